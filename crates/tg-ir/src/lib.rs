@@ -1,0 +1,1 @@
+//! The integer graph IR: programs, shapes, bounds, segment tables and scalar semantics.

@@ -1,0 +1,64 @@
+//! Content digests: BLAKE3 over bytes, or over a domain and bytes.
+
+use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
+use crate::domain::Domain;
+
+/// A 32-byte BLAKE3 digest. Blobs (models, inputs, outputs, proofs) are named by [`Digest::of_blob`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// A digest from its bytes.
+    #[must_use]
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The name of a blob: plain BLAKE3 of its bytes, so that any BLAKE3 tool can recompute it.
+    #[must_use]
+    pub fn of_blob(bytes: &[u8]) -> Self {
+        Self(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// BLAKE3 in key-derivation mode: digests of different domains never coincide.
+    #[must_use]
+    pub fn of(domain: Domain, bytes: &[u8]) -> Self {
+        Self(blake3::derive_key(domain.as_str(), bytes))
+    }
+
+    /// Reads 64 hexadecimal digits, with or without `0x`.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        crate::id::hex_array(text).map(Self)
+    }
+}
+
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        crate::id::write_hex(f, &self.0)
+    }
+}
+
+impl std::fmt::Debug for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+impl Encode for Digest {
+    fn encode(&self, writer: &mut Writer) {
+        writer.raw(&self.0);
+    }
+}
+
+impl Decode for Digest {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self(reader.array()?))
+    }
+}
