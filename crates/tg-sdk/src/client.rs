@@ -12,7 +12,7 @@ use tg_types::{
 use crate::dto::{
     AccountDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto,
     InferenceDto, JobDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, ModelDto, OfferDto,
-    QuoteDto, StatusDto, SubmittedDto,
+    ProviderDto, QuoteDto, StatusDto, SubmittedDto,
 };
 use crate::error::ClientError;
 use crate::events::EventStream;
@@ -233,6 +233,14 @@ impl Client {
     /// Those of any call; status 404 if there is none.
     pub async fn offer(&self, id: OfferId) -> Result<OfferDto, ClientError> {
         self.get(&format!("/v1/offers/{id}")).await
+    }
+
+    /// A provider: its history and its open offers.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn provider(&self, address: Address) -> Result<ProviderDto, ClientError> {
+        self.get(&format!("/v1/providers/{address}")).await
     }
 
     /// A provider's leases that have not ended, oldest first.

@@ -16,11 +16,13 @@ fn lease(state: JobStateDto) -> LeaseDto {
         price: Amount::from_tgrid(1),
         collateral: Amount::from_tgrid(2),
         state,
+        matched_ms: 1,
         start_by_ms: 5_000,
         finish_by_ms: LATE,
         receipt: None,
         evidence: None,
         end: None,
+        end_text: None,
         rejection: None,
     }
 }

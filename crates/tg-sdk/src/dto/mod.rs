@@ -34,20 +34,42 @@ pub struct StatusDto {
     pub timestamp_ms: u64,
     /// How many validators vote.
     pub validators: u32,
-    /// Fee of every transaction; it is burned.
-    #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub transaction_fee: Amount,
-    /// What is paid to the validators for checking one proof.
-    #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub zk_verification_fee: Amount,
-    /// Whether jobs without verification are taken.
-    pub unverified_jobs: bool,
+    /// Fees and rules of the network.
+    pub parameters: ParametersDto,
     /// Where all money is.
     pub totals: TotalsDto,
     /// How many jobs wait, run and are over.
     pub jobs: JobCountsDto,
+}
+
+/// Fees and rules that the network's genesis fixed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ParametersDto {
+    /// Fee of every transaction; it is burned.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub transaction_fee: Amount,
+    /// What is paid to the validators for checking a model's registration.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub registration_fee: Amount,
+    /// What is paid to the validators for checking one proof.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub zk_verification_fee: Amount,
+    /// The least maximum price of a job.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub job_price_min: Amount,
+    /// The least collateral per lease of an offer.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub collateral_min: Amount,
+    /// Whether jobs without verification are taken.
+    pub unverified_jobs: bool,
+    /// How far ahead a job's deadline may lie.
+    pub job_horizon_ms: u64,
 }
 
 /// What a signature is bound to, so that it is worth nothing on another network.
@@ -82,10 +104,14 @@ pub struct TotalsDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub escrow: Amount,
-    /// Locked as stake and collateral.
+    /// Locked as stake of validators.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub stake: Amount,
+    /// Locked as collateral of leases.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub collateral: Amount,
     /// Destroyed by fees and slashing.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
@@ -238,8 +264,8 @@ pub struct ModelDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub weights_blob: Digest,
-    /// Height of its registration.
-    pub height: u64,
+    /// Time of its registration.
+    pub registered_ms: u64,
     /// What validators found, once it is active.
     pub facts: Option<ModelFactsDto>,
     /// Why it was refused, if it was.
@@ -319,11 +345,41 @@ pub struct OfferDto {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReputationDto {
     /// Leases that ended with an accepted result.
-    pub fulfilled: u64,
+    pub accepted: u32,
     /// Leases that ended with a rejected result.
-    pub rejected: u64,
-    /// Leases that ended late or abandoned.
-    pub late: u64,
+    pub rejected: u32,
+    /// Leases that ran past their time.
+    pub late: u32,
+    /// Leases that were never started, or whose evidence was not delivered.
+    pub abandoned: u32,
+    /// What it earned with accepted results.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub earned: Amount,
+    /// Collateral it lost.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub lost: Amount,
+    /// Until when it gets no leases.
+    pub suspended_until_ms: u64,
+}
+
+/// A provider: an account with a history or an open offer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ProviderDto {
+    /// Whose it is.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub address: Address,
+    /// What it can spend, and lock as collateral.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub balance: Amount,
+    /// Its history.
+    pub reputation: ReputationDto,
+    /// Its open offers.
+    pub offers: Vec<OfferDto>,
 }
 
 /// An offer seen from one possible job.
@@ -342,8 +398,8 @@ pub struct QuoteDto {
     pub verification_fee: Amount,
     /// How long it declares to need.
     pub eta_ms: u64,
-    /// Why it cannot take the job, if it cannot.
-    pub refusal: Option<String>,
+    /// What it lacks for the job; empty if it fits.
+    pub lacks: Vec<String>,
     /// Whether the scheduler would choose it now.
     pub chosen: bool,
 }
@@ -470,20 +526,70 @@ pub struct JobDto {
     pub max_price: Amount,
     /// When it must be finished.
     pub deadline_ms: u64,
-    /// Time of its order's block.
-    pub submitted_ms: u64,
-    /// Leases so far.
-    pub attempts: u32,
+    /// How many jobs were ordered before it.
+    pub sequence: u64,
+    /// Multiply-accumulates it needs.
+    pub macs: u64,
     /// Most leases.
     pub max_attempts: u8,
     /// What is locked for it now.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub escrow: Amount,
+    /// What the validators get for an accepted result.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub verification_fee: Amount,
+    /// Collateral that late providers lost, for the one who finishes.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub prize: Amount,
+    /// Every state it entered.
+    pub history: Vec<JobStepDto>,
     /// Its leases, oldest first.
     pub leases: Vec<LeaseDto>,
-    /// Why it ended, if it ended without a result.
+    /// Why it ended, if it did.
     pub reason: Option<String>,
+    /// Where its money went, if it ended.
+    pub settlement: Option<SettlementDto>,
+}
+
+/// A state that a job entered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct JobStepDto {
+    /// The state.
+    pub state: JobStateDto,
+    /// In which block.
+    pub height: u64,
+    /// At which block time.
+    pub at_ms: u64,
+}
+
+/// Where the money of an ended job went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SettlementDto {
+    /// To the provider for its result.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub price: Amount,
+    /// To the provider, from collateral that earlier leases lost.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub prize: Amount,
+    /// To the validators.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub verification_fee: Amount,
+    /// Back to the requestor.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub refund: Amount,
+    /// Destroyed.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub burned: Amount,
 }
 
 /// A match of a job with an offer.
@@ -514,8 +620,10 @@ pub struct LeaseDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub collateral: Amount,
-    /// Where the job stands under this lease.
+    /// Where the job stands under this lease, or stood when the lease ended.
     pub state: JobStateDto,
+    /// When the match was made.
+    pub matched_ms: u64,
     /// When it must be started.
     pub start_by_ms: u64,
     /// When it must be finished.
@@ -528,6 +636,8 @@ pub struct LeaseDto {
     pub evidence: Option<Digest>,
     /// How it ended.
     pub end: Option<LeaseEndDto>,
+    /// How it ended, as a sentence.
+    pub end_text: Option<String>,
     /// The check that failed, if its result was rejected.
     pub rejection: Option<RejectionDto>,
 }
@@ -580,14 +690,8 @@ pub struct JobReceiptDto {
     pub lease: LeaseDto,
     /// What the provider committed to.
     pub receipt: ReceiptDto,
-    /// What was paid to the provider.
-    #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub paid: Amount,
-    /// What was paid to the validators.
-    #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub verification_fee: Amount,
+    /// Where the money went.
+    pub settlement: SettlementDto,
     /// The evidence blob; absent for mode none.
     #[serde(with = "text::option", default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
@@ -638,8 +742,12 @@ pub struct OfferWhyDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub provider: Address,
-    /// Why it cannot take the job; nothing if it can.
-    pub refusal: Option<String>,
+    /// What it would ask.
+    #[serde(with = "text::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub price: Option<Amount>,
+    /// What it lacks; empty if it fits.
+    pub lacks: Vec<String>,
 }
 
 /// A transaction was taken into the pool; a later block holds it.
