@@ -1,0 +1,1 @@
+//! Makes the proofs that tg-proof checks.
