@@ -1,0 +1,588 @@
+//! The loop that waits, pulls, works and delivers.
+//!
+//! One task owns all state and talks to the grid; work runs on threads of its own and reports back over a queue.
+//! The loop wakes for a finished piece of work, for the next poll, for the next thing a lease has to do, and for
+//! the order to stop: then the offer is withdrawn, what was started is finished, and nothing new is begun.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tg_sdk::dto::{LeaseDto, OfferTermsDto};
+use tg_sdk::{Client, ClientError};
+use tg_types::{LeaseId, OfferId, OfferTerms, Transaction, Wallet};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use crate::lease::{Evidence, Farewell, LeaseTask, Message, Step};
+use crate::pull::Puller;
+use crate::submit::Submitter;
+use crate::work::{self, Outcome};
+use crate::worker::{Progress, Stage, Task, Worker};
+
+/// How often the agent looks for leases.
+const POLL: Duration = Duration::from_millis(250);
+
+/// Longest wait between two looks while the grid does not answer.
+const POLL_MAX: Duration = Duration::from_secs(5);
+
+/// How often the agent makes sure that its offer still stands.
+const OFFER_CHECK: Duration = Duration::from_secs(5);
+
+/// How long a posted offer may take to appear.
+const OFFER_APPEARS: Duration = Duration::from_secs(30);
+
+/// Reports of work that may wait to be taken.
+const OUTCOMES_MAX: usize = 1024;
+
+/// What an agent offers and allows.
+#[derive(Debug, Clone)]
+pub struct AgentConfig {
+    /// The terms of its offer.
+    pub terms: OfferTerms,
+    /// Slows the work to this speed, and says so: for trying out a grid on one machine.
+    pub throttle_mmac_per_s: Option<u64>,
+    /// Largest model file it pulls, in bytes.
+    pub model_bytes_max: usize,
+    /// How long it finishes started work after the order to stop.
+    pub closing: Duration,
+}
+
+impl AgentConfig {
+    /// Usual limits around given terms.
+    #[must_use]
+    pub const fn new(terms: OfferTerms) -> Self {
+        Self {
+            terms,
+            throttle_mmac_per_s: None,
+            model_bytes_max: 256 << 20,
+            closing: Duration::from_secs(20),
+        }
+    }
+}
+
+/// The order to stop, as the agent sees it.
+#[derive(Debug, Clone)]
+pub struct Shutdown(watch::Receiver<bool>);
+
+/// Gives the order to stop; dropping it gives it too.
+#[derive(Debug)]
+pub struct ShutdownTrigger(watch::Sender<bool>);
+
+impl Shutdown {
+    /// A trigger and what it triggers.
+    #[must_use]
+    pub fn channel() -> (ShutdownTrigger, Self) {
+        let (sender, receiver) = watch::channel(false);
+        (ShutdownTrigger(sender), Self(receiver))
+    }
+
+    /// Returns once the order is given.
+    async fn ordered(&mut self) {
+        // An error means that the trigger is gone, which is the same order.
+        let _ = self.0.wait_for(|&stop| stop).await;
+    }
+}
+
+impl ShutdownTrigger {
+    /// Gives the order to stop.
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+/// What an agent tells about itself.
+#[derive(Debug, Clone)]
+pub enum AgentEvent {
+    /// The offer stands in the ledger.
+    Offered(OfferId),
+    /// A lease came.
+    Leased(Box<LeaseDto>),
+    /// Work on a lease goes on.
+    Working(LeaseId, Progress),
+    /// The model was executed.
+    Executed {
+        /// The lease.
+        lease: LeaseId,
+        /// How long it took, in milliseconds.
+        elapsed_ms: u64,
+    },
+    /// The execution was proved and the proof stored.
+    Proved {
+        /// The lease.
+        lease: LeaseId,
+        /// Where the proof is.
+        evidence: Evidence,
+        /// How long it took, in milliseconds.
+        elapsed_ms: u64,
+    },
+    /// A transaction was taken by the grid.
+    Submitted(LeaseId, Message),
+    /// The ledger ended a lease.
+    Ended(Box<LeaseDto>),
+    /// A lease was left without a result.
+    Left(LeaseId, Farewell),
+    /// Something failed that is tried again.
+    Problem(String),
+    /// The offer was withdrawn.
+    Withdrawn,
+}
+
+/// Why an agent could not work at all.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The offer was refused.
+    #[error("post the offer")]
+    Offer(#[source] ClientError),
+    /// The offer was taken and never appeared.
+    #[error("the offer did not appear in the ledger within {} s", OFFER_APPEARS.as_secs())]
+    OfferLost,
+}
+
+/// An agent: a wallet, an offer and a way to do the work.
+#[derive(Debug)]
+pub struct Agent<W> {
+    client: Client,
+    wallet: Wallet,
+    worker: Arc<W>,
+    config: AgentConfig,
+    events: mpsc::Sender<AgentEvent>,
+    submitter: Submitter,
+    puller: Puller,
+    outcomes: (mpsc::Sender<Outcome>, mpsc::Receiver<Outcome>),
+    leases: BTreeMap<LeaseId, Entry>,
+    offer: Option<OfferId>,
+}
+
+/// A lease and what its work needs.
+#[derive(Debug)]
+struct Entry {
+    task: LeaseTask,
+    model: tg_types::ModelId,
+    input: (tg_types::Digest, u32),
+    pulled: Option<Arc<Task>>,
+}
+
+impl<W: Worker> Agent<W> {
+    /// An agent that will speak to the grid behind `client`. Events are dropped while `events` is full.
+    #[must_use]
+    pub fn new(
+        client: Client,
+        wallet: Wallet,
+        worker: Arc<W>,
+        config: AgentConfig,
+        events: mpsc::Sender<AgentEvent>,
+    ) -> Self {
+        Self {
+            submitter: Submitter::new(client.clone(), wallet.clone()),
+            puller: Puller::new(client.clone(), config.model_bytes_max),
+            outcomes: mpsc::channel(OUTCOMES_MAX),
+            leases: BTreeMap::new(),
+            offer: None,
+            client,
+            wallet,
+            worker,
+            config,
+            events,
+        }
+    }
+
+    /// Offers and works until the order to stop, then finishes what it started.
+    ///
+    /// # Errors
+    /// If the offer cannot be posted at all. While the grid is away the agent waits for it.
+    pub async fn run(mut self, mut shutdown: Shutdown) -> Result<(), AgentError> {
+        tokio::select! {
+            offered = self.ensure_offer() => offered?,
+            () = shutdown.ordered() => return Ok(()),
+        }
+        let mut poll = POLL;
+        let mut looked: Option<Instant> = None;
+        let mut closing: Option<Instant> = None;
+        let mut offer_checked = Instant::now();
+        loop {
+            if looked.is_none_or(|at| at.elapsed() >= poll) {
+                let answered = self.look().await;
+                poll = if answered {
+                    POLL
+                } else {
+                    (poll * 2).min(POLL_MAX)
+                };
+                looked = Some(Instant::now());
+            }
+            self.drive(closing.is_some()).await;
+            let is_over = closing.is_some_and(|until| Instant::now() >= until);
+            if is_over || (closing.is_some() && self.leases.is_empty()) {
+                return Ok(());
+            }
+            if closing.is_none() && offer_checked.elapsed() >= OFFER_CHECK {
+                offer_checked = Instant::now();
+                self.restore_offer().await;
+            }
+            let until_look = poll.saturating_sub(looked.map_or(poll, |at| at.elapsed()));
+            let wait = self.wait(until_look, closing.is_some());
+            tokio::select! {
+                outcome = self.outcomes.1.recv() => {
+                    if let Some(outcome) = outcome {
+                        self.take(outcome);
+                    }
+                }
+                () = tokio::time::sleep(wait) => {}
+                () = shutdown.ordered(), if closing.is_none() => {
+                    closing = Some(Instant::now() + self.config.closing);
+                    self.withdraw().await;
+                }
+            }
+            while let Ok(outcome) = self.outcomes.1.try_recv() {
+                self.take(outcome);
+            }
+        }
+    }
+
+    fn tell(&self, event: AgentEvent) {
+        // A full or closed channel means that nobody listens closely; the agent works on.
+        let _ = self.events.try_send(event);
+    }
+
+    fn problem(&self, what: &str, error: &dyn std::error::Error) {
+        self.tell(AgentEvent::Problem(format!("{what}: {}", chain(error))));
+    }
+
+    /// Makes sure that exactly one offer with the configured terms stands.
+    async fn ensure_offer(&mut self) -> Result<(), AgentError> {
+        let wanted = OfferTermsDto::from(&self.config.terms);
+        let mut posted: Option<Instant> = None;
+        let mut withdrawn = Vec::new();
+        loop {
+            match self.client.offers().await {
+                Ok(offers) => {
+                    let mut found = None;
+                    for offer in offers {
+                        if offer.provider != self.wallet.address() {
+                            continue;
+                        }
+                        if offer.terms == wanted && found.is_none() {
+                            found = Some(offer.id);
+                        } else if !withdrawn.contains(&offer.id) {
+                            withdrawn.push(offer.id);
+                            self.withdraw_offer(offer.id).await;
+                        }
+                    }
+                    if let Some(id) = found {
+                        self.offer = Some(id);
+                        self.tell(AgentEvent::Offered(id));
+                        return Ok(());
+                    }
+                    match posted {
+                        None => posted = self.post_offer().await?,
+                        Some(at) if at.elapsed() > OFFER_APPEARS => {
+                            return Err(AgentError::OfferLost);
+                        }
+                        Some(_) => {}
+                    }
+                }
+                Err(error) if error.is_transient() => self.problem("list the offers", &error),
+                Err(error) => return Err(AgentError::Offer(error)),
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Posts the offer; nothing if the grid is away for now.
+    async fn post_offer(&mut self) -> Result<Option<Instant>, AgentError> {
+        let terms = self.config.terms.clone();
+        match self
+            .submitter
+            .submit(Transaction::PostOffer { terms })
+            .await
+        {
+            Ok(_) => Ok(Some(Instant::now())),
+            Err(error) if error.is_transient() => {
+                self.problem("post the offer", &error);
+                Ok(None)
+            }
+            Err(error) => Err(AgentError::Offer(error)),
+        }
+    }
+
+    /// Posts the offer again if the ledger no longer has it.
+    async fn restore_offer(&mut self) {
+        let Some(id) = self.offer else { return };
+        let is_gone = matches!(self.client.offer(id).await, Err(error) if error.is_not_found());
+        if is_gone {
+            self.submitter.resync();
+            if let Err(error) = self.ensure_offer().await {
+                self.problem("restore the offer", &error);
+            }
+        }
+    }
+
+    async fn withdraw(&mut self) {
+        if let Some(offer) = self.offer.take()
+            && self.withdraw_offer(offer).await
+        {
+            self.tell(AgentEvent::Withdrawn);
+        }
+    }
+
+    async fn withdraw_offer(&mut self, offer: OfferId) -> bool {
+        let withdrawal = Transaction::WithdrawOffer { offer };
+        match self.submitter.submit(withdrawal).await {
+            Ok(_) => true,
+            Err(error) => {
+                self.problem("withdraw an offer", &error);
+                false
+            }
+        }
+    }
+
+    /// Looks at the ledger: leases that came, moved or ended. Returns whether the grid answered.
+    async fn look(&mut self) -> bool {
+        let listed = match self.client.leases(self.wallet.address()).await {
+            Ok(listed) => listed,
+            Err(error) => {
+                self.problem("look for leases", &error);
+                return false;
+            }
+        };
+        let ended: Vec<LeaseId> = self
+            .leases
+            .keys()
+            .filter(|id| !listed.iter().any(|lease| lease.id == **id))
+            .copied()
+            .collect();
+        for id in ended {
+            self.end(id).await;
+        }
+        for lease in listed {
+            if let Some(entry) = self.leases.get_mut(&lease.id) {
+                entry.task.seen(lease);
+            } else if let Err(error) = self.admit(lease).await {
+                self.problem("take a lease", &error);
+            }
+        }
+        true
+    }
+
+    /// Takes a lease that is seen for the first time.
+    async fn admit(&mut self, lease: LeaseDto) -> Result<(), ClientError> {
+        let job = self.client.job(lease.job).await?;
+        let macs = self
+            .client
+            .model(job.model)
+            .await?
+            .facts
+            .map_or(0, |facts| facts.macs);
+        let work_ms_min = self.config.throttle_mmac_per_s.map_or(0, |speed| {
+            // macs / (speed * 10^6 / s) in milliseconds.
+            macs.div_ceil(speed.max(1).saturating_mul(1_000))
+        });
+        self.tell(AgentEvent::Leased(Box::new(lease.clone())));
+        let entry = Entry {
+            model: job.model,
+            input: (job.input, job.input_len),
+            pulled: None,
+            task: LeaseTask::new(lease, job.mode, work_ms_min),
+        };
+        self.leases.insert(entry.task.lease().id, entry);
+        Ok(())
+    }
+
+    /// Tells how a lease ended and forgets it.
+    async fn end(&mut self, id: LeaseId) {
+        let Some(entry) = self.leases.remove(&id) else {
+            return;
+        };
+        let last = entry.task.lease();
+        let job = self.client.job(last.job).await;
+        let seen = job
+            .ok()
+            .and_then(|job| job.leases.into_iter().find(|lease| lease.id == id));
+        self.tell(AgentEvent::Ended(Box::new(
+            seen.unwrap_or_else(|| last.clone()),
+        )));
+    }
+
+    /// Does everything that is due.
+    async fn drive(&mut self, is_closing: bool) {
+        let ids: Vec<LeaseId> = self.leases.keys().copied().collect();
+        for id in ids {
+            while self.drive_one(id, is_closing).await {}
+        }
+    }
+
+    /// Does the next thing of a lease; returns whether there may be more.
+    async fn drive_one(&mut self, id: LeaseId, is_closing: bool) -> bool {
+        let now = now_ms();
+        let Some(entry) = self.leases.get_mut(&id) else {
+            return false;
+        };
+        match entry.task.next(now, is_closing) {
+            Step::Wait(_) => false,
+            Step::Begin(stage) => {
+                self.begin(id, stage, now);
+                true
+            }
+            Step::Submit(message) => self.send(id, message, now).await,
+            Step::Forget(Farewell::Ended) => {
+                self.end(id).await;
+                false
+            }
+            Step::Forget(farewell) => {
+                // A lease that was left stays listed until the ledger ends it: keep it, or it would come again.
+                if farewell == Farewell::NotStarted || is_closing {
+                    self.leases.remove(&id);
+                }
+                false
+            }
+        }
+    }
+
+    fn begin(&mut self, id: LeaseId, stage: Stage, now: u64) {
+        let provider = self.wallet.address();
+        let Some(entry) = self.leases.get_mut(&id) else {
+            return;
+        };
+        entry.task.begun(stage, now);
+        let outcomes = self.outcomes.0.clone();
+        let worker = Arc::clone(&self.worker);
+        match (stage, &entry.pulled, entry.task.execution()) {
+            (Stage::Prove, Some(task), Some(execution)) => {
+                let (task, execution) = (Arc::clone(task), execution.clone());
+                tokio::spawn(work::prove(
+                    self.client.clone(),
+                    worker,
+                    task,
+                    execution,
+                    outcomes,
+                ));
+            }
+            _ => {
+                let order = work::Order {
+                    lease: id,
+                    job: entry.task.lease().job,
+                    provider,
+                    model: entry.model,
+                    input: entry.input.0,
+                    input_len: entry.input.1,
+                };
+                let puller = self.puller.clone();
+                let client = self.client.clone();
+                tokio::spawn(work::execute(client, puller, worker, order, outcomes));
+            }
+        }
+    }
+
+    /// Submits a transaction about a lease; returns whether the grid took it.
+    async fn send(&mut self, id: LeaseId, message: Message, now: u64) -> bool {
+        let Some(entry) = self.leases.get(&id) else {
+            return false;
+        };
+        let Some(transaction) = transaction(&entry.task, message) else {
+            return false;
+        };
+        let result = self.submitter.submit(transaction).await;
+        let task = self.leases.get_mut(&id).map(|entry| &mut entry.task);
+        match (result, task) {
+            (Ok(_), Some(task)) => {
+                task.submitted(message, now);
+                self.tell(AgentEvent::Submitted(id, message));
+                true
+            }
+            (Err(error), Some(task)) => {
+                task.refused(message, now);
+                self.problem("submit a transaction", &error);
+                false
+            }
+            (_, None) => false,
+        }
+    }
+
+    /// Takes a report of work.
+    fn take(&mut self, outcome: Outcome) {
+        let (id, report) = outcome;
+        let Some(entry) = self.leases.get_mut(&id) else {
+            return;
+        };
+        let event = match report {
+            work::Report::Progress(progress) => AgentEvent::Working(id, progress),
+            work::Report::Executed(task, execution, elapsed_ms) => {
+                entry.pulled = Some(task);
+                entry.task.executed(execution);
+                AgentEvent::Executed {
+                    lease: id,
+                    elapsed_ms,
+                }
+            }
+            work::Report::Proved(evidence, elapsed_ms) => {
+                entry.task.proved(evidence);
+                AgentEvent::Proved {
+                    lease: id,
+                    evidence,
+                    elapsed_ms,
+                }
+            }
+            work::Report::Failed(message) => {
+                entry.task.failed(now_ms());
+                if entry.task.failures() >= crate::lease::TRIES_MAX {
+                    self.tell(AgentEvent::Left(id, Farewell::Failed));
+                }
+                AgentEvent::Problem(message)
+            }
+        };
+        self.tell(event);
+    }
+
+    /// How long to sleep: until the next poll, or something due before it.
+    fn wait(&self, poll: Duration, is_closing: bool) -> Duration {
+        let now = now_ms();
+        let due = self
+            .leases
+            .values()
+            .filter_map(|entry| match entry.task.next(now, is_closing) {
+                Step::Wait(until) => Some(Duration::from_millis(until.saturating_sub(now))),
+                Step::Submit(_) | Step::Begin(_) | Step::Forget(_) => None,
+            });
+        due.fold(poll, Duration::min)
+    }
+}
+
+/// The transaction of a message; nothing if what it speaks of is not at hand.
+fn transaction(task: &LeaseTask, message: Message) -> Option<Transaction> {
+    let lease = task.lease().id;
+    Some(match message {
+        Message::Start => Transaction::StartLease { lease },
+        Message::Commit => Transaction::CommitReceipt {
+            lease,
+            receipt: task.execution()?.receipt.clone(),
+        },
+        Message::Evidence => {
+            let Evidence { digest, size } = task.evidence()?;
+            Transaction::SubmitEvidence {
+                lease,
+                evidence: digest,
+                size,
+            }
+        }
+    })
+}
+
+/// An error and what caused it, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        source = inner.source();
+    }
+    text
+}
+
+/// Milliseconds since 1970.
+fn now_ms() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,194 @@
+//! The lease logic, step by step.
+
+use tg_sdk::dto::LeaseEndDto;
+use tg_types::{Address, Amount, JobId, LeaseId, ModelId, OfferId, ProgramId, Receipt, Tier};
+
+use super::*;
+
+const LATE: u64 = 100_000;
+
+fn lease(state: JobStateDto) -> LeaseDto {
+    LeaseDto {
+        id: LeaseId::new([1; 32]),
+        job: JobId::new([2; 32]),
+        offer: OfferId::new([3; 32]),
+        provider: Address::new([4; 20]),
+        price: Amount::from_tgrid(1),
+        collateral: Amount::from_tgrid(2),
+        state,
+        matched_ms: 1,
+        start_by_ms: 5_000,
+        finish_by_ms: LATE,
+        receipt: None,
+        evidence: None,
+        end: None,
+        end_text: None,
+        rejection: None,
+    }
+}
+
+fn execution() -> Execution {
+    Execution {
+        receipt: Receipt {
+            program: ProgramId::new([5; 32]),
+            model: ModelId::new([6; 32]),
+            input: Digest::new([7; 32]),
+            output: Digest::new([8; 32]),
+            trace: Digest::new([9; 32]),
+            tier: Tier::Tgx1,
+        },
+        output: vec![1, 2, 3],
+    }
+}
+
+const EVIDENCE: Evidence = Evidence {
+    digest: Digest::new([10; 32]),
+    size: 99,
+};
+
+fn task(mode: ModeDto) -> LeaseTask {
+    LeaseTask::new(lease(JobStateDto::Leased), mode, 0)
+}
+
+fn step(task: &LeaseTask, now: u64) -> Step {
+    task.next(now, false)
+}
+
+fn execute(task: &mut LeaseTask, now: u64) {
+    assert_eq!(step(task, now), Step::Begin(Stage::Execute));
+    task.begun(Stage::Execute, now);
+    assert_eq!(step(task, now), Step::Wait(u64::MAX));
+    task.executed(execution());
+}
+
+#[test]
+fn a_proved_job_goes_through_every_step() {
+    let mut task = task(ModeDto::Zk);
+    assert_eq!(step(&task, 0), Step::Submit(Message::Start));
+    task.submitted(Message::Start, 0);
+    assert_eq!(step(&task, 1), Step::Wait(RESEND_MS));
+    task.seen(lease(JobStateDto::Running));
+    execute(&mut task, 2);
+    assert_eq!(step(&task, 3), Step::Submit(Message::Commit));
+    task.submitted(Message::Commit, 3);
+    assert_eq!(step(&task, 4), Step::Begin(Stage::Prove));
+    task.begun(Stage::Prove, 4);
+    task.seen(lease(JobStateDto::Committed));
+    assert_eq!(step(&task, 5), Step::Wait(u64::MAX));
+    task.proved(EVIDENCE);
+    assert_eq!(task.evidence(), Some(EVIDENCE));
+    assert_eq!(step(&task, 6), Step::Submit(Message::Evidence));
+    task.submitted(Message::Evidence, 6);
+    task.seen(lease(JobStateDto::Verifying));
+    assert_eq!(step(&task, 7), Step::Wait(u64::MAX));
+    let ended = LeaseDto {
+        end: Some(LeaseEndDto::Fulfilled),
+        ..lease(JobStateDto::Paid)
+    };
+    task.seen(ended);
+    assert_eq!(step(&task, 8), Step::Forget(Farewell::Ended));
+}
+
+#[test]
+fn an_unverified_job_ends_with_the_commitment() {
+    let mut task = task(ModeDto::None);
+    task.seen(lease(JobStateDto::Running));
+    execute(&mut task, 1);
+    assert_eq!(step(&task, 2), Step::Submit(Message::Commit));
+    task.submitted(Message::Commit, 2);
+    assert_eq!(step(&task, 3), Step::Wait(2 + RESEND_MS));
+    task.seen(lease(JobStateDto::Committed));
+    assert_eq!(step(&task, 4), Step::Wait(u64::MAX));
+}
+
+#[test]
+fn a_lost_transaction_is_sent_again() {
+    let mut task = task(ModeDto::Zk);
+    task.submitted(Message::Start, 10);
+    assert_eq!(step(&task, 9 + RESEND_MS), Step::Wait(10 + RESEND_MS));
+    assert_eq!(step(&task, 10 + RESEND_MS), Step::Submit(Message::Start));
+}
+
+#[test]
+fn a_refused_transaction_is_tried_again_soon() {
+    let mut task = task(ModeDto::Zk);
+    task.refused(Message::Start, 10_000);
+    assert_eq!(step(&task, 10_000), Step::Wait(10_000 + RETRY_MS));
+    assert_eq!(step(&task, 10_000 + RETRY_MS), Step::Submit(Message::Start));
+}
+
+#[test]
+fn a_commitment_on_its_way_does_not_hold_the_next_message() {
+    let mut task = task(ModeDto::Zk);
+    task.seen(lease(JobStateDto::Running));
+    execute(&mut task, 0);
+    task.submitted(Message::Commit, 1);
+    task.begun(Stage::Prove, 1);
+    task.proved(EVIDENCE);
+    assert_eq!(step(&task, 2), Step::Wait(1 + RESEND_MS));
+    task.seen(lease(JobStateDto::Committed));
+    assert_eq!(step(&task, 3), Step::Submit(Message::Evidence));
+}
+
+#[test]
+fn failed_work_is_tried_again_with_growing_waits_and_then_left() {
+    let mut task = task(ModeDto::Zk);
+    task.seen(lease(JobStateDto::Running));
+    let mut now = 0;
+    for failures in 0..TRIES_MAX {
+        assert_eq!(task.failures(), failures);
+        assert_eq!(step(&task, now), Step::Begin(Stage::Execute));
+        task.begun(Stage::Execute, now);
+        task.failed(now);
+        let wait = RETRY_MS << failures;
+        if failures + 1 < TRIES_MAX {
+            assert_eq!(step(&task, now), Step::Wait(now + wait));
+        }
+        now += wait;
+    }
+    assert_eq!(step(&task, now), Step::Forget(Farewell::Failed));
+}
+
+#[test]
+fn an_agent_that_lost_its_memory_works_again() {
+    let committed = lease(JobStateDto::Committed);
+    let mut task = LeaseTask::new(committed, ModeDto::Zk, 0);
+    execute(&mut task, 0);
+    assert_eq!(step(&task, 1), Step::Begin(Stage::Prove));
+}
+
+#[test]
+fn a_late_lease_is_left() {
+    let mut task = task(ModeDto::Zk);
+    assert_eq!(step(&task, LATE), Step::Forget(Farewell::Late));
+    task.seen(lease(JobStateDto::Running));
+    assert_eq!(step(&task, LATE), Step::Forget(Farewell::Late));
+}
+
+#[test]
+fn a_closing_agent_starts_nothing_and_finishes_what_it_started() {
+    let mut task = task(ModeDto::Zk);
+    assert_eq!(task.next(0, true), Step::Forget(Farewell::NotStarted));
+    task.submitted(Message::Start, 0);
+    assert_eq!(task.next(0, true), Step::Wait(RESEND_MS));
+    task.seen(lease(JobStateDto::Running));
+    assert_eq!(task.next(0, true), Step::Begin(Stage::Execute));
+}
+
+#[test]
+fn a_throttle_holds_the_last_message_back() {
+    let mut task = LeaseTask::new(lease(JobStateDto::Running), ModeDto::Zk, 900);
+    execute(&mut task, 100);
+    assert_eq!(step(&task, 101), Step::Submit(Message::Commit));
+    task.submitted(Message::Commit, 101);
+    task.begun(Stage::Prove, 102);
+    task.proved(EVIDENCE);
+    task.seen(lease(JobStateDto::Committed));
+    assert_eq!(step(&task, 200), Step::Wait(1_000));
+    assert_eq!(step(&task, 1_000), Step::Submit(Message::Evidence));
+
+    let mut task = LeaseTask::new(lease(JobStateDto::Running), ModeDto::None, 900);
+    execute(&mut task, 100);
+    assert_eq!(step(&task, 101), Step::Wait(1_000));
+    assert_eq!(step(&task, 1_000), Step::Submit(Message::Commit));
+}

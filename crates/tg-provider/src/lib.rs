@@ -1,0 +1,19 @@
+//! The agent of a machine that works for the grid: offers, leases, execution, proofs, delivery.
+//!
+//! Read in this order: [`lease`] (what to do next about one lease: a pure function of what the ledger says and what
+//! is at hand), [`worker`] (the work itself, behind a trait), [`submit`] (transactions in order, again if lost),
+//! [`agent`] (the loop that waits, pulls, works and delivers).
+//!
+//! The ledger is the only memory that counts. An agent that is killed finds its leases again and goes on where they
+//! stand; execution is deterministic, so work done twice gives the same receipt.
+
+pub mod agent;
+pub mod lease;
+mod pull;
+pub mod submit;
+mod work;
+pub mod worker;
+
+pub use agent::{Agent, AgentConfig, AgentError, AgentEvent, Shutdown, ShutdownTrigger};
+pub use lease::{LeaseTask, Step};
+pub use worker::{Execution, Progress, Stage, Task, WorkError, Worker};

@@ -1,0 +1,61 @@
+//! Transactions of one account, in order of their nonces, signed here.
+
+use tg_sdk::{Client, ClientError};
+use tg_types::{ChainDomain, Transaction, TransactionId, Wallet};
+
+/// Signs and submits the transactions of one account. It counts nonces itself, so several transactions can be on
+/// their way at once; after a refusal or a loss it asks the ledger again.
+#[derive(Debug)]
+pub struct Submitter {
+    client: Client,
+    wallet: Wallet,
+    domain: Option<ChainDomain>,
+    nonce: Option<u64>,
+}
+
+impl Submitter {
+    /// A submitter for `wallet`. Nothing is sent yet.
+    #[must_use]
+    pub const fn new(client: Client, wallet: Wallet) -> Self {
+        Self {
+            client,
+            wallet,
+            domain: None,
+            nonce: None,
+        }
+    }
+
+    /// Forgets the nonce, so that the ledger's is taken: something sent earlier had no effect.
+    pub const fn resync(&mut self) {
+        self.nonce = None;
+        self.domain = None;
+    }
+
+    /// Signs and submits a transaction.
+    ///
+    /// # Errors
+    /// Those of the client. Whatever the error, the next call starts from the ledger's nonce.
+    pub async fn submit(&mut self, transaction: Transaction) -> Result<TransactionId, ClientError> {
+        let result = self.try_submit(transaction).await;
+        if result.is_err() {
+            self.resync();
+        }
+        result
+    }
+
+    async fn try_submit(&mut self, transaction: Transaction) -> Result<TransactionId, ClientError> {
+        let domain = match &self.domain {
+            Some(domain) => *domain,
+            None => self.client.domain().await?,
+        };
+        let nonce = match self.nonce {
+            Some(nonce) => nonce,
+            None => self.client.account(self.wallet.address()).await?.nonce,
+        };
+        let signed = self.wallet.sign(transaction, nonce, &domain);
+        let id = self.client.submit(&signed).await?;
+        self.domain = Some(domain);
+        self.nonce = Some(nonce + 1);
+        Ok(id)
+    }
+}

@@ -1,0 +1,113 @@
+//! The work itself, behind a trait: execute a model on an input, and prove that it was done.
+
+use std::sync::Arc;
+
+use tg_types::{Address, Digest, JobId, LeaseId, ModelId, Receipt};
+
+/// What is to be done, with everything it needs at hand and checked against its digest.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// The lease it is done under.
+    pub lease: LeaseId,
+    /// The job; a proof is bound to it.
+    pub job: JobId,
+    /// Who does it; a proof is bound to it.
+    pub provider: Address,
+    /// The model the job names.
+    pub model: ModelId,
+    /// Content hash of `model_file`.
+    pub model_blob: Digest,
+    /// The model with its weights (`.tgm`).
+    pub model_file: Arc<[u8]>,
+    /// The quantised input.
+    pub input: Arc<[u8]>,
+}
+
+/// What an execution gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Execution {
+    /// What the provider will commit to.
+    pub receipt: Receipt,
+    /// The output's bytes.
+    pub output: Vec<u8>,
+}
+
+/// A part of the work, as shown to people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Fetching model and input.
+    Pull,
+    /// Running the model.
+    Execute,
+    /// Proving the run.
+    Prove,
+}
+
+impl std::fmt::Display for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Pull => "pull",
+            Self::Execute => "execute",
+            Self::Prove => "prove",
+        })
+    }
+}
+
+/// How far a stage is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// The stage.
+    pub stage: Stage,
+    /// Thousandths of it that are done.
+    pub permille: u16,
+}
+
+/// Why work failed.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkError {
+    /// The model's file is not the model the job names, or damaged.
+    #[error("load the model {model}")]
+    Model {
+        /// The model.
+        model: ModelId,
+        /// What is wrong with it.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The input does not fit the model.
+    #[error("take an input of {got} bytes where the model reads {expected}")]
+    Input {
+        /// Bytes the model reads.
+        expected: usize,
+        /// Bytes that came.
+        got: usize,
+    },
+    /// The model could not be run.
+    #[error("execute the model")]
+    Execute(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The run could not be proved.
+    #[error("prove the execution")]
+    Prove(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Does the work of a lease. Calls block for as long as the work takes and come on threads of their own, several at
+/// once if the offer has several slots. Both calls are deterministic in what they commit to: the receipt of a task
+/// executed again is the same.
+pub trait Worker: Send + Sync + 'static {
+    /// Executes the model on the input.
+    ///
+    /// # Errors
+    /// If the task cannot be done; doing it again may be tried.
+    fn execute(&self, task: &Task, progress: &dyn Fn(Progress)) -> Result<Execution, WorkError>;
+
+    /// Proves an execution and returns the evidence file.
+    ///
+    /// # Errors
+    /// If there is no proof; doing it again may be tried.
+    fn prove(
+        &self,
+        task: &Task,
+        execution: &Execution,
+        progress: &dyn Fn(Progress),
+    ) -> Result<Vec<u8>, WorkError>;
+}

@@ -1,0 +1,310 @@
+//! The typed client: one method per endpoint.
+
+use std::time::Duration;
+
+use hyper::Method;
+use serde::Serialize;
+use tg_types::{
+    Address, ChainDomain, Digest, Encode, JobId, ModelId, OfferId, SignedTransaction, Transaction,
+    TransactionId, Wallet,
+};
+
+use crate::dto::{
+    AccountDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto,
+    InferenceDto, JobDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, ModelDto, OfferDto,
+    ProviderDto, QuoteDto, StatusDto, SubmittedDto,
+};
+use crate::error::ClientError;
+use crate::events::EventStream;
+use crate::transport::{Payload, Transport};
+
+/// A client of one grid's HTTP API. Cloning is cheap and shares connections.
+///
+/// ```no_run
+/// # async fn f() -> Result<(), tg_sdk::ClientError> {
+/// let client = tg_sdk::Client::new("http://127.0.0.1:7070")?;
+/// println!("height {}", client.status().await?.height);
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Client {
+    transport: Transport,
+}
+
+/// Which jobs to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct JobFilter {
+    /// Only this requestor's.
+    pub requestor: Option<Address>,
+    /// At most so many, newest first; the server's own limit if absent.
+    pub limit: Option<u32>,
+}
+
+impl Client {
+    /// A client of the API at `url`, such as `http://127.0.0.1:7070`. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`ClientError::InvalidUrl`]. TLS is not spoken: the API listens on loopback by default, and a remote one is
+    /// reached through a tunnel.
+    pub fn new(url: &str) -> Result<Self, ClientError> {
+        Ok(Self {
+            transport: Transport::new(url)?,
+        })
+    }
+
+    /// Changes the longest wait for an answer; 30 s otherwise.
+    #[must_use]
+    pub fn with_time_limit(mut self, limit: Duration) -> Self {
+        self.transport.set_limit(limit);
+        self
+    }
+
+    /// The address of the API.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        self.transport.base()
+    }
+
+    /// What the grid is and where it stands.
+    ///
+    /// # Errors
+    /// Those of any call: see [`ClientError`].
+    pub async fn status(&self) -> Result<StatusDto, ClientError> {
+        self.get("/v1/status").await
+    }
+
+    /// What signatures of this grid are bound to.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn domain(&self) -> Result<ChainDomain, ClientError> {
+        Ok(self.status().await?.domain.into())
+    }
+
+    /// Stores a blob under its digest. Storing it again does nothing.
+    ///
+    /// # Errors
+    /// Those of any call; status 413 if it is larger than the grid takes.
+    pub async fn put_blob(&self, bytes: Vec<u8>) -> Result<BlobDto, ClientError> {
+        let digest = Digest::of_blob(&bytes);
+        let path = format!("/v1/blobs/{digest}");
+        self.transport
+            .json(Method::PUT, &path, Payload::Bytes(bytes))
+            .await
+    }
+
+    /// Fetches a blob of at most `limit` bytes and checks its digest.
+    ///
+    /// # Errors
+    /// Those of any call; [`ClientError::TooLarge`]; [`ClientError::WrongBlob`] if the server lies.
+    pub async fn blob(&self, digest: Digest, limit: usize) -> Result<Vec<u8>, ClientError> {
+        let path = format!("/v1/blobs/{digest}");
+        let bytes = self
+            .transport
+            .call(Method::GET, &path, Payload::Empty, limit)
+            .await?;
+        let got = Digest::of_blob(&bytes);
+        if got == digest {
+            Ok(bytes)
+        } else {
+            Err(ClientError::WrongBlob {
+                expected: digest,
+                got,
+            })
+        }
+    }
+
+    /// Submits a signed transaction. Submitting it again gives the same id.
+    ///
+    /// # Errors
+    /// Those of any call; a refusal carries the ledger's code.
+    pub async fn submit(&self, signed: &SignedTransaction) -> Result<TransactionId, ClientError> {
+        let answer: SubmittedDto = self
+            .transport
+            .json(
+                Method::POST,
+                "/v1/transactions",
+                Payload::Bytes(signed.to_bytes()),
+            )
+            .await?;
+        Ok(answer.transaction)
+    }
+
+    /// Signs a transaction here, with the account's next nonce, and submits it. The key stays in this process.
+    ///
+    /// # Errors
+    /// Those of any call. Two concurrent calls for one account may take the same nonce; the second is refused.
+    pub async fn sign_and_submit(
+        &self,
+        wallet: &Wallet,
+        transaction: Transaction,
+    ) -> Result<SignedTransaction, ClientError> {
+        let domain = self.domain().await?;
+        let nonce = self.account(wallet.address()).await?.nonce;
+        let signed = wallet.sign(transaction, nonce, &domain);
+        self.submit(&signed).await?;
+        Ok(signed)
+    }
+
+    /// An account; one never seen is empty.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn account(&self, address: Address) -> Result<AccountDto, ClientError> {
+        self.get(&format!("/v1/accounts/{address}")).await
+    }
+
+    /// All models.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn models(&self) -> Result<Vec<ModelDto>, ClientError> {
+        self.get("/v1/models").await
+    }
+
+    /// One model.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if there is none.
+    pub async fn model(&self, id: ModelId) -> Result<ModelDto, ClientError> {
+        self.get(&format!("/v1/models/{id}")).await
+    }
+
+    /// What every open offer would ask for one job on a model, cheapest first.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if there is no such model.
+    pub async fn quotes(
+        &self,
+        model: ModelId,
+        mode: ModeDto,
+    ) -> Result<Vec<QuoteDto>, ClientError> {
+        self.get(&format!("/v1/models/{model}/quotes?mode={mode}"))
+            .await
+    }
+
+    /// Jobs, newest first.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobDto>, ClientError> {
+        let JobFilter { requestor, limit } = filter;
+        let mut query = Vec::new();
+        query.extend(requestor.map(|address| format!("requestor={address}")));
+        query.extend(limit.map(|limit| format!("limit={limit}")));
+        self.get(&format!("/v1/jobs?{}", query.join("&"))).await
+    }
+
+    /// One job.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if there is none.
+    pub async fn job(&self, id: JobId) -> Result<JobDto, ClientError> {
+        self.get(&format!("/v1/jobs/{id}")).await
+    }
+
+    /// Why a job is where it is.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if there is none.
+    pub async fn job_why(&self, id: JobId) -> Result<JobWhyDto, ClientError> {
+        self.get(&format!("/v1/jobs/{id}/why")).await
+    }
+
+    /// The receipt of a finished job.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if there is no such job or it has no result.
+    pub async fn job_receipt(&self, id: JobId) -> Result<JobReceiptDto, ClientError> {
+        self.get(&format!("/v1/jobs/{id}/receipt")).await
+    }
+
+    /// All open offers.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn offers(&self) -> Result<Vec<OfferDto>, ClientError> {
+        self.get("/v1/offers").await
+    }
+
+    /// One open offer.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if there is none.
+    pub async fn offer(&self, id: OfferId) -> Result<OfferDto, ClientError> {
+        self.get(&format!("/v1/offers/{id}")).await
+    }
+
+    /// A provider: its history and its open offers.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn provider(&self, address: Address) -> Result<ProviderDto, ClientError> {
+        self.get(&format!("/v1/providers/{address}")).await
+    }
+
+    /// A provider's leases that have not ended, oldest first.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn leases(&self, provider: Address) -> Result<Vec<LeaseDto>, ClientError> {
+        self.get(&format!("/v1/providers/{provider}/leases")).await
+    }
+
+    /// What finalised blocks do, from now on.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn events(&self) -> Result<EventStream, ClientError> {
+        let answer = self
+            .transport
+            .open(Method::GET, "/v1/events", Payload::Empty)
+            .await?;
+        Ok(EventStream::new(self.url(), answer.into_body()))
+    }
+
+    /// The funded accounts of a development network.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 on any other network.
+    pub async fn development_accounts(&self) -> Result<Vec<DevelopmentAccountDto>, ClientError> {
+        self.get("/v1/dev/accounts").await
+    }
+
+    /// Asks the faucet of a development network for play money.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 on any other network.
+    pub async fn faucet(&self, request: &FaucetRequestDto) -> Result<SubmittedDto, ClientError> {
+        self.post("/v1/dev/faucet", request).await
+    }
+
+    /// Runs an inference paid by a development account, and waits for its end.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 on any other network.
+    pub async fn development_infer(
+        &self,
+        request: &DevelopmentInferDto,
+    ) -> Result<InferenceDto, ClientError> {
+        self.post("/v1/dev/infer", request).await
+    }
+
+    async fn get<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.transport.json(Method::GET, path, Payload::Empty).await
+    }
+
+    async fn post<B: Serialize, T: serde::de::DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+    ) -> Result<T, ClientError> {
+        let json = serde_json::to_vec(body).map_err(|source| ClientError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        self.transport
+            .json(Method::POST, path, Payload::Json(json))
+            .await
+    }
+}

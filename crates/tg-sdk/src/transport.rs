@@ -1,0 +1,190 @@
+//! HTTP/1.1 over TCP: one request, one bounded answer.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Method, Request, Response, Uri};
+use hyper_util::client::legacy::{Client as Pool, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use serde::de::DeserializeOwned;
+
+use crate::error::{ClientError, ErrorBody};
+
+/// Longest wait for an answer, in milliseconds. A proof travels in well under this on any link worth using.
+pub(crate) const CALL_LIMIT_MS: u64 = 30_000;
+
+/// Largest JSON answer a client reads, in bytes: a list of a few thousand jobs.
+pub(crate) const JSON_BYTES_MAX: usize = 16 << 20;
+
+/// A body to send and its media type.
+#[derive(Debug)]
+pub(crate) enum Payload {
+    /// No body.
+    Empty,
+    /// JSON text.
+    Json(Vec<u8>),
+    /// Raw bytes.
+    Bytes(Vec<u8>),
+}
+
+/// A pool of connections to one API.
+#[derive(Debug, Clone)]
+pub(crate) struct Transport {
+    base: String,
+    pool: Pool<HttpConnector, Full<Bytes>>,
+    limit: Duration,
+}
+
+impl Transport {
+    /// A pool for `url`, such as `http://127.0.0.1:7070`.
+    pub(crate) fn new(url: &str) -> Result<Self, ClientError> {
+        let base = url.trim_end_matches('/').to_owned();
+        let parsed: Result<Uri, _> = base.parse();
+        let is_valid = parsed.is_ok_and(|uri| {
+            uri.scheme_str() == Some("http")
+                && uri.authority().is_some()
+                && matches!(uri.path(), "" | "/")
+        });
+        if !is_valid {
+            return Err(ClientError::InvalidUrl {
+                url: url.to_owned(),
+            });
+        }
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(Duration::from_secs(5)));
+        Ok(Self {
+            base,
+            pool: Pool::builder(TokioExecutor::new()).build(connector),
+            limit: Duration::from_millis(CALL_LIMIT_MS),
+        })
+    }
+
+    /// The address this pool speaks to.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Changes the longest wait for an answer.
+    pub(crate) const fn set_limit(&mut self, limit: Duration) {
+        self.limit = limit;
+    }
+
+    /// Sends a request and returns the answer's head with its body still unread; refusals become errors.
+    pub(crate) async fn open(
+        &self,
+        method: Method,
+        path: &str,
+        payload: Payload,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let request = self.request(method, path, payload)?;
+        let answer = tokio::time::timeout(self.limit, self.pool.request(request))
+            .await
+            .map_err(|_| self.timeout())?
+            .map_err(|source| self.unreachable(source))?;
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        let status = answer.status().as_u16();
+        let bytes = self.read(path, answer, JSON_BYTES_MAX).await?;
+        let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| ErrorBody {
+            code: format!("HTTP-{status}"),
+            message: format!("the server answered {status} to {path}"),
+            hint: "this may not be a TensorGrid API".to_owned(),
+        });
+        Err(ClientError::Refused { status, body })
+    }
+
+    /// Sends a request and reads the whole answer, at most `limit` bytes.
+    pub(crate) async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        payload: Payload,
+        limit: usize,
+    ) -> Result<Vec<u8>, ClientError> {
+        let answer = self.open(method, path, payload).await?;
+        self.read(path, answer, limit).await
+    }
+
+    /// Sends a request and reads the answer as JSON.
+    pub(crate) async fn json<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        payload: Payload,
+    ) -> Result<T, ClientError> {
+        let bytes = self.call(method, path, payload, JSON_BYTES_MAX).await?;
+        serde_json::from_slice(&bytes).map_err(|source| ClientError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        payload: Payload,
+    ) -> Result<Request<Full<Bytes>>, ClientError> {
+        let builder = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .header("accept", "*/*")
+            .header("user-agent", concat!("tg-sdk/", env!("CARGO_PKG_VERSION")));
+        let request = match payload {
+            Payload::Empty => builder.body(Full::default()),
+            Payload::Json(json) => builder
+                .header("content-type", "application/json")
+                .body(Full::from(json)),
+            Payload::Bytes(bytes) => builder
+                .header("content-type", "application/octet-stream")
+                .body(Full::from(bytes)),
+        };
+        request.map_err(|_| ClientError::InvalidUrl {
+            url: format!("{}{path}", self.base),
+        })
+    }
+
+    async fn read(
+        &self,
+        path: &str,
+        answer: Response<Incoming>,
+        limit: usize,
+    ) -> Result<Vec<u8>, ClientError> {
+        let body = Limited::new(answer.into_body(), limit);
+        let collected = tokio::time::timeout(self.limit, body.collect())
+            .await
+            .map_err(|_| self.timeout())?;
+        match collected {
+            Ok(collected) => Ok(collected.to_bytes().to_vec()),
+            Err(error) if error.is::<LengthLimitError>() => Err(ClientError::TooLarge {
+                path: path.to_owned(),
+                limit,
+            }),
+            Err(source) => Err(ClientError::Unreachable {
+                url: self.base.clone(),
+                source,
+            }),
+        }
+    }
+
+    fn timeout(&self) -> ClientError {
+        ClientError::Timeout {
+            url: self.base.clone(),
+            limit_ms: u64::try_from(self.limit.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The transport broke.
+    pub(crate) fn unreachable(
+        &self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> ClientError {
+        ClientError::Unreachable {
+            url: self.base.clone(),
+            source: source.into(),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The whole gate: what has to pass before a change is taken.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+/// One step of the gate.
+#[derive(Debug, Clone, Copy)]
+pub struct Step {
+    /// Its name, for `--only` and for the report.
+    pub name: &'static str,
+    /// Arguments of `cargo`.
+    pub arguments: &'static [&'static str],
+    /// Environment of the step.
+    pub environment: &'static [(&'static str, &'static str)],
+}
+
+/// The steps in their order: cheap ones first; the tests come last, so that their lines end the output. The test
+/// step holds the structure checks (`xtask/tests/tidy.rs`), the drift checks of generated files and the fuzz smoke.
+pub const STEPS: &[Step] = &[
+    Step {
+        name: "format",
+        arguments: &["fmt", "--all", "--check"],
+        environment: &[],
+    },
+    Step {
+        name: "tidy",
+        arguments: &["test", "--locked", "--quiet", "--package", "xtask"],
+        environment: &[],
+    },
+    Step {
+        name: "lint",
+        arguments: &[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--quiet",
+            "--",
+            "-D",
+            "warnings",
+        ],
+        environment: &[],
+    },
+    Step {
+        name: "test",
+        arguments: &["test", "--workspace", "--locked"],
+        environment: &[],
+    },
+];
+
+/// Regenerates every generated file of the repository: the tests that compare them write them instead.
+pub const BLESS: Step = Step {
+    name: "bless",
+    arguments: &["test", "--workspace", "--locked", "--quiet", "drift"],
+    environment: &[("TENSORGRID_BLESS", "1")],
+};
+
+/// Runs the steps of the gate, or only the one named, and stops at the first that fails.
+///
+/// # Errors
+/// If a step fails, or `only` names no step.
+pub fn run(root: &Path, only: Option<&str>) -> Result<()> {
+    let chosen: Vec<&Step> = STEPS
+        .iter()
+        .filter(|step| only.is_none_or(|name| name == step.name))
+        .collect();
+    if chosen.is_empty() {
+        let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        bail!("no such step; the steps are {}", names.join(", "));
+    }
+    chosen.into_iter().try_for_each(|step| run_step(root, step))
+}
+
+/// Runs one step at `root`.
+///
+/// # Errors
+/// If cargo cannot be started or fails.
+pub fn run_step(root: &Path, step: &Step) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let line = step.arguments.join(" ");
+    report(&format!("==> {}: cargo {line}", step.name));
+    let started = Instant::now();
+    let status = Command::new(cargo)
+        .args(step.arguments)
+        .envs(step.environment.iter().copied())
+        .current_dir(root)
+        .status()
+        .with_context(|| format!("start cargo {line}"))?;
+    if !status.success() {
+        bail!("the step `{}` failed: cargo {line}", step.name);
+    }
+    let seconds = started.elapsed().as_secs();
+    report(&format!("==> {}: passed in {seconds} s", step.name));
+    Ok(())
+}
+
+/// Talk goes to the error stream; the output stream is the tests'.
+#[expect(clippy::print_stderr, reason = "this is a command line tool")]
+fn report(line: &str) {
+    eprintln!("{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_come_last_so_that_their_lines_end_the_output() {
+        assert_eq!(STEPS.last().map(|step| step.name), Some("test"));
+    }
+
+    #[test]
+    fn an_unknown_step_names_the_known_ones() {
+        let error = run(Path::new("."), Some("nothing")).map_err(|error| error.to_string());
+        assert_eq!(
+            error,
+            Err("no such step; the steps are format, tidy, lint, test".to_owned())
+        );
+    }
+}

@@ -1,0 +1,19 @@
+//! The project's automation: the whole gate ([`gate`]) and the checks of its structure ([`tidy`]).
+
+pub mod gate;
+pub mod manifest;
+pub mod tidy;
+
+use std::path::{Path, PathBuf};
+
+/// The repository's root folder.
+///
+/// # Panics
+/// Never: `xtask` lies one level below the root.
+#[must_use]
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies one level below the root")
+        .to_path_buf()
+}

@@ -1,0 +1,51 @@
+//! `cargo xtask`: the project's automation.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+const HELP: &str = "\
+usage: cargo xtask COMMAND
+
+  ci [STEP]   the whole gate, or one step of it: format, tidy, lint, test
+  tidy        crate edges, leftovers, file sizes, crate docs, dead links
+  bless       rewrite the generated files that tests compare (OpenAPI document, command line help, fixtures)
+";
+
+#[expect(clippy::print_stderr, reason = "this is a command line tool")]
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "this is a command line tool")]
+fn run(words: &[&str]) -> Result<()> {
+    let root = xtask::root();
+    match words {
+        ["ci"] => xtask::gate::run(&root, None),
+        ["ci", step] => xtask::gate::run(&root, Some(step)),
+        ["bless"] => xtask::gate::run_step(&root, &xtask::gate::BLESS),
+        ["tidy"] => {
+            let findings = xtask::tidy::check(&root)?;
+            for finding in &findings {
+                println!("{finding}");
+            }
+            if !findings.is_empty() {
+                bail!("{} rules of structure are broken", findings.len());
+            }
+            Ok(())
+        }
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        [other, ..] => bail!("no such command: {other}\n\n{HELP}"),
+    }
+}
