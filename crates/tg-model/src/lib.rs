@@ -1,11 +1,24 @@
 //! From ONNX to an integer program, and its canonical execution (tier TGX-1).
 //!
-//! Read in this order: [`execute`] (a program and an input give a trace), [`range`] (what an accumulator can reach),
-//! [`sample`] (random models for tests and benchmarks).
+//! Read in this order: [`onnx`] (a file to a float graph), [`graph`] (what that is), [`reference`] (its execution in
+//! f32), [`fuse`] (folding and fusing), [`calibrate`] (how far values reach), [`lower`] (the graph as an integer
+//! program), [`compile`] (all of that as one pipeline, with a comparison), [`execute`] (a program and an input give a
+//! trace), [`range`] (what an accumulator can reach), [`sample`] (random models for tests and benchmarks).
 
+pub mod calibrate;
+pub mod compile;
+pub mod digits;
 pub mod execute;
+pub mod fuse;
+pub mod graph;
 mod kernel;
+mod layer;
+pub mod lower;
+pub mod onnx;
 pub mod range;
+pub mod reference;
 pub mod sample;
 
+pub use compile::{CompileError, CompileOptions, Compiled, compile, quantise_input};
 pub use execute::{ExecuteError, Tensor, Trace, execute};
+pub use graph::FloatGraph;
