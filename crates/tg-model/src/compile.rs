@@ -4,10 +4,11 @@ use crate::calibrate::{self, CalibrationError, ReachRule};
 use crate::execute::execute;
 use crate::fuse::fuse;
 use crate::graph::FloatGraph;
+use crate::input;
 use crate::lower::{self, LowerError, Lowered, Naming, Site};
 use crate::onnx::ImportError;
 use crate::reference::{storage_shape, to_file_order};
-use tg_ir::{CompiledModel, ElementType, InputSpec};
+use tg_ir::{CompiledModel, ElementType};
 
 /// Most calibration inputs on which the float and the integer model are compared.
 const COMPARED_MAX: usize = 64;
@@ -152,15 +153,6 @@ fn check_normalisation(options: &CompileOptions, channels: u32) -> Result<(), Co
     })
 }
 
-/// The integer input of real values: `clamp(floor(x / scale + 1/2), -128, 127)`, in double precision.
-#[must_use]
-pub fn quantise_input(spec: &InputSpec, reals: &[f32]) -> Vec<i8> {
-    let scale = f64::from(spec.scale);
-    #[expect(clippy::cast_possible_truncation, reason = "clamped to 8 bits")]
-    let quantise = |x: f32| (f64::from(x) / scale + 0.5).floor().clamp(-128.0, 127.0) as i8;
-    reals.iter().map(|&x| quantise(x)).collect()
-}
-
 #[derive(Clone, Copy, Default)]
 struct Powers {
     signal: f64,
@@ -176,11 +168,11 @@ fn compare(
 ) -> Result<Vec<LayerReport>, CompileError> {
     let program = &lowered.model.program;
     let mut powers = vec![Powers::default(); lowered.sites.len()];
-    for (index, input) in inputs.iter().enumerate() {
+    for (index, row) in inputs.iter().enumerate() {
         let floats = graph
-            .run(&to_file_order(input, program.input.shape))
+            .run(&to_file_order(row, program.input.shape))
             .map_err(|source| CalibrationError::Input { index, source })?;
-        let quantised = quantise_input(&program.input, input);
+        let quantised = input::quantise(&program.input, row);
         let trace = execute(&lowered.model, &quantised).expect("the input has the model's shape");
         for (site, powers) in lowered.sites.iter().zip(&mut powers) {
             let integers = trace.tensor(site.tensor).widened();

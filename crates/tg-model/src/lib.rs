@@ -3,7 +3,7 @@
 //! Read in this order: [`onnx`] (a file to a float graph), [`graph`] (what that is), [`reference`] (its execution in
 //! f32), [`fuse`] (folding and fusing), [`calibrate`] (how far values reach), [`lower`] (the graph as an integer
 //! program), [`compile`] (all of that as one pipeline, with a comparison), [`execute`] (a program and an input give a
-//! trace), [`range`] (what an accumulator can reach), [`sample`] (random models for tests and benchmarks).
+//! trace), [`input`] (files to inputs), [`range`] (what an accumulator can reach), [`sample`] (random models for tests and benchmarks).
 
 pub mod calibrate;
 pub mod compile;
@@ -11,6 +11,7 @@ pub mod digits;
 pub mod execute;
 pub mod fuse;
 pub mod graph;
+pub mod input;
 mod kernel;
 mod layer;
 pub mod lower;
@@ -19,6 +20,6 @@ pub mod range;
 pub mod reference;
 pub mod sample;
 
-pub use compile::{CompileError, CompileOptions, Compiled, compile, quantise_input};
+pub use compile::{CompileError, CompileOptions, Compiled, compile};
 pub use execute::{ExecuteError, Tensor, Trace, execute};
 pub use graph::FloatGraph;

@@ -1,5 +1,5 @@
 use tg_model::digits::{self, Digit};
-use tg_model::{CompileOptions, Compiled, compile, execute, onnx, quantise_input};
+use tg_model::{CompileOptions, Compiled, compile, execute, input, onnx};
 
 fn reals(bytes: &[u8]) -> Vec<f32> {
     bytes.iter().map(|&b| f32::from(b) / 255.0).collect()
@@ -31,7 +31,7 @@ fn check(onnx: &[u8], image: fn(&Digit) -> Vec<u8>) {
     for digit in &unseen {
         let x = reals(&image(digit));
         let float = argmax(&compiled.float.output(&x).unwrap());
-        let q = quantise_input(&compiled.model.program.input, &x);
+        let q = input::quantise(&compiled.model.program.input, &x);
         let integer = execute(&compiled.model, &q).unwrap().top_class();
         float_right += usize::from(float == usize::from(digit.label));
         integer_right += usize::from(integer == usize::from(digit.label));
