@@ -1,0 +1,120 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// A grid of GPUs owned by strangers: send a model and an input, get the answer and a receipt anyone can check.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    about,
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong command line or file, 3 rejected (a proof, receipt or job), \
+                  4 not found, 5 the grid cannot be reached."
+)]
+pub struct Cli {
+    /// Print data as JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// All commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Compile models, and add them to a grid.
+    #[command(subcommand)]
+    Model(ModelCommand),
+    /// Run a compiled model on an input and prove the result, without a grid.
+    Prove(ProveArguments),
+    /// Check a proof against a public model, without a grid.
+    Verify(VerifyArguments),
+    /// Measure.
+    #[command(subcommand)]
+    Bench(BenchCommand),
+}
+
+/// Commands about models.
+#[derive(Debug, Subcommand)]
+pub enum ModelCommand {
+    /// Compile an ONNX file to an integer program with weights (.tgm) and its public part (.tgv).
+    Compile(CompileArguments),
+}
+
+/// Commands that measure.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Prove and verify the built-in models: medians of 20 runs, memory, bytes.
+    Prove(BenchArguments),
+}
+
+/// `model compile`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  tensorgrid model compile lenet.onnx --calibrate digits/ -o lenet.tgm --public-out \
+                        lenet.tgv\n\nThe .tgm file holds the weights: give it to providers only. The .tgv file holds \
+                        the program, a commitment to the weights and a proof that they are in range: give it to anyone.")]
+pub struct CompileArguments {
+    /// The model (ONNX, opset 13 to 21, static shapes).
+    pub file: PathBuf,
+    /// Typical inputs: a folder of .npy, .json or .png files, or one file with many rows.
+    #[arg(long, value_name = "DIR|FILE")]
+    pub calibrate: PathBuf,
+    /// Where to write the program with its weights.
+    #[arg(short, long, value_name = "F.tgm")]
+    pub output: PathBuf,
+    /// Where to write the public part.
+    #[arg(long, value_name = "F.tgv")]
+    pub public_out: PathBuf,
+    /// The model's name; by default the one in the file.
+    #[arg(long, default_value = "")]
+    pub name: String,
+    /// Let activations beyond this percentile of the calibration saturate (100: the greatest value).
+    #[arg(long, default_value_t = 100.0)]
+    pub percentile: f64,
+    /// Mean per channel of 8-bit images: x = (v / 255 - mean) / scale.
+    #[arg(long, value_delimiter = ',', value_name = "M,..")]
+    pub mean: Vec<f32>,
+    /// Divisor per channel of 8-bit images, see --mean.
+    #[arg(long, value_delimiter = ',', value_name = "S,..")]
+    pub scale: Vec<f32>,
+}
+
+/// `prove`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  tensorgrid prove lenet.tgm seven.png -o proof.bin")]
+pub struct ProveArguments {
+    /// The compiled model (.tgm).
+    pub model: PathBuf,
+    /// The input: .npy (f32 or u8), .json ({\"input_data\": [[...]]}) or .png (8-bit, the model's size).
+    pub input: PathBuf,
+    /// Where to write the proof, with its input and output.
+    #[arg(short, long, value_name = "proof.bin")]
+    pub output: PathBuf,
+}
+
+/// `verify`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  tensorgrid verify proof.bin --model lenet.tgv --explain\n\nA rejected proof ends \
+                        with exit code 3 and names the check that failed.")]
+pub struct VerifyArguments {
+    /// The proof file.
+    pub proof: PathBuf,
+    /// The public model (.tgv).
+    #[arg(long, value_name = "F.tgv")]
+    pub model: PathBuf,
+    /// Print the statement, the commitments, the security level with its terms, and what is not covered.
+    #[arg(long)]
+    pub explain: bool,
+    /// Flip the lowest bit of this byte first, to see that the proof is then rejected.
+    #[arg(long, value_name = "N")]
+    pub flip_byte: Option<usize>,
+}
+
+/// `bench prove`.
+#[derive(Debug, Args)]
+pub struct BenchArguments {
+    /// Runs per model; the median is printed.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: u32,
+}

@@ -1,0 +1,8 @@
+//! Models and proofs without a grid: [`compile`], [`prove`], [`verify`], [`bench`], and the files they share
+//! ([`files`]).
+
+pub(crate) mod bench;
+pub(crate) mod compile;
+pub(crate) mod files;
+pub(crate) mod prove;
+pub(crate) mod verify;

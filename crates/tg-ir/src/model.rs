@@ -1,0 +1,77 @@
+//! A compiled model: the program and its weights, as one file (`.tgm`).
+
+use crate::program::{Program, ProgramError};
+use crate::weights::{Weights, WeightsError};
+use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// Format version of a `.tgm` file.
+pub const MODEL_VERSION: u16 = 1;
+
+/// A program with its weights: what a provider executes and proves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompiledModel {
+    /// The public part.
+    pub program: Program,
+    /// The private part.
+    pub weights: Weights,
+}
+
+/// Why a `.tgm` file is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// Not the canonical encoding of a model.
+    #[error("the model file cannot be read")]
+    Decode(#[from] DecodeError),
+    /// The program is not well formed.
+    #[error("the model's program is refused")]
+    Program(#[from] ProgramError),
+    /// The weights are not those of the program.
+    #[error("the model's weights are refused")]
+    Weights(#[from] WeightsError),
+}
+
+impl CompiledModel {
+    /// Reads and checks a `.tgm` file.
+    ///
+    /// # Errors
+    /// If the bytes are not canonical, or the program or its weights are not well formed.
+    pub fn read(bytes: &[u8]) -> Result<Self, ModelError> {
+        let model = Self::from_bytes(bytes)?;
+        model.program.validate()?;
+        model.weights.check(&model.program)?;
+        Ok(model)
+    }
+}
+
+impl Encode for CompiledModel {
+    fn encode(&self, writer: &mut Writer) {
+        let Self { program, weights } = self;
+        writer.raw(b"TGM\0");
+        writer.u16(MODEL_VERSION);
+        program.encode(writer);
+        weights.encode(writer);
+    }
+}
+
+impl Decode for CompiledModel {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let magic = reader.array::<4>()?;
+        if &magic != b"TGM\0" {
+            return Err(DecodeError::Invalid {
+                field: "model magic",
+                value: u64::from(u32::from_le_bytes(magic)),
+            });
+        }
+        let version = reader.u16()?;
+        if version != MODEL_VERSION {
+            return Err(DecodeError::Invalid {
+                field: "model version",
+                value: u64::from(version),
+            });
+        }
+        Ok(Self {
+            program: Program::decode(reader)?,
+            weights: Weights::decode(reader)?,
+        })
+    }
+}

@@ -1,0 +1,165 @@
+//! One function per operator, over whole tensors.
+//!
+//! Sums wrap in name only: a valid program's bounds keep every partial sum within 32 bits, whatever the order, so the
+//! loops stay free of checks and vectorise.
+
+use tg_ir::{LinearWeights, Requantise, Shape, Window};
+
+/// The sum of products of two slices of one length.
+fn dot(weights: &[i8], values: &[i8]) -> i32 {
+    debug_assert_eq!(weights.len(), values.len());
+    weights
+        .iter()
+        .zip(values)
+        .fold(0i32, |sum, (&weight, &value)| {
+            sum.wrapping_add(i32::from(weight) * i32::from(value))
+        })
+}
+
+/// Where one axis of a window lies: the first input index, and the kernel positions that are inside the input.
+struct Span {
+    first: usize,
+    inside: std::ops::Range<usize>,
+}
+
+fn span(at: u32, stride: u32, pad: u32, kernel: u32, size: u32) -> Span {
+    let start = i64::from(at) * i64::from(stride) - i64::from(pad);
+    let low = (-start).clamp(0, i64::from(kernel));
+    let high = (i64::from(size) - start).clamp(low, i64::from(kernel));
+    let index = |value: i64| usize::try_from(value).expect("not negative");
+    Span {
+        first: index(start.max(0)),
+        inside: index(low)..index(high),
+    }
+}
+
+/// Calls `visit` with each output pixel, in storage order, and its two spans.
+fn for_each_window(
+    input: Shape,
+    window: &Window,
+    output: Shape,
+    mut visit: impl FnMut(usize, &Span, &Span),
+) {
+    let Window {
+        kernel,
+        stride,
+        pads,
+    } = *window;
+    let columns: Vec<Span> = (0..output.width)
+        .map(|column| span(column, stride[1], pads[1], kernel[1], input.width))
+        .collect();
+    for row in 0..output.height {
+        let rows = span(row, stride[0], pads[0], kernel[0], input.height);
+        for (column, columns) in columns.iter().enumerate() {
+            visit(
+                row as usize * output.width as usize + column,
+                &rows,
+                columns,
+            );
+        }
+    }
+}
+
+pub(crate) fn convolve(
+    values: &[i8],
+    input: Shape,
+    window: &Window,
+    layer: &LinearWeights,
+    output: Shape,
+) -> Vec<i32> {
+    let (inputs, outputs) = (input.channels as usize, output.channels as usize);
+    let kernel_row = window.kernel[1] as usize * inputs;
+    let reduction = window.positions() * inputs;
+    let mut result = vec![0i32; output.elements()];
+    // One window, gathered in the order of the weights: rows of a window are contiguous in storage.
+    let mut gathered = vec![0i8; reduction];
+    for_each_window(input, window, output, |pixel, rows, columns| {
+        gathered.fill(0);
+        let length = columns.inside.len() * inputs;
+        for (step, kernel_y) in rows.inside.clone().enumerate() {
+            let from = ((rows.first + step) * input.width as usize + columns.first) * inputs;
+            let to = kernel_y * kernel_row + columns.inside.start * inputs;
+            gathered[to..to + length].copy_from_slice(&values[from..from + length]);
+        }
+        let sums = &mut result[pixel * outputs..(pixel + 1) * outputs];
+        let kernels = layer.weights.chunks_exact(reduction);
+        for ((sum, kernel), bias) in sums.iter_mut().zip(kernels).zip(&layer.bias) {
+            *sum = bias.wrapping_add(dot(kernel, &gathered));
+        }
+    });
+    result
+}
+
+pub(crate) fn multiply(values: &[i8], layer: &LinearWeights) -> Vec<i32> {
+    layer
+        .weights
+        .chunks_exact(values.len())
+        .zip(&layer.bias)
+        .map(|(row, bias)| bias.wrapping_add(dot(row, values)))
+        .collect()
+}
+
+pub(crate) fn sum_windows(values: &[i8], input: Shape, window: &Window, output: Shape) -> Vec<i32> {
+    let mut result = vec![0i32; output.elements()];
+    fold_windows(values, input, window, output, &mut result, |sum, value| {
+        *sum = sum.wrapping_add(i32::from(value));
+    });
+    result
+}
+
+pub(crate) fn max_pool(values: &[i8], input: Shape, window: &Window, output: Shape) -> Vec<i8> {
+    let mut result = vec![i8::MIN; output.elements()];
+    fold_windows(values, input, window, output, &mut result, |best, value| {
+        *best = (*best).max(value);
+    });
+    result
+}
+
+/// Folds every window into its output pixel, channel by channel.
+fn fold_windows<T>(
+    values: &[i8],
+    input: Shape,
+    window: &Window,
+    output: Shape,
+    result: &mut [T],
+    fold: impl Fn(&mut T, i8),
+) {
+    let channels = input.channels as usize;
+    for_each_window(input, window, output, |pixel, rows, columns| {
+        let folded = &mut result[pixel * channels..(pixel + 1) * channels];
+        for row in 0..rows.inside.len() {
+            for column in 0..columns.inside.len() {
+                let source = (rows.first + row) * input.width as usize + columns.first + column;
+                let pixel_values = &values[source * channels..(source + 1) * channels];
+                for (slot, &value) in folded.iter_mut().zip(pixel_values) {
+                    fold(slot, value);
+                }
+            }
+        }
+    });
+}
+
+pub(crate) fn add(inputs: [&[i8]; 2], multipliers: [u32; 2]) -> Vec<i32> {
+    let [a, b] = inputs;
+    let [m, n] = multipliers.map(|m| i32::try_from(m).expect("a valid multiplier is below 2^15"));
+    a.iter()
+        .zip(b)
+        .map(|(&a, &b)| (i32::from(a) * m).wrapping_add(i32::from(b) * n))
+        .collect()
+}
+
+pub(crate) fn requantise<T: Copy + Into<i64>>(
+    values: &[T],
+    how: &Requantise,
+    output: Shape,
+) -> Vec<i8> {
+    let channels = output.channels as usize;
+    let rescales: Vec<_> = (0..channels)
+        .map(|channel| how.pairs[usize::from(how.pair_of(channel))])
+        .collect();
+    values
+        .chunks_exact(channels)
+        .flat_map(|pixel| pixel.iter().zip(&rescales))
+        .map(|(&value, &rescale)| how.output(rescale, value.into()))
+        .collect()
+}

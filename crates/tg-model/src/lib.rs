@@ -1,0 +1,25 @@
+//! From ONNX to an integer program, and its canonical execution (tier TGX-1).
+//!
+//! Read in this order: [`onnx`] (a file to a float graph), [`graph`] (what that is), [`reference`] (its execution in
+//! f32), [`fuse`] (folding and fusing), [`calibrate`] (how far values reach), [`lower`] (the graph as an integer
+//! program), [`compile`] (all of that as one pipeline, with a comparison), [`execute`] (a program and an input give a
+//! trace), [`input`] (files to inputs), [`range`] (what an accumulator can reach), [`sample`] (random models for tests and benchmarks).
+
+pub mod calibrate;
+pub mod compile;
+pub mod digits;
+pub mod execute;
+pub mod fuse;
+pub mod graph;
+pub mod input;
+mod kernel;
+mod layer;
+pub mod lower;
+pub mod onnx;
+pub mod range;
+pub mod reference;
+pub mod sample;
+
+pub use compile::{CompileError, CompileOptions, Compiled, compile};
+pub use execute::{ExecuteError, Tensor, Trace, execute};
+pub use graph::FloatGraph;

@@ -1,0 +1,4 @@
+//! The shipped models through the whole pipeline.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod shipped;

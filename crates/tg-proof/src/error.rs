@@ -1,0 +1,287 @@
+//! What can be wrong with a program, a public model, a proof file or a proof. Every check has a stable code.
+
+use crate::commitment::CommitmentError;
+use tg_ir::{Program, ProgramError};
+use tg_types::DecodeError;
+
+/// Why a program cannot be proved.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// The program itself is not well formed.
+    #[error("the program is refused")]
+    Program(#[from] ProgramError),
+    /// A node outside what the prover covers.
+    #[error("node {node} `{name}` ({op}) cannot be proved: {why}")]
+    Unprovable {
+        /// Index of the node.
+        node: usize,
+        /// Its name.
+        name: String,
+        /// The operator.
+        op: &'static str,
+        /// Why.
+        why: &'static str,
+    },
+    /// The columns do not fit a commitment.
+    #[error("the program's columns cannot be committed")]
+    Commitment(#[from] CommitmentError),
+}
+
+impl PlanError {
+    pub(crate) fn unprovable(program: &Program, node: usize, why: &'static str) -> Self {
+        let description = &program.nodes[node];
+        Self::Unprovable {
+            node,
+            name: description.name.clone(),
+            op: description.op.name(),
+            why,
+        }
+    }
+}
+
+/// What a node's messages can violate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeCheck {
+    /// The messages are not those of the node's operator, or of another length.
+    Messages,
+    /// Merging several claims on the output.
+    Merge,
+    /// Accumulators are the sum of products of weights and inputs.
+    Products,
+    /// Window products, sums or maxima read the right input pixels.
+    Sources,
+    /// An addition is the weighted sum of its inputs.
+    Addition,
+    /// Some difference of every maximum is zero.
+    Attained,
+    /// A permutation moves the right elements.
+    Permutation,
+}
+
+impl NodeCheck {
+    /// The check in words.
+    #[must_use]
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Messages => "message shape",
+            Self::Merge => "claim merge",
+            Self::Products => "product sumcheck (accumulators = weights x inputs + bias)",
+            Self::Sources => "source sumcheck (windows read the right pixels)",
+            Self::Addition => "addition",
+            Self::Attained => "maximum attained",
+            Self::Permutation => "permutation",
+        }
+    }
+}
+
+/// What the lookup argument can violate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookupCheck {
+    /// Lists of another length.
+    Messages,
+    /// A value that was not pulled from its table.
+    Pulled,
+    /// The fractional sum does not vanish.
+    Sum,
+    /// The leaves are not those of the committed columns.
+    Leaves,
+}
+
+impl LookupCheck {
+    /// The check in words.
+    #[must_use]
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Messages => "lookup message shape",
+            Self::Pulled => {
+                "pulled values (segments, limbs and outputs come from the public tables)"
+            }
+            Self::Sum => "lookup sum",
+            Self::Leaves => "lookup leaves (committed positions)",
+        }
+    }
+}
+
+/// Why a proof is rejected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum VerifyError {
+    /// The proof's bytes are not canonical.
+    #[error("the proof's bytes are not a canonical proof")]
+    Encoding,
+    /// The statement is about something else than expected.
+    #[error("the proof states another {field} than expected")]
+    Statement {
+        /// The field.
+        field: &'static str,
+    },
+    /// The input or output bytes are of another length than the program's.
+    #[error("the {which} has {got} bytes, the program's has {expected}")]
+    Length {
+        /// Input or output.
+        which: &'static str,
+        /// By the program.
+        expected: usize,
+        /// In the file.
+        got: usize,
+    },
+    /// The input or output bytes do not have the stated digest.
+    #[error("the {which} bytes do not have the digest that the statement names")]
+    Digest {
+        /// Input or output.
+        which: &'static str,
+    },
+    /// An output element outside the field bound.
+    #[error("output element {index} is outside the field bound")]
+    OutputBound {
+        /// Which.
+        index: usize,
+    },
+    /// The proof has another number of node messages.
+    #[error("the proof has messages for {got} nodes, the program has {expected}")]
+    Nodes {
+        /// By the program.
+        expected: usize,
+        /// In the proof.
+        got: usize,
+    },
+    /// A node's check failed.
+    #[error("node {node} `{name}`: {} failed", check.describe())]
+    Node {
+        /// Index of the node.
+        node: usize,
+        /// Its name.
+        name: String,
+        /// Which check.
+        check: NodeCheck,
+    },
+    /// The public input is not what the first node read.
+    #[error("the public input is not what the proof read")]
+    Input,
+    /// The lookup argument failed.
+    #[error("{} failed", .0.describe())]
+    Lookup(LookupCheck),
+    /// An opening does not verify.
+    #[error("the opening of the {which} commitment does not verify")]
+    Opening {
+        /// Witness or weights.
+        which: &'static str,
+    },
+    /// Opened values are not those the messages used.
+    #[error("the {which} commitment opens to other values than the proof used")]
+    Opened {
+        /// Witness or weights.
+        which: &'static str,
+    },
+}
+
+impl VerifyError {
+    /// A stable number for receipts and APIs.
+    #[must_use]
+    pub const fn code(&self) -> u16 {
+        match self {
+            Self::Encoding => 1,
+            Self::Statement { .. } => 2,
+            Self::Length { .. } => 3,
+            Self::Digest { .. } => 4,
+            Self::OutputBound { .. } => 5,
+            Self::Nodes { .. } => 6,
+            Self::Input => 7,
+            Self::Opening { .. } => 8,
+            Self::Opened { .. } => 9,
+            Self::Node { check, .. } => match check {
+                NodeCheck::Messages => 20,
+                NodeCheck::Merge => 21,
+                NodeCheck::Products => 22,
+                NodeCheck::Sources => 23,
+                NodeCheck::Addition => 24,
+                NodeCheck::Attained => 25,
+                NodeCheck::Permutation => 26,
+            },
+            Self::Lookup(check) => match check {
+                LookupCheck::Messages => 40,
+                LookupCheck::Pulled => 41,
+                LookupCheck::Sum => 42,
+                LookupCheck::Leaves => 43,
+            },
+        }
+    }
+
+    /// The name of the check that failed.
+    #[must_use]
+    pub const fn check(&self) -> &'static str {
+        match self {
+            Self::Encoding => "canonical encoding",
+            Self::Statement { .. } => "statement",
+            Self::Length { .. } => "input and output length",
+            Self::Digest { .. } => "input and output digest",
+            Self::OutputBound { .. } => "output bound",
+            Self::Nodes { .. } => "number of nodes",
+            Self::Input => "public input",
+            Self::Opening { .. } => "commitment opening",
+            Self::Opened { .. } => "opened values",
+            Self::Node { check, .. } => check.describe(),
+            Self::Lookup(check) => check.describe(),
+        }
+    }
+}
+
+/// What a registration proof can violate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RegistrationError {
+    /// The proof's bytes are not canonical or its lists of another length.
+    #[error("the registration proof is malformed")]
+    Malformed,
+    /// The committed cells are not all in [-127, 127].
+    #[error("the committed weights are not shown to be in range")]
+    Range,
+    /// Padded cells are not all zero.
+    #[error("the padding of the committed weights is not shown to be zero")]
+    Padding,
+    /// The opening does not verify.
+    #[error("the opening of the weights does not verify")]
+    Opening,
+    /// The opening shows other values than the proof used.
+    #[error("the weights open to other values than the registration proof used")]
+    Opened,
+}
+
+impl RegistrationError {
+    /// A stable number for receipts and APIs.
+    #[must_use]
+    pub const fn code(self) -> u16 {
+        match self {
+            Self::Malformed => 60,
+            Self::Range => 61,
+            Self::Padding => 62,
+            Self::Opening => 63,
+            Self::Opened => 64,
+        }
+    }
+}
+
+/// Why a public model is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PublicModelError {
+    /// Not the canonical encoding of a public model.
+    #[error("the public model cannot be read")]
+    Decode(#[from] DecodeError),
+    /// Its program cannot be proved.
+    #[error("the public model's program is refused")]
+    Plan(#[from] PlanError),
+}
+
+/// Why a proof file is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProofFileError {
+    /// Larger than any proof may be.
+    #[error("the proof file has {got} bytes, at most {limit} are allowed")]
+    TooLarge {
+        /// Its size.
+        got: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// Not the canonical encoding of a proof file.
+    #[error("the proof file cannot be read")]
+    Decode(#[from] DecodeError),
+}

@@ -1,0 +1,167 @@
+//! Proof files: a statement, its public bytes and the proof. The evidence of a job verified by `zk` is one of these.
+
+use crate::error::ProofFileError;
+use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
+use tg_types::{Address, Digest, JobId, ModelId};
+
+/// Most bytes of a proof file.
+pub const PROOF_FILE_MAX: usize = 1 << 20;
+/// Version of the file format.
+pub const PROOF_FILE_VERSION: u16 = 1;
+
+/// What a proof is about. All of it is absorbed before the first challenge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Statement {
+    /// The model.
+    pub model: ModelId,
+    /// The job, or zero for a proof made outside a grid.
+    pub job: JobId,
+    /// Who claims the work, or zero for a proof made outside a grid.
+    pub provider: Address,
+    /// BLAKE3 of the input bytes.
+    pub input: Digest,
+    /// BLAKE3 of the output bytes.
+    pub output: Digest,
+}
+
+/// What a verifier expects of a statement. What is `None` may be anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ExpectedStatement {
+    /// The job.
+    pub job: Option<JobId>,
+    /// The provider.
+    pub provider: Option<Address>,
+    /// Digest of the input.
+    pub input: Option<Digest>,
+    /// Digest of the output.
+    pub output: Option<Digest>,
+}
+
+impl ExpectedStatement {
+    /// The first field in which a statement differs, for a model.
+    #[must_use]
+    pub fn mismatch(&self, model: ModelId, statement: &Statement) -> Option<&'static str> {
+        let Self {
+            job,
+            provider,
+            input,
+            output,
+        } = *self;
+        let differs = [
+            (statement.model != model, "model"),
+            (job.is_some_and(|job| job != statement.job), "job"),
+            (
+                provider.is_some_and(|provider| provider != statement.provider),
+                "provider",
+            ),
+            (input.is_some_and(|input| input != statement.input), "input"),
+            (
+                output.is_some_and(|output| output != statement.output),
+                "output",
+            ),
+        ];
+        differs
+            .into_iter()
+            .find_map(|(differs, field)| differs.then_some(field))
+    }
+}
+
+/// A statement, the bytes it names, and the proof.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProofFile {
+    /// What is proved.
+    pub statement: Statement,
+    /// The input: one byte per i8 element, in storage order.
+    pub input: Vec<u8>,
+    /// The output: one byte per i8 element or four (little-endian) per i32 element.
+    pub output: Vec<u8>,
+    /// The canonical bytes of an inference proof.
+    pub proof: Vec<u8>,
+}
+
+impl ProofFile {
+    /// Reads a proof file.
+    ///
+    /// # Errors
+    /// If it is too large or not canonical.
+    pub fn read(bytes: &[u8]) -> Result<Self, ProofFileError> {
+        if bytes.len() > PROOF_FILE_MAX {
+            return Err(ProofFileError::TooLarge {
+                got: bytes.len(),
+                limit: PROOF_FILE_MAX,
+            });
+        }
+        Ok(Self::from_bytes(bytes)?)
+    }
+}
+
+impl Encode for Statement {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            model,
+            job,
+            provider,
+            input,
+            output,
+        } = self;
+        model.encode(writer);
+        job.encode(writer);
+        provider.encode(writer);
+        input.encode(writer);
+        output.encode(writer);
+    }
+}
+
+impl Decode for Statement {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            model: ModelId::decode(reader)?,
+            job: JobId::decode(reader)?,
+            provider: Address::decode(reader)?,
+            input: Digest::decode(reader)?,
+            output: Digest::decode(reader)?,
+        })
+    }
+}
+
+impl Encode for ProofFile {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            statement,
+            input,
+            output,
+            proof,
+        } = self;
+        writer.raw(b"TGE\0");
+        writer.u16(PROOF_FILE_VERSION);
+        statement.encode(writer);
+        writer.bytes(input);
+        writer.bytes(output);
+        writer.bytes(proof);
+    }
+}
+
+impl Decode for ProofFile {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let magic = reader.array::<4>()?;
+        if &magic != b"TGE\0" {
+            return Err(DecodeError::Invalid {
+                field: "proof magic",
+                value: u64::from(u32::from_le_bytes(magic)),
+            });
+        }
+        let version = reader.u16()?;
+        if version != PROOF_FILE_VERSION {
+            return Err(DecodeError::Invalid {
+                field: "proof file version",
+                value: u64::from(version),
+            });
+        }
+        Ok(Self {
+            statement: Statement::decode(reader)?,
+            input: reader.bytes("input", PROOF_FILE_MAX)?.to_vec(),
+            output: reader.bytes("output", PROOF_FILE_MAX)?.to_vec(),
+            proof: reader.bytes("proof", PROOF_FILE_MAX)?.to_vec(),
+        })
+    }
+}

@@ -1,0 +1,31 @@
+//! What counts as evidence and how it is checked: verifiers only. Nothing here makes a proof.
+//!
+//! The protocol (TGP-1) stands in `docs/PROTOCOL.md`, gadget by gadget, with the error of each. Read in this order:
+//! [`field`] (where the relations hold), [`layout`] (tensors on hypercubes), [`plan`] (what a program commits and
+//! looks up), [`commitment`] (the polynomial commitment), [`transcript`] (what the challenges depend on),
+//! [`messages`] (what a prover sends), [`verify`] (the walk over the nodes), [`lookup`] (the one lookup argument),
+//! [`registration`] (weights are in range), [`security`] (the sum of all errors), [`model`] and [`file`] (the two
+//! files a user holds).
+//!
+//! Everything here is total: any bytes give a verdict, none a panic.
+
+pub mod commitment;
+pub mod error;
+pub mod field;
+pub mod file;
+pub mod layout;
+pub mod linear;
+pub mod lookup;
+pub mod messages;
+pub mod model;
+pub mod plan;
+pub mod registration;
+pub mod security;
+pub mod transcript;
+pub mod verify;
+
+pub use error::{PlanError, ProofFileError, PublicModelError, VerifyError};
+pub use file::{ExpectedStatement, PROOF_FILE_MAX, ProofFile, Statement};
+pub use model::PublicModel;
+pub use security::SecurityReport;
+pub use verify::verify;

@@ -1,0 +1,228 @@
+//! Public models (`.tgv`): the program, the commitment to its weights, and the registration proof.
+
+use crate::commitment::{self, Commitment, Pcs, opening_protocol, scheme, stack_vars};
+use crate::error::{PlanError, PublicModelError, RegistrationError};
+use crate::messages;
+use crate::plan::Plan;
+use p3_sumcheck::OpeningProtocol;
+use tg_ir::Program;
+use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
+use tg_types::{Digest, ModelId, ProgramId, domain::Domain};
+
+/// Version of the file format.
+pub const PUBLIC_MODEL_VERSION: u16 = 1;
+/// Most bytes of a registration proof.
+pub const REGISTRATION_MAX: usize = 4 << 20;
+/// Most bytes of an encoded commitment.
+pub const COMMITMENT_MAX: usize = 64;
+
+/// Points at which each weight table is opened by an inference, and by the registration.
+const INFERENCE_BATCHES: usize = 1;
+const REGISTRATION_BATCHES: usize = 2;
+
+/// What both sides derive from a program: the plan and the commitment schemes.
+#[derive(Debug)]
+pub struct ProofShape {
+    /// The plan.
+    pub plan: Plan,
+    /// Scheme of the witness.
+    pub witness_scheme: Pcs,
+    /// Scheme of the weights, for inferences and for the registration.
+    pub weights_scheme: Pcs,
+    /// Opening schedule of the witness.
+    pub witness_protocol: OpeningProtocol,
+    /// Opening schedule of the weights in an inference.
+    pub weights_protocol: OpeningProtocol,
+    /// Opening schedule of the weights in the registration.
+    pub registration_protocol: OpeningProtocol,
+}
+
+impl ProofShape {
+    /// Derives it.
+    ///
+    /// # Errors
+    /// If the program cannot be proved.
+    pub fn new(program: &Program) -> Result<Self, PlanError> {
+        let plan = Plan::new(program)?;
+        if plan.weights.is_empty() || plan.witness.is_empty() {
+            let last = program.nodes.len() - 1;
+            return Err(PlanError::unprovable(
+                program,
+                last,
+                "the program has no weights or no requantisation",
+            ));
+        }
+        let witness_tables = plan.witness_tables();
+        let weight_tables = plan.weight_tables(REGISTRATION_BATCHES);
+        let witness_protocol = opening_protocol(&witness_tables);
+        let registration_protocol = opening_protocol(&weight_tables);
+        let weights_protocol = opening_protocol(&plan.weight_tables(INFERENCE_BATCHES));
+        Ok(Self {
+            witness_scheme: scheme(stack_vars(&witness_tables), claims(&witness_tables))?,
+            weights_scheme: scheme(stack_vars(&weight_tables), claims(&weight_tables))?,
+            plan,
+            witness_protocol,
+            weights_protocol,
+            registration_protocol,
+        })
+    }
+}
+
+fn claims(tables: &[commitment::CommittedTable]) -> usize {
+    tables
+        .iter()
+        .map(|table| table.batches.iter().map(Vec::len).sum::<usize>())
+        .sum()
+}
+
+/// A public model, ready to verify.
+#[derive(Debug)]
+pub struct PublicModel {
+    program: Program,
+    program_id: ProgramId,
+    id: ModelId,
+    commitment: Commitment,
+    registration: Vec<u8>,
+    shape: ProofShape,
+}
+
+impl PublicModel {
+    /// Puts a public model together.
+    ///
+    /// # Errors
+    /// If the program cannot be proved.
+    pub fn new(
+        program: Program,
+        commitment: Commitment,
+        registration: Vec<u8>,
+    ) -> Result<Self, PlanError> {
+        let shape = ProofShape::new(&program)?;
+        let program_id = program.id();
+        let id = model_id(program_id, &commitment);
+        Ok(Self {
+            program,
+            program_id,
+            id,
+            commitment,
+            registration,
+            shape,
+        })
+    }
+
+    /// Reads a `.tgv` file. The registration proof is not checked yet.
+    ///
+    /// # Errors
+    /// If the bytes are not canonical or the program cannot be proved.
+    pub fn decode(bytes: &[u8]) -> Result<Self, PublicModelError> {
+        let mut reader = Reader::new(bytes);
+        let magic = reader.array::<4>()?;
+        if &magic != b"TGV\0" {
+            let value = u64::from(u32::from_le_bytes(magic));
+            return Err(DecodeError::Invalid {
+                field: "public model magic",
+                value,
+            }
+            .into());
+        }
+        let version = reader.u16()?;
+        if version != PUBLIC_MODEL_VERSION {
+            return Err(DecodeError::Invalid {
+                field: "public model version",
+                value: u64::from(version),
+            }
+            .into());
+        }
+        let program = Program::decode(&mut reader)?;
+        let commitment = messages::decode(reader.bytes("weight commitment", COMMITMENT_MAX)?)
+            .ok_or(DecodeError::Invalid {
+                field: "weight commitment",
+                value: 0,
+            })?;
+        let registration = reader
+            .bytes("registration proof", REGISTRATION_MAX)?
+            .to_vec();
+        reader.finish()?;
+        Ok(Self::new(program, commitment, registration)?)
+    }
+
+    /// The `.tgv` file.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.raw(b"TGV\0");
+        writer.u16(PUBLIC_MODEL_VERSION);
+        self.program.encode(&mut writer);
+        writer.bytes(&messages::encode(&self.commitment));
+        writer.bytes(&self.registration);
+        writer.into_bytes()
+    }
+
+    /// Checks that every committed weight is in its declared range. Without this a proof means nothing.
+    ///
+    /// # Errors
+    /// The part that fails.
+    pub fn verify_registration(&self) -> Result<(), RegistrationError> {
+        crate::registration::verify(self)
+    }
+
+    /// BLAKE3 of program id and weight commitment.
+    #[must_use]
+    pub const fn id(&self) -> ModelId {
+        self.id
+    }
+
+    /// The program's id.
+    #[must_use]
+    pub const fn program_id(&self) -> ProgramId {
+        self.program_id
+    }
+
+    /// The program.
+    #[must_use]
+    pub const fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The commitment to the weights.
+    #[must_use]
+    pub const fn weights_commitment(&self) -> &Commitment {
+        &self.commitment
+    }
+
+    pub(crate) const fn plan(&self) -> &Plan {
+        &self.shape.plan
+    }
+
+    pub(crate) const fn weights_scheme(&self) -> &Pcs {
+        &self.shape.weights_scheme
+    }
+
+    pub(crate) const fn witness_scheme(&self) -> &Pcs {
+        &self.shape.witness_scheme
+    }
+
+    pub(crate) const fn witness_protocol(&self) -> &OpeningProtocol {
+        &self.shape.witness_protocol
+    }
+
+    pub(crate) const fn weights_protocol(&self) -> &OpeningProtocol {
+        &self.shape.weights_protocol
+    }
+
+    pub(crate) const fn registration_protocol(&self) -> &OpeningProtocol {
+        &self.shape.registration_protocol
+    }
+
+    pub(crate) fn registration(&self) -> &[u8] {
+        &self.registration
+    }
+}
+
+/// The id of a model: BLAKE3 of its program id and its weight commitment.
+#[must_use]
+pub fn model_id(program: ProgramId, commitment: &Commitment) -> ModelId {
+    let mut writer = Writer::new();
+    program.encode(&mut writer);
+    writer.bytes(&messages::encode(commitment));
+    ModelId::new(*Digest::of(Domain::Model, &writer.into_bytes()).as_bytes())
+}

@@ -1,0 +1,314 @@
+//! Registration: every committed weight is in [-127, 127] and every padded cell is zero.
+
+use crate::commitment::Challenger;
+use crate::error::RegistrationError;
+use crate::field::{E, eq, eq_at, eq_table, identity_at};
+use crate::layout::{COLUMN_VARS_MIN, WeightLayout, log2_ceil};
+use crate::messages::{self, PaddingProof, RegistrationProof};
+use crate::model::PublicModel;
+use crate::plan::Plan;
+use crate::transcript::{self, absorb, draw, draw_point};
+use p3_challenger::CanObserve;
+use p3_commit::MultilinearPcs;
+use p3_field::PrimeCharacteristicRing;
+use p3_multi_stark::fractional_gkr::verify_fractional_gkr;
+use p3_sumcheck::PrescribedPointPcs;
+use tg_ir::weights::{BIAS_DIGITS, WEIGHT_MAX};
+
+/// Values a weight may take: -127 to 127.
+pub const WEIGHT_VALUES: usize = 2 * WEIGHT_MAX as usize + 1;
+
+/// One axis of a weight table: `count` entries in use of 2^vars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Axis {
+    /// Entries in use.
+    pub count: usize,
+    /// Variables.
+    pub vars: usize,
+}
+
+/// One committed weight table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WeightTable {
+    /// Its axes, most significant first.
+    pub axes: Vec<Axis>,
+    /// Columns.
+    pub columns: usize,
+}
+
+impl WeightTable {
+    /// Variables of each column.
+    #[must_use]
+    pub fn vars(&self) -> usize {
+        self.axes.iter().map(|axis| axis.vars).sum()
+    }
+
+    /// `pad(x) * eq(at, x)` for every cell.
+    #[must_use]
+    pub fn padding_weights(&self, at: &[E]) -> Vec<E> {
+        let mut weights = eq_table(at);
+        for (index, weight) in weights.iter_mut().enumerate() {
+            let mut rest = index;
+            let used = self.axes.iter().rev().all(|axis| {
+                let coordinate = rest & ((1 << axis.vars) - 1);
+                rest >>= axis.vars;
+                coordinate < axis.count
+            });
+            if used {
+                *weight = E::ZERO;
+            }
+        }
+        weights
+    }
+
+    /// The extension of [`Self::padding_weights`] at a point: `eq(at, x)` less the part on cells in use, which is a
+    /// product over the axes.
+    #[must_use]
+    pub fn padding_at(&self, at: &[E], x: &[E]) -> E {
+        let mut start = 0;
+        let used: E = self
+            .axes
+            .iter()
+            .map(|axis| {
+                let range = start..start + axis.vars;
+                start = range.end;
+                let (left, right) = (eq_table(&at[range.clone()]), eq_table(&x[range]));
+                left.iter()
+                    .zip(&right)
+                    .take(axis.count)
+                    .map(|(&a, &b)| a * b)
+                    .sum::<E>()
+            })
+            .product();
+        eq(at, x) - used
+    }
+}
+
+/// The weight tables of a plan in commitment order: per node the weights, then the bias digits.
+#[must_use]
+pub fn weight_tables(plan: &Plan) -> Vec<WeightTable> {
+    plan.weights
+        .iter()
+        .flat_map(|layout| [weight_axes(layout), bias_axes(layout)])
+        .collect()
+}
+
+fn weight_axes(layout: &WeightLayout) -> WeightTable {
+    let [outputs, positions, inputs] = layout.axis_vars();
+    let lead = COLUMN_VARS_MIN.saturating_sub(outputs + positions + inputs);
+    let axes = vec![
+        Axis {
+            count: 1,
+            vars: lead,
+        },
+        Axis {
+            count: layout.outputs,
+            vars: outputs,
+        },
+        Axis {
+            count: layout.positions,
+            vars: positions,
+        },
+        Axis {
+            count: layout.inputs,
+            vars: inputs,
+        },
+    ];
+    WeightTable { axes, columns: 1 }
+}
+
+fn bias_axes(layout: &WeightLayout) -> WeightTable {
+    let outputs = log2_ceil(layout.outputs);
+    let lead = COLUMN_VARS_MIN.saturating_sub(outputs);
+    let axes = vec![
+        Axis {
+            count: 1,
+            vars: lead,
+        },
+        Axis {
+            count: layout.outputs,
+            vars: outputs,
+        },
+    ];
+    WeightTable {
+        axes,
+        columns: BIAS_DIGITS,
+    }
+}
+
+/// Where a block of leaves starts: a column of a table, or the multiplicities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RangeBlock {
+    /// Table and column, or nothing for the multiplicities.
+    pub cell: Option<(usize, usize)>,
+    /// First leaf.
+    pub start: usize,
+    /// log2 of the number of leaves.
+    pub vars: usize,
+}
+
+/// The leaves of the range argument, largest blocks first, and log2 of their number.
+#[must_use]
+pub fn range_leaves(tables: &[WeightTable]) -> (Vec<RangeBlock>, usize) {
+    let mut blocks: Vec<(Option<(usize, usize)>, usize)> = tables
+        .iter()
+        .enumerate()
+        .flat_map(|(index, table)| {
+            (0..table.columns).map(move |column| (Some((index, column)), table.vars()))
+        })
+        .collect();
+    blocks.push((None, log2_ceil(WEIGHT_VALUES)));
+    blocks.sort_by_key(|&(_, vars)| std::cmp::Reverse(vars));
+    let mut start = 0;
+    let placed = blocks
+        .into_iter()
+        .map(|(cell, vars)| {
+            let block = RangeBlock { cell, start, vars };
+            start += 1 << vars;
+            block
+        })
+        .collect();
+    (placed, log2_ceil(start).max(1))
+}
+
+/// Checks the registration proof of a public model.
+///
+/// # Errors
+/// The part that fails.
+pub fn verify(model: &PublicModel) -> Result<(), RegistrationError> {
+    let proof: RegistrationProof =
+        messages::decode(model.registration()).ok_or(RegistrationError::Malformed)?;
+    let tables = weight_tables(model.plan());
+    let shape = proof.multiplicities.len() == WEIGHT_VALUES
+        && proof.columns.len() == tables.len()
+        && proof
+            .columns
+            .iter()
+            .zip(&tables)
+            .all(|(columns, table)| columns.len() == table.columns)
+        && proof.padding.len() == tables.len()
+        && proof
+            .padding
+            .iter()
+            .zip(&tables)
+            .all(|(padding, table)| padding.columns.len() == table.columns);
+    if !shape {
+        return Err(RegistrationError::Malformed);
+    }
+    let mut challenger = transcript::registration(model.program_id());
+    model
+        .weights_scheme()
+        .observe_commitment(model.weights_commitment(), &mut challenger);
+    let range_point = verify_range(&tables, &proof, &mut challenger)?;
+    let mut points = Vec::new();
+    let mut expected = Vec::new();
+    for ((table, columns), padding) in tables.iter().zip(&proof.columns).zip(&proof.padding) {
+        let at = verify_padding(table, padding, &mut challenger)?;
+        points.push(crate::field::point(
+            &range_point[range_point.len() - table.vars()..],
+        ));
+        expected.push(columns);
+        points.push(crate::field::point(&at));
+        expected.push(&padding.columns);
+    }
+    let opened = model
+        .weights_scheme()
+        .verify_at(
+            model.weights_commitment(),
+            &proof.opening,
+            &model.registration_protocol(),
+            &points,
+            &mut challenger,
+        )
+        .map_err(|_| RegistrationError::Opening)?;
+    let same = opened.len() == expected.len()
+        && opened
+            .iter()
+            .zip(&expected)
+            .all(|(opened, expected)| opened.current() == expected.as_slice());
+    if same {
+        Ok(())
+    } else {
+        Err(RegistrationError::Opened)
+    }
+}
+
+fn verify_range(
+    tables: &[WeightTable],
+    proof: &RegistrationProof,
+    challenger: &mut Challenger,
+) -> Result<Vec<E>, RegistrationError> {
+    let (blocks, vars) = range_leaves(tables);
+    absorb_multiplicities(&proof.multiplicities, challenger);
+    let pole = draw(challenger);
+    let output = verify_fractional_gkr(&proof.gkr, vars, challenger)
+        .map_err(|_| RegistrationError::Range)?;
+    let point = output.point.as_slice().to_vec();
+    proof
+        .columns
+        .iter()
+        .for_each(|columns| absorb(challenger, columns));
+    let (mut numerator, mut denominator, mut covered) = (E::ZERO, E::ZERO, E::ZERO);
+    for block in &blocks {
+        let (high, rest) = point.split_at(point.len() - block.vars);
+        let selector = eq_at(high, block.start >> block.vars);
+        covered += selector;
+        match block.cell {
+            Some((table, column)) => {
+                numerator += selector;
+                denominator += selector
+                    * (pole - E::from_u32(WEIGHT_MAX as u32) - proof.columns[table][column]);
+            }
+            None => {
+                let multiplicity: E = eq_table(rest)
+                    .into_iter()
+                    .zip(&proof.multiplicities)
+                    .map(|(weight, &count)| weight * E::from_u32(count))
+                    .sum();
+                numerator -= selector * multiplicity;
+                denominator += selector * (pole - identity_at(rest));
+            }
+        }
+    }
+    // Stops: leaves that are not (1, pole - 127 - cell), that is, a weight outside [-127, 127].
+    if numerator != output.numerator || denominator + E::ONE - covered != output.denominator {
+        return Err(RegistrationError::Range);
+    }
+    Ok(point)
+}
+
+fn verify_padding(
+    table: &WeightTable,
+    proof: &PaddingProof,
+    challenger: &mut Challenger,
+) -> Result<Vec<E>, RegistrationError> {
+    let lambda = draw(challenger);
+    let at = draw_point(challenger, table.vars());
+    // Stops: hidden weights in padded cells.
+    if proof.sumcheck.claimed_sum != E::ZERO {
+        return Err(RegistrationError::Padding);
+    }
+    let (point, last) = proof
+        .sumcheck
+        .verify(challenger, table.vars(), 2, 0)
+        .map_err(|_| RegistrationError::Padding)?;
+    absorb(challenger, &proof.columns);
+    let combined: E = proof
+        .columns
+        .iter()
+        .zip(lambda.powers())
+        .map(|(&value, power)| value * power)
+        .sum();
+    let point = point.as_slice().to_vec();
+    if last != combined * table.padding_at(&at, &point) {
+        return Err(RegistrationError::Padding);
+    }
+    Ok(point)
+}
+
+/// Absorbs the multiplicities, before the pole is drawn.
+pub fn absorb_multiplicities(multiplicities: &[u32], challenger: &mut Challenger) {
+    multiplicities
+        .iter()
+        .for_each(|&count| challenger.observe(crate::field::F::from_u32(count)));
+}

@@ -1,0 +1,56 @@
+//! What the challenges depend on.
+
+use crate::commitment::Challenger;
+use crate::field::{E, F};
+use crate::file::Statement;
+use p3_blake3::Blake3;
+use p3_challenger::{CanObserve, FieldChallenger};
+use p3_symmetric::Hash;
+use tg_types::codec::{Encode, Writer};
+use tg_types::{Digest, ProgramId, domain::Domain};
+
+/// Version of the proof format and of the verifier, absorbed first.
+pub const PROTOCOL_VERSION: u16 = 1;
+
+/// The challenger of an inference proof, with the statement absorbed.
+#[must_use]
+pub fn inference(program: ProgramId, statement: &Statement) -> Challenger {
+    let mut writer = Writer::new();
+    writer.u16(PROTOCOL_VERSION);
+    program.encode(&mut writer);
+    statement.encode(&mut writer);
+    start(Domain::ProofTranscript, &writer.into_bytes())
+}
+
+/// The challenger of a registration proof, with the program absorbed.
+#[must_use]
+pub fn registration(program: ProgramId) -> Challenger {
+    let mut writer = Writer::new();
+    writer.u16(PROTOCOL_VERSION);
+    program.encode(&mut writer);
+    start(Domain::RegistrationTranscript, &writer.into_bytes())
+}
+
+fn start(domain: Domain, statement: &[u8]) -> Challenger {
+    let mut challenger = Challenger::from_hasher(domain.as_str().as_bytes().to_vec(), Blake3);
+    let digest = Digest::of(domain, statement);
+    challenger.observe(Hash::<F, u8, 32>::from(*digest.as_bytes()));
+    challenger
+}
+
+/// Absorbs extension values.
+pub fn absorb(challenger: &mut Challenger, values: &[E]) {
+    values
+        .iter()
+        .for_each(|&value| challenger.observe_algebra_element(value));
+}
+
+/// Draws one challenge.
+pub fn draw(challenger: &mut Challenger) -> E {
+    challenger.sample_algebra_element()
+}
+
+/// Draws a point.
+pub fn draw_point(challenger: &mut Challenger, vars: usize) -> Vec<E> {
+    (0..vars).map(|_| draw(challenger)).collect()
+}

@@ -1,0 +1,834 @@
+//! The walk over the nodes, from the output to the input.
+
+use crate::commitment::Challenger;
+use crate::error::{NodeCheck, VerifyError};
+use crate::field::{E, eq, eq_table, evaluate, point, signed};
+use crate::file::{ExpectedStatement, ProofFile};
+use crate::layout::TensorLayout;
+use crate::linear::{padding_weight, source_weights};
+use crate::lookup::{self, Pulled};
+use crate::messages::{
+    self, AttainedProof, GadgetProof, InferenceProof, MergeProof, NodeProof, SourceProof, Sumcheck,
+};
+use crate::model::PublicModel;
+use crate::plan::{NodePlan, Plan};
+use crate::transcript::{self, absorb, draw, draw_point};
+use p3_commit::MultilinearPcs;
+use p3_field::PrimeCharacteristicRing;
+use p3_multilinear_util::point::Point;
+use p3_sumcheck::PrescribedPointPcs;
+use tg_ir::bounds::FIELD_BOUND;
+use tg_ir::segment::LIMB_CLASS_MAX;
+use tg_ir::weights::{BIAS_BASE, BIAS_DIGITS};
+use tg_ir::{ElementType, Op, Program, Requantise, Shape, TensorId, Window};
+use tg_types::Digest;
+
+/// A claim that a tensor's extension has a value at a point.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// The point.
+    pub point: Vec<E>,
+    /// The value.
+    pub value: E,
+}
+
+/// Checks a proof file against a registered model.
+///
+/// The model's registration proof must have been checked before ([`PublicModel::verify_registration`]).
+///
+/// # Errors
+/// The check that failed.
+pub fn verify(
+    model: &PublicModel,
+    file: &ProofFile,
+    expected: &ExpectedStatement,
+) -> Result<(), VerifyError> {
+    if let Some(field) = expected.mismatch(model.id(), &file.statement) {
+        return Err(VerifyError::Statement { field });
+    }
+    let (input, output) = public_tensors(model.program(), file)?;
+    let proof: InferenceProof = messages::decode(&file.proof).ok_or(VerifyError::Encoding)?;
+    let mut challenger = transcript::inference(model.program_id(), &file.statement);
+    model
+        .weights_scheme()
+        .observe_commitment(model.weights_commitment(), &mut challenger);
+    model
+        .witness_scheme()
+        .observe_commitment(&proof.witness, &mut challenger);
+    let mut walk = Walk::new(model.program(), model.plan());
+    walk.run(&proof.nodes, &output, &mut challenger)?;
+    // Stops: a proof about another input.
+    let layout = walk.plan.layouts[0];
+    for claim in &walk.claims[0] {
+        if evaluate_tensor(&input, layout, &claim.point) != claim.value {
+            return Err(VerifyError::Input);
+        }
+    }
+    let lookup_point = lookup::verify(walk.plan, &walk.pulled, &proof.lookup, &mut challenger)?;
+    check_witness(model, &proof, &walk, &lookup_point, &mut challenger)?;
+    check_weights(model, &proof, &walk, &mut challenger)
+}
+
+/// The public bytes as integers, with lengths, digests and bounds checked.
+fn public_tensors(
+    program: &Program,
+    file: &ProofFile,
+) -> Result<(Vec<i32>, Vec<i32>), VerifyError> {
+    let expected = program.input.shape.elements();
+    if file.input.len() != expected {
+        return Err(VerifyError::Length {
+            which: "input",
+            expected,
+            got: file.input.len(),
+        });
+    }
+    let expected = program.output_bytes();
+    if file.output.len() != expected {
+        return Err(VerifyError::Length {
+            which: "output",
+            expected,
+            got: file.output.len(),
+        });
+    }
+    for (which, bytes, digest) in [
+        ("input", &file.input, file.statement.input),
+        ("output", &file.output, file.statement.output),
+    ] {
+        if Digest::of_blob(bytes) != digest {
+            return Err(VerifyError::Digest { which });
+        }
+    }
+    let bytes = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .map(|&byte| i32::from(byte.cast_signed()))
+            .collect::<Vec<_>>()
+    };
+    let output = match program.element_type(program.output()) {
+        ElementType::I8 => bytes(&file.output),
+        ElementType::I32 => file
+            .output
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|&word| i32::from_le_bytes(word))
+            .collect(),
+    };
+    // Stops: an output that is right modulo p only.
+    match output
+        .iter()
+        .position(|&value| i64::from(value).abs() > FIELD_BOUND)
+    {
+        Some(index) => Err(VerifyError::OutputBound { index }),
+        None => Ok((bytes(&file.input), output)),
+    }
+}
+
+/// The extension of a tensor given in storage order.
+#[must_use]
+pub fn evaluate_tensor(values: &[i32], layout: TensorLayout, at: &[E]) -> E {
+    let (pixels, channels) = at.split_at(layout.pixel_vars);
+    let (pixels, channels) = (eq_table(pixels), eq_table(channels));
+    values
+        .chunks_exact(layout.channels)
+        .zip(pixels)
+        .map(|(row, weight)| {
+            weight
+                * row
+                    .iter()
+                    .zip(&channels)
+                    .map(|(&value, &eq)| eq * signed(i64::from(value)))
+                    .sum::<E>()
+        })
+        .sum()
+}
+
+/// The state of the walk: open claims per tensor, what was pulled, and what must be opened.
+#[derive(Debug)]
+pub struct Walk<'a> {
+    program: &'a Program,
+    plan: &'a Plan,
+    claims: Vec<Vec<Claim>>,
+    pulled: Vec<Pulled>,
+    /// Per weighted node the claim on its weights and the claims on its bias digits.
+    weights: Vec<Option<WeightClaims>>,
+    /// Per witness table of a maximum the point and values of its zero-check.
+    attained: Vec<Option<(Vec<E>, Vec<E>)>>,
+}
+
+#[derive(Debug, Clone)]
+struct WeightClaims {
+    weight: Claim,
+    bias_point: Vec<E>,
+    bias: [E; BIAS_DIGITS],
+}
+
+impl<'a> Walk<'a> {
+    fn new(program: &'a Program, plan: &'a Plan) -> Self {
+        Self {
+            program,
+            plan,
+            claims: vec![Vec::new(); program.nodes.len() + 1],
+            pulled: vec![Pulled::default(); plan.groups.len()],
+            weights: vec![None; plan.weights.len()],
+            attained: vec![None; plan.witness.len()],
+        }
+    }
+
+    fn run(
+        &mut self,
+        proofs: &[NodeProof],
+        output: &[i32],
+        challenger: &mut Challenger,
+    ) -> Result<(), VerifyError> {
+        let nodes = self.program.nodes.len();
+        if proofs.len() != nodes {
+            return Err(VerifyError::Nodes {
+                expected: nodes,
+                got: proofs.len(),
+            });
+        }
+        let layout = self.plan.layouts[nodes];
+        let drawn = draw_point(challenger, layout.vars());
+        // Stops: another output than the one proved.
+        let value = evaluate_tensor(output, layout, &drawn);
+        self.claims[nodes].push(Claim {
+            point: drawn,
+            value,
+        });
+        for (node, proof) in (0..nodes).rev().zip(proofs) {
+            self.node(node, proof, challenger).map_err(|check| {
+                let name = self.program.nodes[node].name.clone();
+                VerifyError::Node { node, name, check }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn node(
+        &mut self,
+        node: usize,
+        proof: &NodeProof,
+        challenger: &mut Challenger,
+    ) -> Result<(), NodeCheck> {
+        let claim = self.single_claim(node, proof.merge.as_ref(), challenger)?;
+        let (program, plan) = (self.program, self.plan);
+        match (&program.nodes[node].op, &plan.nodes[node], &proof.gadget) {
+            (
+                Op::Conv { input, window },
+                NodePlan::Linear { weights },
+                GadgetProof::Conv {
+                    bias,
+                    products,
+                    weight,
+                    reads,
+                    sources,
+                },
+            ) => {
+                let (claims, at) = self.products(
+                    node,
+                    *weights,
+                    &claim,
+                    bias,
+                    products,
+                    (*weight, *reads),
+                    challenger,
+                )?;
+                self.weights[*weights] = Some(claims);
+                let (positions, channels) = at.split_at(plan.weights[*weights].axis_vars()[1]);
+                let (pixels, _) = claim.point.split_at(plan.layouts[node + 1].pixel_vars);
+                let map = SourceMap::new(
+                    program,
+                    node,
+                    *input,
+                    window,
+                    eq_table(positions),
+                    eq_table(pixels),
+                );
+                self.sources(&map, *reads, channels, sources, challenger)
+            }
+            (
+                Op::Dense { input },
+                NodePlan::Linear { weights },
+                GadgetProof::Dense {
+                    bias,
+                    products,
+                    weight,
+                    input: value,
+                },
+            ) => {
+                let (claims, at) = self.products(
+                    node,
+                    *weights,
+                    &claim,
+                    bias,
+                    products,
+                    (*weight, *value),
+                    challenger,
+                )?;
+                self.weights[*weights] = Some(claims);
+                self.claims[input.index()].push(Claim {
+                    point: at,
+                    value: *value,
+                });
+                Ok(())
+            }
+            (
+                Op::WindowSum { input, window },
+                NodePlan::Free,
+                GadgetProof::WindowSum { sources },
+            ) => {
+                let (pixels, channels) = claim.point.split_at(plan.layouts[node + 1].pixel_vars);
+                let ones = vec![E::ONE; window.positions()];
+                let map = SourceMap::new(program, node, *input, window, ones, eq_table(pixels));
+                self.sources(&map, claim.value, channels, sources, challenger)
+            }
+            (
+                Op::Add {
+                    inputs,
+                    multipliers,
+                },
+                NodePlan::Free,
+                GadgetProof::Add { inputs: values },
+            ) => {
+                absorb(challenger, values);
+                // Stops: inputs that do not add up to the claim.
+                let sum = values[0] * E::from_u32(multipliers[0])
+                    + values[1] * E::from_u32(multipliers[1]);
+                if sum != claim.value {
+                    return Err(NodeCheck::Addition);
+                }
+                for (input, &value) in inputs.iter().zip(values) {
+                    self.claims[input.index()].push(Claim {
+                        point: claim.point.clone(),
+                        value,
+                    });
+                }
+                Ok(())
+            }
+            (
+                Op::Requantise { input, how },
+                NodePlan::Requantise {
+                    first_group,
+                    witness,
+                    ..
+                },
+                GadgetProof::Requantise { pulled },
+            ) => {
+                let covered = covered_rows(plan, witness);
+                self.requantise(
+                    *input,
+                    how,
+                    *first_group,
+                    covered,
+                    claim,
+                    pulled,
+                    challenger,
+                );
+                Ok(())
+            }
+            (
+                Op::MaxPool { input, window },
+                NodePlan::Maximum {
+                    first_group,
+                    witness,
+                },
+                GadgetProof::Maximum {
+                    differences,
+                    sources,
+                    attained,
+                },
+            ) => {
+                self.maximum(
+                    node,
+                    *input,
+                    window,
+                    *first_group,
+                    &claim,
+                    differences,
+                    sources,
+                    challenger,
+                )?;
+                self.attained(witness.clone(), window.positions(), attained, challenger)
+            }
+            (
+                Op::Permute { input, source },
+                NodePlan::Free,
+                GadgetProof::Permute {
+                    sumcheck,
+                    input: value,
+                },
+            ) => self.permute(node, *input, source, &claim, sumcheck, *value, challenger),
+            _ => Err(NodeCheck::Messages),
+        }
+    }
+
+    /// The one claim on a node's output, merged if there are several.
+    fn single_claim(
+        &mut self,
+        node: usize,
+        merge: Option<&MergeProof>,
+        challenger: &mut Challenger,
+    ) -> Result<Claim, NodeCheck> {
+        let mut claims = std::mem::take(&mut self.claims[node + 1]);
+        match (claims.len(), merge) {
+            (1, None) => Ok(claims.remove(0)),
+            (2.., Some(proof)) => {
+                let alpha = draw(challenger);
+                let powers: Vec<E> = alpha.powers().take(claims.len()).collect();
+                let sum = claims
+                    .iter()
+                    .zip(&powers)
+                    .map(|(claim, &power)| claim.value * power)
+                    .sum();
+                let vars = self.plan.layouts[node + 1].vars();
+                let (point, last) =
+                    sumcheck(&proof.sumcheck, challenger, vars, 2, sum).ok_or(NodeCheck::Merge)?;
+                absorb(challenger, &[proof.value]);
+                let weight: E = claims
+                    .iter()
+                    .zip(&powers)
+                    .map(|(claim, &power)| power * eq(&claim.point, &point))
+                    .sum();
+                if last != weight * proof.value {
+                    return Err(NodeCheck::Merge);
+                }
+                Ok(Claim {
+                    point,
+                    value: proof.value,
+                })
+            }
+            _ => Err(NodeCheck::Messages),
+        }
+    }
+
+    /// Step 1 of a convolution or dense node: the sum over positions and input channels.
+    #[expect(clippy::too_many_arguments, reason = "the messages of one gadget")]
+    fn products(
+        &self,
+        node: usize,
+        weights: usize,
+        claim: &Claim,
+        bias: &[E; BIAS_DIGITS],
+        proof: &Sumcheck,
+        (weight, read): (E, E),
+        challenger: &mut Challenger,
+    ) -> Result<(WeightClaims, Vec<E>), NodeCheck> {
+        let layout = self.plan.layouts[node + 1];
+        let (pixels, outputs) = claim.point.split_at(layout.pixel_vars);
+        absorb(challenger, bias);
+        let base = E::from_u32(BIAS_BASE.unsigned_abs());
+        let bias_value = bias
+            .iter()
+            .rev()
+            .fold(E::ZERO, |value, &digit| value * base + digit);
+        let sum = claim.value - bias_value * eq_prefix(pixels, layout.pixels);
+        let [_, position_vars, input_vars] = self.plan.weights[weights].axis_vars();
+        let (at, last) = sumcheck(proof, challenger, position_vars + input_vars, 2, sum)
+            .ok_or(NodeCheck::Products)?;
+        absorb(challenger, &[weight, read]);
+        // Stops: accumulators that are not the products of the committed weights.
+        if last != weight * read {
+            return Err(NodeCheck::Products);
+        }
+        let weight = Claim {
+            point: [outputs, &at].concat(),
+            value: weight,
+        };
+        Ok((
+            WeightClaims {
+                weight,
+                bias_point: outputs.to_vec(),
+                bias: *bias,
+            },
+            at,
+        ))
+    }
+
+    /// Step 2: a public weight per input pixel.
+    fn sources(
+        &mut self,
+        map: &SourceMap<'_>,
+        sum: E,
+        channels: &[E],
+        proof: &SourceProof,
+        challenger: &mut Challenger,
+    ) -> Result<(), NodeCheck> {
+        let vars = self.plan.layouts[map.input.index()].pixel_vars;
+        let (mut point, last) =
+            sumcheck(&proof.sumcheck, challenger, vars, 2, sum).ok_or(NodeCheck::Sources)?;
+        absorb(challenger, &[proof.input]);
+        // Stops: reading other pixels than the window's.
+        if last != evaluate(&map.weights(), &point) * proof.input {
+            return Err(NodeCheck::Sources);
+        }
+        point.extend_from_slice(channels);
+        self.claims[map.input.index()].push(Claim {
+            point,
+            value: proof.input,
+        });
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the messages of one gadget")]
+    fn requantise(
+        &mut self,
+        input: TensorId,
+        how: &Requantise,
+        first_group: usize,
+        covered: usize,
+        claim: Claim,
+        pulled: &[E; 5],
+        challenger: &mut Challenger,
+    ) {
+        absorb(challenger, pulled);
+        let [base, class_high, class_low, high, low] = *pulled;
+        let layout = self.plan.layouts[input.index()];
+        let pair = pair_at(how, layout, covered, &claim.point);
+        let readers = [
+            vec![base, claim.value, class_high, class_low, pair],
+            vec![high, class_high],
+            vec![low, class_low],
+        ];
+        for (offset, values) in readers.into_iter().enumerate() {
+            self.pulled[first_group + offset] = Pulled {
+                point: claim.point.clone(),
+                values,
+            };
+        }
+        let value = base + high * E::from_u32(256) + low;
+        self.claims[input.index()].push(Claim {
+            point: claim.point,
+            value,
+        });
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the messages of one gadget")]
+    fn maximum(
+        &mut self,
+        node: usize,
+        input: TensorId,
+        window: &Window,
+        first_group: usize,
+        claim: &Claim,
+        differences: &[E],
+        sources: &SourceProof,
+        challenger: &mut Challenger,
+    ) -> Result<(), NodeCheck> {
+        let (layout, positions) = (self.plan.layouts[node + 1], window.positions());
+        if differences.len() != positions {
+            return Err(NodeCheck::Messages);
+        }
+        absorb(challenger, differences);
+        let NodePlan::Maximum { witness, .. } = &self.plan.nodes[node] else {
+            return Err(NodeCheck::Messages);
+        };
+        let class =
+            E::from_u32(LIMB_CLASS_MAX) * eq_prefix(&claim.point, covered_rows(self.plan, witness));
+        for (position, &difference) in differences.iter().enumerate() {
+            let values = vec![difference, class];
+            self.pulled[first_group + position] = Pulled {
+                point: claim.point.clone(),
+                values,
+            };
+        }
+        let tau = draw_point(challenger, crate::layout::log2_ceil(positions));
+        let weights = eq_table(&tau);
+        let (pixels, channels) = claim.point.split_at(layout.pixel_vars);
+        let map = SourceMap::new(self.program, node, input, window, weights, eq_table(pixels));
+        let sum = maximum_sum(&map, claim.value, differences);
+        self.sources(&map, sum, channels, sources, challenger)
+    }
+
+    /// Some difference of every window is zero, chunk by chunk.
+    fn attained(
+        &mut self,
+        witness: std::ops::Range<usize>,
+        positions: usize,
+        proofs: &[AttainedProof],
+        challenger: &mut Challenger,
+    ) -> Result<(), NodeCheck> {
+        if proofs.len() != witness.len() {
+            return Err(NodeCheck::Messages);
+        }
+        for (table, proof) in witness.zip(proofs) {
+            let vars = self.plan.witness[table].chunk.vars;
+            let drawn = draw_point(challenger, vars);
+            let (at, last) = sumcheck(&proof.sumcheck, challenger, vars, positions + 1, E::ZERO)
+                .ok_or(NodeCheck::Attained)?;
+            if proof.differences.len() != positions {
+                return Err(NodeCheck::Messages);
+            }
+            absorb(challenger, &proof.differences);
+            // Stops: a maximum above every element of its window.
+            if last != eq(&drawn, &at) * proof.differences.iter().copied().product::<E>() {
+                return Err(NodeCheck::Attained);
+            }
+            self.attained[table] = Some((at, proof.differences.clone()));
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the messages of one gadget")]
+    fn permute(
+        &mut self,
+        node: usize,
+        input: TensorId,
+        source: &[u32],
+        claim: &Claim,
+        proof: &Sumcheck,
+        value: E,
+        challenger: &mut Challenger,
+    ) -> Result<(), NodeCheck> {
+        let (from, to) = (
+            self.plan.layouts[input.index()],
+            self.plan.layouts[node + 1],
+        );
+        let (point, last) = sumcheck(proof, challenger, from.vars(), 2, claim.value)
+            .ok_or(NodeCheck::Permutation)?;
+        absorb(challenger, &[value]);
+        let weight = evaluate(&permutation_weights(source, from, to, &claim.point), &point);
+        if last != weight * value {
+            return Err(NodeCheck::Permutation);
+        }
+        self.claims[input.index()].push(Claim { point, value });
+        Ok(())
+    }
+}
+
+/// A window's public weights on input pixels, for one point.
+#[derive(Debug)]
+pub struct SourceMap<'a> {
+    /// The tensor that is read.
+    pub input: TensorId,
+    window: &'a Window,
+    shapes: [Shape; 2],
+    positions: Vec<E>,
+    pixels: Vec<E>,
+}
+
+impl<'a> SourceMap<'a> {
+    /// The map of a node's window with weights per position and per output pixel.
+    #[must_use]
+    pub fn new(
+        program: &Program,
+        node: usize,
+        input: TensorId,
+        window: &'a Window,
+        positions: Vec<E>,
+        pixels: Vec<E>,
+    ) -> Self {
+        Self {
+            input,
+            window,
+            shapes: [program.shape(input), program.nodes[node].shape],
+            positions,
+            pixels,
+        }
+    }
+
+    /// Per input pixel the weight with which it is read.
+    #[must_use]
+    pub fn weights(&self) -> Vec<E> {
+        source_weights(
+            self.window,
+            self.shapes[0],
+            self.shapes[1],
+            &self.positions,
+            &self.pixels,
+        )
+    }
+
+    /// The weight that falls on padding.
+    #[must_use]
+    pub fn padding(&self) -> E {
+        padding_weight(
+            self.window,
+            self.shapes[0],
+            self.shapes[1],
+            &self.positions,
+            &self.pixels,
+        )
+    }
+}
+
+/// What the input's windows of a maximum must sum to: `sum_j eq(tau, j) (v - u_j)`, and -128 where padding is read.
+/// (The claim `v` is spread over the real pixels already.)
+#[must_use]
+pub fn maximum_sum(map: &SourceMap<'_>, maximum: E, differences: &[E]) -> E {
+    let shifted: E = differences
+        .iter()
+        .zip(&map.positions)
+        .map(|(&difference, &weight)| weight * (maximum - difference))
+        .sum();
+    shifted + map.padding() * E::from_u32(128)
+}
+
+/// `P(x) = eq(at, image of x)` over the padded input of a permutation.
+#[must_use]
+pub fn permutation_weights(
+    source: &[u32],
+    from: TensorLayout,
+    to: TensorLayout,
+    at: &[E],
+) -> Vec<E> {
+    let eq = eq_table(at);
+    let mut weights = vec![E::ZERO; 1 << from.vars()];
+    for (element, &source) in source.iter().enumerate() {
+        weights[from.index_of_element(source as usize)] = eq[to.index_of_element(element)];
+    }
+    weights
+}
+
+/// `sum over x < count of eq(at, x)`.
+#[must_use]
+pub fn eq_prefix(at: &[E], count: usize) -> E {
+    if count >> at.len() != 0 {
+        return E::ONE;
+    }
+    let (mut sum, mut matched) = (E::ZERO, E::ONE);
+    for (i, &coordinate) in at.iter().enumerate() {
+        if count >> (at.len() - 1 - i) & 1 == 1 {
+            sum += matched * (E::ONE - coordinate);
+            matched *= coordinate;
+        } else {
+            matched *= E::ONE - coordinate;
+        }
+    }
+    sum
+}
+
+/// Rows that the chunks of a node cover.
+#[must_use]
+pub fn covered_rows(plan: &Plan, witness: &std::ops::Range<usize>) -> usize {
+    plan.witness[witness.clone()]
+        .last()
+        .map_or(0, |table| table.chunk.start + table.chunk.rows())
+}
+
+/// The pair of a channel, padding included.
+#[must_use]
+pub fn padded_pair(how: &Requantise, channel: usize) -> u8 {
+    match how.channel_pairs.len() {
+        1 => how.channel_pairs[0],
+        channels if channel < channels => how.channel_pairs[channel],
+        _ => 0,
+    }
+}
+
+/// The extension of the public map from covered rows to pairs.
+fn pair_at(how: &Requantise, layout: TensorLayout, covered: usize, at: &[E]) -> E {
+    let (pixels, channels) = at.split_at(layout.pixel_vars);
+    let per_channel: E = eq_table(channels)
+        .into_iter()
+        .enumerate()
+        .map(|(channel, weight)| weight * E::from_u8(padded_pair(how, channel)))
+        .sum();
+    eq_prefix(pixels, covered >> layout.channel_vars) * per_channel
+}
+
+/// Runs a sumcheck and checks its claimed sum; nothing if it does not close.
+fn sumcheck(
+    proof: &Sumcheck,
+    challenger: &mut Challenger,
+    rounds: usize,
+    degree: usize,
+    sum: E,
+) -> Option<(Vec<E>, E)> {
+    if proof.claimed_sum != sum {
+        return None;
+    }
+    let (point, last) = proof.verify(challenger, rounds, degree, 0).ok()?;
+    Some((point.as_slice().to_vec(), last))
+}
+
+/// A claim's point for a column that is padded in front.
+#[must_use]
+pub fn padded_point(at: &[E], vars: usize) -> Point<E> {
+    point(&[vec![E::ZERO; vars - at.len()], at.to_vec()].concat())
+}
+
+fn check_witness(
+    model: &PublicModel,
+    proof: &InferenceProof,
+    walk: &Walk<'_>,
+    lookup_point: &[E],
+    challenger: &mut Challenger,
+) -> Result<(), VerifyError> {
+    let (mut points, mut expected) = (Vec::new(), Vec::new());
+    for (index, table) in walk.plan.witness.iter().enumerate() {
+        let vars = table.chunk.column_vars();
+        points.push(padded_point(
+            &lookup_point[lookup_point.len() - table.chunk.vars..],
+            vars,
+        ));
+        expected.push(&proof.lookup.columns[index]);
+        if let Some((at, values)) = &walk.attained[index] {
+            points.push(padded_point(at, vars));
+            expected.push(values);
+        }
+    }
+    let opened = model
+        .witness_scheme()
+        .verify_at(
+            &proof.witness,
+            &proof.witness_opening,
+            model.witness_protocol(),
+            &points,
+            challenger,
+        )
+        .map_err(|_| VerifyError::Opening { which: "witness" })?;
+    let same = opened.len() == expected.len()
+        && opened
+            .iter()
+            .zip(&expected)
+            .all(|(opened, expected)| opened.current() == expected.as_slice());
+    if same {
+        Ok(())
+    } else {
+        Err(VerifyError::Opened { which: "witness" })
+    }
+}
+
+fn check_weights(
+    model: &PublicModel,
+    proof: &InferenceProof,
+    walk: &Walk<'_>,
+    challenger: &mut Challenger,
+) -> Result<(), VerifyError> {
+    let (mut points, mut expected) = (Vec::new(), Vec::new());
+    for (layout, claims) in walk.plan.weights.iter().zip(&walk.weights) {
+        let Some(WeightClaims {
+            weight,
+            bias_point,
+            bias,
+        }) = claims
+        else {
+            return Err(VerifyError::Opened { which: "weights" });
+        };
+        points.push(padded_point(&weight.point, layout.weight_vars()));
+        expected.push(vec![weight.value]);
+        points.push(padded_point(bias_point, layout.bias_vars()));
+        expected.push(bias.to_vec());
+    }
+    let opened = model
+        .weights_scheme()
+        .verify_at(
+            model.weights_commitment(),
+            &proof.weights_opening,
+            model.weights_protocol(),
+            &points,
+            challenger,
+        )
+        .map_err(|_| VerifyError::Opening { which: "weights" })?;
+    let same = opened.len() == expected.len()
+        && opened
+            .iter()
+            .zip(&expected)
+            .all(|(opened, expected)| opened.current() == expected.as_slice());
+    if same {
+        Ok(())
+    } else {
+        Err(VerifyError::Opened { which: "weights" })
+    }
+}

@@ -1,0 +1,24 @@
+//! Makes the proofs that `tg-proof` checks: witness, sumchecks, lookups, openings.
+//!
+//! Read in this order: [`witness`] (the committed columns of an execution), [`sumcheck`] (the round provers),
+//! [`walk`] (the nodes from the output to the input, in step with the verifier), [`lookup`] (the one lookup
+//! argument), [`registration`] (weights are in range), [`model`] and [`prove`](mod@prove) (what callers use).
+//!
+//! The prover is given a true execution; on a false one it either reports an error or makes a proof that does not
+//! verify. The tests of this crate do exactly that on purpose.
+
+pub mod model;
+pub mod prove;
+pub mod registration;
+
+mod fold;
+mod lookup;
+mod sumcheck;
+mod walk;
+mod witness;
+
+#[cfg(test)]
+mod tests;
+
+pub use model::{ModelError, ProvingModel};
+pub use prove::{ProveError, Stage, prove};
