@@ -223,7 +223,7 @@ async fn a_job_that_waits_says_why() {
 
 #[tokio::test]
 async fn a_rejected_lease_names_the_check() {
-    let grid = Grid::with(|_| false, true);
+    let grid = Grid::with(Box::new(|_| false), FACTS, true);
     let (_server, client) = start(&grid).await;
     offer(&client, 1).await;
     let id = order(&client, 3).await;
@@ -252,7 +252,7 @@ async fn development_calls_are_only_for_development_networks() {
     let account = client.account(request.address).await.unwrap();
     assert_eq!(account.balance, Amount::from_tgrid(3));
 
-    let plain = Grid::with(|_| true, false);
+    let plain = Grid::with(Box::new(|_| true), FACTS, false);
     let (_server, client) = plain.serve(ApiConfig::default()).await;
     let error = client.faucet(&request).await.unwrap_err();
     assert_eq!(error.status(), Some(404));

@@ -21,7 +21,7 @@ use tg_types::{
 use tokio::sync::mpsc;
 
 /// What the test's validator says about every lease's evidence.
-pub(crate) type Judge = fn(&[u8]) -> bool;
+pub(crate) type Judge = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 /// What the test's validator finds in every model.
 pub(crate) const FACTS: ModelFacts = ModelFacts {
@@ -39,6 +39,7 @@ pub(crate) struct Grid {
     blobs: Mutex<HashMap<Digest, Vec<u8>>>,
     listeners: Mutex<Vec<mpsc::Sender<FinalizedEvents>>>,
     judge: Judge,
+    facts: ModelFacts,
     development: bool,
 }
 
@@ -64,11 +65,11 @@ fn refused(code: &str, message: String) -> PortError {
 impl Grid {
     /// A grid whose validator accepts every piece of evidence.
     pub(crate) fn new() -> Arc<Self> {
-        Self::with(|_| true, true)
+        Self::with(Box::new(|_| true), FACTS, true)
     }
 
-    /// A grid with its own judge.
-    pub(crate) fn with(judge: Judge, development: bool) -> Arc<Self> {
+    /// A grid with its own judge, and what it finds in every model.
+    pub(crate) fn with(judge: Judge, facts: ModelFacts, development: bool) -> Arc<Self> {
         let validator = wallet("validator").address();
         let mut accounts: Vec<_> = ["alice", "bob", "carol", "dave"]
             .map(|name| (wallet(name).address(), Amount::from_tgrid(1_000)))
@@ -91,6 +92,7 @@ impl Grid {
             blobs: Mutex::default(),
             listeners: Mutex::default(),
             judge,
+            facts,
             development,
         })
     }
@@ -118,7 +120,7 @@ impl Grid {
         let mut state = self.state.lock().unwrap();
         let verdicts = state.pending_evidence().filter_map(|task| {
             let outcome = match &task {
-                EvidenceTask::Model { .. } => Outcome::ModelAccepted(FACTS),
+                EvidenceTask::Model { .. } => Outcome::ModelAccepted(self.facts),
                 EvidenceTask::Lease { evidence, .. } => {
                     let blobs = self.blobs.lock().unwrap();
                     if (self.judge)(blobs.get(evidence)?) {

@@ -1,0 +1,145 @@
+//! The honest worker: executes under TGX-1 and proves with TGP-1.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tg_ir::CompiledModel;
+use tg_model::ExecuteError;
+use tg_prover::ProvingModel;
+use tg_types::{Digest, Encode, ProgramId, Receipt, Tier};
+
+use crate::worker::{Execution, Progress, Stage, Task, WorkError, Worker};
+
+/// Models kept ready, with their weights committed: the ones used last.
+const MODELS_READY: usize = 4;
+
+/// Executes a model exactly and proves it. A model's weights are committed when it is first used, and kept.
+#[derive(Debug, Default)]
+pub struct ProvingWorker {
+    ready: Mutex<VecDeque<(Digest, Arc<Ready>)>>,
+}
+
+#[derive(Debug)]
+struct Ready {
+    model: ProvingModel,
+    program: ProgramId,
+}
+
+/// The file holds another model than the job names.
+#[derive(Debug, thiserror::Error)]
+#[error("the file holds the model {got}")]
+struct OtherModel {
+    got: tg_types::ModelId,
+}
+
+impl ProvingWorker {
+    /// A worker without models.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The task's model with its weights committed.
+    fn ready(&self, task: &Task) -> Result<Arc<Ready>, WorkError> {
+        let failed = |source: Box<dyn std::error::Error + Send + Sync>| WorkError::Model {
+            model: task.model,
+            source,
+        };
+        // A panic of another thread leaves the list whole: it is only moved and pushed.
+        let mut kept = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = kept.iter().position(|(blob, _)| *blob == task.model_blob);
+        if let Some(entry) = known.and_then(|index| kept.remove(index)) {
+            kept.push_back(entry);
+        } else {
+            let compiled = CompiledModel::read(&task.model_file).map_err(|e| failed(e.into()))?;
+            let program = compiled.program.id();
+            let model = ProvingModel::new(compiled).map_err(|e| failed(e.into()))?;
+            if kept.len() >= MODELS_READY {
+                kept.pop_front();
+            }
+            kept.push_back((task.model_blob, Arc::new(Ready { model, program })));
+        }
+        let (_, ready) = kept.back().expect("an entry was pushed");
+        if ready.model.id() != task.model {
+            let got = ready.model.id();
+            return Err(failed(OtherModel { got }.into()));
+        }
+        Ok(Arc::clone(ready))
+    }
+}
+
+/// The input's bytes as the executor reads them.
+fn elements(task: &Task) -> Vec<i8> {
+    task.input.iter().map(|byte| byte.cast_signed()).collect()
+}
+
+impl Worker for ProvingWorker {
+    fn execute(&self, task: &Task, progress: &dyn Fn(Progress)) -> Result<Execution, WorkError> {
+        let at = |permille| Progress {
+            stage: Stage::Execute,
+            permille,
+        };
+        progress(at(0));
+        let ready = self.ready(task)?;
+        progress(at(500));
+        let trace = tg_model::execute(ready.model.compiled(), &elements(task)).map_err(
+            |error| match error {
+                ExecuteError::InputLength { expected, got } => WorkError::Input { expected, got },
+            },
+        )?;
+        let output = trace.output_bytes();
+        progress(at(1000));
+        Ok(Execution {
+            receipt: Receipt {
+                program: ready.program,
+                model: task.model,
+                input: Digest::of_blob(&task.input),
+                output: Digest::of_blob(&output),
+                trace: trace.digest(),
+                tier: Tier::Tgx1,
+            },
+            output,
+        })
+    }
+
+    fn prove(
+        &self,
+        task: &Task,
+        _execution: &Execution,
+        progress: &dyn Fn(Progress),
+    ) -> Result<Vec<u8>, WorkError> {
+        let ready = self.ready(task)?;
+        let mut observe = |stage| {
+            progress(Progress {
+                stage: Stage::Prove,
+                permille: permille(stage),
+            });
+        };
+        let (file, _trace) = tg_prover::prove(
+            &ready.model,
+            &elements(task),
+            task.job,
+            task.provider,
+            &mut observe,
+        )
+        .map_err(|error| WorkError::Prove(error.into()))?;
+        Ok(file.to_bytes())
+    }
+}
+
+/// How far a proof is, by the measured shares of its stages (commitments and openings take most of the time).
+fn permille(stage: tg_prover::Stage) -> u16 {
+    match stage {
+        tg_prover::Stage::Execute => 0,
+        tg_prover::Stage::Witness => 20,
+        tg_prover::Stage::Commit => 60,
+        tg_prover::Stage::Nodes(done, all) => {
+            let share = 200 * done / all.max(1);
+            300 + u16::try_from(share).unwrap_or(200)
+        }
+        tg_prover::Stage::Lookup => 500,
+        tg_prover::Stage::OpenWitness => 650,
+        tg_prover::Stage::OpenWeights => 850,
+        tg_prover::Stage::Done => 1000,
+    }
+}

@@ -1,0 +1,328 @@
+//! One job done by the agent, and what it does when the grid or the work misbehaves.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tg_api::{ApiConfig, ApiServer, GridPort};
+use tg_ledger::ModelFacts;
+use tg_model::sample::random_model;
+use tg_proof::{ExpectedStatement, ProofFile, PublicModel};
+use tg_prover::ProvingModel;
+use tg_provider::{
+    Agent, AgentConfig, AgentError, AgentEvent, Execution, Progress, ProvingWorker, Shutdown,
+    ShutdownTrigger, Task, WorkError, Worker,
+};
+use tg_sdk::Client;
+use tg_sdk::dto::{JobStateDto, LeaseEndDto, ModelStateDto};
+use tg_types::{
+    Amount, Digest, DurationMs, Encode, JobId, JobOrder, Label, ModeSet, ModelId, OfferTerms,
+    TimestampMs, Transaction, VerificationMode,
+};
+use tokio::sync::mpsc;
+
+use crate::grid::{Grid, wallet};
+
+/// A model, an input for it, and a grid that verifies its proofs.
+struct Fixture {
+    grid: Arc<Grid>,
+    server: ApiServer,
+    client: Client,
+    model: ModelId,
+    input: Vec<u8>,
+}
+
+fn terms() -> OfferTerms {
+    OfferTerms {
+        hardware: Label::new("a test").unwrap(),
+        price_base: Amount::from_tgrid(1),
+        price_per_mmac: Amount::ZERO,
+        latency_base_ms: DurationMs::new(2_000),
+        speed_mmac_per_s: 1,
+        memory_bytes: 1 << 30,
+        slots: 2,
+        collateral_per_lease: Amount::from_tgrid(5),
+        modes: ModeSet::ALL,
+    }
+}
+
+async fn fixture() -> Fixture {
+    let (compiled, input, proving) = (0..)
+        .map(random_model)
+        .find_map(|(compiled, input)| {
+            let proving = ProvingModel::new(compiled.clone()).ok()?;
+            Some((compiled, input, proving))
+        })
+        .unwrap();
+    let public = proving.register().unwrap();
+    let bytes = public.encode();
+    let facts = ModelFacts {
+        program: public.program_id(),
+        macs: public.program().macs(),
+        input_len: u32::try_from(input.len()).unwrap(),
+        output_len: u32::try_from(public.program().output_bytes()).unwrap(),
+        provable: true,
+    };
+    let verifier = PublicModel::decode(&bytes).unwrap();
+    let judge = move |evidence: &[u8]| {
+        ProofFile::read(evidence).is_ok_and(|file| {
+            tg_proof::verify(&verifier, &file, &ExpectedStatement::default()).is_ok()
+        })
+    };
+    let grid = Grid::with(Box::new(judge), facts, true);
+    let (server, client) = grid.serve(ApiConfig::default()).await;
+    let weights = client.put_blob(compiled.to_bytes()).await.unwrap().digest;
+    let register = Transaction::RegisterModel {
+        model: proving.id(),
+        public_blob: client.put_blob(bytes).await.unwrap().digest,
+        weights_blob: weights,
+        name: Label::new("sample").unwrap(),
+    };
+    let bob = wallet("bob");
+    client.sign_and_submit(&bob, register).await.unwrap();
+    let model = proving.id();
+    until(async || client.model(model).await.unwrap().state == ModelStateDto::Active).await;
+    Fixture {
+        grid,
+        server,
+        client,
+        model,
+        input: input.iter().map(|value| value.cast_unsigned()).collect(),
+    }
+}
+
+async fn until(mut condition: impl AsyncFnMut() -> bool) {
+    for _ in 0..1500 {
+        if condition().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it did not happen within 15 s");
+}
+
+impl Fixture {
+    async fn order(&self, mode: VerificationMode) -> JobId {
+        let input = self.client.put_blob(self.input.clone()).await.unwrap();
+        let status = self.client.status().await.unwrap();
+        let order = JobOrder {
+            model: self.model,
+            input: input.digest,
+            input_len: u32::try_from(self.input.len()).unwrap(),
+            mode,
+            max_price: Amount::from_tgrid(2),
+            deadline: TimestampMs::new(status.timestamp_ms + 60_000),
+            max_attempts: 2,
+        };
+        let alice = wallet("alice");
+        let signed = self
+            .client
+            .sign_and_submit(&alice, Transaction::SubmitJob { order })
+            .await
+            .unwrap();
+        tg_types::signed::job_id(signed.id(&status.domain.into()))
+    }
+
+    async fn ends(&self, job: JobId, state: JobStateDto) {
+        until(async || {
+            self.client
+                .job(job)
+                .await
+                .is_ok_and(|job| job.state == state)
+        })
+        .await;
+    }
+
+    /// An agent of carol with its own worker.
+    fn agent<W: Worker>(&self, worker: W, config: AgentConfig) -> Running {
+        let (sender, events) = mpsc::channel(4096);
+        let (trigger, shutdown) = Shutdown::channel();
+        let client = self.client.clone();
+        let agent = Agent::new(client, wallet("carol"), Arc::new(worker), config, sender);
+        Running {
+            trigger,
+            events,
+            task: tokio::spawn(agent.run(shutdown)),
+        }
+    }
+}
+
+struct Running {
+    trigger: ShutdownTrigger,
+    events: mpsc::Receiver<AgentEvent>,
+    task: tokio::task::JoinHandle<Result<(), AgentError>>,
+}
+
+impl Running {
+    /// Stops the agent and returns everything it told.
+    async fn stop(mut self) -> Vec<AgentEvent> {
+        self.trigger.stop();
+        self.task.await.unwrap().unwrap();
+        let mut told = Vec::new();
+        while let Ok(event) = self.events.try_recv() {
+            told.push(event);
+        }
+        told
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proved_job_is_paid_and_the_offer_withdrawn_at_the_end() {
+    let fixture = fixture().await;
+    let running = fixture.agent(ProvingWorker::new(), AgentConfig::new(terms()));
+    let job = fixture.order(VerificationMode::Zk).await;
+    fixture.ends(job, JobStateDto::Paid).await;
+    let receipt = fixture.client.job_receipt(job).await.unwrap();
+    let proof = fixture
+        .client
+        .blob(receipt.evidence.unwrap(), 1 << 20)
+        .await
+        .unwrap();
+    let file = ProofFile::read(&proof).unwrap();
+    assert_eq!(Digest::of_blob(&file.output), receipt.receipt.output);
+    let output = fixture.client.blob(receipt.receipt.output, 1 << 20).await;
+    assert_eq!(output.unwrap(), file.output);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let told = running.stop().await;
+    let ended = told.iter().any(|event| {
+        matches!(event, AgentEvent::Ended(lease) if lease.end == Some(LeaseEndDto::Fulfilled))
+    });
+    assert!(ended, "{told:?}");
+    assert!(
+        matches!(told.last(), Some(AgentEvent::Withdrawn)),
+        "{told:?}"
+    );
+    assert!(fixture.client.offers().await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unverified_job_is_paid_for_its_receipt() {
+    let fixture = fixture().await;
+    let _running = fixture.agent(ProvingWorker::new(), AgentConfig::new(terms()));
+    let job = fixture.order(VerificationMode::None).await;
+    fixture.ends(job, JobStateDto::Paid).await;
+    let receipt = fixture.client.job_receipt(job).await.unwrap();
+    assert_eq!(receipt.evidence, None);
+    let output = fixture.client.blob(receipt.receipt.output, 1 << 20).await;
+    assert!(output.is_ok());
+}
+
+/// Fails a few times, then works.
+struct Flaky {
+    inner: ProvingWorker,
+    failures_left: AtomicU32,
+}
+
+impl Flaky {
+    fn fails(&self) -> bool {
+        let left = |left: u32| left.checked_sub(1);
+        self.failures_left
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left)
+            .is_ok()
+    }
+}
+
+impl Worker for Flaky {
+    fn execute(&self, task: &Task, progress: &dyn Fn(Progress)) -> Result<Execution, WorkError> {
+        if self.fails() {
+            return Err(WorkError::Execute("the device fell off the bus".into()));
+        }
+        self.inner.execute(task, progress)
+    }
+
+    fn prove(
+        &self,
+        task: &Task,
+        execution: &Execution,
+        progress: &dyn Fn(Progress),
+    ) -> Result<Vec<u8>, WorkError> {
+        assert!(!self.fails(), "a worker that panics is a worker that fails");
+        self.inner.prove(task, execution, progress)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_fails_is_tried_again() {
+    let fixture = fixture().await;
+    let worker = Flaky {
+        inner: ProvingWorker::new(),
+        failures_left: AtomicU32::new(2),
+    };
+    let running = fixture.agent(worker, AgentConfig::new(terms()));
+    let job = fixture.order(VerificationMode::Zk).await;
+    fixture.ends(job, JobStateDto::Paid).await;
+    let told = running.stop().await;
+    let problem = told.iter().any(
+        |event| matches!(event, AgentEvent::Problem(text) if text.contains("fell off the bus")),
+    );
+    assert!(problem, "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_survives_a_restart_of_the_api() {
+    let fixture = fixture().await;
+    let _running = fixture.agent(ProvingWorker::new(), AgentConfig::new(terms()));
+    until(async || !fixture.client.offers().await.unwrap().is_empty()).await;
+    let job = fixture.order(VerificationMode::Zk).await;
+    let Fixture {
+        grid,
+        server,
+        client,
+        ..
+    } = fixture;
+    let listen = server.address();
+    server.stop(Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let config = ApiConfig {
+        listen,
+        ..ApiConfig::default()
+    };
+    let port: Arc<dyn GridPort> = Arc::clone(&grid) as _;
+    let _server = ApiServer::start(port, config).await.unwrap();
+    until(async || {
+        let job = client.job(job).await;
+        job.is_ok_and(|job| job.state == JobStateDto::Paid)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_agent_process_takes_over_what_the_first_left() {
+    let fixture = fixture().await;
+    let slow = AgentConfig {
+        throttle_mmac_per_s: Some(1),
+        ..AgentConfig::new(terms())
+    };
+    let first = fixture.agent(ProvingWorker::new(), slow);
+    let job = fixture.order(VerificationMode::Zk).await;
+    until(async || {
+        let job = fixture.client.job(job).await;
+        job.is_ok_and(|job| !job.leases.is_empty())
+    })
+    .await;
+    first.task.abort();
+    let second = fixture.agent(ProvingWorker::new(), AgentConfig::new(terms()));
+    fixture.ends(job, JobStateDto::Paid).await;
+    let paid = fixture.client.job(job).await.unwrap();
+    assert_eq!(paid.leases.len(), 1, "the same lease was finished");
+    second.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_without_money_says_so() {
+    let fixture = fixture().await;
+    let (sender, _events) = mpsc::channel(16);
+    let (_trigger, shutdown) = Shutdown::channel();
+    let agent = Agent::new(
+        fixture.client.clone(),
+        wallet("pauper"),
+        Arc::new(ProvingWorker::new()),
+        AgentConfig::new(terms()),
+        sender,
+    );
+    let error = agent.run(shutdown).await.unwrap_err();
+    let AgentError::Offer(error) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(error.status(), Some(422));
+}
