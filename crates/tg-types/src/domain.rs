@@ -15,10 +15,30 @@ pub enum Domain {
     ProofTranscript,
     /// Fiat-Shamir transcript of a model registration proof.
     RegistrationTranscript,
+    /// Transaction id: sender and signing digest.
+    Transaction,
+    /// Job id: the transaction that ordered it.
+    Job,
+    /// Offer id: the transaction that posted it.
+    Offer,
+    /// Lease id: job, offer and attempt.
+    Lease,
+    /// Block id: the block's header.
+    Block,
+    /// A block's transactions and verdicts.
+    BlockBody,
+    /// Secret of a development account.
+    DevelopmentWallet,
+    /// Leaf of the state tree.
+    StateLeaf,
+    /// Inner node of the state tree.
+    StateNode,
+    /// Order of offers that cost the same.
+    MatchTie,
 }
 
 impl Domain {
-    /// The context string given to BLAKE3 or to a transcript.
+    /// The context string given to BLAKE3, keccak-256 or a transcript.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -28,6 +48,16 @@ impl Domain {
             Self::Trace => "TG/model/trace/v1",
             Self::ProofTranscript => "TG/proof/inference-transcript/v1",
             Self::RegistrationTranscript => "TG/proof/registration-transcript/v1",
+            Self::Transaction => "TG/types/transaction/v1",
+            Self::Job => "TG/types/job/v1",
+            Self::Offer => "TG/types/offer/v1",
+            Self::Lease => "TG/ledger/lease/v1",
+            Self::Block => "TG/ledger/block/v1",
+            Self::BlockBody => "TG/ledger/block-body/v1",
+            Self::DevelopmentWallet => "TG/types/development-wallet/v1",
+            Self::StateLeaf => "TG/ledger/state-leaf/v1",
+            Self::StateNode => "TG/ledger/state-node/v1",
+            Self::MatchTie => "TG/market/tie/v1",
         }
     }
 }

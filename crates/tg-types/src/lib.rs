@@ -1,15 +1,52 @@
 //! Ids, money, job orders, receipts, the canonical codec, signatures and hashing domains.
 //!
-//! Read in this order: [`codec`] (how every byte is written and read), [`digest`] (how bytes are named), [`domain`]
-//! (the closed list of hashing purposes), [`id`] (what the grid names).
+//! Read in this order: [`codec`] (how every byte is written and read), [`digest`] and [`keccak`] (how bytes are
+//! named), [`domain`] (the closed list of hashing purposes), [`id`] (what the grid names), [`amount`], [`time`],
+//! [`label`] and [`mode`] (the words of the protocol), [`order`] (what the parties promise), [`transaction`] (what
+//! an account can ask for), [`eip712`] (what a wallet signs), [`signed`] (signatures and wallets), [`limits`].
+//!
+//! ```
+//! use tg_types::{Address, Amount, ChainDomain, Transaction, Wallet};
+//!
+//! let domain = ChainDomain { chain_id: 1, verifying_contract: Address::default(), salt: [7; 32] };
+//! let wallet = Wallet::from_seed(b"alice");
+//! let payment = Transaction::Transfer { to: Address::default(), amount: Amount::from_tgrid(2) };
+//! let signed = wallet.sign(payment, 0, &domain);
+//! assert_eq!(signed.verify(&domain).map(|it| it.sender()), Ok(wallet.address()));
+//! ```
 
+pub mod amount;
 pub mod codec;
 pub mod digest;
 pub mod domain;
+pub mod eip712;
+pub mod fault;
 pub mod id;
+pub mod keccak;
+pub mod label;
+pub mod limits;
+pub mod mode;
+pub mod order;
+pub mod signed;
+pub mod time;
+pub mod transaction;
 
+pub use amount::{Amount, ParseAmountError};
 pub use codec::{Decode, DecodeError, Encode, Reader, Writer};
 pub use digest::Digest;
+pub use domain::Domain;
+pub use eip712::ChainDomain;
+pub use fault::Fault;
 pub use id::{
     Address, BlockId, JobId, LeaseId, ModelId, OfferId, ProgramId, StateRoot, TransactionId,
 };
+pub use keccak::{keccak256, keccak256_of};
+pub use label::{Label, LabelError};
+pub use mode::{ModeSet, Tier, VerificationMode};
+pub use order::{JobOrder, OfferTerms, Receipt};
+pub use signed::{
+    Signature, SignatureError, SignedTransaction, VerifiedTransaction, Wallet, WalletError, job_id,
+    offer_id,
+};
+pub use time::{DurationMs, Height, TimestampMs};
+pub use transaction::{Transaction, TransactionKind};

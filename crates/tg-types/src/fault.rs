@@ -1,0 +1,25 @@
+//! Whose fault an error is; it decides between a retry, a 4xx answer, a ban and an alarm.
+
+/// Who caused an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fault {
+    /// This program broke its own rules: raise an alarm.
+    Ours,
+    /// Another node or a provider broke the protocol: drop, ban or slash it.
+    Peer,
+    /// Whoever signed the request asked for something that cannot be done: answer 4xx.
+    Client,
+    /// The machine or the network failed: retry.
+    Environment,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Ours => "ours",
+            Self::Peer => "peer",
+            Self::Client => "client",
+            Self::Environment => "environment",
+        })
+    }
+}

@@ -1,0 +1,19 @@
+//! Sizes that every part of the grid agrees on. Each limit bounds memory or work that a stranger can cause.
+
+/// Bytes of a [`Label`](crate::Label): one line of a table.
+pub const LABEL_BYTES_MAX: usize = 64;
+
+/// Bytes of one piece of evidence: an encoded proof with its public input and output.
+pub const EVIDENCE_BYTES_MAX: u32 = 1 << 20;
+
+/// Bytes of a job's public input: the verifier evaluates it itself, so it travels with the proof.
+pub const INPUT_BYTES_MAX: u32 = 1 << 20;
+
+/// Attempts a job may ask for: each failed one costs the grid a verification.
+pub const ATTEMPTS_MAX: u8 = 16;
+
+/// Slots of one offer: a provider with more work side by side posts a second offer.
+pub const SLOTS_MAX: u16 = 1024;
+
+/// Bytes of one encoded signed transaction; the longest kind has about 450.
+pub const TRANSACTION_BYTES_MAX: usize = 1024;

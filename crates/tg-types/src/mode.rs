@@ -1,0 +1,181 @@
+//! How a result is checked, and under which execution semantics it was made.
+
+use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// How the grid checks a job's result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum VerificationMode {
+    /// Nobody checks: the receipt's signature is all. Only on networks labelled development.
+    None = 0,
+    /// A TGP-1 proof that every validator verifies.
+    Zk = 1,
+}
+
+impl VerificationMode {
+    /// All modes, in the order of their tags.
+    pub const ALL: [Self; 2] = [Self::None, Self::Zk];
+
+    /// The tag in encodings and typed data.
+    #[must_use]
+    pub const fn tag(self) -> u8 {
+        self as u8
+    }
+
+    /// The mode of a tag.
+    #[must_use]
+    pub const fn from_tag(tag: u8) -> Option<Self> {
+        match tag {
+            0 => Some(Self::None),
+            1 => Some(Self::Zk),
+            _ => None,
+        }
+    }
+
+    /// The name users write.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Zk => "zk",
+        }
+    }
+
+    /// The mode of a name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == name)
+    }
+}
+
+impl std::fmt::Display for VerificationMode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Encode for VerificationMode {
+    fn encode(&self, writer: &mut Writer) {
+        writer.u8(self.tag());
+    }
+}
+
+impl Decode for VerificationMode {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let tag = reader.u8()?;
+        Self::from_tag(tag).ok_or(DecodeError::Invalid {
+            field: "verification mode",
+            value: u64::from(tag),
+        })
+    }
+}
+
+/// A set of verification modes: what a provider's offer supports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ModeSet(u8);
+
+impl ModeSet {
+    /// No mode.
+    pub const EMPTY: Self = Self(0);
+
+    /// Every mode.
+    pub const ALL: Self = Self(0b11);
+
+    /// The set of the given modes.
+    #[must_use]
+    pub fn of(modes: &[VerificationMode]) -> Self {
+        Self(modes.iter().fold(0, |bits, mode| bits | 1 << mode.tag()))
+    }
+
+    /// Whether the mode is in the set.
+    #[must_use]
+    pub const fn contains(self, mode: VerificationMode) -> bool {
+        self.0 & 1 << mode.tag() != 0
+    }
+
+    /// Whether no mode is in the set.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The modes in the order of their tags.
+    pub fn iter(self) -> impl Iterator<Item = VerificationMode> {
+        VerificationMode::ALL
+            .into_iter()
+            .filter(move |mode| self.contains(*mode))
+    }
+
+    /// Bit `n` is the mode of tag `n`.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+}
+
+impl Encode for ModeSet {
+    fn encode(&self, writer: &mut Writer) {
+        writer.u8(self.0);
+    }
+}
+
+impl Decode for ModeSet {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let bits = reader.u8()?;
+        if bits & !Self::ALL.0 != 0 {
+            return Err(DecodeError::Invalid {
+                field: "verification modes",
+                value: u64::from(bits),
+            });
+        }
+        Ok(Self(bits))
+    }
+}
+
+/// The execution semantics a result was made under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Tier {
+    /// Exact integers; the same bits on every machine.
+    Tgx1 = 1,
+}
+
+impl Tier {
+    /// The tag in encodings and typed data.
+    #[must_use]
+    pub const fn tag(self) -> u8 {
+        self as u8
+    }
+
+    /// The name users read.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tgx1 => "TGX-1",
+        }
+    }
+}
+
+impl std::fmt::Display for Tier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Encode for Tier {
+    fn encode(&self, writer: &mut Writer) {
+        writer.u8(self.tag());
+    }
+}
+
+impl Decode for Tier {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        match reader.u8()? {
+            1 => Ok(Self::Tgx1),
+            tag => Err(DecodeError::Invalid {
+                field: "tier",
+                value: u64::from(tag),
+            }),
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Signatures: a wallet signs a transaction, anyone recovers who signed it.
+//!
+//! `SignedTransaction` is what travels; [`SignedTransaction::verify`] turns it into a `VerifiedTransaction`, the only
+//! form that the ledger executes.
+
+use k256::ecdsa::{RecoveryId, SigningKey, VerifyingKey};
+
+use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
+use crate::domain::Domain;
+use crate::eip712::ChainDomain;
+use crate::id::{Address, JobId, OfferId, TransactionId};
+use crate::keccak::{keccak256, keccak256_of};
+use crate::transaction::Transaction;
+
+/// A recoverable secp256k1 signature. Any bytes are representable; [`SignedTransaction::verify`] judges them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signature {
+    /// x coordinate of the nonce point, big-endian.
+    pub r: [u8; 32],
+    /// The proof scalar, big-endian; at most half the group order.
+    pub s: [u8; 32],
+    /// Parity of the nonce point's y coordinate: 0 or 1 (Ethereum's `v` minus 27).
+    pub y_parity: u8,
+}
+
+impl Signature {
+    /// `r ‖ s ‖ v` with Ethereum's `v` of 27 or 28, as `ecrecover` and wallets write it.
+    #[must_use]
+    pub fn to_rsv(self) -> [u8; 65] {
+        let mut bytes = [0; 65];
+        bytes[..32].copy_from_slice(&self.r);
+        bytes[32..64].copy_from_slice(&self.s);
+        bytes[64] = self.y_parity.wrapping_add(27);
+        bytes
+    }
+
+    /// Reads `r ‖ s ‖ v` with `v` of 0, 1, 27 or 28.
+    ///
+    /// # Errors
+    /// [`SignatureError::BadParity`] for any other `v`.
+    pub fn from_rsv(bytes: &[u8; 65]) -> Result<Self, SignatureError> {
+        let (mut r, mut s) = ([0; 32], [0; 32]);
+        r.copy_from_slice(&bytes[..32]);
+        s.copy_from_slice(&bytes[32..64]);
+        let y_parity = match bytes[64] {
+            v @ (0 | 1) => v,
+            v @ (27 | 28) => v - 27,
+            parity => return Err(SignatureError::BadParity { parity }),
+        };
+        Ok(Self { r, s, y_parity })
+    }
+
+    /// Who signed `digest`.
+    ///
+    /// # Errors
+    /// If the scalars are out of range, `s` is high, the parity is no bit, or no key fits.
+    pub fn recover(&self, digest: &[u8; 32]) -> Result<Address, SignatureError> {
+        let signature = k256::ecdsa::Signature::from_scalars(self.r, self.s)
+            .map_err(|_| SignatureError::ScalarOutOfRange)?;
+        // Of the two valid s only the low one counts, or anyone could give a transaction a second encoding.
+        if signature.normalize_s() != signature {
+            return Err(SignatureError::HighS);
+        }
+        let parity = match self.y_parity {
+            0 => RecoveryId::new(false, false),
+            1 => RecoveryId::new(true, false),
+            parity => return Err(SignatureError::BadParity { parity }),
+        };
+        VerifyingKey::recover_from_prehash(digest, &signature, parity)
+            .map(|key| address_of(&key))
+            .map_err(|_| SignatureError::NoKey)
+    }
+}
+
+impl Encode for Signature {
+    fn encode(&self, writer: &mut Writer) {
+        let Self { r, s, y_parity } = self;
+        writer.raw(r);
+        writer.raw(s);
+        writer.u8(*y_parity);
+    }
+}
+
+impl Decode for Signature {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            r: reader.array()?,
+            s: reader.array()?,
+            y_parity: reader.u8()?,
+        })
+    }
+}
+
+/// Why a signature does not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SignatureError {
+    /// `r` or `s` is zero or not below the group order.
+    #[error("a signature scalar is zero or not below the group order")]
+    ScalarOutOfRange,
+    /// `s` is above half the group order.
+    #[error("the signature's s is above half the group order")]
+    HighS,
+    /// The parity is neither 0 nor 1.
+    #[error("the signature's parity is {parity}, not 0 or 1")]
+    BadParity {
+        /// What was given.
+        parity: u8,
+    },
+    /// No public key fits the signature.
+    #[error("no key fits the signature")]
+    NoKey,
+    /// Another account signed: a field was changed, or the signature is for another network.
+    #[error("the sender is {claimed}, but {recovered} signed this content for this network")]
+    WrongSigner {
+        /// The sender the transaction names.
+        claimed: Address,
+        /// The account whose signature it would be.
+        recovered: Address,
+    },
+}
+
+/// The address of a public key: the last 20 bytes of keccak-256 of its uncompressed point.
+fn address_of(key: &VerifyingKey) -> Address {
+    let point = key.to_sec1_point(false);
+    let hash = keccak256(&point.as_bytes()[1..]);
+    let mut address = [0; 20];
+    address.copy_from_slice(&hash[12..]);
+    Address::new(address)
+}
+
+/// A transaction as it travels: content, nonce, sender and signature.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedTransaction {
+    /// What is asked for.
+    pub transaction: Transaction,
+    /// How many transactions the sender made before.
+    pub nonce: u64,
+    /// Who asks; stated so that a changed byte is told from an unknown account.
+    pub sender: Address,
+    /// The sender's signature of the EIP-712 digest.
+    pub signature: Signature,
+}
+
+impl SignedTransaction {
+    /// Checks that the sender signed this content for `domain`.
+    ///
+    /// # Errors
+    /// [`SignatureError`] says in which way the signature does not hold.
+    pub fn verify(&self, domain: &ChainDomain) -> Result<VerifiedTransaction, SignatureError> {
+        let digest = domain.signing_digest(&self.transaction, self.nonce);
+        let recovered = self.signature.recover(&digest)?;
+        if recovered != self.sender {
+            return Err(SignatureError::WrongSigner {
+                claimed: self.sender,
+                recovered,
+            });
+        }
+        Ok(VerifiedTransaction {
+            transaction: self.transaction.clone(),
+            nonce: self.nonce,
+            sender: self.sender,
+            id: transaction_id(self.sender, &digest),
+        })
+    }
+
+    /// The transaction's name. It covers sender, content, nonce and network, not the signature.
+    #[must_use]
+    pub fn id(&self, domain: &ChainDomain) -> TransactionId {
+        let digest = domain.signing_digest(&self.transaction, self.nonce);
+        transaction_id(self.sender, &digest)
+    }
+}
+
+fn transaction_id(sender: Address, signing_digest: &[u8; 32]) -> TransactionId {
+    let mut bytes = [0; 52];
+    bytes[..20].copy_from_slice(sender.as_bytes());
+    bytes[20..].copy_from_slice(signing_digest);
+    TransactionId::new(keccak256_of(Domain::Transaction, &bytes))
+}
+
+/// The name of the job that a `SubmitJob` transaction orders.
+#[must_use]
+pub fn job_id(transaction: TransactionId) -> JobId {
+    JobId::new(keccak256_of(Domain::Job, transaction.as_bytes()))
+}
+
+/// The name of the offer that a `PostOffer` transaction posts.
+#[must_use]
+pub fn offer_id(transaction: TransactionId) -> OfferId {
+    OfferId::new(keccak256_of(Domain::Offer, transaction.as_bytes()))
+}
+
+impl Encode for SignedTransaction {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            transaction,
+            nonce,
+            sender,
+            signature,
+        } = self;
+        transaction.encode(writer);
+        writer.u64(*nonce);
+        sender.encode(writer);
+        signature.encode(writer);
+    }
+}
+
+impl Decode for SignedTransaction {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            transaction: Transaction::decode(reader)?,
+            nonce: reader.u64()?,
+            sender: Address::decode(reader)?,
+            signature: Signature::decode(reader)?,
+        })
+    }
+}
+
+/// A transaction whose signature holds. Only [`SignedTransaction::verify`] makes one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifiedTransaction {
+    transaction: Transaction,
+    nonce: u64,
+    sender: Address,
+    id: TransactionId,
+}
+
+impl VerifiedTransaction {
+    /// What is asked for.
+    #[must_use]
+    pub const fn transaction(&self) -> &Transaction {
+        &self.transaction
+    }
+
+    /// How many transactions the sender made before.
+    #[must_use]
+    pub const fn nonce(&self) -> u64 {
+        self.nonce
+    }
+
+    /// Who signed.
+    #[must_use]
+    pub const fn sender(&self) -> Address {
+        self.sender
+    }
+
+    /// The transaction's name.
+    #[must_use]
+    pub const fn id(&self) -> TransactionId {
+        self.id
+    }
+}
+
+/// A signing key. Its `Debug` form shows the address only.
+#[derive(Clone)]
+pub struct Wallet {
+    key: SigningKey,
+    address: Address,
+}
+
+/// The bytes are no secp256k1 key: zero, or not below the group order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the secret is zero or not below the order of secp256k1")]
+pub struct WalletError;
+
+impl Wallet {
+    /// A wallet of a 32-byte secret scalar, big-endian.
+    ///
+    /// # Errors
+    /// [`WalletError`] if it is no key.
+    pub fn from_secret(secret: &[u8; 32]) -> Result<Self, WalletError> {
+        let key = SigningKey::from_slice(secret).map_err(|_| WalletError)?;
+        let address = address_of(key.verifying_key());
+        Ok(Self { key, address })
+    }
+
+    /// The wallet of a development account: whoever knows the seed owns the account.
+    ///
+    /// # Panics
+    /// If 256 hashes in a row are no key, which has a probability below 2^-30,000.
+    #[must_use]
+    pub fn from_seed(seed: &[u8]) -> Self {
+        let mut bytes = seed.to_vec();
+        bytes.push(0);
+        (0..=u8::MAX)
+            .find_map(|attempt| {
+                if let Some(last) = bytes.last_mut() {
+                    *last = attempt;
+                }
+                Self::from_secret(&keccak256_of(Domain::DevelopmentWallet, &bytes)).ok()
+            })
+            .expect("one of 256 hashes is below the group order")
+    }
+
+    /// The account's address.
+    #[must_use]
+    pub const fn address(&self) -> Address {
+        self.address
+    }
+
+    /// The secret scalar, big-endian. Whoever has it owns the account.
+    #[must_use]
+    pub fn secret(&self) -> [u8; 32] {
+        self.key.to_bytes().into()
+    }
+
+    /// Signs a transaction for one network.
+    #[must_use]
+    pub fn sign(
+        &self,
+        transaction: Transaction,
+        nonce: u64,
+        domain: &ChainDomain,
+    ) -> SignedTransaction {
+        let signature = self.sign_digest(&domain.signing_digest(&transaction, nonce));
+        SignedTransaction {
+            transaction,
+            nonce,
+            sender: self.address,
+            signature,
+        }
+    }
+
+    /// Signs a 32-byte digest (deterministic nonce of RFC 6979, low s).
+    #[must_use]
+    pub fn sign_digest(&self, digest: &[u8; 32]) -> Signature {
+        let (signature, recovery) = self.key.sign_prehash_recoverable(digest);
+        let (r, s) = signature.split_bytes();
+        Signature {
+            r: r.into(),
+            s: s.into(),
+            y_parity: u8::from(recovery.is_y_odd()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Wallet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Wallet")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
