@@ -59,6 +59,26 @@ pub enum OpenError {
         /// The key asked for.
         expected: String,
     },
+    /// The key is not one of the network's validators.
+    #[error("{key} is not a validator of this network")]
+    NotAValidator {
+        /// The key, in hexadecimal digits.
+        key: String,
+    },
+    /// A validator of genesis has no usable key.
+    #[error("validator key {key} of genesis is invalid or listed twice")]
+    ValidatorKey {
+        /// The key, in hexadecimal digits.
+        key: String,
+    },
+    /// Genesis has too few or too many validators.
+    #[error("genesis has {count} validators, 1 to {limit} are possible")]
+    ValidatorCount {
+        /// How many it has.
+        count: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// The stored chain does not lead to the stored state: the file was damaged or written by other software.
     #[error("stored chain is inconsistent at height {height}: {reason}")]
     Inconsistent {
@@ -70,6 +90,16 @@ pub enum OpenError {
     /// The database failed.
     #[error("open the validator's database")]
     Store(#[from] StoreError),
+    /// The blob store could not be opened.
+    #[error("open the blob store")]
+    Blobs(#[from] crate::blob::BlobError),
+    /// The validator's thread did not start.
+    #[error("start the thread of a validator")]
+    Thread {
+        /// The error of the operating system.
+        #[source]
+        source: std::io::Error,
+    },
     /// The file system failed.
     #[error("{action} {path}")]
     Io {
@@ -92,6 +122,11 @@ impl OpenError {
             Self::OtherFormat { .. } => "TG-NODE-002",
             Self::OtherGenesis { .. } => "TG-NODE-003",
             Self::OtherValidator { .. } => "TG-NODE-004",
+            Self::NotAValidator { .. } => "TG-NODE-008",
+            Self::ValidatorKey { .. } => "TG-NODE-009",
+            Self::ValidatorCount { .. } => "TG-NODE-010",
+            Self::Blobs(_) => "TG-NODE-011",
+            Self::Thread { .. } => "TG-NODE-012",
             Self::Inconsistent { .. } => "TG-NODE-005",
             Self::Store(_) => "TG-NODE-006",
             Self::Io { .. } => "TG-NODE-007",

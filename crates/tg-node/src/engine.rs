@@ -1,0 +1,190 @@
+//! One validator on any commonware runtime and network: simplex wired to the application.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use commonware_consensus::simplex::{
+    self, Engine, Floor, ForwardPolicy, SkipBudget, SkipPolicy, elector::RoundRobin,
+};
+use commonware_consensus::types::{Epoch, ViewDelta};
+use commonware_cryptography::{Sha256, sha256};
+use commonware_p2p::{Blocker, Receiver, Sender};
+use commonware_parallel::Sequential;
+use commonware_runtime::{
+    Clock, Handle, Metrics, Spawner, Storage, buffer::paged::CacheRef,
+};
+use commonware_utils::channel::mpsc;
+use commonware_utils::ordered::Set;
+use commonware_utils::{NZDuration, NZU16, NZUsize};
+use rand_core::CryptoRng;
+use tg_types::BlockId;
+
+use crate::application::{Application, Mailbox, Ports, Scheme};
+use crate::blob::BlobStore;
+use crate::chain::Executed;
+use crate::core::{Core, Fatal, Peer, Start, payload};
+use crate::evidence::EvidenceChecker;
+use crate::handle::{Board, Submission};
+use crate::key::ValidatorKey;
+use crate::store::Store;
+
+/// How long consensus waits for what. All validators of a network should use the same.
+#[derive(Debug, Clone, Copy)]
+pub struct Timers {
+    /// For a leader's proposal.
+    pub leader: Duration,
+    /// For a view's certificate; longer than `leader`.
+    pub certification: Duration,
+    /// Between repeated votes to leave a view.
+    pub retry: Duration,
+    /// Silence after which a leader is skipped at once; longer than the others.
+    pub skip: Duration,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self {
+            leader: Duration::from_millis(1_500),
+            certification: Duration::from_millis(3_000),
+            retry: Duration::from_millis(3_000),
+            skip: Duration::from_millis(5_000),
+        }
+    }
+}
+
+/// A validator's parts that do not depend on the runtime.
+pub(crate) struct Parts {
+    pub(crate) key: ValidatorKey,
+    pub(crate) participants: Set<Peer>,
+    pub(crate) genesis: BlockId,
+    pub(crate) namespace: Vec<u8>,
+    pub(crate) tip: Executed,
+    pub(crate) snapshot_height: u64,
+    pub(crate) store: Arc<Store>,
+    pub(crate) board: Arc<Board>,
+    pub(crate) blobs: Arc<BlobStore>,
+    pub(crate) checker: Arc<dyn EvidenceChecker>,
+    pub(crate) submissions: mpsc::Receiver<Submission>,
+    pub(crate) timers: Timers,
+}
+
+/// A sender and a receiver for each channel of [`crate::wire::channel`].
+pub(crate) struct Channels<S, R> {
+    pub(crate) votes: (S, R),
+    pub(crate) certificates: (S, R),
+    pub(crate) resolver: (S, R),
+    pub(crate) blocks: (S, R),
+    pub(crate) transactions: (S, R),
+}
+
+/// Starts consensus and the application. The returned task ends when the validator must stop, and consensus with it.
+pub(crate) fn start<E, S, R, B>(
+    context: E,
+    parts: Parts,
+    channels: Channels<S, R>,
+    blocker: B,
+) -> Handle<Result<(), Fatal>>
+where
+    E: Clock + CryptoRng + Spawner + Storage + Metrics,
+    S: Sender<PublicKey = Peer>,
+    R: Receiver<PublicKey = Peer>,
+    B: Blocker<PublicKey = Peer>,
+{
+    let Parts {
+        key,
+        participants,
+        genesis,
+        namespace,
+        tip,
+        snapshot_height,
+        store,
+        board,
+        blobs,
+        checker,
+        submissions,
+        timers,
+    } = parts;
+    let scheme = Scheme::signer(&namespace, participants.clone(), key.private().clone())
+        .expect("the key was found among the validators when the node was opened");
+    let (mailbox, messages) = Mailbox::new(board.clone());
+    let me = crate::key::peer(&key);
+    let application = Application {
+        context: context.child("application"),
+        core: Core::new(Start {
+            me,
+            validators: participants.iter().cloned().collect(),
+            store,
+            board: board.clone(),
+            tip,
+            snapshot_height,
+        }),
+        board,
+        blobs,
+        checker,
+        scheme: scheme.clone(),
+        participants,
+    };
+    let ports = Ports {
+        messages,
+        submissions,
+        blocks: channels.blocks,
+        transactions: channels.transactions,
+        blocker: blocker.clone(),
+    };
+    let partition = format!("consensus-{}", crate::store::hex(&key.public()[..8]));
+    let config = simplex(scheme, mailbox, blocker, &genesis, timers, partition);
+    let engine = Engine::new(context.child("consensus"), config);
+    context.child("loop").dedicated().spawn(move |_| async move {
+        let consensus = engine.start(channels.votes, channels.certificates, channels.resolver);
+        let result = application.run(ports).await;
+        consensus.abort();
+        result
+    })
+}
+
+fn simplex<B: Blocker<PublicKey = Peer>>(
+    scheme: Scheme,
+    mailbox: Mailbox,
+    blocker: B,
+    genesis: &BlockId,
+    timers: Timers,
+    partition: String,
+) -> simplex::Config<
+    Scheme,
+    RoundRobin<Sha256>,
+    B,
+    sha256::Digest,
+    Mailbox,
+    Mailbox,
+    Mailbox,
+    Sequential,
+> {
+    simplex::Config {
+        scheme,
+        elector: RoundRobin::<Sha256>::default(),
+        blocker,
+        automaton: mailbox.clone(),
+        relay: mailbox.clone(),
+        reporter: mailbox,
+        track_historical_votes: true,
+        strategy: Sequential,
+        partition,
+        mailbox_size: NZUsize!(1024),
+        epoch: Epoch::zero(),
+        floor: Floor::Genesis(payload(genesis)),
+        replay_buffer: NZUsize!(1024 * 1024),
+        write_buffer: NZUsize!(64 * 1024),
+        page_cache: CacheRef::new(NZU16!(16_384), NZUsize!(32)),
+        leader_timeout: timers.leader,
+        certification_timeout: timers.certification,
+        timeout_retry: timers.retry,
+        view_retention: ViewDelta::new(32),
+        skip: SkipPolicy::Enabled {
+            timeout: timers.skip,
+            budget: SkipBudget::Participants,
+        },
+        fetch_timeout: NZDuration!(Duration::from_secs(1)),
+        fetch_retry_delay: Duration::from_millis(100),
+        forward: ForwardPolicy::SilentVoters,
+    }
+}
