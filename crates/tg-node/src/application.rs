@@ -25,12 +25,12 @@ use crate::blob::BlobStore;
 use crate::core::{Core, Effect, Fatal, Peer, Proposal, block_id};
 use crate::evidence::{CheckError, EvidenceChecker};
 use crate::handle::{Board, Submission};
-use crate::interim::{EvidenceTask, Outcome};
+use tg_ledger::{EvidenceTask, Outcome};
 use crate::key::public_bytes;
 use crate::limits::MAILBOX_MAX;
 
 /// The signature scheme of votes: ed25519, attributable, so a double vote convicts its signer.
-pub(crate) type Scheme = scheme::ed25519::Scheme;
+pub type Scheme = scheme::ed25519::Scheme;
 
 /// Messages handled before the machine makes progress once for all of them.
 const BATCH: usize = 64;

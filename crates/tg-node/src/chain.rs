@@ -2,9 +2,17 @@
 
 use std::sync::Arc;
 
-use tg_types::{Address, BlockId, Decode as _, DecodeError, Encode as _, Height, SignedTransaction, TimestampMs};
+use tg_ledger::block::body_digest;
+use tg_ledger::{
+    Block, BlockError, BlockHeader, Event, EvidenceTask, Genesis, GenesisError, Proposal, State,
+    Verdict,
+};
+use tg_types::{
+    Address, BlockId, Decode as _, Encode as _, Height, SignedTransaction, TimestampMs,
+    TransactionId,
+};
 
-use crate::interim::{Block, BlockError, BlockHeader, Event, Genesis, State, Verdict};
+use crate::handle::SubmitError;
 
 /// A block that was executed, with the state after it.
 #[derive(Debug, Clone)]
@@ -25,7 +33,7 @@ impl Executed {
     }
 }
 
-/// A decoded block with its name.
+/// A block whose body is the one that its header, and so its id, commits to.
 #[derive(Debug, Clone)]
 pub(crate) struct Body {
     pub(crate) id: BlockId,
@@ -33,9 +41,12 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let block = Block::from_bytes(bytes)?;
-        Ok(Self {
+    /// The block in `bytes`; `None` if they are not the canonical encoding of one, or if the body is not the
+    /// header's: otherwise a liar could attach other transactions to the id of a good block.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let block = Block::from_bytes(bytes).ok()?;
+        let body = body_digest(&block.transactions, &block.verdicts);
+        (body == block.header.body).then(|| Self {
             id: block.id(),
             block: Arc::new(block),
         })
@@ -50,115 +61,92 @@ impl Body {
     }
 }
 
-/// Block 0 and the state it leads to.
-pub(crate) fn genesis(genesis: &Genesis) -> Executed {
-    let state = State::genesis(genesis);
+impl From<&Executed> for Body {
+    fn from(executed: &Executed) -> Self {
+        Self {
+            id: executed.id,
+            block: executed.block.clone(),
+        }
+    }
+}
+
+/// Block 0 and its state. Its id is the hash of genesis; the block itself is empty and stands for genesis.
+pub(crate) fn genesis(genesis: &Genesis) -> Result<Executed, GenesisError> {
+    let state = State::genesis(genesis)?;
     let block = Block {
         header: BlockHeader {
             height: Height::ZERO,
             parent: BlockId::default(),
             timestamp: genesis.timestamp,
-            proposer: [0; 32],
+            proposer: Address::default(),
+            body: body_digest(&[], &[]),
             state_root: state.root(),
         },
-        transactions: vec![],
-        verdicts: vec![],
+        transactions: Vec::new(),
+        verdicts: Vec::new(),
     };
-    Executed {
-        id: block.id(),
-        block: Arc::new(block),
-        state: Arc::new(state),
-        events: Arc::default(),
-    }
-}
-
-/// Executes a block on its parent.
-pub(crate) fn execute(parent: &Executed, body: &Body) -> Result<Executed, BlockError> {
-    let block = &body.block;
-    if block.header.parent != parent.id
-        || block.header.height != parent.block.header.height.next()
-        || block.header.timestamp <= parent.timestamp()
-    {
-        return Err(BlockError);
-    }
-    let mut state = State::clone(&parent.state);
-    state.height = block.header.height;
-    state.timestamp = block.header.timestamp;
-    for transaction in &block.transactions {
-        state.execute(transaction).map_err(|_| BlockError)?;
-    }
-    if state.root() != block.header.state_root {
-        return Err(BlockError);
-    }
     Ok(Executed {
-        id: body.id,
-        block: body.block.clone(),
+        id: genesis.id(),
+        block: Arc::new(block),
         state: Arc::new(state),
         events: Arc::default(),
     })
 }
 
-/// A block built on a parent, and the candidates that it could not hold.
+/// The validators: the ed25519 key that each votes with and the address that names it in blocks.
+pub(crate) fn validators(genesis: &Genesis) -> Vec<([u8; 32], Address)> {
+    genesis
+        .validators
+        .iter()
+        .map(|validator| (*validator.key.as_bytes(), validator.address))
+        .collect()
+}
+
+/// Executes a block on its parent.
+pub(crate) fn execute(parent: &Executed, body: &Body) -> Result<Executed, BlockError> {
+    let (state, events) = tg_ledger::apply(&parent.state, &body.block)?;
+    Ok(Executed {
+        id: body.id,
+        block: body.block.clone(),
+        state: Arc::new(state),
+        events: Arc::new(events),
+    })
+}
+
+/// A block built on a parent, and the transactions that it cannot hold, by sender and nonce.
 pub(crate) struct Built {
     pub(crate) executed: Executed,
     pub(crate) refused: Vec<(Address, u64)>,
 }
 
-/// Builds a block of those candidates that are valid in their order.
-pub(crate) fn build(
-    parent: &Executed,
-    timestamp: TimestampMs,
-    proposer: [u8; 32],
-    candidates: Vec<SignedTransaction>,
-    verdicts: Vec<Verdict>,
-) -> Built {
-    let mut state = State::clone(&parent.state);
-    state.height = parent.block.header.height.next();
-    state.timestamp = timestamp;
-    let mut refused = vec![];
-    let mut transactions = vec![];
-    for t in candidates {
-        if state.execute(&t).is_ok() {
-            transactions.push(t);
-        } else {
-            refused.push((t.sender, t.nonce));
-        }
+/// Builds a block of what holds in the given order.
+pub(crate) fn build(parent: &Executed, proposal: Proposal) -> Result<Built, BlockError> {
+    let proposed = tg_ledger::propose(&parent.state, proposal)?;
+    let refused = proposed
+        .refused
+        .into_iter()
+        .map(|(signed, error)| {
+            tracing::debug!(sender = %signed.sender, nonce = signed.nonce, %error, "transaction is refused");
+            (signed.sender, signed.nonce)
+        })
+        .collect();
+    for (verdict, error) in &proposed.refused_verdicts {
+        tracing::warn!(subject = %verdict.subject, %error, "own verdict does not fit");
     }
-    let block = Block {
-        header: BlockHeader {
-            height: state.height,
-            parent: parent.id,
-            timestamp,
-            proposer,
-            state_root: state.root(),
-        },
-        transactions,
-        verdicts,
-    };
-    Built {
+    Ok(Built {
         executed: Executed {
-            id: block.id(),
-            block: Arc::new(block),
-            state: Arc::new(state),
-            events: Arc::default(),
+            id: proposed.block.id(),
+            block: Arc::new(proposed.block),
+            state: Arc::new(proposed.state),
+            events: Arc::new(proposed.events),
         },
         refused,
-    }
+    })
 }
 
-/// The block's bytes as they travel and are stored.
+/// The block as it travels and is stored.
 pub(crate) fn encode(block: &Block) -> Vec<u8> {
     block.to_bytes()
-}
-
-/// The sender's next free nonce.
-pub(crate) fn next_nonce(state: &State, sender: &Address) -> u64 {
-    state.nonce(sender)
-}
-
-/// Evidence that waits for a verdict on this state.
-pub(crate) fn evidence(_state: &State) -> Vec<crate::interim::EvidenceTask> {
-    Vec::new()
 }
 
 /// The state as it is stored.
@@ -166,29 +154,36 @@ pub(crate) fn encode_state(state: &State) -> Vec<u8> {
     state.to_bytes()
 }
 
-/// Checks a transaction before it enters the pool. One whose nonce is ahead is checked again when it is its turn.
-pub(crate) fn check(
-    state: &State,
-    signed: &SignedTransaction,
-) -> Result<tg_types::TransactionId, crate::handle::SubmitError> {
-    let verified = signed
-        .verify(&state.domain)
-        .map_err(crate::handle::SubmitError::Signature)?;
-    Ok(verified.id())
-}
-
-/// The ed25519 public keys of the validators.
-pub(crate) fn validators(genesis: &Genesis) -> Vec<[u8; 32]> {
-    genesis.validators.clone()
-}
-
 /// A block with its stored state; `None` if the state is not the one that the block leads to.
 pub(crate) fn restore(body: &Body, state: &[u8]) -> Option<Executed> {
     let state = State::from_bytes(state).ok()?;
-    (state.root() == body.block.header.state_root).then(|| Executed {
+    let fits = state.root() == body.block.header.state_root
+        && state.head().block == body.id
+        && state.head().timestamp == body.block.header.timestamp;
+    fits.then(|| Executed {
         id: body.id,
         block: body.block.clone(),
         state: Arc::new(state),
         events: Arc::default(),
     })
+}
+
+/// Evidence that waits for a verdict on this state.
+pub(crate) fn evidence(state: &State) -> Vec<EvidenceTask> {
+    state.pending_evidence().collect()
+}
+
+/// Whether a verdict is about evidence that waits on this state.
+pub(crate) fn is_due(due: &[EvidenceTask], verdict: &Verdict) -> bool {
+    due.iter()
+        .any(|task| task.subject() == verdict.subject && task.evidence() == verdict.evidence)
+}
+
+/// Checks a transaction before it enters the pool. One whose nonce is ahead is checked again when it is its turn.
+pub(crate) fn check(
+    state: &State,
+    signed: &SignedTransaction,
+) -> Result<TransactionId, SubmitError> {
+    tg_ledger::check_transaction(state, signed).map_err(SubmitError::Refused)?;
+    Ok(signed.id(state.domain()))
 }

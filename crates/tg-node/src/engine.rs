@@ -1,4 +1,6 @@
 //! One validator on any commonware runtime and network: simplex wired to the application.
+//!
+//! [`crate::validator`] runs it on tokio and TCP; simulations run it on the deterministic runtime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +24,7 @@ use tg_types::BlockId;
 use crate::application::{Application, Mailbox, Ports, Scheme};
 use crate::blob::BlobStore;
 use crate::chain::Executed;
-use crate::core::{Core, Fatal, Peer, Start, payload};
+use crate::core::{Addresses, Core, Fatal, Peer, Start, payload};
 use crate::evidence::EvidenceChecker;
 use crate::handle::{Board, Submission};
 use crate::key::ValidatorKey;
@@ -52,10 +54,12 @@ impl Default for Timers {
     }
 }
 
-/// A validator's parts that do not depend on the runtime.
-pub(crate) struct Parts {
+/// An opened validator that was not started: all of it that does not depend on the runtime.
+#[derive(Debug)]
+pub struct Parts {
     pub(crate) key: ValidatorKey,
     pub(crate) participants: Set<Peer>,
+    pub(crate) addresses: Addresses,
     pub(crate) genesis: BlockId,
     pub(crate) namespace: Vec<u8>,
     pub(crate) tip: Executed,
@@ -69,16 +73,41 @@ pub(crate) struct Parts {
 }
 
 /// A sender and a receiver for each channel of [`crate::wire::channel`].
-pub(crate) struct Channels<S, R> {
-    pub(crate) votes: (S, R),
-    pub(crate) certificates: (S, R),
-    pub(crate) resolver: (S, R),
-    pub(crate) blocks: (S, R),
-    pub(crate) transactions: (S, R),
+#[derive(Debug)]
+pub struct Channels<S, R> {
+    /// [`VOTES`](crate::wire::channel::VOTES).
+    pub votes: (S, R),
+    /// [`CERTIFICATES`](crate::wire::channel::CERTIFICATES).
+    pub certificates: (S, R),
+    /// [`RESOLVER`](crate::wire::channel::RESOLVER).
+    pub resolver: (S, R),
+    /// [`BLOCKS`](crate::wire::channel::BLOCKS).
+    pub blocks: (S, R),
+    /// [`TRANSACTIONS`](crate::wire::channel::TRANSACTIONS).
+    pub transactions: (S, R),
+}
+
+impl Parts {
+    /// The validator's name on the network.
+    #[must_use]
+    pub fn peer(&self) -> Peer {
+        crate::key::peer(&self.key)
+    }
+
+    /// The scheme with which this validator signs votes.
+    #[must_use]
+    pub fn scheme(&self) -> Scheme {
+        signer(&self.namespace, &self.participants, &self.key)
+    }
+}
+
+fn signer(namespace: &[u8], participants: &Set<Peer>, key: &ValidatorKey) -> Scheme {
+    Scheme::signer(namespace, participants.clone(), key.private().clone())
+        .expect("the key was found among the validators when the node was opened")
 }
 
 /// Starts consensus and the application. The returned task ends when the validator must stop, and consensus with it.
-pub(crate) fn start<E, S, R, B>(
+pub fn start<E, S, R, B>(
     context: E,
     parts: Parts,
     channels: Channels<S, R>,
@@ -93,6 +122,7 @@ where
     let Parts {
         key,
         participants,
+        addresses,
         genesis,
         namespace,
         tip,
@@ -104,15 +134,15 @@ where
         submissions,
         timers,
     } = parts;
-    let scheme = Scheme::signer(&namespace, participants.clone(), key.private().clone())
-        .expect("the key was found among the validators when the node was opened");
+    let scheme = signer(&namespace, &participants, &key);
     let (mailbox, messages) = Mailbox::new(board.clone());
     let me = crate::key::peer(&key);
     let application = Application {
         context: context.child("application"),
         core: Core::new(Start {
             me,
-            validators: participants.iter().cloned().collect(),
+            participants: participants.iter().cloned().collect(),
+            addresses,
             store,
             board: board.clone(),
             tip,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tg_types::{Digest, DurationMs, TimestampMs};
 
 use crate::blob::BlobStore;
-use crate::interim::{EvidenceTask, Outcome, Subject, Verdict};
+use tg_ledger::{EvidenceTask, Outcome, Subject, Verdict};
 
 /// Checks that run at once in one validator, so that verification cannot starve consensus of cores.
 pub(crate) const CHECKS_RUNNING_MAX: usize = 2;
@@ -22,7 +22,7 @@ const RETRY: DurationMs = DurationMs::new(250);
 const KEPT_HEIGHTS: u64 = 256;
 
 /// Decides on evidence.
-pub trait EvidenceChecker: Send + Sync + 'static {
+pub trait EvidenceChecker: std::fmt::Debug + Send + Sync + 'static {
     /// The outcome that the blobs of `task` prove. Deterministic in their bytes: no clock, no randomness, no network.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ impl Desk {
             }
             if matches!(case.progress, Progress::Waiting { not_before } if not_before <= now) {
                 case.progress = Progress::Running;
-                self.running.insert(key.clone());
+                self.running.insert(*key);
                 started.push(case.task.clone());
             }
         }
@@ -123,7 +123,7 @@ impl Desk {
 
     /// The outcome of this validator's own check, if it is finished.
     pub(crate) fn outcome(&self, subject: &Subject, evidence: &Digest) -> Option<&Outcome> {
-        match &self.cases.get(&(subject.clone(), *evidence))?.progress {
+        match &self.cases.get(&(*subject, *evidence))?.progress {
             Progress::Done(outcome) => Some(outcome),
             Progress::Waiting { .. } | Progress::Running => None,
         }
@@ -138,12 +138,8 @@ impl Desk {
         tasks
             .into_iter()
             .filter_map(|task| {
-                let outcome = self.outcome(&task.subject, &task.evidence)?.clone();
-                Some(Verdict {
-                    subject: task.subject,
-                    evidence: task.evidence,
-                    outcome,
-                })
+                let outcome = self.outcome(&task.subject(), &task.evidence())?.clone();
+                Some(task.verdict(outcome))
             })
             .take(limit)
             .collect()
@@ -171,6 +167,6 @@ impl Desk {
     }
 }
 
-fn key_of(task: &EvidenceTask) -> Key {
-    (task.subject.clone(), task.evidence)
+const fn key_of(task: &EvidenceTask) -> Key {
+    (task.subject(), task.evidence())
 }

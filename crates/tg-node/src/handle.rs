@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use tg_types::{BlockId, Fault, SignatureError, SignedTransaction, TimestampMs, TransactionId};
+use tg_types::{BlockId, Fault, SignedTransaction, TimestampMs, TransactionId};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::blob::BlobStore;
 use crate::chain::{Body, Executed};
-use crate::interim::{Block, Event, State, TransactionError};
+use tg_ledger::{Block, Event, State, TransactionError};
 use crate::limits::{PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
 use crate::mempool::MempoolError;
 use crate::store::{Store, StoreError};
@@ -40,9 +40,6 @@ impl From<&Executed> for Finalized {
 /// Why a transaction was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
-    /// The signature does not hold for this network.
-    #[error("transaction is not signed by its sender for this network")]
-    Signature(#[source] SignatureError),
     /// The ledger would refuse it on the last final state.
     #[error("ledger refuses the transaction")]
     Refused(#[source] TransactionError),
@@ -62,8 +59,7 @@ impl SubmitError {
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Signature(_) => "TG-NODE-040",
-            Self::Refused(_) => "TG-NODE-041",
+            Self::Refused(error) => error.code(),
             Self::Mempool(MempoolError::Full { .. }) => "TG-NODE-042",
             Self::Mempool(MempoolError::SenderFull { .. }) => "TG-NODE-043",
             Self::Mempool(MempoolError::NonceUsed { .. }) => "TG-NODE-044",
@@ -78,9 +74,8 @@ impl SubmitError {
     #[must_use]
     pub const fn fault(&self) -> Fault {
         match self {
-            Self::Signature(_)
-            | Self::Refused(_)
-            | Self::Mempool(
+            Self::Refused(error) => error.fault(),
+            Self::Mempool(
                 MempoolError::SenderFull { .. }
                 | MempoolError::NonceUsed { .. }
                 | MempoolError::NonceTooFar { .. }
@@ -119,6 +114,7 @@ pub struct Status {
 }
 
 /// A submission on its way to the validator's loop.
+#[derive(Debug)]
 pub(crate) struct Submission {
     pub(crate) signed: SignedTransaction,
     pub(crate) reply: oneshot::Sender<Result<TransactionId, SubmitError>>,
@@ -215,8 +211,8 @@ impl NodeHandle {
     /// waits. A transaction whose nonce is ahead waits for the missing ones.
     ///
     /// # Errors
-    /// [`SubmitError::Signature`] and [`SubmitError::Refused`] with the ledger's typed error (checked on the last
-    /// final state), [`SubmitError::Mempool`] if the pool cannot hold it, [`SubmitError::Busy`] if the validator has
+    /// [`SubmitError::Refused`] with the ledger's typed error (checked on the last final state, a wrong signature
+    /// included), [`SubmitError::Mempool`] if the pool cannot hold it, [`SubmitError::Busy`] if the validator has
     /// no time, [`SubmitError::Stopped`] if it does not run. Nothing is kept after an error.
     pub async fn submit(&self, signed: SignedTransaction) -> Result<TransactionId, SubmitError> {
         let (reply, answer) = oneshot::channel();
@@ -273,7 +269,7 @@ impl NodeHandle {
         Ok(self
             .store
             .block(height)?
-            .and_then(|bytes| Body::decode(&bytes).ok())
+            .and_then(|bytes| Body::decode(&bytes))
             .map(|body| body.block))
     }
 

@@ -1,19 +1,19 @@
 //! Opening a validator's data: the store is bound to its network and key, and the state is rebuilt from the last
 //! snapshot and the final blocks after it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use commonware_utils::TryCollect as _;
 use commonware_utils::channel::mpsc;
 use commonware_utils::ordered::Set;
 
 use crate::blob::BlobStore;
 use crate::chain::{self, Executed};
-use crate::core::Peer;
+use crate::core::{Addresses, Peer};
 use crate::engine::{Parts, Timers};
 use crate::evidence::EvidenceChecker;
 use crate::handle::{Board, NodeHandle};
-use crate::interim::Genesis;
+use tg_ledger::Genesis;
 use crate::key::{ValidatorKey, peer_of};
 use crate::limits::{MAILBOX_MAX, VALIDATORS_MAX};
 use crate::store::{Location, OpenError, Store, hex};
@@ -25,17 +25,28 @@ const VOTE_NAMESPACE: &[u8] = b"TG/node/vote/v1/";
 const NETWORK_NAMESPACE: &[u8] = b"TG/node/network/v1/";
 
 /// What a validator is opened with.
-pub(crate) struct Opening<'a> {
-    pub(crate) genesis: &'a Genesis,
-    pub(crate) key: ValidatorKey,
-    pub(crate) location: Location<'a>,
-    pub(crate) blobs: Arc<BlobStore>,
-    pub(crate) checker: Arc<dyn EvidenceChecker>,
-    pub(crate) timers: Timers,
+#[derive(Debug)]
+pub struct Opening<'a> {
+    /// The network.
+    pub genesis: &'a Genesis,
+    /// The validator's key.
+    pub key: ValidatorKey,
+    /// Where its database lives.
+    pub location: Location<'a>,
+    /// Where evidence and models are found.
+    pub blobs: Arc<BlobStore>,
+    /// Decides on evidence.
+    pub checker: Arc<dyn EvidenceChecker>,
+    /// The timers of consensus.
+    pub timers: Timers,
 }
 
-/// Opens the data of one validator.
-pub(crate) fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
+/// Opens the data of one validator: what it returns is started with [`crate::engine::start`].
+///
+/// # Errors
+/// [`OpenError`] if the data are of another network, validator or format, in use, or damaged, or if the key is no
+/// validator of the network.
+pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
     let Opening {
         genesis,
         key,
@@ -44,8 +55,9 @@ pub(crate) fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenErro
         checker,
         timers,
     } = opening;
-    let participants = participants(genesis, &key)?;
-    let root = chain::genesis(genesis);
+    let root = chain::genesis(genesis)?;
+    let addresses = addresses(genesis, &key)?;
+    let participants = participants(&addresses);
     let store = Arc::new(Store::open(location, root.id.as_bytes(), &key.public())?);
     let (tip, snapshot_height) = replay(&store, &root)?;
     let board = Arc::new(Board::new(key.public(), participants.len(), &tip));
@@ -54,6 +66,7 @@ pub(crate) fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenErro
     let parts = Parts {
         key,
         participants,
+        addresses,
         genesis: root.id,
         namespace: [VOTE_NAMESPACE, root.id.as_bytes().as_slice()].concat(),
         tip,
@@ -73,30 +86,32 @@ pub(crate) fn network_namespace(parts: &Parts) -> Vec<u8> {
     [NETWORK_NAMESPACE, parts.genesis.as_bytes().as_slice()].concat()
 }
 
-fn participants(genesis: &Genesis, key: &ValidatorKey) -> Result<Set<Peer>, OpenError> {
+/// The network's voters in the order of the library.
+pub(crate) fn participants(addresses: &Addresses) -> Set<Peer> {
+    Set::from_iter_dedup(addresses.keys().filter_map(|public| peer_of(public).ok()))
+}
+
+fn addresses(genesis: &Genesis, key: &ValidatorKey) -> Result<Addresses, OpenError> {
     let publics = chain::validators(genesis);
-    if publics.is_empty() || publics.len() > VALIDATORS_MAX {
+    if publics.len() > VALIDATORS_MAX {
         return Err(OpenError::ValidatorCount {
             count: publics.len(),
             limit: VALIDATORS_MAX,
         });
     }
-    let invalid = |public: &[u8; 32]| OpenError::ValidatorKey {
-        key: hex(public),
-    };
-    let mut peers = Vec::with_capacity(publics.len());
-    for public in &publics {
-        peers.push(peer_of(public).map_err(|_| invalid(public))?);
+    let mut validators = BTreeMap::new();
+    for (public, address) in publics {
+        let repeated = validators.insert(public, address).is_some();
+        if repeated || peer_of(&public).is_err() {
+            return Err(OpenError::ValidatorKey { key: hex(&public) });
+        }
     }
-    if !publics.contains(&key.public()) {
+    if !validators.contains_key(&key.public()) {
         return Err(OpenError::NotAValidator {
             key: hex(&key.public()),
         });
     }
-    peers
-        .into_iter()
-        .try_collect()
-        .map_err(|_| invalid(&publics[0]))
+    Ok(validators)
 }
 
 /// The state after the last final block, and the height of the snapshot it was rebuilt from.
@@ -133,7 +148,7 @@ fn replay(store: &Store, root: &Executed) -> Result<(Executed, u64), OpenError> 
 fn stored_block(store: &Store, height: u64) -> Result<chain::Body, OpenError> {
     store
         .block(height)?
-        .and_then(|bytes| chain::Body::decode(&bytes).ok())
+        .and_then(|bytes| chain::Body::decode(&bytes))
         .ok_or(OpenError::Inconsistent {
             height,
             reason: "the block is missing or damaged",

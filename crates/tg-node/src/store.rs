@@ -59,6 +59,9 @@ pub enum OpenError {
         /// The key asked for.
         expected: String,
     },
+    /// Genesis makes no state.
+    #[error("make the state of genesis")]
+    Genesis(#[from] tg_ledger::GenesisError),
     /// The key is not one of the network's validators.
     #[error("{key} is not a validator of this network")]
     NotAValidator {
@@ -71,8 +74,8 @@ pub enum OpenError {
         /// The key, in hexadecimal digits.
         key: String,
     },
-    /// Genesis has too few or too many validators.
-    #[error("genesis has {count} validators, 1 to {limit} are possible")]
+    /// Genesis has too many validators.
+    #[error("genesis has {count} validators, at most {limit} are possible")]
     ValidatorCount {
         /// How many it has.
         count: usize,
@@ -125,6 +128,7 @@ impl OpenError {
             Self::NotAValidator { .. } => "TG-NODE-008",
             Self::ValidatorKey { .. } => "TG-NODE-009",
             Self::ValidatorCount { .. } => "TG-NODE-010",
+            Self::Genesis(_) => "TG-NODE-013",
             Self::Blobs(_) => "TG-NODE-011",
             Self::Thread { .. } => "TG-NODE-012",
             Self::Inconsistent { .. } => "TG-NODE-005",
@@ -163,7 +167,7 @@ pub struct Store {
 
 /// Where a store lives.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Location<'a> {
+pub enum Location<'a> {
     /// A file, created if missing.
     File(&'a Path),
     /// Memory, for simulations; lost when dropped.

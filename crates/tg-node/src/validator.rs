@@ -22,7 +22,7 @@ use crate::core::Peer;
 use crate::engine::{self, Channels, Parts, Timers};
 use crate::evidence::EvidenceChecker;
 use crate::handle::NodeHandle;
-use crate::interim::Genesis;
+use tg_ledger::Genesis;
 use crate::key::{ValidatorKey, peer_of};
 use crate::limits::{BLOB_TOTAL_BYTES_DEFAULT, CHANNEL_QUOTA_PER_SECOND, MESSAGE_BYTES_MAX, VALIDATORS_MAX};
 use crate::open::{self, Opening};
@@ -33,7 +33,7 @@ use crate::wire::channel;
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How a network of validators in one process is started.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct EmbeddedConfig {
     /// The network.
     pub genesis: Genesis,
@@ -66,16 +66,6 @@ impl EmbeddedConfig {
             timers: Timers::default(),
             blob_bytes_max: BLOB_TOTAL_BYTES_DEFAULT,
         }
-    }
-}
-
-impl std::fmt::Debug for EmbeddedConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EmbeddedConfig")
-            .field("keys", &self.keys)
-            .field("directory", &self.directory)
-            .field("timers", &self.timers)
-            .finish_non_exhaustive()
     }
 }
 

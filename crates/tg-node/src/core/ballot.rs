@@ -5,7 +5,7 @@ use tg_types::{BlockId, TimestampMs};
 use super::tree::Resolution;
 use super::{Core, Effect, Fatal, PendingProposal, PendingVote, Proposal, block_id, payload, span};
 use crate::chain::{self, Executed};
-use crate::interim::Verdict;
+use tg_ledger::Verdict;
 use crate::key::public_bytes;
 use crate::limits::{
     BLOCK_BYTES_MAX, BLOCK_INTERVAL_IDLE, BLOCK_INTERVAL_MIN, BLOCK_TRANSACTIONS_MAX,
@@ -108,7 +108,7 @@ impl Core {
         };
         let header = &executed.block.header;
         if header.parent != block_id(&pending.context.parent.1)
-            || header.proposer != public_bytes(&pending.context.leader)
+            || self.addresses.get(&public_bytes(&pending.context.leader)) != Some(&header.proposer)
             || executed.block.transactions.len() > BLOCK_TRANSACTIONS_MAX
             || executed.block.verdicts.len() > BLOCK_VERDICTS_MAX
         {
@@ -142,18 +142,15 @@ impl Core {
         };
         let due = chain::evidence(&parent.state);
         let mut ballot = Ballot::Yes;
-        for Verdict {
-            subject,
-            evidence,
-            outcome,
-        } in &executed.block.verdicts
-        {
-            if !due
-                .iter()
-                .any(|task| task.subject == *subject && task.evidence == *evidence)
-            {
+        for verdict in &executed.block.verdicts {
+            if !chain::is_due(&due, verdict) {
                 return Ok(Ballot::No);
             }
+            let Verdict {
+                subject,
+                evidence,
+                outcome,
+            } = verdict;
             match self.desk.outcome(subject, evidence) {
                 Some(own) if own == outcome => {}
                 Some(own) => {
@@ -220,7 +217,7 @@ impl Core {
 
     fn has_work(&self, parent: &Executed) -> bool {
         self.mempool
-            .has_ready(|sender| chain::next_nonce(&parent.state, sender))
+            .has_ready(|sender| parent.state.nonce(sender))
             || !self
                 .desk
                 .verdicts(chain::evidence(&parent.state), 1)
@@ -229,7 +226,7 @@ impl Core {
 
     fn build(&mut self, parent: &Executed, now: TimestampMs) -> Result<BlockId, Fatal> {
         let candidates = self.mempool.candidates(
-            |sender| chain::next_nonce(&parent.state, sender),
+            |sender| parent.state.nonce(sender),
             BLOCK_TRANSACTIONS_MAX,
             BLOCK_BYTES_MAX - BLOCK_OVERHEAD_BYTES,
         );
@@ -237,7 +234,15 @@ impl Core {
             .desk
             .verdicts(chain::evidence(&parent.state), BLOCK_VERDICTS_MAX);
         let timestamp = now.max(parent.timestamp().saturating_add(tg_types::DurationMs::new(1)));
-        let built = chain::build(parent, timestamp, self.public, candidates, verdicts);
+        let built = chain::build(
+            parent,
+            tg_ledger::Proposal {
+                proposer: self.address,
+                timestamp,
+                transactions: candidates,
+                verdicts,
+            },
+        )?;
         for (sender, nonce) in &built.refused {
             self.mempool.remove(sender, *nonce);
         }

@@ -11,7 +11,7 @@ use super::{Core, Effect, Fatal, Peer, span};
 use crate::chain::{self, Body};
 use crate::evidence::CheckError;
 use crate::handle::{Submission, SubmitError};
-use crate::interim::{EvidenceTask, Outcome};
+use tg_ledger::{EvidenceTask, Outcome};
 use crate::key::public_bytes;
 use crate::limits::{
     FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, FETCH_RETRY, FETCHES_MAX, GOSSIP_TRANSACTIONS_MAX,
@@ -119,7 +119,7 @@ impl Core {
     }
 
     fn pushed(&mut self, peer: &Peer, bytes: &[u8]) {
-        let Ok(body) = Body::decode(bytes) else {
+        let Some(body) = Body::decode(bytes) else {
             self.ban(peer, "pushed block is malformed");
             return;
         };
@@ -173,7 +173,7 @@ impl Core {
         let mut expected = None;
         let mut bodies = Vec::new();
         for bytes in blocks {
-            let Ok(body) = Body::decode(bytes) else {
+            let Some(body) = Body::decode(bytes) else {
                 self.ban(peer, "fetched block is malformed");
                 return Ok(());
             };
@@ -236,7 +236,7 @@ impl Core {
         origin: Origin,
     ) -> Result<(TransactionId, Admission), SubmitError> {
         let id = chain::check(&self.tip.state, &signed)?;
-        let next = chain::next_nonce(&self.tip.state, &signed.sender);
+        let next = self.tip.state.nonce(&signed.sender);
         let admission = self
             .mempool
             .insert(id, signed, next, now, origin)

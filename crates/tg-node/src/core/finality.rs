@@ -84,7 +84,7 @@ impl Core {
     fn old(&self, target: &Target, height: u64) -> Result<Walk, Fatal> {
         let stored = self.store.block(height)?;
         let same = stored
-            .and_then(|bytes| chain::Body::decode(&bytes).ok())
+            .and_then(|bytes| chain::Body::decode(&bytes))
             .is_some_and(|body| body.id == target.cursor);
         // After a part of the way was executed, the rest starts above the last final block.
         if same && target.path.is_empty() {
@@ -128,7 +128,7 @@ impl Core {
         self.tree.prune(self.tip.height());
         let tip = self.tip.clone();
         self.mempool
-            .prune(|sender| chain::next_nonce(&tip.state, sender), now);
+            .prune(|sender| tip.state.nonce(sender), now);
         self.expect_evidence(&tip);
         self.desk.prune(tip.height());
         for block in &executed {

@@ -14,19 +14,19 @@ mod finality;
 mod tests;
 mod tree;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use commonware_consensus::simplex::types::Context;
 use commonware_cryptography::{ed25519, sha256};
 use commonware_p2p::Recipients;
 use commonware_utils::channel::oneshot;
-use tg_types::{BlockId, TimestampMs};
+use tg_types::{Address, BlockId, TimestampMs};
 
 use crate::chain::Executed;
 use crate::evidence::Desk;
 use crate::handle::Board;
-use crate::interim::EvidenceTask;
+use tg_ledger::EvidenceTask;
 use crate::limits::{REGOSSIP_INTERVAL, TIP_INTERVAL};
 use crate::mempool::Mempool;
 use crate::store::{Store, StoreError};
@@ -36,7 +36,10 @@ use finality::Target;
 use tree::Tree;
 
 /// A validator as the network library names it.
-pub(crate) type Peer = ed25519::PublicKey;
+pub type Peer = ed25519::PublicKey;
+
+/// The address that names each validator in blocks, by its ed25519 key.
+pub(crate) type Addresses = BTreeMap<[u8; 32], Address>;
 
 /// What consensus tells about a proposal: round, leader, parent.
 pub(crate) type Proposal = Context<sha256::Digest, Peer>;
@@ -47,6 +50,9 @@ pub enum Fatal {
     /// The database failed; votes could no longer be kept.
     #[error("write the validator's database")]
     Store(#[from] StoreError),
+    /// The ledger could not make a block from a valid state.
+    #[error("build a block")]
+    Ledger(#[from] tg_ledger::BlockError),
     /// Two blocks of one height are final, or a final block is invalid: the fault bound of the network is broken.
     #[error("block {id} is final and {reason}: more than a third of the validators is faulty")]
     FaultBound {
@@ -85,8 +91,9 @@ struct PendingVote {
 
 /// The machine.
 pub(crate) struct Core {
-    me: Peer,
-    public: [u8; 32],
+    /// Who this validator is in blocks.
+    address: Address,
+    addresses: Addresses,
     peers: Vec<Peer>,
     store: Arc<Store>,
     board: Arc<Board>,
@@ -110,7 +117,8 @@ pub(crate) struct Core {
 /// What a machine starts from.
 pub(crate) struct Start {
     pub(crate) me: Peer,
-    pub(crate) validators: Vec<Peer>,
+    pub(crate) participants: Vec<Peer>,
+    pub(crate) addresses: Addresses,
     pub(crate) store: Arc<Store>,
     pub(crate) board: Arc<Board>,
     pub(crate) tip: Executed,
@@ -121,16 +129,21 @@ impl Core {
     pub(crate) fn new(start: Start) -> Self {
         let Start {
             me,
-            validators,
+            participants,
+            addresses,
             store,
             board,
             tip,
             snapshot_height,
         } = start;
+        let address = addresses
+            .get(&crate::key::public_bytes(&me))
+            .copied()
+            .expect("the key was found among the validators when the node was opened");
         Self {
-            public: crate::key::public_bytes(&me),
-            peers: validators.into_iter().filter(|peer| *peer != me).collect(),
-            me,
+            address,
+            addresses,
+            peers: participants.into_iter().filter(|peer| *peer != me).collect(),
             store,
             board,
             tip,

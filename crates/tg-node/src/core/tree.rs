@@ -80,11 +80,7 @@ impl Tree {
 
     /// Adds a block of this validator, executed as it was built.
     pub(super) fn add_executed(&mut self, executed: Executed) {
-        let body = Body {
-            id: executed.id,
-            block: executed.block.clone(),
-        };
-        self.insert(body, None, true);
+        self.insert(Body::from(&executed), None, true);
         self.know(&executed.id.clone(), Knowledge::Executed(executed));
     }
 
@@ -192,6 +188,6 @@ impl Core {
         let Some(bytes) = self.store.body(id.as_bytes())? else {
             return Ok(None);
         };
-        Ok(Body::decode(&bytes).ok().filter(|body| body.id == *id))
+        Ok(Body::decode(&bytes).filter(|body| body.id == *id))
     }
 }

@@ -1,0 +1,341 @@
+//! What a block does to a state.
+//!
+//! In this order, each step seeing what the ones before it did: **timeouts** (leases and jobs whose time is over at
+//! the block's time), **transactions** (in the block's order), **verdicts** (in the block's order), **matching**
+//! (waiting jobs, oldest first, to the cheapest feasible offers), **rewards** (the block's fees, split among the
+//! validators), **pruning** (ended jobs beyond the bound leave the state). Then money is counted and the state root
+//! computed. A block with anything in it that does not hold is refused whole: whoever proposes a block drops such
+//! transactions first ([`propose`]).
+
+mod check;
+mod execute;
+mod lifecycle;
+mod matching;
+mod rewards;
+mod timeouts;
+mod verdicts;
+
+use tg_types::{
+    Address, Amount, Encode, Height, SignedTransaction, StateRoot, TimestampMs, VerifiedTransaction,
+};
+
+use crate::block::{Block, BlockHeader, body_digest};
+use crate::error::{BlockError, InvariantError, TransactionError, VerdictError};
+use crate::event::Event;
+use crate::limits::{
+    BLOCK_BYTES_MAX, NONCES_AHEAD_MAX, TRANSACTIONS_PER_BLOCK_MAX, VERDICTS_PER_BLOCK_MAX,
+};
+use crate::state::{Head, State};
+use crate::verdict::Verdict;
+
+/// The state after `block`, and what happened in it.
+///
+/// # Errors
+/// [`BlockError`] says why the block does not follow from `state`.
+pub fn apply(state: &State, block: &Block) -> Result<(State, Vec<Event>), BlockError> {
+    check_header(state, block)?;
+    let header = &block.header;
+    let mut execution = Execution::begin(state, header.timestamp)?;
+    for (index, transaction) in block.transactions.iter().enumerate() {
+        let verified = transaction
+            .verify(state.domain())
+            .map_err(TransactionError::Signature)
+            .and_then(|verified| {
+                check::check(&execution.state, execution.now, &verified).map(|()| verified)
+            })
+            .map_err(|source| BlockError::Transaction { index, source })?;
+        execution.execute(&verified)?;
+    }
+    for (index, verdict) in block.verdicts.iter().enumerate() {
+        execution
+            .check_verdict(verdict)
+            .map_err(|source| BlockError::Verdict { index, source })?;
+        execution.execute_verdict(verdict)?;
+    }
+    let (mut next, events, root) = execution.finish(header.proposer)?;
+    if root != header.state_root {
+        return Err(BlockError::WrongStateRoot {
+            expected: header.state_root,
+            got: root,
+        });
+    }
+    next.head.block = block.id();
+    Ok((next, events))
+}
+
+/// Whether a mempool may keep a transaction: it is signed, its nonce is not used, and, if it is the account's next,
+/// it would hold at the state's time.
+///
+/// # Errors
+/// [`TransactionError`] says why not.
+pub fn check_transaction(
+    state: &State,
+    transaction: &SignedTransaction,
+) -> Result<(), TransactionError> {
+    let verified = transaction
+        .verify(state.domain())
+        .map_err(TransactionError::Signature)?;
+    match check::check(state, state.head.timestamp, &verified) {
+        Err(TransactionError::NonceGap { expected, got }) if got - expected > NONCES_AHEAD_MAX => {
+            Err(TransactionError::NonceTooFarAhead {
+                expected,
+                got,
+                limit: NONCES_AHEAD_MAX,
+            })
+        }
+        Err(TransactionError::NonceGap { .. }) => Ok(()),
+        result => result,
+    }
+}
+
+/// What a proposer wants in a block.
+#[derive(Debug, Clone)]
+pub struct Proposal {
+    /// Who proposes; must be a validator.
+    pub proposer: Address,
+    /// Block time; must be after the parent's.
+    pub timestamp: TimestampMs,
+    /// Transactions in the wanted order.
+    pub transactions: Vec<SignedTransaction>,
+    /// The proposer's own findings.
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Proposal {
+    /// A proposal without content.
+    #[must_use]
+    pub const fn empty(proposer: Address, timestamp: TimestampMs) -> Self {
+        Self {
+            proposer,
+            timestamp,
+            transactions: Vec::new(),
+            verdicts: Vec::new(),
+        }
+    }
+}
+
+/// A block that holds, what it leads to, and what was left out of it.
+#[derive(Debug)]
+pub struct Proposed {
+    /// The block.
+    pub block: Block,
+    /// The state after it.
+    pub state: State,
+    /// What happened in it.
+    pub events: Vec<Event>,
+    /// Transactions that do not hold, with the reason.
+    pub refused: Vec<(SignedTransaction, TransactionError)>,
+    /// Verdicts that do not fit, with the reason.
+    pub refused_verdicts: Vec<(Verdict, VerdictError)>,
+    /// Transactions that hold no place in this block because it is full; they stay in the mempool.
+    pub left: Vec<SignedTransaction>,
+}
+
+/// The block that follows from `state` with as much of `proposal` as holds and fits.
+///
+/// # Errors
+/// If the proposer is no validator, the time is not after the parent's, or a rule of the ledger itself broke.
+pub fn propose(state: &State, proposal: Proposal) -> Result<Proposed, BlockError> {
+    let Proposal {
+        proposer,
+        timestamp,
+        transactions,
+        verdicts,
+    } = proposal;
+    check_place(state, proposer, timestamp)?;
+    let mut execution = Execution::begin(state, timestamp)?;
+    // Verdicts first take their room: they free providers and money, and there are few of them.
+    let mut room = BLOCK_BYTES_MAX - HEADER_AND_COUNTS_BYTES;
+    let mut verdicts = verdicts;
+    verdicts.truncate(VERDICTS_PER_BLOCK_MAX);
+    room = room.saturating_sub(verdicts.iter().map(|it| it.to_bytes().len()).sum());
+    let (mut taken, mut refused, mut left) = (Vec::new(), Vec::new(), Vec::new());
+    for transaction in transactions {
+        let size = transaction.to_bytes().len();
+        if size > room || taken.len() == TRANSACTIONS_PER_BLOCK_MAX {
+            left.push(transaction);
+            continue;
+        }
+        match execution.admit(&transaction) {
+            Ok(verified) => {
+                execution.execute(&verified)?;
+                room -= size;
+                taken.push(transaction);
+            }
+            Err(error) => refused.push((transaction, error)),
+        }
+    }
+    let (mut found, mut refused_verdicts) = (Vec::new(), Vec::new());
+    for verdict in verdicts {
+        match execution.check_verdict(&verdict) {
+            Ok(()) => {
+                execution.execute_verdict(&verdict)?;
+                found.push(verdict);
+            }
+            Err(error) => refused_verdicts.push((verdict, error)),
+        }
+    }
+    let (mut next, events, state_root) = execution.finish(proposer)?;
+    let header = BlockHeader {
+        height: state.head.height.next(),
+        parent: state.head.block,
+        timestamp,
+        proposer,
+        body: body_digest(&taken, &found),
+        state_root,
+    };
+    next.head.block = header.id();
+    Ok(Proposed {
+        block: Block {
+            header,
+            transactions: taken,
+            verdicts: found,
+        },
+        state: next,
+        events,
+        refused,
+        refused_verdicts,
+        left,
+    })
+}
+
+/// Bytes of a block without transactions and verdicts.
+const HEADER_AND_COUNTS_BYTES: usize = 8 + 32 + 8 + 20 + 32 + 32 + 4 + 4;
+
+/// Whether a block may stand after `state` at all.
+fn check_place(state: &State, proposer: Address, timestamp: TimestampMs) -> Result<(), BlockError> {
+    if timestamp <= state.head.timestamp {
+        return Err(BlockError::TimeNotIncreasing {
+            parent: state.head.timestamp,
+            got: timestamp,
+        });
+    }
+    let known = state.validators.iter().any(|it| it.address == proposer);
+    if !known {
+        return Err(BlockError::UnknownProposer { proposer });
+    }
+    Ok(())
+}
+
+fn check_header(state: &State, block: &Block) -> Result<(), BlockError> {
+    let BlockHeader {
+        height,
+        parent,
+        timestamp,
+        proposer,
+        body,
+        state_root: _,
+    } = block.header;
+    let expected = state.head.height.next();
+    if height != expected {
+        return Err(BlockError::WrongHeight {
+            expected,
+            got: height,
+        });
+    }
+    if parent != state.head.block {
+        return Err(BlockError::WrongParent {
+            expected: state.head.block,
+            got: parent,
+        });
+    }
+    check_place(state, proposer, timestamp)?;
+    let count = block.transactions.len();
+    if count > TRANSACTIONS_PER_BLOCK_MAX {
+        return Err(BlockError::TooManyTransactions {
+            count,
+            limit: TRANSACTIONS_PER_BLOCK_MAX,
+        });
+    }
+    let count = block.verdicts.len();
+    if count > VERDICTS_PER_BLOCK_MAX {
+        return Err(BlockError::TooManyVerdicts {
+            count,
+            limit: VERDICTS_PER_BLOCK_MAX,
+        });
+    }
+    let size = block.to_bytes().len();
+    if size > BLOCK_BYTES_MAX {
+        return Err(BlockError::TooLarge {
+            size,
+            limit: BLOCK_BYTES_MAX,
+        });
+    }
+    let got = body_digest(&block.transactions, &block.verdicts);
+    if got != body {
+        return Err(BlockError::WrongBody {
+            expected: body,
+            got,
+        });
+    }
+    Ok(())
+}
+
+/// A block being executed: a copy of the state that changes, and what happened so far.
+pub(crate) struct Execution {
+    pub(crate) state: State,
+    pub(crate) now: TimestampMs,
+    pub(crate) height: Height,
+    pub(crate) events: Vec<Event>,
+    /// Fees of this block that no validator has yet.
+    pub(crate) fees: Amount,
+}
+
+impl Execution {
+    /// Starts a block: a copy of the state, with everything done whose time is over.
+    fn begin(state: &State, now: TimestampMs) -> Result<Self, InvariantError> {
+        let mut execution = Self {
+            state: state.clone(),
+            now,
+            height: state.head.height.next(),
+            events: Vec::new(),
+            fees: Amount::ZERO,
+        };
+        execution.run_timeouts()?;
+        Ok(execution)
+    }
+
+    fn admit(
+        &self,
+        transaction: &SignedTransaction,
+    ) -> Result<VerifiedTransaction, TransactionError> {
+        let verified = transaction
+            .verify(self.state.domain())
+            .map_err(TransactionError::Signature)?;
+        check::check(&self.state, self.now, &verified)?;
+        Ok(verified)
+    }
+
+    /// Ends a block: matching, rewards, pruning, the count of money and the state root.
+    fn finish(
+        mut self,
+        proposer: Address,
+    ) -> Result<(State, Vec<Event>, StateRoot), InvariantError> {
+        self.run_matching()?;
+        self.pay_validators(proposer)?;
+        self.prune(crate::limits::ENDED_JOBS_MAX)?;
+        let Self {
+            mut state,
+            now,
+            height,
+            events,
+            fees: _,
+        } = self;
+        let report = state.money();
+        if !report.is_conserved() {
+            return Err(InvariantError::MoneyNotConserved { report });
+        }
+        if state.next_index == u32::MAX {
+            return Err(InvariantError::TreeFull);
+        }
+        // The block's id is not known before its state root, so the root does not cover it; the header does.
+        state.head = Head {
+            height,
+            block: state.head.block,
+            timestamp: now,
+        };
+        state.seal();
+        let root = state.root();
+        Ok((state, events, root))
+    }
+}

@@ -1,0 +1,336 @@
+//! Whether a transaction holds. Everything is checked here, before anything is changed.
+
+use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX, SLOTS_MAX};
+use tg_types::{
+    Address, Amount, JobId, JobOrder, LeaseId, ModelId, OfferId, OfferTerms, Receipt, TimestampMs,
+    Transaction, VerificationMode, VerifiedTransaction,
+};
+
+use crate::error::TransactionError;
+use crate::limits::{
+    ACCOUNTS_MAX, MODELS_MAX, MODELS_PER_ACCOUNT_MAX, OFFERS_MAX, OFFERS_PER_ACCOUNT_MAX,
+    OPEN_JOBS_MAX, OPEN_JOBS_PER_ACCOUNT_MAX,
+};
+use crate::parameters::UnverifiedJobs;
+use crate::record::{Account, Job, JobState, Lease, ModelFacts, ModelState};
+use crate::state::State;
+
+type Check = Result<(), TransactionError>;
+
+/// Whether `transaction` holds in `state` at `now`.
+pub(super) fn check(state: &State, now: TimestampMs, transaction: &VerifiedTransaction) -> Check {
+    let sender = transaction.sender();
+    let account = state
+        .account(&sender)
+        .cloned()
+        .unwrap_or(Account::new(sender, Amount::ZERO));
+    check_nonce(&account, transaction.nonce())?;
+    let spent = match transaction.transaction() {
+        Transaction::Transfer { to, amount } => check_transfer(state, to, *amount)?,
+        Transaction::RegisterModel { model, .. } => check_register(state, &account, model)?,
+        Transaction::PostOffer { terms } => check_offer(state, &account, terms)?,
+        Transaction::WithdrawOffer { offer } => check_withdraw(state, sender, offer)?,
+        Transaction::SubmitJob { order } => check_order(state, now, &account, order)?,
+        Transaction::CancelJob { job } => check_cancel(state, sender, job)?,
+        Transaction::StartLease { lease } => {
+            held_lease(state, sender, lease, JobState::Leased)?;
+            Amount::ZERO
+        }
+        Transaction::CommitReceipt { lease, receipt } => {
+            check_receipt(state, sender, lease, receipt)?
+        }
+        Transaction::SubmitEvidence { lease, size, .. } => {
+            check_evidence(state, sender, lease, *size)?
+        }
+    };
+    let needed = spent.saturating_add(state.parameters.transaction_fee);
+    if needed > account.balance {
+        return Err(TransactionError::InsufficientFunds {
+            needed,
+            balance: account.balance,
+        });
+    }
+    Ok(())
+}
+
+fn check_nonce(account: &Account, got: u64) -> Check {
+    let expected = account.nonce;
+    match got.cmp(&expected) {
+        std::cmp::Ordering::Less => Err(TransactionError::NonceUsed { expected, got }),
+        std::cmp::Ordering::Greater => Err(TransactionError::NonceGap { expected, got }),
+        std::cmp::Ordering::Equal => Ok(()),
+    }
+}
+
+/// What each check returns: what the transaction spends beside the fee.
+type Spent = Result<Amount, TransactionError>;
+
+fn check_transfer(state: &State, to: &Address, amount: Amount) -> Spent {
+    if state.account(to).is_none() && state.accounts.len() >= ACCOUNTS_MAX {
+        return Err(TransactionError::TooManyAccounts {
+            limit: ACCOUNTS_MAX,
+        });
+    }
+    Ok(amount)
+}
+
+fn check_register(state: &State, account: &Account, model: &ModelId) -> Spent {
+    match state.model(model).map(|it| &it.state) {
+        Some(ModelState::Pending | ModelState::Active(_)) => {
+            return Err(TransactionError::ModelExists { model: *model });
+        }
+        // A refused id may be registered again, so that nobody can block an id with a bad blob.
+        Some(ModelState::Refused(_)) => {}
+        None if state.models.len() >= MODELS_MAX => {
+            return Err(TransactionError::TooManyModels { limit: MODELS_MAX });
+        }
+        None => {}
+    }
+    if account.models >= MODELS_PER_ACCOUNT_MAX {
+        return Err(TransactionError::TooManyModelsOfAccount {
+            limit: MODELS_PER_ACCOUNT_MAX,
+        });
+    }
+    Ok(state.parameters.registration_fee)
+}
+
+fn check_offer(state: &State, account: &Account, terms: &OfferTerms) -> Spent {
+    let OfferTerms {
+        hardware: _,
+        price_base: _,
+        price_per_mmac: _,
+        latency_base_ms: _,
+        speed_mmac_per_s,
+        memory_bytes: _,
+        slots,
+        collateral_per_lease,
+        modes,
+    } = terms;
+    if *slots == 0 || *slots > SLOTS_MAX {
+        return Err(TransactionError::BadSlots {
+            got: *slots,
+            limit: SLOTS_MAX,
+        });
+    }
+    if modes.is_empty() {
+        return Err(TransactionError::NoModes);
+    }
+    if *speed_mmac_per_s == 0 {
+        return Err(TransactionError::NoSpeed);
+    }
+    if *collateral_per_lease < state.parameters.collateral_min {
+        return Err(TransactionError::CollateralTooLow {
+            got: *collateral_per_lease,
+            floor: state.parameters.collateral_min,
+        });
+    }
+    if state.offers.len() >= OFFERS_MAX {
+        return Err(TransactionError::TooManyOffers { limit: OFFERS_MAX });
+    }
+    if account.offers >= OFFERS_PER_ACCOUNT_MAX {
+        return Err(TransactionError::TooManyOffersOfAccount {
+            limit: OFFERS_PER_ACCOUNT_MAX,
+        });
+    }
+    Ok(Amount::ZERO)
+}
+
+fn check_withdraw(state: &State, sender: Address, offer: &OfferId) -> Spent {
+    let found = state
+        .offer(offer)
+        .ok_or(TransactionError::UnknownOffer { offer: *offer })?;
+    if found.provider != sender {
+        return Err(TransactionError::NotOfferOwner {
+            offer: *offer,
+            provider: found.provider,
+        });
+    }
+    Ok(Amount::ZERO)
+}
+
+fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOrder) -> Spent {
+    let JobOrder {
+        model,
+        input: _,
+        input_len,
+        mode,
+        max_price,
+        deadline,
+        max_attempts,
+    } = order;
+    let facts = check_model(state, model, *mode)?;
+    if *input_len != facts.input_len {
+        return Err(TransactionError::WrongInputLength {
+            expected: facts.input_len,
+            got: *input_len,
+        });
+    }
+    let parameters = &state.parameters;
+    if *max_price < parameters.job_price_min {
+        return Err(TransactionError::PriceTooLow {
+            max_price: *max_price,
+            floor: parameters.job_price_min,
+        });
+    }
+    if *deadline <= now {
+        return Err(TransactionError::DeadlineInThePast {
+            deadline: *deadline,
+            now,
+        });
+    }
+    let latest = now.saturating_add(parameters.job_horizon);
+    if *deadline > latest {
+        return Err(TransactionError::DeadlineTooFar {
+            deadline: *deadline,
+            latest,
+        });
+    }
+    if *max_attempts == 0 || *max_attempts > ATTEMPTS_MAX {
+        return Err(TransactionError::BadAttempts {
+            got: *max_attempts,
+            limit: ATTEMPTS_MAX,
+        });
+    }
+    if state.queued.len() + state.live.len() >= OPEN_JOBS_MAX {
+        return Err(TransactionError::TooManyOpenJobs {
+            limit: OPEN_JOBS_MAX,
+        });
+    }
+    if account.open_jobs >= OPEN_JOBS_PER_ACCOUNT_MAX {
+        return Err(TransactionError::TooManyOpenJobsOfAccount {
+            limit: OPEN_JOBS_PER_ACCOUNT_MAX,
+        });
+    }
+    Ok(max_price.saturating_add(parameters.verification_fee(*mode)))
+}
+
+/// Whether a job of this mode may name the model.
+fn check_model<'a>(
+    state: &'a State,
+    model: &ModelId,
+    mode: VerificationMode,
+) -> Result<&'a ModelFacts, TransactionError> {
+    let found = state
+        .model(model)
+        .ok_or(TransactionError::UnknownModel { model: *model })?;
+    let facts = match &found.state {
+        ModelState::Active(facts) => facts,
+        ModelState::Pending | ModelState::Refused(_) => {
+            return Err(TransactionError::ModelNotActive {
+                model: *model,
+                state: found.state.as_str(),
+            });
+        }
+    };
+    match mode {
+        VerificationMode::Zk if !facts.provable => {
+            Err(TransactionError::ModelNotProvable { model: *model })
+        }
+        VerificationMode::None if state.parameters.unverified_jobs == UnverifiedJobs::Refused => {
+            Err(TransactionError::UnverifiedJobsRefused)
+        }
+        VerificationMode::Zk | VerificationMode::None => Ok(facts),
+    }
+}
+
+fn check_cancel(state: &State, sender: Address, job: &JobId) -> Spent {
+    let found = state
+        .job(job)
+        .ok_or(TransactionError::UnknownJob { job: *job })?;
+    if found.requestor != sender {
+        return Err(TransactionError::NotRequestor {
+            job: *job,
+            requestor: found.requestor,
+        });
+    }
+    if found.state != JobState::Queued {
+        return Err(TransactionError::JobNotCancellable {
+            job: *job,
+            state: found.state,
+        });
+    }
+    Ok(Amount::ZERO)
+}
+
+/// The sender's live lease whose job stands where it must.
+fn held_lease<'a>(
+    state: &'a State,
+    sender: Address,
+    lease: &LeaseId,
+    needed: JobState,
+) -> Result<(&'a Lease, &'a Job), TransactionError> {
+    let unknown = TransactionError::UnknownLease { lease: *lease };
+    let found = state.lease(lease).ok_or(unknown)?;
+    if found.provider != sender {
+        return Err(TransactionError::NotLeaseHolder {
+            lease: *lease,
+            provider: found.provider,
+        });
+    }
+    if let Some(end) = &found.end {
+        return Err(TransactionError::LeaseEnded {
+            lease: *lease,
+            end: end.as_str(),
+        });
+    }
+    let job = state.job(&found.job).ok_or(unknown)?;
+    if job.state != needed {
+        return Err(TransactionError::WrongJobState {
+            lease: *lease,
+            state: job.state,
+            needed,
+        });
+    }
+    Ok((found, job))
+}
+
+fn check_receipt(state: &State, sender: Address, lease: &LeaseId, receipt: &Receipt) -> Spent {
+    let (_, job) = held_lease(state, sender, lease, JobState::Running)?;
+    let facts = state
+        .active_model(&job.order)
+        .ok_or(TransactionError::UnknownModel {
+            model: job.order.model,
+        })?;
+    // Output and trace are the provider's claim, which the evidence must show; the rest is known.
+    let Receipt {
+        program,
+        model,
+        input,
+        output: _,
+        trace: _,
+        tier: _,
+    } = receipt;
+    if *program != facts.program {
+        return Err(TransactionError::WrongProgram {
+            expected: facts.program,
+            got: *program,
+        });
+    }
+    if *model != job.order.model {
+        return Err(TransactionError::WrongModel {
+            expected: job.order.model,
+            got: *model,
+        });
+    }
+    if *input != job.order.input {
+        return Err(TransactionError::WrongInput {
+            expected: job.order.input,
+            got: *input,
+        });
+    }
+    Ok(Amount::ZERO)
+}
+
+fn check_evidence(state: &State, sender: Address, lease: &LeaseId, size: u32) -> Spent {
+    held_lease(state, sender, lease, JobState::Committed)?;
+    if size == 0 {
+        return Err(TransactionError::EvidenceEmpty);
+    }
+    if size > EVIDENCE_BYTES_MAX {
+        return Err(TransactionError::EvidenceTooLarge {
+            size,
+            limit: EVIDENCE_BYTES_MAX,
+        });
+    }
+    Ok(Amount::ZERO)
+}

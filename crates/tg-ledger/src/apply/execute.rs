@@ -1,0 +1,243 @@
+//! What a transaction does once it holds.
+
+use tg_types::{
+    Address, Amount, Digest, JobOrder, LeaseId, OfferTerms, Receipt, Transaction, VerificationMode,
+    VerifiedTransaction, job_id, offer_id,
+};
+
+use super::Execution;
+use crate::error::InvariantError;
+use crate::event::Event;
+use crate::record::{
+    Account, EndReason, Evidence, Job, JobState, Model, ModelState, Offer, Provider, Record, Step,
+};
+
+type Done = Result<(), InvariantError>;
+
+impl Execution {
+    /// Executes a transaction that holds.
+    pub(super) fn execute(&mut self, transaction: &VerifiedTransaction) -> Done {
+        let sender = transaction.sender();
+        self.charge_fee(sender)?;
+        self.events.push(Event::TransactionExecuted {
+            id: transaction.id(),
+            sender,
+            kind: transaction.transaction().kind(),
+        });
+        match transaction.transaction() {
+            Transaction::Transfer { to, amount } => self.transfer(sender, *to, *amount),
+            Transaction::RegisterModel {
+                model,
+                public_blob,
+                weights_blob,
+                name,
+            } => self.register(Model {
+                id: *model,
+                owner: sender,
+                public_blob: *public_blob,
+                weights_blob: *weights_blob,
+                name: name.clone(),
+                registered_at: self.now,
+                registered_height: self.height,
+                state: ModelState::Pending,
+            }),
+            Transaction::PostOffer { terms } => self.post_offer(transaction, terms),
+            Transaction::WithdrawOffer { offer } => {
+                self.state.offers.remove(offer);
+                self.update_account(sender, |account| {
+                    account.offers = account.offers.saturating_sub(1);
+                })?;
+                self.events.push(Event::OfferWithdrawn {
+                    offer: *offer,
+                    provider: sender,
+                });
+                Ok(())
+            }
+            Transaction::SubmitJob { order } => self.submit(transaction, order),
+            Transaction::CancelJob { job } => {
+                let job = self.job(job)?;
+                self.end_unpaid(job, JobState::Cancelled, EndReason::CancelledByRequestor)
+            }
+            Transaction::StartLease { lease } => self.start(lease),
+            Transaction::CommitReceipt { lease, receipt } => self.commit(lease, receipt),
+            Transaction::SubmitEvidence {
+                lease,
+                evidence,
+                size,
+            } => self.take_evidence(lease, *evidence, *size),
+        }
+    }
+
+    fn charge_fee(&mut self, sender: Address) -> Done {
+        let fee = self.state.parameters.transaction_fee;
+        self.debit(sender, fee)?;
+        self.burn(fee);
+        self.update_account(sender, |account| account.nonce += 1)
+    }
+
+    fn transfer(&mut self, from: Address, to: Address, amount: Amount) -> Done {
+        self.debit(from, amount)?;
+        self.credit(to, amount)?;
+        self.events.push(Event::Transferred { from, to, amount });
+        Ok(())
+    }
+
+    fn register(&mut self, model: Model) -> Done {
+        let fee = self.state.parameters.registration_fee;
+        self.debit(model.owner, fee)?;
+        self.fees = self.fees.saturating_add(fee);
+        if let Some(previous) = self.state.model(&model.id) {
+            let owner = previous.owner;
+            self.update_account(owner, |account| {
+                account.models = account.models.saturating_sub(1);
+            })?;
+        }
+        self.update_account(model.owner, |account| account.models += 1)?;
+        self.events.push(Event::ModelChanged {
+            model: model.id,
+            state: ModelState::Pending,
+        });
+        self.state.put_model(model);
+        Ok(())
+    }
+
+    fn post_offer(&mut self, transaction: &VerifiedTransaction, terms: &OfferTerms) -> Done {
+        let provider = transaction.sender();
+        let id = offer_id(transaction.id());
+        self.state.put_offer(Offer {
+            id,
+            provider,
+            terms: terms.clone(),
+            slots_taken: 0,
+        });
+        if self.state.provider(&provider).is_none() {
+            self.state.put_provider(Provider::new(provider));
+        }
+        self.update_account(provider, |account| account.offers += 1)?;
+        self.events.push(Event::OfferPosted {
+            offer: id,
+            provider,
+        });
+        Ok(())
+    }
+
+    fn submit(&mut self, transaction: &VerifiedTransaction, order: &JobOrder) -> Done {
+        let requestor = transaction.sender();
+        let verification_fee = self.state.parameters.verification_fee(order.mode);
+        let macs = self
+            .state
+            .active_model(order)
+            .ok_or(InvariantError::Missing { table: Model::NAME })?
+            .macs;
+        let escrow = order.max_price.saturating_add(verification_fee);
+        self.debit(requestor, escrow)?;
+        self.update_account(requestor, |account| account.open_jobs += 1)?;
+        let job = Job {
+            id: job_id(transaction.id()),
+            sequence: self.state.totals.jobs,
+            requestor,
+            order: order.clone(),
+            macs,
+            state: JobState::Queued,
+            history: vec![Step {
+                state: JobState::Queued,
+                height: self.height,
+                at: self.now,
+            }],
+            escrow,
+            verification_fee,
+            prize: Amount::ZERO,
+            leases: Vec::new(),
+            excluded: Vec::new(),
+            end: None,
+            settlement: None,
+        };
+        self.state.totals.jobs += 1;
+        self.events.push(Event::JobChanged {
+            job: job.id,
+            requestor,
+            state: JobState::Queued,
+        });
+        self.save_job(job);
+        Ok(())
+    }
+
+    fn start(&mut self, id: &LeaseId) -> Done {
+        let mut lease = self.lease(id)?;
+        let mut job = self.job(&lease.job)?;
+        lease.started_at = Some(self.now);
+        self.step(&mut job, JobState::Running)?;
+        self.save_job(job);
+        self.state.put_lease(lease);
+        Ok(())
+    }
+
+    fn commit(&mut self, id: &LeaseId, receipt: &Receipt) -> Done {
+        let mut lease = self.lease(id)?;
+        let mut job = self.job(&lease.job)?;
+        lease.receipt = Some(receipt.clone());
+        self.step(&mut job, JobState::Committed)?;
+        match job.order.mode {
+            // Nobody checks, so the commitment is the result.
+            VerificationMode::None => self.accept(job, lease),
+            VerificationMode::Zk => {
+                self.save_job(job);
+                self.state.put_lease(lease);
+                Ok(())
+            }
+        }
+    }
+
+    fn take_evidence(&mut self, id: &LeaseId, digest: Digest, size: u32) -> Done {
+        let mut lease = self.lease(id)?;
+        let mut job = self.job(&lease.job)?;
+        lease.evidence = Some(Evidence { digest, size });
+        let wait = self.state.parameters.verification_timeout;
+        lease.verify_by = Some(self.now.saturating_add(wait));
+        self.step(&mut job, JobState::Verifying)?;
+        self.save_job(job);
+        self.state.put_lease(lease);
+        Ok(())
+    }
+
+    /// Takes money from an account.
+    pub(super) fn debit(&mut self, address: Address, amount: Amount) -> Done {
+        let out_of_range = InvariantError::AmountOutOfRange { account: address };
+        let balance = self.state.balance(&address);
+        let left = balance.checked_sub(amount).ok_or(out_of_range)?;
+        self.update_account(address, |account| account.balance = left)
+    }
+
+    /// Gives money to an account, which begins to exist if it did not.
+    pub(super) fn credit(&mut self, address: Address, amount: Amount) -> Done {
+        let out_of_range = InvariantError::AmountOutOfRange { account: address };
+        let balance = self.state.balance(&address);
+        let sum = balance.checked_add(amount).ok_or(out_of_range)?;
+        if self.state.account(&address).is_none() {
+            self.state.put_account(Account::new(address, sum));
+            return Ok(());
+        }
+        self.update_account(address, |account| account.balance = sum)
+    }
+
+    /// Destroys money that was taken from somewhere.
+    pub(super) fn burn(&mut self, amount: Amount) {
+        let burned = &mut self.state.totals.burned;
+        *burned = burned.saturating_add(amount);
+    }
+
+    /// Changes an account that exists.
+    pub(super) fn update_account(
+        &mut self,
+        address: Address,
+        change: impl FnOnce(&mut Account),
+    ) -> Done {
+        let missing = InvariantError::Missing {
+            table: Account::NAME,
+        };
+        let mut account = self.state.account(&address).ok_or(missing)?.clone();
+        change(&mut account);
+        self.state.put_account(account);
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! The end of a block: fees go to the validators, and old jobs leave the state.
+
+use std::sync::Arc;
+
+use tg_types::{Address, Amount, JobId};
+
+use super::Execution;
+use crate::error::InvariantError;
+use crate::event::Event;
+use crate::limits::PRUNED_PER_BLOCK_MAX;
+
+impl Execution {
+    /// Splits the block's fees evenly among the validators; what cannot be split goes to the proposer.
+    pub(super) fn pay_validators(&mut self, proposer: Address) -> Result<(), InvariantError> {
+        let fees = std::mem::replace(&mut self.fees, Amount::ZERO);
+        let validators = Arc::clone(&self.state.validators);
+        let count = u32::try_from(validators.len()).unwrap_or(u32::MAX);
+        let Some((share, rest)) = fees.split(count) else {
+            return Ok(());
+        };
+        if fees.is_zero() {
+            return Ok(());
+        }
+        for validator in validators.iter() {
+            let amount = match validator.address == proposer {
+                true => share.saturating_add(rest),
+                false => share,
+            };
+            self.credit(validator.address, amount)?;
+            self.events.push(Event::Rewarded {
+                validator: validator.address,
+                amount,
+            });
+        }
+        Ok(())
+    }
+
+    /// Takes the oldest ended jobs beyond `bound` out of the state, with their leases.
+    pub(super) fn prune(&mut self, bound: usize) -> Result<(), InvariantError> {
+        let excess = self.state.ended.len().saturating_sub(bound);
+        if excess == 0 {
+            return Ok(());
+        }
+        let old: Vec<((u64, u64), JobId)> = self
+            .state
+            .ended
+            .iter()
+            .take(excess.min(PRUNED_PER_BLOCK_MAX))
+            .map(|(key, id)| (*key, *id))
+            .collect();
+        for (key, id) in old {
+            let job = self.job(&id)?;
+            for lease in &job.leases {
+                self.state.leases.remove(lease);
+            }
+            self.state.jobs.remove(&id);
+            Arc::make_mut(&mut self.state.ended).remove(&key);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! What a verdict does: it decides about a model or settles a lease.
+
+use tg_types::limits::INPUT_BYTES_MAX;
+use tg_types::{Digest, LeaseId, ModelId};
+
+use super::Execution;
+use crate::error::{InvariantError, VerdictError};
+use crate::event::Event;
+use crate::record::{JobState, LeaseEnd, Model, ModelFacts, ModelState, Record, RefusedBecause};
+use crate::verdict::{Outcome, Subject, Verdict};
+
+impl Execution {
+    /// Whether a verdict fits the state.
+    pub(super) fn check_verdict(&self, verdict: &Verdict) -> Result<(), VerdictError> {
+        let Verdict {
+            subject,
+            evidence,
+            outcome,
+        } = verdict;
+        let subject = *subject;
+        let expected = match &subject {
+            Subject::Model(id) => self.pending_model(id, subject)?,
+            Subject::Lease(id) => self.pending_lease(id, subject)?,
+        };
+        if *evidence != expected {
+            return Err(VerdictError::WrongEvidence {
+                subject,
+                expected,
+                got: *evidence,
+            });
+        }
+        match (subject, outcome) {
+            (Subject::Model(_), Outcome::ModelAccepted(facts)) => check_facts(subject, facts),
+            (Subject::Lease(_), Outcome::LeaseAccepted) | (_, Outcome::Rejected { .. }) => Ok(()),
+            (Subject::Model(_), Outcome::LeaseAccepted)
+            | (Subject::Lease(_), Outcome::ModelAccepted(_)) => {
+                Err(VerdictError::WrongOutcome { subject })
+            }
+        }
+    }
+
+    fn pending_model(&self, id: &ModelId, subject: Subject) -> Result<Digest, VerdictError> {
+        let unknown = VerdictError::UnknownSubject { subject };
+        let model = self.state.model(id).ok_or(unknown)?;
+        match model.state {
+            ModelState::Pending => Ok(model.public_blob),
+            ModelState::Active(_) | ModelState::Refused(_) => {
+                Err(VerdictError::NotPending { subject })
+            }
+        }
+    }
+
+    fn pending_lease(&self, id: &LeaseId, subject: Subject) -> Result<Digest, VerdictError> {
+        let unknown = VerdictError::UnknownSubject { subject };
+        let lease = self.state.lease(id).ok_or(unknown)?;
+        let job = self.state.job(&lease.job).ok_or(unknown)?;
+        let is_pending = job.state == JobState::Verifying && job.live_lease() == Some(lease.id);
+        match lease.evidence {
+            Some(evidence) if is_pending => Ok(evidence.digest),
+            Some(_) | None => Err(VerdictError::NotPending { subject }),
+        }
+    }
+
+    /// Executes a verdict that fits.
+    pub(super) fn execute_verdict(&mut self, verdict: &Verdict) -> Result<(), InvariantError> {
+        match (&verdict.subject, &verdict.outcome) {
+            (Subject::Model(id), Outcome::ModelAccepted(facts)) => {
+                self.decide_model(id, ModelState::Active(*facts))
+            }
+            (Subject::Model(id), Outcome::Rejected { code, check }) => {
+                let because = RefusedBecause::Check {
+                    code: *code,
+                    check: check.clone(),
+                };
+                self.decide_model(id, ModelState::Refused(because))
+            }
+            (Subject::Lease(id), Outcome::LeaseAccepted) => {
+                let lease = self.lease(id)?;
+                let job = self.job(&lease.job)?;
+                self.accept(job, lease)
+            }
+            (Subject::Lease(id), Outcome::Rejected { code, check }) => {
+                let lease = self.lease(id)?;
+                let job = self.job(&lease.job)?;
+                let end = LeaseEnd::Rejected {
+                    code: *code,
+                    check: check.clone(),
+                };
+                self.fail(job, lease, end)
+            }
+            // The check before this refused them.
+            (Subject::Model(_), Outcome::LeaseAccepted)
+            | (Subject::Lease(_), Outcome::ModelAccepted(_)) => Ok(()),
+        }
+    }
+
+    fn decide_model(&mut self, id: &ModelId, state: ModelState) -> Result<(), InvariantError> {
+        let missing = InvariantError::Missing { table: Model::NAME };
+        let mut model = self.state.model(id).ok_or(missing)?.clone();
+        model.state = state.clone();
+        self.state.put_model(model);
+        self.events.push(Event::ModelChanged { model: *id, state });
+        Ok(())
+    }
+}
+
+/// A model whose input or output no proof could carry must not become active.
+fn check_facts(subject: Subject, facts: &ModelFacts) -> Result<(), VerdictError> {
+    let ModelFacts {
+        program: _,
+        macs: _,
+        input_len,
+        output_len,
+        provable: _,
+    } = facts;
+    for (field, length) in [("input_len", *input_len), ("output_len", *output_len)] {
+        if length == 0 || length > INPUT_BYTES_MAX {
+            return Err(VerdictError::FactsOutOfBounds {
+                subject,
+                field,
+                value: u64::from(length),
+            });
+        }
+    }
+    Ok(())
+}

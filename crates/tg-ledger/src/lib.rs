@@ -1,0 +1,65 @@
+//! The deterministic state machine: accounts, offers, jobs, leases, evidence, settlement and the state root.
+//!
+//! The ledger knows no clock, no network and no file: time is a field of the block, and whatever waits is somebody
+//! else's. Read in this order: [`parameters`] and [`limits`] (the rules), [`record`] (what is kept), [`state`],
+//! [`block`] and [`verdict`] (what arrives), [`mod@apply`] (what a block does), [`error`] (why it does not),
+//! [`event`] (what it tells), [`tree`] (the state root), [`table`] (how records are stored), [`genesis`].
+//!
+//! ```
+//! use tg_ledger::{ConsensusKey, Genesis, Parameters, Proposal, State, Validator, apply, propose};
+//! use tg_types::{Amount, TimestampMs, Wallet};
+//!
+//! let validator = Wallet::from_seed(b"validator");
+//! let genesis = Genesis {
+//!     domain: tg_ledger::development_domain(),
+//!     parameters: Parameters::development(),
+//!     timestamp: TimestampMs::new(1_000),
+//!     accounts: vec![(Wallet::from_seed(b"alice").address(), Amount::from_tgrid(100))],
+//!     validators: vec![Validator {
+//!         address: validator.address(),
+//!         key: ConsensusKey::new([1; 32]),
+//!         stake: Amount::from_tgrid(1_000),
+//!     }],
+//! };
+//! let state = State::genesis(&genesis)?;
+//! let proposal = Proposal::empty(validator.address(), TimestampMs::new(2_000));
+//! let proposed = propose(&state, proposal)?;
+//! let (next, _events) = apply(&state, &proposed.block)?;
+//! assert_eq!(next.root(), proposed.block.header.state_root);
+//! assert!(next.money().is_conserved());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![deny(clippy::float_arithmetic)]
+
+pub mod apply;
+pub mod block;
+mod codec;
+pub mod error;
+pub mod event;
+pub mod genesis;
+pub mod limits;
+pub mod parameters;
+pub mod record;
+pub mod state;
+pub mod table;
+pub mod tree;
+pub mod verdict;
+
+#[cfg(test)]
+mod tests;
+
+pub use apply::{Proposal, Proposed, apply, check_transaction, propose};
+pub use block::{Block, BlockHeader};
+pub use error::{BlockError, InvariantError, TransactionError, VerdictError};
+pub use event::Event;
+pub use genesis::{Genesis, GenesisError};
+pub use parameters::{Parameters, UnverifiedJobs, development_domain};
+pub use record::{
+    AbandonedBecause, Account, ConsensusKey, EndReason, Evidence, Job, JobState, LatePhase, Lease,
+    LeaseEnd, Model, ModelFacts, ModelState, Offer, Provider, RefusedBecause, Settlement, Step,
+    Validator,
+};
+pub use state::{Head, MoneyReport, State, Totals, WhyWaiting};
+pub use table::Table;
+pub use tree::{StateProof, Tree};
+pub use verdict::{EvidenceTask, Outcome, Subject, Verdict};

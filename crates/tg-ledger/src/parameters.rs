@@ -1,0 +1,161 @@
+//! Numbers that a network fixes at genesis.
+
+use tg_types::{
+    Amount, ChainDomain, Decode, DecodeError, DurationMs, Encode, Reader, VerificationMode, Writer,
+};
+
+/// Whether jobs may ask that nobody checks their result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnverifiedJobs {
+    /// Mode `none` is refused.
+    Refused,
+    /// Mode `none` is taken: a network labelled development.
+    Allowed,
+}
+
+/// Fees, times and rules of one network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parameters {
+    /// Burned with every transaction.
+    pub transaction_fee: Amount,
+    /// Paid to the validators for verifying the registration proof of a model.
+    pub registration_fee: Amount,
+    /// Paid to the validators for each job of mode `zk`.
+    pub verification_fee_zk: Amount,
+    /// The least maximum price of a job.
+    pub job_price_min: Amount,
+    /// The least collateral per lease of an offer.
+    pub collateral_min: Amount,
+    /// Whether mode `none` is taken.
+    pub unverified_jobs: UnverifiedJobs,
+    /// How far in the future a deadline may lie.
+    pub job_horizon: DurationMs,
+    /// How soon a provider must start a lease.
+    pub start_timeout: DurationMs,
+    /// How many times its declared duration a lease may take.
+    pub duration_factor: u16,
+    /// What is added to that.
+    pub lease_grace: DurationMs,
+    /// How long validators wait for evidence before it counts as not delivered.
+    pub verification_timeout: DurationMs,
+    /// How long a provider gets no leases after a rejected result.
+    pub suspension_rejected: DurationMs,
+    /// How long a provider gets no leases after a late or abandoned lease.
+    pub suspension_lapsed: DurationMs,
+}
+
+impl Parameters {
+    /// Parameters of a network labelled development: small fees, short waits, mode `none` allowed.
+    #[must_use]
+    pub const fn development() -> Self {
+        Self {
+            transaction_fee: Amount::new(1_000_000_000_000),
+            registration_fee: Amount::new(100_000_000_000_000_000),
+            verification_fee_zk: Amount::new(10_000_000_000_000_000),
+            job_price_min: Amount::new(1_000_000_000_000),
+            collateral_min: Amount::new(10_000_000_000_000_000),
+            unverified_jobs: UnverifiedJobs::Allowed,
+            job_horizon: DurationMs::from_secs(7 * 24 * 3600),
+            start_timeout: DurationMs::from_secs(10),
+            duration_factor: 3,
+            lease_grace: DurationMs::from_secs(20),
+            verification_timeout: DurationMs::from_secs(30),
+            suspension_rejected: DurationMs::from_secs(3600),
+            suspension_lapsed: DurationMs::from_secs(10),
+        }
+    }
+
+    /// The verification fee of a mode.
+    #[must_use]
+    pub const fn verification_fee(&self, mode: VerificationMode) -> Amount {
+        match mode {
+            VerificationMode::None => Amount::ZERO,
+            VerificationMode::Zk => self.verification_fee_zk,
+        }
+    }
+}
+
+impl Encode for UnverifiedJobs {
+    fn encode(&self, writer: &mut Writer) {
+        writer.u8(match self {
+            Self::Refused => 0,
+            Self::Allowed => 1,
+        });
+    }
+}
+
+impl Decode for UnverifiedJobs {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        match reader.u8()? {
+            0 => Ok(Self::Refused),
+            1 => Ok(Self::Allowed),
+            tag => Err(DecodeError::Invalid {
+                field: "unverified jobs",
+                value: u64::from(tag),
+            }),
+        }
+    }
+}
+
+impl Encode for Parameters {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            transaction_fee,
+            registration_fee,
+            verification_fee_zk,
+            job_price_min,
+            collateral_min,
+            unverified_jobs,
+            job_horizon,
+            start_timeout,
+            duration_factor,
+            lease_grace,
+            verification_timeout,
+            suspension_rejected,
+            suspension_lapsed,
+        } = self;
+        transaction_fee.encode(writer);
+        registration_fee.encode(writer);
+        verification_fee_zk.encode(writer);
+        job_price_min.encode(writer);
+        collateral_min.encode(writer);
+        unverified_jobs.encode(writer);
+        job_horizon.encode(writer);
+        start_timeout.encode(writer);
+        writer.u16(*duration_factor);
+        lease_grace.encode(writer);
+        verification_timeout.encode(writer);
+        suspension_rejected.encode(writer);
+        suspension_lapsed.encode(writer);
+    }
+}
+
+impl Decode for Parameters {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            transaction_fee: Amount::decode(reader)?,
+            registration_fee: Amount::decode(reader)?,
+            verification_fee_zk: Amount::decode(reader)?,
+            job_price_min: Amount::decode(reader)?,
+            collateral_min: Amount::decode(reader)?,
+            unverified_jobs: UnverifiedJobs::decode(reader)?,
+            job_horizon: DurationMs::decode(reader)?,
+            start_timeout: DurationMs::decode(reader)?,
+            duration_factor: reader.u16()?,
+            lease_grace: DurationMs::decode(reader)?,
+            verification_timeout: DurationMs::decode(reader)?,
+            suspension_rejected: DurationMs::decode(reader)?,
+            suspension_lapsed: DurationMs::decode(reader)?,
+        })
+    }
+}
+
+/// The domain of a development network: no L1 behind it, so chain id and contract are those of nobody.
+#[must_use]
+pub const fn development_domain() -> ChainDomain {
+    ChainDomain {
+        chain_id: 31_337,
+        verifying_contract: tg_types::Address::new([0; 20]),
+        salt: *b"TensorGrid development network\0\0",
+    }
+}

@@ -1,0 +1,33 @@
+//! What the ledger keeps: accounts, validators, models, offers, providers, jobs and leases.
+//!
+//! A [`Record`] is one entry of a table and one leaf of the state tree.
+
+mod account;
+mod job;
+mod lease;
+mod model;
+
+use tg_types::{Amount, Decode, Encode};
+
+pub use account::{Account, ConsensusKey, Offer, Provider, Validator};
+pub use job::{EndReason, Job, JobState, Settlement, Step};
+pub use lease::{AbandonedBecause, Evidence, LatePhase, Lease, LeaseEnd};
+pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
+
+/// One entry of a table.
+pub trait Record: Clone + Encode + Decode {
+    /// What the entry is found by. Its first byte spreads entries over a table's shards.
+    type Key: Copy + Ord + AsRef<[u8]> + std::fmt::Debug;
+
+    /// Tells leaves of different tables apart.
+    const KIND: u8;
+
+    /// The table's name in errors.
+    const NAME: &'static str;
+
+    /// What this entry is found by.
+    fn key(&self) -> Self::Key;
+
+    /// Money that lies in this entry.
+    fn money(&self) -> Amount;
+}

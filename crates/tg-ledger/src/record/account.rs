@@ -1,0 +1,269 @@
+//! Accounts, and what an account is besides: a validator, a provider, the owner of offers.
+
+use tg_market::TrackRecord;
+use tg_types::{
+    Address, Amount, Decode, DecodeError, Encode, OfferId, OfferTerms, Reader, TimestampMs, Writer,
+};
+
+use crate::record::Record;
+
+/// An account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// Whose it is.
+    pub address: Address,
+    /// What it can spend.
+    pub balance: Amount,
+    /// How many transactions it made; the nonce of the next one.
+    pub nonce: u64,
+    /// Its jobs that did not end.
+    pub open_jobs: u32,
+    /// Its offers.
+    pub offers: u32,
+    /// Its models.
+    pub models: u32,
+}
+
+impl Account {
+    /// An account that never did anything.
+    #[must_use]
+    pub const fn new(address: Address, balance: Amount) -> Self {
+        Self {
+            address,
+            balance,
+            nonce: 0,
+            open_jobs: 0,
+            offers: 0,
+            models: 0,
+        }
+    }
+}
+
+impl Encode for Account {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            address,
+            balance,
+            nonce,
+            open_jobs,
+            offers,
+            models,
+        } = self;
+        address.encode(writer);
+        balance.encode(writer);
+        writer.u64(*nonce);
+        writer.u32(*open_jobs);
+        writer.u32(*offers);
+        writer.u32(*models);
+    }
+}
+
+impl Decode for Account {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            address: Address::decode(reader)?,
+            balance: Amount::decode(reader)?,
+            nonce: reader.u64()?,
+            open_jobs: reader.u32()?,
+            offers: reader.u32()?,
+            models: reader.u32()?,
+        })
+    }
+}
+
+impl Record for Account {
+    type Key = Address;
+    const KIND: u8 = 1;
+    const NAME: &'static str = "accounts";
+
+    fn key(&self) -> Address {
+        self.address
+    }
+
+    fn money(&self) -> Amount {
+        self.balance
+    }
+}
+
+/// An ed25519 public key that votes in consensus. The ledger stores it and does not use it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConsensusKey([u8; 32]);
+
+impl ConsensusKey {
+    /// A key from its bytes.
+    #[must_use]
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for ConsensusKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ConsensusKey({})", tg_types::Digest::new(self.0))
+    }
+}
+
+/// A validator: who votes, where its rewards go, what it has at stake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Validator {
+    /// The account that its rewards go to; also its name in block headers.
+    pub address: Address,
+    /// The key that it votes with.
+    pub key: ConsensusKey,
+    /// What it has at stake.
+    pub stake: Amount,
+}
+
+impl Encode for Validator {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            address,
+            key,
+            stake,
+        } = self;
+        address.encode(writer);
+        writer.raw(&key.0);
+        stake.encode(writer);
+    }
+}
+
+impl Decode for Validator {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            address: Address::decode(reader)?,
+            key: ConsensusKey(reader.array()?),
+            stake: Amount::decode(reader)?,
+        })
+    }
+}
+
+/// A provider's standing offer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// The offer.
+    pub id: OfferId,
+    /// Whose it is.
+    pub provider: Address,
+    /// What was posted.
+    pub terms: OfferTerms,
+    /// Slots that hold a lease.
+    pub slots_taken: u16,
+}
+
+impl Encode for Offer {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            id,
+            provider,
+            terms,
+            slots_taken,
+        } = self;
+        id.encode(writer);
+        provider.encode(writer);
+        terms.encode(writer);
+        writer.u16(*slots_taken);
+    }
+}
+
+impl Decode for Offer {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            id: OfferId::decode(reader)?,
+            provider: Address::decode(reader)?,
+            terms: OfferTerms::decode(reader)?,
+            slots_taken: reader.u16()?,
+        })
+    }
+}
+
+impl Record for Offer {
+    type Key = OfferId;
+    const KIND: u8 = 2;
+    const NAME: &'static str = "offers";
+
+    fn key(&self) -> OfferId {
+        self.id
+    }
+
+    fn money(&self) -> Amount {
+        Amount::ZERO
+    }
+}
+
+/// An account that posted an offer at least once: how it did so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provider {
+    /// Whose record it is.
+    pub address: Address,
+    /// How its leases ended.
+    pub record: TrackRecord,
+    /// Until when it gets no leases.
+    pub suspended_until: TimestampMs,
+    /// What it earned with accepted results.
+    pub earned: Amount,
+    /// Collateral it lost.
+    pub lost: Amount,
+}
+
+impl Provider {
+    /// A provider that never had a lease.
+    #[must_use]
+    pub fn new(address: Address) -> Self {
+        Self {
+            address,
+            record: TrackRecord::default(),
+            suspended_until: TimestampMs::ZERO,
+            earned: Amount::ZERO,
+            lost: Amount::ZERO,
+        }
+    }
+}
+
+impl Encode for Provider {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            address,
+            record,
+            suspended_until,
+            earned,
+            lost,
+        } = self;
+        address.encode(writer);
+        record.encode(writer);
+        suspended_until.encode(writer);
+        earned.encode(writer);
+        lost.encode(writer);
+    }
+}
+
+impl Decode for Provider {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            address: Address::decode(reader)?,
+            record: TrackRecord::decode(reader)?,
+            suspended_until: TimestampMs::decode(reader)?,
+            earned: Amount::decode(reader)?,
+            lost: Amount::decode(reader)?,
+        })
+    }
+}
+
+impl Record for Provider {
+    type Key = Address;
+    const KIND: u8 = 3;
+    const NAME: &'static str = "providers";
+
+    fn key(&self) -> Address {
+        self.address
+    }
+
+    fn money(&self) -> Amount {
+        Amount::ZERO
+    }
+}

@@ -1,0 +1,413 @@
+//! Jobs: their states, their money and the reason they ended.
+
+use tg_types::{
+    Address, Amount, Decode, DecodeError, Encode, Height, JobId, JobOrder, LeaseId, Reader,
+    TimestampMs, Writer,
+};
+
+use crate::codec::{decode_option, encode_option};
+use crate::record::Record;
+
+/// Where a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum JobState {
+    /// Escrow is locked; the job waits for a provider.
+    Queued = 0,
+    /// A provider has it and did not start yet.
+    Leased = 1,
+    /// A provider works on it.
+    Running = 2,
+    /// The provider committed to a result.
+    Committed = 3,
+    /// Validators verify the evidence.
+    Verifying = 4,
+    /// The result was accepted; settlement follows in the same block.
+    Accepted = 5,
+    /// The provider was paid. Final.
+    Paid = 6,
+    /// The escrow went back after failed attempts. Final.
+    Refunded = 7,
+    /// The result is disputed. No verification mode of this version leads here.
+    Disputed = 8,
+    /// The deadline passed before any provider had it; the escrow went back. Final.
+    Expired = 9,
+    /// The requestor took it back. Final.
+    Cancelled = 10,
+}
+
+impl JobState {
+    /// Every state, in the order of its tag.
+    pub const ALL: [Self; 11] = [
+        Self::Queued,
+        Self::Leased,
+        Self::Running,
+        Self::Committed,
+        Self::Verifying,
+        Self::Accepted,
+        Self::Paid,
+        Self::Refunded,
+        Self::Disputed,
+        Self::Expired,
+        Self::Cancelled,
+    ];
+
+    /// The state's name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "Queued",
+            Self::Leased => "Leased",
+            Self::Running => "Running",
+            Self::Committed => "Committed",
+            Self::Verifying => "Verifying",
+            Self::Accepted => "Accepted",
+            Self::Paid => "Paid",
+            Self::Refunded => "Refunded",
+            Self::Disputed => "Disputed",
+            Self::Expired => "Expired",
+            Self::Cancelled => "Cancelled",
+        }
+    }
+
+    /// Whether nothing follows.
+    #[must_use]
+    pub const fn is_final(self) -> bool {
+        matches!(
+            self,
+            Self::Paid | Self::Refunded | Self::Expired | Self::Cancelled
+        )
+    }
+
+    /// Whether `next` may follow: the whole state machine of a job.
+    #[must_use]
+    pub const fn may_become(self, next: Self) -> bool {
+        matches!(
+            (self, next),
+            (
+                Self::Queued,
+                Self::Leased | Self::Refunded | Self::Expired | Self::Cancelled
+            ) | (Self::Leased, Self::Running | Self::Queued | Self::Refunded)
+                | (
+                    Self::Running,
+                    Self::Committed | Self::Queued | Self::Refunded
+                )
+                | (
+                    Self::Committed,
+                    Self::Verifying | Self::Accepted | Self::Queued | Self::Refunded
+                )
+                | (
+                    Self::Verifying,
+                    Self::Accepted | Self::Queued | Self::Refunded | Self::Disputed
+                )
+                | (
+                    Self::Disputed,
+                    Self::Accepted | Self::Queued | Self::Refunded
+                )
+                | (Self::Accepted, Self::Paid)
+        )
+    }
+}
+
+impl std::fmt::Display for JobState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Encode for JobState {
+    fn encode(&self, writer: &mut Writer) {
+        writer.u8(*self as u8);
+    }
+}
+
+impl Decode for JobState {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let tag = reader.u8()?;
+        Self::ALL
+            .get(usize::from(tag))
+            .copied()
+            .ok_or(DecodeError::Invalid {
+                field: "job state",
+                value: u64::from(tag),
+            })
+    }
+}
+
+/// Why a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum EndReason {
+    /// A result was accepted and paid.
+    Fulfilled = 0,
+    /// The requestor took the job back.
+    CancelledByRequestor = 1,
+    /// The deadline passed and no provider had fitted.
+    NoProviderInTime = 2,
+    /// The deadline passed after failed attempts.
+    DeadlinePassed = 3,
+    /// As many leases failed as the order allows.
+    AttemptsExhausted = 4,
+}
+
+impl EndReason {
+    /// Every reason, in the order of its tag.
+    pub const ALL: [Self; 5] = [
+        Self::Fulfilled,
+        Self::CancelledByRequestor,
+        Self::NoProviderInTime,
+        Self::DeadlinePassed,
+        Self::AttemptsExhausted,
+    ];
+
+    /// The reason as a sentence about the job.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fulfilled => "a result was accepted and paid",
+            Self::CancelledByRequestor => "the requestor took it back",
+            Self::NoProviderInTime => "the deadline passed before any provider took it",
+            Self::DeadlinePassed => "the deadline passed after failed attempts",
+            Self::AttemptsExhausted => "as many attempts failed as the order allows",
+        }
+    }
+}
+
+impl std::fmt::Display for EndReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Encode for EndReason {
+    fn encode(&self, writer: &mut Writer) {
+        writer.u8(*self as u8);
+    }
+}
+
+impl Decode for EndReason {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let tag = reader.u8()?;
+        Self::ALL
+            .get(usize::from(tag))
+            .copied()
+            .ok_or(DecodeError::Invalid {
+                field: "end reason",
+                value: u64::from(tag),
+            })
+    }
+}
+
+/// One step of a job through its states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// The state it entered.
+    pub state: JobState,
+    /// In which block.
+    pub height: Height,
+    /// At which block time.
+    pub at: TimestampMs,
+}
+
+impl Encode for Step {
+    fn encode(&self, writer: &mut Writer) {
+        let Self { state, height, at } = self;
+        state.encode(writer);
+        height.encode(writer);
+        at.encode(writer);
+    }
+}
+
+impl Decode for Step {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            state: JobState::decode(reader)?,
+            height: Height::decode(reader)?,
+            at: TimestampMs::decode(reader)?,
+        })
+    }
+}
+
+/// Where the money of an ended job went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Settlement {
+    /// Paid to the provider for its result.
+    pub price: Amount,
+    /// Paid to the provider from collateral that earlier leases lost.
+    pub prize: Amount,
+    /// Paid to the validators.
+    pub verification_fee: Amount,
+    /// Given back to the requestor.
+    pub refund: Amount,
+    /// Prize that nobody earned.
+    pub burned: Amount,
+}
+
+impl Encode for Settlement {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            price,
+            prize,
+            verification_fee,
+            refund,
+            burned,
+        } = self;
+        price.encode(writer);
+        prize.encode(writer);
+        verification_fee.encode(writer);
+        refund.encode(writer);
+        burned.encode(writer);
+    }
+}
+
+impl Decode for Settlement {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            price: Amount::decode(reader)?,
+            prize: Amount::decode(reader)?,
+            verification_fee: Amount::decode(reader)?,
+            refund: Amount::decode(reader)?,
+            burned: Amount::decode(reader)?,
+        })
+    }
+}
+
+/// A job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// The job.
+    pub id: JobId,
+    /// How many jobs were ordered before it; the order of the queue.
+    pub sequence: u64,
+    /// Who ordered it.
+    pub requestor: Address,
+    /// What was ordered.
+    pub order: JobOrder,
+    /// Multiply-accumulates of the model.
+    pub macs: u64,
+    /// Where it stands.
+    pub state: JobState,
+    /// Every state it entered.
+    pub history: Vec<Step>,
+    /// Locked: the maximum price and the verification fee; nothing after the end.
+    pub escrow: Amount,
+    /// The part of the escrow that validators get for an accepted result.
+    pub verification_fee: Amount,
+    /// Collateral that late and abandoned leases lost; the finisher's.
+    pub prize: Amount,
+    /// Its leases, oldest first; the last one lives if the state says so.
+    pub leases: Vec<LeaseId>,
+    /// Providers that failed it and do not get it again.
+    pub excluded: Vec<Address>,
+    /// Why it ended; `None` while it is open.
+    pub end: Option<EndReason>,
+    /// Where its money went; `None` while it is open.
+    pub settlement: Option<Settlement>,
+}
+
+impl Job {
+    /// How many leases failed.
+    #[must_use]
+    pub fn attempts_failed(&self) -> usize {
+        let without = usize::from(!matches!(
+            self.state,
+            JobState::Queued | JobState::Refunded | JobState::Expired | JobState::Cancelled
+        ));
+        self.leases.len().saturating_sub(without)
+    }
+
+    /// The lease that lives.
+    #[must_use]
+    pub fn live_lease(&self) -> Option<LeaseId> {
+        match self.state {
+            JobState::Leased
+            | JobState::Running
+            | JobState::Committed
+            | JobState::Verifying
+            | JobState::Disputed => self.leases.last().copied(),
+            JobState::Queued
+            | JobState::Accepted
+            | JobState::Paid
+            | JobState::Refunded
+            | JobState::Expired
+            | JobState::Cancelled => None,
+        }
+    }
+}
+
+/// Leases a job may have: one for each attempt.
+const LEASES_MAX: usize = tg_types::limits::ATTEMPTS_MAX as usize;
+
+/// States a job may enter: up to six for each attempt, and the end.
+const STEPS_MAX: usize = LEASES_MAX * 6 + 2;
+
+impl Encode for Job {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            id,
+            sequence,
+            requestor,
+            order,
+            macs,
+            state,
+            history,
+            escrow,
+            verification_fee,
+            prize,
+            leases,
+            excluded,
+            end,
+            settlement,
+        } = self;
+        id.encode(writer);
+        writer.u64(*sequence);
+        requestor.encode(writer);
+        order.encode(writer);
+        writer.u64(*macs);
+        state.encode(writer);
+        writer.seq(history);
+        escrow.encode(writer);
+        verification_fee.encode(writer);
+        prize.encode(writer);
+        writer.seq(leases);
+        writer.seq(excluded);
+        encode_option(end.as_ref(), writer);
+        encode_option(settlement.as_ref(), writer);
+    }
+}
+
+impl Decode for Job {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            id: JobId::decode(reader)?,
+            sequence: reader.u64()?,
+            requestor: Address::decode(reader)?,
+            order: JobOrder::decode(reader)?,
+            macs: reader.u64()?,
+            state: JobState::decode(reader)?,
+            history: reader.seq("history", STEPS_MAX, 17)?,
+            escrow: Amount::decode(reader)?,
+            verification_fee: Amount::decode(reader)?,
+            prize: Amount::decode(reader)?,
+            leases: reader.seq("leases", LEASES_MAX, 32)?,
+            excluded: reader.seq("excluded", LEASES_MAX, 20)?,
+            end: decode_option(reader)?,
+            settlement: decode_option(reader)?,
+        })
+    }
+}
+
+impl Record for Job {
+    type Key = JobId;
+    const KIND: u8 = 5;
+    const NAME: &'static str = "jobs";
+
+    fn key(&self) -> JobId {
+        self.id
+    }
+
+    fn money(&self) -> Amount {
+        // Escrow and prize are parts of what was minted, so the sum cannot pass the maximum.
+        self.escrow.saturating_add(self.prize)
+    }
+}

@@ -1,0 +1,269 @@
+//! Leases: a match of a job with an offer, from the locked collateral to its end.
+
+use tg_types::{
+    Address, Amount, Decode, DecodeError, Digest, Encode, Height, JobId, Label, LeaseId, OfferId,
+    Reader, Receipt, TimestampMs, Writer,
+};
+
+use crate::codec::{decode_option, encode_option};
+use crate::record::Record;
+
+/// Evidence a provider named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Evidence {
+    /// Its content hash.
+    pub digest: Digest,
+    /// Its size in bytes.
+    pub size: u32,
+}
+
+impl Encode for Evidence {
+    fn encode(&self, writer: &mut Writer) {
+        let Self { digest, size } = self;
+        digest.encode(writer);
+        writer.u32(*size);
+    }
+}
+
+impl Decode for Evidence {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            digest: Digest::decode(reader)?,
+            size: reader.u32()?,
+        })
+    }
+}
+
+/// What was missing when a lease ran out of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum LatePhase {
+    /// No receipt was committed.
+    Running = 0,
+    /// A receipt was committed, but no evidence was named.
+    Committed = 1,
+}
+
+/// In which way a provider walked away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum AbandonedBecause {
+    /// It never started the lease.
+    NotStarted = 0,
+    /// It named evidence that the validators could not get in time.
+    EvidenceNotDelivered = 1,
+}
+
+/// How a lease ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaseEnd {
+    /// The result was accepted and paid.
+    Fulfilled,
+    /// The evidence was rejected; the collateral was burned.
+    Rejected {
+        /// Code of the failed check.
+        code: u16,
+        /// Name of the failed check.
+        check: Label,
+    },
+    /// It ran past its deadline; the collateral became the job's prize.
+    Late(LatePhase),
+    /// The provider walked away; the collateral became the job's prize.
+    Abandoned(AbandonedBecause),
+}
+
+impl LeaseEnd {
+    /// The end's name.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Fulfilled => "Fulfilled",
+            Self::Rejected { .. } => "Rejected",
+            Self::Late(_) => "Late",
+            Self::Abandoned(_) => "Abandoned",
+        }
+    }
+}
+
+impl std::fmt::Display for LeaseEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Fulfilled => f.write_str("result accepted"),
+            Self::Rejected { code, check } => {
+                write!(f, "evidence rejected by check {check} (code {code})")
+            }
+            Self::Late(LatePhase::Running) => f.write_str("late: no receipt in time"),
+            Self::Late(LatePhase::Committed) => f.write_str("late: no evidence in time"),
+            Self::Abandoned(AbandonedBecause::NotStarted) => f.write_str("never started"),
+            Self::Abandoned(AbandonedBecause::EvidenceNotDelivered) => {
+                f.write_str("evidence named but not delivered")
+            }
+        }
+    }
+}
+
+impl Encode for LeaseEnd {
+    fn encode(&self, writer: &mut Writer) {
+        match self {
+            Self::Fulfilled => writer.u8(0),
+            Self::Rejected { code, check } => {
+                writer.u8(1);
+                writer.u16(*code);
+                check.encode(writer);
+            }
+            Self::Late(phase) => {
+                writer.u8(2);
+                writer.u8(*phase as u8);
+            }
+            Self::Abandoned(because) => {
+                writer.u8(3);
+                writer.u8(*because as u8);
+            }
+        }
+    }
+}
+
+impl Decode for LeaseEnd {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let invalid = |field, tag| DecodeError::Invalid {
+            field,
+            value: u64::from(tag),
+        };
+        match reader.u8()? {
+            0 => Ok(Self::Fulfilled),
+            1 => Ok(Self::Rejected {
+                code: reader.u16()?,
+                check: Label::decode(reader)?,
+            }),
+            2 => match reader.u8()? {
+                0 => Ok(Self::Late(LatePhase::Running)),
+                1 => Ok(Self::Late(LatePhase::Committed)),
+                tag => Err(invalid("late phase", tag)),
+            },
+            3 => match reader.u8()? {
+                0 => Ok(Self::Abandoned(AbandonedBecause::NotStarted)),
+                1 => Ok(Self::Abandoned(AbandonedBecause::EvidenceNotDelivered)),
+                tag => Err(invalid("abandoned because", tag)),
+            },
+            tag => Err(invalid("lease end", tag)),
+        }
+    }
+}
+
+/// A match of a job with an offer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The lease.
+    pub id: LeaseId,
+    /// The job.
+    pub job: JobId,
+    /// The offer.
+    pub offer: OfferId,
+    /// Whose offer it was.
+    pub provider: Address,
+    /// What the provider is paid if its result is accepted.
+    pub price: Amount,
+    /// What the provider put up.
+    pub collateral: Amount,
+    /// What of it is still locked; nothing after the end.
+    pub locked: Amount,
+    /// When the match was made.
+    pub matched_at: TimestampMs,
+    /// In which block the match was made.
+    pub matched_height: Height,
+    /// Until when it must be started.
+    pub start_by: TimestampMs,
+    /// Until when receipt and evidence must be in.
+    pub deadline: TimestampMs,
+    /// When the provider started.
+    pub started_at: Option<TimestampMs>,
+    /// What the provider committed to.
+    pub receipt: Option<Receipt>,
+    /// The evidence it named.
+    pub evidence: Option<Evidence>,
+    /// Until when validators wait for the evidence.
+    pub verify_by: Option<TimestampMs>,
+    /// How it ended; `None` while it lives.
+    pub end: Option<LeaseEnd>,
+    /// When it ended.
+    pub ended_at: Option<TimestampMs>,
+}
+
+impl Encode for Lease {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            id,
+            job,
+            offer,
+            provider,
+            price,
+            collateral,
+            locked,
+            matched_at,
+            matched_height,
+            start_by,
+            deadline,
+            started_at,
+            receipt,
+            evidence,
+            verify_by,
+            end,
+            ended_at,
+        } = self;
+        id.encode(writer);
+        job.encode(writer);
+        offer.encode(writer);
+        provider.encode(writer);
+        price.encode(writer);
+        collateral.encode(writer);
+        locked.encode(writer);
+        matched_at.encode(writer);
+        matched_height.encode(writer);
+        start_by.encode(writer);
+        deadline.encode(writer);
+        encode_option(started_at.as_ref(), writer);
+        encode_option(receipt.as_ref(), writer);
+        encode_option(evidence.as_ref(), writer);
+        encode_option(verify_by.as_ref(), writer);
+        encode_option(end.as_ref(), writer);
+        encode_option(ended_at.as_ref(), writer);
+    }
+}
+
+impl Decode for Lease {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            id: LeaseId::decode(reader)?,
+            job: JobId::decode(reader)?,
+            offer: OfferId::decode(reader)?,
+            provider: Address::decode(reader)?,
+            price: Amount::decode(reader)?,
+            collateral: Amount::decode(reader)?,
+            locked: Amount::decode(reader)?,
+            matched_at: TimestampMs::decode(reader)?,
+            matched_height: Height::decode(reader)?,
+            start_by: TimestampMs::decode(reader)?,
+            deadline: TimestampMs::decode(reader)?,
+            started_at: decode_option(reader)?,
+            receipt: decode_option(reader)?,
+            evidence: decode_option(reader)?,
+            verify_by: decode_option(reader)?,
+            end: decode_option(reader)?,
+            ended_at: decode_option(reader)?,
+        })
+    }
+}
+
+impl Record for Lease {
+    type Key = LeaseId;
+    const KIND: u8 = 6;
+    const NAME: &'static str = "leases";
+
+    fn key(&self) -> LeaseId {
+        self.id
+    }
+
+    fn money(&self) -> Amount {
+        self.locked
+    }
+}

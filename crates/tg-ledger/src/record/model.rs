@@ -1,0 +1,207 @@
+//! Models: `Pending -> Active | Refused`, decided by the validators' verdict on the registration proof.
+
+use tg_types::{
+    Address, Amount, Decode, DecodeError, Digest, Encode, Height, Label, ModelId, ProgramId,
+    Reader, TimestampMs, Writer,
+};
+
+use crate::record::Record;
+
+/// What the validators found out about a model when they verified its public part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModelFacts {
+    /// The program.
+    pub program: ProgramId,
+    /// Multiply-accumulates of one run; what offers are priced by.
+    pub macs: u64,
+    /// Bytes of the input.
+    pub input_len: u32,
+    /// Bytes of the output.
+    pub output_len: u32,
+    /// Whether a run can be proved, so that jobs may ask for mode `zk`.
+    pub provable: bool,
+}
+
+impl Encode for ModelFacts {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            program,
+            macs,
+            input_len,
+            output_len,
+            provable,
+        } = self;
+        program.encode(writer);
+        writer.u64(*macs);
+        writer.u32(*input_len);
+        writer.u32(*output_len);
+        writer.u8(u8::from(*provable));
+    }
+}
+
+impl Decode for ModelFacts {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            program: ProgramId::decode(reader)?,
+            macs: reader.u64()?,
+            input_len: reader.u32()?,
+            output_len: reader.u32()?,
+            provable: match reader.u8()? {
+                0 => false,
+                1 => true,
+                tag => {
+                    return Err(DecodeError::Invalid {
+                        field: "provable",
+                        value: u64::from(tag),
+                    });
+                }
+            },
+        })
+    }
+}
+
+/// Why a model was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RefusedBecause {
+    /// Its registration proof failed.
+    Check {
+        /// Code of the failed check.
+        code: u16,
+        /// Name of the failed check.
+        check: Label,
+    },
+    /// Validators could not get its public part in time.
+    NotDelivered,
+}
+
+/// Whether jobs may name a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelState {
+    /// Validators verify its registration proof.
+    Pending,
+    /// Jobs may name it.
+    Active(ModelFacts),
+    /// Jobs may not name it; the id may be registered again.
+    Refused(RefusedBecause),
+}
+
+impl ModelState {
+    /// The state's name.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Active(_) => "Active",
+            Self::Refused(_) => "Refused",
+        }
+    }
+}
+
+impl Encode for ModelState {
+    fn encode(&self, writer: &mut Writer) {
+        match self {
+            Self::Pending => writer.u8(0),
+            Self::Active(facts) => {
+                writer.u8(1);
+                facts.encode(writer);
+            }
+            Self::Refused(RefusedBecause::Check { code, check }) => {
+                writer.u8(2);
+                writer.u16(*code);
+                check.encode(writer);
+            }
+            Self::Refused(RefusedBecause::NotDelivered) => writer.u8(3),
+        }
+    }
+}
+
+impl Decode for ModelState {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        match reader.u8()? {
+            0 => Ok(Self::Pending),
+            1 => Ok(Self::Active(ModelFacts::decode(reader)?)),
+            2 => Ok(Self::Refused(RefusedBecause::Check {
+                code: reader.u16()?,
+                check: Label::decode(reader)?,
+            })),
+            3 => Ok(Self::Refused(RefusedBecause::NotDelivered)),
+            tag => Err(DecodeError::Invalid {
+                field: "model state",
+                value: u64::from(tag),
+            }),
+        }
+    }
+}
+
+/// A registered model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Model {
+    /// The model.
+    pub id: ModelId,
+    /// Who registered it.
+    pub owner: Address,
+    /// Content hash of its public part.
+    pub public_blob: Digest,
+    /// Content hash of its program with weights.
+    pub weights_blob: Digest,
+    /// What people call it.
+    pub name: Label,
+    /// When it was registered.
+    pub registered_at: TimestampMs,
+    /// In which block it was registered.
+    pub registered_height: Height,
+    /// Whether jobs may name it.
+    pub state: ModelState,
+}
+
+impl Encode for Model {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            id,
+            owner,
+            public_blob,
+            weights_blob,
+            name,
+            registered_at,
+            registered_height,
+            state,
+        } = self;
+        id.encode(writer);
+        owner.encode(writer);
+        public_blob.encode(writer);
+        weights_blob.encode(writer);
+        name.encode(writer);
+        registered_at.encode(writer);
+        registered_height.encode(writer);
+        state.encode(writer);
+    }
+}
+
+impl Decode for Model {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            id: ModelId::decode(reader)?,
+            owner: Address::decode(reader)?,
+            public_blob: Digest::decode(reader)?,
+            weights_blob: Digest::decode(reader)?,
+            name: Label::decode(reader)?,
+            registered_at: TimestampMs::decode(reader)?,
+            registered_height: Height::decode(reader)?,
+            state: ModelState::decode(reader)?,
+        })
+    }
+}
+
+impl Record for Model {
+    type Key = ModelId;
+    const KIND: u8 = 4;
+    const NAME: &'static str = "models";
+
+    fn key(&self) -> ModelId {
+        self.id
+    }
+
+    fn money(&self) -> Amount {
+        Amount::ZERO
+    }
+}

@@ -1,0 +1,386 @@
+//! The state of the ledger after a block.
+//!
+//! A `State` never changes: [`apply`](crate::apply()) makes the next one, and both share what is equal. Beside the
+//! tables it keeps two queues and the state tree, which follow from the tables and are not encoded.
+
+mod codec;
+mod market;
+mod seal;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tg_types::{
+    Address, Amount, BlockId, ChainDomain, Height, JobId, LeaseId, ModelId, OfferId, StateRoot,
+    TimestampMs,
+};
+
+use crate::genesis::{Genesis, GenesisError};
+use crate::limits::{ACCOUNTS_MAX, VALIDATORS_MAX};
+use crate::parameters::Parameters;
+use crate::record::{
+    Account, Job, JobState, Lease, Model, ModelState, Offer, Provider, Record, Validator,
+};
+use crate::table::Table;
+use crate::tree::{StateProof, Tree};
+use crate::verdict::EvidenceTask;
+
+pub use market::WhyWaiting;
+pub use seal::MoneyReport;
+
+/// The block a state belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// How many blocks came before.
+    pub height: Height,
+    /// The block.
+    pub block: BlockId,
+    /// Its time.
+    pub timestamp: TimestampMs,
+}
+
+/// Sums over the network's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Made at genesis.
+    pub minted: Amount,
+    /// Destroyed since.
+    pub burned: Amount,
+    /// Jobs ever ordered; the sequence of the next one.
+    pub jobs: u64,
+}
+
+/// The state of the ledger after a block.
+#[derive(Debug, Clone)]
+pub struct State {
+    pub(crate) domain: ChainDomain,
+    pub(crate) parameters: Parameters,
+    pub(crate) head: Head,
+    pub(crate) totals: Totals,
+    pub(crate) next_index: u32,
+    pub(crate) match_cursor: u64,
+    pub(crate) validators: Arc<Vec<Validator>>,
+    pub(crate) accounts: Table<Account>,
+    pub(crate) offers: Table<Offer>,
+    pub(crate) providers: Table<Provider>,
+    pub(crate) models: Table<Model>,
+    pub(crate) jobs: Table<Job>,
+    pub(crate) leases: Table<Lease>,
+    /// Jobs that wait for a provider, by sequence.
+    pub(crate) queued: Arc<BTreeMap<u64, JobId>>,
+    /// Jobs that have a live lease, by sequence.
+    pub(crate) live: Arc<BTreeMap<u64, JobId>>,
+    /// Jobs that ended, by height of their end and sequence.
+    pub(crate) ended: Arc<BTreeMap<(u64, u64), JobId>>,
+    pub(crate) tree: Tree,
+}
+
+/// Leaf 0 holds the numbers that belong to no record; records start at 1.
+pub(crate) const FIRST_RECORD_INDEX: u32 = 1;
+
+impl State {
+    /// The state of block 0.
+    ///
+    /// # Errors
+    /// [`GenesisError`] names what is wrong with the genesis.
+    pub fn genesis(genesis: &Genesis) -> Result<Self, GenesisError> {
+        let minted = check_genesis(genesis)?;
+        let mut state = Self::empty(
+            genesis.domain,
+            genesis.parameters,
+            Head {
+                height: Height::ZERO,
+                block: genesis.id(),
+                timestamp: genesis.timestamp,
+            },
+        );
+        state.totals.minted = minted;
+        state.validators = Arc::new(genesis.validators.clone());
+        for (address, balance) in &genesis.accounts {
+            state.put_account(Account::new(*address, *balance));
+        }
+        for validator in &genesis.validators {
+            if state.accounts.get(&validator.address).is_none() {
+                state.put_account(Account::new(validator.address, Amount::ZERO));
+            }
+        }
+        state.seal();
+        Ok(state)
+    }
+
+    /// A state without records.
+    pub(crate) fn empty(domain: ChainDomain, parameters: Parameters, head: Head) -> Self {
+        Self {
+            domain,
+            parameters,
+            head,
+            totals: Totals::default(),
+            next_index: FIRST_RECORD_INDEX,
+            match_cursor: 0,
+            validators: Arc::default(),
+            accounts: Table::default(),
+            offers: Table::default(),
+            providers: Table::default(),
+            models: Table::default(),
+            jobs: Table::default(),
+            leases: Table::default(),
+            queued: Arc::default(),
+            live: Arc::default(),
+            ended: Arc::default(),
+            tree: Tree::default(),
+        }
+    }
+
+    /// Which network signatures are for.
+    #[must_use]
+    pub const fn domain(&self) -> &ChainDomain {
+        &self.domain
+    }
+
+    /// Fees, times and rules.
+    #[must_use]
+    pub const fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// The block this is the state of.
+    #[must_use]
+    pub const fn head(&self) -> Head {
+        self.head
+    }
+
+    /// The state root, as that block's header has it.
+    #[must_use]
+    pub fn root(&self) -> StateRoot {
+        self.tree.root()
+    }
+
+    /// Sums over the network's life.
+    #[must_use]
+    pub const fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Who votes, in the order of addresses.
+    #[must_use]
+    pub fn validators(&self) -> &[Validator] {
+        &self.validators
+    }
+
+    /// An account; `None` if the address never had money.
+    #[must_use]
+    pub fn account(&self, address: &Address) -> Option<&Account> {
+        self.accounts.get(address)
+    }
+
+    /// All accounts, in the order of addresses.
+    #[must_use]
+    pub const fn accounts(&self) -> &Table<Account> {
+        &self.accounts
+    }
+
+    /// What an address can spend.
+    #[must_use]
+    pub fn balance(&self, address: &Address) -> Amount {
+        self.account(address)
+            .map_or(Amount::ZERO, |account| account.balance)
+    }
+
+    /// The nonce of an address's next transaction.
+    #[must_use]
+    pub fn nonce(&self, address: &Address) -> u64 {
+        self.account(address).map_or(0, |account| account.nonce)
+    }
+
+    /// A model.
+    #[must_use]
+    pub fn model(&self, id: &ModelId) -> Option<&Model> {
+        self.models.get(id)
+    }
+
+    /// All models, in the order of ids.
+    #[must_use]
+    pub const fn models(&self) -> &Table<Model> {
+        &self.models
+    }
+
+    /// An offer.
+    #[must_use]
+    pub fn offer(&self, id: &OfferId) -> Option<&Offer> {
+        self.offers.get(id)
+    }
+
+    /// All offers, in the order of ids.
+    #[must_use]
+    pub const fn offers(&self) -> &Table<Offer> {
+        &self.offers
+    }
+
+    /// A provider's record.
+    #[must_use]
+    pub fn provider(&self, address: &Address) -> Option<&Provider> {
+        self.providers.get(address)
+    }
+
+    /// All providers, in the order of addresses.
+    #[must_use]
+    pub const fn providers(&self) -> &Table<Provider> {
+        &self.providers
+    }
+
+    /// A job.
+    #[must_use]
+    pub fn job(&self, id: &JobId) -> Option<&Job> {
+        self.jobs.get(id)
+    }
+
+    /// All jobs, in the order of ids.
+    #[must_use]
+    pub const fn jobs(&self) -> &Table<Job> {
+        &self.jobs
+    }
+
+    /// A lease.
+    #[must_use]
+    pub fn lease(&self, id: &LeaseId) -> Option<&Lease> {
+        self.leases.get(id)
+    }
+
+    /// All leases, in the order of ids.
+    #[must_use]
+    pub const fn leases(&self) -> &Table<Lease> {
+        &self.leases
+    }
+
+    /// Jobs that wait for a provider, oldest first.
+    pub fn queued_jobs(&self) -> impl Iterator<Item = &Job> {
+        self.queued.values().filter_map(|id| self.job(id))
+    }
+
+    /// Jobs that have a live lease, oldest first, with the lease.
+    pub fn live_leases(&self) -> impl Iterator<Item = (&Job, &Lease)> {
+        self.live
+            .values()
+            .filter_map(|id| self.job(id))
+            .filter_map(|job| Some((job, self.lease(&job.live_lease()?)?)))
+    }
+
+    /// Ended jobs, the latest first.
+    pub fn ended_jobs(&self) -> impl Iterator<Item = &Job> {
+        self.ended.values().rev().filter_map(|id| self.job(id))
+    }
+
+    /// Evidence that waits for a verdict: pending models in the order of ids, then leases, oldest job first.
+    pub fn pending_evidence(&self) -> impl Iterator<Item = EvidenceTask> {
+        let models = self.models.iter().filter_map(|model| match model.state {
+            ModelState::Pending => Some(EvidenceTask::Model {
+                model: model.id,
+                public_blob: model.public_blob,
+            }),
+            ModelState::Active(_) | ModelState::Refused(_) => None,
+        });
+        models.chain(self.live_leases().filter_map(|(job, lease)| {
+            if job.state != JobState::Verifying {
+                return None;
+            }
+            let model = self.model(&job.order.model)?;
+            let ModelState::Active(facts) = &model.state else {
+                return None;
+            };
+            let evidence = lease.evidence?;
+            Some(EvidenceTask::Lease {
+                lease: lease.id,
+                job: job.id,
+                provider: lease.provider,
+                model: model.id,
+                public_blob: model.public_blob,
+                program: facts.program,
+                receipt: Box::new(lease.receipt.clone()?),
+                evidence: evidence.digest,
+                size: evidence.size,
+            })
+        }))
+    }
+
+    /// The earliest block time at which the mere passing of time changes something; `None` if nothing waits.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<TimestampMs> {
+        let models = self
+            .models
+            .iter()
+            .filter(|model| model.state == ModelState::Pending)
+            .map(|model| {
+                model
+                    .registered_at
+                    .saturating_add(self.parameters.verification_timeout)
+            });
+        let queued = self.queued_jobs().map(|job| job.order.deadline);
+        let live = self.live_leases().map(|(job, lease)| match job.state {
+            JobState::Leased => lease.start_by.min(lease.deadline),
+            JobState::Verifying => lease.verify_by.unwrap_or(lease.deadline),
+            _ => lease.deadline,
+        });
+        models
+            .chain(queued)
+            .chain(live)
+            .min()
+            .map(|due| TimestampMs::new(due.get().saturating_add(1)))
+    }
+
+    /// Proof that an account is in the state of [`State::root`].
+    #[must_use]
+    pub fn prove_account(&self, address: &Address) -> Option<StateProof> {
+        self.prove(&self.accounts, address)
+    }
+
+    /// Proof that a job is in the state of [`State::root`].
+    #[must_use]
+    pub fn prove_job(&self, id: &JobId) -> Option<StateProof> {
+        self.prove(&self.jobs, id)
+    }
+
+    fn prove<R: Record>(&self, table: &Table<R>, key: &R::Key) -> Option<StateProof> {
+        let index = table.index(key)?;
+        let mut content = vec![R::KIND];
+        content.extend_from_slice(&table.get(key)?.to_bytes());
+        Some(StateProof {
+            index,
+            content,
+            siblings: self.tree.siblings(index),
+        })
+    }
+}
+
+fn check_genesis(genesis: &Genesis) -> Result<Amount, GenesisError> {
+    let Genesis {
+        domain: _,
+        parameters: _,
+        timestamp: _,
+        accounts,
+        validators,
+    } = genesis;
+    if validators.is_empty() {
+        return Err(GenesisError::NoValidator);
+    }
+    if validators.len() > VALIDATORS_MAX {
+        return Err(GenesisError::TooManyValidators {
+            count: validators.len(),
+        });
+    }
+    if accounts.len() > ACCOUNTS_MAX {
+        return Err(GenesisError::TooManyAccounts {
+            count: accounts.len(),
+        });
+    }
+    let unsorted = accounts.windows(2).position(|pair| pair[0].0 >= pair[1].0);
+    if let Some(index) = unsorted {
+        return Err(GenesisError::UnsortedAccounts { index: index + 1 });
+    }
+    let unsorted = validators
+        .windows(2)
+        .position(|pair| pair[0].address >= pair[1].address);
+    if let Some(index) = unsorted {
+        return Err(GenesisError::UnsortedValidators { index: index + 1 });
+    }
+    genesis.minted().ok_or(GenesisError::TooMuchMoney)
+}

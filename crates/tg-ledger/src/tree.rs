@@ -1,0 +1,145 @@
+//! The state tree: keccak-256, fixed depth 32, a leaf for each record at the index it got when it was made.
+//!
+//! An empty leaf is 32 zero bytes and a node is `keccak256(left ‖ right)`, so an L1 contract walks a proof with 32
+//! hashes and no branching on depth. Subtrees without a leaf are not stored. Nodes are shared between versions: a
+//! block that changes `k` leaves makes at most `32 k` new nodes.
+
+use std::sync::{Arc, LazyLock};
+
+use tg_types::{Domain, Encode, StateRoot, keccak256, keccak256_of};
+
+/// Levels between a leaf and the root.
+pub const DEPTH: usize = 32;
+
+/// A leaf's value: the hash of its content, or zeros.
+pub type Leaf = [u8; 32];
+
+/// What an empty leaf holds.
+pub const EMPTY_LEAF: Leaf = [0; 32];
+
+/// Hash of an empty subtree of each height.
+static EMPTY: LazyLock<[[u8; 32]; DEPTH + 1]> = LazyLock::new(|| {
+    let mut hashes = [EMPTY_LEAF; DEPTH + 1];
+    for height in 1..=DEPTH {
+        hashes[height] = node_hash(&hashes[height - 1], &hashes[height - 1]);
+    }
+    hashes
+});
+
+fn node_hash(left: &[u8; 32], right: &[u8; 32]) -> [u8; 32] {
+    let mut bytes = [0; 64];
+    bytes[..32].copy_from_slice(left);
+    bytes[32..].copy_from_slice(right);
+    keccak256(&bytes)
+}
+
+/// The leaf of a record: its kind and its canonical encoding.
+pub(crate) fn leaf_of(kind: u8, content: &impl Encode) -> Leaf {
+    let mut bytes = vec![kind];
+    bytes.extend_from_slice(&content.to_bytes());
+    keccak256_of(Domain::StateLeaf, &bytes)
+}
+
+#[derive(Debug)]
+struct Node {
+    hash: [u8; 32],
+    left: Option<Arc<Self>>,
+    right: Option<Arc<Self>>,
+}
+
+/// A version of the tree. Cloning is free.
+#[derive(Debug, Clone, Default)]
+pub struct Tree {
+    root: Option<Arc<Node>>,
+}
+
+impl Tree {
+    /// The root hash.
+    #[must_use]
+    pub fn root(&self) -> StateRoot {
+        StateRoot::new(hash_of(self.root.as_ref(), DEPTH))
+    }
+
+    /// Sets leaves; `changes` must be sorted by index without repetition.
+    pub(crate) fn update(&mut self, changes: &[(u32, Leaf)]) {
+        debug_assert!(changes.is_sorted_by(|left, right| left.0 < right.0));
+        self.root = updated(self.root.as_ref(), DEPTH, changes);
+    }
+
+    /// The siblings of a leaf, from the leaf's own level up.
+    #[must_use]
+    pub fn siblings(&self, index: u32) -> [[u8; 32]; DEPTH] {
+        let mut siblings = [[0; 32]; DEPTH];
+        let mut node = self.root.as_ref();
+        for height in (0..DEPTH).rev() {
+            let (left, right) = node.map_or((None, None), |node| {
+                (node.left.as_ref(), node.right.as_ref())
+            });
+            let (next, sibling) = match index >> height & 1 {
+                0 => (left, right),
+                _ => (right, left),
+            };
+            siblings[height] = hash_of(sibling, height);
+            node = next;
+        }
+        siblings
+    }
+}
+
+fn hash_of(node: Option<&Arc<Node>>, height: usize) -> [u8; 32] {
+    node.map_or_else(|| EMPTY[height], |node| node.hash)
+}
+
+fn updated(node: Option<&Arc<Node>>, height: usize, changes: &[(u32, Leaf)]) -> Option<Arc<Node>> {
+    let Some((_, first)) = changes.first() else {
+        return node.cloned();
+    };
+    if height == 0 {
+        return (*first != EMPTY_LEAF).then(|| {
+            Arc::new(Node {
+                hash: *first,
+                left: None,
+                right: None,
+            })
+        });
+    }
+    let below = height - 1;
+    let (to_left, to_right) =
+        changes.split_at(changes.partition_point(|(index, _)| index >> below & 1 == 0));
+    let left = updated(node.and_then(|node| node.left.as_ref()), below, to_left);
+    let right = updated(node.and_then(|node| node.right.as_ref()), below, to_right);
+    if left.is_none() && right.is_none() {
+        return None;
+    }
+    let hash = node_hash(
+        &hash_of(left.as_ref(), below),
+        &hash_of(right.as_ref(), below),
+    );
+    Some(Arc::new(Node { hash, left, right }))
+}
+
+/// Proof that a record is in the state of a root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateProof {
+    /// Where the leaf stands.
+    pub index: u32,
+    /// The table's tag and the record's canonical encoding.
+    pub content: Vec<u8>,
+    /// The siblings, from the leaf's own level up.
+    pub siblings: [[u8; 32]; DEPTH],
+}
+
+impl StateProof {
+    /// The root that the proof belongs to.
+    #[must_use]
+    pub fn root(&self) -> StateRoot {
+        let mut hash = keccak256_of(Domain::StateLeaf, &self.content);
+        for (height, sibling) in self.siblings.iter().enumerate() {
+            hash = match self.index >> height & 1 {
+                0 => node_hash(&hash, sibling),
+                _ => node_hash(sibling, &hash),
+            };
+        }
+        StateRoot::new(hash)
+    }
+}

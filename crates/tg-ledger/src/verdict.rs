@@ -1,0 +1,207 @@
+//! Verdicts: what the validators found when they verified evidence, and what waits for one.
+//!
+//! The ledger does not verify evidence. Every validator does, from blobs named by content hash; the result is a pure
+//! function of the blob, so a voter compares a block's verdicts with its own and votes only when they are equal.
+
+use tg_types::{
+    Address, Decode, DecodeError, Digest, Encode, JobId, Label, LeaseId, ModelId, ProgramId,
+    Reader, Receipt, Writer,
+};
+
+use crate::record::ModelFacts;
+
+/// What a verdict is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    /// The registration proof of a model.
+    Model(ModelId),
+    /// The result of a lease.
+    Lease(LeaseId),
+}
+
+impl std::fmt::Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Model(model) => write!(f, "model {model}"),
+            Self::Lease(lease) => write!(f, "lease {lease}"),
+        }
+    }
+}
+
+impl Encode for Subject {
+    fn encode(&self, writer: &mut Writer) {
+        match self {
+            Self::Model(model) => {
+                writer.u8(0);
+                model.encode(writer);
+            }
+            Self::Lease(lease) => {
+                writer.u8(1);
+                lease.encode(writer);
+            }
+        }
+    }
+}
+
+impl Decode for Subject {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        match reader.u8()? {
+            0 => Ok(Self::Model(ModelId::decode(reader)?)),
+            1 => Ok(Self::Lease(LeaseId::decode(reader)?)),
+            tag => Err(DecodeError::Invalid {
+                field: "subject",
+                value: u64::from(tag),
+            }),
+        }
+    }
+}
+
+/// What the evidence shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The registration proof holds.
+    ModelAccepted(ModelFacts),
+    /// The result is right.
+    LeaseAccepted,
+    /// A check failed.
+    Rejected {
+        /// Code of the failed check.
+        code: u16,
+        /// Name of the failed check.
+        check: Label,
+    },
+}
+
+impl Encode for Outcome {
+    fn encode(&self, writer: &mut Writer) {
+        match self {
+            Self::ModelAccepted(facts) => {
+                writer.u8(0);
+                facts.encode(writer);
+            }
+            Self::LeaseAccepted => writer.u8(1),
+            Self::Rejected { code, check } => {
+                writer.u8(2);
+                writer.u16(*code);
+                check.encode(writer);
+            }
+        }
+    }
+}
+
+impl Decode for Outcome {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        match reader.u8()? {
+            0 => Ok(Self::ModelAccepted(ModelFacts::decode(reader)?)),
+            1 => Ok(Self::LeaseAccepted),
+            2 => Ok(Self::Rejected {
+                code: reader.u16()?,
+                check: Label::decode(reader)?,
+            }),
+            tag => Err(DecodeError::Invalid {
+                field: "outcome",
+                value: u64::from(tag),
+            }),
+        }
+    }
+}
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// What it is about.
+    pub subject: Subject,
+    /// Content hash of the evidence it was found in.
+    pub evidence: Digest,
+    /// What the evidence shows.
+    pub outcome: Outcome,
+}
+
+/// Bytes of the shortest verdict.
+pub(crate) const VERDICT_BYTES_MIN: usize = 1 + 32 + 32 + 1;
+
+impl Encode for Verdict {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            subject,
+            evidence,
+            outcome,
+        } = self;
+        subject.encode(writer);
+        evidence.encode(writer);
+        outcome.encode(writer);
+    }
+}
+
+impl Decode for Verdict {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            subject: Subject::decode(reader)?,
+            evidence: Digest::decode(reader)?,
+            outcome: Outcome::decode(reader)?,
+        })
+    }
+}
+
+/// Evidence that waits for a verdict, with everything a validator needs to verify it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EvidenceTask {
+    /// A model's public part.
+    Model {
+        /// The model it claims to be.
+        model: ModelId,
+        /// Content hash of the public part.
+        public_blob: Digest,
+    },
+    /// The proof of a result.
+    Lease {
+        /// The lease.
+        lease: LeaseId,
+        /// The job.
+        job: JobId,
+        /// The provider that the proof must be bound to.
+        provider: Address,
+        /// The model.
+        model: ModelId,
+        /// Content hash of the model's public part.
+        public_blob: Digest,
+        /// The model's program.
+        program: ProgramId,
+        /// What the provider committed to; the proof must show this input and this output.
+        receipt: Box<Receipt>,
+        /// Content hash of the proof.
+        evidence: Digest,
+        /// Its size in bytes, as the provider said.
+        size: u32,
+    },
+}
+
+impl EvidenceTask {
+    /// What the verdict will be about.
+    #[must_use]
+    pub const fn subject(&self) -> Subject {
+        match self {
+            Self::Model { model, .. } => Subject::Model(*model),
+            Self::Lease { lease, .. } => Subject::Lease(*lease),
+        }
+    }
+
+    /// Content hash of the blob to verify.
+    #[must_use]
+    pub const fn evidence(&self) -> Digest {
+        match self {
+            Self::Model { public_blob, .. } => *public_blob,
+            Self::Lease { evidence, .. } => *evidence,
+        }
+    }
+
+    /// The verdict with this outcome.
+    #[must_use]
+    pub const fn verdict(&self, outcome: Outcome) -> Verdict {
+        Verdict {
+            subject: self.subject(),
+            evidence: self.evidence(),
+            outcome,
+        }
+    }
+}
