@@ -25,9 +25,9 @@ use crate::blob::BlobStore;
 use crate::core::{Core, Effect, Fatal, Peer, Proposal, block_id};
 use crate::evidence::{CheckError, EvidenceChecker};
 use crate::handle::{Board, Submission};
-use tg_ledger::{EvidenceTask, Outcome};
 use crate::key::public_bytes;
 use crate::limits::MAILBOX_MAX;
+use tg_ledger::{EvidenceTask, Outcome};
 
 /// The signature scheme of votes: ed25519, attributable, so a double vote convicts its signer.
 pub type Scheme = scheme::ed25519::Scheme;
@@ -90,7 +90,10 @@ impl Automaton for Mailbox {
     async fn propose(&mut self, context: Proposal) -> oneshot::Receiver<sha256::Digest> {
         let (reply, receiver) = oneshot::channel();
         // A closed loop drops the reply, which declines the view.
-        let _ = self.messages.send(Message::Propose { context, reply }).await;
+        let _ = self
+            .messages
+            .send(Message::Propose { context, reply })
+            .await;
         receiver
     }
 

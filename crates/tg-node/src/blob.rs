@@ -107,7 +107,8 @@ impl BlobStore {
     pub fn open(root: &Path, capacity: u64) -> Result<Self, BlobError> {
         let temporary = root.join(TEMPORARY);
         if temporary.exists() {
-            fs::remove_dir_all(&temporary).map_err(|source| io_error("clear", &temporary, source))?;
+            fs::remove_dir_all(&temporary)
+                .map_err(|source| io_error("clear", &temporary, source))?;
         }
         fs::create_dir_all(&temporary).map_err(|source| io_error("create", &temporary, source))?;
         let used = bytes_under(root)?;
@@ -296,7 +297,9 @@ fn bytes_under(root: &Path) -> Result<u64, BlobError> {
     let mut total = 0u64;
     let read = |path: &Path| fs::read_dir(path).map_err(|source| io_error("list", path, source));
     for folder in read(root)? {
-        let folder = folder.map_err(|source| io_error("list", root, source))?.path();
+        let folder = folder
+            .map_err(|source| io_error("list", root, source))?
+            .path();
         if !folder.is_dir() {
             continue;
         }

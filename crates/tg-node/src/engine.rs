@@ -12,9 +12,7 @@ use commonware_consensus::types::{Epoch, ViewDelta};
 use commonware_cryptography::{Sha256, sha256};
 use commonware_p2p::{Blocker, Receiver, Sender};
 use commonware_parallel::Sequential;
-use commonware_runtime::{
-    Clock, Handle, Metrics, Spawner, Storage, buffer::paged::CacheRef,
-};
+use commonware_runtime::{Clock, Handle, Metrics, Spawner, Storage, buffer::paged::CacheRef};
 use commonware_utils::channel::mpsc;
 use commonware_utils::ordered::Set;
 use commonware_utils::{NZDuration, NZU16, NZUsize};
@@ -43,6 +41,12 @@ pub struct Timers {
     pub skip: Duration,
 }
 
+/// How long consensus waits for connected peers before it starts without them.
+const START_WAIT_MAX: Duration = Duration::from_secs(3);
+
+/// How often it looks.
+const START_POLL: Duration = Duration::from_millis(20);
+
 impl Default for Timers {
     fn default() -> Self {
         Self {
@@ -70,6 +74,8 @@ pub struct Parts {
     pub(crate) checker: Arc<dyn EvidenceChecker>,
     pub(crate) submissions: mpsc::Receiver<Submission>,
     pub(crate) timers: Timers,
+    /// Names the journal of votes within the runtime's storage.
+    pub(crate) partition: String,
 }
 
 /// A sender and a receiver for each channel of [`crate::wire::channel`].
@@ -92,6 +98,13 @@ impl Parts {
     #[must_use]
     pub fn peer(&self) -> Peer {
         crate::key::peer(&self.key)
+    }
+
+    /// The same validator with a journal of its own, so that simulations can run a key twice in one storage.
+    #[must_use]
+    pub fn in_partition(mut self, suffix: &str) -> Self {
+        self.partition = format!("{}-{suffix}", self.partition);
+        self
     }
 
     /// The scheme with which this validator signs votes.
@@ -133,6 +146,7 @@ where
         checker,
         submissions,
         timers,
+        partition,
     } = parts;
     let scheme = signer(&namespace, &participants, &key);
     let (mailbox, messages) = Mailbox::new(board.clone());
@@ -161,15 +175,37 @@ where
         transactions: channels.transactions,
         blocker: blocker.clone(),
     };
-    let partition = format!("consensus-{}", crate::store::hex(&key.public()[..8]));
     let config = simplex(scheme, mailbox, blocker, &genesis, timers, partition);
-    let engine = Engine::new(context.child("consensus"), config);
-    context.child("loop").dedicated().spawn(move |_| async move {
-        let consensus = engine.start(channels.votes, channels.certificates, channels.resolver);
-        let result = application.run(ports).await;
-        consensus.abort();
-        result
-    })
+    let quorum = quorum_of_others(application.participants.len());
+    context
+        .child("loop")
+        .dedicated()
+        .spawn(move |context| async move {
+            let board = application.board.clone();
+            // Dropped with this task when the application ends: consensus does not outlive it.
+            let _consensus = context.child("consensus").spawn(move |context| async move {
+                await_peers(&context, &board, quorum).await;
+                let engine = Engine::new(context.child("engine"), config);
+                let ended = engine
+                    .start(channels.votes, channels.certificates, channels.resolver)
+                    .await;
+                tracing::error!(?ended, "consensus ended");
+            });
+            application.run(ports).await
+        })
+}
+
+/// Votes of the first view would be lost if nobody is connected yet, and the view with them.
+async fn await_peers<E: Clock>(context: &E, board: &Board, quorum: usize) {
+    let deadline = context.current() + START_WAIT_MAX;
+    while board.peers() < quorum && context.current() < deadline {
+        context.sleep(START_POLL).await;
+    }
+}
+
+/// How many others make a quorum together with one validator.
+const fn quorum_of_others(validators: usize) -> usize {
+    validators - (validators - 1) / 3 - 1
 }
 
 fn simplex<B: Blocker<PublicKey = Peer>>(

@@ -8,10 +8,10 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::blob::BlobStore;
 use crate::chain::{Body, Executed};
-use tg_ledger::{Block, Event, State, TransactionError};
 use crate::limits::{PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
 use crate::mempool::MempoolError;
 use crate::store::{Store, StoreError};
+use tg_ledger::{Block, Event, State, TransactionError};
 
 /// A final block with the state after it and the events that it caused.
 #[derive(Debug, Clone)]
@@ -163,6 +163,14 @@ impl Board {
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut Status)) {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Other validators heard during the last seconds.
+    pub(crate) fn peers(&self) -> usize {
+        self.status
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .peers
     }
 
     pub(crate) fn heard(&self, peer: [u8; 32], height: u64, now: TimestampMs) {

@@ -72,11 +72,11 @@ mod tests {
     #[test]
     fn keys_survive_their_bytes_and_do_not_print_their_secret() {
         let key = ValidatorKey::from_secret(&[7; 32]).unwrap();
+        assert_eq!(public_bytes(&peer_of(&key.public()).unwrap()), key.public());
         assert_eq!(
-            public_bytes(&peer_of(&key.public()).unwrap()),
-            key.public()
+            key.public(),
+            ValidatorKey::from_secret(&[7; 32]).unwrap().public()
         );
-        assert_eq!(key.public(), ValidatorKey::from_secret(&[7; 32]).unwrap().public());
         assert_ne!(key.public(), ValidatorKey::from_seed(7).public());
         assert!(!format!("{key:?}").contains(&"07".repeat(32)));
         // 2 is no y coordinate of a point.

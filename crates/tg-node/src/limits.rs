@@ -47,6 +47,12 @@ pub const GOSSIP_TRANSACTIONS_MAX: usize = 128;
 /// How often a validator tells the others its finalised height.
 pub const TIP_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The same while the validator starts and peers are missing.
+pub const TIP_INTERVAL_AT_START: Duration = Duration::from_millis(100);
+
+/// How long a starting validator is in that hurry.
+pub const HURRY_AT_START: Duration = Duration::from_secs(10);
+
 /// A peer that was not heard for this long counts as disconnected.
 pub const PEER_SILENCE_MAX: Duration = Duration::from_millis(3_500);
 

@@ -13,10 +13,10 @@ use crate::core::{Addresses, Peer};
 use crate::engine::{Parts, Timers};
 use crate::evidence::EvidenceChecker;
 use crate::handle::{Board, NodeHandle};
-use tg_ledger::Genesis;
 use crate::key::{ValidatorKey, peer_of};
 use crate::limits::{MAILBOX_MAX, VALIDATORS_MAX};
 use crate::store::{Location, OpenError, Store, hex};
+use tg_ledger::Genesis;
 
 /// Prefix of what votes sign; the genesis id follows, so that votes of one network mean nothing in another.
 const VOTE_NAMESPACE: &[u8] = b"TG/node/vote/v1/";
@@ -63,6 +63,7 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
     let board = Arc::new(Board::new(key.public(), participants.len(), &tip));
     let (sender, submissions) = mpsc::channel(MAILBOX_MAX);
     let handle = NodeHandle::new(board.clone(), store.clone(), blobs.clone(), sender);
+    let partition = format!("votes-{}", &hex(&key.public())[..16]);
     let parts = Parts {
         key,
         participants,
@@ -77,6 +78,7 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
         checker,
         submissions,
         timers,
+        partition,
     };
     Ok((handle, parts))
 }

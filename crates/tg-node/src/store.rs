@@ -274,7 +274,11 @@ impl Store {
         if let Some(body) = read.open_table(BODIES)?.get(id)? {
             return Ok(Some(body.value().1.to_vec()));
         }
-        let Some(height) = read.open_table(HEIGHTS)?.get(id)?.map(|height| height.value()) else {
+        let Some(height) = read
+            .open_table(HEIGHTS)?
+            .get(id)?
+            .map(|height| height.value())
+        else {
             return Ok(None);
         };
         let blocks = read.open_table(BLOCKS)?;
@@ -392,7 +396,10 @@ mod tests {
         store.put_bodies([(&[9; 32], 4, &b"nine"[..])]).unwrap();
         store.put_bodies([(&[8; 32], 2, &b"eight"[..])]).unwrap();
         store
-            .finalise(&[final_block(1, None), final_block(2, Some(b"c"))], Some(b"s"))
+            .finalise(
+                &[final_block(1, None), final_block(2, Some(b"c"))],
+                Some(b"s"),
+            )
             .unwrap();
         drop(store);
         let store = Store::open(Location::File(&path), &GENESIS, &KEY).unwrap();

@@ -22,12 +22,14 @@ use crate::core::Peer;
 use crate::engine::{self, Channels, Parts, Timers};
 use crate::evidence::EvidenceChecker;
 use crate::handle::NodeHandle;
-use tg_ledger::Genesis;
 use crate::key::{ValidatorKey, peer_of};
-use crate::limits::{BLOB_TOTAL_BYTES_DEFAULT, CHANNEL_QUOTA_PER_SECOND, MESSAGE_BYTES_MAX, VALIDATORS_MAX};
+use crate::limits::{
+    BLOB_TOTAL_BYTES_DEFAULT, CHANNEL_QUOTA_PER_SECOND, MESSAGE_BYTES_MAX, VALIDATORS_MAX,
+};
 use crate::open::{self, Opening};
 use crate::store::{Location, OpenError};
 use crate::wire::channel;
+use tg_ledger::Genesis;
 
 /// How long a stopping validator may take to write what it has.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -202,7 +204,8 @@ fn run(
                 .with_storage_directory(folder.join("consensus"))
                 .with_worker_threads(2)
                 .with_tcp_nodelay(Some(true));
-            tokio::Runner::new(config).start(|context| validate(context, parts, addresses, stopped));
+            tokio::Runner::new(config)
+                .start(|context| validate(context, parts, addresses, stopped));
         })
         .map_err(|source| OpenError::Thread { source })?;
     Ok(Running {
@@ -246,7 +249,7 @@ async fn validate(
     config.max_peers_per_set = parts.participants.len().try_into().unwrap_or(NZUsize!(1));
     config.tracked_peer_sets = NZUsize!(1);
     config.peer_connection_cooldown = Duration::from_millis(250);
-    config.dial_frequency = Duration::from_millis(200);
+    config.dial_frequency = Duration::from_millis(50);
     let (mut network, mut oracle) = lookup::Network::new(context.child("network"), config);
     oracle.track(0, peer_addresses(&addresses));
     let quota = Quota::per_second(NZU32!(CHANNEL_QUOTA_PER_SECOND));

@@ -5,9 +5,7 @@
 
 use tg_types::{Decode, DecodeError, Encode, Reader, Writer};
 
-use crate::limits::{
-    BLOCK_BYTES_MAX, FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, GOSSIP_TRANSACTIONS_MAX,
-};
+use crate::limits::{BLOCK_BYTES_MAX, FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, GOSSIP_TRANSACTIONS_MAX};
 
 /// P2p channel numbers. Changing one is a breaking change of the network.
 pub mod channel {

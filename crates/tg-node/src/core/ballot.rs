@@ -5,7 +5,6 @@ use tg_types::{BlockId, TimestampMs};
 use super::tree::Resolution;
 use super::{Core, Effect, Fatal, PendingProposal, PendingVote, Proposal, block_id, payload, span};
 use crate::chain::{self, Executed};
-use tg_ledger::Verdict;
 use crate::key::public_bytes;
 use crate::limits::{
     BLOCK_BYTES_MAX, BLOCK_INTERVAL_IDLE, BLOCK_INTERVAL_MIN, BLOCK_TRANSACTIONS_MAX,
@@ -15,6 +14,7 @@ use crate::wire::BlockMessage;
 use commonware_cryptography::sha256;
 use commonware_p2p::Recipients;
 use commonware_utils::channel::oneshot;
+use tg_ledger::Verdict;
 use tg_types::Encode as _;
 
 /// Room in a block for its header and verdicts.
@@ -216,8 +216,7 @@ impl Core {
     }
 
     fn has_work(&self, parent: &Executed) -> bool {
-        self.mempool
-            .has_ready(|sender| parent.state.nonce(sender))
+        self.mempool.has_ready(|sender| parent.state.nonce(sender))
             || !self
                 .desk
                 .verdicts(chain::evidence(&parent.state), 1)
@@ -233,7 +232,11 @@ impl Core {
         let verdicts = self
             .desk
             .verdicts(chain::evidence(&parent.state), BLOCK_VERDICTS_MAX);
-        let timestamp = now.max(parent.timestamp().saturating_add(tg_types::DurationMs::new(1)));
+        let timestamp = now.max(
+            parent
+                .timestamp()
+                .saturating_add(tg_types::DurationMs::new(1)),
+        );
         let built = chain::build(
             parent,
             tg_ledger::Proposal {

@@ -11,13 +11,13 @@ use super::{Core, Effect, Fatal, Peer, span};
 use crate::chain::{self, Body};
 use crate::evidence::CheckError;
 use crate::handle::{Submission, SubmitError};
-use tg_ledger::{EvidenceTask, Outcome};
 use crate::key::public_bytes;
 use crate::limits::{
     FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, FETCH_RETRY, FETCHES_MAX, GOSSIP_TRANSACTIONS_MAX,
 };
 use crate::mempool::{Admission, Origin};
 use crate::wire::{BlockMessage, TransactionMessage};
+use tg_ledger::{EvidenceTask, Outcome};
 
 /// The proposer's own message is usually on its way, so the first fetch waits a little.
 const FETCH_FIRST: DurationMs = DurationMs::new(40);
@@ -111,7 +111,9 @@ impl Core {
         };
         match message {
             BlockMessage::Push(bytes) => self.pushed(peer, &bytes),
-            BlockMessage::Fetch { id, above } => return self.answer(peer, BlockId::new(id), above, now),
+            BlockMessage::Fetch { id, above } => {
+                return self.answer(peer, BlockId::new(id), above, now);
+            }
             BlockMessage::Blocks(blocks) => return self.fetched(peer, &blocks),
             BlockMessage::Tip { height } => self.board.heard(public_bytes(peer), height, now),
         }

@@ -127,8 +127,7 @@ impl Core {
         self.tip = last;
         self.tree.prune(self.tip.height());
         let tip = self.tip.clone();
-        self.mempool
-            .prune(|sender| tip.state.nonce(sender), now);
+        self.mempool.prune(|sender| tip.state.nonce(sender), now);
         self.expect_evidence(&tip);
         self.desk.prune(tip.height());
         for block in &executed {

@@ -26,10 +26,10 @@ use tg_types::{Address, BlockId, TimestampMs};
 use crate::chain::Executed;
 use crate::evidence::Desk;
 use crate::handle::Board;
-use tg_ledger::EvidenceTask;
-use crate::limits::{REGOSSIP_INTERVAL, TIP_INTERVAL};
+use crate::limits::{HURRY_AT_START, REGOSSIP_INTERVAL, TIP_INTERVAL, TIP_INTERVAL_AT_START};
 use crate::mempool::Mempool;
 use crate::store::{Store, StoreError};
+use tg_ledger::EvidenceTask;
 
 use exchange::Fetches;
 use finality::Target;
@@ -110,6 +110,8 @@ pub(crate) struct Core {
     outbox: Vec<Effect>,
     next_tip: TimestampMs,
     next_gossip: TimestampMs,
+    /// Until when peers are told often that this validator is there; set at the first turn.
+    hurry_until: TimestampMs,
     /// When the machine wants to be called again, set while it makes progress.
     wake: TimestampMs,
 }
@@ -143,7 +145,10 @@ impl Core {
         Self {
             address,
             addresses,
-            peers: participants.into_iter().filter(|peer| *peer != me).collect(),
+            peers: participants
+                .into_iter()
+                .filter(|peer| *peer != me)
+                .collect(),
             store,
             board,
             tip,
@@ -158,6 +163,7 @@ impl Core {
             outbox: Vec::new(),
             next_tip: TimestampMs::ZERO,
             next_gossip: TimestampMs::ZERO,
+            hurry_until: TimestampMs::ZERO,
             wake: TimestampMs::ZERO,
         }
     }
@@ -165,6 +171,9 @@ impl Core {
     /// Does all that can be done at `now`, and returns when to call again at the latest.
     pub(crate) fn progress(&mut self, now: TimestampMs) -> Result<TimestampMs, Fatal> {
         self.wake = self.next_tip.min(self.next_gossip);
+        if self.hurry_until == TimestampMs::ZERO {
+            self.hurry_until = now.saturating_add(span(HURRY_AT_START));
+        }
         self.fetches.begin();
         self.finalise(now)?;
         self.vote(now)?;
@@ -191,7 +200,14 @@ impl Core {
 
     fn send_periodic(&mut self, now: TimestampMs) {
         if now >= self.next_tip {
-            self.next_tip = now.saturating_add(span(TIP_INTERVAL));
+            // While peers are missing, say often that this one is there: consensus waits for them.
+            let all_heard = self.board.peers() >= self.peers.len();
+            let interval = if all_heard || now > self.hurry_until {
+                TIP_INTERVAL
+            } else {
+                TIP_INTERVAL_AT_START
+            };
+            self.next_tip = now.saturating_add(span(interval));
             self.send_tip();
         }
         if now >= self.next_gossip {

@@ -157,8 +157,7 @@ impl Core {
         match chain::execute(parent, &body) {
             Ok(executed) => {
                 self.expect_evidence(&executed);
-                self.tree
-                    .know(id, Knowledge::Executed(executed.clone()));
+                self.tree.know(id, Knowledge::Executed(executed.clone()));
                 Some(executed)
             }
             Err(error) => {
