@@ -4,6 +4,9 @@ use crate::outcome::{Exit, Failure, OrFail};
 use std::io::{Read, Write};
 use std::path::Path;
 use tg_ir::{CompiledModel, ElementType, Program};
+use tg_model::FloatGraph;
+use tg_model::input::{self, Expected, Kind};
+use tg_model::reference::storage_shape;
 use tg_proof::{ProofFile, PublicModel};
 
 /// Most bytes of a compiled model.
@@ -19,9 +22,14 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
     let doing = format!("read {}", path.display());
     let file = std::fs::File::open(path).or_fail(Exit::Usage, doing.clone())?;
     let mut bytes = Vec::new();
-    file.take(limit + 1).read_to_end(&mut bytes).or_fail(Exit::Usage, doing.clone())?;
+    file.take(limit + 1)
+        .read_to_end(&mut bytes)
+        .or_fail(Exit::Usage, doing.clone())?;
     if bytes.len() as u64 > limit {
-        return Err(Failure::new(Exit::Usage, anyhow::anyhow!("{doing}: larger than {limit} bytes")));
+        return Err(Failure::new(
+            Exit::Usage,
+            anyhow::anyhow!("{doing}: larger than {limit} bytes"),
+        ));
     }
     Ok(bytes)
 }
@@ -51,8 +59,14 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 /// If it is not one.
 pub(crate) fn compiled_model(path: &Path) -> Result<CompiledModel, Failure> {
     CompiledModel::read(&read(path, MODEL_MAX)?)
-        .or_fail(Exit::Usage, format!("{} is not a compiled model", path.display()))
-        .map_err(|failure| failure.hint("compile one with `tensorgrid model compile FILE.onnx --calibrate DIR ...`"))
+        .or_fail(
+            Exit::Usage,
+            format!("{} is not a compiled model", path.display()),
+        )
+        .map_err(|failure| {
+            failure
+                .hint("compile one with `tensorgrid model compile FILE.onnx --calibrate DIR ...`")
+        })
 }
 
 /// Reads a public model and checks its registration proof.
@@ -61,11 +75,15 @@ pub(crate) fn compiled_model(path: &Path) -> Result<CompiledModel, Failure> {
 /// If it is not one, or its registration proof does not verify.
 pub(crate) fn public_model(path: &Path) -> Result<PublicModel, Failure> {
     let model = PublicModel::decode(&read(path, PUBLIC_MODEL_MAX)?)
-        .or_fail(Exit::Usage, format!("{} is not a public model", path.display()))
+        .or_fail(
+            Exit::Usage,
+            format!("{} is not a public model", path.display()),
+        )
         .map_err(|failure| failure.hint("the public part of a model is its .tgv file"))?;
-    model
-        .verify_registration()
-        .or_fail(Exit::Rejected, format!("the registration proof in {} is rejected", path.display()))?;
+    model.verify_registration().or_fail(
+        Exit::Rejected,
+        format!("the registration proof in {} is rejected", path.display()),
+    )?;
     Ok(model)
 }
 
@@ -78,18 +96,68 @@ pub(crate) fn proof_file(path: &Path, flip_byte: Option<usize>) -> Result<ProofF
     if let Some(position) = flip_byte {
         let length = bytes.len();
         let byte = bytes.get_mut(position).ok_or_else(|| {
-            Failure::new(Exit::Usage, anyhow::anyhow!("--flip-byte {position}: the file has {length} bytes"))
+            Failure::new(
+                Exit::Usage,
+                anyhow::anyhow!("--flip-byte {position}: the file has {length} bytes"),
+            )
         })?;
         *byte ^= 1;
     }
-    ProofFile::read(&bytes).or_fail(Exit::Rejected, format!("{} is not a proof file", path.display()))
+    ProofFile::read(&bytes).or_fail(
+        Exit::Rejected,
+        format!("{} is not a proof file", path.display()),
+    )
 }
 
 /// The output's elements as integers.
 #[must_use]
 pub(crate) fn output_values(program: &Program, bytes: &[u8]) -> Vec<i32> {
     match program.element_type(program.output()) {
-        ElementType::I8 => bytes.iter().map(|&byte| i32::from(byte.cast_signed())).collect(),
-        ElementType::I32 => bytes.as_chunks::<4>().0.iter().map(|&word| i32::from_le_bytes(word)).collect(),
+        ElementType::I8 => bytes
+            .iter()
+            .map(|&byte| i32::from(byte.cast_signed()))
+            .collect(),
+        ElementType::I32 => bytes
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|&word| i32::from_le_bytes(word))
+            .collect(),
     }
+}
+
+/// The one input in a file, as reals in storage order.
+///
+/// # Errors
+/// If the file is not an input of this program.
+pub(crate) fn one_input(path: &Path, program: &Program) -> Result<Vec<f32>, Failure> {
+    let doing = format!("read the input {}", path.display());
+    let kind = Kind::of_path(path).ok_or_else(|| {
+        Failure::new(
+            Exit::Usage,
+            anyhow::anyhow!("{doing}: not a .npy, .json or .png file"),
+        )
+    })?;
+    let bytes = read(path, input::FILE_BYTES_MAX as u64)?;
+    input::read_one(&bytes, kind, Expected::of_spec(&program.input)).or_fail(Exit::Usage, doing)
+}
+
+/// Calibration inputs for an imported model.
+///
+/// # Errors
+/// If the files are not inputs of this model.
+pub(crate) fn calibration(
+    path: &Path,
+    graph: &FloatGraph,
+    mean: &[f32],
+    std: &[f32],
+) -> Result<Vec<Vec<f32>>, Failure> {
+    let shape = storage_shape(&graph.input).ok_or_else(|| {
+        Failure::new(
+            Exit::Usage,
+            anyhow::anyhow!("the model's input shape is not supported"),
+        )
+    })?;
+    input::load(path, Expected { shape, mean, std })
+        .or_fail(Exit::Usage, "read the calibration inputs")
 }
