@@ -1,0 +1,169 @@
+//! What a refusal looks like: a status, and a body with a stable code, a message and a hint.
+//!
+//! | code | status | meaning |
+//! |---|---|---|
+//! | `TG-API-001` | 400 | a path, query or body is not what the document describes |
+//! | `TG-API-002` | 404 | there is no such thing |
+//! | `TG-API-003` | 413 | a body is larger than the limit |
+//! | `TG-API-004` | 400 | a blob's bytes do not have the digest of its path |
+//! | `TG-API-005` | 404 | only development networks have this |
+//! | `TG-API-006` | 408 | a body came too slowly |
+//! | `TG-API-007` | 503 | too many calls at once |
+//! | `TG-API-008` | 404 | a job has no receipt |
+//!
+//! Other codes come from the node and the ledger, with status 422 for the client's fault, 503 for the environment's,
+//! 502 for a peer's and 500 for ours.
+
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use tg_sdk::ErrorBody;
+use tg_types::{Digest, Fault};
+
+use crate::port::PortError;
+
+/// Why the API refused a call.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApiError {
+    /// A path, query or body is not what the document describes.
+    #[error("{what} is not valid: {detail}")]
+    Invalid {
+        /// Which part.
+        what: &'static str,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// There is no such thing.
+    #[error("there is no {kind} {id}")]
+    NotFound {
+        /// The kind of thing.
+        kind: &'static str,
+        /// The id that was asked.
+        id: String,
+    },
+    /// A body is larger than the limit.
+    #[error("the body is larger than {limit} bytes")]
+    TooLarge {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// A blob's bytes do not have the digest of its path.
+    #[error("the bytes have the digest {got}, the path says {expected}")]
+    WrongDigest {
+        /// The digest of the path.
+        expected: Digest,
+        /// The digest of the bytes.
+        got: Digest,
+    },
+    /// Only development networks have this.
+    #[error("this network is not labelled development")]
+    NotDevelopment,
+    /// A body came too slowly.
+    #[error("the body did not arrive within {limit_s} s")]
+    TooSlow {
+        /// The limit in seconds.
+        limit_s: u64,
+    },
+    /// Too many calls at once.
+    #[error("more than {limit} calls at once")]
+    Busy {
+        /// The limit.
+        limit: usize,
+    },
+    /// A job has no receipt.
+    #[error("job {id} has no receipt: it is {state}")]
+    NoReceipt {
+        /// The job.
+        id: String,
+        /// Where it stands.
+        state: String,
+    },
+    /// The node refused.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+impl ApiError {
+    /// The HTTP status.
+    #[must_use]
+    pub const fn status(&self) -> StatusCode {
+        match self {
+            Self::Invalid { .. } | Self::WrongDigest { .. } => StatusCode::BAD_REQUEST,
+            Self::NotFound { .. } | Self::NotDevelopment | Self::NoReceipt { .. } => {
+                StatusCode::NOT_FOUND
+            }
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooSlow { .. } => StatusCode::REQUEST_TIMEOUT,
+            Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Port(error) => match error.fault {
+                Fault::Client => StatusCode::UNPROCESSABLE_ENTITY,
+                Fault::Environment => StatusCode::SERVICE_UNAVAILABLE,
+                Fault::Peer => StatusCode::BAD_GATEWAY,
+                Fault::Ours => StatusCode::INTERNAL_SERVER_ERROR,
+            },
+        }
+    }
+
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Invalid { .. } => "TG-API-001",
+            Self::NotFound { .. } => "TG-API-002",
+            Self::TooLarge { .. } => "TG-API-003",
+            Self::WrongDigest { .. } => "TG-API-004",
+            Self::NotDevelopment => "TG-API-005",
+            Self::TooSlow { .. } => "TG-API-006",
+            Self::Busy { .. } => "TG-API-007",
+            Self::NoReceipt { .. } => "TG-API-008",
+            Self::Port(error) => &error.code,
+        }
+    }
+
+    /// What to do about it; may be empty.
+    #[must_use]
+    pub fn hint(&self) -> &str {
+        match self {
+            Self::Invalid { .. } => "GET /openapi.json describes every path and body",
+            Self::NotFound { .. } => {
+                "the last block may not be final yet; ids are hexadecimal and complete"
+            }
+            Self::TooLarge { .. } => "send less, or raise the server's limit",
+            Self::WrongDigest { .. } => "a blob is named by the BLAKE3 digest of its bytes",
+            Self::NotDevelopment => "sign transactions with your own key",
+            Self::TooSlow { .. } | Self::Busy { .. } => "try again in a moment",
+            Self::NoReceipt { .. } => "GET /v1/jobs/{id}/why says where it stands",
+            Self::Port(error) => &error.hint,
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = ErrorBody {
+            code: self.code().to_owned(),
+            message: self.to_string(),
+            hint: self.hint().to_owned(),
+        };
+        (self.status(), Json(body)).into_response()
+    }
+}
+
+impl From<JsonRejection> for ApiError {
+    fn from(rejection: JsonRejection) -> Self {
+        Self::Invalid {
+            what: "the JSON body",
+            detail: rejection.body_text(),
+        }
+    }
+}
+
+impl From<QueryRejection> for ApiError {
+    fn from(rejection: QueryRejection) -> Self {
+        Self::Invalid {
+            what: "the query",
+            detail: rejection.body_text(),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The routes, one file per subject. A route and its entry in the OpenAPI document are one declaration.
+
+mod accounts;
+mod blobs;
+mod development;
+mod events;
+mod jobs;
+mod models;
+mod offers;
+mod status;
+mod transactions;
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use axum::{Json, Router};
+use tg_sdk::text::FromText;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::error::ApiError;
+use crate::server::Shared;
+
+type SharedState = axum::extract::State<Arc<Shared>>;
+
+/// The head of the document; paths and schemas come from the routes.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "TensorGrid",
+        description = "The HTTP API of a TensorGrid node. Ids and digests are 0x and hexadecimal digits, amounts are \
+                       decimal TGRID with at most 18 places, both as text; times are milliseconds since 1970. Every \
+                       refusal has the body {code, message, hint}.",
+        license(name = "MIT OR Apache-2.0"),
+    ),
+    tags(
+        (name = "grid", description = "What the grid is, and its accounts"),
+        (name = "models", description = "Registered models, and what they would cost"),
+        (name = "jobs", description = "Jobs, why they wait, and their receipts"),
+        (name = "providers", description = "Offers and leases"),
+        (name = "blobs", description = "Content-addressed bytes: models, inputs, outputs, proofs"),
+        (name = "development", description = "Only on networks labelled development: play money and public keys"),
+    )
+)]
+struct Document;
+
+fn described() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(status::status))
+        .routes(routes!(accounts::account))
+        .routes(routes!(transactions::submit))
+        .routes(routes!(events::events))
+        .routes(routes!(models::models))
+        .routes(routes!(models::model))
+        .routes(routes!(models::quotes))
+        .routes(routes!(jobs::jobs))
+        .routes(routes!(jobs::job))
+        .routes(routes!(jobs::why))
+        .routes(routes!(jobs::receipt))
+        .routes(routes!(offers::offers))
+        .routes(routes!(offers::offer))
+        .routes(routes!(offers::provider))
+        .routes(routes!(offers::leases))
+        .routes(routes!(blobs::get, blobs::put))
+        .routes(routes!(development::accounts))
+        .routes(routes!(development::faucet))
+        .routes(routes!(development::infer))
+}
+
+/// All routes.
+pub(crate) fn router() -> Router<Arc<Shared>> {
+    let (router, document) = described().split_for_parts();
+    let document = Arc::new(document);
+    router
+        .route(
+            "/openapi.json",
+            get(move || {
+                let document = Arc::clone(&document);
+                async move { Json(document.as_ref().clone()) }
+            }),
+        )
+        .route("/healthz", get(|| async { "ok\n" }))
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(no_such_method)
+}
+
+/// The OpenAPI document, as pretty-printed JSON with a final newline.
+#[must_use]
+pub fn openapi() -> String {
+    let document = described().into_openapi();
+    let mut text = document.to_pretty_json().unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+async fn no_such_path(uri: axum::http::Uri) -> ApiError {
+    ApiError::NotFound {
+        kind: "path",
+        id: uri.path().to_owned(),
+    }
+}
+
+async fn no_such_method(method: axum::http::Method) -> impl IntoResponse {
+    let error = ApiError::Invalid {
+        what: "the method",
+        detail: format!("{method} is not served here"),
+    };
+    (StatusCode::METHOD_NOT_ALLOWED, error.into_response())
+}
+
+/// The one id in a path, such as `{id}` of `/v1/jobs/{id}`.
+pub(crate) struct Id<T>(pub(crate) T);
+
+impl<T: FromText, S: Send + Sync> FromRequestParts<S> for Id<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let invalid = |detail: String| ApiError::Invalid {
+            what: "the path",
+            detail,
+        };
+        let axum::extract::Path(text) =
+            axum::extract::Path::<String>::from_request_parts(parts, state)
+                .await
+                .map_err(|rejection| invalid(rejection.body_text()))?;
+        T::from_text(&text)
+            .map(Self)
+            .ok_or_else(|| invalid(format!("expected {}", T::EXPECTED)))
+    }
+}
+
+/// Reads an optional text of a query.
+fn parse_query<T: FromText>(text: Option<&str>) -> Result<Option<T>, ApiError> {
+    text.map(|text| {
+        T::from_text(text).ok_or_else(|| ApiError::Invalid {
+            what: "the query",
+            detail: format!("expected {}", T::EXPECTED),
+        })
+    })
+    .transpose()
+}

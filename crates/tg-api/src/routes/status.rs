@@ -1,0 +1,15 @@
+//! What the grid is and where it stands.
+
+use axum::Json;
+use tg_sdk::dto::StatusDto;
+
+use super::SharedState;
+use crate::view;
+
+/// What the grid is and where it stands.
+#[utoipa::path(get, path = "/v1/status", tag = "grid", responses((status = 200, body = StatusDto)))]
+pub(super) async fn status(shared: SharedState) -> Json<StatusDto> {
+    let port = &shared.port;
+    let is_development = port.development().is_some();
+    Json(view::status(port.network(), is_development, &port.state()))
+}

@@ -1,0 +1,373 @@
+//! From the ledger's records to wire types.
+
+use tg_ledger::{
+    Job, JobState, Lease, LeaseEnd, Model, ModelState, Offer, Parameters, RefusedBecause,
+    Settlement, State, Step, UnverifiedJobs,
+};
+use tg_sdk::dto::{
+    AccountDto, JobCountsDto, JobDto, JobReceiptDto, JobStateDto, JobStepDto, LeaseDto,
+    LeaseEndDto, ModelDto, ModelFactsDto, ModelStateDto, OfferDto, ParametersDto, ProviderDto,
+    QuoteDto, RejectionDto, ReputationDto, SettlementDto, StatusDto, TotalsDto,
+};
+use tg_types::{Address, Amount, Digest, DurationMs, JobOrder, VerificationMode};
+
+mod event;
+mod why;
+
+pub use event::events;
+pub use why::why;
+
+/// What the grid is and where it stands.
+#[must_use]
+pub fn status(network: &str, development: bool, state: &State) -> StatusDto {
+    let head = state.head();
+    let money = state.money();
+    let queued = state.queued_jobs().count() as u64;
+    let active = state.live_leases().count() as u64;
+    StatusDto {
+        network: network.to_owned(),
+        development,
+        domain: state.domain().into(),
+        height: head.height.get(),
+        block: head.block,
+        state_root: state.root(),
+        timestamp_ms: head.timestamp.get(),
+        validators: u32::try_from(state.validators().len()).unwrap_or(u32::MAX),
+        parameters: parameters(state.parameters()),
+        totals: TotalsDto {
+            minted: money.minted,
+            balances: money.balances,
+            escrow: money.escrow,
+            stake: money.stakes,
+            collateral: money.collateral,
+            burned: money.burned,
+        },
+        jobs: JobCountsDto {
+            queued,
+            active,
+            ended: state.totals().jobs.saturating_sub(queued + active),
+        },
+    }
+}
+
+fn parameters(parameters: &Parameters) -> ParametersDto {
+    ParametersDto {
+        transaction_fee: parameters.transaction_fee,
+        registration_fee: parameters.registration_fee,
+        zk_verification_fee: parameters.verification_fee_zk,
+        job_price_min: parameters.job_price_min,
+        collateral_min: parameters.collateral_min,
+        unverified_jobs: parameters.unverified_jobs == UnverifiedJobs::Allowed,
+        job_horizon_ms: parameters.job_horizon.get(),
+    }
+}
+
+/// An account, with the nonce of its next transaction.
+#[must_use]
+pub fn account(state: &State, address: Address, nonce: u64) -> AccountDto {
+    let sum = |amounts: &mut dyn Iterator<Item = Amount>| {
+        amounts.fold(Amount::ZERO, Amount::saturating_add)
+    };
+    let live = || state.live_leases();
+    let queued = state.queued_jobs().filter(|job| job.requestor == address);
+    let running = live().filter(|(job, _)| job.requestor == address);
+    let escrow = sum(&mut queued
+        .chain(running.map(|(job, _)| job))
+        .map(|job| job.escrow));
+    let leases = live().filter(|(_, lease)| lease.provider == address);
+    AccountDto {
+        address,
+        balance: state.balance(&address),
+        escrow,
+        collateral: sum(&mut leases.map(|(_, lease)| lease.locked)),
+        nonce,
+    }
+}
+
+/// A model.
+#[must_use]
+pub fn model(model: &Model) -> ModelDto {
+    let (state, facts, refusal) = match &model.state {
+        ModelState::Pending => (ModelStateDto::Pending, None, None),
+        ModelState::Active(facts) => {
+            let facts = ModelFactsDto {
+                program: facts.program,
+                macs: facts.macs,
+                input_len: facts.input_len,
+                output_len: facts.output_len,
+                provable: facts.provable,
+            };
+            (ModelStateDto::Active, Some(facts), None)
+        }
+        ModelState::Refused(because) => {
+            let text = match because {
+                RefusedBecause::Check { code, check } => {
+                    format!("check {} failed (code {code})", check.as_str())
+                }
+                RefusedBecause::NotDelivered => {
+                    "validators could not get its public part in time".to_owned()
+                }
+            };
+            (ModelStateDto::Refused, None, Some(text))
+        }
+    };
+    ModelDto {
+        id: model.id,
+        name: model.name.as_str().to_owned(),
+        owner: model.owner,
+        state,
+        public_blob: model.public_blob,
+        weights_blob: model.weights_blob,
+        registered_ms: model.registered_at.get(),
+        facts,
+        refusal,
+    }
+}
+
+/// An open offer with its provider's history.
+#[must_use]
+pub fn offer(state: &State, offer: &Offer) -> OfferDto {
+    OfferDto {
+        id: offer.id,
+        provider: offer.provider,
+        terms: (&offer.terms).into(),
+        leases: offer.slots_taken,
+        reputation: reputation(state, &offer.provider),
+    }
+}
+
+fn reputation(state: &State, provider: &Address) -> ReputationDto {
+    state
+        .provider(provider)
+        .map_or_else(ReputationDto::default, |provider| ReputationDto {
+            accepted: provider.record.accepted,
+            rejected: provider.record.rejected,
+            late: provider.record.late,
+            abandoned: provider.record.abandoned,
+            earned: provider.earned,
+            lost: provider.lost,
+            suspended_until_ms: provider.suspended_until.get(),
+        })
+}
+
+/// A provider with its history and open offers.
+#[must_use]
+pub fn provider(state: &State, address: Address) -> ProviderDto {
+    let offers = state
+        .offers()
+        .iter()
+        .filter(|offer| offer.provider == address);
+    ProviderDto {
+        address,
+        balance: state.balance(&address),
+        reputation: reputation(state, &address),
+        offers: offers.map(|it| offer(state, it)).collect(),
+    }
+}
+
+/// What every open offer would ask for one job on a model: those that fit first, in the order of the scheduler.
+/// Without a maximum price, twice the dearest ask stands in for it.
+#[must_use]
+pub fn quotes(
+    state: &State,
+    model: &Model,
+    mode: VerificationMode,
+    max_price: Option<Amount>,
+) -> Vec<QuoteDto> {
+    let ModelState::Active(facts) = &model.state else {
+        return Vec::new();
+    };
+    let asks = state
+        .offers()
+        .iter()
+        .filter_map(|offer| offer.terms.price(facts.macs));
+    let dearest = asks.max().unwrap_or(Amount::ZERO);
+    let horizon = state.parameters().job_horizon;
+    let order = JobOrder {
+        model: model.id,
+        input: Digest::default(),
+        input_len: facts.input_len,
+        mode,
+        max_price: max_price.unwrap_or_else(|| dearest.saturating_add(dearest)),
+        deadline: state.head().timestamp.saturating_add(horizon),
+        max_attempts: 1,
+    };
+    let assessments = state.assess_order(&order).unwrap_or_default();
+    let quotes = assessments
+        .iter()
+        .enumerate()
+        .filter_map(|(rank, assessment)| {
+            let standing = state.offer(&assessment.offer)?;
+            Some(QuoteDto {
+                offer: offer(state, standing),
+                price: assessment.quote.map(|quote| quote.price),
+                verification_fee: state.parameters().verification_fee(mode),
+                eta_ms: assessment
+                    .quote
+                    .map_or(DurationMs::ZERO, |quote| quote.duration)
+                    .get(),
+                lacks: lacks(assessment.broken.iter().map(|it| it.explanation())),
+                chosen: rank == 0 && assessment.broken.is_empty(),
+            })
+        });
+    quotes.collect()
+}
+
+fn lacks(explanations: impl Iterator<Item = &'static str>) -> Vec<String> {
+    explanations.map(str::to_owned).collect()
+}
+
+/// A state's wire form.
+#[must_use]
+pub const fn job_state(state: JobState) -> JobStateDto {
+    match state {
+        JobState::Queued => JobStateDto::Queued,
+        JobState::Leased => JobStateDto::Leased,
+        JobState::Running => JobStateDto::Running,
+        JobState::Committed => JobStateDto::Committed,
+        JobState::Verifying => JobStateDto::Verifying,
+        JobState::Accepted => JobStateDto::Accepted,
+        JobState::Paid => JobStateDto::Paid,
+        JobState::Refunded => JobStateDto::Refunded,
+        JobState::Disputed => JobStateDto::Disputed,
+        JobState::Expired => JobStateDto::Expired,
+        JobState::Cancelled => JobStateDto::Cancelled,
+    }
+}
+
+/// A job with its leases.
+#[must_use]
+pub fn job(state: &State, job: &Job) -> JobDto {
+    let Job {
+        id,
+        sequence,
+        requestor,
+        order,
+        macs,
+        state: stands,
+        history,
+        escrow,
+        verification_fee,
+        prize,
+        leases,
+        excluded: _,
+        end,
+        settlement: settled,
+    } = job;
+    JobDto {
+        id: *id,
+        requestor: *requestor,
+        model: order.model,
+        input: order.input,
+        input_len: order.input_len,
+        mode: order.mode.into(),
+        state: job_state(*stands),
+        max_price: order.max_price,
+        deadline_ms: order.deadline.get(),
+        sequence: *sequence,
+        macs: *macs,
+        max_attempts: order.max_attempts,
+        escrow: *escrow,
+        verification_fee: *verification_fee,
+        prize: *prize,
+        history: history.iter().map(step).collect(),
+        leases: leases
+            .iter()
+            .filter_map(|id| state.lease(id))
+            .map(|it| lease(job, it))
+            .collect(),
+        reason: end.map(|end| end.to_string()),
+        settlement: settled.as_ref().map(settlement),
+    }
+}
+
+const fn step(step: &Step) -> JobStepDto {
+    let Step { state, height, at } = step;
+    JobStepDto {
+        state: job_state(*state),
+        height: height.get(),
+        at_ms: at.get(),
+    }
+}
+
+const fn settlement(settlement: &Settlement) -> SettlementDto {
+    let Settlement {
+        price,
+        prize,
+        verification_fee,
+        refund,
+        burned,
+    } = settlement;
+    SettlementDto {
+        price: *price,
+        prize: *prize,
+        verification_fee: *verification_fee,
+        refund: *refund,
+        burned: *burned,
+    }
+}
+
+/// A lease of a job.
+#[must_use]
+pub fn lease(job: &Job, lease: &Lease) -> LeaseDto {
+    let (end, rejection) = match &lease.end {
+        None => (None, None),
+        Some(LeaseEnd::Fulfilled) => (Some(LeaseEndDto::Fulfilled), None),
+        Some(LeaseEnd::Late(_)) => (Some(LeaseEndDto::Late), None),
+        Some(LeaseEnd::Abandoned(_)) => (Some(LeaseEndDto::Abandoned), None),
+        Some(LeaseEnd::Rejected { code, check }) => {
+            let rejection = RejectionDto {
+                code: *code,
+                check: check.as_str().to_owned(),
+            };
+            (Some(LeaseEndDto::Rejected), Some(rejection))
+        }
+    };
+    LeaseDto {
+        id: lease.id,
+        job: lease.job,
+        offer: lease.offer,
+        provider: lease.provider,
+        price: lease.price,
+        collateral: lease.collateral,
+        state: lease_state(job, lease),
+        matched_ms: lease.matched_at.get(),
+        start_by_ms: lease.start_by.get(),
+        finish_by_ms: lease.deadline.get(),
+        receipt: lease.receipt.as_ref().map(Into::into),
+        evidence: lease.evidence.map(|evidence| evidence.digest),
+        end,
+        end_text: lease.end.as_ref().map(ToString::to_string),
+        rejection,
+    }
+}
+
+/// Where the job stands under a lease, or stood when the lease ended.
+const fn lease_state(job: &Job, lease: &Lease) -> JobStateDto {
+    match &lease.end {
+        None => job_state(job.state),
+        Some(LeaseEnd::Fulfilled) => JobStateDto::Paid,
+        Some(_) if lease.evidence.is_some() => JobStateDto::Verifying,
+        Some(_) if lease.receipt.is_some() => JobStateDto::Committed,
+        Some(_) if lease.started_at.is_some() => JobStateDto::Running,
+        Some(_) => JobStateDto::Leased,
+    }
+}
+
+/// The receipt of a paid job; nothing for any other.
+#[must_use]
+pub fn receipt(state: &State, paid: &Job) -> Option<JobReceiptDto> {
+    let settled = paid.settlement.as_ref()?;
+    let fulfilled = paid
+        .leases
+        .iter()
+        .filter_map(|id| state.lease(id))
+        .find(|lease| lease.end == Some(LeaseEnd::Fulfilled))?;
+    Some(JobReceiptDto {
+        job: job(state, paid),
+        lease: lease(paid, fulfilled),
+        receipt: fulfilled.receipt.as_ref()?.into(),
+        settlement: settlement(settled),
+        evidence: fulfilled.evidence.map(|evidence| evidence.digest),
+    })
+}

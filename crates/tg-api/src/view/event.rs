@@ -1,0 +1,185 @@
+//! Events of blocks.
+
+use tg_ledger::{Event, ModelState};
+use tg_sdk::dto::EventDto;
+use tg_types::{Address, Amount, JobId, LeaseId, ModelId};
+
+use crate::port::FinalizedEvents;
+
+/// The events of one block, in order.
+#[must_use]
+pub fn events(block: &FinalizedEvents) -> Vec<EventDto> {
+    block
+        .events
+        .iter()
+        .map(|event| {
+            let parts = parts(event);
+            EventDto {
+                height: block.height,
+                timestamp_ms: block.timestamp_ms,
+                kind: parts.kind.to_owned(),
+                job: parts.job,
+                lease: parts.lease,
+                model: parts.model,
+                account: parts.account,
+                amount: parts.amount,
+                text: parts.text,
+            }
+        })
+        .collect()
+}
+
+/// What an event concerns.
+#[derive(Default)]
+struct Parts {
+    kind: &'static str,
+    job: Option<JobId>,
+    lease: Option<LeaseId>,
+    model: Option<ModelId>,
+    account: Option<Address>,
+    amount: Option<Amount>,
+    text: String,
+}
+
+fn parts(event: &Event) -> Parts {
+    match event {
+        Event::TransactionExecuted { sender, kind, .. } => Parts {
+            kind: "transaction_executed",
+            account: Some(*sender),
+            text: format!("{} by {sender}", kind.as_str()),
+            ..Parts::default()
+        },
+        Event::Transferred { from, to, amount } => Parts {
+            kind: "transferred",
+            account: Some(*to),
+            amount: Some(*amount),
+            text: format!("{amount} TGRID from {from} to {to}"),
+            ..Parts::default()
+        },
+        Event::ModelChanged { model, state } => Parts {
+            kind: match state {
+                ModelState::Pending => "model_pending",
+                ModelState::Active(_) => "model_active",
+                ModelState::Refused(_) => "model_refused",
+            },
+            model: Some(*model),
+            text: format!("model {model} is {}", state.as_str().to_lowercase()),
+            ..Parts::default()
+        },
+        Event::OfferPosted { offer, provider } => Parts {
+            kind: "offer_posted",
+            account: Some(*provider),
+            text: format!("offer {offer} by {provider}"),
+            ..Parts::default()
+        },
+        Event::OfferWithdrawn { offer, provider } => Parts {
+            kind: "offer_withdrawn",
+            account: Some(*provider),
+            text: format!("offer {offer} by {provider} withdrawn"),
+            ..Parts::default()
+        },
+        Event::Rewarded { validator, amount } => Parts {
+            kind: "rewarded",
+            account: Some(*validator),
+            amount: Some(*amount),
+            text: format!("{amount} TGRID to validator {validator}"),
+            ..Parts::default()
+        },
+        Event::JobChanged { .. }
+        | Event::JobEnded { .. }
+        | Event::LeaseMade { .. }
+        | Event::LeaseEnded { .. }
+        | Event::Slashed { .. }
+        | Event::Forfeited { .. } => job_parts(event),
+    }
+}
+
+fn job_parts(event: &Event) -> Parts {
+    match event {
+        Event::JobChanged {
+            job,
+            requestor,
+            state,
+        } => Parts {
+            kind: "job_changed",
+            job: Some(*job),
+            account: Some(*requestor),
+            text: format!("job {job} is {}", state.as_str().to_lowercase()),
+            ..Parts::default()
+        },
+        Event::JobEnded {
+            job,
+            requestor,
+            reason,
+            settlement,
+            provider: _,
+        } => Parts {
+            kind: "job_ended",
+            job: Some(*job),
+            account: Some(*requestor),
+            amount: Some(settlement.price),
+            text: format!("job {job}: {reason}"),
+            ..Parts::default()
+        },
+        Event::LeaseMade {
+            lease,
+            job,
+            provider,
+            price,
+            ..
+        } => Parts {
+            kind: "lease_made",
+            job: Some(*job),
+            lease: Some(*lease),
+            account: Some(*provider),
+            amount: Some(*price),
+            text: format!("job {job} leased to {provider} for {price} TGRID"),
+            ..Parts::default()
+        },
+        Event::LeaseEnded {
+            lease,
+            job,
+            provider,
+            end,
+        } => Parts {
+            kind: "lease_ended",
+            job: Some(*job),
+            lease: Some(*lease),
+            account: Some(*provider),
+            text: format!("lease of {provider}: {end}"),
+            ..Parts::default()
+        },
+        Event::Slashed {
+            lease,
+            provider,
+            amount,
+        } => Parts {
+            kind: "slashed",
+            lease: Some(*lease),
+            account: Some(*provider),
+            amount: Some(*amount),
+            text: format!("{amount} TGRID of {provider} burned"),
+            ..Parts::default()
+        },
+        Event::Forfeited {
+            lease,
+            job,
+            provider,
+            amount,
+        } => Parts {
+            kind: "forfeited",
+            job: Some(*job),
+            lease: Some(*lease),
+            account: Some(*provider),
+            amount: Some(*amount),
+            text: format!("{amount} TGRID of {provider} added to the prize of job {job}"),
+            ..Parts::default()
+        },
+        Event::TransactionExecuted { .. }
+        | Event::Transferred { .. }
+        | Event::ModelChanged { .. }
+        | Event::OfferPosted { .. }
+        | Event::OfferWithdrawn { .. }
+        | Event::Rewarded { .. } => Parts::default(),
+    }
+}

@@ -1,0 +1,107 @@
+//! Why a job is where it is.
+
+use tg_ledger::{Job, JobState, LeaseEnd, State};
+use tg_sdk::dto::{ConstraintDto, JobWhyDto, OfferWhyDto};
+
+use super::{job_state, lacks};
+
+/// Why a job is where it is: a sentence, its place in the queue, every offer with what it lacks, what to relax.
+#[must_use]
+pub fn why(state: &State, job: &Job) -> JobWhyDto {
+    let waiting = state.why_waiting(&job.id);
+    let queue_position = (job.state == JobState::Queued).then(|| {
+        let before = state
+            .queued_jobs()
+            .filter(|other| other.sequence < job.sequence);
+        before.count() as u64
+    });
+    let constraints = waiting.as_ref().map_or_else(Vec::new, |waiting| {
+        let rejections = waiting.placement.rejections.iter();
+        rejections
+            .map(|(constraint, count)| ConstraintDto {
+                constraint: constraint.explanation().to_owned(),
+                rejected: u64::from(count),
+            })
+            .collect()
+    });
+    let offers = waiting.as_ref().map_or_else(Vec::new, |waiting| {
+        let assessments = waiting.assessments.iter();
+        assessments
+            .map(|assessment| OfferWhyDto {
+                offer: assessment.offer,
+                provider: assessment.provider,
+                price: assessment.quote.map(|quote| quote.price),
+                lacks: lacks(assessment.broken.iter().map(|it| it.explanation())),
+            })
+            .collect()
+    });
+    let considered = waiting.as_ref().map(|waiting| waiting.placement.considered);
+    let suitable = waiting
+        .as_ref()
+        .is_some_and(|waiting| waiting.placement.chosen.is_some());
+    JobWhyDto {
+        job: job.id,
+        state: job_state(job.state),
+        summary: summary(state, job, considered, suitable),
+        queue_position,
+        hint: hint(state, job, considered, suitable),
+        constraints,
+        offers,
+    }
+}
+
+fn summary(state: &State, job: &Job, considered: Option<u32>, suitable: bool) -> String {
+    let failed = failures(state, job);
+    let stands = match job.state {
+        JobState::Queued => match (considered, suitable) {
+            (Some(0), _) => "waits: there is no offer".to_owned(),
+            (Some(_), true) => "waits for the next block, which will match it".to_owned(),
+            (Some(count), false) => format!("waits: none of {count} offers fits"),
+            (None, _) => "waits: its model is not active".to_owned(),
+        },
+        JobState::Leased => "a provider has it and has not started".to_owned(),
+        JobState::Running => "a provider works on it".to_owned(),
+        JobState::Committed => "the result is committed; its proof is being made".to_owned(),
+        JobState::Verifying => "validators check the proof".to_owned(),
+        JobState::Accepted => "the result is accepted".to_owned(),
+        JobState::Disputed => "the result is disputed".to_owned(),
+        JobState::Paid | JobState::Refunded | JobState::Expired | JobState::Cancelled => job
+            .end
+            .map_or_else(|| "it is over".to_owned(), |end| end.to_string()),
+    };
+    if failed.is_empty() {
+        stands
+    } else {
+        format!("{stands}; earlier attempts: {}", failed.join(", "))
+    }
+}
+
+/// How earlier leases failed.
+fn failures(state: &State, job: &Job) -> Vec<String> {
+    let leases = job.leases.iter().filter_map(|id| state.lease(id));
+    leases
+        .filter_map(|lease| lease.end.as_ref().map(|end| (lease, end)))
+        .filter(|(_, end)| **end != LeaseEnd::Fulfilled)
+        .map(|(lease, end)| format!("{} {end}", lease.provider))
+        .collect()
+}
+
+fn hint(state: &State, job: &Job, considered: Option<u32>, suitable: bool) -> String {
+    if job.state != JobState::Queued || suitable {
+        return String::new();
+    }
+    if considered == Some(0) {
+        return "start a provider: tensorgrid provider --price 0.01".to_owned();
+    }
+    let asks = state
+        .offers()
+        .iter()
+        .filter_map(|offer| offer.terms.price(job.macs));
+    match asks.min() {
+        Some(ask) if ask > job.order.max_price => {
+            format!("raise --max-price to {ask} or more: the cheapest offer asks that")
+        }
+        _ => "cancel the job, or wait until an offer fits; its deadline gives the escrow back"
+            .to_owned(),
+    }
+}

@@ -1,0 +1,281 @@
+//! A job from order to receipt, through the typed client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tg_api::{ApiConfig, ApiServer};
+use tg_sdk::dto::{FaucetRequestDto, JobStateDto, LeaseDto, LeaseEndDto, ModeDto, ModelStateDto};
+use tg_sdk::{Client, JobFilter};
+use tg_types::{
+    Amount, Digest, DurationMs, JobId, JobOrder, Label, ModeSet, ModelId, OfferTerms, Receipt,
+    Tier, TimestampMs, Transaction, VerificationMode,
+};
+
+use crate::grid::{FACTS, Grid, wallet};
+
+const MODEL: ModelId = ModelId::new([9; 32]);
+
+fn terms(price: u64) -> OfferTerms {
+    OfferTerms {
+        hardware: Label::new("a test").unwrap(),
+        price_base: Amount::from_tgrid(price),
+        price_per_mmac: Amount::new(1),
+        latency_base_ms: DurationMs::new(100),
+        speed_mmac_per_s: 100,
+        memory_bytes: 1 << 30,
+        slots: 2,
+        collateral_per_lease: Amount::from_tgrid(5),
+        modes: ModeSet::ALL,
+    }
+}
+
+async fn until(mut condition: impl AsyncFnMut() -> bool) {
+    for _ in 0..500 {
+        if condition().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it did not happen within 5 s");
+}
+
+/// A grid with a registered model.
+async fn start(grid: &Arc<Grid>) -> (ApiServer, Client) {
+    let (server, client) = grid.serve(ApiConfig::default()).await;
+    let register = Transaction::RegisterModel {
+        model: MODEL,
+        public_blob: Digest::of_blob(b"public"),
+        weights_blob: Digest::of_blob(b"weights"),
+        name: Label::new("digits").unwrap(),
+    };
+    client
+        .sign_and_submit(&wallet("bob"), register)
+        .await
+        .unwrap();
+    until(async || client.model(MODEL).await.unwrap().state == ModelStateDto::Active).await;
+    (server, client)
+}
+
+async fn offer(client: &Client, price: u64) {
+    let offer = Transaction::PostOffer {
+        terms: terms(price),
+    };
+    client
+        .sign_and_submit(&wallet("carol"), offer)
+        .await
+        .unwrap();
+}
+
+/// Alice orders a job.
+async fn order(client: &Client, max_price: u64) -> JobId {
+    let status = client.status().await.unwrap();
+    let order = JobOrder {
+        model: MODEL,
+        input: Digest::of_blob(b"1234"),
+        input_len: 4,
+        mode: VerificationMode::Zk,
+        max_price: Amount::from_tgrid(max_price),
+        deadline: TimestampMs::new(status.timestamp_ms + 60_000),
+        max_attempts: 2,
+    };
+    let signed = client
+        .sign_and_submit(&wallet("alice"), Transaction::SubmitJob { order })
+        .await
+        .unwrap();
+    tg_types::signed::job_id(signed.id(&status.domain.into()))
+}
+
+async fn carols_lease(client: &Client) -> LeaseDto {
+    let carol = wallet("carol").address();
+    until(async || !client.leases(carol).await.unwrap().is_empty()).await;
+    client.leases(carol).await.unwrap().remove(0)
+}
+
+/// Carol does everything a provider does for a lease; returns the evidence.
+async fn deliver(client: &Client, lease: &LeaseDto, output: &[u8]) -> Digest {
+    let lease = lease.id;
+    let receipt = Receipt {
+        program: FACTS.program,
+        model: MODEL,
+        input: Digest::of_blob(b"1234"),
+        output: Digest::of_blob(output),
+        trace: Digest::default(),
+        tier: Tier::Tgx1,
+    };
+    let evidence = client.put_blob(b"proof".to_vec()).await.unwrap().digest;
+    let steps = [
+        Transaction::StartLease { lease },
+        Transaction::CommitReceipt { lease, receipt },
+        Transaction::SubmitEvidence {
+            lease,
+            evidence,
+            size: 5,
+        },
+    ];
+    for step in steps {
+        client
+            .sign_and_submit(&wallet("carol"), step)
+            .await
+            .unwrap();
+    }
+    evidence
+}
+
+#[tokio::test]
+async fn status_and_accounts_speak_of_money() {
+    let (_server, client) = Grid::new().serve(ApiConfig::default()).await;
+    let status = client.status().await.unwrap();
+    assert_eq!(status.network, "test");
+    assert_eq!(status.validators, 1);
+    assert!(status.development && status.parameters.unverified_jobs);
+    assert_eq!(status.totals.minted, Amount::from_tgrid(5_000));
+    assert_eq!(status.totals.stake, Amount::from_tgrid(1_000));
+    let payment = Transaction::Transfer {
+        to: wallet("nobody").address(),
+        amount: Amount::from_tgrid(2),
+    };
+    let alice = wallet("alice");
+    let signed = client.sign_and_submit(&alice, payment).await.unwrap();
+    until(async || client.account(alice.address()).await.unwrap().nonce == 1).await;
+    let nobody = wallet("nobody").address();
+    let account = client.account(nobody).await.unwrap();
+    assert_eq!((account.balance, account.nonce), (Amount::from_tgrid(2), 0));
+    let refused = client.submit(&signed).await.unwrap_err();
+    assert_eq!(refused.status(), Some(422));
+    assert!(refused.code().unwrap().starts_with("TG-LED-"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_job_goes_from_order_to_receipt() {
+    let grid = Grid::new();
+    let (_server, client) = start(&grid).await;
+    let mut events = client.events().await.unwrap();
+    offer(&client, 1).await;
+    let quotes = client.quotes(MODEL, ModeDto::Zk).await.unwrap();
+    assert_eq!(quotes.len(), 1);
+    assert!(quotes[0].chosen && quotes[0].lacks.is_empty());
+    let ask = quotes[0].price.unwrap();
+    assert_eq!(ask, Amount::from_tgrid(1).saturating_add(Amount::new(3)));
+
+    let id = order(&client, 3).await;
+    let lease = carols_lease(&client).await;
+    assert_eq!((lease.job, lease.state), (id, JobStateDto::Leased));
+    assert_eq!(lease.price, ask);
+    let carol = wallet("carol").address();
+    let account = client.account(carol).await.unwrap();
+    assert_eq!(account.collateral, Amount::from_tgrid(5));
+    assert!(client.job_receipt(id).await.unwrap_err().is_not_found());
+    assert_eq!(client.job_why(id).await.unwrap().state, JobStateDto::Leased);
+
+    let evidence = deliver(&client, &lease, b"12").await;
+    until(async || client.job(id).await.unwrap().state == JobStateDto::Paid).await;
+    let receipt = client.job_receipt(id).await.unwrap();
+    assert_eq!(receipt.settlement.price, ask);
+    assert_eq!(receipt.evidence, Some(evidence));
+    assert_eq!(receipt.lease.end, Some(LeaseEndDto::Fulfilled));
+    assert_eq!(receipt.job.history.last().unwrap().state, JobStateDto::Paid);
+    let provider = client.provider(carol).await.unwrap();
+    assert_eq!(provider.reputation.accepted, 1);
+    assert_eq!(provider.offers.len(), 1);
+    assert!(client.leases(carol).await.unwrap().is_empty());
+
+    let mut kinds = Vec::new();
+    while !kinds.contains(&"job_ended".to_owned()) {
+        kinds.push(events.next().await.unwrap().unwrap().kind);
+    }
+    assert!(kinds.contains(&"lease_made".to_owned()), "{kinds:?}");
+}
+
+#[tokio::test]
+async fn a_job_that_waits_says_why() {
+    let grid = Grid::new();
+    let (_server, client) = start(&grid).await;
+    let id = order(&client, 1).await;
+    let why = client.job_why(id).await.unwrap();
+    assert_eq!(why.queue_position, Some(0));
+    assert!(why.summary.contains("there is no offer"), "{}", why.summary);
+    assert!(why.hint.contains("tensorgrid provider"), "{}", why.hint);
+
+    offer(&client, 7).await;
+    let why = client.job_why(id).await.unwrap();
+    assert_eq!(why.constraints.len(), 1);
+    assert_eq!(why.constraints[0].rejected, 1);
+    assert_eq!(
+        why.offers[0].lacks,
+        ["asks more than the job's maximum price"]
+    );
+    assert!(why.hint.contains("raise --max-price to 7."), "{}", why.hint);
+
+    let cancel = Transaction::CancelJob { job: id };
+    let alice = wallet("alice");
+    client.sign_and_submit(&alice, cancel).await.unwrap();
+    let job = client.job(id).await.unwrap();
+    assert_eq!(job.state, JobStateDto::Cancelled);
+    assert_eq!(job.reason.as_deref(), Some("the requestor took it back"));
+    for (name, count) in [("alice", 1), ("bob", 0)] {
+        let filter = JobFilter {
+            requestor: Some(wallet(name).address()),
+            limit: Some(5),
+        };
+        assert_eq!(client.jobs(filter).await.unwrap().len(), count);
+    }
+}
+
+#[tokio::test]
+async fn a_rejected_lease_names_the_check() {
+    let grid = Grid::with(|_| false, true);
+    let (_server, client) = start(&grid).await;
+    offer(&client, 1).await;
+    let id = order(&client, 3).await;
+    let lease = carols_lease(&client).await;
+    deliver(&client, &lease, b"no").await;
+    until(async || client.job(id).await.unwrap().leases[0].end.is_some()).await;
+    let job = client.job(id).await.unwrap();
+    let rejection = job.leases[0].rejection.clone().unwrap();
+    assert_eq!((rejection.code, rejection.check.as_str()), (7, "opening"));
+    assert_eq!(job.leases[0].state, JobStateDto::Verifying);
+    assert_eq!(job.state, JobStateDto::Queued);
+    let why = client.job_why(id).await.unwrap();
+    assert!(why.summary.contains("earlier attempts"), "{}", why.summary);
+}
+
+#[tokio::test]
+async fn development_calls_are_only_for_development_networks() {
+    let (_server, client) = Grid::new().serve(ApiConfig::default()).await;
+    let accounts = client.development_accounts().await.unwrap();
+    assert_eq!(accounts[0].name, "alice");
+    let request = FaucetRequestDto {
+        address: wallet("nobody").address(),
+        amount: Amount::from_tgrid(3),
+    };
+    client.faucet(&request).await.unwrap();
+    let account = client.account(request.address).await.unwrap();
+    assert_eq!(account.balance, Amount::from_tgrid(3));
+
+    let plain = Grid::with(|_| true, false);
+    let (_server, client) = plain.serve(ApiConfig::default()).await;
+    let error = client.faucet(&request).await.unwrap_err();
+    assert_eq!(error.status(), Some(404));
+    assert_eq!(error.code(), Some("TG-API-005"));
+}
+
+#[tokio::test]
+async fn stopping_ends_streams_and_frees_the_address() {
+    let grid = Grid::new();
+    let (server, client) = grid.serve(ApiConfig::default()).await;
+    let mut events = client.events().await.unwrap();
+    let address = server.address();
+    let stop = server.stop(Duration::from_secs(4));
+    tokio::time::timeout(Duration::from_secs(3), stop)
+        .await
+        .unwrap();
+    while let Ok(Some(_)) = events.next().await {}
+    assert!(client.status().await.unwrap_err().is_transient());
+    let config = ApiConfig {
+        listen: address,
+        ..ApiConfig::default()
+    };
+    let port: Arc<dyn tg_api::GridPort> = grid;
+    let again = ApiServer::start(port, config).await.unwrap();
+    assert_eq!(again.address(), address);
+}

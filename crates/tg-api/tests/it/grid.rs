@@ -1,0 +1,228 @@
+//! A grid of one process: the real ledger behind the port, a block for every submission and every tick. Verdicts on
+//! evidence are the test's word: verifying is the node's business, not the API's.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tg_api::{
+    ApiConfig, ApiServer, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,
+};
+use tg_ledger::{
+    ConsensusKey, EvidenceTask, Genesis, ModelFacts, Outcome, Parameters, Proposal, State,
+    Validator, check_transaction, development_domain, propose,
+};
+use tg_sdk::Client;
+use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
+use tg_types::{
+    Address, Amount, Digest, Fault, Label, ProgramId, SignedTransaction, TimestampMs,
+    TransactionId, Wallet,
+};
+use tokio::sync::mpsc;
+
+/// What the test's validator says about every lease's evidence.
+pub(crate) type Judge = fn(&[u8]) -> bool;
+
+/// What the test's validator finds in every model.
+pub(crate) const FACTS: ModelFacts = ModelFacts {
+    program: ProgramId::new([3; 32]),
+    macs: 2_500_000,
+    input_len: 4,
+    output_len: 2,
+    provable: true,
+};
+
+/// The grid.
+pub(crate) struct Grid {
+    validator: Address,
+    state: Mutex<Arc<State>>,
+    blobs: Mutex<HashMap<Digest, Vec<u8>>>,
+    listeners: Mutex<Vec<mpsc::Sender<FinalizedEvents>>>,
+    judge: Judge,
+    development: bool,
+}
+
+/// A wallet with money in every test grid: alice, bob, carol and dave.
+pub(crate) fn wallet(name: &str) -> Wallet {
+    Wallet::from_seed(name.as_bytes())
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    u64::try_from(since.as_millis()).unwrap()
+}
+
+fn refused(code: &str, message: String) -> PortError {
+    PortError {
+        fault: Fault::Client,
+        code: code.to_owned(),
+        message,
+        hint: String::new(),
+    }
+}
+
+impl Grid {
+    /// A grid whose validator accepts every piece of evidence.
+    pub(crate) fn new() -> Arc<Self> {
+        Self::with(|_| true, true)
+    }
+
+    /// A grid with its own judge.
+    pub(crate) fn with(judge: Judge, development: bool) -> Arc<Self> {
+        let validator = wallet("validator").address();
+        let mut accounts: Vec<_> = ["alice", "bob", "carol", "dave"]
+            .map(|name| (wallet(name).address(), Amount::from_tgrid(1_000)))
+            .to_vec();
+        accounts.sort();
+        let genesis = Genesis {
+            domain: development_domain(),
+            parameters: Parameters::development(),
+            timestamp: TimestampMs::new(now() - 10_000),
+            accounts,
+            validators: vec![Validator {
+                address: validator,
+                key: ConsensusKey::new([1; 32]),
+                stake: Amount::from_tgrid(1_000),
+            }],
+        };
+        Arc::new(Self {
+            validator,
+            state: Mutex::new(Arc::new(State::genesis(&genesis).unwrap())),
+            blobs: Mutex::default(),
+            listeners: Mutex::default(),
+            judge,
+            development,
+        })
+    }
+
+    /// Serves the grid on a free port, with a block every 20 ms.
+    pub(crate) async fn serve(self: &Arc<Self>, config: ApiConfig) -> (ApiServer, Client) {
+        let listen = "127.0.0.1:0".parse().unwrap();
+        let config = ApiConfig { listen, ..config };
+        let port: Arc<dyn GridPort> = Arc::clone(self) as _;
+        let server = ApiServer::start(port, config).await.unwrap();
+        let client = Client::new(&server.url()).unwrap();
+        let grid = Arc::downgrade(self);
+        tokio::spawn(async move {
+            while let Some(grid) = grid.upgrade() {
+                grid.block(Vec::new());
+                drop(grid);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        (server, client)
+    }
+
+    /// Makes a block of transactions and of verdicts on all evidence that waits.
+    pub(crate) fn block(&self, transactions: Vec<SignedTransaction>) {
+        let mut state = self.state.lock().unwrap();
+        let verdicts = state.pending_evidence().filter_map(|task| {
+            let outcome = match &task {
+                EvidenceTask::Model { .. } => Outcome::ModelAccepted(FACTS),
+                EvidenceTask::Lease { evidence, .. } => {
+                    let blobs = self.blobs.lock().unwrap();
+                    if (self.judge)(blobs.get(evidence)?) {
+                        Outcome::LeaseAccepted
+                    } else {
+                        let check = Label::new("opening").unwrap();
+                        Outcome::Rejected { code: 7, check }
+                    }
+                }
+            };
+            Some(task.verdict(outcome))
+        });
+        let timestamp = TimestampMs::new(now().max(state.head().timestamp.get() + 1));
+        let proposal = Proposal {
+            proposer: self.validator,
+            timestamp,
+            transactions,
+            verdicts: verdicts.collect(),
+        };
+        let proposed = propose(&state, proposal).unwrap();
+        assert!(proposed.state.money().is_conserved());
+        let events = FinalizedEvents {
+            height: proposed.state.head().height.get(),
+            timestamp_ms: timestamp.get(),
+            events: Arc::new(proposed.events),
+        };
+        *state = Arc::new(proposed.state);
+        let mut listeners = self.listeners.lock().unwrap();
+        listeners.retain(|listener| listener.try_send(events.clone()).is_ok());
+    }
+}
+
+impl GridPort for Grid {
+    fn network(&self) -> &str {
+        "test"
+    }
+
+    fn state(&self) -> Arc<State> {
+        Arc::clone(&self.state.lock().unwrap())
+    }
+
+    fn next_nonce(&self, address: &Address) -> u64 {
+        self.state().nonce(address)
+    }
+
+    fn submit(&self, transaction: SignedTransaction) -> PortFuture<'_, TransactionId> {
+        Box::pin(async move {
+            let state = self.state();
+            check_transaction(&state, &transaction)
+                .map_err(|error| refused(error.code(), error.to_string()))?;
+            let id = transaction.id(state.domain());
+            self.block(vec![transaction]);
+            Ok(id)
+        })
+    }
+
+    fn subscribe(&self) -> mpsc::Receiver<FinalizedEvents> {
+        let (sender, receiver) = mpsc::channel(1024);
+        self.listeners.lock().unwrap().push(sender);
+        receiver
+    }
+
+    fn put_blob(&self, digest: Digest, bytes: Vec<u8>) -> PortFuture<'_, ()> {
+        self.blobs.lock().unwrap().insert(digest, bytes);
+        Box::pin(async { Ok(()) })
+    }
+
+    fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Vec<u8>>> {
+        let found = self.blobs.lock().unwrap().get(&digest).cloned();
+        Box::pin(async { Ok(found) })
+    }
+
+    fn blob_size(&self, digest: Digest) -> PortFuture<'_, Option<u64>> {
+        let blobs = self.blobs.lock().unwrap();
+        let found = blobs.get(&digest).map(|bytes| bytes.len() as u64);
+        Box::pin(async move { Ok(found) })
+    }
+
+    fn development(&self) -> Option<&dyn DevelopmentPort> {
+        self.development.then_some(self as &dyn DevelopmentPort)
+    }
+}
+
+impl DevelopmentPort for Grid {
+    fn accounts(&self) -> Vec<DevelopmentAccountDto> {
+        let address = wallet("alice").address();
+        vec![DevelopmentAccountDto {
+            name: "alice".to_owned(),
+            address,
+            balance: self.state().balance(&address),
+        }]
+    }
+
+    fn faucet(&self, request: FaucetRequestDto) -> PortFuture<'_, TransactionId> {
+        let state = self.state();
+        let dave = wallet("dave");
+        let transfer = tg_types::Transaction::Transfer {
+            to: request.address,
+            amount: request.amount,
+        };
+        self.submit(dave.sign(transfer, state.nonce(&dave.address()), state.domain()))
+    }
+
+    fn infer(&self, _request: DevelopmentInferDto) -> PortFuture<'_, InferenceDto> {
+        Box::pin(async { Err(refused("TEST-001", "this grid has no models".to_owned())) })
+    }
+}

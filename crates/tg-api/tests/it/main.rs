@@ -1,0 +1,8 @@
+//! The API over real sockets, in front of the real ledger.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod blobs;
+mod calls;
+mod document;
+mod grid;
+mod limits;
