@@ -1,0 +1,349 @@
+//! The loop around [`Core`], and the mailbox through which consensus talks to it.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use commonware_actor::Feedback;
+use commonware_codec::Encode as _;
+use commonware_consensus::simplex::types::{Activity, Attributable as _};
+use commonware_consensus::simplex::{Plan, scheme};
+use commonware_consensus::types::Participant;
+use commonware_consensus::{Automaton, CertifiableAutomaton, Relay, Reporter, Viewable as _};
+use commonware_cryptography::sha256;
+use commonware_macros::select_loop;
+use commonware_p2p::{Blocker, Receiver, Recipients, Sender};
+use commonware_parallel::Sequential;
+use commonware_runtime::{Clock, Metrics, Spawner};
+use commonware_utils::channel::{mpsc, oneshot};
+use commonware_utils::ordered::Set;
+use rand_core::CryptoRng;
+use tg_types::{BlockId, TimestampMs};
+
+use crate::blob::BlobStore;
+use crate::core::{Core, Effect, Fatal, Peer, Proposal, block_id};
+use crate::evidence::{CheckError, EvidenceChecker};
+use crate::handle::{Board, Submission};
+use crate::key::public_bytes;
+use crate::limits::MAILBOX_MAX;
+use tg_ledger::{EvidenceTask, Outcome};
+
+/// The signature scheme of votes: ed25519, attributable, so a double vote convicts its signer.
+pub type Scheme = scheme::ed25519::Scheme;
+
+/// Messages handled before the machine makes progress once for all of them.
+const BATCH: usize = 64;
+
+/// What consensus tells the application.
+pub(crate) enum Message {
+    Propose {
+        context: Proposal,
+        reply: oneshot::Sender<sha256::Digest>,
+    },
+    Verify {
+        context: Proposal,
+        digest: sha256::Digest,
+        reply: oneshot::Sender<bool>,
+    },
+    Broadcast {
+        digest: sha256::Digest,
+        recipients: Recipients<Peer>,
+    },
+    Finalized {
+        id: BlockId,
+        certificate: Vec<u8>,
+    },
+    Fault(Box<Activity<Scheme, sha256::Digest>>),
+}
+
+/// Consensus' side of the application.
+#[derive(Clone)]
+pub(crate) struct Mailbox {
+    messages: mpsc::Sender<Message>,
+    board: Arc<Board>,
+}
+
+impl Mailbox {
+    pub(crate) fn new(board: Arc<Board>) -> (Self, mpsc::Receiver<Message>) {
+        let (messages, receiver) = mpsc::channel(MAILBOX_MAX);
+        (Self { messages, board }, receiver)
+    }
+
+    /// Sends without waiting. A lost finalisation is covered by the next one, a lost broadcast by a fetch.
+    fn send(&self, message: Message) -> Feedback {
+        match self.messages.try_send(message) {
+            Ok(()) => Feedback::Ok,
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                tracing::warn!("application loop is behind, a message of consensus was dropped");
+                Feedback::Backoff
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => Feedback::Closed,
+        }
+    }
+}
+
+impl Automaton for Mailbox {
+    type Context = Proposal;
+    type Digest = sha256::Digest;
+
+    async fn propose(&mut self, context: Proposal) -> oneshot::Receiver<sha256::Digest> {
+        let (reply, receiver) = oneshot::channel();
+        // A closed loop drops the reply, which declines the view.
+        let _ = self
+            .messages
+            .send(Message::Propose { context, reply })
+            .await;
+        receiver
+    }
+
+    async fn verify(
+        &mut self,
+        context: Proposal,
+        digest: sha256::Digest,
+    ) -> oneshot::Receiver<bool> {
+        let (reply, receiver) = oneshot::channel();
+        let message = Message::Verify {
+            context,
+            digest,
+            reply,
+        };
+        // A closed loop drops the reply: no vote is cast.
+        let _ = self.messages.send(message).await;
+        receiver
+    }
+}
+
+/// Certification is left to its default: f + 1 honest voters hold a notarised body on disk.
+impl CertifiableAutomaton for Mailbox {}
+
+impl Relay for Mailbox {
+    type Digest = sha256::Digest;
+    type PublicKey = Peer;
+    type Plan = Plan<Peer>;
+
+    fn broadcast(&mut self, digest: sha256::Digest, plan: Plan<Peer>) -> Feedback {
+        let recipients = match plan {
+            Plan::Prepare { .. } | Plan::Propose { .. } => Recipients::All,
+            Plan::Forward { recipients, .. } => recipients,
+        };
+        self.send(Message::Broadcast { digest, recipients })
+    }
+}
+
+impl Reporter for Mailbox {
+    type Activity = Activity<Scheme, sha256::Digest>;
+
+    fn report(&mut self, activity: Self::Activity) -> Feedback {
+        let view = activity.view().get();
+        match activity {
+            Activity::Finalization(finalization) => {
+                self.board
+                    .update(|status| status.view = status.view.max(view));
+                self.send(Message::Finalized {
+                    id: block_id(&finalization.proposal.payload),
+                    certificate: finalization.encode().to_vec(),
+                })
+            }
+            Activity::Notarization(_) | Activity::Nullification(_) => {
+                self.board
+                    .update(|status| status.view = status.view.max(view));
+                Feedback::Ok
+            }
+            fault @ (Activity::ConflictingNotarize(_)
+            | Activity::ConflictingFinalize(_)
+            | Activity::NullifyFinalize(_)) => self.send(Message::Fault(Box::new(fault))),
+            Activity::Notarize(_)
+            | Activity::Nullify(_)
+            | Activity::Finalize(_)
+            | Activity::Certification(_) => Feedback::Ok,
+        }
+    }
+}
+
+/// What the loop is made of.
+pub(crate) struct Application<E> {
+    pub(crate) context: E,
+    pub(crate) core: Core,
+    pub(crate) board: Arc<Board>,
+    pub(crate) blobs: Arc<BlobStore>,
+    pub(crate) checker: Arc<dyn EvidenceChecker>,
+    pub(crate) scheme: Scheme,
+    pub(crate) participants: Set<Peer>,
+}
+
+/// Where the loop's inputs come from and its messages go.
+pub(crate) struct Ports<B, BS, BR, TS, TR> {
+    pub(crate) messages: mpsc::Receiver<Message>,
+    pub(crate) submissions: mpsc::Receiver<Submission>,
+    pub(crate) blocks: (BS, BR),
+    pub(crate) transactions: (TS, TR),
+    pub(crate) blocker: B,
+}
+
+type Checked = (EvidenceTask, Result<Outcome, CheckError>);
+
+impl<E: Clock + CryptoRng + Spawner + Metrics> Application<E> {
+    /// Runs until the runtime stops, consensus ends, or the machine must stop.
+    pub(crate) async fn run<B, BS, BR, TS, TR>(
+        mut self,
+        ports: Ports<B, BS, BR, TS, TR>,
+    ) -> Result<(), Fatal>
+    where
+        B: Blocker<PublicKey = Peer>,
+        BS: Sender<PublicKey = Peer>,
+        BR: Receiver<PublicKey = Peer>,
+        TS: Sender<PublicKey = Peer>,
+        TR: Receiver<PublicKey = Peer>,
+    {
+        let Ports {
+            mut messages,
+            mut submissions,
+            blocks: (mut block_sender, mut block_receiver),
+            transactions: (mut transaction_sender, mut transaction_receiver),
+            mut blocker,
+        } = ports;
+        let (checked_sender, mut checked) = mpsc::channel::<Checked>(MAILBOX_MAX);
+        let mut wake = self.now();
+        let mut open = true;
+        select_loop! {
+            self.context,
+            on_stopped => {},
+            Some(message) = messages.recv() else break => {
+                let now = self.now();
+                self.message(message, now)?;
+                for _ in 1..BATCH {
+                    let Ok(message) = messages.try_recv() else { break };
+                    self.message(message, now)?;
+                }
+            },
+            Ok((peer, bytes)) = block_receiver.recv() else break => {
+                let now = self.now();
+                self.core.block_message(&peer, bytes.as_ref(), now)?;
+            },
+            Some((task, result)) = checked.recv() else break => {
+                let now = self.now();
+                self.core.checked(&task, result, now);
+            },
+            Ok((peer, bytes)) = transaction_receiver.recv() else break => {
+                let now = self.now();
+                self.core.transaction_message(&peer, bytes.as_ref(), now);
+            },
+            submission = next(&mut submissions, open) => {
+                let now = self.now();
+                match submission {
+                    Some(submission) => self.core.submit(submission, now),
+                    // All handles are gone; the validator goes on without clients.
+                    None => open = false,
+                }
+            },
+            _ = self.context.sleep_until(time(wake)) => {},
+            on_end => {
+                wake = self.core.progress(self.now())?;
+                for effect in self.core.effects() {
+                    match effect {
+                        Effect::Block(recipients, bytes) => {
+                            block_sender.send(recipients, bytes, true);
+                        }
+                        Effect::Transactions(recipients, bytes) => {
+                            transaction_sender.send(recipients, bytes, false);
+                        }
+                        Effect::Check(task) => self.check(task, checked_sender.clone()),
+                        Effect::Ban(peer, reason) => {
+                            commonware_p2p::block!(blocker, peer, reason);
+                        }
+                    }
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, message: Message, now: TimestampMs) -> Result<(), Fatal> {
+        match message {
+            Message::Propose { context, reply } => self.core.ask_proposal(context, reply, now),
+            Message::Verify {
+                context,
+                digest,
+                reply,
+            } => self.core.ask_vote(context, &digest, reply, now),
+            Message::Broadcast { digest, recipients } => {
+                return self.core.broadcast(&digest, recipients);
+            }
+            Message::Finalized { id, certificate } => self.core.finalised(id, certificate),
+            Message::Fault(activity) => self.fault(&activity),
+        }
+        Ok(())
+    }
+
+    /// Notes a validator that signed what contradicts itself. The signatures are checked first.
+    fn fault(&mut self, activity: &Activity<Scheme, sha256::Digest>) {
+        let signer: Participant = match activity {
+            Activity::ConflictingNotarize(fault) => fault.signer(),
+            Activity::ConflictingFinalize(fault) => fault.signer(),
+            Activity::NullifyFinalize(fault) => fault.signer(),
+            Activity::Notarize(_)
+            | Activity::Notarization(_)
+            | Activity::Certification(_)
+            | Activity::Nullify(_)
+            | Activity::Nullification(_)
+            | Activity::Finalize(_)
+            | Activity::Finalization(_) => return,
+        };
+        if !activity.verify(&mut self.context, &self.scheme, &Sequential) {
+            return;
+        }
+        let index = usize::try_from(signer.get()).unwrap_or(usize::MAX);
+        if let Some(peer) = self.participants.iter().nth(index) {
+            let public = public_bytes(peer);
+            self.board.update(|status| {
+                if !status.equivocators.contains(&public) {
+                    tracing::warn!(%peer, "validator signed conflicting votes");
+                    status.equivocators.push(public);
+                }
+            });
+        }
+    }
+
+    /// Checks evidence on a thread that may block.
+    fn check(&self, task: EvidenceTask, done: mpsc::Sender<Checked>) {
+        let (checker, blobs) = (self.checker.clone(), self.blobs.clone());
+        let context = self.context.child("evidence").shared(true);
+        context.spawn(move |_| async move {
+            let check = AssertUnwindSafe(|| checker.check(&task, &blobs));
+            let result = std::panic::catch_unwind(check).unwrap_or_else(|_| {
+                tracing::error!(?task, "evidence checker panicked");
+                Err(CheckError::Panicked)
+            });
+            // The loop may have stopped meanwhile.
+            let _ = done.send((task, result)).await;
+        });
+    }
+
+    fn now(&self) -> TimestampMs {
+        let since = self
+            .context
+            .current()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or(Duration::ZERO);
+        TimestampMs::new(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+/// The next submission; never, once all handles are gone.
+fn next(
+    submissions: &mut mpsc::Receiver<Submission>,
+    open: bool,
+) -> impl Future<Output = Option<Submission>> + '_ {
+    async move {
+        if open {
+            submissions.recv().await
+        } else {
+            std::future::pending().await
+        }
+    }
+}
+
+fn time(at: TimestampMs) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(at.get().min(u64::MAX / 4))
+}

@@ -1,0 +1,189 @@
+//! The ledger as the validator uses it: blocks with the states they lead to.
+
+use std::sync::Arc;
+
+use tg_ledger::block::body_digest;
+use tg_ledger::{
+    Block, BlockError, BlockHeader, Event, EvidenceTask, Genesis, GenesisError, Proposal, State,
+    Verdict,
+};
+use tg_types::{
+    Address, BlockId, Decode as _, Encode as _, Height, SignedTransaction, TimestampMs,
+    TransactionId,
+};
+
+use crate::handle::SubmitError;
+
+/// A block that was executed, with the state after it.
+#[derive(Debug, Clone)]
+pub(crate) struct Executed {
+    pub(crate) id: BlockId,
+    pub(crate) block: Arc<Block>,
+    pub(crate) state: Arc<State>,
+    pub(crate) events: Arc<Vec<Event>>,
+}
+
+impl Executed {
+    pub(crate) fn height(&self) -> u64 {
+        self.block.header.height.get()
+    }
+
+    pub(crate) fn timestamp(&self) -> TimestampMs {
+        self.block.header.timestamp
+    }
+}
+
+/// A block whose body is the one that its header, and so its id, commits to.
+#[derive(Debug, Clone)]
+pub(crate) struct Body {
+    pub(crate) id: BlockId,
+    pub(crate) block: Arc<Block>,
+}
+
+impl Body {
+    /// The block in `bytes`; `None` if they are not the canonical encoding of one, or if the body is not the
+    /// header's: otherwise a liar could attach other transactions to the id of a good block.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let block = Block::from_bytes(bytes).ok()?;
+        let body = body_digest(&block.transactions, &block.verdicts);
+        (body == block.header.body).then(|| Self {
+            id: block.id(),
+            block: Arc::new(block),
+        })
+    }
+
+    pub(crate) fn height(&self) -> u64 {
+        self.block.header.height.get()
+    }
+
+    pub(crate) fn parent(&self) -> BlockId {
+        self.block.header.parent
+    }
+}
+
+impl From<&Executed> for Body {
+    fn from(executed: &Executed) -> Self {
+        Self {
+            id: executed.id,
+            block: executed.block.clone(),
+        }
+    }
+}
+
+/// Block 0 and its state. Its id is the hash of genesis; the block itself is empty and stands for genesis.
+pub(crate) fn genesis(genesis: &Genesis) -> Result<Executed, GenesisError> {
+    let state = State::genesis(genesis)?;
+    let block = Block {
+        header: BlockHeader {
+            height: Height::ZERO,
+            parent: BlockId::default(),
+            timestamp: genesis.timestamp,
+            proposer: Address::default(),
+            body: body_digest(&[], &[]),
+            state_root: state.root(),
+        },
+        transactions: Vec::new(),
+        verdicts: Vec::new(),
+    };
+    Ok(Executed {
+        id: genesis.id(),
+        block: Arc::new(block),
+        state: Arc::new(state),
+        events: Arc::default(),
+    })
+}
+
+/// The validators: the ed25519 key that each votes with and the address that names it in blocks.
+pub(crate) fn validators(genesis: &Genesis) -> Vec<([u8; 32], Address)> {
+    genesis
+        .validators
+        .iter()
+        .map(|validator| (*validator.key.as_bytes(), validator.address))
+        .collect()
+}
+
+/// Executes a block on its parent.
+pub(crate) fn execute(parent: &Executed, body: &Body) -> Result<Executed, BlockError> {
+    let (state, events) = tg_ledger::apply(&parent.state, &body.block)?;
+    Ok(Executed {
+        id: body.id,
+        block: body.block.clone(),
+        state: Arc::new(state),
+        events: Arc::new(events),
+    })
+}
+
+/// A block built on a parent, and the transactions that it cannot hold, by sender and nonce.
+pub(crate) struct Built {
+    pub(crate) executed: Executed,
+    pub(crate) refused: Vec<(Address, u64)>,
+}
+
+/// Builds a block of what holds in the given order.
+pub(crate) fn build(parent: &Executed, proposal: Proposal) -> Result<Built, BlockError> {
+    let proposed = tg_ledger::propose(&parent.state, proposal)?;
+    let refused = proposed
+        .refused
+        .into_iter()
+        .map(|(signed, error)| {
+            tracing::debug!(sender = %signed.sender, nonce = signed.nonce, %error, "transaction is refused");
+            (signed.sender, signed.nonce)
+        })
+        .collect();
+    for (verdict, error) in &proposed.refused_verdicts {
+        tracing::warn!(subject = %verdict.subject, %error, "own verdict does not fit");
+    }
+    Ok(Built {
+        executed: Executed {
+            id: proposed.block.id(),
+            block: Arc::new(proposed.block),
+            state: Arc::new(proposed.state),
+            events: Arc::new(proposed.events),
+        },
+        refused,
+    })
+}
+
+/// The block as it travels and is stored.
+pub(crate) fn encode(block: &Block) -> Vec<u8> {
+    block.to_bytes()
+}
+
+/// The state as it is stored.
+pub(crate) fn encode_state(state: &State) -> Vec<u8> {
+    state.to_bytes()
+}
+
+/// A block with its stored state; `None` if the state is not the one that the block leads to.
+pub(crate) fn restore(body: &Body, state: &[u8]) -> Option<Executed> {
+    let state = State::from_bytes(state).ok()?;
+    let fits = state.root() == body.block.header.state_root
+        && state.head().block == body.id
+        && state.head().timestamp == body.block.header.timestamp;
+    fits.then(|| Executed {
+        id: body.id,
+        block: body.block.clone(),
+        state: Arc::new(state),
+        events: Arc::default(),
+    })
+}
+
+/// Evidence that waits for a verdict on this state.
+pub(crate) fn evidence(state: &State) -> Vec<EvidenceTask> {
+    state.pending_evidence().collect()
+}
+
+/// Whether a verdict is about evidence that waits on this state.
+pub(crate) fn is_due(due: &[EvidenceTask], verdict: &Verdict) -> bool {
+    due.iter()
+        .any(|task| task.subject() == verdict.subject && task.evidence() == verdict.evidence)
+}
+
+/// Checks a transaction before it enters the pool. One whose nonce is ahead is checked again when it is its turn.
+pub(crate) fn check(
+    state: &State,
+    signed: &SignedTransaction,
+) -> Result<TransactionId, SubmitError> {
+    tg_ledger::check_transaction(state, signed).map_err(SubmitError::Refused)?;
+    Ok(signed.id(state.domain()))
+}

@@ -1,0 +1,265 @@
+//! Proposals and votes. A request stays pending until it can be answered for good.
+
+use tg_types::{BlockId, TimestampMs};
+
+use super::tree::Resolution;
+use super::{Core, Effect, Fatal, PendingProposal, PendingVote, Proposal, block_id, payload, span};
+use crate::chain::{self, Executed};
+use crate::key::public_bytes;
+use crate::limits::{
+    BLOCK_BYTES_MAX, BLOCK_INTERVAL_IDLE, BLOCK_INTERVAL_MIN, BLOCK_TRANSACTIONS_MAX,
+    BLOCK_VERDICTS_MAX, CLOCK_SKEW_MAX,
+};
+use crate::wire::BlockMessage;
+use commonware_cryptography::sha256;
+use commonware_p2p::Recipients;
+use commonware_utils::channel::oneshot;
+use tg_ledger::Verdict;
+use tg_types::Encode as _;
+
+/// Room in a block for its header and verdicts.
+const BLOCK_OVERHEAD_BYTES: usize = 16 * 1024;
+
+/// What a voter says of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ballot {
+    /// Not decided yet.
+    Pending,
+    /// Valid; the body is on disk.
+    Yes,
+    /// Never valid.
+    No,
+}
+
+impl Core {
+    /// Consensus asks this validator, the leader of a view, for a block.
+    pub(crate) fn ask_proposal(
+        &mut self,
+        context: Proposal,
+        reply: oneshot::Sender<sha256::Digest>,
+        now: TimestampMs,
+    ) {
+        self.proposals.push(PendingProposal {
+            context,
+            asked_at: now,
+            reply,
+        });
+    }
+
+    /// Consensus asks this validator whether it votes for a block.
+    pub(crate) fn ask_vote(
+        &mut self,
+        context: Proposal,
+        digest: &sha256::Digest,
+        reply: oneshot::Sender<bool>,
+        now: TimestampMs,
+    ) {
+        self.votes.push(PendingVote {
+            context,
+            id: block_id(digest),
+            asked_at: now,
+            reply,
+        });
+    }
+
+    /// Consensus asks this validator to send a block's body.
+    pub(crate) fn broadcast(
+        &mut self,
+        digest: &sha256::Digest,
+        recipients: Recipients<super::Peer>,
+    ) -> Result<(), Fatal> {
+        let id = block_id(digest);
+        let body = match self.tree.body(&id) {
+            Some(body) => Some(body.clone()),
+            None => self.stored(&id)?,
+        };
+        if let Some(body) = body {
+            let message = BlockMessage::Push(chain::encode(&body.block)).to_bytes();
+            self.outbox.push(Effect::Block(recipients, message));
+        }
+        Ok(())
+    }
+
+    pub(super) fn vote(&mut self, now: TimestampMs) -> Result<(), Fatal> {
+        for pending in std::mem::take(&mut self.votes) {
+            // Consensus left the view: nobody waits for the answer.
+            if pending.reply.is_closed() {
+                continue;
+            }
+            match self.ballot(&pending, now)? {
+                Ballot::Pending => self.votes.push(pending),
+                decided => {
+                    // The receiver may have gone meanwhile, which is the same as an abandoned view.
+                    let _ = pending.reply.send(decided == Ballot::Yes);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ballot(&mut self, pending: &PendingVote, now: TimestampMs) -> Result<Ballot, Fatal> {
+        let executed = match self.resolve(pending.id)? {
+            Resolution::Executed(executed) => executed,
+            Resolution::Missing(id) => {
+                self.want(id, now);
+                return Ok(Ballot::Pending);
+            }
+            Resolution::Impossible => return Ok(Ballot::No),
+        };
+        let header = &executed.block.header;
+        if header.parent != block_id(&pending.context.parent.1)
+            || self.addresses.get(&public_bytes(&pending.context.leader)) != Some(&header.proposer)
+            || executed.block.transactions.len() > BLOCK_TRANSACTIONS_MAX
+            || executed.block.verdicts.len() > BLOCK_VERDICTS_MAX
+        {
+            return Ok(Ballot::No);
+        }
+        let skew = span(CLOCK_SKEW_MAX);
+        if header.timestamp.saturating_add(skew) < pending.asked_at {
+            return Ok(Ballot::No);
+        }
+        if header.timestamp > now.saturating_add(skew) {
+            // In time the clock gets there; the view may be over by then.
+            let ahead = header.timestamp.saturating_since(now.saturating_add(skew));
+            self.wake_at(now.saturating_add(ahead));
+            return Ok(Ballot::Pending);
+        }
+        let verdicts = self.judge(&executed)?;
+        if verdicts == Ballot::Yes {
+            self.persist(&pending.id)?;
+        }
+        Ok(verdicts)
+    }
+
+    /// Compares the verdicts of a block with the outcomes of this validator's own checks.
+    fn judge(&mut self, executed: &Executed) -> Result<Ballot, Fatal> {
+        if executed.block.verdicts.is_empty() {
+            return Ok(Ballot::Yes);
+        }
+        let parent = match self.resolve(executed.block.header.parent)? {
+            Resolution::Executed(parent) => parent,
+            Resolution::Missing(_) | Resolution::Impossible => return Ok(Ballot::Pending),
+        };
+        let due = chain::evidence(&parent.state);
+        let mut ballot = Ballot::Yes;
+        for verdict in &executed.block.verdicts {
+            if !chain::is_due(&due, verdict) {
+                return Ok(Ballot::No);
+            }
+            let Verdict {
+                subject,
+                evidence,
+                outcome,
+            } = verdict;
+            match self.desk.outcome(subject, evidence) {
+                Some(own) if own == outcome => {}
+                Some(own) => {
+                    tracing::warn!(?subject, ?own, proposed = ?outcome, "verdict is not ours");
+                    return Ok(Ballot::No);
+                }
+                None => ballot = Ballot::Pending,
+            }
+        }
+        Ok(ballot)
+    }
+
+    /// Writes a body before a vote for it is cast.
+    fn persist(&mut self, id: &BlockId) -> Result<(), Fatal> {
+        if let Some((height, bytes)) = self.tree.to_persist(id) {
+            self.store
+                .put_bodies([(id.as_bytes(), height, bytes.as_slice())])?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn propose(&mut self, now: TimestampMs) -> Result<(), Fatal> {
+        for pending in std::mem::take(&mut self.proposals) {
+            if pending.reply.is_closed() {
+                continue;
+            }
+            match self.resolve(block_id(&pending.context.parent.1))? {
+                Resolution::Executed(parent) => {
+                    if self.is_time(&parent, pending.asked_at, now) {
+                        let id = self.build(&parent, now)?;
+                        // An abandoned view leaves a block that nobody voted for.
+                        let _ = pending.reply.send(payload(&id));
+                    } else {
+                        self.proposals.push(pending);
+                    }
+                }
+                Resolution::Missing(id) => {
+                    self.want(id, now);
+                    self.proposals.push(pending);
+                }
+                // Dropping the reply declines the view.
+                Resolution::Impossible => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the next block is due: soon while there is work, at the heartbeat while there is none.
+    fn is_time(&mut self, parent: &Executed, asked_at: TimestampMs, now: TimestampMs) -> bool {
+        // A parent from a fast clock must not make this proposer wait longer than one from a right clock.
+        let since = parent.timestamp().min(asked_at);
+        let soon = since.saturating_add(span(BLOCK_INTERVAL_MIN));
+        let heartbeat = since.saturating_add(span(BLOCK_INTERVAL_IDLE));
+        let due = if self.has_work(parent) {
+            soon
+        } else {
+            heartbeat
+        };
+        if now < due {
+            self.wake_at(due);
+        }
+        now >= due
+    }
+
+    fn has_work(&self, parent: &Executed) -> bool {
+        self.mempool.has_ready(|sender| parent.state.nonce(sender))
+            || !self
+                .desk
+                .verdicts(chain::evidence(&parent.state), 1)
+                .is_empty()
+    }
+
+    fn build(&mut self, parent: &Executed, now: TimestampMs) -> Result<BlockId, Fatal> {
+        let candidates = self.mempool.candidates(
+            |sender| parent.state.nonce(sender),
+            BLOCK_TRANSACTIONS_MAX,
+            BLOCK_BYTES_MAX - BLOCK_OVERHEAD_BYTES,
+        );
+        let verdicts = self
+            .desk
+            .verdicts(chain::evidence(&parent.state), BLOCK_VERDICTS_MAX);
+        let timestamp = now.max(
+            parent
+                .timestamp()
+                .saturating_add(tg_types::DurationMs::new(1)),
+        );
+        let built = chain::build(
+            parent,
+            tg_ledger::Proposal {
+                proposer: self.address,
+                timestamp,
+                transactions: candidates,
+                verdicts,
+            },
+        )?;
+        for (sender, nonce) in &built.refused {
+            self.mempool.remove(sender, *nonce);
+        }
+        let id = built.executed.id;
+        let bytes = chain::encode(&built.executed.block);
+        self.store
+            .put_bodies([(id.as_bytes(), built.executed.height(), bytes.as_slice())])?;
+        self.expect_evidence(&built.executed);
+        self.tree.add_executed(built.executed);
+        Ok(id)
+    }
+
+    pub(super) fn expect_evidence(&mut self, executed: &Executed) {
+        self.desk
+            .expect(chain::evidence(&executed.state), executed.height());
+    }
+}

@@ -1,0 +1,289 @@
+//! Messages of peers, fetches of missing blocks, and transactions.
+
+use std::collections::BTreeMap;
+
+use commonware_p2p::Recipients;
+use tg_types::{
+    BlockId, Decode as _, DurationMs, Encode as _, SignedTransaction, TimestampMs, TransactionId,
+};
+
+use super::{Core, Effect, Fatal, Peer, span};
+use crate::chain::{self, Body};
+use crate::evidence::CheckError;
+use crate::handle::{Submission, SubmitError};
+use crate::key::public_bytes;
+use crate::limits::{
+    FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, FETCH_RETRY, FETCHES_MAX, GOSSIP_TRANSACTIONS_MAX,
+};
+use crate::mempool::{Admission, Origin};
+use crate::wire::{BlockMessage, TransactionMessage};
+use tg_ledger::{EvidenceTask, Outcome};
+
+/// The proposer's own message is usually on its way, so the first fetch waits a little.
+const FETCH_FIRST: DurationMs = DurationMs::new(40);
+
+/// Fetches of one peer that are answered per second: enough to catch up, too few to keep a disk busy.
+const ANSWERS_PER_SECOND: u32 = 50;
+
+#[derive(Debug)]
+struct Fetch {
+    next_try: TimestampMs,
+    attempts: usize,
+    wanted: bool,
+}
+
+/// Bodies that are missing.
+#[derive(Debug, Default)]
+pub(super) struct Fetches {
+    missing: BTreeMap<BlockId, Fetch>,
+    answers: BTreeMap<[u8; 32], (TimestampMs, u32)>,
+}
+
+impl Fetches {
+    /// Starts a turn: what nobody wants by its end is forgotten.
+    pub(super) fn begin(&mut self) {
+        for fetch in self.missing.values_mut() {
+            fetch.wanted = false;
+        }
+    }
+
+    fn may_answer(&mut self, peer: [u8; 32], now: TimestampMs) -> bool {
+        let (since, count) = self.answers.entry(peer).or_insert((now, 0));
+        if now.saturating_since(*since).get() >= 1_000 {
+            (*since, *count) = (now, 0);
+        }
+        *count += 1;
+        *count <= ANSWERS_PER_SECOND
+    }
+}
+
+impl Core {
+    /// Asks for a body during the coming turns, until it is here or nobody needs it.
+    pub(super) fn want(&mut self, id: BlockId, now: TimestampMs) {
+        if self.fetches.missing.len() >= FETCHES_MAX && !self.fetches.missing.contains_key(&id) {
+            return;
+        }
+        self.fetches
+            .missing
+            .entry(id)
+            .or_insert(Fetch {
+                next_try: now.saturating_add(FETCH_FIRST),
+                attempts: 0,
+                wanted: true,
+            })
+            .wanted = true;
+    }
+
+    pub(super) fn send_fetches(&mut self, now: TimestampMs) {
+        self.fetches.missing.retain(|_, fetch| fetch.wanted);
+        let mut wake = None;
+        for (id, fetch) in &mut self.fetches.missing {
+            if fetch.next_try <= now && !self.peers.is_empty() {
+                let peer = &self.peers[fetch.attempts % self.peers.len()];
+                let message = BlockMessage::Fetch {
+                    id: *id.as_bytes(),
+                    above: self.tip.height(),
+                };
+                self.outbox.push(Effect::Block(
+                    Recipients::One(peer.clone()),
+                    message.to_bytes(),
+                ));
+                fetch.attempts += 1;
+                fetch.next_try = now.saturating_add(span(FETCH_RETRY));
+            }
+            wake = Some(wake.map_or(fetch.next_try, |at: TimestampMs| at.min(fetch.next_try)));
+        }
+        if let Some(at) = wake {
+            self.wake_at(at);
+        }
+    }
+
+    /// A message on the channel of blocks.
+    pub(crate) fn block_message(
+        &mut self,
+        peer: &Peer,
+        bytes: &[u8],
+        now: TimestampMs,
+    ) -> Result<(), Fatal> {
+        let Ok(message) = BlockMessage::from_bytes(bytes) else {
+            self.ban(peer, "block message is malformed");
+            return Ok(());
+        };
+        match message {
+            BlockMessage::Push(bytes) => self.pushed(peer, &bytes),
+            BlockMessage::Fetch { id, above } => {
+                return self.answer(peer, BlockId::new(id), above, now);
+            }
+            BlockMessage::Blocks(blocks) => return self.fetched(peer, &blocks),
+            BlockMessage::Tip { height } => self.board.heard(public_bytes(peer), height, now),
+        }
+        Ok(())
+    }
+
+    fn pushed(&mut self, peer: &Peer, bytes: &[u8]) {
+        let Some(body) = Body::decode(bytes) else {
+            self.ban(peer, "pushed block is malformed");
+            return;
+        };
+        if self.fetches.missing.contains_key(&body.id) {
+            self.tree.add(body, false);
+        } else {
+            let tip = self.tip.height();
+            self.tree.add_unasked(body, public_bytes(peer), tip);
+        }
+    }
+
+    fn answer(
+        &mut self,
+        peer: &Peer,
+        id: BlockId,
+        above: u64,
+        now: TimestampMs,
+    ) -> Result<(), Fatal> {
+        if !self.fetches.may_answer(public_bytes(peer), now) {
+            return Ok(());
+        }
+        let mut blocks = Vec::new();
+        let mut size = 0;
+        let mut cursor = id;
+        while blocks.len() < FETCH_BLOCKS_MAX {
+            let body = match self.tree.body(&cursor) {
+                Some(body) => body.clone(),
+                None => match self.stored(&cursor)? {
+                    Some(body) => body,
+                    None => break,
+                },
+            };
+            let bytes = chain::encode(&body.block);
+            size += bytes.len();
+            if size > FETCH_BYTES_MAX || (!blocks.is_empty() && body.height() <= above) {
+                break;
+            }
+            blocks.push(bytes);
+            cursor = body.parent();
+        }
+        if !blocks.is_empty() {
+            let message = BlockMessage::Blocks(blocks).to_bytes();
+            self.outbox
+                .push(Effect::Block(Recipients::One(peer.clone()), message));
+        }
+        Ok(())
+    }
+
+    /// Blocks that were asked for: the first by its name, each next one by the name its child gives.
+    fn fetched(&mut self, peer: &Peer, blocks: &[Vec<u8>]) -> Result<(), Fatal> {
+        let mut expected = None;
+        let mut bodies = Vec::new();
+        for bytes in blocks {
+            let Some(body) = Body::decode(bytes) else {
+                self.ban(peer, "fetched block is malformed");
+                return Ok(());
+            };
+            let asked = match expected {
+                None => self.fetches.missing.contains_key(&body.id),
+                Some(id) => body.id == id,
+            };
+            // An answer may come late, after another peer's; only the chain of what is wanted is kept.
+            if !asked || body.height() <= self.tip.height() {
+                break;
+            }
+            expected = Some(body.parent());
+            bodies.push((body, bytes));
+        }
+        self.store.put_bodies(
+            bodies
+                .iter()
+                .map(|(body, bytes)| (body.id.as_bytes(), body.height(), bytes.as_slice())),
+        )?;
+        for (body, _) in bodies {
+            self.fetches.missing.remove(&body.id);
+        }
+        Ok(())
+    }
+
+    /// A message on the channel of transactions.
+    pub(crate) fn transaction_message(&mut self, peer: &Peer, bytes: &[u8], now: TimestampMs) {
+        let Ok(TransactionMessage(all)) = TransactionMessage::from_bytes(bytes) else {
+            self.ban(peer, "transaction message is malformed");
+            return;
+        };
+        for bytes in all {
+            let Ok(signed) = SignedTransaction::from_bytes(&bytes) else {
+                self.ban(peer, "transaction is malformed");
+                return;
+            };
+            // What is invalid here may have been valid where it came from: states differ by a block.
+            if let Err(error) = self.admit(signed, now, Origin::Peer) {
+                tracing::debug!(%error, "transaction of a peer is not taken");
+            }
+        }
+    }
+
+    /// A transaction from a client of this validator.
+    pub(crate) fn submit(&mut self, submission: Submission, now: TimestampMs) {
+        let Submission { signed, reply } = submission;
+        let bytes = signed.to_bytes();
+        let result = self.admit(signed, now, Origin::Local);
+        if let Ok((_, Admission::New)) = result {
+            self.gossip(vec![bytes]);
+        }
+        // A client that went away does not take its transaction back.
+        let _ = reply.send(result.map(|(id, _)| id));
+    }
+
+    fn admit(
+        &mut self,
+        signed: SignedTransaction,
+        now: TimestampMs,
+        origin: Origin,
+    ) -> Result<(TransactionId, Admission), SubmitError> {
+        let id = chain::check(&self.tip.state, &signed)?;
+        let next = self.tip.state.nonce(&signed.sender);
+        let admission = self
+            .mempool
+            .insert(id, signed, next, now, origin)
+            .map_err(SubmitError::Mempool)?;
+        Ok((id, admission))
+    }
+
+    fn gossip(&mut self, transactions: Vec<Vec<u8>>) {
+        let message = TransactionMessage(transactions).to_bytes();
+        self.outbox
+            .push(Effect::Transactions(Recipients::All, message));
+    }
+
+    pub(super) fn regossip(&mut self) {
+        let waiting = self.mempool.local(GOSSIP_TRANSACTIONS_MAX);
+        if !waiting.is_empty() {
+            self.gossip(waiting);
+        }
+    }
+
+    pub(super) fn send_tip(&mut self) {
+        let message = BlockMessage::Tip {
+            height: self.tip.height(),
+        };
+        self.outbox
+            .push(Effect::Block(Recipients::All, message.to_bytes()));
+    }
+
+    /// The result of an [`Effect::Check`].
+    pub(crate) fn checked(
+        &mut self,
+        task: &EvidenceTask,
+        result: Result<Outcome, CheckError>,
+        now: TimestampMs,
+    ) {
+        match result {
+            Ok(outcome) => self.desk.finished(task, outcome),
+            Err(error) => {
+                tracing::debug!(?task, %error, "evidence cannot be checked yet");
+                self.desk.failed(task, now);
+            }
+        }
+    }
+
+    fn ban(&mut self, peer: &Peer, reason: &'static str) {
+        self.outbox.push(Effect::Ban(peer.clone(), reason));
+    }
+}

@@ -1,0 +1,169 @@
+//! Final blocks become the state. Only a `Finalization` of consensus makes a block, and its ancestors, final.
+
+use tg_types::{BlockId, TimestampMs};
+
+use super::tree::Resolution;
+use super::{Core, Fatal};
+use crate::chain::{self, Executed};
+use crate::limits::{CATCH_UP_BLOCKS, SNAPSHOT_INTERVAL};
+use crate::store::FinalBlock;
+
+/// Finalisations that may wait for missing blocks. A newer one covers the older ones.
+const TARGETS_MAX: usize = 64;
+
+/// A block that consensus finalised and that is not in the state yet.
+#[derive(Debug)]
+pub(super) struct Target {
+    id: BlockId,
+    certificate: Vec<u8>,
+    /// The way down from the target to a child of the last final block, as far as bodies are known.
+    path: Vec<BlockId>,
+    /// The next block of the way down.
+    cursor: BlockId,
+}
+
+impl Core {
+    /// Consensus finalised a block and so all its ancestors.
+    pub(crate) fn finalised(&mut self, id: BlockId, certificate: Vec<u8>) {
+        if self.targets.len() == TARGETS_MAX {
+            self.targets.pop_front();
+        }
+        self.targets.push_back(Target {
+            id,
+            certificate,
+            path: Vec::new(),
+            cursor: id,
+        });
+    }
+
+    pub(super) fn finalise(&mut self, now: TimestampMs) -> Result<(), Fatal> {
+        let mut budget = CATCH_UP_BLOCKS;
+        while let Some(mut target) = self.targets.pop_front() {
+            match self.walk(&mut target)? {
+                Walk::Missing(id) => {
+                    self.want(id, now);
+                    self.targets.push_front(target);
+                    break;
+                }
+                Walk::Old => {}
+                Walk::Ready => {
+                    self.advance(&mut target, &mut budget, now)?;
+                    if !target.path.is_empty() {
+                        self.targets.push_front(target);
+                        self.wake_at(now);
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows the parents of a target down to the last final block.
+    fn walk(&mut self, target: &mut Target) -> Result<Walk, Fatal> {
+        while target.cursor != self.tip.id {
+            let known = match self.tree.body(&target.cursor) {
+                Some(body) => Some((body.height(), body.parent())),
+                None => self
+                    .stored(&target.cursor)?
+                    .map(|body| (body.height(), body.parent())),
+            };
+            let Some((height, parent)) = known else {
+                return Ok(Walk::Missing(target.cursor));
+            };
+            if height <= self.tip.height() {
+                return self.old(target, height);
+            }
+            target.path.push(target.cursor);
+            target.cursor = parent;
+        }
+        Ok(Walk::Ready)
+    }
+
+    /// A finalisation that leads to an old height: either it repeats what is final, or it contradicts it.
+    fn old(&self, target: &Target, height: u64) -> Result<Walk, Fatal> {
+        let stored = self.store.block(height)?;
+        let same = stored
+            .and_then(|bytes| chain::Body::decode(&bytes))
+            .is_some_and(|body| body.id == target.cursor);
+        // After a part of the way was executed, the rest starts above the last final block.
+        if same && target.path.is_empty() {
+            return Ok(Walk::Old);
+        }
+        Err(Fatal::FaultBound {
+            id: target.id,
+            reason: "does not descend from the last final block",
+        })
+    }
+
+    /// Executes blocks of the way, oldest first, and writes them as final in one transaction.
+    fn advance(
+        &mut self,
+        target: &mut Target,
+        budget: &mut usize,
+        now: TimestampMs,
+    ) -> Result<(), Fatal> {
+        let mut executed: Vec<Executed> = Vec::new();
+        while *budget > 0 {
+            let Some(id) = target.path.pop() else {
+                break;
+            };
+            *budget -= 1;
+            match self.resolve(id)? {
+                Resolution::Executed(block) => executed.push(block),
+                Resolution::Missing(_) | Resolution::Impossible => {
+                    return Err(Fatal::FaultBound {
+                        id,
+                        reason: "is not valid on its parent",
+                    });
+                }
+            }
+        }
+        let Some(last) = executed.last().cloned() else {
+            return Ok(());
+        };
+        target.cursor = last.id;
+        self.write(&executed, target)?;
+        self.tip = last;
+        self.tree.prune(self.tip.height());
+        let tip = self.tip.clone();
+        self.mempool.prune(|sender| tip.state.nonce(sender), now);
+        self.expect_evidence(&tip);
+        self.desk.prune(tip.height());
+        for block in &executed {
+            self.board.publish(block);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, executed: &[Executed], target: &Target) -> Result<(), Fatal> {
+        let blocks: Vec<FinalBlock> = executed
+            .iter()
+            .map(|block| FinalBlock {
+                height: block.height(),
+                id: *block.id.as_bytes(),
+                bytes: chain::encode(&block.block),
+                certificate: (block.id == target.id).then(|| target.certificate.clone()),
+            })
+            .collect();
+        let Some(last) = executed.last() else {
+            return Ok(());
+        };
+        let due = last.height() >= self.snapshot_height + SNAPSHOT_INTERVAL;
+        let snapshot = due.then(|| chain::encode_state(&last.state));
+        self.store.finalise(&blocks, snapshot.as_deref())?;
+        if due {
+            self.snapshot_height = last.height();
+        }
+        Ok(())
+    }
+}
+
+enum Walk {
+    /// The way is complete.
+    Ready,
+    /// A body is missing.
+    Missing(BlockId),
+    /// The target is final already.
+    Old,
+}

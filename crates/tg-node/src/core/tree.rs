@@ -1,0 +1,192 @@
+//! Blocks above the last final one: their bodies, and the states they lead to.
+
+use std::collections::BTreeMap;
+
+use tg_types::BlockId;
+
+use super::{Core, Fatal};
+use crate::chain::{self, Body, Executed};
+use crate::limits::{BODIES_PER_PROPOSER_MAX, HEIGHT_AHEAD_MAX};
+
+/// What is known of a block.
+#[derive(Debug)]
+enum Knowledge {
+    /// Its body only.
+    Body,
+    /// It is valid on its parent.
+    Executed(Executed),
+    /// It is not valid on its parent, for ever.
+    Invalid,
+}
+
+#[derive(Debug)]
+struct Node {
+    body: Body,
+    knowledge: Knowledge,
+    /// Whether the database has the body.
+    durable: bool,
+    /// Who sent it unasked; counted against that sender.
+    sender: Option<[u8; 32]>,
+}
+
+/// Blocks that are not final.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    nodes: BTreeMap<BlockId, Node>,
+}
+
+/// What a block's name leads to.
+#[derive(Debug)]
+pub(super) enum Resolution {
+    /// The block was executed and is valid.
+    Executed(Executed),
+    /// This block, the one asked for or an ancestor of it, is not here.
+    Missing(BlockId),
+    /// The block can never be part of the chain.
+    Impossible,
+}
+
+impl Tree {
+    pub(super) fn body(&self, id: &BlockId) -> Option<&Body> {
+        self.nodes.get(id).map(|node| &node.body)
+    }
+
+    /// Adds a body that a peer sent unasked, within that peer's share. Returns whether it was new.
+    pub(super) fn add_unasked(&mut self, body: Body, sender: [u8; 32], tip: u64) -> bool {
+        let height = body.height();
+        if height <= tip || height > tip + HEIGHT_AHEAD_MAX || self.nodes.contains_key(&body.id) {
+            return false;
+        }
+        let mut of_sender: Vec<(u64, BlockId)> = self
+            .nodes
+            .values()
+            .filter(|node| node.sender == Some(sender))
+            .map(|node| (node.body.height(), node.body.id))
+            .collect();
+        if of_sender.len() >= BODIES_PER_PROPOSER_MAX {
+            of_sender.sort_unstable();
+            self.nodes.remove(&of_sender[0].1);
+        }
+        self.insert(body, Some(sender), false);
+        true
+    }
+
+    /// Adds a body that was asked for, or read from the database.
+    pub(super) fn add(&mut self, body: Body, durable: bool) {
+        if !self.nodes.contains_key(&body.id) {
+            self.insert(body, None, durable);
+        }
+    }
+
+    /// Adds a block of this validator, executed as it was built.
+    pub(super) fn add_executed(&mut self, executed: Executed) {
+        self.insert(Body::from(&executed), None, true);
+        self.know(&executed.id.clone(), Knowledge::Executed(executed));
+    }
+
+    /// Forgets blocks at or below the last final height.
+    pub(super) fn prune(&mut self, tip: u64) {
+        self.nodes.retain(|_, node| node.body.height() > tip);
+    }
+
+    /// Marks a body as durable and no longer on its sender's account. Returns its bytes if they must be written.
+    pub(super) fn to_persist(&mut self, id: &BlockId) -> Option<(u64, Vec<u8>)> {
+        let node = self.nodes.get_mut(id)?;
+        node.sender = None;
+        if std::mem::replace(&mut node.durable, true) {
+            return None;
+        }
+        Some((node.body.height(), chain::encode(&node.body.block)))
+    }
+
+    fn insert(&mut self, body: Body, sender: Option<[u8; 32]>, durable: bool) {
+        self.nodes.insert(
+            body.id,
+            Node {
+                body,
+                knowledge: Knowledge::Body,
+                durable,
+                sender,
+            },
+        );
+    }
+
+    fn know(&mut self, id: &BlockId, knowledge: Knowledge) {
+        if let Some(node) = self.nodes.get_mut(id) {
+            node.knowledge = knowledge;
+        }
+    }
+}
+
+impl Core {
+    /// Executes the block named `id` and whatever lies between it and the last final block.
+    pub(super) fn resolve(&mut self, id: BlockId) -> Result<Resolution, Fatal> {
+        let mut above = Vec::new();
+        let mut cursor = id;
+        let mut parent = loop {
+            if cursor == self.tip.id {
+                break self.tip.clone();
+            }
+            if !self.load(&cursor)? {
+                return Ok(Resolution::Missing(cursor));
+            }
+            let Some(node) = self.tree.nodes.get(&cursor) else {
+                // The body is in the database at or below the final height, beside the final chain.
+                return Ok(Resolution::Impossible);
+            };
+            match &node.knowledge {
+                Knowledge::Executed(executed) => break executed.clone(),
+                Knowledge::Invalid => return Ok(Resolution::Impossible),
+                Knowledge::Body => {
+                    above.push(cursor);
+                    cursor = node.body.parent();
+                }
+            }
+        };
+        while let Some(next) = above.pop() {
+            match self.execute(&parent, &next) {
+                Some(executed) => parent = executed,
+                None => return Ok(Resolution::Impossible),
+            }
+        }
+        Ok(Resolution::Executed(parent))
+    }
+
+    fn execute(&mut self, parent: &Executed, id: &BlockId) -> Option<Executed> {
+        let body = self.tree.body(id)?.clone();
+        match chain::execute(parent, &body) {
+            Ok(executed) => {
+                self.expect_evidence(&executed);
+                self.tree.know(id, Knowledge::Executed(executed.clone()));
+                Some(executed)
+            }
+            Err(error) => {
+                tracing::warn!(%id, height = body.height(), %error, "block is invalid");
+                self.tree.know(id, Knowledge::Invalid);
+                None
+            }
+        }
+    }
+
+    /// Brings a body into the tree if it is here at all. Bodies at or below the final height stay outside.
+    fn load(&mut self, id: &BlockId) -> Result<bool, Fatal> {
+        if self.tree.nodes.contains_key(id) {
+            return Ok(true);
+        }
+        let Some(body) = self.stored(id)? else {
+            return Ok(false);
+        };
+        if body.height() > self.tip.height() {
+            self.tree.add(body, true);
+        }
+        Ok(true)
+    }
+
+    /// A body from the database.
+    pub(super) fn stored(&self, id: &BlockId) -> Result<Option<Body>, Fatal> {
+        let Some(bytes) = self.store.body(id.as_bytes())? else {
+            return Ok(None);
+        };
+        Ok(Body::decode(&bytes).filter(|body| body.id == *id))
+    }
+}

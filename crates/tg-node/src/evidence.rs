@@ -1,0 +1,172 @@
+//! Evidence checks: which are due, which run, and what they found.
+//!
+//! A validator learns from the ledger which evidence waits for a verdict, checks it itself on a blocking thread, and
+//! remembers the outcome. As a proposer it puts finished outcomes into its block; as a voter it compares the block's
+//! verdicts with its own and waits while one is still being checked. The [`EvidenceChecker`] is deterministic in the
+//! bytes of the blobs, so that honest validators agree.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tg_types::{Digest, DurationMs, TimestampMs};
+
+use crate::blob::BlobStore;
+use tg_ledger::{EvidenceTask, Outcome, Subject, Verdict};
+
+/// Checks that run at once in one validator, so that verification cannot starve consensus of cores.
+pub(crate) const CHECKS_RUNNING_MAX: usize = 2;
+
+/// Time after which a check is tried again when a blob was missing or could not be read.
+const RETRY: DurationMs = DurationMs::new(250);
+
+/// Outcomes that no block asked for during this many heights are forgotten.
+const KEPT_HEIGHTS: u64 = 256;
+
+/// Decides on evidence.
+pub trait EvidenceChecker: std::fmt::Debug + Send + Sync + 'static {
+    /// The outcome that the blobs of `task` prove. Deterministic in their bytes: no clock, no randomness, no network.
+    ///
+    /// # Errors
+    /// [`CheckError`] if the check cannot be done now; it is tried again, and no verdict is given meanwhile.
+    fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError>;
+}
+
+/// Why a check cannot be done now.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// A blob is not here (yet).
+    #[error("blob {digest} is missing")]
+    Missing {
+        /// Its name.
+        digest: Digest,
+    },
+    /// A blob is here and could not be read.
+    #[error("read a blob of the evidence")]
+    Blob(#[from] crate::blob::BlobError),
+    /// The checker failed in a way that must not happen.
+    #[error("the checker panicked")]
+    Panicked,
+}
+
+/// What a verdict is about: the subject and the evidence shown for it.
+pub(crate) type Key = (Subject, Digest);
+
+#[derive(Debug)]
+enum Progress {
+    Waiting { not_before: TimestampMs },
+    Running,
+    Done(Outcome),
+}
+
+#[derive(Debug)]
+struct Case {
+    task: EvidenceTask,
+    progress: Progress,
+    seen_at: u64,
+}
+
+/// The open and recent cases of one validator. Pure: it says what to run and is told what came out.
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    cases: BTreeMap<Key, Case>,
+    running: BTreeSet<Key>,
+}
+
+impl Desk {
+    /// Notes what the ledger wants checked after the block at `height`.
+    pub(crate) fn expect(&mut self, tasks: impl IntoIterator<Item = EvidenceTask>, height: u64) {
+        for task in tasks {
+            let case = self.cases.entry(key_of(&task)).or_insert_with(|| Case {
+                task,
+                progress: Progress::Waiting {
+                    not_before: TimestampMs::ZERO,
+                },
+                seen_at: height,
+            });
+            case.seen_at = case.seen_at.max(height);
+        }
+    }
+
+    /// Cases to start now; they count as running until [`Self::finished`] or [`Self::failed`].
+    pub(crate) fn start(&mut self, now: TimestampMs) -> Vec<EvidenceTask> {
+        let mut started = Vec::new();
+        for (key, case) in &mut self.cases {
+            if self.running.len() == CHECKS_RUNNING_MAX {
+                break;
+            }
+            if matches!(case.progress, Progress::Waiting { not_before } if not_before <= now) {
+                case.progress = Progress::Running;
+                self.running.insert(*key);
+                started.push(case.task.clone());
+            }
+        }
+        started
+    }
+
+    /// A check came to an outcome.
+    pub(crate) fn finished(&mut self, task: &EvidenceTask, outcome: Outcome) {
+        self.end(task, Progress::Done(outcome));
+    }
+
+    /// A check could not be done; it is due again later.
+    pub(crate) fn failed(&mut self, task: &EvidenceTask, now: TimestampMs) {
+        let not_before = now.saturating_add(RETRY);
+        self.end(task, Progress::Waiting { not_before });
+    }
+
+    fn end(&mut self, task: &EvidenceTask, progress: Progress) {
+        let key = key_of(task);
+        self.running.remove(&key);
+        if let Some(case) = self.cases.get_mut(&key) {
+            case.progress = progress;
+        }
+    }
+
+    /// The outcome of this validator's own check, if it is finished.
+    pub(crate) fn outcome(&self, subject: &Subject, evidence: &Digest) -> Option<&Outcome> {
+        match &self.cases.get(&(*subject, *evidence))?.progress {
+            Progress::Done(outcome) => Some(outcome),
+            Progress::Waiting { .. } | Progress::Running => None,
+        }
+    }
+
+    /// Verdicts on at most `limit` of these tasks, of those whose check is finished.
+    pub(crate) fn verdicts(
+        &self,
+        tasks: impl IntoIterator<Item = EvidenceTask>,
+        limit: usize,
+    ) -> Vec<Verdict> {
+        tasks
+            .into_iter()
+            .filter_map(|task| {
+                let outcome = self.outcome(&task.subject(), &task.evidence())?.clone();
+                Some(task.verdict(outcome))
+            })
+            .take(limit)
+            .collect()
+    }
+
+    /// When the next waiting case is due, if any waits.
+    pub(crate) fn next_due(&self) -> Option<TimestampMs> {
+        if self.running.len() == CHECKS_RUNNING_MAX {
+            return None;
+        }
+        self.cases
+            .values()
+            .filter_map(|case| match case.progress {
+                Progress::Waiting { not_before } => Some(not_before),
+                Progress::Running | Progress::Done(_) => None,
+            })
+            .min()
+    }
+
+    /// Forgets cases that no state asked for since long before `height`.
+    pub(crate) fn prune(&mut self, height: u64) {
+        let running = &self.running;
+        self.cases
+            .retain(|key, case| case.seen_at + KEPT_HEIGHTS > height || running.contains(key));
+    }
+}
+
+const fn key_of(task: &EvidenceTask) -> Key {
+    (task.subject(), task.evidence())
+}

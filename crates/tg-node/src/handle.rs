@@ -1,0 +1,293 @@
+//! What the rest of a process sees of a validator: submit, read, subscribe.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use tg_types::{BlockId, Fault, SignedTransaction, TimestampMs, TransactionId};
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+use crate::blob::BlobStore;
+use crate::chain::{Body, Executed};
+use crate::limits::{PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
+use crate::mempool::MempoolError;
+use crate::store::{Store, StoreError};
+use tg_ledger::{Block, Event, State, TransactionError};
+
+/// A final block with the state after it and the events that it caused.
+#[derive(Debug, Clone)]
+pub struct Finalized {
+    /// The block's name.
+    pub id: BlockId,
+    /// The block.
+    pub block: Arc<Block>,
+    /// The state after it.
+    pub state: Arc<State>,
+    /// What happened in it, in order. Empty for the block a validator starts from.
+    pub events: Arc<Vec<Event>>,
+}
+
+impl From<&Executed> for Finalized {
+    fn from(executed: &Executed) -> Self {
+        Self {
+            id: executed.id,
+            block: executed.block.clone(),
+            state: executed.state.clone(),
+            events: executed.events.clone(),
+        }
+    }
+}
+
+/// Why a transaction was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// The ledger would refuse it on the last final state.
+    #[error("ledger refuses the transaction")]
+    Refused(#[source] TransactionError),
+    /// The pool cannot hold it.
+    #[error("transaction does not fit into the pool")]
+    Mempool(#[source] MempoolError),
+    /// Too many submissions wait for this validator; try again.
+    #[error("validator is busy with earlier submissions")]
+    Busy,
+    /// The validator has stopped.
+    #[error("validator has stopped")]
+    Stopped,
+}
+
+impl SubmitError {
+    /// The stable code; of the ledger where the ledger refused.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Refused(error) => error.code(),
+            Self::Mempool(MempoolError::Full { .. }) => "TG-NODE-042",
+            Self::Mempool(MempoolError::SenderFull { .. }) => "TG-NODE-043",
+            Self::Mempool(MempoolError::NonceUsed { .. }) => "TG-NODE-044",
+            Self::Mempool(MempoolError::NonceTooFar { .. }) => "TG-NODE-045",
+            Self::Mempool(MempoolError::NonceTaken { .. }) => "TG-NODE-046",
+            Self::Busy => "TG-NODE-047",
+            Self::Stopped => "TG-NODE-048",
+        }
+    }
+
+    /// Whose fault it is: the client's, or a shortage that passes.
+    #[must_use]
+    pub const fn fault(&self) -> Fault {
+        match self {
+            Self::Refused(error) => error.fault(),
+            Self::Mempool(
+                MempoolError::SenderFull { .. }
+                | MempoolError::NonceUsed { .. }
+                | MempoolError::NonceTooFar { .. }
+                | MempoolError::NonceTaken { .. },
+            ) => Fault::Client,
+            Self::Mempool(MempoolError::Full { .. }) | Self::Busy | Self::Stopped => {
+                Fault::Environment
+            }
+        }
+    }
+}
+
+/// Where a validator stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// Its public key.
+    pub validator: [u8; 32],
+    /// The last final height.
+    pub height: u64,
+    /// The time of the last final block.
+    pub timestamp: TimestampMs,
+    /// The highest consensus view in which something was decided.
+    pub view: u64,
+    /// Other validators heard during the last seconds.
+    pub peers: usize,
+    /// All validators of the network.
+    pub validators: usize,
+    /// The highest final height that a peer told; above `height` while catching up.
+    pub peer_height: u64,
+    /// Transactions waiting here.
+    pub mempool: usize,
+    /// Validators whose conflicting votes were seen, by public key.
+    pub equivocators: Vec<[u8; 32]>,
+    /// Whether the validator runs. False after a stop or a failure.
+    pub running: bool,
+}
+
+/// A submission on its way to the validator's loop.
+#[derive(Debug)]
+pub(crate) struct Submission {
+    pub(crate) signed: SignedTransaction,
+    pub(crate) reply: oneshot::Sender<Result<TransactionId, SubmitError>>,
+}
+
+/// What the validator's loop writes and handles read.
+#[derive(Debug)]
+pub(crate) struct Board {
+    latest: RwLock<Arc<Finalized>>,
+    finalized: broadcast::Sender<Arc<Finalized>>,
+    status: Mutex<Status>,
+    heard: Mutex<BTreeMap<[u8; 32], (TimestampMs, u64)>>,
+}
+
+impl Board {
+    pub(crate) fn new(validator: [u8; 32], validators: usize, tip: &Executed) -> Self {
+        Self {
+            latest: RwLock::new(Arc::new(Finalized::from(tip))),
+            finalized: broadcast::Sender::new(SUBSCRIBER_LAG_MAX),
+            status: Mutex::new(Status {
+                validator,
+                height: tip.height(),
+                timestamp: tip.timestamp(),
+                view: 0,
+                peers: 0,
+                validators,
+                peer_height: 0,
+                mempool: 0,
+                equivocators: Vec::new(),
+                running: true,
+            }),
+            heard: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn publish(&self, executed: &Executed) {
+        let finalized = Arc::new(Finalized::from(executed));
+        *self.latest.write().unwrap_or_else(PoisonError::into_inner) = finalized.clone();
+        self.update(|status| {
+            status.height = executed.height();
+            status.timestamp = executed.timestamp();
+        });
+        // Without subscribers there is nobody to tell.
+        let _ = self.finalized.send(finalized);
+    }
+
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Status)) {
+        change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Other validators heard during the last seconds.
+    pub(crate) fn peers(&self) -> usize {
+        self.status
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .peers
+    }
+
+    pub(crate) fn heard(&self, peer: [u8; 32], height: u64, now: TimestampMs) {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.insert(peer, (now, height));
+        let silence_max = u64::try_from(PEER_SILENCE_MAX.as_millis()).unwrap_or(u64::MAX);
+        heard.retain(|_, (at, _)| now.saturating_since(*at).get() <= silence_max);
+        let (peers, peer_height) = (
+            heard.len(),
+            heard.values().map(|(_, height)| *height).max().unwrap_or(0),
+        );
+        drop(heard);
+        self.update(|status| {
+            status.peers = peers;
+            status.peer_height = peer_height;
+        });
+    }
+}
+
+/// A validator as seen by the process that runs it. Cheap to clone; usable from any thread and any tokio runtime.
+#[derive(Debug, Clone)]
+pub struct NodeHandle {
+    board: Arc<Board>,
+    store: Arc<Store>,
+    blobs: Arc<BlobStore>,
+    submissions: mpsc::Sender<Submission>,
+}
+
+impl NodeHandle {
+    pub(crate) const fn new(
+        board: Arc<Board>,
+        store: Arc<Store>,
+        blobs: Arc<BlobStore>,
+        submissions: mpsc::Sender<Submission>,
+    ) -> Self {
+        Self {
+            board,
+            store,
+            blobs,
+            submissions,
+        }
+    }
+
+    /// Hands a transaction to the validator, which tells the others. `Ok` means that it is in the pool, not that it
+    /// is in a block: follow [`Self::subscribe`] for that. Submitting the same transaction again is `Ok` while it
+    /// waits. A transaction whose nonce is ahead waits for the missing ones.
+    ///
+    /// # Errors
+    /// [`SubmitError::Refused`] with the ledger's typed error (checked on the last final state, a wrong signature
+    /// included), [`SubmitError::Mempool`] if the pool cannot hold it, [`SubmitError::Busy`] if the validator has
+    /// no time, [`SubmitError::Stopped`] if it does not run. Nothing is kept after an error.
+    pub async fn submit(&self, signed: SignedTransaction) -> Result<TransactionId, SubmitError> {
+        let (reply, answer) = oneshot::channel();
+        self.submissions
+            .try_send(Submission { signed, reply })
+            .map_err(|error| match error {
+                mpsc::error::TrySendError::Full(_) => SubmitError::Busy,
+                mpsc::error::TrySendError::Closed(_) => SubmitError::Stopped,
+            })?;
+        answer.await.unwrap_or(Err(SubmitError::Stopped))
+    }
+
+    /// The last final block and the state after it.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Finalized> {
+        self.board
+            .latest
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Every block that becomes final from now on, in order. A receiver that lags more than
+    /// [`SUBSCRIBER_LAG_MAX`] blocks is told how many it missed and finds them with [`Self::block`].
+    #[must_use]
+    pub fn subscribe(&self) -> broadcast::Receiver<Arc<Finalized>> {
+        self.board.finalized.subscribe()
+    }
+
+    /// The content-addressed store.
+    #[must_use]
+    pub const fn blobs(&self) -> &Arc<BlobStore> {
+        &self.blobs
+    }
+
+    /// Where the validator stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let mut status = self
+            .board
+            .status
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        status.running = status.running && !self.submissions.is_closed();
+        status
+    }
+
+    /// The final block at a height, from disk; `None` for genesis and heights that are not final yet.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database fails.
+    pub fn block(&self, height: u64) -> Result<Option<Arc<Block>>, StoreError> {
+        Ok(self
+            .store
+            .block(height)?
+            .and_then(|bytes| Body::decode(&bytes))
+            .map(|body| body.block))
+    }
+
+    /// The first finality certificate at or above a height, with its height: two thirds of the validators signed
+    /// that block and, through its ancestry, all below it. The bytes are a commonware simplex `Finalization` with
+    /// ed25519 signatures.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database fails.
+    pub fn certificate(&self, height: u64) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
+        self.store.certificate(height)
+    }
+}

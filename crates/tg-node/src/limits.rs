@@ -1,0 +1,103 @@
+//! Every bound of the validator, with its reason.
+
+use std::time::Duration;
+
+/// Encoded size of one block, in bytes. With a 1 MiB message cap this leaves room for framing.
+pub const BLOCK_BYTES_MAX: usize = 512 * 1024;
+
+/// Transactions in one block. At about 100 us per signature check this is 50 ms of one core per voter.
+pub const BLOCK_TRANSACTIONS_MAX: usize = 512;
+
+/// Verdicts in one block: the cost cap of evidence checks, since a voter must have finished each of them.
+pub const BLOCK_VERDICTS_MAX: usize = 8;
+
+/// One p2p message, in bytes.
+pub const MESSAGE_BYTES_MAX: u32 = 1024 * 1024;
+
+/// Messages per second and peer of one p2p channel. The network allocates a mailbox of this many slots per peer.
+pub const CHANNEL_QUOTA_PER_SECOND: u32 = 2_000;
+
+/// Validators of one network: what one message of certificates and one machine of an embedded grid can hold.
+pub const VALIDATORS_MAX: usize = 64;
+
+/// Shortest time between a block and its parent while there is work.
+pub const BLOCK_INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+/// Time between a block and its parent while there is none, so that deadlines pass and the journal stays small.
+pub const BLOCK_INTERVAL_IDLE: Duration = Duration::from_millis(400);
+
+/// How far a block's time may be from a voter's clock.
+pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(2);
+
+/// Transactions waiting in one validator.
+pub const MEMPOOL_TRANSACTIONS_MAX: usize = 8_192;
+
+/// Transactions of one sender waiting in one validator, so that no account can fill the pool alone.
+pub const MEMPOOL_SENDER_MAX: usize = 256;
+
+/// How long a transaction may wait before it is dropped; its sender may send it again.
+pub const MEMPOOL_AGE_MAX: Duration = Duration::from_secs(600);
+
+/// How often a validator sends its own waiting transactions to the others again, in case a message was lost.
+pub const REGOSSIP_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Transactions in one gossip message.
+pub const GOSSIP_TRANSACTIONS_MAX: usize = 128;
+
+/// How often a validator tells the others its finalised height.
+pub const TIP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The same while the validator starts and peers are missing.
+pub const TIP_INTERVAL_AT_START: Duration = Duration::from_millis(100);
+
+/// How long a starting validator is in that hurry.
+pub const HURRY_AT_START: Duration = Duration::from_secs(10);
+
+/// A peer that was not heard for this long counts as disconnected.
+pub const PEER_SILENCE_MAX: Duration = Duration::from_millis(3_500);
+
+/// Time after which a missing block is asked for again, from the next peer.
+pub const FETCH_RETRY: Duration = Duration::from_millis(300);
+
+/// Block bodies that may be wanted at once.
+pub const FETCHES_MAX: usize = 32;
+
+/// Blocks in one answer to a fetch: the block asked for and its ancestors.
+pub const FETCH_BLOCKS_MAX: usize = 64;
+
+/// Bytes of blocks in one answer to a fetch.
+pub const FETCH_BYTES_MAX: usize = 768 * 1024;
+
+/// Unfinalised blocks held in memory per proposer, so that one faulty proposer cannot fill it.
+pub const BODIES_PER_PROPOSER_MAX: usize = 16;
+
+/// How far above its own finalised height a validator keeps blocks that it did not ask for.
+pub const HEIGHT_AHEAD_MAX: u64 = 64;
+
+/// Blocks executed in one turn while catching up, so that other messages get their turn.
+pub const CATCH_UP_BLOCKS: usize = 32;
+
+/// A state snapshot is written every this many blocks; a restart replays at most this many.
+pub const SNAPSHOT_INTERVAL: u64 = 32;
+
+/// Messages waiting for the application loop.
+pub const MAILBOX_MAX: usize = 4_096;
+
+/// Finalised blocks a slow subscriber may lag behind before it misses some.
+pub const SUBSCRIBER_LAG_MAX: usize = 1_024;
+
+/// One evidence blob, in bytes.
+pub const EVIDENCE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// One public model (`.tgv`), in bytes.
+pub const PUBLIC_MODEL_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// One model with weights (`.tgm`), in bytes.
+pub const MODEL_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// All blobs of one store together, in bytes, unless configured otherwise.
+pub const BLOB_TOTAL_BYTES_DEFAULT: u64 = 16 * 1024 * 1024 * 1024;
+
+const _: () = assert!(BLOCK_BYTES_MAX + 64 * 1024 < MESSAGE_BYTES_MAX as usize);
+const _: () = assert!(FETCH_BYTES_MAX + 64 * 1024 < MESSAGE_BYTES_MAX as usize);
+const _: () = assert!(BLOCK_BYTES_MAX < FETCH_BYTES_MAX);

@@ -1,0 +1,158 @@
+//! Opening a validator's data: the store is bound to its network and key, and the state is rebuilt from the last
+//! snapshot and the final blocks after it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use commonware_utils::channel::mpsc;
+use commonware_utils::ordered::Set;
+
+use crate::blob::BlobStore;
+use crate::chain::{self, Executed};
+use crate::core::{Addresses, Peer};
+use crate::engine::{Parts, Timers};
+use crate::evidence::EvidenceChecker;
+use crate::handle::{Board, NodeHandle};
+use crate::key::{ValidatorKey, peer_of};
+use crate::limits::{MAILBOX_MAX, VALIDATORS_MAX};
+use crate::store::{Location, OpenError, Store, hex};
+use tg_ledger::Genesis;
+
+/// Prefix of what votes sign; the genesis id follows, so that votes of one network mean nothing in another.
+const VOTE_NAMESPACE: &[u8] = b"TG/node/vote/v1/";
+
+/// Prefix of what connections authenticate; the genesis id follows.
+const NETWORK_NAMESPACE: &[u8] = b"TG/node/network/v1/";
+
+/// What a validator is opened with.
+#[derive(Debug)]
+pub struct Opening<'a> {
+    /// The network.
+    pub genesis: &'a Genesis,
+    /// The validator's key.
+    pub key: ValidatorKey,
+    /// Where its database lives.
+    pub location: Location<'a>,
+    /// Where evidence and models are found.
+    pub blobs: Arc<BlobStore>,
+    /// Decides on evidence.
+    pub checker: Arc<dyn EvidenceChecker>,
+    /// The timers of consensus.
+    pub timers: Timers,
+}
+
+/// Opens the data of one validator: what it returns is started with [`crate::engine::start`].
+///
+/// # Errors
+/// [`OpenError`] if the data are of another network, validator or format, in use, or damaged, or if the key is no
+/// validator of the network.
+pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
+    let Opening {
+        genesis,
+        key,
+        location,
+        blobs,
+        checker,
+        timers,
+    } = opening;
+    let root = chain::genesis(genesis)?;
+    let addresses = addresses(genesis, &key)?;
+    let participants = participants(&addresses);
+    let store = Arc::new(Store::open(location, root.id.as_bytes(), &key.public())?);
+    let (tip, snapshot_height) = replay(&store, &root)?;
+    let board = Arc::new(Board::new(key.public(), participants.len(), &tip));
+    let (sender, submissions) = mpsc::channel(MAILBOX_MAX);
+    let handle = NodeHandle::new(board.clone(), store.clone(), blobs.clone(), sender);
+    let partition = format!("votes-{}", &hex(&key.public())[..16]);
+    let parts = Parts {
+        key,
+        participants,
+        addresses,
+        genesis: root.id,
+        namespace: [VOTE_NAMESPACE, root.id.as_bytes().as_slice()].concat(),
+        tip,
+        snapshot_height,
+        store,
+        board,
+        blobs,
+        checker,
+        submissions,
+        timers,
+        partition,
+    };
+    Ok((handle, parts))
+}
+
+/// The namespace of connections of the network that `parts` belong to.
+pub(crate) fn network_namespace(parts: &Parts) -> Vec<u8> {
+    [NETWORK_NAMESPACE, parts.genesis.as_bytes().as_slice()].concat()
+}
+
+/// The network's voters in the order of the library.
+pub(crate) fn participants(addresses: &Addresses) -> Set<Peer> {
+    Set::from_iter_dedup(addresses.keys().filter_map(|public| peer_of(public).ok()))
+}
+
+fn addresses(genesis: &Genesis, key: &ValidatorKey) -> Result<Addresses, OpenError> {
+    let publics = chain::validators(genesis);
+    if publics.len() > VALIDATORS_MAX {
+        return Err(OpenError::ValidatorCount {
+            count: publics.len(),
+            limit: VALIDATORS_MAX,
+        });
+    }
+    let mut validators = BTreeMap::new();
+    for (public, address) in publics {
+        let repeated = validators.insert(public, address).is_some();
+        if repeated || peer_of(&public).is_err() {
+            return Err(OpenError::ValidatorKey { key: hex(&public) });
+        }
+    }
+    if !validators.contains_key(&key.public()) {
+        return Err(OpenError::NotAValidator {
+            key: hex(&key.public()),
+        });
+    }
+    Ok(validators)
+}
+
+/// The state after the last final block, and the height of the snapshot it was rebuilt from.
+fn replay(store: &Store, root: &Executed) -> Result<(Executed, u64), OpenError> {
+    let height = store.height()?;
+    let (snapshot_height, mut tip) = match store.snapshot()? {
+        None => (0, root.clone()),
+        Some((at, state)) => {
+            let block = stored_block(store, at)?;
+            let tip = chain::restore(&block, &state).ok_or(OpenError::Inconsistent {
+                height: at,
+                reason: "the snapshot is not the state of its block",
+            })?;
+            (at, tip)
+        }
+    };
+    while tip.height() < height {
+        let next = tip.height() + 1;
+        let body = stored_block(store, next)?;
+        tip = chain::execute(&tip, &body).map_err(|_| OpenError::Inconsistent {
+            height: next,
+            reason: "the block is not valid on its parent",
+        })?;
+    }
+    if tip.height() != height {
+        return Err(OpenError::Inconsistent {
+            height,
+            reason: "the snapshot is above the last block",
+        });
+    }
+    Ok((tip, snapshot_height))
+}
+
+fn stored_block(store: &Store, height: u64) -> Result<chain::Body, OpenError> {
+    store
+        .block(height)?
+        .and_then(|bytes| chain::Body::decode(&bytes))
+        .ok_or(OpenError::Inconsistent {
+            height,
+            reason: "the block is missing or damaged",
+        })
+}

@@ -1,0 +1,467 @@
+//! What one validator keeps on disk (redb): finalised blocks, their certificates, the bodies it voted for, and
+//! state snapshots. Every call is one durable transaction: when it returns, a power cut changes nothing of it.
+//!
+//! | table | key | value |
+//! |---|---|---|
+//! | `meta` | name | format version, network, validator, last finalised height |
+//! | `blocks` | height | encoded finalised block |
+//! | `heights` | block id | height |
+//! | `certificates` | height | encoded finalisation certificate |
+//! | `bodies` | block id | height and encoding of a block that is not final (yet) |
+//! | `snapshots` | height | encoded state after that block; only the newest is kept |
+//!
+//! The file is locked by redb while it is open, so a second process is refused.
+
+use std::path::Path;
+
+use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError};
+
+/// Version of the tables above. A store of another version is refused.
+pub const FORMAT_VERSION: u64 = 1;
+
+const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
+const BLOCKS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("blocks");
+const HEIGHTS: TableDefinition<'_, [u8; 32], u64> = TableDefinition::new("heights");
+const CERTIFICATES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("certificates");
+const BODIES: TableDefinition<'_, [u8; 32], (u64, &[u8])> = TableDefinition::new("bodies");
+const SNAPSHOTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("snapshots");
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process holds the directory.
+    #[error("data directory {path} is in use by another process")]
+    InUse {
+        /// The directory or file.
+        path: String,
+    },
+    /// The data were written by another version.
+    #[error("data directory has format {found}, this program reads format {expected}")]
+    OtherFormat {
+        /// The version found.
+        found: u64,
+        /// The version of this program.
+        expected: u64,
+    },
+    /// The data belong to another network.
+    #[error("data directory belongs to the network of genesis {found}, not of {expected}")]
+    OtherGenesis {
+        /// The genesis found, in hexadecimal digits.
+        found: String,
+        /// The genesis asked for.
+        expected: String,
+    },
+    /// The data belong to another validator; running them under a second key would vote twice.
+    #[error("data directory belongs to validator {found}, not to {expected}")]
+    OtherValidator {
+        /// The key found, in hexadecimal digits.
+        found: String,
+        /// The key asked for.
+        expected: String,
+    },
+    /// Genesis makes no state.
+    #[error("make the state of genesis")]
+    Genesis(#[from] tg_ledger::GenesisError),
+    /// The key is not one of the network's validators.
+    #[error("{key} is not a validator of this network")]
+    NotAValidator {
+        /// The key, in hexadecimal digits.
+        key: String,
+    },
+    /// A validator of genesis has no usable key.
+    #[error("validator key {key} of genesis is invalid or listed twice")]
+    ValidatorKey {
+        /// The key, in hexadecimal digits.
+        key: String,
+    },
+    /// Genesis has too many validators.
+    #[error("genesis has {count} validators, at most {limit} are possible")]
+    ValidatorCount {
+        /// How many it has.
+        count: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The stored chain does not lead to the stored state: the file was damaged or written by other software.
+    #[error("stored chain is inconsistent at height {height}: {reason}")]
+    Inconsistent {
+        /// Where.
+        height: u64,
+        /// What does not fit.
+        reason: &'static str,
+    },
+    /// The database failed.
+    #[error("open the validator's database")]
+    Store(#[from] StoreError),
+    /// The blob store could not be opened.
+    #[error("open the blob store")]
+    Blobs(#[from] crate::blob::BlobError),
+    /// The validator's thread did not start.
+    #[error("start the thread of a validator")]
+    Thread {
+        /// The error of the operating system.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file system failed.
+    #[error("{action} {path}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which path.
+        path: String,
+        /// The error of the operating system.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl OpenError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::InUse { .. } => "TG-NODE-001",
+            Self::OtherFormat { .. } => "TG-NODE-002",
+            Self::OtherGenesis { .. } => "TG-NODE-003",
+            Self::OtherValidator { .. } => "TG-NODE-004",
+            Self::NotAValidator { .. } => "TG-NODE-008",
+            Self::ValidatorKey { .. } => "TG-NODE-009",
+            Self::ValidatorCount { .. } => "TG-NODE-010",
+            Self::Genesis(_) => "TG-NODE-013",
+            Self::Blobs(_) => "TG-NODE-011",
+            Self::Thread { .. } => "TG-NODE-012",
+            Self::Inconsistent { .. } => "TG-NODE-005",
+            Self::Store(_) => "TG-NODE-006",
+            Self::Io { .. } => "TG-NODE-007",
+        }
+    }
+}
+
+/// A failure of the database: a full disk, a damaged file.
+#[derive(Debug, thiserror::Error)]
+#[error("database of the validator failed")]
+pub struct StoreError(#[source] Box<redb::Error>);
+
+impl<E: Into<redb::Error>> From<E> for StoreError {
+    fn from(error: E) -> Self {
+        Self(Box::new(error.into()))
+    }
+}
+
+/// A block that became final, as it is written.
+#[derive(Debug, Clone)]
+pub(crate) struct FinalBlock {
+    pub(crate) height: u64,
+    pub(crate) id: [u8; 32],
+    pub(crate) bytes: Vec<u8>,
+    /// The certificate, for a block that was finalised itself and not through a descendant.
+    pub(crate) certificate: Option<Vec<u8>>,
+}
+
+/// The database.
+#[derive(Debug)]
+pub struct Store {
+    db: Database,
+}
+
+/// Where a store lives.
+#[derive(Debug, Clone, Copy)]
+pub enum Location<'a> {
+    /// A file, created if missing.
+    File(&'a Path),
+    /// Memory, for simulations; lost when dropped.
+    Memory,
+}
+
+impl Store {
+    /// Opens the store of `validator` in the network of `genesis`; a new one is bound to both.
+    pub(crate) fn open(
+        location: Location<'_>,
+        genesis: &[u8; 32],
+        validator: &[u8; 32],
+    ) -> Result<Self, OpenError> {
+        let db = match location {
+            Location::File(path) => Database::create(path).map_err(|error| match error {
+                redb::DatabaseError::DatabaseAlreadyOpen => OpenError::InUse {
+                    path: path.display().to_string(),
+                },
+                other => OpenError::Store(other.into()),
+            })?,
+            Location::Memory => Database::builder()
+                .create_with_backend(redb::backends::InMemoryBackend::new())
+                .map_err(StoreError::from)?,
+        };
+        let store = Self { db };
+        store.bind(genesis, validator)?;
+        Ok(store)
+    }
+
+    fn bind(&self, genesis: &[u8; 32], validator: &[u8; 32]) -> Result<(), OpenError> {
+        let Some(format) = self.meta("format")? else {
+            self.create(genesis, validator)?;
+            return Ok(());
+        };
+        let found = u64_of(&format);
+        if found != FORMAT_VERSION {
+            return Err(OpenError::OtherFormat {
+                found,
+                expected: FORMAT_VERSION,
+            });
+        }
+        let bound = self.meta("genesis")?.unwrap_or_default();
+        if bound != genesis {
+            return Err(OpenError::OtherGenesis {
+                found: hex(&bound),
+                expected: hex(genesis),
+            });
+        }
+        let bound = self.meta("validator")?.unwrap_or_default();
+        if bound != validator {
+            return Err(OpenError::OtherValidator {
+                found: hex(&bound),
+                expected: hex(validator),
+            });
+        }
+        Ok(())
+    }
+
+    fn create(&self, genesis: &[u8; 32], validator: &[u8; 32]) -> Result<(), StoreError> {
+        let write = self.db.begin_write()?;
+        {
+            let mut meta = write.open_table(META)?;
+            meta.insert("format", FORMAT_VERSION.to_le_bytes().as_slice())?;
+            meta.insert("genesis", genesis.as_slice())?;
+            meta.insert("validator", validator.as_slice())?;
+            write.open_table(BLOCKS)?;
+            write.open_table(HEIGHTS)?;
+            write.open_table(CERTIFICATES)?;
+            write.open_table(BODIES)?;
+            write.open_table(SNAPSHOTS)?;
+        }
+        write.commit()?;
+        Ok(())
+    }
+
+    fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let read = self.db.begin_read()?;
+        match read.open_table(META) {
+            Ok(table) => Ok(table.get(name)?.map(|value| value.value().to_vec())),
+            Err(TableError::TableDoesNotExist(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes bodies of blocks that are not final, so that a vote for them may be cast.
+    pub(crate) fn put_bodies<'a>(
+        &self,
+        bodies: impl IntoIterator<Item = (&'a [u8; 32], u64, &'a [u8])>,
+    ) -> Result<(), StoreError> {
+        let write = self.db.begin_write()?;
+        {
+            let mut table = write.open_table(BODIES)?;
+            for (id, height, bytes) in bodies {
+                table.insert(id, (height, bytes))?;
+            }
+        }
+        write.commit()?;
+        Ok(())
+    }
+
+    /// The body of a block, final or not.
+    pub(crate) fn body(&self, id: &[u8; 32]) -> Result<Option<Vec<u8>>, StoreError> {
+        let read = self.db.begin_read()?;
+        if let Some(body) = read.open_table(BODIES)?.get(id)? {
+            return Ok(Some(body.value().1.to_vec()));
+        }
+        let Some(height) = read
+            .open_table(HEIGHTS)?
+            .get(id)?
+            .map(|height| height.value())
+        else {
+            return Ok(None);
+        };
+        let blocks = read.open_table(BLOCKS)?;
+        let bytes = blocks.get(height)?.map(|block| block.value().to_vec());
+        Ok(bytes)
+    }
+
+    /// Appends final blocks, with a snapshot of the state after the last one if it is due, and forgets the bodies
+    /// of blocks that can no longer become final: all in one durable transaction.
+    pub(crate) fn finalise(
+        &self,
+        blocks: &[FinalBlock],
+        snapshot: Option<&[u8]>,
+    ) -> Result<(), StoreError> {
+        let Some(last) = blocks.last() else {
+            return Ok(());
+        };
+        let write = self.db.begin_write()?;
+        {
+            let mut table = write.open_table(BLOCKS)?;
+            let mut heights = write.open_table(HEIGHTS)?;
+            let mut certificates = write.open_table(CERTIFICATES)?;
+            for block in blocks {
+                table.insert(block.height, block.bytes.as_slice())?;
+                heights.insert(block.id, block.height)?;
+                if let Some(certificate) = &block.certificate {
+                    certificates.insert(block.height, certificate.as_slice())?;
+                }
+            }
+            write
+                .open_table(BODIES)?
+                .retain(|_, (height, _)| height > last.height)?;
+            if let Some(state) = snapshot {
+                let mut snapshots = write.open_table(SNAPSHOTS)?;
+                snapshots.retain(|_, _| false)?;
+                snapshots.insert(last.height, state)?;
+            }
+            write
+                .open_table(META)?
+                .insert("height", last.height.to_le_bytes().as_slice())?;
+        }
+        write.commit()?;
+        Ok(())
+    }
+
+    /// The height of the last final block; 0 if only genesis is.
+    pub(crate) fn height(&self) -> Result<u64, StoreError> {
+        Ok(self.meta("height")?.map_or(0, |bytes| u64_of(&bytes)))
+    }
+
+    /// The newest state snapshot with its height.
+    pub(crate) fn snapshot(&self) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
+        let read = self.db.begin_read()?;
+        let table = read.open_table(SNAPSHOTS)?;
+        let last = table.last()?;
+        Ok(last.map(|(height, state)| (height.value(), state.value().to_vec())))
+    }
+
+    /// The encoding of the final block at `height`.
+    pub(crate) fn block(&self, height: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let read = self.db.begin_read()?;
+        let table = read.open_table(BLOCKS)?;
+        let bytes = table.get(height)?.map(|block| block.value().to_vec());
+        Ok(bytes)
+    }
+
+    /// The first finalisation certificate at or above `height`, with its height: it covers all blocks below.
+    pub(crate) fn certificate(&self, height: u64) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
+        let read = self.db.begin_read()?;
+        let table = read.open_table(CERTIFICATES)?;
+        let first = table.range(height..)?.next().transpose()?;
+        Ok(first.map(|(height, bytes)| (height.value(), bytes.value().to_vec())))
+    }
+}
+
+fn u64_of(bytes: &[u8]) -> u64 {
+    bytes
+        .try_into()
+        .map_or(u64::MAX, |array: [u8; 8]| u64::from_le_bytes(array))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    const GENESIS: [u8; 32] = [1; 32];
+    const KEY: [u8; 32] = [2; 32];
+
+    fn final_block(height: u64, certificate: Option<&[u8]>) -> FinalBlock {
+        FinalBlock {
+            height,
+            id: [u8::try_from(height).unwrap(); 32],
+            bytes: vec![u8::try_from(height).unwrap(); 3],
+            certificate: certificate.map(<[u8]>::to_vec),
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_there_after_reopening() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chain.redb");
+        let store = Store::open(Location::File(&path), &GENESIS, &KEY).unwrap();
+        assert_eq!(store.height().unwrap(), 0);
+        store.put_bodies([(&[9; 32], 4, &b"nine"[..])]).unwrap();
+        store.put_bodies([(&[8; 32], 2, &b"eight"[..])]).unwrap();
+        store
+            .finalise(
+                &[final_block(1, None), final_block(2, Some(b"c"))],
+                Some(b"s"),
+            )
+            .unwrap();
+        drop(store);
+        let store = Store::open(Location::File(&path), &GENESIS, &KEY).unwrap();
+        assert_eq!(store.height().unwrap(), 2);
+        assert_eq!(store.block(1).unwrap().unwrap(), [1; 3]);
+        assert_eq!(store.block(3).unwrap(), None);
+        assert_eq!(store.body(&[2; 32]).unwrap().unwrap(), [2; 3]);
+        assert_eq!(store.body(&[9; 32]).unwrap().unwrap(), b"nine");
+        assert_eq!(store.body(&[8; 32]).unwrap(), None, "height 2 is final");
+        assert_eq!(store.snapshot().unwrap().unwrap(), (2, b"s".to_vec()));
+        assert_eq!(store.certificate(1).unwrap().unwrap(), (2, b"c".to_vec()));
+        assert_eq!(store.certificate(3).unwrap(), None);
+        store.finalise(&[final_block(3, None)], None).unwrap();
+        assert_eq!(store.snapshot().unwrap().unwrap().0, 2);
+        store.finalise(&[final_block(4, None)], Some(b"t")).unwrap();
+        assert_eq!(store.snapshot().unwrap().unwrap(), (4, b"t".to_vec()));
+        store.finalise(&[], None).unwrap();
+        assert_eq!(store.height().unwrap(), 4);
+    }
+
+    #[test]
+    fn a_store_in_use_or_of_others_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chain.redb");
+        let open = |genesis, key| Store::open(Location::File(&path), genesis, key);
+        let store = open(&GENESIS, &KEY).unwrap();
+        let error = open(&GENESIS, &KEY).unwrap_err();
+        assert!(matches!(error, OpenError::InUse { .. }), "{error}");
+        drop(store);
+        let error = open(&[3; 32], &KEY).unwrap_err();
+        assert!(matches!(error, OpenError::OtherGenesis { .. }), "{error}");
+        let error = open(&GENESIS, &[3; 32]).unwrap_err();
+        assert!(matches!(error, OpenError::OtherValidator { .. }), "{error}");
+        let store = open(&GENESIS, &KEY).unwrap();
+        let write = store.db.begin_write().unwrap();
+        write
+            .open_table(META)
+            .unwrap()
+            .insert("format", 7u64.to_le_bytes().as_slice())
+            .unwrap();
+        write.commit().unwrap();
+        drop(store);
+        let error = open(&GENESIS, &KEY).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                OpenError::OtherFormat {
+                    found: 7,
+                    expected: 1
+                }
+            ),
+            "{error}"
+        );
+        assert_eq!(error.code(), "TG-NODE-002");
+    }
+
+    #[test]
+    fn a_file_that_is_no_database_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chain.redb");
+        std::fs::write(&path, vec![0x5a; 8192]).unwrap();
+        let error = Store::open(Location::File(&path), &GENESIS, &KEY).unwrap_err();
+        assert!(matches!(error, OpenError::Store(_)), "{error}");
+    }
+}

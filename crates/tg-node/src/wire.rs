@@ -1,0 +1,208 @@
+//! What validators say to each other beside the votes: block bodies, fetches, heights and transactions.
+//!
+//! Two p2p channels, each with its closed set of messages in the canonical codec of `tg-types`. Decoding is bounded
+//! by the message size that the network enforces; the bytes of blocks and transactions are decoded by their owner.
+
+use tg_types::{Decode, DecodeError, Encode, Reader, Writer};
+
+use crate::limits::{BLOCK_BYTES_MAX, FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, GOSSIP_TRANSACTIONS_MAX};
+
+/// P2p channel numbers. Changing one is a breaking change of the network.
+pub mod channel {
+    /// Votes of simplex.
+    pub const VOTES: u64 = 0;
+    /// Certificates of simplex.
+    pub const CERTIFICATES: u64 = 1;
+    /// Fetches of missing certificates.
+    pub const RESOLVER: u64 = 2;
+    /// Block bodies: [`super::BlockMessage`].
+    pub const BLOCKS: u64 = 3;
+    /// Transactions: [`super::TransactionMessage`].
+    pub const TRANSACTIONS: u64 = 4;
+}
+
+/// A message about blocks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BlockMessage {
+    /// A block that its proposer, or a peer that has it, sends unasked.
+    Push(Vec<u8>),
+    /// Asks for a block and, if there is room, its ancestors above a height.
+    Fetch {
+        /// The block's id.
+        id: [u8; 32],
+        /// Ancestors at or below this height are not needed.
+        above: u64,
+    },
+    /// Answers a fetch: the block and its ancestors, newest first.
+    Blocks(Vec<Vec<u8>>),
+    /// The sender's finalised height, sent every second; it also shows that the sender is there.
+    Tip {
+        /// The height.
+        height: u64,
+    },
+}
+
+/// Transactions that the sender accepted into its pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransactionMessage(pub Vec<Vec<u8>>);
+
+impl Encode for BlockMessage {
+    fn encode(&self, writer: &mut Writer) {
+        match self {
+            Self::Push(bytes) => {
+                writer.u8(0);
+                writer.bytes(bytes);
+            }
+            Self::Fetch { id, above } => {
+                writer.u8(1);
+                writer.raw(id);
+                writer.u64(*above);
+            }
+            Self::Blocks(blocks) => {
+                writer.u8(2);
+                write_all(writer, blocks);
+            }
+            Self::Tip { height } => {
+                writer.u8(3);
+                writer.u64(*height);
+            }
+        }
+    }
+}
+
+impl Decode for BlockMessage {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        match reader.u8()? {
+            0 => Ok(Self::Push(reader.bytes("block", BLOCK_BYTES_MAX)?.to_vec())),
+            1 => Ok(Self::Fetch {
+                id: reader.array()?,
+                above: reader.u64()?,
+            }),
+            2 => Ok(Self::Blocks(read_all(
+                reader,
+                "blocks",
+                FETCH_BLOCKS_MAX,
+                BLOCK_BYTES_MAX.min(FETCH_BYTES_MAX),
+            )?)),
+            3 => Ok(Self::Tip {
+                height: reader.u64()?,
+            }),
+            tag => Err(DecodeError::Invalid {
+                field: "block message",
+                value: u64::from(tag),
+            }),
+        }
+    }
+}
+
+impl Encode for TransactionMessage {
+    fn encode(&self, writer: &mut Writer) {
+        write_all(writer, &self.0);
+    }
+}
+
+impl Decode for TransactionMessage {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self(read_all(
+            reader,
+            "transactions",
+            GOSSIP_TRANSACTIONS_MAX,
+            tg_types::limits::TRANSACTION_BYTES_MAX,
+        )?))
+    }
+}
+
+fn write_all(writer: &mut Writer, items: &[Vec<u8>]) {
+    writer.count(items.len());
+    for item in items {
+        writer.bytes(item);
+    }
+}
+
+fn read_all(
+    reader: &mut Reader<'_>,
+    field: &'static str,
+    limit: usize,
+    item_limit: usize,
+) -> Result<Vec<Vec<u8>>, DecodeError> {
+    let count = reader.count(field, limit, 4)?;
+    (0..count)
+        .map(|_| Ok(reader.bytes(field, item_limit)?.to_vec()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn check(message: &BlockMessage, hex: &str) {
+        let bytes = message.to_bytes();
+        assert_eq!(crate::store::hex(&bytes), hex);
+        assert_eq!(&BlockMessage::from_bytes(&bytes).unwrap(), message);
+        for end in 0..bytes.len() {
+            BlockMessage::from_bytes(&bytes[..end]).unwrap_err();
+        }
+        let longer = [bytes.as_slice(), &[0]].concat();
+        assert!(matches!(
+            BlockMessage::from_bytes(&longer),
+            Err(DecodeError::Trailing { extra: 1 })
+        ));
+    }
+
+    #[test]
+    fn block_messages_have_one_encoding() {
+        check(&BlockMessage::Push(vec![7, 8]), "00020000000708");
+        check(
+            &BlockMessage::Fetch {
+                id: [0xab; 32],
+                above: 5,
+            },
+            &format!("01{}0500000000000000", "ab".repeat(32)),
+        );
+        check(
+            &BlockMessage::Blocks(vec![vec![1], vec![]]),
+            "0202000000010000000100000000",
+        );
+        check(&BlockMessage::Tip { height: 258 }, "030201000000000000");
+    }
+
+    #[test]
+    fn oversized_and_unknown_messages_are_refused_without_allocating() {
+        let mut writer = Writer::new();
+        writer.u8(0);
+        writer.u32(u32::MAX);
+        assert!(matches!(
+            BlockMessage::from_bytes(&writer.into_bytes()),
+            Err(DecodeError::TooLong { field: "block", .. })
+        ));
+        let mut writer = Writer::new();
+        writer.u8(2);
+        writer.u32(u32::MAX);
+        assert!(matches!(
+            BlockMessage::from_bytes(&writer.into_bytes()),
+            Err(DecodeError::TooLong {
+                field: "blocks",
+                ..
+            })
+        ));
+        assert!(matches!(
+            BlockMessage::from_bytes(&[4]),
+            Err(DecodeError::Invalid {
+                field: "block message",
+                value: 4
+            })
+        ));
+        let many = TransactionMessage(vec![vec![]; GOSSIP_TRANSACTIONS_MAX + 1]);
+        assert!(matches!(
+            TransactionMessage::from_bytes(&many.to_bytes()),
+            Err(DecodeError::TooLong {
+                field: "transactions",
+                ..
+            })
+        ));
+        let some = TransactionMessage(vec![vec![1, 2], vec![3]]);
+        assert_eq!(TransactionMessage::from_bytes(&some.to_bytes()), Ok(some));
+    }
+}
