@@ -12,7 +12,7 @@ const CALIBRATION: usize = 256;
 
 /// A model that is built in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bundled {
+pub(crate) enum Bundled {
     /// LeNet for 28x28 digits, 44,426 parameters.
     Lenet,
     /// A dense network 64-32-10 for 8x8 digits.
@@ -21,11 +21,11 @@ pub enum Bundled {
 
 impl Bundled {
     /// Both.
-    pub const ALL: [Self; 2] = [Self::Mlp, Self::Lenet];
+    pub(crate) const ALL: [Self; 2] = [Self::Mlp, Self::Lenet];
 
     /// Its name on the grid.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Lenet => "lenet-digits",
             Self::Mlp => "mlp-digits",
@@ -34,7 +34,7 @@ impl Bundled {
 
     /// A digit as the model's input, reals in [0, 1].
     #[must_use]
-    pub fn input(self, digit: &Digit) -> Vec<f32> {
+    pub(crate) fn input(self, digit: &Digit) -> Vec<f32> {
         self.image(digit)
             .iter()
             .map(|&byte| f32::from(byte) / 255.0)
@@ -43,7 +43,7 @@ impl Bundled {
 
     /// A digit as a grey image of the model's size.
     #[must_use]
-    pub fn image(self, digit: &Digit) -> Vec<u8> {
+    pub(crate) fn image(self, digit: &Digit) -> Vec<u8> {
         match self {
             Self::Lenet => digit.bytes_28x28(),
             Self::Mlp => digit.bytes_8x8(),
@@ -54,7 +54,7 @@ impl Bundled {
     ///
     /// # Errors
     /// If the file that was built in is damaged.
-    pub fn compile(self) -> Result<Compiled, Failure> {
+    pub(crate) fn compile(self) -> Result<Compiled, Failure> {
         let file = match self {
             Self::Lenet => LENET,
             Self::Mlp => MLP,
@@ -78,7 +78,7 @@ impl Bundled {
 ///
 /// # Errors
 /// If the file that was built in is damaged.
-pub fn digits() -> Result<Vec<Digit>, Failure> {
+pub(crate) fn digits() -> Result<Vec<Digit>, Failure> {
     digits::read(DIGITS).or_fail(Exit::Failed, "read the built-in digits")
 }
 
@@ -86,6 +86,6 @@ pub fn digits() -> Result<Vec<Digit>, Failure> {
 ///
 /// # Errors
 /// If the file that was built in is damaged.
-pub fn unseen_digits() -> Result<Vec<Digit>, Failure> {
+pub(crate) fn unseen_digits() -> Result<Vec<Digit>, Failure> {
     Ok(digits()?.into_iter().filter(|digit| digit.unseen).collect())
 }

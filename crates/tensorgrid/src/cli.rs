@@ -11,18 +11,18 @@ use std::path::PathBuf;
     after_help = "Exit codes: 0 done, 1 failed, 2 wrong command line or file, 3 rejected (a proof, receipt or job), \
                   4 not found, 5 the grid cannot be reached."
 )]
-pub struct Cli {
+pub(crate) struct Cli {
     /// Print data as JSON.
     #[arg(long, global = true)]
-    pub json: bool,
+    pub(crate) json: bool,
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub(crate) command: Command,
 }
 
 /// All commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Compile models, and add them to a grid.
     #[command(subcommand)]
     Model(ModelCommand),
@@ -37,14 +37,14 @@ pub enum Command {
 
 /// Commands about models.
 #[derive(Debug, Subcommand)]
-pub enum ModelCommand {
+pub(crate) enum ModelCommand {
     /// Compile an ONNX file to an integer program with weights (.tgm) and its public part (.tgv).
     Compile(CompileArguments),
 }
 
 /// Commands that measure.
 #[derive(Debug, Subcommand)]
-pub enum BenchCommand {
+pub(crate) enum BenchCommand {
     /// Prove and verify the built-in models: medians of 20 runs, memory, bytes.
     Prove(BenchArguments),
 }
@@ -56,43 +56,43 @@ pub enum BenchCommand {
                         lenet.tgv\n\nThe .tgm file holds the weights: give it to providers only. The .tgv file holds \
                         the program, a commitment to the weights and a proof that they are in range: give it to anyone."
 )]
-pub struct CompileArguments {
+pub(crate) struct CompileArguments {
     /// The model (ONNX, opset 13 to 21, static shapes).
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
     /// Typical inputs: a folder of .npy, .json or .png files, or one file with many rows.
     #[arg(long, value_name = "DIR|FILE")]
-    pub calibrate: PathBuf,
+    pub(crate) calibrate: PathBuf,
     /// Where to write the program with its weights.
     #[arg(short, long, value_name = "F.tgm")]
-    pub output: PathBuf,
+    pub(crate) output: PathBuf,
     /// Where to write the public part.
     #[arg(long, value_name = "F.tgv")]
-    pub public_out: PathBuf,
+    pub(crate) public_out: PathBuf,
     /// The model's name; by default the one in the file.
     #[arg(long, default_value = "")]
-    pub name: String,
+    pub(crate) name: String,
     /// Let activations beyond this percentile of the calibration saturate (100: the greatest value).
     #[arg(long, default_value_t = 100.0)]
-    pub percentile: f64,
+    pub(crate) percentile: f64,
     /// Mean per channel of 8-bit images: x = (v / 255 - mean) / scale.
     #[arg(long, value_delimiter = ',', value_name = "M,..")]
-    pub mean: Vec<f32>,
+    pub(crate) mean: Vec<f32>,
     /// Divisor per channel of 8-bit images, see --mean.
     #[arg(long, value_delimiter = ',', value_name = "S,..")]
-    pub scale: Vec<f32>,
+    pub(crate) scale: Vec<f32>,
 }
 
 /// `prove`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  tensorgrid prove lenet.tgm seven.png -o proof.bin")]
-pub struct ProveArguments {
+pub(crate) struct ProveArguments {
     /// The compiled model (.tgm).
-    pub model: PathBuf,
+    pub(crate) model: PathBuf,
     /// The input: .npy (f32 or u8), .json ({\"input_data\": [[...]]}) or .png (8-bit, the model's size).
-    pub input: PathBuf,
+    pub(crate) input: PathBuf,
     /// Where to write the proof, with its input and output.
     #[arg(short, long, value_name = "proof.bin")]
-    pub output: PathBuf,
+    pub(crate) output: PathBuf,
 }
 
 /// `verify`.
@@ -101,24 +101,24 @@ pub struct ProveArguments {
     after_help = "Example:\n  tensorgrid verify proof.bin --model lenet.tgv --explain\n\nA rejected proof ends \
                         with exit code 3 and names the check that failed."
 )]
-pub struct VerifyArguments {
+pub(crate) struct VerifyArguments {
     /// The proof file.
-    pub proof: PathBuf,
+    pub(crate) proof: PathBuf,
     /// The public model (.tgv).
     #[arg(long, value_name = "F.tgv")]
-    pub model: PathBuf,
+    pub(crate) model: PathBuf,
     /// Print the statement, the commitments, the security level with its terms, and what is not covered.
     #[arg(long)]
-    pub explain: bool,
+    pub(crate) explain: bool,
     /// Flip the lowest bit of this byte first, to see that the proof is then rejected.
     #[arg(long, value_name = "N")]
-    pub flip_byte: Option<usize>,
+    pub(crate) flip_byte: Option<usize>,
 }
 
 /// `bench prove`.
 #[derive(Debug, Args)]
-pub struct BenchArguments {
+pub(crate) struct BenchArguments {
     /// Runs per model; the median is printed.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub runs: u32,
+    pub(crate) runs: u32,
 }

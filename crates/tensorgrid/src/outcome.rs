@@ -6,7 +6,7 @@ use std::io::{self, Write};
 /// Exit codes. They are part of the interface: scripts rely on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Exit {
+pub(crate) enum Exit {
     /// Something failed.
     Failed = 1,
     /// The command line or a file given on it is wrong.
@@ -21,18 +21,18 @@ pub enum Exit {
 
 /// Why a command failed: an exit code, an error chain, and what to do about it.
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// The exit code.
-    pub exit: Exit,
+    pub(crate) exit: Exit,
     /// The error chain.
-    pub error: anyhow::Error,
+    pub(crate) error: anyhow::Error,
     /// What to do.
-    pub hint: Option<String>,
+    pub(crate) hint: Option<String>,
 }
 
 impl Failure {
     /// A failure without a hint.
-    pub fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Self {
+    pub(crate) fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Self {
         Self {
             exit,
             error: error.into(),
@@ -42,14 +42,14 @@ impl Failure {
 
     /// Adds what to do about it.
     #[must_use]
-    pub fn hint(mut self, hint: impl Display) -> Self {
+    pub(crate) fn hint(mut self, hint: impl Display) -> Self {
         self.hint = Some(hint.to_string());
         self
     }
 
     /// Whether the reader of our output went away, which is no failure.
     #[must_use]
-    pub fn is_broken_pipe(&self) -> bool {
+    pub(crate) fn is_broken_pipe(&self) -> bool {
         self.error
             .chain()
             .filter_map(|cause| cause.downcast_ref::<io::Error>())
@@ -60,7 +60,7 @@ impl Failure {
     ///
     /// # Errors
     /// If the error stream is closed.
-    pub fn report(&self, json: bool) -> io::Result<()> {
+    pub(crate) fn report(&self, json: bool) -> io::Result<()> {
         let mut stream = io::stderr().lock();
         if json {
             let chain: Vec<String> = self.error.chain().map(ToString::to_string).collect();
@@ -83,10 +83,10 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 }
 
 /// What a command gives back.
-pub type Outcome = Result<(), Failure>;
+pub(crate) type Outcome = Result<(), Failure>;
 
 /// Adds an exit code and context to any error.
-pub trait OrFail<T> {
+pub(crate) trait OrFail<T> {
     /// Fails with an exit code, saying what was being done.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ impl<T, E: Into<anyhow::Error>> OrFail<T> for Result<T, E> {
 ///
 /// # Errors
 /// If the output is closed.
-pub fn line(text: impl Display) -> io::Result<()> {
+pub(crate) fn line(text: impl Display) -> io::Result<()> {
     writeln!(io::stdout().lock(), "{text}")
 }
 
@@ -117,12 +117,12 @@ pub fn line(text: impl Display) -> io::Result<()> {
 ///
 /// # Errors
 /// If the output is closed.
-pub fn json(value: &serde_json::Value) -> io::Result<()> {
+pub(crate) fn json(value: &serde_json::Value) -> io::Result<()> {
     writeln!(io::stdout().lock(), "{value:#}")
 }
 
 /// Says something to the person, not to the program that reads our output.
-pub fn say(text: impl Display) {
+pub(crate) fn say(text: impl Display) {
     // A closed error stream is nobody to talk to.
     let _closed = writeln!(io::stderr().lock(), "{text}");
 }

@@ -82,6 +82,18 @@ impl Digit {
         bytes.iter().map(|&byte| narrow(byte)).collect()
     }
 
+    /// The 8x8 image as the reals in [0, 1] that a model takes.
+    #[must_use]
+    pub fn reals_8x8(&self) -> Vec<f32> {
+        reals(&self.bytes_8x8())
+    }
+
+    /// The 28x28 image as the reals in [0, 1] that a model takes.
+    #[must_use]
+    pub fn reals_28x28(&self) -> Vec<f32> {
+        reals(&self.bytes_28x28())
+    }
+
     /// The digit scaled to 28x28 bytes: bilinear with half-pixel centres, in integers.
     #[must_use]
     pub fn bytes_28x28(&self) -> Vec<u8> {
@@ -120,6 +132,10 @@ impl Tap {
     const fn blend(&self, first: u32, second: u32) -> u32 {
         first * (56 - self.weight) + second * self.weight
     }
+}
+
+fn reals(bytes: &[u8]) -> Vec<f32> {
+    bytes.iter().map(|&byte| f32::from(byte) / 255.0).collect()
 }
 
 fn narrow(byte: u32) -> u8 {

@@ -3,13 +3,16 @@
 //! Read in this order: [`onnx`] (a file to a float graph), [`graph`] (what that is), [`reference`] (its execution in
 //! f32), [`fuse`] (folding and fusing), [`calibrate`] (how far values reach), [`lower`] (the graph as an integer
 //! program), [`compile`] (all of that as one pipeline, with a comparison), [`execute`] (a program and an input give a
-//! trace), [`input`] (files to inputs), [`range`] (what an accumulator can reach), [`sample`] (random models for tests and benchmarks).
+//! trace), [`input`] (files to inputs), [`accuracy`] (how often both are right), [`digits`] (the shipped data), [`range`] (what an accumulator can reach), [`sample`] (random models for tests and benchmarks).
 
+pub mod accuracy;
 pub mod calibrate;
 pub mod compile;
 pub mod digits;
 pub mod execute;
 pub mod fuse;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod graph;
 pub mod input;
 mod kernel;

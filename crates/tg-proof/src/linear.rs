@@ -57,28 +57,3 @@ pub fn padding_weight(
     });
     weight
 }
-
-/// `X(k, i) = sum over s of pixels[s] * in[source(s, k), i]` over padded positions and channels; `read` gives the
-/// input's channels of a pixel.
-#[must_use]
-pub fn window_products<'a>(
-    window: &Window,
-    input: Shape,
-    output: Shape,
-    pixels: &[E],
-    padded: (usize, usize),
-    mut accumulate: impl FnMut(&mut [E], E, usize) + 'a,
-) -> Vec<E> {
-    let (positions, channels) = padded;
-    let mut products = vec![E::ZERO; positions * channels];
-    for_each_source(window, input, output, |pixel, position, source| {
-        if let Some(source) = source {
-            accumulate(
-                &mut products[position * channels..][..channels],
-                pixels[pixel],
-                source,
-            );
-        }
-    });
-    products
-}

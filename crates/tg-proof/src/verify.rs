@@ -213,75 +213,21 @@ impl<'a> Walk<'a> {
     ) -> Result<(), NodeCheck> {
         let claim = self.single_claim(node, proof.merge.as_ref(), challenger)?;
         let (program, plan) = (self.program, self.plan);
-        match (&program.nodes[node].op, &plan.nodes[node], &proof.gadget) {
-            (
-                Op::Conv { input, window },
-                NodePlan::Linear { weights },
-                GadgetProof::Conv {
-                    bias,
-                    products,
-                    weight,
-                    reads,
-                    sources,
-                },
-            ) => {
-                let (claims, at) = self.products(
-                    node,
-                    *weights,
-                    &claim,
-                    bias,
-                    products,
-                    (*weight, *reads),
-                    challenger,
-                )?;
-                self.weights[*weights] = Some(claims);
-                let (positions, channels) = at.split_at(plan.weights[*weights].axis_vars()[1]);
-                let (pixels, _) = claim.point.split_at(plan.layouts[node + 1].pixel_vars);
-                let map = SourceMap::new(
-                    program,
-                    node,
-                    *input,
-                    window,
-                    eq_table(positions),
-                    eq_table(pixels),
-                );
-                self.sources(&map, *reads, channels, sources, challenger)
+        match (&program.nodes[node].op, &plan.nodes[node]) {
+            (Op::Conv { input, window }, NodePlan::Linear { weights }) => self.conv(
+                node,
+                *input,
+                window,
+                *weights,
+                &claim,
+                &proof.gadget,
+                challenger,
+            ),
+            (Op::Dense { input }, NodePlan::Linear { weights }) => {
+                self.dense(node, *input, *weights, &claim, &proof.gadget, challenger)
             }
-            (
-                Op::Dense { input },
-                NodePlan::Linear { weights },
-                GadgetProof::Dense {
-                    bias,
-                    products,
-                    weight,
-                    input: value,
-                },
-            ) => {
-                let (claims, at) = self.products(
-                    node,
-                    *weights,
-                    &claim,
-                    bias,
-                    products,
-                    (*weight, *value),
-                    challenger,
-                )?;
-                self.weights[*weights] = Some(claims);
-                self.claims[input.index()].push(Claim {
-                    point: at,
-                    value: *value,
-                });
-                Ok(())
-            }
-            (
-                Op::WindowSum { input, window },
-                NodePlan::Free,
-                GadgetProof::WindowSum { sources },
-            ) => {
-                let (pixels, channels) = claim.point.split_at(plan.layouts[node + 1].pixel_vars);
-                let ones = vec![E::ONE; window.positions()];
-                let map = SourceMap::new(program, node, *input, window, ones, eq_table(pixels));
-                self.sources(&map, claim.value, channels, sources, challenger)
+            (Op::WindowSum { input, window }, NodePlan::Free) => {
+                self.window_sum(node, *input, window, &claim, &proof.gadget, challenger)
             }
             (
                 Op::Add {
@@ -289,23 +235,7 @@ impl<'a> Walk<'a> {
                     multipliers,
                 },
                 NodePlan::Free,
-                GadgetProof::Add { inputs: values },
-            ) => {
-                absorb(challenger, values);
-                // Stops: inputs that do not add up to the claim.
-                let sum = values[0] * E::from_u32(multipliers[0])
-                    + values[1] * E::from_u32(multipliers[1]);
-                if sum != claim.value {
-                    return Err(NodeCheck::Addition);
-                }
-                for (input, &value) in inputs.iter().zip(values) {
-                    self.claims[input.index()].push(Claim {
-                        point: claim.point.clone(),
-                        value,
-                    });
-                }
-                Ok(())
-            }
+            ) => self.add(*inputs, *multipliers, &claim, &proof.gadget, challenger),
             (
                 Op::Requantise { input, how },
                 NodePlan::Requantise {
@@ -313,7 +243,6 @@ impl<'a> Walk<'a> {
                     witness,
                     ..
                 },
-                GadgetProof::Requantise { pulled },
             ) => {
                 let covered = covered_rows(plan, witness);
                 self.requantise(
@@ -322,10 +251,9 @@ impl<'a> Walk<'a> {
                     *first_group,
                     covered,
                     claim,
-                    pulled,
+                    &proof.gadget,
                     challenger,
-                );
-                Ok(())
+                )
             }
             (
                 Op::MaxPool { input, window },
@@ -333,34 +261,144 @@ impl<'a> Walk<'a> {
                     first_group,
                     witness,
                 },
-                GadgetProof::Maximum {
-                    differences,
-                    sources,
-                    attained,
-                },
             ) => {
-                self.maximum(
+                let place = MaximumPlace {
                     node,
-                    *input,
+                    input: *input,
                     window,
-                    *first_group,
-                    &claim,
-                    differences,
-                    sources,
-                    challenger,
-                )?;
-                self.attained(witness.clone(), window.positions(), attained, challenger)
+                    first_group: *first_group,
+                    witness,
+                };
+                self.maximum(&place, &claim, &proof.gadget, challenger)
             }
-            (
-                Op::Permute { input, source },
-                NodePlan::Free,
-                GadgetProof::Permute {
-                    sumcheck,
-                    input: value,
-                },
-            ) => self.permute(node, *input, source, &claim, sumcheck, *value, challenger),
+            (Op::Permute { input, source }, NodePlan::Free) => {
+                self.permute(node, *input, source, &claim, &proof.gadget, challenger)
+            }
             _ => Err(NodeCheck::Messages),
         }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one gadget")]
+    fn conv(
+        &mut self,
+        node: usize,
+        input: TensorId,
+        window: &Window,
+        weights: usize,
+        claim: &Claim,
+        gadget: &GadgetProof,
+        challenger: &mut Challenger,
+    ) -> Result<(), NodeCheck> {
+        let GadgetProof::Conv {
+            bias,
+            products,
+            weight,
+            reads,
+            sources,
+        } = gadget
+        else {
+            return Err(NodeCheck::Messages);
+        };
+        let (claims, at) = self.products(
+            node,
+            weights,
+            claim,
+            bias,
+            products,
+            (*weight, *reads),
+            challenger,
+        )?;
+        self.weights[weights] = Some(claims);
+        let (positions, channels) = at.split_at(self.plan.weights[weights].axis_vars()[1]);
+        let (pixels, _) = claim.point.split_at(self.plan.layouts[node + 1].pixel_vars);
+        let map = SourceMap::new(
+            self.program,
+            node,
+            input,
+            window,
+            eq_table(positions),
+            eq_table(pixels),
+        );
+        self.sources(&map, *reads, channels, sources, challenger)
+    }
+
+    fn dense(
+        &mut self,
+        node: usize,
+        input: TensorId,
+        weights: usize,
+        claim: &Claim,
+        gadget: &GadgetProof,
+        challenger: &mut Challenger,
+    ) -> Result<(), NodeCheck> {
+        let GadgetProof::Dense {
+            bias,
+            products,
+            weight,
+            input: value,
+        } = gadget
+        else {
+            return Err(NodeCheck::Messages);
+        };
+        let (claims, at) = self.products(
+            node,
+            weights,
+            claim,
+            bias,
+            products,
+            (*weight, *value),
+            challenger,
+        )?;
+        self.weights[weights] = Some(claims);
+        self.claims[input.index()].push(Claim {
+            point: at,
+            value: *value,
+        });
+        Ok(())
+    }
+
+    fn window_sum(
+        &mut self,
+        node: usize,
+        input: TensorId,
+        window: &Window,
+        claim: &Claim,
+        gadget: &GadgetProof,
+        challenger: &mut Challenger,
+    ) -> Result<(), NodeCheck> {
+        let GadgetProof::WindowSum { sources } = gadget else {
+            return Err(NodeCheck::Messages);
+        };
+        let (pixels, channels) = claim.point.split_at(self.plan.layouts[node + 1].pixel_vars);
+        let ones = vec![E::ONE; window.positions()];
+        let map = SourceMap::new(self.program, node, input, window, ones, eq_table(pixels));
+        self.sources(&map, claim.value, channels, sources, challenger)
+    }
+
+    fn add(
+        &mut self,
+        inputs: [TensorId; 2],
+        multipliers: [u32; 2],
+        claim: &Claim,
+        gadget: &GadgetProof,
+        challenger: &mut Challenger,
+    ) -> Result<(), NodeCheck> {
+        let GadgetProof::Add { inputs: values } = gadget else {
+            return Err(NodeCheck::Messages);
+        };
+        absorb(challenger, values);
+        // Stops: inputs that do not add up to the claim.
+        let sum = values[0] * E::from_u32(multipliers[0]) + values[1] * E::from_u32(multipliers[1]);
+        if sum != claim.value {
+            return Err(NodeCheck::Addition);
+        }
+        for (input, &value) in inputs.iter().zip(values) {
+            self.claims[input.index()].push(Claim {
+                point: claim.point.clone(),
+                value,
+            });
+        }
+        Ok(())
     }
 
     /// The one claim on a node's output, merged if there are several.
@@ -470,7 +508,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the messages of one gadget")]
+    #[expect(clippy::too_many_arguments, reason = "the parts of one gadget")]
     fn requantise(
         &mut self,
         input: TensorId,
@@ -478,9 +516,12 @@ impl<'a> Walk<'a> {
         first_group: usize,
         covered: usize,
         claim: Claim,
-        pulled: &[E; 5],
+        gadget: &GadgetProof,
         challenger: &mut Challenger,
-    ) {
+    ) -> Result<(), NodeCheck> {
+        let GadgetProof::Requantise { pulled } = gadget else {
+            return Err(NodeCheck::Messages);
+        };
         absorb(challenger, pulled);
         let [base, class_high, class_low, high, low] = *pulled;
         let layout = self.plan.layouts[input.index()];
@@ -501,28 +542,36 @@ impl<'a> Walk<'a> {
             point: claim.point,
             value,
         });
+        Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the messages of one gadget")]
     fn maximum(
         &mut self,
-        node: usize,
-        input: TensorId,
-        window: &Window,
-        first_group: usize,
+        place: &MaximumPlace<'_>,
         claim: &Claim,
-        differences: &[E],
-        sources: &SourceProof,
+        gadget: &GadgetProof,
         challenger: &mut Challenger,
     ) -> Result<(), NodeCheck> {
+        let GadgetProof::Maximum {
+            differences,
+            sources,
+            attained,
+        } = gadget
+        else {
+            return Err(NodeCheck::Messages);
+        };
+        let &MaximumPlace {
+            node,
+            input,
+            window,
+            first_group,
+            witness,
+        } = place;
         let (layout, positions) = (self.plan.layouts[node + 1], window.positions());
         if differences.len() != positions {
             return Err(NodeCheck::Messages);
         }
         absorb(challenger, differences);
-        let NodePlan::Maximum { witness, .. } = &self.plan.nodes[node] else {
-            return Err(NodeCheck::Messages);
-        };
         let class =
             E::from_u32(LIMB_CLASS_MAX) * eq_prefix(&claim.point, covered_rows(self.plan, witness));
         for (position, &difference) in differences.iter().enumerate() {
@@ -533,11 +582,18 @@ impl<'a> Walk<'a> {
             };
         }
         let tau = draw_point(challenger, crate::layout::log2_ceil(positions));
-        let weights = eq_table(&tau);
         let (pixels, channels) = claim.point.split_at(layout.pixel_vars);
-        let map = SourceMap::new(self.program, node, input, window, weights, eq_table(pixels));
+        let map = SourceMap::new(
+            self.program,
+            node,
+            input,
+            window,
+            eq_table(&tau),
+            eq_table(pixels),
+        );
         let sum = maximum_sum(&map, claim.value, differences);
-        self.sources(&map, sum, channels, sources, challenger)
+        self.sources(&map, sum, channels, sources, challenger)?;
+        self.attained(witness.clone(), positions, attained, challenger)
     }
 
     /// Some difference of every window is zero, chunk by chunk.
@@ -569,31 +625,49 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the messages of one gadget")]
     fn permute(
         &mut self,
         node: usize,
         input: TensorId,
         source: &[u32],
         claim: &Claim,
-        proof: &Sumcheck,
-        value: E,
+        gadget: &GadgetProof,
         challenger: &mut Challenger,
     ) -> Result<(), NodeCheck> {
+        let GadgetProof::Permute {
+            sumcheck: proof,
+            input: value,
+        } = gadget
+        else {
+            return Err(NodeCheck::Messages);
+        };
         let (from, to) = (
             self.plan.layouts[input.index()],
             self.plan.layouts[node + 1],
         );
         let (point, last) = sumcheck(proof, challenger, from.vars(), 2, claim.value)
             .ok_or(NodeCheck::Permutation)?;
-        absorb(challenger, &[value]);
+        absorb(challenger, &[*value]);
         let weight = evaluate(&permutation_weights(source, from, to, &claim.point), &point);
-        if last != weight * value {
+        // Stops: elements moved elsewhere.
+        if last != weight * *value {
             return Err(NodeCheck::Permutation);
         }
-        self.claims[input.index()].push(Claim { point, value });
+        self.claims[input.index()].push(Claim {
+            point,
+            value: *value,
+        });
         Ok(())
     }
+}
+
+/// Where a maximum stands in the plan.
+struct MaximumPlace<'a> {
+    node: usize,
+    input: TensorId,
+    window: &'a Window,
+    first_group: usize,
+    witness: &'a std::ops::Range<usize>,
 }
 
 /// A window's public weights on input pixels, for one point.

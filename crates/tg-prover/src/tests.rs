@@ -45,7 +45,6 @@ fn random_models_prove_and_verify() {
         );
         proved += 1;
     }
-    println!("proved {proved}, refused {refused}");
     assert!(
         proved >= 40,
         "most random models are provable: {proved} of {}",

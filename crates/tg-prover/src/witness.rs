@@ -81,8 +81,11 @@ fn requantise(
         .expect("a requantisation has a segment table");
     let layout = plan.layouts[input.index()];
     let values = tensors[input.index()].widened();
-    let mut columns = vec![vec![0u32; 1 << table.chunk.column_vars()]; table.columns];
-    for row in 0..table.chunk.rows() {
+    let rows = 1 << table.chunk.column_vars();
+    let [mut positions, mut highs, mut lows] =
+        [vec![0u32; rows], vec![0u32; rows], vec![0u32; rows]];
+    let columns = positions.iter_mut().zip(&mut highs).zip(&mut lows);
+    for (row, ((position, high), low)) in columns.enumerate().take(table.chunk.rows()) {
         let index = table.chunk.start + row;
         let (pixel, channel) = (
             index >> layout.channel_vars,
@@ -94,20 +97,20 @@ fn requantise(
         } else {
             0
         };
-        let position = segments
+        let found = segments
             .find(padded_pair(how, channel), value)
             .ok_or_else(|| ProveError::Range {
                 node: program.nodes[table.node].name.clone(),
                 value,
                 range: how.range,
             })?;
-        let segment = segments.segments()[position];
+        let segment = segments.segments()[found];
         let offset = value.wrapping_sub(segment.base).cast_unsigned();
-        columns[0][row] = position as u32;
-        columns[1][row] = limb_position(segment.class_high(), offset >> 8);
-        columns[2][row] = limb_position(segment.class_low(), offset & 255);
+        *position = found as u32;
+        *high = limb_position(segment.class_high(), offset >> 8);
+        *low = limb_position(segment.class_low(), offset & 255);
     }
-    Ok(columns)
+    Ok(vec![positions, highs, lows])
 }
 
 /// Differences of one chunk, one column per kernel position.

@@ -5,7 +5,7 @@ use crate::cli::BenchArguments;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Instant;
-use tg_model::quantise_input;
+use tg_model::input::quantise;
 use tg_proof::{ExpectedStatement, security, verify};
 use tg_prover::{ProvingModel, Stage, prove};
 use tg_types::{Address, JobId};
@@ -143,7 +143,7 @@ fn measure(bundled: Bundled, runs: u32) -> Result<Row, Failure> {
     };
     for run in 0..=runs {
         let digit = &digits[run as usize % digits.len()];
-        let input = quantise_input(&model.compiled().program.input, &bundled.input(digit));
+        let input = quantise(&model.compiled().program.input, &bundled.input(digit));
         let measured = measure_once(&model, &public, &input)?;
         // The first run warms caches and the allocator.
         if run > 0 {

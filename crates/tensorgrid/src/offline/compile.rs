@@ -13,7 +13,7 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
     let file = files::read(&arguments.file, tg_model::onnx::FILE_BYTES_MAX as u64)?;
     let doing = format!("compile {}", arguments.file.display());
     let graph = tg_model::onnx::read(&file).or_fail(Exit::Usage, doing.clone())?;
-    let calibration = files::many_inputs(
+    let calibration = files::calibration(
         &arguments.calibrate,
         &graph,
         &arguments.mean,

@@ -4,6 +4,9 @@ use crate::outcome::{Exit, Failure, OrFail};
 use std::io::{Read, Write};
 use std::path::Path;
 use tg_ir::{CompiledModel, ElementType, Program};
+use tg_model::FloatGraph;
+use tg_model::input::{self, Expected, Kind};
+use tg_model::reference::storage_shape;
 use tg_proof::{ProofFile, PublicModel};
 
 /// Most bytes of a compiled model.
@@ -121,4 +124,40 @@ pub(crate) fn output_values(program: &Program, bytes: &[u8]) -> Vec<i32> {
             .map(|&word| i32::from_le_bytes(word))
             .collect(),
     }
+}
+
+/// The one input in a file, as reals in storage order.
+///
+/// # Errors
+/// If the file is not an input of this program.
+pub(crate) fn one_input(path: &Path, program: &Program) -> Result<Vec<f32>, Failure> {
+    let doing = format!("read the input {}", path.display());
+    let kind = Kind::of_path(path).ok_or_else(|| {
+        Failure::new(
+            Exit::Usage,
+            anyhow::anyhow!("{doing}: not a .npy, .json or .png file"),
+        )
+    })?;
+    let bytes = read(path, input::FILE_BYTES_MAX as u64)?;
+    input::read_one(&bytes, kind, Expected::of_spec(&program.input)).or_fail(Exit::Usage, doing)
+}
+
+/// Calibration inputs for an imported model.
+///
+/// # Errors
+/// If the files are not inputs of this model.
+pub(crate) fn calibration(
+    path: &Path,
+    graph: &FloatGraph,
+    mean: &[f32],
+    std: &[f32],
+) -> Result<Vec<Vec<f32>>, Failure> {
+    let shape = storage_shape(&graph.input).ok_or_else(|| {
+        Failure::new(
+            Exit::Usage,
+            anyhow::anyhow!("the model's input shape is not supported"),
+        )
+    })?;
+    input::load(path, Expected { shape, mean, std })
+        .or_fail(Exit::Usage, "read the calibration inputs")
 }

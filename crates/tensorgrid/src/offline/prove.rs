@@ -4,7 +4,7 @@ use crate::cli::ProveArguments;
 use crate::offline::files;
 use crate::outcome::{Exit, OrFail, Outcome, json, line, say};
 use std::time::Instant;
-use tg_model::quantise_input;
+use tg_model::input::quantise;
 use tg_prover::{ProvingModel, Stage, prove};
 use tg_types::codec::Encode;
 use tg_types::{Address, JobId};
@@ -13,7 +13,7 @@ use tg_types::{Address, JobId};
 pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     let model = files::compiled_model(&arguments.model)?;
     let reals = files::one_input(&arguments.input, &model.program)?;
-    let input = quantise_input(&model.program.input, &reals);
+    let input = quantise(&model.program.input, &reals);
     say("committing the weights ...");
     let model = ProvingModel::new(model)
         .or_fail(Exit::Usage, "this model cannot be proved")

@@ -1,4 +1,6 @@
-//! The shipped models through the whole pipeline.
+//! The whole pipeline: shipped models, ONNX's own evaluator as oracle, mutated files.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod oracle;
 mod shipped;
+mod smoke;

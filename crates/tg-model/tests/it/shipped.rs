@@ -1,74 +1,144 @@
+//! The shipped models: compiled, compared with their floats, and pinned.
+
+use std::fmt::Write as _;
+use tg_model::accuracy::{self, Accuracy};
 use tg_model::digits::{self, Digit};
 use tg_model::{CompileOptions, Compiled, compile, execute, input, onnx};
+use tg_types::Digest;
+use tg_types::codec::Encode;
 
-fn reals(bytes: &[u8]) -> Vec<f32> {
-    bytes.iter().map(|&b| f32::from(b) / 255.0).collect()
+const LENET: &[u8] = include_bytes!("../../../../models/lenet-digits.onnx");
+const MLP: &[u8] = include_bytes!("../../../../models/mlp-digits.onnx");
+
+type Image = fn(&Digit) -> Vec<f32>;
+
+fn all_digits() -> Vec<Digit> {
+    digits::read(include_bytes!("../../../../models/digits/digits.bin")).unwrap()
 }
 
-fn shipped(onnx: &[u8], image: fn(&Digit) -> Vec<u8>) -> (Compiled, Vec<Digit>) {
-    let digits = digits::read(include_bytes!("../../../../models/digits/digits.bin")).unwrap();
-    let graph = onnx::read(onnx).unwrap();
-    let calibration: Vec<Vec<f32>> = digits
+fn compiled(onnx: &[u8], image: Image) -> (Compiled, Accuracy) {
+    let all = all_digits();
+    let (unseen, seen): (Vec<Digit>, Vec<Digit>) = all.into_iter().partition(|d| d.unseen);
+    let calibration: Vec<Vec<f32>> = seen.iter().take(256).map(image).collect();
+    let compiled = compile(
+        onnx::read(onnx).unwrap(),
+        &calibration,
+        &CompileOptions::default(),
+    );
+    let compiled = compiled.unwrap();
+    let samples: Vec<(Vec<f32>, usize)> = unseen
         .iter()
-        .filter(|d| !d.unseen)
-        .take(256)
-        .map(|d| reals(&image(d)))
+        .map(|digit| (image(digit), usize::from(digit.label)))
         .collect();
-    let compiled = compile(graph, &calibration, &CompileOptions::default()).unwrap();
-    let unseen = digits.into_iter().filter(|d| d.unseen).collect();
-    (compiled, unseen)
+    let accuracy = accuracy::compare(&compiled, &samples).unwrap();
+    (compiled, accuracy)
 }
 
-fn check(onnx: &[u8], image: fn(&Digit) -> Vec<u8>) {
-    let (compiled, unseen) = shipped(onnx, image);
-    let (mut float_right, mut integer_right, mut agree) = (0, 0, 0);
-    let argmax = |v: &[f32]| {
-        (0..v.len())
-            .rev()
-            .max_by(|&a, &b| v[a].total_cmp(&v[b]))
-            .unwrap()
-    };
-    for digit in &unseen {
-        let x = reals(&image(digit));
-        let float = argmax(&compiled.float.output(&x).unwrap());
-        let q = input::quantise(&compiled.model.program.input, &x);
-        let integer = execute(&compiled.model, &q).unwrap().top_class();
-        float_right += usize::from(float == usize::from(digit.label));
-        integer_right += usize::from(integer == usize::from(digit.label));
-        agree += usize::from(integer == float);
-    }
-    println!(
-        "{float_right} {integer_right} {agree} {:#?}",
-        compiled.report
+fn check_accuracy(accuracy: Accuracy, share: f64) {
+    assert_eq!(accuracy.samples, 360);
+    assert!(accuracy.float_right as f64 >= share * 360.0, "{accuracy:?}");
+    assert!(
+        accuracy.integer_right + 1 >= accuracy.float_right,
+        "{accuracy:?}"
     );
-    for n in &compiled.model.program.nodes {
-        println!(
-            "{} {} {} {:?}",
-            n.name,
-            n.op.name(),
-            n.shape,
-            if let tg_ir::Op::Requantise { how, .. } = &n.op {
-                Some((how.pairs.clone(), how.range))
-            } else {
-                None
-            }
+    assert!(accuracy.agree >= 358, "{accuracy:?}");
+}
+
+#[test]
+fn lenet_classifies_unseen_digits() {
+    let (compiled, accuracy) = compiled(LENET, Digit::reals_28x28);
+    check_accuracy(accuracy, 0.98);
+    assert_eq!(compiled.float.parameters(), 44_426);
+    assert_eq!(compiled.model.program.macs(), 281_640);
+    let names: Vec<&str> = compiled
+        .model
+        .program
+        .nodes
+        .iter()
+        .map(|n| n.op.name())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "Conv",
+            "Requantise",
+            "MaxPool",
+            "Conv",
+            "Requantise",
+            "MaxPool",
+            "Dense",
+            "Requantise",
+            "Dense",
+            "Requantise",
+            "Dense"
+        ]
+    );
+    assert!(
+        compiled
+            .report
+            .layers
+            .iter()
+            .all(|layer| layer.snr_db > 30.0)
+    );
+}
+
+#[test]
+fn mlp_classifies_unseen_digits() {
+    let (compiled, accuracy) = compiled(MLP, Digit::reals_8x8);
+    check_accuracy(accuracy, 0.96);
+    assert_eq!(compiled.float.parameters(), 2_410);
+}
+
+/// Compiling is a function of the file and the calibration, on every machine; so is executing.
+#[test]
+fn compiled_models_and_traces_are_pinned() {
+    let mut lines = String::new();
+    let models: [(&str, &[u8], Image); 2] = [
+        ("lenet-digits", LENET, Digit::reals_28x28),
+        ("mlp-digits", MLP, Digit::reals_8x8),
+    ];
+    for (name, onnx, image) in models {
+        let (compiled, _) = compiled(onnx, image);
+        let model = &compiled.model;
+        let quantised = input::quantise(&model.program.input, &image(&all_digits()[0]));
+        let trace = execute(model, &quantised).unwrap();
+        let file = Digest::of_blob(&model.to_bytes());
+        writeln!(lines, "{name} file {file}").unwrap();
+        writeln!(lines, "{name} program {}", model.program.id()).unwrap();
+        writeln!(lines, "{name} trace {}", trace.digest()).unwrap();
+        writeln!(lines, "{name} output {:?}", trace.output().widened()).unwrap();
+    }
+    assert_eq!(lines, include_str!("../data/compiled.txt"));
+}
+
+#[test]
+fn a_missing_calibration_is_named() {
+    let graph = onnx::read(MLP).unwrap();
+    let error = compile(graph, &[], &CompileOptions::default()).unwrap_err();
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(
+        source.contains("at least one calibration input"),
+        "{source}"
+    );
+}
+
+#[test]
+fn a_bad_normalisation_is_named() {
+    let graph = onnx::read(MLP).unwrap();
+    let check = |mean: &[f32], std: &[f32]| {
+        let options = CompileOptions {
+            mean: mean.to_vec(),
+            std: std.to_vec(),
+            ..CompileOptions::default()
+        };
+        let error = compile(graph.clone(), &[vec![0.5; 64]], &options).unwrap_err();
+        assert!(
+            error.to_string().contains("the image normalisation has"),
+            "{error}"
         );
-    }
-    assert!(integer_right + 1 >= float_right);
-}
-
-#[test]
-fn lenet() {
-    check(
-        include_bytes!("../../../../models/lenet-digits.onnx"),
-        Digit::bytes_28x28,
-    );
-}
-
-#[test]
-fn mlp() {
-    check(
-        include_bytes!("../../../../models/mlp-digits.onnx"),
-        Digit::bytes_8x8,
-    );
+    };
+    check(&[0.5], &[]);
+    check(&[0.5, 0.5], &[0.5, 0.5]);
+    check(&[0.5], &[0.0]);
+    check(&[f32::NAN], &[1.0]);
 }

@@ -1,0 +1,103 @@
+//! Float graphs against ONNX's own reference evaluator (`tests/data/make_onnx_cases.py`), and integer programs against
+//! float graphs.
+
+use tg_ir::SegmentTable;
+use tg_model::reference::{storage_order, storage_shape, to_file_order};
+use tg_model::sample::Numbers;
+use tg_model::{CompileOptions, compile, execute, input, onnx, range};
+
+#[derive(serde::Deserialize)]
+struct Case {
+    name: String,
+    model: String,
+    input: Vec<f32>,
+    shape: Vec<usize>,
+    output: Vec<f32>,
+}
+
+impl Case {
+    fn onnx(&self) -> Vec<u8> {
+        let digits = self.model.as_bytes().chunks_exact(2);
+        digits
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+            .collect()
+    }
+}
+
+fn cases() -> Vec<Case> {
+    serde_json::from_slice(include_bytes!("../data/onnx_cases.json")).unwrap()
+}
+
+#[test]
+fn the_float_graph_agrees_with_onnx() {
+    for case in cases() {
+        let graph = onnx::read(&case.onnx()).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+        assert_eq!(graph.shape(graph.output), case.shape, "{}", case.name);
+        let got = graph.output(&case.input).unwrap();
+        assert_eq!(got.len(), case.output.len());
+        for (got, expected) in got.iter().zip(&case.output) {
+            let error = (got - expected).abs();
+            assert!(
+                error <= 1e-5 * (1.0 + expected.abs()),
+                "{}: {got} {expected}",
+                case.name
+            );
+        }
+    }
+}
+
+/// A wrong order of elements anywhere would leave noise as strong as the signal.
+#[test]
+fn the_integer_program_follows_the_float_graph() {
+    let mut numbers = Numbers::new(5);
+    for case in cases() {
+        let graph = onnx::read(&case.onnx()).unwrap();
+        let shape = storage_shape(&graph.input).unwrap();
+        let inputs: Vec<Vec<f32>> = (0..16)
+            .map(|_| {
+                let each = 0..shape.elements();
+                each.map(|_| numbers.between(-1000, 1000) as f32 / 1000.0)
+                    .collect()
+            })
+            .collect();
+        let compiled = compile(graph, &inputs, &CompileOptions::default())
+            .unwrap_or_else(|e| panic!("{}: {e}: {:?}", case.name, std::error::Error::source(&e)));
+        for layer in &compiled.report.layers {
+            assert!(layer.snr_db > 25.0, "{}: {layer:?}", case.name);
+        }
+        let program = &compiled.model.program;
+        program.validate().unwrap();
+        assert_eq!(range::first_violation(&compiled.model), None);
+        for node in &program.nodes {
+            if let tg_ir::Op::Requantise { how, .. } = &node.op {
+                SegmentTable::build(how).unwrap();
+            }
+        }
+        check_output(&compiled, &inputs, &case.name);
+    }
+}
+
+/// The program's last tensor is the graph's output, in the storage order of its shape.
+fn check_output(compiled: &tg_model::Compiled, rows: &[Vec<f32>], name: &str) {
+    let program = &compiled.model.program;
+    let graph = &compiled.float;
+    let shape = storage_shape(graph.shape(graph.output)).unwrap();
+    let order = storage_order(shape);
+    let scale = program.nodes.last().unwrap().scale;
+    let (mut signal, mut noise) = (0.0, 0.0);
+    for row in rows {
+        let trace = execute(&compiled.model, &input::quantise(&program.input, row)).unwrap();
+        let float = graph
+            .output(&to_file_order(row, program.input.shape))
+            .unwrap();
+        for (integer, &element) in trace.output().widened().iter().zip(&order) {
+            let float = float[element as usize];
+            signal += float * float;
+            noise += (float - *integer as f32 * scale).powi(2);
+        }
+    }
+    assert!(
+        noise < signal / 100.0,
+        "{name}: signal {signal}, noise {noise}"
+    );
+}

@@ -1,0 +1,90 @@
+//! Decoders over mutated files: they return, whatever the bytes.
+
+use tg_model::fuzz::{fuzz_json, fuzz_npy, fuzz_onnx, fuzz_png};
+use tg_model::sample::Numbers;
+
+/// Calls `entry` with mutations of a good file: bytes flipped, cut, repeated, and random ones.
+fn smoke(seed: u64, good: &[u8], rounds: usize, entry: fn(&[u8])) {
+    let mut numbers = Numbers::new(seed);
+    let mut pick = |below: usize| usize::try_from(numbers.next() % below.max(1) as u64).unwrap();
+    entry(good);
+    entry(&[]);
+    for _ in 0..rounds {
+        let mut bytes = good.to_vec();
+        for _ in 0..=pick(4) {
+            let at = pick(bytes.len());
+            match pick(5) {
+                0 => bytes.truncate(at),
+                1 => bytes.insert(at, [0, 1, 0x7f, 0x80, 0xff][pick(5)]),
+                2 if !bytes.is_empty() => drop(bytes.remove(at)),
+                3 => {
+                    let copied = bytes[at..bytes.len().min(at + 16)].to_vec();
+                    let to = pick(bytes.len());
+                    bytes.splice(to..to, copied);
+                }
+                _ if !bytes.is_empty() => bytes[at] ^= 1 << pick(8),
+                _ => {}
+            }
+        }
+        entry(&bytes);
+    }
+    for length in 0..64 {
+        let bytes: Vec<u8> = (0..length).map(|_| [pick(256)][0] as u8).collect();
+        entry(&bytes);
+    }
+}
+
+#[test]
+fn onnx() {
+    // The head of the file, where structure is dense, and a whole small model.
+    smoke(
+        1,
+        include_bytes!("../../../../models/mlp-digits.onnx"),
+        1_000,
+        fuzz_onnx,
+    );
+    let cases: serde_json::Value =
+        serde_json::from_slice(include_bytes!("../data/onnx_cases.json")).unwrap();
+    for (seed, case) in (2u64..).zip(cases.as_array().unwrap()) {
+        let hex = case["model"].as_str().unwrap();
+        let digits = hex.as_bytes().chunks_exact(2);
+        let bytes: Vec<u8> = digits
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+            .collect();
+        smoke(seed, &bytes, 200, fuzz_onnx);
+    }
+}
+
+#[test]
+fn npy() {
+    let mut good = b"\x93NUMPY\x01\x00".to_vec();
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 4), }\n";
+    good.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
+    good.extend(header.as_bytes());
+    good.extend([0, 0, 128, 63].repeat(4));
+    smoke(3, &good, 20_000, fuzz_npy);
+}
+
+#[test]
+fn json() {
+    smoke(
+        4,
+        br#"{"input_data": [[1, -2.5, 3e2, 0], [4, 5, 6, 7]]}"#,
+        20_000,
+        fuzz_json,
+    );
+}
+
+#[test]
+fn png() {
+    let mut good = Vec::new();
+    let mut encoder = png::Encoder::new(&mut good, 8, 8);
+    encoder.set_color(png::ColorType::Grayscale);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header().unwrap();
+    writer
+        .write_image_data(&(0..64).collect::<Vec<u8>>())
+        .unwrap();
+    writer.finish().unwrap();
+    smoke(5, &good, 20_000, fuzz_png);
+}

@@ -1,0 +1,110 @@
+//! The words of the protocol: labels, modes, kinds, ids.
+
+use tg_types::{
+    Address, Decode, DecodeError, Encode, Fault, Label, LabelError, ModeSet, Tier, TransactionKind,
+    VerificationMode, Writer,
+};
+
+#[test]
+fn labels() {
+    assert_eq!(
+        Label::new("RTX 4090, 24 GB").unwrap().as_str(),
+        "RTX 4090, 24 GB"
+    );
+    assert_eq!(Label::new("").unwrap().as_str(), "");
+    assert_eq!(
+        Label::new(&"x".repeat(65)),
+        Err(LabelError::TooLong { length: 65 })
+    );
+    assert_eq!(
+        Label::new("a\u{1b}[31m"),
+        Err(LabelError::Control { character: 0x1b })
+    );
+    assert_eq!(Label::lossy("a\nb").as_str(), "a b");
+    // 21 three-byte characters are 63 bytes; the 22nd would pass 64.
+    assert_eq!(Label::lossy(&"€".repeat(30)).as_str(), "€".repeat(21));
+    assert_eq!(format!("{:>4}", Label::lossy("ab")), "  ab");
+}
+
+#[test]
+fn labels_are_checked_when_they_are_read() {
+    fn check(bytes: &[u8], expected: DecodeError) {
+        let mut writer = Writer::new();
+        writer.bytes(bytes);
+        assert_eq!(Label::from_bytes(&writer.into_bytes()), Err(expected));
+    }
+    check(
+        b"\x07",
+        DecodeError::Invalid {
+            field: "label",
+            value: 7,
+        },
+    );
+    check(b"\xff", DecodeError::NotUtf8 { field: "label" });
+    check(
+        &[b'x'; 65],
+        DecodeError::TooLong {
+            field: "label",
+            count: 65,
+            limit: 64,
+        },
+    );
+}
+
+#[test]
+fn modes() {
+    for mode in VerificationMode::ALL {
+        assert_eq!(VerificationMode::from_tag(mode.tag()), Some(mode));
+        assert_eq!(VerificationMode::from_name(mode.as_str()), Some(mode));
+        assert_eq!(VerificationMode::from_bytes(&mode.to_bytes()), Ok(mode));
+        assert!(ModeSet::ALL.contains(mode));
+        assert!(!ModeSet::EMPTY.contains(mode));
+        assert_eq!(ModeSet::of(&[mode]).iter().collect::<Vec<_>>(), [mode]);
+    }
+    assert_eq!(VerificationMode::from_tag(2), None);
+    assert_eq!(VerificationMode::from_name("ZK"), None);
+    assert_eq!(
+        VerificationMode::from_bytes(&[2]),
+        Err(DecodeError::Invalid {
+            field: "verification mode",
+            value: 2
+        })
+    );
+    assert_eq!(
+        ModeSet::from_bytes(&[4]),
+        Err(DecodeError::Invalid {
+            field: "verification modes",
+            value: 4
+        })
+    );
+    assert_eq!(
+        Tier::from_bytes(&[2]),
+        Err(DecodeError::Invalid {
+            field: "tier",
+            value: 2
+        })
+    );
+    assert_eq!(Tier::Tgx1.to_string(), "TGX-1");
+    assert!(ModeSet::of(&[]).is_empty());
+    assert_eq!(ModeSet::of(&VerificationMode::ALL), ModeSet::ALL);
+}
+
+#[test]
+fn kinds_have_their_own_tags_and_types() {
+    for (index, kind) in TransactionKind::ALL.into_iter().enumerate() {
+        assert_eq!(usize::from(kind.tag()), index);
+        let start = format!("{kind}(uint64 nonce,");
+        assert!(kind.encoded_type().starts_with(&start), "{kind}");
+    }
+}
+
+#[test]
+fn ids_are_read_in_hexadecimal() {
+    let address = Address::new([0xab; 20]);
+    assert_eq!(Address::from_hex(&address.to_string()), Some(address));
+    assert_eq!(Address::from_hex(&"AB".repeat(20)), Some(address));
+    assert_eq!(Address::from_hex("0xab"), None);
+    assert_eq!(Address::from_hex(&"zz".repeat(20)), None);
+    assert_eq!(Address::from_hex(&format!("{}x", "€".repeat(13))), None);
+    assert_eq!(Fault::Client.to_string(), "client");
+}
