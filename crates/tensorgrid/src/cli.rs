@@ -3,6 +3,8 @@
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
+use crate::grid::args;
+
 /// A grid of GPUs owned by strangers: send a model and an input, get the answer and a receipt anyone can check.
 #[derive(Debug, Parser)]
 #[command(
@@ -22,7 +24,21 @@ pub(crate) struct Cli {
 
 /// All commands.
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "one command line a process")]
 pub(crate) enum Command {
+    /// Run a grid that stays: validators, providers, the built-in models and an HTTP API.
+    Up(args::UpArguments),
+    /// Run a model on the grid, check the proof that comes back, and print the result.
+    Infer(args::InferArguments),
+    /// Offer this machine to the grid, or list the offers.
+    Provider(args::ProviderArguments),
+    /// List, explain and take back jobs.
+    #[command(subcommand)]
+    Job(args::JobCommand),
+    /// Print what accounts have.
+    Balance(args::BalanceArguments),
+    /// Print where the grid stands and where all money is.
+    Status(args::StatusArguments),
     /// Compile models, and add them to a grid.
     #[command(subcommand)]
     Model(ModelCommand),
@@ -40,6 +56,12 @@ pub(crate) enum Command {
 pub(crate) enum ModelCommand {
     /// Compile an ONNX file to an integer program with weights (.tgm) and its public part (.tgv).
     Compile(CompileArguments),
+    /// Register a compiled model with the grid.
+    Add(args::ModelAddArguments),
+    /// List the grid's models.
+    List(args::ApiArguments),
+    /// Show one of the grid's models.
+    Show(args::ModelShowArguments),
 }
 
 /// Commands that measure.

@@ -1,10 +1,11 @@
 //! The `tensorgrid` program.
 //!
 //! Read in this order: [`cli`] (what can be asked), [`outcome`] (how a command ends), [`bundled`] (what is built in),
-//! [`offline`] (models and proofs without a grid).
+//! [`offline`] (models and proofs without a grid), [`grid`] (everything that speaks to a grid, or is one).
 
 mod bundled;
 mod cli;
+mod grid;
 mod offline;
 mod outcome;
 
@@ -39,8 +40,18 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> outcome::Outcome {
+    use grid::commands::{balance, block_on, infer, job, model, provider, up};
     let json = cli.json;
     match cli.command {
+        Command::Up(arguments) => block_on(up::run(&arguments, json)),
+        Command::Infer(arguments) => block_on(infer::run(&arguments, json)),
+        Command::Provider(arguments) => block_on(provider::run(&arguments, json)),
+        Command::Job(command) => block_on(job::run(&command, json)),
+        Command::Balance(arguments) => block_on(balance::run(&arguments, json)),
+        Command::Status(arguments) => block_on(balance::status(&arguments, json)),
+        Command::Model(ModelCommand::Add(arguments)) => block_on(model::add(&arguments, json)),
+        Command::Model(ModelCommand::List(arguments)) => block_on(model::list(&arguments, json)),
+        Command::Model(ModelCommand::Show(arguments)) => block_on(model::show(&arguments, json)),
         Command::Model(ModelCommand::Compile(arguments)) => offline::compile::run(&arguments, json),
         Command::Prove(arguments) => offline::prove::run(&arguments, json),
         Command::Verify(arguments) => offline::verify::run(&arguments, json),

@@ -831,15 +831,15 @@ const fn default_mode() -> ModeDto {
 }
 
 /// The result of an inference.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InferenceDto {
     /// The job.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub job: JobId,
-    /// The output in the model's own scale, one number per element.
-    pub output: Vec<f32>,
+    /// The output: the integers that the program computes, one per element.
+    pub output: Vec<i32>,
     /// Index of the largest output; the lowest index of equals.
     pub top: u32,
     /// What stands behind it.

@@ -1,0 +1,86 @@
+//! `tensorgrid balance` and `tensorgrid status`.
+
+use tg_sdk::text::FromText;
+use tg_types::Address;
+
+use super::json_of;
+use crate::grid::args::{BalanceArguments, StatusArguments};
+use crate::grid::connect::{self, Calling};
+use crate::grid::table::{Table, brief, short};
+use crate::outcome::{Exit, Failure, Outcome, line};
+
+/// Prints an account, or the funded accounts of a development network.
+pub(crate) async fn run(arguments: &BalanceArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let Some(text) = &arguments.address else {
+        let accounts = client
+            .development_accounts()
+            .await
+            .calling("list the accounts")?;
+        if as_json {
+            return json_of(&accounts);
+        }
+        let mut table = Table::new(&["account", "address", "TGRID"]);
+        for account in accounts {
+            let address = account.address.to_string();
+            table.row(vec![account.name, address, short(account.balance)]);
+        }
+        return Ok(line(table)?);
+    };
+    let address = Address::from_text(text).ok_or_else(|| {
+        let expected = format!("{text:?} is not {}", Address::EXPECTED);
+        Failure::new(Exit::Usage, anyhow::anyhow!(expected))
+    })?;
+    let account = client
+        .account(address)
+        .await
+        .calling("ask for the account")?;
+    if as_json {
+        return json_of(&account);
+    }
+    line(format_args!(
+        "{} TGRID can be spent by {address}",
+        short(account.balance)
+    ))?;
+    line(format_args!(
+        "{} locked for its jobs",
+        short(account.escrow)
+    ))?;
+    line(format_args!(
+        "{} locked as collateral",
+        short(account.collateral)
+    ))?;
+    Ok(())
+}
+
+/// Prints where the grid stands and where all money is.
+pub(crate) async fn status(arguments: &StatusArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let status = client.status().await.calling("ask the grid")?;
+    if as_json {
+        return json_of(&status);
+    }
+    line(format_args!(
+        "network {} at height {}, block {}, {} validators",
+        status.network,
+        status.height,
+        brief(status.block),
+        status.validators
+    ))?;
+    let jobs = &status.jobs;
+    line(format_args!(
+        "jobs: {} wait, {} are worked on, {} are over",
+        jobs.queued, jobs.active, jobs.ended
+    ))?;
+    let totals = &status.totals;
+    line(format_args!(
+        "TGRID: {} minted = {} in accounts + {} in escrow + {} at stake + {} as collateral + {} burned",
+        short(totals.minted),
+        short(totals.balances),
+        short(totals.escrow),
+        short(totals.stake),
+        short(totals.collateral),
+        short(totals.burned)
+    ))?;
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! `tensorgrid infer`.
+
+use std::io::{self, BufRead, IsTerminal};
+use std::time::Duration;
+
+use tg_sdk::dto::{JobDto, ModeDto, ModelDto, QuoteDto};
+
+use super::job::describe_receipt;
+use crate::grid::args::{InferArguments, Verify};
+use crate::grid::connect::{self, Calling};
+use crate::grid::infer::{self, Inference, Wish};
+use crate::grid::table::{Table, brief, brief_prefix, short};
+use crate::offline::files;
+use crate::outcome::{Exit, Failure, Outcome, json, line, say};
+
+/// Orders a job, follows it, checks its proof and prints the result.
+pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&arguments.key)?;
+    let model = connect::model(&client, &arguments.model).await?;
+    let public = infer::public_model(&client, &model).await?;
+    let reals = files::one_input(&arguments.input, public.program())?;
+    let mode = match arguments.verify {
+        Verify::Zk => ModeDto::Zk,
+        Verify::None => ModeDto::None,
+    };
+    let quotes = client
+        .quotes(model.id, mode)
+        .await
+        .calling("ask for prices")?;
+    let status = client.status().await.calling("ask for the rules")?;
+    let usual = infer::usual_max_price(&quotes, status.parameters.job_price_min);
+    let max_price = arguments.max_price.or(usual).ok_or_else(infer::no_offer)?;
+    let wish = Wish {
+        mode,
+        max_price,
+        deadline: Duration::from_secs(arguments.deadline_s),
+        max_attempts: arguments.attempts,
+    };
+    if !arguments.yes {
+        confirm(&model, &quotes, wish)?;
+    }
+    let id = infer::order(&client, &wallet, &public, &reals, wish).await?;
+    say(format_args!("job {id}"));
+    let mut shown = Shown::default();
+    let job = infer::follow(&client, id, &mut |job| shown.tell(job)).await?;
+    let inference = infer::collect(&client, &public, &job).await?;
+    if let (Some(path), Some(proof)) = (&arguments.proof_out, &inference.proof) {
+        files::write(path, &proof.file)?;
+        say(format_args!("wrote {}", path.display()));
+    }
+    if as_json {
+        print_json(&inference)
+    } else {
+        print(&inference)
+    }
+}
+
+/// Shows the offers and asks before spending.
+fn confirm(model: &ModelDto, quotes: &[QuoteDto], wish: Wish) -> Outcome {
+    say(offers(quotes));
+    say(format_args!(
+        "run {} with verify {} for at most {} TGRID plus the verification fee",
+        model.name,
+        wish.mode,
+        short(wish.max_price)
+    ));
+    if !io::stdin().is_terminal() {
+        let text = "nobody is here to confirm the price";
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
+            .hint("--yes orders without asking; --max-price bounds what is spent"));
+    }
+    say("Proceed? [Y/n]");
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    if matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes") {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Exit::Failed,
+        anyhow::anyhow!("not confirmed: nothing was ordered"),
+    ))
+}
+
+/// What every offer would ask.
+pub(crate) fn offers(quotes: &[QuoteDto]) -> Table {
+    let mut table = Table::new(&[
+        "provider",
+        "hardware",
+        "price",
+        "verification",
+        "ETA",
+        "accepted",
+        "failed",
+        "",
+    ]);
+    for quote in quotes {
+        let reputation = &quote.offer.reputation;
+        let failed = reputation.rejected + reputation.late + reputation.abandoned;
+        let note = if quote.chosen {
+            "<- cheapest that fits".to_owned()
+        } else {
+            quote.lacks.join("; ")
+        };
+        table.row(vec![
+            brief(quote.offer.provider),
+            quote.offer.terms.hardware.clone(),
+            quote.price.map_or_else(|| "-".to_owned(), short),
+            short(quote.verification_fee),
+            format!("{}.{} s", quote.eta_ms / 1000, quote.eta_ms % 1000 / 100),
+            reputation.accepted.to_string(),
+            failed.to_string(),
+            note,
+        ]);
+    }
+    table
+}
+
+/// What of a job was told already.
+#[derive(Debug, Default)]
+struct Shown {
+    steps: usize,
+    ends: usize,
+}
+
+impl Shown {
+    /// Tells what is new: states that were entered, leases that ended badly.
+    fn tell(&mut self, job: &JobDto) {
+        let first = job.history.first().map_or(0, |step| step.at_ms);
+        for step in job.history.iter().skip(self.steps) {
+            let after = step.at_ms.saturating_sub(first);
+            say(format_args!("  +{after:>6} ms  {}", step.state));
+        }
+        self.steps = job.history.len();
+        let ended = job
+            .leases
+            .iter()
+            .filter_map(|lease| Some((lease, lease.end_text.as_ref()?)));
+        let ended: Vec<_> = ended.collect();
+        for (lease, end) in ended.iter().skip(self.ends) {
+            say(format_args!(
+                "             provider {}: {end}",
+                brief(lease.provider)
+            ));
+        }
+        self.ends = ended.len();
+    }
+}
+
+fn print(inference: &Inference) -> Outcome {
+    line(format_args!(
+        "output {:?}; greatest at index {}",
+        inference.values, inference.top
+    ))?;
+    match &inference.proof {
+        Some(proof) => line(format_args!(
+            "proof of {} bytes verified here in {:.1} ms",
+            proof.file.len(),
+            proof.verify_ms
+        ))?,
+        None => line("no proof was ordered: nobody checked this output")?,
+    }
+    line(describe_receipt(&inference.receipt))?;
+    let job = brief_prefix(inference.receipt.job.id);
+    say(format_args!(
+        "next: tensorgrid job receipt {job} --proof-out proof.bin"
+    ));
+    Ok(())
+}
+
+fn print_json(inference: &Inference) -> Outcome {
+    let proof = inference.proof.as_ref().map(|proof| {
+        serde_json::json!({ "bytes": proof.file.len(), "verify_ms": proof.verify_ms, "verified": true })
+    });
+    Ok(json(&serde_json::json!({
+        "job": inference.receipt.job.id.to_string(),
+        "values": inference.values,
+        "greatest": inference.top,
+        "proof": proof,
+        "receipt": inference.receipt,
+    }))?)
+}

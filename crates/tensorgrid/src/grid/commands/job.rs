@@ -1,0 +1,217 @@
+//! `tensorgrid job list`, `show`, `why`, `receipt` and `cancel`.
+
+use tg_sdk::JobFilter;
+use tg_sdk::dto::{JobDto, JobReceiptDto, JobWhyDto, LeaseDto};
+use tg_types::Transaction;
+
+use super::json_of;
+use crate::grid::args::{
+    JobArguments, JobCancelArguments, JobCommand, JobListArguments, JobReceiptArguments,
+};
+use crate::grid::connect::{self, Calling};
+use crate::grid::infer;
+use crate::grid::table::{Table, brief, short};
+use crate::offline::files;
+use crate::outcome::{Exit, Failure, Outcome, line, say};
+
+/// Runs a command about jobs.
+pub(crate) async fn run(command: &JobCommand, as_json: bool) -> Outcome {
+    match command {
+        JobCommand::List(arguments) => list(arguments, as_json).await,
+        JobCommand::Show(arguments) => show(arguments, as_json).await,
+        JobCommand::Why(arguments) => why(arguments, as_json).await,
+        JobCommand::Receipt(arguments) => receipt(arguments, as_json).await,
+        JobCommand::Cancel(arguments) => cancel(arguments, as_json).await,
+    }
+}
+
+async fn list(arguments: &JobListArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let filter = JobFilter {
+        requestor: None,
+        limit: Some(arguments.limit),
+    };
+    let jobs = client.jobs(filter).await.calling("list the jobs")?;
+    if as_json {
+        return json_of(&jobs);
+    }
+    let mut table = Table::new(&["job", "state", "verify", "model", "max price", "leases"]);
+    for job in jobs {
+        table.row(vec![
+            brief(job.id),
+            job.state.to_string(),
+            job.mode.to_string(),
+            brief(job.model),
+            short(job.max_price),
+            job.leases.len().to_string(),
+        ]);
+    }
+    Ok(line(table)?)
+}
+
+async fn show(arguments: &JobArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let id = connect::job(&client, &arguments.job).await?;
+    let job = client.job(id).await.calling("ask for the job")?;
+    if as_json {
+        return json_of(&job);
+    }
+    Ok(line(describe(&job))?)
+}
+
+/// A job in lines.
+fn describe(job: &JobDto) -> String {
+    let mut lines = vec![
+        format!("job        {}", job.id),
+        format!("state      {}", job.state),
+        format!("requestor  {}", job.requestor),
+        format!("model      {}", job.model),
+        format!("input      {} ({} bytes)", job.input, job.input_len),
+        format!("verify     {}", job.mode),
+        format!("max price  {} TGRID", short(job.max_price)),
+        format!("escrow     {} TGRID", short(job.escrow)),
+    ];
+    lines.extend(
+        job.reason
+            .as_ref()
+            .map(|reason| format!("ended      {reason}")),
+    );
+    let first = job.history.first().map_or(0, |step| step.at_ms);
+    let steps = job.history.iter().map(|step| {
+        let after = step.at_ms.saturating_sub(first);
+        format!(
+            "  {:<10} block {:<8} +{after} ms",
+            step.state.as_str(),
+            step.height
+        )
+    });
+    lines.push("history".to_owned());
+    lines.extend(steps);
+    lines.push("leases".to_owned());
+    lines.extend(
+        job.leases
+            .iter()
+            .map(|lease| format!("  {}", describe_lease(lease))),
+    );
+    lines.join("\n")
+}
+
+/// A lease in one line.
+fn describe_lease(lease: &LeaseDto) -> String {
+    let price = short(lease.price);
+    let end = lease
+        .end_text
+        .clone()
+        .unwrap_or_else(|| lease.state.to_string());
+    format!(
+        "{} for {price} TGRID by {}: {end}",
+        brief(lease.id),
+        lease.provider
+    )
+}
+
+async fn why(arguments: &JobArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let id = connect::job(&client, &arguments.job).await?;
+    let why = client.job_why(id).await.calling("ask why")?;
+    if as_json {
+        return json_of(&why);
+    }
+    line(describe_why(&why))?;
+    if !why.hint.is_empty() {
+        say(format_args!("hint: {}", why.hint));
+    }
+    Ok(())
+}
+
+/// The reasons in lines.
+fn describe_why(why: &JobWhyDto) -> String {
+    let mut lines = vec![format!("{} {}", why.state, why.summary)];
+    if let Some(position) = why.queue_position {
+        lines.push(format!("{position} jobs are before it"));
+    }
+    let constraints = why.constraints.iter().map(|it| {
+        let offers = if it.rejected == 1 { "offer" } else { "offers" };
+        format!("{} {offers}: {}", it.rejected, it.constraint)
+    });
+    lines.extend(constraints);
+    if !why.offers.is_empty() {
+        let mut table = Table::new(&["offer", "provider", "price", "lacks"]);
+        for offer in &why.offers {
+            let lacks = if offer.lacks.is_empty() {
+                "nothing: it fits".to_owned()
+            } else {
+                offer.lacks.join("; ")
+            };
+            let price = offer.price.map_or_else(|| "-".to_owned(), short);
+            table.row(vec![
+                brief(offer.offer),
+                brief(offer.provider),
+                price,
+                lacks,
+            ]);
+        }
+        lines.push(table.to_string());
+    }
+    lines.join("\n")
+}
+
+async fn receipt(arguments: &JobReceiptArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let id = connect::job(&client, &arguments.job).await?;
+    let receipt = client
+        .job_receipt(id)
+        .await
+        .calling("ask for the receipt")?;
+    if let Some(path) = &arguments.proof_out {
+        let Some(evidence) = receipt.evidence else {
+            let text = "the job has no proof: it was ordered with --verify none";
+            return Err(Failure::new(Exit::NotFound, anyhow::anyhow!(text)));
+        };
+        let proof = client.blob(evidence, tg_proof::PROOF_FILE_MAX).await;
+        files::write(path, &proof.calling("fetch the proof")?)?;
+        say(format_args!("wrote {}", path.display()));
+    }
+    if as_json {
+        return json_of(&receipt);
+    }
+    Ok(line(describe_receipt(&receipt))?)
+}
+
+/// A receipt in lines.
+pub(crate) fn describe_receipt(receipt: &JobReceiptDto) -> String {
+    let settlement = &receipt.settlement;
+    let mut lines = vec![
+        format!("job        {}", receipt.job.id),
+        format!("provider   {}", receipt.lease.provider),
+        format!("program    {}", receipt.receipt.program),
+        format!("model      {}", receipt.receipt.model),
+        format!("input      {}", receipt.receipt.input),
+        format!("output     {}", receipt.receipt.output),
+        format!("semantics  {}", receipt.receipt.tier),
+    ];
+    lines.push(match receipt.evidence {
+        Some(evidence) => format!("proof      {evidence}"),
+        None => "proof      none: nobody checked this result".to_owned(),
+    });
+    lines.push(format!(
+        "money      {} TGRID to the provider, {} to the validators, {} back",
+        short(settlement.price.saturating_add(settlement.prize)),
+        short(settlement.verification_fee),
+        short(settlement.refund)
+    ));
+    lines.join("\n")
+}
+
+async fn cancel(arguments: &JobCancelArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&arguments.key)?;
+    let job = connect::job(&client, &arguments.job).await?;
+    let cancel = Transaction::CancelJob { job };
+    infer::submit(&client, &wallet, &cancel, "cancel the job").await?;
+    let job = infer::follow(&client, job, &mut |_| {}).await?;
+    if as_json {
+        return json_of(&job);
+    }
+    Ok(line(format_args!("job {} is {}", job.id, job.state))?)
+}

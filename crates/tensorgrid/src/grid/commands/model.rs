@@ -1,0 +1,135 @@
+//! `tensorgrid model add`, `list` and `show`.
+
+use tg_proof::PublicModel;
+use tg_sdk::dto::ModelDto;
+
+use super::json_of;
+use crate::grid::args::{ApiArguments, ModelAddArguments, ModelShowArguments};
+use crate::grid::connect::{self, Calling};
+use crate::grid::embedded::{ModelFiles, register, wait_until_active};
+use crate::grid::table::{Table, brief};
+use crate::offline::files;
+use crate::outcome::{Exit, Failure, OrFail, Outcome, line, say};
+use tg_types::Encode;
+
+/// Registers a compiled model and waits for the validators' verdict.
+pub(crate) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&arguments.key)?;
+    let model = files::compiled_model(&arguments.model)?;
+    let public: PublicModel = files::public_model(&arguments.public)?;
+    if model.program.id() != public.program_id() {
+        let text = format!(
+            "{} and {} are not of one model",
+            arguments.model.display(),
+            arguments.public.display()
+        );
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
+            .hint("compile both with one `tensorgrid model compile`"));
+    }
+    let name = arguments
+        .name
+        .clone()
+        .unwrap_or_else(|| model.program.name.clone());
+    let id = public.id();
+    let made = ModelFiles {
+        id,
+        public: public.encode(),
+        weights: model.to_bytes(),
+    };
+    say("storing and registering the model ...");
+    register(&client, &wallet, made, &name).await?;
+    say("the validators check its registration proof ...");
+    let model = wait_until_active(&client, id).await?;
+    if as_json {
+        return json_of(&model);
+    }
+    line(format_args!(
+        "model {} is active as {}",
+        model.name, model.id
+    ))?;
+    say(format_args!("next: tensorgrid infer {} INPUT", model.name));
+    Ok(())
+}
+
+/// Lists the models.
+pub(crate) async fn list(arguments: &ApiArguments, as_json: bool) -> Outcome {
+    let client = connect::client(arguments)?;
+    let models = client.models().await.calling("list the models")?;
+    if as_json {
+        return json_of(&models);
+    }
+    let mut table = Table::new(&["name", "id", "state", "Mmac", "input", "output", "zk"]);
+    for model in models {
+        let facts = model.facts.as_ref();
+        let of = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        table.row(vec![
+            model.name.clone(),
+            brief(model.id),
+            model.state.to_string(),
+            of(facts.map(|facts| mmac(facts.macs))),
+            of(facts.map(|facts| format!("{} B", facts.input_len))),
+            of(facts.map(|facts| format!("{} B", facts.output_len))),
+            of(facts.map(|facts| if facts.provable { "yes" } else { "no" }.to_owned())),
+        ]);
+    }
+    Ok(line(table)?)
+}
+
+/// Millions of multiply-accumulates with three decimals, in integers.
+fn mmac(macs: u64) -> String {
+    format!("{}.{:03}", macs / 1_000_000, macs % 1_000_000 / 1_000)
+}
+
+/// Shows a model, and writes its public part if asked.
+pub(crate) async fn show(arguments: &ModelShowArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let model = connect::model(&client, &arguments.model).await?;
+    if let Some(path) = &arguments.public_out {
+        let bytes = client
+            .blob(model.public_blob, 16 << 20)
+            .await
+            .calling("fetch the public part")?;
+        PublicModel::decode(&bytes).or_fail(Exit::Rejected, "read the public part")?;
+        files::write(path, &bytes)?;
+        say(format_args!("wrote {}", path.display()));
+    }
+    if as_json {
+        return json_of(&model);
+    }
+    Ok(line(describe(&model))?)
+}
+
+fn describe(model: &ModelDto) -> String {
+    let mut lines = vec![
+        format!("name     {}", model.name),
+        format!("id       {}", model.id),
+        format!("state    {}", model.state),
+        format!("owner    {}", model.owner),
+        format!("public   {}", model.public_blob),
+        format!("weights  {}", model.weights_blob),
+    ];
+    if let Some(facts) = &model.facts {
+        lines.push(format!("program  {}", facts.program));
+        lines.push(format!("work     {} multiply-accumulates", facts.macs));
+        lines.push(format!("input    {} bytes", facts.input_len));
+        lines.push(format!("output   {} bytes", facts.output_len));
+        lines.push(format!(
+            "zk       {}",
+            if facts.provable { "yes" } else { "no" }
+        ));
+    }
+    lines.extend(model.refusal.as_ref().map(|why| format!("refused  {why}")));
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mmac;
+
+    #[test]
+    fn work_is_written_in_millions() {
+        assert_eq!(mmac(281_640), "0.281");
+        assert_eq!(mmac(12_000_000), "12.000");
+    }
+}

@@ -1,0 +1,233 @@
+//! `tensorgrid provider` and `tensorgrid provider list`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tg_provider::{AgentConfig, AgentEvent, ProvingWorker, Stage};
+use tg_sdk::Client;
+use tg_sdk::dto::FaucetRequestDto;
+use tg_types::{Amount, Wallet};
+
+use super::json_of;
+use crate::grid::accounts;
+use crate::grid::args::{ApiArguments, ProviderArguments, ProviderCommand};
+use crate::grid::connect::{self, Calling};
+use crate::grid::embedded::RunningAgent;
+use crate::grid::machine::{self, Ask};
+use crate::grid::table::{Table, brief, short};
+use crate::outcome::{Exit, Failure, Outcome, line, say};
+
+/// How long play money may take to arrive.
+const FAUCET_LIMIT: Duration = Duration::from_secs(30);
+
+/// Becomes a provider, or lists the offers.
+pub(crate) async fn run(arguments: &ProviderArguments, as_json: bool) -> Outcome {
+    match &arguments.command {
+        Some(ProviderCommand::List(api)) => list(api, as_json).await,
+        None => work(arguments, as_json).await,
+    }
+}
+
+async fn list(arguments: &ApiArguments, as_json: bool) -> Outcome {
+    let client = connect::client(arguments)?;
+    let offers = client.offers().await.calling("list the offers")?;
+    if as_json {
+        return json_of(&offers);
+    }
+    let mut table = Table::new(&[
+        "provider",
+        "hardware",
+        "price",
+        "per Mmac",
+        "slots",
+        "collateral",
+        "accepted",
+        "rejected",
+        "late",
+    ]);
+    for offer in offers {
+        let reputation = &offer.reputation;
+        table.row(vec![
+            offer.provider.to_string(),
+            offer.terms.hardware.clone(),
+            short(offer.terms.price_base),
+            short(offer.terms.price_per_mmac),
+            format!("{}/{}", offer.leases, offer.terms.slots),
+            short(offer.terms.collateral_per_lease),
+            reputation.accepted.to_string(),
+            reputation.rejected.to_string(),
+            (reputation.late + reputation.abandoned).to_string(),
+        ]);
+    }
+    Ok(line(table)?)
+}
+
+/// Offers this machine until Ctrl-C.
+async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::key_file(&arguments.key)?;
+    let ask = Ask {
+        price: arguments.price,
+        price_per_mmac: arguments.price_per_mmac,
+        slots: arguments.slots,
+        collateral: arguments.collateral,
+        throttle_mmac_per_s: arguments.throttle_mmac_per_s,
+    };
+    fund(&client, &wallet, &ask).await?;
+    let terms = machine::terms(&ask);
+    say(format_args!(
+        "offering {} as {} for {} TGRID a job",
+        terms.hardware.as_str(),
+        wallet.address(),
+        short(ask.price)
+    ));
+    let config = AgentConfig {
+        throttle_mmac_per_s: ask.throttle_mmac_per_s,
+        ..AgentConfig::new(terms)
+    };
+    let mut agent = RunningAgent::start(client, wallet, Arc::new(ProvingWorker::new()), config);
+    let mut stopping = false;
+    loop {
+        tokio::select! {
+            event = agent.events.recv() => match event {
+                Some(event) => tell(&event, as_json)?,
+                // The agent ended.
+                None => break,
+            },
+            signal = tokio::signal::ctrl_c() => {
+                signal?;
+                if stopping {
+                    return Err(Failure::new(Exit::Failed, anyhow::anyhow!("stopped at once")));
+                }
+                stopping = true;
+                say("stopping: withdrawing the offer and finishing what was started; Ctrl-C again stops at once");
+                agent.stop();
+            }
+        }
+    }
+    agent.ended().await
+}
+
+/// Makes sure that the account can lock its collateral: on a development network the faucet gives it.
+async fn fund(client: &Client, wallet: &Wallet, ask: &Ask) -> Outcome {
+    let address = wallet.address();
+    let lease = ask.collateral.get().saturating_mul(u128::from(ask.slots));
+    // As much again for fees, and for the collateral that is lost by being late once.
+    let needed = Amount::new(lease.saturating_mul(2)).saturating_add(Amount::from_tgrid(1));
+    let balance = client
+        .account(address)
+        .await
+        .calling("ask for the balance")?
+        .balance;
+    if balance >= needed {
+        return Ok(());
+    }
+    let status = client.status().await.calling("ask the grid")?;
+    if !status.development {
+        let text = format!(
+            "{address} has {} TGRID and needs {}",
+            short(balance),
+            short(needed)
+        );
+        return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text))
+            .hint("pay it, or lower --collateral or --slots"));
+    }
+    let amount = needed.saturating_sub(balance).min(accounts::FAUCET_MAX);
+    say(format_args!(
+        "asking the faucet of the development network for {} TGRID",
+        short(amount)
+    ));
+    let request = FaucetRequestDto { address, amount };
+    client.faucet(&request).await.calling("ask the faucet")?;
+    let started = Instant::now();
+    while client
+        .account(address)
+        .await
+        .calling("ask for the balance")?
+        .balance
+        == balance
+    {
+        if started.elapsed() > FAUCET_LIMIT {
+            let text = "the faucet's money did not arrive";
+            return Err(Failure::new(Exit::Unavailable, anyhow::anyhow!(text)));
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
+}
+
+/// Tells an event of the agent: a line for people, or one JSON object a line.
+fn tell(event: &AgentEvent, as_json: bool) -> Outcome {
+    let Some((kind, text)) = describe(event) else {
+        return Ok(());
+    };
+    if as_json {
+        // One object a line, so that a reader can follow.
+        return Ok(line(serde_json::json!({ "event": kind, "text": text }))?);
+    }
+    say(text);
+
+    Ok(())
+}
+
+/// Tells an event of a named agent of this process.
+pub(crate) fn tell_as(name: &str, event: &AgentEvent) {
+    if let Some((_, text)) = describe(event) {
+        say(format_args!("{name}: {text}"));
+    }
+}
+
+/// An event's kind and text; nothing for what would only be noise.
+fn describe(event: &AgentEvent) -> Option<(&'static str, String)> {
+    Some(match event {
+        AgentEvent::Offered(offer) => ("offered", format!("the offer {} stands", brief(offer))),
+        AgentEvent::Leased(lease) => {
+            let text = format!(
+                "lease {}: job {} for {} TGRID",
+                brief(lease.id),
+                brief(lease.job),
+                short(lease.price)
+            );
+            ("leased", text)
+        }
+        AgentEvent::Working(lease, progress)
+            if progress.permille == 0 && progress.stage != Stage::Pull =>
+        {
+            (
+                "working",
+                format!("lease {}: {}", brief(lease), progress.stage),
+            )
+        }
+        AgentEvent::Working(..) => return None,
+        AgentEvent::Executed { lease, elapsed_ms } => (
+            "executed",
+            format!("lease {}: executed in {elapsed_ms} ms", brief(lease)),
+        ),
+        AgentEvent::Proved {
+            lease,
+            evidence,
+            elapsed_ms,
+        } => {
+            let text = format!(
+                "lease {}: proved in {elapsed_ms} ms, {} bytes",
+                brief(lease),
+                evidence.size
+            );
+            ("proved", text)
+        }
+        AgentEvent::Submitted(lease, message) => {
+            let text = format!("lease {}: submitted {message:?}", brief(lease)).to_lowercase();
+            ("submitted", text)
+        }
+        AgentEvent::Ended(lease) => {
+            let end = lease.end_text.clone().unwrap_or_else(|| "ended".to_owned());
+            ("ended", format!("lease {}: {end}", brief(lease.id)))
+        }
+        AgentEvent::Left(lease, farewell) => (
+            "left",
+            format!("lease {}: left, {farewell:?}", brief(lease)).to_lowercase(),
+        ),
+        AgentEvent::Problem(text) => ("problem", format!("problem: {text}")),
+        AgentEvent::Withdrawn => ("withdrawn", "the offer is withdrawn".to_owned()),
+    })
+}

@@ -1,0 +1,184 @@
+//! `tensorgrid up`: a grid that stays.
+
+use std::sync::Arc;
+
+use tg_api::ApiConfig;
+use tg_provider::{AgentConfig, ProvingWorker};
+use tg_types::Amount;
+
+use crate::bundled::Bundled;
+use crate::grid::args::UpArguments;
+use crate::grid::commands::provider;
+use crate::grid::embedded::{
+    EmbeddedGrid, EmbeddedOptions, RunningAgent, holds_grid, register_bundled,
+};
+use crate::grid::machine::{self, Ask};
+use crate::grid::{accounts, table};
+use crate::outcome::{Exit, Failure, Outcome, line, say};
+
+/// Most providers in this process.
+const PROVIDERS_MAX: usize = 6;
+
+/// Milli-TGRID a job, and the throttle if any, of each embedded provider.
+const ASKS: [(u64, Option<u64>); PROVIDERS_MAX] = [
+    (20, None),
+    (15, Some(1)),
+    (30, None),
+    (25, Some(1)),
+    (40, None),
+    (35, Some(1)),
+];
+
+/// Runs a grid until Ctrl-C.
+pub(crate) async fn run(arguments: &UpArguments, as_json: bool) -> Outcome {
+    let restarts = holds_grid(&arguments.data_dir);
+    say(if restarts {
+        "starting the grid where it stood ..."
+    } else {
+        "starting a new grid ..."
+    });
+    let grid = EmbeddedGrid::start(EmbeddedOptions {
+        directory: arguments.data_dir.clone(),
+        api: ApiConfig {
+            listen: arguments.listen,
+            ..ApiConfig::default()
+        },
+        validators: usize::from(arguments.validators),
+        accounts: accounts::funded(PROVIDERS_MAX),
+    })
+    .await?;
+    let mut signals = Signals::new()?;
+    let mut agents = Vec::new();
+    let served = tokio::select! {
+        served = serve(&grid, arguments, as_json, &mut agents) => served,
+        () = signals.stop() => Ok(()),
+    };
+    say("stopping; Ctrl-C again stops at once");
+    let ended = tokio::select! {
+        ended = stop(grid, agents) => ended,
+        () = signals.stop() => Err(Failure::new(Exit::Failed, anyhow::anyhow!("stopped at once"))),
+    };
+    served.and(ended)
+}
+
+/// Registers the models, starts the providers and tells what they do. Ends only by failing.
+async fn serve(
+    grid: &EmbeddedGrid,
+    arguments: &UpArguments,
+    as_json: bool,
+    agents: &mut Vec<RunningAgent>,
+) -> Outcome {
+    if !arguments.no_models {
+        for bundled in Bundled::ALL {
+            let model = register_bundled(grid.client(), bundled).await?;
+            say(format_args!(
+                "model {} is active as {}",
+                model.name,
+                table::brief(model.id)
+            ));
+        }
+    }
+    let worker = Arc::new(ProvingWorker::new());
+    let (sender, mut events) = tokio::sync::mpsc::channel(1024);
+    for (index, (millis, throttle)) in ASKS
+        .iter()
+        .take(usize::from(arguments.providers))
+        .enumerate()
+    {
+        let name = accounts::provider(index);
+        let terms = machine::terms(&Ask {
+            price: milli_tgrid(*millis),
+            price_per_mmac: milli_tgrid(1),
+            slots: 1,
+            collateral: Amount::from_tgrid(1),
+            throttle_mmac_per_s: *throttle,
+        });
+        let config = AgentConfig {
+            throttle_mmac_per_s: *throttle,
+            ..AgentConfig::new(terms)
+        };
+        let wallet = accounts::wallet(&name);
+        let client = grid.client().clone();
+        let mut agent = RunningAgent::start(client, wallet, Arc::clone(&worker), config);
+        let (_, empty) = tokio::sync::mpsc::channel(1);
+        let mut told = std::mem::replace(&mut agent.events, empty);
+        let sender = sender.clone();
+        tokio::spawn(async move {
+            while let Some(event) = told.recv().await {
+                // A full queue means that nobody reads the talk; the agent works on.
+                let _ = sender.try_send((name.clone(), event));
+            }
+        });
+        agents.push(agent);
+    }
+    announce(grid, arguments, as_json)?;
+    while let Some((name, event)) = events.recv().await {
+        provider::tell_as(&name, &event);
+    }
+    std::future::pending().await
+}
+
+/// The one line of data: the grid is ready.
+fn announce(grid: &EmbeddedGrid, arguments: &UpArguments, as_json: bool) -> Outcome {
+    if as_json {
+        let ready = serde_json::json!({
+            "ready": true,
+            "api": grid.url(),
+            "network": "development",
+            "data_dir": arguments.data_dir,
+            "validators": arguments.validators,
+            "providers": arguments.providers,
+        });
+        return Ok(line(ready)?);
+    }
+    line(format_args!(
+        "ready: {} (network development: play money, public keys)",
+        grid.url()
+    ))?;
+    say("try: tensorgrid model list | tensorgrid infer lenet-digits INPUT | tensorgrid balance");
+    Ok(())
+}
+
+/// Thousandths of a TGRID.
+const fn milli_tgrid(millis: u64) -> Amount {
+    Amount::new(millis as u128 * 1_000_000_000_000_000)
+}
+
+/// Stops the providers, which withdraw their offers and finish what they started, then the grid.
+async fn stop(grid: EmbeddedGrid, mut agents: Vec<RunningAgent>) -> Outcome {
+    for agent in &agents {
+        agent.stop();
+    }
+    for agent in &mut agents {
+        if let Err(failure) = agent.ended().await {
+            say(format_args!("a provider ended with: {:#}", failure.error));
+        }
+    }
+    grid.stop().await
+}
+
+/// Ctrl-C, and the polite signal of the operating system.
+struct Signals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            #[cfg(unix)]
+            terminate: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?,
+        })
+    }
+
+    /// Returns at the next signal.
+    async fn stop(&mut self) {
+        #[cfg(unix)]
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = self.terminate.recv() => {}
+        }
+        #[cfg(not(unix))]
+        let _ = tokio::signal::ctrl_c().await;
+    }
+}

@@ -1,0 +1,345 @@
+//! A whole grid in this process: validators over loopback TCP, the API, the built-in models, providers.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tg_api::{ApiConfig, ApiServer, GridPort};
+use tg_ledger::{ConsensusKey, Genesis, Parameters, Validator, development_domain};
+use tg_node::{EmbeddedConfig, NodeHandle, ValidatorKey, Validators, spawn_validators};
+use tg_prover::ProvingModel;
+use tg_provider::{Agent, AgentConfig, AgentError, AgentEvent, Shutdown, ShutdownTrigger, Worker};
+use tg_sdk::Client;
+use tg_sdk::dto::{ModelDto, ModelStateDto};
+use tg_types::{Amount, Decode, Encode, Label, TimestampMs, Transaction, Wallet};
+use tokio::sync::mpsc;
+
+use super::connect::Calling;
+use super::port::NodePort;
+use super::{accounts, checker, infer};
+use crate::bundled::Bundled;
+use crate::offline::files;
+use crate::outcome::{Exit, Failure, OrFail};
+
+/// Stake of each embedded validator.
+const STAKE: Amount = Amount::from_tgrid(10_000);
+
+/// Most bytes of a genesis file.
+const GENESIS_BYTES_MAX: u64 = 1 << 20;
+
+/// How long the first block may take.
+const FIRST_BLOCK: Duration = Duration::from_secs(60);
+
+/// How long the validators may take to accept a model.
+const MODEL_ACTIVE: Duration = Duration::from_secs(60);
+
+/// How long the API may take to end its calls.
+const API_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Events of an agent that may wait to be read.
+const EVENTS_MAX: usize = 4096;
+
+/// How to start a grid.
+#[derive(Debug, Clone)]
+pub(crate) struct EmbeddedOptions {
+    /// Folder of its state.
+    pub(crate) directory: PathBuf,
+    /// Where the API listens.
+    pub(crate) api: ApiConfig,
+    /// Validators; fixed at the first start.
+    pub(crate) validators: usize,
+    /// Names and balances of the accounts at the first start.
+    pub(crate) accounts: Vec<(String, Amount)>,
+}
+
+/// A grid in this process.
+pub(crate) struct EmbeddedGrid {
+    validators: Validators,
+    server: ApiServer,
+    client: Client,
+}
+
+impl EmbeddedGrid {
+    /// Starts the validators and the API, and waits until blocks come.
+    pub(crate) async fn start(options: EmbeddedOptions) -> Result<Self, Failure> {
+        let keys: Vec<ValidatorKey> = (0..options.validators as u64)
+            .map(ValidatorKey::from_seed)
+            .collect();
+        let genesis = genesis(&options, &keys)?;
+        let config = EmbeddedConfig::new(
+            genesis,
+            keys,
+            options.directory.clone(),
+            Arc::new(checker::ProofChecker::default()),
+        );
+        let validators = tokio::task::spawn_blocking(move || spawn_validators(config))
+            .await?
+            .or_fail(Exit::Failed, "start the validators")
+            .map_err(|failure| {
+                failure.hint("is another grid running in this folder? --data-dir names another")
+            })?;
+        let nodes: Vec<NodeHandle> = validators.handles().cloned().collect();
+        let names = options
+            .accounts
+            .iter()
+            .map(|(name, _)| name.clone())
+            .collect();
+        let port = Arc::new(NodePort::new(nodes, names));
+        let listen = options.api.listen;
+        let server = ApiServer::start(Arc::clone(&port) as Arc<dyn GridPort>, options.api)
+            .await
+            .or_fail(Exit::Failed, format!("listen on {listen}"))
+            .map_err(|failure| failure.hint("--listen names another address"))?;
+        let client = Client::new(&server.url()).calling("name the API")?;
+        port.set_client(client.clone());
+        let grid = Self {
+            validators,
+            server,
+            client,
+        };
+        grid.wait_for_blocks().await?;
+        Ok(grid)
+    }
+
+    /// Two more blocks than there were: the validators have found each other.
+    async fn wait_for_blocks(&self) -> Result<(), Failure> {
+        let first = self.client.status().await.calling("ask the grid")?.height;
+        let started = Instant::now();
+        while self.client.status().await.calling("ask the grid")?.height < first + 2 {
+            if started.elapsed() > FIRST_BLOCK {
+                let text = "the validators made no block within a minute";
+                return Err(Failure::new(Exit::Failed, anyhow::anyhow!(text)));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
+    /// A client of the grid's API.
+    pub(crate) const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The API's address.
+    pub(crate) fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// The validators.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the demo looks at them"))]
+    pub(crate) const fn validators(&self) -> &Validators {
+        &self.validators
+    }
+
+    /// Stops the API and then the validators, which write what they have.
+    pub(crate) async fn stop(self) -> Result<(), Failure> {
+        self.server.stop(API_PATIENCE).await;
+        let validators = self.validators;
+        tokio::task::spawn_blocking(move || validators.shutdown()).await?;
+        Ok(())
+    }
+}
+
+/// The genesis of the folder; made at the first start.
+fn genesis(options: &EmbeddedOptions, keys: &[ValidatorKey]) -> Result<Genesis, Failure> {
+    let path = options.directory.join("genesis.bin");
+    if path.exists() {
+        let bytes = files::read(&path, GENESIS_BYTES_MAX)?;
+        let doing = format!("{} is not a genesis", path.display());
+        let genesis = Genesis::from_bytes(&bytes).or_fail(Exit::Usage, doing)?;
+        if genesis.validators.len() != keys.len() {
+            let count = genesis.validators.len();
+            let text = format!(
+                "the grid in {} has {count} validators",
+                options.directory.display()
+            );
+            return Err(
+                Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint(format!(
+                    "start it with --validators {count}, or name another --data-dir"
+                )),
+            );
+        }
+        return Ok(genesis);
+    }
+    let mut balances: Vec<_> = options
+        .accounts
+        .iter()
+        .map(|(name, balance)| (accounts::wallet(name).address(), *balance))
+        .collect();
+    balances.sort();
+    let mut validators: Vec<Validator> = keys
+        .iter()
+        .enumerate()
+        .map(|(index, key)| Validator {
+            address: accounts::wallet(&accounts::validator(index)).address(),
+            key: ConsensusKey::new(key.public()),
+            stake: STAKE,
+        })
+        .collect();
+    validators.sort_by_key(|validator| validator.address);
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let genesis = Genesis {
+        domain: development_domain(),
+        parameters: Parameters::development(),
+        timestamp: TimestampMs::new(u64::try_from(since.as_millis()).unwrap_or(0)),
+        accounts: balances,
+        validators,
+    };
+    let doing = format!("make the folder {}", options.directory.display());
+    std::fs::create_dir_all(&options.directory).or_fail(Exit::Failed, doing)?;
+    files::write(&path, &genesis.to_bytes())?;
+    Ok(genesis)
+}
+
+/// Registers a built-in model unless it is registered, and waits until it is active.
+pub(crate) async fn register_bundled(
+    client: &Client,
+    bundled: Bundled,
+) -> Result<ModelDto, Failure> {
+    let wallet = accounts::wallet(accounts::REGISTRAR);
+    let models = client.models().await.calling("list the models")?;
+    let known = models.into_iter().find(|model| {
+        model.owner == wallet.address()
+            && model.name == bundled.name()
+            && model.state != ModelStateDto::Refused
+    });
+    let id = if let Some(model) = known {
+        model.id
+    } else {
+        let made = tokio::task::spawn_blocking(move || make(bundled)).await??;
+        register(client, &wallet, made, bundled.name()).await?
+    };
+    wait_until_active(client, id).await
+}
+
+/// The files of a model to register.
+pub(crate) struct ModelFiles {
+    /// Its id.
+    pub(crate) id: tg_types::ModelId,
+    /// The public part.
+    pub(crate) public: Vec<u8>,
+    /// The program with its weights.
+    pub(crate) weights: Vec<u8>,
+}
+
+/// Compiles a built-in model and proves its registration.
+fn make(bundled: Bundled) -> Result<ModelFiles, Failure> {
+    let compiled = bundled.compile()?;
+    let weights = compiled.model.to_bytes();
+    let proving = ProvingModel::new(compiled.model).or_fail(Exit::Failed, "commit the weights")?;
+    let public = proving
+        .register()
+        .or_fail(Exit::Failed, "prove the registration")?;
+    Ok(ModelFiles {
+        id: proving.id(),
+        public: public.encode(),
+        weights,
+    })
+}
+
+/// Stores a model's files and registers it.
+pub(crate) async fn register(
+    client: &Client,
+    wallet: &Wallet,
+    files: ModelFiles,
+    name: &str,
+) -> Result<tg_types::ModelId, Failure> {
+    let name = Label::new(name).or_fail(Exit::Usage, "name the model")?;
+    let weights_blob = client
+        .put_blob(files.weights)
+        .await
+        .calling("store the weights")?
+        .digest;
+    let public_blob = client
+        .put_blob(files.public)
+        .await
+        .calling("store the public part")?
+        .digest;
+    let register = Transaction::RegisterModel {
+        model: files.id,
+        public_blob,
+        weights_blob,
+        name,
+    };
+    infer::submit(client, wallet, &register, "register the model").await?;
+    Ok(files.id)
+}
+
+/// Waits for the validators' verdict on a model.
+pub(crate) async fn wait_until_active(
+    client: &Client,
+    id: tg_types::ModelId,
+) -> Result<ModelDto, Failure> {
+    let started = Instant::now();
+    loop {
+        match client.model(id).await {
+            Ok(model) if model.state == ModelStateDto::Active => return Ok(model),
+            Ok(model) if model.state == ModelStateDto::Refused => {
+                let why = model.refusal.unwrap_or_default();
+                let text = format!("the validators refused the model: {why}");
+                return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)));
+            }
+            Ok(_) => {}
+            Err(error) if error.is_not_found() || error.is_transient() => {}
+            Err(error) => return Err(error).calling("ask for the model"),
+        }
+        if started.elapsed() > MODEL_ACTIVE {
+            let text = "the validators did not decide on the model within a minute";
+            return Err(Failure::new(Exit::Unavailable, anyhow::anyhow!(text)));
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// A provider's agent that runs in this process.
+pub(crate) struct RunningAgent {
+    /// What it tells.
+    pub(crate) events: mpsc::Receiver<AgentEvent>,
+    trigger: ShutdownTrigger,
+    task: tokio::task::JoinHandle<Result<(), AgentError>>,
+}
+
+impl RunningAgent {
+    /// Starts an agent over the API.
+    pub(crate) fn start<W: Worker>(
+        client: Client,
+        wallet: Wallet,
+        worker: Arc<W>,
+        config: AgentConfig,
+    ) -> Self {
+        let (sender, events) = mpsc::channel(EVENTS_MAX);
+        let (trigger, shutdown) = Shutdown::channel();
+        let agent = Agent::new(client, wallet, worker, config, sender);
+        Self {
+            events,
+            trigger,
+            task: tokio::spawn(agent.run(shutdown)),
+        }
+    }
+
+    /// Orders it to stop; [`RunningAgent::ended`] waits until it has.
+    pub(crate) fn stop(&self) {
+        self.trigger.stop();
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn ended(&mut self) -> Result<(), Failure> {
+        match (&mut self.task).await? {
+            Ok(()) => Ok(()),
+            Err(AgentError::Offer(error)) => {
+                Err(super::connect::failure(error)).map_err(|mut failure| {
+                    failure.error = failure.error.context("post the offer");
+                    failure
+                })
+            }
+            Err(error @ AgentError::OfferLost) => Err(Failure::new(Exit::Unavailable, error)),
+        }
+    }
+}
+
+/// Whether a folder holds a grid already.
+pub(crate) fn holds_grid(directory: &Path) -> bool {
+    directory.join("genesis.bin").exists()
+}

@@ -1,0 +1,336 @@
+//! One job from order to checked result, as a client that trusts nobody sees it: the input is quantised here, the
+//! order is signed here, and the proof that comes back is verified here, against the public model.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tg_ir::Program;
+use tg_model::execute::top_class;
+use tg_model::input::quantise;
+use tg_proof::{ExpectedStatement, ProofFile, PublicModel};
+use tg_sdk::Client;
+use tg_sdk::dto::{
+    DevelopmentInferDto, InferenceDto, JobDto, JobReceiptDto, JobStateDto, ModeDto, ModelDto,
+    ModelStateDto, QuoteDto,
+};
+use tg_types::{
+    Amount, Digest, JobId, JobOrder, SignedTransaction, TimestampMs, Transaction, Wallet,
+};
+
+use super::connect::{self, Calling};
+use super::{accounts, table};
+use crate::offline::files::output_values;
+use crate::outcome::{Exit, Failure, OrFail};
+
+/// Largest public model that is fetched, in bytes.
+const PUBLIC_MODEL_BYTES_MAX: usize = 16 << 20;
+
+/// Largest output that is fetched, in bytes.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+
+/// How often the job's state is asked.
+const POLL: Duration = Duration::from_millis(150);
+
+/// How long a development client's job may take.
+const DEVELOPMENT_DEADLINE: Duration = Duration::from_secs(120);
+
+/// How long the grid may be away while a job is followed.
+const ABSENCE_MAX: Duration = Duration::from_secs(30);
+
+/// How often a transaction is signed again because another one of the account was faster.
+const NONCE_TRIES: u32 = 8;
+
+/// What the requestor wants.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wish {
+    /// How the result is checked.
+    pub(crate) mode: ModeDto,
+    /// Most that is paid to the provider.
+    pub(crate) max_price: Amount,
+    /// How long it may take.
+    pub(crate) deadline: Duration,
+    /// Most leases.
+    pub(crate) max_attempts: u8,
+}
+
+/// A result that was checked here.
+#[derive(Debug)]
+pub(crate) struct Inference {
+    /// What stands behind it.
+    pub(crate) receipt: JobReceiptDto,
+    /// The output's integers.
+    pub(crate) values: Vec<i32>,
+    /// Index of the largest one; the lowest of equals.
+    pub(crate) top: usize,
+    /// The proof; absent for mode none.
+    pub(crate) proof: Option<CheckedProof>,
+}
+
+/// A proof that was verified here.
+#[derive(Debug)]
+pub(crate) struct CheckedProof {
+    /// The proof file.
+    pub(crate) file: Vec<u8>,
+    /// How long verifying took here.
+    pub(crate) verify_ms: f64,
+}
+
+/// Fetches a model's public part and checks that it is that model's, with its registration proof.
+pub(crate) async fn public_model(
+    client: &Client,
+    model: &ModelDto,
+) -> Result<PublicModel, Failure> {
+    if model.state != ModelStateDto::Active {
+        let why = model
+            .refusal
+            .as_deref()
+            .unwrap_or("validators still check it");
+        let text = format!("the model {} is {}: {why}", model.name, model.state);
+        return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)));
+    }
+    let bytes = client
+        .blob(model.public_blob, PUBLIC_MODEL_BYTES_MAX)
+        .await
+        .calling("fetch the public model")?;
+    let public = PublicModel::decode(&bytes).or_fail(Exit::Rejected, "read the public model")?;
+    if public.id() != model.id {
+        let text = format!("the grid gave the public part of model {}", public.id());
+        return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)));
+    }
+    public
+        .verify_registration()
+        .or_fail(Exit::Rejected, "verify the model's registration proof")?;
+    Ok(public)
+}
+
+/// A maximum price that leaves room for a second provider: twice the cheapest fitting ask, and the network's minimum.
+pub(crate) fn usual_max_price(quotes: &[QuoteDto], floor: Amount) -> Option<Amount> {
+    let fitting = quotes.iter().filter(|quote| quote.lacks.is_empty());
+    let cheapest = fitting.filter_map(|quote| quote.price).min()?;
+    Some(cheapest.saturating_add(cheapest).max(floor))
+}
+
+/// Signs and submits a transaction; signs again when another one of the same account was faster.
+pub(crate) async fn submit(
+    client: &Client,
+    wallet: &Wallet,
+    transaction: &Transaction,
+    doing: &'static str,
+) -> Result<SignedTransaction, Failure> {
+    let mut tries = 1;
+    loop {
+        let result = client.sign_and_submit(wallet, transaction.clone()).await;
+        let raced = result.as_ref().is_err_and(|error| {
+            let raced = ["TG-LED-002", "TG-LED-003", "TG-NODE-044", "TG-NODE-046"];
+            error.code().is_some_and(|code| raced.contains(&code))
+        });
+        if !raced || tries == NONCE_TRIES {
+            return result.calling(doing);
+        }
+        tries += 1;
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// Stores the input, signs the order and submits it.
+pub(crate) async fn order(
+    client: &Client,
+    wallet: &Wallet,
+    public: &PublicModel,
+    reals: &[f32],
+    wish: Wish,
+) -> Result<JobId, Failure> {
+    let expected = public.program().input.shape.elements();
+    if reals.len() != expected {
+        let text = format!(
+            "the input has {} numbers, the model takes {expected}",
+            reals.len()
+        );
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
+    }
+    let quantised = quantise(&public.program().input, reals);
+    let input: Vec<u8> = quantised
+        .iter()
+        .map(|value| value.cast_unsigned())
+        .collect();
+    let stored = client.put_blob(input).await.calling("store the input")?;
+    let status = client.status().await.calling("ask for the grid's time")?;
+    let now = now_ms().max(status.timestamp_ms);
+    let deadline = u64::try_from(wish.deadline.as_millis()).unwrap_or(u64::MAX);
+    let order = JobOrder {
+        model: public.id(),
+        input: stored.digest,
+        input_len: u32::try_from(stored.size).unwrap_or(u32::MAX),
+        mode: wish.mode.into(),
+        max_price: wish.max_price,
+        deadline: TimestampMs::new(now.saturating_add(deadline)),
+        max_attempts: wish.max_attempts,
+    };
+    let signed = submit(
+        client,
+        wallet,
+        &Transaction::SubmitJob { order },
+        "order the job",
+    )
+    .await?;
+    Ok(tg_types::signed::job_id(signed.id(&status.domain.into())))
+}
+
+/// Follows a job to its end and tells every new view of it.
+pub(crate) async fn follow(
+    client: &Client,
+    id: JobId,
+    tell: &mut (dyn FnMut(&JobDto) + Send),
+) -> Result<JobDto, Failure> {
+    let ordered = Instant::now();
+    let mut seen: Option<JobDto> = None;
+    let mut answered = Instant::now();
+    loop {
+        match client.job(id).await {
+            Ok(job) => {
+                answered = Instant::now();
+                if seen.as_ref() != Some(&job) {
+                    tell(&job);
+                }
+                if job.state.is_final() {
+                    return Ok(job);
+                }
+                seen = Some(job);
+            }
+            // The order may not be in a final block yet.
+            Err(error) if error.is_not_found() && ordered.elapsed() < ABSENCE_MAX => {}
+            Err(error) if error.is_transient() && answered.elapsed() < ABSENCE_MAX => {}
+            Err(error) => return Err(error).calling("follow the job"),
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// Fetches the result of a paid job and checks it. The requestor's input digest is in the job it signed.
+pub(crate) async fn collect(
+    client: &Client,
+    public: &PublicModel,
+    job: &JobDto,
+) -> Result<Inference, Failure> {
+    if job.state != JobStateDto::Paid {
+        let reason = job.reason.as_deref().unwrap_or("it has no result");
+        let text = format!("the job is {}: {reason}", job.state);
+        let hint = format!("tensorgrid job why {}", table::brief_prefix(job.id));
+        return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)).hint(hint));
+    }
+    let receipt = client
+        .job_receipt(job.id)
+        .await
+        .calling("fetch the receipt")?;
+    let output_digest = receipt.receipt.output;
+    let (output, proof) = match (job.mode, receipt.evidence) {
+        (ModeDto::Zk, Some(evidence)) => {
+            let expected = ExpectedStatement {
+                job: Some(job.id),
+                provider: Some(receipt.lease.provider),
+                input: Some(job.input),
+                output: Some(output_digest),
+            };
+            let (output, checked) = check(client, public, evidence, &expected).await?;
+            (output, Some(checked))
+        }
+        (ModeDto::Zk, None) => {
+            let text = "the grid accepted a job of mode zk without a proof";
+            return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)));
+        }
+        (ModeDto::None, _) => {
+            let output = client.blob(output_digest, OUTPUT_BYTES_MAX).await;
+            (output.calling("fetch the output")?, None)
+        }
+    };
+    let values = output_values(public.program(), &output);
+    Ok(Inference {
+        top: top_class(&values).unwrap_or(0),
+        values,
+        receipt,
+        proof,
+    })
+}
+
+/// Fetches a proof and verifies it; gives the output it proves.
+async fn check(
+    client: &Client,
+    public: &PublicModel,
+    evidence: Digest,
+    expected: &ExpectedStatement,
+) -> Result<(Vec<u8>, CheckedProof), Failure> {
+    let bytes = client
+        .blob(evidence, tg_proof::PROOF_FILE_MAX)
+        .await
+        .calling("fetch the proof")?;
+    let file = ProofFile::read(&bytes).or_fail(Exit::Rejected, "read the proof")?;
+    let started = Instant::now();
+    tg_proof::verify(public, &file, expected)
+        .or_fail(Exit::Rejected, "verify the proof")
+        .map_err(|failure| {
+            failure.hint("the grid's validators do not do their work: trust none of them")
+        })?;
+    let verify_ms = started.elapsed().as_secs_f64() * 1e3;
+    let checked = CheckedProof {
+        file: bytes,
+        verify_ms,
+    };
+    Ok((file.output, checked))
+}
+
+/// Runs an inference on behalf of a client of a development network, paid by its requestor account.
+pub(crate) async fn on_behalf(
+    client: &Client,
+    request: DevelopmentInferDto,
+) -> Result<InferenceDto, Failure> {
+    let model = connect::model(client, &request.model).await?;
+    let public = public_model(client, &model).await?;
+    let reals = in_storage_order(public.program(), &request.input)?;
+    let quotes = client
+        .quotes(model.id, request.mode)
+        .await
+        .calling("ask for prices")?;
+    let status = client.status().await.calling("ask for the rules")?;
+    let usual = usual_max_price(&quotes, status.parameters.job_price_min);
+    let max_price = request.max_price.or(usual).ok_or_else(no_offer)?;
+    let wish = Wish {
+        mode: request.mode,
+        max_price,
+        deadline: DEVELOPMENT_DEADLINE,
+        max_attempts: 3,
+    };
+    let wallet = accounts::wallet(accounts::REQUESTOR);
+    let id = order(client, &wallet, &public, &reals, wish).await?;
+    let job = follow(client, id, &mut |_| {}).await?;
+    let inference = collect(client, &public, &job).await?;
+    Ok(InferenceDto {
+        job: id,
+        output: inference.values,
+        top: u32::try_from(inference.top).unwrap_or(u32::MAX),
+        receipt: inference.receipt,
+    })
+}
+
+/// No offer fits.
+pub(crate) fn no_offer() -> Failure {
+    Failure::new(
+        Exit::Rejected,
+        anyhow::anyhow!("no provider offers to run this model"),
+    )
+    .hint("start one with `tensorgrid provider --price 0.01`, or see `tensorgrid provider list`")
+}
+
+/// Numbers with channels first, as ONNX writes them, in the order the program stores them.
+fn in_storage_order(program: &Program, numbers: &[f32]) -> Result<Vec<f32>, Failure> {
+    let json = serde_json::json!({ "input_data": [numbers] }).to_string();
+    let expected = tg_model::input::Expected::of_spec(&program.input);
+    tg_model::input::read_one(json.as_bytes(), tg_model::input::Kind::Json, expected)
+        .or_fail(Exit::Usage, "read the input")
+}
+
+/// Milliseconds since 1970.
+fn now_ms() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,53 @@
+//! What this machine offers. Nothing is claimed that is not there: today that is its processor.
+
+use tg_types::{Amount, DurationMs, Label, ModeSet, OfferTerms};
+
+/// Declared time of a job before its size counts: pulling, committing, two or three blocks.
+const LATENCY_BASE: DurationMs = DurationMs::new(1_500);
+
+/// Declared speed without a throttle, in million multiply-accumulates a second, proving included. Measured for the
+/// built-in models on one core; a provider of larger models declares its own.
+const SPEED_MMAC_PER_S: u64 = 2;
+
+/// Declared memory: what the built-in models need with room to spare.
+const MEMORY_BYTES: u64 = 1 << 30;
+
+/// The processor, and the throttle if there is one.
+pub(crate) fn hardware(throttle_mmac_per_s: Option<u64>) -> String {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let cpu = format!("CPU, {threads} threads");
+    match throttle_mmac_per_s {
+        Some(throttle) => format!("{cpu}, throttled to {throttle} Mmac/s"),
+        None => cpu,
+    }
+}
+
+/// What a provider asks and risks.
+#[derive(Debug, Clone)]
+pub(crate) struct Ask {
+    /// Per job.
+    pub(crate) price: Amount,
+    /// Per million multiply-accumulates.
+    pub(crate) price_per_mmac: Amount,
+    /// Leases at once.
+    pub(crate) slots: u16,
+    /// Per lease.
+    pub(crate) collateral: Amount,
+    /// Slows the work down, and says so.
+    pub(crate) throttle_mmac_per_s: Option<u64>,
+}
+
+/// An offer of this machine.
+pub(crate) fn terms(ask: &Ask) -> OfferTerms {
+    OfferTerms {
+        hardware: Label::lossy(&hardware(ask.throttle_mmac_per_s)),
+        price_base: ask.price,
+        price_per_mmac: ask.price_per_mmac,
+        latency_base_ms: LATENCY_BASE,
+        speed_mmac_per_s: ask.throttle_mmac_per_s.unwrap_or(SPEED_MMAC_PER_S),
+        memory_bytes: MEMORY_BYTES,
+        slots: ask.slots,
+        collateral_per_lease: ask.collateral,
+        modes: ModeSet::ALL,
+    }
+}

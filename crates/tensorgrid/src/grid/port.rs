@@ -1,0 +1,282 @@
+//! A node as the API sees it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use tg_api::{DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture};
+use tg_ledger::State;
+use tg_node::limits::MODEL_BYTES_MAX;
+use tg_node::{BlobError, NodeHandle, SubmitError};
+use tg_sdk::Client;
+use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
+use tg_types::{Address, Amount, Digest, Fault, SignedTransaction, Transaction, TransactionId};
+use tokio::sync::{broadcast, mpsc};
+
+use super::{accounts, infer};
+use crate::outcome::Failure;
+
+/// How long a nonce that was taken here counts before the ledger shows it.
+const NONCE_REMEMBERED: Duration = Duration::from_secs(10);
+
+/// Accounts whose nonces are remembered at once.
+const NONCES_MAX: usize = 10_000;
+
+/// Blocks that an event stream may lag behind.
+const LAG_MAX: usize = 256;
+
+/// Validators of this process, behind the API's port.
+pub(crate) struct NodePort {
+    nodes: Vec<NodeHandle>,
+    nonces: Mutex<HashMap<Address, (u64, Instant)>>,
+    funded: Vec<String>,
+    /// The faucet's transactions go one after the other, so that their nonces do.
+    faucet: tokio::sync::Mutex<()>,
+    /// The API's own address, for inferences that it runs on behalf of clients.
+    client: OnceLock<Client>,
+}
+
+impl NodePort {
+    /// A port on a development network whose funded accounts have these names.
+    pub(crate) fn new(nodes: Vec<NodeHandle>, funded: Vec<String>) -> Self {
+        Self {
+            nodes,
+            nonces: Mutex::default(),
+            funded,
+            faucet: tokio::sync::Mutex::default(),
+            client: OnceLock::new(),
+        }
+    }
+
+    /// Says where the API listens.
+    pub(crate) fn set_client(&self, client: Client) {
+        // A second address would be the same API's.
+        let _ = self.client.set(client);
+    }
+
+    /// A validator that runs, or the first if none does.
+    fn node(&self) -> &NodeHandle {
+        let running = self.nodes.iter().find(|node| node.status().running);
+        running.unwrap_or(&self.nodes[0])
+    }
+
+    fn remember(&self, address: Address, nonce: u64) {
+        let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
+        if nonces.len() >= NONCES_MAX {
+            nonces.retain(|_, (_, at)| at.elapsed() < NONCE_REMEMBERED);
+        }
+        if nonces.len() < NONCES_MAX {
+            let entry = nonces.entry(address).or_insert((nonce, Instant::now()));
+            *entry = (nonce.max(entry.0), Instant::now());
+        }
+    }
+}
+
+impl GridPort for NodePort {
+    fn network(&self) -> &str {
+        "development"
+    }
+
+    fn state(&self) -> Arc<State> {
+        Arc::clone(&self.node().snapshot().state)
+    }
+
+    fn next_nonce(&self, address: &Address) -> u64 {
+        let settled = self.state().nonce(address);
+        let nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
+        match nonces.get(address) {
+            Some((nonce, at)) if at.elapsed() < NONCE_REMEMBERED => settled.max(nonce + 1),
+            _ => settled,
+        }
+    }
+
+    fn submit(&self, transaction: SignedTransaction) -> PortFuture<'_, TransactionId> {
+        Box::pin(async move {
+            let (sender, nonce) = (transaction.sender, transaction.nonce);
+            let id = self.node().submit(transaction).await;
+            let id = id.map_err(|error| submit_error(&error))?;
+            self.remember(sender, nonce);
+            Ok(id)
+        })
+    }
+
+    fn subscribe(&self) -> mpsc::Receiver<FinalizedEvents> {
+        let mut blocks = self.node().subscribe();
+        let (sender, receiver) = mpsc::channel(LAG_MAX);
+        tokio::spawn(async move {
+            loop {
+                let block = match blocks.recv().await {
+                    Ok(block) => block,
+                    Err(
+                        broadcast::error::RecvError::Lagged(_)
+                        | broadcast::error::RecvError::Closed,
+                    ) => {
+                        return;
+                    }
+                };
+                let events = FinalizedEvents {
+                    height: block.block.header.height.get(),
+                    timestamp_ms: block.block.header.timestamp.get(),
+                    events: Arc::clone(&block.events),
+                };
+                if sender.try_send(events).is_err() {
+                    return;
+                }
+            }
+        });
+        receiver
+    }
+
+    fn put_blob(&self, digest: Digest, bytes: Vec<u8>) -> PortFuture<'_, ()> {
+        let blobs = Arc::clone(self.node().blobs());
+        blocking(move || blobs.put_named(&digest, &bytes, MODEL_BYTES_MAX))
+    }
+
+    fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Vec<u8>>> {
+        let blobs = Arc::clone(self.node().blobs());
+        blocking(move || blobs.get(&digest, MODEL_BYTES_MAX))
+    }
+
+    fn blob_size(&self, digest: Digest) -> PortFuture<'_, Option<u64>> {
+        let blobs = Arc::clone(self.node().blobs());
+        blocking(move || Ok(blobs.size(&digest)))
+    }
+
+    fn development(&self) -> Option<&dyn DevelopmentPort> {
+        Some(self)
+    }
+}
+
+impl DevelopmentPort for NodePort {
+    fn accounts(&self) -> Vec<DevelopmentAccountDto> {
+        let state = self.state();
+        let accounts = self.funded.iter().map(|name| {
+            let address = accounts::wallet(name).address();
+            DevelopmentAccountDto {
+                name: name.clone(),
+                address,
+                balance: state.balance(&address),
+            }
+        });
+        accounts.collect()
+    }
+
+    fn faucet(&self, request: FaucetRequestDto) -> PortFuture<'_, TransactionId> {
+        Box::pin(async move {
+            let FaucetRequestDto { address, amount } = request;
+            if amount > accounts::FAUCET_MAX || amount == Amount::ZERO {
+                return Err(PortError {
+                    fault: Fault::Client,
+                    code: "TG-DEV-001".to_owned(),
+                    message: format!("the faucet does not give {amount} TGRID at once"),
+                    hint: format!("ask for at most {}", accounts::FAUCET_MAX),
+                });
+            }
+            let _turn = self.faucet.lock().await;
+            let wallet = accounts::wallet(accounts::FAUCET);
+            let nonce = self.next_nonce(&wallet.address());
+            let transfer = Transaction::Transfer {
+                to: address,
+                amount,
+            };
+            let signed = wallet.sign(transfer, nonce, self.state().domain());
+            self.submit(signed).await
+        })
+    }
+
+    fn infer(&self, request: DevelopmentInferDto) -> PortFuture<'_, InferenceDto> {
+        Box::pin(async move {
+            let client = self.client.get().ok_or_else(|| PortError {
+                fault: Fault::Environment,
+                code: "TG-DEV-002".to_owned(),
+                message: "the grid is still starting".to_owned(),
+                hint: "try again in a moment".to_owned(),
+            })?;
+            let inference = infer::on_behalf(client, request).await;
+            inference.map_err(|failure| infer_error(&failure))
+        })
+    }
+}
+
+/// Runs file work beside the event loop.
+fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BlobError> + Send + 'static,
+) -> PortFuture<'static, T> {
+    Box::pin(async move {
+        let done = tokio::task::spawn_blocking(work).await;
+        let failed = |fault, code: &str, error: &dyn std::error::Error| PortError {
+            fault,
+            code: code.to_owned(),
+            message: chain(error),
+            hint: String::new(),
+        };
+        done.map_err(|error| failed(Fault::Ours, "TG-NODE-000", &error))?
+            .map_err(|error| {
+                let fault = match &error {
+                    BlobError::TooLarge { .. } | BlobError::WrongDigest { .. } => Fault::Client,
+                    _ => Fault::Environment,
+                };
+                failed(fault, error.code(), &error)
+            })
+    })
+}
+
+fn submit_error(error: &SubmitError) -> PortError {
+    PortError {
+        fault: match error.fault() {
+            // Whoever calls the API is the one who sent it.
+            Fault::Peer => Fault::Client,
+            fault => fault,
+        },
+        code: error.code().to_owned(),
+        message: chain(error),
+        hint: hint_of(error.code()).to_owned(),
+    }
+}
+
+/// What to do about a refused transaction.
+fn hint_of(code: &str) -> &'static str {
+    match code {
+        "TG-LED-002" | "TG-LED-003" | "TG-NODE-044" | "TG-NODE-046" => {
+            "another transaction of this account was faster; sign again with the account's next nonce"
+        }
+        "TG-LED-005" => {
+            "an account needs the maximum price, the verification fee and the transaction fee; on a development \
+             network POST /v1/dev/faucet gives play money"
+        }
+        "TG-LED-020" => "tensorgrid model list shows the models",
+        "TG-LED-021" => {
+            "validators are still checking the model, or refused it; tensorgrid model show says"
+        }
+        "TG-LED-022" => "use --verify none on a development network, or another model",
+        "TG-LED-025" => "raise --max-price",
+        "TG-LED-026" | "TG-LED-027" => "choose another deadline",
+        "TG-LED-043" => "raise --collateral",
+        _ => "",
+    }
+}
+
+fn infer_error(failure: &Failure) -> PortError {
+    PortError {
+        fault: match failure.exit {
+            crate::outcome::Exit::Unavailable => Fault::Environment,
+            crate::outcome::Exit::Failed => Fault::Ours,
+            _ => Fault::Client,
+        },
+        code: "TG-DEV-003".to_owned(),
+        message: format!("{:#}", failure.error),
+        hint: failure.hint.clone().unwrap_or_default(),
+    }
+}
+
+/// An error and what caused it, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        source = inner.source();
+    }
+    text
+}
