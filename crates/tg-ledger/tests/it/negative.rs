@@ -388,6 +388,24 @@ fn good_block(world: &World) -> Block {
 }
 
 #[test]
+fn a_new_account_needs_a_beginning() {
+    let mut world = World::bare();
+    let (to, floor) = (address("nobody yet"), world.state.parameters().account_min);
+    let amount = floor.saturating_sub(Amount::new(1));
+    assert_eq!(
+        world.refusal("alice", Transaction::Transfer { to, amount }),
+        TransactionError::TooLittleForNewAccount {
+            to,
+            got: amount,
+            floor
+        }
+    );
+    world.send("alice", Transaction::Transfer { to, amount: floor });
+    // Once it exists, any amount reaches it.
+    world.send("alice", Transaction::Transfer { to, amount });
+}
+
+#[test]
 fn each_field_of_a_header() {
     type Change = fn(&mut BlockHeader);
     let world = World::with_offers();
@@ -666,7 +684,7 @@ fn codes_are_stable_and_unique() {
         .collect();
     let unique: BTreeSet<&str> = codes.iter().copied().collect();
     assert_eq!(unique.len(), codes.len());
-    assert_eq!(codes.len(), 40 + 5 + 12);
+    assert_eq!(codes.len(), 41 + 5 + 12);
     let model = MODEL;
     let error = TransactionError::UnknownModel { model };
     assert_eq!((error.code(), error.fault()), ("TG-LED-020", Fault::Client));
