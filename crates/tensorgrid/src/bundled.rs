@@ -35,7 +35,10 @@ impl Bundled {
     /// A digit as the model's input, reals in [0, 1].
     #[must_use]
     pub fn input(self, digit: &Digit) -> Vec<f32> {
-        self.image(digit).iter().map(|&byte| f32::from(byte) / 255.0).collect()
+        self.image(digit)
+            .iter()
+            .map(|&byte| f32::from(byte) / 255.0)
+            .collect()
     }
 
     /// A digit as a grey image of the model's size.
@@ -58,9 +61,15 @@ impl Bundled {
         };
         let graph = tg_model::onnx::read(file).or_fail(Exit::Failed, "read a built-in model")?;
         let digits = digits()?;
-        let seen = digits.iter().filter(|digit| !digit.unseen).take(CALIBRATION);
+        let seen = digits
+            .iter()
+            .filter(|digit| !digit.unseen)
+            .take(CALIBRATION);
         let calibration: Vec<Vec<f32>> = seen.map(|digit| self.input(digit)).collect();
-        let options = CompileOptions { name: self.name().to_owned(), ..CompileOptions::default() };
+        let options = CompileOptions {
+            name: self.name().to_owned(),
+            ..CompileOptions::default()
+        };
         compile(graph, &calibration, &options).or_fail(Exit::Failed, "compile a built-in model")
     }
 }

@@ -51,9 +51,11 @@ pub enum BenchCommand {
 
 /// `model compile`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  tensorgrid model compile lenet.onnx --calibrate digits/ -o lenet.tgm --public-out \
+#[command(
+    after_help = "Example:\n  tensorgrid model compile lenet.onnx --calibrate digits/ -o lenet.tgm --public-out \
                         lenet.tgv\n\nThe .tgm file holds the weights: give it to providers only. The .tgv file holds \
-                        the program, a commitment to the weights and a proof that they are in range: give it to anyone.")]
+                        the program, a commitment to the weights and a proof that they are in range: give it to anyone."
+)]
 pub struct CompileArguments {
     /// The model (ONNX, opset 13 to 21, static shapes).
     pub file: PathBuf,
@@ -95,8 +97,10 @@ pub struct ProveArguments {
 
 /// `verify`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  tensorgrid verify proof.bin --model lenet.tgv --explain\n\nA rejected proof ends \
-                        with exit code 3 and names the check that failed.")]
+#[command(
+    after_help = "Example:\n  tensorgrid verify proof.bin --model lenet.tgv --explain\n\nA rejected proof ends \
+                        with exit code 3 and names the check that failed."
+)]
 pub struct VerifyArguments {
     /// The proof file.
     pub proof: PathBuf,

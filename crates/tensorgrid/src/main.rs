@@ -18,7 +18,11 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help and version are data and succeed; a wrong command line is talk and ends with 2.
             let code = u8::try_from(error.exit_code()).unwrap_or(2);
-            return if error.print().is_ok() { ExitCode::from(code) } else { ExitCode::SUCCESS };
+            return if error.print().is_ok() {
+                ExitCode::from(code)
+            } else {
+                ExitCode::SUCCESS
+            };
         }
     };
     let json = cli.json;
@@ -40,6 +44,8 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Model(ModelCommand::Compile(arguments)) => offline::compile::run(&arguments, json),
         Command::Prove(arguments) => offline::prove::run(&arguments, json),
         Command::Verify(arguments) => offline::verify::run(&arguments, json),
-        Command::Bench(cli::BenchCommand::Prove(arguments)) => offline::bench::run(&arguments, json),
+        Command::Bench(cli::BenchCommand::Prove(arguments)) => {
+            offline::bench::run(&arguments, json)
+        }
     }
 }

@@ -33,7 +33,11 @@ pub struct Failure {
 impl Failure {
     /// A failure without a hint.
     pub fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Self {
-        Self { exit, error: error.into(), hint: None }
+        Self {
+            exit,
+            error: error.into(),
+            hint: None,
+        }
     }
 
     /// Adds what to do about it.
@@ -60,7 +64,8 @@ impl Failure {
         let mut stream = io::stderr().lock();
         if json {
             let chain: Vec<String> = self.error.chain().map(ToString::to_string).collect();
-            let value = serde_json::json!({ "error": chain, "hint": self.hint, "exit": self.exit as u8 });
+            let value =
+                serde_json::json!({ "error": chain, "hint": self.hint, "exit": self.exit as u8 });
             return writeln!(stream, "{value}");
         }
         writeln!(stream, "error: {:#}", self.error)?;
@@ -86,11 +91,16 @@ pub trait OrFail<T> {
     ///
     /// # Errors
     /// The failure.
-    fn or_fail(self, exit: Exit, doing: impl Display + Send + Sync + 'static) -> Result<T, Failure>;
+    fn or_fail(self, exit: Exit, doing: impl Display + Send + Sync + 'static)
+    -> Result<T, Failure>;
 }
 
 impl<T, E: Into<anyhow::Error>> OrFail<T> for Result<T, E> {
-    fn or_fail(self, exit: Exit, doing: impl Display + Send + Sync + 'static) -> Result<T, Failure> {
+    fn or_fail(
+        self,
+        exit: Exit,
+        doing: impl Display + Send + Sync + 'static,
+    ) -> Result<T, Failure> {
         self.map_err(|error| Failure::new(exit, error.into().context(doing.to_string())))
     }
 }

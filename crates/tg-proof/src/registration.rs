@@ -216,7 +216,7 @@ pub fn verify(model: &PublicModel) -> Result<(), RegistrationError> {
         .verify_at(
             model.weights_commitment(),
             &proof.opening,
-            &model.registration_protocol(),
+            model.registration_protocol(),
             &points,
             &mut challenger,
         )

@@ -46,19 +46,37 @@ impl Moment {
     }
 
     fn cost(&self) -> Cost {
-        Cost { wall_ms: self.0.elapsed().as_secs_f64() * 1e3, cpu_ms: Self::now().1 - self.1 }
+        Cost {
+            wall_ms: self.0.elapsed().as_secs_f64() * 1e3,
+            cpu_ms: Self::now().1 - self.1,
+        }
     }
 }
 
 /// Measures both built-in models.
 pub(crate) fn run(arguments: &BenchArguments, as_json: bool) -> Outcome {
-    let rows = Bundled::ALL.into_iter().map(|model| measure(model, arguments.runs)).collect::<Result<Vec<_>, _>>()?;
+    let rows = Bundled::ALL
+        .into_iter()
+        .map(|model| measure(model, arguments.runs))
+        .collect::<Result<Vec<_>, _>>()?;
     if as_json {
-        return Ok(json(&serde_json::Value::Array(rows.iter().map(row_json).collect()))?);
+        return Ok(json(&serde_json::Value::Array(
+            rows.iter().map(row_json).collect(),
+        ))?);
     }
     line(format_args!(
         "{:<14}{:>10}{:>11}{:>10}{:>10}{:>10}{:>11}{:>9}{:>9}{:>10}{:>9}",
-        "model", "macs", "execute", "witness", "commit", "prove", "prove cpu", "verify", "ratio", "proof", "peak"
+        "model",
+        "macs",
+        "execute",
+        "witness",
+        "commit",
+        "prove",
+        "prove cpu",
+        "verify",
+        "ratio",
+        "proof",
+        "peak"
     ))?;
     for row in &rows {
         let ratio = median(&row.prove).wall_ms / median(&row.execute).wall_ms;
@@ -74,7 +92,8 @@ pub(crate) fn run(arguments: &BenchArguments, as_json: bool) -> Outcome {
             median(&row.verify).wall_ms,
             ratio,
             row.proof_bytes as f64 / 1e3,
-            row.peak_mib.map_or("unknown".to_owned(), |mib| format!("{mib:.0} MiB")),
+            row.peak_mib
+                .map_or("unknown".to_owned(), |mib| format!("{mib:.0} MiB")),
         ))?;
     }
     line(format_args!(
@@ -82,9 +101,14 @@ pub(crate) fn run(arguments: &BenchArguments, as_json: bool) -> Outcome {
          once per model: {}",
         arguments.runs,
         std::thread::available_parallelism().map_or(1, usize::from),
-        rows.iter().map(|row| row.security_bits).fold(f64::INFINITY, f64::min),
         rows.iter()
-            .map(|row| format!("{} registration {:.0} ms, {} bytes", row.name, row.register_ms, row.public_bytes))
+            .map(|row| row.security_bits)
+            .fold(f64::INFINITY, f64::min),
+        rows.iter()
+            .map(|row| format!(
+                "{} registration {:.0} ms, {} bytes",
+                row.name, row.register_ms, row.public_bytes
+            ))
             .collect::<Vec<_>>()
             .join("; "),
     ))?;
@@ -92,16 +116,23 @@ pub(crate) fn run(arguments: &BenchArguments, as_json: bool) -> Outcome {
 }
 
 fn measure(bundled: Bundled, runs: u32) -> Result<Row, Failure> {
-    say(format_args!("measuring {} ({runs} runs) ...", bundled.name()));
+    say(format_args!(
+        "measuring {} ({runs} runs) ...",
+        bundled.name()
+    ));
     let compiled = bundled.compile()?;
     let digits = bundled::unseen_digits()?;
     let macs = compiled.model.program.macs();
     reset_peak_memory();
     let model = ProvingModel::new(compiled.model).or_fail(Exit::Failed, "commit the weights")?;
     let start = Instant::now();
-    let public = model.register().or_fail(Exit::Failed, "prove the weights' range")?;
+    let public = model
+        .register()
+        .or_fail(Exit::Failed, "prove the weights' range")?;
     let register_ms = start.elapsed().as_secs_f64() * 1e3;
-    public.verify_registration().or_fail(Exit::Rejected, "check the registration")?;
+    public
+        .verify_registration()
+        .or_fail(Exit::Rejected, "check the registration")?;
     let mut row = Row {
         name: bundled.name(),
         macs,
@@ -141,21 +172,30 @@ fn measure_once(
     let (mut witness, mut commit) = (Cost::default(), Cost::default());
     let mut stage = Moment::now();
     let start = Moment::now();
-    let (file, _) = prove(model, input, JobId::default(), Address::default(), &mut |now| {
-        match now {
-            Stage::Commit => witness = stage.cost(),
-            Stage::Nodes(1, _) => commit = stage.cost(),
-            _ => {}
-        }
-        if matches!(now, Stage::Witness | Stage::Commit) {
-            stage = Moment::now();
-        }
-    })
+    let (file, _) = prove(
+        model,
+        input,
+        JobId::default(),
+        Address::default(),
+        &mut |now| {
+            match now {
+                Stage::Commit => witness = stage.cost(),
+                Stage::Nodes(1, _) => commit = stage.cost(),
+                _ => {}
+            }
+            if matches!(now, Stage::Witness | Stage::Commit) {
+                stage = Moment::now();
+            }
+        },
+    )
     .or_fail(Exit::Failed, "prove")?;
     let whole = start.cost();
     let start = Moment::now();
     verify(public, &file, &ExpectedStatement::default()).or_fail(Exit::Rejected, "verify")?;
-    Ok(([execute, witness, commit, whole, start.cost()], file.proof.len()))
+    Ok((
+        [execute, witness, commit, whole, start.cost()],
+        file.proof.len(),
+    ))
 }
 
 fn row_json(row: &Row) -> serde_json::Value {
@@ -189,6 +229,13 @@ fn reset_peak_memory() {
 /// The highest resident set since the last reset, in MiB.
 fn peak_memory_mib() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok().map(|kib| kib / 1024.0)
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim()
+        .strip_suffix("kB")?
+        .trim()
+        .parse::<f64>()
+        .ok()
+        .map(|kib| kib / 1024.0)
 }

@@ -19,9 +19,14 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
     let doing = format!("read {}", path.display());
     let file = std::fs::File::open(path).or_fail(Exit::Usage, doing.clone())?;
     let mut bytes = Vec::new();
-    file.take(limit + 1).read_to_end(&mut bytes).or_fail(Exit::Usage, doing.clone())?;
+    file.take(limit + 1)
+        .read_to_end(&mut bytes)
+        .or_fail(Exit::Usage, doing.clone())?;
     if bytes.len() as u64 > limit {
-        return Err(Failure::new(Exit::Usage, anyhow::anyhow!("{doing}: larger than {limit} bytes")));
+        return Err(Failure::new(
+            Exit::Usage,
+            anyhow::anyhow!("{doing}: larger than {limit} bytes"),
+        ));
     }
     Ok(bytes)
 }
@@ -51,8 +56,14 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 /// If it is not one.
 pub(crate) fn compiled_model(path: &Path) -> Result<CompiledModel, Failure> {
     CompiledModel::read(&read(path, MODEL_MAX)?)
-        .or_fail(Exit::Usage, format!("{} is not a compiled model", path.display()))
-        .map_err(|failure| failure.hint("compile one with `tensorgrid model compile FILE.onnx --calibrate DIR ...`"))
+        .or_fail(
+            Exit::Usage,
+            format!("{} is not a compiled model", path.display()),
+        )
+        .map_err(|failure| {
+            failure
+                .hint("compile one with `tensorgrid model compile FILE.onnx --calibrate DIR ...`")
+        })
 }
 
 /// Reads a public model and checks its registration proof.
@@ -61,11 +72,15 @@ pub(crate) fn compiled_model(path: &Path) -> Result<CompiledModel, Failure> {
 /// If it is not one, or its registration proof does not verify.
 pub(crate) fn public_model(path: &Path) -> Result<PublicModel, Failure> {
     let model = PublicModel::decode(&read(path, PUBLIC_MODEL_MAX)?)
-        .or_fail(Exit::Usage, format!("{} is not a public model", path.display()))
+        .or_fail(
+            Exit::Usage,
+            format!("{} is not a public model", path.display()),
+        )
         .map_err(|failure| failure.hint("the public part of a model is its .tgv file"))?;
-    model
-        .verify_registration()
-        .or_fail(Exit::Rejected, format!("the registration proof in {} is rejected", path.display()))?;
+    model.verify_registration().or_fail(
+        Exit::Rejected,
+        format!("the registration proof in {} is rejected", path.display()),
+    )?;
     Ok(model)
 }
 
@@ -78,18 +93,32 @@ pub(crate) fn proof_file(path: &Path, flip_byte: Option<usize>) -> Result<ProofF
     if let Some(position) = flip_byte {
         let length = bytes.len();
         let byte = bytes.get_mut(position).ok_or_else(|| {
-            Failure::new(Exit::Usage, anyhow::anyhow!("--flip-byte {position}: the file has {length} bytes"))
+            Failure::new(
+                Exit::Usage,
+                anyhow::anyhow!("--flip-byte {position}: the file has {length} bytes"),
+            )
         })?;
         *byte ^= 1;
     }
-    ProofFile::read(&bytes).or_fail(Exit::Rejected, format!("{} is not a proof file", path.display()))
+    ProofFile::read(&bytes).or_fail(
+        Exit::Rejected,
+        format!("{} is not a proof file", path.display()),
+    )
 }
 
 /// The output's elements as integers.
 #[must_use]
 pub(crate) fn output_values(program: &Program, bytes: &[u8]) -> Vec<i32> {
     match program.element_type(program.output()) {
-        ElementType::I8 => bytes.iter().map(|&byte| i32::from(byte.cast_signed())).collect(),
-        ElementType::I32 => bytes.as_chunks::<4>().0.iter().map(|&word| i32::from_le_bytes(word)).collect(),
+        ElementType::I8 => bytes
+            .iter()
+            .map(|&byte| i32::from(byte.cast_signed()))
+            .collect(),
+        ElementType::I32 => bytes
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|&word| i32::from_le_bytes(word))
+            .collect(),
     }
 }

@@ -17,15 +17,23 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     say("committing the weights ...");
     let model = ProvingModel::new(model)
         .or_fail(Exit::Usage, "this model cannot be proved")
-        .map_err(|failure| failure.hint("`verify: zk` covers the operators listed in docs/PROTOCOL.md, TGP-1"))?;
+        .map_err(|failure| {
+            failure.hint("`verify: zk` covers the operators listed in docs/PROTOCOL.md, TGP-1")
+        })?;
     let start = Instant::now();
     let mut shown = Instant::now();
-    let (file, trace) = prove(&model, &input, JobId::default(), Address::default(), &mut |stage| {
-        if shown.elapsed().as_secs() >= 1 {
-            shown = Instant::now();
-            say(describe(stage));
-        }
-    })
+    let (file, trace) = prove(
+        &model,
+        &input,
+        JobId::default(),
+        Address::default(),
+        &mut |stage| {
+            if shown.elapsed().as_secs() >= 1 {
+                shown = Instant::now();
+                say(describe(stage));
+            }
+        },
+    )
     .or_fail(Exit::Failed, "prove")?;
     let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
     let bytes = file.to_bytes();
@@ -38,7 +46,10 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
             "file": arguments.output, "zk": false,
         }))?);
     }
-    line(format_args!("output {values:?}; greatest at index {}", trace.top_class()))?;
+    line(format_args!(
+        "output {values:?}; greatest at index {}",
+        trace.top_class()
+    ))?;
     line(format_args!(
         "proved in {elapsed_ms:.0} ms; {} ({} bytes) holds the proof, the input and the output",
         arguments.output.display(),

@@ -17,7 +17,9 @@ pub(crate) fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
     if let Err(error) = verdict {
         if as_json {
             let (check, code) = (error.check(), error.code());
-            json(&serde_json::json!({ "verified": false, "check": check, "code": code, "reason": error.to_string() }))?;
+            json(
+                &serde_json::json!({ "verified": false, "check": check, "code": code, "reason": error.to_string() }),
+            )?;
         }
         let check = error.check();
         let reason = anyhow::Error::from(error).context(format!("REJECTED by the check: {check}"));
@@ -26,10 +28,22 @@ pub(crate) fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
     let report = security::report(&model);
     let values = files::output_values(model.program(), &file.output);
     if as_json {
-        return Ok(json(&verdict_json(&model, &file, report.as_ref(), &values, elapsed_ms))?);
+        return Ok(json(&verdict_json(
+            &model,
+            &file,
+            report.as_ref(),
+            &values,
+            elapsed_ms,
+        ))?);
     }
-    line(format_args!("VERIFIED in {elapsed_ms:.1} ms: {}", sentence(&model, &file)))?;
-    line(format_args!("output {values:?}; greatest at index {}", tg_model::execute::top_class(&values).unwrap_or(0)))?;
+    line(format_args!(
+        "VERIFIED in {elapsed_ms:.1} ms: {}",
+        sentence(&model, &file)
+    ))?;
+    line(format_args!(
+        "output {values:?}; greatest at index {}",
+        tg_model::execute::top_class(&values).unwrap_or(0)
+    ))?;
     if arguments.explain {
         line(explain(&model, &file, report.as_ref()))?;
     }
@@ -92,17 +106,41 @@ fn explain(model: &PublicModel, file: &ProofFile, report: Option<&SecurityReport
     for (name, value) in rows {
         push(&mut text, format_args!("  {name:<13} {value}"));
     }
-    push(&mut text, format_args!("\nCommitments (BLAKE3 Merkle roots, opened once each by WHIR)"));
-    push(&mut text, format_args!("  weights       {:?}", model.weights_commitment()));
-    push(&mut text, format_args!("  witness       in the proof, {} bytes in all", file.proof.len()));
-    push(&mut text, format_args!("\nSecurity: minus log2 of the sum of all error terms"));
+    push(
+        &mut text,
+        format_args!("\nCommitments (BLAKE3 Merkle roots, opened once each by WHIR)"),
+    );
+    push(
+        &mut text,
+        format_args!("  weights       {:?}", model.weights_commitment()),
+    );
+    push(
+        &mut text,
+        format_args!(
+            "  witness       in the proof, {} bytes in all",
+            file.proof.len()
+        ),
+    );
+    push(
+        &mut text,
+        format_args!("\nSecurity: minus log2 of the sum of all error terms"),
+    );
     match report {
-        None => push(&mut text, format_args!("  no bound is known for these parameters")),
+        None => push(
+            &mut text,
+            format_args!("  no bound is known for these parameters"),
+        ),
         Some(report) => {
             for term in &report.terms {
-                push(&mut text, format_args!("  {:>6.1}  {:<52} {}", term.bits, term.label, term.source));
+                push(
+                    &mut text,
+                    format_args!("  {:>6.1}  {:<52} {}", term.bits, term.label, term.source),
+                );
             }
-            push(&mut text, format_args!("  {:>6.1}  TOTAL BITS", report.bits));
+            push(
+                &mut text,
+                format_args!("  {:>6.1}  TOTAL BITS", report.bits),
+            );
         }
     }
     text.push_str(ASSUMPTIONS);
