@@ -11,8 +11,11 @@ rerun gives models of the same accuracy, not the same bytes; the split and the d
 
 import argparse
 import gzip
+import os
 import pathlib
 import struct
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # products this small are slower on several threads
 
 import numpy as np
 import onnx

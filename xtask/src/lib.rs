@@ -1,5 +1,7 @@
-//! The project's automation: the whole gate ([`gate`]) and the checks of its structure ([`tidy`]).
+//! The project's automation: the whole gate ([`gate`]), the checks of its structure ([`tidy`]) and what quantising
+//! costs ([`accuracy`]).
 
+pub mod accuracy;
 pub mod gate;
 pub mod manifest;
 pub mod tidy;

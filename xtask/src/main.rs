@@ -9,6 +9,8 @@ usage: cargo xtask COMMAND
 
   ci [STEP]   the whole gate, or one step of it: format, tidy, lint, test
   tidy        crate edges, leftovers, file sizes, crate docs, dead links
+  accuracy    float and integer accuracy of the shipped models on unseen digits;
+              --mnist DIR adds a LeNet on MNIST (--model FILE or --python PATH, see models/train/requirements.txt)
   bless       rewrite the generated files that tests compare (OpenAPI document, command line help, fixtures)
 ";
 
@@ -31,6 +33,9 @@ fn run(words: &[&str]) -> Result<()> {
     match words {
         ["ci"] => xtask::gate::run(&root, None),
         ["ci", step] => xtask::gate::run(&root, Some(step)),
+        ["accuracy", rest @ ..] => {
+            xtask::accuracy::run(&root, &xtask::accuracy::Options::parse(rest)?)
+        }
         ["bless"] => xtask::gate::run_step(&root, &xtask::gate::BLESS),
         ["tidy"] => {
             let findings = xtask::tidy::check(&root)?;

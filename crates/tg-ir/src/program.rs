@@ -231,6 +231,12 @@ pub enum ProgramError {
     /// A program without nodes.
     #[error("the program has no nodes")]
     Empty,
+    /// An input shape with an empty or too large axis.
+    #[error("the program's input has the invalid shape {stated}")]
+    BadInputShape {
+        /// The stated shape.
+        stated: Shape,
+    },
     /// A node reads a tensor that does not come before it, or of the wrong type.
     #[error(
         "node {node} `{name}` reads tensor {tensor}, which is not an earlier tensor of the right type"
@@ -349,21 +355,30 @@ impl Program {
         if self.nodes.is_empty() {
             return Err(ProgramError::Empty);
         }
+        if !self.input.shape.is_valid() {
+            return Err(ProgramError::BadInputShape {
+                stated: self.input.shape,
+            });
+        }
         for node in 0..self.nodes.len() {
             self.validate_inputs(node)?;
-            self.validate_attributes(node)?;
-            if self.expected_shape(node) != Some(self.nodes[node].shape)
-                || !self.nodes[node].shape.is_valid()
-            {
+            let bad_shape = || {
                 let Node {
                     name, op, shape, ..
                 } = &self.nodes[node];
-                return Err(ProgramError::BadShape {
+                ProgramError::BadShape {
                     node,
                     name: name.clone(),
                     op: op.name(),
                     stated: *shape,
-                });
+                }
+            };
+            if !self.nodes[node].shape.is_valid() {
+                return Err(bad_shape());
+            }
+            self.validate_attributes(node)?;
+            if self.expected_shape(node) != Some(self.nodes[node].shape) {
+                return Err(bad_shape());
             }
         }
         bounds::check(self)?;
@@ -431,12 +446,15 @@ impl Program {
                 }
             }
             Op::Permute { source, .. } => {
-                let mut seen = vec![false; shape.elements()];
-                let distinct = source.len() == seen.len()
-                    && source.iter().all(|&index| {
-                        seen.get_mut(index as usize)
-                            .is_some_and(|seen| !std::mem::replace(seen, true))
-                    });
+                // A stated shape costs nothing to write down: its size is allocated only if the list has it.
+                if source.len() != shape.elements() {
+                    return Err(bad("permutation"));
+                }
+                let mut seen = vec![false; source.len()];
+                let distinct = source.iter().all(|&index| {
+                    seen.get_mut(index as usize)
+                        .is_some_and(|seen| !std::mem::replace(seen, true))
+                });
                 if !distinct {
                     return Err(bad("permutation"));
                 }

@@ -283,7 +283,7 @@ pub(crate) struct Execution {
 
 impl Execution {
     /// Starts a block: a copy of the state, with everything done whose time is over.
-    fn begin(state: &State, now: TimestampMs) -> Result<Self, InvariantError> {
+    pub(crate) fn begin(state: &State, now: TimestampMs) -> Result<Self, InvariantError> {
         let mut execution = Self {
             state: state.clone(),
             now,
@@ -307,7 +307,7 @@ impl Execution {
     }
 
     /// Ends a block: matching, rewards, pruning, the count of money and the state root.
-    fn finish(
+    pub(crate) fn finish(
         mut self,
         proposer: Address,
     ) -> Result<(State, Vec<Event>, StateRoot), InvariantError> {

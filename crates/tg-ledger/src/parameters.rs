@@ -18,6 +18,8 @@ pub enum UnverifiedJobs {
 pub struct Parameters {
     /// Burned with every transaction.
     pub transaction_fee: Amount,
+    /// The least that a transfer to an address without an account must bring: accounts stay in the state for ever.
+    pub account_min: Amount,
     /// Paid to the validators for verifying the registration proof of a model.
     pub registration_fee: Amount,
     /// Paid to the validators for each job of mode `zk`.
@@ -50,6 +52,7 @@ impl Parameters {
     pub const fn development() -> Self {
         Self {
             transaction_fee: Amount::new(1_000_000_000_000),
+            account_min: Amount::new(10_000_000_000_000_000),
             registration_fee: Amount::new(100_000_000_000_000_000),
             verification_fee_zk: Amount::new(10_000_000_000_000_000),
             job_price_min: Amount::new(1_000_000_000_000),
@@ -101,6 +104,7 @@ impl Encode for Parameters {
     fn encode(&self, writer: &mut Writer) {
         let Self {
             transaction_fee,
+            account_min,
             registration_fee,
             verification_fee_zk,
             job_price_min,
@@ -115,6 +119,7 @@ impl Encode for Parameters {
             suspension_lapsed,
         } = self;
         transaction_fee.encode(writer);
+        account_min.encode(writer);
         registration_fee.encode(writer);
         verification_fee_zk.encode(writer);
         job_price_min.encode(writer);
@@ -134,6 +139,7 @@ impl Decode for Parameters {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             transaction_fee: Amount::decode(reader)?,
+            account_min: Amount::decode(reader)?,
             registration_fee: Amount::decode(reader)?,
             verification_fee_zk: Amount::decode(reader)?,
             job_price_min: Amount::decode(reader)?,

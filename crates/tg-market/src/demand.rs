@@ -36,7 +36,7 @@ pub struct OfferView<'a> {
     pub terms: &'a OfferTerms,
     /// Slots without a lease.
     pub slots_free: u16,
-    /// What the provider could lock as collateral.
+    /// What the provider could lock as collateral, its fees for one lease set aside.
     pub funds: Amount,
     /// Until when the provider gets no leases.
     pub suspended_until: TimestampMs,

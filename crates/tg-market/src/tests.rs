@@ -418,7 +418,7 @@ proptest! {
             // And taking another offer away changes nothing.
             let gone = which.index(stalls.len());
             if stalls[gone].offer != before.offer {
-                let mut fewer = stalls.clone();
+                let mut fewer = stalls;
                 fewer.remove(gone);
                 prop_assert_eq!(best_offer(&demand(), views(&fewer)).chosen, Some(before));
             }

@@ -165,7 +165,7 @@ pub fn execute(model: &CompiledModel, input: &[i8]) -> Result<Trace, ExecuteErro
     Ok(Trace { tensors })
 }
 
-fn run_node(
+pub(crate) fn run_node(
     program: &Program,
     node: usize,
     layer: Option<&tg_ir::LinearWeights>,

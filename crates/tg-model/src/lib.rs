@@ -22,6 +22,8 @@ pub mod onnx;
 pub mod range;
 pub mod reference;
 pub mod sample;
+#[cfg(test)]
+mod vectors;
 
 pub use compile::{CompileError, CompileOptions, Compiled, compile};
 pub use execute::{ExecuteError, Tensor, Trace, execute};

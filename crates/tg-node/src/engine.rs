@@ -22,10 +22,11 @@ use tg_types::BlockId;
 use crate::application::{Application, Mailbox, Ports, Scheme};
 use crate::blob::BlobStore;
 use crate::chain::Executed;
-use crate::core::{Addresses, Core, Fatal, Peer, Start, payload};
+use crate::core::{Addresses, Core, Fatal, Pace, Peer, Start, payload};
 use crate::evidence::EvidenceChecker;
 use crate::handle::{Board, Submission};
 use crate::key::ValidatorKey;
+use crate::limits::{BLOCK_INTERVAL_BUSY, BLOCK_INTERVAL_IDLE};
 use crate::store::Store;
 
 /// How long consensus waits for what. All validators of a network should use the same.
@@ -39,6 +40,10 @@ pub struct Timers {
     pub retry: Duration,
     /// Silence after which a leader is skipped at once; longer than the others.
     pub skip: Duration,
+    /// Between a block and its parent while there is work.
+    pub busy: Duration,
+    /// Between a block and its parent while there is none; shorter than `leader`.
+    pub idle: Duration,
 }
 
 /// How long consensus waits for connected peers before it starts without them.
@@ -54,6 +59,8 @@ impl Default for Timers {
             certification: Duration::from_millis(3_000),
             retry: Duration::from_millis(3_000),
             skip: Duration::from_millis(5_000),
+            busy: BLOCK_INTERVAL_BUSY,
+            idle: BLOCK_INTERVAL_IDLE,
         }
     }
 }
@@ -161,6 +168,10 @@ where
             board: board.clone(),
             tip,
             snapshot_height,
+            pace: Pace {
+                busy: timers.busy,
+                idle: timers.idle,
+            },
         }),
         board,
         blobs,

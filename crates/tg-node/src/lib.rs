@@ -3,6 +3,7 @@
 mod application;
 pub mod blob;
 mod chain;
+pub mod checker;
 mod core;
 pub mod engine;
 pub mod evidence;
@@ -17,6 +18,7 @@ pub mod wire;
 
 pub use application::Scheme;
 pub use blob::{BlobError, BlobStore};
+pub use checker::ProofChecker;
 pub use core::{Fatal, Peer};
 pub use evidence::{CheckError, EvidenceChecker};
 pub use handle::{Finalized, NodeHandle, Status, SubmitError};

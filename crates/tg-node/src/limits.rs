@@ -21,7 +21,7 @@ pub const CHANNEL_QUOTA_PER_SECOND: u32 = 2_000;
 pub const VALIDATORS_MAX: usize = 64;
 
 /// Shortest time between a block and its parent while there is work.
-pub const BLOCK_INTERVAL_MIN: Duration = Duration::from_millis(100);
+pub const BLOCK_INTERVAL_BUSY: Duration = Duration::from_millis(100);
 
 /// Time between a block and its parent while there is none, so that deadlines pass and the journal stays small.
 pub const BLOCK_INTERVAL_IDLE: Duration = Duration::from_millis(400);

@@ -22,6 +22,20 @@ pub enum PlanError {
         /// Why.
         why: &'static str,
     },
+    /// A program whose proofs would cost every verifier more than is admitted.
+    #[error("node {node} `{name}` brings the {what} to {cost}, at most {limit} are allowed")]
+    TooCostly {
+        /// Index of the node.
+        node: usize,
+        /// Its name.
+        name: String,
+        /// What there is too much of.
+        what: &'static str,
+        /// How much.
+        cost: u64,
+        /// The limit.
+        limit: u64,
+    },
     /// The columns do not fit a commitment.
     #[error("the program's columns cannot be committed")]
     Commitment(#[from] CommitmentError),

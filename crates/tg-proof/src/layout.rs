@@ -45,6 +45,12 @@ impl TensorLayout {
         self.pixel_vars + self.channel_vars
     }
 
+    /// Elements, padding included.
+    #[must_use]
+    pub const fn padded(&self) -> usize {
+        1 << self.vars()
+    }
+
     /// Index of (pixel, channel).
     #[must_use]
     pub const fn index(&self, pixel: usize, channel: usize) -> usize {

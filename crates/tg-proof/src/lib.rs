@@ -2,7 +2,7 @@
 //!
 //! The protocol (TGP-1) stands in `docs/PROTOCOL.md`, gadget by gadget, with the error of each. Read in this order:
 //! [`field`] (where the relations hold), [`layout`] (tensors on hypercubes), [`plan`] (what a program commits and
-//! looks up), [`commitment`] (the polynomial commitment), [`transcript`] (what the challenges depend on),
+//! looks up), [`cost`] (what a program may ask of its verifiers), [`commitment`] (the polynomial commitment), [`transcript`] (what the challenges depend on),
 //! [`messages`] (what a prover sends), [`verify`] (the walk over the nodes), [`lookup`] (the one lookup argument),
 //! [`registration`] (weights are in range), [`security`] (the sum of all errors), [`model`] and [`file`] (the two
 //! files a user holds).
@@ -10,6 +10,7 @@
 //! Everything here is total: any bytes give a verdict, none a panic.
 
 pub mod commitment;
+pub mod cost;
 pub mod error;
 pub mod field;
 pub mod file;
@@ -24,6 +25,7 @@ pub mod security;
 pub mod transcript;
 pub mod verify;
 
+pub use cost::VerifierCost;
 pub use error::{PlanError, ProofFileError, PublicModelError, VerifyError};
 pub use file::{ExpectedStatement, PROOF_FILE_MAX, ProofFile, Statement};
 pub use model::PublicModel;

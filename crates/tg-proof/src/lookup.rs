@@ -115,17 +115,23 @@ fn check_pulled(
     weights: &[E],
     proof: &LookupProof,
 ) -> Result<(), VerifyError> {
-    for (index, table) in plan.tables.iter().enumerate() {
-        for (column, entries) in table.columns.iter().enumerate() {
-            let claimed: E = plan
-                .groups
-                .iter()
-                .zip(pulled)
-                .zip(weights)
-                .filter(|((reader, _), _)| reader.table == index)
-                .map(|((_, pulled), &weight)| weight * pulled.values[column])
-                .sum();
-            if inner_product(entries, &proof.pushforwards[index]) != claimed {
+    let mut claimed: Vec<Vec<E>> = plan
+        .tables
+        .iter()
+        .map(|table| vec![E::ZERO; table.columns.len()])
+        .collect();
+    for ((reader, pulled), &weight) in plan.groups.iter().zip(pulled).zip(weights) {
+        if pulled.values.len() != claimed[reader.table].len() {
+            return Err(VerifyError::Lookup(LookupCheck::Messages));
+        }
+        for (sum, &value) in claimed[reader.table].iter_mut().zip(&pulled.values) {
+            *sum += weight * value;
+        }
+    }
+    for ((table, pushforward), claimed) in plan.tables.iter().zip(&proof.pushforwards).zip(&claimed)
+    {
+        for (entries, &claimed) in table.columns.iter().zip(claimed) {
+            if inner_product(entries, pushforward) != claimed {
                 return Err(VerifyError::Lookup(LookupCheck::Pulled));
             }
         }

@@ -1,6 +1,7 @@
 //! What a program commits, looks up and opens. Prover and verifier derive it from the public program alone.
 
 use crate::commitment::CommittedTable;
+use crate::cost::VerifierCost;
 use crate::error::PlanError;
 use crate::field::{F, signed};
 use crate::layout::{Chunk, TensorLayout, WeightLayout, log2_ceil};
@@ -151,6 +152,8 @@ pub struct Plan {
     pub leaves: Vec<PlacedBlock>,
     /// log2 of the number of leaves, padding included.
     pub leaf_vars: usize,
+    /// What checking a proof costs.
+    pub cost: VerifierCost,
 }
 
 impl Plan {
@@ -160,6 +163,9 @@ impl Plan {
     /// [`PlanError`] names the node that cannot be proved and why.
     pub fn new(program: &Program) -> Result<Self, PlanError> {
         program.validate()?;
+        refuse_dead_nodes(program)?;
+        let mut cost = VerifierCost::of(program)?;
+        cost.table_entries = LIMB_TABLE_LEN as u64;
         let tensors = (0..=program.nodes.len()).map(|tensor| TensorId(tensor as u32));
         let mut plan = Self {
             layouts: tensors
@@ -173,8 +179,8 @@ impl Plan {
             weights: Vec::new(),
             leaves: Vec::new(),
             leaf_vars: 0,
+            cost,
         };
-        refuse_dead_nodes(program)?;
         for node in 0..program.nodes.len() {
             let node_plan = plan.plan_node(program, node)?;
             plan.nodes.push(node_plan);
@@ -220,6 +226,7 @@ impl Plan {
                 }
                 let segments = SegmentTable::build(how)
                     .map_err(|_| unprovable("its segment table is too long"))?;
+                self.cost.add_table(program, node, &segments)?;
                 self.tables.push(segment_table(&segments));
                 self.segments.push(Some(segments));
                 let table = self.tables.len() - 1;

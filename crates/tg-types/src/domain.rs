@@ -31,8 +31,6 @@ pub enum Domain {
     DevelopmentWallet,
     /// Leaf of the state tree.
     StateLeaf,
-    /// Inner node of the state tree.
-    StateNode,
     /// Order of offers that cost the same.
     MatchTie,
 }
@@ -56,7 +54,6 @@ impl Domain {
             Self::BlockBody => "TG/ledger/block-body/v1",
             Self::DevelopmentWallet => "TG/types/development-wallet/v1",
             Self::StateLeaf => "TG/ledger/state-leaf/v1",
-            Self::StateNode => "TG/ledger/state-node/v1",
             Self::MatchTie => "TG/market/tie/v1",
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tg_api::{ApiConfig, ApiServer, GridPort};
 use tg_ledger::{ConsensusKey, Genesis, Parameters, Validator, development_domain};
-use tg_node::{EmbeddedConfig, NodeHandle, ValidatorKey, Validators, spawn_validators};
+use tg_node::{EmbeddedConfig, NodeHandle, ProofChecker, ValidatorKey, Validators, spawn_validators};
 use tg_prover::ProvingModel;
 use tg_provider::{Agent, AgentConfig, AgentError, AgentEvent, Shutdown, ShutdownTrigger, Worker};
 use tg_sdk::Client;
@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use super::connect::Calling;
 use super::port::NodePort;
-use super::{accounts, checker, infer};
+use super::{accounts, infer};
 use crate::bundled::Bundled;
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail};
@@ -70,7 +70,7 @@ impl EmbeddedGrid {
             genesis,
             keys,
             options.directory.clone(),
-            Arc::new(checker::ProofChecker::default()),
+            Arc::new(ProofChecker::default()),
         );
         let validators = tokio::task::spawn_blocking(move || spawn_validators(config))
             .await?

@@ -66,9 +66,20 @@ fn check_nonce(account: &Account, got: u64) -> Check {
 type Spent = Result<Amount, TransactionError>;
 
 fn check_transfer(state: &State, to: &Address, amount: Amount) -> Spent {
-    if state.account(to).is_none() && state.accounts.len() >= ACCOUNTS_MAX {
+    if state.account(to).is_some() {
+        return Ok(amount);
+    }
+    if state.accounts.len() >= ACCOUNTS_MAX {
         return Err(TransactionError::TooManyAccounts {
             limit: ACCOUNTS_MAX,
+        });
+    }
+    let floor = state.parameters.account_min;
+    if amount < floor {
+        return Err(TransactionError::TooLittleForNewAccount {
+            to: *to,
+            got: amount,
+            floor,
         });
     }
     Ok(amount)

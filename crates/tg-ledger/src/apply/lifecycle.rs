@@ -36,7 +36,7 @@ impl Execution {
     }
 
     /// Moves a job to its next state.
-    pub(super) fn step(&mut self, job: &mut Job, to: JobState) -> Done {
+    pub(crate) fn step(&mut self, job: &mut Job, to: JobState) -> Done {
         if !job.state.may_become(to) {
             return Err(InvariantError::BadStep {
                 from: job.state,

@@ -4,7 +4,7 @@
 //! stopped, so a crowd of jobs that fit nowhere cannot starve the ones behind it.
 
 use tg_market::{OfferView, Quote, best_offer};
-use tg_types::{Domain, DurationMs, JobId, LeaseId, OfferTerms, keccak256_of};
+use tg_types::{Amount, Domain, DurationMs, JobId, LeaseId, OfferTerms, keccak256_of};
 
 use super::Execution;
 use crate::error::InvariantError;
@@ -19,6 +19,7 @@ impl Execution {
         let mut views: Vec<OfferView<'_>> =
             offers.iter().map(|it| self.state.offer_view(it)).collect();
         let mut slots: u64 = views.iter().map(|view| u64::from(view.slots_free)).sum();
+        let reserved = self.state.lease_fees();
         let mut assessments: u64 = 0;
         let mut leases = 0;
         let start = self.state.match_cursor;
@@ -48,7 +49,7 @@ impl Execution {
             self.make_lease(job, &quote)?;
             slots -= 1;
             leases += 1;
-            take_from_views(&mut views, &quote);
+            take_from_views(&mut views, &quote, reserved);
         }
         Ok(())
     }
@@ -116,13 +117,16 @@ fn lease_id(job: &Job) -> LeaseId {
 }
 
 /// What a lease takes from the offers that later jobs of the block see.
-fn take_from_views(views: &mut [OfferView<'_>], quote: &Quote) {
+fn take_from_views(views: &mut [OfferView<'_>], quote: &Quote, reserved: Amount) {
     for view in views {
         if view.offer == quote.offer {
             view.slots_free = view.slots_free.saturating_sub(1);
         }
         if view.provider == quote.provider {
-            view.funds = view.funds.saturating_sub(quote.collateral);
+            view.funds = view
+                .funds
+                .saturating_sub(quote.collateral)
+                .saturating_sub(reserved);
         }
     }
 }

@@ -36,7 +36,7 @@ impl Execution {
     }
 
     /// Takes the oldest ended jobs beyond `bound` out of the state, with their leases.
-    pub(super) fn prune(&mut self, bound: usize) -> Result<(), InvariantError> {
+    pub(crate) fn prune(&mut self, bound: usize) -> Result<(), InvariantError> {
         let excess = self.state.ended.len().saturating_sub(bound);
         if excess == 0 {
             return Ok(());

@@ -32,6 +32,13 @@ pub enum TransactionError {
     /// No further account fits.
     #[error("the ledger has {limit} accounts and takes no more")]
     TooManyAccounts { limit: usize },
+    /// A new account would begin with too little.
+    #[error("{to} has no account yet, and {got} TGRID are fewer than the {floor} that open one")]
+    TooLittleForNewAccount {
+        to: Address,
+        got: Amount,
+        floor: Amount,
+    },
     /// The model is registered.
     #[error("model {model} is already registered")]
     ModelExists { model: ModelId },
@@ -157,6 +164,7 @@ impl TransactionError {
             Self::NonceTooFarAhead { .. } => "TG-LED-004",
             Self::InsufficientFunds { .. } => "TG-LED-005",
             Self::TooManyAccounts { .. } => "TG-LED-006",
+            Self::TooLittleForNewAccount { .. } => "TG-LED-007",
             Self::ModelExists { .. } => "TG-LED-010",
             Self::TooManyModels { .. } => "TG-LED-011",
             Self::TooManyModelsOfAccount { .. } => "TG-LED-012",

@@ -1,10 +1,13 @@
 //! The state as `tg-market` sees it: what a job needs, what the offers give, and why a job waits.
 
 use tg_market::{Assessment, JobDemand, OfferView, Placement, best_offer, explain};
-use tg_types::{Address, JobId, JobOrder, TimestampMs};
+use tg_types::{Address, Amount, JobId, JobOrder, TimestampMs};
 
 use crate::record::{Job, JobState, ModelFacts, ModelState, Offer};
 use crate::state::State;
+
+/// Transactions that serve one lease: start, receipt, evidence.
+const LEASE_TRANSACTIONS: usize = 3;
 
 /// Why a job waits: every offer seen from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +82,13 @@ impl State {
         self.offers.iter().map(|offer| self.offer_view(offer))
     }
 
+    /// What a provider pays in fees to serve one lease. A provider that could lock its last coin could not hand in
+    /// its result.
+    pub(crate) fn lease_fees(&self) -> Amount {
+        let fee = self.parameters.transaction_fee;
+        (0..LEASE_TRANSACTIONS).fold(Amount::ZERO, |sum, _| sum.saturating_add(fee))
+    }
+
     pub(crate) fn offer_view<'a>(&self, offer: &'a Offer) -> OfferView<'a> {
         let provider = self.provider(&offer.provider);
         OfferView {
@@ -86,7 +96,9 @@ impl State {
             provider: offer.provider,
             terms: &offer.terms,
             slots_free: offer.terms.slots.saturating_sub(offer.slots_taken),
-            funds: self.balance(&offer.provider),
+            funds: self
+                .balance(&offer.provider)
+                .saturating_sub(self.lease_fees()),
             suspended_until: provider.map_or(TimestampMs::ZERO, |it| it.suspended_until),
             record: provider.map(|it| it.record).unwrap_or_default(),
         }

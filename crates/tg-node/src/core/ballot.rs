@@ -6,10 +6,7 @@ use super::tree::Resolution;
 use super::{Core, Effect, Fatal, PendingProposal, PendingVote, Proposal, block_id, payload, span};
 use crate::chain::{self, Executed};
 use crate::key::public_bytes;
-use crate::limits::{
-    BLOCK_BYTES_MAX, BLOCK_INTERVAL_IDLE, BLOCK_INTERVAL_MIN, BLOCK_TRANSACTIONS_MAX,
-    BLOCK_VERDICTS_MAX, CLOCK_SKEW_MAX,
-};
+use crate::limits::{BLOCK_BYTES_MAX, BLOCK_TRANSACTIONS_MAX, BLOCK_VERDICTS_MAX, CLOCK_SKEW_MAX};
 use crate::wire::BlockMessage;
 use commonware_cryptography::sha256;
 use commonware_p2p::Recipients;
@@ -202,8 +199,8 @@ impl Core {
     fn is_time(&mut self, parent: &Executed, asked_at: TimestampMs, now: TimestampMs) -> bool {
         // A parent from a fast clock must not make this proposer wait longer than one from a right clock.
         let since = parent.timestamp().min(asked_at);
-        let soon = since.saturating_add(span(BLOCK_INTERVAL_MIN));
-        let heartbeat = since.saturating_add(span(BLOCK_INTERVAL_IDLE));
+        let soon = since.saturating_add(span(self.pace.busy));
+        let heartbeat = since.saturating_add(span(self.pace.idle));
         let due = if self.has_work(parent) {
             soon
         } else {

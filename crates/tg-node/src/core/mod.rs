@@ -16,6 +16,7 @@ mod tree;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use commonware_consensus::simplex::types::Context;
 use commonware_cryptography::{ed25519, sha256};
@@ -89,6 +90,15 @@ struct PendingVote {
     reply: oneshot::Sender<bool>,
 }
 
+/// How long a proposer waits after the parent's time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// While there is work.
+    pub(crate) busy: Duration,
+    /// While there is none.
+    pub(crate) idle: Duration,
+}
+
 /// The machine.
 pub(crate) struct Core {
     /// Who this validator is in blocks.
@@ -100,6 +110,7 @@ pub(crate) struct Core {
     /// The last final block.
     tip: Executed,
     snapshot_height: u64,
+    pace: Pace,
     tree: Tree,
     mempool: Mempool,
     desk: Desk,
@@ -125,6 +136,7 @@ pub(crate) struct Start {
     pub(crate) board: Arc<Board>,
     pub(crate) tip: Executed,
     pub(crate) snapshot_height: u64,
+    pub(crate) pace: Pace,
 }
 
 impl Core {
@@ -137,6 +149,7 @@ impl Core {
             board,
             tip,
             snapshot_height,
+            pace,
         } = start;
         let address = addresses
             .get(&crate::key::public_bytes(&me))
@@ -153,6 +166,7 @@ impl Core {
             board,
             tip,
             snapshot_height,
+            pace,
             tree: Tree::default(),
             mempool: Mempool::default(),
             desk: Desk::default(),

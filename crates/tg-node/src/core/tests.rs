@@ -1,1 +1,639 @@
+//! The machine alone, step by step: time and messages are given by hand.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
+use commonware_consensus::types::{Epoch, Round, View};
+use commonware_utils::channel::oneshot::error::TryRecvError;
+use tg_ledger::{
+    ConsensusKey, Genesis, Outcome, Parameters, Proposal as Content, Validator, Verdict,
+};
+use tg_types::{
+    Amount, Digest, Encode as _, Label, ModelId, SignedTransaction, Transaction, Wallet,
+};
+
+use super::*;
+use crate::chain::{self, Body};
+use crate::evidence::CheckError;
+use crate::handle::{NodeHandle, Submission, SubmitError};
+use crate::key::ValidatorKey;
+use crate::limits::{BODIES_PER_PROPOSER_MAX, SNAPSHOT_INTERVAL};
+use crate::store::Location;
+use crate::wire::{BlockMessage, TransactionMessage};
+use tg_types::Decode as _;
+
+/// Genesis time.
+const START: u64 = 1_000_000;
+
+const fn at(milliseconds: u64) -> TimestampMs {
+    TimestampMs::new(START + milliseconds)
+}
+
+struct Bench {
+    keys: Vec<ValidatorKey>,
+    wallet: Wallet,
+    genesis: Genesis,
+    root: Executed,
+}
+
+fn bench() -> Bench {
+    let keys: Vec<ValidatorKey> = (0..4).map(ValidatorKey::from_seed).collect();
+    let wallet = Wallet::from_seed(b"rich");
+    let mut validators: Vec<Validator> = keys
+        .iter()
+        .map(|key| Validator {
+            address: Wallet::from_seed(&key.public()).address(),
+            key: ConsensusKey::new(key.public()),
+            stake: Amount::from_tgrid(1),
+        })
+        .collect();
+    validators.sort_unstable_by_key(|validator| validator.address);
+    let genesis = Genesis {
+        domain: tg_ledger::development_domain(),
+        parameters: Parameters::development(),
+        timestamp: at(0),
+        accounts: vec![(wallet.address(), Amount::from_tgrid(1_000))],
+        validators,
+    };
+    let root = chain::genesis(&genesis).unwrap();
+    Bench {
+        keys,
+        wallet,
+        genesis,
+        root,
+    }
+}
+
+impl Bench {
+    fn peer(&self, index: usize) -> Peer {
+        crate::key::peer(&self.keys[index])
+    }
+
+    fn address(&self, index: usize) -> Address {
+        Wallet::from_seed(&self.keys[index].public()).address()
+    }
+
+    fn store(&self, index: usize) -> Arc<Store> {
+        let genesis = *self.genesis.id().as_bytes();
+        let key = self.keys[index].public();
+        Arc::new(Store::open(Location::Memory, &genesis, &key).unwrap())
+    }
+
+    /// The machine of validator 0.
+    fn core(&self) -> Core {
+        let board = Board::new(self.keys[0].public(), 4, &self.root);
+        Core::new(Start {
+            me: self.peer(0),
+            participants: (0..4).map(|index| self.peer(index)).collect(),
+            addresses: chain::validators(&self.genesis).into_iter().collect(),
+            store: self.store(0),
+            board: Arc::new(board),
+            tip: self.root.clone(),
+            snapshot_height: 0,
+            pace: Pace {
+                busy: Duration::from_millis(100),
+                idle: Duration::from_millis(400),
+            },
+        })
+    }
+
+    fn transfer(&self, nonce: u64) -> SignedTransaction {
+        let transaction = Transaction::Transfer {
+            to: Address::new([5; 20]),
+            amount: Amount::new(1),
+        };
+        self.wallet.sign(transaction, nonce, &self.genesis.domain)
+    }
+
+    fn block(
+        &self,
+        parent: &Executed,
+        time: TimestampMs,
+        proposer: usize,
+        transactions: Vec<SignedTransaction>,
+        verdicts: Vec<Verdict>,
+    ) -> Executed {
+        let content = Content {
+            proposer: self.address(proposer),
+            timestamp: time,
+            transactions,
+            verdicts,
+        };
+        chain::build(parent, content).unwrap().executed
+    }
+
+    /// `count` empty blocks on a parent, 100 ms apart, by validator 1.
+    fn blocks(&self, parent: &Executed, count: usize) -> Vec<Executed> {
+        let mut blocks = vec![parent.clone()];
+        for _ in 0..count {
+            let parent = blocks.last().unwrap();
+            let time = TimestampMs::new(parent.timestamp().get() + 100);
+            let block = self.block(parent, time, 1, vec![], vec![]);
+            blocks.push(block);
+        }
+        blocks.split_off(1)
+    }
+
+    fn context(&self, leader: usize, view: u64, parent: &BlockId) -> Proposal {
+        Context {
+            round: Round::new(Epoch::zero(), View::new(view)),
+            leader: self.peer(leader),
+            parent: (View::new(view - 1), payload(parent)),
+        }
+    }
+
+    /// Asks the machine for its vote on a block of `leader`.
+    fn ask(
+        &self,
+        core: &mut Core,
+        leader: usize,
+        block: &Executed,
+        now: TimestampMs,
+    ) -> oneshot::Receiver<bool> {
+        let (reply, answer) = oneshot::channel();
+        let context = self.context(leader, 1, &block.block.header.parent);
+        core.ask_vote(context, &payload(&block.id), reply, now);
+        core.progress(now).unwrap();
+        answer
+    }
+
+    fn push(&self, core: &mut Core, from: usize, block: &Executed) {
+        let message = BlockMessage::Push(chain::encode(&block.block)).to_bytes();
+        core.block_message(&self.peer(from), &message, at(0))
+            .unwrap();
+    }
+}
+
+/// Messages about blocks that the machine wants sent, without the regular heights.
+fn sent(core: &mut Core) -> Vec<BlockMessage> {
+    core.effects()
+        .into_iter()
+        .filter_map(|effect| match effect {
+            Effect::Block(_, bytes) => Some(BlockMessage::from_bytes(&bytes).unwrap()),
+            Effect::Transactions(..) | Effect::Check(_) | Effect::Ban(..) => None,
+        })
+        .filter(|message| !matches!(message, BlockMessage::Tip { .. }))
+        .collect()
+}
+
+fn banned(core: &mut Core) -> Vec<&'static str> {
+    core.effects()
+        .into_iter()
+        .filter_map(|effect| match effect {
+            Effect::Ban(_, reason) => Some(reason),
+            Effect::Block(..) | Effect::Transactions(..) | Effect::Check(_) => None,
+        })
+        .collect()
+}
+
+#[test]
+fn a_proposal_comes_soon_with_work_and_at_the_heartbeat_without() {
+    let bench = bench();
+    let mut core = bench.core();
+    let (reply, mut answer) = oneshot::channel();
+    let context = bench.context(0, 1, &bench.root.id);
+    core.ask_proposal(context.clone(), reply, at(10));
+    assert_eq!(core.progress(at(399)).unwrap(), at(400));
+    assert_eq!(answer.try_recv(), Err(TryRecvError::Empty));
+    core.progress(at(400)).unwrap();
+    let idle = block_id(&answer.try_recv().unwrap());
+    let body = core.tree.body(&idle).unwrap();
+    assert!(body.block.transactions.is_empty());
+    assert_eq!(body.block.header.timestamp, at(400));
+    assert!(core.store.body(idle.as_bytes()).unwrap().is_some());
+
+    let (reply, mut answer) = oneshot::channel();
+    core.ask_proposal(context, reply, at(20));
+    let (taken, mut admitted) = oneshot::channel();
+    let signed = bench.transfer(0);
+    core.submit(
+        Submission {
+            signed,
+            reply: taken,
+        },
+        at(30),
+    );
+    admitted.try_recv().unwrap().unwrap();
+    assert_eq!(core.progress(at(99)).unwrap(), at(100));
+    assert!(answer.try_recv().is_err());
+    core.progress(at(100)).unwrap();
+    let busy = block_id(&answer.try_recv().unwrap());
+    assert_eq!(core.tree.body(&busy).unwrap().block.transactions.len(), 1);
+}
+
+#[test]
+fn a_vote_waits_for_the_body_and_is_cast_when_it_is_on_disk() {
+    let bench = bench();
+    let mut core = bench.core();
+    let blocks = bench.blocks(&bench.root, 2);
+    let mut answer = bench.ask(&mut core, 1, &blocks[1], at(200));
+    assert_eq!(sent(&mut core), []);
+    // Neither the block nor its parent is here; peers are asked in turn until one answers.
+    for (time, asked) in [(240, 1), (300, 0), (540, 1), (840, 1)] {
+        core.progress(at(time)).unwrap();
+        let fetches = sent(&mut core);
+        assert_eq!(fetches.len(), asked, "at {time}");
+        for fetch in fetches {
+            let id = *blocks[1].id.as_bytes();
+            assert_eq!(fetch, BlockMessage::Fetch { id, above: 0 });
+        }
+    }
+    let all = BlockMessage::Blocks(vec![
+        chain::encode(&blocks[1].block),
+        chain::encode(&blocks[0].block),
+    ]);
+    core.block_message(&bench.peer(2), &all.to_bytes(), at(850))
+        .unwrap();
+    assert_eq!(answer.try_recv(), Err(TryRecvError::Empty));
+    core.progress(at(850)).unwrap();
+    assert_eq!(answer.try_recv(), Ok(true));
+    for block in &blocks {
+        assert!(core.store.body(block.id.as_bytes()).unwrap().is_some());
+    }
+    // Nobody needs it any more.
+    core.progress(at(5_000)).unwrap();
+    assert_eq!(sent(&mut core), []);
+}
+
+#[test]
+fn a_vote_is_refused_for_what_can_never_be_right() {
+    let bench = bench();
+    let good = bench.block(&bench.root, at(100), 1, vec![], vec![]);
+    let mut core = bench.core();
+    bench.push(&mut core, 1, &good);
+    assert_eq!(bench.ask(&mut core, 1, &good, at(150)).try_recv(), Ok(true));
+    // The same block as if another validator led the view.
+    assert_eq!(
+        bench.ask(&mut core, 2, &good, at(150)).try_recv(),
+        Ok(false)
+    );
+    // As if the view had another parent.
+    let (reply, mut answer) = oneshot::channel();
+    let context = bench.context(1, 1, &BlockId::new([1; 32]));
+    core.ask_vote(context, &payload(&good.id), reply, at(150));
+    core.progress(at(150)).unwrap();
+    assert_eq!(answer.try_recv(), Ok(false));
+    // More than two seconds old when it is proposed.
+    assert_eq!(
+        bench.ask(&mut core, 1, &good, at(2_101)).try_recv(),
+        Ok(false)
+    );
+    assert_eq!(
+        bench.ask(&mut core, 1, &good, at(2_100)).try_recv(),
+        Ok(true)
+    );
+    // A state root that the block does not lead to.
+    let mut header = good.block.header;
+    header.state_root = tg_types::StateRoot::new([1; 32]);
+    let mut wrong = tg_ledger::Block::clone(&good.block);
+    wrong.header = header;
+    let message = BlockMessage::Push(wrong.to_bytes()).to_bytes();
+    core.block_message(&bench.peer(1), &message, at(150))
+        .unwrap();
+    let (reply, mut answer) = oneshot::channel();
+    let context = bench.context(1, 1, &bench.root.id);
+    core.ask_vote(context, &payload(&wrong.id()), reply, at(150));
+    core.progress(at(150)).unwrap();
+    assert_eq!(answer.try_recv(), Ok(false));
+}
+
+#[test]
+fn a_block_from_a_fast_clock_waits_for_the_voters_clock() {
+    let bench = bench();
+    let mut core = bench.core();
+    let early = bench.block(&bench.root, at(2_500), 1, vec![], vec![]);
+    bench.push(&mut core, 1, &early);
+    let mut answer = bench.ask(&mut core, 1, &early, at(400));
+    assert_eq!(answer.try_recv(), Err(TryRecvError::Empty));
+    assert!(core.progress(at(450)).unwrap() <= at(500));
+    assert!(answer.try_recv().is_err());
+    core.progress(at(500)).unwrap();
+    assert_eq!(answer.try_recv(), Ok(true));
+}
+
+#[test]
+fn other_transactions_cannot_be_attached_to_a_good_header() {
+    let bench = bench();
+    let mut core = bench.core();
+    let good = bench.block(&bench.root, at(100), 1, vec![bench.transfer(0)], vec![]);
+    let mut forged = tg_ledger::Block::clone(&good.block);
+    forged.transactions.clear();
+    assert_eq!(forged.id(), good.id);
+    let message = BlockMessage::Push(forged.to_bytes()).to_bytes();
+    core.block_message(&bench.peer(2), &message, at(0)).unwrap();
+    assert_eq!(banned(&mut core), ["pushed block is malformed"]);
+    bench.push(&mut core, 1, &good);
+    assert_eq!(bench.ask(&mut core, 1, &good, at(100)).try_recv(), Ok(true));
+}
+
+#[test]
+fn what_no_honest_validator_sends_is_named() {
+    let bench = bench();
+    let mut core = bench.core();
+    let peer = bench.peer(1);
+    core.block_message(&peer, &[9], at(0)).unwrap();
+    let push = BlockMessage::Push(vec![1, 2, 3]).to_bytes();
+    core.block_message(&peer, &push, at(0)).unwrap();
+    let blocks = BlockMessage::Blocks(vec![vec![]]).to_bytes();
+    core.block_message(&peer, &blocks, at(0)).unwrap();
+    core.transaction_message(&peer, &[1], at(0));
+    let transactions = TransactionMessage(vec![vec![0]]).to_bytes();
+    core.transaction_message(&peer, &transactions, at(0));
+    assert_eq!(
+        banned(&mut core),
+        [
+            "block message is malformed",
+            "pushed block is malformed",
+            "fetched block is malformed",
+            "transaction message is malformed",
+            "transaction is malformed",
+        ]
+    );
+}
+
+#[test]
+fn a_verdict_is_voted_for_only_if_it_is_ones_own() {
+    let bench = bench();
+    let blob = Digest::of_blob(b"public model");
+    let model = ModelId::new([3; 32]);
+    let register = Transaction::RegisterModel {
+        model,
+        public_blob: blob,
+        weights_blob: Digest::default(),
+        name: Label::default(),
+    };
+    let register = bench.wallet.sign(register, 0, &bench.genesis.domain);
+    let first = bench.block(&bench.root, at(100), 1, vec![register], vec![]);
+    let task = chain::evidence(&first.state).remove(0);
+    let rejected = |code| Outcome::Rejected {
+        code,
+        check: Label::default(),
+    };
+    let verdict = task.verdict(rejected(7));
+    let second = bench.block(&first, at(200), 1, vec![], vec![verdict.clone()]);
+    let mut core = bench.core();
+    bench.push(&mut core, 1, &first);
+    bench.push(&mut core, 1, &second);
+    let mut answer = bench.ask(&mut core, 1, &second, at(200));
+    assert_eq!(answer.try_recv(), Err(TryRecvError::Empty));
+    let checks = |core: &mut Core| {
+        let effects = core.effects();
+        let checks = effects
+            .iter()
+            .filter(|effect| matches!(effect, Effect::Check(_)));
+        checks.count()
+    };
+    assert_eq!(checks(&mut core), 1);
+    // The blob is not here: the check is due again a little later, the vote goes on waiting.
+    let missing = CheckError::Missing { digest: blob };
+    core.checked(&task, Err(missing), at(210));
+    core.progress(at(210)).unwrap();
+    assert_eq!(checks(&mut core), 0);
+    assert!(core.progress(at(211)).unwrap() <= at(460));
+    core.progress(at(460)).unwrap();
+    assert_eq!(checks(&mut core), 1);
+    assert_eq!(answer.try_recv(), Err(TryRecvError::Empty));
+    core.checked(&task, Ok(rejected(7)), at(470));
+    core.progress(at(470)).unwrap();
+    assert_eq!(answer.try_recv(), Ok(true));
+    // Another outcome is not what this validator found.
+    let other = bench.block(&first, at(201), 2, vec![], vec![task.verdict(rejected(8))]);
+    bench.push(&mut core, 2, &other);
+    assert_eq!(
+        bench.ask(&mut core, 2, &other, at(480)).try_recv(),
+        Ok(false)
+    );
+    // As a proposer it says the same.
+    let (reply, mut answer) = oneshot::channel();
+    core.ask_proposal(bench.context(0, 3, &first.id), reply, at(480));
+    core.progress(at(480)).unwrap();
+    let own = block_id(&answer.try_recv().unwrap());
+    assert_eq!(core.tree.body(&own).unwrap().block.verdicts, [verdict]);
+}
+
+#[test]
+fn final_blocks_are_fetched_executed_written_and_told_in_order() {
+    let bench = bench();
+    let mut core = bench.core();
+    let count = usize::try_from(SNAPSHOT_INTERVAL).unwrap() + 8;
+    let blocks = bench.blocks(&bench.root, count);
+    core.finalised(blocks[count - 1].id, b"certificate".to_vec());
+    let mut now = 0;
+    while core.tip.height() < count as u64 {
+        now += 100;
+        core.progress(at(now)).unwrap();
+        for message in sent(&mut core) {
+            let BlockMessage::Fetch { id, above } = message else {
+                panic!("{message:?}");
+            };
+            // A peer that has all of it answers with at most ten blocks.
+            let newest = blocks.iter().position(|block| *block.id.as_bytes() == id);
+            let answer: Vec<Vec<u8>> = blocks[..=newest.unwrap()]
+                .iter()
+                .rev()
+                .take_while(|block| block.height() > above)
+                .take(10)
+                .map(|block| chain::encode(&block.block))
+                .collect();
+            let answer = BlockMessage::Blocks(answer).to_bytes();
+            core.block_message(&bench.peer(2), &answer, at(now))
+                .unwrap();
+        }
+        assert!(now < 10_000, "stuck at {}", core.tip.height());
+    }
+    assert_eq!(core.tip.id, blocks[count - 1].id);
+    for block in &blocks {
+        let stored = core.store.block(block.height()).unwrap().unwrap();
+        assert_eq!(Body::decode(&stored).unwrap().id, block.id);
+    }
+    let (height, certificate) = core.store.certificate(1).unwrap().unwrap();
+    assert_eq!(
+        (height, certificate),
+        (count as u64, b"certificate".to_vec())
+    );
+    assert!(core.store.snapshot().unwrap().is_some());
+    // Told again, as a restarted consensus does: nothing happens.
+    core.finalised(blocks[3].id, vec![]);
+    core.finalised(blocks[count - 1].id, vec![]);
+    core.progress(at(now + 1)).unwrap();
+    assert!(core.targets.is_empty());
+    assert_eq!(core.tip.height(), count as u64);
+}
+
+#[test]
+fn a_final_block_beside_the_final_chain_stops_the_validator() {
+    let bench = bench();
+    let mut core = bench.core();
+    let blocks = bench.blocks(&bench.root, 2);
+    let fork = bench.block(&bench.root, at(150), 2, vec![], vec![]);
+    for block in &blocks {
+        bench.push(&mut core, 1, block);
+    }
+    bench.push(&mut core, 2, &fork);
+    core.finalised(blocks[1].id, vec![]);
+    core.progress(at(300)).unwrap();
+    core.finalised(fork.id, vec![]);
+    core.store
+        .put_bodies([(fork.id.as_bytes(), 1, chain::encode(&fork.block).as_slice())])
+        .unwrap();
+    let error = core.progress(at(300)).unwrap_err();
+    assert!(
+        matches!(error, Fatal::FaultBound { id, .. } if id == fork.id),
+        "{error}"
+    );
+}
+
+#[test]
+fn fetches_are_answered_with_ancestors_and_not_without_end() {
+    let bench = bench();
+    let mut core = bench.core();
+    let blocks = bench.blocks(&bench.root, 5);
+    for block in &blocks {
+        bench.push(&mut core, 1, block);
+    }
+    core.finalised(blocks[2].id, vec![]);
+    core.progress(at(600)).unwrap();
+    sent(&mut core);
+    let mut ask = |id: &BlockId, above, now| {
+        let fetch = BlockMessage::Fetch {
+            id: *id.as_bytes(),
+            above,
+        };
+        core.block_message(&bench.peer(3), &fetch.to_bytes(), at(now))
+            .unwrap();
+        match sent(&mut core).pop() {
+            Some(BlockMessage::Blocks(blocks)) => blocks.len(),
+            None => 0,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(ask(&blocks[4].id, 0, 600), 5);
+    assert_eq!(ask(&blocks[4].id, 3, 600), 2);
+    assert_eq!(
+        ask(&blocks[1].id, 9, 600),
+        1,
+        "what was asked for always comes"
+    );
+    assert_eq!(ask(&BlockId::new([7; 32]), 0, 600), 0);
+    let answered = (0..100).map(|_| ask(&blocks[0].id, 0, 600)).sum::<usize>();
+    assert!(answered < 50, "{answered} answers in one second");
+    assert_eq!(ask(&blocks[0].id, 0, 1_700), 1);
+}
+
+#[test]
+fn unasked_blocks_of_one_peer_are_bounded() {
+    let bench = bench();
+    let mut core = bench.core();
+    for number in 1..=40 {
+        let block = bench.block(&bench.root, at(number), 2, vec![], vec![]);
+        bench.push(&mut core, 2, &block);
+    }
+    let good = bench.block(&bench.root, at(100), 1, vec![], vec![]);
+    bench.push(&mut core, 1, &good);
+    assert_eq!(core.tree.len(), BODIES_PER_PROPOSER_MAX + 1);
+    assert_eq!(bench.ask(&mut core, 1, &good, at(100)).try_recv(), Ok(true));
+}
+
+#[test]
+fn transactions_are_gossiped_once_and_again_while_they_wait() {
+    let bench = bench();
+    let mut core = bench.core();
+    let gossip = |core: &mut Core| {
+        let effects = core.effects();
+        let messages = effects
+            .iter()
+            .filter(|effect| matches!(effect, Effect::Transactions(..)));
+        messages.count()
+    };
+    let submit = |core: &mut Core, signed: SignedTransaction, now| {
+        let (reply, mut answer) = oneshot::channel();
+        core.submit(Submission { signed, reply }, at(now));
+        answer.try_recv().unwrap()
+    };
+    core.progress(at(0)).unwrap();
+    gossip(&mut core);
+    submit(&mut core, bench.transfer(0), 10).unwrap();
+    assert_eq!(gossip(&mut core), 1);
+    submit(&mut core, bench.transfer(0), 20).unwrap();
+    assert_eq!(gossip(&mut core), 0, "it is known already");
+    core.progress(at(1_999)).unwrap();
+    assert_eq!(gossip(&mut core), 0);
+    core.progress(at(2_000)).unwrap();
+    assert_eq!(gossip(&mut core), 1);
+    // A peer's transaction is kept, and not told on.
+    let message = TransactionMessage(vec![bench.transfer(1).to_bytes()]).to_bytes();
+    core.transaction_message(&bench.peer(1), &message, at(2_100));
+    assert_eq!(core.mempool.len(), 2);
+    core.progress(at(2_100)).unwrap();
+    assert_eq!(gossip(&mut core), 0);
+    let mut forged = bench.transfer(2);
+    forged.nonce = 3;
+    let message = TransactionMessage(vec![forged.to_bytes()]).to_bytes();
+    core.transaction_message(&bench.peer(1), &message, at(2_100));
+    assert_eq!(core.mempool.len(), 2);
+    let error = submit(&mut core, forged, 2_100).unwrap_err();
+    assert!(matches!(error, SubmitError::Refused(_)), "{error}");
+    // Final transactions leave the pool.
+    let transactions = vec![bench.transfer(0), bench.transfer(1)];
+    let block = bench.block(&bench.root, at(2_200), 1, transactions, vec![]);
+    bench.push(&mut core, 1, &block);
+    core.finalised(block.id, vec![]);
+    core.progress(at(2_300)).unwrap();
+    assert_eq!(core.mempool.len(), 0);
+    core.progress(at(9_000)).unwrap();
+    assert_eq!(gossip(&mut core), 0);
+}
+
+#[test]
+fn an_opened_store_leads_to_the_state_that_was_left() {
+    let bench = bench();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("chain.redb");
+    let blobs = Arc::new(crate::blob::BlobStore::open(&folder.path().join("blobs"), 0).unwrap());
+    let open = || -> Result<(NodeHandle, crate::engine::Parts), crate::store::OpenError> {
+        crate::open::open(crate::open::Opening {
+            genesis: &bench.genesis,
+            key: bench.keys[0].clone(),
+            location: Location::File(&path),
+            blobs: blobs.clone(),
+            checker: Arc::new(crate::checker::ProofChecker::default()),
+            timers: crate::engine::Timers::default(),
+        })
+    };
+    let count = usize::try_from(SNAPSHOT_INTERVAL).unwrap() + 5;
+    let blocks = bench.blocks(&bench.root, count);
+    let write = |store: &Store, blocks: &[Executed], snapshot: Option<&Executed>| {
+        let written: Vec<crate::store::FinalBlock> = blocks
+            .iter()
+            .map(|block| crate::store::FinalBlock {
+                height: block.height(),
+                id: *block.id.as_bytes(),
+                bytes: chain::encode(&block.block),
+                certificate: None,
+            })
+            .collect();
+        let state = snapshot.map(|block| chain::encode_state(&block.state));
+        store.finalise(&written, state.as_deref()).unwrap();
+    };
+    let (_, parts) = open().unwrap();
+    assert_eq!(parts.tip.id, bench.genesis.id());
+    write(&parts.store, &blocks[..30], Some(&blocks[29]));
+    write(&parts.store, &blocks[30..], None);
+    drop(parts);
+    let (handle, parts) = open().unwrap();
+    assert_eq!(parts.tip.id, blocks[count - 1].id);
+    assert_eq!(parts.snapshot_height, 30);
+    assert_eq!(
+        parts.tip.state.to_bytes(),
+        blocks[count - 1].state.to_bytes()
+    );
+    assert_eq!(handle.status().height, count as u64);
+    assert_eq!(handle.block(1).unwrap().unwrap().id(), blocks[0].id);
+    // A snapshot of another block's state.
+    let last = bench.blocks(&blocks[count - 1], 1).remove(0);
+    write(&parts.store, &[last], Some(&blocks[3]));
+    drop((handle, parts));
+    let error = open().unwrap_err();
+    assert!(
+        matches!(error, crate::store::OpenError::Inconsistent { .. }),
+        "{error}"
+    );
+}

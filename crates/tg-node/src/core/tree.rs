@@ -47,6 +47,11 @@ pub(super) enum Resolution {
 }
 
 impl Tree {
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
     pub(super) fn body(&self, id: &BlockId) -> Option<&Body> {
         self.nodes.get(id).map(|node| &node.body)
     }

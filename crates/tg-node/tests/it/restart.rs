@@ -5,10 +5,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use tg_ledger::State;
-use tg_types::{Encode as _, Height};
+use tg_ledger::{JobState, State};
+use tg_types::{Amount, Encode as _, Height};
 
 use crate::support::{Network, assert_agree, wait_for};
+use crate::work::one_paid_job;
 
 const DIRECTORY: &str = "TG_NODE_TEST_DIRECTORY";
 
@@ -20,8 +21,11 @@ async fn child_that_makes_blocks_until_it_is_killed() {
         return;
     };
     let network = Network::new(4);
-    let validators = network.start(Path::new(&directory));
+    let validators = network.start_checking(Path::new(&directory));
     let handle = validators.handle(0);
+    if handle.snapshot().state.jobs().is_empty() {
+        one_paid_job(&network, handle).await;
+    }
     let mut nonce = network.nonce(&handle.snapshot().state, 0);
     let mut blocks = handle.subscribe();
     loop {
@@ -87,18 +91,27 @@ async fn restart_after_sigkill_keeps_everything() {
         }
         assert_eq!(again.to_bytes(), state.to_bytes());
         assert!(network.nonce(state, 0) >= 3);
+        // The job, what its provider committed to, and its settlement.
+        let job = state.jobs().iter().next().unwrap();
+        assert_eq!(job.state, JobState::Paid);
+        assert_eq!(job.settlement.unwrap().price, Amount::from_tgrid(2));
+        let lease = state.lease(job.leases.last().unwrap()).unwrap();
+        assert_eq!(lease.receipt.as_ref().unwrap().model, job.order.model);
+        let evidence = lease.evidence.unwrap().digest;
+        assert!(handle.blobs().contains(&evidence));
     }
     assert!(common + 3 >= second);
     // And it goes on.
     let next = network.nonce(&before[0], 0);
+    let second_nonce = network.nonce(&before[0], 1);
     let _ = validators
         .handle(0)
-        .submit(network.transfer(1, network.nonce(&before[0], 1)))
+        .submit(network.transfer(1, second_nonce))
         .await
         .unwrap();
     for handle in validators.handles() {
         wait_for(handle, "a transfer after the restart", |state| {
-            network.nonce(state, 1) == 1 && network.nonce(state, 0) >= next
+            network.nonce(state, 1) == second_nonce + 1 && network.nonce(state, 0) >= next
         })
         .await;
     }

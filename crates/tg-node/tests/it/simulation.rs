@@ -53,6 +53,8 @@ const TIMERS: Timers = Timers {
     certification: Duration::from_millis(900),
     retry: Duration::from_millis(900),
     skip: Duration::from_millis(2_000),
+    busy: Duration::from_millis(100),
+    idle: Duration::from_millis(300),
 };
 
 /// A simulated network of four and what is needed to open validators on it.
@@ -70,7 +72,7 @@ impl World {
         let peers: Vec<Peer> = network
             .keys
             .iter()
-            .map(|key| open(&network, key, &blobs).1.peer())
+            .map(|key| open(&network, key, &blobs, TIMERS).1.peer())
             .collect();
         let config = simulated::Config {
             max_size: tg_node::limits::MESSAGE_BYTES_MAX,
@@ -110,7 +112,12 @@ impl World {
     }
 
     fn open(&self, index: usize) -> (NodeHandle, Parts) {
-        open(&self.network, &self.network.keys[index], &self.blobs)
+        open(
+            &self.network,
+            &self.network.keys[index],
+            &self.blobs,
+            TIMERS,
+        )
     }
 
     fn control(&self, index: usize) -> Control<Peer, Context> {
@@ -201,20 +208,33 @@ impl World {
                 blocks,
                 transactions,
             };
-            let parts = self.open(index).1.in_partition(side);
+            // Twins of one mind make the same block at the same time; these two differ in patience.
+            let mut timers = TIMERS;
+            if side == "second" {
+                timers.busy += Duration::from_millis(7);
+                timers.idle += Duration::from_millis(11);
+            }
+            let key = &self.network.keys[index];
+            let (_, parts) = open(&self.network, key, &self.blobs, timers);
+            let parts = parts.in_partition(side);
             engine::start(self.context(index, side), parts, channels, control.clone());
         }
     }
 }
 
-fn open(network: &Network, key: &ValidatorKey, blobs: &Arc<BlobStore>) -> (NodeHandle, Parts) {
+fn open(
+    network: &Network,
+    key: &ValidatorKey,
+    blobs: &Arc<BlobStore>,
+    timers: Timers,
+) -> (NodeHandle, Parts) {
     open::open(Opening {
         genesis: &network.genesis,
         key: key.clone(),
         location: Location::Memory,
         blobs: blobs.clone(),
         checker: Arc::new(NoEvidence),
-        timers: TIMERS,
+        timers,
     })
     .unwrap()
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use tg_ledger::{ConsensusKey, EvidenceTask, Genesis, Outcome, Parameters, State, Validator};
 use tg_node::{
-    BlobStore, CheckError, EmbeddedConfig, EvidenceChecker, NodeHandle, ValidatorKey, Validators,
-    spawn_validators,
+    BlobStore, CheckError, EmbeddedConfig, EvidenceChecker, NodeHandle, ProofChecker, ValidatorKey,
+    Validators, spawn_validators,
 };
 use tg_types::{Address, Amount, SignedTransaction, TimestampMs, Transaction, Wallet};
 
@@ -70,6 +70,13 @@ impl Network {
             directory.to_path_buf(),
             Arc::new(NoEvidence),
         )
+    }
+
+    /// Starts validators that verify evidence.
+    pub(crate) fn start_checking(&self, directory: &Path) -> Validators {
+        let mut config = self.config(directory);
+        config.checker = Arc::new(ProofChecker::default());
+        spawn_validators(config).unwrap()
     }
 
     pub(crate) fn start(&self, directory: &Path) -> Validators {

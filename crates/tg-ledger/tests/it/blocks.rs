@@ -1,0 +1,169 @@
+//! Blocks: the header's fields, replays, and what a mempool takes.
+
+use tg_ledger::limits::NONCES_AHEAD_MAX;
+use tg_ledger::{BlockError, Proposal, TransactionError, apply, check_transaction, propose};
+use tg_types::{Address, Fault, SignatureError, TimestampMs, Transaction};
+
+use crate::world::{World, address, tgrid, wallet};
+
+fn pay(milli: u64) -> Transaction {
+    Transaction::Transfer {
+        to: address("bob"),
+        amount: tgrid(milli),
+    }
+}
+
+#[test]
+fn a_block_is_applied_once() {
+    let mut world = World::bare();
+    let before = world.state.clone();
+    world.send("alice", pay(1));
+    let block = world.blocks[0].clone();
+    assert!(matches!(
+        apply(&world.state, &block),
+        Err(BlockError::WrongHeight { .. })
+    ));
+    // From the state before, it leads to the same state again.
+    let (again, _) = apply(&before, &block).unwrap();
+    assert_eq!(again.root(), world.state.root());
+}
+
+#[test]
+fn a_transaction_is_executed_once() {
+    let mut world = World::bare();
+    let signed = world.sign("alice", pay(1));
+    world.block(vec![signed.clone()], vec![]);
+    assert_eq!(
+        check_transaction(&world.state, &signed),
+        Err(TransactionError::NonceUsed {
+            expected: 1,
+            got: 0
+        })
+    );
+    let twice = world.sign("alice", pay(2));
+    let proposed = world.block(vec![twice.clone(), twice.clone()], vec![]);
+    assert_eq!(proposed.block.transactions.len(), 1);
+    assert_eq!(
+        proposed.refused,
+        [(
+            twice,
+            TransactionError::NonceUsed {
+                expected: 2,
+                got: 1
+            }
+        )]
+    );
+}
+
+#[test]
+fn a_mempool_takes_nonces_ahead_within_a_bound() {
+    let world = World::bare();
+    let at = |nonce| wallet("alice").sign(pay(1), nonce, world.state.domain());
+    assert_eq!(check_transaction(&world.state, &at(0)), Ok(()));
+    assert_eq!(
+        check_transaction(&world.state, &at(NONCES_AHEAD_MAX)),
+        Ok(())
+    );
+    assert_eq!(
+        check_transaction(&world.state, &at(NONCES_AHEAD_MAX + 1)),
+        Err(TransactionError::NonceTooFarAhead {
+            expected: 0,
+            got: NONCES_AHEAD_MAX + 1,
+            limit: NONCES_AHEAD_MAX,
+        })
+    );
+    let gap = TransactionError::NonceGap {
+        expected: 0,
+        got: 1,
+    };
+    assert!(gap.may_hold_later());
+}
+
+#[test]
+fn a_signature_of_another_network_is_refused() {
+    let world = World::bare();
+    let mut elsewhere = *world.state.domain();
+    elsewhere.chain_id = 1;
+    let signed = wallet("alice").sign(pay(1), 0, &elsewhere);
+    let error = check_transaction(&world.state, &signed).unwrap_err();
+    assert!(matches!(
+        error,
+        TransactionError::Signature(SignatureError::WrongSigner { .. })
+    ));
+    assert_eq!(error.fault(), Fault::Peer);
+}
+
+#[test]
+fn a_proposer_needs_a_seat_and_a_later_time() {
+    let world = World::bare();
+    let stranger = address("alice");
+    let later = TimestampMs::new(world.time + 1);
+    assert_eq!(
+        propose(&world.state, Proposal::empty(stranger, later)).unwrap_err(),
+        BlockError::UnknownProposer { proposer: stranger }
+    );
+    let validator = world.state.validators()[0].address;
+    assert_eq!(
+        propose(&world.state, Proposal::empty(validator, world.now())).unwrap_err(),
+        BlockError::TimeNotIncreasing {
+            parent: world.now(),
+            got: world.now(),
+        }
+    );
+}
+
+#[test]
+fn a_block_with_anything_wrong_in_it_is_refused_whole() {
+    let mut world = World::bare();
+    let good = world.sign("alice", pay(1));
+    let broke = wallet("pauper").sign(pay(1), 0, world.state.domain());
+    let before = world.state.clone();
+    let mut block = world.block(vec![good], vec![]).block;
+    block.transactions.push(broke);
+    block.header.body = tg_ledger::block::body_digest(&block.transactions, &block.verdicts);
+    assert_eq!(
+        apply(&before, &block).unwrap_err(),
+        BlockError::Transaction {
+            index: 1,
+            source: TransactionError::InsufficientFunds {
+                needed: tgrid(2),
+                balance: tgrid(0),
+            },
+        }
+    );
+}
+
+#[test]
+fn forks_share_nothing_that_changes() {
+    let mut world = World::with_offers();
+    let fork = world.state.clone();
+    let root = fork.root();
+    let bytes = tg_types::Encode::to_bytes(&fork);
+    let job = world.submit("alice", world.order());
+    let task = world.work(job);
+    world.decide(&task, tg_ledger::Outcome::LeaseAccepted);
+    assert_eq!(fork.root(), root);
+    assert_eq!(tg_types::Encode::to_bytes(&fork), bytes);
+}
+
+#[test]
+fn proofs_lead_to_the_root() {
+    let mut world = World::with_offers();
+    let job = world.submit("alice", world.order());
+    let root = world.state.root();
+    let proof = world.state.prove_account(&address("alice")).unwrap();
+    assert_eq!(proof.root(), root);
+    assert_eq!(world.state.prove_job(&job).unwrap().root(), root);
+    assert_eq!(world.state.prove_account(&Address::default()), None);
+    let mut wrong = proof.clone();
+    wrong.content[30] ^= 1;
+    assert_ne!(wrong.root(), root);
+    let mut wrong = proof.clone();
+    wrong.index ^= 1;
+    assert_ne!(wrong.root(), root);
+    for level in 0..proof.siblings.len() {
+        let mut wrong = proof.clone();
+        wrong.siblings[level][0] ^= 1;
+        assert_ne!(wrong.root(), root, "level {level}");
+    }
+}

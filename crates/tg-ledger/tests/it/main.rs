@@ -1,0 +1,23 @@
+//! Tests of the public interface of `tg-ledger`.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod blocks;
+mod golden;
+mod lifecycle;
+mod limits;
+mod market;
+mod negative;
+mod property;
+mod storage;
+mod timeouts;
+mod world;
+
+/// Property tests draw the same cases in every run, so a failure is reproduced by running it again.
+fn config(cases: u32) -> proptest::test_runner::Config {
+    proptest::test_runner::Config {
+        cases,
+        rng_seed: proptest::test_runner::RngSeed::Fixed(0x1ed6),
+        failure_persistence: None,
+        ..proptest::test_runner::Config::default()
+    }
+}

@@ -1,0 +1,224 @@
+//! What the passing of time does.
+
+use tg_ledger::{
+    AbandonedBecause, EndReason, Event, JobState, LatePhase, LeaseEnd, ModelState, Outcome,
+    RefusedBecause, TransactionError,
+};
+use tg_types::{Amount, TimestampMs, Transaction};
+
+use crate::world::{MODEL, World, address, commit, evidence, register, tgrid};
+
+#[test]
+fn a_job_without_a_provider_expires_and_its_escrow_goes_back() {
+    let mut world = World::new();
+    let alice = world.balance("alice");
+    let job = world.submit("alice", world.order());
+    let deadline = world.job(job).order.deadline.get();
+    assert_eq!(
+        world.state.next_timeout(),
+        Some(TimestampMs::new(deadline + 1))
+    );
+    world.wait_until(deadline);
+    assert_eq!(world.job(job).state, JobState::Queued);
+    world.idle();
+    assert_eq!(world.job(job).state, JobState::Expired);
+    assert_eq!(world.job(job).end, Some(EndReason::NoProviderInTime));
+    assert_eq!(alice.checked_sub(world.balance("alice")), Some(tgrid(1)));
+    assert_eq!(world.state.next_timeout(), None);
+}
+
+#[test]
+fn a_lease_that_is_never_started_is_abandoned_and_its_collateral_becomes_the_prize() {
+    let mut world = World::with_offers();
+    let cheap = world.balance("cheap");
+    let job = world.submit("alice", world.order());
+    let first = world.lease(job).clone();
+    world.wait_until(first.start_by.get());
+    assert_eq!(world.job(job).state, JobState::Leased);
+    assert_eq!(
+        world.state.next_timeout(),
+        Some(TimestampMs::new(first.start_by.get() + 1))
+    );
+    let events = world.idle();
+    let end = LeaseEnd::Abandoned(AbandonedBecause::NotStarted);
+    assert_eq!(world.state.lease(&first.id).unwrap().end, Some(end));
+    assert!(events.contains(&Event::Forfeited {
+        lease: first.id,
+        job,
+        provider: address("cheap"),
+        amount: tgrid(500),
+    }));
+    assert_eq!(world.job(job).prize, tgrid(500));
+    // The next provider has the job in the same block, and earns the prize with its result.
+    assert_eq!(world.holder(job), "middle");
+    let middle = world.balance("middle");
+    let task = world.work(job);
+    world.decide(&task, Outcome::LeaseAccepted);
+    let settlement = world.job(job).settlement.unwrap();
+    assert_eq!(
+        (settlement.price, settlement.prize),
+        (tgrid(40), tgrid(500))
+    );
+    // Price, prize and its own collateral, less three fees.
+    assert_eq!(
+        world.balance("middle").checked_sub(middle),
+        Some(tgrid(1_037))
+    );
+    assert_eq!(cheap.checked_sub(world.balance("cheap")), Some(tgrid(500)));
+    let cheap = world.state.provider(&address("cheap")).unwrap();
+    assert_eq!(cheap.record.abandoned, 1);
+}
+
+#[test]
+fn leases_are_late_without_receipt_and_without_evidence() {
+    for phase in [LatePhase::Running, LatePhase::Committed] {
+        let mut world = World::with_offers();
+        let job = world.submit("alice", world.order());
+        let lease = world.lease(job).clone();
+        world.send("cheap", Transaction::StartLease { lease: lease.id });
+        if phase == LatePhase::Committed {
+            world.send("cheap", commit(lease.id));
+        }
+        // Three times 501 ms, and twenty seconds.
+        assert_eq!(
+            lease.deadline.saturating_since(lease.matched_at).get(),
+            3 * 501 + 20_000
+        );
+        world.wait_until(lease.deadline.get() + 1);
+        let ended = world.state.lease(&lease.id).unwrap();
+        assert_eq!(ended.end, Some(LeaseEnd::Late(phase)));
+        assert_eq!(world.job(job).prize, tgrid(500));
+        assert_eq!(world.holder(job), "middle");
+        let late = world.state.provider(&address("cheap")).unwrap();
+        assert_eq!(late.record.late, 1);
+        // What comes now comes too late.
+        assert_eq!(
+            world.refusal("cheap", commit(lease.id)),
+            TransactionError::LeaseEnded {
+                lease: lease.id,
+                end: "Late"
+            }
+        );
+    }
+}
+
+#[test]
+fn evidence_that_is_not_delivered_ends_the_lease() {
+    let mut world = World::with_offers();
+    let job = world.submit("alice", world.order());
+    let task = world.work(job);
+    let lease = world.lease(job).clone();
+    // The lease's own deadline does not count any more once the evidence is named.
+    let due = lease.verify_by.unwrap().get();
+    assert!(due > lease.deadline.get());
+    world.wait_until(due);
+    assert_eq!(world.job(job).state, JobState::Verifying);
+    world.idle();
+    let end = LeaseEnd::Abandoned(AbandonedBecause::EvidenceNotDelivered);
+    assert_eq!(world.state.lease(&lease.id).unwrap().end, Some(end));
+    assert_eq!(world.job(job).prize, tgrid(500));
+    let proposed = world.block(vec![], vec![task.verdict(Outcome::LeaseAccepted)]);
+    assert_eq!(proposed.refused_verdicts.len(), 1);
+}
+
+#[test]
+fn the_prize_of_a_job_that_nobody_finishes_is_burned() {
+    let mut world = World::with_offers();
+    let mut order = world.order();
+    order.max_attempts = 1;
+    let alice = world.balance("alice");
+    let job = world.submit("alice", order);
+    let start_by = world.lease(job).start_by.get();
+    let burned = world.state.totals().burned;
+    world.wait_until(start_by + 1);
+    assert_eq!(world.job(job).state, JobState::Refunded);
+    assert_eq!(world.job(job).end, Some(EndReason::AttemptsExhausted));
+    let settlement = world.job(job).settlement.unwrap();
+    assert_eq!(
+        (settlement.refund, settlement.burned),
+        (tgrid(110), tgrid(500))
+    );
+    assert_eq!(
+        world.state.totals().burned.checked_sub(burned),
+        Some(tgrid(500))
+    );
+    assert_eq!(alice.checked_sub(world.balance("alice")), Some(tgrid(1)));
+}
+
+#[test]
+fn the_deadline_ends_a_job_after_a_failed_attempt() {
+    let mut world = World::with_offers();
+    let mut order = world.order();
+    order.deadline = TimestampMs::new(world.time + 5_000);
+    let job = world.submit("alice", order);
+    assert_eq!(world.holder(job), "cheap");
+    let deadline = world.job(job).order.deadline.get();
+    // A lease never outlives its job.
+    assert_eq!(world.lease(job).deadline.get(), deadline);
+    assert_eq!(world.lease(job).start_by.get(), deadline);
+    world.wait_until(deadline + 1);
+    assert_eq!(world.job(job).state, JobState::Refunded);
+    assert_eq!(world.job(job).end, Some(EndReason::DeadlinePassed));
+}
+
+#[test]
+fn a_queued_job_with_a_failed_attempt_is_refunded_at_its_deadline() {
+    let mut world = World::new();
+    world.post("cheap", crate::world::terms(30));
+    let job = world.submit("alice", world.order());
+    let start_by = world.lease(job).start_by.get();
+    world.wait_until(start_by + 1);
+    assert_eq!(world.job(job).state, JobState::Queued);
+    let deadline = world.job(job).order.deadline.get();
+    world.wait_until(deadline + 1);
+    assert_eq!(world.job(job).end, Some(EndReason::DeadlinePassed));
+    assert_eq!(world.job(job).settlement.unwrap().burned, tgrid(500));
+    assert_eq!(world.job(job).prize, Amount::ZERO);
+}
+
+#[test]
+fn evidence_named_in_time_is_judged_after_the_deadline() {
+    let mut world = World::with_offers();
+    let mut order = world.order();
+    order.deadline = TimestampMs::new(world.time + 5_500);
+    let job = world.submit("alice", order);
+    let lease = world.lease(job).id;
+    world.send("cheap", Transaction::StartLease { lease });
+    world.send("cheap", commit(lease));
+    world.send("cheap", evidence(lease));
+    let task = world.task(lease);
+    world.wait_until(world.job(job).order.deadline.get() + 2_000);
+    world.decide(&task, Outcome::LeaseAccepted);
+    assert_eq!(world.job(job).state, JobState::Paid);
+}
+
+#[test]
+fn a_model_that_is_not_delivered_is_refused() {
+    let mut world = World::bare();
+    world.send("bob", register());
+    let due = world.state.next_timeout().unwrap();
+    world.wait_until(due.get());
+    assert_eq!(
+        world.state.model(&MODEL).unwrap().state,
+        ModelState::Refused(RefusedBecause::NotDelivered)
+    );
+    assert_eq!(world.state.pending_evidence().count(), 0);
+}
+
+#[test]
+fn lapses_suspend_for_less_than_lies() {
+    let mut world = World::with_offers();
+    let job = world.submit("alice", world.order());
+    let start_by = world.lease(job).start_by.get();
+    world.wait_until(start_by + 1);
+    let parameters = *world.state.parameters();
+    let cheap = world.state.provider(&address("cheap")).unwrap();
+    let until = world.now().saturating_add(parameters.suspension_lapsed);
+    assert_eq!(cheap.suspended_until, until);
+    let task = world.work(job);
+    world.decide(&task, Outcome::LeaseAccepted);
+    world.wait_until(until.get());
+    let second = world.submit("alice", world.order());
+    // Back in the market, but the lapse weighs: 30 + 0.4 * 100 against 40 + 0.2 * 100.
+    assert_eq!(world.holder(second), "middle");
+}

@@ -1,0 +1,411 @@
+//! A small network to test with: four validators, a requestor, providers, and one active model.
+//!
+//! Each block is proposed and then applied as another validator would; after each one, money is counted by walking
+//! every record, and state and events of both must be the same.
+
+use tg_ledger::{
+    Block, ConsensusKey, Event, EvidenceTask, Genesis, Job, JobState, Lease, LeaseEnd, ModelFacts,
+    Outcome, Parameters, Proposal, Proposed, State, Subject, TransactionError, Validator, Verdict,
+    apply, check_transaction, development_domain, propose,
+};
+use tg_types::{
+    Address, Amount, Digest, DurationMs, JobId, JobOrder, Label, LeaseId, ModeSet, ModelId,
+    OfferId, OfferTerms, ProgramId, Receipt, SignedTransaction, Tier, TimestampMs, Transaction,
+    VerificationMode, Wallet, job_id, offer_id,
+};
+
+/// Time of the genesis block.
+pub(crate) const START: u64 = 1_000_000;
+
+/// Time between two blocks.
+pub(crate) const TICK: u64 = 1_000;
+
+pub(crate) const MODEL: ModelId = ModelId::new([0x11; 32]);
+pub(crate) const PROGRAM: ProgramId = ProgramId::new([0x10; 32]);
+pub(crate) const INPUT: Digest = Digest::new([0x31; 32]);
+
+pub(crate) fn wallet(name: &str) -> Wallet {
+    Wallet::from_seed(name.as_bytes())
+}
+
+pub(crate) fn address(name: &str) -> Address {
+    wallet(name).address()
+}
+
+pub(crate) fn tgrid(milli: u64) -> Amount {
+    Amount::new(u128::from(milli) * 1_000_000_000_000_000)
+}
+
+/// Round fees, so that settlements can be read off: fee 0.001, verification 0.01, registration 0.1 TGRID.
+pub(crate) fn parameters() -> Parameters {
+    Parameters {
+        transaction_fee: tgrid(1),
+        verification_fee_zk: tgrid(10),
+        registration_fee: tgrid(100),
+        ..Parameters::development()
+    }
+}
+
+pub(crate) const PEOPLE: [&str; 6] = ["alice", "bob", "mallory", "cheap", "middle", "dear"];
+
+pub(crate) fn genesis() -> Genesis {
+    let mut accounts: Vec<_> = PEOPLE
+        .iter()
+        .map(|name| (address(name), Amount::from_tgrid(100)))
+        .collect();
+    accounts.sort();
+    let mut validators: Vec<_> = (0..4u8)
+        .map(|index| Validator {
+            address: address(&format!("validator {index}")),
+            key: ConsensusKey::new([index; 32]),
+            stake: Amount::from_tgrid(1_000),
+        })
+        .collect();
+    validators.sort_by_key(|it| it.address);
+    Genesis {
+        domain: development_domain(),
+        parameters: parameters(),
+        timestamp: TimestampMs::new(START),
+        accounts,
+        validators,
+    }
+}
+
+pub(crate) fn facts() -> ModelFacts {
+    ModelFacts {
+        program: PROGRAM,
+        macs: 420_000,
+        input_len: 784,
+        output_len: 10,
+        provable: true,
+    }
+}
+
+/// An offer whose price for the test model is `price` thousandths of a TGRID.
+pub(crate) fn terms(price: u64) -> OfferTerms {
+    OfferTerms {
+        hardware: Label::lossy("2 CPU cores"),
+        price_base: tgrid(price),
+        price_per_mmac: Amount::ZERO,
+        latency_base_ms: DurationMs::new(500),
+        speed_mmac_per_s: 1_000,
+        memory_bytes: 1 << 20,
+        slots: 2,
+        collateral_per_lease: tgrid(500),
+        modes: ModeSet::ALL,
+    }
+}
+
+pub(crate) fn receipt() -> Receipt {
+    Receipt {
+        program: PROGRAM,
+        model: MODEL,
+        input: INPUT,
+        output: Digest::new([0x34; 32]),
+        trace: Digest::new([0x35; 32]),
+        tier: Tier::Tgx1,
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) state: State,
+    pub(crate) time: u64,
+    pub(crate) blocks: Vec<Block>,
+}
+
+impl World {
+    /// A network without models.
+    pub(crate) fn bare() -> Self {
+        Self::with(&genesis())
+    }
+
+    pub(crate) fn with(genesis: &Genesis) -> Self {
+        Self {
+            state: State::genesis(genesis).unwrap(),
+            time: START,
+            blocks: Vec::new(),
+        }
+    }
+
+    /// A network whose test model is active.
+    pub(crate) fn new() -> Self {
+        let mut world = Self::bare();
+        world.activate_model(facts());
+        world
+    }
+
+    pub(crate) fn activate_model(&mut self, facts: ModelFacts) {
+        self.send("bob", register());
+        let task = self.state.pending_evidence().next().unwrap();
+        self.decide(&task, Outcome::ModelAccepted(facts));
+    }
+
+    /// A network with the test model and one offer each of `cheap` (30), `middle` (40) and `dear` (50).
+    pub(crate) fn with_offers() -> Self {
+        let mut world = Self::new();
+        for (name, price) in [("cheap", 30), ("middle", 40), ("dear", 50)] {
+            world.post(name, terms(price));
+        }
+        world
+    }
+
+    pub(crate) fn now(&self) -> TimestampMs {
+        TimestampMs::new(self.time)
+    }
+
+    /// Signs with the account's next nonce.
+    pub(crate) fn sign(&self, name: &str, transaction: Transaction) -> SignedTransaction {
+        let wallet = wallet(name);
+        let nonce = self.state.nonce(&wallet.address());
+        wallet.sign(transaction, nonce, self.state.domain())
+    }
+
+    /// Makes the next block one tick later, and checks everything that every block must keep.
+    pub(crate) fn block(
+        &mut self,
+        transactions: Vec<SignedTransaction>,
+        verdicts: Vec<Verdict>,
+    ) -> Proposed {
+        self.time += TICK;
+        let validators = self.state.validators();
+        let turn = usize::try_from(self.state.head().height.get()).unwrap() % validators.len();
+        let proposal = Proposal {
+            proposer: validators[turn].address,
+            timestamp: self.now(),
+            transactions,
+            verdicts,
+        };
+        let proposed = propose(&self.state, proposal).unwrap();
+        let (applied, events) = apply(&self.state, &proposed.block).unwrap();
+        assert_eq!(applied.root(), proposed.state.root());
+        assert_eq!(applied.head(), proposed.state.head());
+        assert_eq!(events, proposed.events);
+        assert_conserved(&applied);
+        self.state = applied;
+        self.blocks.push(proposed.block.clone());
+        proposed
+    }
+
+    /// One block with one transaction that must hold.
+    pub(crate) fn send(&mut self, name: &str, transaction: Transaction) -> Vec<Event> {
+        let signed = self.sign(name, transaction);
+        assert_eq!(check_transaction(&self.state, &signed), Ok(()));
+        let proposed = self.block(vec![signed], vec![]);
+        assert_eq!(proposed.refused, []);
+        proposed.events
+    }
+
+    /// Why a transaction is refused; it must be refused at admission and in a block alike.
+    pub(crate) fn refusal(&mut self, name: &str, transaction: Transaction) -> TransactionError {
+        let signed = self.sign(name, transaction);
+        let before = self.state.clone();
+        let admission = check_transaction(&self.state, &signed).unwrap_err();
+        let proposed = self.block(vec![signed.clone()], vec![]);
+        assert_eq!(proposed.refused.len(), 1);
+        assert_eq!(proposed.refused[0].1.code(), admission.code());
+        assert_eq!(
+            self.state.nonce(&signed.sender),
+            before.nonce(&signed.sender)
+        );
+        let (_, error) = proposed.refused[0];
+        error
+    }
+
+    pub(crate) fn idle(&mut self) -> Vec<Event> {
+        self.block(vec![], vec![]).events
+    }
+
+    /// Lets time pass until it is at least `time`.
+    pub(crate) fn wait_until(&mut self, time: u64) -> Vec<Event> {
+        self.time = self.time.max(time.saturating_sub(TICK));
+        self.idle()
+    }
+
+    pub(crate) fn decide(&mut self, task: &EvidenceTask, outcome: Outcome) -> Vec<Event> {
+        let proposed = self.block(vec![], vec![task.verdict(outcome)]);
+        assert_eq!(proposed.refused_verdicts, []);
+        proposed.events
+    }
+
+    pub(crate) fn post(&mut self, name: &str, terms: OfferTerms) -> OfferId {
+        let signed = self.sign(name, Transaction::PostOffer { terms });
+        let id = offer_id(signed.id(self.state.domain()));
+        let proposed = self.block(vec![signed], vec![]);
+        assert_eq!(proposed.refused, []);
+        id
+    }
+
+    /// An order of the test model that every offer of [`World::with_offers`] fits.
+    pub(crate) fn order(&self) -> JobOrder {
+        JobOrder {
+            model: MODEL,
+            input: INPUT,
+            input_len: 784,
+            mode: VerificationMode::Zk,
+            max_price: tgrid(100),
+            deadline: TimestampMs::new(self.time + 600_000),
+            max_attempts: 3,
+        }
+    }
+
+    pub(crate) fn submit(&mut self, name: &str, order: JobOrder) -> JobId {
+        let signed = self.sign(name, Transaction::SubmitJob { order });
+        assert_eq!(check_transaction(&self.state, &signed), Ok(()));
+        let id = job_id(signed.id(self.state.domain()));
+        let proposed = self.block(vec![signed], vec![]);
+        assert_eq!(proposed.refused, []);
+        id
+    }
+
+    pub(crate) fn job(&self, id: JobId) -> &Job {
+        self.state.job(&id).unwrap()
+    }
+
+    pub(crate) fn lease(&self, job: JobId) -> &Lease {
+        let id = self.job(job).leases.last().unwrap();
+        self.state.lease(id).unwrap()
+    }
+
+    /// The name of the account that holds a job's last lease.
+    pub(crate) fn holder(&self, job: JobId) -> &'static str {
+        let provider = self.lease(job).provider;
+        PEOPLE
+            .into_iter()
+            .find(|name| address(name) == provider)
+            .unwrap()
+    }
+
+    /// Starts and commits a job's lease, and names evidence for it.
+    pub(crate) fn work(&mut self, job: JobId) -> EvidenceTask {
+        let (name, lease) = (self.holder(job), self.lease(job).id);
+        self.send(name, Transaction::StartLease { lease });
+        self.send(name, commit(lease));
+        self.send(name, evidence(lease));
+        self.task(lease)
+    }
+
+    pub(crate) fn task(&self, lease: LeaseId) -> EvidenceTask {
+        self.state
+            .pending_evidence()
+            .find(|task| task.subject() == Subject::Lease(lease))
+            .unwrap()
+    }
+
+    pub(crate) fn balance(&self, name: &str) -> Amount {
+        self.state.balance(&address(name))
+    }
+
+    pub(crate) fn states(&self, job: JobId) -> Vec<JobState> {
+        self.job(job)
+            .history
+            .iter()
+            .map(|step| step.state)
+            .collect()
+    }
+}
+
+pub(crate) fn register() -> Transaction {
+    Transaction::RegisterModel {
+        model: MODEL,
+        public_blob: Digest::new([0x12; 32]),
+        weights_blob: Digest::new([0x13; 32]),
+        name: Label::lossy("lenet"),
+    }
+}
+
+pub(crate) fn commit(lease: LeaseId) -> Transaction {
+    Transaction::CommitReceipt {
+        lease,
+        receipt: receipt(),
+    }
+}
+
+pub(crate) fn evidence(lease: LeaseId) -> Transaction {
+    Transaction::SubmitEvidence {
+        lease,
+        evidence: Digest::new([0x36; 32]),
+        size: 200_000,
+    }
+}
+
+pub(crate) fn rejected() -> Outcome {
+    Outcome::Rejected {
+        code: 7,
+        check: Label::lossy("sumcheck of layer 2"),
+    }
+}
+
+pub(crate) fn rejected_end() -> LeaseEnd {
+    LeaseEnd::Rejected {
+        code: 7,
+        check: Label::lossy("sumcheck of layer 2"),
+    }
+}
+
+/// Counts all money by walking every record, and compares with the sums that the tables keep.
+pub(crate) fn assert_conserved(state: &State) {
+    let sum = |amounts: &mut dyn Iterator<Item = Amount>| {
+        amounts.fold(Amount::ZERO, |sum, it| sum.checked_add(it).unwrap())
+    };
+    let report = state.money();
+    assert_eq!(
+        sum(&mut state.accounts().iter().map(|it| it.balance)),
+        report.balances
+    );
+    assert_eq!(
+        sum(&mut state.leases().iter().map(|it| it.locked)),
+        report.collateral
+    );
+    let jobs = &mut state.jobs().iter().flat_map(|it| [it.escrow, it.prize]);
+    assert_eq!(sum(jobs), report.escrow);
+    assert!(report.is_conserved(), "{report:?}");
+    assert_shape(state);
+}
+
+/// What every state keeps beside money: counters agree with records, and what ended holds nothing.
+fn assert_shape(state: &State) {
+    for job in state.jobs().iter() {
+        assert_eq!(job.state.is_final(), job.end.is_some());
+        assert_eq!(job.end.is_some(), job.settlement.is_some());
+        if job.state.is_final() {
+            assert!(job.escrow.is_zero() && job.prize.is_zero());
+        }
+        let steps = job.history.windows(2);
+        assert!(steps.clone().all(|it| it[0].state.may_become(it[1].state)));
+        assert!(job.leases.len() <= usize::from(job.order.max_attempts));
+        for (index, id) in job.leases.iter().enumerate() {
+            let lease = state.lease(id).unwrap();
+            let is_live = job.live_lease() == Some(*id);
+            assert_eq!(is_live, lease.end.is_none());
+            assert_eq!(
+                is_live,
+                index + 1 == job.leases.len() && job.live_lease().is_some()
+            );
+            assert!(is_live || lease.locked.is_zero());
+        }
+    }
+    for account in state.accounts().iter() {
+        let mine = state
+            .jobs()
+            .iter()
+            .filter(|it| it.requestor == account.address);
+        let open = mine.filter(|it| !it.state.is_final()).count();
+        assert_eq!(account.open_jobs as usize, open);
+        let offers = state.offers().iter();
+        let offers = offers.filter(|it| it.provider == account.address).count();
+        assert_eq!(account.offers as usize, offers);
+        let models = state.models().iter();
+        let models = models.filter(|it| it.owner == account.address).count();
+        assert_eq!(account.models as usize, models);
+    }
+    for offer in state.offers().iter() {
+        let live = state
+            .live_leases()
+            .filter(|(_, lease)| lease.offer == offer.id)
+            .count();
+        assert_eq!(usize::from(offer.slots_taken), live);
+        assert!(offer.slots_taken <= offer.terms.slots);
+    }
+    let queues = state.queued_jobs().count() + state.live_leases().count();
+    assert_eq!(queues + state.ended_jobs().count(), state.jobs().len());
+}

@@ -1,0 +1,228 @@
+//! The checks of evidence with `tg-proof`: registration proofs of models and inference proofs of leases.
+//!
+//! Codes below 80 are those of `tg-proof`; those from 80 on name what is wrong before a proof is looked at.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tg_ledger::{EvidenceTask, ModelFacts, Outcome};
+use tg_proof::{ExpectedStatement, ProofFile, PublicModel, PublicModelError, VerifyError};
+use tg_types::{Address, Digest, JobId, Label, ModelId, ProgramId, Receipt};
+
+use crate::blob::{BlobError, BlobStore};
+use crate::evidence::{CheckError, EvidenceChecker};
+use crate::limits::{EVIDENCE_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
+
+/// Decoded models that are kept: each takes a few megabytes and some milliseconds to prepare.
+const MODELS_KEPT: usize = 16;
+
+/// The blob is larger than its kind may be, or than its sender said.
+pub const CODE_SIZE: u16 = 80;
+/// The evidence is not a proof file.
+pub const CODE_PROOF_FILE: u16 = 81;
+/// The blob is not a public model.
+pub const CODE_PUBLIC_MODEL: u16 = 82;
+/// The model's program cannot be proved.
+pub const CODE_PROGRAM: u16 = 83;
+/// The public model has another id than it was registered under.
+pub const CODE_MODEL_ID: u16 = 84;
+/// The receipt names another program or model than the lease is for.
+pub const CODE_RECEIPT: u16 = 85;
+/// The model's input or output is larger than a job may have.
+pub const CODE_MODEL_SIZE: u16 = 86;
+
+/// Checks evidence by verifying its proof.
+#[derive(Debug, Default)]
+pub struct ProofChecker {
+    models: Mutex<VecDeque<(Digest, Arc<PublicModel>)>>,
+}
+
+impl EvidenceChecker for ProofChecker {
+    fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
+        let outcome = match task {
+            EvidenceTask::Model { model, public_blob } => {
+                self.check_model(*model, public_blob, blobs)
+            }
+            EvidenceTask::Lease {
+                lease: _,
+                job,
+                provider,
+                model,
+                public_blob,
+                program,
+                receipt,
+                evidence,
+                size,
+            } => self.check_lease(
+                &Work {
+                    job: *job,
+                    provider: *provider,
+                    model: *model,
+                    program: *program,
+                    receipt,
+                },
+                public_blob,
+                (evidence, *size),
+                blobs,
+            ),
+        };
+        match outcome {
+            Ok(outcome) => Ok(outcome),
+            Err(Refusal::Rejected(outcome)) => Ok(outcome),
+            Err(Refusal::NotNow(error)) => Err(error),
+        }
+    }
+}
+
+/// What the proof of a lease must be about.
+struct Work<'a> {
+    job: JobId,
+    provider: Address,
+    model: ModelId,
+    program: ProgramId,
+    receipt: &'a Receipt,
+}
+
+/// Why there is no acceptance: for good, or for now.
+enum Refusal {
+    Rejected(Outcome),
+    NotNow(CheckError),
+}
+
+impl From<CheckError> for Refusal {
+    fn from(error: CheckError) -> Self {
+        Self::NotNow(error)
+    }
+}
+
+impl ProofChecker {
+    fn check_model(
+        &self,
+        model: ModelId,
+        public_blob: &Digest,
+        blobs: &BlobStore,
+    ) -> Result<Outcome, Refusal> {
+        let public = self.model(public_blob, blobs)?;
+        // Stops: registering a model under the id of another one.
+        if public.id() != model {
+            return Err(rejected(CODE_MODEL_ID, "model id"));
+        }
+        // Stops: weights outside their range, with which every later proof would mean nothing.
+        public
+            .verify_registration()
+            .map_err(|error| rejected(error.code(), &error.to_string()))?;
+        let program = public.program();
+        let length = |bytes: usize| {
+            u32::try_from(bytes).map_err(|_| rejected(CODE_MODEL_SIZE, "input and output length"))
+        };
+        Ok(Outcome::ModelAccepted(ModelFacts {
+            program: public.program_id(),
+            macs: program.macs(),
+            input_len: length(program.input.shape.elements())?,
+            output_len: length(program.output_bytes())?,
+            // A program without a proof shape is refused when its public model is read.
+            provable: true,
+        }))
+    }
+
+    fn check_lease(
+        &self,
+        work: &Work<'_>,
+        public_blob: &Digest,
+        (evidence, size): (&Digest, u32),
+        blobs: &BlobStore,
+    ) -> Result<Outcome, Refusal> {
+        let bytes = read(blobs, evidence, EVIDENCE_BYTES_MAX, "evidence size")?;
+        if u32::try_from(bytes.len()) != Ok(size) {
+            return Err(rejected(CODE_SIZE, "evidence size"));
+        }
+        let public = self.model(public_blob, blobs)?;
+        // Stops: a receipt for other work than the lease's.
+        if work.receipt.program != work.program
+            || work.receipt.model != work.model
+            || public.program_id() != work.program
+            || public.id() != work.model
+        {
+            return Err(rejected(CODE_RECEIPT, "receipt"));
+        }
+        let file = ProofFile::read(&bytes)
+            .map_err(|error| rejected(CODE_PROOF_FILE, &error.to_string()))?;
+        // Stops: a proof of another job, by another provider, or of another input or output.
+        let expected = ExpectedStatement {
+            job: Some(work.job),
+            provider: Some(work.provider),
+            input: Some(work.receipt.input),
+            output: Some(work.receipt.output),
+        };
+        tg_proof::verify(&public, &file, &expected)
+            .map_err(|error| rejected(error.code(), &describe(&error)))?;
+        Ok(Outcome::LeaseAccepted)
+    }
+
+    /// The public model in a blob, decoded once for many leases.
+    fn model(&self, blob: &Digest, blobs: &BlobStore) -> Result<Arc<PublicModel>, Refusal> {
+        if let Some(model) = self.kept(blob) {
+            return Ok(model);
+        }
+        let bytes = read(blobs, blob, PUBLIC_MODEL_BYTES_MAX, "public model size")?;
+        let model = PublicModel::decode(&bytes).map_err(|error| match error {
+            PublicModelError::Decode(_) => rejected(CODE_PUBLIC_MODEL, "public model encoding"),
+            PublicModelError::Plan(error) => rejected(CODE_PROGRAM, &error.to_string()),
+        })?;
+        let model = Arc::new(model);
+        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        if models.len() == MODELS_KEPT {
+            models.pop_front();
+        }
+        models.push_back((*blob, model.clone()));
+        Ok(model)
+    }
+
+    fn kept(&self, blob: &Digest) -> Option<Arc<PublicModel>> {
+        let models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = models.iter().find(|(digest, _)| digest == blob);
+        found.map(|(_, model)| model.clone())
+    }
+}
+
+/// The failed check in the words that a receipt shows.
+fn describe(error: &VerifyError) -> String {
+    match error {
+        VerifyError::Statement { field } => format!("statement: {field}"),
+        VerifyError::Node { name, check, .. } => format!("{} at {name}", check.describe()),
+        VerifyError::Encoding
+        | VerifyError::Length { .. }
+        | VerifyError::Digest { .. }
+        | VerifyError::OutputBound { .. }
+        | VerifyError::Nodes { .. }
+        | VerifyError::Input
+        | VerifyError::Lookup(_)
+        | VerifyError::Opening { .. }
+        | VerifyError::Opened { .. } => error.check().to_owned(),
+    }
+}
+
+/// A blob; too large a one is a verdict, since its name fixes its size, and a missing one is a reason to wait.
+fn read(
+    blobs: &BlobStore,
+    digest: &Digest,
+    limit: u64,
+    check: &'static str,
+) -> Result<Vec<u8>, Refusal> {
+    match blobs.get(digest, limit) {
+        Ok(Some(bytes)) => Ok(bytes),
+        Ok(None) => Err(CheckError::Missing { digest: *digest }.into()),
+        Err(BlobError::TooLarge { .. }) => Err(rejected(CODE_SIZE, check)),
+        Err(error) => Err(CheckError::Blob(error).into()),
+    }
+}
+
+fn rejected(code: u16, check: &str) -> Refusal {
+    Refusal::Rejected(Outcome::Rejected {
+        code,
+        check: Label::lossy(check),
+    })
+}
+
+#[cfg(test)]
+mod tests;

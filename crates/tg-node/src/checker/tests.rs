@@ -1,0 +1,273 @@
+//! Real proofs of a small model, and everything near them that must be refused.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use tg_model::sample::random_model;
+use tg_prover::{ModelError, ProvingModel, prove};
+use tg_types::{Encode as _, LeaseId, Tier};
+
+use super::*;
+
+const JOB: JobId = JobId::new([7; 32]);
+const PROVIDER: Address = Address::new([9; 20]);
+
+/// A registered model, one proved job, and the task that a ledger would give.
+struct Case {
+    _folder: tempfile::TempDir,
+    blobs: BlobStore,
+    checker: ProofChecker,
+    public: PublicModel,
+    registration: EvidenceTask,
+    work: EvidenceTask,
+}
+
+fn provable() -> (ProvingModel, Vec<i8>) {
+    (0..)
+        .find_map(|seed| {
+            let (compiled, input) = random_model(seed);
+            match ProvingModel::new(compiled) {
+                Ok(model) => Some((model, input)),
+                Err(ModelError::Plan(_)) => None,
+                Err(error) => panic!("seed {seed}: {error}"),
+            }
+        })
+        .unwrap()
+}
+
+fn case() -> Case {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = BlobStore::open(folder.path(), 64 << 20).unwrap();
+    let (model, input) = provable();
+    let public = model.register().unwrap();
+    let public_blob = blobs.put(&public.encode(), PUBLIC_MODEL_BYTES_MAX).unwrap();
+    let (file, _) = prove(&model, &input, JOB, PROVIDER, &mut |_| {}).unwrap();
+    let bytes = file.to_bytes();
+    let evidence = blobs.put(&bytes, EVIDENCE_BYTES_MAX).unwrap();
+    let work = EvidenceTask::Lease {
+        lease: LeaseId::new([1; 32]),
+        job: JOB,
+        provider: PROVIDER,
+        model: public.id(),
+        public_blob,
+        program: public.program_id(),
+        receipt: Box::new(Receipt {
+            program: public.program_id(),
+            model: public.id(),
+            input: file.statement.input,
+            output: file.statement.output,
+            trace: Digest::default(),
+            tier: Tier::Tgx1,
+        }),
+        evidence,
+        size: u32::try_from(bytes.len()).unwrap(),
+    };
+    Case {
+        _folder: folder,
+        blobs,
+        checker: ProofChecker::default(),
+        registration: EvidenceTask::Model {
+            model: public.id(),
+            public_blob,
+        },
+        public,
+        work,
+    }
+}
+
+impl Case {
+    fn check(&self, task: &EvidenceTask) -> Outcome {
+        self.checker.check(task, &self.blobs).unwrap()
+    }
+
+    fn refused(&self, task: &EvidenceTask) -> (u16, String) {
+        match self.check(task) {
+            Outcome::Rejected { code, check } => (code, check.to_string()),
+            accepted => panic!("{accepted:?}"),
+        }
+    }
+
+    /// The same work with one field changed.
+    fn changed(&self, change: impl FnOnce(&mut EvidenceTask)) -> (u16, String) {
+        let mut task = self.work.clone();
+        change(&mut task);
+        self.refused(&task)
+    }
+
+    fn shown(&self, bytes: &[u8]) -> (u16, String) {
+        let shown = self.blobs.put(bytes, PUBLIC_MODEL_BYTES_MAX).unwrap();
+        self.changed(|task| {
+            if let EvidenceTask::Lease { evidence, size, .. } = task {
+                *evidence = shown;
+                *size = u32::try_from(bytes.len()).unwrap();
+            }
+        })
+    }
+
+    fn evidence(&self) -> Vec<u8> {
+        let digest = self.work.evidence();
+        self.blobs
+            .get(&digest, EVIDENCE_BYTES_MAX)
+            .unwrap()
+            .unwrap()
+    }
+}
+
+#[test]
+fn a_model_and_a_proof_are_accepted_and_nothing_near_them() {
+    let case = case();
+    let Outcome::ModelAccepted(facts) = case.check(&case.registration) else {
+        panic!("the model is good");
+    };
+    assert_eq!(facts.program, case.public.program_id());
+    assert!(facts.provable && facts.macs > 0 && facts.output_len > 0);
+    assert_eq!(case.check(&case.work), Outcome::LeaseAccepted);
+
+    let other = |name: &str| (2, format!("statement: {name}"));
+    type Change = fn(&mut EvidenceTask);
+    let changes: [(Change, (u16, String)); 7] = [
+        (
+            |task| lease(task, |job, _, _, _| *job = JobId::new([8; 32])),
+            other("job"),
+        ),
+        (
+            |task| lease(task, |_, provider, _, _| *provider = Address::new([8; 20])),
+            other("provider"),
+        ),
+        (
+            |task| {
+                lease(task, |_, _, receipt, _| {
+                    receipt.input = Digest::new([8; 32])
+                })
+            },
+            other("input"),
+        ),
+        (
+            |task| {
+                lease(task, |_, _, receipt, _| {
+                    receipt.output = Digest::new([8; 32])
+                })
+            },
+            other("output"),
+        ),
+        (
+            |task| {
+                lease(task, |_, _, receipt, _| {
+                    receipt.program = ProgramId::new([8; 32])
+                })
+            },
+            (CODE_RECEIPT, "receipt".to_owned()),
+        ),
+        (
+            |task| {
+                lease(task, |_, _, receipt, _| {
+                    receipt.model = ModelId::new([8; 32])
+                })
+            },
+            (CODE_RECEIPT, "receipt".to_owned()),
+        ),
+        (
+            |task| lease(task, |_, _, _, size| *size += 1),
+            (CODE_SIZE, "evidence size".to_owned()),
+        ),
+    ];
+    for (change, expected) in changes {
+        assert_eq!(case.changed(change), expected);
+    }
+}
+
+fn lease(
+    task: &mut EvidenceTask,
+    change: impl FnOnce(&mut JobId, &mut Address, &mut Receipt, &mut u32),
+) {
+    if let EvidenceTask::Lease {
+        job,
+        provider,
+        receipt,
+        size,
+        ..
+    } = task
+    {
+        change(job, provider, receipt, size);
+    }
+}
+
+#[test]
+fn bytes_that_are_no_proof_are_refused_by_name() {
+    let case = case();
+    assert_eq!(case.shown(b"").0, CODE_PROOF_FILE);
+    assert_eq!(case.shown(&[0x54; 300]).0, CODE_PROOF_FILE);
+    let good = case.evidence();
+    assert_eq!(case.shown(&good[..good.len() - 1]).0, CODE_PROOF_FILE);
+    // One byte of the proof, of its input and of its output each.
+    for at in [good.len() / 2, good.len() - 40] {
+        let mut bad = good.clone();
+        bad[at] ^= 1;
+        let (code, check) = case.shown(&bad);
+        assert!(code < CODE_SIZE, "byte {at}: {code} {check}");
+    }
+    let large = vec![1; usize::try_from(EVIDENCE_BYTES_MAX).unwrap() + 1];
+    assert_eq!(case.shown(&large), (CODE_SIZE, "evidence size".to_owned()));
+}
+
+#[test]
+fn bytes_that_are_no_model_are_refused_by_name() {
+    let case = case();
+    let register = |bytes: &[u8], model| {
+        let public_blob = case.blobs.put(bytes, PUBLIC_MODEL_BYTES_MAX).unwrap();
+        case.refused(&EvidenceTask::Model { model, public_blob })
+    };
+    let good = case.public.encode();
+    assert_eq!(
+        register(&good, ModelId::new([1; 32])),
+        (CODE_MODEL_ID, "model id".to_owned())
+    );
+    assert_eq!(register(b"TGV", case.public.id()).0, CODE_PUBLIC_MODEL);
+    assert_eq!(
+        register(&good[..good.len() - 1], case.public.id()).0,
+        CODE_PUBLIC_MODEL
+    );
+    let mut bad = good.clone();
+    let last = bad.len() - 1;
+    bad[last] ^= 1;
+    let (code, check) = register(&bad, case.public.id());
+    assert!((60..80).contains(&code), "{code} {check}");
+}
+
+#[test]
+fn missing_and_damaged_blobs_are_reasons_to_wait() {
+    let case = case();
+    let missing = EvidenceTask::Model {
+        model: case.public.id(),
+        public_blob: Digest::new([5; 32]),
+    };
+    let error = case.checker.check(&missing, &case.blobs).unwrap_err();
+    assert!(matches!(error, CheckError::Missing { digest } if digest == Digest::new([5; 32])));
+    // A decoded model stays usable; the checker of a restarted validator has to read it again.
+    let path = case._folder.path();
+    for folder in std::fs::read_dir(path).unwrap() {
+        let folder = folder.unwrap().path();
+        for file in std::fs::read_dir(&folder).into_iter().flatten() {
+            std::fs::write(file.unwrap().path(), b"damaged").unwrap();
+        }
+    }
+    let error = case.checker.check(&case.work, &case.blobs).unwrap_err();
+    assert!(matches!(error, CheckError::Blob(BlobError::Damaged { .. })));
+}
+
+#[test]
+fn old_models_leave_the_cache() {
+    let case = case();
+    case.check(&case.registration);
+    let blob = case.registration.evidence();
+    assert!(case.checker.kept(&blob).is_some());
+    let model = case.checker.kept(&blob).unwrap();
+    let mut models = case.checker.models.lock().unwrap();
+    for number in 0..u8::try_from(MODELS_KEPT).unwrap() {
+        if models.len() == MODELS_KEPT {
+            models.pop_front();
+        }
+        models.push_back((Digest::new([number; 32]), model.clone()));
+    }
+    drop(models);
+    assert!(case.checker.kept(&blob).is_none());
+    assert_eq!(case.check(&case.work), Outcome::LeaseAccepted);
+}

@@ -1,0 +1,128 @@
+//! What checking a proof of a program may cost, declared by its shape alone and capped before anything is allocated.
+//!
+//! A program is written by whoever registers it, and every validator checks its proofs: a program that is cheap to
+//! state and dear to verify is an attack. All figures follow from shapes and attributes; none needs a table.
+
+use crate::error::PlanError;
+use crate::file::PROOF_FILE_MAX;
+use crate::layout::{TensorLayout, WeightLayout, log2_ceil};
+use tg_ir::{Op, Program, SegmentTable, TensorId, Window};
+
+/// Most entries of all lookup tables together. The proof carries one extension element per entry, so that more could
+/// not fit a proof file anyway.
+pub const TABLE_ENTRIES_MAX: u64 = 1 << 16;
+/// Most extension-field steps of one verification outside the openings: about a second of one core.
+pub const STEPS_MAX: u64 = 1 << 26;
+/// Most bytes of input and output together: they travel in the proof file.
+pub const PUBLIC_BYTES_MAX: u64 = PROOF_FILE_MAX as u64;
+
+/// The cost of checking one proof of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct VerifierCost {
+    /// Entries of all lookup tables.
+    pub table_entries: u64,
+    /// Extension-field steps: kernel positions of windows, entries of equality tables, public elements.
+    pub steps: u64,
+    /// Bytes of input and output.
+    pub public_bytes: u64,
+}
+
+impl VerifierCost {
+    /// The cost of a valid program without its segment tables, each figure within its limit.
+    ///
+    /// # Errors
+    /// [`PlanError::TooCostly`] names the first node with which a figure passes its limit.
+    pub fn of(program: &Program) -> Result<Self, PlanError> {
+        let last = program.nodes.len() - 1;
+        let mut cost = Self::default();
+        let input = program.input.shape.elements() as u64;
+        cost.public_bytes = input;
+        cost.within(program, 0)?;
+        cost.public_bytes += program.output_bytes() as u64;
+        cost.steps = TensorLayout::of(program.shape(program.output())).padded() as u64;
+        cost.within(program, last)?;
+        for node in 0..program.nodes.len() {
+            cost.steps += steps(program, node);
+            cost.within(program, node)?;
+        }
+        Ok(cost)
+    }
+
+    /// Adds a node's segment table.
+    ///
+    /// # Errors
+    /// [`PlanError::TooCostly`] if the tables so far have more than [`TABLE_ENTRIES_MAX`] entries.
+    pub fn add_table(
+        &mut self,
+        program: &Program,
+        node: usize,
+        table: &SegmentTable,
+    ) -> Result<(), PlanError> {
+        self.table_entries += table.segments().len() as u64;
+        self.within(program, node)
+    }
+
+    fn within(&self, program: &Program, node: usize) -> Result<(), PlanError> {
+        let Self {
+            table_entries,
+            steps,
+            public_bytes,
+        } = *self;
+        let figures = [
+            ("lookup table entries", table_entries, TABLE_ENTRIES_MAX),
+            ("verifier steps", steps, STEPS_MAX),
+            ("bytes of input and output", public_bytes, PUBLIC_BYTES_MAX),
+        ];
+        match figures.into_iter().find(|&(_, cost, limit)| cost > limit) {
+            Some((what, cost, limit)) => Err(PlanError::TooCostly {
+                node,
+                name: program.nodes[node].name.clone(),
+                what,
+                cost,
+                limit,
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Steps of one node, an upper bound.
+fn steps(program: &Program, node: usize) -> u64 {
+    let layout = |tensor: TensorId| TensorLayout::of(program.shape(tensor));
+    let output = layout(TensorId::of_node(node));
+    let window_steps = |input: TensorId, window: &Window| {
+        let reads = output.pixels as u64 * window.positions() as u64;
+        reads + (1 << layout(input).pixel_vars) + (1 << output.pixel_vars)
+    };
+    let weight_steps = |positions: usize, inputs: usize| {
+        let axes = WeightLayout {
+            outputs: output.channels,
+            positions,
+            inputs,
+        };
+        // Two equality tables per axis, for weights and for biases, in the registration.
+        4 * axes
+            .axis_vars()
+            .map(|vars| 1u64 << vars)
+            .iter()
+            .sum::<u64>()
+    };
+    let own = match &program.nodes[node].op {
+        Op::Conv { input, window } => {
+            window_steps(*input, window) + weight_steps(window.positions(), layout(*input).channels)
+        }
+        Op::Dense { input } => weight_steps(layout(*input).pixels, layout(*input).channels),
+        Op::WindowSum { input, window } => window_steps(*input, window),
+        Op::MaxPool { input, window } => 2 * window_steps(*input, window),
+        Op::Requantise { .. } => 1 << log2_ceil(output.channels),
+        Op::Permute { input, .. } => layout(*input).padded() as u64 + output.padded() as u64,
+        Op::Add { .. } => 0,
+    };
+    // Each reader of the program's input leaves a claim that is evaluated from the input's bytes.
+    let reads = program.nodes[node].op.inputs();
+    let claims = reads
+        .iter()
+        .filter(|&&input| input == TensorId::INPUT)
+        .count() as u64;
+    own + claims * layout(TensorId::INPUT).padded() as u64
+}
