@@ -6,7 +6,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tg_api::{ApiConfig, ApiServer, GridPort};
 use tg_ledger::{ConsensusKey, Genesis, Parameters, Validator, development_domain};
-use tg_node::{EmbeddedConfig, NodeHandle, ProofChecker, ValidatorKey, Validators, spawn_validators};
+use tg_node::{
+    EmbeddedConfig, NodeHandle, ProofChecker, ValidatorKey, Validators, spawn_validators,
+};
 use tg_prover::ProvingModel;
 use tg_provider::{Agent, AgentConfig, AgentError, AgentEvent, Shutdown, ShutdownTrigger, Worker};
 use tg_sdk::Client;

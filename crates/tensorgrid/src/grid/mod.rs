@@ -1,8 +1,9 @@
 //! Everything that speaks to a grid, or is one.
 //!
-//! Read in this order: [`accounts`] (who has money on a development network), [`port`] (a node as the API sees it), [`embedded`] (a whole grid in this process), [`connect`] (a grid
-//! behind an API), [`infer`] (one job from order to checked result), [`machine`] (what this machine offers),
-//! [`table`] (how lists look), [`args`] and [`commands`] (what people type).
+//! Read in this order: [`accounts`] (who has money on a development network), [`port`] (a node as the API sees it),
+//! [`embedded`] (a whole grid in this process), [`connect`] (a grid behind an API), [`infer`] (one job from order to
+//! checked result), [`machine`] (what this machine offers), [`table`] (how lists look), [`args`] and [`commands`]
+//! (what people type).
 
 pub(crate) mod accounts;
 pub(crate) mod args;
