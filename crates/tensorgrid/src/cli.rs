@@ -24,7 +24,6 @@ pub(crate) struct Cli {
 
 /// All commands.
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "one command line a process")]
 pub(crate) enum Command {
     /// Run a grid that stays: validators, providers, the built-in models and an HTTP API.
     Up(args::UpArguments),
