@@ -189,6 +189,12 @@ impl PublicModel {
         &self.commitment
     }
 
+    /// The encoded registration proof, checked or not.
+    #[must_use]
+    pub fn registration(&self) -> &[u8] {
+        &self.registration
+    }
+
     pub(crate) const fn plan(&self) -> &Plan {
         &self.shape.plan
     }
@@ -211,10 +217,6 @@ impl PublicModel {
 
     pub(crate) const fn registration_protocol(&self) -> &OpeningProtocol {
         &self.shape.registration_protocol
-    }
-
-    pub(crate) fn registration(&self) -> &[u8] {
-        &self.registration
     }
 }
 

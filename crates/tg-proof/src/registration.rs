@@ -179,7 +179,14 @@ pub fn verify(model: &PublicModel) -> Result<(), RegistrationError> {
     let proof: RegistrationProof =
         messages::decode(model.registration()).ok_or(RegistrationError::Malformed)?;
     let tables = weight_tables(model.plan());
-    let shape = proof.multiplicities.len() == WEIGHT_VALUES
+    // Every cell is counted once. Stops: a second encoding, by adding p to a multiplicity.
+    let cells: u64 = tables
+        .iter()
+        .map(|table| (table.columns as u64) << table.vars())
+        .sum();
+    let counted: u64 = proof.multiplicities.iter().map(|&m| u64::from(m)).sum();
+    let shape = counted == cells
+        && proof.multiplicities.len() == WEIGHT_VALUES
         && proof.columns.len() == tables.len()
         && proof
             .columns
