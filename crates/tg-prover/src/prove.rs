@@ -98,8 +98,25 @@ pub(crate) fn prove_witness(
         input: Digest::of_blob(&input),
         output: Digest::of_blob(&output),
     };
+    let proof = prove_statement(model, tensors, witness, &statement, observe)?;
+    Ok(ProofFile {
+        statement,
+        input,
+        output,
+        proof: messages::encode(&proof),
+    })
+}
+
+/// Proves given tensors and columns for a statement, true or not.
+pub(crate) fn prove_statement(
+    model: &ProvingModel,
+    tensors: &[Tensor],
+    witness: &Witness,
+    statement: &Statement,
+    observe: &mut dyn FnMut(Stage),
+) -> Result<InferenceProof, ProveError> {
     let shape = &model.shape;
-    let mut challenger = transcript::inference(model.program_id, &statement);
+    let mut challenger = transcript::inference(model.program_id, statement);
     shape
         .weights_scheme
         .observe_commitment(&model.commitment, &mut challenger);
@@ -157,20 +174,13 @@ pub(crate) fn prove_witness(
             &mut challenger,
         )
         .map_err(|_| ProveError::Commitment { which: "weights" })?;
-    let proof = InferenceProof {
+    observe(Stage::Done);
+    Ok(InferenceProof {
         witness: commitment,
         nodes,
         lookup,
         witness_opening,
         weights_opening,
-    };
-    let proof = messages::encode(&proof);
-    observe(Stage::Done);
-    Ok(ProofFile {
-        statement,
-        input,
-        output,
-        proof,
     })
 }
 

@@ -1,0 +1,124 @@
+//! Lies about weights: out of range, hidden in padding, miscounted.
+
+use super::models::{case, everything};
+use crate::ProvingModel;
+use tg_proof::PublicModel;
+use tg_proof::error::RegistrationError;
+use tg_proof::messages::{self, RegistrationProof};
+
+/// The verdict on a model whose committed columns were changed before the commitment.
+fn committed(
+    change: impl FnOnce(&mut [crate::model::NodeColumns]),
+) -> Result<(), RegistrationError> {
+    let model = ProvingModel::new(everything().0).unwrap();
+    let mut columns = model.columns.clone();
+    change(&mut columns);
+    let model = ProvingModel::commit(model.model, model.shape, columns).unwrap();
+    model.register().unwrap().verify_registration()
+}
+
+#[test]
+fn weights_out_of_range_are_refused() {
+    assert_eq!(committed(|_| {}), Ok(()));
+    for node in 0..3 {
+        let range = Err(RegistrationError::Range);
+        assert_eq!(committed(|columns| columns[node].weights[1] = -128), range);
+        assert_eq!(committed(|columns| columns[node].bias[2][0] = -128), range);
+    }
+}
+
+#[test]
+fn weights_hidden_in_padding_are_refused() {
+    let padding = Err(RegistrationError::Padding);
+    let last = |column: &mut Vec<i8>| *column.last_mut().unwrap() = 1;
+    // Input channel 3 of 4, output channels 5 to 7 of 8, kernel positions 9 to 15 of 16.
+    assert_eq!(committed(|columns| columns[0].weights[3] = 1), padding);
+    assert_eq!(committed(|columns| last(&mut columns[1].weights)), padding);
+    assert_eq!(committed(|columns| columns[0].weights[9 * 4] = -1), padding);
+    // Four biases in a column of 32.
+    for digit in 0..3 {
+        assert_eq!(
+            committed(|columns| last(&mut columns[2].bias[digit])),
+            padding
+        );
+        assert_eq!(committed(|columns| columns[2].bias[digit][4] = 1), padding);
+    }
+}
+
+/// The public model of the case with changed registration messages.
+fn forged(change: impl FnOnce(&mut RegistrationProof)) -> RegistrationError {
+    let case = case();
+    let mut proof: RegistrationProof = messages::decode(case.public.registration()).unwrap();
+    change(&mut proof);
+    with_registration(messages::encode(&proof)).unwrap_err()
+}
+
+fn with_registration(bytes: Vec<u8>) -> Result<(), RegistrationError> {
+    let case = case();
+    PublicModel::new(
+        case.public.program().clone(),
+        case.public.weights_commitment().clone(),
+        bytes,
+    )
+    .unwrap()
+    .verify_registration()
+}
+
+#[test]
+fn forged_multiplicities_are_refused() {
+    let range = RegistrationError::Range;
+    assert_eq!(
+        forged(|proof| {
+            proof.multiplicities[0] += 1;
+            proof.multiplicities[127] -= 1;
+        }),
+        range
+    );
+    let malformed = RegistrationError::Malformed;
+    assert_eq!(forged(|proof| proof.multiplicities[3] += 1), malformed);
+    assert_eq!(
+        forged(|proof| proof.multiplicities.truncate(254)),
+        malformed
+    );
+    // The same number modulo p: one registration would have two encodings.
+    let prime = (1u32 << 31) - (1 << 24) + 1;
+    assert_eq!(forged(|proof| proof.multiplicities[5] += prime), malformed);
+}
+
+#[test]
+fn a_registration_of_another_commitment_is_refused() {
+    let model = ProvingModel::new(everything().0).unwrap();
+    let mut columns = model.columns.clone();
+    columns[0].weights[0] ^= 1;
+    let other = ProvingModel::commit(model.model, model.shape, columns).unwrap();
+    let public = PublicModel::new(
+        case().public.program().clone(),
+        other.register().unwrap().weights_commitment().clone(),
+        case().public.registration().to_vec(),
+    )
+    .unwrap();
+    assert_eq!(public.verify_registration(), Err(RegistrationError::Range));
+}
+
+#[test]
+fn bytes_that_are_no_registration_are_refused() {
+    let malformed = Err(RegistrationError::Malformed);
+    let honest = case().public.registration();
+    assert_eq!(with_registration(Vec::new()), malformed);
+    assert_eq!(with_registration([honest, &[0]].concat()), malformed);
+    assert_eq!(
+        with_registration(honest[..honest.len() - 1].to_vec()),
+        malformed
+    );
+    assert_eq!(with_registration(honest.to_vec()), Ok(()));
+}
+
+#[test]
+fn a_public_model_has_one_encoding() {
+    let bytes = case().public.encode();
+    let read = PublicModel::decode(&bytes).unwrap();
+    assert_eq!(read.encode(), bytes);
+    assert_eq!(read.id(), case().public.id());
+    assert!(PublicModel::decode(&[bytes.as_slice(), &[0]].concat()).is_err());
+    assert!(PublicModel::decode(&bytes[..bytes.len() - 1]).is_err());
+}
