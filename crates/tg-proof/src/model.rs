@@ -1,9 +1,13 @@
 //! Public models (`.tgv`): the program, the commitment to its weights, and the registration proof.
 
-use crate::commitment::{self, Commitment, Pcs, opening_protocol, scheme, stack_vars};
+use crate::commitment::{
+    self, CommitmentError, Pcs, WeightCommitment, opening_protocol, scheme, stack_vars,
+};
 use crate::error::{PlanError, PublicModelError, RegistrationError};
+use crate::field::E;
 use crate::messages;
 use crate::plan::Plan;
+use crate::registration;
 use p3_sumcheck::OpeningProtocol;
 use tg_ir::Program;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
@@ -13,12 +17,12 @@ use tg_types::{Digest, ModelId, ProgramId, domain::Domain};
 pub const PUBLIC_MODEL_VERSION: u16 = 1;
 /// Most bytes of a registration proof.
 pub const REGISTRATION_MAX: usize = 4 << 20;
-/// Most bytes of an encoded commitment.
-pub const COMMITMENT_MAX: usize = 64;
+/// Most bytes of an encoded weight commitment: a root, and four elements per weighted node.
+pub const COMMITMENT_MAX: usize = 1 << 19;
 
 /// Points at which each weight table is opened by an inference, and by the registration.
-const INFERENCE_BATCHES: usize = 1;
-const REGISTRATION_BATCHES: usize = 2;
+const INFERENCE_BATCHES: usize = 2;
+const REGISTRATION_BATCHES: usize = 3;
 
 /// What both sides derive from a program: the plan and the commitment schemes.
 #[derive(Debug)]
@@ -81,7 +85,8 @@ pub struct PublicModel {
     program: Program,
     program_id: ProgramId,
     id: ModelId,
-    commitment: Commitment,
+    commitment: WeightCommitment,
+    anchor_point: Vec<E>,
     registration: Vec<u8>,
     shape: ProofShape,
 }
@@ -90,21 +95,35 @@ impl PublicModel {
     /// Puts a public model together.
     ///
     /// # Errors
-    /// If the program cannot be proved.
+    /// If the program cannot be proved or the commitment is not one of its weights.
     pub fn new(
         program: Program,
-        commitment: Commitment,
-        registration: Vec<u8>,
+        commitment: WeightCommitment,
+        proof: Vec<u8>,
     ) -> Result<Self, PlanError> {
         let shape = ProofShape::new(&program)?;
         let program_id = program.id();
         let id = model_id(program_id, &commitment);
+        let tables = registration::weight_tables(&shape.plan);
+        let anchored = commitment.anchor.len() == tables.len()
+            && commitment
+                .anchor
+                .iter()
+                .zip(&tables)
+                .all(|(columns, table)| columns.len() == table.columns);
+        if !anchored {
+            return Err(CommitmentError::Anchor.into());
+        }
+        let scheme = &shape.weights_scheme;
+        let (_, anchor_point) =
+            registration::anchor_point(program_id, scheme, &commitment.root, &tables);
         Ok(Self {
             program,
             program_id,
             id,
             commitment,
-            registration,
+            anchor_point,
+            registration: proof,
             shape,
         })
     }
@@ -185,7 +204,7 @@ impl PublicModel {
 
     /// The commitment to the weights.
     #[must_use]
-    pub const fn weights_commitment(&self) -> &Commitment {
+    pub const fn weights_commitment(&self) -> &WeightCommitment {
         &self.commitment
     }
 
@@ -193,6 +212,10 @@ impl PublicModel {
     #[must_use]
     pub fn registration(&self) -> &[u8] {
         &self.registration
+    }
+
+    pub(crate) fn anchor_point(&self) -> &[E] {
+        &self.anchor_point
     }
 
     pub(crate) const fn plan(&self) -> &Plan {
@@ -222,7 +245,7 @@ impl PublicModel {
 
 /// The id of a model: BLAKE3 of its program id and its weight commitment.
 #[must_use]
-pub fn model_id(program: ProgramId, commitment: &Commitment) -> ModelId {
+pub fn model_id(program: ProgramId, commitment: &WeightCommitment) -> ModelId {
     let mut writer = Writer::new();
     program.encode(&mut writer);
     writer.bytes(&messages::encode(commitment));

@@ -119,7 +119,7 @@ pub(crate) fn prove_statement(
     let mut challenger = transcript::inference(model.program_id, statement);
     shape
         .weights_scheme
-        .observe_commitment(&model.commitment, &mut challenger);
+        .observe_commitment(&model.commitment.root, &mut challenger);
 
     observe(Stage::Commit);
     let tables = witness.tables();
@@ -159,9 +159,15 @@ pub(crate) fn prove_statement(
         .zip(&walk.weights)
         .flat_map(|(layout, claims)| {
             let (weight, bias) = claims.as_ref().expect("every weighted node is visited");
+            let anchor = |vars| {
+                tg_proof::field::point(&model.anchor_point[model.anchor_point.len() - vars..])
+            };
+            let [weight_vars, bias_vars] = [layout.weight_vars(), layout.bias_vars()];
             [
-                padded_point(weight, layout.weight_vars()),
-                padded_point(bias, layout.bias_vars()),
+                padded_point(weight, weight_vars),
+                anchor(weight_vars),
+                padded_point(bias, bias_vars),
+                anchor(bias_vars),
             ]
         })
         .collect();

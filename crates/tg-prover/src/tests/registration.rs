@@ -100,6 +100,45 @@ fn a_registration_of_another_commitment_is_refused() {
     assert_eq!(public.verify_registration(), Err(RegistrationError::Range));
 }
 
+/// A root leaves several polynomials open: which one is meant is part of the model, and shown by its registration.
+#[test]
+fn an_anchor_of_another_polynomial_is_refused() {
+    use p3_field::PrimeCharacteristicRing;
+    use tg_proof::error::PlanError;
+    use tg_proof::field::E;
+    let honest = case().public.weights_commitment();
+    for (table, column) in [(0, 0), (1, 2), (5, 1)] {
+        let mut model = ProvingModel::new(everything().0).unwrap();
+        model.commitment.anchor[table][column] += E::ONE;
+        // The registration is made for the lie, in step with its transcript.
+        let public = model.register().unwrap();
+        assert_ne!(public.id(), case().public.id());
+        assert_eq!(public.weights_commitment().root, honest.root);
+        assert_eq!(public.verify_registration(), Err(RegistrationError::Opened));
+    }
+    let mut commitment = honest.clone();
+    commitment.anchor[3].pop();
+    let program = case().public.program().clone();
+    let refused = PublicModel::new(program, commitment, Vec::new()).unwrap_err();
+    assert!(matches!(refused, PlanError::Commitment(_)));
+}
+
+#[test]
+fn both_reports_reach_a_hundred_bits() {
+    use tg_proof::security::{registration_report, report};
+    for report in [report, registration_report] {
+        let report = report(&case().public).unwrap();
+        assert!(report.bits >= 100.0, "{report:?}");
+        assert!(report.terms.iter().all(|term| term.bits > report.bits));
+        assert!(
+            report
+                .terms
+                .iter()
+                .any(|term| term.label.contains("anchor"))
+        );
+    }
+}
+
 #[test]
 fn bytes_that_are_no_registration_are_refused() {
     let malformed = Err(RegistrationError::Malformed);
