@@ -9,6 +9,7 @@ use crate::messages;
 use crate::plan::Plan;
 use crate::registration;
 use p3_sumcheck::OpeningProtocol;
+use std::sync::OnceLock;
 use tg_ir::Program;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Digest, ModelId, ProgramId, domain::Domain};
@@ -88,6 +89,8 @@ pub struct PublicModel {
     commitment: WeightCommitment,
     anchor_point: Vec<E>,
     registration: Vec<u8>,
+    /// The verdict on the registration, once it was asked for.
+    registered: OnceLock<Result<(), RegistrationError>>,
     shape: ProofShape,
 }
 
@@ -124,6 +127,7 @@ impl PublicModel {
             commitment,
             anchor_point,
             registration: proof,
+            registered: OnceLock::new(),
             shape,
         })
     }
@@ -176,12 +180,16 @@ impl PublicModel {
         writer.into_bytes()
     }
 
-    /// Checks that every committed weight is in its declared range. Without this a proof means nothing.
+    /// Checks that every committed weight is in its declared range, once: the verdict is kept.
+    ///
+    /// Without this a proof means nothing, so [`crate::verify()`] asks for it too.
     ///
     /// # Errors
     /// The part that fails.
     pub fn verify_registration(&self) -> Result<(), RegistrationError> {
-        crate::registration::verify(self)
+        *self
+            .registered
+            .get_or_init(|| crate::registration::verify(self))
     }
 
     /// BLAKE3 of program id and weight commitment.

@@ -34,7 +34,7 @@ pub struct Claim {
 
 /// Checks a proof file against a registered model.
 ///
-/// The model's registration proof must have been checked before ([`PublicModel::verify_registration`]).
+/// The model's registration is checked first, once per [`PublicModel`].
 ///
 /// # Errors
 /// The check that failed.
@@ -47,6 +47,8 @@ pub fn verify(
         return Err(VerifyError::Statement { field });
     }
     let (input, output) = public_tensors(model.program(), file)?;
+    // Stops: weights in no range, for which no accumulator has a bound.
+    model.verify_registration()?;
     let proof: InferenceProof = messages::decode(&file.proof).ok_or(VerifyError::Encoding)?;
     let mut challenger = transcript::inference(model.program_id(), &file.statement);
     model

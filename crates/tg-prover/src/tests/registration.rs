@@ -124,6 +124,34 @@ fn an_anchor_of_another_polynomial_is_refused() {
 }
 
 #[test]
+fn a_proof_about_unregistered_weights_is_refused() {
+    use tg_proof::{ExpectedStatement, VerifyError, verify};
+    let honest = &case().public;
+    for (registration, error) in [
+        (Vec::new(), RegistrationError::Malformed),
+        (other_registration(), RegistrationError::Range),
+    ] {
+        let program = honest.program().clone();
+        let commitment = honest.weights_commitment().clone();
+        let public = PublicModel::new(program, commitment, registration).unwrap();
+        assert_eq!(public.id(), honest.id());
+        assert_eq!(
+            verify(&public, &case().file, &ExpectedStatement::default()),
+            Err(VerifyError::Registration(error))
+        );
+    }
+}
+
+/// The registration of other weights of the same program.
+fn other_registration() -> Vec<u8> {
+    let model = ProvingModel::new(everything().0).unwrap();
+    let mut columns = model.columns.clone();
+    columns[0].weights[0] ^= 1;
+    let other = ProvingModel::commit(model.model, model.shape, columns).unwrap();
+    other.register().unwrap().registration().to_vec()
+}
+
+#[test]
 fn both_reports_reach_a_hundred_bits() {
     use tg_proof::security::{registration_report, report};
     for report in [report, registration_report] {

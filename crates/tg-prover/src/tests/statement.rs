@@ -268,6 +268,7 @@ fn every_check_has_its_own_code() {
         .iter()
         .map(VerifyError::code)
         .chain(registration.map(RegistrationError::code))
+        .chain(registration.map(|error| VerifyError::Registration(error).code()))
         .collect();
     assert_eq!(codes.len(), errors.len() + registration.len());
     let checks: BTreeSet<&str> = errors.iter().map(VerifyError::check).collect();
