@@ -18,6 +18,9 @@ use crate::error::ClientError;
 use crate::events::EventStream;
 use crate::transport::{Payload, Transport};
 
+/// How long an inference on behalf of a client may take: its job's own deadline and some.
+const DEVELOPMENT_INFER_LIMIT: Duration = Duration::from_secs(150);
+
 /// A client of one grid's HTTP API. Cloning is cheap and shares connections.
 ///
 /// ```no_run
@@ -287,7 +290,8 @@ impl Client {
         &self,
         request: &DevelopmentInferDto,
     ) -> Result<InferenceDto, ClientError> {
-        self.post("/v1/dev/infer", request).await
+        let patient = self.clone().with_time_limit(DEVELOPMENT_INFER_LIMIT);
+        patient.post("/v1/dev/infer", request).await
     }
 
     async fn get<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {

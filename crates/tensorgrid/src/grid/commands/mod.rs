@@ -27,3 +27,50 @@ pub(crate) fn block_on(command: impl Future<Output = Outcome>) -> Outcome {
 fn json_of(data: &impl serde::Serialize) -> Outcome {
     Ok(json(&serde_json::to_value(data)?)?)
 }
+
+/// Ctrl-C, and the polite signal of the operating system.
+#[cfg(unix)]
+pub(crate) struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    /// Listens from now on.
+    pub(crate) fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// Returns at the next signal.
+    pub(crate) async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// Ctrl-C.
+#[cfg(not(unix))]
+pub(crate) struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    /// Listens from now on.
+    pub(crate) const fn new() -> std::io::Result<Self> {
+        Ok(Self)
+    }
+
+    /// Returns at the next signal.
+    pub(crate) async fn stop(&mut self) {
+        // An error means that nothing can be listened to: then nothing stops but by force.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

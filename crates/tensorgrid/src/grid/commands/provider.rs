@@ -8,7 +8,7 @@ use tg_sdk::Client;
 use tg_sdk::dto::FaucetRequestDto;
 use tg_types::{Amount, Wallet};
 
-use super::json_of;
+use super::{Signals, json_of};
 use crate::grid::accounts;
 use crate::grid::args::{ApiArguments, ProviderArguments, ProviderCommand};
 use crate::grid::connect::{self, Calling};
@@ -86,6 +86,7 @@ async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
         ..AgentConfig::new(terms)
     };
     let mut agent = RunningAgent::start(client, wallet, Arc::new(ProvingWorker::new()), config);
+    let mut signals = Signals::new()?;
     let mut stopping = false;
     loop {
         tokio::select! {
@@ -94,8 +95,7 @@ async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
                 // The agent ended.
                 None => break,
             },
-            signal = tokio::signal::ctrl_c() => {
-                signal?;
+            () = signals.stop() => {
                 if stopping {
                     return Err(Failure::new(Exit::Failed, anyhow::anyhow!("stopped at once")));
                 }

@@ -8,7 +8,7 @@ use tg_types::Amount;
 
 use crate::bundled::Bundled;
 use crate::grid::args::UpArguments;
-use crate::grid::commands::provider;
+use crate::grid::commands::{Signals, provider};
 use crate::grid::embedded::{
     EmbeddedGrid, EmbeddedOptions, RunningAgent, holds_grid, register_bundled,
 };
@@ -155,30 +155,4 @@ async fn stop(grid: EmbeddedGrid, mut agents: Vec<RunningAgent>) -> Outcome {
         }
     }
     grid.stop().await
-}
-
-/// Ctrl-C, and the polite signal of the operating system.
-struct Signals {
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            #[cfg(unix)]
-            terminate: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?,
-        })
-    }
-
-    /// Returns at the next signal.
-    async fn stop(&mut self) {
-        #[cfg(unix)]
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = self.terminate.recv() => {}
-        }
-        #[cfg(not(unix))]
-        let _ = tokio::signal::ctrl_c().await;
-    }
 }

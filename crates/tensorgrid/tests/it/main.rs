@@ -1,0 +1,6 @@
+//! The program as people run it: processes, files, exit codes.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod command_line;
+mod grid;
+mod run;

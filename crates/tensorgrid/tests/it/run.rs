@@ -1,0 +1,177 @@
+//! Running the program.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The program.
+pub(crate) fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tensorgrid"));
+    command
+        .env_remove("TENSORGRID_API")
+        .env_remove("TENSORGRID_KEY")
+        .stdin(Stdio::null());
+    command
+}
+
+/// The repository's root.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    fn of(output: &Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// Asserts the exit code.
+    pub(crate) fn ends(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{}\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// The output as JSON.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap()
+    }
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(arguments: &[&str]) -> Ran {
+    Ran::of(&program().args(arguments).output().unwrap())
+}
+
+/// A grid in a process of its own.
+pub(crate) struct Grid {
+    child: Child,
+    pub(crate) url: String,
+}
+
+impl Grid {
+    /// Starts `tensorgrid up` on a free port and waits until it says that it is ready.
+    pub(crate) fn up(directory: &Path, providers: u16) -> Self {
+        let mut child = program()
+            .args(["up", "--json", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(directory)
+            .args(["--providers", &providers.to_string()])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        let ready: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let url = ready["api"].as_str().unwrap().to_owned();
+        Self { child, url }
+    }
+
+    /// Runs a command against this grid.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        let mut command = program();
+        command.env("TENSORGRID_API", &self.url).args(arguments);
+        Ran::of(&command.output().unwrap())
+    }
+
+    /// Ends it as a power cut would.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Ends it as Ctrl-C would, and waits.
+    pub(crate) fn interrupt(mut self) -> ExitStatus {
+        interrupt(&self.child);
+        wait(&mut self.child)
+    }
+}
+
+impl Drop for Grid {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A provider in a process of its own.
+pub(crate) struct Provider {
+    child: Child,
+}
+
+impl Provider {
+    /// Starts `tensorgrid provider`.
+    pub(crate) fn start(grid: &Grid, key: &Path, price: &str) -> Self {
+        let child = program()
+            .env("TENSORGRID_API", &grid.url)
+            .args(["provider", "--json", "--price", price, "--key"])
+            .arg(key)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { child }
+    }
+
+    /// Ends it as Ctrl-C would; gives its exit status and what it told.
+    pub(crate) fn interrupt(mut self) -> (ExitStatus, String) {
+        interrupt(&self.child);
+        let status = wait(&mut self.child);
+        let mut told = String::new();
+        let mut stdout = self.child.stdout.take().unwrap();
+        stdout.read_to_string(&mut told).unwrap();
+        (status, told)
+    }
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn interrupt(child: &Child) {
+    let id = child.id().to_string();
+    let status = Command::new("kill").args(["-INT", &id]).status().unwrap();
+    assert!(status.success());
+}
+
+fn wait(child: &mut Child) -> ExitStatus {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        assert!(
+            started.elapsed() < Duration::from_secs(40),
+            "it does not end"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Waits until something holds.
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(
+            started.elapsed() < Duration::from_secs(40),
+            "not in time: {what}"
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
