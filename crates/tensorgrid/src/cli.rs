@@ -25,6 +25,8 @@ pub(crate) struct Cli {
 /// All commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// See the whole product in a minute: ten digits, six providers of which three cheat, four validators.
+    Demo(DemoArguments),
     /// Run a grid that stays: validators, providers, the built-in models and an HTTP API.
     Up(args::UpArguments),
     /// Run a model on the grid, check the proof that comes back, and print the result.
@@ -142,4 +144,17 @@ pub(crate) struct BenchArguments {
     /// Runs per model; the median is printed.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) runs: u32,
+}
+
+/// `demo`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Runs a whole grid in this process, labelled development, with play money. Ends with exit code 0 if \
+                  every promise was kept: all digits paid for with verified proofs, each cheat slashed once, money \
+                  conserved."
+)]
+pub(crate) struct DemoArguments {
+    /// Where to leave receipts, proofs, digits and the public model.
+    #[arg(long, value_name = "DIR", default_value = "./tensorgrid-demo")]
+    pub(crate) out: PathBuf,
 }

@@ -1,10 +1,12 @@
 //! The `tensorgrid` program.
 //!
 //! Read in this order: [`cli`] (what can be asked), [`outcome`] (how a command ends), [`bundled`] (what is built in),
-//! [`offline`] (models and proofs without a grid), [`grid`] (everything that speaks to a grid, or is one).
+//! [`offline`] (models and proofs without a grid), [`grid`] (everything that speaks to a grid, or is one),
+//! [`demo`] (all of it in a minute).
 
 mod bundled;
 mod cli;
+mod demo;
 mod grid;
 mod offline;
 mod outcome;
@@ -43,6 +45,7 @@ fn run(cli: Cli) -> outcome::Outcome {
     use grid::commands::{balance, block_on, infer, job, model, provider, up};
     let json = cli.json;
     match cli.command {
+        Command::Demo(arguments) => demo::run(&arguments, json),
         Command::Up(arguments) => block_on(up::run(&arguments, json)),
         Command::Infer(arguments) => block_on(infer::run(&arguments, json)),
         Command::Provider(arguments) => block_on(provider::run(&arguments, json)),

@@ -173,9 +173,18 @@ impl Board {
             .peers
     }
 
+    /// Notes a sign of life of a peer.
     pub(crate) fn heard(&self, peer: [u8; 32], height: u64, now: TimestampMs) {
+        self.heard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(peer, (now, height));
+        self.forget_silent(now);
+    }
+
+    /// Counts the peers that are still there.
+    pub(crate) fn forget_silent(&self, now: TimestampMs) {
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.insert(peer, (now, height));
         let silence_max = u64::try_from(PEER_SILENCE_MAX.as_millis()).unwrap_or(u64::MAX);
         heard.retain(|_, (at, _)| now.saturating_since(*at).get() <= silence_max);
         let (peers, peer_height) = (

@@ -1,20 +1,130 @@
-//! The validator.
+//! The validator: mempool, blocks, consensus by commonware simplex, evidence checks, storage.
+//!
+//! # Protocol
+//!
+//! A network has `n` validators, fixed at genesis, of which fewer than a third may lie, crash or be slow
+//! (`n >= 3f + 1`). Each has one ed25519 key that authenticates its connections and signs its votes; votes cover the
+//! genesis id, so they mean nothing in another network. Time is divided into **views**; each view has one leader, in
+//! rotation. Consensus votes on block ids only; bodies, transactions and evidence travel beside it.
+//!
+//! ```text
+//!   client            leader of view v                 other validators
+//!     | submit           |                                    |
+//!     |----------------->| gossip transaction ---------------->| check, pool
+//!     |                  |                                    |
+//!     |                  | build block on certified parent    |
+//!     |                  | write body to disk                 |
+//!     |                  | push body ------------------------->| keep, or fetch by id
+//!     |                  | notarize(id, v) ------------------->| execute, compare verdicts,
+//!     |                  |                                    | write body to disk
+//!     |                  |<------------------- notarize(id, v) |
+//!     |                  | 2f+1: notarization; next view      |
+//!     |                  |<------------------- finalize(id, v) |
+//!     |                  | 2f+1: finalization                 |
+//!     |<-- final block --| write blocks, state, certificate   | the same
+//! ```
+//!
+//! ## Steps by event
+//!
+//! - **Transaction submitted**: signature and ledger rules are checked on the last final state; if it holds (or its
+//!   nonce is ahead and the rest can be checked later) it enters the pool and goes once to every other validator.
+//!   The validator it was submitted to repeats it every [`limits::REGOSSIP_INTERVAL`] while it waits.
+//! - **Leader asked for a block**: it waits until [`limits::BLOCK_INTERVAL_BUSY`] after the parent's time if there is
+//!   a transaction or a finished verdict to include, else until [`limits::BLOCK_INTERVAL_IDLE`]; then it takes
+//!   transactions in order of arrival, finished verdicts up to [`limits::BLOCK_VERDICTS_MAX`], executes them, writes
+//!   the body, and gives consensus the id. Block time is its clock, or one millisecond after the parent's.
+//! - **Voter asked about a block**: it says *yes* when all of this holds: the body is here and is the one that the
+//!   header commits to; the block executes on its parent to the state root in its header; its parent and proposer are
+//!   those of the view; its time is within [`limits::CLOCK_SKEW_MAX`] of this validator's clock; each verdict is about
+//!   evidence pending on the parent's state and equals the outcome of this validator's own check; the body is on
+//!   disk. It says *no* only for what can never become right. Otherwise it **waits**: for a missing body or ancestor
+//!   (asked from one peer after the other every [`limits::FETCH_RETRY`]), for its own check of the evidence, for its
+//!   clock. A view that waits too long is nullified by consensus and another leader tries.
+//! - **Evidence pending on an executed block**: checked off the loop by the [`EvidenceChecker`], two at a time; a
+//!   missing blob is retried. Outcomes are kept while any state asks for them.
+//! - **Finalization of a block**: the way down to the last final block is completed by fetching, executed, and written
+//!   in one durable transaction; then the state, the pool and subscribers move on.
+//! - **Conflicting votes of one validator**: their signatures are checked and the signer is listed in
+//!   [`Status::equivocators`]. Slashing validators is not part of this version of the ledger.
+//! - **Malformed message**: the peer is blocked for an hour.
+//!
+//! ## Timers
+//!
+//! [`engine::Timers`]: a view without a proposal for `leader`, or without a certificate for `certification`, is
+//! nullified; a leader that was silent for `skip` is skipped at once. A validator tells its final height every
+//! [`limits::TIP_INTERVAL`], from which the others know that it is there. At start, consensus waits up to three seconds
+//! for a quorum to be connected, since the votes of a first view without listeners would be lost.
+//!
+//! ## What is on disk, and when
+//!
+//! | what | where | before |
+//! |---|---|---|
+//! | own votes and certificates | commonware journal | the vote is sent |
+//! | body of a block | [`store`], `bodies` | a vote for it is cast, or it is proposed |
+//! | final blocks, heights, certificate, snapshot | [`store`], one transaction | anyone is told |
+//! | blobs | [`blob`], one synced file each | `put` returns |
+//!
+//! A snapshot of the state is written every [`limits::SNAPSHOT_INTERVAL`] blocks; a restart loads it, executes the
+//! final blocks after it, and compares state roots. A process killed at any point finds all that it told anyone.
+//!
+//! ## What `Finalization` means
+//!
+//! Two thirds of the validators signed `finalize(id, v)`, which an honest one does only after a notarization, and no
+//! honest one signs both that and a nullification of `v`. So no two different blocks of one height can become final
+//! while fewer than a third lie; a block and all its ancestors are final together. A **notarization** is not final:
+//! a later view may leave its block behind. The ledger moves, and handles and subscribers hear, on finalization only.
+//! A finalised block that does not descend from the last final one, or does not execute, proves that the bound is
+//! broken: the validator stops with [`Fatal::FaultBound`].
+//!
+//! ## Deviations from simplex as commonware ships it
+//!
+//! None in voting. Certification is left at its default (always yes): a notarised body was written by at least `f + 1`
+//! honest voters before they voted, so it can be fetched. Block dissemination is our own: a push by the proposer,
+//! forwarding to silent voters, and a fetch of a block with its ancestors.
+//!
+//! # Where to look
+//!
+//! In reading order: [`limits`], [`wire`], [`mempool`], [`blob`], [`store`], [`evidence`], [`checker`], `chain` (the
+//! ledger as used here), `core` (the machine without I/O), `application` (the loop around it), [`engine`] (consensus
+//! wired to it on any runtime), [`open`], [`validator`] (on tokio), [`handle`] (for the rest of the process).
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use tg_node::{EmbeddedConfig, ProofChecker, ValidatorKey, spawn_validators};
+//!
+//! # async fn start(genesis: tg_ledger::Genesis, transaction: tg_types::SignedTransaction)
+//! #     -> Result<(), Box<dyn std::error::Error>> {
+//! let keys = (0..4).map(ValidatorKey::from_seed).collect();
+//! let config = EmbeddedConfig::new(genesis, keys, "data".into(), Arc::new(ProofChecker::default()));
+//! let validators = spawn_validators(config)?;
+//! let node = validators.handle(0).clone();
+//! let mut blocks = node.subscribe();
+//! let id = node.submit(transaction).await?;
+//! let block = blocks.recv().await?;
+//! println!("height {} after {id}", block.block.header.height);
+//! validators.shutdown();
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod limits;
+pub mod wire;
+
+pub mod blob;
+pub mod mempool;
+pub mod store;
+
+pub mod checker;
+pub mod evidence;
 
 mod application;
-pub mod blob;
 mod chain;
-pub mod checker;
 mod core;
 pub mod engine;
-pub mod evidence;
 pub mod handle;
 pub mod key;
-pub mod limits;
-pub mod mempool;
 pub mod open;
-pub mod store;
 pub mod validator;
-pub mod wire;
 
 pub use application::Scheme;
 pub use blob::{BlobError, BlobStore};

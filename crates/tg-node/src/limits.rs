@@ -74,6 +74,10 @@ pub const BODIES_PER_PROPOSER_MAX: usize = 16;
 /// How far above its own finalised height a validator keeps blocks that it did not ask for.
 pub const HEIGHT_AHEAD_MAX: u64 = 64;
 
+/// How far above its own finalised height a validator executes blocks for a vote. Honest leaders stay within a few;
+/// a validator that is further behind catches up through finalisations, a few blocks at a time.
+pub const HEIGHT_EXECUTED_MAX: u64 = 1_024;
+
 /// Blocks executed in one turn while catching up, so that other messages get their turn.
 pub const CATCH_UP_BLOCKS: usize = 32;
 

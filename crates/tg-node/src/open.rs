@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use commonware_utils::channel::mpsc;
 use commonware_utils::ordered::Set;
+use tg_types::{BlockId, Domain};
 
 use crate::blob::BlobStore;
 use crate::chain::{self, Executed};
@@ -17,12 +18,6 @@ use crate::key::{ValidatorKey, peer_of};
 use crate::limits::{MAILBOX_MAX, VALIDATORS_MAX};
 use crate::store::{Location, OpenError, Store, hex};
 use tg_ledger::Genesis;
-
-/// Prefix of what votes sign; the genesis id follows, so that votes of one network mean nothing in another.
-const VOTE_NAMESPACE: &[u8] = b"TG/node/vote/v1/";
-
-/// Prefix of what connections authenticate; the genesis id follows.
-const NETWORK_NAMESPACE: &[u8] = b"TG/node/network/v1/";
 
 /// What a validator is opened with.
 #[derive(Debug)]
@@ -69,7 +64,7 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
         participants,
         addresses,
         genesis: root.id,
-        namespace: [VOTE_NAMESPACE, root.id.as_bytes().as_slice()].concat(),
+        namespace: namespace(Domain::Vote, &root.id),
         tip,
         snapshot_height,
         store,
@@ -85,7 +80,12 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
 
 /// The namespace of connections of the network that `parts` belong to.
 pub(crate) fn network_namespace(parts: &Parts) -> Vec<u8> {
-    [NETWORK_NAMESPACE, parts.genesis.as_bytes().as_slice()].concat()
+    namespace(Domain::Connection, &parts.genesis)
+}
+
+/// A purpose of one network: what is signed for it means nothing in another.
+fn namespace(domain: Domain, genesis: &BlockId) -> Vec<u8> {
+    [domain.as_str().as_bytes(), genesis.as_bytes()].concat()
 }
 
 /// The network's voters in the order of the library.

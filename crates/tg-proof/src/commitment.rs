@@ -11,6 +11,7 @@ use p3_sumcheck::{OpeningBatch, OpeningProtocol, TableShape, TableSpec};
 use p3_symmetric::{CompressionFunctionFromHasher, SerializingHasher};
 use p3_whir::parameters::{FoldingFactor, ProtocolParameters, SecurityAssumption, WhirConfig};
 use p3_whir::pcs::prover::WhirProver;
+use serde::{Deserialize, Serialize};
 
 /// The random oracle of a proof.
 pub type Challenger = SerializingChallenger32<F, HashChallenger<u8, Blake3, 32>>;
@@ -31,6 +32,19 @@ pub type Pcs = WhirProver<E, F, Radix2DFTSmallBatch<F>, Mmcs, Challenger, Stacki
 pub type Commitment = <Pcs as MultilinearPcs<E, Challenger>>::Commitment;
 /// A WHIR opening with the evaluations it shows.
 pub type Opening = <Pcs as MultilinearPcs<E, Challenger>>::Proof;
+
+/// The commitment to a model's weights: a Merkle root, and the values of its columns at a point drawn from that root.
+///
+/// Within the Johnson bound a root leaves a few polynomials open, and each opening may settle on another one. A
+/// witness is opened once; weights are opened by the registration and by every inference, which must speak about the
+/// same polynomial. Two of the few differ at the drawn point, so the values there name one of them for good.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WeightCommitment {
+    /// The Merkle root.
+    pub root: Commitment,
+    /// Per weight table its columns at the last coordinates of the point of [`crate::registration::anchor_point`].
+    pub anchor: Vec<Vec<E>>,
+}
 
 /// Variables folded per WHIR round; also the least number of variables of a column.
 pub const FOLDING: usize = crate::layout::COLUMN_VARS_MIN;
@@ -65,6 +79,9 @@ pub enum CommitmentError {
         /// Cells asked for.
         cells: usize,
     },
+    /// The anchor is not one value per column of the weights.
+    #[error("the anchor of the weights has not one value per column")]
+    Anchor,
     /// The library refuses the parameters for this size.
     #[error("no parameters reach the security target for 2^{vars} cells")]
     NoParameters {

@@ -128,6 +128,9 @@ pub enum VerifyError {
         /// The field.
         field: &'static str,
     },
+    /// The model's weights are not shown to be in range.
+    #[error("the model's registration does not verify")]
+    Registration(#[from] RegistrationError),
     /// The input or output bytes are of another length than the program's.
     #[error("the {which} has {got} bytes, the program's has {expected}")]
     Length {
@@ -195,6 +198,7 @@ impl VerifyError {
         match self {
             Self::Encoding => 1,
             Self::Statement { .. } => 2,
+            Self::Registration(error) => error.code(),
             Self::Length { .. } => 3,
             Self::Digest { .. } => 4,
             Self::OutputBound { .. } => 5,
@@ -226,6 +230,7 @@ impl VerifyError {
         match self {
             Self::Encoding => "canonical encoding",
             Self::Statement { .. } => "statement",
+            Self::Registration(_) => "model registration",
             Self::Length { .. } => "input and output length",
             Self::Digest { .. } => "input and output digest",
             Self::OutputBound { .. } => "output bound",

@@ -1,10 +1,15 @@
 //! Public models (`.tgv`): the program, the commitment to its weights, and the registration proof.
 
-use crate::commitment::{self, Commitment, Pcs, opening_protocol, scheme, stack_vars};
+use crate::commitment::{
+    self, CommitmentError, Pcs, WeightCommitment, opening_protocol, scheme, stack_vars,
+};
 use crate::error::{PlanError, PublicModelError, RegistrationError};
+use crate::field::E;
 use crate::messages;
 use crate::plan::Plan;
+use crate::registration;
 use p3_sumcheck::OpeningProtocol;
+use std::sync::OnceLock;
 use tg_ir::Program;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Digest, ModelId, ProgramId, domain::Domain};
@@ -13,12 +18,12 @@ use tg_types::{Digest, ModelId, ProgramId, domain::Domain};
 pub const PUBLIC_MODEL_VERSION: u16 = 1;
 /// Most bytes of a registration proof.
 pub const REGISTRATION_MAX: usize = 4 << 20;
-/// Most bytes of an encoded commitment.
-pub const COMMITMENT_MAX: usize = 64;
+/// Most bytes of an encoded weight commitment: a root, and four elements per weighted node.
+pub const COMMITMENT_MAX: usize = 1 << 19;
 
 /// Points at which each weight table is opened by an inference, and by the registration.
-const INFERENCE_BATCHES: usize = 1;
-const REGISTRATION_BATCHES: usize = 2;
+const INFERENCE_BATCHES: usize = 2;
+const REGISTRATION_BATCHES: usize = 3;
 
 /// What both sides derive from a program: the plan and the commitment schemes.
 #[derive(Debug)]
@@ -81,8 +86,11 @@ pub struct PublicModel {
     program: Program,
     program_id: ProgramId,
     id: ModelId,
-    commitment: Commitment,
+    commitment: WeightCommitment,
+    anchor_point: Vec<E>,
     registration: Vec<u8>,
+    /// The verdict on the registration, once it was asked for.
+    registered: OnceLock<Result<(), RegistrationError>>,
     shape: ProofShape,
 }
 
@@ -90,21 +98,36 @@ impl PublicModel {
     /// Puts a public model together.
     ///
     /// # Errors
-    /// If the program cannot be proved.
+    /// If the program cannot be proved or the commitment is not one of its weights.
     pub fn new(
         program: Program,
-        commitment: Commitment,
-        registration: Vec<u8>,
+        commitment: WeightCommitment,
+        proof: Vec<u8>,
     ) -> Result<Self, PlanError> {
         let shape = ProofShape::new(&program)?;
         let program_id = program.id();
         let id = model_id(program_id, &commitment);
+        let tables = registration::weight_tables(&shape.plan);
+        let anchored = commitment.anchor.len() == tables.len()
+            && commitment
+                .anchor
+                .iter()
+                .zip(&tables)
+                .all(|(columns, table)| columns.len() == table.columns);
+        if !anchored {
+            return Err(CommitmentError::Anchor.into());
+        }
+        let scheme = &shape.weights_scheme;
+        let (_, anchor_point) =
+            registration::anchor_point(program_id, scheme, &commitment.root, &tables);
         Ok(Self {
             program,
             program_id,
             id,
             commitment,
-            registration,
+            anchor_point,
+            registration: proof,
+            registered: OnceLock::new(),
             shape,
         })
     }
@@ -157,12 +180,16 @@ impl PublicModel {
         writer.into_bytes()
     }
 
-    /// Checks that every committed weight is in its declared range. Without this a proof means nothing.
+    /// Checks that every committed weight is in its declared range, once: the verdict is kept.
+    ///
+    /// Without this a proof means nothing, so [`crate::verify()`] asks for it too.
     ///
     /// # Errors
     /// The part that fails.
     pub fn verify_registration(&self) -> Result<(), RegistrationError> {
-        crate::registration::verify(self)
+        *self
+            .registered
+            .get_or_init(|| crate::registration::verify(self))
     }
 
     /// BLAKE3 of program id and weight commitment.
@@ -185,8 +212,18 @@ impl PublicModel {
 
     /// The commitment to the weights.
     #[must_use]
-    pub const fn weights_commitment(&self) -> &Commitment {
+    pub const fn weights_commitment(&self) -> &WeightCommitment {
         &self.commitment
+    }
+
+    /// The encoded registration proof, checked or not.
+    #[must_use]
+    pub fn registration(&self) -> &[u8] {
+        &self.registration
+    }
+
+    pub(crate) fn anchor_point(&self) -> &[E] {
+        &self.anchor_point
     }
 
     pub(crate) const fn plan(&self) -> &Plan {
@@ -212,15 +249,11 @@ impl PublicModel {
     pub(crate) const fn registration_protocol(&self) -> &OpeningProtocol {
         &self.shape.registration_protocol
     }
-
-    pub(crate) fn registration(&self) -> &[u8] {
-        &self.registration
-    }
 }
 
 /// The id of a model: BLAKE3 of its program id and its weight commitment.
 #[must_use]
-pub fn model_id(program: ProgramId, commitment: &Commitment) -> ModelId {
+pub fn model_id(program: ProgramId, commitment: &WeightCommitment) -> ModelId {
     let mut writer = Writer::new();
     program.encode(&mut writer);
     writer.bytes(&messages::encode(commitment));

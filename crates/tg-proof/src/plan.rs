@@ -218,35 +218,7 @@ impl Plan {
                 }
             }
             Op::WindowSum { .. } | Op::Add { .. } | Op::Permute { .. } => NodePlan::Free,
-            Op::Requantise { how, .. } => {
-                if !keeps_zero(how) {
-                    return Err(unprovable(
-                        "it does not map 0 to 0, which padded channels need",
-                    ));
-                }
-                let segments = SegmentTable::build(how)
-                    .map_err(|_| unprovable("its segment table is too long"))?;
-                self.cost.add_table(program, node, &segments)?;
-                self.tables.push(segment_table(&segments));
-                self.segments.push(Some(segments));
-                let table = self.tables.len() - 1;
-                let witness = self.add_witness(node, REQUANTISE_COLUMNS);
-                let first_group = self.groups.len();
-                for (column, table) in [table, 0, 0].into_iter().enumerate() {
-                    self.groups.push(ReaderGroup {
-                        node,
-                        column,
-                        table,
-                        offset: 0,
-                        witness: witness.clone(),
-                    });
-                }
-                NodePlan::Requantise {
-                    table,
-                    first_group,
-                    witness,
-                }
-            }
+            Op::Requantise { how, .. } => self.plan_requantise(program, node, how)?,
             Op::MaxPool { window, .. } => {
                 if window.positions() > MAXIMUM_POSITIONS_MAX {
                     return Err(unprovable("a maximum over more than 16 elements"));
@@ -268,6 +240,42 @@ impl Plan {
                     witness,
                 }
             }
+        })
+    }
+
+    fn plan_requantise(
+        &mut self,
+        program: &Program,
+        node: usize,
+        how: &Requantise,
+    ) -> Result<NodePlan, PlanError> {
+        let unprovable = |why| PlanError::unprovable(program, node, why);
+        if !keeps_zero(how) {
+            return Err(unprovable(
+                "it does not map 0 to 0, which padded channels need",
+            ));
+        }
+        let segments =
+            SegmentTable::build(how).map_err(|_| unprovable("its segment table is too long"))?;
+        self.cost.add_table(program, node, &segments)?;
+        self.tables.push(segment_table(&segments));
+        self.segments.push(Some(segments));
+        let table = self.tables.len() - 1;
+        let witness = self.add_witness(node, REQUANTISE_COLUMNS);
+        let first_group = self.groups.len();
+        for (column, table) in [table, 0, 0].into_iter().enumerate() {
+            self.groups.push(ReaderGroup {
+                node,
+                column,
+                table,
+                offset: 0,
+                witness: witness.clone(),
+            });
+        }
+        Ok(NodePlan::Requantise {
+            table,
+            first_group,
+            witness,
         })
     }
 

@@ -1,6 +1,6 @@
 //! Registration: every committed weight is in [-127, 127] and every padded cell is zero.
 
-use crate::commitment::Challenger;
+use crate::commitment::{Challenger, Commitment, Pcs, WeightCommitment};
 use crate::error::RegistrationError;
 use crate::field::{E, eq, eq_at, eq_table, identity_at};
 use crate::layout::{COLUMN_VARS_MIN, WeightLayout, log2_ceil};
@@ -12,8 +12,10 @@ use p3_challenger::CanObserve;
 use p3_commit::MultilinearPcs;
 use p3_field::PrimeCharacteristicRing;
 use p3_multi_stark::fractional_gkr::verify_fractional_gkr;
+use p3_multilinear_util::point::Point;
 use p3_sumcheck::PrescribedPointPcs;
 use tg_ir::weights::{BIAS_DIGITS, WEIGHT_MAX};
+use tg_types::ProgramId;
 
 /// Values a weight may take: -127 to 127.
 pub const WEIGHT_VALUES: usize = 2 * WEIGHT_MAX as usize + 1;
@@ -41,6 +43,12 @@ impl WeightTable {
     #[must_use]
     pub fn vars(&self) -> usize {
         self.axes.iter().map(|axis| axis.vars).sum()
+    }
+
+    /// The last coordinates of a longer point, as many as the table has variables.
+    #[must_use]
+    pub fn last_coordinates(&self, at: &[E]) -> Point<E> {
+        crate::field::point(&at[at.len() - self.vars()..])
     }
 
     /// `pad(x) * eq(at, x)` for every cell.
@@ -171,6 +179,22 @@ pub fn range_leaves(tables: &[WeightTable]) -> (Vec<RangeBlock>, usize) {
     (placed, log2_ceil(start).max(1))
 }
 
+/// The point at which a weight commitment is anchored, drawn from the program and the root alone, and the transcript
+/// after the draw. A table with n variables is anchored at its last n coordinates.
+#[must_use]
+pub fn anchor_point(
+    program: ProgramId,
+    scheme: &Pcs,
+    root: &Commitment,
+    tables: &[WeightTable],
+) -> (Challenger, Vec<E>) {
+    let mut challenger = transcript::registration(program);
+    scheme.observe_commitment(root, &mut challenger);
+    let vars = tables.iter().map(WeightTable::vars).max().unwrap_or(0);
+    let point = draw_point(&mut challenger, vars);
+    (challenger, point)
+}
+
 /// Checks the registration proof of a public model.
 ///
 /// # Errors
@@ -179,7 +203,14 @@ pub fn verify(model: &PublicModel) -> Result<(), RegistrationError> {
     let proof: RegistrationProof =
         messages::decode(model.registration()).ok_or(RegistrationError::Malformed)?;
     let tables = weight_tables(model.plan());
-    let shape = proof.multiplicities.len() == WEIGHT_VALUES
+    // Every cell is counted once. Stops: a second encoding, by adding p to a multiplicity.
+    let cells: u64 = tables
+        .iter()
+        .map(|table| (table.columns as u64) << table.vars())
+        .sum();
+    let counted: u64 = proof.multiplicities.iter().map(|&m| u64::from(m)).sum();
+    let shape = counted == cells
+        && proof.multiplicities.len() == WEIGHT_VALUES
         && proof.columns.len() == tables.len()
         && proof
             .columns
@@ -195,26 +226,30 @@ pub fn verify(model: &PublicModel) -> Result<(), RegistrationError> {
     if !shape {
         return Err(RegistrationError::Malformed);
     }
-    let mut challenger = transcript::registration(model.program_id());
-    model
-        .weights_scheme()
-        .observe_commitment(model.weights_commitment(), &mut challenger);
+    let WeightCommitment { root, anchor } = model.weights_commitment();
+    let (mut challenger, anchored_at) =
+        anchor_point(model.program_id(), model.weights_scheme(), root, &tables);
+    anchor
+        .iter()
+        .for_each(|columns| absorb(&mut challenger, columns));
     let range_point = verify_range(&tables, &proof, &mut challenger)?;
     let mut points = Vec::new();
     let mut expected = Vec::new();
-    for ((table, columns), padding) in tables.iter().zip(&proof.columns).zip(&proof.padding) {
+    let messages = proof.columns.iter().zip(&proof.padding).zip(anchor);
+    for (table, ((columns, padding), anchor)) in tables.iter().zip(messages) {
         let at = verify_padding(table, padding, &mut challenger)?;
-        points.push(crate::field::point(
-            &range_point[range_point.len() - table.vars()..],
-        ));
+        points.push(table.last_coordinates(&range_point));
         expected.push(columns);
         points.push(crate::field::point(&at));
         expected.push(&padding.columns);
+        // Stops: weights that are registered as one polynomial near the root and used as another.
+        points.push(table.last_coordinates(&anchored_at));
+        expected.push(anchor);
     }
     let opened = model
         .weights_scheme()
         .verify_at(
-            model.weights_commitment(),
+            root,
             &proof.opening,
             model.registration_protocol(),
             &points,

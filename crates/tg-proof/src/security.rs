@@ -3,6 +3,7 @@
 use crate::field::E;
 use crate::model::PublicModel;
 use crate::plan::NodePlan;
+use crate::registration;
 use p3_field::Field;
 use p3_security::{CandidateSet, ErrorBits, SecurityTerm};
 use p3_sumcheck::PrescribedPointPcs;
@@ -48,6 +49,8 @@ pub fn report(model: &PublicModel) -> Option<SecurityReport> {
             bits: term.bits.bits(),
         }));
     }
+    let pairs = weights.candidates()?.product(weights.candidates()?);
+    terms.push(anchor_term(model, pairs));
     for (label, source, degree) in draws(model) {
         terms.push(ErrorTerm {
             label,
@@ -55,23 +58,91 @@ pub fn report(model: &PublicModel) -> Option<SecurityReport> {
             bits: charge(degree, candidates),
         });
     }
-    let hash = "BLAKE3, 256-bit output, birthday bound";
+    Some(composed(terms))
+}
+
+/// Adds up what the registration of a model may get wrong; nothing if the library gives no bound for its opening.
+#[must_use]
+pub fn registration_report(model: &PublicModel) -> Option<SecurityReport> {
+    let opening = PrescribedPointPcs::<E, crate::commitment::Challenger>::prescribed_security(
+        model.weights_scheme(),
+        model.registration_protocol(),
+    )?;
+    let candidates = opening.candidates()?;
+    let mut terms: Vec<ErrorTerm> = opening
+        .terms
+        .iter()
+        .map(|term| ErrorTerm {
+            label: format!("weights opening: {}", term.label),
+            source: "WHIR, ePrint 2024/1586, Johnson bound",
+            bits: term.bits.bits(),
+        })
+        .collect();
+    terms.push(anchor_term(model, candidates.product(candidates)));
+    let tables = registration::weight_tables(model.plan());
+    let (_, leaf_vars) = registration::range_leaves(&tables);
+    let cells: f64 = tables
+        .iter()
+        .map(|table| table.columns as f64 * (table.vars() as f64).exp2())
+        .sum();
+    let padding: f64 = tables
+        .iter()
+        .map(|table| 3.0 * table.vars() as f64 + table.columns as f64)
+        .sum();
+    for (label, source, degree) in [
+        (
+            "range pole",
+            "logUp, ePrint 2022/1530, lemma 5",
+            cells + registration::WEIGHT_VALUES as f64,
+        ),
+        (
+            "range sum",
+            "GKR, ePrint 2023/1284",
+            fractional_degree(leaf_vars),
+        ),
+        ("padding", "sumcheck and Schwartz-Zippel", padding),
+    ] {
+        terms.push(ErrorTerm {
+            label: label.to_owned(),
+            source,
+            bits: charge(degree, candidates),
+        });
+    }
+    Some(composed(terms))
+}
+
+/// Two polynomials near the root that agree at the anchor.
+fn anchor_term(model: &PublicModel, pairs: CandidateSet) -> ErrorTerm {
+    ErrorTerm {
+        label: "anchor of the weights".to_owned(),
+        source: "Schwartz-Zippel over all pairs of candidates",
+        bits: charge((model.anchor_point().len() as f64).max(1.0), pairs),
+    }
+}
+
+fn composed(mut terms: Vec<ErrorTerm>) -> SecurityReport {
     terms.push(ErrorTerm {
         label: "collision of a hash".to_owned(),
-        source: hash,
+        source: "BLAKE3, 256-bit output, birthday bound",
         bits: 128.0,
     });
     let sum: f64 = terms.iter().map(|term| (-term.bits).exp2()).sum();
-    Some(SecurityReport {
+    SecurityReport {
         bits: -sum.log2(),
         terms,
-    })
+    }
+}
+
+/// Degree of a fractional sum over 2^vars leaves: two per layer for combining and descending, three per round.
+fn fractional_degree(vars: usize) -> f64 {
+    let vars = vars as f64;
+    (2.0 * vars + 1.5 * vars * (vars - 1.0)).max(1.0)
 }
 
 /// `degree / |E|`, charged over every pair of polynomials the two commitments leave open.
 fn charge(degree: f64, candidates: CandidateSet) -> f64 {
     let field = (E::bits() - 1) as f64;
-    let term = SecurityTerm::new("draw", ErrorBits::from_log2(field - degree.log2()));
+    let term = SecurityTerm::new("draw", ErrorBits::from_log2(field - degree.max(1.0).log2()));
     term.over_candidates(candidates).bits.bits()
 }
 
@@ -79,79 +150,23 @@ fn charge(degree: f64, candidates: CandidateSet) -> f64 {
 /// polynomial that would have to vanish.
 fn draws(model: &PublicModel) -> Vec<(String, &'static str, f64)> {
     let (plan, program) = (model.plan(), model.program());
-    let vars = |tensor: usize| plan.layouts[tensor].vars() as f64;
-    let mut draws = vec![(
-        "output point".to_owned(),
-        "Schwartz-Zippel",
-        vars(program.nodes.len()),
-    )];
+    let outputs = plan.layouts[program.nodes.len()].vars() as f64;
+    let mut draws = vec![("output point".to_owned(), "Schwartz-Zippel", outputs)];
+    let mut readers = vec![0usize; program.nodes.len() + 1];
+    for input in program.nodes.iter().flat_map(|node| node.op.inputs()) {
+        readers[input.index()] += 1;
+    }
     for (node, description) in program.nodes.iter().enumerate() {
         let label = |what: &str| format!("{what} of node {node} `{}`", description.name);
-        let readers = program
-            .nodes
-            .iter()
-            .flat_map(|other| other.op.inputs())
-            .filter(|t| t.index() == node + 1)
-            .count();
+        let readers = readers[node + 1];
         if readers > 1 {
-            draws.push((
-                label("claim merge"),
-                "sumcheck, LFKN 1992",
-                readers as f64 + 2.0 * vars(node + 1),
-            ));
+            let degree = readers as f64 + 2.0 * plan.layouts[node + 1].vars() as f64;
+            draws.push((label("claim merge"), "sumcheck, LFKN 1992", degree));
         }
-        let input = description.op.inputs()[0].index();
-        let sources = 2.0 * plan.layouts[input].pixel_vars as f64;
-        match (&description.op, &plan.nodes[node]) {
-            (Op::Conv { .. }, NodePlan::Linear { weights }) => {
-                let [_, positions, inputs] = plan.weights[*weights].axis_vars();
-                let degree = 2.0 * (positions + inputs) as f64 + sources + vars(node + 1);
-                draws.push((
-                    label("products and sources"),
-                    "sumcheck; Thaler 2013, section 4.4",
-                    degree,
-                ));
-            }
-            (Op::Dense { .. }, NodePlan::Linear { weights }) => {
-                let [_, positions, inputs] = plan.weights[*weights].axis_vars();
-                let degree = 2.0 * (positions + inputs) as f64 + vars(node + 1);
-                draws.push((
-                    label("products"),
-                    "sumcheck; Thaler 2013, section 4.4",
-                    degree,
-                ));
-            }
-            (Op::WindowSum { .. }, _) => {
-                draws.push((label("sources"), "sumcheck", sources + vars(node + 1)))
-            }
-            (Op::Requantise { .. }, _) => {
-                draws.push((
-                    label("relations"),
-                    "Schwartz-Zippel, five multilinear identities",
-                    5.0 * vars(node + 1),
-                ));
-            }
-            (Op::MaxPool { window, .. }, NodePlan::Maximum { witness, .. }) => {
-                let positions = window.positions();
-                let chunks: f64 = plan.witness[witness.clone()]
-                    .iter()
-                    .map(|table| (positions as f64 + 2.0) * table.chunk.vars as f64)
-                    .sum();
-                let kappa = crate::layout::log2_ceil(positions) as f64;
-                draws.push((
-                    label("windows and zero-checks"),
-                    "sumcheck",
-                    vars(node + 1) + kappa + sources + chunks,
-                ));
-            }
-            (Op::Permute { .. }, _) => {
-                draws.push((label("permutation"), "sumcheck", 3.0 * vars(node + 1)))
-            }
-            _ => {}
+        if let Some((what, source, degree)) = gadget_draws(model, node) {
+            draws.push((label(what), source, degree));
         }
     }
-    let leaf_vars = plan.leaf_vars as f64;
-    let leaves = leaf_vars.exp2();
     draws.push((
         "reader batching".to_owned(),
         "Schwartz-Zippel",
@@ -160,13 +175,58 @@ fn draws(model: &PublicModel) -> Vec<(String, &'static str, f64)> {
     draws.push((
         "table poles".to_owned(),
         "logUp, ePrint 2022/1530, lemma 5",
-        leaves + plan.tables.len() as f64,
+        (plan.leaf_vars as f64).exp2() + plan.tables.len() as f64,
     ));
-    let gkr = 2.0 * leaf_vars + 1.5 * leaf_vars * (leaf_vars - 1.0);
     draws.push((
         "fractional sum".to_owned(),
         "GKR, ePrint 2023/1284",
-        gkr.max(1.0),
+        fractional_degree(plan.leaf_vars),
     ));
     draws
+}
+
+/// The draws of one node's gadget together; an addition draws nothing.
+fn gadget_draws(model: &PublicModel, node: usize) -> Option<(&'static str, &'static str, f64)> {
+    let (plan, op) = (model.plan(), &model.program().nodes[node].op);
+    let input = op.inputs()[0].index();
+    let vars = |tensor: usize| plan.layouts[tensor].vars() as f64;
+    let (output, sources) = (vars(node + 1), 2.0 * plan.layouts[input].pixel_vars as f64);
+    let products = |weights: usize| {
+        let [_, positions, inputs] = plan.weights[weights].axis_vars();
+        2.0 * (positions + inputs) as f64 + output
+    };
+    const PRODUCTS: &str = "sumcheck; Thaler 2013, section 4.4";
+    match (op, &plan.nodes[node]) {
+        (Op::Conv { .. }, NodePlan::Linear { weights }) => Some((
+            "products and sources",
+            PRODUCTS,
+            products(*weights) + sources,
+        )),
+        (Op::Dense { .. }, NodePlan::Linear { weights }) => {
+            Some(("products", PRODUCTS, products(*weights)))
+        }
+        (Op::WindowSum { .. }, _) => Some(("sources", "sumcheck", sources + output)),
+        (Op::Requantise { .. }, _) => Some((
+            "relations",
+            "Schwartz-Zippel, five multilinear identities and three columns within their tables",
+            8.0 * output,
+        )),
+        (Op::MaxPool { window, .. }, NodePlan::Maximum { witness, .. }) => {
+            let positions = window.positions();
+            let chunks: f64 = plan.witness[witness.clone()]
+                .iter()
+                .map(|table| (positions as f64 + 2.0) * table.chunk.vars as f64)
+                .sum();
+            let kappa = crate::layout::log2_ceil(positions) as f64;
+            // Per position: its class, that it lies in its table, and its window.
+            let relations = 3.0 * positions as f64 * output;
+            Some((
+                "windows and zero-checks",
+                "sumcheck and Schwartz-Zippel",
+                relations + kappa + sources + chunks,
+            ))
+        }
+        (Op::Permute { .. }, _) => Some(("permutation", "sumcheck", 2.0 * vars(input) + output)),
+        _ => None,
+    }
 }

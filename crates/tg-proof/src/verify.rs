@@ -34,7 +34,7 @@ pub struct Claim {
 
 /// Checks a proof file against a registered model.
 ///
-/// The model's registration proof must have been checked before ([`PublicModel::verify_registration`]).
+/// The model's registration is checked first, once per [`PublicModel`].
 ///
 /// # Errors
 /// The check that failed.
@@ -47,11 +47,13 @@ pub fn verify(
         return Err(VerifyError::Statement { field });
     }
     let (input, output) = public_tensors(model.program(), file)?;
+    // Stops: weights in no range, for which no accumulator has a bound.
+    model.verify_registration()?;
     let proof: InferenceProof = messages::decode(&file.proof).ok_or(VerifyError::Encoding)?;
     let mut challenger = transcript::inference(model.program_id(), &file.statement);
     model
         .weights_scheme()
-        .observe_commitment(model.weights_commitment(), &mut challenger);
+        .observe_commitment(&model.weights_commitment().root, &mut challenger);
     model
         .witness_scheme()
         .observe_commitment(&proof.witness, &mut challenger);
@@ -871,7 +873,9 @@ fn check_weights(
     challenger: &mut Challenger,
 ) -> Result<(), VerifyError> {
     let (mut points, mut expected) = (Vec::new(), Vec::new());
-    for (layout, claims) in walk.plan.weights.iter().zip(&walk.weights) {
+    let at = model.anchor_point();
+    let anchors = model.weights_commitment().anchor.chunks_exact(2);
+    for ((layout, claims), anchor) in walk.plan.weights.iter().zip(&walk.weights).zip(anchors) {
         let Some(WeightClaims {
             weight,
             bias_point,
@@ -880,15 +884,21 @@ fn check_weights(
         else {
             return Err(VerifyError::Opened { which: "weights" });
         };
-        points.push(padded_point(&weight.point, layout.weight_vars()));
+        // The claim, and the anchor. Stops: other weights near the root than the registered ones.
+        let [weight_vars, bias_vars] = [layout.weight_vars(), layout.bias_vars()];
+        points.push(padded_point(&weight.point, weight_vars));
+        points.push(point(&at[at.len() - weight_vars..]));
+        points.push(padded_point(bias_point, bias_vars));
+        points.push(point(&at[at.len() - bias_vars..]));
         expected.push(vec![weight.value]);
-        points.push(padded_point(bias_point, layout.bias_vars()));
+        expected.push(anchor[0].clone());
         expected.push(bias.to_vec());
+        expected.push(anchor[1].clone());
     }
     let opened = model
         .weights_scheme()
         .verify_at(
-            model.weights_commitment(),
+            &model.weights_commitment().root,
             &proof.weights_opening,
             model.weights_protocol(),
             &points,

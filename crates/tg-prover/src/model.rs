@@ -1,20 +1,21 @@
 //! A model ready to prove: its shape and its committed weights.
 
+use crate::fold::dot;
 use crate::registration;
 use p3_commit::MultilinearPcs;
 use p3_matrix::dense::RowMajorMatrix;
 use p3_sumcheck::layout::{Layout, Table};
 use tg_ir::{CompiledModel, LinearWeights};
 use tg_proof::PublicModel;
-use tg_proof::commitment::{Challenger, Commitment, FOLDING, Pcs, Stacking};
+use tg_proof::commitment::{Challenger, FOLDING, Pcs, Stacking, WeightCommitment};
 use tg_proof::error::PlanError;
-use tg_proof::field::{F, signed};
+use tg_proof::field::{E, F, eq_table, signed};
 use tg_proof::model::{ProofShape, model_id};
 use tg_proof::transcript;
 use tg_types::{ModelId, ProgramId};
 
 /// What a commitment keeps for its openings.
-pub(crate) type ProverData = <Pcs as MultilinearPcs<tg_proof::field::E, Challenger>>::ProverData;
+pub(crate) type ProverData = <Pcs as MultilinearPcs<E, Challenger>>::ProverData;
 
 /// Why a model cannot be made ready.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +38,9 @@ pub struct ProvingModel {
     pub(crate) shape: ProofShape,
     /// Per weighted node the padded weight column and bias digit columns.
     pub(crate) columns: Vec<NodeColumns>,
-    pub(crate) commitment: Commitment,
+    pub(crate) commitment: WeightCommitment,
+    /// The point of the commitment's anchor.
+    pub(crate) anchor_point: Vec<E>,
     pub(crate) data: ProverData,
     id: ModelId,
 }
@@ -86,10 +89,22 @@ impl ProvingModel {
         let program_id = model.program.id();
         let witness = Stacking::new_witness(weight_tables(&columns), FOLDING);
         let mut scratch = transcript::registration(program_id);
-        let (commitment, data) = shape
+        let (root, data) = shape
             .weights_scheme
             .commit(witness, &mut scratch)
             .map_err(|_| ModelError::Commit)?;
+        let tables = tg_proof::registration::weight_tables(&shape.plan);
+        let (_, anchor_point) =
+            tg_proof::registration::anchor_point(program_id, &shape.weights_scheme, &root, &tables);
+        let anchor = tables
+            .iter()
+            .zip(registration::cells(&columns))
+            .map(|(table, cells)| {
+                let eq = eq_table(table.last_coordinates(&anchor_point).as_slice());
+                cells.iter().map(|column| dot(column, &eq)).collect()
+            })
+            .collect();
+        let commitment = WeightCommitment { root, anchor };
         let id = model_id(program_id, &commitment);
         Ok(Self {
             model,
@@ -97,6 +112,7 @@ impl ProvingModel {
             shape,
             columns,
             commitment,
+            anchor_point,
             data,
             id,
         })

@@ -98,11 +98,28 @@ pub(crate) fn prove_witness(
         input: Digest::of_blob(&input),
         output: Digest::of_blob(&output),
     };
+    let proof = prove_statement(model, tensors, witness, &statement, observe)?;
+    Ok(ProofFile {
+        statement,
+        input,
+        output,
+        proof: messages::encode(&proof),
+    })
+}
+
+/// Proves given tensors and columns for a statement, true or not.
+pub(crate) fn prove_statement(
+    model: &ProvingModel,
+    tensors: &[Tensor],
+    witness: &Witness,
+    statement: &Statement,
+    observe: &mut dyn FnMut(Stage),
+) -> Result<InferenceProof, ProveError> {
     let shape = &model.shape;
-    let mut challenger = transcript::inference(model.program_id, &statement);
+    let mut challenger = transcript::inference(model.program_id, statement);
     shape
         .weights_scheme
-        .observe_commitment(&model.commitment, &mut challenger);
+        .observe_commitment(&model.commitment.root, &mut challenger);
 
     observe(Stage::Commit);
     let tables = witness.tables();
@@ -142,9 +159,15 @@ pub(crate) fn prove_witness(
         .zip(&walk.weights)
         .flat_map(|(layout, claims)| {
             let (weight, bias) = claims.as_ref().expect("every weighted node is visited");
+            let anchor = |vars| {
+                tg_proof::field::point(&model.anchor_point[model.anchor_point.len() - vars..])
+            };
+            let [weight_vars, bias_vars] = [layout.weight_vars(), layout.bias_vars()];
             [
-                padded_point(weight, layout.weight_vars()),
-                padded_point(bias, layout.bias_vars()),
+                padded_point(weight, weight_vars),
+                anchor(weight_vars),
+                padded_point(bias, bias_vars),
+                anchor(bias_vars),
             ]
         })
         .collect();
@@ -157,20 +180,13 @@ pub(crate) fn prove_witness(
             &mut challenger,
         )
         .map_err(|_| ProveError::Commitment { which: "weights" })?;
-    let proof = InferenceProof {
+    observe(Stage::Done);
+    Ok(InferenceProof {
         witness: commitment,
         nodes,
         lookup,
         witness_opening,
         weights_opening,
-    };
-    let proof = messages::encode(&proof);
-    observe(Stage::Done);
-    Ok(ProofFile {
-        statement,
-        input,
-        output,
-        proof,
     })
 }
 

@@ -2,19 +2,18 @@
 
 use crate::model::{ModelError, NodeColumns, ProvingModel};
 use crate::sumcheck;
-use p3_commit::MultilinearPcs;
 use p3_field::PrimeCharacteristicRing;
 use p3_multi_stark::fractional_gkr::{Fraction, LeafNumerator, prove_fractional_gkr};
 use p3_multilinear_util::poly::{Poly, PolyMaybePacked};
 use p3_sumcheck::PrescribedPointPcs;
 use tg_ir::weights::WEIGHT_MAX;
-use tg_proof::commitment::Challenger;
+use tg_proof::commitment::{Challenger, WeightCommitment};
 use tg_proof::field::{E, F, point, signed};
 use tg_proof::messages::{self, PaddingProof, RegistrationProof};
 use tg_proof::registration::{
-    WEIGHT_VALUES, WeightTable, absorb_multiplicities, range_leaves, weight_tables,
+    WEIGHT_VALUES, WeightTable, absorb_multiplicities, anchor_point, range_leaves, weight_tables,
 };
-use tg_proof::transcript::{self, absorb, draw, draw_point};
+use tg_proof::transcript::{absorb, draw, draw_point};
 
 use crate::fold::{Fold, dot};
 
@@ -25,11 +24,12 @@ use crate::fold::{Fold, dot};
 pub fn prove(model: &ProvingModel) -> Result<Vec<u8>, ModelError> {
     let tables = weight_tables(&model.shape.plan);
     let cells = cells(&model.columns);
-    let mut challenger = transcript::registration(model.program_id);
-    model
-        .shape
-        .weights_scheme
-        .observe_commitment(&model.commitment, &mut challenger);
+    let WeightCommitment { root, anchor } = &model.commitment;
+    let scheme = &model.shape.weights_scheme;
+    let (mut challenger, anchored_at) = anchor_point(model.program_id, scheme, root, &tables);
+    anchor
+        .iter()
+        .for_each(|columns| absorb(&mut challenger, columns));
     let multiplicities = count(&cells);
     let (gkr, range_point) = prove_range(&tables, &cells, &multiplicities, &mut challenger);
     let columns: Vec<Vec<E>> = tables
@@ -47,13 +47,12 @@ pub fn prove(model: &ProvingModel) -> Result<Vec<u8>, ModelError> {
     let mut padding = Vec::new();
     for (table, columns) in tables.iter().zip(&cells) {
         let (proof, at) = prove_padding(table, columns, &mut challenger);
-        points.push(point(&range_point[range_point.len() - table.vars()..]));
+        points.push(table.last_coordinates(&range_point));
         points.push(point(&at));
+        points.push(table.last_coordinates(&anchored_at));
         padding.push(proof);
     }
-    let opening = model
-        .shape
-        .weights_scheme
+    let opening = scheme
         .open_at(
             model.data.clone(),
             &model.shape.registration_protocol,
@@ -71,7 +70,7 @@ pub fn prove(model: &ProvingModel) -> Result<Vec<u8>, ModelError> {
 }
 
 /// Per weight table its columns.
-fn cells(columns: &[NodeColumns]) -> Vec<Vec<&[i8]>> {
+pub(crate) fn cells(columns: &[NodeColumns]) -> Vec<Vec<&[i8]>> {
     columns
         .iter()
         .flat_map(|node| {
@@ -83,13 +82,11 @@ fn cells(columns: &[NodeColumns]) -> Vec<Vec<&[i8]>> {
         .collect()
 }
 
-/// How often each value from -127 to 127 occurs. A value outside is counted nowhere, and the proof will not verify.
+/// How often each value from -127 to 127 occurs. A value outside is counted as the least, and the proof will not verify.
 fn count(cells: &[Vec<&[i8]>]) -> Vec<u32> {
     let mut counts = vec![0u32; WEIGHT_VALUES];
     for &cell in cells.iter().flatten().copied().flatten() {
-        if let Ok(index) = usize::try_from(i32::from(cell) + WEIGHT_MAX) {
-            counts[index] += 1;
-        }
+        counts[usize::try_from(i32::from(cell) + WEIGHT_MAX).unwrap_or(0)] += 1;
     }
     counts
 }
@@ -124,6 +121,10 @@ fn prove_range(
             }
         }
     }
+    #[cfg(test)]
+    if let Some(output) = prove_closed(&numerators, &denominators, challenger) {
+        return output;
+    }
     let numerators = Poly::new(numerators);
     let denominators = PolyMaybePacked::<F, E>::Packed(Poly::new(denominators).pack::<F, E>());
     let fraction = Fraction {
@@ -132,6 +133,29 @@ fn prove_range(
     };
     let (gkr, output) = prove_fractional_gkr::<F, E, Challenger>(fraction, challenger);
     (gkr, output.point.as_slice().to_vec())
+}
+
+/// Proves a false sum by a lie in its last numerator; nothing if the sum is true.
+#[cfg(test)]
+fn prove_closed(
+    numerators: &[F],
+    denominators: &[E],
+    challenger: &mut Challenger,
+) -> Option<(p3_multi_stark::fractional_gkr::FractionGkrProof<E>, Vec<E>)> {
+    use crate::lookup::{close, pack};
+    let honest: Vec<E> = numerators.iter().map(|&value| value.into()).collect();
+    let mut closed = honest.clone();
+    close(&mut closed, denominators);
+    if closed == honest {
+        return None;
+    }
+    let [numerators, denominators] = [closed, denominators.to_vec()].map(pack);
+    let fraction = Fraction {
+        n: LeafNumerator::Ext(&numerators),
+        d: &denominators,
+    };
+    let (gkr, output) = prove_fractional_gkr::<F, E, Challenger>(fraction, challenger);
+    Some((gkr, output.point.as_slice().to_vec()))
 }
 
 fn prove_padding(

@@ -27,6 +27,10 @@ pub enum Domain {
     Block,
     /// A block's transactions and verdicts.
     BlockBody,
+    /// Votes of validators; the genesis id follows.
+    Vote,
+    /// Connections between validators; the genesis id follows.
+    Connection,
     /// Secret of a development account.
     DevelopmentWallet,
     /// Leaf of the state tree.
@@ -52,6 +56,8 @@ impl Domain {
             Self::Lease => "TG/ledger/lease/v1",
             Self::Block => "TG/ledger/block/v1",
             Self::BlockBody => "TG/ledger/block-body/v1",
+            Self::Vote => "TG/node/vote/v1",
+            Self::Connection => "TG/node/connection/v1",
             Self::DevelopmentWallet => "TG/types/development-wallet/v1",
             Self::StateLeaf => "TG/ledger/state-leaf/v1",
             Self::MatchTie => "TG/market/tie/v1",

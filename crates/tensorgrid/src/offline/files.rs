@@ -161,3 +161,22 @@ pub(crate) fn calibration(
     input::load(path, Expected { shape, mean, std })
         .or_fail(Exit::Usage, "read the calibration inputs")
 }
+
+/// An 8-bit grey image as PNG.
+///
+/// # Errors
+/// If the bytes are not width times height.
+pub(crate) fn grey_png(width: u32, height: u32, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
+    encoder.set_color(png::ColorType::Grayscale);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder
+        .write_header()
+        .or_fail(Exit::Failed, "write an image")?;
+    writer
+        .write_image_data(bytes)
+        .or_fail(Exit::Failed, "write an image")?;
+    writer.finish().or_fail(Exit::Failed, "write an image")?;
+    Ok(file)
+}

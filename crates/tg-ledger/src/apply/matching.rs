@@ -14,7 +14,7 @@ use crate::record::{Job, JobState, Lease, Offer, Record};
 
 impl Execution {
     /// Matches waiting jobs within the block's bounds.
-    pub(super) fn run_matching(&mut self) -> Result<(), InvariantError> {
+    pub(crate) fn run_matching(&mut self) -> Result<(), InvariantError> {
         let offers: Vec<Offer> = self.state.offers.iter().cloned().collect();
         let mut views: Vec<OfferView<'_>> =
             offers.iter().map(|it| self.state.offer_view(it)).collect();

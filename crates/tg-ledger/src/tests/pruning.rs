@@ -11,9 +11,9 @@ use crate::{
     Validator, development_domain, propose,
 };
 
-const MODEL: ModelId = ModelId::new([1; 32]);
+pub(super) const MODEL: ModelId = ModelId::new([1; 32]);
 
-fn network() -> State {
+pub(super) fn network() -> State {
     let genesis = Genesis {
         domain: development_domain(),
         parameters: Parameters::development(),

@@ -1,6 +1,7 @@
 //! Tests of the public interface of `tg-ledger`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod audit;
 mod blocks;
 mod golden;
 mod lifecycle;
@@ -8,6 +9,7 @@ mod limits;
 mod market;
 mod negative;
 mod property;
+mod records;
 mod storage;
 mod timeouts;
 mod world;

@@ -1,10 +1,10 @@
 //! Random streams of valid and invalid requests: money is conserved, nothing panics, and every validator agrees.
 
 use proptest::prelude::*;
-use tg_ledger::{Outcome, Subject, Verdict};
+use tg_ledger::{Block, Event, Outcome, Proposal, State, Subject, Verdict, apply, propose};
 use tg_types::{
-    Amount, Digest, DurationMs, Encode, JobId, JobOrder, LeaseId, ModeSet, OfferId, Receipt,
-    TimestampMs, Transaction, VerificationMode,
+    Amount, Decode, Digest, DurationMs, Encode, JobId, JobOrder, LeaseId, ModeSet, OfferId,
+    Receipt, TimestampMs, Transaction, VerificationMode,
 };
 
 use crate::world::{
@@ -280,6 +280,59 @@ proptest! {
         let again = run(&turns);
         prop_assert_eq!(world.state.to_bytes(), again.state.to_bytes());
         prop_assert!(world.state.model(&MODEL).is_some());
+    }
+
+    #[test]
+    fn nothing_happens_by_itself_before_the_next_timeout(
+        turns in proptest::collection::vec(any_turn(), 1..30),
+    ) {
+        let world = run(&turns);
+        let state = &world.state;
+        let idle_at = |time: u64| {
+            let proposer = state.validators()[0].address;
+            let proposal = Proposal::empty(proposer, TimestampMs::new(time));
+            propose(state, proposal).unwrap().events
+        };
+        // Matching may go on by itself once a suspension ends, so only what time ends is looked at.
+        let is_an_end = |event: &Event| {
+            matches!(event, Event::LeaseEnded { .. } | Event::JobEnded { .. } | Event::ModelChanged { .. })
+        };
+        match state.next_timeout() {
+            Some(due) => {
+                prop_assert!(idle_at(due.get().max(world.time + 1)).iter().any(is_an_end));
+                if due.get() > world.time + 1 {
+                    prop_assert!(!idle_at(due.get() - 1).iter().any(is_an_end));
+                }
+            }
+            None => prop_assert!(!idle_at(world.time + 1_000_000_000).iter().any(is_an_end)),
+        }
+    }
+
+    #[test]
+    fn a_damaged_block_is_refused_and_never_panics(
+        turns in proptest::collection::vec(any_turn(), 3..12),
+        damages in proptest::collection::vec((any::<prop::sample::Index>(), 1..=255u8), 1..3),
+    ) {
+        let world = run(&turns);
+        let (last, earlier) = world.blocks.split_last().unwrap();
+        let mut state = State::genesis(&crate::world::genesis()).unwrap();
+        for block in earlier {
+            state = apply(&state, block).unwrap().0;
+        }
+        let good = last.to_bytes();
+        let mut bytes = good.clone();
+        for (at, flip) in damages {
+            let at = at.index(bytes.len());
+            bytes[at] ^= flip;
+        }
+        if let Ok(block) = Block::from_bytes(&bytes) {
+            let result = apply(&state, &block);
+            // Only another proposer's name can hold, if nobody is rewarded in the block.
+            if let Ok((next, _)) = result && bytes != good {
+                prop_assert_ne!(block.header.proposer, last.header.proposer);
+                prop_assert_eq!(next.root(), last.header.state_root);
+            }
+        }
     }
 }
 

@@ -193,6 +193,20 @@ fn evidence_named_in_time_is_judged_after_the_deadline() {
 }
 
 #[test]
+fn a_rejection_after_the_deadline_refunds_in_the_same_block() {
+    let mut world = World::with_offers();
+    let mut order = world.order();
+    order.deadline = TimestampMs::new(world.time + 5_500);
+    let job = world.submit("alice", order);
+    let task = world.work(job);
+    world.wait_until(world.job(job).order.deadline.get() + 2_000);
+    world.decide(&task, crate::world::rejected());
+    assert_eq!(world.job(job).end, Some(EndReason::DeadlinePassed));
+    assert_eq!(world.states(job).last(), Some(&JobState::Refunded));
+    assert_eq!(world.job(job).leases.len(), 1);
+}
+
+#[test]
 fn a_model_that_is_not_delivered_is_refused() {
     let mut world = World::bare();
     world.send("bob", register());

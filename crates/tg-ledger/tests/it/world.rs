@@ -1,7 +1,8 @@
 //! A small network to test with: four validators, a requestor, providers, and one active model.
 //!
 //! Each block is proposed and then applied as another validator would; after each one, money is counted by walking
-//! every record, and state and events of both must be the same.
+//! every record, state and events of both must be the same, and an auditor who
+//! saw only the events must know every balance.
 
 use tg_ledger::{
     Block, ConsensusKey, Event, EvidenceTask, Genesis, Job, JobState, Lease, LeaseEnd, ModelFacts,
@@ -45,6 +46,8 @@ pub(crate) fn parameters() -> Parameters {
         ..Parameters::development()
     }
 }
+
+use crate::audit::Auditor;
 
 pub(crate) const PEOPLE: [&str; 6] = ["alice", "bob", "mallory", "cheap", "middle", "dear"];
 
@@ -111,6 +114,7 @@ pub(crate) struct World {
     pub(crate) state: State,
     pub(crate) time: u64,
     pub(crate) blocks: Vec<Block>,
+    auditor: Auditor,
 }
 
 impl World {
@@ -124,6 +128,7 @@ impl World {
             state: State::genesis(genesis).unwrap(),
             time: START,
             blocks: Vec::new(),
+            auditor: Auditor::new(genesis),
         }
     }
 
@@ -181,6 +186,9 @@ impl World {
         assert_eq!(applied.head(), proposed.state.head());
         assert_eq!(events, proposed.events);
         assert_conserved(&applied);
+        let transactions = &proposed.block.transactions;
+        self.auditor.read(&applied, transactions, &events);
+        self.auditor.agree(&applied);
         self.state = applied;
         self.blocks.push(proposed.block.clone());
         proposed

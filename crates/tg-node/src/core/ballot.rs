@@ -101,6 +101,7 @@ impl Core {
                 self.want(id, now);
                 return Ok(Ballot::Pending);
             }
+            Resolution::Ahead => return Ok(Ballot::Pending),
             Resolution::Impossible => return Ok(Ballot::No),
         };
         let header = &executed.block.header;
@@ -135,7 +136,9 @@ impl Core {
         }
         let parent = match self.resolve(executed.block.header.parent)? {
             Resolution::Executed(parent) => parent,
-            Resolution::Missing(_) | Resolution::Impossible => return Ok(Ballot::Pending),
+            Resolution::Missing(_) | Resolution::Ahead | Resolution::Impossible => {
+                return Ok(Ballot::Pending);
+            }
         };
         let due = chain::evidence(&parent.state);
         let mut ballot = Ballot::Yes;
@@ -188,6 +191,7 @@ impl Core {
                     self.want(id, now);
                     self.proposals.push(pending);
                 }
+                Resolution::Ahead => self.proposals.push(pending),
                 // Dropping the reply declines the view.
                 Resolution::Impossible => {}
             }

@@ -111,7 +111,7 @@ impl Core {
             *budget -= 1;
             match self.resolve(id)? {
                 Resolution::Executed(block) => executed.push(block),
-                Resolution::Missing(_) | Resolution::Impossible => {
+                Resolution::Missing(_) | Resolution::Ahead | Resolution::Impossible => {
                     return Err(Fatal::FaultBound {
                         id,
                         reason: "is not valid on its parent",

@@ -184,7 +184,7 @@ impl Core {
 
     /// Does all that can be done at `now`, and returns when to call again at the latest.
     pub(crate) fn progress(&mut self, now: TimestampMs) -> Result<TimestampMs, Fatal> {
-        self.wake = self.next_tip.min(self.next_gossip);
+        self.wake = TimestampMs::new(u64::MAX);
         if self.hurry_until == TimestampMs::ZERO {
             self.hurry_until = now.saturating_add(span(HURRY_AT_START));
         }
@@ -223,6 +223,7 @@ impl Core {
             };
             self.next_tip = now.saturating_add(span(interval));
             self.send_tip();
+            self.board.forget_silent(now);
         }
         if now >= self.next_gossip {
             self.next_gossip = now.saturating_add(span(REGOSSIP_INTERVAL));

@@ -6,7 +6,7 @@ use tg_types::BlockId;
 
 use super::{Core, Fatal};
 use crate::chain::{self, Body, Executed};
-use crate::limits::{BODIES_PER_PROPOSER_MAX, HEIGHT_AHEAD_MAX};
+use crate::limits::{BODIES_PER_PROPOSER_MAX, HEIGHT_AHEAD_MAX, HEIGHT_EXECUTED_MAX};
 
 /// What is known of a block.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub(super) enum Resolution {
     Executed(Executed),
     /// This block, the one asked for or an ancestor of it, is not here.
     Missing(BlockId),
+    /// The block is too far above the last final one to be executed now.
+    Ahead,
     /// The block can never be part of the chain.
     Impossible,
 }
@@ -142,6 +144,9 @@ impl Core {
             match &node.knowledge {
                 Knowledge::Executed(executed) => break executed.clone(),
                 Knowledge::Invalid => return Ok(Resolution::Impossible),
+                Knowledge::Body if node.body.height() > self.tip.height() + HEIGHT_EXECUTED_MAX => {
+                    return Ok(Resolution::Ahead);
+                }
                 Knowledge::Body => {
                     above.push(cursor);
                     cursor = node.body.parent();

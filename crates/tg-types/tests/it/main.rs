@@ -5,6 +5,7 @@ mod amounts;
 mod codec;
 mod golden;
 mod negative;
+mod reader;
 mod samples;
 mod signatures;
 mod words;

@@ -1,5 +1,4 @@
 //! Honest proofs verify, for random programs of every operator.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::{ModelError, ProvingModel, prove};
 use tg_model::sample::random_model;

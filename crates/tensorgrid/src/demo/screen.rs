@@ -1,0 +1,128 @@
+//! What the demo shows while jobs run: one line per job, redrawn on a terminal, or one line per change elsewhere.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::time::Instant;
+
+use tg_sdk::dto::{JobDto, JobStateDto};
+
+use crate::grid::table;
+use crate::outcome::say;
+
+/// The states of an honest run, for the bar.
+const STEPS: [JobStateDto; 7] = [
+    JobStateDto::Queued,
+    JobStateDto::Leased,
+    JobStateDto::Running,
+    JobStateDto::Committed,
+    JobStateDto::Verifying,
+    JobStateDto::Accepted,
+    JobStateDto::Paid,
+];
+
+/// The lines of all jobs.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    lines: Vec<String>,
+    steps_told: Vec<usize>,
+    drawn: bool,
+    redraws: bool,
+    started: Instant,
+}
+
+impl Screen {
+    /// A screen for so many jobs.
+    pub(crate) fn new(jobs: usize) -> Self {
+        Self {
+            lines: vec![String::new(); jobs],
+            steps_told: vec![0; jobs],
+            drawn: false,
+            redraws: stderr().is_terminal(),
+            started: Instant::now(),
+        }
+    }
+
+    /// Shows a job's new view. `names` gives a provider its name.
+    pub(crate) fn show(&mut self, index: usize, job: &JobDto, names: &dyn Fn(&JobDto) -> String) {
+        if !self.redraws {
+            let seconds = self.started.elapsed().as_secs_f64();
+            for step in job.history.iter().skip(self.steps_told[index]) {
+                say(format_args!(
+                    "{seconds:5.1} s  job {:>2}  {:<10} {}",
+                    index + 1,
+                    step.state.to_string(),
+                    names(job)
+                ));
+            }
+            self.steps_told[index] = job.history.len();
+            return;
+        }
+        let reached = STEPS
+            .iter()
+            .position(|&state| state == job.state)
+            .map_or(0, |step| step + 1);
+        let bar: String = (0..STEPS.len())
+            .map(|step| if step < reached { '#' } else { '.' })
+            .collect();
+        let retries = job.leases.len().saturating_sub(1);
+        let again = if retries > 0 {
+            format!("  lease {} after a rejection", retries + 1)
+        } else {
+            String::new()
+        };
+        self.lines[index] = format!(
+            "  job {:>2} {} [{bar}] {:<10} {}{again}",
+            index + 1,
+            table::brief(job.id),
+            job.state.to_string(),
+            names(job)
+        );
+        self.draw();
+    }
+
+    fn draw(&mut self) {
+        let mut stream = stderr().lock();
+        let up = if self.drawn {
+            format!("\x1b[{}A", self.lines.len())
+        } else {
+            String::new()
+        };
+        let text: String = self
+            .lines
+            .iter()
+            .map(|line| format!("\x1b[2K{line}\n"))
+            .collect();
+        // A closed error stream is nobody to show anything to.
+        let _closed = write!(stream, "{up}{text}");
+        self.drawn = true;
+    }
+}
+
+/// Digits side by side, each 8 rows of 8 grey levels (0 to 16), with a caption below.
+pub(crate) fn gallery(digits: &[([u8; 64], Vec<String>)]) -> String {
+    const SHADES: [&str; 5] = ["  ", "░░", "▒▒", "▓▓", "██"];
+    let mut text = String::new();
+    for row in 0..8 {
+        for (levels, _) in digits {
+            text.push_str("  ");
+            for level in &levels[row * 8..row * 8 + 8] {
+                text.push_str(SHADES[usize::from(*level).div_ceil(4).min(4)]);
+            }
+        }
+        text.push('\n');
+    }
+    let captions = digits
+        .iter()
+        .map(|(_, lines)| lines.len())
+        .max()
+        .unwrap_or(0);
+    for line in 0..captions {
+        for (_, lines) in digits {
+            text.push_str(&format!(
+                "  {:<16}",
+                lines.get(line).map_or("", String::as_str)
+            ));
+        }
+        text.push('\n');
+    }
+    text
+}

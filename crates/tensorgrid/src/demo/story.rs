@@ -1,0 +1,442 @@
+//! What happens, in order.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tg_api::ApiConfig;
+use tg_model::digits::Digit;
+use tg_model::execute::top_class;
+use tg_proof::PublicModel;
+use tg_provider::AgentEvent;
+use tg_sdk::Client;
+use tg_sdk::dto::{JobDto, LeaseDto, LeaseEndDto, ModeDto, QuoteDto, TotalsDto};
+use tg_types::{Amount, LeaseId, Wallet};
+use tokio::sync::mpsc;
+
+use super::cast::{self, Player, Told};
+use super::report;
+use super::screen::Screen;
+use crate::bundled::{self, Bundled};
+use crate::cli::DemoArguments;
+use crate::grid::connect::Calling;
+use crate::grid::embedded::{EmbeddedGrid, EmbeddedOptions, RunningAgent, register_bundled};
+use crate::grid::infer::{self, Inference, Wish};
+use crate::grid::{accounts, table};
+use crate::outcome::{Exit, Failure, OrFail, say};
+
+/// Validators of the embedded grid.
+pub(crate) const VALIDATORS: usize = 4;
+/// Digits that are sent.
+const DIGITS: usize = 10;
+/// How long all offers may take to stand.
+const OFFERS: Duration = Duration::from_secs(30);
+/// How long a job may take.
+const DEADLINE: Duration = Duration::from_secs(50);
+
+/// An account before and after.
+#[derive(Debug, Clone)]
+pub(crate) struct Balance {
+    /// Its name.
+    pub(crate) name: String,
+    /// Before.
+    pub(crate) before: Amount,
+    /// After.
+    pub(crate) after: Amount,
+}
+
+/// One digit's job.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// The digit.
+    pub(crate) digit: Digit,
+    /// What the float model says.
+    pub(crate) float_top: usize,
+    /// The job at its end.
+    pub(crate) job: JobDto,
+    /// The checked result.
+    pub(crate) inference: Inference,
+    /// How long the provider that was paid proved, in milliseconds.
+    pub(crate) prove_ms: Option<u64>,
+}
+
+/// Everything that happened.
+#[derive(Debug)]
+pub(crate) struct Story {
+    /// Who took part.
+    pub(crate) players: Vec<Player>,
+    /// The jobs.
+    pub(crate) jobs: Vec<Finished>,
+    /// All balances.
+    pub(crate) balances: Vec<Balance>,
+    /// The ledger's sums before and after.
+    pub(crate) totals: [TotalsDto; 2],
+    /// Blocks that were finalised.
+    pub(crate) blocks: u64,
+    /// Seconds from start to end.
+    pub(crate) elapsed: f64,
+    /// The model's id.
+    pub(crate) model: String,
+    /// Composed security in bits.
+    pub(crate) security_bits: f64,
+    /// What was left on disk.
+    pub(crate) folder: PathBuf,
+}
+
+impl Story {
+    /// The leases that ended by a rejection, with the index of their job.
+    pub(crate) fn rejections(&self) -> impl Iterator<Item = (usize, &LeaseDto)> {
+        self.jobs.iter().enumerate().flat_map(|(index, told)| {
+            let rejected = told
+                .job
+                .leases
+                .iter()
+                .filter(|lease| lease.end == Some(LeaseEndDto::Rejected));
+            rejected.map(move |lease| (index, lease))
+        })
+    }
+
+    /// The player with an address.
+    pub(crate) fn player(&self, lease: &LeaseDto) -> Option<&Player> {
+        self.players
+            .iter()
+            .find(|player| player.address == lease.provider)
+    }
+
+    /// The first promise of the demo that was not kept.
+    pub(crate) fn broken_promise(&self) -> Option<String> {
+        for player in self.players.iter().filter(|player| player.lie.is_some()) {
+            let slashed = self
+                .rejections()
+                .filter(|(_, lease)| lease.provider == player.address)
+                .count();
+            if slashed != 1 {
+                return Some(format!(
+                    "{} was slashed {slashed} times, not once",
+                    player.name
+                ));
+            }
+        }
+        let paid_cheat = self.jobs.iter().find(|told| {
+            self.player(&told.inference.receipt.lease)
+                .is_none_or(|player| player.lie.is_some())
+        });
+        if let Some(told) = paid_cheat {
+            return Some(format!("job {} was paid to a cheat", told.job.id));
+        }
+        self.totals
+            .iter()
+            .find(|totals| !conserved(totals))
+            .map(|_| "money was not conserved".to_owned())
+    }
+}
+
+/// Whether minted is balances, escrow, stake, collateral and burned.
+pub(crate) fn conserved(totals: &TotalsDto) -> bool {
+    let TotalsDto {
+        minted,
+        balances,
+        escrow,
+        stake,
+        collateral,
+        burned,
+    } = totals;
+    let sum = [balances, escrow, stake, collateral, burned]
+        .into_iter()
+        .fold(Amount::ZERO, |sum, &part| sum.saturating_add(part));
+    sum == *minted
+}
+
+/// Runs the whole demo.
+pub(crate) async fn tell(arguments: &DemoArguments, quiet: bool) -> Result<Story, Failure> {
+    let started = Instant::now();
+    let state = arguments.out.join("grid");
+    report::prepare(&arguments.out, &state)?;
+    say("starting four validators on loopback TCP (network: development, play money) ...");
+    let players = cast::players();
+    let grid = EmbeddedGrid::start(EmbeddedOptions {
+        directory: state.clone(),
+        api: ApiConfig {
+            listen: ([127, 0, 0, 1], 0).into(),
+            ..ApiConfig::default()
+        },
+        validators: VALIDATORS,
+        accounts: accounts::funded(players.len()),
+    })
+    .await?;
+    let told = Scene {
+        client: grid.client().clone(),
+        players,
+        arguments,
+        quiet,
+        started,
+    };
+    let (sender, receiver) = mpsc::channel(4096);
+    let agents = cast::start(&told.players, &told.client, &sender);
+    drop(sender);
+    let result = told.play(receiver).await;
+    let ended = stop(grid, agents).await;
+    // What the grid kept was for this run only; the receipts and proofs stay.
+    let _left = std::fs::remove_dir_all(&state);
+    let story = result?;
+    ended?;
+    report::leave(&story)?;
+    Ok(story)
+}
+
+async fn stop(grid: EmbeddedGrid, mut agents: Vec<RunningAgent>) -> Result<(), Failure> {
+    agents.iter().for_each(RunningAgent::stop);
+    for agent in &mut agents {
+        agent.ended().await?;
+    }
+    grid.stop().await
+}
+
+/// What the scenes share.
+struct Scene<'a> {
+    client: Client,
+    players: Vec<Player>,
+    arguments: &'a DemoArguments,
+    quiet: bool,
+    started: Instant,
+}
+
+impl Scene<'_> {
+    async fn play(self, told: mpsc::Receiver<Told>) -> Result<Story, Failure> {
+        say("compiling LeNet from ONNX, committing its weights, registering it ...");
+        let model = register_bundled(&self.client, Bundled::Lenet).await?;
+        let public = Arc::new(infer::public_model(&self.client, &model).await?);
+        report::leave_model(&self.arguments.out, &public)?;
+        self.wait_for_offers().await?;
+        let quotes = self
+            .client
+            .quotes(model.id, ModeDto::Zk)
+            .await
+            .calling("ask for prices")?;
+        if !self.quiet {
+            say(self.offer_table(&quotes));
+        }
+        let status = self.client.status().await.calling("ask the grid")?;
+        let before = self.balances().await?;
+        let proving = listen(told);
+        let digits = chosen_digits()?;
+        let jobs = self.send(&public, &digits).await?;
+        let mut finished = Vec::new();
+        let compiled = Bundled::Lenet.compile()?;
+        for (digit, job) in digits.into_iter().zip(jobs) {
+            let inference = infer::collect(&self.client, &public, &job).await?;
+            let float = compiled
+                .float
+                .output(&Bundled::Lenet.input(&digit))
+                .or_fail(Exit::Failed, "run the float model")?;
+            let proving = proving.lock().unwrap_or_else(PoisonError::into_inner);
+            let prove_ms = proving.get(&inference.receipt.lease.id).copied();
+            finished.push(Finished {
+                float_top: greatest(&float),
+                digit,
+                job,
+                inference,
+                prove_ms,
+            });
+        }
+        let after = self.balances().await?;
+        let end = self.client.status().await.calling("ask the grid")?;
+        let balances = before
+            .into_iter()
+            .zip(after)
+            .map(|((name, before), (_, after))| Balance {
+                name,
+                before,
+                after,
+            })
+            .collect();
+        Ok(Story {
+            jobs: finished,
+            balances,
+            totals: [status.totals, end.totals],
+            blocks: end.height,
+            elapsed: self.started.elapsed().as_secs_f64(),
+            model: model.id.to_string(),
+            security_bits: tg_proof::security::report(&public).map_or(0.0, |report| report.bits),
+            folder: self.arguments.out.clone(),
+            players: self.players,
+        })
+    }
+
+    async fn wait_for_offers(&self) -> Result<(), Failure> {
+        let started = Instant::now();
+        while self.client.offers().await.calling("list the offers")?.len() < self.players.len() {
+            if started.elapsed() > OFFERS {
+                return Err(Failure::new(
+                    Exit::Failed,
+                    anyhow::anyhow!("not every provider's offer stands"),
+                ));
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+
+    fn offer_table(&self, quotes: &[QuoteDto]) -> String {
+        let headers = [
+            "provider",
+            "hardware",
+            "price",
+            "ETA",
+            "reputation",
+            "verification",
+        ];
+        let mut rows = table::Table::new(&headers);
+        for quote in quotes {
+            let name = self
+                .players
+                .iter()
+                .find(|player| player.address == quote.offer.provider);
+            let history = &quote.offer.reputation;
+            rows.row(vec![
+                name.map_or_else(
+                    || table::brief(quote.offer.provider),
+                    |player| player.name.clone(),
+                ),
+                quote.offer.terms.hardware.clone(),
+                quote.price.map_or_else(|| "-".to_owned(), table::short),
+                format!("{:.1} s", quote.eta_ms as f64 / 1e3),
+                format!(
+                    "{} accepted, {} rejected",
+                    history.accepted, history.rejected
+                ),
+                table::short(quote.verification_fee),
+            ]);
+        }
+        format!("\noffers for one digit, in TGRID, cheapest first:\n{rows}\n")
+    }
+
+    /// Balances of everybody, in a fixed order.
+    async fn balances(&self) -> Result<Vec<(String, Amount)>, Failure> {
+        let mut names = vec![accounts::REQUESTOR.to_owned()];
+        names.extend(self.players.iter().map(|player| player.name.clone()));
+        names.extend((0..VALIDATORS).map(accounts::validator));
+        let mut balances = Vec::new();
+        for name in names {
+            let address = accounts::wallet(&name).address();
+            // An account that never held anything is not in the ledger yet.
+            let balance = match self.client.account(address).await {
+                Ok(account) => account
+                    .balance
+                    .saturating_add(account.escrow)
+                    .saturating_add(account.collateral),
+                Err(error) if error.is_not_found() => Amount::ZERO,
+                Err(error) => return Err(error).calling("ask for a balance"),
+            };
+            balances.push((name, balance));
+        }
+        Ok(balances)
+    }
+
+    /// Orders all jobs and follows them to their ends.
+    async fn send(
+        &self,
+        public: &Arc<PublicModel>,
+        digits: &[Digit],
+    ) -> Result<Vec<JobDto>, Failure> {
+        let wallet: Wallet = accounts::wallet(accounts::REQUESTOR);
+        let wish = Wish {
+            mode: ModeDto::Zk,
+            max_price: Amount::new(60_000_000_000_000_000),
+            deadline: DEADLINE,
+            max_attempts: 5,
+        };
+        say(format_args!(
+            "sending {} digits that the model never saw ...",
+            digits.len()
+        ));
+        let screen = Arc::new(Mutex::new(Screen::new(digits.len())));
+        let names: Arc<BTreeMap<_, _>> = Arc::new(
+            self.players
+                .iter()
+                .map(|player| (player.address, player.name.clone()))
+                .collect(),
+        );
+        let mut following = Vec::new();
+        for (index, digit) in digits.iter().enumerate() {
+            let id = infer::order(
+                &self.client,
+                &wallet,
+                public,
+                &Bundled::Lenet.input(digit),
+                wish,
+            )
+            .await?;
+            let (client, screen, names) =
+                (self.client.clone(), Arc::clone(&screen), Arc::clone(&names));
+            let quiet = self.quiet;
+            following.push(tokio::spawn(async move {
+                let name = move |job: &JobDto| {
+                    let provider = job
+                        .leases
+                        .last()
+                        .and_then(|lease| names.get(&lease.provider));
+                    provider.cloned().unwrap_or_default()
+                };
+                infer::follow(&client, id, &mut |job| {
+                    if !quiet {
+                        screen
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .show(index, job, &name);
+                    }
+                })
+                .await
+            }));
+        }
+        let mut jobs = Vec::new();
+        for job in following {
+            jobs.push(job.await??);
+        }
+        Ok(jobs)
+    }
+}
+
+/// Collects how long each lease's proof took.
+fn listen(mut told: mpsc::Receiver<Told>) -> Arc<Mutex<BTreeMap<LeaseId, u64>>> {
+    let times = Arc::new(Mutex::new(BTreeMap::new()));
+    let kept = Arc::clone(&times);
+    tokio::spawn(async move {
+        while let Some((_, event)) = told.recv().await {
+            if let AgentEvent::Proved {
+                lease, elapsed_ms, ..
+            } = event
+            {
+                kept.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .insert(lease, elapsed_ms);
+            }
+        }
+    });
+    times
+}
+
+/// One unseen digit of each label.
+fn chosen_digits() -> Result<Vec<Digit>, Failure> {
+    let unseen = bundled::unseen_digits()?;
+    Ok((0..DIGITS)
+        .filter_map(|label| {
+            unseen
+                .iter()
+                .find(|digit| usize::from(digit.label) == label)
+                .cloned()
+        })
+        .collect())
+}
+
+/// The index of the greatest value.
+fn greatest(values: &[f32]) -> usize {
+    // Scaled to integers far finer than any tie that matters.
+    #[expect(clippy::cast_possible_truncation, reason = "logits are small")]
+    let scaled: Vec<i32> = values
+        .iter()
+        .map(|value| (value * 65_536.0) as i32)
+        .collect();
+    top_class(&scaled).unwrap_or(0)
+}

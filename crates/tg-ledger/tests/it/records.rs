@@ -1,0 +1,420 @@
+//! Encodings of everything the ledger stores: they round-trip, stop at their end, and name what is wrong.
+
+use proptest::prelude::*;
+use tg_ledger::{
+    AbandonedBecause, Account, Block, BlockHeader, ConsensusKey, EndReason, Evidence, Genesis, Job,
+    JobState, LatePhase, Lease, LeaseEnd, Model, ModelFacts, ModelState, Offer, Outcome,
+    Parameters, Provider, RefusedBecause, Settlement, Step, Subject, UnverifiedJobs, Validator,
+    Verdict,
+};
+use tg_market::TrackRecord;
+use tg_types::{
+    Address, Amount, BlockId, Decode, DecodeError, Digest, Encode, Height, JobId, Label, LeaseId,
+    ModelId, OfferId, ProgramId, StateRoot, TimestampMs,
+};
+
+use crate::world::{World, genesis, parameters, receipt, terms};
+
+/// A source of values for the fields of one record.
+#[derive(Debug, Clone)]
+struct Seeds {
+    bytes: Vec<[u8; 32]>,
+    numbers: Vec<u64>,
+    at: std::cell::Cell<usize>,
+}
+
+impl Seeds {
+    fn number(&self) -> u64 {
+        let at = self.at.get();
+        self.at.set(at + 1);
+        self.numbers[at % self.numbers.len()].rotate_left(u32::try_from(at % 64).unwrap())
+    }
+
+    fn word(&self) -> [u8; 32] {
+        let at = self.at.get();
+        self.at.set(at + 1);
+        self.bytes[at % self.bytes.len()]
+    }
+
+    fn address(&self) -> Address {
+        Address::new(self.word()[..20].try_into().unwrap())
+    }
+
+    fn amount(&self) -> Amount {
+        Amount::new(u128::from(self.number()) << (self.number() % 64))
+    }
+
+    fn small(&self, below: usize) -> usize {
+        usize::try_from(self.number() % below as u64).unwrap()
+    }
+
+    fn u32(&self) -> u32 {
+        u32::try_from(self.number() >> 32).unwrap()
+    }
+
+    fn time(&self) -> TimestampMs {
+        TimestampMs::new(self.number())
+    }
+
+    fn option<T>(&self, value: T) -> Option<T> {
+        (self.number() % 2 == 1).then_some(value)
+    }
+
+    fn label(&self) -> Label {
+        Label::lossy(&format!("check {}", self.number()))
+    }
+}
+
+fn any_seeds() -> impl Strategy<Value = Seeds> {
+    (
+        proptest::collection::vec(any::<[u8; 32]>(), 3..8),
+        proptest::collection::vec(any::<u64>(), 5..17),
+    )
+        .prop_map(|(bytes, numbers)| Seeds {
+            bytes,
+            numbers,
+            at: std::cell::Cell::new(0),
+        })
+}
+
+fn any_facts(seeds: &Seeds) -> ModelFacts {
+    ModelFacts {
+        program: ProgramId::new(seeds.word()),
+        macs: seeds.number(),
+        input_len: seeds.u32(),
+        output_len: seeds.u32(),
+        provable: seeds.number() % 2 == 1,
+    }
+}
+
+fn any_end(seeds: &Seeds) -> LeaseEnd {
+    match seeds.small(6) {
+        0 => LeaseEnd::Fulfilled,
+        1 => LeaseEnd::Rejected {
+            code: 77,
+            check: seeds.label(),
+        },
+        2 => LeaseEnd::Late(LatePhase::Running),
+        3 => LeaseEnd::Late(LatePhase::Committed),
+        4 => LeaseEnd::Abandoned(AbandonedBecause::NotStarted),
+        _ => LeaseEnd::Abandoned(AbandonedBecause::EvidenceNotDelivered),
+    }
+}
+
+fn any_lease(seeds: &Seeds) -> Lease {
+    Lease {
+        id: LeaseId::new(seeds.word()),
+        job: JobId::new(seeds.word()),
+        offer: OfferId::new(seeds.word()),
+        provider: seeds.address(),
+        price: seeds.amount(),
+        collateral: seeds.amount(),
+        locked: seeds.amount(),
+        matched_at: seeds.time(),
+        matched_height: Height::new(seeds.number()),
+        start_by: seeds.time(),
+        deadline: seeds.time(),
+        started_at: seeds.option(seeds.time()),
+        receipt: seeds.option(receipt()),
+        evidence: seeds.option(Evidence {
+            digest: Digest::new(seeds.word()),
+            size: seeds.u32(),
+        }),
+        verify_by: seeds.option(seeds.time()),
+        end: seeds.option(any_end(seeds)),
+        ended_at: seeds.option(seeds.time()),
+    }
+}
+
+fn any_job(seeds: &Seeds) -> Job {
+    let step = || Step {
+        state: JobState::ALL[seeds.small(JobState::ALL.len())],
+        height: Height::new(seeds.number()),
+        at: seeds.time(),
+    };
+    Job {
+        id: JobId::new(seeds.word()),
+        sequence: seeds.number(),
+        requestor: seeds.address(),
+        order: World::bare().order(),
+        macs: seeds.number(),
+        state: JobState::ALL[seeds.small(JobState::ALL.len())],
+        history: (0..seeds.small(98)).map(|_| step()).collect(),
+        escrow: seeds.amount(),
+        verification_fee: seeds.amount(),
+        prize: seeds.amount(),
+        leases: (0..seeds.small(17))
+            .map(|_| LeaseId::new(seeds.word()))
+            .collect(),
+        excluded: (0..seeds.small(17)).map(|_| seeds.address()).collect(),
+        end: seeds.option(EndReason::ALL[seeds.small(EndReason::ALL.len())]),
+        settlement: seeds.option(Settlement {
+            price: seeds.amount(),
+            prize: seeds.amount(),
+            verification_fee: seeds.amount(),
+            refund: seeds.amount(),
+            burned: seeds.amount(),
+        }),
+    }
+}
+
+fn any_model(seeds: &Seeds) -> Model {
+    Model {
+        id: ModelId::new(seeds.word()),
+        owner: seeds.address(),
+        public_blob: Digest::new(seeds.word()),
+        weights_blob: Digest::new(seeds.word()),
+        name: seeds.label(),
+        registered_at: seeds.time(),
+        registered_height: Height::new(seeds.number()),
+        state: match seeds.small(4) {
+            0 => ModelState::Pending,
+            1 => ModelState::Active(any_facts(seeds)),
+            2 => ModelState::Refused(RefusedBecause::NotDelivered),
+            _ => ModelState::Refused(RefusedBecause::Check {
+                code: 9,
+                check: seeds.label(),
+            }),
+        },
+    }
+}
+
+fn any_verdict(seeds: &Seeds) -> Verdict {
+    Verdict {
+        subject: match seeds.small(2) {
+            0 => Subject::Model(ModelId::new(seeds.word())),
+            _ => Subject::Lease(LeaseId::new(seeds.word())),
+        },
+        evidence: Digest::new(seeds.word()),
+        outcome: match seeds.small(3) {
+            0 => Outcome::LeaseAccepted,
+            1 => Outcome::ModelAccepted(any_facts(seeds)),
+            _ => Outcome::Rejected {
+                code: 5,
+                check: seeds.label(),
+            },
+        },
+    }
+}
+
+fn any_header(seeds: &Seeds) -> BlockHeader {
+    BlockHeader {
+        height: Height::new(seeds.number()),
+        parent: BlockId::new(seeds.word()),
+        timestamp: seeds.time(),
+        proposer: seeds.address(),
+        body: Digest::new(seeds.word()),
+        state_root: StateRoot::new(seeds.word()),
+    }
+}
+
+/// Round trip, every cut, one byte more.
+fn check<T: Encode + Decode + PartialEq + std::fmt::Debug>(value: &T) {
+    let bytes = value.to_bytes();
+    assert_eq!(T::from_bytes(&bytes).as_ref(), Ok(value));
+    for end in 0..bytes.len() {
+        let cut = T::from_bytes(&bytes[..end]);
+        assert!(
+            matches!(cut, Err(DecodeError::Truncated { .. })),
+            "cut at {end}: {cut:?}"
+        );
+    }
+    let mut longer = bytes;
+    longer.push(7);
+    assert_eq!(
+        T::from_bytes(&longer),
+        Err(DecodeError::Trailing { extra: 1 })
+    );
+}
+
+proptest! {
+    #![proptest_config(crate::config(48))]
+
+    #[test]
+    fn every_record_has_one_encoding(seeds in any_seeds()) {
+        check(&any_job(&seeds));
+        check(&any_lease(&seeds));
+        check(&any_model(&seeds));
+        check(&any_verdict(&seeds));
+        check(&any_header(&seeds));
+        check(&Account {
+            address: seeds.address(),
+            balance: seeds.amount(),
+            nonce: seeds.number(),
+            open_jobs: seeds.u32(),
+            offers: seeds.u32(),
+            models: seeds.u32(),
+        });
+        check(&Offer {
+            id: OfferId::new(seeds.word()),
+            provider: seeds.address(),
+            terms: terms(seeds.number() % 1_000),
+            slots_taken: 3,
+        });
+        check(&Provider {
+            address: seeds.address(),
+            record: TrackRecord {
+                accepted: seeds.u32(),
+                rejected: seeds.u32(),
+                late: seeds.u32(),
+                abandoned: seeds.u32(),
+            },
+            suspended_until: seeds.time(),
+            earned: seeds.amount(),
+            lost: seeds.amount(),
+        });
+        check(&Validator {
+            address: seeds.address(),
+            key: ConsensusKey::new(seeds.word()),
+            stake: seeds.amount(),
+        });
+        check(&Block {
+            header: any_header(&seeds),
+            transactions: vec![],
+            verdicts: (0..seeds.small(4)).map(|_| any_verdict(&seeds)).collect(),
+        });
+    }
+}
+
+#[test]
+fn the_beginning_has_one_encoding() {
+    check(&genesis());
+    check(&parameters());
+    let refused = Parameters {
+        unverified_jobs: UnverifiedJobs::Refused,
+        ..parameters()
+    };
+    check(&refused);
+    assert_ne!(refused.to_bytes(), parameters().to_bytes());
+    check(&tg_ledger::development_domain());
+    assert_eq!(Genesis::from_bytes(&genesis().to_bytes()), Ok(genesis()));
+}
+
+#[test]
+fn unknown_tags_are_named() {
+    fn check<T: Decode + std::fmt::Debug>(bytes: &[u8], field: &'static str) {
+        let value = u64::from(*bytes.last().unwrap());
+        assert_eq!(
+            T::from_bytes(bytes).unwrap_err(),
+            DecodeError::Invalid { field, value }
+        );
+    }
+    check::<JobState>(&[11], "job state");
+    check::<EndReason>(&[5], "end reason");
+    check::<LeaseEnd>(&[4], "lease end");
+    check::<LeaseEnd>(&[2, 2], "late phase");
+    check::<LeaseEnd>(&[3, 2], "abandoned because");
+    check::<ModelState>(&[4], "model state");
+    check::<Subject>(&[2], "subject");
+    check::<Outcome>(&[3], "outcome");
+    check::<UnverifiedJobs>(&[2], "unverified jobs");
+    let mut facts = crate::world::facts().to_bytes();
+    *facts.last_mut().unwrap() = 2;
+    check::<ModelFacts>(&facts, "provable");
+}
+
+#[test]
+fn counts_beyond_their_limit_are_refused_before_anything_is_read() {
+    let seeds = Seeds {
+        bytes: vec![[3; 32]],
+        numbers: vec![2],
+        at: std::cell::Cell::new(0),
+    };
+    let good = Job {
+        leases: vec![LeaseId::new([5; 32]); 16],
+        ..any_job(&seeds)
+    };
+    check(&good);
+    let many = Job {
+        leases: vec![LeaseId::new([5; 32]); 17],
+        ..good.clone()
+    };
+    assert_eq!(
+        Job::from_bytes(&many.to_bytes()).unwrap_err(),
+        DecodeError::TooLong {
+            field: "leases",
+            count: 17,
+            limit: 16
+        }
+    );
+    let step = Step {
+        state: JobState::Queued,
+        height: Height::ZERO,
+        at: TimestampMs::ZERO,
+    };
+    let long = Job {
+        history: vec![step; 99],
+        ..good
+    };
+    assert_eq!(
+        Job::from_bytes(&long.to_bytes()).unwrap_err(),
+        DecodeError::TooLong {
+            field: "history",
+            count: 99,
+            limit: 98
+        }
+    );
+    // A block that promises more transactions than there are bytes is refused by its count.
+    let mut block = any_header(&seeds).to_bytes();
+    block.extend_from_slice(&1_000u32.to_le_bytes());
+    block.extend_from_slice(&[0; 50]);
+    assert!(matches!(
+        Block::from_bytes(&block),
+        Err(DecodeError::Truncated { .. })
+    ));
+}
+
+/// The state machine of a job, row by row, as `docs/PROTOCOL.md` draws it.
+#[test]
+fn the_state_machine_is_the_documented_one() {
+    use JobState::{
+        Accepted, Cancelled, Committed, Disputed, Expired, Leased, Paid, Queued, Refunded, Running,
+        Verifying,
+    };
+    let rows: [(JobState, &[JobState]); 11] = [
+        (Queued, &[Leased, Refunded, Expired, Cancelled]),
+        (Leased, &[Queued, Running, Refunded]),
+        (Running, &[Queued, Committed, Refunded]),
+        (Committed, &[Queued, Verifying, Accepted, Refunded]),
+        (Verifying, &[Queued, Accepted, Refunded, Disputed]),
+        (Accepted, &[Paid]),
+        (Paid, &[]),
+        (Refunded, &[]),
+        (Disputed, &[Queued, Accepted, Refunded]),
+        (Expired, &[]),
+        (Cancelled, &[]),
+    ];
+    for (from, next) in rows {
+        for to in JobState::ALL {
+            assert_eq!(from.may_become(to), next.contains(&to), "{from} -> {to}");
+        }
+        assert_eq!(from.is_final(), next.is_empty());
+        assert_eq!(JobState::from_bytes(&from.to_bytes()), Ok(from));
+    }
+    for reason in EndReason::ALL {
+        assert!(!reason.to_string().is_empty());
+    }
+}
+
+#[test]
+fn ends_are_told_in_words() {
+    fn check(end: &LeaseEnd, name: &str, sentence: &str) {
+        assert_eq!((end.as_str(), end.to_string().as_str()), (name, sentence));
+    }
+    check(&LeaseEnd::Fulfilled, "Fulfilled", "result accepted");
+    check(
+        &crate::world::rejected_end(),
+        "Rejected",
+        "evidence rejected by check sumcheck of layer 2 (code 7)",
+    );
+    check(
+        &LeaseEnd::Late(LatePhase::Running),
+        "Late",
+        "late: no receipt in time",
+    );
+    check(
+        &LeaseEnd::Abandoned(AbandonedBecause::NotStarted),
+        "Abandoned",
+        "never started",
+    );
+}

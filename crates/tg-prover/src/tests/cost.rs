@@ -1,0 +1,172 @@
+//! Programs that are cheap to state and dear to verify are refused before anything is allocated.
+
+use super::models::{Draft, window};
+use std::time::{Duration, Instant};
+use tg_ir::{CompiledModel, Op, Program, Requantise, Rescale, Shape, TensorId};
+use tg_proof::PlanError;
+use tg_proof::cost::{STEPS_MAX, TABLE_ENTRIES_MAX, VerifierCost};
+use tg_proof::model::ProofShape;
+
+/// What is refused, and at which node; in a moment.
+fn refused(program: &Program) -> (&'static str, usize) {
+    let start = Instant::now();
+    let error = ProofShape::new(program).unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(2), "{error}");
+    match error {
+        PlanError::TooCostly {
+            node,
+            name,
+            what,
+            cost,
+            limit,
+        } => {
+            assert!(cost > limit);
+            assert_eq!(name, program.nodes[node].name);
+            (what, node)
+        }
+        other => panic!("{other}"),
+    }
+}
+
+fn wide(input: TensorId, range: [i32; 2]) -> Op {
+    Op::Requantise {
+        input,
+        how: Requantise {
+            pairs: vec![Rescale::new(1, 46).unwrap(); 1],
+            channel_pairs: vec![0],
+            range,
+            clamp: [-128, 127],
+            table: None,
+        },
+    }
+}
+
+#[test]
+fn four_thousand_full_segment_tables_are_too_many() {
+    let mut draft = Draft::new(1, Shape::vector(1));
+    let acc = draft.push(
+        Op::Dense {
+            input: TensorId::INPUT,
+        },
+        Shape::vector(1),
+    );
+    // 2^14 segments of 2^16 each, less a few.
+    let reach = 530_000_000;
+    let mut input = draft.push(wide(acc, [-reach, reach]), Shape::vector(1));
+    for _ in 0..4_000 {
+        input = draft.push(wide(input, [-reach, reach]), Shape::vector(1));
+    }
+    let (CompiledModel { program, .. }, _) = draft.finish();
+    assert_eq!(refused(&program), ("lookup table entries", 5));
+    const { assert!(TABLE_ENTRIES_MAX < 5 << 14) };
+}
+
+#[test]
+fn large_windows_over_large_tensors_are_too_many_steps() {
+    let shape = Shape::new(512, 512, 1);
+    let mut draft = Draft::new(1, shape);
+    let mut input = TensorId::INPUT;
+    for _ in 0..100 {
+        // 64 x 64 positions at 512 x 512 pixels: 2^30 steps each.
+        let acc = draft.push(
+            Op::WindowSum {
+                input,
+                window: window(64, 1, [32, 32, 31, 31]),
+            },
+            shape,
+        );
+        input = draft.push(wide(acc, [-600_000, 600_000]), shape);
+    }
+    let (CompiledModel { program, .. }, _) = draft.finish();
+    assert_eq!(refused(&program), ("verifier steps", 0));
+    const { assert!(STEPS_MAX < 1 << 30) };
+}
+
+#[test]
+fn thousands_of_claims_on_a_large_input_are_too_many_steps() {
+    let shape = Shape::new(700, 700, 1);
+    let mut draft = Draft::new(1, shape);
+    let mut sum = TensorId::INPUT;
+    for _ in 0..1_000 {
+        let inputs = [TensorId::INPUT, sum];
+        let acc = draft.push(
+            Op::Add {
+                inputs,
+                multipliers: [1, 1],
+            },
+            shape,
+        );
+        sum = draft.push(wide(acc, [-300, 300]), shape);
+    }
+    let (CompiledModel { program, .. }, _) = draft.finish();
+    let (what, node) = refused(&program);
+    assert_eq!(what, "verifier steps");
+    assert!(node > 200 && node < 300, "{node}");
+}
+
+#[test]
+fn public_bytes_beyond_a_proof_file_are_refused() {
+    for shape in [Shape::new(1024, 1024, 2), Shape::new(1, 1, 1 << 16)] {
+        let mut draft = Draft::new(1, shape);
+        let multipliers = [1, 1];
+        let inputs = [TensorId::INPUT; 2];
+        let acc = draft.push(
+            Op::Add {
+                inputs,
+                multipliers,
+            },
+            shape,
+        );
+        draft.push(wide(acc, [-300, 300]), shape);
+        let (CompiledModel { program, .. }, _) = draft.finish();
+        let cost = VerifierCost::of(&program);
+        let large = shape.elements() > 1 << 20;
+        assert_eq!(cost.is_err(), large);
+        if large {
+            assert_eq!(refused(&program), ("bytes of input and output", 0));
+        }
+    }
+}
+
+/// Shapes whose products do not fit 32 or 64 bits, and commitments beyond the limit, are refused, not computed.
+#[test]
+fn huge_weights_are_refused_without_their_allocation() {
+    let input = Shape::new(1, 1, 60_000);
+    let (CompiledModel { mut program, .. }, _) = {
+        let mut draft = Draft::new(1, input);
+        let acc = draft.push(
+            Op::Dense {
+                input: TensorId::INPUT,
+            },
+            Shape::vector(1),
+        );
+        let last = draft.push(wide(acc, [-300, 300]), Shape::vector(1));
+        draft.push(wide(last, [-300, 300]), Shape::vector(1));
+        draft.finish()
+    };
+    for node in &mut program.nodes {
+        node.shape = Shape::vector(60_000);
+    }
+    let start = Instant::now();
+    let error = ProofShape::new(&program).unwrap_err();
+    assert!(matches!(error, PlanError::Commitment(_)), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(2));
+    // Shapes that no decoder lets through, in a program built in code.
+    for shape in [
+        Shape::new(u32::MAX, u32::MAX, u32::MAX),
+        Shape::new(0, 1, 1),
+        Shape::new(1 << 16, 1 << 16, 1),
+    ] {
+        let mut hostile = program.clone();
+        hostile.input.shape = shape;
+        assert!(hostile.validate().is_err());
+        let mut hostile = program.clone();
+        hostile.nodes[1].shape = shape;
+        assert!(hostile.validate().is_err());
+        hostile.nodes[1].op = Op::Permute {
+            input: TensorId(1),
+            source: vec![0],
+        };
+        assert!(hostile.validate().is_err());
+    }
+}

@@ -1,0 +1,12 @@
+//! Honest proofs verify; everything else is refused by the check that stops it.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod cheat;
+mod cost;
+mod fuzz;
+mod honest;
+mod maximum;
+mod models;
+mod mutate;
+mod registration;
+mod statement;

@@ -1,0 +1,306 @@
+//! A small model with every operator, its honest proof, and the means to lie about it.
+
+use crate::prove::{ProveError, prove_witness};
+use crate::witness::Witness;
+use crate::{ProvingModel, prove};
+use std::sync::OnceLock;
+use tg_ir::{
+    CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise, Rescale,
+    Shape, TensorId, Weights, Window, scalar,
+};
+use tg_model::sample::Numbers;
+use tg_model::{Tensor, Trace};
+use tg_proof::error::NodeCheck;
+use tg_proof::messages::{self, InferenceProof};
+use tg_proof::{ExpectedStatement, ProofFile, PublicModel, VerifyError, verify};
+use tg_types::{Address, JobId};
+
+pub(super) const JOB: JobId = JobId::new([7; 32]);
+pub(super) const PROVIDER: Address = Address::new([9; 20]);
+
+/// Nodes of [`everything`].
+pub(super) const CONV: usize = 0;
+pub(super) const CONV_OUT: usize = 1;
+pub(super) const POOL: usize = 2;
+pub(super) const SECOND: usize = 3;
+pub(super) const SECOND_OUT: usize = 4;
+pub(super) const ADD: usize = 5;
+pub(super) const PERMUTE: usize = 7;
+pub(super) const SUM: usize = 8;
+pub(super) const SUM_OUT: usize = 9;
+pub(super) const DENSE: usize = 10;
+
+/// A window with one kernel, stride and padding for both axes.
+pub(super) fn window(kernel: u32, stride: u32, pads: [u32; 4]) -> Window {
+    Window {
+        kernel: [kernel; 2],
+        stride: [stride; 2],
+        pads,
+    }
+}
+
+/// A program under construction: nodes are appended, weights are drawn from a seed.
+pub(super) struct Draft {
+    numbers: Numbers,
+    input: Shape,
+    nodes: Vec<Node>,
+    layers: Vec<LinearWeights>,
+}
+
+impl Draft {
+    pub(super) fn new(seed: u64, input: Shape) -> Self {
+        Self {
+            numbers: Numbers::new(seed),
+            input,
+            nodes: Vec::new(),
+            layers: Vec::new(),
+        }
+    }
+
+    /// Appends a node, with random weights if it has some.
+    pub(super) fn push(&mut self, op: Op, shape: Shape) -> TensorId {
+        let of = |tensor: TensorId| {
+            tensor
+                .index()
+                .checked_sub(1)
+                .map_or(self.input, |node: usize| self.nodes[node].shape)
+        };
+        let reduction = match &op {
+            Op::Conv { input, window } => Some(window.positions() * of(*input).channels as usize),
+            Op::Dense { input } => Some(of(*input).elements()),
+            _ => None,
+        };
+        if let Some(reduction) = reduction {
+            let channels = shape.channels as usize;
+            let mut draw = |reach: i64| self.numbers.between(-reach, reach);
+            self.layers.push(LinearWeights {
+                weights: (0..channels * reduction)
+                    .map(|_| i8::try_from(draw(127)).unwrap())
+                    .collect(),
+                bias: (0..channels)
+                    .map(|_| i32::try_from(draw(20_000)).unwrap())
+                    .collect(),
+            });
+        }
+        self.nodes.push(Node {
+            name: format!("{}{}", op.name(), self.nodes.len()),
+            op,
+            shape,
+            scale: 1.0,
+        });
+        TensorId::of_node(self.nodes.len() - 1)
+    }
+
+    /// Appends a requantisation with two pairs, the channels alternating.
+    pub(super) fn requantise(&mut self, input: TensorId, shift: u32, clamp: [i8; 2]) -> TensorId {
+        let shape = self.nodes[input.index() - 1].shape;
+        let how = Requantise {
+            pairs: vec![
+                Rescale::new(20_001, shift).unwrap(),
+                Rescale::new(30_003, shift + 1).unwrap(),
+            ],
+            channel_pairs: (0..shape.channels)
+                .map(|channel| u8::from(channel % 2 == 1))
+                .collect(),
+            range: [-4_000_000, 4_000_000],
+            clamp,
+            table: None,
+        };
+        self.push(Op::Requantise { input, how }, shape)
+    }
+
+    pub(super) fn finish(mut self) -> (CompiledModel, Vec<i8>) {
+        let weights = Weights {
+            layers: self.layers,
+        };
+        let program = Program {
+            name: "draft".to_owned(),
+            input: InputSpec {
+                shape: self.input,
+                scale: 1.0,
+                mean: Vec::new(),
+                std: Vec::new(),
+            },
+            nodes: self.nodes,
+            weights_root: weights.root(),
+        };
+        let input = (0..self.input.elements())
+            .map(|_| self.numbers.activation())
+            .collect();
+        (CompiledModel { program, weights }, input)
+    }
+}
+
+/// Two convolutions with padding, a maximum with padding, stride and overlap whose output has two readers, a residual
+/// addition, a permutation, window sums, a dense output of accumulators; five channels, two pairs each.
+pub(super) fn everything() -> (CompiledModel, Vec<i8>) {
+    let mut draft = Draft::new(5, Shape::new(6, 6, 3));
+    let same = window(3, 1, [1; 4]);
+    let map = Shape::new(3, 3, 5);
+    let acc = draft.push(
+        Op::Conv {
+            input: TensorId::INPUT,
+            window: same,
+        },
+        Shape::new(6, 6, 5),
+    );
+    let first = draft.requantise(acc, 23, [-128, 127]);
+    let pooled = draft.push(
+        Op::MaxPool {
+            input: first,
+            window: window(3, 2, [1, 1, 0, 0]),
+        },
+        map,
+    );
+    let acc = draft.push(
+        Op::Conv {
+            input: pooled,
+            window: same,
+        },
+        map,
+    );
+    let second = draft.requantise(acc, 24, [-100, 100]);
+    let acc = draft.push(
+        Op::Add {
+            inputs: [pooled, second],
+            multipliers: [16_000, 9_000],
+        },
+        map,
+    );
+    let added = draft.requantise(acc, 29, [-128, 127]);
+    let source = (0..45u32).map(|element| element * 7 % 45).collect();
+    let moved = draft.push(
+        Op::Permute {
+            input: added,
+            source,
+        },
+        map,
+    );
+    let acc = draft.push(
+        Op::WindowSum {
+            input: moved,
+            window: window(2, 1, [0; 4]),
+        },
+        Shape::new(2, 2, 5),
+    );
+    let summed = draft.requantise(acc, 15, [-128, 127]);
+    draft.push(Op::Dense { input: summed }, Shape::vector(4));
+    draft.finish()
+}
+
+/// A registered model with an honest execution and proof of it.
+pub(super) struct Case {
+    pub(super) model: ProvingModel,
+    pub(super) public: PublicModel,
+    pub(super) trace: Trace,
+    pub(super) file: ProofFile,
+}
+
+impl Case {
+    pub(super) fn of((model, input): (CompiledModel, Vec<i8>)) -> Self {
+        let model = ProvingModel::new(model).unwrap();
+        let public = model.register().unwrap();
+        let (file, trace) = prove(&model, &input, JOB, PROVIDER, &mut |_| {}).unwrap();
+        Self {
+            model,
+            public,
+            trace,
+            file,
+        }
+    }
+
+    pub(super) fn witness(&self) -> Witness {
+        self.witness_of(self.trace.tensors()).unwrap()
+    }
+
+    pub(super) fn witness_of(&self, tensors: &[Tensor]) -> Result<Witness, ProveError> {
+        Witness::of(&self.model.model.program, &self.model.shape.plan, tensors)
+    }
+
+    /// The verdict on a proof of given tensors and columns.
+    pub(super) fn verdict(&self, tensors: &[Tensor], witness: &Witness) -> Result<(), VerifyError> {
+        let file =
+            prove_witness(&self.model, tensors, witness, (JOB, PROVIDER), &mut |_| {}).unwrap();
+        self.check(&file)
+    }
+
+    pub(super) fn check(&self, file: &ProofFile) -> Result<(), VerifyError> {
+        verify(&self.public, file, &ExpectedStatement::default())
+    }
+
+    /// The verdict on the honest proof with changed messages.
+    pub(super) fn forged(&self, change: impl FnOnce(&mut InferenceProof)) -> VerifyError {
+        let mut proof: InferenceProof = messages::decode(&self.file.proof).unwrap();
+        change(&mut proof);
+        let file = ProofFile {
+            proof: messages::encode(&proof),
+            ..self.file.clone()
+        };
+        self.check(&file).unwrap_err()
+    }
+
+    /// The honest tensors with one element of a node's output replaced and every later node recomputed.
+    pub(super) fn tensors_with(&self, node: usize, element: usize, value: i32) -> Vec<Tensor> {
+        let mut tensors = self.trace.tensors().to_vec();
+        set(&mut tensors[node + 1], element, value);
+        self.recompute(&mut tensors, node + 1);
+        tensors
+    }
+
+    /// Recomputes every node from `first` on.
+    pub(super) fn recompute(&self, tensors: &mut [Tensor], first: usize) {
+        let CompiledModel { program, weights } = &self.model.model;
+        let mut widened: Vec<Vec<i32>> = tensors.iter().map(Tensor::widened).collect();
+        for node in first..program.nodes.len() {
+            let elements = program.nodes[node].shape.elements();
+            widened[node + 1] = (0..elements)
+                .map(|element| scalar::element(program, weights, node, element, &widened))
+                .collect();
+            tensors[node + 1] = match program.element_type(TensorId::of_node(node)) {
+                ElementType::I8 => Tensor::I8(
+                    widened[node + 1]
+                        .iter()
+                        .map(|&value| i8::try_from(value).unwrap())
+                        .collect(),
+                ),
+                ElementType::I32 => Tensor::I32(widened[node + 1].clone()),
+            };
+        }
+    }
+
+    pub(super) fn failed(&self, node: usize, check: NodeCheck) -> Result<(), VerifyError> {
+        let name = self.model.model.program.nodes[node].name.clone();
+        Err(VerifyError::Node { node, name, check })
+    }
+
+    /// The first witness table of a node.
+    pub(super) fn table_of(&self, node: usize) -> usize {
+        let tables = &self.model.shape.plan.witness;
+        tables.iter().position(|table| table.node == node).unwrap()
+    }
+
+    /// The witness row of (pixel, channel) of a node's output, which must lie in its first chunk.
+    pub(super) fn row(&self, node: usize, pixel: usize, channel: usize) -> usize {
+        let row = self.model.shape.plan.layouts[node + 1].index(pixel, channel);
+        assert!(
+            row < self.model.shape.plan.witness[self.table_of(node)]
+                .chunk
+                .rows()
+        );
+        row
+    }
+}
+
+/// Replaces one element.
+pub(super) fn set(tensor: &mut Tensor, element: usize, value: i32) {
+    match tensor {
+        Tensor::I8(values) => values[element] = i8::try_from(value).unwrap(),
+        Tensor::I32(values) => values[element] = value,
+    }
+}
+
+/// The model of [`everything`], made once.
+pub(super) fn case() -> &'static Case {
+    static CASE: OnceLock<Case> = OnceLock::new();
+    CASE.get_or_init(|| Case::of(everything()))
+}
