@@ -406,8 +406,9 @@ impl<'a> Lowering<'a> {
                 node: node.name.clone(),
                 factor,
             })?;
-        let reach = range::hull(&self.intervals[sums.index()]);
-        let range = self.as_range(sums, reach)?;
+        // Padded channels hold 0 whatever the weights are, so the range always holds it too.
+        let [least, greatest] = range::hull(&self.intervals[sums.index()]);
+        let range = self.as_range(sums, [least.min(0), greatest.max(0)])?;
         let how = Requantise {
             pairs,
             channel_pairs,

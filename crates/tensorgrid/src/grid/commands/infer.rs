@@ -37,6 +37,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         deadline: Duration::from_secs(arguments.deadline_s),
         max_attempts: arguments.attempts,
     };
+    refuse_low_price(&quotes, wish)?;
     if !arguments.yes {
         confirm(&model, &quotes, wish)?;
     }
@@ -54,6 +55,26 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     } else {
         print(&inference)
     }
+}
+
+/// Refuses a price that no fitting offer takes: the job would only wait for its deadline.
+fn refuse_low_price(quotes: &[QuoteDto], wish: Wish) -> Outcome {
+    let fitting = quotes.iter().filter(|quote| quote.lacks.is_empty());
+    let Some(cheapest) = fitting.filter_map(|quote| quote.price).min() else {
+        return Ok(());
+    };
+    if cheapest <= wish.max_price {
+        return Ok(());
+    }
+    let text = format!(
+        "--max-price {} is too low: the cheapest offer that fits asks {}; nothing was ordered",
+        wish.max_price, cheapest
+    );
+    Err(
+        Failure::new(Exit::Rejected, anyhow::anyhow!(text)).hint(format!(
+            "--max-price {cheapest} or more; without it twice the cheapest is allowed"
+        )),
+    )
 }
 
 /// Shows the offers and asks before spending.
