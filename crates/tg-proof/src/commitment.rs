@@ -12,6 +12,7 @@ use p3_symmetric::{CompressionFunctionFromHasher, SerializingHasher};
 use p3_whir::parameters::{FoldingFactor, ProtocolParameters, SecurityAssumption, WhirConfig};
 use p3_whir::pcs::prover::WhirProver;
 use serde::{Deserialize, Serialize};
+use tg_types::Digest;
 
 /// The random oracle of a proof.
 pub type Challenger = SerializingChallenger32<F, HashChallenger<u8, Blake3, 32>>;
@@ -44,6 +45,15 @@ pub struct WeightCommitment {
     pub root: Commitment,
     /// Per weight table its columns at the last coordinates of the point of [`crate::registration::anchor_point`].
     pub anchor: Vec<Vec<E>>,
+}
+
+/// The root of a commitment, for people.
+#[must_use]
+pub fn root(commitment: &Commitment) -> Digest {
+    commitment
+        .roots()
+        .first()
+        .map_or_else(Digest::default, |root| Digest::new(*root))
 }
 
 /// Variables folded per WHIR round; also the least number of variables of a column.
