@@ -82,6 +82,7 @@ fn verdict_json(
         "proof_bytes": file.proof.len(),
         "zk": false,
         "security_bits": report.map(|report| report.bits),
+        "registration_bits": security::registration_report(model).map(|report| report.bits),
         "terms": report.map(|report| {
             report.terms.iter().map(|term| serde_json::json!({
                 "label": term.label, "source": term.source, "bits": term.bits,
@@ -112,7 +113,7 @@ fn explain(model: &PublicModel, file: &ProofFile, report: Option<&SecurityReport
     );
     push(
         &mut text,
-        format_args!("  weights       {:?}", model.weights_commitment()),
+        format_args!("  weights       {:?}", model.weights_commitment().root),
     );
     push(
         &mut text,
@@ -121,30 +122,36 @@ fn explain(model: &PublicModel, file: &ProofFile, report: Option<&SecurityReport
             file.proof.len()
         ),
     );
-    push(
-        &mut text,
-        format_args!("\nSecurity: minus log2 of the sum of all error terms"),
-    );
-    match report {
-        None => push(
+    let registration = security::registration_report(model);
+    for (what, report) in [
+        ("this proof", report),
+        ("the model's registration", registration.as_ref()),
+    ] {
+        push(
             &mut text,
-            format_args!("  no bound is known for these parameters"),
-        ),
-        Some(report) => {
-            for term in &report.terms {
-                push(
-                    &mut text,
-                    format_args!("  {:>6.1}  {:<52} {}", term.bits, term.label, term.source),
-                );
-            }
-            push(
-                &mut text,
-                format_args!("  {:>6.1}  TOTAL BITS", report.bits),
-            );
-        }
+            format_args!("\nSecurity of {what}: minus log2 of the sum of all error terms"),
+        );
+        push_report(&mut text, report);
     }
     text.push_str(ASSUMPTIONS);
     text
+}
+
+fn push_report(text: &mut String, report: Option<&SecurityReport>) {
+    let Some(report) = report else {
+        push(
+            text,
+            format_args!("  no bound is known for these parameters"),
+        );
+        return;
+    };
+    for term in &report.terms {
+        push(
+            text,
+            format_args!("  {:>6.1}  {:<52} {}", term.bits, term.label, term.source),
+        );
+    }
+    push(text, format_args!("  {:>6.1}  TOTAL BITS", report.bits));
 }
 
 fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
