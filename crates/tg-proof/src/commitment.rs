@@ -61,7 +61,7 @@ pub const FOLDING: usize = crate::layout::COLUMN_VARS_MIN;
 /// log2 of the inverse rate of the first codeword.
 pub const LOG_INV_RATE: usize = 2;
 /// Target of each WHIR phase in bits, above 100 so that the composed sum stays above it.
-pub const PHASE_SECURITY: usize = 103;
+pub const PHASE_SECURITY: usize = 105;
 /// Most grinding of one phase in bits.
 pub const GRINDING_BITS: usize = 16;
 /// Least variables of a commitment: smaller ones are padded, WHIR needs a few rounds.
