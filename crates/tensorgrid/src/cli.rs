@@ -24,7 +24,6 @@ pub(crate) struct Cli {
 
 /// All commands.
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "one command line a process")]
 pub(crate) enum Command {
     /// See the whole product in a minute: ten digits, six providers of which three cheat, four validators.
     Demo(DemoArguments),

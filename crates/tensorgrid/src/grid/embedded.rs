@@ -127,12 +127,6 @@ impl EmbeddedGrid {
         self.server.url()
     }
 
-    /// The validators.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the demo looks at them"))]
-    pub(crate) const fn validators(&self) -> &Validators {
-        &self.validators
-    }
-
     /// Stops the API and then the validators, which write what they have.
     pub(crate) async fn stop(self) -> Result<(), Failure> {
         self.server.stop(API_PATIENCE).await;

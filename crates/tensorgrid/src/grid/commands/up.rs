@@ -1,9 +1,10 @@
 //! `tensorgrid up`: a grid that stays.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tg_api::ApiConfig;
-use tg_provider::{AgentConfig, ProvingWorker};
+use tg_provider::{AgentConfig, AgentEvent, ProvingWorker};
 use tg_types::Amount;
 
 use crate::bundled::Bundled;
@@ -18,6 +19,9 @@ use crate::outcome::{Exit, Failure, Outcome, line, say};
 
 /// Most providers in this process.
 const PROVIDERS_MAX: usize = 6;
+
+/// How long the grid waits for its providers' offers before it says that it is ready.
+const OFFERS_STAND: Duration = Duration::from_secs(20);
 
 /// Milli-TGRID a job, and the throttle if any, of each embedded provider.
 const ASKS: [(u64, Option<u64>); PROVIDERS_MAX] = [
@@ -110,6 +114,19 @@ async fn serve(
             }
         });
         agents.push(agent);
+    }
+    let offering = tokio::time::timeout(OFFERS_STAND, async {
+        let mut missing = agents.len();
+        while missing > 0 {
+            let Some((name, event)) = events.recv().await else {
+                return;
+            };
+            missing -= usize::from(matches!(event, AgentEvent::Offered(_)));
+            provider::tell_as(&name, &event);
+        }
+    });
+    if offering.await.is_err() {
+        say("not all offers stand yet; the providers go on trying");
     }
     announce(grid, arguments, as_json)?;
     while let Some((name, event)) = events.recv().await {
