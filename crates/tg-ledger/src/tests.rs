@@ -1,6 +1,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod bounds;
 mod matching;
 mod pruning;
+mod stored;
 mod tables;
 mod trees;

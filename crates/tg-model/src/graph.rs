@@ -198,3 +198,71 @@ pub(crate) struct Rebuilding {
     pub(crate) current: Option<FloatNode>,
     renumbered: Vec<Option<Value>>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, op: FloatOp, inputs: &[usize]) -> FloatNode {
+        FloatNode {
+            name: name.to_owned(),
+            operator: name.to_owned(),
+            op,
+            inputs: inputs.iter().map(|&input| Value(input)).collect(),
+            shape: vec![1, 4],
+            clamp: None,
+        }
+    }
+
+    /// `input -> a -> c`, `input -> b` (dead), `(c, input) -> sum`.
+    fn graph() -> FloatGraph {
+        let dense = FloatOp::Dense {
+            weights: vec![1.0; 16],
+            bias: vec![0.0; 4],
+        };
+        FloatGraph {
+            name: "g".to_owned(),
+            input: vec![1, 4],
+            nodes: vec![
+                node("a", FloatOp::Reshape, &[0]),
+                node("b", dense, &[1]),
+                node("c", FloatOp::Reshape, &[1]),
+                node("sum", FloatOp::Add, &[3, 0]),
+            ],
+            output: Value(4),
+        }
+    }
+
+    #[test]
+    fn readers_count_the_output() {
+        let graph = graph();
+        let readers: Vec<usize> = (0..5).map(|value| graph.readers(Value(value))).collect();
+        assert_eq!(readers, [2, 2, 0, 1, 1]);
+        assert_eq!(graph.parameters(), 20);
+    }
+
+    #[test]
+    fn dead_nodes_are_dropped_and_the_rest_renumbered() {
+        let live = graph().without_dead_nodes();
+        let names: Vec<&str> = live.nodes.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(names, ["a", "c", "sum"]);
+        assert_eq!(live.nodes[2].inputs, [Value(2), Value::INPUT]);
+        assert_eq!(live.output, Value(3));
+        assert_eq!(live.clone().without_dead_nodes(), live);
+    }
+
+    #[test]
+    fn a_replaced_node_is_read_through() {
+        let short = graph().rebuilt(|index, state| {
+            let source = state.current.as_ref().map(|node| node.inputs[0]);
+            match (index, source) {
+                (0 | 2, Some(source)) => Fate::ReplaceBy(source),
+                (1, _) => Fate::Drop,
+                _ => Fate::Keep,
+            }
+        });
+        assert_eq!(short.nodes.len(), 1);
+        assert_eq!(short.nodes[0].inputs, [Value::INPUT; 2]);
+        assert_eq!(short.output, Value(1));
+    }
+}

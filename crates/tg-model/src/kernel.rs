@@ -163,3 +163,118 @@ pub(crate) fn requantise<T: Copy + Into<i64>>(
         .map(|(&value, &rescale)| how.output(rescale, value.into()))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::execute::{Tensor, run_node};
+    use crate::sample::Numbers;
+    use tg_ir::{InputSpec, Node, Op, Program, TensorId, Weights, scalar};
+
+    fn one(op: Op, input: Shape, output: Shape, weights: &Weights) -> Program {
+        Program {
+            name: String::new(),
+            input: InputSpec {
+                shape: input,
+                scale: 1.0,
+                mean: Vec::new(),
+                std: Vec::new(),
+            },
+            nodes: vec![Node {
+                name: "node".to_owned(),
+                op,
+                shape: output,
+                scale: 1.0,
+            }],
+            weights_root: weights.root(),
+        }
+    }
+
+    fn check(op: Op, input: Shape, output: Shape, layer: Option<&LinearWeights>, values: &[i8]) {
+        let weights = Weights {
+            layers: layer.cloned().into_iter().collect(),
+        };
+        let program = one(op, input, output, &weights);
+        program.validate().unwrap();
+        let tensors = [values.iter().map(|&v| i32::from(v)).collect::<Vec<_>>()];
+        let got = run_node(&program, 0, layer, &[Tensor::I8(values.to_vec())]).widened();
+        let elements = 0..output.elements();
+        let expected: Vec<i32> = elements
+            .map(|element| scalar::element(&program, &weights, 0, element, &tensors))
+            .collect();
+        assert_eq!(got, expected, "{:?}", program.nodes[0].op);
+    }
+
+    /// Every window over a few small images: all kernels, strides and paddings up to 3.
+    #[test]
+    fn every_small_window_agrees_with_the_scalar_semantics() {
+        let mut numbers = Numbers::new(1);
+        let axis: Vec<[u32; 4]> = (1..=3)
+            .flat_map(|k| (1..=3).map(move |s| (k, s)))
+            .flat_map(|(k, s)| (0..k).map(move |before| (k, s, before)))
+            .flat_map(|(k, s, before)| (0..k).map(move |after| [k, s, before, after]))
+            .collect();
+        let input = Shape::new(5, 3, 2);
+        for (index, &[ky, sy, top, bottom]) in axis.iter().enumerate() {
+            let &[kx, sx, left, right] = &axis[(index * 7 + 3) % axis.len()];
+            let window = Window {
+                kernel: [ky, kx],
+                stride: [sy, sx],
+                pads: [top, left, bottom, right],
+            };
+            let [height, width] = window.output(input).unwrap();
+            let values: Vec<i8> = (0..input.elements())
+                .map(|_| numbers.activation())
+                .collect();
+            let pooled = Shape::new(height, width, 2);
+            let max = Op::MaxPool {
+                input: TensorId::INPUT,
+                window,
+            };
+            check(max, input, pooled, None, &values);
+            let sum = Op::WindowSum {
+                input: TensorId::INPUT,
+                window,
+            };
+            check(sum, input, pooled, None, &values);
+            let count = 3 * window.positions() * 2;
+            let layer = LinearWeights {
+                weights: (0..count).map(|_| numbers.activation().max(-127)).collect(),
+                bias: vec![-5, 0, 70_000],
+            };
+            let conv = Op::Conv {
+                input: TensorId::INPUT,
+                window,
+            };
+            let output = Shape::new(height, width, 3);
+            check(conv, input, output, Some(&layer), &values);
+        }
+    }
+
+    /// The widest sums a valid program can hold do not wrap.
+    #[test]
+    fn the_greatest_sums_are_exact() {
+        let reduction = 65_022u32;
+        let layer = LinearWeights {
+            weights: [
+                vec![127; reduction as usize],
+                vec![-127; reduction as usize],
+            ]
+            .concat(),
+            bias: vec![-tg_ir::weights::BIAS_MAX, tg_ir::weights::BIAS_MAX],
+        };
+        let dense = Op::Dense {
+            input: TensorId::INPUT,
+        };
+        let values = vec![-128; reduction as usize];
+        check(
+            dense,
+            Shape::vector(reduction),
+            Shape::vector(2),
+            Some(&layer),
+            &values,
+        );
+    }
+}

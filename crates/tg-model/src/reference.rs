@@ -226,3 +226,183 @@ pub fn to_file_order(stored: &[f32], shape: Shape) -> Vec<f32> {
     }
     result
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::graph::Value;
+    use crate::sample::Numbers;
+    use tg_ir::{CompiledModel, InputSpec, LinearWeights, Node, Op, Program, TensorId, Weights};
+
+    fn graph(input: &[usize], op: FloatOp, shape: &[usize]) -> FloatGraph {
+        FloatGraph {
+            name: "one".to_owned(),
+            input: input.to_vec(),
+            nodes: vec![FloatNode {
+                name: "node".to_owned(),
+                operator: "Test".to_owned(),
+                op,
+                inputs: vec![Value::INPUT],
+                shape: shape.to_vec(),
+                clamp: None,
+            }],
+            output: Value(1),
+        }
+    }
+
+    /// Ascending terms, one rounding each, bias last: another order or a separate product gives other bits.
+    #[test]
+    fn the_order_of_a_sum_is_fixed() {
+        let small = 2f32.powi(-12);
+        let weights = [-1.0, 1.0 + small];
+        let values = [1.0 + 2.0 * small, 1.0 + small];
+        let mut expected = 0.0f32;
+        for (weight, value) in weights.iter().zip(values) {
+            expected = weight.mul_add(value, expected);
+        }
+        expected += 0.25;
+        let op = FloatOp::Dense {
+            weights: weights.to_vec(),
+            bias: vec![0.25],
+        };
+        let got = graph(&[1, 2], op, &[1, 1]).output(&values).unwrap();
+        assert_eq!(got[0].to_bits(), expected.to_bits());
+        let unfused: f32 = weights.iter().zip(values).map(|(w, v)| w * v).sum();
+        assert_ne!(got[0].to_bits(), (unfused + 0.25).to_bits());
+    }
+
+    /// On small integers floats are exact, so an imported convolution (channels first) and a program's (channels last)
+    /// give the same numbers, whatever the window.
+    #[test]
+    fn small_integers_agree_with_the_integer_executor() {
+        let mut numbers = Numbers::new(21);
+        for _ in 0..200 {
+            let mut side = |low: i64, high: i64| u32::try_from(numbers.between(low, high)).unwrap();
+            let input = Shape::new(side(1, 7), side(1, 7), side(1, 4));
+            let kernel = [side(1, 3).min(input.height), side(1, 3).min(input.width)];
+            let window = Window {
+                kernel,
+                stride: [side(1, 3), side(1, 3)],
+                pads: [0, 1, 0, 1].map(|axis: usize| side(0, 2).min(kernel[axis] - 1)),
+            };
+            let outputs = side(1, 4);
+            let [height, width] = window.output(input).unwrap();
+            let output = Shape::new(height, width, outputs);
+            let count = outputs as usize * window.positions() * input.channels as usize;
+            let mut draw = |count: usize| -> Vec<i8> {
+                let small = || i8::try_from(numbers.between(-9, 9)).unwrap();
+                std::iter::repeat_with(small).take(count).collect()
+            };
+            let (weights, bias, x) = (draw(count), draw(outputs as usize), draw(input.elements()));
+            check_convolution(input, &window, output, &weights, &bias, &x);
+        }
+    }
+
+    fn check_convolution(
+        input: Shape,
+        window: &Window,
+        output: Shape,
+        weights: &[i8],
+        bias: &[i8],
+        x: &[i8],
+    ) {
+        let layer = LinearWeights {
+            weights: weights.to_vec(),
+            bias: bias.iter().map(|&b| i32::from(b)).collect(),
+        };
+        let weights_of_program = Weights {
+            layers: vec![layer],
+        };
+        let model = CompiledModel {
+            program: Program {
+                name: String::new(),
+                input: InputSpec {
+                    shape: input,
+                    scale: 1.0,
+                    mean: Vec::new(),
+                    std: Vec::new(),
+                },
+                nodes: vec![Node {
+                    name: "conv".to_owned(),
+                    op: Op::Conv {
+                        input: TensorId::INPUT,
+                        window: *window,
+                    },
+                    shape: output,
+                    scale: 1.0,
+                }],
+                weights_root: weights_of_program.root(),
+            },
+            weights: weights_of_program,
+        };
+        model.program.validate().unwrap();
+        let integers = crate::execute(&model, x).unwrap().output().widened();
+
+        let (positions, channels) = (window.positions(), input.channels as usize);
+        let source = |index: usize| {
+            let (kernel, rest) = (
+                index / (positions * channels),
+                index % (positions * channels),
+            );
+            let (channel, position) = (rest / positions, rest % positions);
+            f32::from(weights[(kernel * positions + position) * channels + channel])
+        };
+        let op = FloatOp::Conv {
+            window: *window,
+            weights: (0..weights.len()).map(source).collect(),
+            bias: bias.iter().map(|&b| f32::from(b)).collect(),
+        };
+        let axes =
+            |shape: Shape| [1, shape.channels, shape.height, shape.width].map(|a| a as usize);
+        let graph = graph(&axes(input), op, &axes(output));
+        let stored: Vec<f32> = x.iter().map(|&v| f32::from(v)).collect();
+        let floats = graph.output(&to_file_order(&stored, input)).unwrap();
+        let order = storage_order(output);
+        let floats: Vec<f32> = order.iter().map(|&i| floats[i as usize]).collect();
+        let integers: Vec<f32> = integers.iter().map(|&v| v as f32).collect();
+        assert_eq!(floats, integers, "{input:?} {window:?}");
+    }
+
+    #[test]
+    fn orders_are_inverse() {
+        let shape = Shape::new(2, 3, 4);
+        let stored: Vec<f32> = (0..24u8).map(f32::from).collect();
+        let file = to_file_order(&stored, shape);
+        assert_eq!(file[..6], [0.0, 4.0, 8.0, 12.0, 16.0, 20.0]);
+        let back: Vec<f32> = storage_order(shape)
+            .iter()
+            .map(|&i| file[i as usize])
+            .collect();
+        assert_eq!(back, stored);
+    }
+
+    #[test]
+    fn storage_shapes_are_vectors_and_images() {
+        let check = |shape: &[usize], expected| assert_eq!(storage_shape(shape), expected);
+        check(&[1, 10], Some(Shape::vector(10)));
+        check(&[1, 4, 5], Some(Shape::new(4, 5, 1)));
+        check(&[1, 3, 4, 5], Some(Shape::new(4, 5, 3)));
+        check(&[2, 10], None);
+        check(&[1, 0], None);
+        check(&[1, 1 << 17], None);
+        check(&[1, 1, 1, 1, 1], None);
+    }
+
+    #[test]
+    fn bad_inputs_are_named() {
+        let relu = FloatOp::Clip {
+            bounds: [0.0, f32::INFINITY],
+        };
+        let graph = graph(&[1, 2], relu, &[1, 2]);
+        let length = ReferenceError::InputLength {
+            expected: 2,
+            got: 3,
+        };
+        assert_eq!(graph.output(&[0.0; 3]), Err(length));
+        let infinite = ReferenceError::InputNotFinite { index: 1 };
+        assert_eq!(graph.output(&[0.0, f32::NEG_INFINITY]), Err(infinite));
+        assert_eq!(graph.output(&[-1.0, 2.0]), Ok(vec![0.0, 2.0]));
+    }
+}

@@ -12,6 +12,7 @@ use p3_symmetric::{CompressionFunctionFromHasher, SerializingHasher};
 use p3_whir::parameters::{FoldingFactor, ProtocolParameters, SecurityAssumption, WhirConfig};
 use p3_whir::pcs::prover::WhirProver;
 use serde::{Deserialize, Serialize};
+use tg_types::Digest;
 
 /// The random oracle of a proof.
 pub type Challenger = SerializingChallenger32<F, HashChallenger<u8, Blake3, 32>>;
@@ -46,12 +47,21 @@ pub struct WeightCommitment {
     pub anchor: Vec<Vec<E>>,
 }
 
+/// The root of a commitment, for people.
+#[must_use]
+pub fn root(commitment: &Commitment) -> Digest {
+    commitment
+        .roots()
+        .first()
+        .map_or_else(Digest::default, |root| Digest::new(*root))
+}
+
 /// Variables folded per WHIR round; also the least number of variables of a column.
 pub const FOLDING: usize = crate::layout::COLUMN_VARS_MIN;
 /// log2 of the inverse rate of the first codeword.
 pub const LOG_INV_RATE: usize = 2;
 /// Target of each WHIR phase in bits, above 100 so that the composed sum stays above it.
-pub const PHASE_SECURITY: usize = 103;
+pub const PHASE_SECURITY: usize = 105;
 /// Most grinding of one phase in bits.
 pub const GRINDING_BITS: usize = 16;
 /// Least variables of a commitment: smaller ones are padded, WHIR needs a few rounds.

@@ -11,8 +11,9 @@ use tg_ir::{Op, Program, SegmentTable, TensorId, Window};
 /// Most entries of all lookup tables together. The proof carries one extension element per entry, so that more could
 /// not fit a proof file anyway.
 pub const TABLE_ENTRIES_MAX: u64 = 1 << 16;
-/// Most extension-field steps of one verification outside the openings: about a second of one core.
-pub const STEPS_MAX: u64 = 1 << 26;
+/// Most extension-field steps of one verification outside the openings: some tenths of a second of one core, and some
+/// hundred MiB of equality tables at worst.
+pub const STEPS_MAX: u64 = 1 << 24;
 /// Most bytes of input and output together: they travel in the proof file.
 pub const PUBLIC_BYTES_MAX: u64 = PROOF_FILE_MAX as u64;
 

@@ -36,6 +36,15 @@ pub enum PlanError {
         /// The limit.
         limit: u64,
     },
+    /// A program whose proofs or registration would fall short of the security level.
+    #[error(
+        "the program's proofs reach {bits} bits, at least {} are required",
+        crate::security::LEVEL
+    )]
+    Insecure {
+        /// Bits reached, rounded down.
+        bits: u32,
+    },
     /// The columns do not fit a commitment.
     #[error("the program's columns cannot be committed")]
     Commitment(#[from] CommitmentError),

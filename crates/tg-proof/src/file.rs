@@ -1,6 +1,8 @@
 //! Proof files: a statement, its public bytes and the proof. The evidence of a job verified by `zk` is one of these.
 
+use crate::commitment;
 use crate::error::ProofFileError;
+use crate::messages::{self, InferenceProof};
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Address, Digest, JobId, ModelId};
 
@@ -92,6 +94,15 @@ impl ProofFile {
             });
         }
         Ok(Self::from_bytes(bytes)?)
+    }
+}
+
+impl ProofFile {
+    /// The root of the witness commitment, or nothing if the proof is not canonical.
+    #[must_use]
+    pub fn witness_root(&self) -> Option<Digest> {
+        let proof: InferenceProof = messages::decode(&self.proof)?;
+        Some(commitment::root(&proof.witness))
     }
 }
 

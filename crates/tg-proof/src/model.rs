@@ -7,7 +7,7 @@ use crate::error::{PlanError, PublicModelError, RegistrationError};
 use crate::field::E;
 use crate::messages;
 use crate::plan::Plan;
-use crate::registration;
+use crate::{registration, security};
 use p3_sumcheck::OpeningProtocol;
 use std::sync::OnceLock;
 use tg_ir::Program;
@@ -120,7 +120,7 @@ impl PublicModel {
         let scheme = &shape.weights_scheme;
         let (_, anchor_point) =
             registration::anchor_point(program_id, scheme, &commitment.root, &tables);
-        Ok(Self {
+        let model = Self {
             program,
             program_id,
             id,
@@ -129,7 +129,9 @@ impl PublicModel {
             registration: proof,
             registered: OnceLock::new(),
             shape,
-        })
+        };
+        security::check(&model)?;
+        Ok(model)
     }
 
     /// Reads a `.tgv` file. The registration proof is not checked yet.

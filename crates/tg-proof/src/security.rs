@@ -1,5 +1,6 @@
 //! The composed security level: minus log2 of the sum of every error, each with its source.
 
+use crate::error::PlanError;
 use crate::field::E;
 use crate::model::PublicModel;
 use crate::plan::NodePlan;
@@ -8,6 +9,9 @@ use p3_field::Field;
 use p3_security::{CandidateSet, ErrorBits, SecurityTerm};
 use p3_sumcheck::PrescribedPointPcs;
 use tg_ir::Op;
+
+/// Least composed security of a proof and of a registration in bits.
+pub const LEVEL: u32 = 100;
 
 /// One source of error.
 #[derive(Debug, Clone, PartialEq)]
@@ -109,6 +113,27 @@ pub fn registration_report(model: &PublicModel) -> Option<SecurityReport> {
         });
     }
     Some(composed(terms))
+}
+
+/// Refuses a model whose proofs or registration fall short of [`LEVEL`].
+///
+/// # Errors
+/// [`PlanError::Insecure`].
+pub fn check(model: &PublicModel) -> Result<(), PlanError> {
+    for report in [report(model), registration_report(model)] {
+        let bits = report.map_or(0.0, |report| report.bits);
+        if bits < f64::from(LEVEL) {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "rounded down for a message"
+            )]
+            return Err(PlanError::Insecure {
+                bits: bits.max(0.0) as u32,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Two polynomials near the root that agree at the anchor.

@@ -5,7 +5,7 @@ use crate::offline::files;
 use crate::outcome::{Exit, Failure, Outcome, json, line};
 use std::fmt::Write;
 use std::time::Instant;
-use tg_proof::{ExpectedStatement, ProofFile, PublicModel, SecurityReport, security};
+use tg_proof::{ExpectedStatement, ProofFile, PublicModel, SecurityReport, commitment, security};
 
 /// Checks a proof file against a public model.
 pub(crate) fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
@@ -21,8 +21,7 @@ pub(crate) fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
                 &serde_json::json!({ "verified": false, "check": check, "code": code, "reason": error.to_string() }),
             )?;
         }
-        let check = error.check();
-        let reason = anyhow::Error::from(error).context(format!("REJECTED by the check: {check}"));
+        let reason = anyhow::Error::from(error).context("REJECTED");
         return Err(Failure::new(Exit::Rejected, reason));
     }
     let report = security::report(&model);
@@ -110,41 +109,48 @@ fn explain(model: &PublicModel, file: &ProofFile, report: Option<&SecurityReport
         &mut text,
         format_args!("\nCommitments (BLAKE3 Merkle roots, opened once each by WHIR)"),
     );
+    let weights = commitment::root(&model.weights_commitment().root);
     push(
         &mut text,
-        format_args!("  weights       {:?}", model.weights_commitment()),
+        format_args!("  weights       {weights}, with an anchor in the model id"),
     );
+    let witness = file.witness_root().unwrap_or_default();
     push(
         &mut text,
         format_args!(
-            "  witness       in the proof, {} bytes in all",
+            "  witness       {witness}, in a proof of {} bytes",
             file.proof.len()
         ),
     );
-    push(
+    explain_security(&mut text, "this proof", report);
+    explain_security(
         &mut text,
-        format_args!("\nSecurity: minus log2 of the sum of all error terms"),
+        "the model's registration",
+        security::registration_report(model).as_ref(),
     );
-    match report {
-        None => push(
-            &mut text,
-            format_args!("  no bound is known for these parameters"),
-        ),
-        Some(report) => {
-            for term in &report.terms {
-                push(
-                    &mut text,
-                    format_args!("  {:>6.1}  {:<52} {}", term.bits, term.label, term.source),
-                );
-            }
-            push(
-                &mut text,
-                format_args!("  {:>6.1}  TOTAL BITS", report.bits),
-            );
-        }
-    }
     text.push_str(ASSUMPTIONS);
     text
+}
+
+/// Every error term and their sum.
+fn explain_security(text: &mut String, of: &str, report: Option<&SecurityReport>) {
+    push(
+        text,
+        format_args!("\nSecurity of {of}: minus log2 of the sum of all error terms"),
+    );
+    let Some(report) = report else {
+        return push(
+            text,
+            format_args!("  no bound is known for these parameters"),
+        );
+    };
+    for term in &report.terms {
+        push(
+            text,
+            format_args!("  {:>6.1}  {:<52} {}", term.bits, term.label, term.source),
+        );
+    }
+    push(text, format_args!("  {:>6.1}  TOTAL BITS", report.bits));
 }
 
 fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {

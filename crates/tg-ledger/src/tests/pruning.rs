@@ -50,7 +50,7 @@ pub(super) fn network() -> State {
 }
 
 /// `count` jobs that were ordered and cancelled, one after the other.
-fn with_cancelled_jobs(count: u64) -> State {
+pub(super) fn with_cancelled_jobs(count: u64) -> State {
     let mut state = network();
     let alice = Wallet::from_seed(b"alice");
     for index in 0..count {

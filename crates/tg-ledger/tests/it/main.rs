@@ -11,6 +11,7 @@ mod negative;
 mod property;
 mod records;
 mod storage;
+mod story;
 mod timeouts;
 mod world;
 

@@ -406,8 +406,9 @@ impl<'a> Lowering<'a> {
                 node: node.name.clone(),
                 factor,
             })?;
-        let reach = range::hull(&self.intervals[sums.index()]);
-        let range = self.as_range(sums, reach)?;
+        // Padded channels hold 0 whatever the weights are, so the range always holds it too.
+        let [least, greatest] = range::hull(&self.intervals[sums.index()]);
+        let range = self.as_range(sums, [least.min(0), greatest.max(0)])?;
         let how = Requantise {
             pairs,
             channel_pairs,
@@ -484,12 +485,10 @@ impl<'a> Lowering<'a> {
 }
 
 /// The node whose accumulators can be the output as they are: it gives sums, nothing clamps them, and only reshapes
-/// that keep their order follow.
+/// that keep their shape in storage follow.
 fn raw_output(graph: &FloatGraph) -> Option<usize> {
     let mut index = graph.output.0.checked_sub(1)?;
-    let mut reshaped = false;
     while graph.nodes[index].op == FloatOp::Reshape {
-        reshaped = true;
         index = graph.nodes[index].inputs[0].0.checked_sub(1)?;
     }
     let node: &FloatNode = &graph.nodes[index];
@@ -504,8 +503,7 @@ fn raw_output(graph: &FloatGraph) -> Option<usize> {
         | FloatOp::Reshape
         | FloatOp::Transpose { .. } => false,
     };
-    let shape = storage_shape(&node.shape)?;
-    let order_kept = shape.channels == 1 || shape.pixels() == 1 || !reshaped;
+    let order_kept = storage_shape(&node.shape) == storage_shape(graph.shape(graph.output));
     (sums && order_kept).then_some(index)
 }
 
@@ -558,3 +556,6 @@ fn short(mut name: String) -> String {
     name.truncate(end);
     name
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! The bounds of the whole network, reached by filling the tables directly.
+
+use std::sync::Arc;
+
+use tg_types::{
+    Address, Amount, Digest, DurationMs, JobId, JobOrder, Label, ModeSet, ModelId, OfferId,
+    OfferTerms, SignedTransaction, TimestampMs, Transaction, VerificationMode, Wallet, keccak256,
+};
+
+use super::pruning::{MODEL, network};
+use crate::apply::check_transaction;
+use crate::error::TransactionError;
+use crate::limits::{MODELS_MAX, OFFERS_MAX, OPEN_JOBS_MAX};
+use crate::record::Offer;
+use crate::state::State;
+
+fn sign(state: &State, transaction: Transaction) -> SignedTransaction {
+    Wallet::from_seed(b"alice").sign(transaction, 0, state.domain())
+}
+
+fn terms() -> OfferTerms {
+    OfferTerms {
+        hardware: Label::default(),
+        price_base: Amount::new(1),
+        price_per_mmac: Amount::ZERO,
+        latency_base_ms: DurationMs::new(1),
+        speed_mmac_per_s: 1,
+        memory_bytes: 0,
+        slots: 1,
+        collateral_per_lease: Amount::from_tgrid(1),
+        modes: ModeSet::ALL,
+    }
+}
+
+#[test]
+fn offers() {
+    let mut state = network();
+    let post = sign(&state, Transaction::PostOffer { terms: terms() });
+    for number in 0..OFFERS_MAX as u64 {
+        if number + 1 == OFFERS_MAX as u64 {
+            assert_eq!(check_transaction(&state, &post), Ok(()));
+        }
+        state.put_offer(Offer {
+            id: OfferId::new(keccak256(&number.to_be_bytes())),
+            provider: Address::default(),
+            terms: terms(),
+            slots_taken: 0,
+        });
+    }
+    assert_eq!(
+        check_transaction(&state, &post),
+        Err(TransactionError::TooManyOffers { limit: OFFERS_MAX })
+    );
+}
+
+#[test]
+fn models() {
+    let mut state = network();
+    let register = |id| Transaction::RegisterModel {
+        model: ModelId::new(id),
+        public_blob: Digest::default(),
+        weights_blob: Digest::default(),
+        name: Label::default(),
+    };
+    let template = state.model(&MODEL).unwrap().clone();
+    for number in 1..MODELS_MAX as u64 {
+        let mut model = template.clone();
+        model.id = ModelId::new(keccak256(&number.to_be_bytes()));
+        state.put_model(model);
+    }
+    let new = sign(&state, register([7; 32]));
+    assert_eq!(
+        check_transaction(&state, &new),
+        Err(TransactionError::TooManyModels { limit: MODELS_MAX })
+    );
+    // A refused model makes room for itself.
+    let mut refused = template;
+    refused.state = crate::ModelState::Refused(crate::RefusedBecause::NotDelivered);
+    state.put_model(refused);
+    let again = sign(&state, register(*MODEL.as_bytes()));
+    assert_eq!(check_transaction(&state, &again), Ok(()));
+}
+
+#[test]
+fn open_jobs() {
+    let mut state = network();
+    let order = JobOrder {
+        model: MODEL,
+        input: Digest::default(),
+        input_len: 1,
+        mode: VerificationMode::None,
+        max_price: Amount::from_tgrid(1),
+        deadline: TimestampMs::new(100_000),
+        max_attempts: 1,
+    };
+    let submit = sign(&state, Transaction::SubmitJob { order });
+    // Waiting and leased jobs count together.
+    let half = OPEN_JOBS_MAX as u64 / 2;
+    let id = |number: u64| (number, JobId::new(keccak256(&number.to_be_bytes())));
+    Arc::make_mut(&mut state.queued).extend((0..half).map(id));
+    Arc::make_mut(&mut state.live).extend((half..2 * half - 1).map(id));
+    assert_eq!(check_transaction(&state, &submit), Ok(()));
+    Arc::make_mut(&mut state.live).extend([id(2 * half)]);
+    assert_eq!(
+        check_transaction(&state, &submit),
+        Err(TransactionError::TooManyOpenJobs {
+            limit: OPEN_JOBS_MAX
+        })
+    );
+}

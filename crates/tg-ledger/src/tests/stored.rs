@@ -1,0 +1,140 @@
+//! Stored states that contradict themselves are refused by name.
+
+use std::sync::Arc;
+
+use tg_types::{Address, Amount, Decode, DecodeError, Encode};
+
+use super::pruning::{network, with_cancelled_jobs};
+use crate::record::{Account, Job, JobState};
+use crate::state::State;
+
+fn refusal(state: &State) -> DecodeError {
+    State::from_bytes(&state.to_bytes()).unwrap_err()
+}
+
+fn invalid(field: &'static str, value: u64) -> DecodeError {
+    DecodeError::Invalid { field, value }
+}
+
+/// The first ended job, changed.
+fn with_job(change: impl FnOnce(&mut Job)) -> State {
+    let mut state = with_cancelled_jobs(2);
+    let mut job = state.ended_jobs().last().unwrap().clone();
+    change(&mut job);
+    state.put_job(job);
+    state
+}
+
+#[test]
+fn a_leaf_beyond_the_next_one() {
+    let mut state = network();
+    let indices = state.accounts.iter_indexed().map(|(index, _)| index);
+    let last = indices.max().unwrap();
+    state.next_index = last;
+    assert_eq!(refusal(&state), invalid("accounts", u64::from(last)));
+    let mut state = network();
+    state
+        .accounts
+        .put_at(Account::new(Address::new([0; 20]), Amount::ZERO), 0);
+    assert_eq!(refusal(&state), invalid("accounts", 0));
+}
+
+#[test]
+fn two_records_of_one_leaf() {
+    let mut state = network();
+    let account = state.accounts.iter().next().unwrap().address;
+    let index = state.accounts.index(&account).unwrap();
+    state
+        .accounts
+        .put_at(Account::new(Address::new([0xff; 20]), Amount::ZERO), index);
+    assert_eq!(refusal(&state), invalid("leaf index", u64::from(index)));
+}
+
+#[test]
+fn a_job_without_a_history() {
+    let state = with_job(|job| job.history.clear());
+    assert_eq!(refusal(&state), invalid("job sequence", 0));
+}
+
+#[test]
+fn a_job_whose_history_ends_elsewhere() {
+    let state = with_job(|job| {
+        job.history.pop();
+    });
+    assert_eq!(refusal(&state), invalid("job sequence", 0));
+    let state = with_job(|job| job.state = JobState::Queued);
+    assert_eq!(refusal(&state), invalid("job sequence", 0));
+}
+
+#[test]
+fn a_job_from_the_future() {
+    let state = with_job(|job| job.sequence = 2);
+    assert_eq!(refusal(&state), invalid("job sequence", 2));
+}
+
+#[test]
+fn two_jobs_of_one_place_in_the_queue() {
+    let mut state = with_cancelled_jobs(2);
+    let mut jobs: Vec<Job> = state.jobs.iter().cloned().collect();
+    for job in &mut jobs {
+        job.sequence = 1;
+        job.state = JobState::Queued;
+        if let Some(step) = job.history.last_mut() {
+            step.state = JobState::Queued;
+        }
+    }
+    for job in jobs {
+        state.put_job(job);
+    }
+    assert_eq!(refusal(&state), invalid("job sequence", 1));
+}
+
+#[test]
+fn records_out_of_order() {
+    let state = network();
+    let bytes = state.to_bytes();
+    // Two accounts stand one after the other; exchanged, they are the same records in another order.
+    let accounts: Vec<Vec<u8>> = state
+        .accounts
+        .iter_indexed()
+        .map(|(index, account)| [index.to_le_bytes().to_vec(), account.to_bytes()].concat())
+        .collect();
+    let [first, second] = &accounts[..] else {
+        panic!("two accounts were expected");
+    };
+    let together = [first.clone(), second.clone()].concat();
+    let at = bytes
+        .windows(together.len())
+        .position(|window| window == together)
+        .unwrap();
+    let mut exchanged = bytes.clone();
+    exchanged[at..at + together.len()].copy_from_slice(&[second.clone(), first.clone()].concat());
+    assert!(State::from_bytes(&bytes).is_ok());
+    assert!(matches!(
+        State::from_bytes(&exchanged).unwrap_err(),
+        DecodeError::Invalid {
+            field: "accounts",
+            ..
+        }
+    ));
+    // And the same record twice is out of order too.
+    let mut twice = bytes;
+    twice[at..at + together.len()].copy_from_slice(&[first.clone(), first.clone()].concat());
+    assert!(State::from_bytes(&twice).is_err());
+}
+
+#[test]
+fn a_state_that_was_read_can_be_written_to() {
+    let state = with_cancelled_jobs(3);
+    let mut restored = State::from_bytes(&state.to_bytes()).unwrap();
+    assert!(Arc::ptr_eq(&state.validators, &state.clone().validators));
+    let mut other = state;
+    for state in [&mut restored, &mut other] {
+        let mut account = state.accounts.iter().next().unwrap().clone();
+        account.nonce += 1;
+        state.put_account(account);
+        state.seal();
+    }
+    assert_eq!(restored.root(), other.root());
+    assert_eq!(restored.to_bytes(), other.to_bytes());
+}
