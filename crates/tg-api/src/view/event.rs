@@ -94,6 +94,7 @@ fn parts(event: &Event) -> Parts {
     }
 }
 
+/// Jobs and leases.
 fn job_parts(event: &Event) -> Parts {
     match event {
         Event::JobChanged {
@@ -149,6 +150,13 @@ fn job_parts(event: &Event) -> Parts {
             text: format!("lease of {provider}: {end}"),
             ..Parts::default()
         },
+        _ => collateral_parts(event),
+    }
+}
+
+/// Collateral that was lost.
+fn collateral_parts(event: &Event) -> Parts {
+    match event {
         Event::Slashed {
             lease,
             provider,
@@ -175,11 +183,6 @@ fn job_parts(event: &Event) -> Parts {
             text: format!("{amount} TGRID of {provider} added to the prize of job {job}"),
             ..Parts::default()
         },
-        Event::TransactionExecuted { .. }
-        | Event::Transferred { .. }
-        | Event::ModelChanged { .. }
-        | Event::OfferPosted { .. }
-        | Event::OfferWithdrawn { .. }
-        | Event::Rewarded { .. } => Parts::default(),
+        _ => Parts::default(),
     }
 }
