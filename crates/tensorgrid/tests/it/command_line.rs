@@ -7,6 +7,7 @@ use crate::run::{program, root, run};
 /// Every command, in the order of the help.
 const COMMANDS: &[&[&str]] = &[
     &[],
+    &["demo"],
     &["up"],
     &["infer"],
     &["provider"],

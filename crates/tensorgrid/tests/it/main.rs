@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod command_line;
+mod fuzz;
 mod grid;
 mod run;

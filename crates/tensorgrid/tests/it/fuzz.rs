@@ -1,0 +1,209 @@
+//! A short fuzz of everything that reads strangers' bytes: decoders and verifiers give a verdict, never a panic, and
+//! what a decoder accepts it writes back byte for byte.
+//!
+//! Targets are plain functions, so that they run on stable in every test run. `TENSORGRID_FUZZ_ROUNDS` makes it
+//! longer, `TENSORGRID_FUZZ_SEED` repeats a failure.
+
+use tg_ledger::{Block, Genesis};
+use tg_model::input::{Expected, Kind, read_one};
+use tg_model::sample::{Numbers, random_model};
+use tg_proof::{ExpectedStatement, ProofFile, PublicModel};
+use tg_prover::{ProvingModel, prove};
+use tg_types::{
+    Address, Amount, ChainDomain, Decode, Encode, JobId, SignedTransaction, Transaction, Wallet,
+};
+
+/// Something that reads bytes; returns what it would write for what it read.
+type Target = Box<dyn Fn(&[u8]) -> Option<Vec<u8>>>;
+
+/// A target with bytes that it accepts.
+struct Case {
+    name: &'static str,
+    seed: Vec<u8>,
+    rounds: u64,
+    target: Target,
+}
+
+fn canonical<T: Decode + Encode>(bytes: &[u8]) -> Option<Vec<u8>> {
+    T::from_bytes(bytes).ok().map(|value| value.to_bytes())
+}
+
+/// Changes bytes a little: flips, overwrites, cuts, doubles and grows.
+fn mutate(seed: &[u8], numbers: &mut Numbers) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    let at = |numbers: &mut Numbers, length: usize| {
+        usize::try_from(numbers.next() % (length.max(1) as u64)).unwrap()
+    };
+    for _ in 0..=at(numbers, 4) {
+        let place = at(numbers, bytes.len());
+        let value = numbers.next().to_le_bytes();
+        match numbers.next() % 6 {
+            0 if !bytes.is_empty() => bytes[place] ^= 1 << (value[0] % 8),
+            1 if !bytes.is_empty() => bytes[place] = value[0],
+            2 => bytes.truncate(place),
+            3 if place + 4 <= bytes.len() => bytes[place..place + 4].copy_from_slice(&value[..4]),
+            4 => bytes.extend_from_slice(&value),
+            _ => {
+                let copied: Vec<u8> = bytes[place..].iter().take(64).copied().collect();
+                bytes.splice(place..place, copied);
+            }
+        }
+    }
+    bytes
+}
+
+/// A provable model with a proof.
+fn proof_cases() -> Vec<Case> {
+    let (compiled, input, proving) = (0..)
+        .map(random_model)
+        .find_map(|(compiled, input)| {
+            let proving = ProvingModel::new(compiled.clone()).ok()?;
+            Some((compiled, input, proving))
+        })
+        .unwrap();
+    let public = proving.register().unwrap();
+    let (file, _) = prove(
+        &proving,
+        &input,
+        JobId::default(),
+        Address::default(),
+        &mut |_| {},
+    )
+    .unwrap();
+    let verifier = PublicModel::decode(&public.encode()).unwrap();
+    let spec = compiled.program.input.clone();
+    let json = serde_json::json!({ "input_data": [vec![0.5; input.len()]] });
+    vec![
+        Case {
+            name: "compiled model",
+            seed: compiled.to_bytes(),
+            rounds: 20,
+            target: Box::new(|bytes| {
+                let model = tg_ir::CompiledModel::read(bytes).ok()?;
+                Some(model.to_bytes())
+            }),
+        },
+        Case {
+            name: "public model",
+            seed: public.encode(),
+            rounds: 4,
+            target: Box::new(|bytes| {
+                let model = PublicModel::decode(bytes).ok()?;
+                let _verdict = model.verify_registration();
+                Some(model.encode())
+            }),
+        },
+        Case {
+            name: "proof file",
+            seed: file.to_bytes(),
+            rounds: 8,
+            target: Box::new(move |bytes| {
+                let read = ProofFile::read(bytes).ok()?;
+                let accepted =
+                    tg_proof::verify(&verifier, &read, &ExpectedStatement::default()).is_ok();
+                assert!(!accepted || read == file, "a changed proof was accepted");
+                Some(read.to_bytes())
+            }),
+        },
+        Case {
+            name: "input file",
+            seed: json.to_string().into_bytes(),
+            rounds: 20,
+            target: Box::new(move |bytes| {
+                for kind in [Kind::Json, Kind::Npy, Kind::Png] {
+                    let _read = read_one(bytes, kind, Expected::of_spec(&spec));
+                }
+                Some(bytes.to_vec())
+            }),
+        },
+    ]
+}
+
+fn cases() -> Vec<Case> {
+    let domain = ChainDomain {
+        chain_id: 1,
+        verifying_contract: Address::default(),
+        salt: [7; 32],
+    };
+    let payment = Transaction::Transfer {
+        to: Address::default(),
+        amount: Amount::from_tgrid(1),
+    };
+    let signed = Wallet::from_seed(b"fuzz").sign(payment, 0, &domain);
+    let genesis = Genesis {
+        domain,
+        parameters: tg_ledger::Parameters::development(),
+        timestamp: tg_types::TimestampMs::new(1),
+        accounts: vec![(Address::default(), Amount::from_tgrid(1))],
+        validators: Vec::new(),
+    };
+    let onnx = std::fs::read(crate::run::root().join("models/mlp-digits.onnx")).unwrap();
+    let mut cases = vec![
+        Case {
+            name: "signed transaction",
+            seed: signed.to_bytes(),
+            rounds: 40,
+            target: Box::new(move |bytes| {
+                let read = SignedTransaction::from_bytes(bytes).ok()?;
+                let accepted = read.verify(&domain).is_ok();
+                assert!(
+                    !accepted || read == signed,
+                    "a changed transaction was accepted"
+                );
+                Some(read.to_bytes())
+            }),
+        },
+        Case {
+            name: "genesis",
+            seed: genesis.to_bytes(),
+            rounds: 40,
+            target: Box::new(canonical::<Genesis>),
+        },
+        Case {
+            name: "block",
+            seed: vec![0; 300],
+            rounds: 40,
+            target: Box::new(canonical::<Block>),
+        },
+        Case {
+            name: "ONNX file",
+            seed: onnx,
+            rounds: 8,
+            target: Box::new(|bytes| {
+                let _graph = tg_model::onnx::read(bytes);
+                Some(bytes.to_vec())
+            }),
+        },
+    ];
+    cases.extend(proof_cases());
+    cases
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "a failure is repeated by its seed")]
+fn strangers_bytes_give_verdicts() {
+    let seed = setting("TENSORGRID_FUZZ_SEED", 20_261_121);
+    let times = setting("TENSORGRID_FUZZ_ROUNDS", 25);
+    println!("TENSORGRID_FUZZ_SEED={seed}");
+    for case in cases() {
+        let written = (case.target)(&case.seed);
+        if case.name != "block" {
+            assert_eq!(written.as_ref(), Some(&case.seed), "{}", case.name);
+        }
+        let mut numbers = Numbers::new(seed);
+        for round in 0..case.rounds * times {
+            let bytes = mutate(&case.seed, &mut numbers);
+            if let Some(written) = (case.target)(&bytes) {
+                assert_eq!(
+                    written, bytes,
+                    "{} in round {round}: two encodings",
+                    case.name
+                );
+            }
+        }
+    }
+}
