@@ -1,6 +1,5 @@
 //! The loop around [`Core`], and the mailbox through which consensus talks to it.
 
-use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -331,16 +330,11 @@ impl<E: Clock + CryptoRng + Spawner + Metrics> Application<E> {
 }
 
 /// The next submission; never, once all handles are gone.
-fn next(
-    submissions: &mut mpsc::Receiver<Submission>,
-    open: bool,
-) -> impl Future<Output = Option<Submission>> + '_ {
-    async move {
-        if open {
-            submissions.recv().await
-        } else {
-            std::future::pending().await
-        }
+async fn next(submissions: &mut mpsc::Receiver<Submission>, open: bool) -> Option<Submission> {
+    if open {
+        submissions.recv().await
+    } else {
+        std::future::pending().await
     }
 }
 

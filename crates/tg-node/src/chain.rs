@@ -103,7 +103,7 @@ pub(crate) fn validators(genesis: &Genesis) -> Vec<([u8; 32], Address)> {
 }
 
 /// Executes a block on its parent.
-pub(crate) fn execute(parent: &Executed, body: &Body) -> Result<Executed, BlockError> {
+pub(crate) fn execute(parent: &Executed, body: &Body) -> Result<Executed, Box<BlockError>> {
     let (state, events) = tg_ledger::apply(&parent.state, &body.block)?;
     Ok(Executed {
         id: body.id,
@@ -120,7 +120,7 @@ pub(crate) struct Built {
 }
 
 /// Builds a block of what holds in the given order.
-pub(crate) fn build(parent: &Executed, proposal: Proposal) -> Result<Built, BlockError> {
+pub(crate) fn build(parent: &Executed, proposal: Proposal) -> Result<Built, Box<BlockError>> {
     let proposed = tg_ledger::propose(&parent.state, proposal)?;
     let refused = proposed
         .refused

@@ -191,7 +191,6 @@ fn describe(error: &VerifyError) -> String {
         VerifyError::Statement { field } => format!("statement: {field}"),
         VerifyError::Node { name, check, .. } => format!("{} at {name}", check.describe()),
         VerifyError::Encoding
-        | VerifyError::Registration(_)
         | VerifyError::Length { .. }
         | VerifyError::Digest { .. }
         | VerifyError::OutputBound { .. }

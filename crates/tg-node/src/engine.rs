@@ -188,22 +188,19 @@ where
     };
     let config = simplex(scheme, mailbox, blocker, &genesis, timers, partition);
     let quorum = quorum_of_others(application.participants.len());
-    context
-        .child("loop")
-        .dedicated()
-        .spawn(move |context| async move {
-            let board = application.board.clone();
-            // Dropped with this task when the application ends: consensus does not outlive it.
-            let _consensus = context.child("consensus").spawn(move |context| async move {
-                await_peers(&context, &board, quorum).await;
-                let engine = Engine::new(context.child("engine"), config);
-                let ended = engine
-                    .start(channels.votes, channels.certificates, channels.resolver)
-                    .await;
-                tracing::error!(?ended, "consensus ended");
-            });
-            application.run(ports).await
-        })
+    context.dedicated().spawn(move |context| async move {
+        let board = application.board.clone();
+        // Dropped with this task when the application ends: consensus does not outlive it.
+        let _consensus = context.child("consensus").spawn(move |context| async move {
+            await_peers(&context, &board, quorum).await;
+            let engine = Engine::new(context.child("engine"), config);
+            let ended = engine
+                .start(channels.votes, channels.certificates, channels.resolver)
+                .await;
+            tracing::error!(?ended, "consensus ended");
+        });
+        application.run(ports).await
+    })
 }
 
 /// Votes of the first view would be lost if nobody is connected yet, and the view with them.

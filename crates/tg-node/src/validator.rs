@@ -94,29 +94,33 @@ pub struct Validators {
 /// # Errors
 /// [`OpenError`] if the directory is in use, belongs to another network or format, or cannot be opened.
 pub fn spawn_validators(config: EmbeddedConfig) -> Result<Validators, OpenError> {
-    let lock = lock_directory(&config.directory)?;
-    let blobs = Arc::new(BlobStore::open(
-        &config.directory.join("blobs"),
-        config.blob_bytes_max,
-    )?);
-    let listeners = free_ports(config.keys.len())?;
-    let addresses: Vec<([u8; 32], SocketAddr)> = config
-        .keys
+    let EmbeddedConfig {
+        genesis,
+        keys,
+        directory,
+        checker,
+        timers,
+        blob_bytes_max,
+    } = config;
+    let lock = lock_directory(&directory)?;
+    let blobs = Arc::new(BlobStore::open(&directory.join("blobs"), blob_bytes_max)?);
+    let listeners = free_ports(keys.len())?;
+    let addresses: Vec<([u8; 32], SocketAddr)> = keys
         .iter()
         .map(ValidatorKey::public)
         .zip(listeners.iter().map(|(_, address)| *address))
         .collect();
     let mut opened = Vec::new();
-    for (index, key) in config.keys.iter().enumerate() {
-        let folder = config.directory.join(format!("validator-{index}"));
+    for (index, key) in keys.into_iter().enumerate() {
+        let folder = directory.join(format!("validator-{index}"));
         create_folder(&folder)?;
         let (handle, parts) = open::open(Opening {
-            genesis: &config.genesis,
-            key: key.clone(),
+            genesis: &genesis,
+            key,
             location: Location::File(&folder.join("chain.redb")),
             blobs: blobs.clone(),
-            checker: config.checker.clone(),
-            timers: config.timers,
+            checker: checker.clone(),
+            timers,
         })?;
         opened.push((handle, parts, folder));
     }

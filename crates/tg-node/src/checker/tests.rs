@@ -225,7 +225,7 @@ fn bytes_that_are_no_model_are_refused_by_name() {
         register(&good[..good.len() - 1], case.public.id()).0,
         CODE_PUBLIC_MODEL
     );
-    let mut bad = good.clone();
+    let mut bad = good;
     let last = bad.len() - 1;
     bad[last] ^= 1;
     let (code, check) = register(&bad, case.public.id());

@@ -165,7 +165,7 @@ impl Core {
 
     /// Writes a body before a vote for it is cast.
     fn persist(&mut self, id: &BlockId) -> Result<(), Fatal> {
-        if let Some((height, bytes)) = self.tree.to_persist(id) {
+        if let Some((height, bytes)) = self.tree.take_unwritten(id) {
             self.store
                 .put_bodies([(id.as_bytes(), height, bytes.as_slice())])?;
         }

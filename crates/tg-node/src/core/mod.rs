@@ -53,7 +53,7 @@ pub enum Fatal {
     Store(#[from] StoreError),
     /// The ledger could not make a block from a valid state.
     #[error("build a block")]
-    Ledger(#[from] tg_ledger::BlockError),
+    Ledger(#[from] Box<tg_ledger::BlockError>),
     /// Two blocks of one height are final, or a final block is invalid: the fault bound of the network is broken.
     #[error("block {id} is final and {reason}: more than a third of the validators is faulty")]
     FaultBound {

@@ -98,7 +98,7 @@ impl Bench {
     fn transfer(&self, nonce: u64) -> SignedTransaction {
         let transaction = Transaction::Transfer {
             to: Address::new([5; 20]),
-            amount: Amount::new(1),
+            amount: Amount::from_tgrid(1),
         };
         self.wallet.sign(transaction, nonce, &self.genesis.domain)
     }

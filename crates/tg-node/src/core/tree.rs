@@ -97,7 +97,7 @@ impl Tree {
     }
 
     /// Marks a body as durable and no longer on its sender's account. Returns its bytes if they must be written.
-    pub(super) fn to_persist(&mut self, id: &BlockId) -> Option<(u64, Vec<u8>)> {
+    pub(super) fn take_unwritten(&mut self, id: &BlockId) -> Option<(u64, Vec<u8>)> {
         let node = self.nodes.get_mut(id)?;
         node.sender = None;
         if std::mem::replace(&mut node.durable, true) {
