@@ -197,6 +197,7 @@ fn describe(error: &VerifyError) -> String {
         | VerifyError::Nodes { .. }
         | VerifyError::Input
         | VerifyError::Lookup(_)
+        | VerifyError::Registration(_)
         | VerifyError::Opening { .. }
         | VerifyError::Opened { .. } => error.check().to_owned(),
     }
