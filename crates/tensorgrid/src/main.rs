@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         }
     };
     let json = cli.json;
+    log();
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
@@ -38,6 +39,16 @@ fn main() -> ExitCode {
             let _closed = failure.report(json);
             ExitCode::from(exit)
         }
+    }
+}
+
+/// Writes what the parts log to the error stream, as far as RUST_LOG asks for it; nothing without it.
+fn log() {
+    if std::env::var_os("RUST_LOG").is_some() {
+        tracing_subscriber::fmt()
+            .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+            .with_writer(std::io::stderr)
+            .init();
     }
 }
 

@@ -5,8 +5,8 @@ use tg_types::{Amount, DurationMs, Label, ModeSet, OfferTerms};
 /// Declared time of a job before its size counts: pulling, committing, two or three blocks.
 const LATENCY_BASE: DurationMs = DurationMs::new(1_500);
 
-/// Declared speed without a throttle, in million multiply-accumulates a second, proving included. Measured for the
-/// built-in models on one core; a provider of larger models declares its own.
+/// Declared speed without a throttle, in million multiply-accumulates a second, proving included. A cautious constant,
+/// not a measurement of this machine.
 const SPEED_MMAC_PER_S: u64 = 2;
 
 /// Declared memory: what the built-in models need with room to spare.
