@@ -108,6 +108,9 @@ impl EmbeddedGrid {
         let first = self.client.status().await.calling("ask the grid")?.height;
         let started = Instant::now();
         while self.client.status().await.calling("ask the grid")?.height < first + 2 {
+            if let Some(failure) = self.stopped_validator() {
+                return Err(failure);
+            }
             if started.elapsed() > FIRST_BLOCK {
                 let text = "the validators made no block within a minute";
                 return Err(Failure::new(Exit::Failed, anyhow::anyhow!(text)));
@@ -115,6 +118,29 @@ impl EmbeddedGrid {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         Ok(())
+    }
+
+    /// Why the grid cannot go on, if a validator stopped by itself: it could not write its journal, most likely.
+    fn stopped_validator(&self) -> Option<Failure> {
+        let stopped = self
+            .validators
+            .handles()
+            .position(|node| !node.status().running)?;
+        let text = format!("validator {} stopped by itself", stopped + 1);
+        Some(
+            Failure::new(Exit::Failed, anyhow::anyhow!(text))
+                .hint("is the disk full? what was final is kept; start again with more room"),
+        )
+    }
+
+    /// Returns once a validator has stopped by itself.
+    pub(crate) async fn broken(&self) -> Failure {
+        loop {
+            if let Some(failure) = self.stopped_validator() {
+                return failure;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
     }
 
     /// A client of the grid's API.

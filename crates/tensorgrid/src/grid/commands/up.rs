@@ -55,6 +55,7 @@ pub(crate) async fn run(arguments: &UpArguments, as_json: bool) -> Outcome {
     let mut agents = Vec::new();
     let served = tokio::select! {
         served = serve(&grid, arguments, as_json, &mut agents) => served,
+        failure = grid.broken() => Err(failure),
         () = signals.stop() => Ok(()),
     };
     say("stopping; Ctrl-C again stops at once");
