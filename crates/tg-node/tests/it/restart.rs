@@ -81,11 +81,14 @@ async fn restart_after_sigkill_keeps_everything() {
         .handles()
         .map(|handle| State::clone(&handle.snapshot().state))
         .collect();
-    let highest = before.iter().map(|state| state.head().height).max();
-    assert!(highest >= Some(Height::new(second)), "{highest:?} {second}");
-    let common = assert_agree(validators.handles());
+    // The first validator told the height, so it holds it. The others may have been killed while they were behind:
+    // consensus needs three of four, and nobody waits for the last.
+    let heights: Vec<u64> = before
+        .iter()
+        .map(|state| state.head().height.get())
+        .collect();
+    assert!(heights[0] >= second, "{heights:?} {second}");
     for (handle, state) in validators.handles().zip(&before) {
-        assert!(state.head().height.get() + 3 >= second);
         // Every block from the first on is there, and leads to the state that was restored.
         let mut again = State::genesis(&network.genesis).unwrap();
         for height in 1..=state.head().height.get() {
@@ -93,7 +96,15 @@ async fn restart_after_sigkill_keeps_everything() {
             again = tg_ledger::apply(&again, &block).unwrap().0;
         }
         assert_eq!(again.to_bytes(), state.to_bytes());
-        assert!(network.nonce(state, 0) >= 3);
+    }
+    // What was behind catches up, and then everybody has everything.
+    for handle in validators.handles() {
+        wait_for(handle, "the height before the kill", |state| {
+            state.head().height >= Height::new(second)
+        })
+        .await;
+        let state = State::clone(&handle.snapshot().state);
+        assert!(network.nonce(&state, 0) >= 3);
         // The job, what its provider committed to, and its settlement.
         let job = state.jobs().iter().next().unwrap();
         assert_eq!(job.state, JobState::Paid);
@@ -103,7 +114,7 @@ async fn restart_after_sigkill_keeps_everything() {
         let evidence = lease.evidence.unwrap().digest;
         assert!(handle.blobs().contains(&evidence));
     }
-    assert!(common + 3 >= second);
+    assert!(assert_agree(validators.handles()) >= second);
     // And it goes on.
     let next = network.nonce(&before[0], 0);
     let second_nonce = network.nonce(&before[0], 1);
