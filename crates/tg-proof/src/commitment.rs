@@ -7,7 +7,7 @@ use p3_commit::MultilinearPcs;
 use p3_dft::Radix2DFTSmallBatch;
 use p3_merkle_tree::MerkleTreeMmcs;
 use p3_sumcheck::layout::PrefixProver;
-use p3_sumcheck::{OpeningBatch, OpeningProtocol, TableShape, TableSpec};
+use p3_sumcheck::{OpeningBatch, OpeningEvals, OpeningProtocol, TableShape, TableSpec};
 use p3_symmetric::{CompressionFunctionFromHasher, SerializingHasher};
 use p3_whir::parameters::{FoldingFactor, ProtocolParameters, SecurityAssumption, WhirConfig};
 use p3_whir::pcs::prover::WhirProver;
@@ -54,6 +54,15 @@ pub fn root(commitment: &Commitment) -> Digest {
         .roots()
         .first()
         .map_or_else(Digest::default, |root| Digest::new(*root))
+}
+
+/// Whether an opening shows exactly the values that the messages used, batch by batch.
+pub(crate) fn opens_to<V: AsRef<[E]>>(opened: &[OpeningEvals<E>], expected: &[V]) -> bool {
+    opened.len() == expected.len()
+        && opened
+            .iter()
+            .zip(expected)
+            .all(|(opened, expected)| opened.current() == expected.as_ref())
 }
 
 /// Variables folded per WHIR round; also the least number of variables of a column.

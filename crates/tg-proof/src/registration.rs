@@ -1,6 +1,6 @@
 //! Registration: every committed weight is in [-127, 127] and every padded cell is zero.
 
-use crate::commitment::{Challenger, Commitment, Pcs, WeightCommitment};
+use crate::commitment::{Challenger, Commitment, Pcs, WeightCommitment, opens_to};
 use crate::error::RegistrationError;
 use crate::field::{E, eq, eq_at, eq_table, identity_at};
 use crate::layout::{COLUMN_VARS_MIN, WeightLayout, log2_ceil};
@@ -256,12 +256,7 @@ pub fn verify(model: &PublicModel) -> Result<(), RegistrationError> {
             &mut challenger,
         )
         .map_err(|_| RegistrationError::Opening)?;
-    let same = opened.len() == expected.len()
-        && opened
-            .iter()
-            .zip(&expected)
-            .all(|(opened, expected)| opened.current() == expected.as_slice());
-    if same {
+    if opens_to(&opened, &expected) {
         Ok(())
     } else {
         Err(RegistrationError::Opened)

@@ -1,6 +1,6 @@
 //! The walk over the nodes, from the output to the input.
 
-use crate::commitment::Challenger;
+use crate::commitment::{Challenger, opens_to};
 use crate::error::{NodeCheck, VerifyError};
 use crate::field::{E, eq, eq_table, evaluate, point, signed};
 use crate::file::{ExpectedStatement, ProofFile};
@@ -854,12 +854,7 @@ fn check_witness(
             challenger,
         )
         .map_err(|_| VerifyError::Opening { which: "witness" })?;
-    let same = opened.len() == expected.len()
-        && opened
-            .iter()
-            .zip(&expected)
-            .all(|(opened, expected)| opened.current() == expected.as_slice());
-    if same {
+    if opens_to(&opened, &expected) {
         Ok(())
     } else {
         Err(VerifyError::Opened { which: "witness" })
@@ -905,12 +900,7 @@ fn check_weights(
             challenger,
         )
         .map_err(|_| VerifyError::Opening { which: "weights" })?;
-    let same = opened.len() == expected.len()
-        && opened
-            .iter()
-            .zip(&expected)
-            .all(|(opened, expected)| opened.current() == expected.as_slice());
-    if same {
+    if opens_to(&opened, &expected) {
         Ok(())
     } else {
         Err(VerifyError::Opened { which: "weights" })
