@@ -1,17 +1,22 @@
-//! Why no accumulator can leave the field.
+//! Why no integer of an execution can leave the field.
 //!
 //! Every relation the prover shows holds modulo p = 2^31 - 2^24 + 1. It holds over the integers because both sides
 //! are at most [`FIELD_BOUND`] in absolute value, for every admissible weight and activation. The weights are
 //! private, so the bound checked here uses only their declared range, [-127, 127], and the bias range of
-//! [`crate::weights`].
+//! [`crate::weights`]; activations are bounded by what the node before can give (a clamp, a table), which is why an
+//! i16 tensor that a long sum reads is clamped to fewer bits.
 
-use crate::program::{Op, Program};
+use crate::op::{Op, PROBABILITY_ONE, Reduction};
+use crate::program::{Program, TensorId};
+use crate::shape::ElementType;
 use crate::weights::{BIAS_MAX, WEIGHT_MAX};
 
 /// B = (p - 1) / 2 for the KoalaBear prime: the greatest absolute value that has one representative.
 pub const FIELD_BOUND: i64 = 1_065_353_216;
-/// Greatest absolute value of an activation.
+/// Greatest absolute value of an i8 activation.
 pub const ACTIVATION_MAX: i64 = 128;
+/// Greatest absolute value of an i16 activation.
+pub const WIDE_ACTIVATION_MAX: i64 = 32_767;
 
 /// A node whose accumulator could leave the field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,22 +34,94 @@ pub struct BoundError {
     pub bound: i64,
 }
 
-/// The greatest absolute value of a node's output, for all admissible weights and activations.
+/// The greatest absolute value of the input and of the first `nodes` nodes' outputs, for all admissible weights and
+/// inputs.
 #[must_use]
-pub fn of_node(program: &Program, node: usize) -> i64 {
-    let products = i64::try_from(program.reduction(node)).unwrap_or(i64::MAX);
+pub fn magnitudes(program: &Program, nodes: usize) -> Vec<i64> {
+    let mut known = Vec::with_capacity(nodes + 1);
+    known.push(match program.element_type(TensorId::INPUT) {
+        ElementType::I8 => ACTIVATION_MAX,
+        ElementType::I16 => WIDE_ACTIVATION_MAX,
+        ElementType::I32 => program.input.greatest(),
+    });
+    for node in 0..nodes {
+        let bound = of_node(program, node, &known);
+        known.push(bound);
+    }
+    known
+}
+
+/// The greatest absolute value of one node's output, given those of all tensors before it.
+fn of_node(program: &Program, node: usize, known: &[i64]) -> i64 {
+    let of = |id: &TensorId| known[id.index()];
+    let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     match &program.nodes[node].op {
-        Op::Conv { .. } | Op::Dense { .. } => products
-            .saturating_mul(i64::from(WEIGHT_MAX) * ACTIVATION_MAX)
+        Op::Conv { input, zero, .. } => count(program.reduction(node))
+            .saturating_mul(i64::from(WEIGHT_MAX))
+            .saturating_mul(of(input).max(i64::from(*zero).abs()))
             .saturating_add(i64::from(BIAS_MAX)),
-        Op::WindowSum { window, .. } => i64::try_from(window.positions())
-            .unwrap_or(i64::MAX)
-            .saturating_mul(ACTIVATION_MAX),
-        Op::Add { multipliers, .. } => multipliers
+        Op::Dense { input } => count(program.reduction(node))
+            .saturating_mul(i64::from(WEIGHT_MAX))
+            .saturating_mul(of(input))
+            .saturating_add(i64::from(BIAS_MAX)),
+        Op::MatMul { inputs, .. } => {
+            row_sum(program, inputs[0], known).saturating_mul(of(&inputs[1]))
+        }
+        Op::Parameter | Op::Embed { .. } => i64::from(WEIGHT_MAX),
+        Op::WindowSum { input, window } => count(window.positions()).saturating_mul(of(input)),
+        Op::Add {
+            inputs,
+            multipliers,
+            bias,
+        } => inputs
             .iter()
-            .map(|&m| i64::from(m) * ACTIVATION_MAX)
-            .sum(),
-        Op::Requantise { .. } | Op::MaxPool { .. } | Op::Permute { .. } => ACTIVATION_MAX,
+            .zip(multipliers)
+            .map(|(id, m)| of(id).saturating_mul(i64::from(*m).abs()))
+            .fold(i64::from(*bias).abs(), i64::saturating_add),
+        Op::Mul { inputs } => of(&inputs[0]).saturating_mul(of(&inputs[1])),
+        Op::Requantise { how, .. } => {
+            let ends = how.outputs().map(|value| i64::from(value).abs());
+            ends[0].max(ends[1])
+        }
+        Op::Compare { .. } => 1,
+        Op::Select { inputs, .. } | Op::Extremum { inputs, .. } => {
+            of(&inputs[0]).max(of(&inputs[1]))
+        }
+        Op::Reduce {
+            input,
+            reduction: Reduction::Sum,
+            axis,
+        } => i64::from(program.shape(*input).axis(*axis)).saturating_mul(of(input)),
+        Op::ArgMax { input }
+        | Op::TopK {
+            input,
+            give: crate::op::Ranked::Channels,
+        } => i64::from(program.shape(*input).channels),
+        Op::Softmax { .. } | Op::Norm { .. } => WIDE_ACTIVATION_MAX,
+        Op::Reduce { input, .. }
+        | Op::TopK { input, .. }
+        | Op::MaxPool { input, .. }
+        | Op::View { input, .. }
+        | Op::Gather { input, .. } => of(input),
+        Op::Pad { input, value, .. } => of(input).max(i64::from(*value).abs()),
+        Op::Concat { inputs, .. } => inputs.iter().map(of).max().unwrap_or(0),
+        Op::Trees { forest, .. } => forest.magnitude(),
+    }
+}
+
+/// The greatest sum of absolute values over the channels of a pixel: a row of probabilities sums to about 1.
+fn row_sum(program: &Program, tensor: TensorId, known: &[i64]) -> i64 {
+    let channels = i64::from(program.shape(tensor).channels);
+    let apart = channels.saturating_mul(known[tensor.index()]);
+    let softmax = tensor
+        .index()
+        .checked_sub(1)
+        .is_some_and(|node| matches!(program.nodes[node].op, Op::Softmax { .. }));
+    if softmax {
+        // Each of n quotients is rounded up by at most one half.
+        apart.min(i64::from(PROBABILITY_ONE) + channels / 2 + 1)
+    } else {
+        apart
     }
 }
 
@@ -54,8 +131,9 @@ pub fn of_node(program: &Program, node: usize) -> i64 {
 /// # Errors
 /// The first node that could leave the field.
 pub fn check(program: &Program) -> Result<(), BoundError> {
+    let known = magnitudes(program, program.nodes.len());
     for (node, description) in program.nodes.iter().enumerate() {
-        let mut bound = of_node(program, node);
+        let mut bound = known[node + 1];
         if let Op::Requantise { how, .. } = &description.op {
             let reach = how
                 .range

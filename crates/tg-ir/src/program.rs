@@ -1,20 +1,17 @@
 //! Programs: a typed graph in single-assignment form, canonically serialised. The public part of a model.
 
-use crate::bounds;
-use crate::rescale::Rescale;
-use crate::shape::{ElementType, Shape};
-use crate::window::Window;
+use crate::op::{Op, TypeRule};
+use crate::shape::{AXIS_MAX, ElementType, Shape};
+use crate::{bounds, check};
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Digest, ProgramId, domain::Domain};
 
 /// Format version of the canonical encoding.
-pub const PROGRAM_VERSION: u16 = 1;
+pub const PROGRAM_VERSION: u16 = 2;
 /// Most nodes of a program.
 pub const NODES_MAX: usize = 4_096;
 /// Most bytes of a name.
 pub const NAME_MAX: usize = 128;
-/// Most (multiplier, shift) pairs of one requantisation: the calibrator clusters channels into a few.
-pub const PAIRS_MAX: usize = 16;
 
 /// A tensor of a program: 0 is the input, `i + 1` the output of node `i`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,160 +37,37 @@ impl TensorId {
     }
 }
 
+/// How the values of an input become integers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Coding {
+    /// Rounded multiples of [`InputSpec::scale`], as i8 or i16.
+    Scaled(ElementType),
+    /// Per channel the number of these ascending thresholds that lie below the value, as i16: all that decision
+    /// trees ask of a feature.
+    Ranks(Vec<Vec<f32>>),
+    /// Indices below this number (a vocabulary), as i32.
+    Tokens(u32),
+}
+
+/// Most thresholds of one feature.
+pub const THRESHOLDS_MAX: usize = 32_767;
+/// Largest vocabulary.
+pub const VOCABULARY_MAX: u32 = 1 << 20;
+
 /// What the program expects as input, and how real values become integers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InputSpec {
     /// Shape of one input.
     pub shape: Shape,
-    /// Real value of one unit: `q = clamp(floor(x / scale + 1/2), -128, 127)`.
+    /// How real values become integers.
+    pub coding: Coding,
+    /// Real value of one unit of a scaled input: `q = clamp(floor(x / scale + 1/2), low, high)`, the bounds being
+    /// those of its type. 1 for other codings.
     pub scale: f32,
     /// Per channel of an 8-bit image: `x = (v / 255 - mean) / std`. Empty: `x = v / 255`.
     pub mean: Vec<f32>,
     /// See `mean`; of the same length.
     pub std: Vec<f32>,
-}
-
-/// Accumulators to activations: rescale, clamp, and an optional 256-entry table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Requantise {
-    /// The distinct rescales.
-    pub pairs: Vec<Rescale>,
-    /// Per channel the index of its pair, or one entry for all channels.
-    pub channel_pairs: Vec<u8>,
-    /// Least and greatest accumulator the segment table covers; the compiler proves that no input leaves it.
-    pub range: [i32; 2],
-    /// Least and greatest rescaled value.
-    pub clamp: [i8; 2],
-    /// Applied after the clamp: entry `y + 128`.
-    pub table: Option<Vec<i8>>,
-}
-
-impl Requantise {
-    /// The pair of a channel.
-    #[must_use]
-    pub fn pair_of(&self, channel: usize) -> u8 {
-        if self.channel_pairs.len() == 1 {
-            self.channel_pairs[0]
-        } else {
-            self.channel_pairs[channel]
-        }
-    }
-
-    /// The activation of accumulator `x` under one of the rescales.
-    #[must_use]
-    pub fn output(&self, rescale: Rescale, x: i64) -> i8 {
-        let [least, greatest] = self.clamp.map(i64::from);
-        let y = i8::try_from(rescale.apply(x).clamp(least, greatest)).expect("clamped to 8 bits");
-        match &self.table {
-            None => y,
-            Some(table) => table[usize::from(y.cast_unsigned() ^ 0x80)],
-        }
-    }
-}
-
-/// What a node computes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Op {
-    /// Convolution: `acc[y, x, o] = bias[o] + sum over k, i of w[o, k, i] * in[source(y, x, k), i]`.
-    Conv {
-        /// An i8 tensor.
-        input: TensorId,
-        /// Kernel, stride, padding (zeros).
-        window: Window,
-    },
-    /// Fully connected: `acc[o] = bias[o] + sum over pixels p, channels i of w[o, p, i] * in[p, i]`.
-    Dense {
-        /// An i8 tensor.
-        input: TensorId,
-    },
-    /// Window sums per channel: `acc[y, x, c] = sum over k of in[source(y, x, k), c]`; an average is the requantised
-    /// sum.
-    WindowSum {
-        /// An i8 tensor.
-        input: TensorId,
-        /// Kernel, stride, padding (zeros, counted).
-        window: Window,
-    },
-    /// Weighted sum of two tensors: `acc = a * multipliers[0] + b * multipliers[1]`.
-    Add {
-        /// Two i8 tensors of one shape.
-        inputs: [TensorId; 2],
-        /// Factors, each in [1, 2^15).
-        multipliers: [u32; 2],
-    },
-    /// Accumulators (or activations) to activations.
-    Requantise {
-        /// An i32 or i8 tensor.
-        input: TensorId,
-        /// How.
-        how: Requantise,
-    },
-    /// Window maxima per channel; padding is skipped.
-    MaxPool {
-        /// An i8 tensor.
-        input: TensorId,
-        /// Kernel, stride, padding.
-        window: Window,
-    },
-    /// A permutation of elements: output element `j` is input element `source[j]` (both in storage order).
-    Permute {
-        /// An i8 tensor.
-        input: TensorId,
-        /// One input index per output element, each exactly once.
-        source: Vec<u32>,
-    },
-}
-
-impl Op {
-    /// The operator's name in messages and reports.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Conv { .. } => "Conv",
-            Self::Dense { .. } => "Dense",
-            Self::WindowSum { .. } => "WindowSum",
-            Self::Add { .. } => "Add",
-            Self::Requantise { .. } => "Requantise",
-            Self::MaxPool { .. } => "MaxPool",
-            Self::Permute { .. } => "Permute",
-        }
-    }
-
-    /// The tensors the node reads.
-    #[must_use]
-    pub fn inputs(&self) -> Vec<TensorId> {
-        match self {
-            Self::Conv { input, window: _ }
-            | Self::Dense { input }
-            | Self::WindowSum { input, window: _ }
-            | Self::Requantise { input, how: _ }
-            | Self::MaxPool { input, window: _ }
-            | Self::Permute { input, source: _ } => vec![*input],
-            Self::Add {
-                inputs,
-                multipliers: _,
-            } => inputs.to_vec(),
-        }
-    }
-
-    /// The type of the node's output.
-    #[must_use]
-    pub const fn output_type(&self) -> ElementType {
-        match self {
-            Self::Conv { .. } | Self::Dense { .. } | Self::WindowSum { .. } | Self::Add { .. } => {
-                ElementType::I32
-            }
-            Self::Requantise { .. } | Self::MaxPool { .. } | Self::Permute { .. } => {
-                ElementType::I8
-            }
-        }
-    }
-
-    /// Whether the node has weights.
-    #[must_use]
-    pub const fn has_weights(&self) -> bool {
-        matches!(self, Self::Conv { .. } | Self::Dense { .. })
-    }
 }
 
 /// One node: its name in the source model, its operator, the shape it gives, and the real value of one unit.
@@ -237,6 +111,9 @@ pub enum ProgramError {
         /// The stated shape.
         stated: Shape,
     },
+    /// An input coding that does not fit its shape.
+    #[error("the program's input has an invalid coding")]
+    BadInputCoding,
     /// A node reads a tensor that does not come before it, or of the wrong type.
     #[error(
         "node {node} `{name}` reads tensor {tensor}, which is not an earlier tensor of the right type"
@@ -300,11 +177,14 @@ impl Program {
     /// Type of a tensor's elements.
     #[must_use]
     pub fn element_type(&self, tensor: TensorId) -> ElementType {
-        if tensor == TensorId::INPUT {
-            ElementType::I8
-        } else {
-            self.nodes[tensor.index() - 1].op.output_type()
+        let mut at = tensor;
+        while let Some(node) = at.index().checked_sub(1) {
+            match self.nodes[node].op.output_type() {
+                TypeRule::Fixed(kind) => return kind,
+                TypeRule::SameAs(input) => at = input,
+            }
         }
+        self.input.element_type()
     }
 
     /// The program's output.
@@ -313,28 +193,44 @@ impl Program {
         TensorId(u32::try_from(self.nodes.len()).expect("a program has few nodes"))
     }
 
-    /// Bytes of one output: one per i8 element, four (little-endian) per i32 element.
+    /// Bytes of one input in storage order: one, two or four (little-endian) per element.
+    #[must_use]
+    pub fn input_bytes(&self) -> usize {
+        self.input.shape.elements() * self.input.element_type().bytes()
+    }
+
+    /// Bytes of one output in storage order: one, two or four (little-endian) per element.
     #[must_use]
     pub fn output_bytes(&self) -> usize {
         let output = self.output();
-        let width = match self.element_type(output) {
-            ElementType::I8 => 1,
-            ElementType::I32 => 4,
-        };
-        self.shape(output).elements() * width
+        self.shape(output).elements() * self.element_type(output).bytes()
     }
 
-    /// Products of one output element of a node with weights (0 for the others).
+    /// Products of one output element of a node (0 for nodes that multiply nothing).
     #[must_use]
     pub fn reduction(&self, node: usize) -> usize {
         match &self.nodes[node].op {
-            Op::Conv { input, window } => window.positions() * self.shape(*input).channels as usize,
+            Op::Conv {
+                input,
+                window,
+                groups,
+                ..
+            } => window.positions() * (self.shape(*input).channels / (*groups).max(1)) as usize,
             Op::Dense { input } => self.shape(*input).elements(),
-            Op::WindowSum { .. }
-            | Op::Add { .. }
-            | Op::Requantise { .. }
-            | Op::MaxPool { .. }
-            | Op::Permute { .. } => 0,
+            Op::MatMul { inputs, .. } => self.shape(inputs[0]).channels as usize,
+            _ => 0,
+        }
+    }
+
+    /// Weights of a node (biases not counted): `[out][position][in]`, a tensor of parameters, or rows of a table.
+    #[must_use]
+    pub fn weights_of(&self, node: usize) -> usize {
+        let shape = self.nodes[node].shape;
+        match &self.nodes[node].op {
+            Op::Conv { .. } | Op::Dense { .. } => shape.channels as usize * self.reduction(node),
+            Op::Parameter => shape.elements(),
+            Op::Embed { rows, .. } => *rows as usize * shape.channels as usize,
+            _ => 0,
         }
     }
 
@@ -360,131 +256,73 @@ impl Program {
                 stated: self.input.shape,
             });
         }
+        if !self.input.coding_is_valid() {
+            return Err(ProgramError::BadInputCoding);
+        }
         for node in 0..self.nodes.len() {
-            self.validate_inputs(node)?;
-            let bad_shape = || {
-                let Node {
-                    name, op, shape, ..
-                } = &self.nodes[node];
-                ProgramError::BadShape {
-                    node,
-                    name: name.clone(),
-                    op: op.name(),
-                    stated: *shape,
-                }
-            };
-            if !self.nodes[node].shape.is_valid() {
-                return Err(bad_shape());
-            }
-            self.validate_attributes(node)?;
-            if self.expected_shape(node) != Some(self.nodes[node].shape) {
-                return Err(bad_shape());
-            }
+            check::node(self, node)?;
         }
         bounds::check(self)?;
         Ok(())
     }
+}
 
-    fn validate_inputs(&self, node: usize) -> Result<(), ProgramError> {
-        let Node { name, op, .. } = &self.nodes[node];
-        for input in op.inputs() {
-            let earlier = input.index() <= node;
-            let accumulators = earlier && self.element_type(input) == ElementType::I32;
-            if !earlier || (accumulators && !matches!(op, Op::Requantise { .. })) {
-                return Err(ProgramError::BadInput {
-                    node,
-                    name: name.clone(),
-                    tensor: input.0,
-                });
-            }
+impl InputSpec {
+    /// An input of rounded i8 multiples of a scale, without image normalisation.
+    #[must_use]
+    pub const fn scaled(shape: Shape, scale: f32) -> Self {
+        Self {
+            shape,
+            coding: Coding::Scaled(ElementType::I8),
+            scale,
+            mean: Vec::new(),
+            std: Vec::new(),
         }
-        Ok(())
     }
 
-    fn validate_attributes(&self, node: usize) -> Result<(), ProgramError> {
-        let Node {
-            name, op, shape, ..
-        } = &self.nodes[node];
-        let bad = |attribute| ProgramError::BadAttribute {
-            node,
-            name: name.clone(),
-            op: op.name(),
-            attribute,
-        };
-        match op {
-            Op::Conv { window, .. } | Op::WindowSum { window, .. } | Op::MaxPool { window, .. } => {
-                if !window.is_valid() {
-                    return Err(bad("window"));
-                }
+    /// Type of the input's elements.
+    #[must_use]
+    pub const fn element_type(&self) -> ElementType {
+        match self.coding {
+            Coding::Scaled(kind) => kind,
+            Coding::Ranks(_) => ElementType::I16,
+            Coding::Tokens(_) => ElementType::I32,
+        }
+    }
+
+    /// The greatest absolute value of an input element.
+    #[must_use]
+    pub fn greatest(&self) -> i64 {
+        match &self.coding {
+            Coding::Scaled(ElementType::I8) => bounds::ACTIVATION_MAX,
+            Coding::Scaled(_) | Coding::Ranks(_) => bounds::WIDE_ACTIVATION_MAX,
+            Coding::Tokens(vocabulary) => i64::from(*vocabulary),
+        }
+    }
+
+    /// Whether a value is one that the coding gives for a channel.
+    #[must_use]
+    pub fn admits(&self, channel: usize, value: i32) -> bool {
+        match &self.coding {
+            Coding::Scaled(ElementType::I8) => i8::try_from(value).is_ok(),
+            Coding::Scaled(_) => value.unsigned_abs() <= 32_767,
+            Coding::Ranks(thresholds) => {
+                usize::try_from(value).is_ok_and(|rank| rank <= thresholds[channel].len())
             }
-            Op::Add { multipliers, .. } => {
-                if multipliers
-                    .iter()
-                    .any(|m| !(1..=crate::rescale::MULTIPLIER_MAX).contains(m))
-                {
-                    return Err(bad("multiplier"));
-                }
-            }
-            Op::Requantise { how, .. } => {
-                let channels = shape.channels as usize;
-                if how.pairs.is_empty() || how.pairs.len() > PAIRS_MAX {
-                    return Err(bad("number of multiplier pairs"));
-                }
-                if !(how.channel_pairs.len() == 1 || how.channel_pairs.len() == channels)
-                    || how
-                        .channel_pairs
+            Coding::Tokens(vocabulary) => u32::try_from(value).is_ok_and(|v| v < *vocabulary),
+        }
+    }
+
+    fn coding_is_valid(&self) -> bool {
+        match &self.coding {
+            Coding::Scaled(kind) => *kind != ElementType::I32,
+            Coding::Ranks(thresholds) => {
+                thresholds.len() == self.shape.channels as usize
+                    && thresholds
                         .iter()
-                        .any(|&pair| usize::from(pair) >= how.pairs.len())
-                {
-                    return Err(bad("channel to multiplier map"));
-                }
-                if how.range[0] > how.range[1] || how.clamp[0] > how.clamp[1] {
-                    return Err(bad("range"));
-                }
-                if how.table.as_ref().is_some_and(|table| table.len() != 256) {
-                    return Err(bad("value table"));
-                }
+                        .all(|list| list.windows(2).all(|pair| pair[0] < pair[1]))
             }
-            Op::Permute { source, .. } => {
-                // A stated shape costs nothing to write down: its size is allocated only if the list has it.
-                if source.len() != shape.elements() {
-                    return Err(bad("permutation"));
-                }
-                let mut seen = vec![false; source.len()];
-                let distinct = source.iter().all(|&index| {
-                    seen.get_mut(index as usize)
-                        .is_some_and(|seen| !std::mem::replace(seen, true))
-                });
-                if !distinct {
-                    return Err(bad("permutation"));
-                }
-            }
-            Op::Dense { .. } => {}
-        }
-        Ok(())
-    }
-
-    /// The shape an operator gives for its inputs; for a node with weights the output channels are its own to state.
-    fn expected_shape(&self, node: usize) -> Option<Shape> {
-        let stated = self.nodes[node].shape;
-        match &self.nodes[node].op {
-            Op::Conv { input, window } => window
-                .output(self.shape(*input))
-                .map(|[height, width]| Shape::new(height, width, stated.channels)),
-            Op::WindowSum { input, window } | Op::MaxPool { input, window } => {
-                let input = self.shape(*input);
-                window
-                    .output(input)
-                    .map(|[height, width]| Shape::new(height, width, input.channels))
-            }
-            Op::Dense { .. } => Some(Shape::vector(stated.channels)),
-            Op::Add { inputs: [a, b], .. } => {
-                (self.shape(*a) == self.shape(*b)).then(|| self.shape(*a))
-            }
-            Op::Requantise { input, .. } => Some(self.shape(*input)),
-            Op::Permute { input, .. } => {
-                (self.shape(*input).elements() == stated.elements()).then_some(stated)
-            }
+            Coding::Tokens(vocabulary) => (1..=VOCABULARY_MAX).contains(vocabulary),
         }
     }
 }
@@ -535,11 +373,13 @@ impl Encode for InputSpec {
     fn encode(&self, writer: &mut Writer) {
         let Self {
             shape,
+            coding,
             scale,
             mean,
             std,
         } = self;
         shape.encode(writer);
+        coding.encode(writer);
         writer.f32(*scale);
         for list in [mean, std] {
             writer.count(list.len());
@@ -551,6 +391,7 @@ impl Encode for InputSpec {
 impl Decode for InputSpec {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let shape = Shape::decode(reader)?;
+        let coding = Coding::decode(reader)?;
         let scale = reader.f32("input scale")?;
         if scale <= 0.0 {
             return Err(DecodeError::Invalid {
@@ -577,10 +418,56 @@ impl Decode for InputSpec {
         }
         Ok(Self {
             shape,
+            coding,
             scale,
             mean,
             std,
         })
+    }
+}
+
+impl Encode for Coding {
+    fn encode(&self, writer: &mut Writer) {
+        match self {
+            Self::Scaled(kind) => {
+                writer.u8(0);
+                kind.encode(writer);
+            }
+            Self::Ranks(thresholds) => {
+                writer.u8(1);
+                writer.count(thresholds.len());
+                for list in thresholds {
+                    writer.count(list.len());
+                    list.iter().for_each(|&value| writer.f32(value));
+                }
+            }
+            Self::Tokens(vocabulary) => {
+                writer.u8(2);
+                writer.u32(*vocabulary);
+            }
+        }
+    }
+}
+
+impl Decode for Coding {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        match reader.u8()? {
+            0 => Ok(Self::Scaled(ElementType::decode(reader)?)),
+            1 => {
+                let features = reader.count("features", AXIS_MAX as usize, 4)?;
+                let mut list = || {
+                    let count = reader.count("thresholds", THRESHOLDS_MAX, 4)?;
+                    (0..count).map(|_| reader.f32("threshold")).collect()
+                };
+                let lists = (0..features).map(|_| list());
+                Ok(Self::Ranks(lists.collect::<Result<_, DecodeError>>()?))
+            }
+            2 => Ok(Self::Tokens(reader.u32()?)),
+            other => Err(DecodeError::Invalid {
+                field: "input coding",
+                value: u64::from(other),
+            }),
+        }
     }
 }
 
@@ -606,160 +493,6 @@ impl Decode for Node {
             op: Op::decode(reader)?,
             shape: Shape::decode(reader)?,
             scale: reader.f32("node scale")?,
-        })
-    }
-}
-
-impl Encode for Op {
-    fn encode(&self, writer: &mut Writer) {
-        match self {
-            Self::Conv { input, window } => {
-                writer.u8(0);
-                writer.u32(input.0);
-                window.encode(writer);
-            }
-            Self::Dense { input } => {
-                writer.u8(1);
-                writer.u32(input.0);
-            }
-            Self::WindowSum { input, window } => {
-                writer.u8(2);
-                writer.u32(input.0);
-                window.encode(writer);
-            }
-            Self::Add {
-                inputs,
-                multipliers,
-            } => {
-                writer.u8(3);
-                inputs.iter().for_each(|input| writer.u32(input.0));
-                multipliers
-                    .iter()
-                    .for_each(|&multiplier| writer.u32(multiplier));
-            }
-            Self::Requantise { input, how } => {
-                writer.u8(4);
-                writer.u32(input.0);
-                how.encode(writer);
-            }
-            Self::MaxPool { input, window } => {
-                writer.u8(5);
-                writer.u32(input.0);
-                window.encode(writer);
-            }
-            Self::Permute { input, source } => {
-                writer.u8(6);
-                writer.u32(input.0);
-                writer.count(source.len());
-                source.iter().for_each(|&index| writer.u32(index));
-            }
-        }
-    }
-}
-
-impl Decode for Op {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let tag = reader.u8()?;
-        let input = TensorId(reader.u32()?);
-        Ok(match tag {
-            0 => Self::Conv {
-                input,
-                window: Window::decode(reader)?,
-            },
-            1 => Self::Dense { input },
-            2 => Self::WindowSum {
-                input,
-                window: Window::decode(reader)?,
-            },
-            3 => Self::Add {
-                inputs: [input, TensorId(reader.u32()?)],
-                multipliers: [reader.u32()?, reader.u32()?],
-            },
-            4 => Self::Requantise {
-                input,
-                how: Requantise::decode(reader)?,
-            },
-            5 => Self::MaxPool {
-                input,
-                window: Window::decode(reader)?,
-            },
-            6 => {
-                let count = reader.count("permutation", crate::shape::ELEMENTS_MAX as usize, 4)?;
-                Self::Permute {
-                    input,
-                    source: (0..count).map(|_| reader.u32()).collect::<Result<_, _>>()?,
-                }
-            }
-            _ => {
-                return Err(DecodeError::Invalid {
-                    field: "operator",
-                    value: u64::from(tag),
-                });
-            }
-        })
-    }
-}
-
-impl Encode for Requantise {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            pairs,
-            channel_pairs,
-            range,
-            clamp,
-            table,
-        } = self;
-        writer.seq(pairs);
-        writer.bytes(channel_pairs);
-        range.iter().for_each(|&value| writer.i32(value));
-        clamp
-            .iter()
-            .for_each(|&value| writer.u8(value.cast_unsigned()));
-        match table {
-            None => writer.u8(0),
-            Some(table) => {
-                writer.u8(1);
-                writer.bytes(
-                    &table
-                        .iter()
-                        .map(|value| value.cast_unsigned())
-                        .collect::<Vec<_>>(),
-                );
-            }
-        }
-    }
-}
-
-impl Decode for Requantise {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let pairs = reader.seq("multiplier pairs", PAIRS_MAX, 8)?;
-        let channel_pairs = reader
-            .bytes("channel pairs", crate::shape::AXIS_MAX as usize)?
-            .to_vec();
-        let range = [reader.i32()?, reader.i32()?];
-        let clamp = [reader.u8()?.cast_signed(), reader.u8()?.cast_signed()];
-        let table = match reader.u8()? {
-            0 => None,
-            1 => Some(
-                reader
-                    .bytes("value table", 256)?
-                    .iter()
-                    .map(|value| value.cast_signed())
-                    .collect(),
-            ),
-            other => {
-                return Err(DecodeError::Invalid {
-                    field: "value table flag",
-                    value: u64::from(other),
-                });
-            }
-        };
-        Ok(Self {
-            pairs,
-            channel_pairs,
-            range,
-            clamp,
-            table,
         })
     }
 }

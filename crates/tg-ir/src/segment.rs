@@ -7,7 +7,7 @@
 //! `x = base + 256 * high + low`. Both limbs are positions in one public table of [`LIMB_TABLE_LEN`] entries.
 //! Overlapping segments of one step are harmless: they name the same `z`.
 
-use crate::program::Requantise;
+use crate::requantise::Requantise;
 use crate::rescale::Rescale;
 
 /// Widest segment: two limbs of eight bits.
@@ -41,7 +41,7 @@ pub struct Segment {
     /// log2 of its width.
     pub bits: u32,
     /// What every accumulator of the segment maps to.
-    pub output: i8,
+    pub output: i16,
     /// Index of the (multiplier, shift) pair the segment belongs to.
     pub pair: u8,
 }
@@ -144,12 +144,13 @@ impl SegmentTable {
 
     /// The least accumulator above `x` whose clamped, rescaled value differs from that of `x`.
     fn next_step(&self, requantise: &Requantise, rescale: Rescale, x: i64) -> i64 {
-        let y = rescale.apply(x);
+        let zero = i64::from(requantise.zero);
+        let y = rescale.apply(x) + zero;
         let [least, greatest] = requantise.clamp.map(i64::from);
         if y >= greatest {
             return i64::MAX;
         }
-        rescale.threshold(y.max(least) + 1)
+        rescale.threshold(y.max(least) + 1 - zero)
     }
 
     /// Covers `[run.start, run.end)` by segments of one width, the last one ending exactly at the run's end.
@@ -157,7 +158,7 @@ impl SegmentTable {
         &mut self,
         requantise: &Requantise,
         run: std::ops::Range<i64>,
-        output: i8,
+        output: i16,
         pair: u8,
     ) -> Result<(), SegmentError> {
         let width = u64::try_from(run.end - run.start).expect("a run is not empty");
@@ -198,8 +199,8 @@ mod tests {
     fn requantise(
         pairs: Vec<Rescale>,
         range: [i32; 2],
-        clamp: [i8; 2],
-        table: Option<Vec<i8>>,
+        clamp: [i16; 2],
+        table: Option<Vec<i16>>,
     ) -> Requantise {
         let channel_pairs = (0..pairs.len())
             .map(|pair| u8::try_from(pair).expect("few"))
@@ -207,9 +208,11 @@ mod tests {
         Requantise {
             pairs,
             channel_pairs,
+            zero: 0,
             range,
             clamp,
             table,
+            output: crate::ElementType::I8,
         }
     }
 
@@ -271,7 +274,7 @@ mod tests {
 
         #[test]
         fn value_tables_are_fused(seed in any::<u64>()) {
-            let values = (0..256u64).map(|i| (seed.rotate_left(u32::try_from(i % 64).expect("small")) % 5) as i8).collect();
+            let values = (0..256u64).map(|i| (seed.rotate_left(u32::try_from(i % 64).expect("small")) % 5) as i16).collect();
             let pairs = vec![Rescale::new(16_500, 22).expect("in range")];
             check(&requantise(pairs, [-100_000, 100_000], [-128, 127], Some(values)));
         }

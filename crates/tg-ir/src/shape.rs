@@ -12,8 +12,46 @@ pub const ELEMENTS_MAX: u64 = 1 << 26;
 pub enum ElementType {
     /// An activation in [-128, 127].
     I8,
+    /// An activation in [-32767, 32767].
+    I16,
     /// An accumulator, within the field bound.
     I32,
+}
+
+impl ElementType {
+    /// Bytes of one element, little-endian two's complement.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::I8 => 1,
+            Self::I16 => 2,
+            Self::I32 => 4,
+        }
+    }
+}
+
+impl Encode for ElementType {
+    fn encode(&self, writer: &mut Writer) {
+        writer.u8(match self {
+            Self::I8 => 0,
+            Self::I16 => 1,
+            Self::I32 => 2,
+        });
+    }
+}
+
+impl Decode for ElementType {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        match reader.u8()? {
+            0 => Ok(Self::I8),
+            1 => Ok(Self::I16),
+            2 => Ok(Self::I32),
+            other => Err(DecodeError::Invalid {
+                field: "element type",
+                value: u64::from(other),
+            }),
+        }
+    }
 }
 
 /// Height by width by channels, stored contiguously in that order (NHWC without the batch axis). A vector is
@@ -55,6 +93,27 @@ impl Shape {
     #[must_use]
     pub const fn elements(&self) -> usize {
         self.pixels() * self.channels as usize
+    }
+
+    /// Length of an axis.
+    #[must_use]
+    pub const fn axis(&self, axis: crate::op::Axis) -> u32 {
+        match axis {
+            crate::op::Axis::Rows => self.height,
+            crate::op::Axis::Columns => self.width,
+            crate::op::Axis::Channels => self.channels,
+        }
+    }
+
+    /// The same shape with another length of one axis.
+    #[must_use]
+    pub const fn with_axis(mut self, axis: crate::op::Axis, length: u32) -> Self {
+        match axis {
+            crate::op::Axis::Rows => self.height = length,
+            crate::op::Axis::Columns => self.width = length,
+            crate::op::Axis::Channels => self.channels = length,
+        }
+        self
     }
 
     /// Whether every axis is at least one and within the limits.

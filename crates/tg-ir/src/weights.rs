@@ -1,6 +1,6 @@
 //! Weights: the private part of a model.
 
-use crate::program::{Op, Program};
+use crate::program::Program;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Digest, domain::Domain};
 
@@ -18,9 +18,10 @@ pub const WEIGHTS_MAX: usize = 1 << 27;
 /// Weights and biases of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinearWeights {
-    /// `[output channel][kernel position or input pixel][input channel]`, each in [-127, 127].
+    /// `[output channel][kernel position or input pixel][input channel of the group]`, a tensor of parameters in
+    /// storage order, or `[row][channel]` of an embedding; each in [-127, 127].
     pub weights: Vec<i8>,
-    /// One per output channel, in units of the accumulator, |bias| <= [`BIAS_MAX`].
+    /// For a convolution or dense node one per output channel, in units of the accumulator, |bias| <= [`BIAS_MAX`].
     pub bias: Vec<i32>,
 }
 
@@ -138,10 +139,13 @@ impl Weights {
 
 fn check_layer(program: &Program, node: usize, layer: &LinearWeights) -> Result<(), WeightsError> {
     let description = &program.nodes[node];
-    debug_assert!(matches!(description.op, Op::Conv { .. } | Op::Dense { .. }));
     let name = || description.name.clone();
-    let channels = description.shape.channels as usize;
-    let expected = channels * program.reduction(node);
+    let biases = if description.op.has_bias() {
+        description.shape.channels as usize
+    } else {
+        0
+    };
+    let expected = program.weights_of(node);
     if layer.weights.len() != expected {
         return Err(WeightsError::Length {
             name: name(),
@@ -150,11 +154,11 @@ fn check_layer(program: &Program, node: usize, layer: &LinearWeights) -> Result<
             got: layer.weights.len(),
         });
     }
-    if layer.bias.len() != channels {
+    if layer.bias.len() != biases {
         return Err(WeightsError::Length {
             name: name(),
             what: "biases",
-            expected: channels,
+            expected: biases,
             got: layer.bias.len(),
         });
     }

@@ -18,49 +18,92 @@ pub struct Window {
     /// Padding: top, left, bottom, right. Padded pixels hold 0 for a convolution or an average and are skipped by a
     /// maximum.
     pub pads: [u32; 4],
+    /// Vertical and horizontal distance of kernel positions; 1 is dense.
+    pub dilation: [u32; 2],
+    /// Vertical and horizontal distance at which input pixels lie, the pixels between them being padding: 1 is the
+    /// plain window, s is a transposed convolution of stride s.
+    pub spread: [u32; 2],
 }
 
 impl Window {
+    /// A window without dilation and spread.
+    #[must_use]
+    pub const fn new(kernel: [u32; 2], stride: [u32; 2], pads: [u32; 4]) -> Self {
+        Self {
+            kernel,
+            stride,
+            pads,
+            dilation: [1; 2],
+            spread: [1; 2],
+        }
+    }
+
+    /// Whether neither dilation nor spread is used.
+    #[must_use]
+    pub const fn is_plain(&self) -> bool {
+        matches!((self.dilation, self.spread), ([1, 1], [1, 1]))
+    }
+
+    /// Kernel height and width with the gaps of dilation, or nothing if they overflow.
+    #[must_use]
+    pub const fn reach(&self) -> [u32; 2] {
+        [
+            (self.kernel[0] - 1) * self.dilation[0] + 1,
+            (self.kernel[1] - 1) * self.dilation[1] + 1,
+        ]
+    }
+
     /// Kernel positions.
     #[must_use]
     pub const fn positions(&self) -> usize {
         self.kernel[0] as usize * self.kernel[1] as usize
     }
 
-    /// Whether sides and strides are within their limits and no window can lie wholly in padding.
+    /// Whether sides, strides and distances are within their limits and padding is narrower than the kernel with its
+    /// gaps, so that without spread no window lies wholly in padding.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let Self {
             kernel,
             stride,
             pads,
+            dilation,
+            spread,
         } = *self;
-        kernel.iter().all(|&side| (1..=KERNEL_MAX).contains(&side))
-            && stride.iter().all(|&step| (1..=STRIDE_MAX).contains(&step))
-            && pads[0] < kernel[0]
-            && pads[2] < kernel[0]
-            && pads[1] < kernel[1]
-            && pads[3] < kernel[1]
+        let within = |list: [u32; 2], limit| list.iter().all(|value| (1..=limit).contains(value));
+        within(kernel, KERNEL_MAX)
+            && within(stride, STRIDE_MAX)
+            && within(dilation, STRIDE_MAX)
+            && within(spread, STRIDE_MAX)
+            && {
+                let reach = self.reach();
+                pads[0] < reach[0] && pads[2] < reach[0] && pads[1] < reach[1] && pads[3] < reach[1]
+            }
     }
 
     /// Output height and width for an input, or nothing if the kernel does not fit.
     #[must_use]
     pub fn output(&self, input: Shape) -> Option<[u32; 2]> {
-        let side = |size: u32, before: u32, after: u32, kernel: u32, stride: u32| {
-            size.checked_add(before)?
-                .checked_add(after)?
-                .checked_sub(kernel)
-                .map(|room| room / stride + 1)
+        let reach = self.reach();
+        let side = |axis: usize, size: u32| {
+            size.checked_sub(1)?
+                .checked_mul(self.spread[axis])?
+                .checked_add(1)?
+                .checked_add(self.pads[axis])?
+                .checked_add(self.pads[axis + 2])?
+                .checked_sub(reach[axis])
+                .map(|room| room / self.stride[axis] + 1)
         };
-        let Self {
-            kernel,
-            stride,
-            pads,
-        } = *self;
-        Some([
-            side(input.height, pads[0], pads[2], kernel[0], stride[0])?,
-            side(input.width, pads[1], pads[3], kernel[1], stride[1])?,
-        ])
+        Some([side(0, input.height)?, side(1, input.width)?])
+    }
+
+    /// Where an output index reads along one axis (0 rows, 1 columns) at a kernel index, or nothing in padding.
+    #[must_use]
+    pub fn source_on_axis(&self, axis: usize, size: u32, at: u32, kernel: u32) -> Option<u32> {
+        let spread = self.spread[axis];
+        let position =
+            (at * self.stride[axis] + kernel * self.dilation[axis]).checked_sub(self.pads[axis])?;
+        (position % spread == 0 && position / spread < size).then_some(position / spread)
     }
 
     /// The input pixel (row times width plus column) that output pixel (`row`, `column`) reads at kernel
@@ -69,10 +112,9 @@ impl Window {
     pub fn source(&self, input: Shape, row: u32, column: u32, position: usize) -> Option<usize> {
         let kernel_row = position as u32 / self.kernel[1];
         let kernel_column = position as u32 % self.kernel[1];
-        let source_row = (row * self.stride[0] + kernel_row).checked_sub(self.pads[0])?;
-        let source_column = (column * self.stride[1] + kernel_column).checked_sub(self.pads[1])?;
-        (source_row < input.height && source_column < input.width)
-            .then(|| source_row as usize * input.width as usize + source_column as usize)
+        let source_row = self.source_on_axis(0, input.height, row, kernel_row)?;
+        let source_column = self.source_on_axis(1, input.width, column, kernel_column)?;
+        Some(source_row as usize * input.width as usize + source_column as usize)
     }
 }
 
@@ -82,26 +124,30 @@ impl Encode for Window {
             kernel,
             stride,
             pads,
+            dilation,
+            spread,
         } = *self;
-        kernel
+        let lists: [&[u32]; 5] = [&kernel, &stride, &pads, &dilation, &spread];
+        lists
             .iter()
-            .chain(&stride)
-            .chain(&pads)
+            .flat_map(|list| list.iter())
             .for_each(|&value| writer.u32(value));
     }
 }
 
 impl Decode for Window {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let mut values = [0u32; 8];
+        let mut values = [0u32; 12];
         for value in &mut values {
             *value = reader.u32()?;
         }
-        let [kh, kw, sh, sw, top, left, bottom, right] = values;
+        let [kh, kw, sh, sw, top, left, bottom, right, dh, dw, ph, pw] = values;
         let window = Self {
             kernel: [kh, kw],
             stride: [sh, sw],
             pads: [top, left, bottom, right],
+            dilation: [dh, dw],
+            spread: [ph, pw],
         };
         if !window.is_valid() {
             return Err(DecodeError::Invalid {

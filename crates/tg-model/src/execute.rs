@@ -1,25 +1,96 @@
 //! Execution of a program: every tensor it computes, and their digest.
 
 use crate::kernel;
-use tg_ir::{CompiledModel, Op, Program, TensorId};
+use tg_ir::{CompiledModel, ElementType, Op, Program, TensorId, Weights, scalar};
 use tg_types::{Digest, domain::Domain};
 
 /// The elements of a tensor, in storage order (row, column, channel).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tensor {
-    /// Activations.
+    /// Activations of 8 bits.
     I8(Vec<i8>),
-    /// Accumulators.
+    /// Activations of 16 bits.
+    I16(Vec<i16>),
+    /// Accumulators, indices, tokens.
     I32(Vec<i32>),
 }
 
 impl Tensor {
-    /// The activations, or nothing if these are accumulators.
+    /// A tensor of a type from widened elements.
+    ///
+    /// # Panics
+    /// If an element does not fit the type.
+    #[must_use]
+    pub fn of(kind: ElementType, elements: &[i32]) -> Self {
+        const FITS: &str = "every element fits the type";
+        let elements = elements.iter();
+        match kind {
+            ElementType::I8 => Self::I8(
+                elements
+                    .map(|&value| i8::try_from(value).expect(FITS))
+                    .collect(),
+            ),
+            ElementType::I16 => Self::I16(
+                elements
+                    .map(|&value| i16::try_from(value).expect(FITS))
+                    .collect(),
+            ),
+            ElementType::I32 => Self::I32(elements.copied().collect()),
+        }
+    }
+
+    /// A tensor of a type from its bytes (see [`Self::to_bytes`]), or nothing if their number is no multiple of the
+    /// element's.
+    #[must_use]
+    pub fn from_bytes(kind: ElementType, bytes: &[u8]) -> Option<Self> {
+        if !bytes.len().is_multiple_of(kind.bytes()) {
+            return None;
+        }
+        Some(match kind {
+            ElementType::I8 => Self::I8(bytes.iter().map(|byte| byte.cast_signed()).collect()),
+            ElementType::I16 => {
+                let words = bytes.as_chunks::<2>().0.iter();
+                Self::I16(words.map(|&word| i16::from_le_bytes(word)).collect())
+            }
+            ElementType::I32 => {
+                let words = bytes.as_chunks::<4>().0.iter();
+                Self::I32(words.map(|&word| i32::from_le_bytes(word)).collect())
+            }
+        })
+    }
+
+    /// The type of the elements.
+    #[must_use]
+    pub const fn element_type(&self) -> ElementType {
+        match self {
+            Self::I8(_) => ElementType::I8,
+            Self::I16(_) => ElementType::I16,
+            Self::I32(_) => ElementType::I32,
+        }
+    }
+
+    /// Elements.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        match self {
+            Self::I8(values) => values.len(),
+            Self::I16(values) => values.len(),
+            Self::I32(values) => values.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The activations of 8 bits, or nothing if these are of another type.
     #[must_use]
     pub fn activations(&self) -> Option<&[i8]> {
         match self {
             Self::I8(values) => Some(values),
-            Self::I32(_) => None,
+            Self::I16(_) | Self::I32(_) => None,
         }
     }
 
@@ -27,7 +98,7 @@ impl Tensor {
     #[must_use]
     pub fn accumulators(&self) -> Option<&[i32]> {
         match self {
-            Self::I8(_) => None,
+            Self::I8(_) | Self::I16(_) => None,
             Self::I32(values) => Some(values),
         }
     }
@@ -37,15 +108,20 @@ impl Tensor {
     pub fn widened(&self) -> Vec<i32> {
         match self {
             Self::I8(values) => values.iter().map(|&value| i32::from(value)).collect(),
+            Self::I16(values) => values.iter().map(|&value| i32::from(value)).collect(),
             Self::I32(values) => values.clone(),
         }
     }
 
-    /// One byte per activation, four (little-endian) per accumulator.
+    /// One, two or four bytes per element, little-endian two's complement.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::I8(values) => values.iter().map(|value| value.cast_unsigned()).collect(),
+            Self::I16(values) => values
+                .iter()
+                .flat_map(|value| value.to_le_bytes())
+                .collect(),
             Self::I32(values) => values
                 .iter()
                 .flat_map(|value| value.to_le_bytes())
@@ -132,64 +208,118 @@ pub enum ExecuteError {
         /// Elements given.
         got: usize,
     },
+    /// An input of another type.
+    #[error("the model takes an input of {expected:?} elements, got {got:?}")]
+    InputType {
+        /// The model's.
+        expected: ElementType,
+        /// The tensor's.
+        got: ElementType,
+    },
+    /// An input element that the input's coding never gives.
+    #[error(
+        "the input has the value {value} at index {index}, which the model's input does not admit"
+    )]
+    InputValue {
+        /// Where.
+        index: usize,
+        /// What.
+        value: i32,
+    },
+}
+
+/// Executes a model that takes 8-bit activations on one input (quantised, in storage order).
+///
+/// # Errors
+/// If the input has another length than the model's input shape, or the model takes another type.
+///
+/// # Panics
+/// As [`execute_tensor`].
+pub fn execute(model: &CompiledModel, input: &[i8]) -> Result<Trace, ExecuteError> {
+    execute_tensor(model, Tensor::I8(input.to_vec()))
 }
 
 /// Executes a model on one input (quantised, in storage order).
 ///
 /// # Errors
-/// If the input has another length than the model's input shape.
+/// If the input is not one that the model takes: its length, type or a value.
 ///
 /// # Panics
 /// If the model is not valid: check it with [`Program::validate`] and [`tg_ir::Weights::check`], as
 /// [`CompiledModel::read`] does.
-pub fn execute(model: &CompiledModel, input: &[i8]) -> Result<Trace, ExecuteError> {
+pub fn execute_tensor(model: &CompiledModel, input: Tensor) -> Result<Trace, ExecuteError> {
     let program = &model.program;
-    let expected = program.input.shape.elements();
-    if input.len() != expected {
-        return Err(ExecuteError::InputLength {
-            expected,
-            got: input.len(),
-        });
-    }
+    check_input(program, &input)?;
     let mut tensors = Vec::with_capacity(program.nodes.len() + 1);
-    tensors.push(Tensor::I8(input.to_vec()));
-    let mut layers = model.weights.layers.iter();
+    tensors.push(input);
     for node in 0..program.nodes.len() {
-        let layer = program.nodes[node]
-            .op
-            .has_weights()
-            .then(|| layers.next().expect("each weighted node has its weights"));
-        let tensor = run_node(program, node, layer, &tensors);
+        let tensor = run_node(program, &model.weights, node, &tensors);
         tensors.push(tensor);
     }
     Ok(Trace { tensors })
 }
 
+fn check_input(program: &Program, input: &Tensor) -> Result<(), ExecuteError> {
+    let (expected, got) = (program.input.element_type(), input.element_type());
+    if expected != got {
+        return Err(ExecuteError::InputType { expected, got });
+    }
+    let shape = program.input.shape;
+    if input.len() != shape.elements() {
+        return Err(ExecuteError::InputLength {
+            expected: shape.elements(),
+            got: input.len(),
+        });
+    }
+    let admits = |index: usize, value| program.input.admits(index % shape.channels as usize, value);
+    let foreign = input
+        .widened()
+        .into_iter()
+        .enumerate()
+        .find(|&(index, value)| !admits(index, value));
+    match foreign {
+        Some((index, value)) => Err(ExecuteError::InputValue { index, value }),
+        None => Ok(()),
+    }
+}
+
 pub(crate) fn run_node(
     program: &Program,
+    weights: &Weights,
     node: usize,
-    layer: Option<&tg_ir::LinearWeights>,
     tensors: &[Tensor],
 ) -> Tensor {
+    run_fast(program, weights, node, tensors)
+        .unwrap_or_else(|| run_scalar(program, weights, node, tensors))
+}
+
+/// Kernels over whole tensors, for the operators and types that have one.
+fn run_fast(
+    program: &Program,
+    weights: &Weights,
+    node: usize,
+    tensors: &[Tensor],
+) -> Option<Tensor> {
     let description = &program.nodes[node];
     let output = description.shape;
-    let activations = |id: TensorId| {
-        tensors[id.index()]
-            .activations()
-            .expect("a valid program reads activations here")
-    };
-    let layer = || layer.expect("a linear node has weights");
-    match &description.op {
-        Op::Conv { input, window } => Tensor::I32(kernel::convolve(
-            activations(*input),
+    let activations = |id: TensorId| tensors[id.index()].activations();
+    let layer = || weights.of_node(program, node);
+    Some(match &description.op {
+        Op::Conv {
+            input,
+            window,
+            groups: 1,
+            zero: 0,
+        } if window.is_plain() => Tensor::I32(kernel::convolve(
+            activations(*input)?,
             program.shape(*input),
             window,
-            layer(),
+            layer()?,
             output,
         )),
-        Op::Dense { input } => Tensor::I32(kernel::multiply(activations(*input), layer())),
-        Op::WindowSum { input, window } => Tensor::I32(kernel::sum_windows(
-            activations(*input),
+        Op::Dense { input } => Tensor::I32(kernel::multiply(activations(*input)?, layer()?)),
+        Op::WindowSum { input, window } if window.is_plain() => Tensor::I32(kernel::sum_windows(
+            activations(*input)?,
             program.shape(*input),
             window,
             output,
@@ -197,22 +327,60 @@ pub(crate) fn run_node(
         Op::Add {
             inputs,
             multipliers,
-        } => Tensor::I32(kernel::add(inputs.map(activations), *multipliers)),
-        Op::Requantise { input, how } => Tensor::I8(match &tensors[input.index()] {
-            Tensor::I8(values) => kernel::requantise(values, how, output),
-            Tensor::I32(values) => kernel::requantise(values, how, output),
-        }),
-        Op::MaxPool { input, window } => Tensor::I8(kernel::max_pool(
-            activations(*input),
+            bias: 0,
+        } if inputs.len() == 2 => Tensor::I32(kernel::add(
+            [activations(inputs[0])?, activations(inputs[1])?],
+            [multipliers[0], multipliers[1]],
+        )),
+        Op::Requantise { input, how } => {
+            let values = match &tensors[input.index()] {
+                Tensor::I8(values) => kernel::requantise(values, how, output),
+                Tensor::I16(values) => kernel::requantise(values, how, output),
+                Tensor::I32(values) => kernel::requantise(values, how, output),
+            };
+            match how.output {
+                ElementType::I8 => {
+                    Tensor::I8(values.into_iter().map(|value| value as i8).collect())
+                }
+                _ => Tensor::I16(values),
+            }
+        }
+        Op::MaxPool { input, window } if window.is_plain() => Tensor::I8(kernel::max_pool(
+            activations(*input)?,
             program.shape(*input),
             window,
             output,
         )),
-        Op::Permute { input, source } => {
-            let values = activations(*input);
-            Tensor::I8(source.iter().map(|&index| values[index as usize]).collect())
+        Op::View { input, view } => {
+            let sources = view.sources();
+            match &tensors[input.index()] {
+                Tensor::I8(values) => Tensor::I8(picked(values, &sources)),
+                Tensor::I16(values) => Tensor::I16(picked(values, &sources)),
+                Tensor::I32(values) => Tensor::I32(picked(values, &sources)),
+            }
         }
+        _ => return None,
+    })
+}
+
+fn picked<T: Copy>(values: &[T], sources: &[u32]) -> Vec<T> {
+    sources
+        .iter()
+        .map(|&index| values[index as usize])
+        .collect()
+}
+
+/// The scalar semantics, element by element.
+fn run_scalar(program: &Program, weights: &Weights, node: usize, tensors: &[Tensor]) -> Tensor {
+    let description = &program.nodes[node];
+    let mut widened = vec![Vec::new(); tensors.len()];
+    for input in description.op.inputs() {
+        widened[input.index()] = tensors[input.index()].widened();
     }
+    let elements: Vec<i32> = (0..description.shape.elements())
+        .map(|element| scalar::element(program, weights, node, element, &widened))
+        .collect();
+    Tensor::of(program.element_type(TensorId::of_node(node)), &elements)
 }
 
 #[cfg(test)]
@@ -274,6 +442,7 @@ mod tests {
             let mut other = trace.clone();
             match &mut other.tensors[index] {
                 Tensor::I8(values) => values[0] ^= 1,
+                Tensor::I16(values) => values[0] ^= 1,
                 Tensor::I32(values) => values[0] ^= 1,
             }
             assert_ne!(other.digest(), digest, "tensor {index}");

@@ -44,6 +44,7 @@ fn for_each_window(
         kernel,
         stride,
         pads,
+        ..
     } = *window;
     let columns: Vec<Span> = (0..output.width)
         .map(|column| span(column, stride[1], pads[1], kernel[1], input.width))
@@ -139,9 +140,9 @@ fn fold_windows<T>(
     });
 }
 
-pub(crate) fn add(inputs: [&[i8]; 2], multipliers: [u32; 2]) -> Vec<i32> {
+pub(crate) fn add(inputs: [&[i8]; 2], multipliers: [i32; 2]) -> Vec<i32> {
     let [a, b] = inputs;
-    let [m, n] = multipliers.map(|m| i32::try_from(m).expect("a valid multiplier is below 2^15"));
+    let [m, n] = multipliers;
     a.iter()
         .zip(b)
         .map(|(&a, &b)| (i32::from(a) * m).wrapping_add(i32::from(b) * n))
@@ -152,7 +153,7 @@ pub(crate) fn requantise<T: Copy + Into<i64>>(
     values: &[T],
     how: &Requantise,
     output: Shape,
-) -> Vec<i8> {
+) -> Vec<i16> {
     let channels = output.channels as usize;
     let rescales: Vec<_> = (0..channels)
         .map(|channel| how.pairs[usize::from(how.pair_of(channel))])
@@ -176,12 +177,7 @@ mod tests {
     fn one(op: Op, input: Shape, output: Shape, weights: &Weights) -> Program {
         Program {
             name: String::new(),
-            input: InputSpec {
-                shape: input,
-                scale: 1.0,
-                mean: Vec::new(),
-                std: Vec::new(),
-            },
+            input: InputSpec::scaled(input, 1.0),
             nodes: vec![Node {
                 name: "node".to_owned(),
                 op,
@@ -199,7 +195,7 @@ mod tests {
         let program = one(op, input, output, &weights);
         program.validate().unwrap();
         let tensors = [values.iter().map(|&v| i32::from(v)).collect::<Vec<_>>()];
-        let got = run_node(&program, 0, layer, &[Tensor::I8(values.to_vec())]).widened();
+        let got = run_node(&program, &weights, 0, &[Tensor::I8(values.to_vec())]).widened();
         let elements = 0..output.elements();
         let expected: Vec<i32> = elements
             .map(|element| scalar::element(&program, &weights, 0, element, &tensors))
@@ -219,11 +215,7 @@ mod tests {
         let input = Shape::new(5, 3, 2);
         for (index, &[ky, sy, top, bottom]) in axis.iter().enumerate() {
             let &[kx, sx, left, right] = &axis[(index * 7 + 3) % axis.len()];
-            let window = Window {
-                kernel: [ky, kx],
-                stride: [sy, sx],
-                pads: [top, left, bottom, right],
-            };
+            let window = Window::new([ky, kx], [sy, sx], [top, left, bottom, right]);
             let [height, width] = window.output(input).unwrap();
             let values: Vec<i8> = (0..input.elements())
                 .map(|_| numbers.activation())
@@ -244,10 +236,7 @@ mod tests {
                 weights: (0..count).map(|_| numbers.activation().max(-127)).collect(),
                 bias: vec![-5, 0, 70_000],
             };
-            let conv = Op::Conv {
-                input: TensorId::INPUT,
-                window,
-            };
+            let conv = Op::conv(TensorId::INPUT, window);
             let output = Shape::new(height, width, 3);
             check(conv, input, output, Some(&layer), &values);
         }

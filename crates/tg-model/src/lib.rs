@@ -26,5 +26,5 @@ pub mod sample;
 mod vectors;
 
 pub use compile::{CompileError, CompileOptions, Compiled, compile};
-pub use execute::{ExecuteError, Tensor, Trace, execute};
+pub use execute::{ExecuteError, Tensor, Trace, execute, execute_tensor};
 pub use graph::FloatGraph;

@@ -4,7 +4,11 @@
 //! weights go, for every input in [-128, 127]. The compiler declares the result as the range of each requantisation,
 //! so that its segment table is small and yet no input leaves it.
 
-use tg_ir::{CompiledModel, LinearWeights, Op, Requantise, Shape, TensorId, Window};
+use tg_ir::op::{PROBABILITY_ONE, Ranked, Reduction};
+use tg_ir::{
+    Axis, Coding, CompiledModel, ElementType, InputSpec, LinearWeights, Op, Requantise, Shape,
+    TensorId, Window,
+};
 
 /// Least and greatest value of one channel.
 pub type Interval = [i64; 2];
@@ -18,7 +22,7 @@ const ACTIVATION: Interval = [-128, 127];
 #[must_use]
 pub fn intervals(model: &CompiledModel) -> Vec<Vec<Interval>> {
     let program = &model.program;
-    let mut known = vec![vec![ACTIVATION; program.input.shape.channels as usize]];
+    let mut known = vec![of_input(&program.input)];
     for node in 0..program.nodes.len() {
         let layer = model.weights.of_node(program, node);
         let description = &program.nodes[node];
@@ -27,6 +31,21 @@ pub fn intervals(model: &CompiledModel) -> Vec<Vec<Interval>> {
         known.push(next);
     }
     known
+}
+
+/// Per channel of an input, its least and greatest value.
+#[must_use]
+pub fn of_input(input: &InputSpec) -> Vec<Interval> {
+    let channels = input.shape.channels as usize;
+    match &input.coding {
+        Coding::Scaled(ElementType::I8) => vec![ACTIVATION; channels],
+        Coding::Scaled(_) => vec![[-32_767, 32_767]; channels],
+        Coding::Ranks(thresholds) => thresholds
+            .iter()
+            .map(|list| [0, i64::try_from(list.len()).expect("few")])
+            .collect(),
+        Coding::Tokens(vocabulary) => vec![[0, i64::from(*vocabulary) - 1]; channels],
+    }
 }
 
 /// The first node whose declared accumulator range does not hold all that its input can reach, with that reach.
@@ -54,36 +73,159 @@ pub(crate) fn of_op<'a>(
     layer: Option<&LinearWeights>,
     of: impl Fn(&TensorId) -> (&'a [Interval], Shape),
 ) -> Vec<Interval> {
+    let layer = || layer.expect("a node with weights has some");
+    let channels = output.channels as usize;
     match op {
-        Op::Conv { input, window } => {
-            let layer = layer.expect("a convolution has weights");
-            linear(layer, of(input).0, is_padded(window))
+        Op::Conv {
+            input,
+            window,
+            groups,
+            zero,
+        } => {
+            let padding = is_padded(window).then(|| i64::from(*zero));
+            linear(layer(), of(input).0, *groups as usize, padding)
         }
-        Op::Dense { input } => linear(layer.expect("a dense node has weights"), of(input).0, false),
+        Op::Dense { input } => linear(layer(), of(input).0, 1, None),
+        Op::MatMul { inputs, .. } => {
+            let [a, b] = [0, 1].map(|side| hull(of(&inputs[side]).0));
+            let terms = i64::from(of(&inputs[0]).1.channels);
+            let [low, high] = product(a, b);
+            vec![[low * terms, high * terms]; channels]
+        }
+        Op::Parameter | Op::Embed { .. } => {
+            let weights: Vec<Interval> =
+                layer().weights.iter().map(|&w| [i64::from(w); 2]).collect();
+            vec![hull(&weights); channels]
+        }
         Op::WindowSum { input, window } => of(input)
             .0
             .iter()
             .map(|&interval| window_sum(interval, window))
             .collect(),
         Op::Add {
-            inputs: [a, b],
-            multipliers: [m, n],
-        } => {
-            let (m, n) = (i64::from(*m), i64::from(*n));
-            let pairs = of(a).0.iter().zip(of(b).0);
-            pairs
-                .map(|(a, b)| [a[0] * m + b[0] * n, a[1] * m + b[1] * n])
-                .collect()
-        }
+            inputs,
+            multipliers,
+            bias,
+        } => (0..channels)
+            .map(|channel| {
+                let terms = inputs.iter().zip(multipliers);
+                terms.fold([i64::from(*bias); 2], |[low, high], (input, &m)| {
+                    let [least, greatest] = product(of(input).0[channel], [i64::from(m); 2]);
+                    [low + least, high + greatest]
+                })
+            })
+            .collect(),
+        Op::Mul { inputs } => (0..channels)
+            .map(|channel| product(of(&inputs[0]).0[channel], of(&inputs[1]).0[channel]))
+            .collect(),
         Op::Requantise { input, how } => {
             let channels = of(input).0.iter().enumerate();
             channels
                 .map(|(channel, &interval)| requantised(how, channel, interval))
                 .collect()
         }
-        Op::MaxPool { input, .. } => of(input).0.to_vec(),
-        Op::Permute { input, .. } => vec![hull(of(input).0); output.channels as usize],
+        op => of_movement(op, output, of),
     }
+}
+
+/// The intervals of operators that compare, reduce and move.
+fn of_movement<'a>(
+    op: &Op,
+    output: Shape,
+    of: impl Fn(&TensorId) -> (&'a [Interval], Shape),
+) -> Vec<Interval> {
+    let channels = output.channels as usize;
+    let last = |shape: Shape| [0, i64::from(shape.channels) - 1];
+    match op {
+        Op::MaxPool { input, .. } => of(input).0.to_vec(),
+        Op::Extremum { inputs, .. } | Op::Select { inputs, .. } => (0..channels)
+            .map(|channel| hull(&[of(&inputs[0]).0[channel], of(&inputs[1]).0[channel]]))
+            .collect(),
+        Op::Compare { .. } => vec![[0, 1]; channels],
+        Op::Reduce {
+            input,
+            reduction,
+            axis,
+        } => {
+            let (known, shape) = of(input);
+            let kept = match axis {
+                Axis::Channels => vec![hull(known)],
+                Axis::Rows | Axis::Columns => known.to_vec(),
+            };
+            let length = i64::from(shape.axis(*axis));
+            match reduction {
+                Reduction::Sum => kept
+                    .iter()
+                    .map(|&[low, high]| [low * length, high * length])
+                    .collect(),
+                Reduction::Greatest | Reduction::Least => kept,
+            }
+        }
+        Op::ArgMax { input } => vec![last(of(input).1); channels],
+        Op::TopK { input, give } => match give {
+            Ranked::Values => vec![hull(of(input).0); channels],
+            Ranked::Channels => vec![last(of(input).1); channels],
+        },
+        Op::Softmax { .. } => vec![[0, i64::from(PROBABILITY_ONE)]; channels],
+        Op::Norm { how, .. } => {
+            let reach = norm_reach(output.channels, how.fraction);
+            vec![[-reach, reach]; channels]
+        }
+        Op::View { input, .. } => vec![hull(of(input).0); channels],
+        Op::Concat {
+            inputs,
+            axis: Axis::Channels,
+        } => inputs
+            .iter()
+            .flat_map(|input| of(input).0.to_vec())
+            .collect(),
+        Op::Concat { inputs, .. } => (0..channels)
+            .map(|channel| {
+                hull(
+                    &inputs
+                        .iter()
+                        .map(|id| of(id).0[channel])
+                        .collect::<Vec<_>>(),
+                )
+            })
+            .collect(),
+        Op::Pad { input, value, .. } => {
+            let value = i64::from(*value);
+            let [low, high] = hull(of(input).0);
+            vec![[low.min(value), high.max(value)]; channels]
+        }
+        Op::Gather {
+            input,
+            axis: Axis::Channels,
+            indices,
+        } => indices
+            .iter()
+            .map(|&index| of(input).0[index as usize])
+            .collect(),
+        Op::Gather { input, .. } => of(input).0.to_vec(),
+        Op::Trees { forest, .. } => vec![[-forest.magnitude(), forest.magnitude()]; channels],
+        Op::Conv { .. }
+        | Op::Dense { .. }
+        | Op::MatMul { .. }
+        | Op::Parameter
+        | Op::Embed { .. }
+        | Op::WindowSum { .. }
+        | Op::Add { .. }
+        | Op::Mul { .. }
+        | Op::Requantise { .. } => unreachable!("the caller's"),
+    }
+}
+
+/// A normalised value is below `sqrt(n) 2^f` before rounding.
+fn norm_reach(channels: u32, fraction: u8) -> i64 {
+    let square = u64::from(channels) << (2 * fraction);
+    i64::try_from(square.isqrt()).expect("a small root") + 1
+}
+
+/// The products of two intervals.
+fn product(a: Interval, b: Interval) -> Interval {
+    let ends = [a[0] * b[0], a[0] * b[1], a[1] * b[0], a[1] * b[1]].map(|end| [end; 2]);
+    hull(&ends)
 }
 
 /// The smallest interval around several.
@@ -104,31 +246,37 @@ fn is_padded(window: &Window) -> bool {
     window.pads != [0; 4]
 }
 
-/// Weights are ordered with the input channel innermost, for a convolution and a dense node alike.
-fn linear(layer: &LinearWeights, inputs: &[Interval], padded: bool) -> Vec<Interval> {
+/// Weights are ordered with the input channel of the group innermost, for a convolution and a dense node alike.
+fn linear(
+    layer: &LinearWeights,
+    inputs: &[Interval],
+    groups: usize,
+    padding: Option<i64>,
+) -> Vec<Interval> {
     let inputs: Vec<Interval> = inputs
         .iter()
-        .map(|&[low, high]| {
-            if padded {
-                [low.min(0), high.max(0)]
-            } else {
-                [low, high]
-            }
+        .map(|&[low, high]| match padding {
+            Some(zero) => [low.min(zero), high.max(zero)],
+            None => [low, high],
         })
         .collect();
     let reduction = layer.weights.len() / layer.bias.len();
+    let runs = inputs.chunks_exact(inputs.len() / groups);
+    let outputs = layer.bias.len() / groups;
     let rows = layer.weights.chunks_exact(reduction).zip(&layer.bias);
-    rows.map(|(row, &bias)| {
-        let start = [i64::from(bias); 2];
-        row.iter().zip(inputs.iter().cycle()).fold(
-            start,
-            |[low, high], (&weight, &[least, greatest])| {
-                let ends = [i64::from(weight) * least, i64::from(weight) * greatest];
-                [low + ends[0].min(ends[1]), high + ends[0].max(ends[1])]
-            },
-        )
-    })
-    .collect()
+    let own: Vec<&[Interval]> = runs
+        .flat_map(|run| std::iter::repeat_n(run, outputs))
+        .collect();
+    rows.zip(own)
+        .map(|((row, &bias), inputs)| {
+            let start = [i64::from(bias); 2];
+            let terms = row.iter().zip(inputs.iter().cycle());
+            terms.fold(start, |[low, high], (&weight, &interval)| {
+                let [least, greatest] = product(interval, [i64::from(weight); 2]);
+                [low + least, high + greatest]
+            })
+        })
+        .collect()
 }
 
 fn window_sum([low, high]: Interval, window: &Window) -> Interval {
@@ -144,12 +292,13 @@ fn window_sum([low, high]: Interval, window: &Window) -> Interval {
 fn requantised(how: &Requantise, channel: usize, interval: Interval) -> Interval {
     let rescale = how.pairs[usize::from(how.pair_of(channel))];
     let clamp = how.clamp.map(i64::from);
-    let ends = interval.map(|x| rescale.apply(x).clamp(clamp[0], clamp[1]));
+    let zero = i64::from(how.zero);
+    let ends = interval.map(|x| (rescale.apply(x) + zero).clamp(clamp[0], clamp[1]));
     let Some(table) = &how.table else {
         return ends;
     };
     let entries = (ends[0]..=ends[1]).map(|y| {
-        let index = usize::try_from(y + 128).expect("clamped to 8 bits");
+        let index = usize::try_from(y - clamp[0]).expect("clamped");
         [i64::from(table[index]); 2]
     });
     hull(&entries.collect::<Vec<_>>())
@@ -187,7 +336,7 @@ mod tests {
             weights: vec![3, -5, 0, 127, -127, 1],
             bias: vec![10, -7],
         };
-        let got = linear(&layer, &[ACTIVATION; 3], false);
+        let got = linear(&layer, &[ACTIVATION; 3], 1, None);
         let extreme = |signs: [i64; 3], weights: [i64; 3], bias: i64| {
             bias + weights.iter().zip(signs).map(|(w, x)| w * x).sum::<i64>()
         };

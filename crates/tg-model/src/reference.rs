@@ -282,11 +282,11 @@ mod tests {
             let mut side = |low: i64, high: i64| u32::try_from(numbers.between(low, high)).unwrap();
             let input = Shape::new(side(1, 7), side(1, 7), side(1, 4));
             let kernel = [side(1, 3).min(input.height), side(1, 3).min(input.width)];
-            let window = Window {
+            let window = Window::new(
                 kernel,
-                stride: [side(1, 3), side(1, 3)],
-                pads: [0, 1, 0, 1].map(|axis: usize| side(0, 2).min(kernel[axis] - 1)),
-            };
+                [side(1, 3), side(1, 3)],
+                [0, 1, 0, 1].map(|axis: usize| side(0, 2).min(kernel[axis] - 1)),
+            );
             let outputs = side(1, 4);
             let [height, width] = window.output(input).unwrap();
             let output = Shape::new(height, width, outputs);
@@ -318,18 +318,10 @@ mod tests {
         let model = CompiledModel {
             program: Program {
                 name: String::new(),
-                input: InputSpec {
-                    shape: input,
-                    scale: 1.0,
-                    mean: Vec::new(),
-                    std: Vec::new(),
-                },
+                input: InputSpec::scaled(input, 1.0),
                 nodes: vec![Node {
                     name: "conv".to_owned(),
-                    op: Op::Conv {
-                        input: TensorId::INPUT,
-                        window: *window,
-                    },
+                    op: Op::conv(TensorId::INPUT, *window),
                     shape: output,
                     scale: 1.0,
                 }],

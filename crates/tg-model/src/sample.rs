@@ -1,9 +1,10 @@
 //! Random valid models: for property tests here and in the prover, and for benchmarks.
 
 use crate::range;
+use tg_ir::op::TypeRule;
 use tg_ir::{
     CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise, Rescale,
-    Shape, TensorId, Weights, Window,
+    Shape, TensorId, View, Weights, Window,
 };
 
 /// A stream of numbers from a seed (SplitMix64).
@@ -97,7 +98,7 @@ impl Builder {
     fn is_accumulators(&self) -> bool {
         self.nodes
             .last()
-            .is_some_and(|node| node.op.output_type() == ElementType::I32)
+            .is_some_and(|node| node.op.output_type() == TypeRule::Fixed(ElementType::I32))
     }
 
     fn push(&mut self, op: Op, shape: Shape, layer: Option<LinearWeights>) {
@@ -132,7 +133,7 @@ impl Builder {
                 let reduction = window.positions() * shape.channels as usize;
                 let layer = self.layer(channels, reduction);
                 let output = Shape::new(height, width, channels);
-                self.push(Op::Conv { input, window }, output, Some(layer));
+                self.push(Op::conv(input, window), output, Some(layer));
             }
             2 => {
                 let channels = self.numbers.side(1, 12);
@@ -152,17 +153,16 @@ impl Builder {
             }
             5 => {
                 let other = self.partner(input);
-                let multipliers = [self.numbers.side(1, 32_767), self.numbers.side(1, 32_767)];
-                let op = Op::Add {
-                    inputs: [input, other],
-                    multipliers,
-                };
+                let multipliers = [0; 2].map(|_: i32| self.numbers.side(1, 32_767).cast_signed());
+                let op = Op::add([input, other], multipliers);
                 self.push(op, shape, None);
             }
             6 => {
-                let source = self.permutation(shape.elements());
+                let sizes = [shape.height, shape.width, shape.channels];
+                let order = [[2, 0, 1], [1, 0, 2], [2, 1, 0]][self.numbers.side(0, 2) as usize];
+                let view = View::transpose(&sizes, &order);
                 let output = Shape::vector(u32::try_from(shape.elements()).expect("small"));
-                self.push(Op::Permute { input, source }, output, None);
+                self.push(Op::View { input, view }, output, None);
             }
             _ => self.push_requantise(input),
         }
@@ -173,19 +173,10 @@ impl Builder {
         let earlier = (0..input.index()).map(|index| TensorId(u32::try_from(index).expect("few")));
         let fits = |&id: &TensorId| {
             let activations = id == TensorId::INPUT
-                || self.nodes[id.index() - 1].op.output_type() == ElementType::I8;
+                || self.nodes[id.index() - 1].op.output_type() != TypeRule::Fixed(ElementType::I32);
             activations && self.shape(id) == self.shape(input)
         };
         earlier.into_iter().find(fits).unwrap_or(input)
-    }
-
-    fn permutation(&mut self, length: usize) -> Vec<u32> {
-        let mut source: Vec<u32> = (0..u32::try_from(length).expect("small")).collect();
-        for last in (1..length).rev() {
-            let other = self.numbers.side(0, u32::try_from(last).expect("small"));
-            source.swap(last, other as usize);
-        }
-        source
     }
 
     fn window(&mut self, input: Shape) -> Window {
@@ -196,11 +187,11 @@ impl Builder {
         };
         let (kernel_y, stride_y, pads_y) = axis(input.height);
         let (kernel_x, stride_x, pads_x) = axis(input.width);
-        Window {
-            kernel: [kernel_y, kernel_x],
-            stride: [stride_y, stride_x],
-            pads: [pads_y[0], pads_x[0], pads_y[1], pads_x[1]],
-        }
+        Window::new(
+            [kernel_y, kernel_x],
+            [stride_y, stride_x],
+            [pads_y[0], pads_x[0], pads_y[1], pads_x[1]],
+        )
     }
 
     fn layer(&mut self, channels: u32, reduction: usize) -> LinearWeights {
@@ -241,14 +232,19 @@ impl Builder {
             .map(|_| u8::try_from(self.numbers.side(0, last_pair)).expect("few"))
             .collect();
         let clamp = [[-128, 127], [0, 127], [-100, 50]][self.numbers.side(0, 2) as usize];
-        let table = (self.numbers.between(0, 3) == 0)
-            .then(|| (0..256).map(|_| self.numbers.activation()).collect());
+        let table = (self.numbers.between(0, 3) == 0).then(|| {
+            (clamp[0]..=clamp[1])
+                .map(|_| i16::from(self.numbers.activation()))
+                .collect()
+        });
         let how = Requantise {
             pairs,
             channel_pairs,
+            zero: 0,
             range: range.map(|end| i32::try_from(end).expect("within the field bound")),
             clamp,
             table,
+            output: ElementType::I8,
         };
         self.push(Op::Requantise { input, how }, shape, None);
     }
@@ -259,12 +255,7 @@ impl Builder {
         };
         let program = Program {
             name: "sample".to_owned(),
-            input: InputSpec {
-                shape: self.input,
-                scale: 1.0 / 127.0,
-                mean: Vec::new(),
-                std: Vec::new(),
-            },
+            input: InputSpec::scaled(self.input, 1.0 / 127.0),
             nodes: self.nodes,
             weights_root: weights.root(),
         };

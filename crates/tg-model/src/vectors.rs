@@ -5,9 +5,11 @@ use crate::execute::{Tensor, run_node};
 use crate::input;
 use std::collections::BTreeMap;
 use std::path::Path;
+use tg_ir::forest::{Branch, Child, Forest};
+use tg_ir::op::{Extremum, Norm, Ranked, Reduction, Relation, Softmax};
 use tg_ir::{
-    InputSpec, LinearWeights, Node, Op, Program, Requantise, Rescale, Shape, TensorId, Weights,
-    Window, scalar,
+    Axis, Coding, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise, Rescale,
+    Shape, TensorId, View, Weights, Window, scalar,
 };
 
 /// One vector: its fields by name.
@@ -34,22 +36,54 @@ impl<'a> Vector<'a> {
         words.map(|word| word.parse().unwrap()).collect()
     }
 
-    /// `HxWxC: elements`.
-    fn tensor(&self, field: &str) -> (Shape, Vec<i32>) {
-        let (shape, elements) = self.text(field).split_once(':').unwrap();
+    /// `HxWxC: elements` or `HxWxC type: elements`; without a type i8, or i32 where an element needs it.
+    fn tensor(&self, field: &str) -> (Shape, Tensor) {
+        let (head, elements) = self.text(field).split_once(':').unwrap();
+        let (shape, kind) = head.split_once(' ').unwrap_or((head, ""));
         let axes: Vec<u32> = shape.split('x').map(|axis| axis.parse().unwrap()).collect();
-        let elements = elements.split_whitespace();
         let shape = Shape::new(axes[0], axes[1], axes[2]);
+        let elements = elements.split_whitespace();
         let elements: Vec<i32> = elements.map(|word| word.parse().unwrap()).collect();
         assert_eq!(elements.len(), shape.elements());
-        (shape, elements)
+        let narrow = elements.iter().all(|&value| i8::try_from(value).is_ok());
+        let kind = match kind {
+            "i16" => ElementType::I16,
+            "" if narrow => ElementType::I8,
+            _ => ElementType::I32,
+        };
+        (shape, Tensor::of(kind, &elements))
+    }
+
+    /// The field as one number, or `default` if the vector has none.
+    fn number<T: std::str::FromStr<Err: std::fmt::Debug>>(&self, field: &str, default: T) -> T {
+        let word = self.fields.get(field).map(|word| word.parse().unwrap());
+        word.unwrap_or(default)
+    }
+
+    fn axis(&self) -> Axis {
+        match self.text("axis") {
+            "rows" => Axis::Rows,
+            "columns" => Axis::Columns,
+            _ => Axis::Channels,
+        }
+    }
+
+    fn rescale(&self, field: &str) -> Rescale {
+        let (m, s) = self.text(field).split_once('/').unwrap();
+        Rescale::new(m.parse().unwrap(), s.parse().unwrap()).unwrap()
     }
 
     fn window(&self) -> Window {
+        let pair = |field: &str| match self.fields.get(field) {
+            Some(_) => self.numbers(field).try_into().unwrap(),
+            None => [1; 2],
+        };
         Window {
             kernel: self.numbers("kernel").try_into().unwrap(),
             stride: self.numbers("stride").try_into().unwrap(),
             pads: self.numbers("pads").try_into().unwrap(),
+            dilation: pair("dilation"),
+            spread: pair("spread"),
         }
     }
 
@@ -58,12 +92,14 @@ impl<'a> Vector<'a> {
             let (m, s) = pair.split_once('/').unwrap();
             Rescale::new(m.parse().unwrap(), s.parse().unwrap()).unwrap()
         });
+        let clamp: [i16; 2] = self.numbers("clamp").try_into().unwrap();
         let table = self.fields.get("table").map(|text| {
             let (rest, entries) = text.split_once(" with ").unwrap();
-            let mut table = vec![rest.parse::<i8>().unwrap(); 256];
+            let mut table =
+                vec![rest.parse::<i16>().unwrap(); usize::from(clamp[1].abs_diff(clamp[0])) + 1];
             for entry in entries.split_whitespace() {
                 let (y, z) = entry.split_once('=').unwrap();
-                let index = y.parse::<i32>().unwrap() + 128;
+                let index = y.parse::<i16>().unwrap() - clamp[0];
                 table[usize::try_from(index).unwrap()] = z.parse().unwrap();
             }
             table
@@ -71,28 +107,50 @@ impl<'a> Vector<'a> {
         Requantise {
             pairs: pairs.collect(),
             channel_pairs: self.numbers("channel_pairs"),
-            range: [i32::MIN / 2, i32::MAX / 2],
-            clamp: self.numbers("clamp").try_into().unwrap(),
+            zero: self.number("zero", 0),
+            range: [-1_000_000_000, 1_000_000_000],
+            clamp,
             table,
+            output: match self.number("to", "i8".to_owned()).as_str() {
+                "i16" => ElementType::I16,
+                _ => ElementType::I8,
+            },
         }
     }
 
     fn op(&self) -> Op {
         let input = TensorId::INPUT;
+        let pair = [input, TensorId(1)];
         match self.text("op") {
             "Conv" => Op::Conv {
                 input,
                 window: self.window(),
+                groups: self.number("groups", 1),
+                zero: self.number("zero", 0),
             },
             "Dense" => Op::Dense { input },
+            "MatMul" => Op::MatMul {
+                inputs: pair,
+                transposed: self.number("transposed", true),
+            },
+            "Parameter" => Op::Parameter,
+            "Embed" => Op::Embed {
+                input,
+                rows: self.number("rows", 0),
+            },
             "WindowSum" => Op::WindowSum {
                 input,
                 window: self.window(),
             },
             "Add" => Op::Add {
-                inputs: [input, TensorId(1)],
-                multipliers: self.numbers("multipliers").try_into().unwrap(),
+                inputs: (0..)
+                    .map(TensorId)
+                    .take(self.numbers::<i32>("multipliers").len())
+                    .collect(),
+                multipliers: self.numbers("multipliers"),
+                bias: self.number("bias", 0),
             },
+            "Mul" => Op::Mul { inputs: pair },
             "Requantise" => Op::Requantise {
                 input,
                 how: self.requantise(),
@@ -101,88 +159,209 @@ impl<'a> Vector<'a> {
                 input,
                 window: self.window(),
             },
-            "Permute" => Op::Permute {
+            "Trees" => Op::Trees {
                 input,
-                source: self.numbers("source"),
+                forest: self.forest(),
+            },
+            other => self.op_of_movement(other),
+        }
+    }
+
+    fn op_of_movement(&self, name: &str) -> Op {
+        let input = TensorId::INPUT;
+        let pair = [input, TensorId(1)];
+        match name {
+            "Extremum" => Op::Extremum {
+                inputs: pair,
+                which: match self.text("which") {
+                    "greater" => Extremum::Greater,
+                    _ => Extremum::Lesser,
+                },
+            },
+            "Compare" => Op::Compare {
+                inputs: pair,
+                relation: match self.text("relation") {
+                    "equal" => Relation::Equal,
+                    "greater" => Relation::Greater,
+                    _ => Relation::GreaterOrEqual,
+                },
+            },
+            "Select" => Op::Select {
+                condition: input,
+                inputs: [TensorId(1), TensorId(2)],
+            },
+            "Reduce" => Op::Reduce {
+                input,
+                reduction: match self.text("reduction") {
+                    "sum" => Reduction::Sum,
+                    "greatest" => Reduction::Greatest,
+                    _ => Reduction::Least,
+                },
+                axis: self.axis(),
+            },
+            "ArgMax" => Op::ArgMax { input },
+            "TopK" => Op::TopK {
+                input,
+                give: match self.text("give") {
+                    "values" => Ranked::Values,
+                    _ => Ranked::Channels,
+                },
+            },
+            "Softmax" => Op::Softmax {
+                input,
+                how: Softmax {
+                    rescale: self.rescale("rescale"),
+                    table: self.numbers("table"),
+                    causal: self.fields.get("causal").map(|word| word.parse().unwrap()),
+                },
+            },
+            "Norm" => Op::Norm {
+                input,
+                how: Norm {
+                    centred: self.number("centred", true),
+                    epsilon: self.number("epsilon", 0),
+                    precision: self.number("precision", 0),
+                    fraction: self.number("fraction", 0),
+                },
+            },
+            "View" => Op::View {
+                input,
+                view: View::new(
+                    self.number("offset", 0),
+                    &self
+                        .numbers("sizes")
+                        .into_iter()
+                        .zip(self.numbers("strides"))
+                        .collect::<Vec<_>>(),
+                ),
+            },
+            "Concat" => Op::Concat {
+                inputs: pair.to_vec(),
+                axis: self.axis(),
+            },
+            "Pad" => Op::Pad {
+                input,
+                before: self.numbers("before").try_into().unwrap(),
+                after: self.numbers("after").try_into().unwrap(),
+                value: self.number("value", 0),
+            },
+            "Gather" => Op::Gather {
+                input,
+                axis: self.axis(),
+                indices: self.numbers("indices"),
             },
             other => panic!("no such operator: {other}"),
         }
     }
 
+    /// Branches `feature threshold below above`, children `bN` or `lN`.
+    fn forest(&self) -> Forest {
+        let child = |word: &str| {
+            let index = word[1..].parse().unwrap();
+            if word.starts_with('b') {
+                Child::Branch(index)
+            } else {
+                Child::Leaf(index)
+            }
+        };
+        let words: Vec<&str> = self.text("branches").split_whitespace().collect();
+        let branch = |words: &[&str]| Branch {
+            feature: words[0].parse().unwrap(),
+            threshold: words[1].parse().unwrap(),
+            below: child(words[2]),
+            above: child(words[3]),
+        };
+        Forest {
+            roots: self.text("roots").split_whitespace().map(child).collect(),
+            branches: words.chunks_exact(4).map(branch).collect(),
+            leaves: self.numbers("leaves"),
+            bias: self.numbers("bias"),
+        }
+    }
+
     fn check(&self) {
+        let name = self.text("op");
         let (shape, expected) = self.tensor("output");
-        if self.text("op") == "Input" {
-            let spec = spec(shape, self.text("scale").parse().unwrap());
+        if name == "Input" {
+            let spec = InputSpec::scaled(shape, self.text("scale").parse().unwrap());
             let got = input::quantise(&spec, &self.numbers::<f32>("reals"));
-            assert_eq!(got.into_iter().map(i32::from).collect::<Vec<_>>(), expected);
+            assert_eq!(Tensor::I8(got), expected);
             return;
         }
-        let (input_shape, input) = self.tensor("input");
         let op = self.op();
-        let layer = op.has_weights().then(|| LinearWeights {
-            weights: self.numbers("weights"),
-            bias: self.numbers("bias"),
-        });
+        let fields = ["input", "input2", "input3"];
+        let inputs = fields
+            .iter()
+            .filter(|field| self.fields.contains_key(**field));
+        let inputs: Vec<(Shape, Tensor)> = inputs.map(|field| self.tensor(field)).collect();
+        let first = inputs.first().cloned();
+        let (input_shape, input) = first.unwrap_or((Shape::vector(1), Tensor::I8(vec![0])));
+        let mut spec = InputSpec::scaled(input_shape, 1.0);
+        spec.coding = match input.element_type() {
+            ElementType::I32 => Coding::Tokens(1 << 20),
+            kind => Coding::Scaled(kind),
+        };
         let mut tensors = vec![input];
         let mut nodes = Vec::new();
-        if self.fields.contains_key("input2") {
-            let (shape, second) = self.tensor("input2");
-            tensors.push(second);
-            nodes.push(named(
-                Op::Dense {
+        let mut layers = Vec::new();
+        for (shape, tensor) in inputs.into_iter().skip(1) {
+            // Other tensors come from nodes that give their type; only 8-bit ones can be parameters.
+            let node = match &tensor {
+                Tensor::I8(values) => {
+                    layers.push(LinearWeights {
+                        weights: values.iter().map(|&value| value.max(-127)).collect(),
+                        bias: Vec::new(),
+                    });
+                    Op::Parameter
+                }
+                _ => Op::Softmax {
                     input: TensorId::INPUT,
+                    how: Softmax {
+                        rescale: Rescale::new(1, 2).unwrap(),
+                        table: vec![1],
+                        causal: None,
+                    },
                 },
-                shape,
-            ));
+            };
+            nodes.push(named(node, shape));
+            tensors.push(tensor);
+        }
+        if op.has_weights() {
+            layers.push(LinearWeights {
+                weights: self.numbers("weights"),
+                bias: if op.has_bias() {
+                    self.numbers("bias")
+                } else {
+                    Vec::new()
+                },
+            });
         }
         let node = nodes.len();
-        let accumulators = op.output_type() == tg_ir::ElementType::I32;
         nodes.push(named(op, shape));
-        let weights = Weights {
-            layers: layer.iter().cloned().collect(),
-        };
+        let weights = Weights { layers };
         let program = Program {
             name: String::new(),
-            input: spec(input_shape, 1.0),
+            input: spec,
             nodes,
             weights_root: weights.root(),
         };
-        if node == 0 && self.text("op") != "Requantise" {
+        if tensors
+            .iter()
+            .all(|tensor| tensor.element_type() == ElementType::I8)
+            && name != "Requantise"
+        {
             program.validate().unwrap();
             weights.check(&program).unwrap();
         }
-        let elements = 0..shape.elements();
-        let by_element: Vec<i32> = elements
-            .map(|element| scalar::element(&program, &weights, node, element, &tensors))
+        let widened: Vec<Vec<i32>> = tensors.iter().map(Tensor::widened).collect();
+        let elements: Vec<i32> = (0..shape.elements())
+            .map(|element| scalar::element(&program, &weights, node, element, &widened))
             .collect();
-        assert_eq!(
-            by_element,
-            expected,
-            "scalar semantics of {}",
-            self.text("op")
-        );
-        let typed: Vec<Tensor> = tensors
-            .iter()
-            .map(|values| {
-                let narrow: Option<Vec<i8>> = values
-                    .iter()
-                    .map(|&value| i8::try_from(value).ok())
-                    .collect();
-                narrow.map_or_else(|| Tensor::I32(values.clone()), Tensor::I8)
-            })
-            .collect();
-        let fast = run_node(&program, node, layer.as_ref(), &typed);
-        assert_eq!(fast.widened(), expected, "executor of {}", self.text("op"));
-        assert_eq!(fast.accumulators().is_some(), accumulators);
-    }
-}
-
-fn spec(shape: Shape, scale: f32) -> InputSpec {
-    InputSpec {
-        shape,
-        scale,
-        mean: Vec::new(),
-        std: Vec::new(),
+        assert_eq!(elements, expected.widened(), "scalar semantics of {name}");
+        let fast = run_node(&program, &weights, node, &tensors);
+        assert_eq!(fast.widened(), expected.widened(), "executor of {name}");
+        let kind = program.element_type(TensorId::of_node(node));
+        assert_eq!(fast.element_type(), kind, "type of {name}");
     }
 }
 
@@ -214,12 +393,28 @@ fn the_document_is_what_the_code_does() {
     }
     let operators = [
         "Add",
+        "ArgMax",
+        "Compare",
+        "Concat",
         "Conv",
         "Dense",
+        "Embed",
+        "Extremum",
+        "Gather",
         "Input",
+        "MatMul",
         "MaxPool",
-        "Permute",
+        "Mul",
+        "Norm",
+        "Pad",
+        "Parameter",
+        "Reduce",
         "Requantise",
+        "Select",
+        "Softmax",
+        "TopK",
+        "Trees",
+        "View",
         "WindowSum",
     ];
     assert!(

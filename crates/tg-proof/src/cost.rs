@@ -109,15 +109,16 @@ fn steps(program: &Program, node: usize) -> u64 {
             .sum::<u64>()
     };
     let own = match &program.nodes[node].op {
-        Op::Conv { input, window } => {
+        Op::Conv { input, window, .. } => {
             window_steps(*input, window) + weight_steps(window.positions(), layout(*input).channels)
         }
         Op::Dense { input } => weight_steps(layout(*input).pixels, layout(*input).channels),
         Op::WindowSum { input, window } => window_steps(*input, window),
         Op::MaxPool { input, window } => 2 * window_steps(*input, window),
         Op::Requantise { .. } => 1 << log2_ceil(output.channels),
-        Op::Permute { input, .. } => layout(*input).padded() as u64 + output.padded() as u64,
-        Op::Add { .. } => 0,
+        Op::View { input, .. } => layout(*input).padded() as u64 + output.padded() as u64,
+        // The others cost nothing or are refused by the plan.
+        _ => 0,
     };
     // Each reader of the program's input leaves a claim that is evaluated from the input's bytes.
     let reads = program.nodes[node].op.inputs();

@@ -9,7 +9,7 @@ use p3_field::PrimeCharacteristicRing;
 use std::ops::Range;
 use tg_ir::segment::{LIMB_TABLE_LEN, limb_entry};
 use tg_ir::weights::BIAS_DIGITS;
-use tg_ir::{Op, Program, Requantise, SegmentTable, TensorId};
+use tg_ir::{Coding, ElementType, Op, Program, Requantise, SegmentTable, TensorId};
 
 /// Most kernel positions of a maximum that can be proved: the zero-check has one more degree than it has positions.
 pub const MAXIMUM_POSITIONS_MAX: usize = 16;
@@ -191,9 +191,10 @@ impl Plan {
 
     fn plan_node(&mut self, program: &Program, node: usize) -> Result<NodePlan, PlanError> {
         let unprovable = |why| PlanError::unprovable(program, node, why);
+        refuse_unproved(program, node)?;
         let outputs = program.nodes[node].shape.channels as usize;
         Ok(match &program.nodes[node].op {
-            Op::Conv { input, window } => {
+            Op::Conv { input, window, .. } => {
                 let inputs = self.layouts[input.index()].channels;
                 self.weights.push(WeightLayout {
                     outputs,
@@ -217,7 +218,7 @@ impl Plan {
                     weights: self.weights.len() - 1,
                 }
             }
-            Op::WindowSum { .. } | Op::Add { .. } | Op::Permute { .. } => NodePlan::Free,
+            Op::WindowSum { .. } | Op::Add { .. } | Op::View { .. } => NodePlan::Free,
             Op::Requantise { how, .. } => self.plan_requantise(program, node, how)?,
             Op::MaxPool { window, .. } => {
                 if window.positions() > MAXIMUM_POSITIONS_MAX {
@@ -240,6 +241,7 @@ impl Plan {
                     witness,
                 }
             }
+            _ => return Err(unprovable("no proof of this operator exists yet")),
         })
     }
 
@@ -370,6 +372,52 @@ fn keeps_zero(how: &Requantise) -> bool {
     how.range[0] <= 0
         && how.range[1] >= 0
         && how.pairs.iter().all(|&rescale| how.output(rescale, 0) == 0)
+}
+
+/// What TGX-1 executes and TGP-1 does not prove yet, within the operators that have gadgets.
+fn refuse_unproved(program: &Program, node: usize) -> Result<(), PlanError> {
+    let unprovable = |why| Err(PlanError::unprovable(program, node, why));
+    let op = &program.nodes[node].op;
+    let wide = |tensor| program.element_type(tensor) == ElementType::I16;
+    if program.input.coding != Coding::Scaled(ElementType::I8) {
+        return unprovable("only inputs of 8 bits are proved yet");
+    }
+    if wide(TensorId::of_node(node)) {
+        return unprovable("activations of 16 bits are not proved yet");
+    }
+    match op {
+        Op::Conv {
+            window,
+            groups,
+            zero,
+            ..
+        } if *groups != 1 || *zero != 0 || !window.is_plain() => {
+            unprovable("groups, dilation, spread and padding other than 0 are not proved yet")
+        }
+        Op::WindowSum { window, .. } | Op::MaxPool { window, .. } if !window.is_plain() => {
+            unprovable("dilation is not proved yet")
+        }
+        Op::Add {
+            inputs,
+            multipliers,
+            bias,
+        } => {
+            let plain = inputs.len() == 2
+                && *bias == 0
+                && multipliers.iter().all(|&m| m > 0)
+                && inputs
+                    .iter()
+                    .all(|&input| program.element_type(input) == ElementType::I8);
+            if plain {
+                Ok(())
+            } else {
+                unprovable(
+                    "only sums of two activation tensors with positive factors are proved yet",
+                )
+            }
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Every node must reach the output, or its columns would be bound to nothing.

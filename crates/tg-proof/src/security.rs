@@ -251,7 +251,7 @@ fn gadget_draws(model: &PublicModel, node: usize) -> Option<(&'static str, &'sta
                 relations + kappa + sources + chunks,
             ))
         }
-        (Op::Permute { .. }, _) => Some(("permutation", "sumcheck", 2.0 * vars(input) + output)),
+        (Op::View { .. }, _) => Some(("view", "sumcheck", 2.0 * vars(input) + output)),
         _ => None,
     }
 }

@@ -108,6 +108,13 @@ fn public_tensors(
     };
     let output = match program.element_type(program.output()) {
         ElementType::I8 => bytes(&file.output),
+        ElementType::I16 => file
+            .output
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .map(|&word| i32::from(i16::from_le_bytes(word)))
+            .collect(),
         ElementType::I32 => file
             .output
             .as_chunks::<4>()
@@ -216,7 +223,7 @@ impl<'a> Walk<'a> {
         let claim = self.single_claim(node, proof.merge.as_ref(), challenger)?;
         let (program, plan) = (self.program, self.plan);
         match (&program.nodes[node].op, &plan.nodes[node]) {
-            (Op::Conv { input, window }, NodePlan::Linear { weights }) => self.conv(
+            (Op::Conv { input, window, .. }, NodePlan::Linear { weights }) => self.conv(
                 node,
                 *input,
                 window,
@@ -235,9 +242,10 @@ impl<'a> Walk<'a> {
                 Op::Add {
                     inputs,
                     multipliers,
+                    ..
                 },
                 NodePlan::Free,
-            ) => self.add(*inputs, *multipliers, &claim, &proof.gadget, challenger),
+            ) => self.add(inputs, multipliers, &claim, &proof.gadget, challenger),
             (
                 Op::Requantise { input, how },
                 NodePlan::Requantise {
@@ -273,9 +281,14 @@ impl<'a> Walk<'a> {
                 };
                 self.maximum(&place, &claim, &proof.gadget, challenger)
             }
-            (Op::Permute { input, source }, NodePlan::Free) => {
-                self.permute(node, *input, source, &claim, &proof.gadget, challenger)
-            }
+            (Op::View { input, view }, NodePlan::Free) => self.permute(
+                node,
+                *input,
+                &view.sources(),
+                &claim,
+                &proof.gadget,
+                challenger,
+            ),
             _ => Err(NodeCheck::Messages),
         }
     }
@@ -379,8 +392,8 @@ impl<'a> Walk<'a> {
 
     fn add(
         &mut self,
-        inputs: [TensorId; 2],
-        multipliers: [u32; 2],
+        inputs: &[TensorId],
+        multipliers: &[i32],
         claim: &Claim,
         gadget: &GadgetProof,
         challenger: &mut Challenger,
@@ -390,7 +403,8 @@ impl<'a> Walk<'a> {
         };
         absorb(challenger, values);
         // Stops: inputs that do not add up to the claim.
-        let sum = values[0] * E::from_u32(multipliers[0]) + values[1] * E::from_u32(multipliers[1]);
+        let terms = values.iter().zip(multipliers);
+        let sum: E = terms.map(|(&value, &m)| value * E::from_i32(m)).sum();
         if sum != claim.value {
             return Err(NodeCheck::Addition);
         }
@@ -740,7 +754,7 @@ pub fn maximum_sum(map: &SourceMap<'_>, maximum: E, differences: &[E]) -> E {
     shifted + map.padding() * E::from_u32(128)
 }
 
-/// `P(x) = eq(at, image of x)` over the padded input of a permutation.
+/// `V(x) = sum of eq(at, j) over the output elements j that show input element x`, over the padded input of a view.
 #[must_use]
 pub fn permutation_weights(
     source: &[u32],
@@ -751,7 +765,7 @@ pub fn permutation_weights(
     let eq = eq_table(at);
     let mut weights = vec![E::ZERO; 1 << from.vars()];
     for (element, &source) in source.iter().enumerate() {
-        weights[from.index_of_element(source as usize)] = eq[to.index_of_element(element)];
+        weights[from.index_of_element(source as usize)] += eq[to.index_of_element(element)];
     }
     weights
 }

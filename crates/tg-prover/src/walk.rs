@@ -84,7 +84,7 @@ impl<'a> Walk<'a> {
             &model.model.program.nodes[node].op,
             &model.shape.plan.nodes[node],
         ) {
-            (Op::Conv { input, window }, NodePlan::Linear { weights }) => {
+            (Op::Conv { input, window, .. }, NodePlan::Linear { weights }) => {
                 self.conv(node, *input, window, *weights, &claim, challenger)
             }
             (Op::Dense { input }, NodePlan::Linear { weights }) => {
@@ -107,7 +107,7 @@ impl<'a> Walk<'a> {
                     sources: self.sources(&map, claim.value, channels, challenger),
                 }
             }
-            (Op::Add { inputs, .. }, _) => self.add(*inputs, &claim, challenger),
+            (Op::Add { inputs, .. }, _) => self.add([inputs[0], inputs[1]], &claim, challenger),
             (Op::Requantise { input, .. }, NodePlan::Requantise { first_group, .. }) => {
                 self.requantise(*input, *first_group, claim, challenger)
             }
@@ -126,8 +126,8 @@ impl<'a> Walk<'a> {
                 &claim,
                 challenger,
             ),
-            (Op::Permute { input, source }, _) => {
-                self.permute(node, *input, source, &claim, challenger)
+            (Op::View { input, view }, _) => {
+                self.permute(node, *input, &view.sources(), &claim, challenger)
             }
             _ => unreachable!("the plan follows the program's operators"),
         };

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tg_ir::CompiledModel;
-use tg_model::ExecuteError;
+use tg_model::{ExecuteError, Tensor};
 use tg_prover::ProvingModel;
 use tg_types::{Digest, Encode, ProgramId, Receipt, Tier};
 
@@ -82,11 +82,17 @@ impl Worker for ProvingWorker {
         progress(at(0));
         let ready = self.ready(task)?;
         progress(at(500));
-        let trace = tg_model::execute(ready.model.compiled(), &elements(task)).map_err(
-            |error| match error {
-                ExecuteError::InputLength { expected, got } => WorkError::Input { expected, got },
-            },
-        )?;
+        let model = ready.model.compiled();
+        let wrong_length = || WorkError::Input {
+            expected: model.program.input_bytes(),
+            got: task.input.len(),
+        };
+        let input = Tensor::from_bytes(model.program.input.element_type(), &task.input)
+            .ok_or_else(wrong_length)?;
+        let trace = tg_model::execute_tensor(model, input).map_err(|error| match error {
+            ExecuteError::InputLength { .. } => wrong_length(),
+            other => WorkError::Execute(other.into()),
+        })?;
         let output = trace.output_bytes();
         progress(at(1000));
         Ok(Execution {

@@ -3,7 +3,7 @@
 use crate::outcome::{Exit, Failure, OrFail};
 use std::io::{Read, Write};
 use std::path::Path;
-use tg_ir::{CompiledModel, ElementType, Program};
+use tg_ir::{CompiledModel, Program};
 use tg_model::FloatGraph;
 use tg_model::input::{self, Expected, Kind};
 use tg_model::reference::storage_shape;
@@ -112,18 +112,8 @@ pub(crate) fn proof_file(path: &Path, flip_byte: Option<usize>) -> Result<ProofF
 /// The output's elements as integers.
 #[must_use]
 pub(crate) fn output_values(program: &Program, bytes: &[u8]) -> Vec<i32> {
-    match program.element_type(program.output()) {
-        ElementType::I8 => bytes
-            .iter()
-            .map(|&byte| i32::from(byte.cast_signed()))
-            .collect(),
-        ElementType::I32 => bytes
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .map(|&word| i32::from_le_bytes(word))
-            .collect(),
-    }
+    let kind = program.element_type(program.output());
+    tg_model::Tensor::from_bytes(kind, bytes).map_or_else(Vec::new, |tensor| tensor.widened())
 }
 
 /// The one input in a file, as reals in storage order.

@@ -191,12 +191,7 @@ fn bad_images_are_named() {
 
 #[test]
 fn quantising_rounds_half_up_and_saturates() {
-    let spec = InputSpec {
-        shape: Shape::vector(1),
-        scale: 0.5,
-        mean: Vec::new(),
-        std: Vec::new(),
-    };
+    let spec = InputSpec::scaled(Shape::vector(1), 0.5);
     let check = |x: f32, q: i8| assert_eq!(quantise(&spec, &[x]), [q], "{x}");
     check(0.0, 0);
     check(0.24, 0);

@@ -2,7 +2,7 @@
 //!
 //! Tensors are stored row, column, channel. The order of the file (channel, row, column) is tracked per value as a
 //! permutation of its elements, so that `Flatten`, `Reshape` and `Transpose` cost nothing: a dense node reorders its
-//! weights, and only a convolution or pooling over an order of its own needs a `Permute`.
+//! weights, and only a convolution or pooling over an order of its own needs a `View`.
 //!
 //! A linear node becomes accumulators and a requantisation that clamps (a ReLU is the clamp [0, 127]). The node that
 //! gives the model's output keeps its accumulators, with one scale, so that classes compare exactly.
@@ -16,7 +16,7 @@ use std::rc::Rc;
 use tg_ir::program::NAME_MAX;
 use tg_ir::{
     BoundError, CompiledModel, InputSpec, LinearWeights, Node, Op, Program, ProgramError,
-    Requantise, Rescale, SegmentError, SegmentTable, Shape, TensorId, Weights, Window,
+    Requantise, Rescale, SegmentError, SegmentTable, Shape, TensorId, View, Weights, Window,
 };
 
 /// The larger multiplier of a sum.
@@ -148,12 +148,7 @@ impl<'a> Lowering<'a> {
         Self {
             graph,
             reach,
-            input: InputSpec {
-                shape,
-                scale,
-                mean: Vec::new(),
-                std: Vec::new(),
-            },
+            input: InputSpec::scaled(shape, scale),
             nodes: Vec::new(),
             layers: Vec::new(),
             intervals: vec![vec![[-128, 127]; shape.channels as usize]],
@@ -217,10 +212,7 @@ impl<'a> Lowering<'a> {
             } => {
                 let weights = channels_innermost(weights, bias.len(), window);
                 let input = self.image(source);
-                let op = Op::Conv {
-                    input,
-                    window: *window,
-                };
+                let op = Op::conv(input, *window);
                 self.linear(index, op, &weights, bias, shape()?)?
             }
             FloatOp::Dense { weights, bias } => {
@@ -285,10 +277,13 @@ impl<'a> Lowering<'a> {
         for (at, &element) in (0u32..).zip(stored.order.iter()) {
             position[element as usize] = at;
         }
-        let source = order.iter().map(|&element| position[element as usize]);
-        let op = Op::Permute {
+        let sources: Vec<u32> = order
+            .iter()
+            .map(|&element| position[element as usize])
+            .collect();
+        let op = Op::View {
             input: stored.tensor,
-            source: source.collect(),
+            view: View::of_sources(&sources).expect("axes permuted and merged are few"),
         };
         let name = match value.0.checked_sub(1) {
             None => "input.permute".to_owned(),
@@ -352,16 +347,9 @@ impl<'a> Lowering<'a> {
         let tensors = inputs.map(|value| self.ordered(value, shape, &order));
         let scales = inputs.map(|value| self.values[value.0].scale);
         let scale = scales[0].max(scales[1]) / ADD_MULTIPLIER;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "in [1, 2^14]"
-        )]
-        let multipliers = scales.map(|own| (own / scale).round().max(1.0) as u32);
-        let op = Op::Add {
-            inputs: tensors,
-            multipliers,
-        };
+        #[expect(clippy::cast_possible_truncation, reason = "in [1, 2^14]")]
+        let multipliers = scales.map(|own| (own / scale).round().max(1.0) as i32);
+        let op = Op::add(tensors, multipliers);
         let sums = self.push(node.name.clone(), op, shape, scale, None);
         self.requantise(index, sums, scale, &[0])
     }
@@ -371,13 +359,12 @@ impl<'a> Lowering<'a> {
         let node = &self.graph.nodes[index];
         let stored = self.values[node.inputs[0].0].clone();
         let shape = self.shape(stored.tensor);
-        let how = Requantise {
-            pairs: vec![Rescale::nearest(1.0).expect("one is a factor")],
-            channel_pairs: vec![0],
-            range: [-128, 127],
-            clamp: clamp_of(Some(bounds), stored.scale),
-            table: None,
-        };
+        let how = Requantise::to_i8(
+            vec![Rescale::nearest(1.0).expect("one is a factor")],
+            vec![0],
+            [-128, 127],
+            clamp_of(Some(bounds), stored.scale),
+        );
         let op = Op::Requantise {
             input: stored.tensor,
             how,
@@ -409,13 +396,12 @@ impl<'a> Lowering<'a> {
         // Padded channels hold 0 whatever the weights are, so the range always holds it too.
         let [least, greatest] = range::hull(&self.intervals[sums.index()]);
         let range = self.as_range(sums, [least.min(0), greatest.max(0)])?;
-        let how = Requantise {
+        let how = Requantise::to_i8(
             pairs,
             channel_pairs,
             range,
-            clamp: clamp_of(node.clamp, output_scale),
-            table: None,
-        };
+            clamp_of(node.clamp, output_scale),
+        );
         SegmentTable::build(&how).map_err(|source| LowerError::Segments {
             node: node.name.clone(),
             source,

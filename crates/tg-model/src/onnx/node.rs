@@ -481,11 +481,7 @@ impl<'a> Site<'a> {
 
     fn global_average_pool(&self) -> Result<Taken, NodeReason> {
         let (input, shape) = self.image(0)?;
-        let window = Window {
-            kernel: [shape.height, shape.width],
-            stride: [1, 1],
-            pads: [0; 4],
-        };
+        let window = Window::new([shape.height, shape.width], [1, 1], [0; 4]);
         if !window.is_valid() {
             return Err(NodeReason::Shape("an image of at most 64x64 is needed"));
         }

@@ -25,11 +25,7 @@ impl Site<'_> {
                 });
             }
         };
-        let window = Window {
-            kernel,
-            stride,
-            pads,
-        };
+        let window = Window::new(kernel, stride, pads);
         if !window.is_valid() {
             return Err(NodeReason::Attribute {
                 attribute: "kernel_shape, strides or pads",
@@ -112,11 +108,7 @@ mod tests {
             let input = Shape::new(size, size, 1);
             for extra in [Extra::Before, Extra::After] {
                 let pads = same([kernel; 2], [stride; 2], input, extra);
-                let window = Window {
-                    kernel: [kernel; 2],
-                    stride: [stride; 2],
-                    pads,
-                };
+                let window = Window::new([kernel; 2], [stride; 2], pads);
                 assert_eq!(window.output(input), Some([size.div_ceil(stride); 2]));
                 assert!(pads[0].abs_diff(pads[2]) <= 1);
             }

@@ -2,7 +2,7 @@
 
 use super::models::{Draft, window};
 use std::time::{Duration, Instant};
-use tg_ir::{CompiledModel, Op, Program, Requantise, Rescale, Shape, TensorId};
+use tg_ir::{CompiledModel, Op, Program, Requantise, Rescale, Shape, TensorId, View};
 use tg_proof::commitment::WeightCommitment;
 use tg_proof::cost::{STEPS_MAX, TABLE_ENTRIES_MAX, VerifierCost};
 use tg_proof::field::E;
@@ -34,13 +34,12 @@ fn refused(program: &Program) -> (&'static str, usize) {
 fn wide(input: TensorId, range: [i32; 2]) -> Op {
     Op::Requantise {
         input,
-        how: Requantise {
-            pairs: vec![Rescale::new(1, 46).unwrap(); 1],
-            channel_pairs: vec![0],
+        how: Requantise::to_i8(
+            vec![Rescale::new(1, 46).unwrap(); 1],
+            vec![0],
             range,
-            clamp: [-128, 127],
-            table: None,
-        },
+            [-128, 127],
+        ),
     }
 }
 
@@ -92,13 +91,7 @@ fn thousands_of_claims_on_a_large_input_are_too_many_steps() {
     let mut sum = TensorId::INPUT;
     for _ in 0..1_000 {
         let inputs = [TensorId::INPUT, sum];
-        let acc = draft.push(
-            Op::Add {
-                inputs,
-                multipliers: [1, 1],
-            },
-            shape,
-        );
+        let acc = draft.push(Op::add(inputs, [1, 1]), shape);
         sum = draft.push(wide(acc, [-300, 300]), shape);
     }
     let (CompiledModel { program, .. }, _) = draft.finish();
@@ -113,13 +106,7 @@ fn public_bytes_beyond_a_proof_file_are_refused() {
         let mut draft = Draft::new(1, shape);
         let multipliers = [1, 1];
         let inputs = [TensorId::INPUT; 2];
-        let acc = draft.push(
-            Op::Add {
-                inputs,
-                multipliers,
-            },
-            shape,
-        );
+        let acc = draft.push(Op::add(inputs, multipliers), shape);
         draft.push(wide(acc, [-300, 300]), shape);
         let (CompiledModel { program, .. }, _) = draft.finish();
         let cost = VerifierCost::of(&program);
@@ -136,10 +123,7 @@ fn public_bytes_beyond_a_proof_file_are_refused() {
 fn the_largest_programs_reach_a_hundred_bits() {
     let mut draft = Draft::new(1, Shape::new(900, 900, 1));
     draft.push(
-        Op::Conv {
-            input: TensorId::INPUT,
-            window: window(1, 1, [0; 4]),
-        },
+        Op::conv(TensorId::INPUT, window(1, 1, [0; 4])),
         Shape::new(900, 900, 1),
     );
     let acc = TensorId::of_node(0);
@@ -219,9 +203,9 @@ fn huge_weights_are_refused_without_their_allocation() {
         let mut hostile = program.clone();
         hostile.nodes[1].shape = shape;
         assert!(hostile.validate().is_err());
-        hostile.nodes[1].op = Op::Permute {
+        hostile.nodes[1].op = Op::View {
             input: TensorId(1),
-            source: vec![0],
+            view: View::new(0, &[(1, 0)]),
         };
         assert!(hostile.validate().is_err());
     }

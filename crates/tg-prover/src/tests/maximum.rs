@@ -140,10 +140,7 @@ fn maxima_with_gaps_and_of_one_element_prove() {
     ] {
         let mut draft = Draft::new(11, Shape::new(5, 7, 3));
         let acc = draft.push(
-            Op::Conv {
-                input: TensorId::INPUT,
-                window: window(3, 1, [1; 4]),
-            },
+            Op::conv(TensorId::INPUT, window(3, 1, [1; 4])),
             Shape::new(5, 7, 3),
         );
         let input = draft.requantise(acc, 23, [-128, 127]);

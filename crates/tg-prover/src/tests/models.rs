@@ -5,8 +5,8 @@ use crate::witness::Witness;
 use crate::{ProvingModel, prove};
 use std::sync::OnceLock;
 use tg_ir::{
-    CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise, Rescale,
-    Shape, TensorId, Weights, Window, scalar,
+    CompiledModel, InputSpec, LinearWeights, Node, Op, Program, Requantise, Rescale, Shape,
+    TensorId, View, Weights, Window, scalar,
 };
 use tg_model::sample::Numbers;
 use tg_model::{Tensor, Trace};
@@ -32,11 +32,7 @@ pub(super) const DENSE: usize = 10;
 
 /// A window with one kernel, stride and padding for both axes.
 pub(super) fn window(kernel: u32, stride: u32, pads: [u32; 4]) -> Window {
-    Window {
-        kernel: [kernel; 2],
-        stride: [stride; 2],
-        pads,
-    }
+    Window::new([kernel; 2], [stride; 2], pads)
 }
 
 /// A program under construction: nodes are appended, weights are drawn from a seed.
@@ -66,7 +62,9 @@ impl Draft {
                 .map_or(self.input, |node: usize| self.nodes[node].shape)
         };
         let reduction = match &op {
-            Op::Conv { input, window } => Some(window.positions() * of(*input).channels as usize),
+            Op::Conv { input, window, .. } => {
+                Some(window.positions() * of(*input).channels as usize)
+            }
             Op::Dense { input } => Some(of(*input).elements()),
             _ => None,
         };
@@ -94,18 +92,17 @@ impl Draft {
     /// Appends a requantisation with two pairs, the channels alternating.
     pub(super) fn requantise(&mut self, input: TensorId, shift: u32, clamp: [i8; 2]) -> TensorId {
         let shape = self.nodes[input.index() - 1].shape;
-        let how = Requantise {
-            pairs: vec![
+        let how = Requantise::to_i8(
+            vec![
                 Rescale::new(20_001, shift).unwrap(),
                 Rescale::new(30_003, shift + 1).unwrap(),
             ],
-            channel_pairs: (0..shape.channels)
+            (0..shape.channels)
                 .map(|channel| u8::from(channel % 2 == 1))
                 .collect(),
-            range: [-4_000_000, 4_000_000],
+            [-4_000_000, 4_000_000],
             clamp,
-            table: None,
-        };
+        );
         self.push(Op::Requantise { input, how }, shape)
     }
 
@@ -115,12 +112,7 @@ impl Draft {
         };
         let program = Program {
             name: "draft".to_owned(),
-            input: InputSpec {
-                shape: self.input,
-                scale: 1.0,
-                mean: Vec::new(),
-                std: Vec::new(),
-            },
+            input: InputSpec::scaled(self.input, 1.0),
             nodes: self.nodes,
             weights_root: weights.root(),
         };
@@ -137,13 +129,7 @@ pub(super) fn everything() -> (CompiledModel, Vec<i8>) {
     let mut draft = Draft::new(5, Shape::new(6, 6, 3));
     let same = window(3, 1, [1; 4]);
     let map = Shape::new(3, 3, 5);
-    let acc = draft.push(
-        Op::Conv {
-            input: TensorId::INPUT,
-            window: same,
-        },
-        Shape::new(6, 6, 5),
-    );
+    let acc = draft.push(Op::conv(TensorId::INPUT, same), Shape::new(6, 6, 5));
     let first = draft.requantise(acc, 23, [-128, 127]);
     let pooled = draft.push(
         Op::MaxPool {
@@ -152,27 +138,14 @@ pub(super) fn everything() -> (CompiledModel, Vec<i8>) {
         },
         map,
     );
-    let acc = draft.push(
-        Op::Conv {
-            input: pooled,
-            window: same,
-        },
-        map,
-    );
+    let acc = draft.push(Op::conv(pooled, same), map);
     let second = draft.requantise(acc, 24, [-100, 100]);
-    let acc = draft.push(
-        Op::Add {
-            inputs: [pooled, second],
-            multipliers: [16_000, 9_000],
-        },
-        map,
-    );
+    let acc = draft.push(Op::add([pooled, second], [16_000, 9_000]), map);
     let added = draft.requantise(acc, 29, [-128, 127]);
-    let source = (0..45u32).map(|element| element * 7 % 45).collect();
     let moved = draft.push(
-        Op::Permute {
+        Op::View {
             input: added,
-            source,
+            view: View::transpose(&[9, 5], &[1, 0]),
         },
         map,
     );
@@ -256,15 +229,8 @@ impl Case {
             widened[node + 1] = (0..elements)
                 .map(|element| scalar::element(program, weights, node, element, &widened))
                 .collect();
-            tensors[node + 1] = match program.element_type(TensorId::of_node(node)) {
-                ElementType::I8 => Tensor::I8(
-                    widened[node + 1]
-                        .iter()
-                        .map(|&value| i8::try_from(value).unwrap())
-                        .collect(),
-                ),
-                ElementType::I32 => Tensor::I32(widened[node + 1].clone()),
-            };
+            let kind = program.element_type(TensorId::of_node(node));
+            tensors[node + 1] = Tensor::of(kind, &widened[node + 1]);
         }
     }
 
@@ -295,6 +261,7 @@ impl Case {
 pub(super) fn set(tensor: &mut Tensor, element: usize, value: i32) {
     match tensor {
         Tensor::I8(values) => values[element] = i8::try_from(value).unwrap(),
+        Tensor::I16(values) => values[element] = i16::try_from(value).unwrap(),
         Tensor::I32(values) => values[element] = value,
     }
 }
