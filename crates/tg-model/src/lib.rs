@@ -4,6 +4,7 @@
 //! f32), [`fuse`] (folding and fusing), [`calibrate`] (how far values reach), [`lower`] (the graph as an integer
 //! program), [`compile`] (all of that as one pipeline, with a comparison), [`execute`] (a program and an input give a
 //! trace), [`input`] (files to inputs), [`accuracy`] (how often both are right), [`digits`] (the shipped data), [`range`] (what an accumulator can reach), [`sample`] (random models for tests and benchmarks).
+//! [`net`] is the operator-level graph with every ONNX node, and tier TGF-1 on it.
 
 pub mod accuracy;
 pub mod calibrate;
@@ -18,6 +19,7 @@ pub mod input;
 mod kernel;
 mod layer;
 pub mod lower;
+pub mod net;
 pub mod onnx;
 pub mod range;
 pub mod reference;

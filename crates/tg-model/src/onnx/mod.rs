@@ -7,7 +7,7 @@
 mod constant;
 mod error;
 mod node;
-mod proto;
+pub(crate) mod proto;
 mod window;
 
 pub use error::{ImportError, InputProblem, NodeReason, RefusedNode, TensorProblem};

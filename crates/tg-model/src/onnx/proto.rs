@@ -10,6 +10,28 @@ pub(crate) struct ModelProto {
     pub(crate) graph: Option<GraphProto>,
     #[prost(message, repeated, tag = "8")]
     pub(crate) opset_import: Vec<OperatorSetIdProto>,
+    #[prost(message, repeated, tag = "25")]
+    pub(crate) functions: Vec<FunctionProto>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct FunctionProto {
+    #[prost(string, tag = "1")]
+    pub(crate) name: String,
+    #[prost(string, repeated, tag = "4")]
+    pub(crate) input: Vec<String>,
+    #[prost(string, repeated, tag = "5")]
+    pub(crate) output: Vec<String>,
+    #[prost(message, repeated, tag = "7")]
+    pub(crate) node: Vec<NodeProto>,
+    #[prost(message, repeated, tag = "9")]
+    pub(crate) opset_import: Vec<OperatorSetIdProto>,
+    #[prost(string, tag = "10")]
+    pub(crate) domain: String,
+    #[prost(message, repeated, tag = "11")]
+    pub(crate) attribute_proto: Vec<AttributeProto>,
+    #[prost(string, tag = "13")]
+    pub(crate) overload: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -53,6 +75,8 @@ pub(crate) struct NodeProto {
     pub(crate) attribute: Vec<AttributeProto>,
     #[prost(string, tag = "7")]
     pub(crate) domain: String,
+    #[prost(string, tag = "8")]
+    pub(crate) overload: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -67,10 +91,20 @@ pub(crate) struct AttributeProto {
     pub(crate) s: Vec<u8>,
     #[prost(message, optional, tag = "5")]
     pub(crate) t: Option<TensorProto>,
+    #[prost(message, optional, tag = "6")]
+    pub(crate) g: Option<GraphProto>,
     #[prost(float, repeated, tag = "7")]
     pub(crate) floats: Vec<f32>,
     #[prost(int64, repeated, tag = "8")]
     pub(crate) ints: Vec<i64>,
+    #[prost(bytes = "vec", repeated, tag = "9")]
+    pub(crate) strings: Vec<Vec<u8>>,
+    #[prost(message, repeated, tag = "10")]
+    pub(crate) tensors: Vec<TensorProto>,
+    #[prost(int32, tag = "20")]
+    pub(crate) r#type: i32,
+    #[prost(string, tag = "21")]
+    pub(crate) ref_attr_name: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -83,6 +117,8 @@ pub(crate) struct TensorProto {
     pub(crate) float_data: Vec<f32>,
     #[prost(int32, repeated, tag = "5")]
     pub(crate) int32_data: Vec<i32>,
+    #[prost(bytes = "vec", repeated, tag = "6")]
+    pub(crate) string_data: Vec<Vec<u8>>,
     #[prost(int64, repeated, tag = "7")]
     pub(crate) int64_data: Vec<i64>,
     #[prost(string, tag = "8")]
@@ -91,8 +127,20 @@ pub(crate) struct TensorProto {
     pub(crate) raw_data: Vec<u8>,
     #[prost(double, repeated, tag = "10")]
     pub(crate) double_data: Vec<f64>,
+    #[prost(uint64, repeated, tag = "11")]
+    pub(crate) uint64_data: Vec<u64>,
+    #[prost(message, repeated, tag = "13")]
+    pub(crate) external_data: Vec<StringStringEntryProto>,
     #[prost(int32, tag = "14")]
     pub(crate) data_location: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct StringStringEntryProto {
+    #[prost(string, tag = "1")]
+    pub(crate) key: String,
+    #[prost(string, tag = "2")]
+    pub(crate) value: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
