@@ -1,9 +1,10 @@
-//! The project's automation: the whole gate ([`gate`]), the checks of its structure ([`tidy`]) and what quantising
-//! costs ([`accuracy`]).
+//! The project's automation: the whole gate ([`gate`]), the checks of its structure ([`tidy`]), what quantising
+//! costs ([`accuracy`]), and the Python that outside judges run in ([`python`]).
 
 pub mod accuracy;
 pub mod gate;
 pub mod manifest;
+pub mod python;
 pub mod tidy;
 
 use std::path::{Path, PathBuf};
