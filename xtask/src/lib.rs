@@ -1,9 +1,12 @@
-//! The project's automation: the whole gate ([`gate`]), the checks of its structure ([`tidy`]) and what quantising
-//! costs ([`accuracy`]).
+//! The project's automation: the whole gate ([`gate`]), the checks of its structure ([`tidy`]), what quantising
+//! costs ([`accuracy`]), and the outside judges of the importer: their Python ([`python`]) and the models that exporters
+//! write ([`corpus`]).
 
 pub mod accuracy;
+pub mod corpus;
 pub mod gate;
 pub mod manifest;
+pub mod python;
 pub mod tidy;
 
 use std::path::{Path, PathBuf};

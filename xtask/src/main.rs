@@ -11,6 +11,8 @@ usage: cargo xtask COMMAND
   tidy        crate edges, leftovers, file sizes, crate docs, dead links
   accuracy    float and integer accuracy of the shipped models on unseen digits;
               --mnist DIR adds a LeNet on MNIST (--model FILE or --python PATH, see models/train/requirements.txt)
+  corpus      what exporters write, with onnxruntime's answers, into target/corpus (or --out DIR); --data DIR holds
+              mnist/ and text/, --only NAME makes some entries, --require makes a missing Python an error
   bless       rewrite the generated files that tests compare (OpenAPI document, command line help, fixtures)
 ";
 
@@ -35,6 +37,9 @@ fn run(words: &[&str]) -> Result<()> {
         ["ci", step] => xtask::gate::run(&root, Some(step)),
         ["accuracy", rest @ ..] => {
             xtask::accuracy::run(&root, &xtask::accuracy::Options::parse(rest)?)
+        }
+        ["corpus", rest @ ..] => {
+            xtask::corpus::run(&root, &xtask::corpus::Options::parse(&root, rest)?)
         }
         ["bless"] => xtask::gate::run_step(&root, &xtask::gate::BLESS),
         ["tidy"] => {
