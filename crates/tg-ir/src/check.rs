@@ -99,8 +99,16 @@ fn invalid_attribute(program: &Program, index: usize) -> Option<&'static str> {
                 })
                 .or_else(|| (!fits(kind, *zero)).then_some("zero point"))
         }
-        Op::WindowSum { window, .. } | Op::MaxPool { window, .. } => {
+        Op::WindowSum { window, .. } => {
             (!window.is_valid() || window.spread != [1; 2]).then_some("window")
+        }
+        Op::MaxPool { window, .. } => {
+            let valid = window.is_valid()
+                && window.spread == [1; 2]
+                && window.output(input_shape()).is_none_or(|[height, width]| {
+                    window.covers(input_shape(), Shape::new(height, width, 1))
+                });
+            (!valid).then_some("window")
         }
         Op::Add {
             inputs,

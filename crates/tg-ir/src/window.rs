@@ -60,7 +60,7 @@ impl Window {
     }
 
     /// Whether sides, strides and distances are within their limits and padding is narrower than the kernel with its
-    /// gaps, so that without spread no window lies wholly in padding.
+    /// gaps.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let Self {
@@ -95,6 +95,18 @@ impl Window {
                 .map(|room| room / self.stride[axis] + 1)
         };
         Some([side(0, input.height)?, side(1, input.width)?])
+    }
+
+    /// Whether every window of an output reads at least one input pixel: with dilation it may fall between them.
+    #[must_use]
+    pub fn covers(&self, input: Shape, output: Shape) -> bool {
+        let axes = [(input.height, output.height), (input.width, output.width)];
+        axes.iter().enumerate().all(|(axis, &(size, outputs))| {
+            let reads = |at| {
+                (0..self.kernel[axis]).any(|k| self.source_on_axis(axis, size, at, k).is_some())
+            };
+            (0..outputs).all(reads)
+        })
     }
 
     /// Where an output index reads along one axis (0 rows, 1 columns) at a kernel index, or nothing in padding.

@@ -243,7 +243,7 @@ pub fn hull(intervals: &[Interval]) -> Interval {
 }
 
 fn is_padded(window: &Window) -> bool {
-    window.pads != [0; 4]
+    window.pads != [0; 4] || window.spread != [1; 2]
 }
 
 /// Weights are ordered with the input channel of the group innermost, for a convolution and a dense node alike.

@@ -1,5 +1,7 @@
 //! Random valid models: for property tests here and in the prover, and for benchmarks.
 
+pub mod wide;
+
 use crate::range;
 use tg_ir::op::TypeRule;
 use tg_ir::{
