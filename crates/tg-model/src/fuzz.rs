@@ -51,6 +51,7 @@ fn fuzz_input(bytes: &[u8], kind: Kind) {
             shape,
             mean: &[],
             std: &[],
+            numbers: shape.channels == 3,
         };
         if let Ok(rows) = input::read(bytes, kind, expected) {
             let good = |row: &Vec<f32>| {

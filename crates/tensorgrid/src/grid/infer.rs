@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tg_ir::Program;
 use tg_model::execute::top_class;
-use tg_model::input::quantise;
+use tg_model::input::encode;
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel};
 use tg_sdk::Client;
 use tg_sdk::dto::{
@@ -139,20 +139,11 @@ pub(crate) async fn order(
     reals: &[f32],
     wish: Wish,
 ) -> Result<JobId, Failure> {
-    let expected = public.program().input.shape.elements();
-    if reals.len() != expected {
-        let text = format!(
-            "the input has {} numbers, the model takes {expected}",
-            reals.len()
-        );
-        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
-    }
-    let quantised = quantise(&public.program().input, reals);
-    let input: Vec<u8> = quantised
-        .iter()
-        .map(|value| value.cast_unsigned())
-        .collect();
-    let stored = client.put_blob(input).await.calling("store the input")?;
+    let input = encode(&public.program().input, reals).or_fail(Exit::Usage, "take the input")?;
+    let stored = client
+        .put_blob(input.to_bytes())
+        .await
+        .calling("store the input")?;
     let status = client.status().await.calling("ask for the grid's time")?;
     let now = now_ms().max(status.timestamp_ms);
     let deadline = u64::try_from(wish.deadline.as_millis()).unwrap_or(u64::MAX);

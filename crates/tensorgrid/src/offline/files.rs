@@ -148,8 +148,16 @@ pub(crate) fn calibration(
             anyhow::anyhow!("the model's input shape is not supported"),
         )
     })?;
-    input::load(path, Expected { shape, mean, std })
-        .or_fail(Exit::Usage, "read the calibration inputs")
+    input::load(
+        path,
+        Expected {
+            shape,
+            mean,
+            std,
+            numbers: false,
+        },
+    )
+    .or_fail(Exit::Usage, "read the calibration inputs")
 }
 
 /// An 8-bit grey image as PNG.

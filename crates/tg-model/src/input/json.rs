@@ -15,7 +15,7 @@ pub(super) fn read(bytes: &[u8], expected: Expected<'_>) -> Result<Vec<Vec<f32>>
         });
     }
     let elements = expected.shape.elements();
-    let order = Layout::ChannelsFirst.order(expected.shape);
+    let order = Layout::of_flat(expected.shape).order(expected.shape);
     let rows = input_data.iter().enumerate();
     rows.map(|(row, values)| {
         if values.len() != elements {

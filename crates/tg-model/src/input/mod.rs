@@ -12,7 +12,8 @@ pub use load::{LoadError, load};
 pub use npy::NpyProblem;
 pub use png::PngProblem;
 
-use tg_ir::{InputSpec, Shape};
+use crate::execute::Tensor;
+use tg_ir::{Coding, ElementType, InputSpec, Shape};
 
 /// Largest input file that is read.
 pub const FILE_BYTES_MAX: usize = 256 << 20;
@@ -53,6 +54,8 @@ pub struct Expected<'a> {
     pub mean: &'a [f32],
     /// Per channel, or empty.
     pub std: &'a [f32],
+    /// Whether 8-bit values are numbers as they are, not an image's.
+    pub numbers: bool,
 }
 
 impl<'a> Expected<'a> {
@@ -63,11 +66,15 @@ impl<'a> Expected<'a> {
             shape: spec.shape,
             mean: &spec.mean,
             std: &spec.std,
+            numbers: !matches!(spec.coding, Coding::Scaled(_)),
         }
     }
 
     /// The real value of an 8-bit one.
     fn real(&self, channel: usize, value: u8) -> f32 {
+        if self.numbers {
+            return f32::from(value);
+        }
         let x = f32::from(value) / 255.0;
         match (self.mean.get(channel), self.std.get(channel)) {
             (Some(mean), Some(std)) => (x - mean) / std,
@@ -174,13 +181,90 @@ pub fn read_one(bytes: &[u8], kind: Kind, expected: Expected<'_>) -> Result<Vec<
     }
 }
 
-/// The integers of real values: `clamp(floor(x / scale + 1/2), -128, 127)`, in double precision.
+/// Why values are not an input of a model.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum EncodeError {
+    /// Another number of values.
+    #[error("the input has {got} values, the model takes {expected}")]
+    Length {
+        /// The model's.
+        expected: usize,
+        /// Values given.
+        got: usize,
+    },
+    /// A value that is no token.
+    #[error(
+        "the input has {value} at index {index}; the model takes whole numbers from 0 to {greatest}"
+    )]
+    Token {
+        /// Where.
+        index: usize,
+        /// The value.
+        value: f32,
+        /// The greatest token.
+        greatest: u32,
+    },
+}
+
+/// The integers of real values in storage order, by the input's coding: scaled values
+/// `clamp(floor(x / scale + 1/2), low, high)` in double precision, ranks among thresholds, or tokens.
+///
+/// # Errors
+/// If there are more or fewer values than the model takes, or one is no token where tokens are expected.
+pub fn encode(spec: &InputSpec, reals: &[f32]) -> Result<Tensor, EncodeError> {
+    let expected = spec.shape.elements();
+    if reals.len() != expected {
+        return Err(EncodeError::Length {
+            expected,
+            got: reals.len(),
+        });
+    }
+    Ok(match &spec.coding {
+        Coding::Scaled(ElementType::I8) => Tensor::I8(quantise(spec, reals)),
+        Coding::Scaled(_) => {
+            let limit = f64::from(i16::MAX);
+            #[expect(clippy::cast_possible_truncation, reason = "clamped to 16 bits")]
+            let narrow = |x: &f32| scaled(spec, *x).clamp(-limit, limit) as i16;
+            Tensor::I16(reals.iter().map(narrow).collect())
+        }
+        Coding::Ranks(thresholds) => {
+            let rank = |(index, &x): (usize, &f32)| {
+                let below = thresholds[index % thresholds.len()].partition_point(|&t| t < x);
+                i16::try_from(below).expect("a feature has at most 32,767 thresholds")
+            };
+            Tensor::I16(reals.iter().enumerate().map(rank).collect())
+        }
+        Coding::Tokens(vocabulary) => {
+            let token = |(index, &value): (usize, &f32)| {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_precision_loss,
+                    reason = "a vocabulary is below 2^20; other values are refused"
+                )]
+                let (token, limit) = (value as i32, *vocabulary as f32);
+                let whole = (0.0..limit).contains(&value) && value.fract() == 0.0;
+                whole.then_some(token).ok_or(EncodeError::Token {
+                    index,
+                    value,
+                    greatest: vocabulary - 1,
+                })
+            };
+            let tokens = reals.iter().enumerate().map(token);
+            Tensor::I32(tokens.collect::<Result<_, _>>()?)
+        }
+    })
+}
+
+fn scaled(spec: &InputSpec, x: f32) -> f64 {
+    (f64::from(x) / f64::from(spec.scale) + 0.5).floor()
+}
+
+/// The integers of real values for an input of scaled i8: `clamp(floor(x / scale + 1/2), -128, 127)`.
 #[must_use]
 pub fn quantise(spec: &InputSpec, reals: &[f32]) -> Vec<i8> {
-    let scale = f64::from(spec.scale);
     #[expect(clippy::cast_possible_truncation, reason = "clamped to 8 bits")]
-    let quantise = |x: f32| (f64::from(x) / scale + 0.5).floor().clamp(-128.0, 127.0) as i8;
-    reals.iter().map(|&x| quantise(x)).collect()
+    let narrow = |x: &f32| scaled(spec, *x).clamp(-128.0, 127.0) as i8;
+    reals.iter().map(narrow).collect()
 }
 
 /// How the elements of one input are ordered in a file.
@@ -191,6 +275,16 @@ enum Layout {
 }
 
 impl Layout {
+    /// The layout of values without axes: a sequence (one column) is position by position, an image channels first as
+    /// ONNX has it.
+    const fn of_flat(shape: Shape) -> Self {
+        if shape.width == 1 {
+            Self::ChannelsLast
+        } else {
+            Self::ChannelsFirst
+        }
+    }
+
     /// The index in the file of each element in storage order.
     fn order(self, shape: Shape) -> Vec<u32> {
         match self {
@@ -209,10 +303,13 @@ fn fit(got: &[usize], shape: Shape) -> Option<(usize, Layout)> {
     let mut forms = vec![
         (vec![channels, height, width], Layout::ChannelsFirst),
         (vec![height, width, channels], Layout::ChannelsLast),
-        (vec![shape.elements()], Layout::ChannelsFirst),
+        (vec![shape.elements()], Layout::of_flat(shape)),
     ];
     if channels == 1 {
         forms.push((vec![height, width], Layout::ChannelsLast));
+    }
+    if width == 1 {
+        forms.push((vec![height, channels], Layout::ChannelsLast));
     }
     let whole = forms.iter().find(|(form, _)| form == got);
     if let Some((_, layout)) = whole {

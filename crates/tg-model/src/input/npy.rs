@@ -1,6 +1,7 @@
 //! Numpy arrays (`.npy`, format versions 1 to 3).
 
 use super::{Expected, InputError, ROWS_MAX, fit, reordered};
+use tg_ir::Shape;
 
 /// Most bytes of a header.
 const HEADER_MAX: usize = 1 << 16;
@@ -17,7 +18,7 @@ pub enum NpyProblem {
     #[error("its header does not name 'descr', 'fortran_order' and 'shape' as numpy writes them")]
     Header,
     /// An element type that is not read.
-    #[error("its elements are `{0}`; save it as float32 ('<f4') or uint8 ('|u1')")]
+    #[error("its elements are `{0}`; save it as float32 ('<f4'), int32 ('<i4') or uint8 ('|u1')")]
     ElementType(String),
     /// Column-major order.
     #[error("it is in Fortran order; save np.ascontiguousarray(array)")]
@@ -36,6 +37,9 @@ pub enum NpyProblem {
 
 enum Element {
     F32,
+    F64,
+    I32,
+    I64,
     U8,
 }
 
@@ -60,13 +64,28 @@ pub(super) fn read(bytes: &[u8], expected: Expected<'_>) -> Result<Vec<Vec<f32>>
     let order = layout.order(shape);
     let channels = shape.channels as usize;
     match array.element {
-        Element::F32 => {
-            let (values, _) = array.data.as_chunks::<4>();
-            let values: Vec<f32> = values.iter().map(|&v| f32::from_le_bytes(v)).collect();
-            let rows = values.chunks_exact(shape.elements()).enumerate();
-            rows.map(|(row, values)| reordered(values, row, &order))
-                .collect()
-        }
+        Element::F32 => ordered(words(array.data, f32::from_le_bytes), shape, &order),
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "models take single precision; what does not fit becomes an infinity, which is refused"
+        )]
+        Element::F64 => ordered(
+            words(array.data, |v| f64::from_le_bytes(v) as f32),
+            shape,
+            &order,
+        ),
+        #[expect(clippy::cast_precision_loss, reason = "tokens are below 2^24")]
+        Element::I32 => ordered(
+            words(array.data, |v| i32::from_le_bytes(v) as f32),
+            shape,
+            &order,
+        ),
+        #[expect(clippy::cast_precision_loss, reason = "tokens are below 2^24")]
+        Element::I64 => ordered(
+            words(array.data, |v| i64::from_le_bytes(v) as f32),
+            shape,
+            &order,
+        ),
         Element::U8 => {
             let rows = array.data.chunks_exact(shape.elements());
             let real = |row: &[u8]| {
@@ -77,6 +96,17 @@ pub(super) fn read(bytes: &[u8], expected: Expected<'_>) -> Result<Vec<Vec<f32>>
             Ok(rows.map(real).collect())
         }
     }
+}
+
+fn words<const N: usize>(data: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
+    let (words, _) = data.as_chunks::<N>();
+    words.iter().map(|&word| read(word)).collect()
+}
+
+fn ordered(values: Vec<f32>, shape: Shape, order: &[u32]) -> Result<Vec<Vec<f32>>, InputError> {
+    let rows = values.chunks_exact(shape.elements()).enumerate();
+    rows.map(|(row, values)| reordered(values, row, order))
+        .collect()
 }
 
 fn parse(bytes: &[u8]) -> Result<Array<'_>, NpyProblem> {
@@ -104,6 +134,9 @@ fn parse(bytes: &[u8]) -> Result<Array<'_>, NpyProblem> {
     }
     let (element, width) = match fields.descr {
         "<f4" | "=f4" => (Element::F32, 4),
+        "<f8" | "=f8" => (Element::F64, 8),
+        "<i4" | "=i4" => (Element::I32, 4),
+        "<i8" | "=i8" => (Element::I64, 8),
         "|u1" | "<u1" | "u1" => (Element::U8, 1),
         other => {
             let shown: String = other.chars().take(16).collect();

@@ -10,6 +10,7 @@ fn plain(shape: Shape) -> Expected<'static> {
         shape,
         mean: &[],
         std: &[],
+        numbers: false,
     }
 }
 
@@ -89,6 +90,7 @@ fn bytes_are_images() {
         shape: COLOUR,
         mean: &[0.0, 0.2, 0.4],
         std: &[1.0, 0.5, 0.25],
+        numbers: false,
     };
     let got = read_one(&image, Kind::Png, normalised).unwrap();
     for (got, expected) in got.iter().zip([0.0, 0.0, 0.0, 0.6, 1.2, 2.4]) {
@@ -121,7 +123,7 @@ fn bad_arrays_are_named() {
     check(b"PK\x03\x04", "numpy magic");
     check(b"\x93NUMPY\x09\x00", "numpy magic");
     check(b"\x93NUMPY\x01\x00\xff", "header");
-    check(&npy("<f8", "2, 3", &[0; 48]), "save it as float32");
+    check(&npy("<f2", "2, 3", &[0; 12]), "save it as float32");
     check(&npy(">f4", "2, 3", &data), "`>f4`");
     check(
         &npy("<f4", "2, 3", &data[1..]),
@@ -227,4 +229,74 @@ fn folders_are_read_by_name() {
     let broken = load(&folder, plain(GREY)).unwrap_err();
     assert!(broken.to_string().contains("d.npy"));
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+fn spec(shape: Shape, coding: Coding) -> InputSpec {
+    InputSpec {
+        coding,
+        ..InputSpec::scaled(shape, 0.5)
+    }
+}
+
+#[test]
+fn wide_inputs_are_rounded_and_clamped_to_sixteen_bits() {
+    let spec = spec(Shape::vector(4), Coding::Scaled(ElementType::I16));
+    let got = encode(&spec, &[100.0, -0.26, 1e9, -1e9]).unwrap();
+    assert_eq!(got, Tensor::I16(vec![200, -1, 32_767, -32_767]));
+}
+
+#[test]
+fn ranks_count_the_thresholds_below() {
+    let thresholds = vec![vec![-1.0, 0.0, 2.5], vec![]];
+    let spec = spec(Shape::new(2, 1, 2), Coding::Ranks(thresholds));
+    let got = encode(&spec, &[-1.0, 9.0, 2.6, -9.0]).unwrap();
+    assert_eq!(got, Tensor::I16(vec![0, 0, 3, 0]));
+}
+
+#[test]
+fn tokens_are_whole_numbers_of_the_vocabulary() {
+    let spec = spec(Shape::new(3, 1, 1), Coding::Tokens(10));
+    assert_eq!(
+        encode(&spec, &[0.0, 9.0, 3.0]),
+        Ok(Tensor::I32(vec![0, 9, 3]))
+    );
+    for bad in [10.0, -1.0, 0.5, f32::NAN] {
+        let refused = encode(&spec, &[0.0, bad, 1.0]).unwrap_err();
+        assert!(refused.to_string().contains("from 0 to 9"), "{refused}");
+    }
+    let short = encode(&spec, &[0.0]).unwrap_err();
+    assert_eq!(
+        short,
+        EncodeError::Length {
+            expected: 3,
+            got: 1
+        }
+    );
+}
+
+#[test]
+fn sequences_are_read_position_by_position() {
+    let shape = Shape::new(3, 1, 2);
+    let values = floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    for stated in ["3, 2", "1, 3, 2", "6,"] {
+        let rows = read(&npy("<f4", stated, &values), Kind::Npy, plain(shape)).unwrap();
+        assert_eq!(rows, [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]], "{stated}");
+    }
+    let json = br#"{"input_data": [[1, 2, 3, 4, 5, 6]]}"#;
+    let rows = read(json, Kind::Json, plain(shape)).unwrap();
+    assert_eq!(rows, [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]]);
+}
+
+#[test]
+fn whole_numbers_are_read_as_they_are() {
+    let spec = spec(Shape::new(2, 1, 1), Coding::Tokens(300));
+    let expected = Expected::of_spec(&spec);
+    let longs: Vec<u8> = [7i64, 299].iter().flat_map(|v| v.to_le_bytes()).collect();
+    let ints: Vec<u8> = [7i32, 299].iter().flat_map(|v| v.to_le_bytes()).collect();
+    for (descr, data) in [("<i8", longs), ("<i4", ints)] {
+        let rows = read(&npy(descr, "2,", &data), Kind::Npy, expected).unwrap();
+        assert_eq!(rows, [[7.0, 299.0]], "{descr}");
+    }
+    let rows = read(&npy("|u1", "2,", &[7, 255]), Kind::Npy, expected).unwrap();
+    assert_eq!(rows, [[7.0, 255.0]]);
 }
