@@ -43,6 +43,8 @@ pub(crate) enum Command {
     /// Compile models, and add them to a grid.
     #[command(subcommand)]
     Model(ModelCommand),
+    /// Run a model on an input, without a grid and without a proof.
+    Run(RunArguments),
     /// Run a compiled model on an input and prove the result, without a grid.
     Prove(ProveArguments),
     /// Check a proof against a public model, without a grid.
@@ -103,6 +105,24 @@ pub(crate) struct CompileArguments {
     /// Divisor per channel of 8-bit images, see --mean.
     #[arg(long, value_delimiter = ',', value_name = "S,..")]
     pub(crate) scale: Vec<f32>,
+}
+
+/// `run`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid run lenet.tgm seven.png\n  tensorgrid run bert.onnx input_ids=ids.npy \
+                        attention_mask=mask.npy -o out.npy"
+)]
+pub(crate) struct RunArguments {
+    /// A compiled model (.tgm), executed in exact integers, or an ONNX file, executed in reproducible floats.
+    pub(crate) model: PathBuf,
+    /// The input of a compiled model (.npy, .json or .png), or those of an ONNX file (.npy) in its order or as
+    /// NAME=FILE.
+    #[arg(required = true)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Where to write the (first) output.
+    #[arg(short, long, value_name = "F.npy")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// `prove`.

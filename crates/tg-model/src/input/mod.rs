@@ -5,7 +5,7 @@
 
 mod json;
 mod load;
-mod npy;
+pub(crate) mod npy;
 mod png;
 
 pub use load::{LoadError, load};

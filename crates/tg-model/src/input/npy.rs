@@ -49,6 +49,38 @@ struct Array<'a> {
     data: &'a [u8],
 }
 
+/// A numpy array as it lies in its file: C order.
+#[derive(Debug)]
+pub(crate) struct Raw<'a> {
+    /// The element type as numpy writes it, such as `<f4`.
+    pub(crate) descr: &'a str,
+    /// The axes.
+    pub(crate) shape: Vec<usize>,
+    /// The elements' bytes; not yet checked against the shape.
+    pub(crate) data: &'a [u8],
+}
+
+impl Raw<'_> {
+    /// Checks that there are as many bytes as the shape needs of elements of `width` bytes.
+    ///
+    /// # Errors
+    /// [`NpyProblem::Length`].
+    pub(crate) fn check_length(&self, width: usize) -> Result<(), NpyProblem> {
+        let elements = self.shape.iter();
+        let expected = elements
+            .fold(Some(width), |product, &axis| product?.checked_mul(axis))
+            .unwrap_or(usize::MAX);
+        if expected == self.data.len() {
+            return Ok(());
+        }
+        Err(NpyProblem::Length {
+            shape: self.shape.clone(),
+            expected,
+            got: self.data.len(),
+        })
+    }
+}
+
 pub(super) fn read(bytes: &[u8], expected: Expected<'_>) -> Result<Vec<Vec<f32>>, InputError> {
     let array = parse(bytes).map_err(InputError::Npy)?;
     let shape = expected.shape;
@@ -109,7 +141,11 @@ fn ordered(values: Vec<f32>, shape: Shape, order: &[u32]) -> Result<Vec<Vec<f32>
         .collect()
 }
 
-fn parse(bytes: &[u8]) -> Result<Array<'_>, NpyProblem> {
+/// The header and the data of a numpy file.
+///
+/// # Errors
+/// If it is no numpy file of version 1 to 3, or in column-major order.
+pub(crate) fn raw(bytes: &[u8]) -> Result<Raw<'_>, NpyProblem> {
     let rest = bytes.strip_prefix(b"\x93NUMPY").ok_or(NpyProblem::Magic)?;
     let (&[major, _minor], rest) = rest.split_first_chunk().ok_or(NpyProblem::Magic)?;
     let (length, rest) = match major {
@@ -132,7 +168,13 @@ fn parse(bytes: &[u8]) -> Result<Array<'_>, NpyProblem> {
     if fields.fortran_order {
         return Err(NpyProblem::FortranOrder);
     }
-    let (element, width) = match fields.descr {
+    let Fields { descr, shape, .. } = fields;
+    Ok(Raw { descr, shape, data })
+}
+
+fn parse(bytes: &[u8]) -> Result<Array<'_>, NpyProblem> {
+    let raw = raw(bytes)?;
+    let (element, width) = match raw.descr {
         "<f4" | "=f4" => (Element::F32, 4),
         "<f8" | "=f8" => (Element::F64, 8),
         "<i4" | "=i4" => (Element::I32, 4),
@@ -143,21 +185,11 @@ fn parse(bytes: &[u8]) -> Result<Array<'_>, NpyProblem> {
             return Err(NpyProblem::ElementType(shown));
         }
     };
-    let expected = fields
-        .shape
-        .iter()
-        .try_fold(width, |product: usize, &axis| product.checked_mul(axis))
-        .unwrap_or(usize::MAX);
-    if expected != data.len() {
-        return Err(NpyProblem::Length {
-            shape: fields.shape,
-            expected,
-            got: data.len(),
-        });
-    }
+    raw.check_length(width)?;
+    let Raw { shape, data, .. } = raw;
     Ok(Array {
         element,
-        shape: fields.shape,
+        shape,
         data,
     })
 }

@@ -5,6 +5,7 @@
 
 pub mod convert;
 pub mod graph;
+pub mod npy;
 pub mod read;
 pub mod tensor;
 pub mod tgf;

@@ -1,0 +1,178 @@
+//! `tensorgrid run`: a model on an input, without a grid and without a proof.
+
+use crate::cli::RunArguments;
+use crate::offline::files;
+use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use tg_model::input::encode;
+use tg_model::net::tgf::{self, Budget};
+use tg_model::net::{self, Dim, Graph, ReadLimits, Tensor, npy};
+
+/// Values of an output that are printed; `--output` and `--json` give all.
+const SHOWN: usize = 16;
+
+/// Runs an ONNX file as it is (tier TGF-1), or a compiled model (tier TGX-1).
+pub(crate) fn run(arguments: &RunArguments, as_json: bool) -> Outcome {
+    let onnx = arguments.model.extension().is_some_and(|end| end == "onnx");
+    if onnx {
+        run_float(arguments, as_json)
+    } else {
+        run_integer(arguments, as_json)
+    }
+}
+
+fn run_integer(arguments: &RunArguments, as_json: bool) -> Outcome {
+    let model = files::compiled_model(&arguments.model)?;
+    let [input] = arguments.inputs.as_slice() else {
+        return Err(Failure::new(
+            Exit::Usage,
+            anyhow::anyhow!("a compiled model takes exactly one input file"),
+        ));
+    };
+    let reals = files::one_input(input, &model.program)?;
+    let input = encode(&model.program.input, &reals).or_fail(Exit::Usage, "take the input")?;
+    let start = Instant::now();
+    let trace =
+        tg_model::execute_tensor(&model, input).or_fail(Exit::Failed, "execute the model")?;
+    let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
+    let values = trace.output().widened();
+    if let Some(path) = &arguments.output {
+        let shape = model.program.shape(model.program.output());
+        let axes = [shape.height, shape.width, shape.channels].map(|axis| axis as usize);
+        let tensor =
+            Tensor::of(axes.to_vec(), values.clone()).or_fail(Exit::Failed, "shape the output")?;
+        write(path, &tensor)?;
+    }
+    if as_json {
+        return Ok(json(&serde_json::json!({
+            "tier": "TGX-1", "program": model.program.id().to_string(), "ms": elapsed_ms, "values": values,
+            "greatest": trace.top_class(), "trace": trace.digest().to_string(),
+        }))?);
+    }
+    line(format_args!("output {}", shown(&values)))?;
+    line(format_args!(
+        "greatest at index {}; executed exactly (TGX-1) in {elapsed_ms:.2} ms; trace {}",
+        trace.top_class(),
+        trace.digest()
+    ))?;
+    Ok(())
+}
+
+fn run_float(arguments: &RunArguments, as_json: bool) -> Outcome {
+    let doing = format!("read {}", arguments.model.display());
+    let limits = ReadLimits::default();
+    let bytes = files::read(&arguments.model, limits.file_bytes as u64)?;
+    let graph = net::read(&bytes, arguments.model.parent(), &limits).or_fail(Exit::Usage, doing)?;
+    let inputs = inputs(&graph, &arguments.inputs)?;
+    let references: Vec<&Tensor> = inputs.iter().collect();
+    let start = Instant::now();
+    let outputs = tgf::run(&graph, &references, &Budget::default())
+        .or_fail(Exit::Failed, "execute the model")?;
+    let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
+    if let (Some(path), Some(first)) = (&arguments.output, outputs.first()) {
+        write(path, first)?;
+    }
+    if as_json {
+        let outputs: Vec<_> = outputs
+            .iter()
+            .map(|tensor| {
+                serde_json::json!({
+                    "shape": tensor.shape(), "type": format!("{:?}", tensor.dtype()), "values": reals(tensor),
+                })
+            })
+            .collect();
+        return Ok(json(&serde_json::json!({
+            "tier": "TGF-1", "ms": elapsed_ms, "outputs": outputs,
+        }))?);
+    }
+    for tensor in &outputs {
+        let values = reals(tensor).map_or_else(
+            || format!("{} texts", tensor.data().len()),
+            |values| shown(&values),
+        );
+        line(format_args!("output {:?} {values}", tensor.shape()))?;
+    }
+    line(format_args!(
+        "executed in reproducible floats (TGF-1) in {elapsed_ms:.2} ms"
+    ))?;
+    Ok(())
+}
+
+/// The graph's inputs from files, in the graph's order or by `name=file`.
+fn inputs(graph: &Graph, files: &[PathBuf]) -> Result<Vec<Tensor>, Failure> {
+    let usage = |text: String| Failure::new(Exit::Usage, anyhow::anyhow!(text));
+    let named: Vec<(Option<&str>, &Path)> = files.iter().map(|file| split(file)).collect();
+    let mut unnamed = named.iter().filter(|(name, _)| name.is_none());
+    let mut tensors = Vec::with_capacity(graph.inputs.len());
+    for input in &graph.inputs {
+        let by_name = named.iter().find(|(name, _)| *name == Some(&input.name));
+        let (_, path) = by_name.or_else(|| unnamed.next()).ok_or_else(|| {
+            usage(format!(
+                "the model takes {}; no file is given for `{}`",
+                described(graph),
+                input.name
+            ))
+        })?;
+        let bytes = files::read(path, tg_model::input::FILE_BYTES_MAX as u64)?;
+        let doing = format!("read the input {}", path.display());
+        tensors.push(npy::read_npy(&bytes).or_fail(Exit::Usage, doing)?);
+    }
+    if files.len() > tensors.len() {
+        return Err(usage(format!("the model takes {} only", described(graph))));
+    }
+    Ok(tensors)
+}
+
+/// `name=file`, or a file.
+fn split(file: &Path) -> (Option<&str>, &Path) {
+    match file.to_str().and_then(|text| text.split_once('=')) {
+        Some((name, path)) if !file.exists() => (Some(name), Path::new(path)),
+        _ => (None, file),
+    }
+}
+
+/// The inputs of a graph in words.
+fn described(graph: &Graph) -> String {
+    let axis = |dim: &Dim| match dim {
+        Dim::Known(size) => size.to_string(),
+        Dim::Named(name) => name.clone(),
+        Dim::Unknown => "?".to_owned(),
+    };
+    let one = |input: &net::Input| {
+        let shape = input.shape.as_ref().map(|axes| {
+            let axes: Vec<String> = axes.iter().map(axis).collect();
+            format!(" [{}]", axes.join(", "))
+        });
+        let dtype = input.dtype.map(|dtype| format!(" {dtype:?}"));
+        format!(
+            "`{}`{}{}",
+            input.name,
+            dtype.unwrap_or_default(),
+            shape.unwrap_or_default()
+        )
+    };
+    let all: Vec<String> = graph.inputs.iter().map(one).collect();
+    all.join(", ")
+}
+
+fn reals(tensor: &Tensor) -> Option<Vec<f64>> {
+    net::convert::to_f64(tensor.data())
+}
+
+fn shown<T: std::fmt::Debug>(values: &[T]) -> String {
+    if values.len() <= SHOWN {
+        return format!("{values:?}");
+    }
+    format!("{:?} and {} more", &values[..SHOWN], values.len() - SHOWN)
+}
+
+fn write(path: &Path, tensor: &Tensor) -> Outcome {
+    let bytes = npy::write_npy(tensor).ok_or_else(|| {
+        Failure::new(
+            Exit::Failed,
+            anyhow::anyhow!("an output of type {:?} has no numpy form", tensor.dtype()),
+        )
+    })?;
+    files::write(path, &bytes)
+}
