@@ -73,6 +73,7 @@ fn node(op_type: &str, input: &[&str], attribute: Vec<AttributeProto>) -> NodePr
         op_type: op_type.to_owned(),
         attribute,
         domain: String::new(),
+        ..NodeProto::default()
     }
 }
 
@@ -96,6 +97,7 @@ fn model(node: NodeProto) -> ModelProto {
             domain: String::new(),
             version: 17,
         }],
+        ..ModelProto::default()
     }
 }
 
