@@ -263,6 +263,8 @@ macro_rules! with_data {
     };
 }
 
+pub(crate) use {map_data, with_data};
+
 impl Data {
     /// The element type.
     #[must_use]

@@ -39,3 +39,16 @@ pub(super) fn gemm_f32(sizes: Sizes, a: &[f32], b: &[f32], bias: Option<&[f32]>,
         },
     );
 }
+
+/// The same for `f64`.
+pub(super) fn gemm_f64(sizes: Sizes, a: &[f64], b: &[f64], bias: Option<&[f64]>, out: &mut [f64]) {
+    let Sizes { m, n, k } = sizes;
+    for i in 0..m {
+        for j in 0..n {
+            let row = a[i * k..(i + 1) * k].iter().enumerate();
+            let sum = row.fold(0.0, |sum, (p, a)| a.mul_add(b[p * n + j], sum));
+            let sum = bias.map_or(sum, |bias| sum + bias[j]);
+            out[i * n + j] = super::real::Real::canonical(sum);
+        }
+    }
+}

@@ -12,8 +12,12 @@
 //! name to its function. [`run`] executes a graph within a budget of memory and frees values after their last use.
 
 mod activation;
+mod arithmetic;
 mod attention;
+mod boxes;
+mod broadcast;
 pub(crate) mod call;
+mod cast;
 mod control;
 mod conv;
 mod elementwise;
@@ -22,12 +26,15 @@ mod linear;
 pub mod math;
 mod movement;
 mod norm;
+mod pad;
 mod pool;
 mod quant;
+mod real;
 mod reduce;
 mod resize;
 mod rnn;
 mod run;
+mod scatter;
 mod select;
 mod signal;
 mod simd;
@@ -221,7 +228,9 @@ fn narrow(result: Tensor, target: DType) -> Result<Tensor, OpError> {
 fn lookup(node: &Node) -> Option<Entry> {
     let op = node.op.as_str();
     match node.domain.as_str() {
-        "" => elementwise::lookup(op)
+        "" => arithmetic::lookup(op)
+            .or_else(|| elementwise::lookup(op))
+            .or_else(|| cast::lookup(op))
             .or_else(|| activation::lookup(op))
             .or_else(|| reduce::lookup(op))
             .or_else(|| movement::lookup(op))

@@ -1,0 +1,268 @@
+//! What TGF-1 arithmetic is, for `f32` and `f64` alike.
+
+use super::call::{Call, Results, one};
+use super::gemm::{Sizes, gemm_f32, gemm_f64};
+use super::math::{self, wide};
+use super::simd::vectorised;
+use crate::net::tensor::{Element, NAN_F32, NAN_F64};
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+/// A float type that operators compute in.
+pub(crate) trait Real:
+    Element
+    + Copy
+    + PartialOrd
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+{
+    const ZERO: Self;
+    const ONE: Self;
+    const NAN: Self;
+    const INFINITY: Self;
+
+    /// The nearest number.
+    fn of(value: f64) -> Self;
+    /// Exact.
+    fn to_f64(self) -> f64;
+    /// `self * factor + summand`, rounded once.
+    fn fma(self, factor: Self, summand: Self) -> Self;
+    fn sqrt(self) -> Self;
+    fn exp(self) -> Self;
+    fn ln(self) -> Self;
+    fn ln_1p(self) -> Self;
+    fn exp_m1(self) -> Self;
+    fn tanh(self) -> Self;
+    fn erf(self) -> Self;
+    fn sin(self) -> Self;
+    fn cos(self) -> Self;
+    fn sigmoid(self) -> Self;
+    fn pow(self, exponent: Self) -> Self;
+    fn abs(self) -> Self;
+    fn floor(self) -> Self;
+    fn ceil(self) -> Self;
+    fn round_ties_even(self) -> Self;
+    fn is_nan(self) -> bool;
+    /// The remainder with the sign of `self`; exact.
+    fn rem(self, divisor: Self) -> Self;
+    /// The product of two row-major matrices, in TGF-1's order; a bias per column is added last.
+    fn product(sizes: Sizes, a: &[Self], b: &[Self], bias: Option<&[Self]>, out: &mut [Self]);
+
+    /// Every NaN as the one.
+    #[inline(always)]
+    fn canonical(self) -> Self {
+        if self.is_nan() { Self::NAN } else { self }
+    }
+
+    /// One divided by it.
+    #[inline(always)]
+    fn reciprocal(self) -> Self {
+        Self::ONE / self
+    }
+
+    /// The larger; NaN if either is; the first of equal ones.
+    #[inline(always)]
+    fn larger(self, other: Self) -> Self {
+        if self.is_nan() || other.is_nan() {
+            Self::NAN
+        } else if self < other {
+            other
+        } else {
+            self
+        }
+    }
+
+    /// The smaller; NaN if either is; the first of equal ones.
+    #[inline(always)]
+    fn smaller(self, other: Self) -> Self {
+        if self.is_nan() || other.is_nan() {
+            Self::NAN
+        } else if other < self {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+macro_rules! real {
+    ($type:ty, $nan:expr, $functions:path, $sigmoid:expr, $product:expr) => {
+        impl Real for $type {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            const NAN: Self = $nan;
+            const INFINITY: Self = <$type>::INFINITY;
+
+            #[inline(always)]
+            fn of(value: f64) -> Self {
+                value as Self
+            }
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self.into()
+            }
+            #[inline(always)]
+            fn fma(self, factor: Self, summand: Self) -> Self {
+                self.mul_add(factor, summand)
+            }
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                <$type>::sqrt(self)
+            }
+            #[inline(always)]
+            fn exp(self) -> Self {
+                use $functions as functions;
+                functions::exp(self)
+            }
+            #[inline(always)]
+            fn ln(self) -> Self {
+                use $functions as functions;
+                functions::ln(self)
+            }
+            #[inline(always)]
+            fn ln_1p(self) -> Self {
+                use $functions as functions;
+                functions::ln_1p(self)
+            }
+            #[inline(always)]
+            fn exp_m1(self) -> Self {
+                use $functions as functions;
+                functions::exp_m1(self)
+            }
+            #[inline(always)]
+            fn tanh(self) -> Self {
+                use $functions as functions;
+                functions::tanh(self)
+            }
+            #[inline(always)]
+            fn erf(self) -> Self {
+                use $functions as functions;
+                functions::erf(self)
+            }
+            #[inline(always)]
+            fn sin(self) -> Self {
+                use $functions as functions;
+                functions::sin(self)
+            }
+            #[inline(always)]
+            fn cos(self) -> Self {
+                use $functions as functions;
+                functions::cos(self)
+            }
+            #[inline(always)]
+            fn sigmoid(self) -> Self {
+                $sigmoid(self)
+            }
+            #[inline(always)]
+            fn pow(self, exponent: Self) -> Self {
+                use $functions as functions;
+                functions::pow(self, exponent)
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                <$type>::abs(self)
+            }
+            #[inline(always)]
+            fn floor(self) -> Self {
+                <$type>::floor(self)
+            }
+            #[inline(always)]
+            fn ceil(self) -> Self {
+                <$type>::ceil(self)
+            }
+            #[inline(always)]
+            fn round_ties_even(self) -> Self {
+                <$type>::round_ties_even(self)
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                <$type>::is_nan(self)
+            }
+            #[inline(always)]
+            fn rem(self, divisor: Self) -> Self {
+                self % divisor
+            }
+            fn product(
+                sizes: Sizes,
+                a: &[Self],
+                b: &[Self],
+                bias: Option<&[Self]>,
+                out: &mut [Self],
+            ) {
+                $product(sizes, a, b, bias, out);
+            }
+        }
+    };
+}
+
+real!(f32, NAN_F32, super::math, math::sigmoid, gemm_f32);
+real!(f64, NAN_F64, super::math::wide, wide_sigmoid, gemm_f64);
+
+#[inline(always)]
+fn wide_sigmoid(x: f64) -> f64 {
+    let small = wide::exp(-x.abs());
+    let top = if x < 0.0 { small } else { 1.0 };
+    if x.is_nan() {
+        NAN_F64
+    } else {
+        top / (1.0 + small)
+    }
+}
+
+/// Applies a function to every element of a slice, at the widest instruction set.
+#[inline]
+pub(crate) fn map_slice<R: Real>(x: &[R], out: &mut [R], function: impl Fn(R) -> R) {
+    vectorised(
+        #[inline(always)]
+        || {
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = function(x).canonical();
+            }
+        },
+    );
+}
+
+/// A function of every element of input 0.
+#[inline]
+pub(crate) fn map<R: Real>(call: &Call<'_>, x: &[R], function: impl Fn(R) -> R) -> Results {
+    let shape = call.input(0)?.shape();
+    let mut out = call.filled(shape, R::ZERO)?;
+    map_slice(x, &mut out, function);
+    one(shape.to_vec(), out)
+}
+
+/// Evaluates an expression of a float element for every element of input 0, in its own type.
+macro_rules! map_reals {
+    ($call:expr, $x:ident => $body:expr) => {
+        match $call.input(0)?.data() {
+            $crate::net::tensor::Data::F32(values) => $crate::net::tgf::real::map::<f32>(
+                $call,
+                values,
+                #[inline(always)]
+                |$x| $body,
+            ),
+            $crate::net::tensor::Data::F64(values) => $crate::net::tgf::real::map::<f64>(
+                $call,
+                values,
+                #[inline(always)]
+                |$x| $body,
+            ),
+            _ => Err($call.wrong_type(0)),
+        }
+    };
+}
+
+/// Calls a generic function with the float type of an input.
+macro_rules! by_real {
+    ($call:expr, $index:expr, $function:ident ( $($argument:expr),* )) => {
+        match $call.input($index)?.dtype() {
+            $crate::net::tensor::DType::F32 => $function::<f32>($($argument),*),
+            $crate::net::tensor::DType::F64 => $function::<f64>($($argument),*),
+            _ => Err($call.wrong_type($index)),
+        }
+    };
+}
+
+pub(crate) use {by_real, map_reals};
