@@ -29,9 +29,9 @@ def shape_colour(images):
 IMAGE_NETWORKS = {
     "mlp": (networks.mlp, shape_flat, 8_000, 6, 2_000),
     "lenet": (networks.lenet, shape_flat, 8_000, 6, 2_000),
-    "resnet18": (networks.resnet18, shape_colour, 2_000, 1, TESTS),
-    "mobilenetv2": (networks.mobilenet_v2, shape_colour, 4_000, 2, TESTS),
-    "vgg16": (networks.vgg16, shape_colour, 2_000, 1, TESTS),
+    "resnet18": (networks.resnet18, shape_colour, 1_500, 1, TESTS),
+    "mobilenetv2": (networks.mobilenet_v2, shape_colour, 3_000, 1, TESTS),
+    "vgg16": (networks.vgg16, shape_colour, 1_500, 1, TESTS),
     "lstm": (lambda: networks.RowReader(torch.nn.LSTM), shape_rows, 8_000, 6, TESTS),
     "gru": (lambda: networks.RowReader(torch.nn.GRU), shape_rows, 8_000, 6, TESTS),
 }

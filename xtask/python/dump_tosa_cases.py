@@ -3,17 +3,18 @@
 usage: dump_tosa_cases.py DIR
 
 The tests are those of `tosa_verif_build_tests --profile tosa-pro-int --extension none --test-type positive`. Operators
-on shapes and block-scaled types are left out: they are no arithmetic of the integer profile.
+on shapes and on block-scaled types, and CONV3D, are left out and counted: they have no counterpart in TGX-1.
 
 DIR/generated/...                 the generator's own output
 DIR/cases/<case>/case.json        operator, attributes, operands in order, result
 DIR/cases/<case>/<tensor>.npy     values of an operand or of the result, in their own integer type
 DIR/cases.txt                     one case name a line, sorted
+DIR/left_out.txt                  "<operator> <tests>" of what is left out
 DIR/failed.txt                    "<case>: <reason>" where the reference model gave no answer
 
-A case `<case>+symmetric` is the same graph after its constants were brought into the range of TGX-1: zero points 0,
-weights at least -127, biases divided by 2^9. It is written for operators with weights or zero points, and the reference
-model answers it anew.
+The generator draws 32-bit values from their whole range, which no accumulator of TGX-1 has. A case `<case>+narrowed`
+is the same graph with 32-bit operands, and 16-bit factors, shifted right by a few bits; the reference model answers it
+anew.
 """
 
 import concurrent.futures
@@ -36,14 +37,11 @@ DTYPES = {value: name for name, value in vars(DType).items() if not name.startsw
 ATTRIBUTES = {value: name for name, value in vars(Attribute).items() if not name.startswith("_")}
 OPS = {value: name for name, value in vars(Op).items() if not name.startswith("_")}
 WIDTHS = {"BOOL": numpy.bool_, "INT8": numpy.int8, "INT16": numpy.int16, "INT32": numpy.int32, "SHAPE": numpy.int64}
-LEFT_OUT = re.compile(r"_shape$|_block_scaled$|^(assert_equal_shape|const_shape|dim|conv3d_.*)$")
+LEFT_OUT = re.compile(r"_shape$|_block_scaled$|^(const|dim|conv3d_.*)$")
 LINEAR = ("CONV2D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")
-# Operand positions of zero points.
-ZERO_POINTS = {
-    "CONV2D": (3, 4), "DEPTHWISE_CONV2D": (3, 4), "TRANSPOSE_CONV2D": (3, 4), "AVG_POOL2D": (1, 2),
-    "AVG_POOL2D_ADAPTIVE": (1, 2), "MATMUL": (2, 3), "MATMUL_T": (2, 3), "NEGATE": (1, 2), "RESCALE": (3, 4),
-}  # fmt: skip
-BIAS_SHIFT = 9
+BIAS_SHIFT, OPERAND_SHIFT, FACTOR_SHIFT = 9, 3, 17
+# Operands that are indices or amounts of a shift, which keep their values.
+KEPT = {"GATHER": (1,), "SCATTER": (1,), "ROW_GATHER": (1, 2), "MUL": (2,), "RESCALE": (1, 2, 3, 4), "NEGATE": (1, 2)}
 
 
 def tool(name, *arguments):
@@ -112,27 +110,39 @@ class Graph:
         shape = [tensor.Shape(i) for i in range(tensor.ShapeLength())]
         return values[: int(numpy.prod(shape))].reshape(shape)
 
-    def make_symmetric(self):
-        """Brings the constants into TGX-1's range; false where there is nothing to change."""
+    def narrow(self, given):
+        """Shifts 32-bit operands (and 16-bit factors) right; false where there is none."""
         changed = False
-        for position in ZERO_POINTS.get(self.name, ()):
-            values = self.constant(self.operands[position])
-            changed |= bool(values.any())
-            values[:] = 0
-        if self.name in LINEAR:
-            weights, bias = (self.constant(self.operands[i]) for i in (1, 2))
+        for position, name in enumerate(self.operands):
+            if position in KEPT.get(self.name, ()):
+                continue
+            values = given[name] if name in given else self.constant(name)
+            kind = self.dtype(name)
+            if kind == "INT32":
+                small = self.name in ("MUL", "REDUCE_SUM")
+                amount = BIAS_SHIFT if self.name in LINEAR else FACTOR_SHIFT if small else OPERAND_SHIFT
+            elif kind == "INT16" and self.name == "MUL":
+                amount = 1
+            else:
+                continue
             changed = True
-            numpy.maximum(weights, -127, out=weights)
-            numpy.right_shift(bias, BIAS_SHIFT, out=bias)
+            values[...] = values >> amount
         return changed
 
 
-def run_reference(folder, description, tosa_file, result):
-    """The reference model's answer."""
+def run_reference(folder, stated, tosa_file, suffix, given):
+    """The reference model's answer to `given`."""
+    files = []
+    for name, values in given.items():
+        files.append(f"{name}{suffix}.npy")
+        numpy.save(folder / files[-1], values)
+    result = f"answer{suffix}.npy"
     schema = next(pathlib.Path(p) / "bin" / "tosa.fbs" for p in sys.path if (pathlib.Path(p) / "bin" / "tosa.fbs").exists())
     tool(
-        "tosa_reference_model", f"--test_desc={description}", f"--operator_fbs={schema}",
-        f"--tosa_file={tosa_file}", f"--flatbuffer_dir={folder}", f"--output_dir={folder}", f"--ofm_file={result}",
+        "tosa_reference_model", f"--test_desc={folder / 'desc.json'}", f"--operator_fbs={schema}",
+        f"--tosa_file={tosa_file}", f"--flatbuffer_dir={folder}", f"--output_dir={folder}",
+        f"--ifm_name={','.join(given)}", f"--ifm_file={','.join(files)}",
+        f"--ofm_name={stated['ofm_name'][0]}", f"--ofm_file={result}",
     )  # fmt: skip
     return numpy.load(folder / result)
 
@@ -155,21 +165,20 @@ def write_case(target, graph, given, answer):
 
 
 def dump(source, cases):
-    """Writes a test and its symmetric form; returns (names written, reasons of failure)."""
+    """Writes a test and its narrowed form; returns (names written, reasons of failure)."""
     written, failed = [], []
-    description = source / "desc.json"
-    stated = json.loads(description.read_text())
-    original = bytearray((source / stated["tosa_file"]).read_bytes())
-    for suffix in ("", "+symmetric"):
+    stated = json.loads((source / "desc.json").read_text())
+    original = (source / stated["tosa_file"]).read_bytes()
+    for suffix in ("", "+narrowed"):
         name = source.name + suffix
         try:
             graph = Graph(bytearray(original))
-            if suffix and not graph.make_symmetric():
+            given = {n: numpy.load(source / f) for n, f in zip(stated["ifm_name"], stated["ifm_file"])}
+            if suffix and not graph.narrow(given):
                 continue
             file = f"test{suffix}.tosa"
             (source / file).write_bytes(graph.buffer)
-            given = {n: numpy.load(source / f) for n, f in zip(stated["ifm_name"], stated["ifm_file"])}
-            answer = run_reference(source, description, file, f"answer{suffix}.npy")
+            answer = run_reference(source, stated, file, suffix, given)
             write_case(cases / name, graph, given, answer)
             written.append(name)
         except (RuntimeError, ValueError, KeyError) as error:
@@ -187,9 +196,15 @@ def main():
         )  # fmt: skip
         (target / "generated.done").write_text("")
     shutil.rmtree(cases, ignore_errors=True)
-    sources = sorted(
-        path.parent for path in generated.glob("*/*/desc.json") if not LEFT_OUT.search(path.parent.parent.name)
-    )
+    sources, left_out = [], {}
+    for source in sorted(path.parent for path in generated.glob("*/*/desc.json")):
+        folder = source.parent.name
+        if LEFT_OUT.search(folder):
+            operator = re.sub(r"_\dx.*", "", folder)
+            left_out[operator] = left_out.get(operator, 0) + 1
+        else:
+            sources.append(source)
+    (target / "left_out.txt").write_text("".join(f"{name} {count}\n" for name, count in left_out.items()))
     written, failed = [], []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for names, reasons in pool.map(lambda source: dump(source, cases), sources):

@@ -1,6 +1,6 @@
 //! The project's automation: the whole gate ([`gate`]), the checks of its structure ([`tidy`]), what quantising
-//! costs ([`accuracy`]), and the outside judges of the importer: their Python ([`python`]) and the models that exporters
-//! write ([`corpus`]).
+//! costs ([`accuracy`]), and the outside judges of the importer: their Python ([`python`]), the models that exporters
+//! write ([`corpus`]), and Arm's integer reference ([`tosa`]).
 
 pub mod accuracy;
 pub mod corpus;
@@ -8,6 +8,7 @@ pub mod gate;
 pub mod manifest;
 pub mod python;
 pub mod tidy;
+pub mod tosa;
 
 use std::path::{Path, PathBuf};
 
