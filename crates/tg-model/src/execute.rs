@@ -1,7 +1,9 @@
 //! Execution of a program: every tensor it computes, and their digest.
 
-use crate::kernel;
-use tg_ir::{CompiledModel, ElementType, Op, Program, TensorId, Weights, scalar};
+use crate::engine::Engine;
+use crate::engine::values::Values;
+use crate::kernels::Cpu;
+use tg_ir::{Coding, CompiledModel, ElementType, Program, TensorId};
 use tg_types::{Digest, domain::Domain};
 
 /// The elements of a tensor, in storage order (row, column, channel).
@@ -137,6 +139,11 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// The tensors of one execution, the input first.
+    pub(crate) const fn from_tensors(tensors: Vec<Tensor>) -> Self {
+        Self { tensors }
+    }
+
     /// A tensor of the program.
     ///
     /// # Panics
@@ -248,18 +255,11 @@ pub fn execute(model: &CompiledModel, input: &[i8]) -> Result<Trace, ExecuteErro
 /// If the model is not valid: check it with [`Program::validate`] and [`tg_ir::Weights::check`], as
 /// [`CompiledModel::read`] does.
 pub fn execute_tensor(model: &CompiledModel, input: Tensor) -> Result<Trace, ExecuteError> {
-    let program = &model.program;
-    check_input(program, &input)?;
-    let mut tensors = Vec::with_capacity(program.nodes.len() + 1);
-    tensors.push(input);
-    for node in 0..program.nodes.len() {
-        let tensor = run_node(program, &model.weights, node, &tensors);
-        tensors.push(tensor);
-    }
-    Ok(Trace { tensors })
+    Engine::for_trace(model, Cpu::default()).into_trace(input)
 }
 
-fn check_input(program: &Program, input: &Tensor) -> Result<(), ExecuteError> {
+/// Whether a tensor is an input of a program.
+pub(crate) fn check_input(program: &Program, input: Values<'_>) -> Result<(), ExecuteError> {
     let (expected, got) = (program.input.element_type(), input.element_type());
     if expected != got {
         return Err(ExecuteError::InputType { expected, got });
@@ -271,116 +271,18 @@ fn check_input(program: &Program, input: &Tensor) -> Result<(), ExecuteError> {
             got: input.len(),
         });
     }
-    let admits = |index: usize, value| program.input.admits(index % shape.channels as usize, value);
-    let foreign = input
-        .widened()
-        .into_iter()
-        .enumerate()
-        .find(|&(index, value)| !admits(index, value));
+    if program.input.coding == Coding::Scaled(ElementType::I8) {
+        // Every value of the type.
+        return Ok(());
+    }
+    let channels = shape.channels as usize;
+    let foreign = (0..input.len())
+        .map(|index| (index, input.at(index)))
+        .find(|&(index, value)| !program.input.admits(index % channels, value));
     match foreign {
         Some((index, value)) => Err(ExecuteError::InputValue { index, value }),
         None => Ok(()),
     }
-}
-
-pub(crate) fn run_node(
-    program: &Program,
-    weights: &Weights,
-    node: usize,
-    tensors: &[Tensor],
-) -> Tensor {
-    run_fast(program, weights, node, tensors)
-        .unwrap_or_else(|| run_scalar(program, weights, node, tensors))
-}
-
-/// Kernels over whole tensors, for the operators and types that have one.
-fn run_fast(
-    program: &Program,
-    weights: &Weights,
-    node: usize,
-    tensors: &[Tensor],
-) -> Option<Tensor> {
-    let description = &program.nodes[node];
-    let output = description.shape;
-    let activations = |id: TensorId| tensors[id.index()].activations();
-    let layer = || weights.of_node(program, node);
-    Some(match &description.op {
-        Op::Conv {
-            input,
-            window,
-            groups: 1,
-            zero: 0,
-        } if window.is_plain() => Tensor::I32(kernel::convolve(
-            activations(*input)?,
-            program.shape(*input),
-            window,
-            layer()?,
-            output,
-        )),
-        Op::Dense { input } => Tensor::I32(kernel::multiply(activations(*input)?, layer()?)),
-        Op::WindowSum { input, window } if window.is_plain() => Tensor::I32(kernel::sum_windows(
-            activations(*input)?,
-            program.shape(*input),
-            window,
-            output,
-        )),
-        Op::Add {
-            inputs,
-            multipliers,
-            bias: 0,
-        } if inputs.len() == 2 => Tensor::I32(kernel::add(
-            [activations(inputs[0])?, activations(inputs[1])?],
-            [multipliers[0], multipliers[1]],
-        )),
-        Op::Requantise { input, how } => {
-            let values = match &tensors[input.index()] {
-                Tensor::I8(values) => kernel::requantise(values, how, output),
-                Tensor::I16(values) => kernel::requantise(values, how, output),
-                Tensor::I32(values) => kernel::requantise(values, how, output),
-            };
-            match how.output {
-                ElementType::I8 => {
-                    Tensor::I8(values.into_iter().map(|value| value as i8).collect())
-                }
-                _ => Tensor::I16(values),
-            }
-        }
-        Op::MaxPool { input, window } if window.is_plain() => Tensor::I8(kernel::max_pool(
-            activations(*input)?,
-            program.shape(*input),
-            window,
-            output,
-        )),
-        Op::View { input, view } => {
-            let sources = view.sources();
-            match &tensors[input.index()] {
-                Tensor::I8(values) => Tensor::I8(picked(values, &sources)),
-                Tensor::I16(values) => Tensor::I16(picked(values, &sources)),
-                Tensor::I32(values) => Tensor::I32(picked(values, &sources)),
-            }
-        }
-        _ => return None,
-    })
-}
-
-fn picked<T: Copy>(values: &[T], sources: &[u32]) -> Vec<T> {
-    sources
-        .iter()
-        .map(|&index| values[index as usize])
-        .collect()
-}
-
-/// The scalar semantics, element by element.
-fn run_scalar(program: &Program, weights: &Weights, node: usize, tensors: &[Tensor]) -> Tensor {
-    let description = &program.nodes[node];
-    let mut widened = vec![Vec::new(); tensors.len()];
-    for input in description.op.inputs() {
-        widened[input.index()] = tensors[input.index()].widened();
-    }
-    let elements: Vec<i32> = (0..description.shape.elements())
-        .map(|element| scalar::element(program, weights, node, element, &widened))
-        .collect();
-    Tensor::of(program.element_type(TensorId::of_node(node)), &elements)
 }
 
 #[cfg(test)]

@@ -1,15 +1,17 @@
 //! The test vectors of the protocol document, run by the scalar semantics and by the executor.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use crate::execute::{Tensor, run_node};
+use crate::engine;
+use crate::execute::Tensor;
 use crate::input;
+use crate::kernels::{Cpu, SimdLevel};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tg_ir::forest::{Branch, Child, Forest};
 use tg_ir::op::{Extremum, Norm, Ranked, Reduction, Relation, Softmax};
 use tg_ir::{
-    Axis, Coding, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise, Rescale,
-    Shape, TensorId, View, Weights, Window, scalar,
+    Axis, Coding, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program,
+    Requantise, Rescale, Shape, TensorId, View, Weights, Window, scalar,
 };
 
 /// One vector: its fields by name.
@@ -358,10 +360,15 @@ impl<'a> Vector<'a> {
             .map(|element| scalar::element(&program, &weights, node, element, &widened))
             .collect();
         assert_eq!(elements, expected.widened(), "scalar semantics of {name}");
-        let fast = run_node(&program, &weights, node, &tensors);
-        assert_eq!(fast.widened(), expected.widened(), "executor of {name}");
         let kind = program.element_type(TensorId::of_node(node));
-        assert_eq!(fast.element_type(), kind, "type of {name}");
+        let model = CompiledModel { program, weights };
+        for level in SimdLevel::available() {
+            let cpu = Cpu::with_level(level, 1).unwrap();
+            let fast = engine::run_node(&model, &cpu, node, &tensors);
+            let (got, wanted) = (fast.widened(), expected.widened());
+            assert_eq!(got, wanted, "{level} executor of {name}");
+            assert_eq!(fast.element_type(), kind, "type of {name}");
+        }
     }
 }
 

@@ -93,6 +93,11 @@ impl Scratch {
         Self::default()
     }
 
+    /// One buffer for each thread.
+    pub(crate) fn threads(&mut self, threads: usize) -> &[Mutex<Buffer>] {
+        self.split(threads).1
+    }
+
     /// Splits into the shared part and one buffer for each thread.
     pub(super) fn split(&mut self, threads: usize) -> (&mut Buffer, &[Mutex<Buffer>]) {
         if self.threads.len() < threads {
@@ -103,7 +108,7 @@ impl Scratch {
 }
 
 /// The buffer of a thread. Nobody else asks for it meanwhile, so this never waits.
-pub(super) fn of_thread(buffers: &[Mutex<Buffer>], thread: usize) -> MutexGuard<'_, Buffer> {
+pub(crate) fn of_thread(buffers: &[Mutex<Buffer>], thread: usize) -> MutexGuard<'_, Buffer> {
     buffers[thread]
         .lock()
         .unwrap_or_else(PoisonError::into_inner)

@@ -3,6 +3,7 @@
 //! Every task writes its own part of an output, so which thread runs it changes nothing but the time. The threads
 //! are started once and sleep in between; starting a computation allocates nothing.
 
+use super::memory::{Plain, Shared};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -178,6 +179,29 @@ impl Pool {
     }
 }
 
+impl Pool {
+    /// Calls `call(thread, index, part)` once for each part of `length` values (the last may be shorter), as
+    /// [`Self::run`] does for tasks.
+    ///
+    /// # Panics
+    /// If `length` is 0 or a call panics.
+    pub fn run_parts<T: Plain + Sync>(
+        &self,
+        values: &mut [T],
+        length: usize,
+        call: &(dyn Fn(usize, usize, &mut [T]) + Sync),
+    ) {
+        let count = values.len();
+        let values = Shared::new(values);
+        self.run(count.div_ceil(length), &|thread, index| {
+            let first = index * length;
+            // SAFETY: parts are disjoint, and each is handed to one call.
+            let part = unsafe { values.part(first, length.min(count - first)) };
+            call(thread, index, part);
+        });
+    }
+}
+
 impl Drop for Pool {
     fn drop(&mut self) {
         self.control.state().stop = true;
@@ -235,6 +259,20 @@ mod tests {
             sum.fetch_add(task, Ordering::Relaxed);
         });
         assert_eq!(sum.load(Ordering::Relaxed), 45);
+    }
+
+    #[test]
+    fn parts_cover_a_slice_once() {
+        let pool = Pool::new(3);
+        for count in [0, 1, 9, 10, 11, 100] {
+            let mut values = vec![0i32; count];
+            pool.run_parts(&mut values, 10, &|_, index, part| {
+                for (offset, value) in part.iter_mut().enumerate() {
+                    *value += i32::try_from(index * 10 + offset).unwrap();
+                }
+            });
+            assert!(values.iter().copied().eq(0..i32::try_from(count).unwrap()));
+        }
     }
 
     #[test]

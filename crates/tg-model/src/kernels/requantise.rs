@@ -154,6 +154,26 @@ impl Requantiser {
         }
     }
 
+    /// Requantises whole pixels on the calling thread.
+    ///
+    /// # Panics
+    /// As [`Self::requantise`].
+    pub(crate) fn requantise_part(
+        &self,
+        cpu: &Cpu,
+        sums: &[i32],
+        channels: usize,
+        out: Activations<'_>,
+    ) {
+        let (out, count) = match out {
+            Activations::I8(out) => (Place::I8(out.as_mut_ptr()), out.len()),
+            Activations::I16(out) => (Place::I16(out.as_mut_ptr()), out.len()),
+        };
+        assert_eq!(sums.len(), count, "one activation for each sum");
+        // SAFETY: the output is as long as the sums and borrowed alone.
+        unsafe { self.rows(cpu, sums, channels, out) };
+    }
+
     /// Requantises sums to a place of the same length.
     fn run(
         &self,
@@ -163,27 +183,35 @@ impl Requantiser {
         place: impl Fn(usize, usize) -> Place + Sync,
     ) {
         let width = if self.uniform { WIDTH } else { channels };
-        assert!(width <= self.channels(), "the channels of the layer");
         let step = ((1 << 14) / width + 1) * width;
         cpu.pool().run(sums.len().div_ceil(step), &|_, task| {
             let sums = &sums[task * step..sums.len().min((task + 1) * step)];
-            let whole = sums.len() / width * width;
-            for (first, part) in [(0, &sums[..whole]), (whole, &sums[whole..])] {
-                if part.is_empty() {
-                    continue;
-                }
-                let block = Block {
-                    sums: part,
-                    stride: width,
-                    rows: part.len().div_ceil(width),
-                    width: width.min(part.len()),
-                    base: &[],
-                };
-                let out = place(task * step + first, part.len());
-                // SAFETY: tasks are disjoint ranges of the output, which is as long as the sums.
-                unsafe { self.finish(cpu, &block, 0, out, width) };
-            }
+            let out = place(task * step, sums.len());
+            // SAFETY: tasks are disjoint ranges of the output, which is as long as the sums.
+            unsafe { self.rows(cpu, sums, channels, out) };
         });
+    }
+
+    /// # Safety
+    /// The output has as many elements as the sums, and nobody else reads or writes them meanwhile.
+    unsafe fn rows(&self, cpu: &Cpu, sums: &[i32], channels: usize, out: Place) {
+        let width = if self.uniform { WIDTH } else { channels };
+        assert!(width <= self.channels(), "the channels of the layer");
+        let whole = sums.len() / width * width;
+        for (first, part) in [(0, &sums[..whole]), (whole, &sums[whole..])] {
+            if part.is_empty() {
+                continue;
+            }
+            let block = Block {
+                sums: part,
+                stride: width,
+                rows: part.len().div_ceil(width),
+                width: width.min(part.len()),
+                base: &[],
+            };
+            // SAFETY: by the caller.
+            unsafe { self.finish(cpu, &block, 0, out.at(first), width) };
+        }
     }
 
     /// Requantises a block; column 0 of it is channel `column`, and row r goes to `out + r * stride`.
