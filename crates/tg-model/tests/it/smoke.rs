@@ -1,10 +1,29 @@
 //! Decoders over mutated files: they return, whatever the bytes.
+//!
+//! `TENSORGRID_FUZZ_SECONDS=60 cargo test --release -p tg-model smoke` goes on for that long per file kind, from a seed
+//! that it prints; `fuzz/` has the same entries for coverage-guided runs.
 
+use std::time::{Duration, Instant};
 use tg_model::fuzz::{fuzz_json, fuzz_npy, fuzz_onnx, fuzz_png};
 use tg_model::sample::Numbers;
 
 /// Calls `entry` with mutations of a good file: bytes flipped, cut, repeated, and random ones.
 fn smoke(seed: u64, good: &[u8], rounds: usize, entry: fn(&[u8])) {
+    mutations(seed, good, rounds, entry);
+    let seconds = std::env::var("TENSORGRID_FUZZ_SECONDS").ok();
+    let Some(seconds) = seconds.and_then(|text| text.parse().ok()) else {
+        return;
+    };
+    let start = Instant::now();
+    let mut seed = start.elapsed().as_nanos() as u64 ^ seed << 32 ^ u64::from(std::process::id());
+    while start.elapsed() < Duration::from_secs(seconds) {
+        seed += 1;
+        println!("seed {seed}");
+        mutations(seed, good, 1_000, entry);
+    }
+}
+
+fn mutations(seed: u64, good: &[u8], rounds: usize, entry: fn(&[u8])) {
     let mut numbers = Numbers::new(seed);
     let mut pick = |below: usize| usize::try_from(numbers.next() % below.max(1) as u64).unwrap();
     entry(good);

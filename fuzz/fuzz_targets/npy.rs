@@ -1,0 +1,6 @@
+//! A numpy array as a model's input.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    tg_model::fuzz::fuzz_npy(bytes);
+});
