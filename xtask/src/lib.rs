@@ -3,6 +3,7 @@
 //! write ([`corpus`]), and Arm's integer reference ([`tosa`]).
 
 pub mod accuracy;
+pub mod compare_ort;
 pub mod corpus;
 pub mod gate;
 pub mod manifest;

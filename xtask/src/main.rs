@@ -16,6 +16,8 @@ usage: cargo xtask COMMAND
   tosa-conformance
               TGX-1 against Arm's TOSA integer reference model, bit for bit, on the tests of its generator; --cases DIR
               reads cases written before, --require makes a missing Python an error
+  compare-ort our speed beside onnxruntime's (float32 and int8), by processor time; --require makes a missing Python an
+              error
   bless       rewrite the generated files that tests compare (OpenAPI document, command line help, fixtures)
 ";
 
@@ -46,6 +48,14 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["tosa-conformance", rest @ ..] => {
             xtask::tosa::run(&root, &xtask::tosa::Options::parse(rest)?)
+        }
+        ["compare-ort", rest @ ..] => {
+            let mut rest = rest.to_vec();
+            let missing = xtask::python::Missing::take(&mut rest);
+            if let Some(word) = rest.first() {
+                bail!("compare-ort does not know `{word}`; it takes --require");
+            }
+            xtask::compare_ort::run(&root, missing)
         }
         ["bless"] => xtask::gate::run_step(&root, &xtask::gate::BLESS),
         ["tidy"] => {

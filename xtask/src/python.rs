@@ -83,6 +83,25 @@ impl Python {
         run(&mut command).with_context(|| format!("the script {script} failed"))
     }
 
+    /// Runs a script of `xtask/python/` and returns what it prints.
+    ///
+    /// # Errors
+    /// If it cannot be started or fails.
+    pub fn output<S: AsRef<OsStr>>(&self, script: &str, arguments: &[S]) -> Result<String> {
+        let output = Command::new(self.tool("python"))
+            .arg(self.scripts.join(script))
+            .args(arguments)
+            .stderr(std::process::Stdio::inherit())
+            .output()
+            .with_context(|| format!("the script {script} cannot be started"))?;
+        ensure!(
+            output.status.success(),
+            "the script {script} ended with {}",
+            output.status
+        );
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
     fn tool(&self, name: &str) -> PathBuf {
         self.folder.join("bin").join(name)
     }

@@ -11,28 +11,23 @@
 )]
 
 use std::hint::black_box;
-use std::time::Instant;
 use tg_model::kernels::{
-    Bias, Conv2d, ConvInt, Cpu, Elements, Matrix, PackedF32, PackedMatrix, ProductF32, Right,
-    Scratch, SimdLevel, Sink, Sliding, Width, conv_f32, gemm_f32_packed, gemm_int, max_pool,
+    Bias, Conv2d, ConvInt, Elements, Matrix, PackedF32, PackedMatrix, ProductF32, Right, Scratch,
+    Sink, Sliding, Width, conv_f32, gemm_f32_packed, gemm_int, max_pool,
 };
 use tg_model::sample::Numbers;
 
+#[path = "report/mod.rs"]
+mod report;
+
+use report::Report;
+
 fn main() {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let mut report = Report {
-        filter: words.iter().find(|word| !word.starts_with('-')).cloned(),
-        rows: words.iter().any(|word| word == "--rows"),
-    };
-    if !report.rows {
-        println!(
-            "{:44} {:>9} {:>9} {:>9} {:>9}",
-            "case", "wall ms", "cpu ms", "GOP/cpu s", "x naive"
-        );
-    }
+    let report = Report::from_arguments();
+    report.title();
     for size in [384, 1_152] {
-        integer_products(&mut report, [size, size, size]);
-        float_products(&mut report, [size, size, size]);
+        integer_products(&report, [size, size, size]);
+        float_products(&report, [size, size, size]);
     }
     for size in [
         [128, 384, 384],
@@ -40,101 +35,23 @@ fn main() {
         [128, 384, 1_536],
         [1, 4_096, 1_024],
     ] {
-        integer_products(&mut report, size);
-        float_products(&mut report, size);
+        integer_products(&report, size);
+        float_products(&report, size);
     }
-    convolutions(&mut report);
-}
-
-struct Report {
-    filter: Option<String>,
-    rows: bool,
-}
-
-#[derive(Clone, Copy)]
-struct Time {
-    wall: f64,
-    cpu: f64,
-}
-
-/// Processor time of all threads of this process so far, in seconds.
-fn cpu_seconds() -> f64 {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    tasks
-        .map(|task| {
-            let path = task.unwrap().path().join("schedstat");
-            let line = std::fs::read_to_string(path).unwrap_or_default();
-            line.split_whitespace()
-                .next()
-                .map_or(0.0, |ns| ns.parse::<f64>().unwrap() / 1e9)
-        })
-        .sum()
-}
-
-impl Report {
-    fn wants(&self, name: &str) -> bool {
-        self.filter
-            .as_ref()
-            .is_none_or(|filter| name.contains(filter))
-    }
-
-    /// Runs for about 0.4 s, at least five times; median wall time, mean processor time.
-    fn time(&self, name: &str, mut run: impl FnMut()) -> Option<Time> {
-        if !self.wants(name) {
-            return None;
-        }
-        run();
-        let mut walls = Vec::new();
-        let (start, cpu) = (Instant::now(), cpu_seconds());
-        while walls.len() < 5 || start.elapsed().as_secs_f64() < 0.4 {
-            let one = Instant::now();
-            run();
-            walls.push(one.elapsed().as_secs_f64());
-        }
-        let cpu = (cpu_seconds() - cpu) / walls.len() as f64;
-        walls.sort_by(f64::total_cmp);
-        Some(Time {
-            wall: walls[walls.len() / 2],
-            cpu,
-        })
-    }
-
-    fn line(&self, name: &str, threads: usize, operations: f64, time: Time, naive: Option<Time>) {
-        let Time { wall, cpu } = time;
-        if self.rows {
-            println!("{name}\t{threads}\t{:.6}\t{:.6}", wall * 1e3, cpu * 1e3);
-            return;
-        }
-        let ratio = naive.map_or(String::new(), |naive| format!("{:.1}", naive.cpu / cpu));
-        let title = format!("{name} ({threads})");
-        println!(
-            "{title:44} {:9.3} {:9.3} {:9.1} {ratio:>9}",
-            wall * 1e3,
-            cpu * 1e3,
-            operations / cpu / 1e9
-        );
-    }
-}
-
-fn cpus() -> Vec<Cpu> {
-    let mut cpus: Vec<Cpu> = SimdLevel::available()
-        .map(|level| Cpu::with_level(level, 1).unwrap())
-        .collect();
-    cpus.push(Cpu::new(2));
-    cpus
+    convolutions(&report);
 }
 
 fn bytes(numbers: &mut Numbers, count: usize) -> Vec<i8> {
     (0..count).map(|_| numbers.activation()).collect()
 }
 
-fn integer_products(report: &mut Report, [m, n, k]: [usize; 3]) {
+fn integer_products(report: &Report, [m, n, k]: [usize; 3]) {
     let mut numbers = Numbers::new(1);
     let (a, b) = (bytes(&mut numbers, m * k), bytes(&mut numbers, n * k));
     let operations = 2.0 * (m * n * k) as f64;
     let mut out = vec![0i32; m * n];
     let name = format!("gemm_i8 {m}x{n}x{k}");
-    let naive = report.time(&format!("{name} naive"), || {
+    let naive = report.naive(&format!("{name} naive"), || {
         for (row, out) in a.chunks_exact(k).zip(out.chunks_exact_mut(n)) {
             for (column, out) in b.chunks_exact(k).zip(out) {
                 *out = row
@@ -149,8 +66,8 @@ fn integer_products(report: &mut Report, [m, n, k]: [usize; 3]) {
     if let Some(time) = naive {
         report.line(&format!("{name} naive"), 1, operations, time, naive);
     }
-    for cpu in cpus() {
-        let name = format!("{name} {}", cpu.level());
+    for cpu in report.cpus() {
+        let name = report.name(&name, cpu.level());
         let weights = PackedMatrix::from_weights(cpu.level(), Width::I8, [n, k], &b, None);
         let mut scratch = Scratch::new();
         let rows = Matrix {
@@ -177,13 +94,13 @@ fn floats(numbers: &mut Numbers, count: usize) -> Vec<f32> {
         .collect()
 }
 
-fn float_products(report: &mut Report, [m, n, k]: [usize; 3]) {
+fn float_products(report: &Report, [m, n, k]: [usize; 3]) {
     let mut numbers = Numbers::new(2);
     let (a, b) = (floats(&mut numbers, m * k), floats(&mut numbers, n * k));
     let operations = 2.0 * (m * n * k) as f64;
     let mut out = vec![0f32; m * n];
     let name = format!("gemm_f32 {m}x{n}x{k}");
-    let naive = report.time(&format!("{name} naive"), || {
+    let naive = report.naive(&format!("{name} naive"), || {
         for (row, out) in a.chunks_exact(k).zip(out.chunks_exact_mut(n)) {
             out.fill(0.0);
             for (&x, column) in row.iter().zip(b.chunks_exact(n)) {
@@ -210,8 +127,8 @@ fn float_products(report: &mut Report, [m, n, k]: [usize; 3]) {
         a_stride: k,
         bias: Bias::None,
     };
-    for cpu in cpus() {
-        let name = format!("{name} {}", cpu.level());
+    for cpu in report.cpus() {
+        let name = report.name(&name, cpu.level());
         let time = report.time(&name, || {
             gemm_f32_packed(&cpu, black_box(&product), &packed, &mut out, n);
         });
@@ -233,7 +150,7 @@ const LAYERS: [[usize; 7]; 8] = [
     [56, 144, 144, 3, 1, 1, 144],
 ];
 
-fn convolutions(report: &mut Report) {
+fn convolutions(report: &Report) {
     for [side, inputs, outputs, kernel, stride, pad, groups] in LAYERS {
         let sliding = Sliding {
             image: [side, side],
@@ -262,8 +179,8 @@ fn convolutions(report: &mut Report) {
     let mut numbers = Numbers::new(3);
     let image = bytes(&mut numbers, 112 * 112 * 64);
     let mut out = vec![0; 56 * 56 * 64];
-    for cpu in cpus() {
-        let name = format!("max_pool_i8 112 64ch {}", cpu.level());
+    for cpu in report.cpus() {
+        let name = report.name("max_pool_i8 112 64ch", cpu.level());
         let time = report.time(&name, || {
             max_pool(&cpu, &sliding, 64, black_box(&image), &mut out);
         });
@@ -273,7 +190,7 @@ fn convolutions(report: &mut Report) {
     }
 }
 
-fn convolution(report: &mut Report, conv: &Conv2d) {
+fn convolution(report: &Report, conv: &Conv2d) {
     let mut numbers = Numbers::new(4);
     let [height, width] = conv.sliding.image;
     let pixels: usize = conv.output().unwrap().iter().product();
@@ -286,8 +203,8 @@ fn convolution(report: &mut Report, conv: &Conv2d) {
         conv.inputs, conv.outputs, conv.groups
     );
     let mut out = vec![0i32; pixels * conv.outputs];
-    for cpu in cpus() {
-        let name = format!("conv_i8 {name} {}", cpu.level());
+    for cpu in report.cpus() {
+        let name = report.name(&format!("conv_i8 {name}"), cpu.level());
         let packed = ConvInt::new(cpu.level(), (Width::I8, 0), conv, &weights, None).unwrap();
         let mut scratch = Scratch::new();
         let time = report.time(&name, || {
@@ -304,8 +221,8 @@ fn convolution(report: &mut Report, conv: &Conv2d) {
     let image: Vec<f32> = image.iter().map(|&value| f32::from(value)).collect();
     let weights: Vec<f32> = weights.iter().map(|&value| f32::from(value)).collect();
     let mut out = vec![0f32; pixels * conv.outputs];
-    for cpu in cpus() {
-        let name = format!("conv_f32 {name} {}", cpu.level());
+    for cpu in report.cpus() {
+        let name = report.name(&format!("conv_f32 {name}"), cpu.level());
         let mut scratch = Scratch::new();
         let time = report.time(&name, || {
             conv_f32(

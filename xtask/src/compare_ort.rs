@@ -1,0 +1,168 @@
+//! `cargo xtask compare-ort`: our speed beside that of onnxruntime, on the same cases, one after the other.
+//!
+//! Both sides print `name<TAB>threads<TAB>median wall ms<TAB>mean cpu ms`: the benchmarks `kernels` and `models` of
+//! `tg-model` with `--rows`, and `xtask/python/compare_ort.py`. What counts is processor time on one thread: wall time
+//! on a shared machine says little.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::python::{self, Missing, Python};
+
+/// Our case, theirs, and how many times as fast we want to be. Whole models face onnxruntime's float32 and its int8.
+const CASES: &[(&str, &str, f64)] = &[
+    ("gemm_i8 384x384x384", "gemm_i8 384x384x384", 0.9),
+    ("gemm_i8 1152x1152x1152", "gemm_i8 1152x1152x1152", 0.9),
+    ("gemm_i8 128x384x384", "gemm_i8 128x384x384", 0.9),
+    ("gemm_i8 128x1536x384", "gemm_i8 128x1536x384", 0.9),
+    ("gemm_i8 128x384x1536", "gemm_i8 128x384x1536", 0.9),
+    ("gemm_i8 1x4096x1024", "gemm_i8 1x4096x1024", 0.9),
+    ("gemm_f32 384x384x384", "gemm_f32 384x384x384", 0.6),
+    ("gemm_f32 1152x1152x1152", "gemm_f32 1152x1152x1152", 0.6),
+    ("gemm_f32 128x384x384", "gemm_f32 128x384x384", 0.6),
+    ("gemm_f32 128x1536x384", "gemm_f32 128x1536x384", 0.6),
+    ("gemm_f32 128x384x1536", "gemm_f32 128x384x1536", 0.6),
+    ("gemm_f32 1x4096x1024", "gemm_f32 1x4096x1024", 0.6),
+    ("tgx1 resnet18", "resnet18 float32", 2.0),
+    ("tgx1 resnet18", "resnet18 int8", 0.9),
+    ("tgx1 transformer", "transformer float32", 2.0),
+    ("tgx1 transformer", "transformer int8", 0.9),
+];
+
+/// Milliseconds of one case on one number of threads.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Time {
+    wall: f64,
+    cpu: f64,
+}
+
+/// By name and threads.
+type Times = BTreeMap<(String, usize), Time>;
+
+/// Runs both sides and prints the comparison.
+///
+/// # Errors
+/// If our benchmarks fail, or Python or its packages are missing and that is a failure.
+pub fn run(root: &Path, missing: Missing) -> Result<()> {
+    let prepared = Python::prepare(root, "compare-ort");
+    let Some(python) = python::or_skip(prepared, "the comparison with onnxruntime", missing)?
+    else {
+        return Ok(());
+    };
+    let mut ours = benchmark(root, "kernels", "gemm")?;
+    let theirs = parse(&python.output("compare_ort.py", &["gemm"])?)?;
+    ours.extend(benchmark(root, "models", "tgx1")?);
+    let mut all = theirs;
+    for model in ["resnet18", "transformer"] {
+        all.extend(parse(&python.output("compare_ort.py", &[model])?)?);
+    }
+    print(&ours, &all)
+}
+
+fn benchmark(root: &Path, name: &str, filter: &str) -> Result<Times> {
+    let output = Command::new("cargo")
+        .args(["bench", "--quiet", "--package", "tg-model", "--bench", name])
+        .args(["--", filter, "--rows"])
+        .current_dir(root)
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .context("`cargo` cannot be started")?;
+    ensure!(output.status.success(), "the benchmark {name} failed");
+    parse(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// Reads rows; other lines (of loggers) are passed over.
+fn parse(text: &str) -> Result<Times> {
+    let mut times = Times::new();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [name, threads, wall, cpu] = fields[..] else {
+            continue;
+        };
+        let number = |text: &str| {
+            text.parse::<f64>()
+                .with_context(|| format!("`{text}` in `{line}` is not a number"))
+        };
+        let time = Time {
+            wall: number(wall)?,
+            cpu: number(cpu)?,
+        };
+        let threads = threads
+            .parse()
+            .with_context(|| format!("`{threads}` in `{line}` is not a number of threads"))?;
+        times.insert((name.to_owned(), threads), time);
+    }
+    ensure!(!times.is_empty(), "nothing was measured");
+    Ok(times)
+}
+
+#[expect(clippy::print_stdout, reason = "this is a command line tool")]
+fn print(ours: &Times, theirs: &Times) -> Result<()> {
+    println!(
+        "{:24} {:24} {:>10} {:>10} {:>7} {:>7}  {:>12}",
+        "TensorGrid", "onnxruntime", "cpu ms", "cpu ms", "x", "wanted", "2 threads"
+    );
+    for &(our, their, wanted) in CASES {
+        let (one, two) = (find(ours, our, 1)?, find(ours, our, 2)?);
+        let other = find(theirs, their, 1)?;
+        let ratio = other.cpu / one.cpu;
+        let verdict = if ratio >= wanted { ' ' } else { '!' };
+        println!(
+            "{our:24} {their:24} {:10.3} {:10.3} {ratio:6.2}{verdict} {wanted:7.2}  {:8.2}x wall",
+            one.cpu,
+            other.cpu,
+            one.wall / two.wall
+        );
+    }
+    Ok(())
+}
+
+fn find(times: &Times, name: &str, threads: usize) -> Result<Time> {
+    times
+        .get(&(name.to_owned(), threads))
+        .copied()
+        .with_context(|| format!("`{name}` on {threads} threads was not measured"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_read_and_other_lines_passed_over() {
+        let text = "a warning\ngemm_i8 1x2x3\t1\t0.5\t0.25\ngemm_i8 1x2x3\t2\t0.3\t0.3\n";
+        let times = parse(text).expect("rows");
+        assert_eq!(times.len(), 2);
+        let time = find(&times, "gemm_i8 1x2x3", 1).expect("measured");
+        assert_eq!(
+            time,
+            Time {
+                wall: 0.5,
+                cpu: 0.25
+            }
+        );
+        assert!(find(&times, "gemm_i8 1x2x3", 3).is_err());
+        for bad in ["", "no rows", "a\tb\t1\t1", "a\t1\tx\t1"] {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn every_case_is_named_by_both_sides() {
+        let root = crate::root();
+        let read =
+            |path: &str| std::fs::read_to_string(root.join(path)).expect("the file is there");
+        let script = read("xtask/python/compare_ort.py");
+        let benches =
+            read("crates/tg-model/benches/kernels.rs") + &read("crates/tg-model/benches/models.rs");
+        for (our, their, _) in CASES {
+            let kind = our.split(' ').next().unwrap_or_default();
+            assert!(benches.contains(kind), "{our}");
+            let first = their.split(' ').next().unwrap_or_default();
+            assert!(script.contains(first), "{their}");
+        }
+    }
+}
