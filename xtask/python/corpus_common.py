@@ -48,7 +48,9 @@ class Data:
 
 def answers(model_path, inputs, samples=None):
     """onnxruntime's outputs for each sample run as a batch of one, stacked."""
-    session = onnxruntime.InferenceSession(str(model_path), providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(model_path), options, providers=["CPUExecutionProvider"])
     names = [value.name for value in session.get_inputs()]
     count = len(inputs[0]) if samples is None else samples
     rows = []

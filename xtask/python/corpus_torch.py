@@ -65,7 +65,7 @@ def settle_statistics(network, images):
     network.eval()
 
 
-def fit_text(network, text, steps=1_500):
+def fit_text(network, text, steps=1_000):
     optimiser = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3e-3, total_steps=steps)
     network.train()
@@ -171,7 +171,8 @@ def bert_entries(root):
 
 
 def entries(root, data, chosen):
-    torch.set_num_threads(2)
+    # Two threads wait for each other on a busy machine, at ten times the cost.
+    torch.set_num_threads(1)
     image_entries(root, data, chosen)
     if chosen("gpt"):
         gpt_entries(root, data)

@@ -1,14 +1,31 @@
 //! `cargo xtask tosa-conformance`: TGX-1 against Arm's TOSA integer reference, bit for bit.
 //!
 //! The tests are generated, answered by Arm's reference model, and written to `target/tosa` once (about ten minutes of
-//! one core); the example `tosa` of `tg-model` then reads them. It says which tests TGX-1 admits.
+//! one core); the example `tosa` of `tg-model` then reads them. The table goes to `docs/TOSA.md`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::python::{Missing, Python, or_skip};
+
+/// What stands before the table of `docs/TOSA.md`.
+const PREFACE: &str = "\
+# TGX-1 against Arm's TOSA integer reference
+
+Written by `cargo xtask tosa-conformance`. The tests are those of Arm's own generator (PyPI `tosa-tools`, profile
+`tosa-pro-int`, no extension, positive tests), the answers those of Arm's reference model. Each test becomes the TGX-1
+program whose meaning is its operator; the executor and the scalar definition must both give the reference's bits.
+
+TGX-1 admits: signed values; tensors of at most three axes, or one image of four; activations of 8 and 16 bits (16
+without -32768) and accumulators within the field bound; 16-bit multipliers with a shift in [2, 46] and a single
+rounding, results of 8 or 16 bits; biases of 24 bits; any zero points. Indices of a gather and amounts of padding are
+constants of the program. The generator draws 32-bit values from their whole range, which no accumulator of TGX-1 has:
+a test refused for that is run again with its 32-bit operands (and 16-bit factors) shifted right by a few bits, and the
+reference model answers it anew (column \"narrowed\"). The rest is refused, with the reason.
+";
 
 /// What a run is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,10 +76,19 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
             folder
         }
     };
-    let folder = std::fs::canonicalize(&folder)
+    let folder = fs::canonicalize(&folder)
         .with_context(|| format!("the folder `{}` cannot be read", folder.display()))?;
+    let table = compare(root, &folder)?;
+    let report = root.join("docs/TOSA.md");
+    fs::write(&report, format!("{PREFACE}\n{table}"))
+        .with_context(|| format!("`{}` cannot be written", report.display()))
+}
+
+/// The table that the comparison prints.
+#[expect(clippy::print_stdout, reason = "this is a command line tool")]
+fn compare(root: &Path, folder: &Path) -> Result<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
+    let output = Command::new(cargo)
         .args([
             "run",
             "--quiet",
@@ -74,10 +100,16 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
         ])
         .arg(folder)
         .current_dir(root)
-        .status()
+        .stderr(Stdio::inherit())
+        .output()
         .context("cargo cannot be started")?;
-    ensure!(status.success(), "TGX-1 differs from Arm's TOSA reference");
-    Ok(())
+    let table = String::from_utf8(output.stdout).context("the table is no text")?;
+    print!("{table}");
+    ensure!(
+        output.status.success(),
+        "TGX-1 differs from Arm's TOSA reference"
+    );
+    Ok(table)
 }
 
 #[cfg(test)]

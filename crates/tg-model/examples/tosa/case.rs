@@ -5,6 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
+use tg_model::net::Data;
+use tg_model::net::npy::read_npy;
 
 /// Element types of TOSA's integer profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,61 +138,38 @@ fn values(folder: &Path, json: &Value) -> Result<Values> {
 
 /// The elements of a numpy file of integers or truth values.
 fn npy(bytes: &[u8]) -> Result<Vec<i64>> {
-    ensure!(bytes.starts_with(b"\x93NUMPY\x01"), "no numpy file");
-    let length = bytes.get(8..10).context("no header")?;
-    let data_at = 10 + usize::from(u16::from_le_bytes([length[0], length[1]]));
-    let header = String::from_utf8_lossy(bytes.get(10..data_at).context("no header")?);
-    ensure!(header.contains("'fortran_order': False"), "Fortran order");
-    let data = &bytes[data_at..];
-    let width = |text: &str| header.contains(&format!("'descr': '{text}'"));
-    Ok(if width("|i1") {
-        data.iter().map(|b| i64::from(b.cast_signed())).collect()
-    } else if width("|b1") {
-        data.iter().map(|b| i64::from(*b)).collect()
-    } else if width("<i2") {
-        let words = data.as_chunks::<2>().0.iter();
-        words.map(|&w| i64::from(i16::from_le_bytes(w))).collect()
-    } else if width("<i4") {
-        let words = data.as_chunks::<4>().0.iter();
-        words.map(|&w| i64::from(i32::from_le_bytes(w))).collect()
-    } else {
-        bail!("elements that are not read: {header}")
+    let tensor = read_npy(bytes)?;
+    Ok(match tensor.data() {
+        Data::Bool(values) => values.iter().map(|&x| i64::from(x)).collect(),
+        Data::I8(values) => values.iter().map(|&x| i64::from(x)).collect(),
+        Data::I16(values) => values.iter().map(|&x| i64::from(x)).collect(),
+        Data::I32(values) => values.iter().map(|&x| i64::from(x)).collect(),
+        other => bail!("elements that are not read: {:?}", other.dtype()),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn file(descr: &str, data: &[u8]) -> Vec<u8> {
-        let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,), }}\n");
-        let length = u16::try_from(header.len()).expect("a short header");
-        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-        bytes.extend(length.to_le_bytes());
-        bytes.extend(header.as_bytes());
-        bytes.extend(data);
-        bytes
-    }
+    use tg_model::net::Tensor;
+    use tg_model::net::npy::write_npy;
 
     #[test]
     fn integers_of_every_width_are_read() {
-        let check = |descr: &str, data: &[u8], expected: [i64; 2]| {
-            assert_eq!(
-                npy(&file(descr, data)).expect("a good file"),
-                expected,
-                "{descr}"
-            );
+        let check = |tensor: Tensor, expected: [i64; 2]| {
+            let bytes = write_npy(&tensor).expect("numpy has the type");
+            assert_eq!(npy(&bytes).expect("a good file"), expected);
         };
-        check("|b1", &[0, 1], [0, 1]);
-        check("|i1", &[0x80, 5], [-128, 5]);
-        check("<i2", &[0, 0x80, 1, 0], [-32_768, 1]);
-        check("<i4", &[255, 255, 255, 255, 0, 0, 0, 64], [-1, 1 << 30]);
+        check(Tensor::vector(vec![false, true]), [0, 1]);
+        check(Tensor::vector(vec![-128i8, 5]), [-128, 5]);
+        check(Tensor::vector(vec![-32_768i16, 1]), [-32_768, 1]);
+        check(Tensor::vector(vec![-1i32, 1 << 30]), [-1, 1 << 30]);
     }
 
     #[test]
     fn other_files_are_refused() {
         assert!(npy(b"PNG").is_err());
-        assert!(npy(&file("<f4", &[0; 8])).is_err());
-        assert!(npy(b"\x93NUMPY\x01\x00\xff\xff{").is_err());
+        let floats = write_npy(&Tensor::vector(vec![1.0f32])).expect("numpy has the type");
+        assert!(npy(&floats).is_err());
     }
 }

@@ -248,7 +248,7 @@ fn run(folder: &Path) -> Result<bool> {
 #[expect(clippy::print_stdout, reason = "this is a command line tool")]
 fn report(tallies: &BTreeMap<String, Tally>) {
     println!(
-        "| operator | equal | equal, narrowed | equal but for -32768 | refused | wrong | refused because of |"
+        "| operator | equal | equal, narrowed | equal but for -32768 | refused | wrong | why refused |"
     );
     println!("|---|---|---|---|---|---|---|");
     let mut all = Tally::default();
