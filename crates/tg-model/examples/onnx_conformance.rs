@@ -191,6 +191,7 @@ fn difference(got: &Tensor, expected: &Tensor, (relative, absolute): (f64, f64))
             expected.shape()
         ));
     }
+    let coarse = coarseness(got.dtype());
     let exact = !got.dtype().is_float() && !got.dtype().is_code();
     if exact || matches!(got.data(), Data::String(_)) || got.dtype() == DType::I4 {
         return (got.data() != expected.data()).then(|| {
@@ -207,6 +208,7 @@ fn difference(got: &Tensor, expected: &Tensor, (relative, absolute): (f64, f64))
         convert::to_f64(got.data())?,
         convert::to_f64(expected.data())?,
     );
+    let relative = relative.max(coarse);
     for (index, (&got, &expected)) in got.iter().zip(&expected).enumerate() {
         let both_nan = got.is_nan() && expected.is_nan();
         let near = (got - expected).abs() <= absolute + relative * expected.abs();
