@@ -23,6 +23,7 @@ mod conv;
 mod elementwise;
 mod gemm;
 mod linear;
+mod loss;
 pub mod math;
 mod movement;
 mod norm;
@@ -39,6 +40,7 @@ mod select;
 mod signal;
 mod simd;
 mod trees;
+mod window;
 
 pub use run::{RunError, run, run_all};
 
@@ -121,6 +123,9 @@ pub enum OpError {
         /// Left.
         left: usize,
     },
+    /// A node of its body gives no result.
+    #[error("has a body that gives no result")]
+    Body(#[source] Box<RunError>),
     /// A result that is not a tensor.
     #[error("gives a result that is not a tensor")]
     Tensor(#[source] TensorError),
@@ -136,11 +141,15 @@ impl OpError {
 
     /// Whether the executor, and not the model, is what falls short.
     #[must_use]
-    pub const fn is_refusal(&self) -> bool {
-        matches!(
-            self,
-            Self::Refused { .. } | Self::Unknown | Self::Type { .. }
-        )
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Refused { .. } | Self::Unknown | Self::Type { .. } => true,
+            Self::Body(error) => match error.as_ref() {
+                RunError::Node { source, .. } => source.is_refusal(),
+                _ => false,
+            },
+            _ => false,
+        }
     }
 }
 
@@ -244,6 +253,7 @@ fn lookup(node: &Node) -> Option<Entry> {
             .or_else(|| rnn::lookup(op))
             .or_else(|| attention::lookup(op))
             .or_else(|| signal::lookup(op))
+            .or_else(|| loss::lookup(op))
             .or_else(|| control::lookup(op)),
         "ai.onnx.ml" => trees::lookup(op),
         "com.microsoft" => attention::lookup_microsoft(op).or_else(|| quant::lookup_microsoft(op)),

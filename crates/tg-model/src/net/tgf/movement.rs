@@ -369,10 +369,15 @@ fn tile(call: &Call<'_>) -> Results {
     Ok(vec![tensor(shape, data)?])
 }
 
+/// Integers that are not negative.
+pub(super) fn sizes_of_any(values: &[i64]) -> Result<Vec<usize>, OpError> {
+    let sizes: Result<Vec<usize>, _> = values.iter().map(|&v| usize::try_from(v)).collect();
+    sizes.map_err(|_| OpError::invalid("a size is negative"))
+}
+
 /// The axes of an input as sizes.
 pub(super) fn sizes(values: &[i64]) -> Result<Vec<usize>, OpError> {
-    let sizes: Result<Vec<usize>, _> = values.iter().map(|&v| usize::try_from(v)).collect();
-    let sizes = sizes.map_err(|_| OpError::invalid("an axis is negative"))?;
+    let sizes = sizes_of_any(values)?;
     if sizes.len() > RANK_MAX {
         return Err(OpError::Tensor(crate::net::tensor::TensorError::Rank(
             sizes.len(),

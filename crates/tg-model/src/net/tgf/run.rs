@@ -6,7 +6,7 @@ use crate::net::tensor::{DType, Tensor};
 use std::collections::BTreeMap;
 
 /// Why a graph gives no result.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
     /// Another number of inputs than the graph has.
     #[error("the graph takes {expected} inputs, {got} are given")]

@@ -553,6 +553,10 @@ pub fn pow(x: f64, y: f64) -> f64 {
         return 1.0 / x;
     }
     let whole = y.round_ties_even() == y;
+    if whole && y.abs() <= 64.0 && x.is_finite() && x != 0.0 {
+        let power = whole_power(x, y.abs() as u32);
+        return if y < 0.0 { 1.0 / power } else { power };
+    }
     let odd = whole && y.abs() < 9_007_199_254_740_992.0 && (y as i64) & 1 == 1;
     if x < 0.0 && x.is_finite() && y.is_finite() && !whole {
         return NAN_F64;
@@ -574,4 +578,19 @@ pub fn pow(x: f64, y: f64) -> f64 {
     } else {
         value
     }
+}
+
+/// Squares and multiplies; exact as long as the products are.
+fn whole_power(x: f64, exponent: u32) -> f64 {
+    let (mut result, mut square, mut left) = (1.0, x, exponent);
+    while left > 0 {
+        if left & 1 == 1 {
+            result *= square;
+        }
+        left >>= 1;
+        if left > 0 {
+            square *= square;
+        }
+    }
+    result
 }
