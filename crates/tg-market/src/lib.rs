@@ -21,10 +21,16 @@
 //! ```
 #![deny(clippy::float_arithmetic)]
 
+pub mod baseline;
+pub mod cluster;
 pub mod constraint;
 pub mod demand;
+pub mod packing;
 pub mod placement;
 pub mod record;
+pub mod simulate;
+pub mod synthetic;
+pub mod trace;
 
 #[cfg(test)]
 mod tests;

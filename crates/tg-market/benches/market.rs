@@ -1,0 +1,109 @@
+//! Decisions per second on a generated market, index against full scan, and the batch auction.
+//!
+//! `cargo bench -p tg-market` prints medians. With `TG_MARKET_TRACE=DIR` (the folder of the openb trace) the machines
+//! and arrivals are copies of the trace; without it they are generated.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a benchmark measures time and talks"
+)]
+
+use std::time::Instant;
+
+use tg_market::cluster::Cluster;
+use tg_market::packing::{PackingScheduler, WorkloadProfile, scan};
+use tg_market::synthetic::synthetic_trace;
+use tg_market::trace::Trace;
+
+fn base_trace() -> (Trace, &'static str) {
+    let folder = std::env::var_os("TG_MARKET_TRACE").map(std::path::PathBuf::from);
+    let read = |name: &str| std::fs::read_to_string(folder.as_ref()?.join(name)).ok();
+    let texts = (
+        read("nodes_default_42.csv"),
+        read("arrivals_default_42.csv"),
+    );
+    match texts {
+        (Some(nodes), Some(arrivals)) => (Trace::parse(&nodes, &arrivals).unwrap(), "openb trace"),
+        _ => (synthetic_trace(42, 1_213, 10_866), "generated trace"),
+    }
+}
+
+fn run(label: &str, trace: &Trace) -> f64 {
+    let requests = trace.requests();
+    let profile = WorkloadProfile::of(&requests);
+    let started = Instant::now();
+    let mut scheduler = PackingScheduler::new(Cluster::new(trace.specs()), &profile, 1);
+    let built = started.elapsed();
+    let mut times = Vec::with_capacity(requests.len());
+    let mut placed = 0_u64;
+    let started = Instant::now();
+    for request in &requests {
+        let before = Instant::now();
+        placed += u64::from(scheduler.place(request).is_some());
+        let mark = scheduler.mark();
+        scheduler.make_final(mark);
+        times.push(before.elapsed().as_nanos() as u64);
+    }
+    let elapsed = started.elapsed();
+    times.sort_unstable();
+    let at = |permille: usize| times[(times.len() - 1) * permille / 1_000];
+    let rate = requests.len() as f64 / elapsed.as_secs_f64();
+    let stats = scheduler.stats();
+    println!(
+        "{label}: {} gpus, {} decisions, {placed} placed: {rate:.0}/s, p50 {} ns, p99 {} ns, p99.9 {} ns, max {} us; \
+         built in {} ms; {:.1} costs a decision, {} price changes, {} shapes",
+        scheduler.cluster().gpu_milli_capacity() / 1_000,
+        requests.len(),
+        at(500),
+        at(990),
+        at(999),
+        at(1_000) / 1_000,
+        built.as_millis(),
+        stats.evaluations as f64 / requests.len() as f64,
+        stats.price_changes,
+        stats.shapes,
+    );
+    rate
+}
+
+fn scan_rate(trace: &Trace) -> f64 {
+    let requests = trace.requests();
+    let profile = WorkloadProfile::of(&requests);
+    let mut scheduler = PackingScheduler::new(Cluster::new(trace.specs()), &profile, 1);
+    let mut scanned = 0_u32;
+    let mut spent = 0.0;
+    for (index, request) in requests.iter().enumerate() {
+        if index % (requests.len() / 64).max(1) == 0 {
+            let before = Instant::now();
+            let full = scan::best(scheduler.cluster(), scheduler.index(), request);
+            spent += before.elapsed().as_secs_f64();
+            scanned += 1;
+            assert_eq!(full, scheduler.best(request), "index and scan agree");
+        }
+        scheduler.place(request);
+    }
+    f64::from(scanned) / spent
+}
+
+fn main() {
+    let (trace, source) = base_trace();
+    println!("{source}");
+    let mut rates: Vec<f64> = (0..3).map(|_| run("1x", &trace)).collect();
+    rates.sort_by(f64::total_cmp);
+    println!("1x median {:.0}/s", rates[1]);
+    let sixteen = trace.cloned(16);
+    let mut rates: Vec<f64> = (0..3).map(|_| run("16x", &sixteen)).collect();
+    rates.sort_by(f64::total_cmp);
+    let scan = scan_rate(&sixteen);
+    println!(
+        "16x median {:.0}/s; full scan {scan:.0}/s; ratio {:.0}",
+        rates[1],
+        rates[1] / scan
+    );
+    if std::env::args().any(|word| word == "--large") {
+        let large = trace.cloned(160);
+        println!("160x {:.0}/s", run("160x", &large));
+    }
+}

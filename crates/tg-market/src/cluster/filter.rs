@@ -1,0 +1,204 @@
+//! Hard filters by bitset: which kinds of machine satisfy a request's fixed needs.
+//!
+//! Machines with the same fixed attributes are one *kind*. For every attribute value there is a bitset over the
+//! kinds that have it; a request's kinds are the intersection, so a filter costs a few words however many machines
+//! there are. Kinds are numbered in the order of their attributes, not of arrival: the numbering is a function of
+//! the set of machines.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::spec::{Gpu, Interconnect, Needs, NodeSpec, Request};
+
+/// A set of kinds.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct KindSet {
+    words: Vec<u64>,
+}
+
+impl KindSet {
+    /// The empty set over `kinds` kinds.
+    #[must_use]
+    pub fn empty(kinds: usize) -> Self {
+        Self {
+            words: vec![0; kinds.div_ceil(64)],
+        }
+    }
+
+    /// The full set over `kinds` kinds.
+    #[must_use]
+    pub fn full(kinds: usize) -> Self {
+        let mut set = Self::empty(kinds);
+        for kind in 0..kinds {
+            set.insert(kind);
+        }
+        set
+    }
+
+    /// Adds `kind`; nothing happens if it is out of range.
+    pub fn insert(&mut self, kind: usize) {
+        if let Some(word) = self.words.get_mut(kind / 64) {
+            *word |= 1 << (kind % 64);
+        }
+    }
+
+    /// Whether `kind` is in the set.
+    #[must_use]
+    pub fn contains(&self, kind: usize) -> bool {
+        self.words
+            .get(kind / 64)
+            .is_some_and(|word| word >> (kind % 64) & 1 == 1)
+    }
+
+    /// Keeps what is also in `other`.
+    pub fn intersect(&mut self, other: &Self) {
+        for (index, word) in self.words.iter_mut().enumerate() {
+            *word &= other.words.get(index).copied().unwrap_or(0);
+        }
+    }
+
+    /// Whether nothing is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
+    /// How many kinds are in it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.words
+            .iter()
+            .map(|word| word.count_ones() as usize)
+            .sum()
+    }
+}
+
+/// The fixed attributes of a machine.
+type Kind = (Gpu, u16);
+
+/// The kinds of a set of machines, with one bitset for each attribute value.
+#[derive(Debug, Clone, Default)]
+pub struct KindIndex {
+    kinds: Vec<Kind>,
+    by_model: BTreeMap<u8, KindSet>,
+    by_capability: BTreeMap<u16, KindSet>,
+    by_interconnect: BTreeMap<Interconnect, KindSet>,
+    by_region: BTreeMap<u16, KindSet>,
+    tensor: KindSet,
+}
+
+impl KindIndex {
+    /// The kinds of `nodes`.
+    #[must_use]
+    pub fn new(nodes: &[NodeSpec]) -> Self {
+        let kinds: BTreeSet<Kind> = nodes.iter().map(|node| (node.gpu, node.region)).collect();
+        let kinds: Vec<Kind> = kinds.into_iter().collect();
+        let count = kinds.len();
+        let mut index = Self {
+            tensor: KindSet::empty(count),
+            ..Self::default()
+        };
+        let empty = || KindSet::empty(count);
+        for (kind, (gpu, region)) in kinds.iter().enumerate() {
+            index
+                .by_model
+                .entry(gpu.model)
+                .or_insert_with(empty)
+                .insert(kind);
+            let capability = index
+                .by_capability
+                .entry(gpu.capability)
+                .or_insert_with(empty);
+            capability.insert(kind);
+            let interconnect = index
+                .by_interconnect
+                .entry(gpu.interconnect)
+                .or_insert_with(empty);
+            interconnect.insert(kind);
+            index
+                .by_region
+                .entry(*region)
+                .or_insert_with(empty)
+                .insert(kind);
+            if gpu.tensor_cores {
+                index.tensor.insert(kind);
+            }
+        }
+        index.kinds = kinds;
+        index
+    }
+
+    /// How many kinds there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    /// The kind of `node`, if it is one of the machines this index was made of or like one of them.
+    #[must_use]
+    pub fn kind_of(&self, node: &NodeSpec) -> Option<usize> {
+        self.kinds.binary_search(&(node.gpu, node.region)).ok()
+    }
+
+    /// The GPUs of `kind`.
+    #[must_use]
+    pub fn gpu(&self, kind: usize) -> Option<&Gpu> {
+        self.kinds.get(kind).map(|(gpu, _)| gpu)
+    }
+
+    /// The kinds whose attributes satisfy `request`. GPU attributes are not asked of a request without GPUs.
+    #[must_use]
+    pub fn filter(&self, request: &Request) -> KindSet {
+        let mut set = KindSet::full(self.len());
+        let Needs {
+            models,
+            capability_min,
+            tensor_cores,
+            interconnect_min,
+            region,
+            isolation,
+        } = *request.needs();
+        if let Some(region) = region {
+            let none = KindSet::default();
+            set.intersect(self.by_region.get(&region).unwrap_or(&none));
+        }
+        if request.gpus() == 0 {
+            return set;
+        }
+        set.intersect(&self.union(self.by_model.iter(), |model| models.contains(*model)));
+        set.intersect(&self.union(self.by_capability.iter(), |it| *it >= capability_min));
+        set.intersect(&self.union(self.by_interconnect.iter(), |it| *it >= interconnect_min));
+        if tensor_cores {
+            set.intersect(&self.tensor);
+        }
+        if request.is_fraction() {
+            let mut served = KindSet::empty(self.len());
+            for (kind, (gpu, _)) in self.kinds.iter().enumerate() {
+                if gpu.sharing.serves_fraction(isolation) {
+                    served.insert(kind);
+                }
+            }
+            set.intersect(&served);
+        }
+        set
+    }
+
+    fn union<'a, K: 'a>(
+        &self,
+        sets: impl Iterator<Item = (&'a K, &'a KindSet)>,
+        wanted: impl Fn(&K) -> bool,
+    ) -> KindSet {
+        let mut union = KindSet::empty(self.len());
+        for (_, set) in sets.filter(|(key, _)| wanted(key)) {
+            for (word, other) in union.words.iter_mut().zip(&set.words) {
+                *word |= other;
+            }
+        }
+        union
+    }
+}

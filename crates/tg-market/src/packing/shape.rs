@@ -1,0 +1,134 @@
+//! Machines that look alike to the cost of a placement.
+
+use std::cmp::Ordering;
+
+use crate::cluster::{Cluster, GPUS_PER_NODE_MAX, NodeIndex, Request};
+use crate::packing::table::{cpu_units_ceil, cpu_units_floor};
+
+/// What the cost of a placement sees of a machine: its kind, its free CPU in whole units, and the free compute of
+/// its GPUs in falling order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shape {
+    /// Kind of the machine.
+    pub kind: u16,
+    /// Free CPU in units, rounded down.
+    pub cpu_units: u16,
+    /// Free compute of each GPU, falling.
+    pub gpu_milli: [u16; GPUS_PER_NODE_MAX],
+}
+
+impl Shape {
+    /// The shape of `node` as it is now.
+    #[must_use]
+    pub fn of(cluster: &Cluster, node: NodeIndex) -> Self {
+        let free = cluster.free(node);
+        let mut gpu_milli = free.gpu_milli;
+        gpu_milli.sort_unstable_by(|left, right| right.cmp(left));
+        Self {
+            kind: cluster.kind(node) as u16,
+            cpu_units: cpu_units_floor(free.cpu_milli),
+            gpu_milli,
+        }
+    }
+
+    /// All of it in one number: two shapes have the same only if they are the same.
+    #[must_use]
+    pub fn pack(&self) -> u128 {
+        let mut packed = u128::from(self.kind) << 16 | u128::from(self.cpu_units);
+        for milli in self.gpu_milli {
+            packed = packed << 10 | u128::from(milli);
+        }
+        packed
+    }
+
+    /// The order of shapes that cost the same under `seed`: a bijection of [`Self::pack`], so no two are equal.
+    #[must_use]
+    pub fn tie(&self, seed: u64) -> u128 {
+        let odd = u128::from(mix(seed)) << 65 | u128::from(mix(!seed)) << 1 | 1;
+        let mixed = self.pack().wrapping_mul(odd);
+        (mixed ^ mixed >> 61).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)
+    }
+
+    /// The shape after `request` took `milli` thousandths free on a device (fractions), whole devices, or CPU only.
+    /// CPU is rounded against the request. The caller has checked that it fits.
+    #[must_use]
+    pub fn after(&self, request: &Request, milli: u16) -> Self {
+        let mut after = *self;
+        after.cpu_units = self
+            .cpu_units
+            .saturating_sub(cpu_units_ceil(request.cpu_milli()));
+        if request.is_fraction() {
+            let left = milli.saturating_sub(request.gpu_milli());
+            if let Some(position) = after.gpu_milli.iter().position(|it| *it == milli) {
+                let mut position = position;
+                while position + 1 < GPUS_PER_NODE_MAX && after.gpu_milli[position + 1] > left {
+                    after.gpu_milli[position] = after.gpu_milli[position + 1];
+                    position += 1;
+                }
+                after.gpu_milli[position] = left;
+            }
+        } else if request.gpus() > 0 {
+            let count = usize::from(request.gpus());
+            after.gpu_milli.copy_within(count.., 0);
+            for milli in &mut after.gpu_milli[GPUS_PER_NODE_MAX - count..] {
+                *milli = 0;
+            }
+        }
+        after
+    }
+
+    /// The distinct amounts of free compute on a device that `request` could be served from: one for each way to
+    /// place it that differs in cost. Empty if the GPUs do not suffice.
+    pub fn choices(&self, request: &Request) -> impl Iterator<Item = u16> + use<> {
+        let mut found = [None; GPUS_PER_NODE_MAX];
+        let count = usize::from(request.gpus());
+        if count == 0 {
+            found[0] = Some(0);
+        } else if request.is_fraction() {
+            let mut last = None;
+            for (slot, milli) in found.iter_mut().zip(self.gpu_milli) {
+                if milli >= request.gpu_milli() && last != Some(milli) {
+                    *slot = Some(milli);
+                    last = Some(milli);
+                }
+            }
+        } else if self.gpu_milli[count - 1] >= request.gpu_milli() {
+            found[0] = Some(request.gpu_milli());
+        }
+        found.into_iter().flatten()
+    }
+}
+
+/// A way to place a request: a shape, and which of its devices. Ordered by cost, then by a hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    /// Cost of the placement: the priced usable compute it destroys.
+    pub cost: i64,
+    /// Order among those that cost the same.
+    pub tie: u128,
+    /// Number of the shape in its index.
+    pub shape: u32,
+    /// Free compute of the device to take a fraction of.
+    pub milli: u16,
+}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.cost, self.tie, self.milli).cmp(&(other.cost, other.tie, other.milli))
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// A bijection of 64 bits that scatters its input (the finaliser of SplitMix64).
+#[must_use]
+pub const fn mix(value: u64) -> u64 {
+    let mut value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    value = (value ^ value >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    value = (value ^ value >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ value >> 31
+}

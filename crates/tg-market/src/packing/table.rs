@@ -1,0 +1,327 @@
+//! How much GPU compute a machine still offers to each class of work, by table look-ups.
+//!
+//! For a machine with `c` units of free CPU, and a class that takes `n` GPUs with `s` thousandths each and `k` units
+//! of CPU, let `u` be the free compute of the devices with at least `s` free. If fewer than `n` devices have that,
+//! or `c < k`, the machine offers the class nothing; else it offers `min(u, c * n * s / k)`. Classes that differ in
+//! `k` only form a *group*, and the sum over a group is two prefix sums: classes with `k <= c * n * s / u` are
+//! offered `u`, those between that and `c` what the CPU can feed.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::{GPUS_PER_NODE_MAX, KindIndex, Needs};
+use crate::packing::price::PRICE_BITS;
+use crate::packing::profile::WorkloadProfile;
+use crate::packing::shape::Shape;
+
+/// One unit of CPU in the tables, in thousandths of a core. Coarser tables are smaller and make more machines look
+/// alike; on the trace one core did no worse than a quarter.
+pub const CPU_UNIT_MILLI: u32 = 500;
+
+/// Most units that are told apart (512 cores); machines with more count as having these.
+pub const CPU_UNITS_MAX: u16 = 1_024;
+
+/// Units of `milli` thousandths of a core, rounded down and capped.
+#[must_use]
+pub const fn cpu_units_floor(milli: u32) -> u16 {
+    let units = milli / CPU_UNIT_MILLI;
+    if units > CPU_UNITS_MAX as u32 {
+        CPU_UNITS_MAX
+    } else {
+        units as u16
+    }
+}
+
+/// Units of `milli` thousandths of a core, rounded up and capped.
+#[must_use]
+pub const fn cpu_units_ceil(milli: u32) -> u16 {
+    let units = milli.div_ceil(CPU_UNIT_MILLI);
+    if units > CPU_UNITS_MAX as u32 {
+        CPU_UNITS_MAX
+    } else {
+        units as u16
+    }
+}
+
+/// Classes that differ in CPU only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// GPUs of a job.
+    pub gpus: u8,
+    /// Share of each.
+    pub gpu_milli: u16,
+    /// What a job needs of the machine.
+    pub needs: Needs,
+    /// Sum of the weights.
+    pub weight: u64,
+    /// How many classes.
+    classes: i64,
+    /// For each CPU limit: weight of the classes within it, and weight times compute per CPU unit.
+    prefix: Vec<[i64; 2]>,
+}
+
+/// The usable compute of machines, before prices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tables {
+    groups: Vec<Group>,
+    /// For each kind of machine, which groups it may serve, in the order of [`Self::groups`].
+    served: Vec<Vec<u16>>,
+    cpu_units_max: u16,
+}
+
+/// Share of a GPU (falling), GPUs, needs.
+type GroupKey = (std::cmp::Reverse<u16>, u8, Needs);
+
+/// Group `index` of [`Tables::groups`] and the (weighted) compute a machine offers to it.
+pub type GroupValue = (u16, i64);
+
+impl Tables {
+    /// Tables for the work of `profile` on machines of `kinds` with at most `cpu_milli_max` of CPU.
+    #[must_use]
+    pub fn new(profile: &WorkloadProfile, kinds: &KindIndex, cpu_milli_max: u32) -> Self {
+        let cpu_units_max = cpu_units_floor(cpu_milli_max);
+        let mut classes: BTreeMap<GroupKey, Vec<(u16, u32)>> = BTreeMap::new();
+        for (class, weight) in profile.weights() {
+            let key = (std::cmp::Reverse(class.gpu_milli), class.gpus, class.needs);
+            classes
+                .entry(key)
+                .or_default()
+                .push((class.cpu_units, weight));
+        }
+        let groups: Vec<Group> = classes
+            .into_iter()
+            .map(|((std::cmp::Reverse(gpu_milli), gpus, needs), members)| {
+                Group::new(gpus, gpu_milli, needs, &members, cpu_units_max)
+            })
+            .collect();
+        let mut served = vec![Vec::new(); kinds.len()];
+        for (index, group) in groups.iter().enumerate() {
+            let class = crate::packing::profile::WorkClass {
+                gpus: group.gpus,
+                gpu_milli: group.gpu_milli,
+                needs: group.needs,
+                cpu_units: 0,
+            };
+            let Some(request) = class.request() else {
+                continue;
+            };
+            let kinds_served = kinds.filter(&request);
+            for (kind, list) in served.iter_mut().enumerate() {
+                if kinds_served.contains(kind) {
+                    list.push(index as u16);
+                }
+            }
+        }
+        Self {
+            groups,
+            served,
+            cpu_units_max,
+        }
+    }
+
+    /// The groups, by falling share of a GPU.
+    #[must_use]
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// What a machine of `shape` offers to each group that it may serve; groups offered nothing are left out.
+    #[must_use]
+    pub fn values(&self, shape: &Shape) -> Vec<GroupValue> {
+        let mut values = Vec::new();
+        let Some(served) = self.served.get(usize::from(shape.kind)) else {
+            return values;
+        };
+        let cpu = shape.cpu_units.min(self.cpu_units_max);
+        let mut walk = DeviceWalk::new(&shape.gpu_milli);
+        for index in served {
+            let group = &self.groups[usize::from(*index)];
+            let (count, usable) = walk.at_least(group.gpu_milli);
+            if count >= group.gpus {
+                let value = offered(&group.prefix, group.compute(), cpu, usable);
+                if value != 0 {
+                    values.push((*index, value));
+                }
+            }
+        }
+        values
+    }
+
+    /// Tables with the prices multiplied in, in which groups that differ in needs only are merged for each kind.
+    #[must_use]
+    pub fn priced(&self, prices: &[u32]) -> PricedTables {
+        let mut tables = Vec::new();
+        let mut by_members: BTreeMap<&[u16], u16> = BTreeMap::new();
+        let mut of_kind = Vec::with_capacity(self.served.len());
+        for served in &self.served {
+            let index = *by_members.entry(served).or_insert_with(|| {
+                tables.push(self.priced_table(served, prices));
+                (tables.len() - 1) as u16
+            });
+            of_kind.push(index);
+        }
+        PricedTables {
+            tables,
+            of_kind,
+            cpu_units_max: self.cpu_units_max,
+        }
+    }
+
+    /// How far rounding can make a placement seem to add to what a machine offers, under `prices`.
+    ///
+    /// Compute for each CPU unit is rounded down once for each class, so what a group is offered is short by less
+    /// than one for each class and CPU unit.
+    #[must_use]
+    pub fn rounding_slack(&self, prices: &[u32]) -> i64 {
+        let units = i64::from(self.cpu_units_max) + 1;
+        let terms = self.groups.iter().zip(prices);
+        terms
+            .map(|(group, price)| group.classes * units * i64::from(*price))
+            .sum()
+    }
+
+    fn priced_table(&self, served: &[u16], prices: &[u32]) -> Vec<PricedGroup> {
+        let mut merged: Vec<PricedGroup> = Vec::new();
+        for index in served {
+            let group = &self.groups[usize::from(*index)];
+            let price = prices
+                .get(usize::from(*index))
+                .copied()
+                .map_or(0, i64::from);
+            let last = merged
+                .last_mut()
+                .filter(|it| it.gpus == group.gpus && it.gpu_milli == group.gpu_milli);
+            if let Some(last) = last {
+                for (sum, term) in last.prefix.iter_mut().zip(&group.prefix) {
+                    sum[0] += term[0] * price;
+                    sum[1] += term[1] * price;
+                }
+            } else {
+                merged.push(PricedGroup {
+                    gpus: group.gpus,
+                    gpu_milli: group.gpu_milli,
+                    compute: group.compute(),
+                    prefix: group
+                        .prefix
+                        .iter()
+                        .map(|term| [term[0] * price, term[1] * price])
+                        .collect(),
+                });
+            }
+        }
+        merged
+    }
+}
+
+impl Group {
+    fn new(
+        gpus: u8,
+        gpu_milli: u16,
+        needs: Needs,
+        members: &[(u16, u32)],
+        cpu_units_max: u16,
+    ) -> Self {
+        let compute = i64::from(gpus) * i64::from(gpu_milli);
+        let mut prefix = vec![[0_i64; 2]; usize::from(cpu_units_max) + 1];
+        let mut total = 0;
+        for (cpu_units, weight) in members {
+            total += u64::from(*weight);
+            let weight = i64::from(*weight);
+            // A class without CPU is fed by any machine: it counts as taking one unit for ever smaller limits.
+            let per_unit = weight * compute / i64::from((*cpu_units).max(1));
+            for entry in prefix.iter_mut().skip(usize::from(*cpu_units)) {
+                entry[0] += weight;
+                entry[1] += per_unit;
+            }
+        }
+        Self {
+            gpus,
+            gpu_milli,
+            needs,
+            weight: total,
+            classes: members.len() as i64,
+            prefix,
+        }
+    }
+
+    const fn compute(&self) -> u32 {
+        self.gpus as u32 * self.gpu_milli as u32
+    }
+}
+
+/// One group with its price multiplied in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PricedGroup {
+    gpus: u8,
+    gpu_milli: u16,
+    compute: u32,
+    prefix: Vec<[i64; 2]>,
+}
+
+/// [`Tables`] under one set of prices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PricedTables {
+    tables: Vec<Vec<PricedGroup>>,
+    of_kind: Vec<u16>,
+    cpu_units_max: u16,
+}
+
+impl PricedTables {
+    /// The priced usable compute of a machine of `shape`, over all groups. At most
+    /// 2^16 (weights) * 2^[`PRICE_BITS`] * 2^13 (thousandths of eight GPUs), so it fits 63 bits.
+    #[must_use]
+    pub fn value(&self, shape: &Shape) -> i64 {
+        const _: () = assert!(16 + PRICE_BITS + 13 + 1 < 63);
+        let Some(index) = self.of_kind.get(usize::from(shape.kind)) else {
+            return 0;
+        };
+        let cpu = shape.cpu_units.min(self.cpu_units_max);
+        let mut walk = DeviceWalk::new(&shape.gpu_milli);
+        let mut sum = 0;
+        for group in &self.tables[usize::from(*index)] {
+            let (count, usable) = walk.at_least(group.gpu_milli);
+            if count >= group.gpus {
+                sum += offered(&group.prefix, group.compute, cpu, usable);
+            }
+        }
+        sum
+    }
+}
+
+/// Sum over a group of what a machine offers, from its prefix sums.
+fn offered(prefix: &[[i64; 2]], compute: u32, cpu: u16, usable: u32) -> i64 {
+    let cpu_index = usize::from(cpu);
+    let within = prefix[cpu_index];
+    if within[0] == 0 {
+        return 0;
+    }
+    // `usable >= compute`, so the limit of the classes that get everything lies within the table.
+    let all = (u32::from(cpu) * compute / usable.max(1)) as usize;
+    let full = prefix[all.min(cpu_index)];
+    i64::from(usable) * full[0] + i64::from(cpu) * (within[1] - full[1])
+}
+
+/// Devices in falling order, asked for falling shares.
+struct DeviceWalk<'a> {
+    devices: &'a [u16; GPUS_PER_NODE_MAX],
+    count: usize,
+    usable: u32,
+}
+
+impl<'a> DeviceWalk<'a> {
+    const fn new(devices: &'a [u16; GPUS_PER_NODE_MAX]) -> Self {
+        Self {
+            devices,
+            count: 0,
+            usable: 0,
+        }
+    }
+
+    /// How many devices have at least `milli` free, and how much together. `milli` must not rise between calls.
+    fn at_least(&mut self, milli: u16) -> (u8, u32) {
+        while self.count < GPUS_PER_NODE_MAX && self.devices[self.count] >= milli {
+            self.usable += u32::from(self.devices[self.count]);
+            self.count += 1;
+        }
+        (self.count as u8, self.usable)
+    }
+}

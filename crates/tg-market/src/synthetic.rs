@@ -1,0 +1,135 @@
+//! Generated markets for tests and benchmarks: seeded, and shaped like published GPU clusters.
+
+use crate::cluster::{Gpu, Interconnect, ModelSet, Needs, NodeSpec, Request, Sharing, WHOLE_GPU};
+use crate::packing::shape::mix;
+use crate::trace::{Trace, TraceJob, TraceNode};
+
+/// A seeded sequence of numbers.
+#[derive(Debug, Clone)]
+pub struct Draws {
+    state: u64,
+}
+
+impl Draws {
+    /// The sequence of `seed`.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self { state: mix(seed) }
+    }
+
+    /// The next number, less than `bound` (0 if `bound` is 0).
+    pub const fn below(&mut self, bound: u64) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        if bound == 0 {
+            return 0;
+        }
+        mix(self.state) % bound
+    }
+
+    /// One of `items`.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.below(items.len() as u64) as usize]
+    }
+}
+
+/// GPUs, cores per GPU, memory per GPU in GiB, model, memory of a GPU in GiB, how common.
+const MACHINES: [(u8, u32, u32, u8, u32, u64); 6] = [
+    (8, 12, 48, 0, 32, 45),
+    (2, 52, 256, 1, 16, 32),
+    (2, 8, 60, 2, 16, 11),
+    (4, 8, 32, 3, 16, 5),
+    (8, 16, 96, 4, 80, 5),
+    (1, 64, 512, 5, 24, 2),
+];
+
+/// A machine drawn from a mix like that of published clusters.
+#[must_use]
+pub fn synthetic_node(draws: &mut Draws) -> NodeSpec {
+    let mut at = draws.below(MACHINES.iter().map(|it| it.5).sum());
+    let mut chosen = MACHINES[0];
+    for machine in MACHINES {
+        if at < machine.5 {
+            chosen = machine;
+            break;
+        }
+        at -= machine.5;
+    }
+    let (gpu_count, cores, ram_gib, model, gpu_gib, _) = chosen;
+    NodeSpec {
+        cpu_milli: u32::from(gpu_count) * cores * 1_000,
+        memory_mib: u32::from(gpu_count) * ram_gib * 1_024,
+        disk_gib: 1_000,
+        gpu_count,
+        gpu: Gpu {
+            model,
+            memory_mib: gpu_gib * 1_024,
+            capability: 70 + u16::from(model) * 4,
+            tensor_cores: model != 2,
+            interconnect: if gpu_count == 8 {
+                Interconnect::Nvlink
+            } else {
+                Interconnect::Pcie
+            },
+            sharing: Sharing::Mps,
+        },
+        region: draws.below(4) as u16,
+        coordinate: [draws.below(80_000) as i32, draws.below(80_000) as i32],
+    }
+}
+
+/// A request drawn from a mix like that of published clusters: mostly one GPU or a share of one, some CPU only, a few
+/// gangs; one in eight names GPU models.
+#[must_use]
+pub fn synthetic_request(draws: &mut Draws) -> Request {
+    const SHARES: [u16; 8] = [810, 810, 470, 470, 320, 650, 230, 160];
+    const CORES: [u32; 8] = [3_152, 4_000, 8_000, 9_810, 11_300, 11_908, 12_000, 18_708];
+    const GANGS: [u8; 4] = [2, 4, 8, 8];
+    let (gpus, milli) = match draws.below(1_000) {
+        0..130 => (0, 0),
+        130..620 => (1, WHOLE_GPU),
+        620..990 => (1, *draws.pick(&SHARES)),
+        _ => (*draws.pick(&GANGS), WHOLE_GPU),
+    };
+    let cores = *draws.pick(&CORES);
+    let cpu = match gpus {
+        0 => 8_000 + cores,
+        1 => cores,
+        gpus => u32::from(gpus) * 8_000,
+    };
+    let mut needs = Needs::NONE;
+    if gpus > 0 && draws.below(8) == 0 {
+        needs.models = ModelSet::NONE
+            .with(draws.below(6) as u8)
+            .with(draws.below(6) as u8);
+    }
+    match Request::new(cpu, cpu * 4, gpus, milli) {
+        Ok(request) => request.with_needs(needs),
+        // The table above has no other rows.
+        Err(_) => unreachable!("the table of requests is legal"),
+    }
+}
+
+/// `nodes` machines and `jobs` arrivals.
+#[must_use]
+pub fn synthetic_trace(seed: u64, nodes: u32, jobs: u32) -> Trace {
+    let mut draws = Draws::new(seed);
+    let nodes = (0..nodes)
+        .map(|position| TraceNode {
+            name: format!("node-{position:06}"),
+            spec: synthetic_node(&mut draws),
+            position,
+        })
+        .collect();
+    let jobs = (0..jobs)
+        .map(|job| TraceJob {
+            name: format!("job-{job:06}"),
+            request: synthetic_request(&mut draws),
+            arrival_s: u64::from(job) * 30,
+            duration_s: 600 + draws.below(200_000),
+        })
+        .collect();
+    Trace { nodes, jobs }
+}
