@@ -4,10 +4,10 @@ use super::Entry;
 use super::Half::Widen;
 use super::OpError;
 use super::call::{Call, Results, one, tensor};
+use super::machine::vectorised;
 use super::real::{Real, by_real};
 use super::reduce::Reduced;
-use super::simd::vectorised;
-use crate::net::tensor::{Element, Tensor};
+use crate::net::tensor::Tensor;
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
