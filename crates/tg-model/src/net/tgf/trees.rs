@@ -195,6 +195,10 @@ impl Forest {
             named[node.next[1]] = true;
         }
         forest.roots = (0..count).filter(|&k| !named[k]).collect();
+        let distinct: std::collections::BTreeSet<i64> = trees.iter().copied().collect();
+        if distinct.len() != forest.roots.len() {
+            return Err(OpError::invalid("a tree does not have one root"));
+        }
         Ok(forest)
     }
 
