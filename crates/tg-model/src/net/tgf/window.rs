@@ -64,6 +64,9 @@ impl Window {
                 });
             }
         };
+        if crate::net::tensor::elements(&kernel).is_none_or(|taps| taps > TAPS_MAX) {
+            return call.refuse("a window of more than 2^24 elements");
+        }
         if kernel.len() != count || kernel.contains(&0) {
             return Err(OpError::invalid(
                 "the kernel does not have the input's axes",
