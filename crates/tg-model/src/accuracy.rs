@@ -3,7 +3,8 @@
 use crate::calibrate::CalibrationError;
 use crate::compile::Compiled;
 use crate::execute::top_class;
-use crate::engine::{Engine, Values};
+use crate::engine::Engine;
+use crate::engine::values::Values;
 use crate::input;
 use crate::kernels::Cpu;
 
@@ -37,7 +38,7 @@ pub fn compare(
     samples: &[(Vec<f32>, usize)],
 ) -> Result<Accuracy, CalibrationError> {
     let spec = &compiled.model.program.input;
-    let mut engine = Engine::new(&compiled.model, Cpu::detect());
+    let mut engine = Engine::new(&compiled.model, Cpu::new(1));
     let mut accuracy = Accuracy::default();
     for (index, (row, label)) in samples.iter().enumerate() {
         let integers = input::encode(spec, row)

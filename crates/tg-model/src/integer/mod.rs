@@ -339,7 +339,7 @@ pub(crate) struct Lowering<'a> {
     /// Nodes that another node has taken in.
     absorbed: BTreeSet<usize>,
     sites: Vec<(ValueId, TensorId, f64, i64, usize)>,
-    parameters: BTreeMap<(ValueId, ElementType), usize>,
+    parameters: BTreeMap<(ValueId, bool), usize>,
     /// Scores that a causal mask was taken off, with its offset.
     masks: BTreeMap<ValueId, u32>,
     /// The node whose accumulators are the program's output, if there is one.

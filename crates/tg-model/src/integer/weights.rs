@@ -215,7 +215,7 @@ impl Lowering<'_> {
     /// A constant as a tensor of parameters: 8 bits, or two of 8 bits joined to 16.
     pub(crate) fn parameter(&mut self, value: ValueId) -> Step<Lowered> {
         let kind = self.bits(super::Reader::Other);
-        if let Some(&form) = self.parameters.get(&(value, kind)) {
+        if let Some(&form) = self.parameters.get(&(value, kind == ElementType::I16)) {
             let layout = Strided::contiguous(self.shape_of(value));
             return Ok(Lowered { form, layout });
         }
@@ -240,7 +240,7 @@ impl Lowering<'_> {
         self.forms.push(form);
         self.versions.push(Vec::new());
         let form = self.forms.len() - 1;
-        self.parameters.insert((value, kind), form);
+        self.parameters.insert((value, kind == ElementType::I16), form);
         Ok(Lowered {
             form,
             layout: Strided::contiguous(&shape),
