@@ -95,7 +95,15 @@ fn one(options: &Options, name: &str) -> Result<()> {
     let bytes = std::fs::read(folder.join("model.onnx"))?;
     let graph = read(&bytes, Some(&folder), &ReadLimits::default())?;
     let before = explain::operators(&graph);
-    let prepared = prepare(graph, &PrepareOptions::default())?;
+    let mut shapes = PrepareOptions::default();
+    for (index, input) in entry["inputs"].as_array().into_iter().flatten().enumerate() {
+        let stack = npy(&folder.join(format!("calibration.{index}.npy")))?;
+        for (axis, &size) in stack.shape().iter().enumerate().skip(1) {
+            let name = format!("{}.{axis}", input.as_str().unwrap_or_default());
+            shapes.axes.insert(name, size);
+        }
+    }
+    let prepared = prepare(graph, &shapes)?;
     let names: Vec<String> = prepared.graph.inputs.iter().map(|input| input.name.clone()).collect();
     let listed = |key: &str| -> Vec<String> {
         let list = entry[key].as_array().into_iter().flatten();
