@@ -2,7 +2,9 @@
 
 use crate::outcome::{Exit, Failure, OrFail};
 use tg_model::digits::{self, Digit};
-use tg_model::{CompileOptions, Compiled, compile};
+use tg_model::integer::Precision;
+use tg_model::net::ReadLimits;
+use tg_model::{CompileOptions, Compiled, PrecisionChoice, compile};
 
 const LENET: &[u8] = include_bytes!("../../../models/lenet-digits.onnx");
 const MLP: &[u8] = include_bytes!("../../../models/mlp-digits.onnx");
@@ -59,7 +61,8 @@ impl Bundled {
             Self::Lenet => LENET,
             Self::Mlp => MLP,
         };
-        let graph = tg_model::onnx::read(file).or_fail(Exit::Failed, "read a built-in model")?;
+        let graph = tg_model::net::read(file, None, &ReadLimits::default())
+            .or_fail(Exit::Failed, "read a built-in model")?;
         let digits = digits()?;
         let seen = digits
             .iter()
@@ -68,6 +71,7 @@ impl Bundled {
         let calibration: Vec<Vec<f32>> = seen.map(|digit| self.input(digit)).collect();
         let options = CompileOptions {
             name: self.name().to_owned(),
+            precision: PrecisionChoice::Fixed(Precision::Bits8),
             ..CompileOptions::default()
         };
         compile(graph, &calibration, &options).or_fail(Exit::Failed, "compile a built-in model")

@@ -59,6 +59,8 @@ pub(crate) enum Command {
 pub(crate) enum ModelCommand {
     /// Compile an ONNX file to an integer program with weights (.tgm) and its public part (.tgv).
     Compile(CompileArguments),
+    /// Show an ONNX file as a graph and as an integer program: shapes, scales, bounds, cost and error by layer.
+    Explain(ExplainArguments),
     /// Register a compiled model with the grid.
     Add(args::ModelAddArguments),
     /// List the grid's models.
@@ -82,7 +84,7 @@ pub(crate) enum BenchCommand {
                         the program, a commitment to the weights and a proof that they are in range: give it to anyone."
 )]
 pub(crate) struct CompileArguments {
-    /// The model (ONNX, opset 13 to 21, static shapes).
+    /// The model (ONNX, opset 7 to 28, shapes static or given by --axis).
     pub(crate) file: PathBuf,
     /// Typical inputs: a folder of .npy, .json or .png files, or one file with many rows.
     #[arg(long, value_name = "DIR|FILE")]
@@ -96,6 +98,43 @@ pub(crate) struct CompileArguments {
     /// The model's name; by default the one in the file.
     #[arg(long, default_value = "")]
     pub(crate) name: String,
+    /// How to import it.
+    #[command(flatten)]
+    pub(crate) import: ImportArguments,
+}
+
+/// `model explain`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  tensorgrid model explain lenet.onnx --calibrate digits/ --precision 8")]
+pub(crate) struct ExplainArguments {
+    /// The model (ONNX, opset 7 to 28).
+    pub(crate) file: PathBuf,
+    /// Typical inputs: a folder of .npy, .json or .png files, or one file with many rows.
+    #[arg(long, value_name = "DIR|FILE")]
+    pub(crate) calibrate: PathBuf,
+    /// How to import it.
+    #[command(flatten)]
+    pub(crate) import: ImportArguments,
+}
+
+/// How an ONNX file becomes integers.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArguments {
+    /// Bits of activations; auto takes the cheapest that measures well on the calibration inputs.
+    #[arg(long, default_value = "auto", value_enum)]
+    pub(crate) precision: PrecisionArgument,
+    /// Size of a named axis, or of the axis INPUT.NUMBER; an unnamed first axis is a batch of 1.
+    #[arg(long, value_name = "NAME=SIZE")]
+    pub(crate) axis: Vec<String>,
+    /// Give an input this value everywhere instead of taking it from callers.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) bind: Vec<String>,
+    /// The output to keep; by default the first that is not a label.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) keep: Option<String>,
+    /// How far 8-bit activations reach: the greatest value seen, --percentile, or least squared error.
+    #[arg(long, default_value = "greatest", value_enum)]
+    pub(crate) reach: ReachArgument,
     /// Let activations beyond this percentile of the calibration saturate (100: the greatest value).
     #[arg(long, default_value_t = 100.0)]
     pub(crate) percentile: f64,
@@ -105,6 +144,30 @@ pub(crate) struct CompileArguments {
     /// Divisor per channel of 8-bit images, see --mean.
     #[arg(long, value_delimiter = ',', value_name = "S,..")]
     pub(crate) scale: Vec<f32>,
+}
+
+/// Bits of activations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PrecisionArgument {
+    /// The cheapest that measures well.
+    Auto,
+    /// 8 everywhere.
+    #[value(name = "8")]
+    Bits8,
+    /// 8 where weights multiply, 16 in sums and normalisations.
+    Mixed,
+    /// 16 everywhere.
+    #[value(name = "16")]
+    Bits16,
+}
+
+/// How far 8-bit activations reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ReachArgument {
+    /// The greatest value seen, or --percentile.
+    Greatest,
+    /// The reach with the least squared error.
+    Mse,
 }
 
 /// `run`.

@@ -67,6 +67,7 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Model(ModelCommand::List(arguments)) => block_on(model::list(&arguments, json)),
         Command::Model(ModelCommand::Show(arguments)) => block_on(model::show(&arguments, json)),
         Command::Model(ModelCommand::Compile(arguments)) => offline::compile::run(&arguments, json),
+        Command::Model(ModelCommand::Explain(arguments)) => offline::compile::explain(&arguments),
         Command::Run(arguments) => offline::run::run(&arguments, json),
         Command::Prove(arguments) => offline::prove::run(&arguments, json),
         Command::Verify(arguments) => offline::verify::run(&arguments, json),

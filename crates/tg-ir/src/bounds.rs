@@ -51,6 +51,16 @@ pub fn magnitudes(program: &Program, nodes: usize) -> Vec<i64> {
     known
 }
 
+/// The greatest absolute value of the last node's output, given those of all tensors before it.
+///
+/// # Panics
+/// If the program has no nodes, or a tensor before the last is missing.
+#[must_use]
+pub fn magnitude(program: &Program, known: &[i64]) -> i64 {
+    let last = program.nodes.len().checked_sub(1);
+    of_node(program, last.expect("a program has nodes"), known)
+}
+
 /// The greatest absolute value of one node's output, given those of all tensors before it.
 fn of_node(program: &Program, node: usize, known: &[i64]) -> i64 {
     let of = |id: &TensorId| known[id.index()];

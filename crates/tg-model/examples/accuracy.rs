@@ -13,7 +13,8 @@ use std::io::Read as _;
 use std::path::Path;
 use tg_model::accuracy::{self, Accuracy};
 use tg_model::digits::{self, Digit};
-use tg_model::{CompileOptions, Compiled, compile, onnx};
+use tg_model::net::{ReadLimits, read};
+use tg_model::{CompileOptions, Compiled, compile};
 
 /// Inputs that a model is calibrated on.
 const CALIBRATION: usize = 256;
@@ -78,7 +79,8 @@ fn mnist(folder: &Path, model: &Path) -> Result<()> {
 /// Compiles a model, calibrated on the samples it was trained on, and compares it on those it never saw.
 fn check(path: &Path, trained: &[Sample], unseen: &[Sample], allowed: usize) -> Result<()> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    let graph = onnx::read(&read_file(path)?).with_context(|| format!("{name} is refused"))?;
+    let graph = read(&read_file(path)?, None, &ReadLimits::default())
+        .with_context(|| format!("{name} is refused"))?;
     let calibration: Vec<Vec<f32>> = trained
         .iter()
         .take(CALIBRATION)

@@ -1,9 +1,12 @@
 //! How often a compiled model is right, beside the float model it came from.
 
+use crate::calibrate::CalibrationError;
 use crate::compile::Compiled;
-use crate::execute::execute;
+use crate::execute::top_class;
+use crate::engine::Engine;
+use crate::engine::values::Values;
 use crate::input;
-use crate::reference::{ReferenceError, to_file_order};
+use crate::kernels::Cpu;
 
 /// Right answers of a float model and of the integer model compiled from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,21 +36,22 @@ impl Accuracy {
 pub fn compare(
     compiled: &Compiled,
     samples: &[(Vec<f32>, usize)],
-) -> Result<Accuracy, ReferenceError> {
+) -> Result<Accuracy, CalibrationError> {
     let spec = &compiled.model.program.input;
+    let mut engine = Engine::new(&compiled.model, Cpu::new(1));
     let mut accuracy = Accuracy::default();
-    for (row, label) in samples {
-        if row.len() != spec.shape.elements() {
-            return Err(ReferenceError::InputLength {
-                expected: spec.shape.elements(),
-                got: row.len(),
-            });
-        }
-        let float = compiled.float.output(&to_file_order(row, spec.shape))?;
+    for (index, (row, label)) in samples.iter().enumerate() {
+        let integers = input::encode(spec, row)
+            .map_err(|source| CalibrationError::Encode { index, source })?;
+        let float = compiled
+            .float_output(row)
+            .map_err(|source| CalibrationError::Input { index, source })?;
         let float = float_class(&float);
-        let trace = execute(&compiled.model, &input::quantise(spec, row))
-            .expect("the sample has the model's shape");
-        let integer = trace.top_class();
+        let output = engine
+            .run(Values::from(&integers))
+            .expect("an encoded row is an input of the program")
+            .to_tensor();
+        let integer = top_class(&compiled.in_file_order(&output)).unwrap_or(0);
         accuracy.samples += 1;
         accuracy.float_right += usize::from(float == *label);
         accuracy.integer_right += usize::from(integer == *label);

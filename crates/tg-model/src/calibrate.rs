@@ -1,7 +1,8 @@
-//! Calibration: how far each value of a float graph reaches on real inputs.
+//! Calibration: what each value of a graph takes on real inputs, and how far it is let reach.
 
-use crate::graph::FloatGraph;
-use crate::reference::{ReferenceError, storage_shape, to_file_order};
+use crate::net::tgf::{self, Budget, RunError};
+use crate::net::{Graph, Tensor, ValueId, convert};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How the reach of a value follows from what it takes on the calibration inputs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -10,6 +11,8 @@ pub enum ReachRule {
     Greatest,
     /// The absolute value that this share of all elements, in percent, does not exceed; the rest saturate.
     Percentile(f64),
+    /// The one with the least squared error of 8-bit rounding and saturation.
+    LeastError,
 }
 
 /// Why a graph cannot be calibrated.
@@ -21,108 +24,220 @@ pub enum CalibrationError {
     /// A percentile that is not in (0, 100].
     #[error("the calibration percentile is {0}; it must be above 0 and at most 100")]
     Percentile(f64),
+    /// An input of another length.
+    #[error("calibration input {index} has {got} values, the model takes {expected}")]
+    Length {
+        /// Which one.
+        index: usize,
+        /// Elements the model takes.
+        expected: usize,
+        /// Elements given.
+        got: usize,
+    },
     /// An input that the graph cannot be executed on.
     #[error("calibration input {index} cannot be executed")]
     Input {
         /// Which one.
         index: usize,
         /// Why.
-        source: ReferenceError,
+        source: RunError,
+    },
+    /// An input that the program's coding does not take.
+    #[error("calibration input {index} is not an input of the program")]
+    Encode {
+        /// Which one.
+        index: usize,
+        /// Why.
+        source: crate::input::EncodeError,
+    },
+    /// A value that is not finite.
+    #[error("calibration input {index} gives a value `{value}` that is not finite")]
+    NotFinite {
+        /// Which one.
+        index: usize,
+        /// The value.
+        value: String,
     },
 }
 
-/// Bins of the histogram behind a percentile.
-const BINS: usize = 4096;
+/// Sampled magnitudes per value.
+const SAMPLES_MAX: usize = 1 << 15;
+/// Candidates for the reach of least error: this share of the greatest magnitude and more.
+const LEAST_SHARE: f32 = 0.3;
+/// Steps between that and the greatest.
+const SHARES: u16 = 70;
 
-/// The reach of every value (index 0 is the input) over some inputs, each in storage order (row, column, channel).
+/// What a value took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Statistics {
+    /// Least element.
+    pub least: f32,
+    /// Greatest element.
+    pub greatest: f32,
+    /// Magnitudes, sampled evenly.
+    samples: Vec<f32>,
+    /// Sums per place along the channel axis, and how many were added to each.
+    sums: Vec<f64>,
+    count: u64,
+}
+
+impl Default for Statistics {
+    fn default() -> Self {
+        Self {
+            least: f32::INFINITY,
+            greatest: f32::NEG_INFINITY,
+            samples: Vec::new(),
+            sums: Vec::new(),
+            count: 0,
+        }
+    }
+}
+
+impl Statistics {
+    /// The greatest magnitude.
+    #[must_use]
+    pub const fn greatest_magnitude(&self) -> f32 {
+        self.greatest.max(-self.least).max(0.0)
+    }
+
+    /// How far the value is let reach.
+    #[must_use]
+    pub fn reach(&self, rule: ReachRule) -> f32 {
+        let greatest = self.greatest_magnitude();
+        match rule {
+            ReachRule::Greatest => greatest,
+            ReachRule::Percentile(percent) => {
+                let mut sorted = self.samples.clone();
+                sorted.sort_by(f32::total_cmp);
+                let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
+                let at = rank.clamp(1, sorted.len().max(1)) - 1;
+                sorted.get(at).copied().filter(|_| percent < 100.0).unwrap_or(greatest)
+            }
+            ReachRule::LeastError => self.least_error(greatest),
+        }
+    }
+
+    fn least_error(&self, greatest: f32) -> f32 {
+        let error = |reach: f32| -> f64 {
+            let unit = reach / 127.0;
+            let one = |&x: &f32| f64::from((x / unit).round().min(127.0) * unit - x).powi(2);
+            self.samples.iter().map(one).sum()
+        };
+        let share = |step: u16| LEAST_SHARE + (1.0 - LEAST_SHARE) * f32::from(step) / f32::from(SHARES);
+        let candidates = (0..=SHARES).rev().map(|step| greatest * share(step));
+        let mut best = (greatest, f64::INFINITY);
+        for reach in candidates.filter(|reach| *reach > 0.0) {
+            let found = error(reach);
+            if found < best.1 {
+                best = (reach, found);
+            }
+        }
+        best.0
+    }
+
+    /// The mean per place along the channel axis, where it was observed.
+    #[must_use]
+    pub fn means(&self) -> Vec<f64> {
+        let count = self.count.max(1) as f64;
+        self.sums.iter().map(|sum| sum / count).collect()
+    }
+
+    fn add(&mut self, values: &[f32], step: usize) {
+        for &value in values.iter().filter(|value| value.is_finite()) {
+            self.least = self.least.min(value);
+            self.greatest = self.greatest.max(value);
+        }
+        let sampled = values.iter().step_by(step.max(1)).filter(|value| value.is_finite());
+        self.samples.extend(sampled.map(|value| value.abs()));
+    }
+
+    fn add_means(&mut self, values: &[f32], shape: &[usize], axis: usize) {
+        let channels = shape[axis];
+        let inner: usize = shape[axis + 1..].iter().product();
+        self.sums.resize(channels, 0.0);
+        for (run, values) in values.chunks_exact(inner.max(1)).enumerate() {
+            self.sums[run % channels] += values.iter().map(|&v| f64::from(v)).sum::<f64>();
+        }
+        self.count += (values.len() / channels.max(1)) as u64;
+    }
+}
+
+/// Runs a graph on calibration inputs and notes what each value takes.
 ///
 /// # Errors
-/// If there is no input, or one cannot be executed.
-///
-/// # Panics
-/// If the graph's input is not a vector or an image: an imported graph's is.
-pub fn reach(
-    graph: &FloatGraph,
-    inputs: &[Vec<f32>],
+/// If there is no input, the rule is not one, or an input cannot be executed or gives values that are not finite.
+pub fn observe(
+    graph: &Graph,
+    inputs: &[Vec<Tensor>],
     rule: ReachRule,
-) -> Result<Vec<f32>, CalibrationError> {
+) -> Result<BTreeMap<ValueId, Statistics>, CalibrationError> {
     if inputs.is_empty() {
         return Err(CalibrationError::NoInputs);
     }
-    let mut greatest = vec![0f32; graph.nodes.len() + 1];
-    for_each_run(graph, inputs, |value, elements| {
-        let largest = elements.iter().fold(0f32, |best, x| best.max(x.abs()));
-        greatest[value] = greatest[value].max(largest);
-    })?;
-    let ReachRule::Percentile(percent) = rule else {
-        return Ok(greatest);
-    };
-    if !(percent > 0.0 && percent <= 100.0) {
+    if let ReachRule::Percentile(percent) = rule
+        && !(percent > 0.0 && percent <= 100.0)
+    {
         return Err(CalibrationError::Percentile(percent));
     }
-    let mut histograms = vec![vec![0u64; BINS]; greatest.len()];
-    for_each_run(graph, inputs, |value, elements| {
-        for element in elements {
-            histograms[value][bin(element.abs(), greatest[value])] += 1;
+    let axes = channel_axes(graph);
+    let masks = masked(graph);
+    let mut known: BTreeMap<ValueId, Statistics> = BTreeMap::new();
+    for (index, tensors) in inputs.iter().enumerate() {
+        let given: Vec<&Tensor> = tensors.iter().collect();
+        let mut values = tgf::run_all(graph, &given, &Budget::default())
+            .map_err(|source| CalibrationError::Input { index, source })?;
+        for (input, tensor) in graph.inputs.iter().zip(tensors) {
+            values.insert(input.value, tensor.clone());
         }
-    })?;
-    let each = greatest.iter().zip(&histograms);
-    Ok(each
-        .map(|(&greatest, histogram)| quantile(histogram, percent) * greatest)
-        .collect())
-}
-
-fn for_each_run(
-    graph: &FloatGraph,
-    inputs: &[Vec<f32>],
-    mut visit: impl FnMut(usize, &[f32]),
-) -> Result<(), CalibrationError> {
-    let shape = storage_shape(&graph.input).expect("an imported graph takes a vector or an image");
-    for (index, input) in inputs.iter().enumerate() {
-        let failed = |source| CalibrationError::Input { index, source };
-        if input.len() != shape.elements() {
-            return Err(failed(ReferenceError::InputLength {
-                expected: shape.elements(),
-                got: input.len(),
-            }));
-        }
-        let values = graph.run(&to_file_order(input, shape)).map_err(failed)?;
-        for (value, elements) in values.iter().enumerate() {
-            visit(value, elements);
-        }
-    }
-    Ok(())
-}
-
-fn bin(size: f32, greatest: f32) -> usize {
-    if greatest == 0.0 {
-        return 0;
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a share in [0, 1] of a few thousand bins"
-    )]
-    let bin = (size / greatest * BINS as f32) as usize;
-    bin.min(BINS - 1)
-}
-
-/// The upper end, as a share of the greatest value, of the first bin at which `percent` of all elements are reached.
-fn quantile(histogram: &[u64], percent: f64) -> f32 {
-    let total: u64 = histogram.iter().sum();
-    let mut seen = 0u64;
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "counts far below 2^52, bins below 2^24"
-    )]
-    for (bin, count) in histogram.iter().enumerate() {
-        seen += count;
-        if seen as f64 * 100.0 >= percent * total as f64 {
-            return (bin + 1) as f32 / BINS as f32;
+        for (id, tensor) in values {
+            let Some(floats) = convert::to_f32(tensor.data()) else {
+                continue;
+            };
+            if !masks.contains(&id) && floats.iter().any(|value| !value.is_finite()) {
+                return Err(CalibrationError::NotFinite {
+                    index,
+                    value: graph.name_of(id).to_owned(),
+                });
+            }
+            let step = (floats.len() * inputs.len()).div_ceil(SAMPLES_MAX);
+            let statistics = known.entry(id).or_default();
+            statistics.add(&floats, step);
+            if let Some(&axis) = axes.get(&id)
+                && axis < tensor.rank()
+            {
+                statistics.add_means(&floats, tensor.shape(), axis);
+            }
         }
     }
-    1.0
+    Ok(known)
+}
+
+/// The channel axis of each value that a linear node reads.
+fn channel_axes(graph: &Graph) -> BTreeMap<ValueId, usize> {
+    let mut axes = BTreeMap::new();
+    for node in graph.nodes.iter().filter(|node| node.domain.is_empty()) {
+        let Some(&Some(value)) = node.inputs.first() else {
+            continue;
+        };
+        if node.op == "Conv" {
+            axes.insert(value, 1);
+        }
+    }
+    axes
+}
+
+/// Values that may be infinite: masks on their way to a softmax.
+fn masked(graph: &Graph) -> BTreeSet<ValueId> {
+    let mut masks = BTreeSet::new();
+    for node in graph.nodes.iter().rev() {
+        let softmax = node.is("Softmax") || node.is("LogSoftmax");
+        let passes = ["Add", "Where", "Mul", "Expand", "Unsqueeze", "Reshape", "Cast"];
+        let reaches = node.gives().any(|value| masks.contains(&value));
+        if softmax || (reaches && passes.contains(&node.op.as_str())) {
+            masks.extend(node.reads());
+        }
+    }
+    masks
 }
 
 #[cfg(test)]
@@ -130,49 +245,67 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::graph::{FloatNode, FloatOp, Value};
+    use crate::net::graph::{Dim, Input, Node};
+    use crate::net::DType;
 
-    fn doubling() -> FloatGraph {
-        FloatGraph {
-            name: "doubling".to_owned(),
-            input: vec![1, 100],
-            nodes: vec![FloatNode {
-                name: "double".to_owned(),
-                operator: "Add".to_owned(),
-                op: FloatOp::Add,
-                inputs: vec![Value::INPUT; 2],
-                shape: vec![1, 100],
-                clamp: None,
-            }],
-            output: Value(1),
-        }
+    fn doubling() -> (Graph, [ValueId; 2]) {
+        let mut graph = Graph::default();
+        let x = graph.fresh("x");
+        let y = graph.fresh("y");
+        graph.inputs.push(Input {
+            value: x,
+            name: "x".to_owned(),
+            dtype: Some(DType::F32),
+            shape: Some(vec![Dim::Known(1), Dim::Known(100)]),
+        });
+        graph.append(Node::new("double", "Add", 13, vec![x, x], vec![y]));
+        graph.outputs.push(y);
+        (graph, [x, y])
     }
 
-    fn ramp(factor: f32) -> Vec<f32> {
-        (1..=100u8).map(|i| f32::from(i) * factor).collect()
+    fn ramp(factor: f32) -> Vec<Tensor> {
+        let values = (1..=100u8).map(|i| f32::from(i) * factor).collect();
+        vec![Tensor::of(vec![1, 100], values).unwrap()]
+    }
+
+    fn reaches(inputs: &[Vec<Tensor>], rule: ReachRule) -> Result<[f32; 2], CalibrationError> {
+        let (graph, values) = doubling();
+        let known = observe(&graph, inputs, rule)?;
+        Ok(values.map(|value| known[&value].reach(rule)))
     }
 
     #[test]
     fn the_greatest_absolute_value_counts() {
-        let inputs = [ramp(0.1), ramp(-0.5)];
-        let got = reach(&doubling(), &inputs, ReachRule::Greatest).unwrap();
-        assert_eq!(got, [50.0, 100.0]);
+        let got = reaches(&[ramp(0.1), ramp(-0.5)], ReachRule::Greatest);
+        assert_eq!(got, Ok([50.0, 100.0]));
     }
 
     #[test]
     fn a_percentile_leaves_outliers_out() {
-        let got = reach(&doubling(), &[ramp(1.0)], ReachRule::Percentile(90.0)).unwrap();
-        assert!((got[0] - 90.0).abs() < 0.1, "{got:?}");
-        assert!((got[1] - 180.0).abs() < 0.2, "{got:?}");
-        let all = reach(&doubling(), &[ramp(1.0)], ReachRule::Percentile(100.0)).unwrap();
-        assert_eq!(all, [100.0, 200.0]);
+        let got = reaches(&[ramp(1.0)], ReachRule::Percentile(90.0));
+        assert_eq!(got, Ok([90.0, 180.0]));
+        let all = reaches(&[ramp(1.0)], ReachRule::Percentile(100.0));
+        assert_eq!(all, Ok([100.0, 200.0]));
+    }
+
+    #[test]
+    fn the_least_error_saturates_a_lone_outlier() {
+        let mut values = vec![0.0; 100];
+        (0..99u8).for_each(|i| values[usize::from(i)] = f32::from(i) / 99.0);
+        values[99] = 1.02;
+        let even = vec![Tensor::of(vec![1, 100], values.clone()).unwrap()];
+        assert!(reaches(&[even], ReachRule::LeastError).unwrap()[0] > 0.98);
+        let mut many: Vec<Vec<Tensor>> = (0..300).map(|_| vec![Tensor::of(vec![1, 100], values.clone()).unwrap()]).collect();
+        values[99] = 3.0;
+        many.push(vec![Tensor::of(vec![1, 100], values).unwrap()]);
+        let got = reaches(&many, ReachRule::LeastError).unwrap()[0];
+        assert!(got < 2.9, "{got}");
     }
 
     #[test]
     fn bad_calibrations_are_named() {
-        let graph = doubling();
-        let check = |inputs: &[Vec<f32>], rule, expected| {
-            assert_eq!(reach(&graph, inputs, rule), Err(expected));
+        let check = |inputs: &[Vec<Tensor>], rule, expected| {
+            assert_eq!(reaches(inputs, rule), Err(expected));
         };
         check(&[], ReachRule::Greatest, CalibrationError::NoInputs);
         check(
@@ -180,30 +313,10 @@ mod tests {
             ReachRule::Percentile(0.0),
             CalibrationError::Percentile(0.0),
         );
-        let bad = |index, source| CalibrationError::Input { index, source };
-        let short = ReferenceError::InputLength {
-            expected: 100,
-            got: 99,
+        let infinite = CalibrationError::NotFinite {
+            index: 0,
+            value: "y".to_owned(),
         };
-        check(
-            &[ramp(1.0), vec![0.0; 99]],
-            ReachRule::Greatest,
-            bad(1, short),
-        );
-        check(
-            &[vec![f32::NAN; 100]],
-            ReachRule::Greatest,
-            bad(0, ReferenceError::InputNotFinite { index: 0 }),
-        );
-        check(
-            &[vec![f32::MAX; 100]],
-            ReachRule::Greatest,
-            bad(
-                0,
-                ReferenceError::NotFinite {
-                    node: "double".to_owned(),
-                },
-            ),
-        );
+        check(&[ramp(f32::MAX / 100.0)], ReachRule::Greatest, infinite);
     }
 }

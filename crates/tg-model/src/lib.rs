@@ -1,10 +1,11 @@
 //! From ONNX to an integer program, and its canonical execution (tier TGX-1).
 //!
-//! Read in this order: [`onnx`] (a file to a float graph), [`graph`] (what that is), [`reference`] (its execution in
-//! f32), [`fuse`] (folding and fusing), [`calibrate`] (how far values reach), [`lower`] (the graph as an integer
-//! program), [`compile`] (all of that as one pipeline, with a comparison), [`kernels`] (fast exact kernels), [`engine`] (a program prepared once and run many times), [`execute`] (a program and an input give a
-//! trace), [`input`] (files to inputs), [`accuracy`] (how often both are right), [`digits`] (the shipped data), [`range`] (what an accumulator can reach), [`sample`] (random models for tests and benchmarks).
-//! [`net`] is the operator-level graph with every ONNX node, and tier TGF-1 on it.
+//! Read in this order: [`net`] (a file as its operators, and tier TGF-1 on them), [`passes`] (from the file as it was
+//! written to one that can be lowered), [`calibrate`] (what values take), [`integer`] (the graph as an integer program),
+//! [`compile`] (all of that as one pipeline, with a comparison), [`explain`] (what it did, as text), [`kernels`] (fast
+//! exact kernels), [`engine`] (a program prepared once and run many times), [`execute`] (a program and an input give a
+//! trace), [`input`] (files to inputs), [`accuracy`] (how often both are right), [`digits`] (the shipped data),
+//! [`range`] (what an accumulator can reach), [`sample`] (random models for tests and benchmarks).
 
 pub mod accuracy;
 pub mod calibrate;
@@ -12,23 +13,20 @@ pub mod compile;
 pub mod digits;
 pub mod engine;
 pub mod execute;
-pub mod fuse;
+pub mod explain;
 #[doc(hidden)]
 pub mod fuzz;
-pub mod graph;
 pub mod input;
+pub mod integer;
 pub mod kernels;
-mod layer;
-pub mod lower;
 pub mod net;
-pub mod onnx;
+pub mod passes;
+mod proto;
 pub mod range;
-pub mod reference;
 pub mod sample;
 #[cfg(test)]
 mod vectors;
 
-pub use compile::{CompileError, CompileOptions, Compiled, compile};
+pub use compile::{CompileError, CompileOptions, Compiled, PrecisionChoice, compile, compile_prepared};
 pub use engine::Engine;
 pub use execute::{ExecuteError, Tensor, Trace, execute, execute_tensor};
-pub use graph::FloatGraph;

@@ -227,8 +227,7 @@ impl Scene<'_> {
         for (digit, job) in digits.into_iter().zip(jobs) {
             let inference = infer::collect(&self.client, &public, &job).await?;
             let float = compiled
-                .float
-                .output(&Bundled::Lenet.input(&digit))
+                .float_output(&Bundled::Lenet.input(&digit))
                 .or_fail(Exit::Failed, "run the float model")?;
             let proving = proving.lock().unwrap_or_else(PoisonError::into_inner);
             let prove_ms = proving.get(&inference.receipt.lease.id).copied();

@@ -1,35 +1,107 @@
 //! `tensorgrid model compile`.
 
-use crate::cli::CompileArguments;
+use crate::cli::{
+    CompileArguments, ExplainArguments, ImportArguments, PrecisionArgument, ReachArgument,
+};
 use crate::offline::files;
-use crate::outcome::{Exit, OrFail, Outcome, json, line, say};
+use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::str::FromStr;
 use tg_model::calibrate::ReachRule;
-use tg_model::{CompileOptions, Compiled, compile};
+use tg_model::integer::Precision;
+use tg_model::net::ReadLimits;
+use tg_model::passes::{PrepareOptions, prepare};
+use tg_model::{CompileOptions, Compiled, PrecisionChoice, compile_prepared, explain};
 use tg_prover::ProvingModel;
 use tg_types::codec::Encode;
 
+/// Compiles an ONNX file, and counts the operators it had.
+fn compiled(
+    path: &Path,
+    calibrate: &Path,
+    name: &str,
+    import: &ImportArguments,
+) -> Result<(BTreeMap<String, usize>, Compiled), Failure> {
+    let limits = ReadLimits::default();
+    let file = files::read(path, limits.file_bytes as u64)?;
+    let doing = format!("compile {}", path.display());
+    let graph =
+        tg_model::net::read(&file, path.parent(), &limits).or_fail(Exit::Usage, doing.clone())?;
+    let before = explain::operators(&graph);
+    let options = options(name, import)?;
+    let prepared = prepare(graph, &options.prepare).or_fail(Exit::Usage, doing.clone())?;
+    let calibration = files::calibration(calibrate, &prepared, &import.mean, &import.scale)?;
+    let compiled =
+        compile_prepared(prepared, &calibration, &options).or_fail(Exit::Usage, doing)?;
+    Ok((before, compiled))
+}
+
+fn options(name: &str, import: &ImportArguments) -> Result<CompileOptions, Failure> {
+    let fixed = PrecisionChoice::Fixed;
+    Ok(CompileOptions {
+        name: name.to_owned(),
+        reach: match import.reach {
+            ReachArgument::Mse => ReachRule::LeastError,
+            ReachArgument::Greatest if import.percentile >= 100.0 => ReachRule::Greatest,
+            ReachArgument::Greatest => ReachRule::Percentile(import.percentile),
+        },
+        precision: match import.precision {
+            PrecisionArgument::Auto => PrecisionChoice::Auto,
+            PrecisionArgument::Bits8 => fixed(Precision::Bits8),
+            PrecisionArgument::Mixed => fixed(Precision::Mixed),
+            PrecisionArgument::Bits16 => fixed(Precision::Bits16),
+        },
+        prepare: PrepareOptions {
+            axes: pairs(&import.axis, "--axis NAME=SIZE")?,
+            bind: pairs(&import.bind, "--bind NAME=VALUE")?,
+            output: import.keep.clone(),
+        },
+        mean: import.mean.clone(),
+        std: import.scale.clone(),
+    })
+}
+
+/// `NAME=VALUE` options.
+fn pairs<T: FromStr>(given: &[String], form: &str) -> Result<BTreeMap<String, T>, Failure> {
+    let one = |text: &String| {
+        let (name, value) = text.rsplit_once('=')?;
+        Some((name.to_owned(), value.parse().ok()?))
+    };
+    let bad = |text: &String| {
+        Failure::new(
+            Exit::Usage,
+            anyhow::anyhow!("`{text}` is not of the form {form}"),
+        )
+    };
+    given
+        .iter()
+        .map(|text| one(text).ok_or_else(|| bad(text)))
+        .collect()
+}
+
+/// Shows an ONNX file as a graph and as a program.
+pub(crate) fn explain(arguments: &ExplainArguments) -> Outcome {
+    let ExplainArguments {
+        file,
+        calibrate,
+        import,
+    } = arguments;
+    let (before, compiled) = compiled(file, calibrate, "", import)?;
+    line(format_args!("{}", explain::report(&before, &compiled).trim_end()))?;
+    Ok(())
+}
+
 /// Compiles an ONNX file.
 pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
-    let file = files::read(&arguments.file, tg_model::onnx::FILE_BYTES_MAX as u64)?;
-    let doing = format!("compile {}", arguments.file.display());
-    let graph = tg_model::onnx::read(&file).or_fail(Exit::Usage, doing.clone())?;
-    let calibration = files::calibration(
-        &arguments.calibrate,
-        &graph,
-        &arguments.mean,
-        &arguments.scale,
-    )?;
-    let options = CompileOptions {
-        name: arguments.name.clone(),
-        reach: if arguments.percentile >= 100.0 {
-            ReachRule::Greatest
-        } else {
-            ReachRule::Percentile(arguments.percentile)
-        },
-        mean: arguments.mean.clone(),
-        std: arguments.scale.clone(),
-    };
-    let compiled = compile(graph, &calibration, &options).or_fail(Exit::Usage, doing)?;
+    let CompileArguments {
+        file,
+        calibrate,
+        name,
+        import,
+        ..
+    } = arguments;
+    let (_, compiled) = compiled(file, calibrate, name, import)?;
     say("committing the weights and proving their range ...");
     let tgm = compiled.model.to_bytes();
     let model = ProvingModel::new(compiled.model.clone())

@@ -4,9 +4,8 @@ use crate::outcome::{Exit, Failure, OrFail};
 use std::io::{Read, Write};
 use std::path::Path;
 use tg_ir::{CompiledModel, Program};
-use tg_model::FloatGraph;
 use tg_model::input::{self, Expected, Kind};
-use tg_model::reference::storage_shape;
+use tg_model::passes::Prepared;
 use tg_proof::{ProofFile, PublicModel};
 
 /// Most bytes of a compiled model.
@@ -138,16 +137,12 @@ pub(crate) fn one_input(path: &Path, program: &Program) -> Result<Vec<f32>, Fail
 /// If the files are not inputs of this model.
 pub(crate) fn calibration(
     path: &Path,
-    graph: &FloatGraph,
+    prepared: &Prepared,
     mean: &[f32],
     std: &[f32],
 ) -> Result<Vec<Vec<f32>>, Failure> {
-    let shape = storage_shape(&graph.input).ok_or_else(|| {
-        Failure::new(
-            Exit::Usage,
-            anyhow::anyhow!("the model's input shape is not supported"),
-        )
-    })?;
+    let (shape, _) = tg_model::integer::input_order(prepared)
+        .or_fail(Exit::Usage, "read the shape of the model's input")?;
     input::load(
         path,
         Expected {

@@ -170,7 +170,8 @@ fn cases() -> Vec<Case> {
             seed: onnx,
             rounds: 8,
             target: Box::new(|bytes| {
-                let _graph = tg_model::onnx::read(bytes);
+                let limits = tg_model::net::ReadLimits::default();
+                let _graph = tg_model::net::read(bytes, None, &limits);
                 Some(bytes.to_vec())
             }),
         },

@@ -267,6 +267,14 @@ pub fn quantise(spec: &InputSpec, reals: &[f32]) -> Vec<i8> {
     reals.iter().map(narrow).collect()
 }
 
+/// Per element in storage order (row, column, channel), its index if channels come first.
+fn storage_order(shape: Shape) -> Vec<u32> {
+    let pixels = u32::try_from(shape.pixels()).expect("a shape has at most 2^26 elements");
+    (0..pixels)
+        .flat_map(|pixel| (0..shape.channels).map(move |channel| channel * pixels + pixel))
+        .collect()
+}
+
 /// How the elements of one input are ordered in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
@@ -288,7 +296,7 @@ impl Layout {
     /// The index in the file of each element in storage order.
     fn order(self, shape: Shape) -> Vec<u32> {
         match self {
-            Self::ChannelsFirst => crate::reference::storage_order(shape),
+            Self::ChannelsFirst => storage_order(shape),
             Self::ChannelsLast => {
                 (0..u32::try_from(shape.elements()).unwrap_or(u32::MAX)).collect()
             }

@@ -2,9 +2,11 @@
 //! float graphs.
 
 use tg_ir::SegmentTable;
-use tg_model::reference::{storage_order, storage_shape, to_file_order};
+use tg_model::net::tgf::{Budget, run};
+use tg_model::net::{Graph, ReadLimits, Tensor, read};
+use tg_model::passes::{PrepareOptions, prepare};
 use tg_model::sample::Numbers;
-use tg_model::{CompileOptions, compile, execute, input, onnx, range};
+use tg_model::{CompileOptions, compile, execute_tensor, input, integer, range};
 
 #[derive(serde::Deserialize)]
 struct Case {
@@ -16,6 +18,11 @@ struct Case {
 }
 
 impl Case {
+    fn graph(&self) -> Graph {
+        read(&self.onnx(), None, &ReadLimits::default())
+            .unwrap_or_else(|e| panic!("{}: {e}", self.name))
+    }
+
     fn onnx(&self) -> Vec<u8> {
         let digits = self.model.as_bytes().chunks_exact(2);
         digits
@@ -31,9 +38,12 @@ fn cases() -> Vec<Case> {
 #[test]
 fn the_float_graph_agrees_with_onnx() {
     for case in cases() {
-        let graph = onnx::read(&case.onnx()).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        assert_eq!(graph.shape(graph.output), case.shape, "{}", case.name);
-        let got = graph.output(&case.input).unwrap();
+        let prepared = prepare(case.graph(), &PrepareOptions::default()).unwrap();
+        let declared = prepared.shape(prepared.graph.inputs[0].value).to_vec();
+        let given = Tensor::of(declared, case.input.clone()).unwrap();
+        let outputs = run(&prepared.graph, &[&given], &Budget::default()).unwrap();
+        assert_eq!(outputs[0].shape(), case.shape, "{}", case.name);
+        let got: &[f32] = outputs[0].values().unwrap();
         assert_eq!(got.len(), case.output.len());
         for (got, expected) in got.iter().zip(&case.output) {
             let error = (got - expected).abs();
@@ -51,8 +61,9 @@ fn the_float_graph_agrees_with_onnx() {
 fn the_integer_program_follows_the_float_graph() {
     let mut numbers = Numbers::new(5);
     for case in cases() {
-        let graph = onnx::read(&case.onnx()).unwrap();
-        let shape = storage_shape(&graph.input).unwrap();
+        let graph = case.graph();
+        let prepared = prepare(graph.clone(), &PrepareOptions::default()).unwrap();
+        let (shape, _) = integer::input_order(&prepared).unwrap();
         let inputs: Vec<Vec<f32>> = (0..16)
             .map(|_| {
                 let each = 0..shape.elements();
@@ -77,23 +88,19 @@ fn the_integer_program_follows_the_float_graph() {
     }
 }
 
-/// The program's last tensor is the graph's output, in the storage order of its shape.
+/// The program's last tensor is the graph's output.
 fn check_output(compiled: &tg_model::Compiled, rows: &[Vec<f32>], name: &str) {
     let program = &compiled.model.program;
-    let graph = &compiled.float;
-    let shape = storage_shape(graph.shape(graph.output)).unwrap();
-    let order = storage_order(shape);
-    let scale = program.nodes.last().unwrap().scale;
     let (mut signal, mut noise) = (0.0, 0.0);
     for row in rows {
-        let trace = execute(&compiled.model, &input::quantise(&program.input, row)).unwrap();
-        let float = graph
-            .output(&to_file_order(row, program.input.shape))
-            .unwrap();
-        for (integer, &element) in trace.output().widened().iter().zip(&order) {
-            let float = float[element as usize];
+        let encoded = input::encode(&program.input, row).unwrap();
+        let trace = execute_tensor(&compiled.model, encoded).unwrap();
+        let floats = compiled.float_output(row).unwrap();
+        let integers = compiled.in_file_order(trace.output());
+        for (integer, float) in integers.into_iter().zip(floats) {
+            let (integer, float) = (f64::from(integer), f64::from(float));
             signal += float * float;
-            noise += (float - *integer as f32 * scale).powi(2);
+            noise += (float - integer * compiled.output.scale).powi(2);
         }
     }
     assert!(

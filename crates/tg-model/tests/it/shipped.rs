@@ -3,12 +3,18 @@
 use std::fmt::Write as _;
 use tg_model::accuracy::{self, Accuracy};
 use tg_model::digits::{self, Digit};
-use tg_model::{CompileOptions, Compiled, compile, execute, input, onnx};
+use tg_model::explain;
+use tg_model::net::{Graph, ReadLimits, read};
+use tg_model::{CompileOptions, Compiled, compile, execute, input};
 use tg_types::Digest;
 use tg_types::codec::Encode;
 
 const LENET: &[u8] = include_bytes!("../../../../models/lenet-digits.onnx");
 const MLP: &[u8] = include_bytes!("../../../../models/mlp-digits.onnx");
+
+fn graph(onnx: &[u8]) -> Graph {
+    read(onnx, None, &ReadLimits::default()).unwrap()
+}
 
 type Image = fn(&Digit) -> Vec<f32>;
 
@@ -21,7 +27,7 @@ fn compiled(onnx: &[u8], image: Image) -> (Compiled, Accuracy) {
     let (unseen, seen): (Vec<Digit>, Vec<Digit>) = all.into_iter().partition(|d| d.unseen);
     let calibration: Vec<Vec<f32>> = seen.iter().take(256).map(image).collect();
     let compiled = compile(
-        onnx::read(onnx).unwrap(),
+        graph(onnx),
         &calibration,
         &CompileOptions::default(),
     );
@@ -48,7 +54,7 @@ fn check_accuracy(accuracy: Accuracy, share: f64) {
 fn lenet_classifies_unseen_digits() {
     let (compiled, accuracy) = compiled(LENET, Digit::reals_28x28);
     check_accuracy(accuracy, 0.98);
-    assert_eq!(compiled.float.parameters(), 44_426);
+    assert_eq!(explain::cost(&compiled.model.program).parameters, 44_426);
     assert_eq!(compiled.model.program.macs(), 281_640);
     let names: Vec<&str> = compiled
         .model
@@ -86,7 +92,7 @@ fn lenet_classifies_unseen_digits() {
 fn mlp_classifies_unseen_digits() {
     let (compiled, accuracy) = compiled(MLP, Digit::reals_8x8);
     check_accuracy(accuracy, 0.96);
-    assert_eq!(compiled.float.parameters(), 2_410);
+    assert_eq!(explain::cost(&compiled.model.program).parameters, 2_410);
 }
 
 /// Compiling is a function of the file and the calibration, on every machine; so is executing.
@@ -113,8 +119,7 @@ fn compiled_models_and_traces_are_pinned() {
 
 #[test]
 fn a_missing_calibration_is_named() {
-    let graph = onnx::read(MLP).unwrap();
-    let error = compile(graph, &[], &CompileOptions::default()).unwrap_err();
+    let error = compile(graph(MLP), &[], &CompileOptions::default()).unwrap_err();
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert!(
         source.contains("at least one calibration input"),
@@ -124,14 +129,14 @@ fn a_missing_calibration_is_named() {
 
 #[test]
 fn a_bad_normalisation_is_named() {
-    let graph = onnx::read(MLP).unwrap();
+    let mlp = graph(MLP);
     let check = |mean: &[f32], std: &[f32]| {
         let options = CompileOptions {
             mean: mean.to_vec(),
             std: std.to_vec(),
             ..CompileOptions::default()
         };
-        let error = compile(graph.clone(), &[vec![0.5; 64]], &options).unwrap_err();
+        let error = compile(mlp.clone(), &[vec![0.5; 64]], &options).unwrap_err();
         assert!(
             error.to_string().contains("the image normalisation has"),
             "{error}"

@@ -4,7 +4,7 @@ use super::tensor::Source;
 use super::{ReadError, ReadLimits, domain, opsets};
 use crate::net::graph::{Attribute, Dim, Graph, Input, Node, Subgraph, ValueId};
 use crate::net::tensor::{DType, Data, Tensor};
-use crate::onnx::proto::{
+use crate::proto::{
     AttributeProto, Dimension, FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto,
 };
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! External data: elements in a file beside the model's.
 
 use super::tensor::TensorProblem;
-use crate::onnx::proto::TensorProto;
+use crate::proto::TensorProto;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};

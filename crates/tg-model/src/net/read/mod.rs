@@ -14,7 +14,7 @@ pub use tensor::TensorProblem;
 
 use super::graph::{Graph, GraphError};
 use super::tensor::Tensor;
-use crate::onnx::proto::{ModelProto, OperatorSetIdProto, TensorProto};
+use crate::proto::{ModelProto, OperatorSetIdProto, TensorProto};
 use prost::Message;
 use std::collections::BTreeMap;
 use std::path::Path;

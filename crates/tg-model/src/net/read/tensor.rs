@@ -2,7 +2,7 @@
 
 use super::external;
 use crate::net::tensor::{DType, Data, RANK_MAX, Tensor};
-use crate::onnx::proto::{EXTERNAL, TensorProto};
+use crate::proto::{EXTERNAL, TensorProto};
 use std::path::{Path, PathBuf};
 
 /// What is wrong with a tensor of a file.

@@ -1,0 +1,96 @@
+//! Reading and changing nodes.
+
+use crate::net::{Attribute, Graph, Node, Tensor, ValueId, convert};
+
+/// An integer attribute, or its default.
+pub(crate) fn int(node: &Node, name: &str, default: i64) -> i64 {
+    match node.attributes.get(name) {
+        Some(Attribute::Int(value)) => *value,
+        _ => default,
+    }
+}
+
+/// A float attribute, or its default.
+pub(crate) fn float(node: &Node, name: &str, default: f32) -> f32 {
+    match node.attributes.get(name) {
+        Some(Attribute::Float(value)) => *value,
+        _ => default,
+    }
+}
+
+/// A list of integers: an attribute or, in newer versions, a constant input.
+pub(crate) fn ints(graph: &Graph, node: &Node, name: &str, input: usize) -> Option<Vec<i64>> {
+    match node.attributes.get(name) {
+        Some(Attribute::Ints(values)) => Some(values.clone()),
+        _ => {
+            let value = (*node.inputs.get(input)?)?;
+            convert::to_i64(graph.constants.get(&value)?.data())
+        }
+    }
+}
+
+/// A constant as floats.
+pub(crate) fn floats_of(graph: &Graph, value: Option<ValueId>) -> Option<(&[usize], Vec<f32>)> {
+    let tensor = graph.constants.get(&value?)?;
+    Some((tensor.shape(), convert::to_f32(tensor.data())?))
+}
+
+/// The only element of a constant.
+pub(crate) fn scalar_of(graph: &Graph, value: Option<ValueId>) -> Option<f64> {
+    let tensor = graph.constants.get(&value?)?;
+    if tensor.len() != 1 {
+        return None;
+    }
+    convert::to_f64(tensor.data()).map(|values| values[0])
+}
+
+/// The input of a node, if it is given.
+pub(crate) fn input(node: &Node, index: usize) -> Option<ValueId> {
+    node.inputs.get(index).copied().flatten()
+}
+
+/// The first output of a node.
+pub(crate) fn output(node: &Node) -> Option<ValueId> {
+    node.outputs.first().copied().flatten()
+}
+
+/// How often a value is read, outputs of the graph counted.
+pub(crate) fn uses(graph: &Graph) -> Vec<usize> {
+    let mut uses = vec![0; graph.names.len()];
+    let reads = graph.nodes.iter().flat_map(Node::reads);
+    for value in reads.chain(graph.outputs.iter().copied()) {
+        if let Some(count) = uses.get_mut(value.index()) {
+            *count += 1;
+        }
+    }
+    uses
+}
+
+/// A float constant under a name derived from a node's.
+pub(crate) fn constant(graph: &mut Graph, name: &str, shape: Vec<usize>, values: Vec<f32>) -> ValueId {
+    let tensor = Tensor::of(shape, values).expect("the values fill the shape");
+    graph.constant(name, tensor)
+}
+
+/// A list of integers as a constant.
+pub(crate) fn int_constant(graph: &mut Graph, name: &str, values: Vec<i64>) -> ValueId {
+    graph.constant(name, Tensor::vector(values))
+}
+
+/// A node of ONNX's own domain with one output that is a fresh value; returns node and value.
+pub(crate) fn fresh_node(
+    graph: &mut Graph,
+    name: &str,
+    op: &str,
+    version: i64,
+    inputs: &[ValueId],
+) -> (Node, ValueId) {
+    let value = graph.fresh(name);
+    (
+        Node::new(name, op, version, inputs.to_vec(), vec![value]),
+        value,
+    )
+}
+
+/// The versions at which the nodes that passes write are read.
+pub(crate) const VERSION: i64 = 17;
