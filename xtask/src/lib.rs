@@ -1,9 +1,12 @@
 //! The project's automation: the whole gate ([`gate`]), the checks of its structure ([`tidy`]) and what quantising
-//! costs ([`accuracy`]).
+//! costs ([`accuracy`]); placements under the outside judge ([`market`]) and beside
+//! those of other rules ([`market_report`]).
 
 pub mod accuracy;
 pub mod gate;
 pub mod manifest;
+pub mod market;
+pub mod market_report;
 pub mod tidy;
 
 use std::path::{Path, PathBuf};

@@ -11,6 +11,10 @@ usage: cargo xtask COMMAND
   tidy        crate edges, leftovers, file sizes, crate docs, dead links
   accuracy    float and integer accuracy of the shipped models on unseen digits;
               --mnist DIR adds a LeNet on MNIST (--model FILE or --python PATH, see models/train/requirements.txt)
+  market-judge --data DIR [--judge FILE] [--policy NAME]
+              placements of the openb trace under the outside judge, beside the published ones
+  market-report --data DIR
+              the placement rules side by side: a table and plots in target/market
   bless       rewrite the generated files that tests compare (OpenAPI document, command line help, fixtures)
 ";
 
@@ -35,6 +39,12 @@ fn run(words: &[&str]) -> Result<()> {
         ["ci", step] => xtask::gate::run(&root, Some(step)),
         ["accuracy", rest @ ..] => {
             xtask::accuracy::run(&root, &xtask::accuracy::Options::parse(rest)?)
+        }
+        ["market-judge", rest @ ..] => {
+            xtask::market::run(&root, &xtask::market::Options::parse(rest)?)
+        }
+        ["market-report", rest @ ..] => {
+            xtask::market_report::run(&root, &xtask::market::Options::parse(rest)?)
         }
         ["bless"] => xtask::gate::run_step(&root, &xtask::gate::BLESS),
         ["tidy"] => {
