@@ -2,6 +2,10 @@
 //! costs ([`accuracy`]), and the outside judges of the importer: their Python ([`python`]), the models that exporters
 //! write ([`corpus`], [`corpus_report`]), and Arm's integer reference ([`tosa`]).
 
+//! The project's automation: the whole gate ([`gate`]), the checks of its structure ([`tidy`]) and what quantising
+//! costs ([`accuracy`]); placements under the outside judge ([`market`]) and beside
+//! those of other rules ([`market_report`]).
+
 pub mod accuracy;
 pub mod compare_ort;
 pub mod corpus;
@@ -10,6 +14,9 @@ pub mod gate;
 pub mod manifest;
 pub mod onnx_conformance;
 pub mod python;
+
+pub mod market;
+pub mod market_report;
 pub mod tidy;
 pub mod tosa;
 

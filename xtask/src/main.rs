@@ -23,6 +23,11 @@ usage: cargo xtask COMMAND
   onnx-conformance
               tier TGF-1 on the ONNX backend node tests: passed, refused with reason, wrong; --cases DIR reads cases
               written before, --bless rewrites xtask/onnx-conformance.txt, --require makes a missing Python an error
+
+  market-judge --data DIR [--judge FILE] [--policy NAME]
+              placements of the openb trace under the outside judge, beside the published ones
+  market-report --data DIR
+              the placement rules side by side: a table and plots in target/market
   bless       rewrite the generated files that tests compare (OpenAPI document, command line help, fixtures)
 ";
 
@@ -67,6 +72,12 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["onnx-conformance", rest @ ..] => {
             xtask::onnx_conformance::run(&root, &xtask::onnx_conformance::Options::parse(rest)?)
+
+        ["market-judge", rest @ ..] => {
+            xtask::market::run(&root, &xtask::market::Options::parse(rest)?)
+        }
+        ["market-report", rest @ ..] => {
+            xtask::market_report::run(&root, &xtask::market::Options::parse(rest)?)
         }
         ["bless"] => xtask::gate::run_step(&root, &xtask::gate::BLESS),
         ["tidy"] => {
