@@ -13,12 +13,15 @@ pub mod registration;
 
 mod fold;
 mod lookup;
+mod memory;
+mod pack;
 mod sumcheck;
 mod walk;
 mod witness;
+mod workers;
 
 #[cfg(test)]
 mod tests;
 
 pub use model::{ModelError, ProvingModel};
-pub use prove::{ProveError, Stage, prove};
+pub use prove::{Limits, ProveError, Stage, prove, prove_batch};
