@@ -223,7 +223,9 @@ impl Net {
                 .sum();
             i8::try_from(sum.clamp(-127, 127)).expect("clamped to the range of weights")
         };
-        let weights = (0..outputs as usize * reduction).map(|_| weight()).collect();
+        let weights = (0..outputs as usize * reduction)
+            .map(|_| weight())
+            .collect();
         let bias = (0..outputs).map(|_| i32::from(weight()) * 16).collect();
         LinearWeights { weights, bias }
     }
