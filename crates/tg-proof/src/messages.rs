@@ -287,7 +287,7 @@ mod tests {
             }
         }
         let honest = encode(&Pushforward(vec![E::ONE, E::ZERO, E::TWO]));
-        for (place, byte) in [(0, 2), (0, 9), (8, 0b11), (8, 0b1101), (8, 0b10_0101)] {
+        for (place, byte) in [(0, 2), (0, 9), (8, 0b111), (8, 0b1), (8, 0b1100)] {
             let mut bytes = honest.clone();
             bytes[place] = byte;
             assert_eq!(decode::<Pushforward>(&bytes), None, "{place} {byte}");

@@ -168,7 +168,8 @@ fn prove_on_workers(
     let tensors = if let [trace] = traces.as_slice() {
         trace.tensors()
     } else {
-        stacked = stack(model, &traces);
+        let executions: Vec<&[Tensor]> = traces.iter().map(Trace::tensors).collect();
+        stacked = stack(model, &executions);
         &stacked
     };
     observe(Stage::Witness);
@@ -199,16 +200,16 @@ fn prove_on_workers(
     Ok((file, traces))
 }
 
-/// The tensors of several traces as batched tensors: pixels, then inputs, then channels.
-fn stack(model: &ProvingModel, traces: &[Trace]) -> Vec<Tensor> {
+/// The tensors of several executions as batched tensors: pixels, then inputs, then channels.
+pub(crate) fn stack(model: &ProvingModel, executions: &[&[Tensor]]) -> Vec<Tensor> {
     let program = &model.model.program;
-    let count = traces.len();
+    let count = executions.len();
     (0..=program.nodes.len())
         .map(|index| {
             let shape = program.shape(TensorId(index as u32));
-            let tensors = traces.iter().map(|trace| &trace.tensors()[index]);
+            let tensors = executions.iter().map(|tensors| &tensors[index]);
             let values: Vec<i32> = tensors.flat_map(Tensor::widened).collect();
-            let kind = traces[0].tensors()[index].element_type();
+            let kind = executions[0][index].element_type();
             Tensor::of(kind, &interleaved(values, shape, count))
         })
         .collect()
