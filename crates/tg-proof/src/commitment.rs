@@ -168,8 +168,7 @@ pub fn schedule(role: Role, vars: usize) -> Schedule {
         12 => 6,
         13..=15 => 5,
         16..=18 => 6,
-        19..=23 => 7,
-        _ => 8,
+        _ => 7,
     };
     let log_inv_rate = if role == Role::Weights || vars <= 17 {
         3

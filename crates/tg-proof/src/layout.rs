@@ -5,7 +5,7 @@ use tg_ir::{LinearWeights, Shape, weights::BIAS_DIGITS};
 /// Least number of variables of a committed column; a shorter chunk is padded by zeros in front of its index bits.
 ///
 /// The first fold of a commitment may take as many, see [`crate::commitment::schedule`].
-pub const COLUMN_VARS_MIN: usize = 8;
+pub const COLUMN_VARS_MIN: usize = 7;
 /// Most chunks of one tensor.
 pub const CHUNKS_MAX: usize = 3;
 

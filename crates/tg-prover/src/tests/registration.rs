@@ -44,7 +44,7 @@ fn weights_hidden_in_padding_are_refused() {
         committed(|columns| columns[0].pieces[0][9 * 4] = -1),
         padding
     );
-    // Four biases in a column of 256.
+    // Four biases in a column of 128.
     for digit in 0..3 {
         assert_eq!(
             committed(|columns| last(&mut columns[2].bias[digit])),
