@@ -3,7 +3,9 @@
 //! Weights are bell-shaped and reach the ends of their range, as trained ones do; every requantisation is calibrated
 //! on one random input, layer by layer, and declares the range that interval arithmetic proves.
 
-use crate::execute::{Tensor, run_node};
+use crate::engine::run_node;
+use crate::execute::Tensor;
+use crate::kernels::Cpu;
 use crate::range;
 use crate::sample::Numbers;
 use tg_ir::{
@@ -168,8 +170,8 @@ const fn square(kernel: u32, stride: u32, pad: u32) -> Window {
 /// A network under construction, with the tensors of its calibration input.
 struct Net {
     numbers: Numbers,
-    program: Program,
-    weights: Weights,
+    model: CompiledModel,
+    cpu: Cpu,
     intervals: Vec<Vec<range::Interval>>,
     tensors: Vec<Tensor>,
 }
@@ -185,8 +187,11 @@ impl Net {
         let values = random_input(&program, seed);
         Self {
             numbers: Numbers::new(seed),
-            program,
-            weights: Weights { layers: Vec::new() },
+            model: CompiledModel {
+                program,
+                weights: Weights { layers: Vec::new() },
+            },
+            cpu: Cpu::default(),
             intervals: vec![vec![[-128, 127]; input.channels as usize]],
             tensors: vec![Tensor::I8(values)],
         }
@@ -196,20 +201,20 @@ impl Net {
         let next = range::of_op(&op, shape, layer.as_ref(), |id| {
             (
                 self.intervals[id.index()].as_slice(),
-                self.program.shape(*id),
+                self.model.program.shape(*id),
             )
         });
         self.intervals.push(next);
-        let node = self.program.nodes.len();
+        let node = self.model.program.nodes.len();
         let name = format!("{}{node}", op.name().to_lowercase());
-        self.program.nodes.push(Node {
+        self.model.program.nodes.push(Node {
             name,
             op,
             shape,
             scale: 1.0,
         });
-        self.weights.layers.extend(layer);
-        let values = run_node(&self.program, &self.weights, node, &self.tensors);
+        self.model.weights.layers.extend(layer);
+        let values = run_node(&self.model, &self.cpu, node, &self.tensors);
         self.tensors.push(values);
         TensorId::of_node(node)
     }
@@ -231,7 +236,7 @@ impl Net {
     }
 
     fn conv(&mut self, input: TensorId, channels: u32, window: Window) -> TensorId {
-        let from = self.program.shape(input);
+        let from = self.model.program.shape(input);
         let [height, width] = window.output(from).expect("the window fits");
         let layer = self.layer(channels, window.positions() * from.channels as usize);
         let shape = Shape::new(height, width, channels);
@@ -239,7 +244,7 @@ impl Net {
     }
 
     fn dense(&mut self, input: TensorId, channels: u32) -> TensorId {
-        let layer = self.layer(channels, self.program.shape(input).elements());
+        let layer = self.layer(channels, self.model.program.shape(input).elements());
         self.push(Op::Dense { input }, Shape::vector(channels), Some(layer))
     }
 
@@ -254,21 +259,21 @@ impl Net {
     }
 
     fn max_pool(&mut self, input: TensorId, window: Window) -> TensorId {
-        let from = self.program.shape(input);
+        let from = self.model.program.shape(input);
         let [height, width] = window.output(from).expect("the window fits");
         let shape = Shape::new(height, width, from.channels);
         self.push(Op::MaxPool { input, window }, shape, None)
     }
 
     fn window_sum(&mut self, input: TensorId, window: Window) -> TensorId {
-        let from = self.program.shape(input);
+        let from = self.model.program.shape(input);
         let [height, width] = window.output(from).expect("the window fits");
         let shape = Shape::new(height, width, from.channels);
         self.push(Op::WindowSum { input, window }, shape, None)
     }
 
     fn add(&mut self, a: TensorId, b: TensorId) -> TensorId {
-        let shape = self.program.shape(a);
+        let shape = self.model.program.shape(a);
         self.push(Op::add([a, b], [1 << 14; 2]), shape, None)
     }
 
@@ -284,24 +289,24 @@ impl Net {
             .map(|end| i32::try_from(end).expect("within the field bound"));
         let range = [range[0].min(0), range[1].max(0)];
         let how = Requantise::to_i8(vec![rescale], vec![0], range, clamp);
-        let shape = self.program.shape(input);
+        let shape = self.model.program.shape(input);
         self.push(Op::Requantise { input, how }, shape, None)
     }
 
     fn finish(self) -> (CompiledModel, Vec<i8>) {
         let Self {
-            mut program,
-            weights,
+            mut model,
             mut tensors,
             ..
         } = self;
-        program.weights_root = weights.root();
+        let program = &mut model.program;
+        program.weights_root = model.weights.root();
         debug_assert_eq!(program.element_type(program.output()), ElementType::I32);
         let input = match tensors.swap_remove(0) {
             Tensor::I8(values) => values,
             Tensor::I16(_) | Tensor::I32(_) => Vec::new(),
         };
-        (CompiledModel { program, weights }, input)
+        (model, input)
     }
 }
 
