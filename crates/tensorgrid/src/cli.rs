@@ -136,6 +136,9 @@ pub(crate) struct ProveArguments {
     /// Where to write the proof, with its input and output.
     #[arg(short, long, value_name = "proof.bin")]
     pub(crate) output: PathBuf,
+    /// Most memory in MiB: a proof that is estimated to need more is refused before it is begun.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    pub(crate) memory: Option<u64>,
 }
 
 /// `verify`.

@@ -159,8 +159,8 @@ const LATER_FOLD: usize = 5;
 /// The schedule of a stacked polynomial.
 ///
 /// A wide first fold makes the later codewords small, and they are most of an opening; it also makes the rows that
-/// are opened at each query long. Weights are encoded at a low rate, since nobody waits for that: fewer queries. The
-/// second codeword is shorter than the first by more the larger that is: short proofs where time does not matter.
+/// are opened at each query long. Weights are encoded at a low rate, since nobody waits for that: fewer queries (at
+/// 2^23 cells, where models of half as many weights end up, at twice that rate: half the memory). The second codeword is shorter than the first by more the larger that is: short proofs where time does not matter.
 #[must_use]
 pub fn schedule(role: Role, vars: usize) -> Schedule {
     let first = match vars {
@@ -170,10 +170,10 @@ pub fn schedule(role: Role, vars: usize) -> Schedule {
         16..=18 => 6,
         _ => 7,
     };
-    let log_inv_rate = if role == Role::Weights || vars <= 17 {
-        3
-    } else {
-        2
+    let log_inv_rate = match (role, vars) {
+        (Role::Weights, 23) => 2,
+        (Role::Weights, _) | (Role::Witness, ..=17) => 3,
+        (Role::Witness, _) => 2,
     };
     let mut folds = vec![first];
     let rest = vars.saturating_sub(first + LAST_VARS);
@@ -183,8 +183,7 @@ pub fn schedule(role: Role, vars: usize) -> Schedule {
         ..=16 => 2,
         17 | 18 => 3,
         19 | 20 => 4,
-        21..=23 => 5,
-        _ => 6,
+        _ => 5,
     };
     let mut rate = (log_inv_rate + first)
         .saturating_sub(shrink)

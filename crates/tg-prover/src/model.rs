@@ -1,7 +1,7 @@
 //! A model ready to prove: its shape and its committed weights.
 
+use crate::estimate::{self, Work};
 use crate::fold::dot;
-use crate::memory;
 use crate::registration;
 use crate::workers;
 use p3_commit::MultilinearPcs;
@@ -99,7 +99,7 @@ impl ProvingModel {
         let mut scratch = transcript::registration(program_id);
         let commit = || shape.weights_scheme.commit(witness, &mut scratch);
         let (root, data) =
-            workers::run(memory::is_small(&shape), commit).map_err(|_| ModelError::Commit)?;
+            workers::run(estimate::is_small(&shape), commit).map_err(|_| ModelError::Commit)?;
         let tables = tg_proof::registration::weight_tables(&shape.plan);
         let (_, anchor_point) =
             tg_proof::registration::anchor_point(program_id, &shape.weights_scheme, &root, &tables);
@@ -137,7 +137,16 @@ impl ProvingModel {
     /// If the program cannot be proved for so many inputs at once.
     pub fn memory(&self, batch: usize) -> Result<u64, PlanError> {
         let shape = ProofShape::batched(&self.model.program, batch)?;
-        Ok(memory::estimate(self, &shape))
+        Ok(estimate::memory(self, &shape))
+    }
+
+    /// How the work of a proof about a batch of inputs is spread over its stages.
+    ///
+    /// # Errors
+    /// If the program cannot be proved for so many inputs at once.
+    pub fn work(&self, batch: usize) -> Result<Work, PlanError> {
+        let shape = ProofShape::batched(&self.model.program, batch)?;
+        Ok(Work::of(self, &shape))
     }
 
     /// The compiled model.
@@ -151,7 +160,7 @@ impl ProvingModel {
     /// # Errors
     /// If the program cannot be proved or the commitment not be opened.
     pub fn register(&self) -> Result<PublicModel, ModelError> {
-        let small = memory::is_small(&self.shape);
+        let small = estimate::is_small(&self.shape);
         let proof = workers::run(small, || registration::prove(self))?;
         Ok(PublicModel::new(
             self.model.program.clone(),

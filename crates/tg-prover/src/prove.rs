@@ -1,7 +1,7 @@
 //! Making a proof.
 
+use crate::estimate;
 use crate::lookup::{self, Columns, Read};
-use crate::memory;
 use crate::model::ProvingModel;
 use crate::walk::Walk;
 use crate::witness::Witness;
@@ -139,12 +139,12 @@ pub fn prove_batch(
         &batched
     };
     if let Some(limit) = limits.memory {
-        let need = memory::estimate(model, shape);
+        let need = estimate::memory(model, shape);
         if need > limit {
             return Err(ProveError::Memory { need, limit });
         }
     }
-    workers::run(memory::is_small(shape), || {
+    workers::run(estimate::is_small(shape), || {
         prove_on_workers(model, shape, inputs, (job, provider), limits, observe)
     })
 }
