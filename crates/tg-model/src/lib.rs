@@ -7,6 +7,12 @@
 //! trace), [`input`] (files to inputs), [`accuracy`] (how often both are right), [`digits`] (the shipped data),
 //! [`range`] (what an accumulator can reach), [`sample`] (random models for tests and benchmarks).
 
+//! Read in this order: [`onnx`] (a file to a float graph), [`graph`] (what that is), [`reference`] (its execution in
+//! f32), [`fuse`] (folding and fusing), [`calibrate`] (how far values reach), [`lower`] (the graph as an integer
+//! program), [`compile`] (all of that as one pipeline, with a comparison), [`kernels`] (fast exact kernels), [`engine`] (a program prepared once and run many times), [`execute`] (a program and an input give a
+//! trace), [`input`] (files to inputs), [`accuracy`] (how often both are right), [`digits`] (the shipped data), [`range`] (what an accumulator can reach), [`sample`] (random models for tests), [`suite`] (the models of the benchmark suite).
+//! [`net`] is the operator-level graph with every ONNX node, and tier TGF-1 on it.
+
 pub mod accuracy;
 pub mod calibrate;
 pub mod compile;
@@ -24,6 +30,7 @@ pub mod passes;
 mod proto;
 pub mod range;
 pub mod sample;
+pub mod suite;
 #[cfg(test)]
 mod vectors;
 

@@ -2,6 +2,8 @@
 
 //! Models and proofs without a grid: [`compile`], [`prove`], [`verify`], [`bench`], placing a trace
 //! ([`market`]), and the files they share
+
+//! Models and proofs without a grid: [`compile`], [`run`], [`prove`], [`verify`], [`bench`] with its [`suite`], and the files they share
 //! ([`files`]).
 
 pub(crate) mod bench;
@@ -10,4 +12,6 @@ pub(crate) mod files;
 pub(crate) mod market;
 pub(crate) mod prove;
 pub(crate) mod run;
+pub(crate) mod suite;
+mod suite_page;
 pub(crate) mod verify;

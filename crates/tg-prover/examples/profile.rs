@@ -1,0 +1,101 @@
+//! Where the time of a proof goes: `profile NAME [RUNS]`, one line per stage.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a tool")]
+
+use std::time::Instant;
+use tg_model::suite::Architecture;
+use tg_proof::{ExpectedStatement, verify};
+use tg_prover::{ProvingModel, Stage, prove};
+use tg_types::{Address, JobId};
+
+/// CPU seconds of this process.
+fn cpu() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<f64> = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(|f| f.parse().unwrap())
+        .collect();
+    (fields[0] + fields[1]) / 100.0
+}
+
+fn peak() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM"));
+    line.unwrap_or_default().to_owned()
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let wanted = arguments.next().unwrap_or_default();
+    let runs: usize = arguments.next().map_or(3, |n| n.parse().unwrap());
+    for architecture in Architecture::ALL {
+        if !architecture.name().starts_with(&wanted) {
+            continue;
+        }
+        let start = Instant::now();
+        let (compiled, input) = architecture.model(1);
+        println!("== {} build {:?}", architecture.name(), start.elapsed());
+        let (start, c) = (Instant::now(), cpu());
+        let model = ProvingModel::new(compiled).unwrap();
+        println!("commit weights {:?} cpu {:.2}", start.elapsed(), cpu() - c);
+        let (start, c) = (Instant::now(), cpu());
+        let public = model.register().unwrap();
+        println!("register {:?} cpu {:.2}", start.elapsed(), cpu() - c);
+        let start = Instant::now();
+        public.verify_registration().unwrap();
+        println!(
+            "verify registration {:?}, {} bytes",
+            start.elapsed(),
+            public.encode().len()
+        );
+        let security = tg_proof::security::report(&public).unwrap().bits;
+        let registration = tg_proof::security::registration_report(&public).unwrap();
+        println!(
+            "security {security:.2}, registration {:.2}",
+            registration.bits
+        );
+        std::fs::write("/proc/self/clear_refs", "5").unwrap();
+        for run in 0..runs {
+            let c = cpu();
+            let start = Instant::now();
+            let mut at = Instant::now();
+            let mut stage = String::new();
+            let mut line = String::new();
+            let (file, _) = prove(
+                &model,
+                &input,
+                JobId::default(),
+                Address::default(),
+                &mut |now| {
+                    let name = match now {
+                        Stage::Nodes(..) => "Nodes".to_owned(),
+                        other => format!("{other:?}"),
+                    };
+                    if name != stage {
+                        if !stage.is_empty() {
+                            line += &format!(" {stage} {:.1}", at.elapsed().as_secs_f64() * 1e3);
+                        }
+                        stage = name;
+                        at = Instant::now();
+                    }
+                },
+            )
+            .unwrap();
+            let (took, c) = (start.elapsed(), cpu() - c);
+            let start = Instant::now();
+            verify(&public, &file, &ExpectedStatement::default()).unwrap();
+            println!(
+                "run {run}: prove {:.1} ms cpu {:.2} s verify {:.2} ms {} bytes |{line}",
+                took.as_secs_f64() * 1e3,
+                c,
+                start.elapsed().as_secs_f64() * 1e3,
+                file.proof.len()
+            );
+        }
+        println!("{}", peak());
+    }
+}
