@@ -1,10 +1,8 @@
 //! The project's automation: the whole gate ([`gate`]), the checks of its structure ([`tidy`]), what quantising
 //! costs ([`accuracy`]), and the outside judges of the importer: their Python ([`python`]), the models that exporters
-//! write ([`corpus`], [`corpus_report`]), and Arm's integer reference ([`tosa`]).
-
-//! The project's automation: the whole gate ([`gate`]), the checks of its structure ([`tidy`]) and what quantising
-//! costs ([`accuracy`]); placements under the outside judge ([`market`]) and beside
-//! those of other rules ([`market_report`]).
+//! write ([`corpus`], [`corpus_report`]), ONNX's own cases ([`onnx_conformance`]), Arm's integer reference ([`tosa`])
+//! and onnxruntime's speed ([`compare_ort`]); placements under the outside judge ([`market`]) and beside those of other
+//! rules ([`market_report`]).
 
 pub mod accuracy;
 pub mod compare_ort;
@@ -12,11 +10,10 @@ pub mod corpus;
 pub mod corpus_report;
 pub mod gate;
 pub mod manifest;
-pub mod onnx_conformance;
-pub mod python;
-
 pub mod market;
 pub mod market_report;
+pub mod onnx_conformance;
+pub mod python;
 pub mod tidy;
 pub mod tosa;
 

@@ -23,7 +23,6 @@ usage: cargo xtask COMMAND
   onnx-conformance
               tier TGF-1 on the ONNX backend node tests: passed, refused with reason, wrong; --cases DIR reads cases
               written before, --bless rewrites xtask/onnx-conformance.txt, --require makes a missing Python an error
-
   market-judge --data DIR [--judge FILE] [--policy NAME]
               placements of the openb trace under the outside judge, beside the published ones
   market-report --data DIR
@@ -72,7 +71,7 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["onnx-conformance", rest @ ..] => {
             xtask::onnx_conformance::run(&root, &xtask::onnx_conformance::Options::parse(rest)?)
-
+        }
         ["market-judge", rest @ ..] => {
             xtask::market::run(&root, &xtask::market::Options::parse(rest)?)
         }

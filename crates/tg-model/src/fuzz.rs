@@ -2,15 +2,8 @@
 
 use crate::compile::{CompileOptions, compile};
 use crate::input::{self, Expected, Kind};
-<<<<<<< HEAD
-use crate::lower::{Naming, lower};
 use crate::net::tgf::Budget;
-use crate::net::{self, Data, Dim, ReadLimits};
-use crate::onnx;
-=======
-use crate::net::graph::Dim;
-use crate::net::{ReadLimits, read};
->>>>>>> lowering
+use crate::net::{self, Data, Dim, ReadLimits, read};
 use tg_ir::Shape;
 
 /// Graphs with more constants or larger inputs are only read: executing them takes time in proportion.
@@ -30,7 +23,11 @@ pub fn fuzz_onnx(bytes: &[u8]) {
         let axes = input.shape.iter().flatten();
         axes.fold(1usize, |product, dim| product.saturating_mul(size(dim)))
     };
-    let inputs: usize = graph.inputs.iter().map(input).fold(0, usize::saturating_add);
+    let inputs: usize = graph
+        .inputs
+        .iter()
+        .map(input)
+        .fold(0, usize::saturating_add);
     if constants > ELEMENTS_MAX || inputs > ELEMENTS_MAX || graph.nodes.len() > 64 {
         return;
     }

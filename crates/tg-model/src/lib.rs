@@ -5,13 +5,8 @@
 //! [`compile`] (all of that as one pipeline, with a comparison), [`explain`] (what it did, as text), [`kernels`] (fast
 //! exact kernels), [`engine`] (a program prepared once and run many times), [`execute`] (a program and an input give a
 //! trace), [`input`] (files to inputs), [`accuracy`] (how often both are right), [`digits`] (the shipped data),
-//! [`range`] (what an accumulator can reach), [`sample`] (random models for tests and benchmarks).
-
-//! Read in this order: [`onnx`] (a file to a float graph), [`graph`] (what that is), [`reference`] (its execution in
-//! f32), [`fuse`] (folding and fusing), [`calibrate`] (how far values reach), [`lower`] (the graph as an integer
-//! program), [`compile`] (all of that as one pipeline, with a comparison), [`kernels`] (fast exact kernels), [`engine`] (a program prepared once and run many times), [`execute`] (a program and an input give a
-//! trace), [`input`] (files to inputs), [`accuracy`] (how often both are right), [`digits`] (the shipped data), [`range`] (what an accumulator can reach), [`sample`] (random models for tests), [`suite`] (the models of the benchmark suite).
-//! [`net`] is the operator-level graph with every ONNX node, and tier TGF-1 on it.
+//! [`range`] (what an accumulator can reach), [`sample`] (random models for tests), [`suite`] (the models of the
+//! benchmark suite).
 
 pub mod accuracy;
 pub mod calibrate;
@@ -34,6 +29,8 @@ pub mod suite;
 #[cfg(test)]
 mod vectors;
 
-pub use compile::{CompileError, CompileOptions, Compiled, PrecisionChoice, compile, compile_prepared};
+pub use compile::{
+    CompileError, CompileOptions, Compiled, PrecisionChoice, compile, compile_prepared,
+};
 pub use engine::Engine;
 pub use execute::{ExecuteError, Tensor, Trace, execute, execute_tensor};

@@ -1,10 +1,5 @@
-//! Models and proofs without a grid: [`compile`], [`run`], [`prove`], [`verify`], [`bench`], and the files they share
-
-//! Models and proofs without a grid: [`compile`], [`prove`], [`verify`], [`bench`], placing a trace
-//! ([`market`]), and the files they share
-
-//! Models and proofs without a grid: [`compile`], [`run`], [`prove`], [`verify`], [`bench`] with its [`suite`], and the files they share
-//! ([`files`]).
+//! Models and proofs without a grid: [`compile`], [`run`], [`prove`], [`verify`], [`bench`] with its [`suite`],
+//! placing a trace ([`market`]), and the files they share ([`files`]).
 
 pub(crate) mod bench;
 pub(crate) mod compile;

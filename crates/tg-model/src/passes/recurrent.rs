@@ -65,7 +65,9 @@ impl<'a> Unrolling<'a> {
         node: &'a Node,
         facts: &BTreeMap<ValueId, Fact>,
     ) -> Result<Self, Refusal> {
-        let shape = input(node, 0).and_then(|value| facts.get(&value)).map(|f| f.shape.as_slice());
+        let shape = input(node, 0)
+            .and_then(|value| facts.get(&value))
+            .map(|f| f.shape.as_slice());
         let Some(&[steps, 1, inputs]) = shape else {
             return Err("only a batch of one sequence is unrolled");
         };
@@ -77,7 +79,9 @@ impl<'a> Unrolling<'a> {
             return Err("it has more steps than are unrolled");
         }
         let plain = ["activations", "activation_alpha", "clip", "input_forget"];
-        if plain.iter().any(|name| node.attributes.contains_key(*name)) && !default_activations(node) {
+        if plain.iter().any(|name| node.attributes.contains_key(*name))
+            && !default_activations(node)
+        {
             return Err("only the default activations are taken");
         }
         if int(node, "layout", 0) != 0 || input(node, 7).is_some() {
@@ -110,7 +114,11 @@ impl<'a> Unrolling<'a> {
             } else {
                 self.gru(x, &direction)
             };
-            let end = if direction.reverse { outputs.first() } else { outputs.last() };
+            let end = if direction.reverse {
+                outputs.first()
+            } else {
+                outputs.last()
+            };
             last.push(*end.ok_or("it has no steps")?);
             cells.extend(cell);
             all.push(outputs);
@@ -149,7 +157,8 @@ impl<'a> Unrolling<'a> {
     fn concat(&mut self, values: &[ValueId], axis: i64) -> ValueId {
         let value = self.node("Concat", values);
         if let Some(node) = self.written.last_mut() {
-            node.attributes.insert("axis".to_owned(), Attribute::Int(axis));
+            node.attributes
+                .insert("axis".to_owned(), Attribute::Int(axis));
         }
         value
     }
@@ -158,7 +167,11 @@ impl<'a> Unrolling<'a> {
         let Some(value) = input(self.node, index) else {
             return Ok(None);
         };
-        let tensor = self.graph.constants.get(&value).ok_or("its weights are not constant")?;
+        let tensor = self
+            .graph
+            .constants
+            .get(&value)
+            .ok_or("its weights are not constant")?;
         Ok(convert::to_f32(tensor.data()))
     }
 
@@ -167,7 +180,9 @@ impl<'a> Unrolling<'a> {
         let width = gates * self.hidden;
         let weights = self.constant_of(1)?.ok_or("it lacks weights")?;
         let recurrence = self.constant_of(2)?.ok_or("it lacks weights")?;
-        let bias = self.constant_of(3)?.unwrap_or_else(|| vec![0.0; self.directions * 2 * width]);
+        let bias = self
+            .constant_of(3)?
+            .unwrap_or_else(|| vec![0.0; self.directions * 2 * width]);
         let part = |values: &[f32], columns: usize| {
             let own = &values[index * width * columns..][..width * columns];
             let mut turned = vec![0.0; own.len()];
@@ -192,7 +207,11 @@ impl<'a> Unrolling<'a> {
             recurrence,
             bias: [own[..width].to_vec(), own[width..].to_vec()],
             state: self.initial(5, index),
-            cell: if gates == 4 { self.initial(6, index) } else { None },
+            cell: if gates == 4 {
+                self.initial(6, index)
+            } else {
+                None
+            },
             reverse,
         })
     }
@@ -200,7 +219,11 @@ impl<'a> Unrolling<'a> {
     /// The initial state of a direction; nothing if it is zero.
     fn initial(&mut self, slot: usize, index: usize) -> Option<ValueId> {
         let value = input(self.node, slot)?;
-        let zero = self.graph.constants.get(&value).and_then(|t| convert::to_f32(t.data()));
+        let zero = self
+            .graph
+            .constants
+            .get(&value)
+            .and_then(|t| convert::to_f32(t.data()));
         if zero.is_some_and(|values| values.iter().all(|&v| v == 0.0)) {
             return None;
         }
@@ -225,7 +248,10 @@ impl<'a> Unrolling<'a> {
     fn lstm(&mut self, x: ValueId, direction: &Direction) -> (Vec<ValueId>, Option<ValueId>) {
         let h = self.hidden;
         let product = self.node("MatMul", &[x, direction.weights]);
-        let sums = direction.bias[0].iter().zip(&direction.bias[1]).map(|(a, b)| a + b);
+        let sums = direction.bias[0]
+            .iter()
+            .zip(&direction.bias[1])
+            .map(|(a, b)| a + b);
         let bias = self.bias_constant(sums.collect());
         let projected = self.node("Add", &[product, bias]);
         let (mut state, mut cell) = (direction.state, direction.cell);
@@ -236,7 +262,8 @@ impl<'a> Unrolling<'a> {
                 let fed_back = self.node("MatMul", &[state, direction.recurrence]);
                 gates = self.node("Add", &[gates, fed_back]);
             }
-            let [i, o, f, g] = [0, 1, 2, 3].map(|gate| self.slice(gates, 1, gate * h, (gate + 1) * h));
+            let [i, o, f, g] =
+                [0, 1, 2, 3].map(|gate| self.slice(gates, 1, gate * h, (gate + 1) * h));
             let [i, o] = [i, o].map(|gate| self.node("Sigmoid", &[gate]));
             let g = self.node("Tanh", &[g]);
             let mut next = self.node("Mul", &[i, g]);
@@ -330,7 +357,8 @@ impl<'a> Unrolling<'a> {
 
     /// The node's own outputs from those of all steps.
     fn finish(&mut self, all: &[Vec<ValueId>], last: &[ValueId], cells: &[ValueId]) {
-        let [steps, directions, hidden] = [self.steps, self.directions, self.hidden].map(|n| n as i64);
+        let [steps, directions, hidden] =
+            [self.steps, self.directions, self.hidden].map(|n| n as i64);
         let wanted = |index: usize| self.node.outputs.get(index).copied().flatten();
         let [whole, end, cell] = [0, 1, 2].map(wanted);
         if let Some(value) = whole {
@@ -338,7 +366,11 @@ impl<'a> Unrolling<'a> {
             let rows: Vec<ValueId> = (0..self.steps)
                 .map(|step| {
                     let parts: Vec<ValueId> = all.iter().map(|outputs| outputs[step]).collect();
-                    if parts.len() == 1 { parts[0] } else { self.concat(&parts, 1) }
+                    if parts.len() == 1 {
+                        parts[0]
+                    } else {
+                        self.concat(&parts, 1)
+                    }
                 })
                 .collect();
             let joined = self.concat(&rows, 0);
@@ -348,7 +380,11 @@ impl<'a> Unrolling<'a> {
             if let Some(value) = value
                 && !values.is_empty()
             {
-                let joined = if values.len() == 1 { values[0] } else { self.concat(values, 0) };
+                let joined = if values.len() == 1 {
+                    values[0]
+                } else {
+                    self.concat(values, 0)
+                };
                 self.give(joined, &[directions, 1, hidden], value);
             }
         }

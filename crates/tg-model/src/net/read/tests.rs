@@ -4,7 +4,7 @@ use super::*;
 use crate::net::graph::{Attribute, Dim};
 use crate::net::tensor::{DType, Data};
 use crate::net::tgf::{Budget, run};
-use crate::onnx::proto::{
+use crate::proto::{
     AttributeProto, Dimension, DimensionProto, EXTERNAL, FunctionProto, GraphProto, NodeProto,
     StringStringEntryProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
