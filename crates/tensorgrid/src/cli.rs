@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Prove(ProveArguments),
     /// Check a proof against a public model, without a grid.
     Verify(VerifyArguments),
+    /// Print what this machine computes with: processor, instructions in use, measured rates, GPUs.
+    Device,
     /// Measure.
     #[command(subcommand)]
     Bench(BenchCommand),

@@ -70,6 +70,7 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Run(arguments) => offline::run::run(&arguments, json),
         Command::Prove(arguments) => offline::prove::run(&arguments, json),
         Command::Verify(arguments) => offline::verify::run(&arguments, json),
+        Command::Device => offline::device::run(json),
         Command::Bench(cli::BenchCommand::Prove(arguments)) => {
             offline::bench::run(&arguments, json)
         }
