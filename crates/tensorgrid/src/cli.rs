@@ -52,6 +52,8 @@ pub(crate) enum Command {
     /// Try placement rules on a trace, without a grid.
     #[command(subcommand)]
     Market(MarketCommand),
+    /// Print what this machine computes with: processor, instructions in use, measured rates, GPUs.
+    Device,
     /// Measure.
     #[command(subcommand)]
     Bench(BenchCommand),

@@ -74,6 +74,8 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Market(cli::MarketCommand::Simulate(arguments)) => {
             offline::market::run(&arguments, json)
         }
+
+        Command::Device => offline::device::run(json),
         Command::Bench(cli::BenchCommand::Prove(arguments)) => {
             offline::bench::run(&arguments, json)
         }

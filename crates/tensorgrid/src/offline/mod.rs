@@ -1,8 +1,9 @@
-//! Models and proofs without a grid: [`compile`], [`run`], [`prove`], [`verify`], [`bench`] with its [`suite`],
-//! placing a trace ([`market`]), and the files they share ([`files`]).
+//! Models and proofs without a grid: [`compile`], [`run`], [`prove`], [`verify`], [`bench`] with its [`suite`], what
+//! there is to compute with ([`device`]), placing a trace ([`market`]), and the files they share ([`files`]).
 
 pub(crate) mod bench;
 pub(crate) mod compile;
+pub(crate) mod device;
 pub(crate) mod files;
 pub(crate) mod market;
 pub(crate) mod prove;

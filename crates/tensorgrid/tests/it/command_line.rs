@@ -25,10 +25,12 @@ const COMMANDS: &[&[&str]] = &[
     &["model", "add"],
     &["model", "list"],
     &["model", "show"],
+    &["run"],
     &["prove"],
     &["verify"],
     &["market"],
     &["market", "simulate"],
+    &["device"],
     &["bench"],
     &["bench", "prove"],
 ];
@@ -59,6 +61,25 @@ fn help_drift() {
         committed == text,
         "docs/CLI.md differs from the help; `cargo xtask bless` rewrites it"
     );
+}
+
+/// Rates are positive and GPUs are either listed or said to be missing.
+#[test]
+fn the_device_is_described() {
+    let found = run(&["device", "--json"]).ends(0).json();
+    let level = found["level"].as_str().unwrap();
+    let levels = found["levels"].as_array().unwrap();
+    assert!(levels.iter().any(|name| name == "scalar"));
+    assert_eq!(levels.last().unwrap(), level);
+    let rates = found["rates"].as_array().unwrap();
+    assert_eq!(rates[0]["threads"], 1);
+    for rate in rates {
+        assert!(rate["int8_gop_per_s"].as_f64().unwrap() > 0.0);
+        assert!(rate["float32_gflop_per_s"].as_f64().unwrap() > 0.0);
+    }
+    assert_ne!(found["gpus"].is_null(), found["gpus_missing"].is_null());
+    let text = run(&["device"]).ends(0).stdout;
+    assert!(text.contains(level) && text.contains("GPU"), "{text}");
 }
 
 #[test]

@@ -1,0 +1,195 @@
+//! `tensorgrid device`: what this machine computes with, and how fast.
+
+use crate::outcome::{Outcome, json, line};
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tg_model::kernels::cpu::features;
+use tg_model::kernels::{
+    Bias, Cpu, Elements, Matrix, PackedF32, PackedMatrix, ProductF32, Right, Scratch, SimdLevel,
+    Sink, Width, gemm_f32_packed, gemm_int,
+};
+
+/// Rows, columns and depth of the measured products: the operands fit the second-level cache of usual processors.
+const SIZE: usize = 512;
+/// How long each product is repeated.
+const LASTS: Duration = Duration::from_millis(150);
+/// Where NVIDIA's kernel driver lists its GPUs.
+const NVIDIA: &str = "/proc/driver/nvidia/gpus";
+
+/// Rates on some threads, in 10^9 operations per second of wall time; an operation is a multiplication or addition.
+struct Rate {
+    threads: usize,
+    int8: f64,
+    float32: f64,
+}
+
+/// GPUs by name, or why there is none.
+type Gpus = Result<Vec<String>, String>;
+
+/// Prints processor, features, the chosen instructions, measured rates and GPUs.
+pub(crate) fn run(as_json: bool) -> Outcome {
+    let available = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut counts = vec![1, 2, available];
+    counts.retain(|&count| count <= available);
+    counts.sort_unstable();
+    counts.dedup();
+    let rates: Vec<Rate> = counts.into_iter().map(measure).collect();
+    let gpus = gpus();
+    if as_json {
+        return Ok(json(&as_document(available, &rates, &gpus))?);
+    }
+    print(available, &rates, &gpus)
+}
+
+fn measure(threads: usize) -> Rate {
+    let cpu = Cpu::new(threads);
+    // Speed does not depend on the values.
+    let bytes: Vec<i8> = (0..SIZE * SIZE).map(|i| (i * 37 % 255) as i8).collect();
+    let floats: Vec<f32> = bytes.iter().map(|&value| f32::from(value)).collect();
+    let mut scratch = Scratch::new();
+    let size = [SIZE, SIZE];
+    let weights = PackedMatrix::from_weights(cpu.level(), Width::I8, size, &bytes, None);
+    let rows = Matrix {
+        values: Elements::I8(&bytes),
+        rows: SIZE,
+        stride: SIZE,
+    };
+    let mut sums = vec![0i32; SIZE * SIZE];
+    let int8 = rate(|| {
+        let out = &mut sums;
+        let sink = Sink::Sums { out, stride: SIZE };
+        gemm_int(&cpu, &mut scratch, black_box(&rows), &weights, sink);
+    });
+    let right = Right::Rows {
+        values: &floats,
+        stride: SIZE,
+    };
+    let packed = PackedF32::new(SIZE, SIZE, &right);
+    let product = ProductF32 {
+        m: SIZE,
+        n: SIZE,
+        k: SIZE,
+        a: &floats,
+        a_stride: SIZE,
+        bias: Bias::None,
+    };
+    let mut out = vec![0f32; SIZE * SIZE];
+    let float32 = rate(|| gemm_f32_packed(&cpu, black_box(&product), &packed, &mut out, SIZE));
+    Rate {
+        threads,
+        int8,
+        float32,
+    }
+}
+
+/// The rate of the fastest of many runs: what the machine gives when nothing else wants it.
+fn rate(mut run: impl FnMut()) -> f64 {
+    run();
+    let start = Instant::now();
+    let mut least = f64::INFINITY;
+    while start.elapsed() < LASTS {
+        let one = Instant::now();
+        run();
+        least = least.min(one.elapsed().as_secs_f64());
+    }
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+    let operations = 2.0 * (SIZE * SIZE * SIZE) as f64;
+    operations / least / 1e9
+}
+
+/// The processor's own name, or the architecture.
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    name.map_or_else(
+        || std::env::consts::ARCH.to_owned(),
+        |(_, name)| name.trim().to_owned(),
+    )
+}
+
+/// What NVIDIA's kernel driver lists.
+fn gpus() -> Gpus {
+    let folder = Path::new(NVIDIA);
+    let entries = std::fs::read_dir(folder)
+        .map_err(|error| format!("no NVIDIA driver is loaded ({NVIDIA}: {error})"))?;
+    let name = |entry: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(entry.path().join("information")).unwrap_or_default();
+        let model = text.lines().find_map(|line| line.strip_prefix("Model:"));
+        model.map_or_else(
+            || format!("a GPU without a name at {}", entry.file_name().display()),
+            |model| model.trim().to_owned(),
+        )
+    };
+    let names: Vec<String> = entries.filter_map(Result::ok).map(name).collect();
+    if names.is_empty() {
+        return Err("the NVIDIA driver is loaded and lists no GPU".to_owned());
+    }
+    Ok(names)
+}
+
+fn as_document(available: usize, rates: &[Rate], gpus: &Gpus) -> serde_json::Value {
+    let features: serde_json::Map<_, _> = features()
+        .into_iter()
+        .map(|(name, found)| (name.to_owned(), found.into()))
+        .collect();
+    let levels: Vec<&str> = SimdLevel::available().map(SimdLevel::name).collect();
+    let rates: Vec<_> = rates
+        .iter()
+        .map(|rate| {
+            serde_json::json!({
+                "threads": rate.threads, "int8_gop_per_s": rate.int8, "float32_gflop_per_s": rate.float32,
+            })
+        })
+        .collect();
+    serde_json::json!({
+        "processor": processor(), "architecture": std::env::consts::ARCH, "threads": available,
+        "features": features, "level": SimdLevel::best().name(), "levels": levels, "rates": rates,
+        "gpus": gpus.as_ref().ok(), "gpus_missing": gpus.as_ref().err(),
+    })
+}
+
+fn print(available: usize, rates: &[Rate], gpus: &Gpus) -> Outcome {
+    let threads = |count: usize| {
+        let end = if count == 1 { "" } else { "s" };
+        format!("{count} thread{end}")
+    };
+    line(format_args!(
+        "processor  {} ({}, {})",
+        processor(),
+        std::env::consts::ARCH,
+        threads(available)
+    ))?;
+    let named = |wanted: bool| {
+        let names = features().into_iter().filter(|&(_, found)| found == wanted);
+        names.map(|(name, _)| name).collect::<Vec<_>>().join(" ")
+    };
+    let missing = match named(false) {
+        names if names.is_empty() => String::new(),
+        names => format!("; not: {names}"),
+    };
+    line(format_args!("features   {}{missing}", named(true)))?;
+    let levels: Vec<&str> = SimdLevel::available().map(SimdLevel::name).collect();
+    line(format_args!(
+        "kernels    {} (this machine can run {})",
+        SimdLevel::best(),
+        levels.join(", ")
+    ))?;
+    for rate in rates {
+        line(format_args!(
+            "products   {:.0} int8 GOP/s, {:.0} float32 GFLOP/s on {}",
+            rate.int8,
+            rate.float32,
+            threads(rate.threads)
+        ))?;
+    }
+    match gpus {
+        Ok(names) => names
+            .iter()
+            .try_for_each(|name| line(format_args!("GPU        {name}")))?,
+        Err(reason) => line(format_args!("GPUs       none found: {reason}"))?,
+    }
+    Ok(())
+}
