@@ -12,6 +12,12 @@ use tg_model::net::{DType, Data, Graph, ReadLimits, Tensor, convert, read};
 
 /// The backend's own tolerances, where a case has none.
 const TOLERANCES: (f64, f64) = (1e-3, 1e-7);
+/// Cases whose expected output holds the reference's own rounding error where the exact answer is zero, and the
+/// absolute tolerance that admits it.
+const NOISY: [(&str, f64); 2] = [
+    ("test_dft_inverse", 1e-6),
+    ("test_dft_inverse_opset19", 1e-6),
+];
 /// Bytes that a case may take.
 const BYTES_MAX: usize = 1 << 30;
 
@@ -122,6 +128,10 @@ fn operators(graph: &Graph) -> String {
 }
 
 fn tolerances(case: &Path) -> Result<(f64, f64)> {
+    let noisy = NOISY.iter().find(|(name, _)| case.ends_with(name));
+    if let Some((_, absolute)) = noisy {
+        return Ok((TOLERANCES.0, *absolute));
+    }
     let Ok(text) = fs::read_to_string(case.join("tolerance.txt")) else {
         return Ok(TOLERANCES);
     };

@@ -3,6 +3,8 @@
 use crate::fuse::fuse;
 use crate::input::{self, Expected, Kind};
 use crate::lower::{Naming, lower};
+use crate::net::tgf::Budget;
+use crate::net::{self, Data, Dim, ReadLimits};
 use crate::onnx;
 use tg_ir::Shape;
 
@@ -27,6 +29,50 @@ pub fn fuzz_onnx(bytes: &[u8]) {
             let checked = lowered.model.weights.check(&lowered.model.program);
             assert!(checked.is_ok(), "a lowered model's weights are its own");
         }
+    }
+}
+
+/// Reads an ONNX file into the operator-level graph; a good one with small inputs is executed within a small budget.
+pub fn fuzz_net(bytes: &[u8]) {
+    let limits = ReadLimits {
+        constant_bytes: 16 << 20,
+        ..ReadLimits::default()
+    };
+    let Ok(graph) = net::read(bytes, None, &limits) else {
+        return;
+    };
+    assert_eq!(
+        graph.check(),
+        Ok(()),
+        "a graph that was read is well formed"
+    );
+    let mut inputs = Vec::with_capacity(graph.inputs.len());
+    for input in &graph.inputs {
+        let (Some(dtype), Some(shape)) = (input.dtype, &input.shape) else {
+            return;
+        };
+        let sizes: Vec<usize> = shape
+            .iter()
+            .map(|axis| match axis {
+                Dim::Known(size) => *size,
+                Dim::Named(_) | Dim::Unknown => 1,
+            })
+            .collect();
+        let count = net::tensor::elements(&sizes).filter(|&count| count <= ELEMENTS_MAX);
+        let Some(tensor) = count.map(|count| net::Tensor::new(sizes, Data::zeros(dtype, count)))
+        else {
+            return;
+        };
+        let Ok(tensor) = tensor else { return };
+        inputs.push(tensor);
+    }
+    let budget = Budget {
+        bytes: 4 << 20,
+        iterations: 64,
+    };
+    let inputs: Vec<&net::Tensor> = inputs.iter().collect();
+    if let Ok(outputs) = net::tgf::run(&graph, &inputs, &budget) {
+        assert_eq!(outputs.len(), graph.outputs.len(), "every output is given");
     }
 }
 

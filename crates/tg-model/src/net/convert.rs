@@ -446,10 +446,8 @@ mod tests {
         let exact = format(DType::F16).unwrap();
         for bits in 0..=u16::MAX {
             let value = f16_to_f32(bits);
-            assert_eq!(
-                f64::from(value).to_bits() == exact.decode(bits).to_bits() || value.is_nan(),
-                true
-            );
+            let same = f64::from(value).to_bits() == exact.decode(bits).to_bits();
+            assert!(same || value.is_nan(), "{bits:#x}");
             if !value.is_nan() {
                 assert_eq!(f32_to_f16(value), bits);
             }

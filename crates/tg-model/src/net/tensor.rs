@@ -3,6 +3,10 @@
 //! `f16` and `bf16` are stored as their bits; numbers of eight bits or fewer without a Rust type (the float8 family,
 //! float4, 4-bit and 2-bit integers) as one code per byte, the code in the low bits. The operators compute them in
 //! `f32` and round once.
+#![allow(
+    clippy::clone_on_copy,
+    reason = "one expression runs on elements of every type, texts included"
+)]
 
 /// Most axes of a tensor.
 pub const RANK_MAX: usize = 16;
@@ -588,16 +592,22 @@ impl Tensor {
     }
 }
 
-/// Number of elements of a shape; `None` if it overflows.
+/// Largest product of the other axes where one is empty: such a tensor takes no memory that would bound it.
+const EMPTY_PRODUCT_MAX: usize = 1 << 20;
+
+/// Number of elements of a shape; `None` if it overflows, or if an axis is empty and the others are larger together
+/// than 2^20.
 #[must_use]
 pub fn elements(shape: &[usize]) -> Option<usize> {
-    // An empty axis makes the product zero, however large the others are.
-    if shape.contains(&0) {
-        return Some(0);
+    let others = shape.iter().filter(|&&axis| axis != 0);
+    let product = others.copied().try_fold(1usize, usize::checked_mul)?;
+    if !shape.contains(&0) {
+        Some(product)
+    } else if product <= EMPTY_PRODUCT_MAX {
+        Some(0)
+    } else {
+        None
     }
-    shape
-        .iter()
-        .try_fold(1usize, |product, &axis| product.checked_mul(axis))
 }
 
 /// Distance in elements between neighbours along each axis, row-major.
@@ -621,7 +631,8 @@ mod tests {
         assert!(Tensor::of(vec![2, 3], vec![0f32; 6]).is_ok());
         assert!(Tensor::of(vec![2, 3], vec![0f32; 5]).is_err());
         assert!(Tensor::of(vec![usize::MAX, 2], Vec::<f32>::new()).is_err());
-        assert!(Tensor::of(vec![usize::MAX, 2, 0], Vec::<f32>::new()).is_ok());
+        assert!(Tensor::of(vec![usize::MAX, 2, 0], Vec::<f32>::new()).is_err());
+        assert!(Tensor::of(vec![1000, 2, 0], Vec::<f32>::new()).is_ok());
         assert_eq!(
             Tensor::of(vec![1; 17], vec![0f32]),
             Err(TensorError::Rank(17))

@@ -4,7 +4,7 @@
 //! that it prints; `fuzz/` has the same entries for coverage-guided runs.
 
 use std::time::{Duration, Instant};
-use tg_model::fuzz::{fuzz_json, fuzz_npy, fuzz_onnx, fuzz_png};
+use tg_model::fuzz::{fuzz_json, fuzz_net, fuzz_npy, fuzz_onnx, fuzz_png};
 use tg_model::sample::Numbers;
 
 /// Calls `entry` with mutations of a good file: bytes flipped, cut, repeated, and random ones.
@@ -60,7 +60,10 @@ fn onnx() {
         1,
         include_bytes!("../../../../models/mlp-digits.onnx"),
         1_000,
-        fuzz_onnx,
+        |bytes| {
+            fuzz_onnx(bytes);
+            fuzz_net(bytes);
+        },
     );
     let cases: serde_json::Value =
         serde_json::from_slice(include_bytes!("../data/onnx_cases.json")).unwrap();
@@ -70,7 +73,10 @@ fn onnx() {
         let bytes: Vec<u8> = digits
             .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
             .collect();
-        smoke(seed, &bytes, 200, fuzz_onnx);
+        smoke(seed, &bytes, 200, |bytes| {
+            fuzz_onnx(bytes);
+            fuzz_net(bytes);
+        });
     }
 }
 

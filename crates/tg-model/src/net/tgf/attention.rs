@@ -240,97 +240,133 @@ impl<'a, R: Real> Bias<'a, R> {
     }
 }
 
+/// Queries, keys and values of an attention, and how the scores are made.
+struct Parts<'a, R> {
+    query: Heads<R>,
+    key: Heads<R>,
+    value: Heads<R>,
+    bias: Bias<'a, R>,
+    /// Square root of the scale: both factors are multiplied by it.
+    root: R,
+    softcap: R,
+}
+
+impl<'a, R: Real> Parts<'a, R> {
+    fn new(call: &Call<'a>) -> Result<Self, OpError> {
+        let (query_heads, key_heads) = (count(call, "q_num_heads")?, count(call, "kv_num_heads")?);
+        let query = Heads::<R>::read(call, 0, query_heads)?;
+        let key = Heads::<R>::read(call, 1, key_heads)?;
+        let value = Heads::<R>::read(call, 2, key_heads)?;
+        let before = key.length;
+        let (key, value) = (key.after(call, 4)?, value.after(call, 5)?);
+        let past = key.length - before;
+        let fits = key.size == query.size
+            && [key.batch, value.batch] == [query.batch; 2]
+            && key.heads == value.heads
+            && key.length == value.length
+            && key.heads > 0
+            && query.heads.is_multiple_of(key.heads);
+        if !fits {
+            return Err(OpError::invalid(
+                "queries, keys and values do not fit together",
+            ));
+        }
+        let root = match call.optional_float("scale")? {
+            Some(scale) => f64::from(scale).sqrt(),
+            None => (1.0 / (query.size as f64).sqrt()).sqrt(),
+        };
+        Ok(Self {
+            bias: Bias::new(call, query.batch, query.length, past)?,
+            root: R::of(root),
+            softcap: R::of(call.float("softcap", 0.0)?.into()),
+            query,
+            key,
+            value,
+        })
+    }
+
+    /// Computes a head: its scores end as probabilities. `show` is given the scores after each of the four stages
+    /// that the operator can give out.
+    fn head(
+        &self,
+        item: usize,
+        head: usize,
+        scores: &mut [R],
+        out: &mut [R],
+        mut show: impl FnMut(i64, &[R]),
+    ) -> Result<(), OpError> {
+        let shared = head / (self.query.heads / self.key.heads);
+        let (queries, keys) = (self.query.length, self.key.length);
+        let scaled = |values: &[R]| -> Vec<R> { values.iter().map(|&v| v * self.root).collect() };
+        let own = scaled(self.key.head(item, shared));
+        let own = super::linear::transposed(&own, keys, self.key.size);
+        let sizes = Sizes {
+            m: queries,
+            n: keys,
+            k: self.query.size,
+        };
+        R::product(sizes, &scaled(self.query.head(item, head)), &own, scores);
+        show(0, scores);
+        if self.softcap > R::ZERO {
+            for score in &mut *scores {
+                *score = (*score / self.softcap).tanh() * self.softcap;
+            }
+        }
+        show(1, scores);
+        let place = [item, head, self.query.heads];
+        let looks = self.bias.add(place, [queries, keys], scores)?;
+        show(2, scores);
+        for (row, looks) in scores.chunks_exact_mut(keys.max(1)).zip(looks) {
+            if looks {
+                softmax_row(row);
+            } else {
+                row.fill(R::ZERO);
+            }
+        }
+        show(3, scores);
+        let sizes = Sizes {
+            m: queries,
+            n: self.value.size,
+            k: keys,
+        };
+        R::product(sizes, scores, self.value.head(item, shared), out);
+        Ok(())
+    }
+}
+
 fn attention<R: Real>(call: &Call<'_>) -> Results {
     let rank = call.input(0)?.rank();
-    let (query_heads, key_heads) = (count(call, "q_num_heads")?, count(call, "kv_num_heads")?);
-    let query = Heads::<R>::read(call, 0, query_heads)?;
-    let key = Heads::<R>::read(call, 1, key_heads)?;
-    let value = Heads::<R>::read(call, 2, key_heads)?;
-    let before = key.length;
-    let (key, value) = (key.after(call, 4)?, value.after(call, 5)?);
-    let past = key.length - before;
-    let fits = key.size == query.size
-        && [key.batch, value.batch] == [query.batch; 2]
-        && key.heads == value.heads
-        && key.length == value.length
-        && key.heads > 0
-        && query.heads % key.heads == 0;
-    if !fits {
-        return Err(OpError::invalid(
-            "queries, keys and values do not fit together",
-        ));
-    }
-    let root = R::of(match call.optional_float("scale")? {
-        Some(scale) => f64::from(scale).sqrt(),
-        None => (1.0 / (query.size as f64).sqrt()).sqrt(),
-    });
-    let softcap = R::of(call.float("softcap", 0.0)?.into());
     let mode = call.int("qk_matmul_output_mode", 0)?;
-    let (queries, keys) = (query.length, key.length);
-    let bias = Bias::<R>::new(call, query.batch, queries, past)?;
-    let scaled = |values: &[R]| -> Vec<R> { values.iter().map(|&v| v * root).collect() };
+    let parts = Parts::<R>::new(call)?;
+    let (batch, heads, queries) = (parts.query.batch, parts.query.heads, parts.query.length);
+    let (keys, size) = (parts.key.length, parts.value.size);
     let wants = call.wants(3);
-    let shown_shape = [query.batch, query.heads, queries, keys];
+    let shown_shape = [batch, heads, queries, keys];
     let mut shown = call.filled(if wants { &shown_shape } else { &[0] }, R::ZERO)?;
-    let mut out = call.filled(&[query.batch, query.heads, queries, value.size], R::ZERO)?;
+    let mut out = call.filled(&[batch, heads, queries, size], R::ZERO)?;
     let mut scores = call.filled(&[queries, keys], R::ZERO)?;
-    for item in 0..query.batch {
-        for head in 0..query.heads {
-            let shared = head / (query.heads / key.heads);
-            let own = super::linear::transposed(&scaled(key.head(item, shared)), keys, key.size);
-            let sizes = Sizes {
-                m: queries,
-                n: keys,
-                k: query.size,
-            };
-            R::product(
-                sizes,
-                &scaled(query.head(item, head)),
-                &own,
-                None,
-                &mut scores,
-            );
-            let index = item * query.heads + head;
-            let mut show = |scores: &[R], now: i64| {
-                if wants && mode == now {
+    for index in 0..batch * heads {
+        let target = &mut out[index * queries * size..(index + 1) * queries * size];
+        parts.head(
+            index / heads,
+            index % heads,
+            &mut scores,
+            target,
+            |stage, scores| {
+                if wants && stage == mode {
                     shown[index * queries * keys..][..queries * keys].copy_from_slice(scores);
                 }
-            };
-            show(&scores, 0);
-            if softcap > R::ZERO {
-                for score in &mut scores {
-                    *score = (*score / softcap).tanh() * softcap;
-                }
-            }
-            show(&scores, 1);
-            let looks = bias.add([item, head, query.heads], [queries, keys], &mut scores)?;
-            show(&scores, 2);
-            for (row, looks) in scores.chunks_exact_mut(keys.max(1)).zip(looks) {
-                if looks {
-                    softmax_row(row)
-                } else {
-                    row.fill(R::ZERO)
-                }
-            }
-            show(&scores, 3);
-            let sizes = Sizes {
-                m: queries,
-                n: value.size,
-                k: keys,
-            };
-            let size = queries * value.size;
-            let target = &mut out[index * size..(index + 1) * size];
-            R::product(sizes, &scores, value.head(item, shared), None, target);
-        }
+            },
+        )?;
     }
     let out = Heads {
-        batch: query.batch,
-        heads: query.heads,
+        batch,
+        heads,
         length: queries,
-        size: value.size,
+        size,
         values: out,
     };
-    let mut results = vec![out.write(rank)?, key.tensor()?, value.tensor()?];
+    let mut results = vec![out.write(rank)?, parts.key.tensor()?, parts.value.tensor()?];
     if wants {
         results.push(tensor(shown_shape.to_vec(), R::wrap(shown))?);
     }
@@ -346,7 +382,7 @@ fn rotary<R: Real>(call: &Call<'_>) -> Results {
     let turned = count(call, "rotary_embedding_dim")?.unwrap_or(heads.size);
     let half = turned / 2;
     let interleaved = call.flag("interleaved", false)?;
-    let rows = if half == 0 { 0 } else { cosines.len() / half };
+    let rows = cosines.len().checked_div(half).unwrap_or(0);
     let fits = turned <= heads.size
         && half > 0
         && call.input(1)?.shape().last() == Some(&half)
@@ -383,60 +419,112 @@ fn rotary<R: Real>(call: &Call<'_>) -> Results {
     Ok(vec![heads.write(rank)?])
 }
 
-/// A state per head (key features by value features) that decays, is corrected, written and read at each position.
-fn linear<R: Real>(call: &Call<'_>) -> Results {
-    let (query_heads, key_heads) = (count(call, "q_num_heads")?, count(call, "kv_num_heads")?);
-    let query = Heads::<R>::read(call, 0, query_heads)?;
-    let key = Heads::<R>::read(call, 1, key_heads)?;
-    let value = Heads::<R>::read(call, 2, key_heads)?;
-    let rule = call.text("update_rule", "gated_delta")?;
-    let (gates, corrects) = match rule {
-        "linear" => (false, false),
-        "gated" => (true, false),
-        "delta" => (false, true),
-        "gated_delta" => (true, true),
-        _ => {
-            return Err(OpError::Attribute {
-                name: "update_rule",
+/// The inputs of a linear attention.
+struct Recurrence<'a, R> {
+    query: Heads<R>,
+    key: Heads<R>,
+    value: Heads<R>,
+    scale: R,
+    /// Decays, and how many there are per position: one per head or per key feature.
+    decay: Option<(&'a [R], usize)>,
+    /// Corrections, and how many there are per position: one for all or per head.
+    beta: Option<(&'a [R], usize)>,
+}
+
+impl<'a, R: Real> Recurrence<'a, R> {
+    fn new(call: &Call<'a>) -> Result<Self, OpError> {
+        let (query_heads, key_heads) = (count(call, "q_num_heads")?, count(call, "kv_num_heads")?);
+        let query = Heads::<R>::read(call, 0, query_heads)?;
+        let key = Heads::<R>::read(call, 1, key_heads)?;
+        let value = Heads::<R>::read(call, 2, key_heads)?;
+        let (gates, corrects) = match call.text("update_rule", "gated_delta")? {
+            "linear" => (false, false),
+            "gated" => (true, false),
+            "delta" => (false, true),
+            "gated_delta" => (true, true),
+            _ => {
+                return Err(OpError::Attribute {
+                    name: "update_rule",
+                });
+            }
+        };
+        let fits = [key.length, value.length] == [query.length; 2]
+            && [key.batch, value.batch] == [query.batch; 2]
+            && key.size == query.size
+            && key.heads == value.heads
+            && key.heads > 0
+            && query.heads.is_multiple_of(key.heads)
+            && gates == call.optional(4).is_some()
+            && corrects == call.optional(5).is_some();
+        if !fits {
+            return Err(OpError::invalid(
+                "the inputs do not fit the update rule or each other",
+            ));
+        }
+        let side = |index: usize,
+                    allowed: [usize; 2]|
+         -> Result<Option<(&'a [R], usize)>, OpError> {
+            let Some(values) = call.optional_values::<R>(index)? else {
+                return Ok(None);
+            };
+            match *call.input(index)?.shape() {
+                [batch, steps, last]
+                    if [batch, steps] == [query.batch, query.length] && allowed.contains(&last) =>
+                {
+                    Ok(Some((values, last)))
+                }
+                _ => Err(OpError::invalid(
+                    "decay or correction does not fit the inputs",
+                )),
+            }
+        };
+        let (decay, beta) = (
+            side(4, [key.heads, key.heads * key.size])?,
+            side(5, [key.heads, 1])?,
+        );
+        let scale = match call.float("scale", 0.0)? {
+            0.0 => R::ONE / R::of(key.size as f64).sqrt(),
+            scale => R::of(scale.into()),
+        };
+        Ok(Self {
+            query,
+            key,
+            value,
+            scale,
+            decay,
+            beta,
+        })
+    }
+
+    /// Brings the state of a head to the next position.
+    fn update(&self, state: &mut [R], item: usize, head: usize, step: usize) {
+        let (keys, values) = (self.key.size, self.value.size);
+        let row = item * self.query.length + step;
+        if let Some((decay, count)) = self.decay {
+            decay_state(state, values, |k| {
+                let place = if count == self.key.heads {
+                    head
+                } else {
+                    head * keys + k
+                };
+                decay[row * count + place]
             });
         }
-    };
-    let length = query.length;
-    let fits = [key.length, value.length] == [length; 2]
-        && [key.batch, value.batch] == [query.batch; 2]
-        && key.size == query.size
-        && key.heads == value.heads
-        && key.heads > 0
-        && query.heads % key.heads == 0
-        && gates == call.optional(4).is_some()
-        && corrects == call.optional(5).is_some();
-    if !fits {
-        return Err(OpError::invalid(
-            "the inputs do not fit the update rule or each other",
-        ));
+        let k = &self.key.head(item, head)[step * keys..(step + 1) * keys];
+        let v = &self.value.head(item, head)[step * values..(step + 1) * values];
+        let correction = self.beta.map(|(beta, count)| {
+            let place = if count == 1 { 0 } else { head };
+            beta[row * count + place]
+        });
+        write_state(state, k, v, correction);
     }
-    let (keys, values) = (key.size, value.size);
-    let scale = match call.float("scale", 0.0)? {
-        0.0 => R::ONE / R::of(keys as f64).sqrt(),
-        scale => R::of(scale.into()),
-    };
-    // A decay per head or per key feature; a correction per head or for all.
-    let side = |index: usize, allowed: &[usize]| -> Result<usize, OpError> {
-        match call.optional(index).map(Tensor::shape) {
-            None => Ok(0),
-            Some(&[batch, steps, last])
-                if [batch, steps] == [query.batch, length] && allowed.contains(&last) =>
-            {
-                Ok(last)
-            }
-            Some(_) => Err(OpError::invalid(
-                "decay or correction does not fit the inputs",
-            )),
-        }
-    };
-    let decays = side(4, &[key.heads, key.heads * keys])?;
-    let corrections = side(5, &[key.heads, 1])?;
-    let (decay, beta) = (call.optional_values::<R>(4)?, call.optional_values::<R>(5)?);
+}
+
+/// A state per head (key features by value features) that decays, is corrected, written and read at each position.
+fn linear<R: Real>(call: &Call<'_>) -> Results {
+    let parts = Recurrence::<R>::new(call)?;
+    let (query, key) = (&parts.query, &parts.key);
+    let (keys, values, length) = (key.size, parts.value.size, query.length);
     let state_shape = vec![query.batch, key.heads, keys, values];
     let mut states = match call.optional_values::<R>(3)? {
         Some(past) if call.input(3)?.shape() == state_shape => past.to_vec(),
@@ -445,36 +533,15 @@ fn linear<R: Real>(call: &Call<'_>) -> Results {
     };
     let mut out = call.filled(&[query.batch, query.heads, length, values], R::ZERO)?;
     let group = query.heads / key.heads;
-    for item in 0..query.batch {
-        for head in 0..key.heads {
-            let index = item * key.heads + head;
-            let state = &mut states[index * keys * values..(index + 1) * keys * values];
-            for step in 0..length {
-                let row = item * length + step;
-                if let Some(decay) = decay {
-                    decay_state(state, values, |k| {
-                        let place = if decays == key.heads {
-                            head
-                        } else {
-                            head * keys + k
-                        };
-                        decay[row * decays + place]
-                    });
-                }
-                let k = &key.head(item, head)[step * keys..(step + 1) * keys];
-                let v = &value.head(item, head)[step * values..(step + 1) * values];
-                let correction = beta.map(|beta| {
-                    let place = if corrections == 1 { 0 } else { head };
-                    beta[row * corrections + place]
-                });
-                write_state(state, k, v, correction);
-                for own in head * group..(head + 1) * group {
-                    let q = &query.head(item, own)[step * keys..(step + 1) * keys];
-                    let start = ((item * query.heads + own) * length + step) * values;
-                    for (m, out) in out[start..start + values].iter_mut().enumerate() {
-                        let sum = read_state(state, values, q, m);
-                        *out = (scale * sum).canonical();
-                    }
+    for (index, state) in states.chunks_exact_mut((keys * values).max(1)).enumerate() {
+        let (item, head) = (index / key.heads, index % key.heads);
+        for step in 0..length {
+            parts.update(state, item, head, step);
+            for own in head * group..(head + 1) * group {
+                let q = &query.head(item, own)[step * keys..(step + 1) * keys];
+                let start = ((item * query.heads + own) * length + step) * values;
+                for (m, out) in out[start..start + values].iter_mut().enumerate() {
+                    *out = (parts.scale * read_state(state, values, q, m)).canonical();
                 }
             }
         }

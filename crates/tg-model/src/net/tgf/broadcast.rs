@@ -1,4 +1,8 @@
 //! Broadcasting: shapes of several tensors to one, walked in runs so that inner loops have fixed strides.
+#![allow(
+    clippy::clone_on_copy,
+    reason = "one expression runs on elements of every type, texts included"
+)]
 
 use super::OpError;
 use super::call::Call;

@@ -7,6 +7,7 @@ use super::gemm::Sizes;
 use super::real::{Real, by_real};
 use super::window::Window;
 use super::{Entry, OpError};
+use crate::kernels::{Conv2d, Sliding};
 use crate::net::convert::{self, CastMode};
 use crate::net::tensor::{DType, Element};
 
@@ -64,6 +65,65 @@ impl Shape {
         let mut shape = vec![self.batch, self.outputs];
         shape.extend_from_slice(&self.window.output);
         shape
+    }
+
+    /// Convolves with the kernel for one or two spatial axes, where the type has one.
+    fn fast<R: Real>(
+        &self,
+        call: &Call<'_>,
+        x: &[R],
+        w: &[R],
+        bias: Option<&[R]>,
+    ) -> Result<Option<Vec<R>>, OpError> {
+        let window = &self.window;
+        let pair = |values: &[usize], missing: usize| match *values {
+            [one] => Some([missing, one]),
+            [first, second] => Some([first, second]),
+            _ => None,
+        };
+        let (Some(image), Some(kernel), Some(stride), Some(dilation), Some(before), Some(after)) = (
+            pair(&window.input, 1),
+            pair(&window.kernel, 1),
+            pair(&window.strides, 1),
+            pair(&window.dilations, 1),
+            pair(&window.before, 0),
+            pair(&window.after, 0),
+        ) else {
+            return Ok(None);
+        };
+        let conv = Conv2d {
+            sliding: Sliding {
+                image,
+                kernel,
+                stride,
+                pads: [before[0], before[1], after[0], after[1]],
+                dilation,
+                spread: [1, 1],
+            },
+            inputs: self.channels,
+            outputs: self.outputs,
+            groups: self.groups,
+        };
+        let shape = self.output();
+        if x.is_empty() || w.is_empty() || crate::net::tensor::elements(&shape).unwrap_or(0) == 0 {
+            return Ok(None);
+        }
+        let padded = conv.sliding.padded();
+        let scratch = self
+            .channels
+            .saturating_mul(padded[0].saturating_mul(padded[1]));
+        call.reserve(scratch, R::DTYPE)?;
+        let mut out = call.filled(&shape, R::ZERO)?;
+        let size = out.len() / self.batch;
+        let image = x.len() / self.batch;
+        for (x, out) in x.chunks_exact(image).zip(out.chunks_exact_mut(size)) {
+            if !R::convolve(&conv, x, w, bias, out) {
+                call.release(scratch, R::DTYPE);
+                return Ok(None);
+            }
+        }
+        call.release(scratch, R::DTYPE);
+        Ok(Some(out))
     }
 
     /// Convolves with `product` (sizes, weights, gathered inputs, result).
@@ -133,9 +193,16 @@ fn conv(call: &Call<'_>) -> Results {
 fn real_conv<R: Real>(call: &Call<'_>) -> Results {
     let (x, w) = (call.values::<R>(0)?, call.values::<R>(1)?);
     let shape = Shape::new(call, call.input(0)?.shape(), call.input(1)?.shape())?;
-    let mut out = shape.run(call, x, w, R::ZERO, |sizes, w, x, out| {
-        R::product(sizes, w, x, None, out);
-    })?;
+    let bias = call.optional_values::<R>(2)?;
+    if bias.is_some_and(|bias| bias.len() != shape.outputs) {
+        return Err(OpError::invalid(
+            "the bias does not have one number per channel",
+        ));
+    }
+    if let Some(out) = shape.fast(call, x, w, bias)? {
+        return one(shape.output(), out);
+    }
+    let mut out = shape.run(call, x, w, R::ZERO, R::product)?;
     add_bias(call, &mut out, shape.outputs, 2)?;
     one(shape.output(), out)
 }
@@ -315,7 +382,7 @@ fn transpose<R: Real>(call: &Call<'_>) -> Results {
             n: positions,
             k: channels,
         };
-        R::product(sizes, &weights, x, None, &mut columns);
+        R::product(sizes, &weights, x, &mut columns);
         let target = &mut out[item * outputs * image..(item + 1) * outputs * image];
         spread(&shape.window, &columns, target);
     }

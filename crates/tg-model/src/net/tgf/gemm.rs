@@ -1,9 +1,10 @@
 //! The one matrix product that every linear operator calls.
 
-use super::simd::vectorised;
+use super::machine::with_scratch;
+use super::real::Real;
+use crate::kernels::{Bias, ProductF32, Right, gemm_f32};
 
-/// Rows of `a` by columns of `b`, both row-major: `out[i][j] = bias[j] + sum over ascending p of a[i][p] * b[p][j]`,
-/// the sum from +0 with one fused multiply-add per step, the bias added last.
+/// Rows of the result, its columns, and the depth of the sums.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sizes {
     pub(super) m: usize,
@@ -11,44 +12,74 @@ pub(super) struct Sizes {
     pub(super) k: usize,
 }
 
-/// Columns computed together.
-const TILE: usize = 64;
+/// With fewer rows than this the right factor is not worth packing.
+const ROWS_PACKED: usize = 3;
 
-pub(super) fn gemm_f32(sizes: Sizes, a: &[f32], b: &[f32], bias: Option<&[f32]>, out: &mut [f32]) {
+/// `out[i][j] = sum over ascending p of a[i][p] * b[p][j]`, all row-major: from +0, one fused multiply-add per step.
+pub(super) fn product_f32(sizes: Sizes, a: &[f32], b: &[f32], out: &mut [f32]) {
     let Sizes { m, n, k } = sizes;
-    vectorised(
+    if m < ROWS_PACKED {
+        few_rows(sizes, a, b, out);
+        return;
+    }
+    let product = ProductF32 {
+        m,
+        n,
+        k,
+        a: &a[..m * k],
+        a_stride: k,
+        bias: Bias::None,
+    };
+    let right = Right::Rows {
+        values: &b[..k * n],
+        stride: n,
+    };
+    with_scratch(|cpu, scratch| gemm_f32(cpu, scratch, &product, &right, out, n));
+}
+
+/// The same in another type, or for few rows: a row of sums grows step by step.
+pub(super) fn few_rows<R: Real>(sizes: Sizes, a: &[R], b: &[R], out: &mut [R]) {
+    let Sizes { m, n, k } = sizes;
+    super::machine::vectorised(
         #[inline(always)]
         || {
-            for (row, out) in out.chunks_exact_mut(n.max(1)).take(m).enumerate() {
-                let a = &a[row * k..(row + 1) * k];
-                for start in (0..n).step_by(TILE) {
-                    let width = TILE.min(n - start);
-                    let mut sums = [0f32; TILE];
-                    for (p, &factor) in a.iter().enumerate() {
-                        let b = &b[p * n + start..p * n + start + width];
-                        for (sum, &value) in sums.iter_mut().zip(b) {
-                            *sum = factor.mul_add(value, *sum);
-                        }
+            for row in 0..m {
+                let out = &mut out[row * n..(row + 1) * n];
+                out.fill(R::ZERO);
+                for (p, &factor) in a[row * k..(row + 1) * k].iter().enumerate() {
+                    for (out, &value) in out.iter_mut().zip(&b[p * n..(p + 1) * n]) {
+                        *out = factor.fma(value, *out);
                     }
-                    for (j, out) in out[start..start + width].iter_mut().enumerate() {
-                        let sum = bias.map_or(sums[j], |bias| sums[j] + bias[start + j]);
-                        *out = crate::net::convert::canonical(sum);
-                    }
+                }
+                for out in out {
+                    *out = out.canonical();
                 }
             }
         },
     );
 }
 
-/// The same for `f64`.
-pub(super) fn gemm_f64(sizes: Sizes, a: &[f64], b: &[f64], bias: Option<&[f64]>, out: &mut [f64]) {
-    let Sizes { m, n, k } = sizes;
-    for i in 0..m {
-        for j in 0..n {
-            let row = a[i * k..(i + 1) * k].iter().enumerate();
-            let sum = row.fold(0.0, |sum, (p, a)| a.mul_add(b[p * n + j], sum));
-            let sum = bias.map_or(sum, |bias| sum + bias[j]);
-            out[i * n + j] = super::real::Real::canonical(sum);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packed_and_unpacked_products_are_bit_equal() {
+        let numbers = |seed: u32, count: usize| -> Vec<f32> {
+            let mut state = seed;
+            let mut next = || {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 8) as f32 / 8_388_608.0 - 1.0
+            };
+            (0..count).map(|_| next()).collect()
+        };
+        for (m, n, k) in [(3, 5, 7), (17, 33, 65), (4, 1, 100), (8, 16, 0)] {
+            let (a, b) = (numbers(1, m * k), numbers(2, k * n));
+            let (mut packed, mut plain) = (vec![0f32; m * n], vec![1f32; m * n]);
+            product_f32(Sizes { m, n, k }, &a, &b, &mut packed);
+            few_rows(Sizes { m, n, k }, &a, &b, &mut plain);
+            let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&packed), bits(&plain), "{m} {n} {k}");
         }
     }
 }

@@ -21,6 +21,9 @@ pub(super) fn lookup(op: &str) -> Option<Entry> {
     Some((kernel, Widen))
 }
 
+/// Most matrices of a batch.
+const BATCH_MAX: usize = 1 << 24;
+
 /// Products of batches of matrices: the sizes of one, and where each begins.
 pub(super) struct Batches {
     pub(super) sizes: Sizes,
@@ -48,6 +51,11 @@ impl Batches {
             return Err(bad());
         }
         let batch = broadcast_shape(&[a_batch, b_batch])?;
+        if crate::net::tensor::elements(&batch).is_none_or(|count| count > BATCH_MAX) {
+            return Err(OpError::Refused {
+                reason: "more than 2^24 products in one node",
+            });
+        }
         let scaled = |own: &[usize], size: usize| -> Vec<usize> {
             let steps = broadcast_strides(own, &batch);
             steps.into_iter().map(|step| step * size).collect()
@@ -113,17 +121,30 @@ fn matmul(call: &Call<'_>) -> Results {
 
 /// The product of two tensors of one type.
 pub(super) fn multiply(call: &Call<'_>, a: &Tensor, b: &Tensor) -> Result<Tensor, OpError> {
+    if let ([rows @ .., k], [_, n]) = (a.shape(), b.shape())
+        && rows.len() > 1
+        && a.dtype() == DType::F32
+    {
+        // One matrix for all items: they are the rows of one product.
+        let flat = vec![rows.iter().product(), *k];
+        let mut shape = rows.to_vec();
+        shape.push(*n);
+        call.reserve(a.len(), a.dtype())?;
+        let flat = tensor(flat, a.data().clone())?;
+        let product = multiply(call, &flat, b)?;
+        return product.reshaped(shape).map_err(OpError::Tensor);
+    }
     let batches = Batches::new(a.shape(), b.shape())?;
     let sizes = batches.sizes;
     let data = match (a.data(), b.data()) {
         (Data::F32(x), Data::F32(y)) => {
             Data::F32(batches.each(call, 0f32, x, y, |a, b, out| {
-                Real::product(sizes, a, b, None, out)
+                Real::product(sizes, a, b, out)
             })?)
         }
         (Data::F64(x), Data::F64(y)) => {
             Data::F64(batches.each(call, 0f64, x, y, |a, b, out| {
-                Real::product(sizes, a, b, None, out)
+                Real::product(sizes, a, b, out)
             })?)
         }
         (x, y) if x.dtype() == y.dtype() && x.dtype().is_integer() => {
@@ -191,7 +212,7 @@ fn real_gemm<R: Real>(call: &Call<'_>) -> Results {
     let (sizes, a, b) = gemm_factors(call, call.values::<R>(0)?, call.values::<R>(1)?)?;
     let shape = vec![sizes.m, sizes.n];
     let mut out = call.filled(&shape, R::ZERO)?;
-    R::product(sizes, &a, &b, None, &mut out);
+    R::product(sizes, &a, &b, &mut out);
     let alpha = R::of(call.float("alpha", 1.0)?.into());
     if alpha != R::ONE {
         for value in &mut out {
@@ -443,7 +464,9 @@ fn general<R: Real>(
         .filter(|l| !equation.output.contains(l))
         .collect();
     let order: Vec<usize> = equation.output.iter().chain(&summed).copied().collect();
-    let depth: usize = summed.iter().map(|&l| equation.sizes[l]).product();
+    let depth: Vec<usize> = summed.iter().map(|&l| equation.sizes[l]).collect();
+    let depth = crate::net::tensor::elements(&depth);
+    let depth = depth.ok_or_else(|| OpError::invalid("the sums are too long"))?;
     let mut index = vec![0usize; letters];
     for out in out.iter_mut() {
         let mut sum = R::ZERO;

@@ -7,8 +7,8 @@
 //! operators that only move data keep every bit. Subnormals are kept. `f16` and `bf16` are widened to `f32` (exact),
 //! computed there, and rounded once per operator.
 //!
-//! **Files.** [`call`] is an operator's view of its node; [`math`] the functions; [`simd`] runs one piece of code at
-//! the widest instruction set (the same bits at each); one file per family of operators, each with a `lookup` from a
+//! **Files.** [`call`] is an operator's view of its node; [`math`] the functions; [`machine`] the processor in use (the
+//! same bits on each); one file per family of operators, each with a `lookup` from a
 //! name to its function. [`run`] executes a graph within a budget of memory and frees values after their last use.
 
 mod activation;
@@ -22,8 +22,10 @@ mod control;
 mod conv;
 mod elementwise;
 mod gemm;
+mod grid;
 mod linear;
 mod loss;
+mod machine;
 pub mod math;
 mod movement;
 mod norm;
@@ -38,10 +40,12 @@ mod run;
 mod scatter;
 mod select;
 mod signal;
-mod simd;
+#[cfg(test)]
+mod tests;
 mod trees;
 mod window;
 
+pub use machine::with_cpu;
 pub use run::{RunError, run, run_all};
 
 use super::convert;

@@ -1,4 +1,8 @@
 //! Operators that move data and keep its bits.
+#![allow(
+    clippy::clone_on_copy,
+    reason = "one expression runs on elements of every type, texts included"
+)]
 
 use super::Half::{Native, Widen};
 use super::broadcast::{broadcast_shape, expand};

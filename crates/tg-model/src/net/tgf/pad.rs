@@ -1,4 +1,8 @@
 //! `Pad` and `CenterCropPad`.
+#![allow(
+    clippy::clone_on_copy,
+    reason = "one expression runs on elements of every type, texts included"
+)]
 
 use super::OpError;
 use super::call::{Call, Results, tensor};

@@ -45,7 +45,7 @@ fn windows(window: &Window, mut visit: impl FnMut(usize, &[usize], usize)) {
     let steps = strides(&window.input);
     let axes = window.input.len();
     let positions: usize = window.output.iter().product();
-    let mut places = Vec::with_capacity(window.taps());
+    let mut places = Vec::new();
     let mut at = vec![0usize; axes];
     for position in 0..positions {
         // Taps along each axis that lie in the image, and in the padded image.

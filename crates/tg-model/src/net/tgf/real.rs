@@ -1,9 +1,10 @@
 //! What TGF-1 arithmetic is, for `f32` and `f64` alike.
 
 use super::call::{Call, Results, one};
-use super::gemm::{Sizes, gemm_f32, gemm_f64};
+use super::gemm::{Sizes, few_rows, product_f32};
+use super::machine::vectorised;
 use super::math::{self, wide};
-use super::simd::vectorised;
+use crate::kernels::{Conv2d, conv_f32};
 use crate::net::tensor::{Element, NAN_F32, NAN_F64};
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -43,12 +44,19 @@ pub(crate) trait Real:
     fn abs(self) -> Self;
     fn floor(self) -> Self;
     fn ceil(self) -> Self;
-    fn round_ties_even(self) -> Self;
     fn is_nan(self) -> bool;
     /// The remainder with the sign of `self`; exact.
     fn rem(self, divisor: Self) -> Self;
-    /// The product of two row-major matrices, in TGF-1's order; a bias per column is added last.
-    fn product(sizes: Sizes, a: &[Self], b: &[Self], bias: Option<&[Self]>, out: &mut [Self]);
+    /// The product of two row-major matrices, in TGF-1's order.
+    fn product(sizes: Sizes, a: &[Self], b: &[Self], out: &mut [Self]);
+    /// A convolution of one image in TGF-1's order, the bias added last, where the type has a fast one.
+    fn convolve(
+        conv: &Conv2d,
+        image: &[Self],
+        weights: &[Self],
+        bias: Option<&[Self]>,
+        out: &mut [Self],
+    ) -> bool;
 
     /// Every NaN as the one.
     #[inline(always)]
@@ -88,7 +96,7 @@ pub(crate) trait Real:
 }
 
 macro_rules! real {
-    ($type:ty, $nan:expr, $functions:path, $sigmoid:expr, $product:expr) => {
+    ($type:ty, $nan:expr, $functions:path, $sigmoid:expr, $product:expr, $convolve:expr) => {
         impl Real for $type {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -173,10 +181,6 @@ macro_rules! real {
                 <$type>::ceil(self)
             }
             #[inline(always)]
-            fn round_ties_even(self) -> Self {
-                <$type>::round_ties_even(self)
-            }
-            #[inline(always)]
             fn is_nan(self) -> bool {
                 <$type>::is_nan(self)
             }
@@ -184,21 +188,51 @@ macro_rules! real {
             fn rem(self, divisor: Self) -> Self {
                 self % divisor
             }
-            fn product(
-                sizes: Sizes,
-                a: &[Self],
-                b: &[Self],
+            fn product(sizes: Sizes, a: &[Self], b: &[Self], out: &mut [Self]) {
+                $product(sizes, a, b, out);
+            }
+            fn convolve(
+                conv: &Conv2d,
+                image: &[Self],
+                weights: &[Self],
                 bias: Option<&[Self]>,
                 out: &mut [Self],
-            ) {
-                $product(sizes, a, b, bias, out);
+            ) -> bool {
+                $convolve(conv, image, weights, bias, out)
             }
         }
     };
 }
 
-real!(f32, NAN_F32, super::math, math::sigmoid, gemm_f32);
-real!(f64, NAN_F64, super::math::wide, wide_sigmoid, gemm_f64);
+real!(
+    f32,
+    NAN_F32,
+    super::math,
+    math::sigmoid,
+    product_f32,
+    convolve_f32
+);
+real!(
+    f64,
+    NAN_F64,
+    super::math::wide,
+    wide_sigmoid,
+    few_rows,
+    |_, _, _, _, _| false
+);
+
+fn convolve_f32(
+    conv: &Conv2d,
+    image: &[f32],
+    weights: &[f32],
+    bias: Option<&[f32]>,
+    out: &mut [f32],
+) -> bool {
+    super::machine::with_scratch(|cpu, scratch| {
+        conv_f32(cpu, scratch, conv, [image, weights], bias, out);
+    });
+    true
+}
 
 #[inline(always)]
 fn wide_sigmoid(x: f64) -> f64 {

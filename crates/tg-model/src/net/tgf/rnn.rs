@@ -232,45 +232,57 @@ fn part<R: Real>(
     }
 }
 
-fn layer<R: Real>(call: &Call<'_>, cell: Cell) -> Results {
-    let layer = Layer::new(call, cell)?;
-    let functions = functions(call, cell, layer.directions)?;
+/// Steps of each item.
+fn lengths(call: &Call<'_>, layer: &Layer) -> Result<Vec<usize>, OpError> {
     let lengths = match call.optional_integers(4)? {
         None => vec![layer.steps; layer.batch],
         Some(lengths) => super::movement::sizes_of_any(&lengths)?,
     };
-    if lengths.len() != layer.batch || lengths.iter().any(|&length| length > layer.steps) {
-        return Err(OpError::invalid(
+    if lengths.len() == layer.batch && lengths.iter().all(|&length| length <= layer.steps) {
+        Ok(lengths)
+    } else {
+        Err(OpError::invalid(
             "there is not one length per item within the steps",
-        ));
+        ))
     }
-    let reverse_only = call.text("direction", "forward")? == "reverse";
-    let (all, last) = (
-        layer.steps * layer.directions * layer.batch * layer.hidden,
-        layer.directions * layer.batch * layer.hidden,
-    );
-    let mut sequence = call.filled(&[all], R::ZERO)?;
-    let mut finals = [
-        call.filled(&[last], R::ZERO)?,
-        call.filled(&[last], R::ZERO)?,
-    ];
-    for direction in 0..layer.directions {
-        let rows = cell.gates() * layer.hidden;
-        let recurrent =
-            &call.values::<R>(2)?[direction * rows * layer.hidden..][..rows * layer.hidden];
+}
+
+impl<R: Real> Weights<R> {
+    fn new(
+        call: &Call<'_>,
+        layer: &Layer,
+        direction: usize,
+        functions: &[Function],
+    ) -> Result<Self, OpError> {
+        let (cell, hidden) = (layer.cell, layer.hidden);
+        let rows = cell.gates() * hidden;
+        let recurrent = &call.values::<R>(2)?[direction * rows * hidden..][..rows * hidden];
         let bias: Vec<R> = part(call, 3, direction, 2 * rows)?;
         let per = cell.activations().len();
-        let weights = Weights {
-            recurrent: super::linear::transposed(recurrent, rows, layer.hidden),
+        Ok(Self {
+            recurrent: super::linear::transposed(recurrent, rows, hidden),
             input_bias: bias[..rows].to_vec(),
             recurrent_bias: bias[rows..].to_vec(),
             peepholes: if cell == Cell::Lstm {
-                part(call, 7, direction, 3 * layer.hidden)?
+                part(call, 7, direction, 3 * hidden)?
             } else {
                 Vec::new()
             },
             functions: functions[direction * per..(direction + 1) * per].to_vec(),
-        };
+        })
+    }
+}
+
+fn layer<R: Real>(call: &Call<'_>, cell: Cell) -> Results {
+    let layer = Layer::new(call, cell)?;
+    let functions = functions(call, cell, layer.directions)?;
+    let lengths = lengths(call, &layer)?;
+    let reverse_only = call.text("direction", "forward")? == "reverse";
+    let last = [layer.directions, layer.batch, layer.hidden];
+    let mut sequence = call.filled(&[layer.steps, last[0], last[1], last[2]], R::ZERO)?;
+    let mut finals = [call.filled(&last, R::ZERO)?, call.filled(&last, R::ZERO)?];
+    for direction in 0..layer.directions {
+        let weights = Weights::<R>::new(call, &layer, direction, &functions)?;
         let backwards = reverse_only || direction == 1;
         let gates = input_gates::<R>(call, &layer, direction)?;
         let mut state = layer.initial::<R>(call, 5, direction)?;
@@ -281,42 +293,38 @@ fn layer<R: Real>(call: &Call<'_>, cell: Cell) -> Results {
         };
         for step in 0..layer.steps {
             let place = |item: usize| {
-                if backwards {
+                let at = if backwards {
                     lengths[item].checked_sub(step + 1)
                 } else {
                     Some(step)
-                }
-            };
-            advance(
-                &layer,
-                &weights,
-                &gates,
-                &lengths,
-                place,
-                &mut state,
-                &mut memory,
-            );
-            for item in 0..layer.batch {
-                let Some(at) = place(item).filter(|&at| at < lengths[item]) else {
-                    continue;
                 };
+                at.filter(|&at| at < lengths[item])
+            };
+            advance(&layer, &weights, &gates, place, &mut state, &mut memory);
+            for item in 0..layer.batch {
+                let Some(at) = place(item) else { continue };
                 let row = &state[item * layer.hidden..(item + 1) * layer.hidden];
                 let target = sequence_place(&layer, at, direction, item);
                 sequence[target..target + layer.hidden].copy_from_slice(row);
             }
         }
         for (values, finals) in [&state, &memory].into_iter().zip(&mut finals) {
-            for (item, row) in values.chunks_exact(layer.hidden.max(1)).enumerate() {
-                let target = if layer.batch_first {
-                    item * layer.directions + direction
-                } else {
-                    direction * layer.batch + item
-                };
-                finals[target * layer.hidden..(target + 1) * layer.hidden].copy_from_slice(row);
-            }
+            keep_last(&layer, direction, values, finals);
         }
     }
     results(&layer, sequence, finals)
+}
+
+/// Writes the last states of a direction to their place.
+fn keep_last<R: Real>(layer: &Layer, direction: usize, values: &[R], finals: &mut [R]) {
+    for (item, row) in values.chunks_exact(layer.hidden.max(1)).enumerate() {
+        let target = if layer.batch_first {
+            item * layer.directions + direction
+        } else {
+            direction * layer.batch + item
+        };
+        finals[target * layer.hidden..(target + 1) * layer.hidden].copy_from_slice(row);
+    }
 }
 
 fn results<R: Real>(layer: &Layer, sequence: Vec<R>, finals: [Vec<R>; 2]) -> Results {
@@ -390,7 +398,6 @@ fn input_gates<R: Real>(
         sizes,
         x,
         &super::linear::transposed(w, rows, layer.inputs),
-        None,
         &mut out,
     );
     Ok(out)
@@ -401,7 +408,6 @@ fn advance<R: Real>(
     layer: &Layer,
     weights: &Weights<R>,
     gates: &[R],
-    lengths: &[usize],
     place: impl Fn(usize) -> Option<usize>,
     state: &mut [R],
     memory: &mut [R],
@@ -413,11 +419,9 @@ fn advance<R: Real>(
         k: hidden,
     };
     let mut recurrent = vec![R::ZERO; layer.batch * rows];
-    R::product(sizes, state, &weights.recurrent, None, &mut recurrent);
+    R::product(sizes, state, &weights.recurrent, &mut recurrent);
     for item in 0..layer.batch {
-        let Some(at) = place(item).filter(|&at| at < lengths[item]) else {
-            continue;
-        };
+        let Some(at) = place(item) else { continue };
         let start = (at * layer.batch + item) * rows;
         let own = Gates {
             input: &gates[start..start + rows],
@@ -455,16 +459,16 @@ impl<R: Real> Gates<'_, R> {
         }
     }
 
-    fn from_input(&self, row: usize) -> R {
+    fn input_sum(&self, row: usize) -> R {
         self.input[row] + self.weights.input_bias[row]
     }
 
-    fn from_state(&self, row: usize) -> R {
+    fn state_sum(&self, row: usize) -> R {
         self.recurrent[row] + self.weights.recurrent_bias[row]
     }
 
     fn sum(&self, row: usize) -> R {
-        self.clipped(self.from_input(row) + self.from_state(row))
+        self.clipped(self.input_sum(row) + self.state_sum(row))
     }
 
     /// Gates in the order update, reset, hidden.
@@ -476,7 +480,7 @@ impl<R: Real> Gates<'_, R> {
             (0..hidden)
                 .map(|j| {
                     let row = 2 * hidden + j;
-                    let sum = reset[j].fma(self.from_state(row), self.from_input(row));
+                    let sum = reset[j].fma(self.state_sum(row), self.input_sum(row));
                     g.apply(self.clipped(sum))
                 })
                 .collect()
@@ -492,7 +496,7 @@ impl<R: Real> Gates<'_, R> {
                         h.fma(self.weights.recurrent[p * rows + row], sum)
                     });
                     let state = product + self.weights.recurrent_bias[row];
-                    g.apply(self.clipped(self.from_input(row) + state))
+                    g.apply(self.clipped(self.input_sum(row) + state))
                 })
                 .collect()
         };
@@ -517,9 +521,8 @@ impl<R: Real> Gates<'_, R> {
         };
         for j in 0..hidden {
             let old = memory[j];
-            let raw = |gate: usize| {
-                self.from_input(gate * hidden + j) + self.from_state(gate * hidden + j)
-            };
+            let raw =
+                |gate: usize| self.input_sum(gate * hidden + j) + self.state_sum(gate * hidden + j);
             let input = f.apply(self.clipped(peephole(0, j, old, raw(0))));
             let forget = if self.layer.input_forget {
                 R::ONE - input

@@ -7,6 +7,9 @@ use crate::net::tensor::{Element, strides};
 /// Largest stride, dilation, kernel side or padding: every coordinate then fits 63 bits with room.
 const SIDE_MAX: i64 = 1 << 31;
 
+/// Most elements of a window: walking them takes time that no memory bounds.
+const TAPS_MAX: usize = 1 << 24;
+
 /// How a window slides over the spatial axes.
 #[derive(Debug, Clone)]
 pub(super) struct Window {
@@ -61,6 +64,9 @@ impl Window {
                 });
             }
         };
+        if crate::net::tensor::elements(&kernel).is_none_or(|taps| taps > TAPS_MAX) {
+            return call.refuse("a window of more than 2^24 elements");
+        }
         if kernel.len() != count || kernel.contains(&0) {
             return Err(OpError::invalid(
                 "the kernel does not have the input's axes",

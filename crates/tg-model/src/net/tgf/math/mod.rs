@@ -105,12 +105,7 @@ pub fn tanh(x: f32) -> f32 {
     let far = 1.0 - 2.0 / (exp(magnitude + magnitude) + 1.0);
     let z = x * x;
     let mut tail = -5.704_988_7e-3;
-    for coefficient in [
-        2.063_908_9e-2,
-        -5.373_971_6e-2,
-        1.333_144_2e-1,
-        -3.333_328e-1,
-    ] {
+    for coefficient in [2.063_909e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328e-1] {
         tail = f32::mul_add(tail, z, coefficient);
     }
     let near = f32::mul_add(tail, z * x, x).copysign(x);
