@@ -8,6 +8,7 @@ pub mod corpus;
 pub mod corpus_report;
 pub mod gate;
 pub mod manifest;
+pub mod onnx_conformance;
 pub mod python;
 pub mod tidy;
 pub mod tosa;

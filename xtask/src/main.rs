@@ -20,6 +20,9 @@ usage: cargo xtask COMMAND
               reads cases written before, --require makes a missing Python an error
   compare-ort our speed beside onnxruntime's (float32 and int8), by processor time; --require makes a missing Python an
               error
+  onnx-conformance
+              tier TGF-1 on the ONNX backend node tests: passed, refused with reason, wrong; --cases DIR reads cases
+              written before, --bless rewrites xtask/onnx-conformance.txt, --require makes a missing Python an error
   bless       rewrite the generated files that tests compare (OpenAPI document, command line help, fixtures)
 ";
 
@@ -61,6 +64,9 @@ fn run(words: &[&str]) -> Result<()> {
                 bail!("compare-ort does not know `{word}`; it takes --require");
             }
             xtask::compare_ort::run(&root, missing)
+        }
+        ["onnx-conformance", rest @ ..] => {
+            xtask::onnx_conformance::run(&root, &xtask::onnx_conformance::Options::parse(rest)?)
         }
         ["bless"] => xtask::gate::run_step(&root, &xtask::gate::BLESS),
         ["tidy"] => {
