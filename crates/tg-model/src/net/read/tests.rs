@@ -115,7 +115,7 @@ fn raw_typed_and_packed_data_are_the_same() {
             .collect(),
         ..typed.clone()
     };
-    assert_eq!(read(typed.clone()), read(raw));
+    assert_eq!(read(typed), read(raw));
     let nibbles = TensorProto {
         dims: vec![3],
         data_type: 22,

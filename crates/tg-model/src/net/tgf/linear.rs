@@ -121,6 +121,19 @@ fn matmul(call: &Call<'_>) -> Results {
 
 /// The product of two tensors of one type.
 pub(super) fn multiply(call: &Call<'_>, a: &Tensor, b: &Tensor) -> Result<Tensor, OpError> {
+    if let ([rows @ .., k], [_, n]) = (a.shape(), b.shape())
+        && rows.len() > 1
+        && a.dtype() == DType::F32
+    {
+        // One matrix for all items: they are the rows of one product.
+        let flat = vec![rows.iter().product(), *k];
+        let mut shape = rows.to_vec();
+        shape.push(*n);
+        call.reserve(a.len(), a.dtype())?;
+        let flat = tensor(flat, a.data().clone())?;
+        let product = multiply(call, &flat, b)?;
+        return product.reshaped(shape).map_err(OpError::Tensor);
+    }
     let batches = Batches::new(a.shape(), b.shape())?;
     let sizes = batches.sizes;
     let data = match (a.data(), b.data()) {

@@ -51,7 +51,11 @@ fn softmax<R: Real>(call: &Call<'_>) -> Results {
     let sizes = softmax_sizes(call)?;
     let mut out = call.values::<R>(0)?.to_vec();
     call.reserve(out.len(), R::DTYPE)?;
-    rows(call, &mut out, sizes, softmax_row)?;
+    if sizes[2] == 1 {
+        softmax_rows(&mut out, sizes[1]);
+    } else {
+        rows(call, &mut out, sizes, softmax_row)?;
+    }
     one(call.input(0)?.shape().to_vec(), out)
 }
 
@@ -74,25 +78,53 @@ fn log_softmax<R: Real>(call: &Call<'_>) -> Results {
     one(call.input(0)?.shape().to_vec(), out)
 }
 
+/// NaN if one is; which of equal ones does not matter, so that it is taken in lanes.
 fn largest<R: Real>(row: &[R]) -> R {
-    row.iter()
-        .fold(-R::INFINITY, |top, &value| top.larger(value))
+    const LANES: usize = 16;
+    vectorised(
+        #[inline(always)]
+        || {
+            let (chunks, rest) = row.as_chunks::<LANES>();
+            let mut tops = [-R::INFINITY; LANES];
+            for chunk in chunks {
+                for (top, &value) in tops.iter_mut().zip(chunk) {
+                    *top = top.larger(value);
+                }
+            }
+            let top = tops
+                .iter()
+                .fold(-R::INFINITY, |top, &value| top.larger(value));
+            rest.iter().fold(top, |top, &value| top.larger(value))
+        },
+    )
 }
 
 /// `e^(x - largest)` divided by their sum, taken in ascending order.
 pub(super) fn softmax_row<R: Real>(row: &mut [R]) {
-    let top = largest(row);
-    vectorised(
-        #[inline(always)]
-        || {
-            for value in row.iter_mut() {
-                *value = (*value - top).exp();
-            }
-        },
-    );
-    let sum = row.iter().fold(R::ZERO, |sum, &value| sum + value);
-    for value in row.iter_mut() {
-        *value = (*value / sum).canonical();
+    softmax_rows(row, row.len());
+}
+
+/// The same for rows of `size` elements.
+fn softmax_rows<R: Real>(values: &mut [R], size: usize) {
+    if size == 0 {
+        return;
+    }
+    for row in values.chunks_exact_mut(size) {
+        let top = largest(row);
+        vectorised(
+            #[inline(always)]
+            || {
+                for value in row.iter_mut() {
+                    *value = (*value - top).exp();
+                }
+            },
+        );
+    }
+    let sums = row_sums(values, size, |sum, value| sum + value);
+    for (row, &sum) in values.chunks_exact_mut(size).zip(&sums) {
+        for value in row {
+            *value = (*value / sum).canonical();
+        }
     }
 }
 

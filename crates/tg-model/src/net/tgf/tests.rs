@@ -130,7 +130,7 @@ fn data_moves_without_a_changed_bit() {
     let turned = eval("Transpose", &[], std::slice::from_ref(&x));
     assert_eq!(bits(&turned)[2], 0x7fa0_0001);
     assert_eq!(bits(&eval("Transpose", &[], &[turned])), bits(&x));
-    let shape = eval("Reshape", &[], &[x.clone(), i64s(&[0, -1, 1])]);
+    let shape = eval("Reshape", &[], &[x, i64s(&[0, -1, 1])]);
     assert_eq!(shape.shape(), [2, 3, 1]);
     let y = f32s(&[2, 3], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     let reversed = eval(
@@ -187,11 +187,7 @@ fn elements_are_chosen_and_put() {
     let point = eval("GatherND", &[], &[x.clone(), indices.clone()]);
     assert_eq!(point, f32s(&[1], &[5.0]));
     let add = [("reduction", Attribute::Text(b"add".to_vec()))];
-    let put = eval(
-        "ScatterND",
-        &add,
-        &[x.clone(), indices, f32s(&[1], &[10.0])],
-    );
+    let put = eval("ScatterND", &add, &[x, indices, f32s(&[1], &[10.0])]);
     assert_eq!(put.values::<f32>().unwrap()[5], 15.0);
     let top = try_eval(
         "TopK",
@@ -242,7 +238,7 @@ fn layers_are_normalised() {
     let y = eval(
         "LayerNormalization",
         &[("epsilon", Attribute::Float(0.0))],
-        &[x.clone(), scale],
+        &[x, scale],
     );
     let expected = [-1.341_640_8, -0.447_213_6, 0.447_213_6, 2.683_281_6];
     for (got, want) in y.values::<f32>().unwrap().iter().zip(expected) {
@@ -254,7 +250,7 @@ fn layers_are_normalised() {
     let batch = eval(
         "BatchNormalization",
         &[("epsilon", Attribute::Float(0.0))],
-        &[x, one.clone(), zero, f32s(&[1], &[4.0]), f32s(&[1], &[4.0])],
+        &[x, one, zero, f32s(&[1], &[4.0]), f32s(&[1], &[4.0])],
     );
     assert_eq!(batch, f32s(&[1, 1, 2], &[-0.5, 0.5]));
 }
@@ -495,8 +491,14 @@ fn trees_decide() {
     let y = evaluate(&tree, &[Some(&x)], &Budget::default()).unwrap();
     assert_eq!(y[0], f32s(&[2, 1], &[-1.0, 7.0]));
     // A node that is its own child never reaches a leaf.
-    tree.attributes
-        .insert("nodes_truenodeids".to_owned(), ints(&[0, 0, 0]));
+    let modes = list(&["BRANCH_LEQ", "BRANCH_LEQ", "LEAF"]);
+    for (name, attribute) in [
+        ("nodes_truenodeids", ints(&[1, 1, 0])),
+        ("nodes_falsenodeids", ints(&[2, 1, 0])),
+        ("nodes_modes", modes),
+    ] {
+        tree.attributes.insert(name.to_owned(), attribute);
+    }
     let circle = evaluate(&tree, &[Some(&x)], &Budget::default());
     assert!(matches!(circle, Err(OpError::Invalid { .. })));
 }
