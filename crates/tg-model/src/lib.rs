@@ -11,6 +11,8 @@
 pub mod accuracy;
 pub mod calibrate;
 pub mod compile;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod digits;
 pub mod engine;
 pub mod execute;

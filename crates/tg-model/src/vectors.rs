@@ -369,6 +369,11 @@ impl<'a> Vector<'a> {
             assert_eq!(got, wanted, "{level} executor of {name}");
             assert_eq!(fast.element_type(), kind, "type of {name}");
         }
+        #[cfg(feature = "cuda")]
+        {
+            let expected = Tensor::of(kind, &expected.widened());
+            crate::cuda::tests::check_vector(&model, node, &tensors, &expected);
+        }
     }
 }
 

@@ -1,0 +1,190 @@
+//! The kernels compiled as C++ and run on the CPU: see `kernels/emulator.h`.
+#![allow(
+    unsafe_code,
+    reason = "calls into a library that the test has compiled"
+)]
+
+use super::kernels;
+use super::plan::{Address, Arguments, Plan, Region};
+use libloading::Library;
+use std::ffi::{OsString, c_int, c_uint, c_void};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Mutex, OnceLock};
+
+type Kernel = unsafe extern "C" fn(*const c_void);
+type LaunchFunction =
+    unsafe extern "C" fn(Kernel, *const c_uint, c_uint, u64, *const c_void) -> c_int;
+
+/// A compiled set of kernels.
+pub(crate) struct Emulator {
+    library: Mutex<Library>,
+}
+
+/// What fresh memory holds.
+const NOISE: u8 = 0xa5;
+const ALIGNMENT: usize = 256;
+
+/// Memory of one region, aligned as on a device.
+struct Memory {
+    bytes: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl Memory {
+    fn new(length: usize) -> Self {
+        let bytes = vec![NOISE; length + ALIGNMENT];
+        let start = bytes.as_ptr().align_offset(ALIGNMENT);
+        Self {
+            bytes,
+            start,
+            length,
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.length]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.length]
+    }
+}
+
+/// The memory of a plan.
+pub(crate) struct Device {
+    constants: Memory,
+    arena: Memory,
+}
+
+impl Device {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let mut constants = Memory::new(plan.constants.len());
+        constants.bytes_mut().copy_from_slice(&plan.constants);
+        Self {
+            constants,
+            arena: Memory::new(plan.arena_bytes),
+        }
+    }
+
+    fn region(&self, region: Region) -> &Memory {
+        match region {
+            Region::Constants => &self.constants,
+            Region::Arena => &self.arena,
+        }
+    }
+
+    pub(crate) fn write(&mut self, address: Address, bytes: &[u8]) {
+        let memory = match address.region {
+            Region::Constants => &mut self.constants,
+            Region::Arena => &mut self.arena,
+        };
+        memory.bytes_mut()[address.offset..][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    pub(crate) fn read(&self, address: Address, length: usize) -> &[u8] {
+        &self.region(address.region).bytes()[address.offset..][..length]
+    }
+}
+
+impl Emulator {
+    /// The kernels with tensor cores or without; nothing, loudly, where there is no C++ compiler.
+    pub(crate) fn get(tensor_cores: bool) -> Option<&'static Self> {
+        static BOTH: [OnceLock<Option<Emulator>>; 2] = [const { OnceLock::new() }; 2];
+        let made = BOTH[usize::from(tensor_cores)].get_or_init(|| Self::compile(tensor_cores));
+        made.as_ref()
+    }
+
+    fn compile(tensor_cores: bool) -> Option<Self> {
+        let folder = folder();
+        let name = format!("kernels-{}-{tensor_cores}", std::process::id());
+        let source = folder.join(format!("{name}.cpp"));
+        let target = folder.join(format!("{name}.so"));
+        let text = [include_str!("kernels/emulator.h"), kernels::SOURCE].concat();
+        std::fs::write(&source, text).expect("a temporary file can be written");
+        let compiler = std::env::var_os("CXX").unwrap_or_else(|| OsString::from("c++"));
+        let flags = [
+            "-std=c++17",
+            "-O1",
+            "-shared",
+            "-fPIC",
+            "-Wno-unknown-pragmas",
+            // Undefined behaviour ends the test process.
+            "-fsanitize=undefined",
+            "-fsanitize-undefined-trap-on-error",
+        ];
+        let result = Command::new(&compiler)
+            .args(flags)
+            .arg(format!("-DTENSOR_CORES={}", u8::from(tensor_cores)))
+            .arg(&source)
+            .arg("-o")
+            .arg(&target)
+            .output();
+        let made = match result {
+            Err(error) => {
+                eprintln!("SKIPPED: kernels are not emulated: no C++ compiler: {error}");
+                None
+            }
+            Ok(output) => {
+                let log = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "the kernels are not C++:\n{log}");
+                // SAFETY: the library has just been made from our source; it has no initialisers.
+                let library = unsafe { Library::new(&target) }.expect("a library can be loaded");
+                Some(Self {
+                    library: Mutex::new(library),
+                })
+            }
+        };
+        // A loaded library stays when its file goes; what cannot be removed is left behind.
+        for file in [source, target] {
+            let _ = std::fs::remove_file(file);
+        }
+        made
+    }
+
+    /// Runs a plan's launches for the nodes that are asked for, threads in an order drawn from a seed.
+    pub(crate) fn run(
+        &self,
+        plan: &Plan,
+        device: &mut Device,
+        seed: u64,
+        wanted: impl Fn(usize) -> bool,
+    ) {
+        let library = self.library.lock().expect("no test fails inside a kernel");
+        // SAFETY: emulator.h defines the function with these types.
+        let launch = unsafe { library.get::<LaunchFunction>(b"tg_launch") }.expect("defined");
+        for launched in plan.launches.iter().filter(|launch| wanted(launch.node)) {
+            let blob = bound(&launched.arguments, device);
+            let name = launched.kernel.as_bytes();
+            // SAFETY: every kernel is such a function.
+            let kernel = unsafe { library.get::<Kernel>(name) }.expect("a kernel of the source");
+            let words: Vec<u64> = blob
+                .chunks_exact(8)
+                .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
+                .collect();
+            // SAFETY: the arguments are those of the kernel and point into memory that `device` owns; the lock makes
+            // this the only thread inside the library.
+            let result = unsafe {
+                launch(
+                    *kernel,
+                    launched.grid.as_ptr(),
+                    launched.threads,
+                    seed,
+                    words.as_ptr().cast(),
+                )
+            };
+            assert_eq!(result, 0, "threads of {} wait in vain", launched.kernel);
+        }
+    }
+}
+
+fn bound(arguments: &Arguments, device: &mut Device) -> Vec<u8> {
+    let constants = device.constants.bytes_mut().as_mut_ptr() as u64;
+    let arena = device.arena.bytes_mut().as_mut_ptr() as u64;
+    arguments.bound(constants, arena)
+}
+
+fn folder() -> PathBuf {
+    std::env::temp_dir()
+}
