@@ -1,10 +1,11 @@
 //! The project's automation: the whole gate ([`gate`]), the checks of its structure ([`tidy`]), what quantising
 //! costs ([`accuracy`]), and the outside judges of the importer: their Python ([`python`]), the models that exporters
-//! write ([`corpus`]), and Arm's integer reference ([`tosa`]).
+//! write ([`corpus`], [`corpus_report`]), and Arm's integer reference ([`tosa`]).
 
 pub mod accuracy;
 pub mod compare_ort;
 pub mod corpus;
+pub mod corpus_report;
 pub mod gate;
 pub mod manifest;
 pub mod python;

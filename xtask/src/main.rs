@@ -13,6 +13,8 @@ usage: cargo xtask COMMAND
               --mnist DIR adds a LeNet on MNIST (--model FILE or --python PATH, see models/train/requirements.txt)
   corpus      what exporters write, with onnxruntime's answers, into target/corpus (or --out DIR); --data DIR holds
               mnist/ and text/, --only NAME makes some entries, --require makes a missing Python an error
+  corpus-report
+              runs the corpus (--corpus DIR, or made now with --data DIR) beside onnxruntime; writes docs/CORPUS.md
   tosa-conformance
               TGX-1 against Arm's TOSA integer reference model, bit for bit, on the tests of its generator; --cases DIR
               reads cases written before, --require makes a missing Python an error
@@ -45,6 +47,9 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["corpus", rest @ ..] => {
             xtask::corpus::run(&root, &xtask::corpus::Options::parse(&root, rest)?)
+        }
+        ["corpus-report", rest @ ..] => {
+            xtask::corpus_report::run(&root, &xtask::corpus_report::Options::parse(rest)?)
         }
         ["tosa-conformance", rest @ ..] => {
             xtask::tosa::run(&root, &xtask::tosa::Options::parse(rest)?)

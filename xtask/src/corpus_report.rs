@@ -1,0 +1,145 @@
+//! `cargo xtask corpus-report`: how the models of the corpus run here, beside onnxruntime; into `docs/CORPUS.md`.
+//!
+//! The corpus is made first where it is not there (see [`crate::corpus`]); the example `corpus` of `tg-model` reads it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::python::Missing;
+
+/// What stands before the table.
+const PREFACE: &str = "\
+# Models as exporters write them
+
+Written by `cargo xtask corpus-report` from the corpus of `cargo xtask corpus` (definitions and training:
+`xtask/python/`). Every model is an exporter's own output, run on tier TGF-1, each sample alone. The error is the
+greatest difference from onnxruntime's float32 outputs over the greatest of them, over all samples; at most 1e-4 is
+allowed. Models that onnxruntime quantised are shown and not judged by it: one rounding that falls the other way is a
+whole step.
+
+skl2onnx 1.20.0 cannot write histogram gradient boosting with this version of onnx (it hands booleans to an integer
+field), so plain gradient boosting stands for it. TensorFlow and PyTorch pin different packages, so Keras has an
+environment of its own.
+";
+
+/// What a run is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// A corpus that was made before; none: `target/corpus`, made now where it is not there.
+    pub corpus: Option<PathBuf>,
+    /// Data for making one.
+    pub data: Option<PathBuf>,
+    /// What a missing Python means.
+    pub missing: Missing,
+}
+
+impl Options {
+    /// Reads `--corpus DIR`, `--data DIR` and `--require`.
+    ///
+    /// # Errors
+    /// If a word is unknown or a value is missing.
+    pub fn parse(words: &[&str]) -> Result<Self> {
+        let mut words = words.to_vec();
+        let mut options = Self {
+            missing: Missing::take(&mut words),
+            corpus: None,
+            data: None,
+        };
+        let mut rest = words.iter();
+        while let Some(&word) = rest.next() {
+            let slot = match word {
+                "--corpus" => &mut options.corpus,
+                "--data" => &mut options.data,
+                other => bail!(
+                    "corpus-report does not know `{other}`; it takes --corpus, --data and --require"
+                ),
+            };
+            let value = rest
+                .next()
+                .with_context(|| format!("{word} needs a value"))?;
+            *slot = Some(PathBuf::from(value));
+        }
+        Ok(options)
+    }
+}
+
+/// Runs the corpus and writes the report; fails if a model is refused or too far from onnxruntime.
+///
+/// # Errors
+/// As said, and if the corpus cannot be made.
+#[expect(clippy::print_stdout, reason = "this is a command line tool")]
+#[expect(clippy::print_stderr, reason = "this is a command line tool")]
+pub fn run(root: &Path, options: &Options) -> Result<()> {
+    let folder = match &options.corpus {
+        Some(folder) => folder.clone(),
+        None => root.join("target/corpus"),
+    };
+    if options.corpus.is_none() && !folder.is_dir() {
+        let make = crate::corpus::Options {
+            out: folder.clone(),
+            data: options.data.clone(),
+            only: Vec::new(),
+            missing: options.missing,
+        };
+        crate::corpus::run(root, &make)?;
+        if !folder.is_dir() {
+            eprintln!("SKIPPED: THE CORPUS IS NOT REPORTED ON (there is none)");
+            return Ok(());
+        }
+    }
+    let folder = fs::canonicalize(&folder)
+        .with_context(|| format!("the folder `{}` cannot be read", folder.display()))?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args([
+            "run",
+            "--quiet",
+            "--package",
+            "tg-model",
+            "--example",
+            "corpus",
+            "--",
+        ])
+        .arg(folder)
+        .current_dir(root)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cargo cannot be started")?;
+    let table = String::from_utf8(output.stdout).context("the table is no text")?;
+    print!("{table}");
+    let report = root.join("docs/CORPUS.md");
+    fs::write(&report, format!("{PREFACE}\n{table}"))
+        .with_context(|| format!("`{}` cannot be written", report.display()))?;
+    ensure!(
+        output.status.success(),
+        "a model of the corpus is refused or too far from onnxruntime; see {}",
+        report.display()
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_and_bad_ones_named() {
+        let read = Options::parse(&["--corpus", "c", "--data", "d", "--require"]);
+        let expected = Options {
+            corpus: Some(PathBuf::from("c")),
+            data: Some(PathBuf::from("d")),
+            missing: Missing::Fail,
+        };
+        assert_eq!(read.ok(), Some(expected));
+        for (words, text) in [
+            (&["--corpus"][..], "--corpus needs a value"),
+            (&["--mnist", "x"][..], "does not know `--mnist`"),
+        ] {
+            let shown = Options::parse(words).map_or_else(|e| e.to_string(), |_| String::new());
+            assert!(shown.contains(text), "{shown:?}");
+        }
+    }
+}
