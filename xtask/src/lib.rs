@@ -1,8 +1,10 @@
 //! The project's automation: the whole gate ([`gate`]), the checks of its structure ([`tidy`]), what quantising
 //! costs ([`accuracy`]), and the outside judges of the importer: their Python ([`python`]), the models that exporters
-//! write ([`corpus`], [`corpus_report`]), and Arm's integer reference ([`tosa`]).
+//! write ([`corpus`], [`corpus_report`]), the way of a user's model to a receipt ([`bring`]), and Arm's integer
+//! reference ([`tosa`]).
 
 pub mod accuracy;
+pub mod bring;
 pub mod compare_ort;
 pub mod corpus;
 pub mod corpus_report;
