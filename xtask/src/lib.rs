@@ -4,7 +4,11 @@
 //! and onnxruntime's speed ([`compare_ort`]); placements under the outside judge ([`market`]) and beside those of other
 //! rules ([`market_report`]).
 
+//! write ([`corpus`], [`corpus_report`]), the way of a user's model to a receipt ([`bring`]), and Arm's integer
+//! reference ([`tosa`]).
+
 pub mod accuracy;
+pub mod bring;
 pub mod compare_ort;
 pub mod corpus;
 pub mod corpus_report;
