@@ -105,7 +105,9 @@ pub(crate) struct CompileArguments {
 
 /// `model explain`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  tensorgrid model explain lenet.onnx --calibrate digits/ --precision 8")]
+#[command(
+    after_help = "Example:\n  tensorgrid model explain lenet.onnx --calibrate digits/ --precision 8"
+)]
 pub(crate) struct ExplainArguments {
     /// The model (ONNX, opset 7 to 28).
     pub(crate) file: PathBuf,

@@ -4,7 +4,11 @@
 //! ```text
 //! cargo run --release -p tg-model --example lower -- target/corpus [NAME ...] [--precision 8|mixed|16|auto] [--explain]
 //! ```
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a command line tool")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this is a command line tool"
+)]
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -13,7 +17,9 @@ use tg_model::integer::Precision;
 use tg_model::net::npy::read_npy;
 use tg_model::net::{Data, ReadLimits, Tensor, convert, read};
 use tg_model::passes::{PrepareOptions, prepare};
-use tg_model::{CompileOptions, PrecisionChoice, compile_prepared, execute_tensor, explain, input, integer};
+use tg_model::{
+    CompileOptions, PrecisionChoice, compile_prepared, execute_tensor, explain, input, integer,
+};
 
 struct Options {
     folder: PathBuf,
@@ -26,10 +32,15 @@ struct Options {
 fn main() -> Result<()> {
     let options = options()?;
     if !options.folder.is_dir() {
-        println!("SKIPPED: no corpus at `{}` (cargo xtask corpus makes it)", options.folder.display());
+        println!(
+            "SKIPPED: no corpus at `{}` (cargo xtask corpus makes it)",
+            options.folder.display()
+        );
         return Ok(());
     }
-    println!("model                          nodes  precision  out SNR  agree   float  integer  (samples)");
+    println!(
+        "model                          nodes  precision  out SNR  agree   float  integer  (samples)"
+    );
     for name in &options.names {
         if let Err(error) = one(&options, name) {
             println!("{name:<30} {error:#}");
@@ -40,7 +51,11 @@ fn main() -> Result<()> {
 
 fn options() -> Result<Options> {
     let mut arguments = std::env::args().skip(1);
-    let folder = PathBuf::from(arguments.next().unwrap_or_else(|| "target/corpus".to_owned()));
+    let folder = PathBuf::from(
+        arguments
+            .next()
+            .unwrap_or_else(|| "target/corpus".to_owned()),
+    );
     let mut options = Options {
         folder,
         names: Vec::new(),
@@ -68,7 +83,9 @@ fn options() -> Result<Options> {
     }
     if options.names.is_empty() && options.folder.is_dir() {
         for entry in std::fs::read_dir(&options.folder)? {
-            options.names.push(entry?.file_name().to_string_lossy().into_owned());
+            options
+                .names
+                .push(entry?.file_name().to_string_lossy().into_owned());
         }
         options.names.sort();
     }
@@ -91,7 +108,8 @@ fn sample(stack: &Tensor, at: usize) -> Result<Tensor> {
 
 fn one(options: &Options, name: &str) -> Result<()> {
     let folder = options.folder.join(name);
-    let entry: serde_json::Value = serde_json::from_slice(&std::fs::read(folder.join("entry.json"))?)?;
+    let entry: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(folder.join("entry.json"))?)?;
     let bytes = std::fs::read(folder.join("model.onnx"))?;
     let graph = read(&bytes, Some(&folder), &ReadLimits::default())?;
     let before = explain::operators(&graph);
@@ -104,10 +122,16 @@ fn one(options: &Options, name: &str) -> Result<()> {
         }
     }
     let prepared = prepare(graph, &shapes)?;
-    let names: Vec<String> = prepared.graph.inputs.iter().map(|input| input.name.clone()).collect();
+    let names: Vec<String> = prepared
+        .graph
+        .inputs
+        .iter()
+        .map(|input| input.name.clone())
+        .collect();
     let listed = |key: &str| -> Vec<String> {
         let list = entry[key].as_array().into_iter().flatten();
-        list.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+        list.filter_map(|name| name.as_str().map(str::to_owned))
+            .collect()
     };
     let inputs = listed("inputs");
     let stacks = |kind: &str| -> Result<Vec<Tensor>> {
@@ -139,13 +163,19 @@ fn one(options: &Options, name: &str) -> Result<()> {
     if options.explain {
         println!("{}", explain::report(&before, &compiled));
     }
-    let slot = listed("outputs").iter().position(|own| *own == output).unwrap_or(0);
+    let slot = listed("outputs")
+        .iter()
+        .position(|own| *own == output)
+        .unwrap_or(0);
     let expected = npy(&folder.join(format!("expected.{slot}.npy")))?;
-    let labels = npy(&folder.join("labels.npy")).ok().and_then(|t| convert::to_i64(t.data()));
+    let labels = npy(&folder.join("labels.npy"))
+        .ok()
+        .and_then(|t| convert::to_i64(t.data()));
     let test = rows(&stacks("test")?, options.samples)?;
     let spec = &compiled.model.program.input;
     let (mut signal, mut noise) = (0f64, 0f64);
-    let (mut agree, mut float_right, mut integer_right, mut places) = (0usize, 0usize, 0usize, 0usize);
+    let (mut agree, mut float_right, mut integer_right, mut places) =
+        (0usize, 0usize, 0usize, 0usize);
     for (at, row) in test.iter().enumerate() {
         let trace = execute_tensor(&compiled.model, input::encode(spec, row)?)?;
         let got: Vec<f32> = compiled

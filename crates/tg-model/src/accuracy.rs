@@ -2,9 +2,9 @@
 
 use crate::calibrate::CalibrationError;
 use crate::compile::Compiled;
-use crate::execute::top_class;
 use crate::engine::Engine;
 use crate::engine::values::Values;
+use crate::execute::top_class;
 use crate::input;
 use crate::kernels::Cpu;
 

@@ -111,7 +111,11 @@ impl Statistics {
                 sorted.sort_by(f32::total_cmp);
                 let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
                 let at = rank.clamp(1, sorted.len().max(1)) - 1;
-                sorted.get(at).copied().filter(|_| percent < 100.0).unwrap_or(greatest)
+                sorted
+                    .get(at)
+                    .copied()
+                    .filter(|_| percent < 100.0)
+                    .unwrap_or(greatest)
             }
             ReachRule::LeastError => self.least_error(greatest),
         }
@@ -123,7 +127,8 @@ impl Statistics {
             let one = |&x: &f32| f64::from((x / unit).round().min(127.0) * unit - x).powi(2);
             self.samples.iter().map(one).sum()
         };
-        let share = |step: u16| LEAST_SHARE + (1.0 - LEAST_SHARE) * f32::from(step) / f32::from(SHARES);
+        let share =
+            |step: u16| LEAST_SHARE + (1.0 - LEAST_SHARE) * f32::from(step) / f32::from(SHARES);
         let candidates = (0..=SHARES).rev().map(|step| greatest * share(step));
         let mut best = (greatest, f64::INFINITY);
         for reach in candidates.filter(|reach| *reach > 0.0) {
@@ -147,7 +152,10 @@ impl Statistics {
             self.least = self.least.min(value);
             self.greatest = self.greatest.max(value);
         }
-        let sampled = values.iter().step_by(step.max(1)).filter(|value| value.is_finite());
+        let sampled = values
+            .iter()
+            .step_by(step.max(1))
+            .filter(|value| value.is_finite());
         self.samples.extend(sampled.map(|value| value.abs()));
     }
 
@@ -231,7 +239,15 @@ fn masked(graph: &Graph) -> BTreeSet<ValueId> {
     let mut masks = BTreeSet::new();
     for node in graph.nodes.iter().rev() {
         let softmax = node.is("Softmax") || node.is("LogSoftmax");
-        let passes = ["Add", "Where", "Mul", "Expand", "Unsqueeze", "Reshape", "Cast"];
+        let passes = [
+            "Add",
+            "Where",
+            "Mul",
+            "Expand",
+            "Unsqueeze",
+            "Reshape",
+            "Cast",
+        ];
         let reaches = node.gives().any(|value| masks.contains(&value));
         if softmax || (reaches && passes.contains(&node.op.as_str())) {
             masks.extend(node.reads());
@@ -245,8 +261,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::net::graph::{Dim, Input, Node};
     use crate::net::DType;
+    use crate::net::graph::{Dim, Input, Node};
 
     fn doubling() -> (Graph, [ValueId; 2]) {
         let mut graph = Graph::default();
@@ -295,7 +311,9 @@ mod tests {
         values[99] = 1.02;
         let even = vec![Tensor::of(vec![1, 100], values.clone()).unwrap()];
         assert!(reaches(&[even], ReachRule::LeastError).unwrap()[0] > 0.98);
-        let mut many: Vec<Vec<Tensor>> = (0..300).map(|_| vec![Tensor::of(vec![1, 100], values.clone()).unwrap()]).collect();
+        let mut many: Vec<Vec<Tensor>> = (0..300)
+            .map(|_| vec![Tensor::of(vec![1, 100], values.clone()).unwrap()])
+            .collect();
         values[99] = 3.0;
         many.push(vec![Tensor::of(vec![1, 100], values).unwrap()]);
         let got = reaches(&many, ReachRule::LeastError).unwrap()[0];
@@ -317,6 +335,6 @@ mod tests {
             index: 0,
             value: "y".to_owned(),
         };
-        check(&[ramp(f32::MAX / 100.0)], ReachRule::Greatest, infinite);
+        check(&[ramp(f32::MAX / 101.0)], ReachRule::Greatest, infinite);
     }
 }

@@ -121,7 +121,9 @@ impl Report {
     /// Signal to noise ratio of the output, in decibels.
     #[must_use]
     pub fn output_snr_db(&self) -> f64 {
-        self.layers.last().map_or(f64::INFINITY, |layer| layer.snr_db)
+        self.layers
+            .last()
+            .map_or(f64::INFINITY, |layer| layer.snr_db)
     }
 }
 
@@ -152,7 +154,9 @@ impl Compiled {
         let tensors = self.order.tensors(row);
         let given: Vec<&Tensor> = tensors.iter().collect();
         let outputs = tgf::run(&self.float.graph, &given, &Budget::default())?;
-        let first = outputs.first().and_then(|tensor| convert::to_f32(tensor.data()));
+        let first = outputs
+            .first()
+            .and_then(|tensor| convert::to_f32(tensor.data()));
         Ok(first.unwrap_or_default())
     }
 
@@ -227,11 +231,17 @@ pub fn compile_prepared(
                 continue;
             }
         };
-        let report = compare(&float, &order, &lowered, compared, (calibration.len(), precision))?;
+        let report = compare(
+            &float,
+            &order,
+            &lowered,
+            compared,
+            (calibration.len(), precision),
+        )?;
         let enough = report.output_snr_db() >= SNR_ENOUGH && report.agreement >= AGREEMENT_ENOUGH;
-        let better = best.as_ref().is_none_or(|(_, before)| {
-            report.output_snr_db() > before.output_snr_db()
-        });
+        let better = best
+            .as_ref()
+            .is_none_or(|(_, before)| report.output_snr_db() > before.output_snr_db());
         if better {
             best = Some((lowered, report));
         }
@@ -300,15 +310,30 @@ fn compare(
             .expect("an encoded row is an input of the program");
         for (site, powers) in lowered.sites.iter().zip(&mut powers) {
             let values = trace.tensor(site.tensor).widened();
-            let Some(expected) = floats.get(&site.value).and_then(|t| convert::to_f32(t.data()))
+            let Some(expected) = floats
+                .get(&site.value)
+                .and_then(|t| convert::to_f32(t.data()))
             else {
                 continue;
             };
-            accumulate(powers, site, &expected, &values, program.element_type(site.tensor));
+            accumulate(
+                powers,
+                site,
+                &expected,
+                &values,
+                program.element_type(site.tensor),
+            );
         }
-        let expected = floats.get(&lowered.output.value).and_then(|t| convert::to_f32(t.data()));
+        let expected = floats
+            .get(&lowered.output.value)
+            .and_then(|t| convert::to_f32(t.data()));
         let got = trace.output().widened();
-        let got: Vec<f32> = lowered.output.order.iter().map(|&at| got[at] as f32).collect();
+        let got: Vec<f32> = lowered
+            .output
+            .order
+            .iter()
+            .map(|&at| got[at] as f32)
+            .collect();
         let class = crate::accuracy::float_class;
         agreeing += usize::from(expected.is_some_and(|floats| class(&floats) == class(&got)));
     }

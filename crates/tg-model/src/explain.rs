@@ -45,19 +45,25 @@ pub fn cost_of(program: &Program, node: usize) -> Cost {
         lookups: if looked_up { elements } else { 0 },
         tensor_bytes: elements * kind.bytes() as u64,
         parameters: program.weights_of(node) as u64
-            + if description.op.has_bias() { u64::from(description.shape.channels) } else { 0 },
+            + if description.op.has_bias() {
+                u64::from(description.shape.channels)
+            } else {
+                0
+            },
     }
 }
 
 /// The cost of a program.
 #[must_use]
 pub fn cost(program: &Program) -> Cost {
-    (0..program.nodes.len()).map(|node| cost_of(program, node)).fold(Cost::default(), |sum, one| Cost {
-        macs: sum.macs + one.macs,
-        lookups: sum.lookups + one.lookups,
-        tensor_bytes: sum.tensor_bytes + one.tensor_bytes,
-        parameters: sum.parameters + one.parameters,
-    })
+    (0..program.nodes.len())
+        .map(|node| cost_of(program, node))
+        .fold(Cost::default(), |sum, one| Cost {
+            macs: sum.macs + one.macs,
+            lookups: sum.lookups + one.lookups,
+            tensor_bytes: sum.tensor_bytes + one.tensor_bytes,
+            parameters: sum.parameters + one.parameters,
+        })
 }
 
 /// The whole report: the graph as the file has it, prepared, and the program node by node.
@@ -75,10 +81,23 @@ pub fn report(before: &BTreeMap<String, usize>, compiled: &Compiled) -> String {
 fn write(text: &mut String, before: &BTreeMap<String, usize>, compiled: &Compiled) -> fmt::Result {
     let program = &compiled.model.program;
     writeln!(text, "file:     {}", listed(before))?;
-    writeln!(text, "prepared: {}", listed(&operators(&compiled.float.graph)))?;
+    writeln!(
+        text,
+        "prepared: {}",
+        listed(&operators(&compiled.float.graph))
+    )?;
     for node in &compiled.float.graph.nodes {
-        let shape = node.gives().next().map(|value| compiled.float.shape(value).to_vec());
-        writeln!(text, "  {:<40} {:<20} {:?}", node.name, node.op, shape.unwrap_or_default())?;
+        let shape = node
+            .gives()
+            .next()
+            .map(|value| compiled.float.shape(value).to_vec());
+        writeln!(
+            text,
+            "  {:<40} {:<20} {:?}",
+            node.name,
+            node.op,
+            shape.unwrap_or_default()
+        )?;
     }
     writeln!(
         text,
@@ -92,7 +111,12 @@ fn write(text: &mut String, before: &BTreeMap<String, usize>, compiled: &Compile
     for (index, node) in program.nodes.iter().enumerate() {
         let tensor = TensorId::of_node(index);
         let [low, high] = range::hull(&reached[tensor.index()]);
-        let inputs: Vec<String> = node.op.inputs().iter().map(|id| format!("t{}", id.index())).collect();
+        let inputs: Vec<String> = node
+            .op
+            .inputs()
+            .iter()
+            .map(|id| format!("t{}", id.index()))
+            .collect();
         let cost = cost_of(program, index);
         writeln!(
             text,
@@ -108,7 +132,11 @@ fn write(text: &mut String, before: &BTreeMap<String, usize>, compiled: &Compile
             node.name,
         )?;
         if cost.macs > 0 {
-            writeln!(text, "        {} multiply-accumulates, {} parameters", cost.macs, cost.parameters)?;
+            writeln!(
+                text,
+                "        {} multiply-accumulates, {} parameters",
+                cost.macs, cost.parameters
+            )?;
         }
     }
     let all = cost(program);
@@ -142,7 +170,10 @@ fn write(text: &mut String, before: &BTreeMap<String, usize>, compiled: &Compile
 }
 
 fn listed(counts: &BTreeMap<String, usize>) -> String {
-    let each: Vec<String> = counts.iter().map(|(op, count)| format!("{count} {op}")).collect();
+    let each: Vec<String> = counts
+        .iter()
+        .map(|(op, count)| format!("{count} {op}"))
+        .collect();
     each.join(", ")
 }
 
@@ -163,10 +194,19 @@ fn detail(op: &Op) -> String {
                 table,
                 ..
             } = how;
-            let rescales: Vec<String> =
-                pairs.iter().map(|pair| format!("{}/2^{}", pair.multiplier(), pair.shift())).collect();
-            let table = table.as_ref().map_or(String::new(), |t| format!(", table of {}", t.len()));
-            format!("; x {} to [{}, {}]{table};", rescales.join(" "), clamp[0], clamp[1])
+            let rescales: Vec<String> = pairs
+                .iter()
+                .map(|pair| format!("{}/2^{}", pair.multiplier(), pair.shift()))
+                .collect();
+            let table = table
+                .as_ref()
+                .map_or(String::new(), |t| format!(", table of {}", t.len()));
+            format!(
+                "; x {} to [{}, {}]{table};",
+                rescales.join(" "),
+                clamp[0],
+                clamp[1]
+            )
         }
         Op::Softmax { how, .. } => match how.causal {
             Some(offset) => format!("; causal + {offset};"),

@@ -23,7 +23,11 @@ pub fn fuzz_onnx(bytes: &[u8]) {
         let axes = input.shape.iter().flatten();
         axes.fold(1usize, |product, dim| product.saturating_mul(size(dim)))
     };
-    let inputs: usize = graph.inputs.iter().map(input).fold(0, usize::saturating_add);
+    let inputs: usize = graph
+        .inputs
+        .iter()
+        .map(input)
+        .fold(0, usize::saturating_add);
     if constants > ELEMENTS_MAX || inputs > ELEMENTS_MAX || graph.nodes.len() > 64 {
         return;
     }

@@ -27,6 +27,8 @@ pub mod sample;
 #[cfg(test)]
 mod vectors;
 
-pub use compile::{CompileError, CompileOptions, Compiled, PrecisionChoice, compile, compile_prepared};
+pub use compile::{
+    CompileError, CompileOptions, Compiled, PrecisionChoice, compile, compile_prepared,
+};
 pub use engine::Engine;
 pub use execute::{ExecuteError, Tensor, Trace, execute, execute_tensor};

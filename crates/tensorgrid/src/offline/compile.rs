@@ -88,7 +88,10 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Outcome {
         import,
     } = arguments;
     let (before, compiled) = compiled(file, calibrate, "", import)?;
-    line(format_args!("{}", explain::report(&before, &compiled).trim_end()))?;
+    line(format_args!(
+        "{}",
+        explain::report(&before, &compiled).trim_end()
+    ))?;
     Ok(())
 }
 

@@ -34,7 +34,8 @@ impl Lowering<'_> {
         }
         let rank = shape.len();
         let batch = &shape[..rank - 2];
-        let [mut left, mut right] = self.factors_of_product(a, b, self.shape_of(a)[self.shape_of(a).len() - 1])?;
+        let [mut left, mut right] =
+            self.factors_of_product(a, b, self.shape_of(a)[self.shape_of(a).len() - 1])?;
         for read in [&mut left, &mut right] {
             let own = read.layout.sizes();
             let target = [batch, &own[own.len() - 2..]].concat();
@@ -88,7 +89,10 @@ impl Lowering<'_> {
         let left_groups = [batch, of(left, &axes.kept[0]), of(left, &axes.summed[0])];
         let [kept, summed] = [of(right, &axes.kept[1]), of(right, &axes.summed[1])];
         let direct = |groups: &[&Vec<Factor>; 3]| {
-            let all: Vec<Factor> = groups.iter().flat_map(|group| group.iter().copied()).collect();
+            let all: Vec<Factor> = groups
+                .iter()
+                .flat_map(|group| group.iter().copied())
+                .collect();
             let shape = self.builder.shape(right.tensor);
             let size = |group: &Vec<Factor>| group.iter().map(|f| f.size).product::<usize>() as u32;
             let wanted = Shape::new(size(groups[0]), size(groups[1]), size(groups[2]));
@@ -103,7 +107,11 @@ impl Lowering<'_> {
         let a = self.placed(left, &left_groups, name)?;
         let b = self.placed(right, &right_groups, name)?;
         let (first, second) = (self.builder.shape(a), self.builder.shape(b));
-        let columns = if transposed { second.width } else { second.channels };
+        let columns = if transposed {
+            second.width
+        } else {
+            second.channels
+        };
         let op = Op::MatMul {
             inputs: [a, b],
             transposed,
@@ -124,7 +132,10 @@ impl Lowering<'_> {
             return unsupported("it has no equation");
         };
         let text: String = String::from_utf8_lossy(text).split_whitespace().collect();
-        let parts: Vec<&str> = text.split([',', '-', '>']).filter(|part| !part.is_empty()).collect();
+        let parts: Vec<&str> = text
+            .split([',', '-', '>'])
+            .filter(|part| !part.is_empty())
+            .collect();
         let &[left, right, output] = parts.as_slice() else {
             return unsupported("only products of two tensors with a stated result are taken");
         };
@@ -134,8 +145,11 @@ impl Lowering<'_> {
         let at = |term: &str, letter: char| term.chars().position(|own| own == letter);
         let (mut batch, mut kept, mut summed) = Default::default();
         let mut order = Vec::new();
-        let lists: (&mut [Vec<usize>; 2], &mut [Vec<usize>; 2], &mut [Vec<usize>; 2]) =
-            (&mut batch, &mut kept, &mut summed);
+        let lists: (
+            &mut [Vec<usize>; 2],
+            &mut [Vec<usize>; 2],
+            &mut [Vec<usize>; 2],
+        ) = (&mut batch, &mut kept, &mut summed);
         let mut batch_letters = Vec::new();
         for letter in left.chars() {
             let own = at(left, letter).unwrap_or(0);
@@ -163,7 +177,10 @@ impl Lowering<'_> {
             order.push(letter);
         }
         let (a, b) = (operand(node, 0)?, operand(node, 1)?);
-        let inner: usize = lists.2[0].iter().map(|&axis| self.shape_of(a)[axis]).product();
+        let inner: usize = lists.2[0]
+            .iter()
+            .map(|&axis| self.shape_of(a)[axis])
+            .product();
         let [a, b] = self.factors_of_product(a, b, inner)?;
         let contraction = Contraction {
             batch,
@@ -230,7 +247,9 @@ impl Lowering<'_> {
             }
             ("Where", &[condition, yes, no]) => {
                 let (own, values) = constant(condition)?;
-                let masked = |value: ValueId| constant(value).is_some_and(|(_, v)| v.iter().all(|&v| v < far));
+                let masked = |value: ValueId| {
+                    constant(value).is_some_and(|(_, v)| v.iter().all(|&v| v < far))
+                };
                 let (scores, kept) = match (masked(yes), masked(no)) {
                     (false, true) => (yes, 1.0),
                     (true, false) => (no, 0.0),
@@ -242,7 +261,8 @@ impl Lowering<'_> {
             _ => return None,
         };
         let keeps: Vec<bool> = keeps;
-        if keeps.len() != rows * columns || mask.ends_with(&[rows, columns]).then_some(()).is_none() {
+        if keeps.len() != rows * columns || mask.ends_with(&[rows, columns]).then_some(()).is_none()
+        {
             return None;
         }
         Some((scores, keeps))
@@ -301,7 +321,11 @@ impl Lowering<'_> {
         let value = result(node)?;
         let (tensor, layout) = self.probabilities(index)?;
         let kind = self.bits(Reader::Other);
-        let unit = if kind == ElementType::I8 { 11.0 / 127.0 } else { 11.0 / 32_000.0 };
+        let unit = if kind == ElementType::I8 {
+            11.0 / 127.0
+        } else {
+            11.0 / 32_000.0
+        };
         let last = TABLE_MAX as i16 - 1;
         let logarithm = |i: i16| {
             let p = (f64::from(i) / f64::from(last)).max(1.0 / 32_767.0);
@@ -338,7 +362,11 @@ impl Lowering<'_> {
         }
         let read = self.read(x, Reader::Other, 32_767)?;
         let centred = node.op != "RMSNormalization" && node.op != "SimplifiedLayerNormalization";
-        let read = if centred || read.zero == 0 { read } else { self.read_centred(x, Reader::Other, 32_767)? };
+        let read = if centred || read.zero == 0 {
+            read
+        } else {
+            self.read_centred(x, Reader::Other, 32_767)?
+        };
         let name = node.name.clone();
         let (tensor, layout) = if instance {
             let groups = [vec![0, 1], Vec::new(), (2..rank).collect()];
@@ -352,7 +380,12 @@ impl Lowering<'_> {
             _ => 1e-5,
         };
         let own = self.builder.shape(tensor);
-        let how = norm_of(own.channels, self.builder.magnitude(tensor), epsilon / read.scale.powi(2), centred)?;
+        let how = norm_of(
+            own.channels,
+            self.builder.magnitude(tensor),
+            epsilon / read.scale.powi(2),
+            centred,
+        )?;
         let unit = 0.5f64.powi(how.fraction.into());
         let op = Op::Norm { input: tensor, how };
         let tensor = self.builder.push(&name, op, own, unit, None);
@@ -386,7 +419,9 @@ fn norm_of(channels: u32, magnitude: i64, epsilon: f64, centred: bool) -> Step<N
         .rev()
         .find(|&f| n << (2 * f) <= (1 << 30) - (1 << 16))
         .ok_or(Stop::Unsupported("its axis is too long"))?;
-    let epsilon = (epsilon * f64::from(channels).powi(2)).round().clamp(0.0, 1e17);
+    let epsilon = (epsilon * f64::from(channels).powi(2))
+        .round()
+        .clamp(0.0, 1e17);
     let fits = |&k: &u8| {
         let radicand = (n * n * magnitude * magnitude + epsilon as i128) << (2 * k);
         let numerator = (2 * n * magnitude) << (k + fraction);
@@ -403,11 +438,17 @@ fn norm_of(channels: u32, magnitude: i64, epsilon: f64, centred: bool) -> Step<N
 
 /// The offset of a causal mask: row i keeps columns up to `i + offset`.
 fn causal_offset(allowed: &[bool], rows: usize, columns: usize) -> Option<u32> {
-    let first = allowed[..columns].iter().take_while(|&&keeps| keeps).count();
+    let first = allowed[..columns]
+        .iter()
+        .take_while(|&&keeps| keeps)
+        .count();
     let offset = first.checked_sub(1)?;
     let causal = (0..rows).all(|row| {
         let keeps = &allowed[row * columns..][..columns];
-        keeps.iter().enumerate().all(|(column, &k)| k == (column <= row + offset))
+        keeps
+            .iter()
+            .enumerate()
+            .all(|(column, &k)| k == (column <= row + offset))
     });
     (causal && rows * columns > 1).then(|| narrow(offset).ok())?
 }

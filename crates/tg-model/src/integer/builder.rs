@@ -52,7 +52,10 @@ impl Builder {
             }
         }
         let next = range::of_op(&op, shape, layer.as_ref(), |id| {
-            (self.intervals[id.index()].as_slice(), self.program.shape(*id))
+            (
+                self.intervals[id.index()].as_slice(),
+                self.program.shape(*id),
+            )
         });
         self.layers.extend(layer);
         self.program.nodes.push(Node {

@@ -11,12 +11,64 @@ use tg_ir::{ElementType, FIELD_BOUND, Op, TensorId};
 
 /// Operators that a table can hold: each element of the result follows from one element of each input.
 const ELEMENTWISE: [&str; 58] = [
-    "Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "Celu", "ThresholdedRelu", "Sigmoid",
-    "HardSigmoid", "HardSwish", "Tanh", "Softplus", "Softsign", "Mish", "Gelu", "Swish", "Erf",
-    "Exp", "Log", "Sqrt", "Reciprocal", "Abs", "Neg", "Sign", "Floor", "Ceil", "Round", "Sin",
-    "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Clip", "Not",
-    "Cast", "Pow", "Add", "Sub", "Mul", "Div", "Min", "Max", "Equal", "Less", "LessOrEqual",
-    "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Where", "Mod",
+    "Relu",
+    "LeakyRelu",
+    "PRelu",
+    "Elu",
+    "Selu",
+    "Celu",
+    "ThresholdedRelu",
+    "Sigmoid",
+    "HardSigmoid",
+    "HardSwish",
+    "Tanh",
+    "Softplus",
+    "Softsign",
+    "Mish",
+    "Gelu",
+    "Swish",
+    "Erf",
+    "Exp",
+    "Log",
+    "Sqrt",
+    "Reciprocal",
+    "Abs",
+    "Neg",
+    "Sign",
+    "Floor",
+    "Ceil",
+    "Round",
+    "Sin",
+    "Cos",
+    "Tan",
+    "Asin",
+    "Acos",
+    "Atan",
+    "Sinh",
+    "Cosh",
+    "Asinh",
+    "Acosh",
+    "Atanh",
+    "Clip",
+    "Not",
+    "Cast",
+    "Pow",
+    "Add",
+    "Sub",
+    "Mul",
+    "Div",
+    "Min",
+    "Max",
+    "Equal",
+    "Less",
+    "LessOrEqual",
+    "Greater",
+    "GreaterOrEqual",
+    "And",
+    "Or",
+    "Xor",
+    "Where",
+    "Mod",
 ];
 
 /// The larger multiplier of a sum of 8-bit activations.
@@ -28,7 +80,8 @@ impl Lowering<'_> {
     /// Takes a node into the region of the one value it is a function of; whether it is one.
     pub(crate) fn join_region(&mut self, index: usize) -> bool {
         let node = self.node(index);
-        let gelu = node.domain == "com.microsoft" && ["Gelu", "FastGelu", "QuickGelu", "BiasGelu"].contains(&node.op.as_str());
+        let gelu = node.domain == "com.microsoft"
+            && ["Gelu", "FastGelu", "QuickGelu", "BiasGelu"].contains(&node.op.as_str());
         let known = node.domain.is_empty() && ELEMENTWISE.contains(&node.op.as_str());
         if !(known || gelu) || node.outputs.len() != 1 {
             return false;
@@ -99,7 +152,8 @@ impl Lowering<'_> {
             expanded.push(Read { layout, ..read });
         }
         let dense = |read: &&Read| {
-            read.layout.is_dense(self.builder.shape(read.tensor).elements())
+            read.layout
+                .is_dense(self.builder.shape(read.tensor).elements())
         };
         let like = match expanded.iter().find(dense) {
             Some(found) => found.clone(),
@@ -156,9 +210,17 @@ impl Lowering<'_> {
         let mut multipliers = Vec::new();
         for (position, own) in scales.iter().enumerate() {
             let multiplier = (own / scale).round().max(1.0) as i32;
-            multipliers.push(if subtracts && position > 0 { -multiplier } else { multiplier });
+            multipliers.push(if subtracts && position > 0 {
+                -multiplier
+            } else {
+                multiplier
+            });
         }
-        let bias: i64 = zeros.iter().zip(&multipliers).map(|(z, &m)| -z * i64::from(m)).sum();
+        let bias: i64 = zeros
+            .iter()
+            .zip(&multipliers)
+            .map(|(z, &m)| -z * i64::from(m))
+            .sum();
         let op = Op::Add {
             inputs: tensors.clone(),
             multipliers,
@@ -179,7 +241,10 @@ impl Lowering<'_> {
             return self.read(input, Reader::Other, 32_767);
         }
         let node = self.producers[sum.index()].map(|index| self.node(index));
-        let others = node.into_iter().flat_map(Node::reads).filter(|&other| other != input);
+        let others = node
+            .into_iter()
+            .flat_map(Node::reads)
+            .filter(|&other| other != input);
         let reach = others
             .filter_map(|other| self.statistics.get(&other))
             .fold(0f32, |best, found| best.max(found.greatest_magnitude()));
@@ -219,10 +284,14 @@ impl Lowering<'_> {
 
     /// A constant that differs along one axis of a result: the axis and its values.
     fn along_one_axis(&self, constant: ValueId, value: ValueId) -> Option<(usize, Vec<f64>)> {
-        let found = self.weights(constant).filter(|_| self.is_constant(constant))?;
+        let found = self
+            .weights(constant)
+            .filter(|_| self.is_constant(constant))?;
         let result = self.shape_of(value);
         let missing = result.len().checked_sub(found.shape.len())?;
-        let longer: Vec<usize> = (0..found.shape.len()).filter(|&a| found.shape[a] > 1).collect();
+        let longer: Vec<usize> = (0..found.shape.len())
+            .filter(|&a| found.shape[a] > 1)
+            .collect();
         let [axis] = longer.as_slice() else {
             return None;
         };
@@ -241,7 +310,11 @@ impl Lowering<'_> {
         // y = s x + (1 - s) max(x, 0), both from one tensor: a convolution of twice the channels each.
         let (tensor, layout) = self.channels_last(&read, axis, &name)?;
         let shape = self.builder.shape(tensor);
-        let [low, high] = if self.builder.kind(tensor) == ElementType::I8 { [-128, 127] } else { [-32_767, 32_767] };
+        let [low, high] = if self.builder.kind(tensor) == ElementType::I8 {
+            [-128, 127]
+        } else {
+            [-32_767, 32_767]
+        };
         let half = |this: &mut Self, clamp: [i16; 2]| -> Step<TensorId> {
             let how = tg_ir::Requantise {
                 pairs: vec![tg_ir::Rescale::new(4, 2).ok_or(Stop::Unsupported("no identity"))?],
@@ -253,13 +326,18 @@ impl Lowering<'_> {
                 output: this.builder.kind(tensor),
             };
             let op = Op::Requantise { input: tensor, how };
-            Ok(this.builder.push(&format!("{name}.half"), op, shape, read.scale, None))
+            Ok(this
+                .builder
+                .push(&format!("{name}.half"), op, shape, read.scale, None))
         };
         let (above, below) = (half(self, [0, high])?, half(self, [low, 0])?);
         let greatest = slopes.iter().fold(1e-9f64, |best, s| best.max(s.abs()));
         let unit = greatest / 127.0;
         let layer = tg_ir::LinearWeights {
-            weights: slopes.iter().map(|s| super::weights::round_i8(s / unit)).collect(),
+            weights: slopes
+                .iter()
+                .map(|s| super::weights::round_i8(s / unit))
+                .collect(),
             bias: vec![0; slopes.len()],
         };
         let op = Op::Conv {
@@ -268,7 +346,9 @@ impl Lowering<'_> {
             groups: shape.channels,
             zero: 0,
         };
-        let scaled = self.builder.push(&name, op, shape, read.scale * unit, Some(layer));
+        let scaled = self
+            .builder
+            .push(&name, op, shape, read.scale * unit, Some(layer));
         let ratio = (1.0 / unit).round().clamp(1.0, 32_767.0) as i32;
         let op = Op::add([above, scaled], [ratio, 1]);
         let tensor = self.builder.push(&name, op, shape, read.scale * unit, None);
@@ -279,7 +359,12 @@ impl Lowering<'_> {
     // ------------------------------------------------------------ comparisons
 
     /// Two values in one unit and one order.
-    fn alike(&mut self, index: usize, inputs: [ValueId; 2], shape: &[usize]) -> Step<(Vec<TensorId>, Strided, f64, i64)> {
+    fn alike(
+        &mut self,
+        index: usize,
+        inputs: [ValueId; 2],
+        shape: &[usize],
+    ) -> Step<(Vec<TensorId>, Strided, f64, i64)> {
         let shared = self.common(inputs[0], &inputs)?;
         let (kind, scale, zero) = shared;
         let mut reads = Vec::new();
@@ -371,7 +456,9 @@ impl Lowering<'_> {
         };
         let zero = match node.inputs.get(2).copied().flatten() {
             None => 0.0,
-            Some(zero) => self.scalar(zero).ok_or(Stop::Unsupported("its zero point is not one constant"))?,
+            Some(zero) => self
+                .scalar(zero)
+                .ok_or(Stop::Unsupported("its zero point is not one constant"))?,
         };
         let shift = match self.prepared.facts[&value].dtype {
             crate::net::DType::U8 => 128,
@@ -411,7 +498,10 @@ impl Lowering<'_> {
     /// Whether a softmax alone reads a value, along its last axis.
     pub(crate) fn feeds_softmax(&self, value: ValueId) -> bool {
         let graph = &self.prepared.graph;
-        let mut readers = graph.nodes.iter().filter(|node| node.reads().any(|v| v == value));
+        let mut readers = graph
+            .nodes
+            .iter()
+            .filter(|node| node.reads().any(|v| v == value));
         let last = |node: &Node| {
             let rank = self.shape_of(value).len();
             node.is("Softmax") && axis_of(crate::passes::int(node, "axis", -1), rank) + 1 == rank

@@ -119,7 +119,10 @@ impl Lowering<'_> {
             return unsupported("it reads a value that has no integer form");
         };
         let mut source = self.lowered(root)?;
-        let elements = self.builder.shape(self.forms[source.form].tensor).elements();
+        let elements = self
+            .builder
+            .shape(self.forms[source.form].tensor)
+            .elements();
         if self.forms[source.form].function.is_some() {
             source = self.fixed(root, &source)?;
         }
@@ -295,8 +298,13 @@ impl Lowering<'_> {
         }
         let version = self.requantised(&form, wanted)?;
         self.versions[index].push(version);
-        self.sites
-            .push((form.value, version.tensor, version.scale, version.zero, index));
+        self.sites.push((
+            form.value,
+            version.tensor,
+            version.scale,
+            version.zero,
+            index,
+        ));
         Ok(version)
     }
 
@@ -344,9 +352,18 @@ impl Lowering<'_> {
             // A shift alone: 16 bits have room, and a power of two is the cheapest rescale to prove.
             scale = form.scale * 2f64.powf((scale / form.scale).log2().ceil());
         }
-        let low = if wanted.kind == ElementType::I8 { -top.min(128) } else { -top };
-        let high = if wanted.kind == ElementType::I8 { top.min(127) } else { top };
-        let units = |bound: f64| ((bound / scale).round() + zero as f64).clamp(low as f64, high as f64);
+        let low = if wanted.kind == ElementType::I8 {
+            -top.min(128)
+        } else {
+            -top
+        };
+        let high = if wanted.kind == ElementType::I8 {
+            top.min(127)
+        } else {
+            top
+        };
+        let units =
+            |bound: f64| ((bound / scale).round() + zero as f64).clamp(low as f64, high as f64);
         let clamp = bounds.map(|bound| units(bound) as i16);
         let tensor = self.requantise(form, scale, zero, clamp, None, wanted.kind)?;
         Ok(Version {
@@ -380,7 +397,9 @@ impl Lowering<'_> {
             step = form.scale * 2f64.powf((step / form.scale).log2().ceil());
         }
         let first = ((least - room) / step).floor().clamp(-32_700.0, 28_000.0);
-        let last = ((greatest + room) / step).ceil().clamp(first, first + entries);
+        let last = ((greatest + room) / step)
+            .ceil()
+            .clamp(first, first + entries);
         let clamp = [first as i16, last as i16];
         let arguments: Vec<f64> = (clamp[0]..=clamp[1]).map(|i| f64::from(i) * step).collect();
         let results = self.evaluate(root, &steps, form.value, &arguments)?;
@@ -390,7 +409,11 @@ impl Lowering<'_> {
         };
         let entry = |y: f64| {
             let q = (y / scale).round() + zero as f64;
-            if q.is_nan() { 0 } else { q.clamp(ends[0], ends[1]) as i16 }
+            if q.is_nan() {
+                0
+            } else {
+                q.clamp(ends[0], ends[1]) as i16
+            }
         };
         let table = results.into_iter().map(entry).collect();
         let tensor = self.requantise(form, step, 0, clamp, Some((table, scale)), wanted.kind)?;
@@ -462,14 +485,18 @@ impl Lowering<'_> {
                 view: View::new(first, &[(pixels, channels), (count, 1)]),
             };
             let own = shape.with_axis(Axis::Channels, count);
-            let part = self.builder.push(&format!("{node}.channels"), op, own, form.scale, None);
+            let part = self
+                .builder
+                .push(&format!("{node}.channels"), op, own, form.scale, None);
             parts.push(write(self, part, rescales, own)?);
         }
         let op = Op::Concat {
             inputs: parts,
             axis: Axis::Channels,
         };
-        Ok(self.builder.push(&format!("{node}.channels"), op, shape, scale, None))
+        Ok(self
+            .builder
+            .push(&format!("{node}.channels"), op, shape, scale, None))
     }
 
     // ------------------------------------------------------------ functions
@@ -496,8 +523,7 @@ impl Lowering<'_> {
                 .iter()
                 .map(|input| input.and_then(|v| known.get(&v).or_else(|| constants.get(&v))))
                 .collect();
-            let results =
-                tgf::evaluate(node, &inputs, &Budget::default()).map_err(|_| FAILED)?;
+            let results = tgf::evaluate(node, &inputs, &Budget::default()).map_err(|_| FAILED)?;
             for (output, result) in node.outputs.iter().zip(results) {
                 if let Some(output) = output {
                     known.insert(*output, result);
@@ -513,7 +539,11 @@ impl Lowering<'_> {
         let constants = &self.prepared.graph.constants;
         let clips = |&step: &usize| {
             let node = self.node(step);
-            let one = node.reads().filter(|value| !constants.contains_key(value)).count() == 1;
+            let one = node
+                .reads()
+                .filter(|value| !constants.contains_key(value))
+                .count()
+                == 1;
             one && ["Relu", "Clip", "Min", "Max", "Identity"].contains(&node.op.as_str())
         };
         if !steps.iter().all(clips) {
@@ -528,7 +558,11 @@ impl Lowering<'_> {
         let constants = &self.prepared.graph.constants;
         let linear = |&step: &usize| {
             let node = self.node(step);
-            let one = node.reads().filter(|value| !constants.contains_key(value)).count() == 1;
+            let one = node
+                .reads()
+                .filter(|value| !constants.contains_key(value))
+                .count()
+                == 1;
             one && ["Mul", "Div", "Add", "Sub", "Neg", "Identity"].contains(&node.op.as_str())
         };
         if !self.prepared.facts[&root].dtype.is_float() || !steps.iter().all(linear) {

@@ -76,7 +76,13 @@ impl Lowering<'_> {
         }
         let transposed = node.op == "ConvTranspose";
         let groups = usize::try_from(int(node, "group", 1)).unwrap_or(1).max(1);
-        let window = window_of(node, &weights.shape[2..], &input[2..], &output[2..], transposed)?;
+        let window = window_of(
+            node,
+            &weights.shape[2..],
+            &input[2..],
+            &output[2..],
+            transposed,
+        )?;
         let (channels, outputs) = (input[1], output[1]);
         let positions = window.positions();
         let per_group = channels / groups;
@@ -97,14 +103,23 @@ impl Lowering<'_> {
         };
         let (stored, axis) = (order.stored(&weights.values), usize::from(transposed));
         let scales = match &weights.scales {
-            Some((scales, own)) if scales.len() == 1 || *own == axis && groups == 1 || *own == 0 && !transposed => {
+            Some((scales, own))
+                if scales.len() == 1 || *own == axis && groups == 1 || *own == 0 && !transposed =>
+            {
                 Some(scales.as_slice())
             }
             Some(_) => return unsupported("its weights have scales along another axis"),
             None => None,
         };
         let mut bias = self.bias(node.inputs.get(2).copied().flatten(), outputs)?;
-        self.correct_bias(index, x, &stored, scales, &mut bias, (read.scale, positions, groups));
+        self.correct_bias(
+            index,
+            x,
+            &stored,
+            scales,
+            &mut bias,
+            (read.scale, positions, groups),
+        );
         let mut layer = self.layer(&stored, scales, &bias, read.scale, self.granularity(index));
         shift_bias(&mut layer, read.zero);
         let op = Op::Conv {
@@ -131,7 +146,10 @@ impl Lowering<'_> {
         bias: &mut [f64],
         (input_scale, positions, groups): (f64, usize, usize),
     ) {
-        let means = self.statistics.get(&x).map(crate::calibrate::Statistics::means);
+        let means = self
+            .statistics
+            .get(&x)
+            .map(crate::calibrate::Statistics::means);
         let Some(means) = means.filter(|means| !means.is_empty() && scales.is_none()) else {
             return;
         };
@@ -140,7 +158,10 @@ impl Lowering<'_> {
         let inputs = row / positions;
         let outputs = bias.len() / groups;
         for (channel, bias) in bias.iter_mut().enumerate() {
-            let factor = layer.channels.as_ref().map_or(1.0, |factors| factors[channel]);
+            let factor = layer
+                .channels
+                .as_ref()
+                .map_or(1.0, |factors| factors[channel]);
             let unit = layer.scale / input_scale * factor;
             let first = channel / outputs * inputs;
             let lost: f64 = (0..row)
@@ -185,7 +206,9 @@ impl Lowering<'_> {
         let node = self.node(index);
         let (x, w, value) = (operand(node, 0)?, operand(node, 1)?, result(node)?);
         let shared = self.uses[w.index()] >= SHARED_MIN && self.is_constant(w);
-        let weights = self.weights(w).filter(|weights| weights.shape.len() == 2 && !shared);
+        let weights = self
+            .weights(w)
+            .filter(|weights| weights.shape.len() == 2 && !shared);
         let Some(weights) = weights.filter(|_| !self.is_constant(x)) else {
             return self.matrices(index);
         };
@@ -205,12 +228,17 @@ impl Lowering<'_> {
         if self.uses[value.index()] != 1 {
             return None;
         }
-        let sum = graph.nodes.iter().position(|node| node.reads().any(|v| v == value))?;
+        let sum = graph
+            .nodes
+            .iter()
+            .position(|node| node.reads().any(|v| v == value))?;
         let node = &graph.nodes[sum];
         let other = node.reads().find(|&v| v != value)?;
         let found = self.weights(other)?;
         let along_last = found.values.len() == 1 || found.shape.last() == Some(&found.values.len());
-        let taken = node.is("Add") && along_last && self.shape_of(result(node).ok()?) == self.shape_of(value);
+        let taken = node.is("Add")
+            && along_last
+            && self.shape_of(result(node).ok()?) == self.shape_of(value);
         let bias = self.bias(Some(other), outputs).ok().filter(|_| taken)?;
         Some((sum, bias, result(node).ok()?))
     }
@@ -226,10 +254,16 @@ impl Lowering<'_> {
         bias: Vec<f64>,
     ) -> Step<()> {
         let shape = self.shape_of(x);
-        let inner = *shape.last().ok_or(Stop::Unsupported("it reads a single number"))?;
+        let inner = *shape
+            .last()
+            .ok_or(Stop::Unsupported("it reads a single number"))?;
         let outputs = bias.len();
         let along = |k: usize, out: usize| {
-            let at = if transposed { out * inner + k } else { k * outputs + out };
+            let at = if transposed {
+                out * inner + k
+            } else {
+                k * outputs + out
+            };
             weights.values[at]
         };
         let scales = match &weights.scales {
@@ -338,7 +372,13 @@ impl Lowering<'_> {
     }
 
     /// A tensor without weights as the accumulators of a value.
-    pub(crate) fn give_sums(&mut self, value: ValueId, tensor: TensorId, layout: Strided, scale: f64) {
+    pub(crate) fn give_sums(
+        &mut self,
+        value: ValueId,
+        tensor: TensorId,
+        layout: Strided,
+        scale: f64,
+    ) {
         debug_assert_ne!(self.builder.kind(tensor), ElementType::I8);
         self.give(value, tensor, layout, scale, 0);
     }
@@ -349,7 +389,10 @@ pub(crate) fn rechannelled(layout: &Strided, axis: usize, from: usize, to: usize
     let mut result = layout.clone();
     for (index, factors) in result.axes.iter_mut().enumerate() {
         if index == axis {
-            *factors = super::strided::normal(vec![Factor { size: to, stride: 1 }]);
+            *factors = super::strided::normal(vec![Factor {
+                size: to,
+                stride: 1,
+            }]);
         } else {
             for factor in factors {
                 factor.stride = factor.stride / from as i64 * to as i64;
@@ -366,7 +409,11 @@ fn shift_bias(layer: &mut Layer, zero: i64) {
     }
     let weights = &mut layer.weights;
     let row = weights.weights.len() / weights.bias.len();
-    for (bias, row) in weights.bias.iter_mut().zip(weights.weights.chunks_exact(row)) {
+    for (bias, row) in weights
+        .bias
+        .iter_mut()
+        .zip(weights.weights.chunks_exact(row))
+    {
         let sum: i64 = row.iter().map(|&w| i64::from(w)).sum();
         let most = i64::from(BIAS_MAX);
         let shifted = (i64::from(*bias) - zero * sum).clamp(-most, most);
@@ -458,7 +505,8 @@ pub(crate) fn window_of(
             let plain = (whole - 2 * (reach - 1)) as i64;
             let after = needed - plain - before as i64;
             pads[axis] = before;
-            pads[axes + axis] = usize::try_from(after).map_err(|_| Stop::Unsupported("it cuts more than its kernel reaches"))?;
+            pads[axes + axis] = usize::try_from(after)
+                .map_err(|_| Stop::Unsupported("it cuts more than its kernel reaches"))?;
         } else {
             // A window that starts in the padding after the input (`ceil_mode`) needs more of it.
             let covered = (output[axis] - 1) * strides[axis] + reach;

@@ -205,7 +205,8 @@ pub fn input_order(prepared: &Prepared) -> Result<(Shape, InputOrder), LowerErro
     let layouts = input_layouts(prepared)?;
     let shape = layouts.0;
     let each = prepared.graph.inputs.iter().zip(&layouts.1);
-    let inputs = each.map(|(input, layout)| (prepared.facts[&input.value].clone(), layout.sources()));
+    let inputs =
+        each.map(|(input, layout)| (prepared.facts[&input.value].clone(), layout.sources()));
     Ok((
         shape,
         InputOrder {
@@ -231,7 +232,8 @@ fn input_layouts(prepared: &Prepared) -> Result<(Shape, Vec<Strided>), LowerErro
         // Positions of tokens, one channel per input.
         _ if integer => {
             let positions = fact.shape.iter().product();
-            let alike = |input: &crate::net::Input| prepared.facts[&input.value].shape == fact.shape;
+            let alike =
+                |input: &crate::net::Input| prepared.facts[&input.value].shape == fact.shape;
             if !inputs.iter().all(alike) {
                 return Err(refuse("several inputs must be integers of one shape"));
             }
@@ -256,7 +258,9 @@ fn input_layouts(prepared: &Prepared) -> Result<(Shape, Vec<Strided>), LowerErro
         return Err(refuse("an axis is empty or too long"));
     }
     if inputs.len() > 1 && !integer {
-        return Err(refuse("a program takes one input; bind the others to a value"));
+        return Err(refuse(
+            "a program takes one input; bind the others to a value",
+        ));
     }
     let mut layout = Strided::ordered(&fact.shape, &order);
     let count = inputs.len() as i64;
@@ -406,7 +410,9 @@ impl<'a> Lowering<'a> {
             "Einsum" => self.einsum(index),
             "Softmax" => self.softmax(index),
             "LogSoftmax" => self.log_softmax(index),
-            "LayerNormalization" | "RMSNormalization" | "InstanceNormalization"
+            "LayerNormalization"
+            | "RMSNormalization"
+            | "InstanceNormalization"
             | "SimplifiedLayerNormalization" => self.norm(index),
             "Add" | "Sub" | "Sum" => self.sum(index),
             "Mul" => self.product(index),
@@ -429,7 +435,9 @@ impl<'a> Lowering<'a> {
         let prepared = self.prepared;
         let value = prepared.graph.outputs[0];
         let shape = prepared.shape(value).to_vec();
-        let read = self.raw(value).or_else(|_| self.read(value, Reader::Other, i64::MAX))?;
+        let read = self
+            .raw(value)
+            .or_else(|_| self.read(value, Reader::Other, i64::MAX))?;
         let groups = movement::default_groups(&shape);
         let tensor = self.arranged(&read, &groups, "output")?;
         let layout = movement::grouped_layout(&shape, &groups);
@@ -565,10 +573,12 @@ fn input_spec(
         }
         _ => None,
     };
-    let reach = statistics.get(&input.value).map_or(0.0, |found| match options.precision {
-        Precision::Bits8 => found.reach(options.reach),
-        _ => found.greatest_magnitude(),
-    });
+    let reach = statistics
+        .get(&input.value)
+        .map_or(0.0, |found| match options.precision {
+            Precision::Bits8 => found.reach(options.reach),
+            _ => found.greatest_magnitude(),
+        });
     let (kind, scale) = match (file, options.precision) {
         (Some(scale), _) => (ElementType::I16, scale as f32),
         (None, Precision::Bits16) => (ElementType::I16, form::unit(reach, 32_000.0)),

@@ -69,7 +69,9 @@ impl Lowering<'_> {
             input: read.tensor,
             view,
         };
-        Ok(self.builder.push(&format!("{name}.view"), op, shape, read.scale, None))
+        Ok(self
+            .builder
+            .push(&format!("{name}.view"), op, shape, read.scale, None))
     }
 
     /// A value's elements in the order and shape of another tensor.
@@ -239,7 +241,10 @@ impl Lowering<'_> {
         let value = result(node)?;
         let shape = self.shape_of(value);
         let axis = axis_of(int(node, "axis", 0), shape.len());
-        let inputs: Vec<ValueId> = node.reads().filter(|&v| self.shape_of(v)[axis] > 0).collect();
+        let inputs: Vec<ValueId> = node
+            .reads()
+            .filter(|&v| self.shape_of(v)[axis] > 0)
+            .collect();
         if inputs.len() > CONCAT_MAX {
             return unsupported("it joins too many tensors");
         }
@@ -338,7 +343,11 @@ impl Lowering<'_> {
                 _ => found.greatest_magnitude(),
             })
             .fold(0f32, f32::max);
-        let units = if kind == ElementType::I8 { 127.0 } else { 30_000.0 };
+        let units = if kind == ElementType::I8 {
+            127.0
+        } else {
+            30_000.0
+        };
         Ok((kind, f64::from(super::form::unit(reach, units)), 0))
     }
 
@@ -360,7 +369,10 @@ impl Lowering<'_> {
         let list = crate::net::convert::to_i64(tensor.data());
         let list = list.ok_or(Stop::Unsupported("its indices are not integers"))?;
         let size = shape[axis] as i64;
-        let list: Vec<i64> = list.iter().map(|&i| if i < 0 { i + size } else { i }).collect();
+        let list: Vec<i64> = list
+            .iter()
+            .map(|&i| if i < 0 { i + size } else { i })
+            .collect();
         let step = if list.len() > 1 { list[1] - list[0] } else { 1 };
         let even = list.windows(2).all(|pair| pair[1] - pair[0] == step) && step != 0;
         if even {
@@ -369,13 +381,16 @@ impl Lowering<'_> {
             if slice(&found.layout).is_none() {
                 found = self.materialised(data)?;
             }
-            let layout = slice(&found.layout).and_then(|layout| layout.reshaped(self.shape_of(value)));
+            let layout =
+                slice(&found.layout).and_then(|layout| layout.reshaped(self.shape_of(value)));
             if let Some(layout) = layout {
                 self.values.insert(value, Lowered { layout, ..found });
                 return Ok(());
             }
         }
-        let read = self.raw(data).or_else(|_| self.read(data, Reader::Other, i64::MAX))?;
+        let read = self
+            .raw(data)
+            .or_else(|_| self.read(data, Reader::Other, i64::MAX))?;
         let rank = shape.len();
         let groups = [(0..axis).collect(), vec![axis], (axis + 1..rank).collect()];
         let name = node.name.clone();
@@ -386,7 +401,10 @@ impl Lowering<'_> {
             axis: Axis::Columns,
             indices: picked.map_err(|_| Stop::Unsupported("an index is out of range"))?,
         };
-        let shape = self.builder.shape(source).with_axis(Axis::Columns, narrow(list.len())?);
+        let shape = self
+            .builder
+            .shape(source)
+            .with_axis(Axis::Columns, narrow(list.len())?);
         let tensor = self.builder.push(&name, op, shape, read.scale, None);
         let layout = Strided::contiguous(self.shape_of(value));
         self.give(value, tensor, layout, read.scale, read.zero);
@@ -394,8 +412,16 @@ impl Lowering<'_> {
     }
 
     /// Rows of a constant table.
-    fn embed(&mut self, index: usize, table: ValueId, indices: ValueId, value: ValueId) -> Step<()> {
-        let weights = self.weights(table).ok_or(Stop::Unsupported("its table is not of numbers"))?;
+    fn embed(
+        &mut self,
+        index: usize,
+        table: ValueId,
+        indices: ValueId,
+        value: ValueId,
+    ) -> Step<()> {
+        let weights = self
+            .weights(table)
+            .ok_or(Stop::Unsupported("its table is not of numbers"))?;
         let scale = weights.scales.map_or(1.0, |(scales, _)| scales[0]);
         let values: Vec<f64> = weights.values.iter().map(|v| v * scale).collect();
         let channels: usize = weights.shape[1..].iter().product();
@@ -405,30 +431,44 @@ impl Lowering<'_> {
         }
         let name = self.node(index).name.clone();
         let rank = self.shape_of(indices).len();
-        let positions = self.arranged(&read, &[(0..rank).collect(), Vec::new(), Vec::new()], &name)?;
+        let positions =
+            self.arranged(&read, &[(0..rank).collect(), Vec::new(), Vec::new()], &name)?;
         let op = Op::Embed {
             input: positions,
             rows: narrow(weights.shape[0])?,
         };
-        let shape = self.builder.shape(positions).with_axis(Axis::Channels, narrow(channels)?);
-        let greatest = values.iter().fold(0f64, |best, v| best.max(v.abs())).max(1e-30);
+        let shape = self
+            .builder
+            .shape(positions)
+            .with_axis(Axis::Channels, narrow(channels)?);
+        let greatest = values
+            .iter()
+            .fold(0f64, |best, v| best.max(v.abs()))
+            .max(1e-30);
         let layout = Strided::contiguous(self.shape_of(value));
         let push = |this: &mut Self, weights: Vec<i8>, scale: f64| {
             let layer = LinearWeights {
                 weights,
                 bias: Vec::new(),
             };
-            this.builder.push(&name, op.clone(), shape, scale, Some(layer))
+            this.builder
+                .push(&name, op.clone(), shape, scale, Some(layer))
         };
         if self.bits(Reader::Other) == ElementType::I8 {
             let scale = greatest / 127.0;
-            let rounded = values.iter().map(|v| super::weights::round_i8(v / scale)).collect();
+            let rounded = values
+                .iter()
+                .map(|v| super::weights::round_i8(v / scale))
+                .collect();
             let tensor = push(self, rounded, scale);
             self.give(value, tensor, layout, scale, 0);
             return Ok(());
         }
         let scale = greatest / f64::from(super::weights::WIDE);
-        let (high, low) = values.iter().map(|v| super::weights::digits(v / scale)).unzip();
+        let (high, low) = values
+            .iter()
+            .map(|v| super::weights::digits(v / scale))
+            .unzip();
         let high = push(self, high, scale * 256.0);
         let low = push(self, low, scale);
         let tensor = self.joined(&name, high, low, scale);
@@ -454,13 +494,16 @@ impl Lowering<'_> {
             Some(Attribute::Text(text)) => text == b"constant",
             _ => true,
         };
-        let pads = ints(graph, node, "pads", 1).filter(|_| constant && node.inputs.get(3).is_none());
+        let pads =
+            ints(graph, node, "pads", 1).filter(|_| constant && node.inputs.get(3).is_none());
         let Some(pads) = pads else {
             return unsupported("only a constant border of constant width is taken");
         };
         let fill = match node.inputs.get(2).copied().flatten() {
             None => 0.0,
-            some => scalar_of(graph, some).ok_or(Stop::Unsupported("its border is not constant"))?,
+            some => {
+                scalar_of(graph, some).ok_or(Stop::Unsupported("its border is not constant"))?
+            }
         };
         let shape = self.shape_of(value).to_vec();
         let rank = shape.len();
@@ -468,11 +511,17 @@ impl Lowering<'_> {
         let groups = if rank == 4 && pads[0] == 0 && pads[4] == 0 {
             [vec![0, 2], vec![3], vec![1]]
         } else {
-            let padded: Vec<usize> = (0..rank).filter(|&a| pads[a] != 0 || pads[rank + a] != 0).collect();
+            let padded: Vec<usize> = (0..rank)
+                .filter(|&a| pads[a] != 0 || pads[rank + a] != 0)
+                .collect();
             let [axis] = padded.as_slice() else {
                 return unsupported("it pads several axes of a value that is not an image");
             };
-            [(0..*axis).collect(), vec![*axis], (*axis + 1..rank).collect()]
+            [
+                (0..*axis).collect(),
+                vec![*axis],
+                (*axis + 1..rank).collect(),
+            ]
         };
         let name = node.name.clone();
         let source = self.arranged(&read, &groups, &name)?;
@@ -486,7 +535,11 @@ impl Lowering<'_> {
         };
         let units = (fill / read.scale).round() as i64 + read.zero;
         let (before, after) = (side(0)?, side(rank)?);
-        let top = if self.builder.kind(source) == ElementType::I8 { 127 } else { 32_767 };
+        let top = if self.builder.kind(source) == ElementType::I8 {
+            127
+        } else {
+            32_767
+        };
         let op = Op::Pad {
             input: source,
             before,
@@ -515,7 +568,9 @@ impl Lowering<'_> {
 /// An axis counted from the start.
 pub(crate) fn axis_of(axis: i64, rank: usize) -> usize {
     let counted = if axis < 0 { axis + rank as i64 } else { axis };
-    usize::try_from(counted).unwrap_or(0).min(rank.saturating_sub(1))
+    usize::try_from(counted)
+        .unwrap_or(0)
+        .min(rank.saturating_sub(1))
 }
 
 /// Blocks of channels as pixels and back.
@@ -533,9 +588,15 @@ fn between_depth_and_space(
         let crd = matches!(node.attributes.get("mode"), Some(Attribute::Text(t)) if t == b"CRD");
         let fewer = channels / (block * block);
         if crd {
-            (vec![batch, fewer, block, block, rows, columns], [0, 1, 4, 2, 5, 3])
+            (
+                vec![batch, fewer, block, block, rows, columns],
+                [0, 1, 4, 2, 5, 3],
+            )
         } else {
-            (vec![batch, block, block, fewer, rows, columns], [0, 3, 4, 1, 5, 2])
+            (
+                vec![batch, block, block, fewer, rows, columns],
+                [0, 3, 4, 1, 5, 2],
+            )
         }
     } else {
         let apart = vec![batch, channels, rows / block, block, columns / block, block];

@@ -20,7 +20,8 @@ impl Lowering<'_> {
         let kernel = if global {
             input[2..].to_vec()
         } else {
-            super::linear::list(node, "kernel_shape").ok_or(Stop::Unsupported("it has no kernel"))?
+            super::linear::list(node, "kernel_shape")
+                .ok_or(Stop::Unsupported("it has no kernel"))?
         };
         let greatest = node.op.ends_with("MaxPool");
         let window = if global {
@@ -47,7 +48,9 @@ impl Lowering<'_> {
         };
         let tensor = self.arranged(&read, &groups, &name)?;
         let own = self.builder.shape(tensor);
-        let side = window.output(own).ok_or(Stop::Unsupported("its window does not fit"))?;
+        let side = window
+            .output(own)
+            .ok_or(Stop::Unsupported("its window does not fit"))?;
         let shape = Shape::new(side[0], side[1], own.channels);
         let layout = grouped_layout(output, &groups);
         if greatest {

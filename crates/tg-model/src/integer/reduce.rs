@@ -35,10 +35,16 @@ impl Lowering<'_> {
         } else {
             self.read(x, Reader::Other, i64::MAX)?
         };
-        let scale = if node.op == "ReduceMean" { read.scale / count as f64 } else { read.scale };
+        let scale = if node.op == "ReduceMean" {
+            read.scale / count as f64
+        } else {
+            read.scale
+        };
         let layout = Strided::contiguous(self.shape_of(value));
         let image = rank == 4 && axes == [2, 3];
-        let small = shape[rank.saturating_sub(2)..].iter().all(|&side| side <= KERNEL_MAX as usize);
+        let small = shape[rank.saturating_sub(2)..]
+            .iter()
+            .all(|&side| side <= KERNEL_MAX as usize);
         let tensor = if image && sums && small {
             let tensor = self.arranged(&read, &[vec![0, 2], vec![3], vec![1]], &name)?;
             let own = self.builder.shape(tensor);
@@ -47,7 +53,8 @@ impl Lowering<'_> {
                 input: tensor,
                 window,
             };
-            self.builder.push(&name, op, Shape::vector(own.channels), scale, None)
+            self.builder
+                .push(&name, op, Shape::vector(own.channels), scale, None)
         } else {
             let tensor = self.arranged(&read, &[kept, Vec::new(), axes], &name)?;
             let shape = self.builder.shape(tensor).with_axis(Axis::Channels, 1);
@@ -85,7 +92,9 @@ impl Lowering<'_> {
         if argmax {
             let value = result(node)?;
             let op = Op::ArgMax { input: tensor };
-            let tensor = self.builder.push(&name, op, own.with_axis(Axis::Channels, 1), 1.0, None);
+            let tensor = self
+                .builder
+                .push(&name, op, own.with_axis(Axis::Channels, 1), 1.0, None);
             let mut kept = super::linear::rechannelled(&layout, axis, shape[axis], 1);
             if int(node, "keepdims", 1) == 0 {
                 kept.axes.remove(axis);
@@ -97,9 +106,16 @@ impl Lowering<'_> {
             let Some(value) = node.outputs.get(slot).copied().flatten() else {
                 continue;
             };
-            let k = *self.shape_of(value).get(axis).ok_or(Stop::Unsupported("its result"))?;
+            let k = *self
+                .shape_of(value)
+                .get(axis)
+                .ok_or(Stop::Unsupported("its result"))?;
             let layout = super::linear::rechannelled(&layout, axis, shape[axis], k);
-            let (scale, zero) = if slot == 0 { (read.scale, read.zero) } else { (1.0, 0) };
+            let (scale, zero) = if slot == 0 {
+                (read.scale, read.zero)
+            } else {
+                (1.0, 0)
+            };
             let op = Op::TopK {
                 input: tensor,
                 give,

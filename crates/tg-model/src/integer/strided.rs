@@ -182,14 +182,22 @@ impl Strided {
                         });
                     }
                 }
-                pairs.push((b.stride, Factor { size, stride: a.stride }));
+                pairs.push((
+                    b.stride,
+                    Factor {
+                        size,
+                        stride: a.stride,
+                    },
+                ));
             }
             if !mine.is_empty() || !theirs.is_empty() {
                 return None;
             }
         }
         pairs.sort_by_key(|(stride, _)| std::cmp::Reverse(*stride));
-        Some(normal(pairs.into_iter().map(|(_, factor)| factor).collect()))
+        Some(normal(
+            pairs.into_iter().map(|(_, factor)| factor).collect(),
+        ))
     }
 
     /// The tensor element of each element of the value, in the value's order.
@@ -235,12 +243,7 @@ pub(crate) fn normal(factors: Vec<Factor>) -> Vec<Factor> {
     result
 }
 
-fn slice(
-    factors: &[Factor],
-    start: usize,
-    step: i64,
-    length: usize,
-) -> Option<(i64, Vec<Factor>)> {
+fn slice(factors: &[Factor], start: usize, step: i64, length: usize) -> Option<(i64, Vec<Factor>)> {
     let Some((outer, rest)) = factors.split_first() else {
         return (start == 0 && length == 1).then(|| (0, Vec::new()));
     };
@@ -325,7 +328,9 @@ mod tests {
 
     #[test]
     fn alignment_follows_the_other_value() {
-        let bias = Strided::contiguous(&[2, 1, 1]).expanded(&[1, 2, 3, 4]).unwrap();
+        let bias = Strided::contiguous(&[2, 1, 1])
+            .expanded(&[1, 2, 3, 4])
+            .unwrap();
         let factors = bias.aligned(&image()).unwrap();
         assert_eq!(sources(bias.offset, &factors), [0, 1].repeat(12));
         let other = Strided::contiguous(&[1, 2, 3, 4]);

@@ -52,7 +52,11 @@ pub(crate) fn quantise(
     input_scale: f64,
     granularity: Granularity,
 ) -> Layer {
-    let rows = || weights.chunks_exact((weights.len() / bias.len()).max(1)).zip(bias);
+    let rows = || {
+        weights
+            .chunks_exact((weights.len() / bias.len()).max(1))
+            .zip(bias)
+    };
     let needed: Vec<f64> = rows()
         .map(|(row, &bias)| {
             let greatest = row.iter().fold(0f64, |best, w| best.max(w.abs()));
@@ -61,7 +65,11 @@ pub(crate) fn quantise(
         })
         .collect();
     let largest = needed.iter().copied().fold(0f64, f64::max);
-    let largest = if largest > 0.0 { largest } else { 1.0 / WEIGHT_MAX };
+    let largest = if largest > 0.0 {
+        largest
+    } else {
+        1.0 / WEIGHT_MAX
+    };
     let most = match granularity {
         Granularity::PerChannel => HALVINGS_MAX,
         Granularity::PerTensor => 0,
@@ -77,7 +85,9 @@ pub(crate) fn quantise(
     };
     for ((row, &bias), factor) in rows().zip(&factors) {
         let scale = largest * factor;
-        quantised.weights.extend(row.iter().map(|&w| round_i8(w / scale)));
+        quantised
+            .weights
+            .extend(row.iter().map(|&w| round_i8(w / scale)));
         quantised.bias.push(round_i32(bias / (scale * input_scale)));
     }
     Layer {
@@ -88,19 +98,16 @@ pub(crate) fn quantise(
 }
 
 /// The file's own integers, and a bias in units of their scales.
-pub(crate) fn given(
-    weights: &[f64],
-    scales: &[f64],
-    bias: &[f64],
-    input_scale: f64,
-) -> Layer {
+pub(crate) fn given(weights: &[f64], scales: &[f64], bias: &[f64], input_scale: f64) -> Layer {
     let first = scales.first().copied().unwrap_or(1.0);
     let of = |channel: usize| scales.get(channel).copied().unwrap_or(first);
     let each = bias.iter().enumerate();
     Layer {
         weights: LinearWeights {
             weights: weights.iter().map(|&w| round_i8(w)).collect(),
-            bias: each.map(|(c, &b)| round_i32(b / (input_scale * of(c)))).collect(),
+            bias: each
+                .map(|(c, &b)| round_i32(b / (input_scale * of(c))))
+                .collect(),
         },
         scale: first * input_scale,
         channels: differing((0..bias.len()).map(|channel| of(channel) / first).collect()),
@@ -145,15 +152,25 @@ impl Lowering<'_> {
         };
         let scales = numbers(1)?;
         let axis = crate::passes::int(node, "axis", 1);
-        let axis = if axis < 0 { axis + shape.len() as i64 } else { axis };
-        let axis = usize::try_from(axis).ok()?.min(shape.len().saturating_sub(1));
+        let axis = if axis < 0 {
+            axis + shape.len() as i64
+        } else {
+            axis
+        };
+        let axis = usize::try_from(axis)
+            .ok()?
+            .min(shape.len().saturating_sub(1));
         if node.attributes.contains_key("block_size") {
             return None;
         }
         if let Some(zeros) = numbers(2) {
             let inner: usize = shape.get(axis + 1..).unwrap_or(&[]).iter().product();
             for (index, value) in values.iter_mut().enumerate() {
-                let channel = if zeros.len() == 1 { 0 } else { index / inner % zeros.len() };
+                let channel = if zeros.len() == 1 {
+                    0
+                } else {
+                    index / inner % zeros.len()
+                };
                 *value -= zeros[channel];
             }
         }
@@ -161,7 +178,11 @@ impl Lowering<'_> {
             // Integers around a zero point that eight bits with a sign do not hold: as reals.
             let inner: usize = shape.get(axis + 1..).unwrap_or(&[]).iter().product();
             for (index, value) in values.iter_mut().enumerate() {
-                let channel = if scales.len() == 1 { 0 } else { index / inner % scales.len() };
+                let channel = if scales.len() == 1 {
+                    0
+                } else {
+                    index / inner % scales.len()
+                };
                 *value *= scales[channel];
             }
             return Some(FileWeights {
@@ -189,11 +210,16 @@ impl Lowering<'_> {
         let all = found.values.len();
         let at = |channel: usize| {
             let index = if all == 1 { 0 } else { channel };
-            let scale = scales.get(channel).or(scales.first()).copied().unwrap_or(1.0);
+            let scale = scales
+                .get(channel)
+                .or(scales.first())
+                .copied()
+                .unwrap_or(1.0);
             found.values.get(index).map(|value| value * scale)
         };
         let values: Option<Vec<f64>> = (0..outputs).map(at).collect();
-        values.filter(|_| all == 1 || all == outputs)
+        values
+            .filter(|_| all == 1 || all == outputs)
             .ok_or(Stop::Unsupported("its bias is not one value per output"))
     }
 
@@ -219,7 +245,9 @@ impl Lowering<'_> {
             let layout = Strided::contiguous(self.shape_of(value));
             return Ok(Lowered { form, layout });
         }
-        let found = self.weights(value).ok_or(Stop::Unsupported("it reads a constant that is not of numbers"))?;
+        let found = self.weights(value).ok_or(Stop::Unsupported(
+            "it reads a constant that is not of numbers",
+        ))?;
         let scale_at = found.scales.as_ref().map_or(1.0, |(scales, _)| scales[0]);
         let values: Vec<f64> = found.values.iter().map(|v| v * scale_at).collect();
         if values.iter().any(|value| !value.is_finite()) {
@@ -240,7 +268,8 @@ impl Lowering<'_> {
         self.forms.push(form);
         self.versions.push(Vec::new());
         let form = self.forms.len() - 1;
-        self.parameters.insert((value, kind == ElementType::I16), form);
+        self.parameters
+            .insert((value, kind == ElementType::I16), form);
         Ok(Lowered {
             form,
             layout: Strided::contiguous(&shape),
@@ -250,7 +279,8 @@ impl Lowering<'_> {
     fn parameter_shape(&self, shape: &[usize]) -> Step<Shape> {
         let (last, before) = shape.split_last().unwrap_or((&1, &[]));
         let rows: usize = before.iter().product();
-        let narrow = |n: usize| u32::try_from(n).map_err(|_| Stop::Unsupported("a constant is too large"));
+        let narrow =
+            |n: usize| u32::try_from(n).map_err(|_| Stop::Unsupported("a constant is too large"));
         let shape = Shape::new(narrow(rows)?, 1, narrow(*last)?);
         if shape.is_valid() {
             return Ok(shape);
@@ -266,16 +296,22 @@ impl Lowering<'_> {
         shape: Shape,
         kind: ElementType,
     ) -> (TensorId, f64) {
-        let greatest = values.iter().fold(0f64, |best, v| best.max(v.abs())).max(1e-30);
+        let greatest = values
+            .iter()
+            .fold(0f64, |best, v| best.max(v.abs()))
+            .max(1e-30);
         let one = |this: &mut Self, values: Vec<i8>, scale: f64| {
             let layer = LinearWeights {
                 weights: values,
                 bias: Vec::new(),
             };
-            this.builder.push(name, Op::Parameter, shape, scale, Some(layer))
+            this.builder
+                .push(name, Op::Parameter, shape, scale, Some(layer))
         };
         let narrow = greatest / WEIGHT_MAX;
-        let exact = values.iter().all(|v| (v / narrow - (v / narrow).round()).abs() < 1e-6);
+        let exact = values
+            .iter()
+            .all(|v| (v / narrow - (v / narrow).round()).abs() < 1e-6);
         if kind == ElementType::I8 || exact {
             let integers = values.iter().map(|v| round_i8(v / narrow)).collect();
             return (one(self, integers, narrow), narrow);
@@ -288,7 +324,13 @@ impl Lowering<'_> {
     }
 
     /// `256 high + low`.
-    pub(crate) fn joined(&mut self, name: &str, high: TensorId, low: TensorId, scale: f64) -> TensorId {
+    pub(crate) fn joined(
+        &mut self,
+        name: &str,
+        high: TensorId,
+        low: TensorId,
+        scale: f64,
+    ) -> TensorId {
         let shape = self.builder.shape(high);
         let op = Op::add([high, low], [256, 1]);
         self.builder.push(name, op, shape, scale, None)

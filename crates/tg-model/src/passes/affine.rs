@@ -53,7 +53,12 @@ fn as_affine(
     if let Some(first) = shape.first_mut() {
         *first = factors.len();
     }
-    let a = constant(graph, &format!("{}.factor", node.name), shape.clone(), factors);
+    let a = constant(
+        graph,
+        &format!("{}.factor", node.name),
+        shape.clone(),
+        factors,
+    );
     let b = constant(graph, &format!("{}.offset", node.name), shape, sums);
     let (product, value) = fresh_node(
         graph,
@@ -62,7 +67,13 @@ fn as_affine(
         VERSION,
         &[input(&node, 0)?, a],
     );
-    let sum = Node::new(&node.name, "Add", VERSION, vec![value, b], vec![output(&node)?]);
+    let sum = Node::new(
+        &node.name,
+        "Add",
+        VERSION,
+        vec![value, b],
+        vec![output(&node)?],
+    );
     Some([product, sum])
 }
 
@@ -164,7 +175,9 @@ fn fold_step(graph: &mut Graph, index: usize, facts: &BTreeMap<ValueId, Fact>) -
     if !single || step.value != value || !graph.constants.contains_key(&input(&linear, 1)?) {
         return None;
     }
-    if linear.op == "Gemm" && (float(&linear, "alpha", 1.0) != 1.0 || float(&linear, "beta", 1.0) != 1.0) {
+    if linear.op == "Gemm"
+        && (float(&linear, "alpha", 1.0) != 1.0 || float(&linear, "beta", 1.0) != 1.0)
+    {
         return None;
     }
     let outputs = shape[axis];
@@ -181,7 +194,12 @@ fn fold_step(graph: &mut Graph, index: usize, facts: &BTreeMap<ValueId, Fact>) -
         };
         scale_outputs(&linear, &shape, &mut values, factors)?;
         bias.iter_mut().zip(factors).for_each(|(b, f)| *b *= f);
-        inputs[1] = Some(constant(graph, &format!("{}.weights", linear.name), shape, values));
+        inputs[1] = Some(constant(
+            graph,
+            &format!("{}.weights", linear.name),
+            shape,
+            values,
+        ));
     }
     if let Some(sums) = &step.sums {
         bias.iter_mut().zip(sums).for_each(|(b, s)| *b += s);
@@ -256,7 +274,10 @@ fn merge_into_norm(graph: &mut Graph, index: usize, facts: &BTreeMap<ValueId, Fa
     let node = graph.nodes[index].clone();
     let producers = graph.producers();
     let norm_at = [0, 1].into_iter().find_map(|side| {
-        let at = producers.get(input(&node, side)?.index()).copied().flatten()?;
+        let at = producers
+            .get(input(&node, side)?.index())
+            .copied()
+            .flatten()?;
         is_norm(&graph.nodes[at]).then_some(at)
     })?;
     let norm = graph.nodes[norm_at].clone();
@@ -264,7 +285,8 @@ fn merge_into_norm(graph: &mut Graph, index: usize, facts: &BTreeMap<ValueId, Fa
     let shape = facts.get(&value)?.shape.clone();
     let axis = shape.len().checked_sub(1)?;
     let step = step(graph, &node, &shape, axis)?;
-    let fits = uses(graph)[value.index()] == 1 && step.value == value && over_last(&norm, shape.len());
+    let fits =
+        uses(graph)[value.index()] == 1 && step.value == value && over_last(&norm, shape.len());
     let layer = norm.op == "LayerNormalization";
     if !fits || (step.sums.is_some() && !layer) {
         return None;
@@ -331,17 +353,28 @@ fn push_gain(graph: &mut Graph, at: usize, facts: &BTreeMap<ValueId, Fact>) -> O
         let weights = input(node, 1);
         let two = floats_of(graph, weights).is_some_and(|(shape, _)| shape.len() == 2);
         let reads = input(node, 0) == Some(value) && weights != Some(value);
-        let gemm = node.is("Gemm") && int(node, "transA", 0) == 0 && float(node, "alpha", 1.0) == 1.0;
+        let gemm =
+            node.is("Gemm") && int(node, "transA", 0) == 0 && float(node, "alpha", 1.0) == 1.0;
         reads && two && (node.is("MatMul") || gemm)
     };
-    if plain || graph.outputs.contains(&value) || readers.is_empty() || !readers.iter().all(linear) || !over_last(&norm, shape.len()) {
+    if plain
+        || graph.outputs.contains(&value)
+        || readers.is_empty()
+        || !readers.iter().all(linear)
+        || !over_last(&norm, shape.len())
+    {
         return None;
     }
     for &reader in readers.iter().rev() {
         absorb_gain(graph, reader, &gain, &offset)?;
     }
     let layer = norm.op == "LayerNormalization";
-    set_norm(graph, at, vec![1.0; channels], layer.then(|| vec![0.0; channels]));
+    set_norm(
+        graph,
+        at,
+        vec![1.0; channels],
+        layer.then(|| vec![0.0; channels]),
+    );
     Some(())
 }
 
@@ -358,7 +391,11 @@ fn absorb_gain(graph: &mut Graph, at: usize, gain: &[f32], offset: &[f32]) -> Op
     let mut sums = vec![0f64; outputs];
     for (index, weight) in values.iter_mut().enumerate() {
         let (row, column) = (index / columns, index % columns);
-        let (k, out) = if transposed { (column, row) } else { (row, column) };
+        let (k, out) = if transposed {
+            (column, row)
+        } else {
+            (row, column)
+        };
         sums[out] += f64::from(*weight) * f64::from(offset[k]);
         *weight *= gain[k];
     }

@@ -67,7 +67,12 @@ pub(crate) fn uses(graph: &Graph) -> Vec<usize> {
 }
 
 /// A float constant under a name derived from a node's.
-pub(crate) fn constant(graph: &mut Graph, name: &str, shape: Vec<usize>, values: Vec<f32>) -> ValueId {
+pub(crate) fn constant(
+    graph: &mut Graph,
+    name: &str,
+    shape: Vec<usize>,
+    values: Vec<f32>,
+) -> ValueId {
     let tensor = Tensor::of(shape, values).expect("the values fill the shape");
     graph.constant(name, tensor)
 }

@@ -34,9 +34,7 @@ pub struct PrepareOptions {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PrepareError {
     /// An axis of an input without a size.
-    #[error(
-        "axis {axis} of the input `{input}` has no size; give it one (`--axis {name}=SIZE`)"
-    )]
+    #[error("axis {axis} of the input `{input}` has no size; give it one (`--axis {name}=SIZE`)")]
     Axis {
         /// The input.
         input: String,

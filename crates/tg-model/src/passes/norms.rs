@@ -1,7 +1,7 @@
 //! Layer and root-mean-square normalisation, recognised from the primitives that exporters write.
 
 use super::Fact;
-use super::edit::{constant, input, int, ints, output, scalar_of, VERSION};
+use super::edit::{VERSION, constant, input, int, ints, output, scalar_of};
 use crate::net::{Attribute, Graph, Node, ValueId};
 use std::collections::BTreeMap;
 
@@ -63,7 +63,10 @@ impl<'a> Walk<'a> {
         let root = self.node(input(inverse, 0)?, "Sqrt")?;
         let sum = self.node(input(root, 0)?, "Add")?;
         let [a, b] = [input(sum, 0)?, input(sum, 1)?];
-        let found = match (scalar_of(self.graph, Some(a)), scalar_of(self.graph, Some(b))) {
+        let found = match (
+            scalar_of(self.graph, Some(a)),
+            scalar_of(self.graph, Some(b)),
+        ) {
             (None, Some(epsilon)) => (a, epsilon),
             (Some(epsilon), None) => (b, epsilon),
             _ => return None,
@@ -117,7 +120,12 @@ fn replace(graph: &mut Graph, index: usize, found: Found, facts: &BTreeMap<Value
         .and_then(|fact| fact.shape.last().copied())
         .unwrap_or(1);
     let name = graph.nodes[index].name.clone();
-    let gain = constant(graph, &format!("{name}.gain"), vec![channels], vec![1.0; channels]);
+    let gain = constant(
+        graph,
+        &format!("{name}.gain"),
+        vec![channels],
+        vec![1.0; channels],
+    );
     let mut inputs = vec![found.value, gain];
     let (op, version) = if found.centred {
         inputs.push(constant(

@@ -133,7 +133,11 @@ impl Rewriter<'_> {
         let Some(value) = input(self.node, index) else {
             return Ok(None);
         };
-        let integers = self.graph.constants.get(&value).ok_or("its bias is not a constant")?;
+        let integers = self
+            .graph
+            .constants
+            .get(&value)
+            .ok_or("its bias is not a constant")?;
         let integers = convert::to_f64(integers.data()).ok_or("its bias is not of numbers")?;
         let first = scalar_of(self.graph, Some(self.input(scales[0])?))
             .ok_or("the scale of its input is not one constant")?;
@@ -142,12 +146,21 @@ impl Rewriter<'_> {
             .and_then(|tensor| convert::to_f64(tensor.data()))
             .ok_or("the scale of its weights is not constant")?;
         let each = |(channel, integer): (usize, &f64)| {
-            let scale = second.get(channel).or(second.first()).copied().unwrap_or(1.0);
+            let scale = second
+                .get(channel)
+                .or(second.first())
+                .copied()
+                .unwrap_or(1.0);
             (integer * first * scale) as f32
         };
         let values: Vec<f32> = integers.iter().enumerate().map(each).collect();
         let name = format!("{}.bias", self.node.name);
-        Ok(Some(constant(self.graph, &name, vec![values.len()], values)))
+        Ok(Some(constant(
+            self.graph,
+            &name,
+            vec![values.len()],
+            values,
+        )))
     }
 
     fn convolution(&mut self) -> Result<(), Refusal> {
@@ -225,7 +238,11 @@ impl Rewriter<'_> {
         let Some(zero) = input(self.node, index) else {
             return Ok(value);
         };
-        let tensor = self.graph.constants.get(&zero).ok_or("its zero point is not constant")?;
+        let tensor = self
+            .graph
+            .constants
+            .get(&zero)
+            .ok_or("its zero point is not constant")?;
         let values = convert::to_f32(tensor.data()).ok_or("its zero point is not a number")?;
         if values.iter().all(|&value| value == 0.0) {
             return Ok(value);

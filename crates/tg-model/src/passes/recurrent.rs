@@ -2,7 +2,7 @@
 
 use super::edit::{VERSION, constant, input, int, int_constant};
 use super::{Fact, PrepareError};
-use crate::net::{Attribute, Graph, Node, Tensor, ValueId, convert};
+use crate::net::{Attribute, Graph, Node, ValueId, convert};
 use std::collections::BTreeMap;
 
 /// Most steps that are unrolled: a program has a few thousand nodes.
@@ -65,7 +65,9 @@ impl<'a> Unrolling<'a> {
         node: &'a Node,
         facts: &BTreeMap<ValueId, Fact>,
     ) -> Result<Self, Refusal> {
-        let shape = input(node, 0).and_then(|value| facts.get(&value)).map(|f| f.shape.as_slice());
+        let shape = input(node, 0)
+            .and_then(|value| facts.get(&value))
+            .map(|f| f.shape.as_slice());
         let Some(&[steps, 1, inputs]) = shape else {
             return Err("only a batch of one sequence is unrolled");
         };
@@ -77,7 +79,9 @@ impl<'a> Unrolling<'a> {
             return Err("it has more steps than are unrolled");
         }
         let plain = ["activations", "activation_alpha", "clip", "input_forget"];
-        if plain.iter().any(|name| node.attributes.contains_key(*name)) && !default_activations(node) {
+        if plain.iter().any(|name| node.attributes.contains_key(*name))
+            && !default_activations(node)
+        {
             return Err("only the default activations are taken");
         }
         if int(node, "layout", 0) != 0 || input(node, 7).is_some() {
@@ -110,7 +114,11 @@ impl<'a> Unrolling<'a> {
             } else {
                 self.gru(x, &direction)
             };
-            let end = if direction.reverse { outputs.first() } else { outputs.last() };
+            let end = if direction.reverse {
+                outputs.first()
+            } else {
+                outputs.last()
+            };
             last.push(*end.ok_or("it has no steps")?);
             cells.extend(cell);
             all.push(outputs);
@@ -149,7 +157,8 @@ impl<'a> Unrolling<'a> {
     fn concat(&mut self, values: &[ValueId], axis: i64) -> ValueId {
         let value = self.node("Concat", values);
         if let Some(node) = self.written.last_mut() {
-            node.attributes.insert("axis".to_owned(), Attribute::Int(axis));
+            node.attributes
+                .insert("axis".to_owned(), Attribute::Int(axis));
         }
         value
     }
@@ -158,7 +167,11 @@ impl<'a> Unrolling<'a> {
         let Some(value) = input(self.node, index) else {
             return Ok(None);
         };
-        let tensor = self.graph.constants.get(&value).ok_or("its weights are not constant")?;
+        let tensor = self
+            .graph
+            .constants
+            .get(&value)
+            .ok_or("its weights are not constant")?;
         Ok(convert::to_f32(tensor.data()))
     }
 
@@ -167,7 +180,9 @@ impl<'a> Unrolling<'a> {
         let width = gates * self.hidden;
         let weights = self.constant_of(1)?.ok_or("it lacks weights")?;
         let recurrence = self.constant_of(2)?.ok_or("it lacks weights")?;
-        let bias = self.constant_of(3)?.unwrap_or_else(|| vec![0.0; self.directions * 2 * width]);
+        let bias = self
+            .constant_of(3)?
+            .unwrap_or_else(|| vec![0.0; self.directions * 2 * width]);
         let part = |values: &[f32], columns: usize| {
             let own = &values[index * width * columns..][..width * columns];
             let mut turned = vec![0.0; own.len()];
@@ -192,7 +207,11 @@ impl<'a> Unrolling<'a> {
             recurrence,
             bias: [own[..width].to_vec(), own[width..].to_vec()],
             state: self.initial(5, index),
-            cell: if gates == 4 { self.initial(6, index) } else { None },
+            cell: if gates == 4 {
+                self.initial(6, index)
+            } else {
+                None
+            },
             reverse,
         })
     }
@@ -200,7 +219,11 @@ impl<'a> Unrolling<'a> {
     /// The initial state of a direction; nothing if it is zero.
     fn initial(&mut self, slot: usize, index: usize) -> Option<ValueId> {
         let value = input(self.node, slot)?;
-        let zero = self.graph.constants.get(&value).and_then(|t| convert::to_f32(t.data()));
+        let zero = self
+            .graph
+            .constants
+            .get(&value)
+            .and_then(|t| convert::to_f32(t.data()));
         if zero.is_some_and(|values| values.iter().all(|&v| v == 0.0)) {
             return None;
         }
@@ -225,7 +248,10 @@ impl<'a> Unrolling<'a> {
     fn lstm(&mut self, x: ValueId, direction: &Direction) -> (Vec<ValueId>, Option<ValueId>) {
         let h = self.hidden;
         let product = self.node("MatMul", &[x, direction.weights]);
-        let sums = direction.bias[0].iter().zip(&direction.bias[1]).map(|(a, b)| a + b);
+        let sums = direction.bias[0]
+            .iter()
+            .zip(&direction.bias[1])
+            .map(|(a, b)| a + b);
         let bias = self.bias_constant(sums.collect());
         let projected = self.node("Add", &[product, bias]);
         let (mut state, mut cell) = (direction.state, direction.cell);
@@ -236,7 +262,8 @@ impl<'a> Unrolling<'a> {
                 let fed_back = self.node("MatMul", &[state, direction.recurrence]);
                 gates = self.node("Add", &[gates, fed_back]);
             }
-            let [i, o, f, g] = [0, 1, 2, 3].map(|gate| self.slice(gates, 1, gate * h, (gate + 1) * h));
+            let [i, o, f, g] =
+                [0, 1, 2, 3].map(|gate| self.slice(gates, 1, gate * h, (gate + 1) * h));
             let [i, o] = [i, o].map(|gate| self.node("Sigmoid", &[gate]));
             let g = self.node("Tanh", &[g]);
             let mut next = self.node("Mul", &[i, g]);
@@ -264,9 +291,6 @@ impl<'a> Unrolling<'a> {
         let bias = self.bias_constant((0..3 * h).map(joined).collect());
         let inner = self.bias_constant(fed[2 * h..].to_vec());
         let projected = self.node("Add", &[product, bias]);
-        let split = |this: &mut Self, value: ValueId, from: usize, to: usize| {
-            this.slice(value, 1, from * h, to * h)
-        };
         let apart = (!after).then(|| {
             let gates = self.slice(direction.recurrence, 1, 0, 2 * h);
             let hidden = self.slice(direction.recurrence, 1, 2 * h, 3 * h);
@@ -276,38 +300,9 @@ impl<'a> Unrolling<'a> {
         let mut outputs = vec![x; self.steps];
         for step in self.order(direction) {
             let row = self.slice(projected, 0, step, step + 1);
-            let mut update = split(self, row, 0, 1);
-            let mut reset = split(self, row, 1, 2);
-            let mut hidden = split(self, row, 2, 3);
-            if let Some(state) = state {
-                let both = match apart {
-                    None => self.node("MatMul", &[state, direction.recurrence]),
-                    Some([gates, _]) => self.node("MatMul", &[state, gates]),
-                };
-                let [z, r] = [0, 1].map(|gate| split(self, both, gate, gate + 1));
-                update = self.node("Add", &[update, z]);
-                reset = self.node("Add", &[reset, r]);
-                let r = self.node("Sigmoid", &[reset]);
-                let fed = match apart {
-                    None => {
-                        let own = split(self, both, 2, 3);
-                        let own = self.node("Add", &[own, inner]);
-                        self.node("Mul", &[r, own])
-                    }
-                    Some([_, weights]) => {
-                        let kept = self.node("Mul", &[r, state]);
-                        self.node("MatMul", &[kept, weights])
-                    }
-                };
-                hidden = self.node("Add", &[hidden, fed]);
-            } else if after {
-                let r = self.node("Sigmoid", &[reset]);
-                let name = self.name();
-                let row = Tensor::of(vec![1, h], direction.bias[1][2 * h..].to_vec());
-                let row = self.graph.constant(name, row.expect("a row of the bias"));
-                let fed = self.node("Mul", &[r, row]);
-                hidden = self.node("Add", &[hidden, fed]);
-            }
+            let gates = [0, 1, 2].map(|gate| self.slice(row, 1, gate * h, (gate + 1) * h));
+            let parts = (apart, inner, &direction.bias[1][2 * h..]);
+            let [update, hidden] = self.gru_gates(gates, state, direction.recurrence, parts);
             let z = self.node("Sigmoid", &[update]);
             let candidate = self.node("Tanh", &[hidden]);
             // (1 - z) n + z h as n + z (h - n).
@@ -328,9 +323,49 @@ impl<'a> Unrolling<'a> {
         (outputs, None)
     }
 
+    /// The update gate and the hidden one, before their functions, with what the state feeds back.
+    fn gru_gates(
+        &mut self,
+        [mut update, mut reset, mut hidden]: [ValueId; 3],
+        state: Option<ValueId>,
+        recurrence: ValueId,
+        (apart, inner, bias): (Option<[ValueId; 2]>, ValueId, &[f32]),
+    ) -> [ValueId; 2] {
+        let h = self.hidden;
+        let Some(state) = state else {
+            if apart.is_none() {
+                let r = self.node("Sigmoid", &[reset]);
+                let name = self.name();
+                let row = constant(self.graph, &name, vec![1, h], bias.to_vec());
+                let fed = self.node("Mul", &[r, row]);
+                hidden = self.node("Add", &[hidden, fed]);
+            }
+            return [update, hidden];
+        };
+        let weights = apart.map_or(recurrence, |[gates, _]| gates);
+        let both = self.node("MatMul", &[state, weights]);
+        let [z, r] = [0, 1].map(|gate| self.slice(both, 1, gate * h, (gate + 1) * h));
+        update = self.node("Add", &[update, z]);
+        reset = self.node("Add", &[reset, r]);
+        let r = self.node("Sigmoid", &[reset]);
+        let fed = match apart {
+            None => {
+                let own = self.slice(both, 1, 2 * h, 3 * h);
+                let own = self.node("Add", &[own, inner]);
+                self.node("Mul", &[r, own])
+            }
+            Some([_, weights]) => {
+                let kept = self.node("Mul", &[r, state]);
+                self.node("MatMul", &[kept, weights])
+            }
+        };
+        [update, self.node("Add", &[hidden, fed])]
+    }
+
     /// The node's own outputs from those of all steps.
     fn finish(&mut self, all: &[Vec<ValueId>], last: &[ValueId], cells: &[ValueId]) {
-        let [steps, directions, hidden] = [self.steps, self.directions, self.hidden].map(|n| n as i64);
+        let [steps, directions, hidden] =
+            [self.steps, self.directions, self.hidden].map(|n| n as i64);
         let wanted = |index: usize| self.node.outputs.get(index).copied().flatten();
         let [whole, end, cell] = [0, 1, 2].map(wanted);
         if let Some(value) = whole {
@@ -338,7 +373,11 @@ impl<'a> Unrolling<'a> {
             let rows: Vec<ValueId> = (0..self.steps)
                 .map(|step| {
                     let parts: Vec<ValueId> = all.iter().map(|outputs| outputs[step]).collect();
-                    if parts.len() == 1 { parts[0] } else { self.concat(&parts, 1) }
+                    if parts.len() == 1 {
+                        parts[0]
+                    } else {
+                        self.concat(&parts, 1)
+                    }
                 })
                 .collect();
             let joined = self.concat(&rows, 0);
@@ -348,7 +387,11 @@ impl<'a> Unrolling<'a> {
             if let Some(value) = value
                 && !values.is_empty()
             {
-                let joined = if values.len() == 1 { values[0] } else { self.concat(values, 0) };
+                let joined = if values.len() == 1 {
+                    values[0]
+                } else {
+                    self.concat(values, 0)
+                };
                 self.give(joined, &[directions, 1, hidden], value);
             }
         }

@@ -13,7 +13,10 @@ pub(super) fn bind(graph: &mut Graph, options: &PrepareOptions) {
         let bound = options.bind.get(&input.name).and_then(|&value| {
             let shape: Option<Vec<usize>> = input.shape.as_ref().map(|axes| {
                 let size = |(index, dim): (usize, &Dim)| size_of(options, &input.name, index, dim);
-                axes.iter().enumerate().map(|each| size(each).unwrap_or(1)).collect()
+                axes.iter()
+                    .enumerate()
+                    .map(|each| size(each).unwrap_or(1))
+                    .collect()
             });
             let shape = shape?;
             let count = crate::net::tensor::elements(&shape)?;
@@ -31,14 +34,22 @@ pub(super) fn bind(graph: &mut Graph, options: &PrepareOptions) {
 }
 
 /// The size of an axis: declared, given by its name, or the batch of one.
-fn size_of(options: &PrepareOptions, input: &str, index: usize, dim: &Dim) -> Result<usize, String> {
+fn size_of(
+    options: &PrepareOptions,
+    input: &str,
+    index: usize,
+    dim: &Dim,
+) -> Result<usize, String> {
     let by_place = format!("{input}.{index}");
     let name = match dim {
         Dim::Known(size) if *size > 0 => return Ok(*size),
         Dim::Named(name) => name.clone(),
         Dim::Known(_) | Dim::Unknown => by_place.clone(),
     };
-    let given = options.axes.get(&name).or_else(|| options.axes.get(&by_place));
+    let given = options
+        .axes
+        .get(&name)
+        .or_else(|| options.axes.get(&by_place));
     match given {
         Some(&size) if size > 0 => Ok(size),
         _ if index == 0 => Ok(1),
@@ -47,10 +58,7 @@ fn size_of(options: &PrepareOptions, input: &str, index: usize, dim: &Dim) -> Re
 }
 
 /// Keeps one output: the one that is named, or the first one of floats that an operator gives.
-pub(super) fn keep_output(
-    graph: &mut Graph,
-    options: &PrepareOptions,
-) -> Result<(), PrepareError> {
+pub(super) fn keep_output(graph: &mut Graph, options: &PrepareOptions) -> Result<(), PrepareError> {
     let named = options.output.as_ref();
     let chosen = match named {
         Some(name) => graph
@@ -96,13 +104,12 @@ pub(super) fn fix(graph: &mut Graph, options: &PrepareOptions) -> Result<(), Pre
             return Err(PrepareError::Undeclared(input.name.clone()));
         };
         for (index, dim) in axes.iter_mut().enumerate() {
-            let size = size_of(options, &input.name, index, dim).map_err(|name| {
-                PrepareError::Axis {
+            let size =
+                size_of(options, &input.name, index, dim).map_err(|name| PrepareError::Axis {
                     input: input.name.clone(),
                     axis: index,
                     name,
-                }
-            })?;
+                })?;
             *dim = Dim::Known(size);
         }
     }
@@ -140,7 +147,9 @@ fn foldable(node: &Node) -> bool {
 pub(super) fn fold_constants(graph: &mut Graph) -> Result<(), PrepareError> {
     let nodes = std::mem::take(&mut graph.nodes);
     for node in nodes {
-        let constant = node.reads().all(|value| graph.constants.contains_key(&value));
+        let constant = node
+            .reads()
+            .all(|value| graph.constants.contains_key(&value));
         if !constant || !foldable(&node) {
             graph.nodes.push(node);
             continue;
@@ -150,14 +159,13 @@ pub(super) fn fold_constants(graph: &mut Graph) -> Result<(), PrepareError> {
             .iter()
             .map(|input| input.and_then(|value| graph.constants.get(&value)))
             .collect();
-        let results = tgf::evaluate(&node, &inputs, &Budget::default()).map_err(|source| {
-            RunError::Node {
+        let results =
+            tgf::evaluate(&node, &inputs, &Budget::default()).map_err(|source| RunError::Node {
                 node: node.name.clone(),
                 op: node.op.clone(),
                 inputs: String::new(),
                 source,
-            }
-        })?;
+            })?;
         for (output, result) in node.outputs.iter().zip(results) {
             if let Some(output) = output {
                 graph.constants.insert(*output, result);
@@ -181,10 +189,23 @@ pub(super) fn infer(graph: &mut Graph) -> Result<BTreeMap<ValueId, Fact>, Prepar
         dtype: tensor.dtype(),
         shape: tensor.shape().to_vec(),
     };
-    let mut known: BTreeMap<ValueId, Fact> =
-        values.iter().map(|(&id, tensor)| (id, fact(tensor))).collect();
-    known.extend(graph.constants.iter().map(|(&id, tensor)| (id, fact(tensor))));
-    known.extend(graph.inputs.iter().zip(facts).map(|(input, fact)| (input.value, fact)));
+    let mut known: BTreeMap<ValueId, Fact> = values
+        .iter()
+        .map(|(&id, tensor)| (id, fact(tensor)))
+        .collect();
+    known.extend(
+        graph
+            .constants
+            .iter()
+            .map(|(&id, tensor)| (id, fact(tensor))),
+    );
+    known.extend(
+        graph
+            .inputs
+            .iter()
+            .zip(facts)
+            .map(|(input, fact)| (input.value, fact)),
+    );
     let mut fixed: BTreeSet<ValueId> = graph.constants.keys().copied().collect();
     for node in &graph.nodes {
         let of_shapes = node.is("Shape") || node.is("Size");
@@ -203,9 +224,4 @@ pub(super) fn infer(graph: &mut Graph) -> Result<BTreeMap<ValueId, Fact>, Prepar
         .retain(|node| !node.gives().all(|value| constants.contains_key(&value)));
     graph.remove_dead();
     Ok(known)
-}
-
-/// Whether a type counts things instead of measuring them.
-pub(crate) const fn is_index(dtype: DType) -> bool {
-    dtype.is_integer()
 }

@@ -47,12 +47,17 @@ fn passed_on(
     let kept = match node.op.as_str() {
         "Identity" | "Dropout" => Some(first),
         "Cast" => {
-            let floats = |value| facts.get(&value).is_some_and(|fact: &Fact| fact.dtype.is_float());
+            let floats = |value| {
+                facts
+                    .get(&value)
+                    .is_some_and(|fact: &Fact| fact.dtype.is_float())
+            };
             let same = facts.get(&first)?.dtype == facts.get(&to)?.dtype;
             (same || floats(first) && floats(to)).then_some(first)
         }
         "Expand" | "Tile" | "Pad" | "Slice" | "Concat" | "Sum" | "Max" | "Min" | "Resize" => {
-            let single = node.inputs.len() == 1 || !matches!(node.op.as_str(), "Concat" | "Sum" | "Max" | "Min");
+            let single = node.inputs.len() == 1
+                || !matches!(node.op.as_str(), "Concat" | "Sum" | "Max" | "Min");
             let moves = node.op == "Slice" && !forward(graph, node);
             (single && !moves && same_shape(first)).then_some(first)
         }
@@ -62,7 +67,9 @@ fn passed_on(
         "Mul" | "Div" | "Pow" if all(second, 1.0) && same_shape(first) => Some(first),
         "Mul" if all(Some(first), 1.0) && second.is_some_and(same_shape) => second,
         "Where" if all(Some(first), 1.0) && second.is_some_and(same_shape) => second,
-        "Where" if all(Some(first), 0.0) && input(node, 2).is_some_and(same_shape) => input(node, 2),
+        "Where" if all(Some(first), 0.0) && input(node, 2).is_some_and(same_shape) => {
+            input(node, 2)
+        }
         _ => None,
     };
     kept.map(|kept| (to, kept))
@@ -84,7 +91,9 @@ fn as_product(graph: &mut Graph, index: usize) {
     let name = format!("{}.reciprocal", graph.nodes[index].name);
     let value = graph.fresh(name.clone());
     let node = &mut graph.nodes[index];
-    let divisor = node.inputs[1].replace(value).expect("a division has a divisor");
+    let divisor = node.inputs[1]
+        .replace(value)
+        .expect("a division has a divisor");
     node.op = "Mul".to_owned();
     let version = node.version;
     graph.nodes.insert(

@@ -26,11 +26,7 @@ fn compiled(onnx: &[u8], image: Image) -> (Compiled, Accuracy) {
     let all = all_digits();
     let (unseen, seen): (Vec<Digit>, Vec<Digit>) = all.into_iter().partition(|d| d.unseen);
     let calibration: Vec<Vec<f32>> = seen.iter().take(256).map(image).collect();
-    let compiled = compile(
-        graph(onnx),
-        &calibration,
-        &CompileOptions::default(),
-    );
+    let compiled = compile(graph(onnx), &calibration, &CompileOptions::default());
     let compiled = compiled.unwrap();
     let samples: Vec<(Vec<f32>, usize)> = unseen
         .iter()
