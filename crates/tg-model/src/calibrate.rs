@@ -335,6 +335,6 @@ mod tests {
             index: 0,
             value: "y".to_owned(),
         };
-        check(&[ramp(f32::MAX / 100.0)], ReachRule::Greatest, infinite);
+        check(&[ramp(f32::MAX / 101.0)], ReachRule::Greatest, infinite);
     }
 }

@@ -185,13 +185,5 @@ pub(crate) enum Dimension {
     Parameter(String),
 }
 
-/// `TensorProto.DataType` values that are read.
-pub(crate) mod data_type {
-    pub(crate) const FLOAT: i32 = 1;
-    pub(crate) const INT32: i32 = 6;
-    pub(crate) const INT64: i32 = 7;
-    pub(crate) const DOUBLE: i32 = 11;
-}
-
 /// `TensorProto.DataLocation.EXTERNAL`.
 pub(crate) const EXTERNAL: i32 = 1;

@@ -2,7 +2,7 @@
 
 use super::edit::{VERSION, constant, input, int, int_constant};
 use super::{Fact, PrepareError};
-use crate::net::{Attribute, Graph, Node, Tensor, ValueId, convert};
+use crate::net::{Attribute, Graph, Node, ValueId, convert};
 use std::collections::BTreeMap;
 
 /// Most steps that are unrolled: a program has a few thousand nodes.
@@ -291,9 +291,6 @@ impl<'a> Unrolling<'a> {
         let bias = self.bias_constant((0..3 * h).map(joined).collect());
         let inner = self.bias_constant(fed[2 * h..].to_vec());
         let projected = self.node("Add", &[product, bias]);
-        let split = |this: &mut Self, value: ValueId, from: usize, to: usize| {
-            this.slice(value, 1, from * h, to * h)
-        };
         let apart = (!after).then(|| {
             let gates = self.slice(direction.recurrence, 1, 0, 2 * h);
             let hidden = self.slice(direction.recurrence, 1, 2 * h, 3 * h);
@@ -303,38 +300,9 @@ impl<'a> Unrolling<'a> {
         let mut outputs = vec![x; self.steps];
         for step in self.order(direction) {
             let row = self.slice(projected, 0, step, step + 1);
-            let mut update = split(self, row, 0, 1);
-            let mut reset = split(self, row, 1, 2);
-            let mut hidden = split(self, row, 2, 3);
-            if let Some(state) = state {
-                let both = match apart {
-                    None => self.node("MatMul", &[state, direction.recurrence]),
-                    Some([gates, _]) => self.node("MatMul", &[state, gates]),
-                };
-                let [z, r] = [0, 1].map(|gate| split(self, both, gate, gate + 1));
-                update = self.node("Add", &[update, z]);
-                reset = self.node("Add", &[reset, r]);
-                let r = self.node("Sigmoid", &[reset]);
-                let fed = match apart {
-                    None => {
-                        let own = split(self, both, 2, 3);
-                        let own = self.node("Add", &[own, inner]);
-                        self.node("Mul", &[r, own])
-                    }
-                    Some([_, weights]) => {
-                        let kept = self.node("Mul", &[r, state]);
-                        self.node("MatMul", &[kept, weights])
-                    }
-                };
-                hidden = self.node("Add", &[hidden, fed]);
-            } else if after {
-                let r = self.node("Sigmoid", &[reset]);
-                let name = self.name();
-                let row = Tensor::of(vec![1, h], direction.bias[1][2 * h..].to_vec());
-                let row = self.graph.constant(name, row.expect("a row of the bias"));
-                let fed = self.node("Mul", &[r, row]);
-                hidden = self.node("Add", &[hidden, fed]);
-            }
+            let gates = [0, 1, 2].map(|gate| self.slice(row, 1, gate * h, (gate + 1) * h));
+            let parts = (apart, inner, &direction.bias[1][2 * h..]);
+            let [update, hidden] = self.gru_gates(gates, state, direction.recurrence, parts);
             let z = self.node("Sigmoid", &[update]);
             let candidate = self.node("Tanh", &[hidden]);
             // (1 - z) n + z h as n + z (h - n).
@@ -353,6 +321,45 @@ impl<'a> Unrolling<'a> {
             state = Some(output);
         }
         (outputs, None)
+    }
+
+    /// The update gate and the hidden one, before their functions, with what the state feeds back.
+    fn gru_gates(
+        &mut self,
+        [mut update, mut reset, mut hidden]: [ValueId; 3],
+        state: Option<ValueId>,
+        recurrence: ValueId,
+        (apart, inner, bias): (Option<[ValueId; 2]>, ValueId, &[f32]),
+    ) -> [ValueId; 2] {
+        let h = self.hidden;
+        let Some(state) = state else {
+            if apart.is_none() {
+                let r = self.node("Sigmoid", &[reset]);
+                let name = self.name();
+                let row = constant(self.graph, &name, vec![1, h], bias.to_vec());
+                let fed = self.node("Mul", &[r, row]);
+                hidden = self.node("Add", &[hidden, fed]);
+            }
+            return [update, hidden];
+        };
+        let weights = apart.map_or(recurrence, |[gates, _]| gates);
+        let both = self.node("MatMul", &[state, weights]);
+        let [z, r] = [0, 1].map(|gate| self.slice(both, 1, gate * h, (gate + 1) * h));
+        update = self.node("Add", &[update, z]);
+        reset = self.node("Add", &[reset, r]);
+        let r = self.node("Sigmoid", &[reset]);
+        let fed = match apart {
+            None => {
+                let own = self.slice(both, 1, 2 * h, 3 * h);
+                let own = self.node("Add", &[own, inner]);
+                self.node("Mul", &[r, own])
+            }
+            Some([_, weights]) => {
+                let kept = self.node("Mul", &[r, state]);
+                self.node("MatMul", &[kept, weights])
+            }
+        };
+        [update, self.node("Add", &[hidden, fed])]
     }
 
     /// The node's own outputs from those of all steps.

@@ -225,8 +225,3 @@ pub(super) fn infer(graph: &mut Graph) -> Result<BTreeMap<ValueId, Fact>, Prepar
     graph.remove_dead();
     Ok(known)
 }
-
-/// Whether a type counts things instead of measuring them.
-pub(crate) const fn is_index(dtype: DType) -> bool {
-    dtype.is_integer()
-}

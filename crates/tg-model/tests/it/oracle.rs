@@ -2,11 +2,12 @@
 //! float graphs.
 
 use tg_ir::SegmentTable;
+use tg_model::integer::Precision;
 use tg_model::net::tgf::{Budget, run};
 use tg_model::net::{Graph, ReadLimits, Tensor, read};
 use tg_model::passes::{PrepareOptions, prepare};
 use tg_model::sample::Numbers;
-use tg_model::{CompileOptions, compile, execute_tensor, input, integer, range};
+use tg_model::{CompileOptions, PrecisionChoice, compile, execute_tensor, input, integer, range};
 
 #[derive(serde::Deserialize)]
 struct Case {
@@ -71,7 +72,11 @@ fn the_integer_program_follows_the_float_graph() {
                     .collect()
             })
             .collect();
-        let compiled = compile(graph, &inputs, &CompileOptions::default())
+        let narrow = CompileOptions {
+            precision: PrecisionChoice::Fixed(Precision::Bits8),
+            ..CompileOptions::default()
+        };
+        let compiled = compile(graph, &inputs, &narrow)
             .unwrap_or_else(|e| panic!("{}: {e}: {:?}", case.name, std::error::Error::source(&e)));
         for layer in &compiled.report.layers {
             assert!(layer.snr_db > 25.0, "{}: {layer:?}", case.name);
