@@ -83,22 +83,7 @@ fn invalid_attribute(program: &Program, index: usize) -> Option<&'static str> {
     let Node { op, shape, .. } = &program.nodes[index];
     let input_shape = || program.shape(op.inputs()[0]);
     match op {
-        Op::Conv {
-            input,
-            window,
-            groups,
-            zero,
-        } => {
-            let divides = |channels: u32| channels.is_multiple_of(*groups);
-            let kind = program.element_type(*input);
-            (!window.is_valid())
-                .then_some("window")
-                .or_else(|| {
-                    (*groups == 0 || !divides(input_shape().channels) || !divides(shape.channels))
-                        .then_some("number of groups")
-                })
-                .or_else(|| (!fits(kind, *zero)).then_some("zero point"))
-        }
+        Op::Conv { .. } => convolution(program, index),
         Op::WindowSum { window, .. } => {
             (!window.is_valid() || window.spread != [1; 2]).then_some("window")
         }
@@ -154,6 +139,27 @@ fn invalid_attribute(program: &Program, index: usize) -> Option<&'static str> {
         | Op::Reduce { .. }
         | Op::ArgMax { .. } => None,
     }
+}
+
+fn convolution(program: &Program, index: usize) -> Option<&'static str> {
+    let Node { op, shape, .. } = &program.nodes[index];
+    let Op::Conv {
+        input,
+        window,
+        groups,
+        zero,
+    } = op
+    else {
+        return None;
+    };
+    if !window.is_valid() {
+        return Some("window");
+    }
+    let divides = |channels: u32| *groups != 0 && channels.is_multiple_of(*groups);
+    if !divides(program.shape(*input).channels) || !divides(shape.channels) {
+        return Some("number of groups");
+    }
+    (!fits(program.element_type(*input), *zero)).then_some("zero point")
 }
 
 /// The bound of an earlier tensor.

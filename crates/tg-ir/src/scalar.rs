@@ -152,7 +152,7 @@ pub fn element(
     i32::try_from(value).expect("the program's bounds keep every value in 32 bits")
 }
 
-/// The operators that compare, select, reduce and move.
+/// The operators that compare, select and reduce.
 fn without_weights(reads: &Reads<'_>, op: &Op, element: usize, place: Place) -> i64 {
     match op {
         Op::WindowSum { input, window } => in_window(reads, *input, window, place).sum(),
@@ -201,6 +201,13 @@ fn without_weights(reads: &Reads<'_>, op: &Op, element: usize, place: Place) -> 
         }
         Op::Softmax { input, how } => probability(how, &reads.row(*input, place), place),
         Op::Norm { input, how } => normalised(*how, &reads.row(*input, place), place.channel),
+        op => moved(reads, op, element, place),
+    }
+}
+
+/// The operators that move elements.
+fn moved(reads: &Reads<'_>, op: &Op, element: usize, place: Place) -> i64 {
+    match op {
         Op::View { input, view } => reads.element(*input, view.source(element)),
         Op::Concat { inputs, axis } => {
             let mut index = place.along(*axis);
@@ -237,15 +244,7 @@ fn without_weights(reads: &Reads<'_>, op: &Op, element: usize, place: Place) -> 
             let index = indices[place.along(*axis) as usize];
             reads.at(*input, place.with(*axis, index))
         }
-        Op::Conv { .. }
-        | Op::Dense { .. }
-        | Op::MatMul { .. }
-        | Op::Parameter
-        | Op::Embed { .. }
-        | Op::Add { .. }
-        | Op::Mul { .. }
-        | Op::Requantise { .. }
-        | Op::Trees { .. } => unreachable!("computed by the caller"),
+        _ => unreachable!("computed by the callers"),
     }
 }
 

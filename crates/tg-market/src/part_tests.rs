@@ -106,6 +106,7 @@ fn wrong_allocations_are_refused_and_take_nothing() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one case per attribute")]
 fn filters_know_every_attribute() {
     let other = NodeSpec {
         gpu: Gpu {

@@ -78,6 +78,7 @@ pub fn report(before: &BTreeMap<String, usize>, compiled: &Compiled) -> String {
     text
 }
 
+#[expect(clippy::too_many_lines, reason = "the page from top to bottom")]
 fn write(text: &mut String, before: &BTreeMap<String, usize>, compiled: &Compiled) -> fmt::Result {
     let program = &compiled.model.program;
     writeln!(text, "file:     {}", listed(before))?;

@@ -129,6 +129,7 @@ pub(crate) fn of_op<'a>(
 }
 
 /// The intervals of operators that compare, reduce and move.
+#[expect(clippy::too_many_lines, reason = "one arm per operator")]
 fn of_movement<'a>(
     op: &Op,
     output: Shape,

@@ -169,6 +169,7 @@ impl<'a> Vector<'a> {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per operator")]
     fn op_of_movement(&self, name: &str) -> Op {
         let input = TensorId::INPUT;
         let pair = [input, TensorId(1)];
@@ -281,6 +282,7 @@ impl<'a> Vector<'a> {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one vector from text to verdict")]
     fn check(&self) {
         let name = self.text("op");
         let (shape, expected) = self.tensor("output");

@@ -243,6 +243,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per gadget")]
     fn node(
         &mut self,
         node: usize,

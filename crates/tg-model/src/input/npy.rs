@@ -66,9 +66,9 @@ impl Raw<'_> {
     /// # Errors
     /// [`NpyProblem::Length`].
     pub(crate) fn check_length(&self, width: usize) -> Result<(), NpyProblem> {
-        let elements = self.shape.iter();
-        let expected = elements
-            .fold(Some(width), |product, &axis| product?.checked_mul(axis))
+        let mut axes = self.shape.iter();
+        let expected = axes
+            .try_fold(width, |product, &axis| product.checked_mul(axis))
             .unwrap_or(usize::MAX);
         if expected == self.data.len() {
             return Ok(());
@@ -96,25 +96,25 @@ pub(super) fn read(bytes: &[u8], expected: Expected<'_>) -> Result<Vec<Vec<f32>>
     let order = layout.order(shape);
     let channels = shape.channels as usize;
     match array.element {
-        Element::F32 => ordered(words(array.data, f32::from_le_bytes), shape, &order),
+        Element::F32 => ordered(&words(array.data, f32::from_le_bytes), shape, &order),
         #[expect(
             clippy::cast_possible_truncation,
             reason = "models take single precision; what does not fit becomes an infinity, which is refused"
         )]
         Element::F64 => ordered(
-            words(array.data, |v| f64::from_le_bytes(v) as f32),
+            &words(array.data, |v| f64::from_le_bytes(v) as f32),
             shape,
             &order,
         ),
         #[expect(clippy::cast_precision_loss, reason = "tokens are below 2^24")]
         Element::I32 => ordered(
-            words(array.data, |v| i32::from_le_bytes(v) as f32),
+            &words(array.data, |v| i32::from_le_bytes(v) as f32),
             shape,
             &order,
         ),
         #[expect(clippy::cast_precision_loss, reason = "tokens are below 2^24")]
         Element::I64 => ordered(
-            words(array.data, |v| i64::from_le_bytes(v) as f32),
+            &words(array.data, |v| i64::from_le_bytes(v) as f32),
             shape,
             &order,
         ),
@@ -135,7 +135,7 @@ fn words<const N: usize>(data: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32>
     words.iter().map(|&word| read(word)).collect()
 }
 
-fn ordered(values: Vec<f32>, shape: Shape, order: &[u32]) -> Result<Vec<Vec<f32>>, InputError> {
+fn ordered(values: &[f32], shape: Shape, order: &[u32]) -> Result<Vec<Vec<f32>>, InputError> {
     let rows = values.chunks_exact(shape.elements()).enumerate();
     rows.map(|(row, values)| reordered(values, row, order))
         .collect()

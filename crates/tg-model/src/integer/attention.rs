@@ -143,13 +143,9 @@ impl Lowering<'_> {
             return unsupported("its equation has an ellipsis");
         }
         let at = |term: &str, letter: char| term.chars().position(|own| own == letter);
-        let (mut batch, mut kept, mut summed) = Default::default();
+        let [mut batch, mut kept, mut summed] = <[[Vec<usize>; 2]; 3]>::default();
         let mut order = Vec::new();
-        let lists: (
-            &mut [Vec<usize>; 2],
-            &mut [Vec<usize>; 2],
-            &mut [Vec<usize>; 2],
-        ) = (&mut batch, &mut kept, &mut summed);
+        let lists = (&mut batch, &mut kept, &mut summed);
         let mut batch_letters = Vec::new();
         for letter in left.chars() {
             let own = at(left, letter).unwrap_or(0);

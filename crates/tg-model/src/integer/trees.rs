@@ -121,10 +121,13 @@ enum Mode {
     Leaf,
 }
 
+/// A node of the file: mode, feature, threshold, true and false child.
+type FileNode = (Mode, usize, f32, i64, i64);
+
 /// An ensemble as the file has it.
 struct File {
-    /// By (tree, node): mode, feature, threshold, true and false child.
-    nodes: BTreeMap<(i64, i64), (Mode, usize, f32, i64, i64)>,
+    /// By (tree, node).
+    nodes: BTreeMap<(i64, i64), FileNode>,
     /// By (tree, node): output and value.
     leaves: BTreeMap<(i64, i64), Vec<(usize, f64)>>,
     bias: Vec<f64>,
@@ -152,6 +155,7 @@ fn reals(node: &Node, name: &str) -> Vec<f32> {
 }
 
 impl File {
+    #[expect(clippy::too_many_lines, reason = "the attributes one after the other")]
     fn read(node: &Node) -> Result<Self, Refusal> {
         const UNEVEN: Refusal = "its lists have different lengths";
         if node.op == "TreeEnsemble" {
