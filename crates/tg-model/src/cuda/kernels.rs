@@ -11,6 +11,7 @@ pub(crate) const SOURCE: &str = concat!(
 );
 
 /// The kernels by name.
+#[cfg(test)]
 pub(crate) const NAMES: [&str; 21] = [
     "tg_add",
     "tg_concat",
