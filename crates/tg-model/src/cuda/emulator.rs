@@ -7,6 +7,7 @@
 
 use super::kernels;
 use super::plan::{Address, Arguments, Plan, Region};
+use super::tests::say;
 use libloading::Library;
 use std::ffi::{OsString, c_int, c_uint, c_void};
 use std::path::PathBuf;
@@ -124,7 +125,9 @@ impl Emulator {
             .output();
         let made = match result {
             Err(error) => {
-                eprintln!("SKIPPED: kernels are not emulated: no C++ compiler: {error}");
+                say(&format!(
+                    "SKIPPED: no C++ compiler runs the kernels: {error}"
+                ));
                 None
             }
             Ok(output) => {

@@ -256,6 +256,7 @@ mod tests {
 
     use super::*;
     use crate::cuda::probe::probe;
+    use crate::cuda::tests::say;
     use crate::execute::execute_tensor;
     use crate::sample::wide::random_program;
     use std::time::{Duration, Instant};
@@ -265,7 +266,7 @@ mod tests {
     fn devices() -> Vec<usize> {
         let found = probe();
         for missing in &found.missing {
-            eprintln!("SKIPPED: nothing runs on a GPU: {missing}");
+            say(&format!("SKIPPED: nothing runs on a GPU: {missing}"));
         }
         found.usable().map(|device| device.ordinal).collect()
     }
@@ -333,10 +334,10 @@ mod tests {
             }
             let operations = 2.0 * f64::from(rows) * f64::from(depth) * f64::from(columns);
             let rate = operations / least.as_secs_f64() / 1e12;
-            eprintln!(
-                "{}: {rate:.1} Tera-operations of i8 per second",
-                engine.device().name
-            );
+            let name = &engine.device().name;
+            say(&format!(
+                "{name}: {rate:.1} Tera-operations of i8 per second"
+            ));
         }
     }
 

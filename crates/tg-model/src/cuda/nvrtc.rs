@@ -281,6 +281,7 @@ mod tests {
 
     use super::*;
     use crate::cuda::kernels;
+    use crate::cuda::tests::say;
 
     #[test]
     fn the_best_target_is_taken() {
@@ -297,7 +298,9 @@ mod tests {
         match Nvrtc::load() {
             Ok(compiler) => Some(compiler),
             Err(error) => {
-                eprintln!("SKIPPED: the kernels are not compiled for devices: {error}");
+                say(&format!(
+                    "SKIPPED: no kernel is compiled for a device: {error}"
+                ));
                 None
             }
         }
@@ -313,7 +316,9 @@ mod tests {
         let supported = compiler.architectures().unwrap();
         for capability in [61, 75, 80, 86, 90, 100] {
             if !supported.contains(&capability) {
-                eprintln!("SKIPPED: this NVRTC makes no code for {capability}");
+                say(&format!(
+                    "SKIPPED: this NVRTC makes no code for {capability}"
+                ));
                 continue;
             }
             let code = compiler.compile(kernels::SOURCE, Target::Ptx(capability));

@@ -235,9 +235,12 @@ mod tests {
                 || found.missing.contains(&Missing::Driver)
                 || found.devices.is_empty()
         );
-        for missing in &found.missing {
-            eprintln!("missing: {missing}");
-        }
+        assert!(
+            found
+                .missing
+                .iter()
+                .all(|missing| !missing.to_string().is_empty())
+        );
     }
 
     #[test]

@@ -14,9 +14,19 @@ use crate::execute::{Tensor, execute_tensor};
 use crate::sample;
 use cases::Case;
 use std::collections::BTreeSet;
+use std::io::Write;
+use std::sync::Mutex;
 use tg_ir::{
     CompiledModel, ElementType, LinearWeights, Op, Program, Shape, TensorId, Window, scalar,
 };
+
+/// A line on the error stream, once, also where the harness captures what tests print.
+pub(crate) fn say(line: &str) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if SAID.lock().unwrap().insert(line.to_owned()) {
+        writeln!(std::io::stderr(), "{line}").unwrap();
+    }
+}
 
 /// What runs the kernels.
 #[derive(Clone)]
@@ -37,7 +47,7 @@ impl Machine {
         let emulated = [true, false].into_iter().filter_map(Emulator::get);
         let found = probe();
         for missing in &found.missing {
-            eprintln!("SKIPPED: nothing runs on a GPU: {missing}");
+            say(&format!("SKIPPED: nothing runs on a GPU: {missing}"));
         }
         let gpus = found.usable().map(|gpu| find(gpu.ordinal).unwrap());
         emulated
