@@ -1,5 +1,4 @@
 //! The kernels compiled as C++ and run on the CPU: see `kernels/emulator.h`.
-#![allow(clippy::print_stderr, reason = "a skipped test says so")]
 #![allow(
     unsafe_code,
     reason = "calls into a library that the test has compiled"

@@ -252,7 +252,6 @@ impl Executor {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
     use super::*;
     use crate::cuda::probe::probe;

@@ -277,7 +277,6 @@ impl Drop for OpenProgram<'_> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
     use super::*;
     use crate::cuda::kernels;

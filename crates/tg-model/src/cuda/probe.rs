@@ -212,7 +212,6 @@ pub(crate) fn device(ordinal: usize) -> Result<DeviceInfo, DriverFailure> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::print_stderr, reason = "a skipped test says so")]
     use super::*;
 
     fn some_device(capability: [u32; 2]) -> DeviceInfo {

@@ -1,6 +1,5 @@
 //! Every operator on random tensors, and whole random models, on the emulated device and on GPUs.
 #![allow(clippy::unwrap_used, reason = "tests")]
-#![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
 mod cases;
 
