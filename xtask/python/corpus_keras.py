@@ -43,7 +43,7 @@ def main():
         if data.digits is not None:
             images, all_labels = data.digits[0].reshape(-1, *shape), data.digits[1]
             network.compile("adam", "sparse_categorical_crossentropy")
-            network.fit(images[:8000], all_labels[:8000], epochs=2, verbose=0)
+            network.fit(images[:8000], all_labels[:8000], epochs=6, verbose=0)
             labels = all_labels[8000 : 8000 + TESTS]
         else:
             images = numpy.random.default_rng(SEED).standard_normal((9_000, *shape), numpy.float32)
