@@ -13,6 +13,8 @@ usage: cargo xtask COMMAND
               --mnist DIR adds a LeNet on MNIST (--model FILE or --python PATH, see models/train/requirements.txt)
   corpus      what exporters write, with onnxruntime's answers, into target/corpus (or --out DIR); --data DIR holds
               mnist/ and text/, --only NAME makes some entries, --require makes a missing Python an error
+  bring-your-model
+              runs docs/BRING_YOUR_MODEL.md where PyTorch can be installed; --binary FILE names a built tensorgrid
   corpus-report
               runs the corpus (--corpus DIR, or made now with --data DIR) beside onnxruntime; writes docs/CORPUS.md
   tosa-conformance
@@ -57,6 +59,9 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["corpus-report", rest @ ..] => {
             xtask::corpus_report::run(&root, &xtask::corpus_report::Options::parse(rest)?)
+        }
+        ["bring-your-model", rest @ ..] => {
+            xtask::bring::run(&root, &xtask::bring::Options::parse(rest)?)
         }
         ["tosa-conformance", rest @ ..] => {
             xtask::tosa::run(&root, &xtask::tosa::Options::parse(rest)?)

@@ -4,7 +4,7 @@
 //! use, into `target/venv-NAME`, and again when its requirements change. Where Python or a package cannot be had,
 //! [`or_skip`] says so in one line, and whether that is a failure is the caller's choice.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -77,9 +77,7 @@ impl Python {
         let mut command = Command::new(self.tool("python"));
         command.arg(self.scripts.join(script)).args(arguments);
         // Scripts of one environment call each other's console tools by name.
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::iter::once(self.folder.join("bin")).chain(std::env::split_paths(&path));
-        command.env("PATH", std::env::join_paths(folders)?);
+        command.env("PATH", self.path(&[])?);
         run(&mut command).with_context(|| format!("the script {script} failed"))
     }
 
@@ -100,6 +98,19 @@ impl Python {
             output.status
         );
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// A search path that finds this environment's tools first, then those of other folders, then all others.
+    ///
+    /// # Errors
+    /// If a folder's name cannot be part of a search path.
+    pub fn path(&self, others: &[&Path]) -> Result<OsString> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let ours = std::iter::once(self.folder.join("bin"));
+        let folders = ours
+            .chain(others.iter().map(|folder| folder.to_path_buf()))
+            .chain(std::env::split_paths(&path));
+        std::env::join_paths(folders).context("a folder that cannot be in PATH")
     }
 
     fn tool(&self, name: &str) -> PathBuf {
