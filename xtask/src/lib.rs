@@ -1,8 +1,8 @@
 //! The project's automation: the whole gate ([`gate`]), the checks of its structure ([`tidy`]), what quantising
 //! costs ([`accuracy`]), and the outside judges of the importer: their Python ([`python`]), the models that exporters
-//! write ([`corpus`], [`corpus_report`]), ONNX's own cases ([`onnx_conformance`]), Arm's integer reference ([`tosa`])
-//! and onnxruntime's speed ([`compare_ort`]); placements under the outside judge ([`market`]) and beside those of other
-//! rules ([`market_report`]).
+//! write ([`corpus`], [`corpus_report`]), a user's way from PyTorch to a receipt ([`bring`]), ONNX's own cases
+//! ([`onnx_conformance`]), Arm's integer reference ([`tosa`]) and onnxruntime's speed ([`compare_ort`]); placements under
+//! the outside judge ([`market`]) and beside those of other rules ([`market_report`]).
 
 //! write ([`corpus`], [`corpus_report`]), the way of a user's model to a receipt ([`bring`]), and Arm's integer
 //! reference ([`tosa`]).

@@ -14,6 +14,7 @@ usage: cargo xtask COMMAND
   corpus      what exporters write, with onnxruntime's answers, into target/corpus (or --out DIR); --data DIR holds
               mnist/ and text/, --only NAME makes some entries, --require makes a missing Python an error
 
+
   bring-your-model
               runs docs/BRING_YOUR_MODEL.md where PyTorch can be installed; --binary FILE names a built tensorgrid
   corpus-report
@@ -61,6 +62,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["corpus-report", rest @ ..] => {
             xtask::corpus_report::run(&root, &xtask::corpus_report::Options::parse(rest)?)
         }
+
 
         ["bring-your-model", rest @ ..] => {
             xtask::bring::run(&root, &xtask::bring::Options::parse(rest)?)
