@@ -1,7 +1,7 @@
 //! Execution of a whole graph.
 
 use super::{Budget, OpError, evaluate};
-use crate::net::graph::{Graph, Node, ValueId};
+use crate::net::graph::{Dim, Graph, Input, Node, ValueId};
 use crate::net::tensor::{DType, Tensor};
 use std::collections::BTreeMap;
 
@@ -132,7 +132,7 @@ fn execute<'a>(
         computed: BTreeMap::new(),
     };
     for (declared, &tensor) in graph.inputs.iter().zip(inputs) {
-        if declared.dtype.is_some_and(|dtype| dtype != tensor.dtype()) {
+        if !fits(declared, tensor) {
             return Err(RunError::Input {
                 name: declared.name.clone(),
                 got: tensor.dtype(),
@@ -167,6 +167,18 @@ fn execute<'a>(
         }
     }
     Ok(values)
+}
+
+/// Whether a tensor has the declared type, number of axes and fixed sizes.
+fn fits(declared: &Input, tensor: &Tensor) -> bool {
+    let size = |(axis, &size): (&Dim, &usize)| match axis {
+        Dim::Known(known) => *known == size,
+        Dim::Named(_) | Dim::Unknown => true,
+    };
+    declared.dtype.is_none_or(|dtype| dtype == tensor.dtype())
+        && declared.shape.as_ref().is_none_or(|shape| {
+            shape.len() == tensor.rank() && shape.iter().zip(tensor.shape()).all(size)
+        })
 }
 
 fn step(values: &Values<'_>, node: &Node, budget: &Budget) -> Result<Vec<Tensor>, RunError> {

@@ -561,6 +561,10 @@ fn graphs_run_within_their_budget() {
     ));
     let wrong = run(&graph, &[&i64s(&[1])], &Budget::default()).unwrap_err();
     assert!(matches!(wrong, RunError::Input { .. }));
+    let mut fixed = small_graph();
+    fixed.inputs[0].shape = Some(vec![crate::net::Dim::Known(3)]);
+    let wrong = run(&fixed, &[&x], &Budget::default()).unwrap_err();
+    assert!(matches!(wrong, RunError::Input { .. }));
     assert!(matches!(
         run(&graph, &[], &Budget::default()),
         Err(RunError::Inputs { .. })
