@@ -63,7 +63,6 @@ fn run(words: &[&str]) -> Result<()> {
             xtask::corpus_report::run(&root, &xtask::corpus_report::Options::parse(rest)?)
         }
 
-
         ["bring-your-model", rest @ ..] => {
             xtask::bring::run(&root, &xtask::bring::Options::parse(rest)?)
         }

@@ -285,7 +285,7 @@ impl Lowering<'_> {
             }
             let each = (0..outputs).flat_map(|out| place.iter().map(move |&k| (k, out)));
             let stored: Vec<f64> = each.map(|(k, out)| along(k, out)).collect();
-            let mut layer = self.layer(&stored, scales, &bias, read.scale, self.granularity(index));
+            let mut layer = self.layer(&stored, scales, bias, read.scale, self.granularity(index));
             shift_bias(&mut layer, read.zero);
             let op = Op::Dense { input: read.tensor };
             let shape = Shape::vector(narrow(outputs)?);
@@ -295,7 +295,7 @@ impl Lowering<'_> {
         }
         let each = (0..outputs).flat_map(|out| (0..inner).map(move |k| (k, out)));
         let stored: Vec<f64> = each.map(|(k, out)| along(k, out)).collect();
-        let mut layer = self.layer(&stored, scales, &bias, read.scale, self.granularity(index));
+        let mut layer = self.layer(&stored, scales, bias, read.scale, self.granularity(index));
         shift_bias(&mut layer, read.zero);
         let name = self.node(index).name.clone();
         let (tensor, layout) = self.channels_last(&read, shape.len() - 1, &name)?;
