@@ -13,9 +13,11 @@
 use std::time::Instant;
 
 use tg_market::cluster::Cluster;
+use tg_market::lane::auction::{Ask, Bid, ClassSet, clear_uniform};
 use tg_market::packing::{PackingScheduler, WorkloadProfile, scan};
-use tg_market::synthetic::synthetic_trace;
+use tg_market::synthetic::{Draws, synthetic_trace};
 use tg_market::trace::Trace;
+use tg_types::Amount;
 
 fn base_trace() -> (Trace, &'static str) {
     let folder = std::env::var_os("TG_MARKET_TRACE").map(std::path::PathBuf::from);
@@ -87,7 +89,47 @@ fn scan_rate(trace: &Trace) -> f64 {
     f64::from(scanned) / spent
 }
 
+/// 10,000 bids for 1 to 16 GPUs over 100,000 GPUs in 64 classes.
+fn auction() {
+    let mut draws = Draws::new(7);
+    let asks: Vec<Ask> = (0..25_000)
+        .map(|_| Ask {
+            class: draws.below(64) as u8,
+            units: 4,
+            cost: Amount::new(u128::from(500 + draws.below(1_000))),
+        })
+        .collect();
+    let bids: Vec<Bid> = (0..10_000)
+        .map(|_| {
+            let first = draws.below(64) as u8;
+            let mut accepts = ClassSet::NONE.with(first);
+            for _ in 0..draws.below(4) {
+                accepts = accepts.with((first + draws.below(8) as u8) % 64);
+            }
+            Bid {
+                accepts,
+                units: 1 + draws.below(16) as u32,
+                value: Amount::new(u128::from(400 + draws.below(1_500))),
+            }
+        })
+        .collect();
+    let mut times: Vec<u128> = Vec::new();
+    let mut sold = 0;
+    for _ in 0..5 {
+        let started = Instant::now();
+        let clearing = clear_uniform(&bids, &asks);
+        times.push(started.elapsed().as_micros());
+        sold = clearing.sold.iter().sum();
+    }
+    times.sort_unstable();
+    println!(
+        "batch auction: 10,000 bids, 100,000 gpus, {sold} sold: median {} us",
+        times[2]
+    );
+}
+
 fn main() {
+    auction();
     let (trace, source) = base_trace();
     println!("{source}");
     let mut rates: Vec<f64> = (0..3).map(|_| run("1x", &trace)).collect();

@@ -1,7 +1,14 @@
 //! Matching of jobs with offers: pure functions that every validator recomputes.
 //!
 //! Read in this order: [`demand`] (what a job needs and what an offer gives), [`constraint`] (why an offer does not
-//! fit), [`record`] (how likely a provider is to fail), [`placement`] (which offer wins, and the explanation).
+//! fit), [`record`] (how likely a provider is to fail), [`placement`] (which offer wins, and the explanation). That is
+//! what the ledger uses for jobs that one slot of one offer serves.
+//!
+//! For machines with many GPUs and many jobs: [`cluster`] (machines and what is free on them), [`packing`] (where a job
+//! does the least harm, and the index that finds it), [`mig`] (hardware partitions), [`lane`] (auction, deadlines,
+//! gangs, queue), [`pricing`], [`reputation`], [`throughput`] (which GPU is how fast), [`diagnosis`] (why a job waits),
+//! [`baseline`] (rules of the literature), [`trace`] and [`simulate`] (published traces), [`synthetic`] (generated
+//! markets).
 //!
 //! ```
 //! use tg_market::{JobDemand, best_offer};
@@ -23,15 +30,24 @@
 
 pub mod baseline;
 pub mod cluster;
+pub mod compare;
 pub mod constraint;
 pub mod demand;
+pub mod diagnosis;
+pub mod lane;
+pub mod mig;
 pub mod packing;
 pub mod placement;
+pub mod pricing;
 pub mod record;
+pub mod reputation;
 pub mod simulate;
 pub mod synthetic;
+pub mod throughput;
 pub mod trace;
 
+#[cfg(test)]
+mod part_tests;
 #[cfg(test)]
 mod tests;
 

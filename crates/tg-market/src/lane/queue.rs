@@ -1,0 +1,180 @@
+//! Who is next, and whom a job may push out.
+//!
+//! A job's turn is its offered price for a unit of work times its priority (which multiplies what it is charged),
+//! times a factor that grows with its wait. Age alone wins in the end: a job that waited [`AGE_FULL`] comes before
+//! all that did not, oldest first, whatever they pay, so at most the jobs that are older than it and the jobs that
+//! are served meanwhile go before it.
+
+use std::cmp::Reverse;
+
+use tg_types::{Amount, DurationMs, TimestampMs};
+
+/// After this long a job's turn depends on its age only.
+pub const AGE_FULL: DurationMs = DurationMs::new(30 * 60 * 1_000);
+
+/// A wait after which a job counts as offering twice its price.
+pub const AGE_DOUBLE: DurationMs = DurationMs::new(5 * 60 * 1_000);
+
+/// Most that priority multiplies.
+pub const PRIORITY_MAX: u8 = 8;
+
+/// A job that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting {
+    /// Number of the job; orders what is equal.
+    pub job: u64,
+    /// Offered price for a unit of work, before priority.
+    pub price: Amount,
+    /// 1 to [`PRIORITY_MAX`]; multiplies the price in the order and in the charge.
+    pub priority: u8,
+    /// Since when it waits.
+    pub since: TimestampMs,
+}
+
+/// Position in the queue: the least goes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Turn {
+    /// Jobs that waited [`AGE_FULL`], by since when; none for others.
+    aged: (bool, TimestampMs),
+    /// Weight of the others.
+    weight: Reverse<u128>,
+    since: TimestampMs,
+    job: u64,
+}
+
+impl Waiting {
+    /// The job's turn at `now`.
+    #[must_use]
+    pub fn turn(&self, now: TimestampMs) -> Turn {
+        let age = now.saturating_since(self.since);
+        let aged = age >= AGE_FULL;
+        Turn {
+            aged: (!aged, if aged { self.since } else { TimestampMs::ZERO }),
+            weight: Reverse(if aged { 0 } else { self.weight(age) }),
+            since: self.since,
+            job: self.job,
+        }
+    }
+
+    /// What is charged for a unit of work: the price times the priority.
+    #[must_use]
+    pub fn charge(&self) -> Amount {
+        Amount::new(self.price.get().saturating_mul(self.priority_factor()))
+    }
+
+    fn priority_factor(&self) -> u128 {
+        u128::from(self.priority.clamp(1, PRIORITY_MAX))
+    }
+
+    fn weight(&self, age: DurationMs) -> u128 {
+        let factor = u128::from(AGE_DOUBLE.get() + age.get());
+        self.charge().get().saturating_mul(factor) / u128::from(AGE_DOUBLE.get())
+    }
+}
+
+/// The jobs in the order of their turns.
+#[must_use]
+pub fn in_turn(waiting: &[Waiting], now: TimestampMs) -> Vec<Waiting> {
+    let mut sorted = waiting.to_vec();
+    sorted.sort_by_key(|job| job.turn(now));
+    sorted
+}
+
+/// Position of `job` from 0, if it waits.
+#[must_use]
+pub fn position(waiting: &[Waiting], job: u64, now: TimestampMs) -> Option<usize> {
+    in_turn(waiting, now).iter().position(|it| it.job == job)
+}
+
+/// The least price at which `job` would be next now; `None` if no price makes it so, because others are aged.
+#[must_use]
+pub fn price_to_be_next(waiting: &[Waiting], job: u64, now: TimestampMs) -> Option<Amount> {
+    let own = waiting.iter().find(|it| it.job == job)?;
+    let others = waiting.iter().filter(|it| it.job != job);
+    let Some(first) = others.map(|it| it.turn(now)).min() else {
+        return Some(own.price);
+    };
+    if own.turn(now) < first {
+        return Some(own.price);
+    }
+    let with = |price: u128| Waiting {
+        price: Amount::new(price),
+        ..*own
+    };
+    let wins = |price: u128| with(price).turn(now) < first;
+    // Above this every product above stays below 2^128.
+    let mut high = u128::from(u64::MAX);
+    if !wins(high) {
+        return None;
+    }
+    let mut low = own.price.get().min(high);
+    while low + 1 < high {
+        let middle = low + (high - low) / 2;
+        if wins(middle) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Some(Amount::new(high))
+}
+
+/// A job that runs and could be pushed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Preemptible {
+    /// Number of the job.
+    pub job: u64,
+    /// Whether its owner agreed to be pushed out (spot).
+    pub consents: bool,
+    /// Units that become free.
+    pub units: u32,
+    /// What is lost with it: work since its last checkpoint, and the move.
+    pub loss: Amount,
+}
+
+/// Whom to push out so that `needed` units become free: only jobs that agreed, and only if less is lost than `gain`.
+/// The choice is cheap and not always the cheapest: by rising loss for a unit, then without those that turn out not
+/// to be needed, dearest first.
+#[must_use]
+pub fn victims(running: &[Preemptible], needed: u32, gain: Amount) -> Option<Vec<u64>> {
+    let mut order: Vec<&Preemptible> = running
+        .iter()
+        .filter(|job| job.consents && job.units > 0)
+        .collect();
+    order.sort_by(|left, right| {
+        let cross =
+            |a: &Preemptible, b: &Preemptible| a.loss.get().saturating_mul(u128::from(b.units));
+        cross(left, right)
+            .cmp(&cross(right, left))
+            .then(left.job.cmp(&right.job))
+    });
+    let mut chosen: Vec<&Preemptible> = Vec::new();
+    let mut units = 0_u64;
+    for job in order {
+        if units >= u64::from(needed) {
+            break;
+        }
+        units += u64::from(job.units);
+        chosen.push(job);
+    }
+    if units < u64::from(needed) {
+        return None;
+    }
+    chosen.sort_by_key(|job| (Reverse(job.loss), job.job));
+    let mut kept = Vec::new();
+    for job in chosen {
+        if units - u64::from(job.units) >= u64::from(needed) {
+            units -= u64::from(job.units);
+        } else {
+            kept.push(job);
+        }
+    }
+    let loss = kept
+        .iter()
+        .fold(Amount::ZERO, |sum, job| sum.saturating_add(job.loss));
+    (loss < gain || needed == 0).then(|| {
+        let mut jobs: Vec<u64> = kept.iter().map(|job| job.job).collect();
+        jobs.sort_unstable();
+        jobs
+    })
+}

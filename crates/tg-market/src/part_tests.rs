@@ -1,0 +1,620 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use proptest::prelude::*;
+use tg_types::{Amount, DurationMs, Height, TimestampMs};
+
+use crate::baseline::Policy;
+use crate::cluster::{
+    AllocateError, Cluster, Gpu, Interconnect, Isolation, ModelSet, Needs, NodeIndex, NodeSpec,
+    Request, RequestError, Sharing, WHOLE_GPU,
+};
+use crate::diagnosis::{Ending, Lack, Relaxation, diagnose, eta, relaxed};
+use crate::mig::{MigGpu, MigInstance, MigModel, MigPool, MigProfile};
+use crate::pricing::{DynamicPrice, Load, PriceQuote, PriceTier, QUOTE_BLOCKS, TARGET_PPM};
+use crate::reputation::{LeaseOutcome, Reputation, Standing};
+use crate::simulate::{Outcome, simulate};
+use crate::synthetic::{Draws, synthetic_node, synthetic_request, synthetic_trace};
+use crate::throughput::{Correction, CostTerms, GpuClass, WorkKind, duration_on};
+use crate::trace::{Trace, TraceError, write_placements};
+
+const GPU: Gpu = Gpu {
+    model: 3,
+    memory_mib: 24_576,
+    capability: 86,
+    tensor_cores: true,
+    interconnect: Interconnect::Nvlink,
+    sharing: Sharing::Mps,
+};
+
+const NODE: NodeSpec = NodeSpec {
+    cpu_milli: 32_000,
+    memory_mib: 65_536,
+    disk_gib: 100,
+    gpu_count: 4,
+    gpu: GPU,
+    region: 2,
+    coordinate: [0, 0],
+};
+
+fn request(cpu: u32, gpus: u8, milli: u16) -> Request {
+    Request::new(cpu, 1_024, gpus, milli).unwrap()
+}
+
+#[test]
+fn requests_are_checked() {
+    let check = |gpus, milli, expected: Result<(), RequestError>| {
+        assert_eq!(Request::new(1, 1, gpus, milli).map(|_| ()), expected);
+    };
+    check(0, 0, Ok(()));
+    check(1, 1, Ok(()));
+    check(8, WHOLE_GPU, Ok(()));
+    check(9, WHOLE_GPU, Err(RequestError::TooManyGpus { got: 9 }));
+    check(0, 1, Err(RequestError::BadShare { got: 1, gpus: 0 }));
+    check(1, 0, Err(RequestError::BadShare { got: 0, gpus: 1 }));
+    check(
+        1,
+        1_001,
+        Err(RequestError::BadShare {
+            got: 1_001,
+            gpus: 1,
+        }),
+    );
+    check(2, 500, Err(RequestError::BadShare { got: 500, gpus: 2 }));
+}
+
+#[test]
+fn memory_of_a_gpu_is_never_promised_twice() {
+    let mut cluster = Cluster::new(vec![NODE]);
+    let node = NodeIndex(0);
+    let big = request(1_000, 1, 100).with_gpu_memory(20_000);
+    assert!(cluster.allocate(node, 1, &big).is_ok());
+    assert_eq!(
+        cluster.allocate(node, 1, &big),
+        Err(AllocateError::Gpu { device: 0 })
+    );
+    // Without a stated cap a share of the compute takes the same share of the memory.
+    let half = request(1_000, 1, 500);
+    assert_eq!(
+        cluster.allocate(node, 1, &half),
+        Err(AllocateError::Gpu { device: 0 })
+    );
+    assert!(cluster.allocate(node, 2, &half).is_ok());
+    assert_eq!(cluster.free(node).gpu_memory_mib[1], 12_288);
+    let too_big = request(1_000, 1, WHOLE_GPU).with_gpu_memory(30_000);
+    assert_eq!(
+        cluster.allocate(node, 4, &too_big),
+        Err(AllocateError::Gpu { device: 2 })
+    );
+}
+
+#[test]
+fn wrong_allocations_are_refused_and_take_nothing() {
+    let mut cluster = Cluster::new(vec![NODE]);
+    let before = cluster.clone();
+    let two = request(1_000, 2, WHOLE_GPU);
+    let mut check = |node, devices, request: &Request, expected| {
+        assert_eq!(
+            cluster.allocate(NodeIndex(node), devices, request),
+            Err(expected)
+        );
+    };
+    check(7, 3, &two, AllocateError::UnknownNode(7));
+    check(0, 1, &two, AllocateError::Devices);
+    check(0, 0b11_0000, &two, AllocateError::Devices);
+    check(0, 3, &request(64_000, 2, WHOLE_GPU), AllocateError::Host);
+    assert!(cluster == before);
+}
+
+/// Whether each of two machines that differ in everything may serve a share under `needs`.
+fn check_filter(needs: Needs, share: u16, expected: [bool; 2]) {
+    let other = NodeSpec {
+        gpu: Gpu {
+            model: 4,
+            capability: 70,
+            tensor_cores: false,
+            interconnect: Interconnect::Pcie,
+            sharing: Sharing::TimeSlice,
+            ..GPU
+        },
+        region: 1,
+        ..NODE
+    };
+    let cluster = Cluster::new(vec![NODE, other]);
+    let kinds = cluster
+        .kinds()
+        .filter(&request(1, 1, share).with_needs(needs));
+    let found = [0, 1].map(|node| kinds.contains(cluster.kind(NodeIndex(node))));
+    assert_eq!(found, expected, "{needs:?}");
+}
+
+#[test]
+fn filters_know_every_attribute() {
+    let check = |change: &dyn Fn(&mut Needs), expected| {
+        let mut needs = Needs::NONE;
+        change(&mut needs);
+        check_filter(needs, 500, expected);
+    };
+    check(&|_| (), [true, true]);
+    check(&|it| it.models = ModelSet::NONE.with(4), [false, true]);
+    check(&|it| it.models = ModelSet::NONE, [false, false]);
+    check(&|it| it.capability_min = 80, [true, false]);
+    check(&|it| it.tensor_cores = true, [true, false]);
+    check(
+        &|it| it.interconnect_min = Interconnect::Nvlink,
+        [true, false],
+    );
+    check(&|it| it.region = Some(1), [false, true]);
+    check(&|it| it.region = Some(9), [false, false]);
+    check(&|it| it.isolation = Isolation::Mps, [true, false]);
+    check(&|it| it.isolation = Isolation::Hardware, [false, false]);
+    let mut alone = Needs::NONE;
+    alone.isolation = Isolation::Hardware;
+    check_filter(alone, WHOLE_GPU, [true, true]);
+}
+
+/// Most instances by trying every placement of every profile, in the order given or not at all.
+fn most_slices(gpus: &mut Vec<MigGpu>, profiles: &[MigProfile]) -> u32 {
+    let Some((profile, rest)) = profiles.split_first() else {
+        return 0;
+    };
+    let mut best = most_slices(gpus, rest);
+    let mut tried = Vec::new();
+    for at in 0..gpus.len() {
+        if tried.contains(&gpus[at]) {
+            continue;
+        }
+        tried.push(gpus[at].clone());
+        for start in profile.starts() {
+            if gpus[at].place(*profile, *start) {
+                let found = u32::from(profile.compute_slices()) + most_slices(gpus, rest);
+                best = best.max(found);
+                gpus[at].remove(MigInstance {
+                    profile: *profile,
+                    start: *start,
+                });
+            }
+        }
+    }
+    best
+}
+
+#[test]
+fn mig_packing_is_within_a_hundredth_of_the_optimum() {
+    let (mut placed, mut best) = (0, 0);
+    for seed in 0..400 {
+        let mut draws = Draws::new(seed);
+        let count = 1 + draws.below(2) as usize;
+        let profiles: Vec<MigProfile> = (0..2 + draws.below(6))
+            .map(|_| *draws.pick(&MigProfile::ALL))
+            .collect();
+        let mut pool = MigPool::new(count, seed);
+        let made = pool.place_batch(&profiles);
+        let slices = profiles.iter().zip(&made).filter(|(_, it)| it.is_some());
+        placed += slices
+            .map(|(it, _)| u32::from(it.compute_slices()))
+            .sum::<u32>();
+        best += most_slices(&mut vec![MigGpu::new(); count], &profiles);
+    }
+    assert!(placed * 100 >= best * 99, "{placed} of {best}");
+}
+
+#[test]
+fn mig_geometry_is_the_documented_one() {
+    let fits = |parts: &[(MigProfile, u8)]| {
+        let mut gpu = MigGpu::new();
+        parts
+            .iter()
+            .all(|(profile, start)| gpu.place(*profile, *start))
+    };
+    use MigProfile::{G1, G1M2, G2, G3, G4, G7};
+    assert!(fits(&[(G3, 0), (G3, 4)]));
+    assert!(fits(&[(G4, 0), (G3, 4)]));
+    assert!(!fits(&[(G4, 0), (G4, 4)]));
+    assert!(!fits(&[(G3, 4), (G4, 4)]));
+    assert!(fits(&[(G7, 0)]) && !fits(&[(G7, 0), (G1, 6)]));
+    assert!(fits(&[(G2, 0), (G2, 2), (G2, 4), (G1, 6)]));
+    assert!(!fits(&[(G2, 6)]) && fits(&[(G1M2, 6)]));
+    assert!(fits(&(0..7).map(|at| (G1, at)).collect::<Vec<_>>()) && !fits(&[(G1, 7)]));
+    // A small instance in the wrong place blocks a half; the best place does not.
+    assert!(!fits(&[(G1, 1), (G4, 0)]));
+    assert_eq!(
+        MigGpu::new().best_start(G1).map(|(_, start)| start),
+        Some(6)
+    );
+}
+
+#[test]
+fn mig_profiles_are_chosen_by_compute_and_memory() {
+    let check = |model: MigModel, slices, mib, expected| {
+        assert_eq!(model.profile_for(slices, mib), expected);
+    };
+    check(MigModel::A100M40, 1, 4_000, Some(MigProfile::G1));
+    check(MigModel::A100M40, 1, 9_000, Some(MigProfile::G1M2));
+    check(MigModel::A100M40, 2, 4_000, Some(MigProfile::G2));
+    check(MigModel::H100M80, 1, 30_000, Some(MigProfile::G3));
+    check(MigModel::H200M141, 7, 0, Some(MigProfile::G7));
+    check(MigModel::A100M40, 1, 50_000, None);
+    let mut pool = MigPool::new(1, 0);
+    let (gpu, instance) = pool.place(MigProfile::G3).unwrap();
+    assert!(pool.remove(gpu, instance) && !pool.remove(gpu, instance));
+    assert_eq!(pool.gpus()[0].compute_used(), 0);
+}
+
+#[test]
+fn a_step_of_load_moves_the_price_without_oscillation() {
+    // Demand falls as the price rises (elasticity 1 or 4); after 500 blocks it doubles.
+    for elasticity in [1_u32, 4] {
+        let start = Amount::new(1_000_000);
+        let mut price = DynamicPrice::new(start, Amount::new(1_000), Amount::new(1_000_000_000));
+        let mut turns = 0;
+        let mut last_move = 0_i8;
+        for block in 0..1_500_u32 {
+            let base = if block < 500 { 85_000 } else { 170_000 };
+            let mut wanted = f64::from(base);
+            for _ in 0..elasticity {
+                wanted *= 1_000_000.0 / price.price().get() as f64;
+            }
+            let wanted = wanted as u64;
+            let load = Load {
+                capacity: 100_000,
+                used: wanted.min(100_000),
+                queued: wanted.saturating_sub(100_000),
+            };
+            let before = price.price();
+            price.step(&load);
+            let moved = i8::from(price.price() > before) - i8::from(price.price() < before);
+            if moved != 0 && last_move != 0 && moved != last_move {
+                turns += 1;
+            }
+            if moved != 0 {
+                last_move = moved;
+            }
+            let change = price.price().get().abs_diff(before.get());
+            assert!(change * 50 <= before.get() + 50, "a step of more than 2 %");
+        }
+        assert!(turns == 0, "{turns} turns at elasticity {elasticity}");
+        assert!(price.price() > start);
+    }
+}
+
+#[test]
+fn idleness_lowers_and_bounds_hold() {
+    let mut price = DynamicPrice::new(Amount::new(500), Amount::new(400), Amount::new(600));
+    let load = |used, queued| Load {
+        capacity: 100,
+        used,
+        queued,
+    };
+    for _ in 0..500 {
+        price.step(&load(0, 0));
+    }
+    assert_eq!(price.price(), Amount::new(400));
+    for _ in 0..500 {
+        price.step(&load(100, u64::MAX));
+    }
+    assert_eq!(price.price(), Amount::new(600));
+    price.step(&load(TARGET_PPM / 10_000, 0));
+    price.step(&Load {
+        capacity: 0,
+        used: 0,
+        queued: 9,
+    });
+    assert_eq!(price.price(), Amount::new(600));
+}
+
+#[test]
+fn a_charge_never_exceeds_its_quote() {
+    let now = Height::new(100);
+    let mut price = DynamicPrice::new(Amount::new(1_000), Amount::new(1), Amount::new(100_000));
+    for tier in [PriceTier::Spot, PriceTier::OnDemand, PriceTier::Reserved] {
+        let quote = PriceQuote::new(&price, tier, now);
+        for queued in [0, 10_000] {
+            for block in 0..=QUOTE_BLOCKS {
+                price.step(&Load {
+                    capacity: 100,
+                    used: 10,
+                    queued,
+                });
+                let at = Height::new(100 + block);
+                let charge = quote.charge(&price, tier, at).unwrap();
+                assert!(charge <= quote.unit_price && charge <= tier.price(price.price()));
+            }
+        }
+        assert_eq!(quote.charge(&price, tier, Height::new(121)), None);
+    }
+    assert!(PriceTier::Spot.is_preemptible() && !PriceTier::Reserved.is_preemptible());
+}
+
+#[test]
+fn reputation_starts_pessimistic_and_is_earned() {
+    let one = Amount::from_tgrid(10);
+    let fresh = Reputation::default();
+    assert_eq!(fresh.failure_ppm(Amount::ZERO, one), 500_000);
+    // Stake helps, up to a cap.
+    let staked = fresh.failure_ppm(Amount::from_tgrid(60), one);
+    assert_eq!(staked, 200_000);
+    let capped = fresh.failure_ppm(Amount::MAX, one);
+    assert_eq!(capped, fresh.failure_ppm(Amount::from_tgrid(160), one));
+    assert!(
+        fresh.standing(Amount::MAX, one) == Standing::Regular,
+        "stake alone is not the top"
+    );
+    let mut good = fresh;
+    for _ in 0..200 {
+        good.observe(LeaseOutcome::Accepted);
+    }
+    assert_eq!(good.standing(Amount::ZERO, one), Standing::Top);
+    let mut bad = fresh;
+    bad.observe(LeaseOutcome::Rejected);
+    assert_eq!(bad.standing(Amount::ZERO, one), Standing::Removed);
+    // What is forgotten brings a provider back to the prior, not beyond it.
+    for _ in 0..2_000 {
+        bad.decay();
+        good.decay();
+    }
+    assert!(bad.failure_ppm(Amount::ZERO, one) <= 510_000);
+    assert!(good.failure_ppm(Amount::ZERO, one) >= 490_000);
+}
+
+#[test]
+fn ratings_weigh_what_was_spent() {
+    let mut reputation = Reputation::default();
+    assert_eq!(reputation.rating_hundredths(), None);
+    reputation.rate(5, Amount::from_tgrid(1));
+    reputation.rate(1, Amount::from_tgrid(3));
+    reputation.rate(0, Amount::from_tgrid(100));
+    reputation.rate(6, Amount::from_tgrid(100));
+    assert_eq!(reputation.rating_hundredths(), Some(200));
+    for _ in 0..300 {
+        reputation.rate(5, Amount::MAX);
+    }
+    assert!(
+        reputation
+            .rating_hundredths()
+            .is_some_and(|it| (490..=500).contains(&it))
+    );
+}
+
+#[test]
+fn cost_sends_small_inference_to_consumer_gpus() {
+    // Asks for an hour, in cents: rough market prices of mid 2020s; the order is what matters.
+    let ask = |cents: u64| Amount::new(u128::from(cents) * 1_000_000 / 3_600);
+    let cost = |gpu, kind, cents, t4_s| {
+        let terms = CostTerms {
+            ask_per_second: ask(cents),
+            duration: duration_on(
+                gpu,
+                kind,
+                DurationMs::from_secs(t4_s),
+                &Correction::default(),
+            ),
+            failure_ppm: 0,
+            failure_loss: Amount::ZERO,
+            verification: Amount::ZERO,
+            transfer: Amount::ZERO,
+            packing: Amount::ZERO,
+        };
+        terms.expected_cost()
+    };
+    let consumer = |kind| cost(GpuClass::Rtx4090, kind, 35, 1_000);
+    let high_end = |kind| cost(GpuClass::H100, kind, 200, 1_000);
+    assert!(consumer(WorkKind::IntegerInference) < high_end(WorkKind::IntegerInference));
+    assert!(consumer(WorkKind::Generation) < high_end(WorkKind::Generation));
+    assert!(high_end(WorkKind::Training) < consumer(WorkKind::Training));
+}
+
+#[test]
+fn corrections_follow_receipts_within_bounds() {
+    let mut correction = Correction::default();
+    for _ in 0..200 {
+        correction.learn(DurationMs::new(1_000), DurationMs::new(2_000));
+    }
+    assert_eq!(correction.milli(), 500);
+    for _ in 0..500 {
+        correction.learn(DurationMs::new(u64::MAX), DurationMs::new(0));
+    }
+    assert_eq!(correction.milli(), Correction::BOUNDS.1);
+    for _ in 0..500 {
+        correction.learn(DurationMs::new(0), DurationMs::new(u64::MAX));
+    }
+    assert_eq!(correction.milli(), Correction::BOUNDS.0);
+    assert!(
+        GpuClass::ALL
+            .iter()
+            .all(|gpu| gpu.relative_milli(WorkKind::Training) > 0)
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn relaxations_place_and_counts_add_up(seed: u64, nodes in 1_u64..12) {
+        let mut draws = Draws::new(seed);
+        let specs: Vec<NodeSpec> = (0..nodes).map(|_| synthetic_node(&mut draws)).collect();
+        let mut cluster = Cluster::new(specs);
+        let mut endings = Vec::new();
+        for _ in 0..40 {
+            let wanted = synthetic_request(&mut draws);
+            let wanted = wanted.with_needs(Needs {
+                region: (draws.below(4) == 0).then_some(draws.below(5) as u16),
+                capability_min: [0, 0, 80, 95][draws.below(4) as usize],
+                ..*wanted.needs()
+            });
+            let diagnosis = diagnose(&cluster, &wanted);
+            let fitting: Vec<_> = cluster.nodes().filter(|node| cluster.fits(*node, &wanted)).collect();
+            prop_assert_eq!(diagnosis.fitting as usize, fitting.len());
+            for (lack, count) in diagnosis.lacks() {
+                prop_assert!(diagnosis.sole_count(lack) <= count);
+            }
+            for relaxation in &diagnosis.relaxations {
+                let easier = relaxed(&wanted, *relaxation).unwrap();
+                prop_assert!(cluster.nodes().any(|node| cluster.fits(node, &easier)));
+            }
+            let when = eta(&cluster, &wanted, &endings, TimestampMs::new(5));
+            prop_assert_eq!(when.is_some(), diagnosis.possible > 0, "{:?}", diagnosis);
+            if let Some(when) = when {
+                prop_assert!(when.earliest <= when.latest || fitting.is_empty());
+                prop_assert_eq!(when.latest == TimestampMs::new(5), !fitting.is_empty());
+            }
+            if let Some(node) = fitting.first() {
+                let devices = cluster.devices_for(*node, &wanted, None).unwrap();
+                let allocation = cluster.allocate(*node, devices, &wanted).unwrap();
+                let earliest = 10 + draws.below(100);
+                endings.push(Ending {
+                    allocation,
+                    earliest: TimestampMs::new(earliest),
+                    latest: TimestampMs::new(earliest + draws.below(100)),
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_is_a_trace_or_an_error(nodes in "[a-z0-9,\n.|-]{0,200}", jobs in "[a-z0-9,\n.|-]{0,200}") {
+        let nodes = format!("sn,cpu_milli,memory_mib,gpu,model\n{nodes}");
+        let jobs = format!("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n{jobs}");
+        if let Ok(trace) = Trace::parse(&nodes, &jobs) {
+            let placements = simulate(&trace, Policy::Tensorgrid, 1);
+            prop_assert_eq!(placements.len(), trace.jobs.len());
+        }
+    }
+}
+
+#[test]
+fn a_job_in_vain_is_told_what_to_change() {
+    let mut cluster = Cluster::new(vec![NODE, NODE]);
+    for node in [0, 1] {
+        cluster
+            .allocate(NodeIndex(node), 0b1011, &request(20_000, 3, WHOLE_GPU))
+            .unwrap();
+    }
+    let wanted = request(16_000, 2, WHOLE_GPU).with_needs(Needs {
+        region: Some(2),
+        ..Needs::NONE
+    });
+    let diagnosis = diagnose(&cluster, &wanted);
+    assert_eq!((diagnosis.fitting, diagnosis.possible), (0, 2));
+    assert_eq!(diagnosis.count(Lack::GpuBusy), 2);
+    assert_eq!(diagnosis.count(Lack::CpuBusy), 2);
+    assert_eq!(diagnosis.sole_count(Lack::CpuBusy), 0);
+    assert!(diagnosis.relaxations.is_empty(), "two things are missing");
+    let one = diagnose(&cluster, &request(16_000, 1, WHOLE_GPU));
+    assert_eq!(one.relaxations, [Relaxation::CpuMilli(12_000)]);
+    let two = diagnose(&cluster, &request(4_000, 2, WHOLE_GPU));
+    assert_eq!(two.relaxations, [Relaxation::Gpus(1)]);
+    let elsewhere = request(4_000, 1, WHOLE_GPU).with_needs(Needs {
+        region: Some(7),
+        ..Needs::NONE
+    });
+    assert_eq!(
+        diagnose(&cluster, &elsewhere).relaxations,
+        [Relaxation::AnyRegion]
+    );
+    assert!(Lack::CpuBusy.passes() && !Lack::Region.passes());
+}
+
+#[test]
+fn traces_are_read_and_placements_written() {
+    let nodes = "sn,cpu_milli,memory_mib,gpu,model\nb,8000,1000,2,T4\na,4000,1000,0,\n";
+    let jobs = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n\
+                cpu,3000,10,0,0,\nshare,1000,10,1,500,T4|P100\ngang,1000,10,2,1000,\nodd,1.0,10,1,100,X9\n";
+    let trace = Trace::parse(nodes, jobs).unwrap();
+    assert_eq!(
+        (trace.nodes[0].name.as_str(), trace.nodes[0].position),
+        ("a", 1)
+    );
+    let placements = simulate(&trace, Policy::Tensorgrid, 1);
+    let text = write_placements(&trace, &placements);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "pod,node,gpus");
+    assert!(lines[1] == "cpu,a," || lines[1] == "cpu,b,");
+    assert!(lines[2] == "share,b,0");
+    assert_eq!(lines[3..], ["gang,,", "odd,,"]);
+}
+
+#[test]
+fn bad_traces_name_the_line() {
+    let nodes = "sn,cpu_milli,memory_mib,gpu,model\n";
+    let jobs = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n";
+    let check = |nodes: &str, jobs: &str, expected: TraceError| {
+        assert_eq!(Trace::parse(nodes, jobs), Err(expected));
+    };
+    check("sn,gpu\n", jobs, TraceError::NoColumn("cpu_milli"));
+    let line = 2;
+    check(
+        &format!("{nodes}a,1\n"),
+        jobs,
+        TraceError::NoField {
+            line,
+            column: "model",
+        },
+    );
+    let column = "gpu";
+    check(
+        &format!("{nodes}a,1,1,9,T4\n"),
+        jobs,
+        TraceError::NoNumber { line, column },
+    );
+    check(
+        &format!("{nodes},1,1,1,T4\n"),
+        jobs,
+        TraceError::BadName { line },
+    );
+    let twice = format!("{nodes}a,1,1,1,T4\na,1,1,1,T4\n");
+    check(&twice, jobs, TraceError::BadName { line: 3 });
+    let column = "cpu_milli";
+    check(
+        nodes,
+        &format!("{jobs}j,1.5,1,1,10\n"),
+        TraceError::NoNumber { line, column },
+    );
+    let source = RequestError::BadShare { got: 10, gpus: 2 };
+    check(
+        nodes,
+        &format!("{jobs}j,1,1,2,10\n"),
+        TraceError::BadRequest { line, source },
+    );
+    let many: String = (0..65).map(|it| format!("n{it},1,1,1,M{it}\n")).collect();
+    check(&format!("{nodes}{many}"), jobs, TraceError::TooManyModels);
+}
+
+#[test]
+fn every_rule_places_validly_and_ours_places_most() {
+    let trace = synthetic_trace(7, 120, 1_400);
+    let used = |policy: Policy| {
+        let placements = simulate(&trace, policy, 3);
+        let outcome = Outcome::of(&trace, &placements);
+        assert_eq!(outcome.needless, 0, "{policy:?}");
+        outcome.series.last().unwrap().1
+    };
+    let ours = used(Policy::Tensorgrid);
+    for policy in Policy::ALL {
+        assert!(used(policy) <= ours + ours / 200, "{policy:?}");
+        assert_eq!(Policy::parse(policy.as_str()), Some(policy));
+    }
+    assert_eq!(Policy::parse("best"), None);
+}
+
+#[test]
+fn everybody_is_served_in_the_end_and_ours_earns_more_than_strict_order() {
+    let mut trace = synthetic_trace(21, 12, 600);
+    for job in &mut trace.jobs {
+        job.duration_s /= 20;
+    }
+    let run = |policy| crate::compare::compare(&trace, policy, 1);
+    let ours = run(Policy::Tensorgrid);
+    let strict = run(Policy::Fifo);
+    for result in [&ours, &strict] {
+        assert_eq!(result.served + result.impossible, 600);
+        assert_eq!(result.waits_s.len(), result.served as usize);
+        assert!(result.wait_s(500) <= result.wait_s(990));
+    }
+    assert!(ours.revenue_milli > strict.revenue_milli);
+    assert!(ours.late < strict.late);
+    assert_eq!(
+        run(Policy::Tensorgrid),
+        ours,
+        "the same input gives the same run"
+    );
+}

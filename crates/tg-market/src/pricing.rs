@@ -1,0 +1,145 @@
+//! The moving price of a class of capacity, tiers, and quotes that the charge never exceeds.
+//!
+//! Each block the controller compares what is used and waited for with a target share of the capacity and moves the
+//! price by at most [`STEP_MAX_PPM`], in proportion to the distance. Within [`DEADBAND_PPM`] of the target it rests.
+//! With demand whose elasticity is at most eight, a step of load is followed without oscillation: the gain is an
+//! eighth, so each step takes away at most the distance to the target (a test runs it).
+
+use tg_types::{Amount, Height};
+
+/// Share of the capacity that should be used, in millionths.
+pub const TARGET_PPM: u64 = 850_000;
+
+/// Most that a price moves in one block, in millionths.
+pub const STEP_MAX_PPM: u64 = 20_000;
+
+/// Distance to the target at which the price rests, in millionths of the capacity.
+pub const DEADBAND_PPM: u64 = 20_000;
+
+/// The controller answers a distance with this part of it.
+const GAIN_DIVISOR: u64 = 8;
+
+/// Blocks for which a quote holds.
+pub const QUOTE_BLOCKS: u64 = 20;
+
+/// What a class of capacity sees in one block, in units of capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Units there are.
+    pub capacity: u64,
+    /// Units in use.
+    pub used: u64,
+    /// Units waited for.
+    pub queued: u64,
+}
+
+/// Price of a unit of one class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DynamicPrice {
+    price: Amount,
+    low: Amount,
+    high: Amount,
+}
+
+impl DynamicPrice {
+    /// A price between `low` and `high`; one below `low` counts as `low`, and `high` below `low` as `low`.
+    #[must_use]
+    pub fn new(price: Amount, low: Amount, high: Amount) -> Self {
+        let high = high.max(low);
+        Self {
+            price: price.clamp(low, high),
+            low,
+            high,
+        }
+    }
+
+    /// The price now.
+    #[must_use]
+    pub const fn price(&self) -> Amount {
+        self.price
+    }
+
+    /// Moves the price by one block's load. Without capacity it stays.
+    pub fn step(&mut self, load: &Load) {
+        if load.capacity == 0 {
+            return;
+        }
+        let wanted = u128::from(load.used) + u128::from(load.queued);
+        let wanted_ppm = wanted * 1_000_000 / u128::from(load.capacity);
+        let wanted_ppm = u64::try_from(wanted_ppm).unwrap_or(u64::MAX);
+        let distance = wanted_ppm.abs_diff(TARGET_PPM);
+        if distance <= DEADBAND_PPM {
+            return;
+        }
+        let step_ppm = (distance / GAIN_DIVISOR).min(STEP_MAX_PPM) as u32;
+        let step = self.price.ppm_ceil(step_ppm).max(Amount::new(1));
+        let moved = if wanted_ppm > TARGET_PPM {
+            self.price.saturating_add(step)
+        } else {
+            self.price.saturating_sub(step)
+        };
+        self.price = moved.clamp(self.low, self.high);
+    }
+}
+
+/// What a requestor may count on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PriceTier {
+    /// May be pushed out after a grace for a checkpoint.
+    Spot,
+    /// Runs until it is done.
+    OnDemand,
+    /// Paid for whether used or not.
+    Reserved,
+}
+
+impl PriceTier {
+    /// Price of this tier in millionths of the on-demand price.
+    #[must_use]
+    pub const fn ppm(self) -> u32 {
+        match self {
+            Self::Spot => 400_000,
+            Self::OnDemand => 1_000_000,
+            Self::Reserved => 700_000,
+        }
+    }
+
+    /// Price of a unit in this tier, rounded up.
+    #[must_use]
+    pub fn price(self, on_demand: Amount) -> Amount {
+        on_demand.ppm_ceil(self.ppm())
+    }
+
+    /// Whether its jobs may be pushed out.
+    #[must_use]
+    pub const fn is_preemptible(self) -> bool {
+        matches!(self, Self::Spot)
+    }
+}
+
+/// A price that holds for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PriceQuote {
+    /// For one unit.
+    pub unit_price: Amount,
+    /// Last block at which it holds.
+    pub valid_until: Height,
+}
+
+impl PriceQuote {
+    /// A quote at `now`.
+    #[must_use]
+    pub fn new(price: &DynamicPrice, tier: PriceTier, now: Height) -> Self {
+        Self {
+            unit_price: tier.price(price.price()),
+            valid_until: Height::new(now.get().saturating_add(QUOTE_BLOCKS)),
+        }
+    }
+
+    /// What is charged for a unit at `now`: never more than was quoted, less if the price fell; `None` if the quote
+    /// no longer holds.
+    #[must_use]
+    pub fn charge(&self, price: &DynamicPrice, tier: PriceTier, now: Height) -> Option<Amount> {
+        (now <= self.valid_until).then(|| self.unit_price.min(tier.price(price.price())))
+    }
+}
