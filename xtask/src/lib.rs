@@ -1,6 +1,7 @@
 //! The project's automation: the whole gate ([`gate`]), the checks of its structure ([`tidy`]), what quantising
-//! costs ([`accuracy`]), and the outside judges of the importer: their Python ([`python`]), the models that exporters
-//! write ([`corpus`], [`corpus_report`]), and Arm's integer reference ([`tosa`]).
+//! costs ([`accuracy`]), the outside judges of the importer: their Python ([`python`]), the models that exporters
+//! write ([`corpus`], [`corpus_report`]), and Arm's integer reference ([`tosa`]),
+//! and placements beside published ones ([`market`]) and other rules ([`market_report`]).
 
 pub mod accuracy;
 pub mod compare_ort;
@@ -8,6 +9,8 @@ pub mod corpus;
 pub mod corpus_report;
 pub mod gate;
 pub mod manifest;
+pub mod market;
+pub mod market_report;
 pub mod python;
 pub mod tidy;
 pub mod tosa;

@@ -20,6 +20,10 @@ usage: cargo xtask COMMAND
               reads cases written before, --require makes a missing Python an error
   compare-ort our speed beside onnxruntime's (float32 and int8), by processor time; --require makes a missing Python an
               error
+  market-judge --data DIR [--judge FILE] [--policy NAME]
+              placements of the openb trace under the outside judge, beside the published ones
+  market-report --data DIR
+              the placement rules side by side: a table and plots in target/market
   bless       rewrite the generated files that tests compare (OpenAPI document, command line help, fixtures)
 ";
 
@@ -61,6 +65,12 @@ fn run(words: &[&str]) -> Result<()> {
                 bail!("compare-ort does not know `{word}`; it takes --require");
             }
             xtask::compare_ort::run(&root, missing)
+        }
+        ["market-judge", rest @ ..] => {
+            xtask::market::run(&root, &xtask::market::Options::parse(rest)?)
+        }
+        ["market-report", rest @ ..] => {
+            xtask::market_report::run(&root, &xtask::market::Options::parse(rest)?)
         }
         ["bless"] => xtask::gate::run_step(&root, &xtask::gate::BLESS),
         ["tidy"] => {
