@@ -49,6 +49,9 @@ pub(crate) enum Command {
     Prove(ProveArguments),
     /// Check a proof against a public model, without a grid.
     Verify(VerifyArguments),
+    /// Try placement rules on a trace, without a grid.
+    #[command(subcommand)]
+    Market(MarketCommand),
     /// Measure.
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -65,6 +68,37 @@ pub(crate) enum ModelCommand {
     List(args::ApiArguments),
     /// Show one of the grid's models.
     Show(args::ModelShowArguments),
+}
+
+/// Commands about placing work.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MarketCommand {
+    /// Place the jobs of a trace one after the other and write where each went.
+    Simulate(SimulateArguments),
+}
+
+/// `market simulate`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Machines: sn,cpu_milli,memory_mib,gpu,model. Arrivals: name,cpu_milli,memory_mib,num_gpu,gpu_milli,\
+                        gpu_spec. Placements: pod,node,gpus (device numbers joined by '-'; a refused job has no node)."
+)]
+pub(crate) struct SimulateArguments {
+    /// The machines.
+    #[arg(long, value_name = "N.csv")]
+    pub(crate) nodes: PathBuf,
+    /// The jobs in the order of their arrival.
+    #[arg(long, value_name = "A.csv")]
+    pub(crate) arrivals: PathBuf,
+    /// Where to write the placements.
+    #[arg(long, value_name = "P.csv")]
+    pub(crate) out: PathBuf,
+    /// The placement rule: tensorgrid, fgd, best-fit, least-loaded, fifo, random or weighted.
+    #[arg(long, default_value = "tensorgrid")]
+    pub(crate) policy: String,
+    /// Seed of the order among machines that are equally good.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
 }
 
 /// Commands that measure.

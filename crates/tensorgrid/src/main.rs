@@ -70,6 +70,9 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Run(arguments) => offline::run::run(&arguments, json),
         Command::Prove(arguments) => offline::prove::run(&arguments, json),
         Command::Verify(arguments) => offline::verify::run(&arguments, json),
+        Command::Market(cli::MarketCommand::Simulate(arguments)) => {
+            offline::market::run(&arguments, json)
+        }
         Command::Bench(cli::BenchCommand::Prove(arguments)) => {
             offline::bench::run(&arguments, json)
         }

@@ -27,6 +27,8 @@ const COMMANDS: &[&[&str]] = &[
     &["model", "show"],
     &["prove"],
     &["verify"],
+    &["market"],
+    &["market", "simulate"],
     &["bench"],
     &["bench", "prove"],
 ];
