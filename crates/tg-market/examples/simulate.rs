@@ -1,9 +1,10 @@
-//! `simulate NODES.csv ARRIVALS.csv POLICY SEED [OUT.csv]`: places a trace and prints what came of it.
+//! `simulate NODES.csv ARRIVALS.csv POLICY SEED [OUT.csv]`: places a trace and prints what came of it. POLICY `learned`
+//! is `tensorgrid` without knowing the work to come.
 
 use std::error::Error;
 
 use tg_market::baseline::Policy;
-use tg_market::simulate::{Outcome, simulate};
+use tg_market::simulate::{Outcome, simulate, simulate_learning};
 use tg_market::trace::{Trace, write_placements};
 
 #[allow(clippy::print_stdout, reason = "this is a command line tool")]
@@ -16,8 +17,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         &std::fs::read_to_string(nodes)?,
         &std::fs::read_to_string(arrivals)?,
     )?;
-    let policy = Policy::parse(policy).ok_or("no such policy")?;
-    let placements = simulate(&trace, policy, seed.parse()?);
+    let seed = seed.parse()?;
+    let placements = if policy == "learned" {
+        simulate_learning(&trace, seed)
+    } else {
+        simulate(&trace, Policy::parse(policy).ok_or("no such policy")?, seed)
+    };
     let outcome = Outcome::of(&trace, &placements);
     for percent in [80, 90, 95, 100, 130] {
         print!("{:?} ", outcome.allocated_at(percent));

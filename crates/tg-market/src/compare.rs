@@ -2,7 +2,9 @@
 //!
 //! A job that does not fit waits. `fifo` serves strictly in order: nobody overtakes the first job that waits. The
 //! other baselines serve any job that fits, in order of arrival. `tensorgrid` serves by [`crate::lane::queue`]: paid
-//! priority that ages; here all pay alike but for a priority of 1 to 4 drawn from a hash of the job.
+//! priority that ages; here all pay alike but for a priority of 1 to 4 drawn from a hash of the job. For the first job
+//! that has waited so long that only its age counts and still does not fit, it keeps the machine free on which the job
+//! fits first: gangs do not starve.
 //!
 //! Deadlines and prices are not in the trace: a job is due after its duration and half of it more (at least ten
 //! minutes more), pays for each GPU second times its priority if it is done by then, and nothing if it is late.
@@ -14,7 +16,7 @@ use tg_types::{Amount, TimestampMs};
 
 use crate::baseline::{BaselineScheduler, Policy};
 use crate::cluster::{Allocation, Cluster, NodeIndex, Request};
-use crate::lane::queue::Waiting;
+use crate::lane::queue::{AGE_FULL, Waiting};
 use crate::packing::shape::mix;
 use crate::packing::{PackingScheduler, WorkloadProfile};
 use crate::trace::Trace;
@@ -131,6 +133,8 @@ struct Run<'a> {
     running: BinaryHeap<Reverse<(u64, usize)>>,
     held: BTreeMap<usize, Allocation>,
     waiting: Vec<usize>,
+    /// What keeps a machine free for a job that waited long.
+    block: Option<Allocation>,
     now: u64,
     waited_s: u128,
     idle: u128,
@@ -145,6 +149,7 @@ impl<'a> Run<'a> {
             running: BinaryHeap::new(),
             held: BTreeMap::new(),
             waiting: Vec::new(),
+            block: None,
             now: 0,
             waited_s: 0,
             idle: 0,
@@ -209,6 +214,9 @@ impl<'a> Run<'a> {
     }
 
     fn serve(&mut self) {
+        if let Some(block) = self.block.take() {
+            self.placer.release(&block);
+        }
         let mut order = std::mem::take(&mut self.waiting);
         if self.result.policy == Policy::Tensorgrid {
             let now = TimestampMs::new(self.now.saturating_mul(1_000));
@@ -228,6 +236,7 @@ impl<'a> Run<'a> {
                 Some(allocation) => self.start(at, allocation),
                 None => {
                     blocked |= self.result.policy == Policy::Fifo;
+                    self.keep_free_for(at);
                     if !refused.contains(&request) {
                         refused.push(request);
                     }
@@ -253,6 +262,33 @@ impl<'a> Run<'a> {
         }
         self.held.insert(at, allocation);
         self.running.push(Reverse((end, at)));
+    }
+
+    /// Keeps the machine free on which `at` fits first, if it waited long and no machine is kept free yet.
+    fn keep_free_for(&mut self, at: usize) {
+        let job = &self.trace.jobs[at];
+        let aged = (self.now - job.arrival_s).saturating_mul(1_000) >= AGE_FULL.get();
+        let Placer::Packing(scheduler) = &mut self.placer else {
+            return;
+        };
+        if !aged || self.block.is_some() {
+            return;
+        }
+        let mut later = scheduler.cluster().clone();
+        let mut ends: Vec<(u64, usize)> = self.running.iter().map(|Reverse(it)| *it).collect();
+        ends.sort_unstable();
+        let freed = ends.iter().filter_map(|(_, at)| self.held.get(at));
+        for allocation in freed {
+            later.release(allocation);
+            let node = allocation.node();
+            if later.fits(node, &job.request) {
+                let cpu_milli = scheduler.cluster().free(node).cpu_milli;
+                if let Ok(all_cpu) = Request::new(cpu_milli, 0, 0, 0) {
+                    self.block = scheduler.place_on(node, 0, &all_cpu);
+                }
+                return;
+            }
+        }
     }
 
     fn as_waiting(&self, at: usize) -> Waiting {

@@ -105,9 +105,8 @@ fn wrong_allocations_are_refused_and_take_nothing() {
     assert!(cluster == before);
 }
 
-#[test]
-#[expect(clippy::too_many_lines, reason = "one case per attribute")]
-fn filters_know_every_attribute() {
+/// Whether each of two machines that differ in everything may serve a share under `needs`.
+fn check_filter(needs: Needs, share: u16, expected: [bool; 2]) {
     let other = NodeSpec {
         gpu: Gpu {
             model: 4,
@@ -121,70 +120,36 @@ fn filters_know_every_attribute() {
         ..NODE
     };
     let cluster = Cluster::new(vec![NODE, other]);
-    let check = |needs: Needs, share: u16, expected: [bool; 2]| {
-        let request = request(1, 1, share).with_needs(needs);
-        let kinds = cluster.kinds().filter(&request);
-        let found = [0, 1].map(|node| kinds.contains(cluster.kind(NodeIndex(node))));
-        assert_eq!(found, expected, "{needs:?}");
+    let kinds = cluster
+        .kinds()
+        .filter(&request(1, 1, share).with_needs(needs));
+    let found = [0, 1].map(|node| kinds.contains(cluster.kind(NodeIndex(node))));
+    assert_eq!(found, expected, "{needs:?}");
+}
+
+#[test]
+fn filters_know_every_attribute() {
+    let check = |change: &dyn Fn(&mut Needs), expected| {
+        let mut needs = Needs::NONE;
+        change(&mut needs);
+        check_filter(needs, 500, expected);
     };
-    let none = Needs::NONE;
-    check(none, 500, [true, true]);
-    let models = ModelSet::NONE.with(4);
-    check(Needs { models, ..none }, 500, [false, true]);
+    check(&|_| (), [true, true]);
+    check(&|it| it.models = ModelSet::NONE.with(4), [false, true]);
+    check(&|it| it.models = ModelSet::NONE, [false, false]);
+    check(&|it| it.capability_min = 80, [true, false]);
+    check(&|it| it.tensor_cores = true, [true, false]);
     check(
-        Needs {
-            models: ModelSet::NONE,
-            ..none
-        },
-        500,
-        [false, false],
-    );
-    check(
-        Needs {
-            capability_min: 80,
-            ..none
-        },
-        500,
+        &|it| it.interconnect_min = Interconnect::Nvlink,
         [true, false],
     );
-    check(
-        Needs {
-            tensor_cores: true,
-            ..none
-        },
-        500,
-        [true, false],
-    );
-    let interconnect_min = Interconnect::Nvlink;
-    check(
-        Needs {
-            interconnect_min,
-            ..none
-        },
-        500,
-        [true, false],
-    );
-    check(
-        Needs {
-            region: Some(1),
-            ..none
-        },
-        500,
-        [false, true],
-    );
-    check(
-        Needs {
-            region: Some(9),
-            ..none
-        },
-        500,
-        [false, false],
-    );
-    let isolation = Isolation::Mps;
-    check(Needs { isolation, ..none }, 500, [true, false]);
-    check(Needs { isolation, ..none }, WHOLE_GPU, [true, true]);
-    let isolation = Isolation::Hardware;
-    check(Needs { isolation, ..none }, 500, [false, false]);
+    check(&|it| it.region = Some(1), [false, true]);
+    check(&|it| it.region = Some(9), [false, false]);
+    check(&|it| it.isolation = Isolation::Mps, [true, false]);
+    check(&|it| it.isolation = Isolation::Hardware, [false, false]);
+    let mut alone = Needs::NONE;
+    alone.isolation = Isolation::Hardware;
+    check_filter(alone, WHOLE_GPU, [true, true]);
 }
 
 /// Most instances by trying every placement of every profile, in the order given or not at all.

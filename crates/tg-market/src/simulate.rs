@@ -39,6 +39,26 @@ pub fn simulate(trace: &Trace, policy: Policy, seed: u64) -> Vec<Option<Allocati
         .collect()
 }
 
+/// As [`simulate`] by `tensorgrid`, but knowing nothing of the work to come: the profile is that of the arrivals so far,
+/// taken anew whenever their number doubled (at first after 64).
+#[must_use]
+pub fn simulate_learning(trace: &Trace, seed: u64) -> Vec<Option<Allocation>> {
+    let requests = trace.requests();
+    let mut profile = WorkloadProfile::new();
+    let mut scheduler = PackingScheduler::new(Cluster::new(trace.specs()), &profile, seed);
+    let mut placements = Vec::with_capacity(requests.len());
+    let mut next = 64;
+    for (seen, request) in requests.iter().enumerate() {
+        if seen == next {
+            next *= 2;
+            scheduler = PackingScheduler::new(scheduler.cluster().clone(), &profile, seed);
+        }
+        profile.observe(request);
+        placements.push(scheduler.place(request));
+    }
+    placements
+}
+
 /// What came of a simulation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {

@@ -137,6 +137,8 @@ struct Market<'a> {
     bids: &'a [Bid],
     asks: &'a [Ask],
     shelves: Vec<Shelf>,
+    /// The cheapest unsold ask of each class.
+    costs: Vec<Option<Amount>>,
     holders: Vec<Holders>,
     /// Classes that some unit of each class could move to.
     exits: Vec<ClassSet>,
@@ -158,6 +160,7 @@ impl<'a> Market<'a> {
             bids,
             asks,
             shelves,
+            costs: vec![None; CLASSES_MAX],
             holders: vec![Holders::new(); CLASSES_MAX],
             exits: vec![ClassSet::NONE; CLASSES_MAX],
             sold: vec![0; asks.len()],
@@ -176,11 +179,12 @@ impl<'a> Market<'a> {
             }
             shelf.next += 1;
         }
+        let next = shelf.asks.get(shelf.next);
+        self.costs[class] = next.map(|ask| self.asks[*ask].cost);
     }
 
     fn next_cost(&self, class: u8) -> Option<Amount> {
-        let shelf = &self.shelves[usize::from(class)];
-        shelf.asks.get(shelf.next).map(|ask| self.asks[*ask].cost)
+        self.costs[usize::from(class)]
     }
 
     /// Gives `index` as many units as are worth it.
@@ -192,10 +196,9 @@ impl<'a> Market<'a> {
                 return;
             };
             let end = path[path.len() - 1];
-            let Some(cost) = self.next_cost(end).filter(|cost| *cost <= bid.value) else {
+            if self.next_cost(end).is_none_or(|cost| cost > bid.value) {
                 return;
-            };
-            debug_assert!(cost <= bid.value, "a trade has a surplus");
+            }
             let units = self.path_units(&path, wanted);
             self.shift(&path, units);
             self.hold(path[0], index, units);
@@ -207,25 +210,29 @@ impl<'a> Market<'a> {
     /// shortest of them.
     fn cheapest_path(&self, accepts: ClassSet) -> Option<Vec<u8>> {
         let mut from = [u8::MAX; CLASSES_MAX];
+        let mut queue = [0_u8; CLASSES_MAX];
+        let mut length = 0;
+        for class in accepts.iter() {
+            queue[length] = class;
+            length += 1;
+        }
         let mut seen = accepts;
-        let mut frontier: Vec<u8> = accepts.iter().collect();
         let mut best: Option<(Amount, u8)> = None;
-        while !frontier.is_empty() {
-            let mut next = Vec::new();
-            for class in frontier {
-                if let Some(cost) = self.next_cost(class)
-                    && best.is_none_or(|(least, _)| cost < least)
-                {
-                    best = Some((cost, class));
-                }
-                let fresh = ClassSet(self.exits[usize::from(class)].0 & !seen.0);
-                for exit in fresh.iter() {
-                    from[usize::from(exit)] = class;
-                    next.push(exit);
-                }
-                seen = ClassSet(seen.0 | fresh.0);
+        let mut at = 0;
+        while at < length {
+            let class = queue[at];
+            at += 1;
+            let cost = self.costs[usize::from(class)];
+            if cost.is_some_and(|it| best.is_none_or(|(least, _)| it < least)) {
+                best = cost.map(|it| (it, class));
             }
-            frontier = next;
+            let fresh = ClassSet(self.exits[usize::from(class)].0 & !seen.0);
+            for exit in fresh.iter() {
+                from[usize::from(exit)] = class;
+                queue[length] = exit;
+                length += 1;
+            }
+            seen = ClassSet(seen.0 | fresh.0);
         }
         let (_, end) = best?;
         let mut path = vec![end];

@@ -11,7 +11,7 @@ pub const PRICE_UNIT_BITS: u32 = 10;
 /// Usable compute of each group over the whole cluster, and the prices that follow from it.
 ///
 /// A price is capacity over usable compute. Prices stand still until the usable compute of some group leaves the
-/// interval of 3/4 to 5/4 of what it was when they were set; then all are set anew. So they are a function of the
+/// interval of 1/2 to 3/2 of what it was when they were set; then all are set anew. So they are a function of the
 /// anchors, which are part of the market's state, and not of how often anybody looked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PriceBook {
@@ -140,14 +140,14 @@ impl PriceBook {
             let base = self.anchor[group].max(self.floor[group]);
             let price = (i128::from(self.capacity[group]) << PRICE_UNIT_BITS) / i128::from(base);
             self.prices[group] = price.clamp(0, (1 << PRICE_BITS) - 1) as u32;
-            let low = base - base / 4;
+            let low = base - base / 2;
             self.bounds[group] = [
                 if low <= self.floor[group] {
                     i64::MIN
                 } else {
                     low
                 },
-                base.saturating_add(base / 4),
+                base.saturating_add(base / 2),
             ];
         }
     }

@@ -14,11 +14,11 @@ use crate::packing::profile::WorkloadProfile;
 use crate::packing::shape::Shape;
 
 /// One unit of CPU in the tables, in thousandths of a core. Coarser tables are smaller and make more machines look
-/// alike; on the trace one core did no worse than a quarter.
-pub const CPU_UNIT_MILLI: u32 = 500;
+/// alike; on the trace two cores did no worse than a thousandth of one.
+pub const CPU_UNIT_MILLI: u32 = 2_000;
 
-/// Most units that are told apart (512 cores); machines with more count as having these.
-pub const CPU_UNITS_MAX: u16 = 1_024;
+/// Most units that are told apart (1,024 cores); machines with more count as having these.
+pub const CPU_UNITS_MAX: u16 = 512;
 
 /// Units of `milli` thousandths of a core, rounded down and capped.
 #[must_use]
