@@ -64,8 +64,6 @@ pub(crate) struct Score {
     agreeing: usize,
     right: [usize; 2],
     surprise: [f64; 2],
-    signal: f64,
-    noise: f64,
     /// The greatest relative error of a sample.
     pub(crate) error: f64,
 }
@@ -78,8 +76,6 @@ impl Score {
             return;
         }
         for (got, expected) in got.iter().zip(expected) {
-            self.signal += expected * expected;
-            self.noise += (got - expected) * (got - expected);
         }
         let rows = got
             .chunks_exact(classes)
@@ -95,11 +91,6 @@ impl Score {
                 self.surprise[side] += surprise(scores, label);
             }
         }
-    }
-
-    /// Signal to noise in decibels.
-    pub(crate) fn decibels(&self) -> f64 {
-        10.0 * (self.signal / self.noise.max(f64::MIN_POSITIVE)).log10()
     }
 
     /// Share of rows whose greatest score is at one index, in per cent.

@@ -8,6 +8,7 @@ use tg_model::fuzz::{fuzz_json, fuzz_net, fuzz_npy, fuzz_onnx, fuzz_png};
 use tg_model::sample::Numbers;
 
 /// Calls `entry` with mutations of a good file: bytes flipped, cut, repeated, and random ones.
+#[expect(clippy::print_stdout, reason = "a long run says its seed")]
 fn smoke(seed: u64, good: &[u8], rounds: usize, entry: fn(&[u8])) {
     mutations(seed, good, rounds, entry);
     let seconds = std::env::var("TENSORGRID_FUZZ_SECONDS").ok();
