@@ -3,7 +3,7 @@
 use super::{Fact, PrepareError, PrepareOptions, zeros};
 use crate::net::graph::Dim;
 use crate::net::tgf::{self, Budget, RunError};
-use crate::net::{DType, Graph, Node, Tensor, ValueId, convert};
+use crate::net::{Graph, Node, Tensor, ValueId, convert};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Inputs that the options give a value become constants, once their shapes are fixed.
