@@ -199,7 +199,7 @@ impl Lowering<'_> {
         let outputs = weights.shape[usize::from(!transposed)];
         let mut bias = self.bias(node.inputs.get(2).copied().flatten(), outputs)?;
         bias.iter_mut().for_each(|b| *b *= factor("beta"));
-        self.matrix(index, x, value, &weights, transposed, bias)
+        self.matrix(index, x, value, &weights, transposed, &bias)
     }
 
     pub(crate) fn matmul(&mut self, index: usize) -> Step<()> {
@@ -216,9 +216,9 @@ impl Lowering<'_> {
         match self.following_bias(value, outputs) {
             Some((sum, bias, value)) => {
                 self.absorbed.insert(sum);
-                self.matrix(index, x, value, &weights, false, bias)
+                self.matrix(index, x, value, &weights, false, &bias)
             }
-            None => self.matrix(index, x, value, &weights, false, vec![0.0; outputs]),
+            None => self.matrix(index, x, value, &weights, false, &vec![0.0; outputs]),
         }
     }
 
@@ -251,7 +251,7 @@ impl Lowering<'_> {
         value: ValueId,
         weights: &super::weights::FileWeights,
         transposed: bool,
-        bias: Vec<f64>,
+        bias: &[f64],
     ) -> Step<()> {
         let shape = self.shape_of(x);
         let inner = *shape
@@ -285,7 +285,7 @@ impl Lowering<'_> {
             }
             let each = (0..outputs).flat_map(|out| place.iter().map(move |&k| (k, out)));
             let stored: Vec<f64> = each.map(|(k, out)| along(k, out)).collect();
-            let mut layer = self.layer(&stored, scales, &bias, read.scale, self.granularity(index));
+            let mut layer = self.layer(&stored, scales, bias, read.scale, self.granularity(index));
             shift_bias(&mut layer, read.zero);
             let op = Op::Dense { input: read.tensor };
             let shape = Shape::vector(narrow(outputs)?);
@@ -295,7 +295,7 @@ impl Lowering<'_> {
         }
         let each = (0..outputs).flat_map(|out| (0..inner).map(move |k| (k, out)));
         let stored: Vec<f64> = each.map(|(k, out)| along(k, out)).collect();
-        let mut layer = self.layer(&stored, scales, &bias, read.scale, self.granularity(index));
+        let mut layer = self.layer(&stored, scales, bias, read.scale, self.granularity(index));
         shift_bias(&mut layer, read.zero);
         let name = self.node(index).name.clone();
         let (tensor, layout) = self.channels_last(&read, shape.len() - 1, &name)?;

@@ -358,7 +358,7 @@ mod tests {
                     (index[0] * b + index[1]) * c + index[2]
                 })
                 .collect();
-            prop_assert_eq!(flat.sources(), expected.clone());
+            prop_assert_eq!(&flat.sources(), &expected);
             let view = flat.view(&flat.all()).unwrap();
             let by_view: Vec<usize> = view.sources().iter().map(|&s| s as usize).collect();
             prop_assert_eq!(by_view, expected);

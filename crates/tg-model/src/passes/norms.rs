@@ -13,7 +13,7 @@ pub(super) fn fuse(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
     let mut changed = false;
     for index in 0..graph.nodes.len() {
         if let Some(found) = find(graph, index, facts) {
-            replace(graph, index, found, facts);
+            replace(graph, index, &found, facts);
             changed = true;
         }
     }
@@ -114,7 +114,7 @@ fn find(graph: &Graph, index: usize, facts: &BTreeMap<ValueId, Fact>) -> Option<
     })
 }
 
-fn replace(graph: &mut Graph, index: usize, found: Found, facts: &BTreeMap<ValueId, Fact>) {
+fn replace(graph: &mut Graph, index: usize, found: &Found, facts: &BTreeMap<ValueId, Fact>) {
     let channels = facts
         .get(&found.value)
         .and_then(|fact| fact.shape.last().copied())
