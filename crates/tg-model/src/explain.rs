@@ -78,9 +78,7 @@ pub fn report(before: &BTreeMap<String, usize>, compiled: &Compiled) -> String {
     text
 }
 
-#[expect(clippy::too_many_lines, reason = "the page from top to bottom")]
 fn write(text: &mut String, before: &BTreeMap<String, usize>, compiled: &Compiled) -> fmt::Result {
-    let program = &compiled.model.program;
     writeln!(text, "file:     {}", listed(before))?;
     writeln!(
         text,
@@ -100,6 +98,12 @@ fn write(text: &mut String, before: &BTreeMap<String, usize>, compiled: &Compile
             shape.unwrap_or_default()
         )?;
     }
+    write_program(text, compiled)?;
+    write_measurement(text, compiled)
+}
+
+fn write_program(text: &mut String, compiled: &Compiled) -> fmt::Result {
+    let program = &compiled.model.program;
     writeln!(
         text,
         "program:  input {} {:?}, one unit is {:e}",
@@ -145,7 +149,10 @@ fn write(text: &mut String, before: &BTreeMap<String, usize>, compiled: &Compile
         text,
         "cost:     {} multiply-accumulates, {} look-ups, {} bytes of tensors, {} parameters",
         all.macs, all.lookups, all.tensor_bytes, all.parameters
-    )?;
+    )
+}
+
+fn write_measurement(text: &mut String, compiled: &Compiled) -> fmt::Result {
     let report = &compiled.report;
     writeln!(
         text,

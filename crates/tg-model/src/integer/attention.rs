@@ -143,23 +143,22 @@ impl Lowering<'_> {
             return unsupported("its equation has an ellipsis");
         }
         let at = |term: &str, letter: char| term.chars().position(|own| own == letter);
-        let [mut batch, mut kept, mut summed] = <[[Vec<usize>; 2]; 3]>::default();
+        let [mut batch, mut kept, mut summed]: [[Vec<usize>; 2]; 3] = Default::default();
         let mut order = Vec::new();
-        let lists = (&mut batch, &mut kept, &mut summed);
         let mut batch_letters = Vec::new();
         for letter in left.chars() {
             let own = at(left, letter).unwrap_or(0);
             match (at(right, letter), at(output, letter)) {
                 (Some(other), Some(_)) => {
-                    lists.0[0].push(own);
-                    lists.0[1].push(other);
+                    batch[0].push(own);
+                    batch[1].push(other);
                     batch_letters.push(letter);
                 }
                 (Some(other), None) => {
-                    lists.2[0].push(own);
-                    lists.2[1].push(other);
+                    summed[0].push(own);
+                    summed[1].push(other);
                 }
-                (None, Some(_)) => lists.1[0].push(own),
+                (None, Some(_)) => kept[0].push(own),
                 (None, None) => return unsupported("it sums over an axis of one tensor"),
             }
         }
@@ -169,11 +168,11 @@ impl Lowering<'_> {
             if at(output, letter).is_none() {
                 return unsupported("it sums over an axis of one tensor");
             }
-            lists.1[1].push(at(right, letter).unwrap_or(0));
+            kept[1].push(at(right, letter).unwrap_or(0));
             order.push(letter);
         }
         let (a, b) = (operand(node, 0)?, operand(node, 1)?);
-        let inner: usize = lists.2[0]
+        let inner: usize = summed[0]
             .iter()
             .map(|&axis| self.shape_of(a)[axis])
             .product();

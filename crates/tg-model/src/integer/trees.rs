@@ -121,15 +121,17 @@ enum Mode {
     Leaf,
 }
 
-/// A node of the file: mode, feature, threshold, true and false child.
-type FileNode = (Mode, usize, f32, i64, i64);
+/// Tree and node.
+type Place = (i64, i64);
+/// Mode, feature, threshold, true and false child.
+type Decision = (Mode, usize, f32, i64, i64);
+/// Output and value of each part of a leaf.
+type Leaves = BTreeMap<Place, Vec<(usize, f64)>>;
 
 /// An ensemble as the file has it.
 struct File {
-    /// By (tree, node).
-    nodes: BTreeMap<(i64, i64), FileNode>,
-    /// By (tree, node): output and value.
-    leaves: BTreeMap<(i64, i64), Vec<(usize, f64)>>,
+    nodes: BTreeMap<Place, Decision>,
+    leaves: Leaves,
     bias: Vec<f64>,
     factor: f64,
     transform: Transform,
@@ -154,61 +156,70 @@ fn reals(node: &Node, name: &str) -> Vec<f32> {
     }
 }
 
+const UNEVEN: Refusal = "its lists have different lengths";
+
+fn decisions(node: &Node) -> Result<BTreeMap<Place, Decision>, Refusal> {
+    let texts = |name: &str| match node.attributes.get(name) {
+        Some(Attribute::Texts(texts)) => texts.clone(),
+        _ => Vec::new(),
+    };
+    let [trees, ids, features, yes, no] = [
+        "nodes_treeids",
+        "nodes_nodeids",
+        "nodes_featureids",
+        "nodes_truenodeids",
+        "nodes_falsenodeids",
+    ]
+    .map(|name| list(node, name));
+    let (values, modes) = (reals(node, "nodes_values"), texts("nodes_modes"));
+    let count = trees.len();
+    if [
+        ids.len(),
+        features.len(),
+        yes.len(),
+        no.len(),
+        values.len(),
+        modes.len(),
+    ] != [count; 6]
+    {
+        return Err(UNEVEN);
+    }
+    let mut nodes = BTreeMap::new();
+    for at in 0..count {
+        let (mode, threshold) = condition(&modes[at], values[at])?;
+        let feature = usize::try_from(features[at]).map_err(|_| "a feature is negative")?;
+        nodes.insert(
+            (trees[at], ids[at]),
+            (mode, feature, threshold, yes[at], no[at]),
+        );
+    }
+    Ok(nodes)
+}
+
+fn leaves(node: &Node, prefix: &str) -> Result<Leaves, Refusal> {
+    let [trees, ids, outputs] =
+        ["treeids", "nodeids", "ids"].map(|name| list(node, &format!("{prefix}_{name}")));
+    let weights = reals(node, &format!("{prefix}_weights"));
+    if [ids.len(), outputs.len(), weights.len()] != [trees.len(); 3] {
+        return Err(UNEVEN);
+    }
+    let mut leaves: Leaves = BTreeMap::new();
+    for at in 0..trees.len() {
+        let output = usize::try_from(outputs[at]).map_err(|_| "an output is negative")?;
+        let leaf = leaves.entry((trees[at], ids[at])).or_default();
+        leaf.push((output, f64::from(weights[at])));
+    }
+    Ok(leaves)
+}
+
 impl File {
-    #[expect(clippy::too_many_lines, reason = "the attributes one after the other")]
     fn read(node: &Node) -> Result<Self, Refusal> {
-        const UNEVEN: Refusal = "its lists have different lengths";
         if node.op == "TreeEnsemble" {
             return Err("only the classifier and regressor operators are taken");
         }
         let classifier = node.op.ends_with("Classifier");
-        let prefix = if classifier { "class" } else { "target" };
-        let texts = |name: &str| match node.attributes.get(name) {
-            Some(Attribute::Texts(texts)) => texts.clone(),
-            _ => Vec::new(),
-        };
-        let [trees, ids, features, yes, no] = [
-            "nodes_treeids",
-            "nodes_nodeids",
-            "nodes_featureids",
-            "nodes_truenodeids",
-            "nodes_falsenodeids",
-        ]
-        .map(|name| list(node, name));
-        let (values, modes) = (reals(node, "nodes_values"), texts("nodes_modes"));
-        let count = trees.len();
-        if [
-            ids.len(),
-            features.len(),
-            yes.len(),
-            no.len(),
-            values.len(),
-            modes.len(),
-        ] != [count; 6]
-        {
-            return Err(UNEVEN);
-        }
-        let mut nodes = BTreeMap::new();
-        for at in 0..count {
-            let (mode, threshold) = condition(&modes[at], values[at])?;
-            let feature = usize::try_from(features[at]).map_err(|_| "a feature is negative")?;
-            nodes.insert(
-                (trees[at], ids[at]),
-                (mode, feature, threshold, yes[at], no[at]),
-            );
-        }
-        let [trees, ids, outputs] =
-            ["treeids", "nodeids", "ids"].map(|name| list(node, &format!("{prefix}_{name}")));
-        let weights = reals(node, &format!("{prefix}_weights"));
-        if [ids.len(), outputs.len(), weights.len()] != [trees.len(); 3] {
-            return Err(UNEVEN);
-        }
-        let mut leaves: BTreeMap<(i64, i64), Vec<(usize, f64)>> = BTreeMap::new();
-        for at in 0..trees.len() {
-            let output = usize::try_from(outputs[at]).map_err(|_| "an output is negative")?;
-            let leaf = leaves.entry((trees[at], ids[at])).or_default();
-            leaf.push((output, f64::from(weights[at])));
-        }
+        let nodes = decisions(node)?;
+        let leaves = leaves(node, if classifier { "class" } else { "target" })?;
         let mut file = Self {
             nodes,
             leaves,
@@ -395,7 +406,7 @@ impl Grower<'_> {
             self.forest.leaves.extend(units);
             return Ok(Child::Leaf(at));
         };
-        if depth > DEPTH_MAX {
+        if depth > DEPTH_MAX || self.forest.branches.len() >= self.file.nodes.len() {
             return Err("a tree is too deep, or leads back to itself");
         }
         let rank = self.thresholds[feature].partition_point(|&t| t < threshold);
