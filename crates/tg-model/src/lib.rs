@@ -3,7 +3,7 @@
 //! Read in this order: [`onnx`] (a file to a float graph), [`graph`] (what that is), [`reference`] (its execution in
 //! f32), [`fuse`] (folding and fusing), [`calibrate`] (how far values reach), [`lower`] (the graph as an integer
 //! program), [`compile`] (all of that as one pipeline, with a comparison), [`kernels`] (fast exact kernels), [`engine`] (a program prepared once and run many times), [`execute`] (a program and an input give a
-//! trace), [`input`] (files to inputs), [`accuracy`] (how often both are right), [`digits`] (the shipped data), [`range`] (what an accumulator can reach), [`sample`] (random models for tests and benchmarks).
+//! trace), [`input`] (files to inputs), [`accuracy`] (how often both are right), [`digits`] (the shipped data), [`range`] (what an accumulator can reach), [`sample`] (random models for tests), [`suite`] (the models of the benchmark suite).
 //! [`net`] is the operator-level graph with every ONNX node, and tier TGF-1 on it.
 
 pub mod accuracy;
@@ -25,6 +25,7 @@ pub mod onnx;
 pub mod range;
 pub mod reference;
 pub mod sample;
+pub mod suite;
 #[cfg(test)]
 mod vectors;
 

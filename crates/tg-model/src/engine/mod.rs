@@ -168,7 +168,6 @@ impl Engine {
 }
 
 /// Computes one node from the tensors before it.
-#[cfg(test)]
 pub(crate) fn run_node(
     model: &CompiledModel,
     cpu: &Cpu,
