@@ -191,6 +191,7 @@ fn describe(error: &VerifyError) -> String {
         VerifyError::Statement { field } => format!("statement: {field}"),
         VerifyError::Node { name, check, .. } => format!("{} at {name}", check.describe()),
         VerifyError::Encoding
+        | VerifyError::Batch { .. }
         | VerifyError::Length { .. }
         | VerifyError::Digest { .. }
         | VerifyError::OutputBound { .. }

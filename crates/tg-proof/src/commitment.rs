@@ -1,8 +1,9 @@
 //! The polynomial commitment: WHIR over BLAKE3, Johnson bound, one opening per commitment.
 
 use crate::field::{E, F};
+use crate::oracle::ByteOracle;
 use p3_blake3::Blake3;
-use p3_challenger::{HashChallenger, SerializingChallenger32};
+use p3_challenger::SerializingChallenger32;
 use p3_commit::MultilinearPcs;
 use p3_dft::Radix2DFTSmallBatch;
 use p3_merkle_tree::MerkleTreeMmcs;
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tg_types::Digest;
 
 /// The random oracle of a proof.
-pub type Challenger = SerializingChallenger32<F, HashChallenger<u8, Blake3, 32>>;
+pub type Challenger = SerializingChallenger32<F, ByteOracle>;
 /// Merkle trees over BLAKE3.
 pub type Mmcs = MerkleTreeMmcs<
     F,
@@ -65,16 +66,12 @@ pub(crate) fn opens_to<V: AsRef<[E]>>(opened: &[OpeningEvals<E>], expected: &[V]
             .all(|(opened, expected)| opened.current() == expected.as_ref())
 }
 
-/// Variables folded per WHIR round; also the least number of variables of a column.
-pub const FOLDING: usize = crate::layout::COLUMN_VARS_MIN;
-/// log2 of the inverse rate of the first codeword.
-pub const LOG_INV_RATE: usize = 2;
 /// Target of each WHIR phase in bits, above 100 so that the composed sum stays above it.
 pub const PHASE_SECURITY: usize = 105;
 /// Most grinding of one phase in bits.
 pub const GRINDING_BITS: usize = 16;
-/// Least variables of a commitment: smaller ones are padded, WHIR needs a few rounds.
-pub const STACK_VARS_MIN: usize = 10;
+/// Least variables of a commitment: it has at least one column.
+pub const STACK_VARS_MIN: usize = crate::layout::COLUMN_VARS_MIN;
 /// Most variables of a commitment.
 pub const STACK_VARS_MAX: usize = 27;
 
@@ -132,35 +129,110 @@ pub fn stack_vars(tables: &[CommittedTable]) -> usize {
     crate::layout::log2_ceil(tables.iter().map(|table| table.columns << table.vars).sum())
 }
 
-/// A commitment scheme for tables of these shapes and up to `claims` claims.
+/// How a polynomial is folded and encoded on its way to a few coefficients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    /// log2 of the inverse rate of the committed codeword.
+    pub log_inv_rate: usize,
+    /// Variables folded before each further codeword, and before the coefficients are sent.
+    pub folds: Vec<usize>,
+    /// log2 of the inverse rate of each further codeword.
+    pub rates: Vec<usize>,
+    /// Most grinding of one phase in bits.
+    pub grinding: usize,
+}
+
+/// What a commitment is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Columns of one execution: committed once per proof.
+    Witness,
+    /// Weights: committed once per model, opened by every proof.
+    Weights,
+}
+
+/// Most variables that are sent as coefficients at the end.
+const LAST_VARS: usize = 6;
+/// Most variables of a later fold.
+const LATER_FOLD: usize = 5;
+
+/// The schedule of a stacked polynomial.
+///
+/// A wide first fold makes the later codewords small, and they are most of an opening; it also makes the rows that
+/// are opened at each query long. Weights are encoded at a low rate, since nobody waits for that: fewer queries (at
+/// 2^23 cells, where models of half as many weights end up, at twice that rate: half the memory). The second codeword is shorter than the first by more the larger that is: short proofs where time does not matter.
+#[must_use]
+pub fn schedule(role: Role, vars: usize) -> Schedule {
+    let first = match vars {
+        ..=11 => vars.saturating_sub(LAST_VARS).max(4),
+        12 => 6,
+        13..=15 => 5,
+        16..=18 => 6,
+        _ => 7,
+    };
+    let log_inv_rate = match (role, vars) {
+        (Role::Weights, 23) => 2,
+        (Role::Weights, _) | (Role::Witness, ..=17) => 3,
+        (Role::Witness, _) => 2,
+    };
+    let mut folds = vec![first];
+    let rest = vars.saturating_sub(first + LAST_VARS);
+    let later = rest.div_ceil(LATER_FOLD);
+    folds.extend((0..later).map(|index| (rest + index) / later.max(1)).rev());
+    let shrink = match vars {
+        ..=16 => 2,
+        17 | 18 => 3,
+        19 | 20 => 4,
+        _ => 5,
+    };
+    let mut rate = (log_inv_rate + first)
+        .saturating_sub(shrink)
+        .max(log_inv_rate);
+    let mut rates = Vec::with_capacity(later);
+    for &fold in &folds[1..] {
+        rates.push(rate);
+        rate += fold - 1;
+    }
+    Schedule {
+        log_inv_rate,
+        folds,
+        rates,
+        grinding: GRINDING_BITS,
+    }
+}
+
+/// Variables that the first fold of a commitment takes.
+#[must_use]
+pub fn first_fold(role: Role, vars: usize) -> usize {
+    schedule(role, vars).folds[0]
+}
+
+/// A commitment scheme for a stacked polynomial and up to `claims` claims.
 ///
 /// # Errors
-/// If the tables are too large or no parameters reach the target.
-pub fn scheme(vars: usize, claims: usize) -> Result<Pcs, CommitmentError> {
+/// If the polynomial is too large or no parameters reach the target.
+pub fn scheme(role: Role, vars: usize, claims: usize) -> Result<Pcs, CommitmentError> {
     if vars > STACK_VARS_MAX {
         return Err(CommitmentError::TooLarge {
             cells: 1 << vars.min(62),
         });
     }
+    scheme_with(vars, claims, schedule(role, vars))
+}
+
+/// A commitment scheme with a given schedule.
+///
+/// # Errors
+/// If no parameters reach the target.
+pub fn scheme_with(vars: usize, claims: usize, schedule: Schedule) -> Result<Pcs, CommitmentError> {
     let no_parameters = CommitmentError::NoParameters { vars };
-    let folding_factor = FoldingFactor::Constant(FOLDING);
-    let (rounds, _) = folding_factor
-        .compute_number_of_rounds(vars)
-        .map_err(|_| no_parameters.clone())?;
-    let mut rate = LOG_INV_RATE;
-    let round_log_inv_rates = (0..rounds)
-        .map(|round| {
-            rate += folding_factor.at_round(round) - 1;
-            rate
-        })
-        .collect();
     let parameters = ProtocolParameters {
         security_level: PHASE_SECURITY,
-        pow_bits: GRINDING_BITS,
-        folding_factor,
+        pow_bits: schedule.grinding,
+        folding_factor: FoldingFactor::PerRound(schedule.folds),
         soundness_type: SecurityAssumption::JohnsonBound,
-        starting_log_inv_rate: LOG_INV_RATE,
-        round_log_inv_rates,
+        starting_log_inv_rate: schedule.log_inv_rate,
+        round_log_inv_rates: schedule.rates,
     };
     let config = WhirConfig::<E, F, Challenger>::new_with_initial_claims(vars, parameters, claims)
         .map_err(|_| no_parameters.clone())?;
@@ -175,4 +247,26 @@ pub fn scheme(vars: usize, claims: usize) -> Result<Pcs, CommitmentError> {
         0,
     );
     Ok(Pcs::new(config, dft, mmcs))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn every_size_has_a_scheme_within_the_column_limit() {
+        for role in [Role::Witness, Role::Weights] {
+            for vars in STACK_VARS_MIN..=STACK_VARS_MAX {
+                let schedule = schedule(role, vars);
+                let folded: usize = schedule.folds.iter().sum();
+                assert!(vars - folded <= LAST_VARS, "{schedule:?}");
+                assert_eq!(schedule.rates.len() + 1, schedule.folds.len());
+                assert!(schedule.folds[0] <= crate::layout::COLUMN_VARS_MIN);
+                let scheme = scheme(role, vars, 300).unwrap();
+                assert_eq!(scheme.folding_schedule(), schedule.folds);
+            }
+        }
+    }
 }

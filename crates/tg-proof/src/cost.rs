@@ -17,6 +17,9 @@ pub const STEPS_MAX: u64 = 1 << 24;
 /// Most bytes of input and output together: they travel in the proof file.
 pub const PUBLIC_BYTES_MAX: u64 = PROOF_FILE_MAX as u64;
 
+/// Most inputs of one proof.
+pub const BATCH_MAX: usize = 1 << 10;
+
 /// The cost of checking one proof of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct VerifierCost {
@@ -34,16 +37,31 @@ impl VerifierCost {
     /// # Errors
     /// [`PlanError::TooCostly`] names the first node with which a figure passes its limit.
     pub fn of(program: &Program) -> Result<Self, PlanError> {
+        Self::batched(program, 1)
+    }
+
+    /// The cost of checking a proof about a batch of inputs.
+    ///
+    /// # Errors
+    /// [`PlanError::Batch`] if it is empty or longer than [`BATCH_MAX`], and those of [`VerifierCost::of`].
+    pub fn batched(program: &Program, batch: usize) -> Result<Self, PlanError> {
+        if batch == 0 || batch > BATCH_MAX {
+            return Err(PlanError::Batch {
+                got: batch,
+                limit: BATCH_MAX,
+            });
+        }
         let last = program.nodes.len() - 1;
         let mut cost = Self::default();
-        let input = program.input.shape.elements() as u64;
-        cost.public_bytes = input;
+        let inputs = batch as u64;
+        cost.public_bytes = inputs * program.input.shape.elements() as u64;
         cost.within(program, 0)?;
-        cost.public_bytes += program.output_bytes() as u64;
-        cost.steps = TensorLayout::of(program.shape(program.output())).padded() as u64;
+        cost.public_bytes += inputs * program.output_bytes() as u64;
+        let output = TensorLayout::batched(program.shape(program.output()), batch);
+        cost.steps = output.padded() as u64;
         cost.within(program, last)?;
         for node in 0..program.nodes.len() {
-            cost.steps += steps(program, node);
+            cost.steps += steps(program, node, batch);
             cost.within(program, node)?;
         }
         Ok(cost)
@@ -88,7 +106,7 @@ impl VerifierCost {
 }
 
 /// Steps of one node, an upper bound.
-fn steps(program: &Program, node: usize) -> u64 {
+fn steps(program: &Program, node: usize, batch: usize) -> u64 {
     let layout = |tensor: TensorId| TensorLayout::of(program.shape(tensor));
     let output = layout(TensorId::of_node(node));
     let window_steps = |input: TensorId, window: &Window| {
@@ -126,5 +144,6 @@ fn steps(program: &Program, node: usize) -> u64 {
         .iter()
         .filter(|&&input| input == TensorId::INPUT)
         .count() as u64;
-    own + claims * layout(TensorId::INPUT).padded() as u64
+    let input = TensorLayout::batched(program.shape(TensorId::INPUT), batch);
+    own + claims * input.padded() as u64
 }

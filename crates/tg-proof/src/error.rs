@@ -36,6 +36,14 @@ pub enum PlanError {
         /// The limit.
         limit: u64,
     },
+    /// No inputs, or more than one proof may be about.
+    #[error("a batch of {got} inputs: at least one and at most {limit} are allowed")]
+    Batch {
+        /// Inputs asked for.
+        got: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// A program whose proofs or registration would fall short of the security level.
     #[error(
         "the program's proofs reach {bits} bits, at least {} are required",
@@ -140,6 +148,12 @@ pub enum VerifyError {
     /// The model's weights are not shown to be in range.
     #[error("the model's registration does not verify")]
     Registration(#[from] RegistrationError),
+    /// The program cannot be proved for so many inputs at once.
+    #[error("a proof about {batch} inputs of this program is not admitted")]
+    Batch {
+        /// Inputs stated.
+        batch: u32,
+    },
     /// The input or output bytes are of another length than the program's.
     #[error("the {which} has {got} bytes, the program's has {expected}")]
     Length {
@@ -215,6 +229,7 @@ impl VerifyError {
             Self::Input => 7,
             Self::Opening { .. } => 8,
             Self::Opened { .. } => 9,
+            Self::Batch { .. } => 10,
             Self::Node { check, .. } => match check {
                 NodeCheck::Messages => 20,
                 NodeCheck::Merge => 21,
@@ -247,6 +262,7 @@ impl VerifyError {
             Self::Input => "public input",
             Self::Opening { .. } => "commitment opening",
             Self::Opened { .. } => "opened values",
+            Self::Batch { .. } => "batch size",
             Self::Node { check, .. } => check.describe(),
             Self::Lookup(check) => check.describe(),
         }

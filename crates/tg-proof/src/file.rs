@@ -9,7 +9,7 @@ use tg_types::{Address, Digest, JobId, ModelId};
 /// Most bytes of a proof file.
 pub const PROOF_FILE_MAX: usize = 1 << 20;
 /// Version of the file format.
-pub const PROOF_FILE_VERSION: u16 = 1;
+pub const PROOF_FILE_VERSION: u16 = 2;
 
 /// What a proof is about. All of it is absorbed before the first challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,9 +20,11 @@ pub struct Statement {
     pub job: JobId,
     /// Who claims the work, or zero for a proof made outside a grid.
     pub provider: Address,
-    /// BLAKE3 of the input bytes.
+    /// How many inputs of the model this is about, at least one.
+    pub batch: u32,
+    /// BLAKE3 of the bytes of all inputs, one after the other.
     pub input: Digest,
-    /// BLAKE3 of the output bytes.
+    /// BLAKE3 of the bytes of all outputs, in the order of the inputs.
     pub output: Digest,
 }
 
@@ -73,9 +75,9 @@ impl ExpectedStatement {
 pub struct ProofFile {
     /// What is proved.
     pub statement: Statement,
-    /// The input: one byte per i8 element, in storage order.
+    /// The inputs: one byte per i8 element, in storage order, one input after the other.
     pub input: Vec<u8>,
-    /// The output: one byte per i8 element or four (little-endian) per i32 element.
+    /// The outputs, in the order of the inputs: one byte per i8 element or four (little-endian) per i32 element.
     pub output: Vec<u8>,
     /// The canonical bytes of an inference proof.
     pub proof: Vec<u8>,
@@ -112,12 +114,14 @@ impl Encode for Statement {
             model,
             job,
             provider,
+            batch,
             input,
             output,
         } = self;
         model.encode(writer);
         job.encode(writer);
         provider.encode(writer);
+        writer.u32(*batch);
         input.encode(writer);
         output.encode(writer);
     }
@@ -129,6 +133,7 @@ impl Decode for Statement {
             model: ModelId::decode(reader)?,
             job: JobId::decode(reader)?,
             provider: Address::decode(reader)?,
+            batch: reader.u32()?,
             input: Digest::decode(reader)?,
             output: Digest::decode(reader)?,
         })

@@ -3,7 +3,9 @@
 use tg_ir::{LinearWeights, Shape, weights::BIAS_DIGITS};
 
 /// Least number of variables of a committed column; a shorter chunk is padded by zeros in front of its index bits.
-pub const COLUMN_VARS_MIN: usize = 5;
+///
+/// The first fold of a commitment may take as many, see [`crate::commitment::schedule`].
+pub const COLUMN_VARS_MIN: usize = 7;
 /// Most chunks of one tensor.
 pub const CHUNKS_MAX: usize = 3;
 
@@ -13,28 +15,42 @@ pub const fn log2_ceil(value: usize) -> usize {
     value.next_power_of_two().trailing_zeros() as usize
 }
 
-/// A tensor as a function on the hypercube: index = pixel * 2^channel_vars + channel.
+/// The tensors of a batch as one function on the hypercube: index = (pixel * 2^batch_vars + input) * 2^channel_vars +
+/// channel. The inputs of a batch lie between pixels and channels, so that rows in use stay contiguous whatever the
+/// number of pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TensorLayout {
     /// Pixels.
     pub pixels: usize,
+    /// Inputs of the batch.
+    pub batch: usize,
     /// Channels.
     pub channels: usize,
     /// Variables of the pixel.
     pub pixel_vars: usize,
+    /// Variables of the input.
+    pub batch_vars: usize,
     /// Variables of the channel.
     pub channel_vars: usize,
 }
 
 impl TensorLayout {
-    /// The layout of a shape.
+    /// The layout of a shape, for one input.
     #[must_use]
     pub const fn of(shape: Shape) -> Self {
+        Self::batched(shape, 1)
+    }
+
+    /// The layout of a shape, for a batch of inputs.
+    #[must_use]
+    pub const fn batched(shape: Shape, batch: usize) -> Self {
         let (pixels, channels) = (shape.pixels(), shape.channels as usize);
         Self {
             pixels,
+            batch,
             channels,
             pixel_vars: log2_ceil(pixels),
+            batch_vars: log2_ceil(batch),
             channel_vars: log2_ceil(channels),
         }
     }
@@ -42,7 +58,13 @@ impl TensorLayout {
     /// Variables in all.
     #[must_use]
     pub const fn vars(&self) -> usize {
-        self.pixel_vars + self.channel_vars
+        self.pixel_vars + self.inner_vars()
+    }
+
+    /// Variables of input and channel.
+    #[must_use]
+    pub const fn inner_vars(&self) -> usize {
+        self.batch_vars + self.channel_vars
     }
 
     /// Elements, padding included.
@@ -51,22 +73,46 @@ impl TensorLayout {
         1 << self.vars()
     }
 
-    /// Index of (pixel, channel).
+    /// Index of (pixel, input, channel).
     #[must_use]
-    pub const fn index(&self, pixel: usize, channel: usize) -> usize {
-        pixel << self.channel_vars | channel
+    pub const fn index(&self, pixel: usize, input: usize, channel: usize) -> usize {
+        (pixel << self.batch_vars | input) << self.channel_vars | channel
     }
 
-    /// Index of an element in storage order.
+    /// Index of an element in storage order: pixels, then inputs, then channels.
     #[must_use]
     pub const fn index_of_element(&self, element: usize) -> usize {
-        self.index(element / self.channels, element % self.channels)
+        let row = element / self.channels;
+        self.index(row / self.batch, row % self.batch, element % self.channels)
+    }
+
+    /// The element in storage order at an index, or nothing for padding.
+    #[must_use]
+    pub const fn element_at(&self, index: usize) -> Option<usize> {
+        let (pixel, input, channel) = (
+            index >> self.inner_vars(),
+            index >> self.channel_vars & ((1 << self.batch_vars) - 1),
+            index & ((1 << self.channel_vars) - 1),
+        );
+        if pixel < self.pixels && input < self.batch && channel < self.channels {
+            Some((pixel * self.batch + input) * self.channels + channel)
+        } else {
+            None
+        }
+    }
+
+    /// A point's coordinates of the pixel, of the input and of the channel.
+    #[must_use]
+    pub fn split<'a, T>(&self, point: &'a [T]) -> (&'a [T], &'a [T], &'a [T]) {
+        let (pixel, inner) = point.split_at(self.pixel_vars);
+        let (batch, channel) = inner.split_at(self.batch_vars);
+        (pixel, batch, channel)
     }
 
     /// The chunks that cover the rows in use.
     #[must_use]
     pub fn chunks(&self) -> Vec<Chunk> {
-        chunks(self.pixels << self.channel_vars)
+        chunks(self.pixels << self.inner_vars())
     }
 }
 
@@ -116,8 +162,35 @@ pub fn chunks(rows: usize) -> Vec<Chunk> {
     chunks
 }
 
-/// The committed weights of one node: `[output][position][input]`, each axis padded to a power of two, and the
-/// digits of its biases.
+/// Padded cells from which a weight tensor is committed in pieces.
+pub const PIECES_CELLS_MIN: usize = 1 << 13;
+
+/// A box of a weight tensor, committed as one column: entries [start, start + count) of each axis, padded to 2^vars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WeightPiece {
+    /// First output channel, position and input channel, each a multiple of 2^vars of its axis.
+    pub start: [usize; 3],
+    /// Entries in use per axis.
+    pub count: [usize; 3],
+    /// Variables per axis.
+    pub vars: [usize; 3],
+}
+
+impl WeightPiece {
+    /// Variables of its column, at least [`COLUMN_VARS_MIN`].
+    #[must_use]
+    pub const fn column_vars(&self) -> usize {
+        let vars = self.vars[0] + self.vars[1] + self.vars[2];
+        if vars < COLUMN_VARS_MIN {
+            COLUMN_VARS_MIN
+        } else {
+            vars
+        }
+    }
+}
+
+/// The committed weights of one node: `[output][position][input]`, in pieces whose axes are padded to powers of two,
+/// and the digits of its biases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WeightLayout {
     /// Output channels.
@@ -139,16 +212,31 @@ impl WeightLayout {
         ]
     }
 
-    /// Variables of the weight column, at least [`COLUMN_VARS_MIN`].
+    /// The pieces the weights are committed in, outputs outermost. A small tensor is one piece; an axis of a large one
+    /// is cut if that saves a fifth of it.
     #[must_use]
-    pub const fn weight_vars(&self) -> usize {
-        let [o, k, i] = self.axis_vars();
-        let vars = o + k + i;
-        if vars < COLUMN_VARS_MIN {
-            COLUMN_VARS_MIN
-        } else {
-            vars
+    pub fn pieces(&self) -> Vec<WeightPiece> {
+        let counts = [self.outputs, self.positions, self.inputs];
+        let cells = self.axis_vars().iter().sum::<usize>();
+        let cut = cells >= PIECES_CELLS_MIN.trailing_zeros() as usize;
+        let [outputs, positions, inputs] = counts.map(|count| axis_chunks(count, cut));
+        let mut pieces = Vec::with_capacity(outputs.len() * positions.len() * inputs.len());
+        for o in &outputs {
+            for k in &positions {
+                for i in &inputs {
+                    let chunks = [o, k, i];
+                    pieces.push(WeightPiece {
+                        start: chunks.map(|chunk| chunk.start),
+                        count: std::array::from_fn(|axis| {
+                            let chunk = chunks[axis];
+                            chunk.rows().min(counts[axis] - chunk.start)
+                        }),
+                        vars: chunks.map(|chunk| chunk.vars),
+                    });
+                }
+            }
         }
+        pieces
     }
 
     /// Variables of each column of bias digits, at least [`COLUMN_VARS_MIN`].
@@ -162,15 +250,18 @@ impl WeightLayout {
         }
     }
 
-    /// The weight column, padded by zeros.
+    /// The column of a piece, padded by zeros.
     #[must_use]
-    pub fn weight_column(&self, layer: &LinearWeights) -> Vec<i8> {
-        let [_, position_vars, input_vars] = self.axis_vars();
-        let mut column = vec![0i8; 1 << self.weight_vars()];
-        for (row, values) in layer.weights.chunks_exact(self.inputs).enumerate() {
-            let (output, position) = (row / self.positions, row % self.positions);
-            let start = (output << position_vars | position) << input_vars;
-            column[start..start + self.inputs].copy_from_slice(values);
+    pub fn weight_column(&self, piece: &WeightPiece, layer: &LinearWeights) -> Vec<i8> {
+        let WeightPiece { start, count, vars } = *piece;
+        let mut column = vec![0i8; 1 << piece.column_vars()];
+        for output in 0..count[0] {
+            for position in 0..count[1] {
+                let row = (start[0] + output) * self.positions + start[1] + position;
+                let values = &layer.weights[row * self.inputs + start[2]..][..count[2]];
+                let at = (output << vars[1] | position) << vars[2];
+                column[at..at + count[2]].copy_from_slice(values);
+            }
         }
         column
     }
@@ -188,9 +279,88 @@ impl WeightLayout {
     }
 }
 
+/// Cuts an axis in at most [`CHUNKS_MAX`] powers of two if that saves a fifth of its padded length.
+fn axis_chunks(count: usize, cut: bool) -> Vec<Chunk> {
+    let padded = count.next_power_of_two();
+    let mut chunks = Vec::new();
+    let mut start = 0;
+    while cut && start < count {
+        let rest = count - start;
+        let vars = if chunks.len() + 1 == CHUNKS_MAX {
+            log2_ceil(rest)
+        } else {
+            rest.ilog2() as usize
+        };
+        chunks.push(Chunk { start, vars });
+        start += 1 << vars;
+    }
+    if cut && (padded - start) * 5 >= padded {
+        chunks
+    } else {
+        vec![Chunk {
+            start: 0,
+            vars: log2_ceil(count),
+        }]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Every weight lies in exactly one piece, every other cell is zero, and pieces are aligned.
+    #[test]
+    fn pieces_hold_each_weight_once() {
+        for (outputs, positions, inputs) in [
+            (5, 9, 3),
+            (64, 9, 64),
+            (251, 25, 33),
+            (33, 25, 12),
+            (1000, 1, 513),
+            (64, 49, 3),
+            (257, 3, 65),
+        ] {
+            let layout = WeightLayout {
+                outputs,
+                positions,
+                inputs,
+            };
+            let layer = LinearWeights {
+                weights: vec![1; outputs * positions * inputs],
+                bias: vec![0; outputs],
+            };
+            let (mut held, mut cells) = (0usize, 0);
+            for piece in layout.pieces() {
+                for axis in 0..3 {
+                    assert_eq!(piece.start[axis] % (1 << piece.vars[axis]), 0);
+                }
+                let column = layout.weight_column(&piece, &layer);
+                held += column.iter().filter(|&&value| value == 1).count();
+                cells += column.len();
+            }
+            assert_eq!(held, layer.weights.len());
+            let padded = 1 << layout.axis_vars().iter().sum::<usize>();
+            assert!(cells <= padded.max(1 << COLUMN_VARS_MIN));
+            if (outputs, positions) == (64, 9) {
+                assert_eq!(cells, held, "nine positions of 64 x 64 need no padding");
+            }
+        }
+    }
+
+    #[test]
+    fn elements_and_indices_are_inverse() {
+        for batch in [1, 3, 4] {
+            let layout = TensorLayout::batched(Shape::new(3, 5, 6), batch);
+            let mut seen = 0;
+            for index in 0..layout.padded() {
+                if let Some(element) = layout.element_at(index) {
+                    assert_eq!(layout.index_of_element(element), index);
+                    seen += 1;
+                }
+            }
+            assert_eq!(seen, 90 * batch);
+        }
+    }
 
     #[test]
     fn chunks_are_aligned_and_cover_the_rows() {

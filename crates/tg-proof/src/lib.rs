@@ -19,13 +19,15 @@ pub mod linear;
 pub mod lookup;
 pub mod messages;
 pub mod model;
+mod oracle;
 pub mod plan;
 pub mod registration;
 pub mod security;
 pub mod transcript;
 pub mod verify;
+mod wire;
 
-pub use cost::VerifierCost;
+pub use cost::{BATCH_MAX, VerifierCost};
 pub use error::{PlanError, ProofFileError, PublicModelError, VerifyError};
 pub use file::{ExpectedStatement, PROOF_FILE_MAX, ProofFile, Statement};
 pub use model::PublicModel;

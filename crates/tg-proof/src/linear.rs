@@ -1,9 +1,9 @@
-//! The public linear maps of convolutions and poolings, as weights on input pixels.
+//! The public linear maps: windows of convolutions and poolings as weights on input pixels, and views.
 
-use crate::field::E;
+use crate::field::{E, eq_table};
 use crate::layout::TensorLayout;
 use p3_field::PrimeCharacteristicRing;
-use tg_ir::{Shape, Window};
+use tg_ir::{Program, Shape, TensorId, Window};
 
 /// Calls `visit(output pixel, position, input pixel or nothing)` for every output pixel and kernel position.
 fn for_each_source(
@@ -56,4 +56,85 @@ pub fn padding_weight(
         }
     });
     weight
+}
+
+/// A window's public weights on input pixels, for one point.
+#[derive(Debug)]
+pub struct SourceMap<'a> {
+    /// The tensor that is read.
+    pub input: TensorId,
+    window: &'a Window,
+    shapes: [Shape; 2],
+    positions: Vec<E>,
+    pixels: Vec<E>,
+}
+
+impl<'a> SourceMap<'a> {
+    /// The map of a node's window with weights per position and per output pixel.
+    #[must_use]
+    pub fn new(
+        program: &Program,
+        node: usize,
+        input: TensorId,
+        window: &'a Window,
+        positions: Vec<E>,
+        pixels: Vec<E>,
+    ) -> Self {
+        Self {
+            input,
+            window,
+            shapes: [program.shape(input), program.nodes[node].shape],
+            positions,
+            pixels,
+        }
+    }
+
+    /// Per input pixel the weight with which it is read.
+    #[must_use]
+    pub fn weights(&self) -> Vec<E> {
+        source_weights(
+            self.window,
+            self.shapes[0],
+            self.shapes[1],
+            &self.positions,
+            &self.pixels,
+        )
+    }
+
+    /// The weight that falls on padding.
+    #[must_use]
+    pub fn padding(&self) -> E {
+        padding_weight(
+            self.window,
+            self.shapes[0],
+            self.shapes[1],
+            &self.positions,
+            &self.pixels,
+        )
+    }
+}
+
+/// What the input's windows of a maximum must sum to: `sum_j eq(tau, j) (v - u_j)`, and -128 where padding is read.
+/// (The claim `v` is spread over the real pixels already.)
+#[must_use]
+pub fn maximum_sum(map: &SourceMap<'_>, maximum: E, differences: &[E]) -> E {
+    let shifted: E = differences
+        .iter()
+        .zip(&map.positions)
+        .map(|(&difference, &weight)| weight * (maximum - difference))
+        .sum();
+    shifted + map.padding() * E::from_u32(128)
+}
+
+/// `V(x) = sum of eq(at, j) over the output elements j that show input element x`, over pixels and channels of the
+/// padded input of a view, for one input.
+#[must_use]
+pub fn permutation_weights(source: &[u32], from: Shape, to: Shape, at: &[E]) -> Vec<E> {
+    let [from, to] = [from, to].map(TensorLayout::of);
+    let eq = eq_table(at);
+    let mut weights = vec![E::ZERO; 1 << from.vars()];
+    for (element, &source) in source.iter().enumerate() {
+        weights[from.index_of_element(source as usize)] += eq[to.index_of_element(element)];
+    }
+    weights
 }

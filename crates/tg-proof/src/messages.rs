@@ -2,6 +2,8 @@
 
 use crate::commitment::{Commitment, Opening};
 use crate::field::{E, F};
+use crate::wire;
+use p3_field::PrimeCharacteristicRing;
 use p3_multi_stark::fractional_gkr::FractionGkrProof;
 use p3_sumcheck::generic_degree::GenericDegreeProof;
 use serde::{Deserialize, Serialize};
@@ -52,8 +54,8 @@ pub enum GadgetProof {
         bias: [E; BIAS_DIGITS],
         /// Sum over kernel positions and input channels.
         products: Sumcheck,
-        /// The weights at the final point.
-        weight: E,
+        /// The pieces of the weights at their parts of the final point.
+        weights: Vec<E>,
         /// The window products at the final point.
         reads: E,
         /// Sum over input pixels.
@@ -65,8 +67,8 @@ pub enum GadgetProof {
         bias: [E; BIAS_DIGITS],
         /// Sum over input pixels and channels.
         products: Sumcheck,
-        /// The weights at the final point.
-        weight: E,
+        /// The pieces of the weights at their parts of the final point.
+        weights: Vec<E>,
         /// The input at the final point.
         input: E,
     },
@@ -125,11 +127,87 @@ pub struct AttainedProof {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LookupProof {
     /// Per table its pushforward.
-    pub pushforwards: Vec<Vec<E>>,
+    pub pushforwards: Vec<Pushforward>,
     /// The fractional sum.
     pub gkr: FractionGkrProof<E>,
     /// Per witness table the columns at their part of the final point.
     pub columns: Vec<Vec<E>>,
+}
+
+/// The pushforward of a table, one value per entry. Entries that nobody reads have the value zero, which is left out of
+/// the bytes: the wide ends of a segment table are hardly ever read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "SparseValues", into = "SparseValues")]
+pub struct Pushforward(pub Vec<E>);
+
+/// A list with its zeros left out.
+#[derive(Serialize, Deserialize)]
+struct SparseValues {
+    length: u32,
+    /// Bit i of byte j: whether entry 8 j + i is other than zero.
+    used: Vec<u8>,
+    values: Vec<E>,
+}
+
+impl From<Pushforward> for SparseValues {
+    fn from(Pushforward(all): Pushforward) -> Self {
+        let mut used = vec![0u8; all.len().div_ceil(8)];
+        let mut values = Vec::new();
+        for (index, &value) in all.iter().enumerate() {
+            if value != E::ZERO {
+                used[index / 8] |= 1 << (index % 8);
+                values.push(value);
+            }
+        }
+        Self {
+            length: u32::try_from(all.len()).unwrap_or(u32::MAX),
+            used,
+            values,
+        }
+    }
+}
+
+impl TryFrom<SparseValues> for Pushforward {
+    type Error = &'static str;
+
+    /// One list has one encoding: no zero is written, and no bit stands for an entry beyond the length.
+    fn try_from(sparse: SparseValues) -> Result<Self, Self::Error> {
+        let SparseValues {
+            length,
+            used,
+            values,
+        } = sparse;
+        let length = length as usize;
+        if used.len() != length.div_ceil(8) || values.contains(&E::ZERO) {
+            return Err("no list has these bytes");
+        }
+        let mut values = values.into_iter();
+        let mut all = Vec::with_capacity(length);
+        for index in 0..used.len() * 8 {
+            let bit = used[index / 8] >> (index % 8) & 1;
+            let value = match bit {
+                0 => E::ZERO,
+                _ => values.next().ok_or("fewer values than entries")?,
+            };
+            if index < length {
+                all.push(value);
+            } else if bit == 1 {
+                return Err("an entry beyond the length");
+            }
+        }
+        match values.next() {
+            Some(_) => Err("more values than entries"),
+            None => Ok(Self(all)),
+        }
+    }
+}
+
+impl std::ops::Deref for Pushforward {
+    type Target = [E];
+
+    fn deref(&self) -> &[E] {
+        &self.0
+    }
 }
 
 /// The proof that committed weights are in range and padding is zero.
@@ -174,17 +252,50 @@ impl std::fmt::Debug for RegistrationProof {
 
 /// Reads a proof from its canonical bytes: it must encode back to the same bytes, so no proof has two encodings.
 ///
-/// # Errors
-/// Nothing more than that it is not canonical: the encoding is the library's.
+/// Nothing is said about why it is not canonical: that is nobody's business but its sender's.
+#[must_use]
 pub fn decode<T: Serialize + for<'de> Deserialize<'de>>(bytes: &[u8]) -> Option<T> {
-    let proof: T = postcard::from_bytes(bytes).ok()?;
+    let proof: T = wire::from_bytes(bytes).ok()?;
     (encode(&proof) == bytes).then_some(proof)
 }
 
-/// The canonical bytes of a proof.
+/// The canonical bytes of a proof: four bytes per field element.
 ///
 /// # Panics
 /// Never: every type here serialises.
+#[must_use]
 pub fn encode<T: Serialize>(proof: &T) -> Vec<u8> {
-    postcard::to_allocvec(proof).expect("proof types serialise")
+    wire::to_bytes(proof).expect("proof types serialise")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_pushforward_has_one_encoding_without_its_zeros() {
+        for length in [0, 1, 7, 8, 9, 64, 65] {
+            for step in 1..4 {
+                let value = |index| E::from_usize(if index % step == 0 { index } else { 0 });
+                let all = Pushforward((0..length).map(value).collect());
+                let bytes = encode(&all);
+                let used = all.iter().filter(|&&value| value != E::ZERO).count();
+                assert_eq!(bytes.len(), 12 + length.div_ceil(8) + 20 * used);
+                assert_eq!(decode::<Pushforward>(&bytes), Some(all));
+            }
+        }
+        let honest = encode(&Pushforward(vec![E::ONE, E::ZERO, E::TWO]));
+        for (place, byte) in [(0, 2), (0, 9), (8, 0b111), (8, 0b1), (8, 0b1100)] {
+            let mut bytes = honest.clone();
+            bytes[place] = byte;
+            assert_eq!(decode::<Pushforward>(&bytes), None, "{place} {byte}");
+        }
+        // A zero that is written.
+        let mut bytes = honest;
+        let last = bytes.len() - 20;
+        bytes[last..].fill(0);
+        assert_eq!(decode::<Pushforward>(&bytes), None);
+    }
 }

@@ -1,7 +1,7 @@
 //! Public models (`.tgv`): the program, the commitment to its weights, and the registration proof.
 
 use crate::commitment::{
-    self, CommitmentError, Pcs, WeightCommitment, opening_protocol, scheme, stack_vars,
+    self, CommitmentError, Pcs, Role, WeightCommitment, opening_protocol, scheme, stack_vars,
 };
 use crate::error::{PlanError, PublicModelError, RegistrationError};
 use crate::field::E;
@@ -9,13 +9,13 @@ use crate::messages;
 use crate::plan::Plan;
 use crate::{registration, security};
 use p3_sumcheck::OpeningProtocol;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 use tg_ir::Program;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Digest, ModelId, ProgramId, domain::Domain};
 
 /// Version of the file format.
-pub const PUBLIC_MODEL_VERSION: u16 = 1;
+pub const PUBLIC_MODEL_VERSION: u16 = 2;
 /// Most bytes of a registration proof.
 pub const REGISTRATION_MAX: usize = 4 << 20;
 /// Most bytes of an encoded weight commitment: a root, and four elements per weighted node.
@@ -43,12 +43,20 @@ pub struct ProofShape {
 }
 
 impl ProofShape {
-    /// Derives it.
+    /// Derives it for one input.
     ///
     /// # Errors
     /// If the program cannot be proved.
     pub fn new(program: &Program) -> Result<Self, PlanError> {
-        let plan = Plan::new(program)?;
+        Self::batched(program, 1)
+    }
+
+    /// Derives it for a batch of inputs. What concerns the weights does not depend on the batch.
+    ///
+    /// # Errors
+    /// If the program cannot be proved for so many inputs at once.
+    pub fn batched(program: &Program, batch: usize) -> Result<Self, PlanError> {
+        let plan = Plan::batched(program, batch)?;
         if plan.weights.is_empty() || plan.witness.is_empty() {
             let last = program.nodes.len() - 1;
             return Err(PlanError::unprovable(
@@ -63,8 +71,16 @@ impl ProofShape {
         let registration_protocol = opening_protocol(&weight_tables);
         let weights_protocol = opening_protocol(&plan.weight_tables(INFERENCE_BATCHES));
         Ok(Self {
-            witness_scheme: scheme(stack_vars(&witness_tables), claims(&witness_tables))?,
-            weights_scheme: scheme(stack_vars(&weight_tables), claims(&weight_tables))?,
+            witness_scheme: scheme(
+                Role::Witness,
+                stack_vars(&witness_tables),
+                claims(&witness_tables),
+            )?,
+            weights_scheme: scheme(
+                Role::Weights,
+                stack_vars(&weight_tables),
+                claims(&weight_tables),
+            )?,
             plan,
             witness_protocol,
             weights_protocol,
@@ -91,7 +107,9 @@ pub struct PublicModel {
     registration: Vec<u8>,
     /// The verdict on the registration, once it was asked for.
     registered: OnceLock<Result<(), RegistrationError>>,
-    shape: ProofShape,
+    shape: Arc<ProofShape>,
+    /// The shape of the last batch that was asked for.
+    batch: Mutex<Option<(usize, Arc<ProofShape>)>>,
 }
 
 impl PublicModel {
@@ -128,7 +146,8 @@ impl PublicModel {
             anchor_point,
             registration: proof,
             registered: OnceLock::new(),
-            shape,
+            shape: Arc::new(shape),
+            batch: Mutex::new(None),
         };
         security::check(&model)?;
         Ok(model)
@@ -194,6 +213,28 @@ impl PublicModel {
             .get_or_init(|| crate::registration::verify(self))
     }
 
+    /// The shape of proofs about a batch of inputs.
+    ///
+    /// # Errors
+    /// If such proofs cost too much or fall short of the security level.
+    pub fn shape_of(&self, batch: usize) -> Result<Arc<ProofShape>, PlanError> {
+        if batch == 1 {
+            return Ok(Arc::clone(&self.shape));
+        }
+        // A poisoned lock holds a whole value all the same.
+        let mut kept = self
+            .batch
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some((_, shape)) = kept.as_ref().filter(|(size, _)| *size == batch) {
+            return Ok(Arc::clone(shape));
+        }
+        let shape = Arc::new(ProofShape::batched(&self.program, batch)?);
+        security::check_shape(self, &shape)?;
+        *kept = Some((batch, Arc::clone(&shape)));
+        Ok(shape)
+    }
+
     /// BLAKE3 of program id and weight commitment.
     #[must_use]
     pub const fn id(&self) -> ModelId {
@@ -228,27 +269,23 @@ impl PublicModel {
         &self.anchor_point
     }
 
-    pub(crate) const fn plan(&self) -> &Plan {
+    pub(crate) fn plan(&self) -> &Plan {
         &self.shape.plan
     }
 
-    pub(crate) const fn weights_scheme(&self) -> &Pcs {
+    pub(crate) fn weights_scheme(&self) -> &Pcs {
         &self.shape.weights_scheme
     }
 
-    pub(crate) const fn witness_scheme(&self) -> &Pcs {
-        &self.shape.witness_scheme
+    pub(crate) fn shape(&self) -> &ProofShape {
+        &self.shape
     }
 
-    pub(crate) const fn witness_protocol(&self) -> &OpeningProtocol {
-        &self.shape.witness_protocol
-    }
-
-    pub(crate) const fn weights_protocol(&self) -> &OpeningProtocol {
+    pub(crate) fn weights_protocol(&self) -> &OpeningProtocol {
         &self.shape.weights_protocol
     }
 
-    pub(crate) const fn registration_protocol(&self) -> &OpeningProtocol {
+    pub(crate) fn registration_protocol(&self) -> &OpeningProtocol {
         &self.shape.registration_protocol
     }
 }

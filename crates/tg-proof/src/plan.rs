@@ -157,19 +157,27 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Derives the plan.
+    /// Derives the plan of a proof about one input.
     ///
     /// # Errors
     /// [`PlanError`] names the node that cannot be proved and why.
     pub fn new(program: &Program) -> Result<Self, PlanError> {
+        Self::batched(program, 1)
+    }
+
+    /// Derives the plan of a proof about a batch of inputs.
+    ///
+    /// # Errors
+    /// [`PlanError`] names the node that cannot be proved and why.
+    pub fn batched(program: &Program, batch: usize) -> Result<Self, PlanError> {
         program.validate()?;
         refuse_dead_nodes(program)?;
-        let mut cost = VerifierCost::of(program)?;
+        let mut cost = VerifierCost::batched(program, batch)?;
         cost.table_entries = LIMB_TABLE_LEN as u64;
         let tensors = (0..=program.nodes.len()).map(|tensor| TensorId(tensor as u32));
         let mut plan = Self {
             layouts: tensors
-                .map(|tensor| TensorLayout::of(program.shape(tensor)))
+                .map(|tensor| TensorLayout::batched(program.shape(tensor), batch))
                 .collect(),
             nodes: Vec::new(),
             segments: vec![None],
@@ -346,7 +354,7 @@ impl Plan {
             .collect()
     }
 
-    /// The weight tables as the commitment sees them: per node the weights and the bias digits, each opened
+    /// The weight tables as the commitment sees them: per node the pieces of the weights and the bias digits, each opened
     /// `batches` times.
     #[must_use]
     pub fn weight_tables(&self, batches: usize) -> Vec<CommittedTable> {
@@ -358,10 +366,10 @@ impl Plan {
         self.weights
             .iter()
             .flat_map(|layout| {
-                [
-                    table(layout.weight_vars(), 1),
-                    table(layout.bias_vars(), BIAS_DIGITS),
-                ]
+                let pieces = layout.pieces().into_iter();
+                pieces
+                    .map(|piece| table(piece.column_vars(), 1))
+                    .chain([table(layout.bias_vars(), BIAS_DIGITS)])
             })
             .collect()
     }

@@ -3,7 +3,7 @@
 use crate::commitment::{Challenger, Commitment, Pcs, WeightCommitment, opens_to};
 use crate::error::RegistrationError;
 use crate::field::{E, eq, eq_at, eq_table, identity_at};
-use crate::layout::{COLUMN_VARS_MIN, WeightLayout, log2_ceil};
+use crate::layout::{COLUMN_VARS_MIN, WeightLayout, WeightPiece, log2_ceil};
 use crate::messages::{self, PaddingProof, RegistrationProof};
 use crate::model::PublicModel;
 use crate::plan::Plan;
@@ -92,37 +92,31 @@ impl WeightTable {
     }
 }
 
-/// The weight tables of a plan in commitment order: per node the weights, then the bias digits.
+/// The weight tables of a plan in commitment order: per node the pieces of the weights, then the bias digits.
 #[must_use]
 pub fn weight_tables(plan: &Plan) -> Vec<WeightTable> {
     plan.weights
         .iter()
-        .flat_map(|layout| [weight_axes(layout), bias_axes(layout)])
+        .flat_map(|layout| {
+            let pieces = layout.pieces().into_iter();
+            pieces
+                .map(|piece| piece_axes(&piece))
+                .chain([bias_axes(layout)])
+        })
         .collect()
 }
 
-fn weight_axes(layout: &WeightLayout) -> WeightTable {
-    let [outputs, positions, inputs] = layout.axis_vars();
-    let lead = COLUMN_VARS_MIN.saturating_sub(outputs + positions + inputs);
-    let axes = vec![
-        Axis {
-            count: 1,
-            vars: lead,
-        },
-        Axis {
-            count: layout.outputs,
-            vars: outputs,
-        },
-        Axis {
-            count: layout.positions,
-            vars: positions,
-        },
-        Axis {
-            count: layout.inputs,
-            vars: inputs,
-        },
-    ];
-    WeightTable { axes, columns: 1 }
+fn piece_axes(piece: &WeightPiece) -> WeightTable {
+    let lead = Axis {
+        count: 1,
+        vars: piece.column_vars() - piece.vars.iter().sum::<usize>(),
+    };
+    let axes = piece.count.into_iter().zip(piece.vars);
+    let axes = axes.map(|(count, vars)| Axis { count, vars });
+    WeightTable {
+        axes: std::iter::once(lead).chain(axes).collect(),
+        columns: 1,
+    }
 }
 
 fn bias_axes(layout: &WeightLayout) -> WeightTable {

@@ -2,13 +2,13 @@
 
 use crate::error::PlanError;
 use crate::field::E;
-use crate::model::PublicModel;
-use crate::plan::NodePlan;
+use crate::model::{ProofShape, PublicModel};
+use crate::plan::{NodePlan, Plan};
 use crate::registration;
 use p3_field::Field;
 use p3_security::{CandidateSet, ErrorBits, SecurityTerm};
 use p3_sumcheck::PrescribedPointPcs;
-use tg_ir::Op;
+use tg_ir::{Op, Program};
 
 /// Least composed security of a proof and of a registration in bits.
 pub const LEVEL: u32 = 100;
@@ -33,12 +33,23 @@ pub struct SecurityReport {
     pub bits: f64,
 }
 
-/// Adds up what a proof of a model may get wrong; nothing if the library gives no bound for an opening.
+/// Adds up what a proof about one input of a model may get wrong; nothing if the library gives no bound for an opening.
 #[must_use]
 pub fn report(model: &PublicModel) -> Option<SecurityReport> {
+    report_shape(model, model.shape())
+}
+
+/// Adds up what a proof about a batch of inputs may get wrong; nothing if such proofs are not admitted.
+#[must_use]
+pub fn report_batch(model: &PublicModel, batch: usize) -> Option<SecurityReport> {
+    let shape = model.shape_of(batch).ok()?;
+    report_shape(model, &shape)
+}
+
+fn report_shape(model: &PublicModel, shape: &ProofShape) -> Option<SecurityReport> {
     let witness = PrescribedPointPcs::<E, crate::commitment::Challenger>::prescribed_security(
-        model.witness_scheme(),
-        model.witness_protocol(),
+        &shape.witness_scheme,
+        &shape.witness_protocol,
     )?;
     let weights = PrescribedPointPcs::<E, crate::commitment::Challenger>::prescribed_security(
         model.weights_scheme(),
@@ -55,7 +66,7 @@ pub fn report(model: &PublicModel) -> Option<SecurityReport> {
     }
     let pairs = weights.candidates()?.product(weights.candidates()?);
     terms.push(anchor_term(model, pairs));
-    for (label, source, degree) in draws(model) {
+    for (label, source, degree) in draws(model.program(), &shape.plan) {
         terms.push(ErrorTerm {
             label,
             source,
@@ -120,20 +131,31 @@ pub fn registration_report(model: &PublicModel) -> Option<SecurityReport> {
 /// # Errors
 /// [`PlanError::Insecure`].
 pub fn check(model: &PublicModel) -> Result<(), PlanError> {
-    for report in [report(model), registration_report(model)] {
-        let bits = report.map_or(0.0, |report| report.bits);
-        if bits < f64::from(LEVEL) {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "rounded down for a message"
-            )]
-            return Err(PlanError::Insecure {
-                bits: bits.max(0.0) as u32,
-            });
-        }
+    check_shape(model, model.shape())?;
+    check_report(registration_report(model).as_ref())
+}
+
+/// Refuses a batch whose proofs fall short of [`LEVEL`].
+///
+/// # Errors
+/// [`PlanError::Insecure`].
+pub(crate) fn check_shape(model: &PublicModel, shape: &ProofShape) -> Result<(), PlanError> {
+    check_report(report_shape(model, shape).as_ref())
+}
+
+fn check_report(report: Option<&SecurityReport>) -> Result<(), PlanError> {
+    let bits = report.map_or(0.0, |report| report.bits);
+    if bits >= f64::from(LEVEL) {
+        return Ok(());
     }
-    Ok(())
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "rounded down for a message"
+    )]
+    Err(PlanError::Insecure {
+        bits: bits.max(0.0) as u32,
+    })
 }
 
 /// Two polynomials near the root that agree at the anchor.
@@ -173,8 +195,7 @@ fn charge(degree: f64, candidates: CandidateSet) -> f64 {
 
 /// Every challenge drawn outside the openings: what it shows, where the bound comes from, and the degree of the
 /// polynomial that would have to vanish.
-fn draws(model: &PublicModel) -> Vec<(String, &'static str, f64)> {
-    let (plan, program) = (model.plan(), model.program());
+fn draws(program: &Program, plan: &Plan) -> Vec<(String, &'static str, f64)> {
     let outputs = plan.layouts[program.nodes.len()].vars() as f64;
     let mut draws = vec![("output point".to_owned(), "Schwartz-Zippel", outputs)];
     let mut readers = vec![0usize; program.nodes.len() + 1];
@@ -188,7 +209,7 @@ fn draws(model: &PublicModel) -> Vec<(String, &'static str, f64)> {
             let degree = readers as f64 + 2.0 * plan.layouts[node + 1].vars() as f64;
             draws.push((label("claim merge"), "sumcheck, LFKN 1992", degree));
         }
-        if let Some((what, source, degree)) = gadget_draws(model, node) {
+        if let Some((what, source, degree)) = gadget_draws(program, plan, node) {
             draws.push((label(what), source, degree));
         }
     }
@@ -211,8 +232,12 @@ fn draws(model: &PublicModel) -> Vec<(String, &'static str, f64)> {
 }
 
 /// The draws of one node's gadget together; an addition draws nothing.
-fn gadget_draws(model: &PublicModel, node: usize) -> Option<(&'static str, &'static str, f64)> {
-    let (plan, op) = (model.plan(), &model.program().nodes[node].op);
+fn gadget_draws(
+    program: &Program,
+    plan: &Plan,
+    node: usize,
+) -> Option<(&'static str, &'static str, f64)> {
+    let op = &program.nodes[node].op;
     let input = op.inputs()[0].index();
     let vars = |tensor: usize| plan.layouts[tensor].vars() as f64;
     let (output, sources) = (vars(node + 1), 2.0 * plan.layouts[input].pixel_vars as f64);

@@ -3,14 +3,14 @@
 use crate::commitment::Challenger;
 use crate::field::{E, F};
 use crate::file::Statement;
-use p3_blake3::Blake3;
+use crate::oracle::ByteOracle;
 use p3_challenger::{CanObserve, FieldChallenger};
 use p3_symmetric::Hash;
 use tg_types::codec::{Encode, Writer};
 use tg_types::{Digest, ProgramId, domain::Domain};
 
 /// Version of the proof format and of the verifier, absorbed first.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 
 /// The challenger of an inference proof, with the statement absorbed.
 #[must_use]
@@ -32,7 +32,7 @@ pub fn registration(program: ProgramId) -> Challenger {
 }
 
 fn start(domain: Domain, statement: &[u8]) -> Challenger {
-    let mut challenger = Challenger::from_hasher(domain.as_str().as_bytes().to_vec(), Blake3);
+    let mut challenger = Challenger::new(ByteOracle::new(domain.as_str().as_bytes().to_vec()));
     let digest = Digest::of(domain, statement);
     challenger.observe(Hash::<F, u8, 32>::from(*digest.as_bytes()));
     challenger

@@ -2,15 +2,15 @@
 
 use crate::commitment::{Challenger, opens_to};
 use crate::error::{NodeCheck, VerifyError};
-use crate::field::{E, eq, eq_table, evaluate, point, signed};
+use crate::field::{E, eq, eq_at, eq_table, evaluate, point, signed};
 use crate::file::{ExpectedStatement, ProofFile};
-use crate::layout::TensorLayout;
-use crate::linear::{padding_weight, source_weights};
+use crate::layout::{TensorLayout, WeightLayout, WeightPiece};
+use crate::linear::{SourceMap, maximum_sum, permutation_weights};
 use crate::lookup::{self, Pulled};
 use crate::messages::{
     self, AttainedProof, GadgetProof, InferenceProof, MergeProof, NodeProof, SourceProof, Sumcheck,
 };
-use crate::model::PublicModel;
+use crate::model::{ProofShape, PublicModel};
 use crate::plan::{NodePlan, Plan};
 use crate::transcript::{self, absorb, draw, draw_point};
 use p3_commit::MultilinearPcs;
@@ -46,7 +46,11 @@ pub fn verify(
     if let Some(field) = expected.mismatch(model.id(), &file.statement) {
         return Err(VerifyError::Statement { field });
     }
+    let batch = file.statement.batch;
+    let refused = || VerifyError::Batch { batch };
     let (input, output) = public_tensors(model.program(), file)?;
+    // Stops: a batch whose proofs cost more than is admitted, or reach less than the security level.
+    let shape = model.shape_of(batch as usize).map_err(|_| refused())?;
     // Stops: weights in no range, for which no accumulator has a bound.
     model.verify_registration()?;
     let proof: InferenceProof = messages::decode(&file.proof).ok_or(VerifyError::Encoding)?;
@@ -54,10 +58,10 @@ pub fn verify(
     model
         .weights_scheme()
         .observe_commitment(&model.weights_commitment().root, &mut challenger);
-    model
-        .witness_scheme()
+    shape
+        .witness_scheme
         .observe_commitment(&proof.witness, &mut challenger);
-    let mut walk = Walk::new(model.program(), model.plan());
+    let mut walk = Walk::new(model.program(), &shape.plan);
     walk.run(&proof.nodes, &output, &mut challenger)?;
     // Stops: a proof about another input.
     let layout = walk.plan.layouts[0];
@@ -67,7 +71,7 @@ pub fn verify(
         }
     }
     let lookup_point = lookup::verify(walk.plan, &walk.pulled, &proof.lookup, &mut challenger)?;
-    check_witness(model, &proof, &walk, &lookup_point, &mut challenger)?;
+    check_witness(&shape, &proof, &walk, &lookup_point, &mut challenger)?;
     check_weights(model, &proof, &walk, &mut challenger)
 }
 
@@ -76,7 +80,9 @@ fn public_tensors(
     program: &Program,
     file: &ProofFile,
 ) -> Result<(Vec<i32>, Vec<i32>), VerifyError> {
-    let expected = program.input.shape.elements();
+    let batch = file.statement.batch as usize;
+    let elements = program.input.shape.elements();
+    let expected = batch.saturating_mul(elements);
     if file.input.len() != expected {
         return Err(VerifyError::Length {
             which: "input",
@@ -84,7 +90,7 @@ fn public_tensors(
             got: file.input.len(),
         });
     }
-    let expected = program.output_bytes();
+    let expected = batch.saturating_mul(program.output_bytes());
     if file.output.len() != expected {
         return Err(VerifyError::Length {
             which: "output",
@@ -129,25 +135,46 @@ fn public_tensors(
         .position(|&value| i64::from(value).abs() > FIELD_BOUND)
     {
         Some(index) => Err(VerifyError::OutputBound { index }),
-        None => Ok((bytes(&file.input), output)),
+        None => Ok((
+            interleaved(bytes(&file.input), program.input.shape, batch),
+            interleaved(output, program.shape(program.output()), batch),
+        )),
     }
 }
 
-/// The extension of a tensor given in storage order.
+/// Tensors one after the other as one batched tensor: pixels, then inputs, then channels.
+#[must_use]
+pub fn interleaved<T: Copy>(values: Vec<T>, shape: Shape, batch: usize) -> Vec<T> {
+    if batch <= 1 {
+        return values;
+    }
+    let (channels, elements) = (shape.channels as usize, shape.elements());
+    let mut out = Vec::with_capacity(values.len());
+    for pixel in 0..shape.pixels() {
+        for tensor in values.chunks_exact(elements) {
+            out.extend_from_slice(&tensor[pixel * channels..][..channels]);
+        }
+    }
+    out
+}
+
+/// The extension of a batched tensor given in storage order.
 #[must_use]
 pub fn evaluate_tensor(values: &[i32], layout: TensorLayout, at: &[E]) -> E {
-    let (pixels, channels) = at.split_at(layout.pixel_vars);
-    let (pixels, channels) = (eq_table(pixels), eq_table(channels));
+    let (pixels, batch, channels) = layout.split(at);
+    let (pixels, batch, channels) = (eq_table(pixels), eq_table(batch), eq_table(channels));
     values
-        .chunks_exact(layout.channels)
+        .chunks_exact(layout.batch * layout.channels)
         .zip(pixels)
-        .map(|(row, weight)| {
-            weight
-                * row
-                    .iter()
-                    .zip(&channels)
-                    .map(|(&value, &eq)| eq * signed(i64::from(value)))
-                    .sum::<E>()
+        .map(|(rows, weight)| {
+            let rows = rows.chunks_exact(layout.channels).zip(&batch);
+            let sum: E = rows
+                .map(|(row, &input)| {
+                    let terms = row.iter().zip(&channels);
+                    input * terms.map(|(&v, &eq)| eq * signed(i64::from(v))).sum::<E>()
+                })
+                .sum();
+            weight * sum
         })
         .sum()
 }
@@ -167,7 +194,9 @@ pub struct Walk<'a> {
 
 #[derive(Debug, Clone)]
 struct WeightClaims {
-    weight: Claim,
+    /// Output channel, position and input channel.
+    point: Vec<E>,
+    pieces: Vec<E>,
     bias_point: Vec<E>,
     bias: [E; BIAS_DIGITS],
 }
@@ -307,7 +336,7 @@ impl<'a> Walk<'a> {
         let GadgetProof::Conv {
             bias,
             products,
-            weight,
+            weights: pieces,
             reads,
             sources,
         } = gadget
@@ -320,12 +349,13 @@ impl<'a> Walk<'a> {
             claim,
             bias,
             products,
-            (*weight, *reads),
+            (pieces, *reads),
             challenger,
         )?;
         self.weights[weights] = Some(claims);
         let (positions, channels) = at.split_at(self.plan.weights[weights].axis_vars()[1]);
-        let (pixels, _) = claim.point.split_at(self.plan.layouts[node + 1].pixel_vars);
+        let (pixels, batch, _) = self.plan.layouts[node + 1].split(&claim.point);
+        let inner = [batch, channels].concat();
         let map = SourceMap::new(
             self.program,
             node,
@@ -334,7 +364,7 @@ impl<'a> Walk<'a> {
             eq_table(positions),
             eq_table(pixels),
         );
-        self.sources(&map, *reads, channels, sources, challenger)
+        self.sources(&map, *reads, &inner, sources, challenger)
     }
 
     fn dense(
@@ -349,7 +379,7 @@ impl<'a> Walk<'a> {
         let GadgetProof::Dense {
             bias,
             products,
-            weight,
+            weights: pieces,
             input: value,
         } = gadget
         else {
@@ -361,12 +391,14 @@ impl<'a> Walk<'a> {
             claim,
             bias,
             products,
-            (*weight, *value),
+            (pieces, *value),
             challenger,
         )?;
         self.weights[weights] = Some(claims);
+        let (_, batch, _) = self.plan.layouts[node + 1].split(&claim.point);
+        let (pixels, channels) = at.split_at(self.plan.layouts[input.index()].pixel_vars);
         self.claims[input.index()].push(Claim {
-            point: at,
+            point: [pixels, batch, channels].concat(),
             value: *value,
         });
         Ok(())
@@ -465,33 +497,35 @@ impl<'a> Walk<'a> {
         claim: &Claim,
         bias: &[E; BIAS_DIGITS],
         proof: &Sumcheck,
-        (weight, read): (E, E),
+        (pieces, read): (&[E], E),
         challenger: &mut Challenger,
     ) -> Result<(WeightClaims, Vec<E>), NodeCheck> {
         let layout = self.plan.layouts[node + 1];
-        let (pixels, outputs) = claim.point.split_at(layout.pixel_vars);
+        let (pixels, batch, outputs) = layout.split(&claim.point);
         absorb(challenger, bias);
         let base = E::from_u32(BIAS_BASE.unsigned_abs());
         let bias_value = bias
             .iter()
             .rev()
             .fold(E::ZERO, |value, &digit| value * base + digit);
-        let sum = claim.value - bias_value * eq_prefix(pixels, layout.pixels);
-        let [_, position_vars, input_vars] = self.plan.weights[weights].axis_vars();
+        let rows = eq_prefix(pixels, layout.pixels) * eq_prefix(batch, layout.batch);
+        let sum = claim.value - bias_value * rows;
+        let weight_layout = self.plan.weights[weights];
+        let [_, position_vars, input_vars] = weight_layout.axis_vars();
         let (at, last) = sumcheck(proof, challenger, position_vars + input_vars, 2, sum)
             .ok_or(NodeCheck::Products)?;
-        absorb(challenger, &[weight, read]);
+        absorb(challenger, pieces);
+        absorb(challenger, &[read]);
+        let point = [outputs, &at].concat();
+        let weight = combine_pieces(&weight_layout, &point, pieces).ok_or(NodeCheck::Messages)?;
         // Stops: accumulators that are not the products of the committed weights.
         if last != weight * read {
             return Err(NodeCheck::Products);
         }
-        let weight = Claim {
-            point: [outputs, &at].concat(),
-            value: weight,
-        };
         Ok((
             WeightClaims {
-                weight,
+                point,
+                pieces: pieces.to_vec(),
                 bias_point: outputs.to_vec(),
                 bias: *bias,
             },
@@ -504,7 +538,7 @@ impl<'a> Walk<'a> {
         &mut self,
         map: &SourceMap<'_>,
         sum: E,
-        channels: &[E],
+        inner: &[E],
         proof: &SourceProof,
         challenger: &mut Challenger,
     ) -> Result<(), NodeCheck> {
@@ -516,7 +550,7 @@ impl<'a> Walk<'a> {
         if last != evaluate(&map.weights(), &point) * proof.input {
             return Err(NodeCheck::Sources);
         }
-        point.extend_from_slice(channels);
+        point.extend_from_slice(inner);
         self.claims[map.input.index()].push(Claim {
             point,
             value: proof.input,
@@ -657,20 +691,25 @@ impl<'a> Walk<'a> {
         else {
             return Err(NodeCheck::Messages);
         };
-        let (from, to) = (
-            self.plan.layouts[input.index()],
-            self.plan.layouts[node + 1],
-        );
-        let (point, last) = sumcheck(proof, challenger, from.vars(), 2, claim.value)
-            .ok_or(NodeCheck::Permutation)?;
+        let shapes = [self.program.shape(input), self.program.nodes[node].shape];
+        let from = self.plan.layouts[input.index()];
+        let (pixels, batch, channels) = self.plan.layouts[node + 1].split(&claim.point);
+        let rounds = from.pixel_vars + from.channel_vars;
+        let (point, last) =
+            sumcheck(proof, challenger, rounds, 2, claim.value).ok_or(NodeCheck::Permutation)?;
         absorb(challenger, &[*value]);
-        let weight = evaluate(&permutation_weights(source, from, to, &claim.point), &point);
+        let at = [pixels, channels].concat();
+        let weight = evaluate(
+            &permutation_weights(source, shapes[0], shapes[1], &at),
+            &point,
+        );
         // Stops: elements moved elsewhere.
         if last != weight * *value {
             return Err(NodeCheck::Permutation);
         }
+        let (pixels, channels) = point.split_at(from.pixel_vars);
         self.claims[input.index()].push(Claim {
-            point,
+            point: [pixels, batch, channels].concat(),
             value: *value,
         });
         Ok(())
@@ -684,90 +723,6 @@ struct MaximumPlace<'a> {
     window: &'a Window,
     first_group: usize,
     witness: &'a std::ops::Range<usize>,
-}
-
-/// A window's public weights on input pixels, for one point.
-#[derive(Debug)]
-pub struct SourceMap<'a> {
-    /// The tensor that is read.
-    pub input: TensorId,
-    window: &'a Window,
-    shapes: [Shape; 2],
-    positions: Vec<E>,
-    pixels: Vec<E>,
-}
-
-impl<'a> SourceMap<'a> {
-    /// The map of a node's window with weights per position and per output pixel.
-    #[must_use]
-    pub fn new(
-        program: &Program,
-        node: usize,
-        input: TensorId,
-        window: &'a Window,
-        positions: Vec<E>,
-        pixels: Vec<E>,
-    ) -> Self {
-        Self {
-            input,
-            window,
-            shapes: [program.shape(input), program.nodes[node].shape],
-            positions,
-            pixels,
-        }
-    }
-
-    /// Per input pixel the weight with which it is read.
-    #[must_use]
-    pub fn weights(&self) -> Vec<E> {
-        source_weights(
-            self.window,
-            self.shapes[0],
-            self.shapes[1],
-            &self.positions,
-            &self.pixels,
-        )
-    }
-
-    /// The weight that falls on padding.
-    #[must_use]
-    pub fn padding(&self) -> E {
-        padding_weight(
-            self.window,
-            self.shapes[0],
-            self.shapes[1],
-            &self.positions,
-            &self.pixels,
-        )
-    }
-}
-
-/// What the input's windows of a maximum must sum to: `sum_j eq(tau, j) (v - u_j)`, and -128 where padding is read.
-/// (The claim `v` is spread over the real pixels already.)
-#[must_use]
-pub fn maximum_sum(map: &SourceMap<'_>, maximum: E, differences: &[E]) -> E {
-    let shifted: E = differences
-        .iter()
-        .zip(&map.positions)
-        .map(|(&difference, &weight)| weight * (maximum - difference))
-        .sum();
-    shifted + map.padding() * E::from_u32(128)
-}
-
-/// `V(x) = sum of eq(at, j) over the output elements j that show input element x`, over the padded input of a view.
-#[must_use]
-pub fn permutation_weights(
-    source: &[u32],
-    from: TensorLayout,
-    to: TensorLayout,
-    at: &[E],
-) -> Vec<E> {
-    let eq = eq_table(at);
-    let mut weights = vec![E::ZERO; 1 << from.vars()];
-    for (element, &source) in source.iter().enumerate() {
-        weights[from.index_of_element(source as usize)] += eq[to.index_of_element(element)];
-    }
-    weights
 }
 
 /// `sum over x < count of eq(at, x)`.
@@ -806,15 +761,40 @@ pub fn padded_pair(how: &Requantise, channel: usize) -> u8 {
     }
 }
 
-/// The extension of the public map from covered rows to pairs.
+/// The extension of the public map from covered rows to pairs; rows of every input of the padded batch have one.
 fn pair_at(how: &Requantise, layout: TensorLayout, covered: usize, at: &[E]) -> E {
-    let (pixels, channels) = at.split_at(layout.pixel_vars);
+    let (pixels, _, channels) = layout.split(at);
     let per_channel: E = eq_table(channels)
         .into_iter()
         .enumerate()
         .map(|(channel, weight)| weight * E::from_u8(padded_pair(how, channel)))
         .sum();
-    eq_prefix(pixels, covered >> layout.channel_vars) * per_channel
+    eq_prefix(pixels, covered >> layout.inner_vars()) * per_channel
+}
+
+/// The part of a point of the weights that belongs to a piece, and the weight of the piece at it.
+#[must_use]
+pub fn piece_point(layout: &WeightLayout, piece: &WeightPiece, point: &[E]) -> (Vec<E>, E) {
+    let (mut rest, mut scale, mut start) = (Vec::new(), E::ONE, 0);
+    for (axis, vars) in layout.axis_vars().into_iter().enumerate() {
+        let coordinates = &point[start..start + vars];
+        let (high, low) = coordinates.split_at(vars - piece.vars[axis]);
+        scale *= eq_at(high, piece.start[axis] >> piece.vars[axis]);
+        rest.extend_from_slice(low);
+        start += vars;
+    }
+    (rest, scale)
+}
+
+/// The weights at a point from their pieces at its parts; nothing if these are not the pieces' number.
+fn combine_pieces(layout: &WeightLayout, point: &[E], values: &[E]) -> Option<E> {
+    let pieces = layout.pieces();
+    (pieces.len() == values.len()).then(|| {
+        let terms = pieces.iter().zip(values);
+        terms
+            .map(|(piece, &value)| piece_point(layout, piece, point).1 * value)
+            .sum()
+    })
 }
 
 /// Runs a sumcheck and checks its claimed sum; nothing if it does not close.
@@ -839,7 +819,7 @@ pub fn padded_point(at: &[E], vars: usize) -> Point<E> {
 }
 
 fn check_witness(
-    model: &PublicModel,
+    shape: &ProofShape,
     proof: &InferenceProof,
     walk: &Walk<'_>,
     lookup_point: &[E],
@@ -858,12 +838,12 @@ fn check_witness(
             expected.push(values);
         }
     }
-    let opened = model
-        .witness_scheme()
+    let opened = shape
+        .witness_scheme
         .verify_at(
             &proof.witness,
             &proof.witness_opening,
-            model.witness_protocol(),
+            &shape.witness_protocol,
             &points,
             challenger,
         )
@@ -883,26 +863,36 @@ fn check_weights(
 ) -> Result<(), VerifyError> {
     let (mut points, mut expected) = (Vec::new(), Vec::new());
     let at = model.anchor_point();
-    let anchors = model.weights_commitment().anchor.chunks_exact(2);
-    for ((layout, claims), anchor) in walk.plan.weights.iter().zip(&walk.weights).zip(anchors) {
-        let Some(WeightClaims {
-            weight,
-            bias_point,
-            bias,
-        }) = claims
-        else {
+    let mut anchors = model.weights_commitment().anchor.iter();
+    let mut anchor = |vars: usize| {
+        let values = anchors.next().cloned().unwrap_or_default();
+        (point(&at[at.len() - vars..]), values)
+    };
+    for (layout, claims) in walk.plan.weights.iter().zip(&walk.weights) {
+        let Some(claims) = claims else {
             return Err(VerifyError::Opened { which: "weights" });
         };
-        // The claim, and the anchor. Stops: other weights near the root than the registered ones.
-        let [weight_vars, bias_vars] = [layout.weight_vars(), layout.bias_vars()];
-        points.push(padded_point(&weight.point, weight_vars));
-        points.push(point(&at[at.len() - weight_vars..]));
-        points.push(padded_point(bias_point, bias_vars));
-        points.push(point(&at[at.len() - bias_vars..]));
-        expected.push(vec![weight.value]);
-        expected.push(anchor[0].clone());
+        let WeightClaims {
+            point,
+            pieces,
+            bias_point,
+            bias,
+        } = claims;
+        // Per column the claim, and the anchor. Stops: other weights near the root than the registered ones.
+        for (piece, &value) in layout.pieces().iter().zip(pieces) {
+            let vars = piece.column_vars();
+            points.push(padded_point(&piece_point(layout, piece, point).0, vars));
+            expected.push(vec![value]);
+            let (at, values) = anchor(vars);
+            points.push(at);
+            expected.push(values);
+        }
+        let vars = layout.bias_vars();
+        points.push(padded_point(bias_point, vars));
         expected.push(bias.to_vec());
-        expected.push(anchor[1].clone());
+        let (at, values) = anchor(vars);
+        points.push(at);
+        expected.push(values);
     }
     let opened = model
         .weights_scheme()

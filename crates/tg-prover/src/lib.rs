@@ -2,23 +2,27 @@
 //!
 //! Read in this order: [`witness`] (the committed columns of an execution), [`sumcheck`] (the round provers),
 //! [`walk`] (the nodes from the output to the input, in step with the verifier), [`lookup`] (the one lookup
-//! argument), [`registration`] (weights are in range), [`model`] and [`prove`](mod@prove) (what callers use).
+//! argument), [`registration`] (weights are in range), [`estimate`] (memory and work, known beforehand), [`model`] and [`prove`](mod@prove) (what callers use).
 //!
 //! The prover is given a true execution; on a false one it either reports an error or makes a proof that does not
 //! verify. The tests of this crate do exactly that on purpose.
 
+pub mod estimate;
 pub mod model;
 pub mod prove;
 pub mod registration;
 
 mod fold;
 mod lookup;
+mod pack;
 mod sumcheck;
 mod walk;
 mod witness;
+mod workers;
 
 #[cfg(test)]
 mod tests;
 
+pub use estimate::Work;
 pub use model::{ModelError, ProvingModel};
-pub use prove::{ProveError, Stage, prove};
+pub use prove::{Limits, ProveError, Stage, prove, prove_batch};

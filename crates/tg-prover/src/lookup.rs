@@ -1,46 +1,70 @@
 //! The one lookup argument of a proof: the prover's side.
 
+use crate::pack::{self, PackedE, PackedF};
 use crate::witness::Witness;
-use p3_field::{PrimeCharacteristicRing, PrimeField32};
+use p3_field::{PackedFieldExtension, PackedValue, PrimeCharacteristicRing};
+use p3_maybe_rayon::prelude::*;
 use p3_multi_stark::fractional_gkr::{Fraction, LeafNumerator, prove_fractional_gkr};
 use p3_multilinear_util::poly::{Poly, PolyMaybePacked};
-use p3_sumcheck::layout::Table;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, F, eq_table, inner_product};
-use tg_proof::lookup::group_weights;
-use tg_proof::messages::LookupProof;
+use tg_proof::lookup::{chunk_weights, group_weights};
+use tg_proof::messages::{LookupProof, Pushforward};
 use tg_proof::plan::{LeafBlock, Plan};
 use tg_proof::transcript::{absorb, draw};
 
-/// What a reader has read: its equality weights and its pushforward.
+/// Rows whose weights one task scatters.
+const TASK_ROWS: usize = 1 << 14;
+
+/// What a reader has read: its point and its pushforward.
 #[derive(Debug, Clone)]
 pub(crate) struct Read {
-    /// `eq(r, x)` over the tensor's rows.
-    pub(crate) eq: Rc<Vec<E>>,
+    /// Where the column was read.
+    pub(crate) point: Arc<[E]>,
     /// Per table entry the weight of the rows that read it.
     pub(crate) pushforward: Vec<E>,
 }
 
 impl Read {
-    /// Reads a group's columns at a point given by its equality weights.
-    pub(crate) fn new(plan: &Plan, witness: &Witness, group: usize, eq: &Rc<Vec<E>>) -> Self {
+    /// Reads a group's columns at a point with its equality weights.
+    pub(crate) fn new(
+        plan: &Plan,
+        witness: &Witness,
+        group: usize,
+        point: &Arc<[E]>,
+        eq: &[E],
+    ) -> Self {
         let reader = &plan.groups[group];
-        let mut pushforward = vec![E::ZERO; plan.tables[reader.table].len()];
+        let entries = plan.tables[reader.table].len();
+        let mut pushforward = vec![E::ZERO; entries];
         for table in reader.witness.clone() {
             let chunk = plan.witness[table].chunk;
             let weights = &eq[chunk.start..chunk.start + chunk.rows()];
-            for (&value, &weight) in witness.columns[table][reader.column].iter().zip(weights) {
-                let position = F::from_u32(value) + F::from_u32(reader.offset);
-                // A position outside the table reads nothing; the fractional sum will not vanish.
-                if let Some(entry) = pushforward.get_mut(position.as_canonical_u32() as usize) {
-                    *entry += weight;
-                }
+            let column = &witness.columns[table][reader.column][..chunk.rows()];
+            let parts: Vec<Vec<E>> = column
+                .par_chunks(TASK_ROWS)
+                .zip(weights.par_chunks(TASK_ROWS))
+                .map(|(values, weights)| {
+                    let mut sums = vec![E::ZERO; entries];
+                    for (&value, &weight) in values.iter().zip(weights) {
+                        let position = position(value.into(), reader.offset);
+                        // A position outside the table reads nothing; the fractional sum will not vanish.
+                        if let Some(sum) = sums.get_mut(position) {
+                            *sum += weight;
+                        }
+                    }
+                    sums
+                })
+                .collect();
+            for part in parts {
+                let sums = pushforward.iter_mut().zip(part);
+                sums.for_each(|(sum, value)| *sum += value);
             }
         }
         Self {
-            eq: Rc::clone(eq),
+            point: Arc::clone(point),
             pushforward,
         }
     }
@@ -54,11 +78,17 @@ impl Read {
     }
 }
 
+/// The position that a committed value names, modulo the prime.
+const fn position(value: u32, offset: u32) -> usize {
+    ((value as u64 + offset as u64) % PRIME) as usize
+}
+
+const PRIME: u64 = (1 << 31) - (1 << 24) + 1;
+
 /// Proves the argument and returns the point of the fractional sum.
 pub(crate) fn prove(
     plan: &Plan,
-    witness: &Witness,
-    tables: &[Table<F>],
+    columns: &Columns<'_>,
     reads: &[Read],
     challenger: &mut Challenger,
 ) -> (LookupProof, Vec<E>) {
@@ -69,25 +99,24 @@ pub(crate) fn prove(
         .iter()
         .for_each(|pushforward| absorb(challenger, pushforward));
     let poles: Vec<E> = plan.tables.iter().map(|_| draw(challenger)).collect();
-    #[cfg_attr(not(test), expect(unused_mut, reason = "tests close a false sum"))]
-    let (mut numerators, denominators) =
-        leaves(plan, witness, reads, &weights, &pushforwards, &poles);
+    let (numerators, denominators) = leaves(plan, columns, reads, &weights, &pushforwards, &poles);
     #[cfg(test)]
-    close(&mut numerators, &denominators);
-    let [numerators, denominators] = [numerators, denominators].map(pack);
+    let numerators = closed(numerators, &denominators);
     let fraction = Fraction {
         n: LeafNumerator::Ext(&numerators),
         d: &denominators,
     };
     let (gkr, output) = prove_fractional_gkr::<F, E, Challenger>(fraction, challenger);
+    drop(numerators);
+    drop(denominators);
     let point = output.point.as_slice().to_vec();
-    let columns = evaluate_columns(plan, tables, &point);
+    let columns = evaluate_columns(plan, columns, &point);
     columns
         .iter()
         .for_each(|columns| absorb(challenger, columns));
     (
         LookupProof {
-            pushforwards,
+            pushforwards: pushforwards.into_iter().map(Pushforward).collect(),
             gkr,
             columns,
         },
@@ -110,54 +139,167 @@ fn combine(plan: &Plan, reads: &[Read], weights: &[E]) -> Vec<Vec<E>> {
     pushforwards
 }
 
+/// Numerators and denominators of the fractional sum.
+type Leaves = (PolyMaybePacked<F, E>, PolyMaybePacked<F, E>);
+
+/// The leaves, as vectors. Blocks come largest first, so those shorter than a vector are at the end.
 fn leaves(
     plan: &Plan,
-    witness: &Witness,
+    columns: &Columns<'_>,
     reads: &[Read],
     weights: &[E],
     pushforwards: &[Vec<E>],
     poles: &[E],
-) -> (Vec<E>, Vec<E>) {
-    let mut numerators = vec![E::ZERO; 1 << plan.leaf_vars];
-    let mut denominators = vec![E::ONE; 1 << plan.leaf_vars];
+) -> Leaves {
+    let whole = 1usize << plan.leaf_vars.max(pack::WIDTH.ilog2() as usize);
+    let mut numerators = PackedE::zero_vec(whole / pack::WIDTH);
+    let mut denominators = vec![PackedE::ONE; whole / pack::WIDTH];
+    let (mut n, mut d) = (numerators.as_mut_slice(), denominators.as_mut_slice());
+    let (mut tail_n, mut tail_d) = (Vec::new(), Vec::new());
+    let mut blocks = Vec::new();
     for placed in &plan.leaves {
-        let range = placed.start..placed.start + (1 << placed.vars);
-        match placed.block {
-            LeafBlock::Reader {
-                group,
-                witness: table,
-            } => {
-                let reader = &plan.groups[group];
-                let chunk = plan.witness[table].chunk;
-                let eq = &reads[group].eq[chunk.start..chunk.start + chunk.rows()];
-                for (leaf, &value) in numerators[range.clone()].iter_mut().zip(eq) {
-                    *leaf = weights[group] * value;
-                }
-                let pole = poles[reader.table] - E::from_u32(reader.offset);
-                let column = &witness.columns[table][reader.column];
-                for (leaf, &value) in denominators[range].iter_mut().zip(column) {
-                    *leaf = pole - F::from_u32(value);
-                }
-            }
-            LeafBlock::Table { table } => {
-                for (leaf, &value) in numerators[range.clone()]
-                    .iter_mut()
-                    .zip(&pushforwards[table])
-                {
-                    *leaf = -value;
-                }
-                for (entry, leaf) in denominators[range].iter_mut().enumerate() {
-                    *leaf = poles[table] - F::from_usize(entry);
-                }
-            }
+        let length = 1usize << placed.vars;
+        if length >= pack::WIDTH {
+            let (head, rest) = n.split_at_mut(length / pack::WIDTH);
+            let (head_d, rest_d) = d.split_at_mut(length / pack::WIDTH);
+            (n, d) = (rest, rest_d);
+            blocks.push((placed, head, head_d));
+        } else {
+            let (values, places) = block_values(
+                plan,
+                columns,
+                reads,
+                (weights, pushforwards, poles),
+                placed.block,
+                length,
+            );
+            tail_n.extend(values);
+            tail_d.extend(places);
         }
+    }
+    blocks.into_par_iter().for_each(|(placed, n, d)| {
+        fill_block(
+            plan,
+            columns,
+            reads,
+            (weights, pushforwards, poles),
+            placed.block,
+            (n, d),
+        );
+    });
+    let vectors = tail_n.len().div_ceil(pack::WIDTH);
+    tail_n.resize(vectors * pack::WIDTH, E::ZERO);
+    tail_d.resize(vectors * pack::WIDTH, E::ONE);
+    let tails = tail_n
+        .chunks_exact(pack::WIDTH)
+        .zip(tail_d.chunks_exact(pack::WIDTH));
+    for ((n, d), (values, places)) in n.iter_mut().zip(d).zip(tails) {
+        *n = PackedE::from_ext_slice(values);
+        *d = PackedE::from_ext_slice(places);
+    }
+    let [numerators, denominators] =
+        [numerators, denominators].map(|leaves| PolyMaybePacked::Packed(Poly::new(leaves)));
+    if plan.leaf_vars < pack::WIDTH.ilog2() as usize {
+        let short = |leaves: PolyMaybePacked<F, E>| {
+            let values = leaves.unpack().into_evals();
+            PolyMaybePacked::Scalar(Poly::new(values[..1 << plan.leaf_vars].to_vec()))
+        };
+        return (short(numerators), short(denominators));
     }
     (numerators, denominators)
 }
 
-/// Values over the hypercube in the library's vectorised form.
-pub(crate) fn pack(values: Vec<E>) -> PolyMaybePacked<F, E> {
-    PolyMaybePacked::Packed(Poly::new(values).pack::<F, E>())
+/// What the leaves depend on besides columns and points: weights of readers, pushforwards, poles.
+type Drawn<'a> = (&'a [E], &'a [Vec<E>], &'a [E]);
+
+/// Fills a block of whole vectors.
+fn fill_block(
+    plan: &Plan,
+    columns: &Columns<'_>,
+    reads: &[Read],
+    (weights, pushforwards, poles): Drawn<'_>,
+    block: LeafBlock,
+    (n, d): (&mut [PackedE], &mut [PackedE]),
+) {
+    match block {
+        LeafBlock::Reader { group, witness } => {
+            let reader = &plan.groups[group];
+            let (scale, rest) = chunk_weights(plan, witness, &reads[group].point);
+            let eq = Poly::new_packed_from_point::<F, E>(rest, weights[group] * scale);
+            n.copy_from_slice(eq.as_slice());
+            let pole = PackedE::from(poles[reader.table] - E::from_u32(reader.offset));
+            let column = columns.column(witness, reader.column);
+            let values = PackedF::pack_slice(&column[..n.len() * pack::WIDTH]);
+            for (leaf, &value) in d.iter_mut().zip(values) {
+                *leaf = pole - value;
+            }
+        }
+        LeafBlock::Table { table } => {
+            let mut values: Vec<E> = pushforwards[table].iter().map(|&value| -value).collect();
+            values.resize(n.len() * pack::WIDTH, E::ZERO);
+            let places: Vec<E> = (0..values.len())
+                .map(|entry| poles[table] - F::from_usize(entry))
+                .collect();
+            n.copy_from_slice(pack::poly(values).as_slice());
+            d.copy_from_slice(pack::poly(places).as_slice());
+        }
+    }
+}
+
+/// The leaves of a block shorter than a vector.
+fn block_values(
+    plan: &Plan,
+    columns: &Columns<'_>,
+    reads: &[Read],
+    (weights, pushforwards, poles): Drawn<'_>,
+    block: LeafBlock,
+    length: usize,
+) -> (Vec<E>, Vec<E>) {
+    match block {
+        LeafBlock::Reader { group, witness } => {
+            let reader = &plan.groups[group];
+            let (scale, rest) = chunk_weights(plan, witness, &reads[group].point);
+            let eq = eq_table(rest).into_iter();
+            let pole = poles[reader.table] - E::from_u32(reader.offset);
+            let column = &columns.column(witness, reader.column)[..length];
+            (
+                eq.map(|value| weights[group] * scale * value).collect(),
+                column.iter().map(|&value| pole - value).collect(),
+            )
+        }
+        LeafBlock::Table { table } => {
+            let mut values: Vec<E> = pushforwards[table].iter().map(|&value| -value).collect();
+            values.resize(length, E::ZERO);
+            let places = (0..length).map(|entry| poles[table] - F::from_usize(entry));
+            (values, places.collect())
+        }
+    }
+}
+
+/// The committed columns, wherever the commitment keeps them.
+pub(crate) struct Columns<'a>(pub(crate) &'a (dyn Fn(usize, usize) -> &'a [F] + Sync));
+
+impl<'a> Columns<'a> {
+    /// A column of a witness table.
+    fn column(&self, table: usize, column: usize) -> &'a [F] {
+        (self.0)(table, column)
+    }
+}
+
+/// The numerators with a lie in the last one that makes the sum vanish.
+#[cfg(test)]
+fn closed(
+    numerators: PolyMaybePacked<F, E>,
+    denominators: &PolyMaybePacked<F, E>,
+) -> PolyMaybePacked<F, E> {
+    let packed = matches!(numerators, PolyMaybePacked::Packed(_));
+    let mut values = numerators.unpack().into_evals();
+    close(&mut values, denominators.clone().unpack().as_slice());
+    if packed {
+        pack::maybe(values)
+    } else {
+        PolyMaybePacked::Scalar(Poly::new(values))
+    }
 }
 
 /// Makes a sum of fractions vanish by a lie in its last numerator, so that a lying prover can go on: the library's
@@ -173,18 +315,26 @@ pub(crate) fn close(numerators: &mut [E], denominators: &[E]) {
 }
 
 /// Per witness table its columns at the last coordinates of the point.
-fn evaluate_columns(plan: &Plan, tables: &[Table<F>], point: &[E]) -> Vec<Vec<E>> {
+fn evaluate_columns(plan: &Plan, columns: &Columns<'_>, point: &[E]) -> Vec<Vec<E>> {
     let mut weights = BTreeMap::new();
-    plan.witness
-        .iter()
-        .zip(tables)
-        .map(|(table, columns)| {
+    let short = pack::WIDTH.ilog2() as usize;
+    let tables = plan.witness.iter().enumerate();
+    tables
+        .map(|(index, table)| {
             let vars = table.chunk.vars;
+            let rest = &point[point.len() - vars..];
+            let column = |column| &columns.column(index, column)[..1 << vars];
+            if vars < short {
+                let eq = eq_table(rest);
+                return (0..table.columns)
+                    .map(|index| inner_product(column(index), &eq))
+                    .collect();
+            }
             let eq = weights
                 .entry(vars)
-                .or_insert_with(|| eq_table(&point[point.len() - vars..]));
+                .or_insert_with(|| Poly::new_packed_from_point::<F, E>(rest, E::ONE));
             (0..table.columns)
-                .map(|column| inner_product(columns.poly(column).as_slice(), eq))
+                .map(|index| pack::inner_product(column(index), eq.as_slice()))
                 .collect()
         })
         .collect()

@@ -1,13 +1,15 @@
 //! A model ready to prove: its shape and its committed weights.
 
+use crate::estimate::{self, Work};
 use crate::fold::dot;
 use crate::registration;
+use crate::workers;
 use p3_commit::MultilinearPcs;
 use p3_matrix::dense::RowMajorMatrix;
 use p3_sumcheck::layout::{Layout, Table};
 use tg_ir::{CompiledModel, LinearWeights};
 use tg_proof::PublicModel;
-use tg_proof::commitment::{Challenger, FOLDING, Pcs, Stacking, WeightCommitment};
+use tg_proof::commitment::{Challenger, Pcs, Stacking, WeightCommitment};
 use tg_proof::error::PlanError;
 use tg_proof::field::{E, F, eq_table, signed};
 use tg_proof::model::{ProofShape, model_id};
@@ -36,7 +38,7 @@ pub struct ProvingModel {
     pub(crate) model: CompiledModel,
     pub(crate) program_id: ProgramId,
     pub(crate) shape: ProofShape,
-    /// Per weighted node the padded weight column and bias digit columns.
+    /// Per weighted node its committed columns.
     pub(crate) columns: Vec<NodeColumns>,
     pub(crate) commitment: WeightCommitment,
     /// The point of the commitment's anchor.
@@ -48,7 +50,8 @@ pub struct ProvingModel {
 /// The committed columns of one weighted node.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeColumns {
-    pub(crate) weights: Vec<i8>,
+    /// Per piece of the weights its column.
+    pub(crate) pieces: Vec<Vec<i8>>,
     pub(crate) bias: [Vec<i8>; tg_ir::weights::BIAS_DIGITS],
 }
 
@@ -73,7 +76,11 @@ impl ProvingModel {
             .iter()
             .zip(&model.weights.layers)
             .map(|(layout, layer): (_, &LinearWeights)| NodeColumns {
-                weights: layout.weight_column(layer),
+                pieces: layout
+                    .pieces()
+                    .iter()
+                    .map(|piece| layout.weight_column(piece, layer))
+                    .collect(),
                 bias: layout.bias_columns(layer),
             })
             .collect();
@@ -87,12 +94,12 @@ impl ProvingModel {
         columns: Vec<NodeColumns>,
     ) -> Result<Self, ModelError> {
         let program_id = model.program.id();
-        let witness = Stacking::new_witness(weight_tables(&columns), FOLDING);
+        let fold = shape.weights_scheme.folding_schedule()[0];
+        let witness = Stacking::new_witness(weight_tables(&columns), fold);
         let mut scratch = transcript::registration(program_id);
-        let (root, data) = shape
-            .weights_scheme
-            .commit(witness, &mut scratch)
-            .map_err(|_| ModelError::Commit)?;
+        let commit = || shape.weights_scheme.commit(witness, &mut scratch);
+        let (root, data) =
+            workers::run(estimate::is_small(&shape), commit).map_err(|_| ModelError::Commit)?;
         let tables = tg_proof::registration::weight_tables(&shape.plan);
         let (_, anchor_point) =
             tg_proof::registration::anchor_point(program_id, &shape.weights_scheme, &root, &tables);
@@ -124,6 +131,24 @@ impl ProvingModel {
         self.id
     }
 
+    /// Bytes of memory that a proof about a batch of inputs needs at its highest point, about, the model included.
+    ///
+    /// # Errors
+    /// If the program cannot be proved for so many inputs at once.
+    pub fn memory(&self, batch: usize) -> Result<u64, PlanError> {
+        let shape = ProofShape::batched(&self.model.program, batch)?;
+        Ok(estimate::memory(self, &shape))
+    }
+
+    /// How the work of a proof about a batch of inputs is spread over its stages.
+    ///
+    /// # Errors
+    /// If the program cannot be proved for so many inputs at once.
+    pub fn work(&self, batch: usize) -> Result<Work, PlanError> {
+        let shape = ProofShape::batched(&self.model.program, batch)?;
+        Ok(Work::of(self, &shape))
+    }
+
     /// The compiled model.
     #[must_use]
     pub const fn compiled(&self) -> &CompiledModel {
@@ -135,7 +160,8 @@ impl ProvingModel {
     /// # Errors
     /// If the program cannot be proved or the commitment not be opened.
     pub fn register(&self) -> Result<PublicModel, ModelError> {
-        let proof = registration::prove(self)?;
+        let small = estimate::is_small(&self.shape);
+        let proof = workers::run(small, || registration::prove(self))?;
         Ok(PublicModel::new(
             self.model.program.clone(),
             self.commitment.clone(),
@@ -152,23 +178,18 @@ impl std::fmt::Debug for ProvingModel {
     }
 }
 
-/// Per node the weight table and the table of bias digits.
+/// Per node the tables of its pieces and the table of bias digits.
 fn weight_tables(columns: &[NodeColumns]) -> Vec<Table<F>> {
-    let table = |columns: &[&[i8]]| {
-        let rows = columns[0].len();
-        let values = columns
-            .iter()
-            .flat_map(|column| column.iter().map(|&value| signed(i64::from(value))))
-            .collect();
-        Table::new(RowMajorMatrix::new(values, rows))
-    };
-    columns
-        .iter()
-        .flat_map(|node| {
-            [
-                table(&[&node.weights]),
-                table(&node.bias.each_ref().map(Vec::as_slice)),
-            ]
+    let elements: Vec<F> = (0..=u8::MAX)
+        .map(|byte| signed(i64::from(byte.cast_signed())))
+        .collect();
+    registration::cells(columns)
+        .into_iter()
+        .map(|columns| {
+            let rows = columns[0].len();
+            let cells = columns.iter().flat_map(|column| column.iter());
+            let values = cells.map(|&value| elements[usize::from(value.cast_unsigned())]);
+            Table::new(RowMajorMatrix::new(values.collect(), rows))
         })
         .collect()
 }

@@ -1,17 +1,24 @@
 //! Making a proof.
 
-use crate::lookup::{self, Read};
+use crate::estimate;
+use crate::lookup::{self, Columns, Read};
 use crate::model::ProvingModel;
 use crate::walk::Walk;
 use crate::witness::Witness;
+use crate::workers;
 use p3_commit::MultilinearPcs;
+use p3_multilinear_util::poly::PolyView;
 use p3_sumcheck::PrescribedPointPcs;
 use p3_sumcheck::layout::Layout;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tg_ir::TensorId;
 use tg_model::{ExecuteError, Tensor, Trace};
-use tg_proof::commitment::{FOLDING, Stacking};
-use tg_proof::field::E;
+use tg_proof::commitment::Stacking;
+use tg_proof::error::PlanError;
+use tg_proof::field::{E, F};
 use tg_proof::messages::{self, InferenceProof};
-use tg_proof::verify::padded_point;
+use tg_proof::model::ProofShape;
+use tg_proof::verify::{interleaved, padded_point, piece_point};
 use tg_proof::{ProofFile, Statement, transcript};
 use tg_types::{Address, Digest, JobId};
 
@@ -36,9 +43,41 @@ pub enum Stage {
     Done,
 }
 
+/// How a proof is to be made.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Limits<'a> {
+    /// Most bytes of memory; a proof that is estimated to need more is refused before anything is computed.
+    pub memory: Option<u64>,
+    /// Set to stop at the next stage or node.
+    pub cancel: Option<&'a AtomicBool>,
+}
+
+impl Limits<'_> {
+    fn check(&self) -> Result<(), ProveError> {
+        match self.cancel {
+            Some(cancel) if cancel.load(Ordering::Relaxed) => Err(ProveError::Cancelled),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Why no proof was made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProveError {
+    /// The program cannot be proved for so many inputs at once.
+    #[error("the program cannot be proved for these inputs")]
+    Plan(#[from] PlanError),
+    /// More memory than allowed.
+    #[error("the proof needs about {} MiB, {} are allowed", need >> 20, limit >> 20)]
+    Memory {
+        /// Bytes it is estimated to need.
+        need: u64,
+        /// Bytes allowed.
+        limit: u64,
+    },
+    /// Somebody asked to stop.
+    #[error("the proof was cancelled")]
+    Cancelled,
     /// The program cannot be executed on the input.
     #[error("the program cannot be executed")]
     Execute(#[from] ExecuteError),
@@ -71,23 +110,119 @@ pub fn prove(
     input: &[i8],
     job: JobId,
     provider: Address,
-    observe: &mut dyn FnMut(Stage),
+    observe: &mut (dyn FnMut(Stage) + Send),
 ) -> Result<(ProofFile, Trace), ProveError> {
-    observe(Stage::Execute);
-    let trace = tg_model::execute(&model.model, input)?;
-    observe(Stage::Witness);
-    let witness = Witness::of(&model.model.program, &model.shape.plan, trace.tensors())?;
-    let file = prove_witness(model, trace.tensors(), &witness, (job, provider), observe)?;
+    let limits = Limits::default();
+    let (file, mut traces) = prove_batch(model, &[input], (job, provider), &limits, observe)?;
+    let trace = traces.pop().expect("one input has one trace");
     Ok((file, trace))
 }
 
+/// Executes a model on a batch of inputs and proves all results in one proof, within limits.
+///
+/// `observe` hears each stage as it starts; the prover itself knows no clock.
+///
+/// # Errors
+/// If there are no inputs or too many, one has the wrong length, a limit is exceeded or a commitment fails.
+pub fn prove_batch(
+    model: &ProvingModel,
+    inputs: &[&[i8]],
+    (job, provider): (JobId, Address),
+    limits: &Limits<'_>,
+    observe: &mut (dyn FnMut(Stage) + Send),
+) -> Result<(ProofFile, Vec<Trace>), ProveError> {
+    let batched;
+    let shape = if inputs.len() == 1 {
+        &model.shape
+    } else {
+        batched = ProofShape::batched(&model.model.program, inputs.len())?;
+        &batched
+    };
+    if let Some(limit) = limits.memory {
+        let need = estimate::memory(model, shape);
+        if need > limit {
+            return Err(ProveError::Memory { need, limit });
+        }
+    }
+    workers::run(estimate::is_small(shape), || {
+        prove_on_workers(model, shape, inputs, (job, provider), limits, observe)
+    })
+}
+
+/// As [`prove_batch`], on a worker thread: parts that run in parallel are then handed over without waking anybody.
+fn prove_on_workers(
+    model: &ProvingModel,
+    shape: &ProofShape,
+    inputs: &[&[i8]],
+    (job, provider): (JobId, Address),
+    limits: &Limits<'_>,
+    observe: &mut (dyn FnMut(Stage) + Send),
+) -> Result<(ProofFile, Vec<Trace>), ProveError> {
+    observe(Stage::Execute);
+    let mut traces = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        limits.check()?;
+        traces.push(tg_model::execute(&model.model, input)?);
+    }
+    let stacked;
+    let tensors = if let [trace] = traces.as_slice() {
+        trace.tensors()
+    } else {
+        let executions: Vec<&[Tensor]> = traces.iter().map(Trace::tensors).collect();
+        stacked = stack(model, &executions);
+        &stacked
+    };
+    observe(Stage::Witness);
+    let witness = Witness::of(&model.model.program, &shape.plan, tensors)?;
+    let bytes = |of: fn(&Trace) -> Vec<u8>| traces.iter().flat_map(of).collect::<Vec<u8>>();
+    let first = |trace: &Trace| trace.tensors()[0].to_bytes();
+    let (input, output) = (bytes(first), bytes(Trace::output_bytes));
+    let statement = Statement {
+        model: model.id(),
+        job,
+        provider,
+        batch: inputs.len() as u32,
+        input: Digest::of_blob(&input),
+        output: Digest::of_blob(&output),
+    };
+    let execution = Execution {
+        shape,
+        tensors,
+        witness: &witness,
+    };
+    let proof = prove_execution(model, &execution, &statement, limits, observe)?;
+    let file = ProofFile {
+        statement,
+        input,
+        output,
+        proof: messages::encode(&proof),
+    };
+    Ok((file, traces))
+}
+
+/// The tensors of several executions as batched tensors: pixels, then inputs, then channels.
+pub(crate) fn stack(model: &ProvingModel, executions: &[&[Tensor]]) -> Vec<Tensor> {
+    let program = &model.model.program;
+    let count = executions.len();
+    (0..=program.nodes.len())
+        .map(|index| {
+            let shape = program.shape(TensorId(index as u32));
+            let tensors = executions.iter().map(|tensors| &tensors[index]);
+            let values: Vec<i32> = tensors.flat_map(Tensor::widened).collect();
+            let kind = executions[0][index].element_type();
+            Tensor::of(kind, &interleaved(values, shape, count))
+        })
+        .collect()
+}
+
 /// Proves given tensors and columns, true or not.
+#[cfg(test)]
 pub(crate) fn prove_witness(
     model: &ProvingModel,
     tensors: &[Tensor],
     witness: &Witness,
     (job, provider): (JobId, Address),
-    observe: &mut dyn FnMut(Stage),
+    observe: &mut (dyn FnMut(Stage) + Send),
 ) -> Result<ProofFile, ProveError> {
     let input = tensors.first().map(Tensor::to_bytes).unwrap_or_default();
     let output = tensors.last().map(Tensor::to_bytes).unwrap_or_default();
@@ -95,6 +230,7 @@ pub(crate) fn prove_witness(
         model: model.id(),
         job,
         provider,
+        batch: 1,
         input: Digest::of_blob(&input),
         output: Digest::of_blob(&output),
     };
@@ -107,34 +243,64 @@ pub(crate) fn prove_witness(
     })
 }
 
-/// Proves given tensors and columns for a statement, true or not.
+/// Proves given tensors and columns for a statement about one input, true or not.
+#[cfg(test)]
 pub(crate) fn prove_statement(
     model: &ProvingModel,
     tensors: &[Tensor],
     witness: &Witness,
     statement: &Statement,
-    observe: &mut dyn FnMut(Stage),
+    observe: &mut (dyn FnMut(Stage) + Send),
 ) -> Result<InferenceProof, ProveError> {
-    let shape = &model.shape;
+    let execution = Execution {
+        shape: &model.shape,
+        tensors,
+        witness,
+    };
+    prove_execution(model, &execution, statement, &Limits::default(), observe)
+}
+
+/// What is proved: batched tensors and their columns, true or not.
+pub(crate) struct Execution<'a> {
+    pub(crate) shape: &'a ProofShape,
+    pub(crate) tensors: &'a [Tensor],
+    pub(crate) witness: &'a Witness,
+}
+
+/// Proves an execution for a statement.
+pub(crate) fn prove_execution(
+    model: &ProvingModel,
+    &Execution {
+        shape,
+        tensors,
+        witness,
+    }: &Execution<'_>,
+    statement: &Statement,
+    limits: &Limits<'_>,
+    observe: &mut (dyn FnMut(Stage) + Send),
+) -> Result<InferenceProof, ProveError> {
     let mut challenger = transcript::inference(model.program_id, statement);
-    shape
+    model
+        .shape
         .weights_scheme
         .observe_commitment(&model.commitment.root, &mut challenger);
 
+    limits.check()?;
     observe(Stage::Commit);
-    let tables = witness.tables();
-    let stacked = Stacking::new_witness(tables.clone(), FOLDING);
+    let fold = shape.witness_scheme.folding_schedule()[0];
+    let stacked = Stacking::new_witness(witness.tables(), fold);
     let failed = ProveError::Commitment { which: "witness" };
     let (commitment, data) = shape
         .witness_scheme
         .commit(stacked, &mut challenger)
         .map_err(|_| failed.clone())?;
 
-    let mut walk = Walk::new(model, tensors, witness);
+    let mut walk = Walk::new(model, &shape.plan, tensors, witness);
     let all = model.model.program.nodes.len();
     let nodes = walk.run(&mut challenger, &mut |done| {
-        observe(Stage::Nodes(done, all))
-    });
+        observe(Stage::Nodes(done, all));
+        limits.check()
+    })?;
 
     observe(Stage::Lookup);
     let reads: Vec<Read> = walk
@@ -142,40 +308,34 @@ pub(crate) fn prove_statement(
         .into_iter()
         .map(|read| read.expect("every reader is visited"))
         .collect();
-    let (lookup, point) = lookup::prove(&shape.plan, witness, &tables, &reads, &mut challenger);
+    let columns: Vec<Vec<PolyView<'_, F>>> = (0..shape.plan.witness.len())
+        .map(|table| {
+            let columns = 0..shape.plan.witness[table].columns;
+            columns
+                .map(|column| data.table(table).poly(column))
+                .collect()
+        })
+        .collect();
+    let column = |table: usize, column: usize| columns[table][column].as_slice();
+    let (lookup, point) = lookup::prove(&shape.plan, &Columns(&column), &reads, &mut challenger);
 
+    limits.check()?;
     observe(Stage::OpenWitness);
-    let points = witness_points(model, &point, &walk.attained);
+    let points = witness_points(shape, &point, &walk.attained);
     let witness_opening = shape
         .witness_scheme
         .open_at(data, &shape.witness_protocol, &points, &mut challenger)
         .map_err(|_| failed)?;
 
+    limits.check()?;
     observe(Stage::OpenWeights);
-    let points: Vec<_> = shape
-        .plan
-        .weights
-        .iter()
-        .zip(&walk.weights)
-        .flat_map(|(layout, claims)| {
-            let (weight, bias) = claims.as_ref().expect("every weighted node is visited");
-            let anchor = |vars| {
-                tg_proof::field::point(&model.anchor_point[model.anchor_point.len() - vars..])
-            };
-            let [weight_vars, bias_vars] = [layout.weight_vars(), layout.bias_vars()];
-            [
-                padded_point(weight, weight_vars),
-                anchor(weight_vars),
-                padded_point(bias, bias_vars),
-                anchor(bias_vars),
-            ]
-        })
-        .collect();
-    let weights_opening = shape
+    let points = weight_points(model, &walk.weights);
+    let weights_opening = model
+        .shape
         .weights_scheme
         .open_at(
             model.data.clone(),
-            &shape.weights_protocol,
+            &model.shape.weights_protocol,
             &points,
             &mut challenger,
         )
@@ -192,18 +352,39 @@ pub(crate) fn prove_statement(
 
 /// The points of the witness opening: each table at its part of the lookup point, maxima also at their zero-check.
 fn witness_points(
-    model: &ProvingModel,
+    shape: &ProofShape,
     lookup_point: &[E],
     attained: &[Option<Vec<E>>],
 ) -> Vec<p3_multilinear_util::point::Point<E>> {
     let mut points = Vec::new();
-    for (table, attained) in model.shape.plan.witness.iter().zip(attained) {
+    for (table, attained) in shape.plan.witness.iter().zip(attained) {
         let vars = table.chunk.column_vars();
         points.push(padded_point(
             &lookup_point[lookup_point.len() - table.chunk.vars..],
             vars,
         ));
         points.extend(attained.as_ref().map(|at| padded_point(at, vars)));
+    }
+    points
+}
+
+/// The points of the weights' opening: per column its part of the claim's point, and the anchor.
+fn weight_points(
+    model: &ProvingModel,
+    claims: &[Option<(Vec<E>, Vec<E>)>],
+) -> Vec<p3_multilinear_util::point::Point<E>> {
+    let at = &model.anchor_point;
+    let anchor = |vars: usize| tg_proof::field::point(&at[at.len() - vars..]);
+    let mut points = Vec::new();
+    for (layout, claims) in model.shape.plan.weights.iter().zip(claims) {
+        let (weights, bias) = claims.as_ref().expect("every weighted node is visited");
+        for piece in layout.pieces() {
+            let vars = piece.column_vars();
+            points.push(padded_point(&piece_point(layout, &piece, weights).0, vars));
+            points.push(anchor(vars));
+        }
+        points.push(padded_point(bias, layout.bias_vars()));
+        points.push(anchor(layout.bias_vars()));
     }
     points
 }

@@ -2,7 +2,8 @@
 
 use crate::model::{ModelError, NodeColumns, ProvingModel};
 use crate::sumcheck;
-use p3_field::PrimeCharacteristicRing;
+use p3_field::{PackedValue, PrimeCharacteristicRing};
+use p3_maybe_rayon::prelude::*;
 use p3_multi_stark::fractional_gkr::{Fraction, LeafNumerator, prove_fractional_gkr};
 use p3_multilinear_util::poly::{Poly, PolyMaybePacked};
 use p3_sumcheck::PrescribedPointPcs;
@@ -15,7 +16,8 @@ use tg_proof::registration::{
 };
 use tg_proof::transcript::{absorb, draw, draw_point};
 
-use crate::fold::{Fold, dot};
+use crate::fold::{dot, fold};
+use crate::pack::{self, PackedE, PackedF};
 
 /// The canonical bytes of the registration proof.
 ///
@@ -74,10 +76,9 @@ pub(crate) fn cells(columns: &[NodeColumns]) -> Vec<Vec<&[i8]>> {
     columns
         .iter()
         .flat_map(|node| {
-            [
-                vec![node.weights.as_slice()],
-                node.bias.iter().map(Vec::as_slice).collect(),
-            ]
+            let pieces = node.pieces.iter().map(|piece| vec![piece.as_slice()]);
+            let bias = node.bias.iter().map(Vec::as_slice).collect();
+            pieces.chain([bias])
         })
         .collect()
 }
@@ -100,33 +101,50 @@ fn prove_range(
     let (blocks, vars) = range_leaves(tables);
     absorb_multiplicities(multiplicities, challenger);
     let pole = draw(challenger);
-    let mut numerators = vec![F::ZERO; 1 << vars];
-    let mut denominators = vec![E::ONE; 1 << vars];
+    let mut numerators = F::zero_vec(1 << vars);
+    let mut denominators = vec![PackedE::ONE; (1 << vars) / pack::WIDTH];
+    let offset = PackedE::from(pole - E::from_u32(WEIGHT_MAX.unsigned_abs()));
+    let elements: Vec<F> = (0..=u8::MAX)
+        .map(|byte| signed(i64::from(byte.cast_signed())))
+        .collect();
     for block in &blocks {
-        let leaves = block.start..block.start + (1 << block.vars);
+        let numerators = &mut numerators[block.start..block.start + (1 << block.vars)];
+        // Blocks have at least as many leaves as a column has rows: whole vectors.
+        let first = block.start / pack::WIDTH;
+        let denominators = &mut denominators[first..first + (1 << block.vars) / pack::WIDTH];
         match block.cell {
             Some((table, column)) => {
-                numerators[leaves.clone()].fill(F::ONE);
-                for (leaf, &cell) in denominators[leaves].iter_mut().zip(cells[table][column]) {
-                    *leaf = pole - signed(i64::from(cell) + i64::from(WEIGHT_MAX));
-                }
+                numerators.fill(F::ONE);
+                let cells = cells[table][column].par_chunks(pack::WIDTH);
+                denominators
+                    .par_iter_mut()
+                    .zip(cells)
+                    .for_each(|(leaf, cells)| {
+                        let cell = |lane: usize| elements[usize::from(cells[lane].cast_unsigned())];
+                        *leaf = offset - PackedF::from_fn(cell);
+                    });
             }
             None => {
-                for (leaf, &count) in numerators[leaves.clone()].iter_mut().zip(multiplicities) {
+                for (leaf, &count) in numerators.iter_mut().zip(multiplicities) {
                     *leaf = -F::from_u32(count);
                 }
-                for (value, leaf) in denominators[leaves].iter_mut().enumerate() {
-                    *leaf = pole - F::from_usize(value);
+                for (vector, leaf) in denominators.iter_mut().enumerate() {
+                    let entry = |lane| F::from_usize(vector * pack::WIDTH + lane);
+                    *leaf = PackedE::from(pole) - PackedF::from_fn(entry);
                 }
             }
         }
     }
+    let numerators = Poly::new(numerators);
+    let denominators = PolyMaybePacked::<F, E>::Packed(Poly::new(denominators));
     #[cfg(test)]
-    if let Some(output) = prove_closed(&numerators, &denominators, challenger) {
+    if let Some(output) = prove_closed(
+        numerators.as_slice(),
+        denominators.clone().unpack().as_slice(),
+        challenger,
+    ) {
         return output;
     }
-    let numerators = Poly::new(numerators);
-    let denominators = PolyMaybePacked::<F, E>::Packed(Poly::new(denominators).pack::<F, E>());
     let fraction = Fraction {
         n: LeafNumerator::Base(&numerators),
         d: &denominators,
@@ -142,14 +160,14 @@ fn prove_closed(
     denominators: &[E],
     challenger: &mut Challenger,
 ) -> Option<(p3_multi_stark::fractional_gkr::FractionGkrProof<E>, Vec<E>)> {
-    use crate::lookup::{close, pack};
+    use crate::lookup::close;
     let honest: Vec<E> = numerators.iter().map(|&value| value.into()).collect();
     let mut closed = honest.clone();
     close(&mut closed, denominators);
     if closed == honest {
         return None;
     }
-    let [numerators, denominators] = [closed, denominators.to_vec()].map(pack);
+    let [numerators, denominators] = [closed, denominators.to_vec()].map(pack::maybe);
     let fraction = Fraction {
         n: LeafNumerator::Ext(&numerators),
         d: &denominators,
@@ -165,16 +183,10 @@ fn prove_padding(
 ) -> (PaddingProof, Vec<E>) {
     let lambda = draw(challenger);
     let at = draw_point(challenger, table.vars());
-    let mut combined = Fold::new(1 << table.vars());
-    for (column, power) in columns.iter().zip(lambda.powers()) {
-        combined.add(0, power, column);
-    }
-    let (sumcheck, point, _) = sumcheck::product(
-        combined.finish(),
-        table.padding_weights(&at),
-        E::ZERO,
-        challenger,
-    );
+    let powers: Vec<E> = lambda.powers().take(columns.len()).collect();
+    let combined = fold(1 << table.vars(), &powers, |column| Some(columns[column]));
+    let (sumcheck, point, _) =
+        sumcheck::product(combined, table.padding_weights(&at), E::ZERO, challenger);
     let eq = tg_proof::field::eq_table(&point);
     let columns: Vec<E> = columns.iter().map(|column| dot(column, &eq)).collect();
     absorb(challenger, &columns);

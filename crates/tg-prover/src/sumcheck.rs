@@ -1,36 +1,146 @@
-//! Round provers of the sumchecks.
+//! Round provers of the sumchecks, vectorised and on every core.
 
+use crate::pack::{self, PackedE, tasks, unpack};
 use p3_field::PrimeCharacteristicRing;
+use p3_maybe_rayon::prelude::*;
 use p3_multilinear_util::poly::Poly;
 use p3_sumcheck::generic_degree::RoundProver;
 use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, F};
 use tg_proof::messages::Sumcheck;
 
-/// `sum_x a(x) b(x)`.
+/// `sum_x prod_j factors_j(x)`, vectorised as long as there is more than one vector.
 #[derive(Debug)]
-struct Product {
-    a: Poly<E>,
-    b: Poly<E>,
+enum Product {
+    Packed(Vec<Poly<PackedE>>),
+    Scalar(Vec<Poly<E>>),
+}
+
+impl Product {
+    fn new(factors: Vec<Vec<E>>) -> Self {
+        let packed = factors.iter().all(|factor| factor.len() > pack::WIDTH);
+        if packed {
+            Self::Packed(factors.into_iter().map(pack::poly).collect())
+        } else {
+            Self::Scalar(factors.into_iter().map(Poly::new).collect())
+        }
+    }
+
+    fn rounds(&self) -> usize {
+        match self {
+            Self::Packed(factors) => factors[0].num_variables() + pack::WIDTH.ilog2() as usize,
+            Self::Scalar(factors) => factors[0].num_variables(),
+        }
+    }
+
+    /// The factors at the final point.
+    fn values(&self) -> Vec<E> {
+        match self {
+            Self::Packed(_) => Vec::new(),
+            Self::Scalar(factors) => factors.iter().map(|factor| factor.as_slice()[0]).collect(),
+        }
+    }
 }
 
 impl RoundProver<E> for Product {
     fn fold(&mut self, r: E) {
-        self.a.fix_prefix_var_mut(r);
-        self.b.fix_prefix_var_mut(r);
+        match self {
+            Self::Packed(factors) => {
+                for factor in factors.iter_mut() {
+                    factor.fix_prefix_var_mut(PackedE::from(r));
+                }
+                if factors[0].num_evals() == 1 {
+                    *self = Self::Scalar(factors.iter().map(unpack).collect());
+                }
+            }
+            Self::Scalar(factors) => factors
+                .iter_mut()
+                .for_each(|factor| factor.fix_prefix_var_mut(r)),
+        }
     }
 
     fn round_poly(&self) -> Vec<E> {
-        let half = self.a.num_evals() / 2;
-        let (a_low, a_high) = self.a.as_slice().split_at(half);
-        let (b_low, b_high) = self.b.as_slice().split_at(half);
-        let (mut at_0, mut at_2) = (E::ZERO, E::ZERO);
-        for (((&a0, &a1), &b0), &b1) in a_low.iter().zip(a_high).zip(b_low).zip(b_high) {
-            at_0 += a0 * b0;
-            at_2 += (a1.double() - a0) * (b1.double() - b0);
+        match self {
+            Self::Packed(factors) => round_poly(factors)
+                .into_iter()
+                .map(|value| pack::sum_lanes([value]))
+                .collect(),
+            Self::Scalar(factors) => round_poly(factors),
         }
-        vec![at_0, at_2]
     }
+}
+
+/// The sum of products at 0, 2, 3, ... up to the number of factors.
+fn round_poly<A>(factors: &[Poly<A>]) -> Vec<A>
+where
+    A: PrimeCharacteristicRing + Copy + Send + Sync,
+{
+    let half = factors[0].num_evals() / 2;
+    let halves: Vec<(&[A], &[A])> = factors
+        .iter()
+        .map(|factor| factor.as_slice().split_at(half))
+        .collect();
+    let parts: Vec<Vec<A>> = tasks(half, 256)
+        .into_par_iter()
+        .map(|range| match halves.as_slice() {
+            [a, b] => pair_sums(a, b, range),
+            many => many_sums(many, range),
+        })
+        .collect();
+    let mut parts = parts.into_iter();
+    let first = parts.next().unwrap_or_default();
+    parts.fold(first, |sums, part| {
+        sums.into_iter().zip(part).map(|(a, b)| a + b).collect()
+    })
+}
+
+fn pair_sums<A: PrimeCharacteristicRing + Copy>(
+    a: &(&[A], &[A]),
+    b: &(&[A], &[A]),
+    range: std::ops::Range<usize>,
+) -> Vec<A> {
+    let (mut at_0, mut at_2) = (A::ZERO, A::ZERO);
+    let (a_low, a_high) = (&a.0[range.clone()], &a.1[range.clone()]);
+    let (b_low, b_high) = (&b.0[range.clone()], &b.1[range]);
+    for (((&a0, &a1), &b0), &b1) in a_low.iter().zip(a_high).zip(b_low).zip(b_high) {
+        at_0 += a0 * b0;
+        at_2 += (a1.double() - a0) * (b1.double() - b0);
+    }
+    vec![at_0, at_2]
+}
+
+fn many_sums<A: PrimeCharacteristicRing + Copy>(
+    factors: &[(&[A], &[A])],
+    range: std::ops::Range<usize>,
+) -> Vec<A> {
+    let degree = factors.len();
+    let mut sums = vec![A::ZERO; degree];
+    let mut products = vec![A::ONE; degree];
+    for x in range {
+        products.fill(A::ONE);
+        for (low, high) in factors {
+            let (low, high) = (low[x], high[x]);
+            let step = high - low;
+            products[0] *= low;
+            let mut value = high;
+            for product in &mut products[1..] {
+                value += step;
+                *product *= value;
+            }
+        }
+        for (sum, &product) in sums.iter_mut().zip(&products) {
+            *sum += product;
+        }
+    }
+    sums
+}
+
+fn prove(factors: Vec<Vec<E>>, sum: E, challenger: &mut Challenger) -> (Sumcheck, Vec<E>, Vec<E>) {
+    let degree = factors.len();
+    let mut state = Product::new(factors);
+    let rounds = state.rounds();
+    let (proof, point) = state.prove::<F, _>(challenger, rounds, degree, 0, sum);
+    (proof, point.as_slice().to_vec(), state.values())
 }
 
 /// Proves `sum_x a(x) b(x) = sum` and returns the point and both factors there.
@@ -40,51 +150,8 @@ pub(crate) fn product(
     sum: E,
     challenger: &mut Challenger,
 ) -> (Sumcheck, Vec<E>, [E; 2]) {
-    let mut state = Product {
-        a: Poly::new(a),
-        b: Poly::new(b),
-    };
-    let rounds = state.a.num_variables();
-    let (proof, point) = state.prove::<F, _>(challenger, rounds, 2, 0, sum);
-    let factors = [state.a.as_slice()[0], state.b.as_slice()[0]];
-    (proof, point.as_slice().to_vec(), factors)
-}
-
-/// `sum_x prod_j factors_j(x)`.
-#[derive(Debug)]
-struct ManyProduct {
-    factors: Vec<Poly<E>>,
-}
-
-impl RoundProver<E> for ManyProduct {
-    fn fold(&mut self, r: E) {
-        self.factors
-            .iter_mut()
-            .for_each(|factor| factor.fix_prefix_var_mut(r));
-    }
-
-    fn round_poly(&self) -> Vec<E> {
-        let degree = self.factors.len();
-        let half = self.factors[0].num_evals() / 2;
-        let mut sums = vec![E::ZERO; degree + 1];
-        let mut products = vec![E::ONE; degree + 1];
-        for x in 0..half {
-            products.fill(E::ONE);
-            for factor in &self.factors {
-                let (low, high) = (factor.as_slice()[x], factor.as_slice()[x + half]);
-                let (mut value, step) = (low, high - low);
-                for product in &mut products {
-                    *product *= value;
-                    value += step;
-                }
-            }
-            sums.iter_mut()
-                .zip(&products)
-                .for_each(|(sum, &product)| *sum += product);
-        }
-        let _at_1 = sums.remove(1);
-        sums
-    }
+    let (proof, point, values) = prove(vec![a, b], sum, challenger);
+    (proof, point, [values[0], values[1]])
 }
 
 /// Proves `sum_x prod_j factors_j(x) = 0` and returns the point and the factors there.
@@ -92,15 +159,5 @@ pub(crate) fn zero_product(
     factors: Vec<Vec<E>>,
     challenger: &mut Challenger,
 ) -> (Sumcheck, Vec<E>, Vec<E>) {
-    let mut state = ManyProduct {
-        factors: factors.into_iter().map(Poly::new).collect(),
-    };
-    let (rounds, degree) = (state.factors[0].num_variables(), state.factors.len());
-    let (proof, point) = state.prove::<F, _>(challenger, rounds, degree, 0, E::ZERO);
-    let values = state
-        .factors
-        .iter()
-        .map(|factor| factor.as_slice()[0])
-        .collect();
-    (proof, point.as_slice().to_vec(), values)
+    prove(factors, E::ZERO, challenger)
 }

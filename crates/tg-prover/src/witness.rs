@@ -3,6 +3,7 @@
 use crate::prove::ProveError;
 use p3_field::PrimeCharacteristicRing;
 use p3_matrix::dense::RowMajorMatrix;
+use p3_maybe_rayon::prelude::*;
 use p3_sumcheck::layout::Table;
 use tg_ir::segment::limb_position;
 use tg_ir::{Op, Program, Requantise, TensorId, Window};
@@ -11,11 +12,23 @@ use tg_proof::field::F;
 use tg_proof::plan::{NodePlan, Plan, WitnessTable};
 use tg_proof::verify::padded_pair;
 
+/// A committed value: a position in a table of at most 2^14 entries, or a difference of two bytes.
+#[cfg(not(test))]
+pub(crate) type Cell = u16;
+/// Tests commit lies that no honest column holds.
+#[cfg(test)]
+pub(crate) type Cell = u32;
+
+const _: () = assert!(tg_ir::segment::SEGMENTS_MAX <= 1 << 16);
+
+/// Rows that one task fills.
+const TASK_ROWS: usize = 1 << 12;
+
 /// Per witness table its columns, as committed values.
 #[derive(Debug, Clone)]
 pub(crate) struct Witness {
     /// `columns[table][column][row]`.
-    pub(crate) columns: Vec<Vec<Vec<u32>>>,
+    pub(crate) columns: Vec<Vec<Vec<Cell>>>,
 }
 
 impl Witness {
@@ -50,15 +63,41 @@ impl Witness {
             .iter()
             .map(|columns| {
                 let rows = columns[0].len();
-                let values = columns
-                    .iter()
-                    .flatten()
-                    .map(|&value| F::from_u32(value))
-                    .collect();
+                let mut values = F::zero_vec(rows * columns.len());
+                for (to, column) in values.chunks_exact_mut(rows).zip(columns) {
+                    let tasks = to
+                        .par_chunks_mut(TASK_ROWS)
+                        .zip(column.par_chunks(TASK_ROWS));
+                    tasks.for_each(|(to, from)| {
+                        for (to, &value) in to.iter_mut().zip(from) {
+                            *to = F::from_u32(value.into());
+                        }
+                    });
+                }
                 Table::new(RowMajorMatrix::new(values, rows))
             })
             .collect()
     }
+}
+
+/// An element of a tensor, widened.
+fn at(tensor: &Tensor, element: usize) -> i32 {
+    match tensor {
+        Tensor::I8(values) => i32::from(values[element]),
+        Tensor::I16(values) => i32::from(values[element]),
+        Tensor::I32(values) => values[element],
+    }
+}
+
+/// A position or difference as a cell. Tensors that are no execution may have differences that are not within a byte;
+/// what is committed for them is another value, and the proof will not verify.
+#[cfg(not(test))]
+const fn cell(value: u32) -> Cell {
+    value as Cell
+}
+#[cfg(test)]
+const fn cell(value: u32) -> Cell {
+    value
 }
 
 /// Segment and limb positions of one chunk.
@@ -69,7 +108,7 @@ fn requantise(
     input: TensorId,
     how: &Requantise,
     tensors: &[Tensor],
-) -> Result<Vec<Vec<u32>>, ProveError> {
+) -> Result<Vec<Vec<Cell>>, ProveError> {
     let NodePlan::Requantise {
         table: segments, ..
     } = &plan.nodes[table.node]
@@ -80,37 +119,41 @@ fn requantise(
         .as_ref()
         .expect("a requantisation has a segment table");
     let layout = plan.layouts[input.index()];
-    let values = tensors[input.index()].widened();
+    let values = &tensors[input.index()];
     let rows = 1 << table.chunk.column_vars();
-    let [mut positions, mut highs, mut lows] =
-        [vec![0u32; rows], vec![0u32; rows], vec![0u32; rows]];
-    let columns = positions.iter_mut().zip(&mut highs).zip(&mut lows);
-    for (row, ((position, high), low)) in columns.enumerate().take(table.chunk.rows()) {
-        let index = table.chunk.start + row;
-        let (pixel, channel) = (
-            index >> layout.channel_vars,
-            index & ((1 << layout.channel_vars) - 1),
-        );
-        let in_use = pixel < layout.pixels && channel < layout.channels;
-        let value = if in_use {
-            values[pixel * layout.channels + channel]
-        } else {
-            0
-        };
-        let found = segments
-            .find(padded_pair(how, channel), value)
-            .ok_or_else(|| ProveError::Range {
-                node: program.nodes[table.node].name.clone(),
-                value,
-                range: how.range,
-            })?;
-        let segment = segments.segments()[found];
-        let offset = value.wrapping_sub(segment.base).cast_unsigned();
-        *position = found as u32;
-        *high = limb_position(segment.class_high(), offset >> 8);
-        *low = limb_position(segment.class_low(), offset & 255);
-    }
-    Ok(vec![positions, highs, lows])
+    let mut columns: [Vec<Cell>; 3] = std::array::from_fn(|_| vec![0; rows]);
+    let [positions, highs, lows] = columns
+        .each_mut()
+        .map(|column| column[..table.chunk.rows()].par_chunks_mut(TASK_ROWS));
+    let tasks: Vec<_> = positions.zip(highs).zip(lows).collect();
+    tasks
+        .into_par_iter()
+        .enumerate()
+        .try_for_each(|(task, ((positions, highs), lows))| {
+            let first = table.chunk.start + task * TASK_ROWS;
+            let columns = positions.iter_mut().zip(highs).zip(lows);
+            for (row, ((position, high), low)) in columns.enumerate() {
+                let index = first + row;
+                let channel = index & ((1 << layout.channel_vars) - 1);
+                let value = layout
+                    .element_at(index)
+                    .map_or(0, |element| at(values, element));
+                let found = segments
+                    .find(padded_pair(how, channel), value)
+                    .ok_or_else(|| ProveError::Range {
+                        node: program.nodes[table.node].name.clone(),
+                        value,
+                        range: how.range,
+                    })?;
+                let segment = segments.segments()[found];
+                let offset = value.wrapping_sub(segment.base).cast_unsigned();
+                *position = cell(found as u32);
+                *high = cell(limb_position(segment.class_high(), offset >> 8));
+                *low = cell(limb_position(segment.class_low(), offset & 255));
+            }
+            Ok::<(), ProveError>(())
+        })?;
+    Ok(columns.into())
 }
 
 /// Differences of one chunk, one column per kernel position.
@@ -121,39 +164,33 @@ fn maximum(
     input: TensorId,
     window: &Window,
     tensors: &[Tensor],
-) -> Vec<Vec<u32>> {
+) -> Vec<Vec<Cell>> {
     let layout = plan.layouts[table.node + 1];
-    let shape = program.nodes[table.node].shape;
-    let (values, maxima) = (
-        tensors[input.index()].widened(),
-        tensors[table.node + 1].widened(),
-    );
-    let mut columns = vec![vec![0u32; 1 << table.chunk.column_vars()]; table.columns];
-    for (position, column) in columns.iter_mut().enumerate() {
-        for (row, difference) in column.iter_mut().enumerate().take(table.chunk.rows()) {
-            let index = table.chunk.start + row;
-            let (pixel, channel) = (
-                index >> layout.channel_vars,
-                index & ((1 << layout.channel_vars) - 1),
-            );
-            if pixel >= layout.pixels {
-                continue;
-            }
-            let in_use = channel < layout.channels;
+    let (from, shape) = (program.shape(input), program.nodes[table.node].shape);
+    let (values, maxima) = (&tensors[input.index()], &tensors[table.node + 1]);
+    let inner = 1usize << layout.inner_vars();
+    let width = layout.batch * layout.channels;
+    // A chunk is cut at pixels, unless it is a whole small tensor.
+    let start = table.chunk.start >> layout.inner_vars();
+    let pixels = (table.chunk.rows() >> layout.inner_vars()).min(layout.pixels - start);
+    let column = |position: usize| {
+        let mut column: Vec<Cell> = vec![0; 1 << table.chunk.column_vars()];
+        for (step, rows) in column.chunks_exact_mut(inner).take(pixels).enumerate() {
+            let pixel = start + step;
             let (y, x) = (pixel as u32 / shape.width, pixel as u32 % shape.width);
-            let source = window.source(program.shape(input), y, x, position);
-            let value = match source {
-                Some(source) if in_use => values[source * layout.channels + channel],
-                Some(_) => 0,
-                None => -128,
-            };
-            let greatest = if in_use {
-                maxima[pixel * layout.channels + channel]
-            } else {
-                0
-            };
-            *difference = (greatest - value).cast_unsigned();
+            let source = window.source(from, y, x, position);
+            if source.is_none() {
+                // The maximum of padded channels is 0, and padding counts as -128.
+                rows.fill(128);
+            }
+            for element in 0..width {
+                let row = layout.index(0, element / layout.channels, element % layout.channels);
+                let value = source.map_or(-128, |source| at(values, source * width + element));
+                let greatest = at(maxima, pixel * width + element);
+                rows[row] = cell((greatest - value).cast_unsigned());
+            }
         }
-    }
-    columns
+        column
+    };
+    (0..table.columns).into_par_iter().map(column).collect()
 }

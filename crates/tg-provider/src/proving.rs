@@ -112,7 +112,7 @@ impl Worker for ProvingWorker {
         &self,
         task: &Task,
         _execution: &Execution,
-        progress: &dyn Fn(Progress),
+        progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Vec<u8>, WorkError> {
         let ready = self.ready(task)?;
         let mut observe = |stage| {

@@ -108,6 +108,6 @@ pub trait Worker: Send + Sync + 'static {
         &self,
         task: &Task,
         execution: &Execution,
-        progress: &dyn Fn(Progress),
+        progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Vec<u8>, WorkError>;
 }

@@ -125,7 +125,7 @@ impl Worker for Cheat {
         &self,
         task: &Task,
         execution: &Execution,
-        progress: &dyn Fn(Progress),
+        progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Vec<u8>, WorkError> {
         if self.lie == Lie::WrongOutput {
             let proof = self.honest.prove(task, execution, progress)?;

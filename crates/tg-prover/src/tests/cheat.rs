@@ -328,8 +328,7 @@ fn other_weights_than_the_committed_ones_are_caught_by_the_opening() {
     weights.layers[1].weights[17] ^= 1;
     let model = CompiledModel { program, weights };
     let trace = tg_model::execute(&model, &input).unwrap();
-    let layout = case.model.shape.plan.weights[1];
-    case.model.columns[1].weights = layout.weight_column(&model.weights.layers[1]);
+    case.model.model = model;
     let witness = case.witness_of(trace.tensors()).unwrap();
     let file = prove_witness(
         &case.model,

@@ -1,6 +1,7 @@
 //! Honest proofs verify; everything else is refused by the check that stops it.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod batch;
 mod cheat;
 mod cost;
 mod fuzz;

@@ -247,7 +247,7 @@ impl Case {
 
     /// The witness row of (pixel, channel) of a node's output, which must lie in its first chunk.
     pub(super) fn row(&self, node: usize, pixel: usize, channel: usize) -> usize {
-        let row = self.model.shape.plan.layouts[node + 1].index(pixel, channel);
+        let row = self.model.shape.plan.layouts[node + 1].index(pixel, 0, channel);
         assert!(
             row < self.model.shape.plan.witness[self.table_of(node)]
                 .chunk

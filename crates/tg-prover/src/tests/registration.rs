@@ -22,7 +22,10 @@ fn weights_out_of_range_are_refused() {
     assert_eq!(committed(|_| {}), Ok(()));
     for node in 0..3 {
         let range = Err(RegistrationError::Range);
-        assert_eq!(committed(|columns| columns[node].weights[1] = -128), range);
+        assert_eq!(
+            committed(|columns| columns[node].pieces[0][1] = -128),
+            range
+        );
         assert_eq!(committed(|columns| columns[node].bias[2][0] = -128), range);
     }
 }
@@ -32,10 +35,16 @@ fn weights_hidden_in_padding_are_refused() {
     let padding = Err(RegistrationError::Padding);
     let last = |column: &mut Vec<i8>| *column.last_mut().unwrap() = 1;
     // Input channel 3 of 4, output channels 5 to 7 of 8, kernel positions 9 to 15 of 16.
-    assert_eq!(committed(|columns| columns[0].weights[3] = 1), padding);
-    assert_eq!(committed(|columns| last(&mut columns[1].weights)), padding);
-    assert_eq!(committed(|columns| columns[0].weights[9 * 4] = -1), padding);
-    // Four biases in a column of 32.
+    assert_eq!(committed(|columns| columns[0].pieces[0][3] = 1), padding);
+    assert_eq!(
+        committed(|columns| last(&mut columns[1].pieces[0])),
+        padding
+    );
+    assert_eq!(
+        committed(|columns| columns[0].pieces[0][9 * 4] = -1),
+        padding
+    );
+    // Four biases in a column of 128.
     for digit in 0..3 {
         assert_eq!(
             committed(|columns| last(&mut columns[2].bias[digit])),
@@ -89,7 +98,7 @@ fn forged_multiplicities_are_refused() {
 fn a_registration_of_another_commitment_is_refused() {
     let model = ProvingModel::new(everything().0).unwrap();
     let mut columns = model.columns.clone();
-    columns[0].weights[0] ^= 1;
+    columns[0].pieces[0][0] ^= 1;
     let other = ProvingModel::commit(model.model, model.shape, columns).unwrap();
     let public = PublicModel::new(
         case().public.program().clone(),
@@ -146,7 +155,7 @@ fn a_proof_about_unregistered_weights_is_refused() {
 fn other_registration() -> Vec<u8> {
     let model = ProvingModel::new(everything().0).unwrap();
     let mut columns = model.columns.clone();
-    columns[0].weights[0] ^= 1;
+    columns[0].pieces[0][0] ^= 1;
     let other = ProvingModel::commit(model.model, model.shape, columns).unwrap();
     other.register().unwrap().registration().to_vec()
 }

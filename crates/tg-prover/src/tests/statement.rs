@@ -15,6 +15,7 @@ fn stated(case: &Case, input: Vec<u8>, output: Vec<u8>) -> ProofFile {
         model: case.model.id(),
         job: JOB,
         provider: PROVIDER,
+        batch: 1,
         input: Digest::of_blob(&input),
         output: Digest::of_blob(&output),
     };
@@ -245,6 +246,7 @@ fn every_check_has_its_own_code() {
         VerifyError::Input,
         VerifyError::Opening { which },
         VerifyError::Opened { which },
+        VerifyError::Batch { batch: 0 },
         node(NodeCheck::Messages),
         node(NodeCheck::Merge),
         node(NodeCheck::Products),

@@ -234,7 +234,7 @@ impl Worker for Flaky {
         &self,
         task: &Task,
         execution: &Execution,
-        progress: &dyn Fn(Progress),
+        progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Vec<u8>, WorkError> {
         assert!(!self.fails(), "a worker that panics is a worker that fails");
         self.inner.prove(task, execution, progress)

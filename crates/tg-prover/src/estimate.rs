@@ -1,0 +1,141 @@
+//! What a proof will need in memory and in work, from its shape alone.
+
+use crate::model::ProvingModel;
+use crate::prove::Stage;
+use tg_proof::commitment::Pcs;
+use tg_proof::layout::TensorLayout;
+use tg_proof::model::ProofShape;
+
+/// Bytes of a base field element and of an extension element.
+const BASE: u64 = 4;
+const EXTENSION: u64 = 20;
+
+/// Bytes at the highest point of a proof, the model's commitment included; an upper bound within about a half.
+pub(crate) fn memory(model: &ProvingModel, shape: &ProofShape) -> u64 {
+    let layers = &model.model.weights.layers;
+    // The weights, their columns, and the tensors of the execution with their columns of positions.
+    let weights: usize = layers.iter().map(|layer| 3 * layer.weights.len()).sum();
+    let tensors: usize = shape.plan.layouts.iter().map(TensorLayout::padded).sum();
+    let cells: usize = shape
+        .plan
+        .witness
+        .iter()
+        .map(|table| table.columns << table.chunk.vars)
+        .sum();
+    let fixed = weights as u64 + 6 * tensors as u64 + 2 * cells as u64;
+    let commitments = committed(&model.shape.weights_scheme) + committed(&shape.witness_scheme);
+    // Numerators and denominators, and every layer above them; or an opening's copy and first folded codeword.
+    let leaves = (4 * EXTENSION) << shape.plan.leaf_vars;
+    let opening = opening(&model.shape.weights_scheme).max(opening(&shape.witness_scheme));
+    fixed + commitments + leaves.max(opening)
+}
+
+/// How the work of a proof is spread over its stages: for progress and for the time that is left.
+///
+/// The shares are nanoseconds of one core as measured once; only their proportions matter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Work {
+    /// Execution, witness, commitment, nodes, lookup, opening of the witness, opening of the weights.
+    stages: [f64; 7],
+}
+
+impl Work {
+    #[expect(clippy::cast_precision_loss, reason = "proportions")]
+    pub(crate) fn of(model: &ProvingModel, shape: &ProofShape) -> Self {
+        let layers = &model.model.weights.layers;
+        let weights: usize = layers.iter().map(|layer| layer.weights.len()).sum();
+        let batch = shape.plan.layouts[0].batch as f64;
+        let macs = model.model.program.macs() as f64 * batch;
+        let cells = |scheme: &Pcs| (scheme.num_variables() as f64).exp2();
+        let (witness, committed) = (
+            cells(&shape.witness_scheme),
+            cells(&model.shape.weights_scheme),
+        );
+        // A search for a nonce takes a millisecond, and there are a few.
+        let opening = |cells: f64| 20.0 * cells + 4e6;
+        Self {
+            stages: [
+                macs / 20.0,
+                8.0 * witness,
+                40.0 * witness,
+                macs / 16.0 + 5.0 * weights as f64 + 2e5 * shape.plan.nodes.len() as f64,
+                65.0 * (shape.plan.leaf_vars as f64).exp2(),
+                opening(witness),
+                opening(committed),
+            ],
+        }
+    }
+
+    /// The part of the work, 0 to 1, that is done when a stage starts (for nodes: when so many are done).
+    #[must_use]
+    pub fn done(&self, stage: Stage) -> f64 {
+        let (before, within) = match stage {
+            Stage::Execute => (0, 0.0),
+            Stage::Witness => (1, 0.0),
+            Stage::Commit => (2, 0.0),
+            Stage::Nodes(done, all) => {
+                #[expect(clippy::cast_precision_loss, reason = "a proportion")]
+                let part = done as f64 / all.max(1) as f64;
+                (3, part)
+            }
+            Stage::Lookup => (4, 0.0),
+            Stage::OpenWitness => (5, 0.0),
+            Stage::OpenWeights => (6, 0.0),
+            Stage::Done => return 1.0,
+        };
+        let done: f64 = self.stages[..before].iter().sum();
+        (done + within * self.stages[before]) / self.stages.iter().sum::<f64>()
+    }
+}
+
+/// Whether a proof is so small that handing parts of it to other threads takes longer than doing them.
+pub(crate) fn is_small(shape: &ProofShape) -> bool {
+    shape.plan.leaf_vars <= 13 && shape.weights_scheme.num_variables() <= 13
+}
+
+/// Bytes that a commitment keeps: columns, stacked polynomial, codeword and hashes of its rows.
+fn committed(scheme: &Pcs) -> u64 {
+    let vars = scheme.num_variables();
+    let rate = scheme.params().starting_log_inv_rate;
+    let rows = 1u64 << (vars + rate - scheme.folding_schedule()[0]);
+    (2 * BASE << vars) + (BASE << (vars + rate)) + 64 * rows
+}
+
+/// Bytes that an opening adds: a copy of columns and polynomial, the folded polynomial and its weights, its codeword.
+fn opening(scheme: &Pcs) -> u64 {
+    let vars = scheme.num_variables();
+    let first = scheme.folding_schedule()[0];
+    let codeword = scheme.round_parameters().first().map_or(0, |round| {
+        EXTENSION << (round.num_variables + round.log_inv_rate)
+    });
+    (2 * BASE << vars) + (2 * EXTENSION << (vars - first)) + 2 * codeword
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tg_model::suite::Architecture;
+
+    #[test]
+    fn work_rises_from_nothing_to_all() {
+        let model = ProvingModel::new(Architecture::Mlp.model(1).0).unwrap();
+        let work = model.work(1).unwrap();
+        let stages = [
+            Stage::Execute,
+            Stage::Witness,
+            Stage::Commit,
+            Stage::Nodes(0, 3),
+            Stage::Nodes(2, 3),
+            Stage::Lookup,
+            Stage::OpenWitness,
+            Stage::OpenWeights,
+            Stage::Done,
+        ];
+        let done = stages.map(|stage| work.done(stage));
+        assert_eq!((done[0], done[8]), (0.0, 1.0));
+        assert!(done.windows(2).all(|pair| pair[0] < pair[1]), "{done:?}");
+        assert!(model.work(0).is_err());
+    }
+}
