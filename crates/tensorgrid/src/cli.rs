@@ -70,7 +70,7 @@ pub(crate) enum ModelCommand {
 /// Commands that measure.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// Prove and verify the built-in models: medians of 20 runs, memory, bytes.
+    /// Prove and verify the built-in models, or the suite: medians of 20 runs, memory, bytes.
     Prove(BenchArguments),
 }
 
@@ -136,6 +136,9 @@ pub(crate) struct ProveArguments {
     /// Where to write the proof, with its input and output.
     #[arg(short, long, value_name = "proof.bin")]
     pub(crate) output: PathBuf,
+    /// Most memory in MiB: a proof that is estimated to need more is refused before it is begun.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    pub(crate) memory: Option<u64>,
 }
 
 /// `verify`.
@@ -164,6 +167,18 @@ pub(crate) struct BenchArguments {
     /// Runs per model; the median is printed.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) runs: u32,
+    /// Measure the suite instead: MLP, LeNet, CNN 264k, dense 4M, VGG-16, ResNet-18, with weights from a seed.
+    #[arg(long)]
+    pub(crate) suite: bool,
+    /// Only rows of the suite that prove in less than five seconds.
+    #[arg(long, requires = "suite")]
+    pub(crate) quick: bool,
+    /// Write the suite's page.
+    #[arg(long, requires = "suite", value_name = "FILE", num_args = 0..=1, default_missing_value = "docs/BENCHMARKS.md")]
+    pub(crate) write: Option<PathBuf>,
+    /// Measure one row in this process: what the suite calls for each.
+    #[arg(long, requires = "suite", hide = true)]
+    pub(crate) row: Option<usize>,
 }
 
 /// `demo`.

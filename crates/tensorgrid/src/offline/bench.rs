@@ -2,6 +2,7 @@
 
 use crate::bundled::{self, Bundled};
 use crate::cli::BenchArguments;
+use crate::offline::suite;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Instant;
@@ -12,9 +13,16 @@ use tg_types::{Address, JobId};
 
 /// Wall and CPU milliseconds.
 #[derive(Debug, Clone, Copy, Default)]
-struct Cost {
+pub(crate) struct Cost {
     wall_ms: f64,
     cpu_ms: f64,
+}
+
+impl Cost {
+    /// Wall and CPU milliseconds.
+    pub(crate) const fn times(&self) -> [f64; 2] {
+        [self.wall_ms, self.cpu_ms]
+    }
 }
 
 /// What was measured for one model.
@@ -35,26 +43,34 @@ struct Row {
 }
 
 /// A moment, in wall and CPU time of the whole process.
-struct Moment(Instant, f64);
+pub(crate) struct Moment(Instant, f64);
 
 impl Moment {
-    fn now() -> Self {
+    pub(crate) fn now() -> Self {
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         #[expect(clippy::cast_precision_loss, reason = "milliseconds of one process")]
         let cpu_ms = cpu.tv_sec as f64 * 1e3 + cpu.tv_nsec as f64 / 1e6;
         Self(Instant::now(), cpu_ms)
     }
 
-    fn cost(&self) -> Cost {
+    pub(crate) fn cost(&self) -> Cost {
+        self.until(&Self::now())
+    }
+
+    /// What passed from this moment to a later one.
+    pub(crate) fn until(&self, later: &Self) -> Cost {
         Cost {
-            wall_ms: self.0.elapsed().as_secs_f64() * 1e3,
-            cpu_ms: Self::now().1 - self.1,
+            wall_ms: later.0.duration_since(self.0).as_secs_f64() * 1e3,
+            cpu_ms: later.1 - self.1,
         }
     }
 }
 
-/// Measures both built-in models.
+/// Measures both built-in models, or the suite.
 pub(crate) fn run(arguments: &BenchArguments, as_json: bool) -> Outcome {
+    if arguments.suite {
+        return suite::run(arguments, as_json);
+    }
     let rows = Bundled::ALL
         .into_iter()
         .map(|model| measure(model, arguments.runs))
@@ -221,13 +237,13 @@ fn median(costs: &[Cost]) -> Cost {
 }
 
 /// Lets the kernel forget the highest resident set so far (Linux; elsewhere the peak is unknown).
-fn reset_peak_memory() {
+pub(crate) fn reset_peak_memory() {
     // Where it is not allowed the peak covers earlier models too, which only overstates it.
     let _overstated = std::fs::write("/proc/self/clear_refs", "5");
 }
 
 /// The highest resident set since the last reset, in MiB.
-fn peak_memory_mib() -> Option<f64> {
+pub(crate) fn peak_memory_mib() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
         .lines()

@@ -1,4 +1,4 @@
-//! Models and proofs without a grid: [`compile`], [`run`], [`prove`], [`verify`], [`bench`], and the files they share
+//! Models and proofs without a grid: [`compile`], [`run`], [`prove`], [`verify`], [`bench`] with its [`suite`], and the files they share
 //! ([`files`]).
 
 pub(crate) mod bench;
@@ -6,4 +6,6 @@ pub(crate) mod compile;
 pub(crate) mod files;
 pub(crate) mod prove;
 pub(crate) mod run;
+pub(crate) mod suite;
+mod suite_page;
 pub(crate) mod verify;

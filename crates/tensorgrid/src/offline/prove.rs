@@ -2,10 +2,10 @@
 
 use crate::cli::ProveArguments;
 use crate::offline::files;
-use crate::outcome::{Exit, OrFail, Outcome, json, line, say};
+use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use std::time::Instant;
 use tg_model::input::quantise;
-use tg_prover::{ProvingModel, Stage, prove};
+use tg_prover::{Limits, ProveError, ProvingModel, Stage, prove_batch};
 use tg_types::codec::Encode;
 use tg_types::{Address, JobId};
 
@@ -20,21 +20,41 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
         .map_err(|failure| {
             failure.hint("`verify: zk` covers the operators listed in docs/PROTOCOL.md, TGP-1")
         })?;
+    let work = model
+        .work(1)
+        .or_fail(Exit::Usage, "this model cannot be proved")?;
+    let limits = Limits {
+        memory: arguments.memory.map(|mib| mib << 20),
+        cancel: None,
+    };
     let start = Instant::now();
     let mut shown = Instant::now();
-    let (file, trace) = prove(
+    let (file, mut traces) = prove_batch(
         &model,
-        &input,
-        JobId::default(),
-        Address::default(),
+        &[&input],
+        (JobId::default(), Address::default()),
+        &limits,
         &mut |stage| {
             if shown.elapsed().as_secs() >= 1 {
                 shown = Instant::now();
-                say(describe(stage));
+                let left = left(start.elapsed().as_secs_f64(), work.done(stage));
+                say(format!("{}{left}", describe(stage)));
             }
         },
     )
-    .or_fail(Exit::Failed, "prove")?;
+    .map_err(|error| {
+        let exit = match error {
+            ProveError::Memory { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        };
+        Failure::new(exit, anyhow::Error::new(error).context("prove"))
+    })?;
+    let Some(trace) = traces.pop() else {
+        return Err(Failure::new(
+            Exit::Failed,
+            anyhow::anyhow!("no execution was proved"),
+        ));
+    };
     let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
     let bytes = file.to_bytes();
     files::write(&arguments.output, &bytes)?;
@@ -56,6 +76,15 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
         bytes.len()
     ))?;
     Ok(())
+}
+
+/// How much is done, and about how long the rest takes at the speed so far.
+fn left(elapsed_s: f64, done: f64) -> String {
+    if done <= 0.01 {
+        return String::new();
+    }
+    let rest = elapsed_s * (1.0 - done) / done;
+    format!(" ({:.0} % done, about {rest:.0} s left)", done * 100.0)
 }
 
 fn describe(stage: Stage) -> String {

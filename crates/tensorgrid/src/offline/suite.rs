@@ -1,0 +1,382 @@
+//! `tensorgrid bench prove --suite`: known architectures with weights from a seed, one process each.
+
+use crate::cli::BenchArguments;
+use crate::offline::bench::{Moment, peak_memory_mib, reset_peak_memory};
+use crate::offline::{files, suite_page};
+use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use serde::{Deserialize, Serialize};
+use std::process::Command;
+use tg_model::suite::{Architecture, random_input};
+use tg_proof::{ExpectedStatement, security, verify};
+use tg_prover::{Limits, ProvingModel, Stage, prove_batch};
+use tg_types::{Address, JobId};
+
+/// The seed of every model and input.
+const SEED: u64 = 1;
+/// Rows whose proofs take longer than this are left out by `--quick`.
+const QUICK_MS: f64 = 5_000.0;
+
+/// What stands in a row of the suite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// A model proved for a batch of inputs.
+    Model(Architecture, usize),
+    /// A model whose operators have no proof yet.
+    NotYet(&'static str),
+}
+
+/// What a row is held to: milliseconds, milliseconds, kilobytes, megabytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Target {
+    pub(crate) prove_ms: f64,
+    pub(crate) verify_ms: f64,
+    pub(crate) proof_kb: f64,
+    pub(crate) peak_mb: f64,
+}
+
+/// The rows in order, with what they are held to.
+pub(crate) const ENTRIES: [(Entry, Target); 10] = [
+    (
+        Entry::Model(Architecture::Mlp, 1),
+        target([10.0, 3.0, 160.0, 50.0]),
+    ),
+    (
+        Entry::Model(Architecture::LeNet, 1),
+        target([40.0, 8.0, 220.0, 100.0]),
+    ),
+    (
+        Entry::Model(Architecture::LeNet, 64),
+        target([400.0, 80.0, 1_000.0, 1_000.0]),
+    ),
+    (
+        Entry::Model(Architecture::Cnn264k, 1),
+        target([120.0, 12.0, 240.0, 200.0]),
+    ),
+    (
+        Entry::Model(Architecture::Dense4M, 1),
+        target([350.0, 12.0, 240.0, 500.0]),
+    ),
+    (
+        Entry::Model(Architecture::Vgg16, 1),
+        target([1_200.0, 25.0, 350.0, 3_000.0]),
+    ),
+    (
+        Entry::Model(Architecture::ResNet18, 1),
+        target([3_000.0, 40.0, 450.0, 4_000.0]),
+    ),
+    (
+        Entry::NotYet("GPT 0.25M, 4 layers, 64 tokens"),
+        target([800.0, 30.0, 400.0, 1_000.0]),
+    ),
+    (
+        Entry::NotYet("GPT-2 shape 124M, 16 tokens"),
+        target([10_000.0, 100.0, 1_000.0, 8_000.0]),
+    ),
+    (
+        Entry::NotYet("GPT-2 shape 124M, 512 tokens"),
+        target([200_000.0, 200.0, 2_000.0, 16_000.0]),
+    ),
+];
+
+const fn target([prove_ms, verify_ms, proof_kb, peak_mb]: [f64; 4]) -> Target {
+    Target {
+        prove_ms,
+        verify_ms,
+        proof_kb,
+        peak_mb,
+    }
+}
+
+impl Entry {
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Model(architecture, 1) => architecture.name().to_owned(),
+            Self::Model(architecture, batch) => format!("{} x {batch}", architecture.name()),
+            Self::NotYet(name) => name.to_owned(),
+        }
+    }
+}
+
+/// Medians of wall and CPU time, and the least wall time.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct Figure {
+    pub(crate) wall_ms: f64,
+    pub(crate) cpu_ms: f64,
+    pub(crate) least_wall_ms: f64,
+}
+
+/// What was measured for one row.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) zk: bool,
+    pub(crate) parameters: usize,
+    pub(crate) macs: u64,
+    pub(crate) batch: usize,
+    pub(crate) runs: usize,
+    pub(crate) security_bits: f64,
+    /// Committing the weights and proving their range, once per model.
+    pub(crate) register: Figure,
+    /// Checking that, once per model.
+    pub(crate) registration_verify: Figure,
+    /// Parts of `prove`, in order.
+    pub(crate) stages: Vec<(String, Figure)>,
+    /// Execution, witness, commitment, everything.
+    pub(crate) prove: Figure,
+    pub(crate) verify: Figure,
+    pub(crate) proof_bytes: usize,
+    pub(crate) public_model_bytes: usize,
+    /// Highest resident set while proving and verifying, the model included.
+    pub(crate) peak_mib: Option<f64>,
+    /// What `--memory` would compare with its limit.
+    pub(crate) estimated_mib: f64,
+    /// Load of the machine when the row began.
+    pub(crate) load: Option<f64>,
+}
+
+impl Row {
+    /// The median of one stage.
+    pub(crate) fn stage(&self, name: &str) -> Figure {
+        let stage = self.stages.iter().find(|(stage, _)| stage == name);
+        stage.map_or_else(Figure::default, |&(_, figure)| figure)
+    }
+}
+
+/// Measures the suite, or one row of it in this process.
+pub(crate) fn run(arguments: &BenchArguments, as_json: bool) -> Outcome {
+    if let Some(index) = arguments.row {
+        let row = measure(index, arguments.runs)?;
+        return Ok(json(
+            &serde_json::to_value(row).or_fail(Exit::Failed, "write the row")?,
+        )?);
+    }
+    let mut rows = Vec::new();
+    for (index, (entry, target)) in ENTRIES.iter().enumerate() {
+        let skipped = arguments.quick && target.prove_ms >= QUICK_MS;
+        if skipped || matches!(entry, Entry::NotYet(_)) {
+            continue;
+        }
+        say(format_args!("measuring {} ...", entry.name()));
+        rows.push(measure_apart(index, arguments.runs)?);
+    }
+    if let Some(path) = &arguments.write {
+        files::write(path, suite_page::page(&rows).as_bytes())?;
+    }
+    if as_json {
+        let value = serde_json::to_value(&rows).or_fail(Exit::Failed, "write the rows")?;
+        return Ok(json(&value)?);
+    }
+    for text in suite_page::table(&rows) {
+        line(format_args!("{text}"))?;
+    }
+    line(format_args!("{}", suite_page::machine()))?;
+    Ok(())
+}
+
+/// Measures a row in a process of its own, so that its memory is its own.
+fn measure_apart(index: usize, runs: u32) -> Result<Row, Failure> {
+    let doing = "measure a row in a process of its own";
+    let program = std::env::current_exe().or_fail(Exit::Failed, doing)?;
+    let output = Command::new(program)
+        .args(["--json", "bench", "prove", "--suite"])
+        .args(["--runs", &runs.to_string(), "--row", &index.to_string()])
+        .output()
+        .or_fail(Exit::Failed, doing)?;
+    if !output.status.success() {
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Failure::new(Exit::Failed, anyhow::anyhow!("{error}")));
+    }
+    serde_json::from_slice(&output.stdout).or_fail(Exit::Failed, doing)
+}
+
+fn measure(index: usize, runs: u32) -> Result<Row, Failure> {
+    let known = ENTRIES.get(index).map(|(entry, _)| *entry);
+    let Some(entry @ Entry::Model(architecture, batch)) = known else {
+        let error = anyhow::anyhow!("row {index} of the suite has no model");
+        return Err(Failure::new(Exit::Usage, error));
+    };
+    let load = suite_page::load();
+    let (compiled, _) = architecture.model(SEED);
+    let program = compiled.program.clone();
+    let layers = compiled.weights.layers.iter();
+    let parameters = layers.map(|l| l.weights.len() + l.bias.len()).sum();
+    let start = Moment::now();
+    let model = ProvingModel::new(compiled).or_fail(Exit::Failed, "commit the weights")?;
+    let public = model
+        .register()
+        .or_fail(Exit::Failed, "prove the weights' range")?;
+    let register = figure(&[start.cost().times()]);
+    let start = Moment::now();
+    public
+        .verify_registration()
+        .or_fail(Exit::Rejected, "check the registration")?;
+    let registration_verify = figure(&[start.cost().times()]);
+    reset_peak_memory();
+    let mut runs_done = Runs::default();
+    let inputs: Vec<Vec<i8>> = (0..batch as u64)
+        .map(|index| random_input(&program, SEED + index))
+        .collect();
+    let mut left = 1 + runs;
+    let mut first = true;
+    while left > 0 {
+        let wall = runs_done.one(&model, &public, &inputs, first)?;
+        // The first run warms caches and the allocator; long rows are run a few times only.
+        if first {
+            left = left.min(1 + few(wall));
+        }
+        first = false;
+        left -= 1;
+    }
+    let report = security::report_batch(&public, batch);
+    Ok(Row {
+        name: entry.name(),
+        zk: false,
+        parameters,
+        macs: program.macs() * batch as u64,
+        batch,
+        runs: runs_done.prove.len(),
+        security_bits: report.map_or(0.0, |report| report.bits),
+        register,
+        registration_verify,
+        stages: runs_done
+            .stages
+            .iter()
+            .map(|(name, times)| (name.clone(), figure(times)))
+            .collect(),
+        prove: figure(&runs_done.prove),
+        verify: figure(&runs_done.verify),
+        proof_bytes: runs_done.bytes,
+        public_model_bytes: public.encode().len(),
+        peak_mib: peak_memory_mib(),
+        estimated_mib: model.memory(batch).map_or(0.0, |bytes| bytes as f64) / 1_048_576.0,
+        load,
+    })
+}
+
+/// Runs of a row whose first took so many milliseconds.
+const fn few(wall_ms: f64) -> u32 {
+    if wall_ms < 400.0 {
+        1_000
+    } else if wall_ms < 4_000.0 {
+        7
+    } else {
+        3
+    }
+}
+
+/// The times of all runs of a row, wall and CPU.
+#[derive(Default)]
+struct Runs {
+    stages: Vec<(String, Vec<[f64; 2]>)>,
+    prove: Vec<[f64; 2]>,
+    verify: Vec<[f64; 2]>,
+    bytes: usize,
+}
+
+impl Runs {
+    /// Proves and verifies once and returns the milliseconds of the proof. A warming run is not kept.
+    fn one(
+        &mut self,
+        model: &ProvingModel,
+        public: &tg_proof::PublicModel,
+        inputs: &[Vec<i8>],
+        warming: bool,
+    ) -> Result<f64, Failure> {
+        let inputs: Vec<&[i8]> = inputs.iter().map(Vec::as_slice).collect();
+        let mut marks: Vec<(&'static str, Moment)> = Vec::new();
+        let start = Moment::now();
+        let (file, _) = prove_batch(
+            model,
+            &inputs,
+            (JobId::default(), Address::default()),
+            &Limits::default(),
+            &mut |stage| {
+                let name = stage_name(stage);
+                if marks.last().is_none_or(|(last, _)| *last != name) {
+                    marks.push((name, Moment::now()));
+                }
+            },
+        )
+        .or_fail(Exit::Failed, "prove")?;
+        let prove = start.cost().times();
+        let start = Moment::now();
+        verify(public, &file, &ExpectedStatement::default()).or_fail(Exit::Rejected, "verify")?;
+        let verified = start.cost().times();
+        self.bytes = self.bytes.max(file.proof.len());
+        if !warming {
+            self.prove.push(prove);
+            self.verify.push(verified);
+            for pair in marks.windows(2) {
+                let times = pair[0].1.until(&pair[1].1).times();
+                match self.stages.iter_mut().find(|(name, _)| name == pair[0].0) {
+                    Some((_, all)) => all.push(times),
+                    None => self.stages.push((pair[0].0.to_owned(), vec![times])),
+                }
+            }
+        }
+        Ok(prove[0])
+    }
+}
+
+const fn stage_name(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Execute => "execute",
+        Stage::Witness => "witness",
+        Stage::Commit => "commit",
+        Stage::Nodes(..) => "nodes",
+        Stage::Lookup => "lookup",
+        Stage::OpenWitness => "open witness",
+        Stage::OpenWeights => "open weights",
+        Stage::Done => "done",
+    }
+}
+
+/// Medians and the least of wall and CPU times.
+fn figure(times: &[[f64; 2]]) -> Figure {
+    let median = |which: usize| {
+        let mut values: Vec<f64> = times.iter().map(|time| time[which]).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or_default()
+    };
+    let least = times
+        .iter()
+        .map(|time| time[0])
+        .fold(f64::INFINITY, f64::min);
+    Figure {
+        wall_ms: median(0),
+        cpu_ms: median(1),
+        least_wall_ms: if least.is_finite() { least } else { 0.0 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn medians_and_least_are_of_each_column() {
+        let all = [[5.0, 1.0], [1.0, 9.0], [3.0, 4.0]];
+        let Figure {
+            wall_ms,
+            cpu_ms,
+            least_wall_ms,
+        } = figure(&all);
+        assert_eq!((wall_ms, cpu_ms, least_wall_ms), (3.0, 4.0, 1.0));
+        assert_eq!(figure(&[]).wall_ms, 0.0);
+    }
+
+    /// The first row is measured, and its page holds what was measured.
+    #[test]
+    fn a_row_is_measured_and_written() {
+        let row = measure(0, 2).unwrap();
+        assert_eq!((row.runs, row.batch, row.parameters), (2, 1, 2_410));
+        assert!(row.proof_bytes > 10_000 && row.prove.wall_ms > 0.0);
+        assert!(row.security_bits >= 100.0);
+        assert!(row.stage("lookup").wall_ms > 0.0);
+        let page = suite_page::page(std::slice::from_ref(&row));
+        assert!(page.contains("MLP 64-32-10") && page.contains("not yet"));
+        assert!(measure(7, 1).is_err());
+    }
+}
