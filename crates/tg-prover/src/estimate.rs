@@ -98,7 +98,7 @@ fn committed(scheme: &Pcs) -> u64 {
     let vars = scheme.num_variables();
     let rate = scheme.params().starting_log_inv_rate;
     let rows = 1u64 << (vars + rate - scheme.folding_schedule()[0]);
-    (2 * BASE << vars) + (BASE << (vars + rate)) + 64 * rows
+    ((2 * BASE) << vars) + (BASE << (vars + rate)) + 64 * rows
 }
 
 /// Bytes that an opening adds: a copy of columns and polynomial, the folded polynomial and its weights, its codeword.
@@ -108,7 +108,7 @@ fn opening(scheme: &Pcs) -> u64 {
     let codeword = scheme.round_parameters().first().map_or(0, |round| {
         EXTENSION << (round.num_variables + round.log_inv_rate)
     });
-    (2 * BASE << vars) + (2 * EXTENSION << (vars - first)) + 2 * codeword
+    ((2 * BASE) << vars) + ((2 * EXTENSION) << (vars - first)) + 2 * codeword
 }
 
 #[cfg(test)]
