@@ -243,7 +243,6 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    #[expect(clippy::too_many_lines, reason = "one arm per gadget")]
     fn node(
         &mut self,
         node: usize,
@@ -311,14 +310,10 @@ impl<'a> Walk<'a> {
                 };
                 self.maximum(&place, &claim, &proof.gadget, challenger)
             }
-            (Op::View { input, view }, NodePlan::Free) => self.permute(
-                node,
-                *input,
-                &view.sources(),
-                &claim,
-                &proof.gadget,
-                challenger,
-            ),
+            (Op::View { input, view }, NodePlan::Free) => {
+                let sources = view.sources();
+                self.permute(node, *input, &sources, &claim, &proof.gadget, challenger)
+            }
             _ => Err(NodeCheck::Messages),
         }
     }

@@ -1,7 +1,7 @@
 //! The one lookup argument of a proof: the prover's side.
 
 use crate::pack::{self, PackedE, PackedF};
-use crate::witness::Witness;
+use crate::witness::{Witness, integer};
 use p3_field::{PackedFieldExtension, PackedValue, PrimeCharacteristicRing};
 use p3_maybe_rayon::prelude::*;
 use p3_multi_stark::fractional_gkr::{Fraction, LeafNumerator, prove_fractional_gkr};
@@ -49,7 +49,7 @@ impl Read {
                 .map(|(values, weights)| {
                     let mut sums = vec![E::ZERO; entries];
                     for (&value, &weight) in values.iter().zip(weights) {
-                        let position = position(value.into(), reader.offset);
+                        let position = position(integer(value), reader.offset);
                         // A position outside the table reads nothing; the fractional sum will not vanish.
                         if let Some(sum) = sums.get_mut(position) {
                             *sum += weight;

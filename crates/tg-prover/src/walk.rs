@@ -5,7 +5,7 @@ use crate::lookup::Read;
 use crate::model::ProvingModel;
 use crate::prove::ProveError;
 use crate::sumcheck;
-use crate::witness::Witness;
+use crate::witness::{Witness, integer};
 use p3_field::PrimeCharacteristicRing;
 use p3_maybe_rayon::prelude::*;
 use std::ops::Range;
@@ -519,7 +519,7 @@ impl<'a> Walk<'a> {
         factors.extend(self.witness.columns[table].iter().map(|column| {
             column[..chunk.rows()]
                 .iter()
-                .map(|&value| E::from_u32(value.into()))
+                .map(|&value| E::from_u32(integer(value)))
                 .collect::<Vec<_>>()
         }));
         let (sumcheck, at, values) = sumcheck::zero_product(factors, challenger);

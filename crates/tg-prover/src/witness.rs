@@ -70,7 +70,7 @@ impl Witness {
                         .zip(column.par_chunks(TASK_ROWS));
                     tasks.for_each(|(to, from)| {
                         for (to, &value) in to.iter_mut().zip(from) {
-                            *to = F::from_u32(value.into());
+                            *to = F::from_u32(integer(value));
                         }
                     });
                 }
@@ -98,6 +98,16 @@ const fn cell(value: u32) -> Cell {
 #[cfg(test)]
 const fn cell(value: u32) -> Cell {
     value
+}
+
+/// A cell as an integer.
+#[cfg(not(test))]
+pub(crate) const fn integer(cell: Cell) -> u32 {
+    cell as u32
+}
+#[cfg(test)]
+pub(crate) const fn integer(cell: Cell) -> u32 {
+    cell
 }
 
 /// Segment and limb positions of one chunk.

@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
         let reason = anyhow::Error::from(error).context("REJECTED");
         return Err(Failure::new(Exit::Rejected, reason));
     }
-    let report = security::report(&model);
+    let report = security::report_batch(&model, file.statement.batch as usize);
     let values = files::output_values(model.program(), &file.output);
     if as_json {
         return Ok(json(&verdict_json(
@@ -99,6 +99,7 @@ fn explain(model: &PublicModel, file: &ProofFile, report: Option<&SecurityReport
         ("weights root", model.program().weights_root.to_string()),
         ("job", statement.job.to_string()),
         ("provider", statement.provider.to_string()),
+        ("inputs", statement.batch.to_string()),
         ("input", statement.input.to_string()),
         ("output", statement.output.to_string()),
     ];

@@ -146,6 +146,17 @@ fn every_message_of_an_inference_is_bound() {
     assert_eq!(rendered, include_str!("inference_codes.txt"), "{rendered}");
 }
 
+/// Openings of larger commitments have rounds, which the small case has not.
+#[test]
+fn every_message_of_an_opening_in_rounds_is_bound() {
+    let case = Case::of(tg_model::suite::Architecture::LeNet.model(1));
+    let rendered = inference(&case);
+    for opening in ["witness", "weights"] {
+        let rounds = format!(".{opening}_opening.whir.rounds*.openings.Base.rows** [8]");
+        assert!(rendered.contains(&rounds), "{rendered}");
+    }
+}
+
 #[test]
 fn every_message_of_a_registration_is_bound() {
     let case = case();
