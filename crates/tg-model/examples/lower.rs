@@ -106,6 +106,7 @@ fn sample(stack: &Tensor, at: usize) -> Result<Tensor> {
     Ok(Tensor::new(own, data)?)
 }
 
+#[expect(clippy::too_many_lines, reason = "one model from file to report")]
 fn one(options: &Options, name: &str) -> Result<()> {
     let folder = options.folder.join(name);
     let entry: serde_json::Value =
