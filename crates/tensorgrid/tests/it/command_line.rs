@@ -22,6 +22,7 @@ const COMMANDS: &[&[&str]] = &[
     &["status"],
     &["model"],
     &["model", "compile"],
+    &["model", "explain"],
     &["model", "add"],
     &["model", "list"],
     &["model", "show"],
