@@ -128,9 +128,9 @@ pub(crate) struct CompileArguments {
     /// Where to write the program with its weights.
     #[arg(short, long, value_name = "F.tgm")]
     pub(crate) output: PathBuf,
-    /// Where to write the public part.
+    /// Where to write the public part, for a model that is proved.
     #[arg(long, value_name = "F.tgv")]
-    pub(crate) public_out: PathBuf,
+    pub(crate) public_out: Option<PathBuf>,
     /// The model's name; by default the one in the file.
     #[arg(long, default_value = "")]
     pub(crate) name: String,

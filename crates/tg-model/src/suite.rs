@@ -327,7 +327,7 @@ mod tests {
         for (architecture, count) in [
             (Architecture::Mlp, 2_410),
             (Architecture::LeNet, 44_426),
-            (Architecture::Cnn264k, 264_092),
+            (Architecture::Cnn264k, 264_031),
         ] {
             let (model, input) = architecture.model(7);
             model.program.validate().unwrap();

@@ -14,6 +14,7 @@ use tg_model::net::ReadLimits;
 use tg_model::passes::{PrepareOptions, prepare};
 use tg_model::{CompileOptions, Compiled, PrecisionChoice, compile_prepared, explain};
 use tg_prover::ProvingModel;
+use tg_types::ModelId;
 use tg_types::codec::Encode;
 
 /// Compiles an ONNX file, and counts the operators it had.
@@ -105,25 +106,23 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
         ..
     } = arguments;
     let (_, compiled) = compiled(file, calibrate, name, import)?;
-    say("committing the weights and proving their range ...");
     let tgm = compiled.model.to_bytes();
-    let model = ProvingModel::new(compiled.model.clone())
-        .or_fail(Exit::Usage, "the model runs, but cannot be proved")?;
-    let tgv = model
-        .register()
-        .or_fail(Exit::Failed, "prove the weights' range")?
-        .encode();
     files::write(&arguments.output, &tgm)?;
-    files::write(&arguments.public_out, &tgv)?;
+    let public = match &arguments.public_out {
+        None => None,
+        Some(path) => Some(public_part(&compiled, path, &arguments.output)?),
+    };
     if as_json {
         return Ok(json(&report_json(
             &compiled,
-            &model,
+            public.as_ref(),
             arguments,
-            [tgm.len(), tgv.len()],
+            tgm.len(),
         ))?);
     }
-    line(format_args!("model {}", model.id()))?;
+    if let Some((id, _)) = &public {
+        line(format_args!("model {id}"))?;
+    }
     line(format_args!(
         "program {} ({} multiply-accumulates)",
         compiled.model.program.id(),
@@ -144,19 +143,46 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
         arguments.output.display(),
         tgm.len()
     ))?;
-    line(format_args!(
-        "{} ({} bytes): program, weight commitment and range proof, for anyone",
-        arguments.public_out.display(),
-        tgv.len()
-    ))?;
+    if let (Some((_, bytes)), Some(path)) = (&public, &arguments.public_out) {
+        line(format_args!(
+            "{} ({bytes} bytes): program, weight commitment and range proof, for anyone",
+            path.display()
+        ))?;
+    }
     Ok(())
+}
+
+/// Writes the public part; its model id and size.
+fn public_part(
+    compiled: &Compiled,
+    path: &Path,
+    model_file: &Path,
+) -> Result<(ModelId, usize), Failure> {
+    say("committing the weights and proving their range ...");
+    let model = ProvingModel::new(compiled.model.clone())
+        .or_fail(
+            Exit::Usage,
+            format!(
+                "{} is written and runs, but cannot be proved yet",
+                model_file.display()
+            ),
+        )
+        .map_err(|failure| {
+            failure.hint("leave out --public-out for a model that is only run: `tensorgrid run`")
+        })?;
+    let tgv = model
+        .register()
+        .or_fail(Exit::Failed, "prove the weights' range")?
+        .encode();
+    files::write(path, &tgv)?;
+    Ok((model.id(), tgv.len()))
 }
 
 fn report_json(
     compiled: &Compiled,
-    model: &ProvingModel,
+    public: Option<&(ModelId, usize)>,
     arguments: &CompileArguments,
-    [tgm, tgv]: [usize; 2],
+    tgm: usize,
 ) -> serde_json::Value {
     let layers: Vec<_> = compiled
         .report
@@ -165,12 +191,12 @@ fn report_json(
         .map(|layer| serde_json::json!({ "name": layer.name, "operator": layer.operator, "snr_db": layer.snr_db }))
         .collect();
     serde_json::json!({
-        "model": model.id().to_string(),
+        "model": public.map(|(id, _)| id.to_string()),
         "program": compiled.model.program.id().to_string(),
         "macs": compiled.model.program.macs(),
         "calibrated_on": compiled.report.calibrated_on,
         "layers": layers,
         "model_file": arguments.output, "model_bytes": tgm,
-        "public_file": arguments.public_out, "public_bytes": tgv,
+        "public_file": arguments.public_out, "public_bytes": public.map(|&(_, bytes)| bytes),
     })
 }
