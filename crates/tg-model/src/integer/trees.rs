@@ -10,8 +10,8 @@ use tg_ir::program::THRESHOLDS_MAX;
 use tg_ir::requantise::TABLE_MAX;
 use tg_ir::{Coding, InputSpec, Op, Rescale, Shape, TensorId};
 
-/// Sums of leaves use the field up to here.
-const SUM_MAX: f64 = (1u32 << 29) as f64;
+/// Sums of leaves reach this far: half of what a softmax takes.
+const SUM_MAX: f64 = (1u32 << 28) as f64;
 
 /// The program of a graph that is one tree ensemble; nothing for other graphs.
 pub(super) fn lower(
