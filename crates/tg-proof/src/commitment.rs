@@ -160,7 +160,7 @@ const LATER_FOLD: usize = 5;
 ///
 /// A wide first fold makes the later codewords small, and they are most of an opening; it also makes the rows that
 /// are opened at each query long. Weights are encoded at a low rate, since nobody waits for that: fewer queries (at
-/// 2^23 cells, where models of half as many weights end up, at twice that rate: half the memory). The second codeword is shorter than the first by more the larger that is: short proofs where time does not matter.
+/// 2^23 cells, where models of half as many weights end up, and from 2^26, at twice that rate: half the memory). The second codeword is shorter than the first by more the larger that is: short proofs where time does not matter.
 #[must_use]
 pub fn schedule(role: Role, vars: usize) -> Schedule {
     let first = match vars {
@@ -171,7 +171,7 @@ pub fn schedule(role: Role, vars: usize) -> Schedule {
         _ => 7,
     };
     let log_inv_rate = match (role, vars) {
-        (Role::Weights, 23) => 2,
+        (Role::Weights, 23 | 26..) => 2,
         (Role::Weights, _) | (Role::Witness, ..=17) => 3,
         (Role::Witness, _) => 2,
     };

@@ -81,6 +81,20 @@ impl VerifierCost {
         self.within(program, node)
     }
 
+    /// Adds the steps of a view that is no rearrangement.
+    ///
+    /// # Errors
+    /// [`PlanError::TooCostly`] if all steps so far are more than [`STEPS_MAX`].
+    pub fn add_view(
+        &mut self,
+        program: &Program,
+        node: usize,
+        elements: usize,
+    ) -> Result<(), PlanError> {
+        self.steps += elements as u64;
+        self.within(program, node)
+    }
+
     fn within(&self, program: &Program, node: usize) -> Result<(), PlanError> {
         let Self {
             table_entries,
@@ -166,8 +180,8 @@ fn steps(program: &Program, node: usize, batch: usize) -> u64 {
         Op::WindowSum { input, window } => window_steps(*input, window),
         Op::MaxPool { input, window } => 2 * window_steps(*input, window),
         Op::Requantise { .. } => 1 << log2_ceil(output.channels),
-        // An upper bound: most views only rearrange the point.
-        Op::View { input, .. } => elements(*input),
+        // For the plan, which looks for a rearrangement in integers; a view that is none costs its elements too.
+        Op::View { input, .. } => elements(*input) / 16,
         Op::Gather { input, axis, .. } => match axis {
             Axis::Rows | Axis::Columns => pixels(&[*input]),
             Axis::Channels => channels(&[*input]),

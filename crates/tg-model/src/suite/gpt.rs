@@ -145,8 +145,9 @@ impl Net {
     /// The stream normalised, with a gain and an offset per channel, as accumulators.
     fn affine(&mut self, stream: TensorId) -> TensorId {
         let shape = self.model.program.shape(stream);
-        let how = norm_of(shape.channels, i64::from(STREAM_MAX), 1.0, true);
-        let how = how.ok().expect("few channels have a normalisation");
+        let Ok(how) = norm_of(shape.channels, i64::from(STREAM_MAX), 1.0, true) else {
+            unreachable!("few channels have a normalisation");
+        };
         let op = Op::Norm { input: stream, how };
         let normal = self.push(op, shape, None);
         let mut layer = self.layer(shape.channels, 1);

@@ -53,7 +53,11 @@ impl Plan {
         }
     }
 
-    pub(super) fn plan_map(&self, program: &Program, node: usize) -> Result<NodePlan, PlanError> {
+    pub(super) fn plan_map(
+        &mut self,
+        program: &Program,
+        node: usize,
+    ) -> Result<NodePlan, PlanError> {
         let fields = |pixels, channels| MapPlan::Fields { pixels, channels };
         let shape = program.nodes[node].shape;
         let plan = match &program.nodes[node].op {
@@ -88,6 +92,12 @@ impl Plan {
                 return Err(PlanError::unprovable(program, node, why));
             }
         };
+        if plan == MapPlan::Elements {
+            let input = program.nodes[node].op.inputs()[0];
+            let padded = |tensor| TensorLayout::of(program.shape(tensor)).padded();
+            let elements = padded(input) + padded(TensorId::of_node(node));
+            self.cost.add_view(program, node, elements)?;
+        }
         Ok(NodePlan::Map(plan))
     }
 }
