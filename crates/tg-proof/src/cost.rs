@@ -6,7 +6,7 @@
 use crate::error::PlanError;
 use crate::file::PROOF_FILE_MAX;
 use crate::layout::{TensorLayout, WeightLayout, log2_ceil};
-use tg_ir::{Op, Program, SegmentTable, TensorId, Window};
+use tg_ir::{Axis, Op, Program, TensorId, Window};
 
 /// Most entries of all lookup tables together. The proof carries one extension element per entry, so that more could
 /// not fit a proof file anyway.
@@ -54,7 +54,7 @@ impl VerifierCost {
         let last = program.nodes.len() - 1;
         let mut cost = Self::default();
         let inputs = batch as u64;
-        cost.public_bytes = inputs * program.input.shape.elements() as u64;
+        cost.public_bytes = inputs * program.input_bytes() as u64;
         cost.within(program, 0)?;
         cost.public_bytes += inputs * program.output_bytes() as u64;
         let output = TensorLayout::batched(program.shape(program.output()), batch);
@@ -67,7 +67,7 @@ impl VerifierCost {
         Ok(cost)
     }
 
-    /// Adds a node's segment table.
+    /// Adds a table of a node.
     ///
     /// # Errors
     /// [`PlanError::TooCostly`] if the tables so far have more than [`TABLE_ENTRIES_MAX`] entries.
@@ -75,9 +75,9 @@ impl VerifierCost {
         &mut self,
         program: &Program,
         node: usize,
-        table: &SegmentTable,
+        entries: usize,
     ) -> Result<(), PlanError> {
-        self.table_entries += table.segments().len() as u64;
+        self.table_entries += entries as u64;
         self.within(program, node)
     }
 
@@ -113,11 +113,12 @@ fn steps(program: &Program, node: usize, batch: usize) -> u64 {
         let reads = output.pixels as u64 * window.positions() as u64;
         reads + (1 << layout(input).pixel_vars) + (1 << output.pixel_vars)
     };
-    let weight_steps = |positions: usize, inputs: usize| {
+    let weight_steps = |outputs: usize, positions: usize, inputs: usize| {
         let axes = WeightLayout {
-            outputs: output.channels,
+            outputs,
             positions,
             inputs,
+            biased: true,
         };
         // Two equality tables per axis, for weights and for biases, in the registration.
         4 * axes
@@ -126,15 +127,58 @@ fn steps(program: &Program, node: usize, batch: usize) -> u64 {
             .iter()
             .sum::<u64>()
     };
+    // An equality table of the output's field, weights on each input's, and their extension.
+    let field_steps = |inputs: &[TensorId], vars: fn(&TensorLayout) -> usize| {
+        let of = |tensor: &TensorId| 2u64 << vars(&layout(*tensor));
+        inputs.iter().map(of).sum::<u64>() + (1u64 << vars(&output))
+    };
+    let pixels = |inputs: &[TensorId]| field_steps(inputs, |layout| layout.pixel_vars);
+    let channels = |inputs: &[TensorId]| field_steps(inputs, |layout| layout.channel_vars);
+    let elements = |input: TensorId| layout(input).padded() as u64 + output.padded() as u64;
     let own = match &program.nodes[node].op {
-        Op::Conv { input, window, .. } => {
-            window_steps(*input, window) + weight_steps(window.positions(), layout(*input).channels)
+        Op::Conv {
+            input,
+            window,
+            groups,
+            ..
+        } => {
+            let inputs = layout(*input).channels;
+            window_steps(*input, window)
+                + weight_steps(
+                    output.channels,
+                    window.positions(),
+                    inputs / *groups as usize,
+                )
+                + 3 * (1u64 << layout(*input).channel_vars)
         }
-        Op::Dense { input } => weight_steps(layout(*input).pixels, layout(*input).channels),
+        Op::Dense { input } => {
+            let TensorLayout {
+                pixels, channels, ..
+            } = layout(*input);
+            weight_steps(output.channels, pixels, channels)
+        }
+        Op::Parameter => weight_steps(output.pixels, 1, output.channels),
+        Op::Embed { rows, .. } => {
+            let tokens = output.pixels as u64 * batch as u64;
+            let vars = log2_ceil(*rows as usize) as u64;
+            weight_steps(*rows as usize, 1, output.channels) + tokens * (vars + 2)
+        }
         Op::WindowSum { input, window } => window_steps(*input, window),
         Op::MaxPool { input, window } => 2 * window_steps(*input, window),
         Op::Requantise { .. } => 1 << log2_ceil(output.channels),
-        Op::View { input, .. } => layout(*input).padded() as u64 + output.padded() as u64,
+        // An upper bound: most views only rearrange the point.
+        Op::View { input, .. } => elements(*input),
+        Op::Gather { input, axis, .. } => match axis {
+            Axis::Rows | Axis::Columns => pixels(&[*input]),
+            Axis::Channels => channels(&[*input]),
+        },
+        Op::Concat { inputs, axis } => match axis {
+            Axis::Rows | Axis::Columns => pixels(inputs),
+            Axis::Channels => channels(inputs),
+        },
+        Op::Pad { input, .. } => pixels(&[*input]) + channels(&[*input]),
+        Op::Reduce { input, .. } => pixels(&[*input]),
+        Op::MatMul { inputs, .. } => pixels(inputs) + channels(inputs),
         // The others cost nothing or are refused by the plan.
         _ => 0,
     };

@@ -85,8 +85,12 @@ pub enum NodeCheck {
     Addition,
     /// Some difference of every maximum is zero.
     Attained,
-    /// A permutation moves the right elements.
+    /// A public map moves or sums the right elements.
     Permutation,
+    /// A product element by element is that of its factors.
+    Multiplication,
+    /// Parameters and rows of embeddings are the committed weights.
+    Weights,
 }
 
 impl NodeCheck {
@@ -100,7 +104,9 @@ impl NodeCheck {
             Self::Sources => "source sumcheck (windows read the right pixels)",
             Self::Addition => "addition",
             Self::Attained => "maximum attained",
-            Self::Permutation => "permutation",
+            Self::Permutation => "public map (the right elements, moved or summed)",
+            Self::Multiplication => "product sumcheck (element by element)",
+            Self::Weights => "committed weights",
         }
     }
 }
@@ -170,6 +176,12 @@ pub enum VerifyError {
         /// Input or output.
         which: &'static str,
     },
+    /// An input element that the input's coding does not give.
+    #[error("input element {index} is not one that the input's coding gives")]
+    InputCoding {
+        /// Which.
+        index: usize,
+    },
     /// An output element outside the field bound.
     #[error("output element {index} is outside the field bound")]
     OutputBound {
@@ -230,6 +242,7 @@ impl VerifyError {
             Self::Opening { .. } => 8,
             Self::Opened { .. } => 9,
             Self::Batch { .. } => 10,
+            Self::InputCoding { .. } => 11,
             Self::Node { check, .. } => match check {
                 NodeCheck::Messages => 20,
                 NodeCheck::Merge => 21,
@@ -238,6 +251,8 @@ impl VerifyError {
                 NodeCheck::Addition => 24,
                 NodeCheck::Attained => 25,
                 NodeCheck::Permutation => 26,
+                NodeCheck::Multiplication => 27,
+                NodeCheck::Weights => 28,
             },
             Self::Lookup(check) => match check {
                 LookupCheck::Messages => 40,
@@ -263,6 +278,7 @@ impl VerifyError {
             Self::Opening { .. } => "commitment opening",
             Self::Opened { .. } => "opened values",
             Self::Batch { .. } => "batch size",
+            Self::InputCoding { .. } => "input coding",
             Self::Node { check, .. } => check.describe(),
             Self::Lookup(check) => check.describe(),
         }

@@ -55,6 +55,24 @@ pub fn eq_at(point: &[E], index: usize) -> E {
         .product()
 }
 
+/// `sum over x < count of eq(at, x)`.
+#[must_use]
+pub fn eq_prefix(at: &[E], count: usize) -> E {
+    if count >> at.len() != 0 {
+        return E::ONE;
+    }
+    let (mut sum, mut matched) = (E::ZERO, E::ONE);
+    for (i, &coordinate) in at.iter().enumerate() {
+        if count >> (at.len() - 1 - i) & 1 == 1 {
+            sum += matched * (E::ONE - coordinate);
+            matched *= coordinate;
+        } else {
+            matched *= E::ONE - coordinate;
+        }
+    }
+    sum
+}
+
 /// The multilinear extension of `x -> x` (as an integer) at a point.
 #[must_use]
 pub fn identity_at(point: &[E]) -> E {

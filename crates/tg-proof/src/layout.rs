@@ -1,5 +1,7 @@
 //! Tensors and weights on hypercubes, and the chunks their committed columns are cut into.
 
+use crate::field::{E, eq_at, eq_prefix};
+use p3_field::PrimeCharacteristicRing;
 use tg_ir::{LinearWeights, Shape, weights::BIAS_DIGITS};
 
 /// Least number of variables of a committed column; a shorter chunk is padded by zeros in front of its index bits.
@@ -109,6 +111,15 @@ impl TensorLayout {
         (pixel, batch, channel)
     }
 
+    /// `sum over elements in use of eq(at, element)`.
+    #[must_use]
+    pub fn used_at(&self, at: &[E]) -> E {
+        let (pixels, batch, channels) = self.split(at);
+        eq_prefix(pixels, self.pixels)
+            * eq_prefix(batch, self.batch)
+            * eq_prefix(channels, self.channels)
+    }
+
     /// The chunks that cover the rows in use.
     #[must_use]
     pub fn chunks(&self) -> Vec<Chunk> {
@@ -190,15 +201,17 @@ impl WeightPiece {
 }
 
 /// The committed weights of one node: `[output][position][input]`, in pieces whose axes are padded to powers of two,
-/// and the digits of its biases.
+/// and the digits of its biases. Parameters are `[pixel][1][channel]`, embeddings `[row][1][channel]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WeightLayout {
     /// Output channels.
     pub outputs: usize,
     /// Kernel positions, or input pixels of a dense node.
     pub positions: usize,
-    /// Input channels.
+    /// Input channels of a group.
     pub inputs: usize,
+    /// Whether there is a bias per output channel.
+    pub biased: bool,
 }
 
 impl WeightLayout {
@@ -237,6 +250,32 @@ impl WeightLayout {
             }
         }
         pieces
+    }
+
+    /// The part of a point of the weights that belongs to a piece, and the weight of the piece at it.
+    #[must_use]
+    pub fn piece_point(&self, piece: &WeightPiece, point: &[E]) -> (Vec<E>, E) {
+        let (mut rest, mut scale, mut start) = (Vec::new(), E::ONE, 0);
+        for (axis, vars) in self.axis_vars().into_iter().enumerate() {
+            let coordinates = &point[start..start + vars];
+            let (high, low) = coordinates.split_at(vars - piece.vars[axis]);
+            scale *= eq_at(high, piece.start[axis] >> piece.vars[axis]);
+            rest.extend_from_slice(low);
+            start += vars;
+        }
+        (rest, scale)
+    }
+
+    /// The weights at a point from their pieces at its parts; nothing if these are not the pieces' number.
+    #[must_use]
+    pub fn combine(&self, point: &[E], values: &[E]) -> Option<E> {
+        let pieces = self.pieces();
+        (pieces.len() == values.len()).then(|| {
+            let terms = pieces.iter().zip(values);
+            terms
+                .map(|(piece, &value)| self.piece_point(piece, point).1 * value)
+                .sum()
+        })
     }
 
     /// Variables of each column of bias digits, at least [`COLUMN_VARS_MIN`].
@@ -324,6 +363,7 @@ mod tests {
                 outputs,
                 positions,
                 inputs,
+                biased: true,
             };
             let layer = LinearWeights {
                 weights: vec![1; outputs * positions * inputs],

@@ -1,140 +1,155 @@
-//! The public linear maps: windows of convolutions and poolings as weights on input pixels, and views.
+//! The public linear maps: what a claim on a node's output says about its inputs, with weights both sides compute.
+//!
+//! A [`Reading`] is `sum over terms t of scale_t * sum over pixels s, channels c of V_t(s, c) in_t~(s, r_e, c)` with
+//! public V_t. Where a field of V_t is `eq` of a point (a channel that passes through, a rearranged claim) nothing is
+//! summed over it. Convolutions, window sums, matrix products, maxima, views, gathers, concatenations, borders, sums and
+//! additions all end in one.
 
-use crate::field::{E, eq_table};
-use crate::layout::TensorLayout;
+mod maps;
+mod windows;
+
+pub(crate) use maps::gathered;
+pub use maps::{Rearrangement, map_reading};
+pub use windows::{ConvPoint, SourceMap, conv_reading, is_pointwise, maximum_sum};
+
+use crate::field::{E, evaluate};
+use crate::plan::Plan;
 use p3_field::PrimeCharacteristicRing;
-use tg_ir::{Program, Shape, TensorId, Window};
+use tg_ir::TensorId;
 
-/// Calls `visit(output pixel, position, input pixel or nothing)` for every output pixel and kernel position.
-fn for_each_source(
-    window: &Window,
-    input: Shape,
-    output: Shape,
-    mut visit: impl FnMut(usize, usize, Option<usize>),
-) {
-    for row in 0..output.height {
-        for column in 0..output.width {
-            let pixel = row as usize * output.width as usize + column as usize;
-            for position in 0..window.positions() {
-                visit(pixel, position, window.source(input, row, column, position));
-            }
-        }
-    }
+/// How a reading weighs one field, the pixels or the channels, of a tensor.
+#[derive(Debug, Clone)]
+pub enum Along {
+    /// By `eq` of a point: the extension at it.
+    At(Vec<E>),
+    /// By a public weight per index, which is summed over.
+    Sum(Vec<E>),
 }
 
-/// `S(s') = sum over (s, k) with source(s, k) = s' of positions[k] * pixels[s]`, over the padded input pixels.
-#[must_use]
-pub fn source_weights(
-    window: &Window,
-    input: Shape,
-    output: Shape,
-    positions: &[E],
-    pixels: &[E],
-) -> Vec<E> {
-    let mut weights = vec![E::ZERO; 1 << TensorLayout::of(input).pixel_vars];
-    for_each_source(window, input, output, |pixel, position, source| {
-        if let Some(source) = source {
-            weights[source] += positions[position] * pixels[pixel];
-        }
-    });
-    weights
+/// The weights of one term of a reading.
+#[derive(Debug, Clone)]
+pub enum Weights {
+    /// A weight of the pixel times a weight of the channel.
+    Fields {
+        /// Of the pixels.
+        pixels: Along,
+        /// Of the channels.
+        channels: Along,
+    },
+    /// A weight per (pixel, channel), summed over.
+    Elements(Vec<E>),
 }
 
-/// `sum over (s, k) lying in padding of positions[k] * pixels[s]`.
-#[must_use]
-pub fn padding_weight(
-    window: &Window,
-    input: Shape,
-    output: Shape,
-    positions: &[E],
-    pixels: &[E],
-) -> E {
-    let mut weight = E::ZERO;
-    for_each_source(window, input, output, |pixel, position, source| {
-        if source.is_none() {
-            weight += positions[position] * pixels[pixel];
-        }
-    });
-    weight
-}
-
-/// A window's public weights on input pixels, for one point.
-#[derive(Debug)]
-pub struct SourceMap<'a> {
-    /// The tensor that is read.
+/// One tensor that is read.
+#[derive(Debug, Clone)]
+pub struct Term {
+    /// The tensor.
     pub input: TensorId,
-    window: &'a Window,
-    shapes: [Shape; 2],
-    positions: Vec<E>,
-    pixels: Vec<E>,
+    /// A public factor.
+    pub scale: E,
+    /// The weights of its elements.
+    pub weights: Weights,
 }
 
-impl<'a> SourceMap<'a> {
-    /// The map of a node's window with weights per position and per output pixel.
+/// A public linear form of some tensors. All terms sum over the same fields.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// The terms, at least one.
+    pub terms: Vec<Term>,
+    /// The point of the batch's inputs.
+    pub batch: Vec<E>,
+}
+
+impl Reading {
+    /// A reading of one tensor.
     #[must_use]
-    pub fn new(
-        program: &Program,
-        node: usize,
-        input: TensorId,
-        window: &'a Window,
-        positions: Vec<E>,
-        pixels: Vec<E>,
-    ) -> Self {
+    pub fn of(input: TensorId, weights: Weights, batch: &[E]) -> Self {
         Self {
-            input,
-            window,
-            shapes: [program.shape(input), program.nodes[node].shape],
-            positions,
-            pixels,
+            terms: vec![Term {
+                input,
+                scale: E::ONE,
+                weights,
+            }],
+            batch: batch.to_vec(),
         }
     }
 
-    /// Per input pixel the weight with which it is read.
+    /// Whether pixels and channels are summed over.
     #[must_use]
-    pub fn weights(&self) -> Vec<E> {
-        source_weights(
-            self.window,
-            self.shapes[0],
-            self.shapes[1],
-            &self.positions,
-            &self.pixels,
-        )
+    pub fn summed(&self) -> [bool; 2] {
+        match &self.terms[0].weights {
+            Weights::Fields { pixels, channels } => {
+                [pixels, channels].map(|along| matches!(along, Along::Sum(_)))
+            }
+            Weights::Elements(_) => [true; 2],
+        }
     }
 
-    /// The weight that falls on padding.
+    /// Variables of pixels and channels that are summed over: those of the largest tensor.
     #[must_use]
-    pub fn padding(&self) -> E {
-        padding_weight(
-            self.window,
-            self.shapes[0],
-            self.shapes[1],
-            &self.positions,
-            &self.pixels,
-        )
+    pub fn summed_vars(&self, plan: &Plan) -> [usize; 2] {
+        let [pixels, channels] = self.summed();
+        let most = |of: &dyn Fn(usize) -> usize| {
+            let vars = self.terms.iter().map(|term| of(term.input.index()));
+            vars.max().unwrap_or(0)
+        };
+        [
+            if pixels {
+                most(&|tensor| plan.layouts[tensor].pixel_vars)
+            } else {
+                0
+            },
+            if channels {
+                most(&|tensor| plan.layouts[tensor].channel_vars)
+            } else {
+                0
+            },
+        ]
     }
-}
 
-/// What the input's windows of a maximum must sum to: `sum_j eq(tau, j) (v - u_j)`, and -128 where padding is read.
-/// (The claim `v` is spread over the real pixels already.)
-#[must_use]
-pub fn maximum_sum(map: &SourceMap<'_>, maximum: E, differences: &[E]) -> E {
-    let shifted: E = differences
-        .iter()
-        .zip(&map.positions)
-        .map(|(&difference, &weight)| weight * (maximum - difference))
-        .sum();
-    shifted + map.padding() * E::from_u32(128)
-}
-
-/// `V(x) = sum of eq(at, j) over the output elements j that show input element x`, over pixels and channels of the
-/// padded input of a view, for one input.
-#[must_use]
-pub fn permutation_weights(source: &[u32], from: Shape, to: Shape, at: &[E]) -> Vec<E> {
-    let [from, to] = [from, to].map(TensorLayout::of);
-    let eq = eq_table(at);
-    let mut weights = vec![E::ZERO; 1 << from.vars()];
-    for (element, &source) in source.iter().enumerate() {
-        weights[from.index_of_element(source as usize)] += eq[to.index_of_element(element)];
+    /// Whether the claim passes to one tensor unchanged: no message is needed.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.summed() == [false; 2] && self.terms.len() == 1 && self.terms[0].scale == E::ONE
     }
-    weights
+
+    /// For a point of the summed variables: where a term's tensor is claimed, and the weight of that claim.
+    ///
+    /// A tensor with fewer variables than the largest is constant in the leading ones, and its weights are zero unless
+    /// all of these are.
+    #[must_use]
+    pub fn claim_of(&self, plan: &Plan, term: &Term, at: &[E]) -> (Vec<E>, E) {
+        let layout = plan.layouts[term.input.index()];
+        let [pixel_vars, _] = self.summed_vars(plan);
+        let (pixels_at, channels_at) = at.split_at(pixel_vars);
+        let mut weight = term.scale;
+        let mut last = |at: &[E], vars: usize| {
+            let (lead, rest) = at.split_at(at.len() - vars);
+            weight *= lead.iter().map(|&c| E::ONE - c).product::<E>();
+            rest.to_vec()
+        };
+        let (pixels, channels) = match &term.weights {
+            Weights::Fields { pixels, channels } => {
+                let mut along = |along: &Along, at: &[E], vars: usize| match along {
+                    Along::At(point) => (point.clone(), E::ONE),
+                    Along::Sum(weights) => {
+                        let at = last(at, vars);
+                        let value = evaluate(weights, &at);
+                        (at, value)
+                    }
+                };
+                let (pixels, left) = along(pixels, pixels_at, layout.pixel_vars);
+                let (channels, right) = along(channels, channels_at, layout.channel_vars);
+                weight *= left * right;
+                (pixels, channels)
+            }
+            Weights::Elements(weights) => {
+                let pixels = last(pixels_at, layout.pixel_vars);
+                let channels = last(channels_at, layout.channel_vars);
+                weight *= evaluate(weights, &[pixels.as_slice(), &channels].concat());
+                (pixels, channels)
+            }
+        };
+        ([pixels, self.batch.clone(), channels].concat(), weight)
+    }
 }

@@ -48,70 +48,93 @@ pub struct MergeProof {
 /// The messages of one gadget.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum GadgetProof {
-    /// Convolution.
-    Conv {
-        /// The bias digits at the output channel's point.
-        bias: [E; BIAS_DIGITS],
-        /// Sum over kernel positions and input channels.
-        products: Sumcheck,
-        /// The pieces of the weights at their parts of the final point.
-        weights: Vec<E>,
-        /// The window products at the final point.
-        reads: E,
-        /// Sum over input pixels.
-        sources: SourceProof,
-    },
-    /// Fully connected.
-    Dense {
-        /// The bias digits at the output channel's point.
-        bias: [E; BIAS_DIGITS],
-        /// Sum over input pixels and channels.
-        products: Sumcheck,
-        /// The pieces of the weights at their parts of the final point.
-        weights: Vec<E>,
-        /// The input at the final point.
-        input: E,
-    },
-    /// Window sums.
-    WindowSum {
-        /// Sum over input pixels.
-        sources: SourceProof,
-    },
-    /// Addition.
-    Add {
-        /// The two inputs at the point.
-        inputs: [E; 2],
-    },
+    /// Convolution or dense node.
+    Products(ProductsProof),
+    /// Public linear map.
+    Map(ReadProof),
+    /// Product of two tensors element by element.
+    Mul(MulProof),
+    /// Product of matrices.
+    MatMul(MatMulProof),
+    /// Parameters: the pieces of the weights at their parts of the claim's point.
+    Parameter(Vec<E>),
+    /// Embedding.
+    Embed(EmbedProof),
     /// Requantisation.
-    Requantise {
-        /// Pulled base, class of the high limb, class of the low limb, high limb, low limb.
-        pulled: [E; 5],
-    },
+    Requantise(RequantiseProof),
     /// Maximum.
-    Maximum {
-        /// The differences at the point, one per kernel position.
-        differences: Vec<E>,
-        /// Sum over input pixels.
-        sources: SourceProof,
-        /// Per chunk, that some difference is zero.
-        attained: Vec<AttainedProof>,
-    },
-    /// Permutation.
-    Permute {
-        /// Sum over the input's elements.
-        sumcheck: Sumcheck,
-        /// The input at the final point.
-        input: E,
-    },
+    Maximum(MaximumProof),
 }
 
-/// Public weights on input pixels: the sum and the input at the final point.
+/// A convolution or dense node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct SourceProof {
-    /// Sum over input pixels.
+pub struct ProductsProof {
+    /// The bias digits at the output channel's point.
+    pub bias: [E; BIAS_DIGITS],
+    /// Sum over kernel positions (or input pixels) and input channels, and over output channels if there are groups.
+    pub products: Sumcheck,
+    /// The pieces of the weights at their parts of the final point.
+    pub weights: Vec<E>,
+    /// The window products at the final point.
+    pub reads: E,
+    /// The input's part in them.
+    pub read: ReadProof,
+}
+
+/// Public weights on the elements of some tensors.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ReadProof {
+    /// Sum over the fields that are not at a point, if there is one.
+    pub sumcheck: Option<Sumcheck>,
+    /// The tensors at the final point; none if the claim passes to one tensor unchanged.
+    pub inputs: Vec<E>,
+}
+
+/// A product element by element.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MulProof {
+    /// Sum over all elements of eq times both tensors.
     pub sumcheck: Sumcheck,
-    /// The input at the final point.
-    pub input: E,
+    /// Both tensors at the final point.
+    pub factors: [E; 2],
+}
+
+/// A product of matrices.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MatMulProof {
+    /// Sum over matrices, inputs of the batch and the inner index.
+    pub products: Sumcheck,
+    /// Both folded sides at the final point.
+    pub factors: [E; 2],
+    /// Where they come from.
+    pub reads: [ReadProof; 2],
+}
+
+/// An embedding.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct EmbedProof {
+    /// Sum over the vocabulary.
+    pub sumcheck: Sumcheck,
+    /// The pieces of the weights at their parts of the final point.
+    pub weights: Vec<E>,
+}
+
+/// A requantisation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RequantiseProof {
+    /// Pulled base, class of the high limb, class of the low limb, high limb, low limb.
+    pub pulled: [E; 5],
+}
+
+/// A maximum.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MaximumProof {
+    /// The differences at the point, one per kernel position.
+    pub differences: Vec<E>,
+    /// The windows' elements.
+    pub read: ReadProof,
+    /// Per chunk, that some difference is zero.
+    pub attained: Vec<AttainedProof>,
 }
 
 /// The zero-check of one chunk of a maximum.

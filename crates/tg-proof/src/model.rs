@@ -15,7 +15,7 @@ use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Digest, ModelId, ProgramId, domain::Domain};
 
 /// Version of the file format.
-pub const PUBLIC_MODEL_VERSION: u16 = 2;
+pub const PUBLIC_MODEL_VERSION: u16 = 3;
 /// Most bytes of a registration proof.
 pub const REGISTRATION_MAX: usize = 4 << 20;
 /// Most bytes of an encoded weight commitment: a root, and four elements per weighted node.

@@ -101,7 +101,7 @@ pub fn weight_tables(plan: &Plan) -> Vec<WeightTable> {
             let pieces = layout.pieces().into_iter();
             pieces
                 .map(|piece| piece_axes(&piece))
-                .chain([bias_axes(layout)])
+                .chain(layout.biased.then(|| bias_axes(layout)))
         })
         .collect()
 }

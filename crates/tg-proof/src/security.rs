@@ -2,13 +2,14 @@
 
 use crate::error::PlanError;
 use crate::field::E;
+use crate::layout::TensorLayout;
 use crate::model::{ProofShape, PublicModel};
-use crate::plan::{NodePlan, Plan};
+use crate::plan::{MapPlan, NodePlan, Plan};
 use crate::registration;
 use p3_field::Field;
 use p3_security::{CandidateSet, ErrorBits, SecurityTerm};
 use p3_sumcheck::PrescribedPointPcs;
-use tg_ir::{Op, Program};
+use tg_ir::{Op, Program, TensorId};
 
 /// Least composed security of a proof and of a registration in bits.
 pub const LEVEL: u32 = 100;
@@ -231,39 +232,75 @@ fn draws(program: &Program, plan: &Plan) -> Vec<(String, &'static str, f64)> {
     draws
 }
 
-/// The draws of one node's gadget together; an addition draws nothing.
+/// The draws of one node's gadget together; an addition draws nothing. What a gadget reads through a public linear map
+/// is a sumcheck of degree 2 over the fields that are summed.
 fn gadget_draws(
     program: &Program,
     plan: &Plan,
     node: usize,
 ) -> Option<(&'static str, &'static str, f64)> {
-    let op = &program.nodes[node].op;
-    let input = op.inputs()[0].index();
-    let vars = |tensor: usize| plan.layouts[tensor].vars() as f64;
-    let (output, sources) = (vars(node + 1), 2.0 * plan.layouts[input].pixel_vars as f64);
-    let products = |weights: usize| {
-        let [_, positions, inputs] = plan.weights[weights].axis_vars();
-        2.0 * (positions + inputs) as f64 + output
-    };
     const PRODUCTS: &str = "sumcheck; Thaler 2013, section 4.4";
+    let op = &program.nodes[node].op;
+    let inputs = op.inputs();
+    let layout = |tensor: &TensorId| &plan.layouts[tensor.index()];
+    let output = plan.layouts[node + 1].vars() as f64;
+    let most = |vars: fn(&TensorLayout) -> usize| {
+        let all = inputs.iter().map(|input| vars(layout(input)));
+        2.0 * all.max().unwrap_or(0) as f64
+    };
+    let (pixels, channels) = (most(|l| l.pixel_vars), most(|l| l.channel_vars));
     match (op, &plan.nodes[node]) {
-        (Op::Conv { .. }, NodePlan::Linear { weights }) => Some((
-            "products and sources",
-            PRODUCTS,
-            products(*weights) + sources,
-        )),
-        (Op::Dense { .. }, NodePlan::Linear { weights }) => {
-            Some(("products", PRODUCTS, products(*weights)))
+        (_, NodePlan::Weighted { weights }) => {
+            let [outputs, positions, inner] = plan.weights[*weights].axis_vars().map(|v| v as f64);
+            Some(match op {
+                Op::Conv { groups, .. } if *groups > 1 => {
+                    let products = 3.0 * (outputs + positions + inner);
+                    (
+                        "products and sources",
+                        PRODUCTS,
+                        products + pixels + channels + output,
+                    )
+                }
+                Op::Conv { .. } => {
+                    let products = 2.0 * (positions + inner);
+                    ("products and sources", PRODUCTS, products + pixels + output)
+                }
+                Op::Dense { .. } => ("products", PRODUCTS, 2.0 * (positions + inner) + output),
+                Op::Embed { .. } => ("rows", "sumcheck", 2.0 * outputs + output),
+                _ => ("weights", "Schwartz-Zippel", output),
+            })
         }
-        (Op::WindowSum { .. }, _) => Some(("sources", "sumcheck", sources + output)),
+        (_, NodePlan::Map(map)) => match map {
+            MapPlan::Fields {
+                pixels: false,
+                channels: false,
+            } => None,
+            MapPlan::Rearranged(_) => None,
+            MapPlan::Fields {
+                pixels: by_pixel,
+                channels: by_channel,
+            } => {
+                let pixels = if *by_pixel { pixels } else { 0.0 };
+                let channels = if *by_channel { channels } else { 0.0 };
+                Some(("public map", "sumcheck", pixels + channels + output))
+            }
+            MapPlan::Elements => Some(("public map", "sumcheck", pixels + channels + output)),
+        },
+        (Op::Mul { .. }, _) => Some(("products", "sumcheck", 3.0 * output + output)),
+        (Op::MatMul { inputs, .. }, _) => {
+            let left = layout(&inputs[0]);
+            let rounds = left.pixel_vars + left.batch_vars + left.channel_vars;
+            let products = 3.0 * rounds as f64 + 2.0 * pixels;
+            Some(("products and sources", PRODUCTS, products + output))
+        }
         (Op::Requantise { .. }, _) => Some((
             "relations",
             "Schwartz-Zippel, five multilinear identities and three columns within their tables",
             8.0 * output,
         )),
-        (Op::MaxPool { window, .. }, NodePlan::Maximum { witness, .. }) => {
+        (Op::MaxPool { window, .. }, NodePlan::Maximum { columns, .. }) => {
             let positions = window.positions();
-            let chunks: f64 = plan.witness[witness.clone()]
+            let chunks: f64 = plan.witness[columns.witness.clone()]
                 .iter()
                 .map(|table| (positions as f64 + 2.0) * table.chunk.vars as f64)
                 .sum();
@@ -273,10 +310,9 @@ fn gadget_draws(
             Some((
                 "windows and zero-checks",
                 "sumcheck and Schwartz-Zippel",
-                relations + kappa + sources + chunks,
+                relations + kappa + pixels + chunks,
             ))
         }
-        (Op::View { .. }, _) => Some(("view", "sumcheck", 2.0 * vars(input) + output)),
         _ => None,
     }
 }

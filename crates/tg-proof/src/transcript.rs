@@ -10,7 +10,7 @@ use tg_types::codec::{Encode, Writer};
 use tg_types::{Digest, ProgramId, domain::Domain};
 
 /// Version of the proof format and of the verifier, absorbed first.
-pub const PROTOCOL_VERSION: u16 = 2;
+pub const PROTOCOL_VERSION: u16 = 3;
 
 /// The challenger of an inference proof, with the statement absorbed.
 #[must_use]

@@ -25,4 +25,4 @@ mod tests;
 
 pub use estimate::Work;
 pub use model::{ModelError, ProvingModel};
-pub use prove::{Limits, ProveError, Stage, prove, prove_batch};
+pub use prove::{Limits, ProveError, Stage, prove, prove_batch, prove_tensor, prove_tensors};

@@ -52,7 +52,8 @@ pub struct ProvingModel {
 pub(crate) struct NodeColumns {
     /// Per piece of the weights its column.
     pub(crate) pieces: Vec<Vec<i8>>,
-    pub(crate) bias: [Vec<i8>; tg_ir::weights::BIAS_DIGITS],
+    /// The bias digits, if there are biases.
+    pub(crate) bias: Option<[Vec<i8>; tg_ir::weights::BIAS_DIGITS]>,
 }
 
 impl ProvingModel {
@@ -81,7 +82,7 @@ impl ProvingModel {
                     .iter()
                     .map(|piece| layout.weight_column(piece, layer))
                     .collect(),
-                bias: layout.bias_columns(layer),
+                bias: layout.biased.then(|| layout.bias_columns(layer)),
             })
             .collect();
         Self::commit(model, shape, columns)

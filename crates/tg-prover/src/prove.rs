@@ -18,7 +18,7 @@ use tg_proof::error::PlanError;
 use tg_proof::field::{E, F};
 use tg_proof::messages::{self, InferenceProof};
 use tg_proof::model::ProofShape;
-use tg_proof::verify::{interleaved, padded_point, piece_point};
+use tg_proof::verify::{interleaved, padded_point};
 use tg_proof::{ProofFile, Statement, transcript};
 use tg_types::{Address, Digest, JobId};
 
@@ -112,8 +112,21 @@ pub fn prove(
     provider: Address,
     observe: &mut (dyn FnMut(Stage) + Send),
 ) -> Result<(ProofFile, Trace), ProveError> {
+    prove_tensor(model, Tensor::I8(input.to_vec()), (job, provider), observe)
+}
+
+/// As [`prove`], for an input of any type.
+///
+/// # Errors
+/// Those of [`prove`].
+pub fn prove_tensor(
+    model: &ProvingModel,
+    input: Tensor,
+    names: (JobId, Address),
+    observe: &mut (dyn FnMut(Stage) + Send),
+) -> Result<(ProofFile, Trace), ProveError> {
     let limits = Limits::default();
-    let (file, mut traces) = prove_batch(model, &[input], (job, provider), &limits, observe)?;
+    let (file, mut traces) = prove_tensors(model, vec![input], names, &limits, observe)?;
     let trace = traces.pop().expect("one input has one trace");
     Ok((file, trace))
 }
@@ -127,7 +140,22 @@ pub fn prove(
 pub fn prove_batch(
     model: &ProvingModel,
     inputs: &[&[i8]],
-    (job, provider): (JobId, Address),
+    names: (JobId, Address),
+    limits: &Limits<'_>,
+    observe: &mut (dyn FnMut(Stage) + Send),
+) -> Result<(ProofFile, Vec<Trace>), ProveError> {
+    let inputs = inputs.iter().map(|input| Tensor::I8(input.to_vec()));
+    prove_tensors(model, inputs.collect(), names, limits, observe)
+}
+
+/// As [`prove_batch`], for inputs of any type.
+///
+/// # Errors
+/// Those of [`prove_batch`].
+pub fn prove_tensors(
+    model: &ProvingModel,
+    inputs: Vec<Tensor>,
+    names: (JobId, Address),
     limits: &Limits<'_>,
     observe: &mut (dyn FnMut(Stage) + Send),
 ) -> Result<(ProofFile, Vec<Trace>), ProveError> {
@@ -145,7 +173,7 @@ pub fn prove_batch(
         }
     }
     workers::run(estimate::is_small(shape), || {
-        prove_on_workers(model, shape, inputs, (job, provider), limits, observe)
+        prove_on_workers(model, shape, inputs, names, limits, observe)
     })
 }
 
@@ -153,16 +181,17 @@ pub fn prove_batch(
 fn prove_on_workers(
     model: &ProvingModel,
     shape: &ProofShape,
-    inputs: &[&[i8]],
+    inputs: Vec<Tensor>,
     (job, provider): (JobId, Address),
     limits: &Limits<'_>,
     observe: &mut (dyn FnMut(Stage) + Send),
 ) -> Result<(ProofFile, Vec<Trace>), ProveError> {
     observe(Stage::Execute);
+    let batch = inputs.len() as u32;
     let mut traces = Vec::with_capacity(inputs.len());
     for input in inputs {
         limits.check()?;
-        traces.push(tg_model::execute(&model.model, input)?);
+        traces.push(tg_model::execute_tensor(&model.model, input)?);
     }
     let stacked;
     let tensors = if let [trace] = traces.as_slice() {
@@ -181,7 +210,7 @@ fn prove_on_workers(
         model: model.id(),
         job,
         provider,
-        batch: inputs.len() as u32,
+        batch,
         input: Digest::of_blob(&input),
         output: Digest::of_blob(&output),
     };
@@ -321,7 +350,7 @@ pub(crate) fn prove_execution(
 
     limits.check()?;
     observe(Stage::OpenWitness);
-    let points = witness_points(shape, &point, &walk.attained);
+    let points = witness_points(shape, &point, &walk.opened);
     let witness_opening = shape
         .witness_scheme
         .open_at(data, &shape.witness_protocol, &points, &mut challenger)
@@ -350,20 +379,20 @@ pub(crate) fn prove_execution(
     })
 }
 
-/// The points of the witness opening: each table at its part of the lookup point, maxima also at their zero-check.
+/// The points of the witness opening: each table at its part of the lookup point, then where its gadget opens it.
 fn witness_points(
     shape: &ProofShape,
     lookup_point: &[E],
-    attained: &[Option<Vec<E>>],
+    opened: &[Vec<Vec<E>>],
 ) -> Vec<p3_multilinear_util::point::Point<E>> {
     let mut points = Vec::new();
-    for (table, attained) in shape.plan.witness.iter().zip(attained) {
+    for (table, opened) in shape.plan.witness.iter().zip(opened) {
         let vars = table.chunk.column_vars();
         points.push(padded_point(
             &lookup_point[lookup_point.len() - table.chunk.vars..],
             vars,
         ));
-        points.extend(attained.as_ref().map(|at| padded_point(at, vars)));
+        points.extend(opened.iter().map(|at| padded_point(at, vars)));
     }
     points
 }
@@ -371,7 +400,7 @@ fn witness_points(
 /// The points of the weights' opening: per column its part of the claim's point, and the anchor.
 fn weight_points(
     model: &ProvingModel,
-    claims: &[Option<(Vec<E>, Vec<E>)>],
+    claims: &[Option<(Vec<E>, Option<Vec<E>>)>],
 ) -> Vec<p3_multilinear_util::point::Point<E>> {
     let at = &model.anchor_point;
     let anchor = |vars: usize| tg_proof::field::point(&at[at.len() - vars..]);
@@ -380,11 +409,13 @@ fn weight_points(
         let (weights, bias) = claims.as_ref().expect("every weighted node is visited");
         for piece in layout.pieces() {
             let vars = piece.column_vars();
-            points.push(padded_point(&piece_point(layout, &piece, weights).0, vars));
+            points.push(padded_point(&layout.piece_point(&piece, weights).0, vars));
             points.push(anchor(vars));
         }
-        points.push(padded_point(bias, layout.bias_vars()));
-        points.push(anchor(layout.bias_vars()));
+        if let Some(bias) = bias {
+            points.push(padded_point(bias, layout.bias_vars()));
+            points.push(anchor(layout.bias_vars()));
+        }
     }
     points
 }

@@ -77,8 +77,9 @@ pub(crate) fn cells(columns: &[NodeColumns]) -> Vec<Vec<&[i8]>> {
         .iter()
         .flat_map(|node| {
             let pieces = node.pieces.iter().map(|piece| vec![piece.as_slice()]);
-            let bias = node.bias.iter().map(Vec::as_slice).collect();
-            pieces.chain([bias])
+            let bias = node.bias.as_ref();
+            let bias = bias.map(|bias| bias.iter().map(Vec::as_slice).collect());
+            pieces.chain(bias)
         })
         .collect()
 }

@@ -154,6 +154,47 @@ pub(crate) fn product(
     (proof, point, [values[0], values[1]])
 }
 
+/// Proves `sum_x a(x) b(x) c(x) = sum` and returns the point and the factors there.
+pub(crate) fn triple(
+    factors: [Vec<E>; 3],
+    sum: E,
+    challenger: &mut Challenger,
+) -> (Sumcheck, Vec<E>, [E; 3]) {
+    let (proof, point, values) = prove(factors.into(), sum, challenger);
+    (proof, point, [values[0], values[1], values[2]])
+}
+
+/// A sum of products, all over one hypercube.
+struct Terms(Vec<Product>);
+
+impl RoundProver<E> for Terms {
+    fn fold(&mut self, r: E) {
+        self.0.iter_mut().for_each(|term| term.fold(r));
+    }
+
+    fn round_poly(&self) -> Vec<E> {
+        let mut terms = self.0.iter().map(Product::round_poly);
+        let first = terms.next().unwrap_or_default();
+        terms.fold(first, |sums, term| {
+            sums.into_iter().zip(term).map(|(a, b)| a + b).collect()
+        })
+    }
+}
+
+/// Proves `sum_x sum_t a_t(x) b_t(x) = sum` and returns the point and the first factors there.
+pub(crate) fn products(
+    terms: Vec<(Vec<E>, Vec<E>)>,
+    sum: E,
+    challenger: &mut Challenger,
+) -> (Sumcheck, Vec<E>, Vec<E>) {
+    let terms = terms.into_iter().map(|(a, b)| Product::new(vec![a, b]));
+    let mut state = Terms(terms.collect());
+    let rounds = state.0[0].rounds();
+    let (proof, point) = state.prove::<F, _>(challenger, rounds, 2, 0, sum);
+    let values = state.0.iter().map(|term| term.values()[0]).collect();
+    (proof, point.as_slice().to_vec(), values)
+}
+
 /// Proves `sum_x prod_j factors_j(x) = 0` and returns the point and the factors there.
 pub(crate) fn zero_product(
     factors: Vec<Vec<E>>,

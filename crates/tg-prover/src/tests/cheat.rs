@@ -243,32 +243,40 @@ fn the_multiplier_of_another_channel_is_caught_by_the_lookup() {
 fn padded_channels_hide_nothing() {
     let case = case();
     let table = case.table_of(CONV_OUT);
-    let segments = segments(case, CONV_OUT).segments();
-    // Channel 6 of 8 does not exist.
+    let segments = segments(case, CONV_OUT);
+    // Channel 6 of 8 does not exist: its segment is the one of padding, 0 to 0.
     let row = case.row(CONV_OUT, 3, 6);
     let honest = case.witness();
-    let at = honest.columns[table][0][row] as usize;
+    let padding = segments.segments().len() as u32;
+    assert_eq!(honest.columns[table][0][row], padding);
+    let lies = |position: usize, value: i32| {
+        let segment = segments.segments()[position];
+        let offset = value.wrapping_sub(segment.base).cast_unsigned();
+        let mut witness = honest.clone();
+        witness.columns[table][0][row] = position as u32;
+        witness.columns[table][1][row] = limb_position(segment.class_high(), offset >> 8);
+        witness.columns[table][2][row] = limb_position(segment.class_low(), offset & 255);
+        case.verdict(case.trace.tensors(), &witness)
+    };
+    // The right accumulator and output under a channel's pair: only the pair is another.
+    let zero = segments.find(0, 0).unwrap();
+    assert_eq!(segments.segments()[zero].output, 0);
+    assert_eq!(lies(zero, 0), pulled());
     // An accumulator other than 0 that still rescales to 0.
-    let mut witness = honest.clone();
-    let (class, low) = limb_entry(witness.columns[table][2][row]);
-    witness.columns[table][2][row] = limb_position(class, low ^ 1);
-    assert_eq!(segments[at].output, 0);
-    assert_eq!(
-        case.verdict(case.trace.tensors(), &witness),
-        case.failed(CONV, NodeCheck::Products)
-    );
+    let products = case.failed(CONV, NodeCheck::Products);
+    assert_eq!(lies(zero, 1), products);
     // An activation other than 0.
-    let mut witness = honest;
-    let other = segments
-        .iter()
-        .position(|s| s.output == 9 && s.pair == 0)
-        .unwrap();
-    witness.columns[table][0][row] = u32::try_from(other).unwrap();
-    let verdict = case.verdict(case.trace.tensors(), &witness);
-    assert!(
-        verdict == pulled() || verdict == case.failed(CONV, NodeCheck::Products),
-        "{verdict:?}"
-    );
+    let mut other = segments.segments().iter();
+    let other = other.position(|s| s.output == 9 && s.pair == 0).unwrap();
+    assert_eq!(lies(other, segments.segments()[other].base), products);
+    // A limb beside the segment of padding.
+    let mut witness = honest.clone();
+    witness.columns[table][2][row] = limb_position(1, 1);
+    assert_eq!(case.verdict(case.trace.tensors(), &witness), products);
+    // The segment of padding on a row in use.
+    let mut witness = honest.clone();
+    witness.columns[table][0][case.row(CONV_OUT, 3, 2)] = padding;
+    assert_eq!(case.verdict(case.trace.tensors(), &witness), products);
 }
 
 #[test]
@@ -376,6 +384,12 @@ fn check_columns(model: &crate::ProvingModel, tensors: &[Tensor]) {
             let output = if in_use { outputs[element] } else { 0 };
             if let NodePlan::Requantise { table, .. } = plan.nodes[table.node] {
                 let segments = plan.segments[table].as_ref().unwrap();
+                if !in_use {
+                    let padding = segments.segments().len() as u32;
+                    let row = [0, 1, 2].map(|column: usize| columns[column][row]);
+                    assert_eq!(row, [padding, 0, 0]);
+                    continue;
+                }
                 let segment = segments.segments()[columns[0][row] as usize];
                 let (class_high, high) = limb_entry(columns[1][row]);
                 let (class_low, low) = limb_entry(columns[2][row]);
@@ -385,12 +399,7 @@ fn check_columns(model: &crate::ProvingModel, tensors: &[Tensor]) {
                 );
                 assert_eq!(i32::from(segment.output), output);
                 let accumulator = segment.base + i32::try_from(256 * high + low).unwrap();
-                let expected = if in_use {
-                    tensors[input].widened()[element]
-                } else {
-                    0
-                };
-                assert_eq!(accumulator, expected);
+                assert_eq!(accumulator, tensors[input].widened()[element]);
             } else {
                 let differences: Vec<u32> = columns.iter().map(|column| column[row]).collect();
                 assert!(differences.iter().all(|&difference| difference < 256));

@@ -1,0 +1,390 @@
+//! Operators that are public linear maps of their inputs: Add, WindowSum, View, Gather, Concat, Pad and sums.
+
+use super::{Along, Reading, SourceMap, Term, Weights};
+use crate::field::{E, eq_prefix, eq_table};
+use crate::layout::TensorLayout;
+use crate::plan::{MapPlan, NodePlan, Plan};
+use p3_field::PrimeCharacteristicRing;
+use tg_ir::{Axis, Op, Program, Shape, TensorId};
+
+/// A map that permutes the bits of an element's index: the claim is handed on at a rearranged point.
+///
+/// `out(x) = in(pi(x))` where bits of pi(x) are bits of x or constants, and the bits of x that pi does not use, as a
+/// number, lie below `repeats` (elsewhere out is zero). Hence `out~(r) = eq_prefix(unused r, repeats) in~(pi(r))`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rearrangement {
+    /// Per coordinate of (pixel, channel) of the input: a coordinate of the output's (pixel, channel) point, or a bit.
+    coordinates: Vec<Coordinate>,
+    /// Coordinates of the output that the input does not use.
+    unused: Vec<usize>,
+    /// How often the input is repeated.
+    repeats: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coordinate {
+    Output(usize),
+    Constant(bool),
+}
+
+impl Rearrangement {
+    /// The rearrangement that a map from output elements to input elements is, if it is one. Layouts are for one input.
+    #[must_use]
+    pub fn of(
+        from: TensorLayout,
+        to: TensorLayout,
+        source: impl Fn(usize) -> usize,
+    ) -> Option<Self> {
+        let vars = to.vars();
+        let image = |index: usize| {
+            to.element_at(index)
+                .map(|e| from.index_of_element(source(e)))
+        };
+        let constant = image(0)?;
+        // Per bit of the output's index the bit of the input's, if it has one.
+        let mut bits = vec![0usize; vars];
+        let mut seen = constant;
+        for (bit, image_bit) in bits.iter_mut().enumerate() {
+            let moved = image(1 << bit)? ^ constant;
+            if !moved.is_power_of_two() && moved != 0 || moved & seen != 0 {
+                return None;
+            }
+            seen |= moved;
+            *image_bit = moved;
+        }
+        let unused: Vec<usize> = (0..vars).rev().filter(|&bit| bits[bit] == 0).collect();
+        let predicted = |index: usize| {
+            let moved = (0..vars).filter(|bit| index >> bit & 1 == 1);
+            moved.fold(constant, |image, bit| image | bits[bit])
+        };
+        let repeat = |index: usize| {
+            unused
+                .iter()
+                .fold(0usize, |number, bit| number << 1 | (index >> bit & 1))
+        };
+        let repeats = (0..1usize << unused.len())
+            .take_while(|&number| {
+                let set = unused.iter().rev().enumerate();
+                let index = set.fold(0usize, |index, (place, bit)| {
+                    index | (number >> place & 1) << bit
+                });
+                to.element_at(index).is_some()
+            })
+            .count();
+        let holds = |index: usize| {
+            let predicted = predicted(index);
+            match image(index) {
+                Some(image) => image == predicted && repeat(index) < repeats,
+                None => from.element_at(predicted).is_none() || repeat(index) >= repeats,
+            }
+        };
+        if !(0..1 << vars).all(holds) {
+            return None;
+        }
+        let coordinates = (0..from.vars()).rev().map(|bit| {
+            let output = bits.iter().position(|&image| image == 1 << bit);
+            match output {
+                Some(output) => Coordinate::Output(vars - 1 - output),
+                None => Coordinate::Constant(constant >> bit & 1 == 1),
+            }
+        });
+        Some(Self {
+            coordinates: coordinates.collect(),
+            unused: unused.into_iter().map(|bit| vars - 1 - bit).collect(),
+            repeats,
+        })
+    }
+
+    /// Whether the input is repeated, so that the claim has a factor.
+    #[must_use]
+    pub const fn is_repetition(&self) -> bool {
+        !self.unused.is_empty()
+    }
+
+    /// The point of (pixel, channel) of the input, and the factor.
+    fn apply(&self, at: &[E]) -> (Vec<E>, E) {
+        let point = self.coordinates.iter().map(|coordinate| match coordinate {
+            Coordinate::Output(index) => at[*index],
+            Coordinate::Constant(bit) => E::from_bool(*bit),
+        });
+        let unused: Vec<E> = self.unused.iter().map(|&index| at[index]).collect();
+        (point.collect(), eq_prefix(&unused, self.repeats))
+    }
+}
+
+/// What a claim at `at` on the output of a public linear map says: a reading of the inputs, and a constant.
+///
+/// # Panics
+/// If the node is no public linear map; the plan names those that are.
+#[must_use]
+pub fn map_reading(program: &Program, plan: &Plan, node: usize, at: &[E]) -> (Reading, E) {
+    let map = Map {
+        program,
+        plan,
+        node,
+        shape: program.nodes[node].shape,
+        at: plan.layouts[node + 1].split(at),
+    };
+    match &program.nodes[node].op {
+        Op::Add {
+            inputs,
+            multipliers,
+            bias,
+        } => map.sum(inputs, multipliers, *bias),
+        Op::WindowSum { input, window } => {
+            let ones = vec![E::ONE; window.positions()];
+            let pixels = eq_table(map.at.0);
+            let sources = SourceMap::new(program, node, *input, window, ones, pixels);
+            let pixels = Along::Sum(sources.weights().0);
+            (map.one(*input, map.fields(pixels, map.channels())), E::ZERO)
+        }
+        Op::View { input, view } => map.moved(*input, &|element| view.source(element)),
+        Op::Gather {
+            input,
+            axis,
+            indices,
+        } => map.moved(*input, &gathered(program, node, *input, *axis, indices)),
+        Op::Concat { inputs, axis } => map.joined(inputs, *axis),
+        Op::Pad {
+            input,
+            before,
+            value,
+            ..
+        } => map.bordered(*input, before, *value),
+        Op::Reduce { input, axis, .. } => map.reduced(*input, *axis),
+        op => unreachable!("{} is no public linear map", op.name()),
+    }
+}
+
+/// The input element of each output element of a gather.
+pub(crate) fn gathered<'a>(
+    program: &Program,
+    node: usize,
+    input: TensorId,
+    axis: Axis,
+    indices: &'a [u32],
+) -> impl Fn(usize) -> usize + 'a {
+    let (from, to) = (program.shape(input), program.nodes[node].shape);
+    move |element| {
+        let mut place = place_of(to, element);
+        let moved = match axis {
+            Axis::Rows => &mut place[0],
+            Axis::Columns => &mut place[1],
+            Axis::Channels => &mut place[2],
+        };
+        *moved = indices[*moved] as usize;
+        element_of(from, place)
+    }
+}
+
+/// Row, column and channel of an element.
+const fn place_of(shape: Shape, element: usize) -> [usize; 3] {
+    let (width, channels) = (shape.width as usize, shape.channels as usize);
+    let pixel = element / channels;
+    [pixel / width, pixel % width, element % channels]
+}
+
+const fn element_of(shape: Shape, [row, column, channel]: [usize; 3]) -> usize {
+    (row * shape.width as usize + column) * shape.channels as usize + channel
+}
+
+/// A node that is a public linear map, and the claim's pixel, input and channel points.
+struct Map<'a> {
+    program: &'a Program,
+    plan: &'a Plan,
+    node: usize,
+    shape: Shape,
+    at: (&'a [E], &'a [E], &'a [E]),
+}
+
+impl Map<'_> {
+    fn pixels(&self) -> Along {
+        Along::At(self.at.0.to_vec())
+    }
+
+    fn channels(&self) -> Along {
+        Along::At(self.at.2.to_vec())
+    }
+
+    const fn fields(&self, pixels: Along, channels: Along) -> Weights {
+        Weights::Fields { pixels, channels }
+    }
+
+    fn one(&self, input: TensorId, weights: Weights) -> Reading {
+        Reading::of(input, weights, self.at.1)
+    }
+
+    /// `sum over elements in use of eq(at, element)`.
+    fn used(&self) -> E {
+        let layout = self.plan.layouts[self.node + 1];
+        eq_prefix(self.at.0, layout.pixels)
+            * eq_prefix(self.at.1, layout.batch)
+            * eq_prefix(self.at.2, layout.channels)
+    }
+
+    fn sum(&self, inputs: &[TensorId], multipliers: &[i32], bias: i32) -> (Reading, E) {
+        let term = |(&input, &multiplier): (&TensorId, &i32)| Term {
+            input,
+            scale: E::from_i32(multiplier),
+            weights: self.fields(self.pixels(), self.channels()),
+        };
+        let reading = Reading {
+            terms: inputs.iter().zip(multipliers).map(term).collect(),
+            batch: self.at.1.to_vec(),
+        };
+        (reading, E::from_i32(bias) * self.used())
+    }
+
+    /// A map that gives each output element one input element.
+    fn moved(&self, input: TensorId, source: &dyn Fn(usize) -> usize) -> (Reading, E) {
+        let from = TensorLayout::of(self.program.shape(input));
+        let to = TensorLayout::of(self.shape);
+        let (pixels, _, channels) = self.at;
+        let NodePlan::Map(plan) = &self.plan.nodes[self.node] else {
+            unreachable!("the plan follows the program's operators");
+        };
+        let weights = match plan {
+            MapPlan::Rearranged(how) => {
+                let (point, scale) = how.apply(&[pixels, channels].concat());
+                let (pixels, channels) = point.split_at(from.pixel_vars);
+                let [pixels, channels] = [pixels, channels].map(|point| Along::At(point.to_vec()));
+                let mut reading = self.one(input, self.fields(pixels, channels));
+                reading.terms[0].scale = scale;
+                return (reading, E::ZERO);
+            }
+            MapPlan::Fields {
+                pixels: true,
+                channels: false,
+            } => {
+                let eq = eq_table(pixels);
+                let mut weights = vec![E::ZERO; 1 << from.pixel_vars];
+                for (pixel, &weight) in eq.iter().take(to.pixels).enumerate() {
+                    weights[source(pixel * to.channels) / from.channels] += weight;
+                }
+                self.fields(Along::Sum(weights), self.channels())
+            }
+            MapPlan::Fields {
+                pixels: false,
+                channels: true,
+            } => {
+                let eq = eq_table(channels);
+                let mut weights = vec![E::ZERO; 1 << from.channel_vars];
+                for (channel, &weight) in eq.iter().take(to.channels).enumerate() {
+                    weights[source(channel)] += weight;
+                }
+                self.fields(self.pixels(), Along::Sum(weights))
+            }
+            MapPlan::Fields { .. } | MapPlan::Elements => {
+                let eq = eq_table(&[pixels, channels].concat());
+                let mut weights = vec![E::ZERO; from.padded()];
+                for element in 0..self.shape.elements() {
+                    weights[from.index_of_element(source(element))] +=
+                        eq[to.index_of_element(element)];
+                }
+                Weights::Elements(weights)
+            }
+        };
+        (self.one(input, weights), E::ZERO)
+    }
+
+    fn joined(&self, inputs: &[TensorId], axis: Axis) -> (Reading, E) {
+        let mut start = 0;
+        let eq = eq_table(match axis {
+            Axis::Channels => self.at.2,
+            Axis::Rows | Axis::Columns => self.at.0,
+        });
+        let term = |&input: &TensorId| {
+            let shape = self.program.shape(input);
+            let along = |vars: usize, place: &dyn Fn(usize) -> usize, count: usize| {
+                let mut weights = vec![E::ZERO; 1 << vars];
+                for (index, weight) in weights.iter_mut().take(count).enumerate() {
+                    *weight = eq[place(index)];
+                }
+                Along::Sum(weights)
+            };
+            let layout = TensorLayout::of(shape);
+            let weights = if axis == Axis::Channels {
+                let channels = along(layout.channel_vars, &|c| start + c, layout.channels);
+                self.fields(self.pixels(), channels)
+            } else {
+                let (width, all) = (shape.width as usize, self.shape.width as usize);
+                let place = |pixel: usize| match axis {
+                    Axis::Rows => start * all + pixel,
+                    _ => pixel / width * all + start + pixel % width,
+                };
+                let pixels = along(layout.pixel_vars, &place, layout.pixels);
+                self.fields(pixels, self.channels())
+            };
+            start += shape.axis(axis) as usize;
+            Term {
+                input,
+                scale: E::ONE,
+                weights,
+            }
+        };
+        let reading = Reading {
+            terms: inputs.iter().map(term).collect(),
+            batch: self.at.1.to_vec(),
+        };
+        (reading, E::ZERO)
+    }
+
+    fn bordered(&self, input: TensorId, before: &[u32; 3], value: i16) -> (Reading, E) {
+        let shape = self.program.shape(input);
+        let layout = TensorLayout::of(shape);
+        let [top, left, first] = before.map(|count| count as usize);
+        let (mut inside_pixels, mut inside_channels) = (E::ZERO, E::ZERO);
+        let pixels = if layout.pixels == self.shape.pixels() {
+            inside_pixels = eq_prefix(self.at.0, layout.pixels);
+            self.pixels()
+        } else {
+            let eq = eq_table(self.at.0);
+            let mut weights = vec![E::ZERO; 1 << layout.pixel_vars];
+            for (pixel, weight) in weights.iter_mut().take(layout.pixels).enumerate() {
+                let (row, column) = (pixel / shape.width as usize, pixel % shape.width as usize);
+                *weight = eq[(top + row) * self.shape.width as usize + left + column];
+                inside_pixels += *weight;
+            }
+            Along::Sum(weights)
+        };
+        let channels = if layout.channels == self.shape.channels as usize {
+            inside_channels = eq_prefix(self.at.2, layout.channels);
+            self.channels()
+        } else {
+            let eq = eq_table(self.at.2);
+            let mut weights = vec![E::ZERO; 1 << layout.channel_vars];
+            for (channel, weight) in weights.iter_mut().take(layout.channels).enumerate() {
+                *weight = eq[first + channel];
+                inside_channels += *weight;
+            }
+            Along::Sum(weights)
+        };
+        let batch = eq_prefix(self.at.1, self.plan.layouts[self.node + 1].batch);
+        let border = self.used() - inside_pixels * inside_channels * batch;
+        let reading = self.one(input, self.fields(pixels, channels));
+        (reading, border * E::from_i32(i32::from(value)))
+    }
+
+    fn reduced(&self, input: TensorId, axis: Axis) -> (Reading, E) {
+        let shape = self.program.shape(input);
+        let layout = TensorLayout::of(shape);
+        if axis == Axis::Channels {
+            // The sum over a hypercube is 2^vars times the extension in its middle.
+            let middle = vec![E::ONE.halve(); layout.channel_vars];
+            let mut reading = self.one(input, self.fields(self.pixels(), Along::At(middle)));
+            reading.terms[0].scale = E::from_usize(1 << layout.channel_vars);
+            return (reading, E::ZERO);
+        }
+        let eq = eq_table(self.at.0);
+        let mut weights = vec![E::ZERO; 1 << layout.pixel_vars];
+        let width = shape.width as usize;
+        for (pixel, weight) in weights.iter_mut().take(layout.pixels).enumerate() {
+            *weight = match axis {
+                Axis::Rows => eq[pixel % width],
+                _ => eq[pixel / width],
+            };
+        }
+        let weights = self.fields(Along::Sum(weights), self.channels());
+        (self.one(input, weights), E::ZERO)
+    }
+}

@@ -1,0 +1,134 @@
+//! Linear and product gadgets: they commit nothing but weights.
+
+use super::{NodePlan, Plan};
+use crate::error::PlanError;
+use crate::layout::{TensorLayout, WeightLayout};
+use crate::linear::Rearrangement;
+use tg_ir::{Axis, Op, Program, TensorId};
+
+/// How a public linear map is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MapPlan {
+    /// The claim is handed on at a rearranged point.
+    Rearranged(Rearrangement),
+    /// The weights are a product of weights of pixels and of channels; which of them are summed over.
+    Fields {
+        /// The pixels.
+        pixels: bool,
+        /// The channels.
+        channels: bool,
+    },
+    /// A weight per element, summed over.
+    Elements,
+}
+
+impl Plan {
+    pub(super) fn plan_weighted(&mut self, program: &Program, node: usize) -> NodePlan {
+        let shape = program.nodes[node].shape;
+        let channels = shape.channels as usize;
+        let of = |tensor: TensorId| TensorLayout::of(program.shape(tensor));
+        let (outputs, positions, inputs) = match &program.nodes[node].op {
+            Op::Conv {
+                input,
+                window,
+                groups,
+                ..
+            } => (
+                channels,
+                window.positions(),
+                of(*input).channels / *groups as usize,
+            ),
+            Op::Dense { input } => (channels, of(*input).pixels, of(*input).channels),
+            Op::Embed { rows, .. } => (*rows as usize, 1, channels),
+            _ => (shape.pixels(), 1, channels),
+        };
+        self.weights.push(WeightLayout {
+            outputs,
+            positions,
+            inputs,
+            biased: program.nodes[node].op.has_bias(),
+        });
+        NodePlan::Weighted {
+            weights: self.weights.len() - 1,
+        }
+    }
+
+    pub(super) fn plan_map(&self, program: &Program, node: usize) -> Result<NodePlan, PlanError> {
+        let fields = |pixels, channels| MapPlan::Fields { pixels, channels };
+        let shape = program.nodes[node].shape;
+        let plan = match &program.nodes[node].op {
+            Op::Add { .. } => fields(false, false),
+            Op::WindowSum { .. } => fields(true, false),
+            Op::View { input, view } => {
+                moved_plan(program, node, *input, &|element| view.source(element))
+            }
+            Op::Gather {
+                input,
+                axis,
+                indices,
+            } => {
+                let source = crate::linear::gathered(program, node, *input, *axis, indices);
+                moved_plan(program, node, *input, &source)
+            }
+            Op::Concat { axis, .. } => fields(*axis != Axis::Channels, *axis == Axis::Channels),
+            Op::Pad { input, .. } => {
+                let from = program.shape(*input);
+                fields(
+                    from.pixels() != shape.pixels(),
+                    from.channels != shape.channels,
+                )
+            }
+            Op::Reduce {
+                reduction: tg_ir::op::Reduction::Sum,
+                axis,
+                ..
+            } => fields(*axis != Axis::Channels, false),
+            _ => {
+                let why = "no proof of this operator exists yet";
+                return Err(PlanError::unprovable(program, node, why));
+            }
+        };
+        Ok(NodePlan::Map(plan))
+    }
+}
+
+/// How a map that gives each output element one input element is shown.
+fn moved_plan(
+    program: &Program,
+    node: usize,
+    input: TensorId,
+    source: &dyn Fn(usize) -> usize,
+) -> MapPlan {
+    let from = TensorLayout::of(program.shape(input));
+    let to = TensorLayout::of(program.nodes[node].shape);
+    if let Some(how) = Rearrangement::of(from, to, source) {
+        return MapPlan::Rearranged(how);
+    }
+    let elements = 0..to.pixels * to.channels;
+    let same_channels = from.channels == to.channels;
+    let by_pixel = same_channels
+        && elements.clone().all(|element| {
+            let first = source(element / to.channels * to.channels);
+            first % from.channels == 0 && source(element) == first + element % to.channels
+        });
+    if by_pixel {
+        return MapPlan::Fields {
+            pixels: true,
+            channels: false,
+        };
+    }
+    let by_channel = from.pixels == to.pixels
+        && (0..to.channels).all(|channel| source(channel) < from.channels)
+        && elements.clone().all(|element| {
+            let (pixel, channel) = (element / to.channels, element % to.channels);
+            source(element) == pixel * from.channels + source(channel)
+        });
+    if by_channel {
+        MapPlan::Fields {
+            pixels: false,
+            channels: true,
+        }
+    } else {
+        MapPlan::Elements
+    }
+}

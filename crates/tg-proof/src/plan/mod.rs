@@ -1,0 +1,315 @@
+//! What a program commits, looks up and opens. Prover and verifier derive it from the public program alone.
+//!
+//! A gadget takes what it needs while the plan is made: [`Plan::add_columns`] for committed columns over a hypercube of
+//! its choice, [`Plan::limb_table`] and [`Plan::add_table`] for public tables, [`Plan::add_reader`] for a column that
+//! looks one up. `linear` holds the linear and product gadgets, `value` those that commit a node's output, `refuse`
+//! what is not proved.
+
+mod leaves;
+mod linear;
+mod refuse;
+mod tables;
+mod value;
+
+pub use leaves::{LeafBlock, PlacedBlock};
+pub use linear::MapPlan;
+pub use tables::{LIMB_CLASS_LIMIT, LIMB_COLUMNS, LookupTable, SEGMENT_COLUMNS, limb_table_len};
+pub use value::{DIFFERENCE_OFFSET, MAXIMUM_POSITIONS_MAX, REQUANTISE_COLUMNS};
+
+use crate::commitment::CommittedTable;
+use crate::cost::VerifierCost;
+use crate::error::PlanError;
+use crate::layout::{Chunk, TensorLayout, WeightLayout};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use tg_ir::weights::BIAS_DIGITS;
+use tg_ir::{Op, Program, SegmentTable, TensorId};
+
+/// One committed witness table: the columns of one chunk of one column set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WitnessTable {
+    /// The node.
+    pub node: usize,
+    /// Which of the node's column sets this is a chunk of, counted from 0.
+    pub part: usize,
+    /// The hypercube of the column set.
+    pub layout: TensorLayout,
+    /// The chunk.
+    pub chunk: Chunk,
+    /// Columns.
+    pub columns: usize,
+    /// Per opening besides the one of the lookup argument, the columns that are opened. The gadget leaves a point and the
+    /// values for each.
+    pub openings: Vec<Vec<usize>>,
+}
+
+/// Columns over one hypercube, committed chunk by chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnSet {
+    /// The hypercube.
+    pub layout: TensorLayout,
+    /// The witness tables of its chunks.
+    pub witness: Range<usize>,
+    /// Rows that the chunks cover, padding included.
+    pub covered: usize,
+}
+
+/// One reader of the lookup argument: a column over all chunks of a column set. A column may have several readers, each
+/// with its own point.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReaderGroup {
+    /// The node.
+    pub node: usize,
+    /// The column within each of the witness tables.
+    pub column: usize,
+    /// Index of the lookup table.
+    pub table: usize,
+    /// Added to the committed value to give the position.
+    pub offset: u32,
+    /// The witness tables.
+    pub witness: Range<usize>,
+}
+
+/// What the walk over the nodes needs of one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodePlan {
+    /// A convolution, dense node, parameter or embedding, with the index of its weights.
+    Weighted {
+        /// Index into [`Plan::weights`].
+        weights: usize,
+    },
+    /// A public linear map.
+    Map(MapPlan),
+    /// A product of two tensors.
+    Product,
+    /// A requantisation.
+    Requantise {
+        /// Index of its segment table among the lookup tables.
+        table: usize,
+        /// First of its three reader groups (segment, high limb, low limb).
+        first_group: usize,
+        /// Its columns.
+        columns: ColumnSet,
+    },
+    /// A maximum.
+    Maximum {
+        /// First of its reader groups, one per kernel position.
+        first_group: usize,
+        /// Its columns.
+        columns: ColumnSet,
+    },
+}
+
+/// The proof's shape for one program.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Per tensor its layout; index 0 is the input.
+    pub layouts: Vec<TensorLayout>,
+    /// Per node.
+    pub nodes: Vec<NodePlan>,
+    /// Per lookup table the segments it is made of, if it is the segment table of a requantisation.
+    pub segments: Vec<Option<SegmentTable>>,
+    /// The lookup tables.
+    pub tables: Vec<LookupTable>,
+    /// The limb tables among them, by their greatest class.
+    pub limbs: BTreeMap<u32, usize>,
+    /// The witness tables in commitment order.
+    pub witness: Vec<WitnessTable>,
+    /// The readers.
+    pub groups: Vec<ReaderGroup>,
+    /// The weight layouts in node order.
+    pub weights: Vec<WeightLayout>,
+    /// The leaves of the fractional sum, largest blocks first.
+    pub leaves: Vec<PlacedBlock>,
+    /// log2 of the number of leaves, padding included.
+    pub leaf_vars: usize,
+    /// What checking a proof costs.
+    pub cost: VerifierCost,
+}
+
+impl Plan {
+    /// Derives the plan of a proof about one input.
+    ///
+    /// # Errors
+    /// [`PlanError`] names the node that cannot be proved and why.
+    pub fn new(program: &Program) -> Result<Self, PlanError> {
+        Self::batched(program, 1)
+    }
+
+    /// Derives the plan of a proof about a batch of inputs.
+    ///
+    /// # Errors
+    /// [`PlanError`] names the node that cannot be proved and why.
+    pub fn batched(program: &Program, batch: usize) -> Result<Self, PlanError> {
+        program.validate()?;
+        refuse::dead_nodes(program)?;
+        refuse::deep_nodes(program)?;
+        let cost = VerifierCost::batched(program, batch)?;
+        let tensors = (0..=program.nodes.len()).map(|tensor| TensorId(tensor as u32));
+        let mut plan = Self {
+            layouts: tensors
+                .map(|tensor| TensorLayout::batched(program.shape(tensor), batch))
+                .collect(),
+            nodes: Vec::new(),
+            segments: Vec::new(),
+            tables: Vec::new(),
+            limbs: BTreeMap::new(),
+            witness: Vec::new(),
+            groups: Vec::new(),
+            weights: Vec::new(),
+            leaves: Vec::new(),
+            leaf_vars: 0,
+            cost,
+        };
+        for node in 0..program.nodes.len() {
+            let node_plan = plan.plan_node(program, node)?;
+            plan.nodes.push(node_plan);
+        }
+        plan.place_leaves();
+        Ok(plan)
+    }
+
+    fn plan_node(&mut self, program: &Program, node: usize) -> Result<NodePlan, PlanError> {
+        refuse::unproved(program, node)?;
+        match &program.nodes[node].op {
+            Op::Conv { .. } | Op::Dense { .. } | Op::Parameter | Op::Embed { .. } => {
+                Ok(self.plan_weighted(program, node))
+            }
+            Op::WindowSum { .. }
+            | Op::Add { .. }
+            | Op::View { .. }
+            | Op::Gather { .. }
+            | Op::Concat { .. }
+            | Op::Pad { .. }
+            | Op::Reduce { .. } => self.plan_map(program, node),
+            Op::Mul { .. } | Op::MatMul { .. } => Ok(NodePlan::Product),
+            Op::Requantise { how, .. } => self.plan_requantise(program, node, how),
+            Op::MaxPool { window, .. } => self.plan_maximum(program, node, window),
+            _ => Err(PlanError::unprovable(
+                program,
+                node,
+                "no proof of this operator exists yet",
+            )),
+        }
+    }
+
+    /// Commits `columns` columns over a hypercube for a node. `openings` names, per opening besides the one of the lookup
+    /// argument, the columns opened there; every chunk has all of them.
+    pub(crate) fn add_columns(
+        &mut self,
+        node: usize,
+        layout: TensorLayout,
+        columns: usize,
+        openings: &[Vec<usize>],
+    ) -> ColumnSet {
+        let first = self.witness.len();
+        let part = self
+            .witness
+            .last()
+            .filter(|table| table.node == node)
+            .map_or(0, |table| table.part + 1);
+        let chunks = layout.chunks();
+        let covered = chunks.last().map_or(0, |chunk| chunk.start + chunk.rows());
+        self.witness
+            .extend(chunks.into_iter().map(|chunk| WitnessTable {
+                node,
+                part,
+                layout,
+                chunk,
+                columns,
+                openings: openings.to_vec(),
+            }));
+        ColumnSet {
+            layout,
+            witness: first..self.witness.len(),
+            covered,
+        }
+    }
+
+    /// Lets a column look up a table at `offset` plus its value; gives the index of the reader group.
+    pub(crate) fn add_reader(
+        &mut self,
+        node: usize,
+        columns: &ColumnSet,
+        column: usize,
+        table: usize,
+        offset: u32,
+    ) -> usize {
+        self.groups.push(ReaderGroup {
+            node,
+            column,
+            table,
+            offset,
+            witness: columns.witness.clone(),
+        });
+        self.groups.len() - 1
+    }
+
+    /// Adds a public table and charges its entries to the verifier.
+    pub(crate) fn add_table(
+        &mut self,
+        program: &Program,
+        node: usize,
+        table: LookupTable,
+    ) -> Result<usize, PlanError> {
+        self.cost.add_table(program, node, table.len())?;
+        self.tables.push(table);
+        self.segments.push(None);
+        Ok(self.tables.len() - 1)
+    }
+
+    /// The table of all limbs with classes up to `class_max` (at most [`LIMB_CLASS_LIMIT`]), made on first use.
+    pub(crate) fn limb_table(
+        &mut self,
+        program: &Program,
+        node: usize,
+        class_max: u32,
+    ) -> Result<usize, PlanError> {
+        debug_assert!(class_max <= LIMB_CLASS_LIMIT);
+        if let Some(&table) = self.limbs.get(&class_max) {
+            return Ok(table);
+        }
+        let table = self.add_table(program, node, tables::limb_table(class_max))?;
+        self.limbs.insert(class_max, table);
+        Ok(table)
+    }
+
+    /// The witness tables as the commitment sees them: every column at the lookup point, then the gadget's openings.
+    #[must_use]
+    pub fn witness_tables(&self) -> Vec<CommittedTable> {
+        self.witness
+            .iter()
+            .map(|table| {
+                let all: Vec<usize> = (0..table.columns).collect();
+                CommittedTable {
+                    vars: table.chunk.column_vars(),
+                    columns: table.columns,
+                    batches: [vec![all], table.openings.clone()].concat(),
+                }
+            })
+            .collect()
+    }
+
+    /// The weight tables as the commitment sees them: per node the pieces of the weights and the bias digits, each opened
+    /// `batches` times.
+    #[must_use]
+    pub fn weight_tables(&self, batches: usize) -> Vec<CommittedTable> {
+        let table = |vars, columns: usize| CommittedTable {
+            vars,
+            columns,
+            batches: vec![(0..columns).collect(); batches],
+        };
+        self.weights
+            .iter()
+            .flat_map(|layout| {
+                let bias = layout
+                    .biased
+                    .then(|| table(layout.bias_vars(), BIAS_DIGITS));
+                let pieces = layout.pieces().into_iter();
+                pieces
+                    .map(|piece| table(piece.column_vars(), 1))
+                    .chain(bias)
+            })
+            .collect()
+    }
+}

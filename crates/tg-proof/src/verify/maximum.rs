@@ -1,0 +1,92 @@
+//! Window maxima: differences to every element of the window, none negative, one of them zero.
+
+use super::{Claim, ColumnClaim, Walk, sumcheck};
+use crate::commitment::Challenger;
+use crate::error::NodeCheck;
+use crate::field::{E, eq, eq_prefix, eq_table};
+use crate::layout::log2_ceil;
+use crate::linear::{Along, Reading, SourceMap, Weights, maximum_sum};
+use crate::messages::{AttainedProof, MaximumProof};
+use crate::plan::ColumnSet;
+use crate::transcript::{absorb, draw_point};
+use p3_field::PrimeCharacteristicRing;
+use tg_ir::Window;
+use tg_ir::segment::LIMB_CLASS_MAX;
+
+impl Walk<'_> {
+    pub(super) fn maximum(
+        &mut self,
+        node: usize,
+        window: &Window,
+        (first_group, columns): (usize, &ColumnSet),
+        claim: &Claim,
+        proof: &MaximumProof,
+        challenger: &mut Challenger,
+    ) -> Result<(), NodeCheck> {
+        let MaximumProof {
+            differences,
+            read,
+            attained,
+        } = proof;
+        let positions = window.positions();
+        if differences.len() != positions {
+            return Err(NodeCheck::Messages);
+        }
+        absorb(challenger, differences);
+        // Stops: a difference below zero, which lies in no limb table.
+        let class = E::from_u32(LIMB_CLASS_MAX) * eq_prefix(&claim.point, columns.covered);
+        for (position, &difference) in differences.iter().enumerate() {
+            self.pull(
+                first_group + position,
+                &claim.point,
+                vec![difference, class],
+            );
+        }
+        let tau = eq_table(&draw_point(challenger, log2_ceil(positions)));
+        let (pixels, batch, channels) = self.plan.layouts[node + 1].split(&claim.point);
+        let input = self.program.nodes[node].op.inputs()[0];
+        let eq_pixels = eq_table(pixels);
+        let map = SourceMap::new(self.program, node, input, window, tau.clone(), eq_pixels);
+        let (sources, padding) = map.weights();
+        let sum = maximum_sum(&tau, padding, claim.value, differences);
+        let weights = Weights::Fields {
+            pixels: Along::Sum(sources),
+            channels: Along::At(channels.to_vec()),
+        };
+        let reading = Reading::of(input, weights, batch);
+        self.read(&reading, sum, read, NodeCheck::Sources, challenger)?;
+        self.attained(columns, positions, attained, challenger)
+    }
+
+    /// Some difference of every window is zero, chunk by chunk.
+    fn attained(
+        &mut self,
+        columns: &ColumnSet,
+        positions: usize,
+        proofs: &[AttainedProof],
+        challenger: &mut Challenger,
+    ) -> Result<(), NodeCheck> {
+        if proofs.len() != columns.witness.len() {
+            return Err(NodeCheck::Messages);
+        }
+        for (table, proof) in columns.witness.clone().zip(proofs) {
+            let vars = self.plan.witness[table].chunk.vars;
+            let drawn = draw_point(challenger, vars);
+            let (at, last) = sumcheck(&proof.sumcheck, challenger, vars, positions + 1, E::ZERO)
+                .ok_or(NodeCheck::Attained)?;
+            if proof.differences.len() != positions {
+                return Err(NodeCheck::Messages);
+            }
+            absorb(challenger, &proof.differences);
+            // Stops: a maximum above every element of its window.
+            if last != eq(&drawn, &at) * proof.differences.iter().copied().product::<E>() {
+                return Err(NodeCheck::Attained);
+            }
+            self.opened[table].push(ColumnClaim {
+                point: at,
+                values: proof.differences.clone(),
+            });
+        }
+        Ok(())
+    }
+}

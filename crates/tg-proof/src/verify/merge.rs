@@ -1,0 +1,51 @@
+//! Several claims on one tensor become one.
+
+use super::{Claim, Walk, sumcheck};
+use crate::commitment::Challenger;
+use crate::error::NodeCheck;
+use crate::field::{E, eq};
+use crate::messages::MergeProof;
+use crate::transcript::{absorb, draw};
+use p3_field::PrimeCharacteristicRing;
+
+impl Walk<'_> {
+    /// The one claim on a node's output, merged if there are several.
+    pub(super) fn single_claim(
+        &mut self,
+        node: usize,
+        merge: Option<&MergeProof>,
+        challenger: &mut Challenger,
+    ) -> Result<Claim, NodeCheck> {
+        let mut claims = std::mem::take(&mut self.claims[node + 1]);
+        match (claims.len(), merge) {
+            (1, None) => Ok(claims.remove(0)),
+            (2.., Some(proof)) => {
+                let alpha = draw(challenger);
+                let powers: Vec<E> = alpha.powers().take(claims.len()).collect();
+                let sum = claims
+                    .iter()
+                    .zip(&powers)
+                    .map(|(claim, &power)| claim.value * power)
+                    .sum();
+                let vars = self.plan.layouts[node + 1].vars();
+                let (point, last) =
+                    sumcheck(&proof.sumcheck, challenger, vars, 2, sum).ok_or(NodeCheck::Merge)?;
+                absorb(challenger, &[proof.value]);
+                let weight: E = claims
+                    .iter()
+                    .zip(&powers)
+                    .map(|(claim, &power)| power * eq(&claim.point, &point))
+                    .sum();
+                // Stops: readers that read different tensors.
+                if last != weight * proof.value {
+                    return Err(NodeCheck::Merge);
+                }
+                Ok(Claim {
+                    point,
+                    value: proof.value,
+                })
+            }
+            _ => Err(NodeCheck::Messages),
+        }
+    }
+}

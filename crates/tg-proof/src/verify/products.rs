@@ -1,0 +1,81 @@
+//! Convolutions and dense nodes: products with committed weights.
+
+use super::{Claim, Walk, WeightClaims, sumcheck};
+use crate::commitment::Challenger;
+use crate::error::NodeCheck;
+use crate::field::{E, eq, eq_prefix};
+use crate::linear::{ConvPoint, conv_reading};
+use crate::messages::ProductsProof;
+use crate::transcript::absorb;
+use p3_field::PrimeCharacteristicRing;
+use tg_ir::Op;
+use tg_ir::weights::BIAS_BASE;
+
+impl Walk<'_> {
+    /// The sum over positions and input channels (and output channels if there are groups), then the window products as
+    /// a public linear form of the input.
+    pub(super) fn products(
+        &mut self,
+        node: usize,
+        weights: usize,
+        claim: &Claim,
+        proof: &ProductsProof,
+        challenger: &mut Challenger,
+    ) -> Result<(), NodeCheck> {
+        let ProductsProof {
+            bias,
+            products,
+            weights: pieces,
+            reads,
+            read,
+        } = proof;
+        let layout = self.plan.layouts[node + 1];
+        let (pixels, batch, outputs) = layout.split(&claim.point);
+        absorb(challenger, bias);
+        let base = E::from_u32(BIAS_BASE.unsigned_abs());
+        let bias_value = bias
+            .iter()
+            .rev()
+            .fold(E::ZERO, |value, &digit| value * base + digit);
+        let rows = eq_prefix(pixels, layout.pixels) * eq_prefix(batch, layout.batch);
+        let sum = claim.value - bias_value * rows;
+        let weight_layout = self.plan.weights[weights];
+        let [output_vars, position_vars, input_vars] = weight_layout.axis_vars();
+        let grouped =
+            matches!(&self.program.nodes[node].op, Op::Conv { groups, .. } if *groups > 1);
+        let (summed, degree) = if grouped { (output_vars, 3) } else { (0, 2) };
+        let rounds = summed + position_vars + input_vars;
+        let (at, last) =
+            sumcheck(products, challenger, rounds, degree, sum).ok_or(NodeCheck::Products)?;
+        absorb(challenger, pieces);
+        absorb(challenger, &[*reads]);
+        let (outputs_at, rest) = at.split_at(summed);
+        let (point, factor) = if grouped {
+            (at.clone(), eq(outputs, outputs_at))
+        } else {
+            ([outputs, &at].concat(), E::ONE)
+        };
+        let weight = weight_layout
+            .combine(&point, pieces)
+            .ok_or(NodeCheck::Messages)?;
+        // Stops: accumulators that are not the products of the committed weights.
+        if last != factor * weight * *reads {
+            return Err(NodeCheck::Products);
+        }
+        self.weights[weights] = Some(WeightClaims {
+            point,
+            pieces: pieces.clone(),
+            bias: Some((outputs.to_vec(), *bias)),
+        });
+        let (positions, channels) = rest.split_at(position_vars);
+        let at = ConvPoint {
+            claim: &claim.point,
+            outputs: grouped.then_some(outputs_at),
+            positions,
+            channels,
+        };
+        let (reading, constant) = conv_reading(self.program, self.plan, node, &at);
+        let sum = *reads - constant;
+        self.read(&reading, sum, read, NodeCheck::Sources, challenger)
+    }
+}

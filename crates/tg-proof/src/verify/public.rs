@@ -1,0 +1,117 @@
+//! The public input and output: their bytes, digests, bounds and extensions.
+
+use crate::error::VerifyError;
+use crate::field::{E, eq_table, signed};
+use crate::file::ProofFile;
+use crate::layout::TensorLayout;
+use tg_ir::bounds::FIELD_BOUND;
+use tg_ir::{ElementType, Program, Shape};
+use tg_types::Digest;
+
+/// The public bytes as integers, with lengths, digests and bounds checked.
+pub(super) fn tensors(
+    program: &Program,
+    file: &ProofFile,
+) -> Result<(Vec<i32>, Vec<i32>), VerifyError> {
+    let batch = file.statement.batch as usize;
+    let expected = batch.saturating_mul(program.input_bytes());
+    if file.input.len() != expected {
+        return Err(VerifyError::Length {
+            which: "input",
+            expected,
+            got: file.input.len(),
+        });
+    }
+    let expected = batch.saturating_mul(program.output_bytes());
+    if file.output.len() != expected {
+        return Err(VerifyError::Length {
+            which: "output",
+            expected,
+            got: file.output.len(),
+        });
+    }
+    for (which, bytes, digest) in [
+        ("input", &file.input, file.statement.input),
+        ("output", &file.output, file.statement.output),
+    ] {
+        if Digest::of_blob(bytes) != digest {
+            return Err(VerifyError::Digest { which });
+        }
+    }
+    let input = integers(program.input.element_type(), &file.input);
+    let output = integers(program.element_type(program.output()), &file.output);
+    let channels = program.input.shape.channels as usize;
+    // Stops: an input that no coding gives, for which no accumulator has a bound.
+    let mut elements = input.iter().enumerate();
+    if let Some((index, _)) =
+        elements.find(|&(index, &value)| !program.input.admits(index % channels, value))
+    {
+        return Err(VerifyError::InputCoding { index });
+    }
+    // Stops: an output that is right modulo p only.
+    match output
+        .iter()
+        .position(|&value| i64::from(value).abs() > FIELD_BOUND)
+    {
+        Some(index) => Err(VerifyError::OutputBound { index }),
+        None => Ok((
+            interleaved(input, program.input.shape, batch),
+            interleaved(output, program.shape(program.output()), batch),
+        )),
+    }
+}
+
+/// Little-endian elements of a type.
+fn integers(kind: ElementType, bytes: &[u8]) -> Vec<i32> {
+    match kind {
+        ElementType::I8 => {
+            let elements = bytes.iter().map(|&byte| i32::from(byte.cast_signed()));
+            elements.collect()
+        }
+        ElementType::I16 => {
+            let words = bytes.as_chunks::<2>().0.iter();
+            words.map(|&w| i32::from(i16::from_le_bytes(w))).collect()
+        }
+        ElementType::I32 => {
+            let words = bytes.as_chunks::<4>().0.iter();
+            words.map(|&word| i32::from_le_bytes(word)).collect()
+        }
+    }
+}
+
+/// Tensors one after the other as one batched tensor: pixels, then inputs, then channels.
+#[must_use]
+pub fn interleaved<T: Copy>(values: Vec<T>, shape: Shape, batch: usize) -> Vec<T> {
+    if batch <= 1 {
+        return values;
+    }
+    let (channels, elements) = (shape.channels as usize, shape.elements());
+    let mut out = Vec::with_capacity(values.len());
+    for pixel in 0..shape.pixels() {
+        for tensor in values.chunks_exact(elements) {
+            out.extend_from_slice(&tensor[pixel * channels..][..channels]);
+        }
+    }
+    out
+}
+
+/// The extension of a batched tensor given in storage order.
+#[must_use]
+pub fn evaluate_tensor(values: &[i32], layout: TensorLayout, at: &[E]) -> E {
+    let (pixels, batch, channels) = layout.split(at);
+    let (pixels, batch, channels) = (eq_table(pixels), eq_table(batch), eq_table(channels));
+    values
+        .chunks_exact(layout.batch * layout.channels)
+        .zip(pixels)
+        .map(|(rows, weight)| {
+            let rows = rows.chunks_exact(layout.channels).zip(&batch);
+            let sum: E = rows
+                .map(|(row, &input)| {
+                    let terms = row.iter().zip(&channels);
+                    input * terms.map(|(&v, &eq)| eq * signed(i64::from(v))).sum::<E>()
+                })
+                .sum();
+            weight * sum
+        })
+        .sum()
+}

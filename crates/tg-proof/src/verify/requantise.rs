@@ -1,0 +1,65 @@
+//! Requantisations: three committed columns, five pulled values.
+
+use super::{Claim, Walk};
+use crate::commitment::Challenger;
+use crate::field::{E, eq_prefix, eq_table};
+use crate::layout::TensorLayout;
+use crate::messages::RequantiseProof;
+use crate::plan::ColumnSet;
+use crate::transcript::absorb;
+use p3_field::PrimeCharacteristicRing;
+use tg_ir::{Requantise, TensorId};
+
+/// The pair of rows that are no element: its only segment maps 0 to 0.
+#[must_use]
+pub fn padding_pair(how: &Requantise) -> u8 {
+    how.pairs.len() as u8
+}
+
+/// The pair of an element's channel, or of no element.
+#[must_use]
+pub fn padded_pair(how: &Requantise, channel: Option<usize>) -> u8 {
+    channel.map_or_else(|| padding_pair(how), |channel| how.pair_of(channel))
+}
+
+/// The extension of the public map from covered rows to pairs.
+fn pair_at(how: &Requantise, layout: TensorLayout, covered: usize, at: &[E]) -> E {
+    let (pixels, batch, channels) = layout.split(at);
+    let rows = eq_prefix(pixels, layout.pixels) * eq_prefix(batch, layout.batch);
+    let weights = eq_table(channels).into_iter().take(layout.channels);
+    let per_channel: E = weights
+        .enumerate()
+        .map(|(channel, weight)| weight * E::from_u8(how.pair_of(channel)))
+        .sum();
+    let padding = eq_prefix(at, covered) - layout.used_at(at);
+    rows * per_channel + padding * E::from_u8(padding_pair(how))
+}
+
+impl Walk<'_> {
+    /// The lookup argument shows that base, output, classes and pair come from one segment each row, and each limb from
+    /// its class; what is left here is that the accumulator is base + 256 high + low.
+    pub(super) fn requantise(
+        &mut self,
+        input: TensorId,
+        how: &Requantise,
+        (first_group, columns): (usize, &ColumnSet),
+        claim: Claim,
+        proof: &RequantiseProof,
+        challenger: &mut Challenger,
+    ) {
+        let RequantiseProof { pulled } = proof;
+        absorb(challenger, pulled);
+        let [base, class_high, class_low, high, low] = *pulled;
+        let pair = pair_at(how, columns.layout, columns.covered, &claim.point);
+        let readers = [
+            vec![base, claim.value, class_high, class_low, pair],
+            vec![high, class_high],
+            vec![low, class_low],
+        ];
+        for (offset, values) in readers.into_iter().enumerate() {
+            self.pull(first_group + offset, &claim.point, values);
+        }
+        let value = base + high * E::from_u32(256) + low;
+        self.claim(input, claim.point, value);
+    }
+}

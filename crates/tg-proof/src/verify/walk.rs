@@ -1,0 +1,180 @@
+//! The state of the walk: open claims per tensor, what was pulled, and what must be opened.
+
+use super::evaluate_tensor;
+use crate::commitment::Challenger;
+use crate::error::{NodeCheck, VerifyError};
+use crate::field::E;
+use crate::lookup::Pulled;
+use crate::messages::{GadgetProof, NodeProof};
+use crate::plan::{NodePlan, Plan};
+use crate::transcript::draw_point;
+use tg_ir::weights::BIAS_DIGITS;
+use tg_ir::{Op, Program, TensorId};
+
+/// A claim that a tensor's extension has a value at a point.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// The point.
+    pub point: Vec<E>,
+    /// The value.
+    pub value: E,
+}
+
+/// A claim that committed columns have values at a point of their chunk.
+#[derive(Debug, Clone)]
+pub struct ColumnClaim {
+    /// The point, with as many coordinates as the chunk has variables.
+    pub point: Vec<E>,
+    /// The values of the columns that the plan names for this opening.
+    pub values: Vec<E>,
+}
+
+/// The claims on a node's weights.
+#[derive(Debug, Clone)]
+pub struct WeightClaims {
+    /// Output channel, position and input channel.
+    pub point: Vec<E>,
+    /// The pieces at their parts of the point.
+    pub pieces: Vec<E>,
+    /// The bias digits at the output channel's point of the claim, if there are biases.
+    pub bias: Option<(Vec<E>, [E; BIAS_DIGITS])>,
+}
+
+/// The state of the walk.
+#[derive(Debug)]
+pub struct Walk<'a> {
+    pub(super) program: &'a Program,
+    pub(super) plan: &'a Plan,
+    /// The public input, batched.
+    pub(super) input: &'a [i32],
+    /// Per tensor the open claims.
+    pub(super) claims: Vec<Vec<Claim>>,
+    /// Per reader group what it pulled.
+    pub(super) pulled: Vec<Pulled>,
+    /// Per weighted node the claims on its weights.
+    pub(super) weights: Vec<Option<WeightClaims>>,
+    /// Per witness table the claims besides those of the lookup argument, in the order of the plan's openings.
+    pub(super) opened: Vec<Vec<ColumnClaim>>,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(program: &'a Program, plan: &'a Plan, input: &'a [i32]) -> Self {
+        Self {
+            program,
+            plan,
+            input,
+            claims: vec![Vec::new(); program.nodes.len() + 1],
+            pulled: vec![Pulled::default(); plan.groups.len()],
+            weights: vec![None; plan.weights.len()],
+            opened: vec![Vec::new(); plan.witness.len()],
+        }
+    }
+
+    pub(super) fn run(
+        &mut self,
+        proofs: &[NodeProof],
+        output: &[i32],
+        challenger: &mut Challenger,
+    ) -> Result<(), VerifyError> {
+        let nodes = self.program.nodes.len();
+        if proofs.len() != nodes {
+            return Err(VerifyError::Nodes {
+                expected: nodes,
+                got: proofs.len(),
+            });
+        }
+        let layout = self.plan.layouts[nodes];
+        let drawn = draw_point(challenger, layout.vars());
+        // Stops: another output than the one proved.
+        let value = evaluate_tensor(output, layout, &drawn);
+        self.claims[nodes].push(Claim {
+            point: drawn,
+            value,
+        });
+        for (node, proof) in (0..nodes).rev().zip(proofs) {
+            self.node(node, proof, challenger).map_err(|check| {
+                let name = self.program.nodes[node].name.clone();
+                VerifyError::Node { node, name, check }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn node(
+        &mut self,
+        node: usize,
+        proof: &NodeProof,
+        challenger: &mut Challenger,
+    ) -> Result<(), NodeCheck> {
+        let claim = self.single_claim(node, proof.merge.as_ref(), challenger)?;
+        let (program, plan) = (self.program, self.plan);
+        match (&program.nodes[node].op, &plan.nodes[node], &proof.gadget) {
+            (
+                Op::Conv { .. } | Op::Dense { .. },
+                NodePlan::Weighted { weights },
+                GadgetProof::Products(proof),
+            ) => self.products(node, *weights, &claim, proof, challenger),
+            (Op::Parameter, NodePlan::Weighted { weights }, GadgetProof::Parameter(pieces)) => {
+                self.parameter(node, *weights, &claim, pieces, challenger)
+            }
+            (Op::Embed { .. }, NodePlan::Weighted { weights }, GadgetProof::Embed(proof)) => {
+                self.embed(node, *weights, &claim, proof, challenger)
+            }
+            (_, NodePlan::Map(_), GadgetProof::Map(proof)) => {
+                self.map(node, &claim, proof, challenger)
+            }
+            (Op::Mul { inputs }, _, GadgetProof::Mul(proof)) => {
+                self.mul(node, *inputs, &claim, proof, challenger)
+            }
+            (Op::MatMul { .. }, _, GadgetProof::MatMul(proof)) => {
+                self.matmul(node, &claim, proof, challenger)
+            }
+            (
+                Op::Requantise { input, how },
+                NodePlan::Requantise {
+                    first_group,
+                    columns,
+                    ..
+                },
+                GadgetProof::Requantise(proof),
+            ) => {
+                self.requantise(
+                    *input,
+                    how,
+                    (*first_group, columns),
+                    claim,
+                    proof,
+                    challenger,
+                );
+                Ok(())
+            }
+            (
+                Op::MaxPool { window, .. },
+                NodePlan::Maximum {
+                    first_group,
+                    columns,
+                },
+                GadgetProof::Maximum(proof),
+            ) => self.maximum(
+                node,
+                window,
+                (*first_group, columns),
+                &claim,
+                proof,
+                challenger,
+            ),
+            _ => Err(NodeCheck::Messages),
+        }
+    }
+
+    /// A claim on a tensor, to be shown when the walk comes to its node.
+    pub(super) fn claim(&mut self, tensor: TensorId, point: Vec<E>, value: E) {
+        self.claims[tensor.index()].push(Claim { point, value });
+    }
+
+    /// What a reader group pulled: one value per column of its table, at a point of its column set.
+    pub(super) fn pull(&mut self, group: usize, point: &[E], values: Vec<E>) {
+        let point = point.to_vec();
+        self.pulled[group] = Pulled { point, values };
+    }
+}

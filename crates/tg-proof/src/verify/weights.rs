@@ -1,0 +1,102 @@
+//! Tensors that are committed weights themselves: parameters, and rows of embeddings.
+
+use super::{Claim, Walk, WeightClaims, sumcheck};
+use crate::commitment::Challenger;
+use crate::error::NodeCheck;
+use crate::field::{E, eq_at, eq_prefix, eq_table};
+use crate::layout::TensorLayout;
+use crate::messages::EmbedProof;
+use crate::transcript::absorb;
+use tg_ir::Op;
+
+/// The row of a table of weights that a token names.
+#[must_use]
+pub fn token_row(token: i32, rows: usize) -> usize {
+    usize::try_from(token).unwrap_or(0).min(rows - 1)
+}
+
+impl Walk<'_> {
+    /// A claim on a parameter is a claim on its weights; every input of the batch has the same.
+    pub(super) fn parameter(
+        &mut self,
+        node: usize,
+        weights: usize,
+        claim: &Claim,
+        pieces: &[E],
+        challenger: &mut Challenger,
+    ) -> Result<(), NodeCheck> {
+        absorb(challenger, pieces);
+        let layout = self.plan.layouts[node + 1];
+        let (pixels, batch, channels) = layout.split(&claim.point);
+        let point = [pixels, channels].concat();
+        let value = self.plan.weights[weights]
+            .combine(&point, pieces)
+            .ok_or(NodeCheck::Messages)?;
+        // Stops: other weights than the committed ones.
+        if claim.value != eq_prefix(batch, layout.batch) * value {
+            return Err(NodeCheck::Weights);
+        }
+        self.weights[weights] = Some(WeightClaims {
+            point,
+            pieces: pieces.to_vec(),
+            bias: None,
+        });
+        Ok(())
+    }
+
+    /// `v = sum over rows t of T(t) w~(t, r_c)`, T(t) being the weight of the pixels whose public token is t.
+    pub(super) fn embed(
+        &mut self,
+        node: usize,
+        weights: usize,
+        claim: &Claim,
+        proof: &EmbedProof,
+        challenger: &mut Challenger,
+    ) -> Result<(), NodeCheck> {
+        let EmbedProof {
+            sumcheck: rounds,
+            weights: pieces,
+        } = proof;
+        let Op::Embed { rows, .. } = &self.program.nodes[node].op else {
+            return Err(NodeCheck::Messages);
+        };
+        let layout = self.plan.layouts[node + 1];
+        let (_, _, channels) = layout.split(&claim.point);
+        let weight_layout = self.plan.weights[weights];
+        let vars = weight_layout.axis_vars()[0];
+        let (at, last) =
+            sumcheck(rounds, challenger, vars, 2, claim.value).ok_or(NodeCheck::Weights)?;
+        absorb(challenger, pieces);
+        let point = [&at, channels].concat();
+        let value = weight_layout
+            .combine(&point, pieces)
+            .ok_or(NodeCheck::Messages)?;
+        let tokens = token_weights(layout, &claim.point);
+        let named = self.input.iter().zip(tokens);
+        let weight: E = named
+            .map(|(&token, weight)| weight * eq_at(&at, token_row(token, *rows as usize)))
+            .sum();
+        // Stops: rows of other tokens, or other weights.
+        if last != weight * value {
+            return Err(NodeCheck::Weights);
+        }
+        self.weights[weights] = Some(WeightClaims {
+            point,
+            pieces: pieces.clone(),
+            bias: None,
+        });
+        Ok(())
+    }
+}
+
+/// Per pixel and input of the batch, in storage order, its `eq`.
+#[must_use]
+pub fn token_weights(layout: TensorLayout, at: &[E]) -> Vec<E> {
+    let (pixels, batch, _) = layout.split(at);
+    let (pixels, batch) = (eq_table(pixels), eq_table(batch));
+    let rows = pixels.iter().take(layout.pixels).flat_map(|&pixel| {
+        let inputs = batch.iter().take(layout.batch);
+        inputs.map(move |&input| pixel * input)
+    });
+    rows.collect()
+}

@@ -1,0 +1,38 @@
+//! Several claims on one tensor become one.
+
+use super::Walk;
+use crate::sumcheck;
+use p3_field::PrimeCharacteristicRing;
+use tg_ir::TensorId;
+use tg_proof::commitment::Challenger;
+use tg_proof::field::{E, eq_table};
+use tg_proof::messages::MergeProof;
+use tg_proof::transcript::{absorb, draw};
+use tg_proof::verify::Claim;
+
+impl Walk<'_> {
+    pub(super) fn single_claim(
+        &mut self,
+        node: usize,
+        challenger: &mut Challenger,
+    ) -> (Claim, Option<MergeProof>) {
+        let mut claims = std::mem::take(&mut self.claims[node + 1]);
+        if claims.len() == 1 {
+            return (claims.remove(0), None);
+        }
+        let alpha = draw(challenger);
+        let layout = self.plan.layouts[node + 1];
+        let mut weights = vec![E::ZERO; 1 << layout.vars()];
+        let mut sum = E::ZERO;
+        for (claim, power) in claims.iter().zip(alpha.powers()) {
+            sum += claim.value * power;
+            for (weight, eq) in weights.iter_mut().zip(eq_table(&claim.point)) {
+                *weight += power * eq;
+            }
+        }
+        let values = self.padded(TensorId::of_node(node));
+        let (sumcheck, point, [value, _]) = sumcheck::product(values, weights, sum, challenger);
+        absorb(challenger, &[value]);
+        (Claim { point, value }, Some(MergeProof { sumcheck, value }))
+    }
+}

@@ -1,0 +1,128 @@
+//! The walk over the nodes from the output to the input, in step with the verifier's: a file per gadget, under the
+//! verifier's names.
+
+mod matmul;
+mod maximum;
+mod merge;
+mod mul;
+mod products;
+mod read;
+mod requantise;
+mod values;
+mod weights;
+
+use crate::lookup::Read;
+use crate::model::ProvingModel;
+use crate::prove::ProveError;
+use crate::witness::Witness;
+use std::sync::Arc;
+use tg_ir::{Op, TensorId};
+use tg_model::Tensor;
+use tg_proof::commitment::Challenger;
+use tg_proof::field::E;
+use tg_proof::messages::{GadgetProof, NodeProof};
+use tg_proof::plan::{NodePlan, Plan};
+use tg_proof::transcript::draw_point;
+use tg_proof::verify::Claim;
+
+/// What the walk leaves behind: the messages, the reads of the lookup argument, and the points of the openings.
+pub(crate) struct Walk<'a> {
+    model: &'a ProvingModel,
+    plan: &'a Plan,
+    tensors: &'a [Tensor],
+    witness: &'a Witness,
+    claims: Vec<Vec<Claim>>,
+    pub(crate) reads: Vec<Option<Read>>,
+    /// Per weighted node the points of its weights and, if it has some, its bias digits.
+    pub(crate) weights: Vec<Option<(Vec<E>, Option<Vec<E>>)>>,
+    /// Per witness table the points at which it is opened besides the one of the lookup argument.
+    pub(crate) opened: Vec<Vec<Vec<E>>>,
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(
+        model: &'a ProvingModel,
+        plan: &'a Plan,
+        tensors: &'a [Tensor],
+        witness: &'a Witness,
+    ) -> Self {
+        Self {
+            model,
+            plan,
+            tensors,
+            witness,
+            claims: vec![Vec::new(); plan.layouts.len()],
+            reads: vec![None; plan.groups.len()],
+            weights: vec![None; plan.weights.len()],
+            opened: vec![Vec::new(); plan.witness.len()],
+        }
+    }
+
+    /// The messages of all nodes, from the last to the first. `visited` hears how many are done.
+    pub(crate) fn run(
+        &mut self,
+        challenger: &mut Challenger,
+        visited: &mut dyn FnMut(usize) -> Result<(), ProveError>,
+    ) -> Result<Vec<NodeProof>, ProveError> {
+        let nodes = self.model.model.program.nodes.len();
+        let output = TensorId::of_node(nodes - 1);
+        let point = draw_point(challenger, self.plan.layouts[nodes].vars());
+        let value = self.evaluate(output, &point);
+        self.claim(output, point, value);
+        (0..nodes)
+            .rev()
+            .enumerate()
+            .map(|(done, node)| {
+                let proof = self.node(node, challenger);
+                visited(done + 1)?;
+                Ok(proof)
+            })
+            .collect()
+    }
+
+    fn node(&mut self, node: usize, challenger: &mut Challenger) -> NodeProof {
+        let (claim, merge) = self.single_claim(node, challenger);
+        let (model, plan) = (self.model, self.plan);
+        let gadget = match (&model.model.program.nodes[node].op, &plan.nodes[node]) {
+            (Op::Conv { .. } | Op::Dense { .. }, NodePlan::Weighted { weights }) => {
+                GadgetProof::Products(self.products(node, *weights, &claim, challenger))
+            }
+            (Op::Parameter, NodePlan::Weighted { weights }) => {
+                GadgetProof::Parameter(self.parameter(node, *weights, &claim, challenger))
+            }
+            (Op::Embed { .. }, NodePlan::Weighted { weights }) => {
+                GadgetProof::Embed(self.embed(node, *weights, &claim, challenger))
+            }
+            (_, NodePlan::Map(_)) => GadgetProof::Map(self.map(node, &claim, challenger)),
+            (Op::Mul { inputs }, _) => GadgetProof::Mul(self.mul(*inputs, &claim, challenger)),
+            (Op::MatMul { .. }, _) => GadgetProof::MatMul(self.matmul(node, &claim, challenger)),
+            (Op::Requantise { input, .. }, NodePlan::Requantise { first_group, .. }) => {
+                GadgetProof::Requantise(self.requantise(*input, *first_group, claim, challenger))
+            }
+            (
+                Op::MaxPool { window, .. },
+                NodePlan::Maximum {
+                    first_group,
+                    columns,
+                },
+            ) => {
+                let place = (*first_group, columns);
+                GadgetProof::Maximum(self.maximum(node, window, place, &claim, challenger))
+            }
+            _ => unreachable!("the plan follows the program's operators"),
+        };
+        NodeProof { merge, gadget }
+    }
+
+    /// A claim on a tensor, to be shown when the walk comes to its node.
+    fn claim(&mut self, tensor: TensorId, point: Vec<E>, value: E) {
+        self.claims[tensor.index()].push(Claim { point, value });
+    }
+
+    /// Lets a reader group read its columns at a point (with its equality table), and gives what it read: columns of its
+    /// table are pulled from it.
+    fn read_columns(&mut self, group: usize, point: &Arc<[E]>, eq: &[E]) -> &Read {
+        let read = Read::new(self.plan, self.witness, group, point, eq);
+        self.reads[group].insert(read)
+    }
+}

@@ -1,0 +1,112 @@
+//! The committed columns of an execution.
+
+mod maximum;
+mod requantise;
+
+use crate::prove::ProveError;
+use p3_field::PrimeCharacteristicRing;
+use p3_matrix::dense::RowMajorMatrix;
+use p3_maybe_rayon::prelude::*;
+use p3_sumcheck::layout::Table;
+use tg_ir::{Op, Program};
+use tg_model::Tensor;
+use tg_proof::field::F;
+use tg_proof::plan::Plan;
+
+/// A committed value: a position in a table of at most 2^14 entries, or a difference of two bytes.
+#[cfg(not(test))]
+pub(crate) type Cell = u16;
+/// Tests commit lies that no honest column holds.
+#[cfg(test)]
+pub(crate) type Cell = u32;
+
+const _: () = assert!(tg_ir::segment::SEGMENTS_MAX <= 1 << 16);
+
+/// Rows that one task fills.
+const TASK_ROWS: usize = 1 << 12;
+
+/// Per witness table its columns, as committed values.
+#[derive(Debug, Clone)]
+pub(crate) struct Witness {
+    /// `columns[table][column][row]`.
+    pub(crate) columns: Vec<Vec<Vec<Cell>>>,
+}
+
+impl Witness {
+    /// The columns that show an execution.
+    ///
+    /// # Errors
+    /// If an accumulator lies outside the range of its segment table: the tensors are not an execution of the program.
+    pub(crate) fn of(
+        program: &Program,
+        plan: &Plan,
+        tensors: &[Tensor],
+    ) -> Result<Self, ProveError> {
+        let columns = plan
+            .witness
+            .iter()
+            .map(|table| match &program.nodes[table.node].op {
+                Op::Requantise { input, how } => {
+                    requantise::columns(program, plan, table, *input, how, tensors)
+                }
+                Op::MaxPool { input, window } => Ok(maximum::columns(
+                    program, plan, table, *input, window, tensors,
+                )),
+                _ => Ok(Vec::new()),
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self { columns })
+    }
+
+    /// The columns as field elements, one row of the matrix per column.
+    pub(crate) fn tables(&self) -> Vec<Table<F>> {
+        self.columns
+            .iter()
+            .map(|columns| {
+                let rows = columns[0].len();
+                let mut values = F::zero_vec(rows * columns.len());
+                for (to, column) in values.chunks_exact_mut(rows).zip(columns) {
+                    let tasks = to
+                        .par_chunks_mut(TASK_ROWS)
+                        .zip(column.par_chunks(TASK_ROWS));
+                    tasks.for_each(|(to, from)| {
+                        for (to, &value) in to.iter_mut().zip(from) {
+                            *to = F::from_u32(integer(value));
+                        }
+                    });
+                }
+                Table::new(RowMajorMatrix::new(values, rows))
+            })
+            .collect()
+    }
+}
+
+/// An element of a tensor, widened.
+fn at(tensor: &Tensor, element: usize) -> i32 {
+    match tensor {
+        Tensor::I8(values) => i32::from(values[element]),
+        Tensor::I16(values) => i32::from(values[element]),
+        Tensor::I32(values) => values[element],
+    }
+}
+
+/// A position or difference as a cell. Tensors that are no execution may have differences that are not within a byte;
+/// what is committed for them is another value, and the proof will not verify.
+#[cfg(not(test))]
+const fn cell(value: u32) -> Cell {
+    value as Cell
+}
+#[cfg(test)]
+const fn cell(value: u32) -> Cell {
+    value
+}
+
+/// A cell as an integer.
+#[cfg(not(test))]
+pub(crate) const fn integer(cell: Cell) -> u32 {
+    cell as u32
+}
+#[cfg(test)]
+pub(crate) const fn integer(cell: Cell) -> u32 {
+    cell
+}
