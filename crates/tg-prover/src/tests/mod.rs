@@ -11,3 +11,4 @@ mod models;
 mod mutate;
 mod registration;
 mod statement;
+mod values;
