@@ -3,15 +3,13 @@
 //! Weights are bell-shaped and reach the ends of their range, as trained ones do; every requantisation is calibrated
 //! on one random input, layer by layer, and declares the range that interval arithmetic proves.
 
-use crate::engine::run_node;
+mod gpt;
+mod net;
+
 use crate::execute::Tensor;
-use crate::kernels::Cpu;
-use crate::range;
 use crate::sample::Numbers;
-use tg_ir::{
-    CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise, Rescale,
-    Shape, TensorId, Weights, Window,
-};
+use net::{Net, RELU};
+use tg_ir::{Coding, CompiledModel, ElementType, Program, Shape, TensorId, Window};
 
 /// A model of the suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,17 +26,24 @@ pub enum Architecture {
     Vgg16,
     /// ResNet-18 for 224 x 224 images.
     ResNet18,
+    /// A transformer that predicts the next of 256 characters after each of 64: 4 layers of 64 channels and 4 heads.
+    Gpt250k,
+    /// The layers of GPT-2 small on 16 tokens, with the embedding of its whole vocabulary and without the output
+    /// projection (whose weights are the embedding's): 12 layers of 768 channels and 12 heads, 124M parameters.
+    Gpt2,
 }
 
 impl Architecture {
     /// All of them, the smallest first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Mlp,
         Self::LeNet,
         Self::Cnn264k,
         Self::Dense4M,
         Self::Vgg16,
         Self::ResNet18,
+        Self::Gpt250k,
+        Self::Gpt2,
     ];
 
     /// What the tables call it.
@@ -51,12 +56,14 @@ impl Architecture {
             Self::Dense4M => "dense 4M",
             Self::Vgg16 => "VGG-16 CIFAR",
             Self::ResNet18 => "ResNet-18 224",
+            Self::Gpt250k => "GPT 0.25M, 64 tokens",
+            Self::Gpt2 => "GPT-2 124M, 16 tokens",
         }
     }
 
     /// The model of a seed, and the input it was calibrated on.
     #[must_use]
-    pub fn model(self, seed: u64) -> (CompiledModel, Vec<i8>) {
+    pub fn model(self, seed: u64) -> (CompiledModel, Tensor) {
         match self {
             Self::Mlp => mlp(seed),
             Self::LeNet => lenet(seed),
@@ -64,27 +71,35 @@ impl Architecture {
             Self::Dense4M => dense(seed),
             Self::Vgg16 => vgg(seed),
             Self::ResNet18 => resnet(seed),
+            Self::Gpt250k => gpt::small(seed),
+            Self::Gpt2 => gpt::gpt2(seed),
         }
     }
 }
 
-/// A random input of a model: bytes of an image, so not negative after the usual offset is taken off.
+/// A random input of a model.
 #[must_use]
-pub fn random_input(program: &Program, seed: u64) -> Vec<i8> {
+pub fn random_input(program: &Program, seed: u64) -> Tensor {
     let mut numbers = Numbers::new(seed ^ 0x1d8e_4e27_c47d_124f);
-    (0..program.input.shape.elements())
-        .map(|_| numbers.activation())
-        .collect()
+    let reach = match &program.input.coding {
+        Coding::Scaled(ElementType::I16) => [-32_767, 32_767],
+        Coding::Tokens(vocabulary) => [0, i64::from(*vocabulary) - 1],
+        Coding::Scaled(_) => [-128, 127],
+        Coding::Ranks(_) => [0, 0],
+    };
+    let value = |_| i32::try_from(numbers.between(reach[0], reach[1])).expect("small");
+    let values: Vec<i32> = (0..program.input.shape.elements()).map(value).collect();
+    Tensor::of(program.input.element_type(), &values)
 }
 
-fn mlp(seed: u64) -> (CompiledModel, Vec<i8>) {
+fn mlp(seed: u64) -> (CompiledModel, Tensor) {
     let mut net = Net::new("mlp", Shape::vector(64), seed);
     let hidden = net.dense_relu(TensorId::INPUT, 32);
     net.dense(hidden, 10);
     net.finish()
 }
 
-fn lenet(seed: u64) -> (CompiledModel, Vec<i8>) {
+fn lenet(seed: u64) -> (CompiledModel, Tensor) {
     let mut net = Net::new("lenet", Shape::new(28, 28, 1), seed);
     let mut at = TensorId::INPUT;
     for channels in [6, 16] {
@@ -97,7 +112,7 @@ fn lenet(seed: u64) -> (CompiledModel, Vec<i8>) {
     net.finish()
 }
 
-fn cnn(seed: u64) -> (CompiledModel, Vec<i8>) {
+fn cnn(seed: u64) -> (CompiledModel, Tensor) {
     let mut net = Net::new("cnn-264k", Shape::new(32, 32, 3), seed);
     let mut at = TensorId::INPUT;
     for channels in [12, 33] {
@@ -110,7 +125,7 @@ fn cnn(seed: u64) -> (CompiledModel, Vec<i8>) {
     net.finish()
 }
 
-fn dense(seed: u64) -> (CompiledModel, Vec<i8>) {
+fn dense(seed: u64) -> (CompiledModel, Tensor) {
     let mut net = Net::new("dense-4m", Shape::vector(4), seed);
     let mut at = TensorId::INPUT;
     for _ in 0..5 {
@@ -120,7 +135,7 @@ fn dense(seed: u64) -> (CompiledModel, Vec<i8>) {
     net.finish()
 }
 
-fn vgg(seed: u64) -> (CompiledModel, Vec<i8>) {
+fn vgg(seed: u64) -> (CompiledModel, Tensor) {
     let mut net = Net::new("vgg-16", Shape::new(32, 32, 3), seed);
     let mut at = TensorId::INPUT;
     for (channels, convolutions) in [(64, 2), (128, 2), (256, 3), (512, 3), (512, 3)] {
@@ -134,7 +149,7 @@ fn vgg(seed: u64) -> (CompiledModel, Vec<i8>) {
     net.finish()
 }
 
-fn resnet(seed: u64) -> (CompiledModel, Vec<i8>) {
+fn resnet(seed: u64) -> (CompiledModel, Tensor) {
     let mut net = Net::new("resnet-18", Shape::new(224, 224, 3), seed);
     let mut at = net.conv_relu(TensorId::INPUT, 64, square(7, 2, 3));
     at = net.max_pool(at, square(3, 2, 1));
@@ -160,154 +175,9 @@ fn resnet(seed: u64) -> (CompiledModel, Vec<i8>) {
     net.finish()
 }
 
-const RELU: [i8; 2] = [0, 127];
-
 /// A square window with the same padding on all sides. A stride may leave the last padding unread.
 const fn square(kernel: u32, stride: u32, pad: u32) -> Window {
     Window::new([kernel; 2], [stride; 2], [pad; 4])
-}
-
-/// A network under construction, with the tensors of its calibration input.
-struct Net {
-    numbers: Numbers,
-    model: CompiledModel,
-    cpu: Cpu,
-    intervals: Vec<Vec<range::Interval>>,
-    tensors: Vec<Tensor>,
-}
-
-impl Net {
-    fn new(name: &str, input: Shape, seed: u64) -> Self {
-        let program = Program {
-            name: name.to_owned(),
-            input: InputSpec::scaled(input, 1.0 / 127.0),
-            nodes: Vec::new(),
-            weights_root: Weights { layers: Vec::new() }.root(),
-        };
-        let values = random_input(&program, seed);
-        Self {
-            numbers: Numbers::new(seed),
-            model: CompiledModel {
-                program,
-                weights: Weights { layers: Vec::new() },
-            },
-            cpu: Cpu::default(),
-            intervals: vec![vec![[-128, 127]; input.channels as usize]],
-            tensors: vec![Tensor::I8(values)],
-        }
-    }
-
-    fn push(&mut self, op: Op, shape: Shape, layer: Option<LinearWeights>) -> TensorId {
-        let next = range::of_op(&op, shape, layer.as_ref(), |id| {
-            (
-                self.intervals[id.index()].as_slice(),
-                self.model.program.shape(*id),
-            )
-        });
-        self.intervals.push(next);
-        let node = self.model.program.nodes.len();
-        let name = format!("{}{node}", op.name().to_lowercase());
-        self.model.program.nodes.push(Node {
-            name,
-            op,
-            shape,
-            scale: 1.0,
-        });
-        self.model.weights.layers.extend(layer);
-        let values = run_node(&self.model, &self.cpu, node, &self.tensors);
-        self.tensors.push(values);
-        TensorId::of_node(node)
-    }
-
-    /// Bell-shaped weights: the sum of four uniform numbers, 37 in standard deviation.
-    fn layer(&mut self, outputs: u32, reduction: usize) -> LinearWeights {
-        let mut weight = || {
-            let bits = self.numbers.next();
-            let sum: i32 = (0..4)
-                .map(|part| ((bits >> (16 * part)) & 0x3f) as i32 - 31)
-                .sum();
-            i8::try_from(sum.clamp(-127, 127)).expect("clamped to the range of weights")
-        };
-        let weights = (0..outputs as usize * reduction)
-            .map(|_| weight())
-            .collect();
-        let bias = (0..outputs).map(|_| i32::from(weight()) * 16).collect();
-        LinearWeights { weights, bias }
-    }
-
-    fn conv(&mut self, input: TensorId, channels: u32, window: Window) -> TensorId {
-        let from = self.model.program.shape(input);
-        let [height, width] = window.output(from).expect("the window fits");
-        let layer = self.layer(channels, window.positions() * from.channels as usize);
-        let shape = Shape::new(height, width, channels);
-        self.push(Op::conv(input, window), shape, Some(layer))
-    }
-
-    fn dense(&mut self, input: TensorId, channels: u32) -> TensorId {
-        let layer = self.layer(channels, self.model.program.shape(input).elements());
-        self.push(Op::Dense { input }, Shape::vector(channels), Some(layer))
-    }
-
-    fn conv_relu(&mut self, input: TensorId, channels: u32, window: Window) -> TensorId {
-        let sums = self.conv(input, channels, window);
-        self.requantise(sums, RELU)
-    }
-
-    fn dense_relu(&mut self, input: TensorId, channels: u32) -> TensorId {
-        let sums = self.dense(input, channels);
-        self.requantise(sums, RELU)
-    }
-
-    fn max_pool(&mut self, input: TensorId, window: Window) -> TensorId {
-        let from = self.model.program.shape(input);
-        let [height, width] = window.output(from).expect("the window fits");
-        let shape = Shape::new(height, width, from.channels);
-        self.push(Op::MaxPool { input, window }, shape, None)
-    }
-
-    fn window_sum(&mut self, input: TensorId, window: Window) -> TensorId {
-        let from = self.model.program.shape(input);
-        let [height, width] = window.output(from).expect("the window fits");
-        let shape = Shape::new(height, width, from.channels);
-        self.push(Op::WindowSum { input, window }, shape, None)
-    }
-
-    fn add(&mut self, a: TensorId, b: TensorId) -> TensorId {
-        let shape = self.model.program.shape(a);
-        self.push(Op::add([a, b], [1 << 14; 2]), shape, None)
-    }
-
-    /// Maps three standard deviations of the calibration input's accumulators to 127.
-    fn requantise(&mut self, input: TensorId, clamp: [i8; 2]) -> TensorId {
-        let values = self.tensors[input.index()].widened();
-        let count = values.len() as f64;
-        let square = |&value: &i32| f64::from(value) * f64::from(value);
-        let deviation = (values.iter().map(square).sum::<f64>() / count).sqrt();
-        let rescale =
-            Rescale::nearest(127.0 / (3.0 * deviation.max(43.0))).expect("a factor below one");
-        let range = range::hull(&self.intervals[input.index()])
-            .map(|end| i32::try_from(end).expect("within the field bound"));
-        let range = [range[0].min(0), range[1].max(0)];
-        let how = Requantise::to_i8(vec![rescale], vec![0], range, clamp);
-        let shape = self.model.program.shape(input);
-        self.push(Op::Requantise { input, how }, shape, None)
-    }
-
-    fn finish(self) -> (CompiledModel, Vec<i8>) {
-        let Self {
-            mut model,
-            mut tensors,
-            ..
-        } = self;
-        let program = &mut model.program;
-        program.weights_root = model.weights.root();
-        debug_assert_eq!(program.element_type(program.output()), ElementType::I32);
-        let input = match tensors.swap_remove(0) {
-            Tensor::I8(values) => values,
-            Tensor::I16(_) | Tensor::I32(_) => Vec::new(),
-        };
-        (model, input)
-    }
 }
 
 #[cfg(test)]
@@ -315,7 +185,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::execute;
+    use crate::{execute_tensor, range};
 
     fn parameters(model: &CompiledModel) -> usize {
         let layers = model.weights.layers.iter();
@@ -328,12 +198,13 @@ mod tests {
             (Architecture::Mlp, 2_410),
             (Architecture::LeNet, 44_426),
             (Architecture::Cnn264k, 264_031),
+            (Architecture::Gpt250k, 237_184),
         ] {
             let (model, input) = architecture.model(7);
             model.program.validate().unwrap();
             model.weights.check(&model.program).unwrap();
             assert_eq!(parameters(&model), count, "{}", architecture.name());
-            let trace = execute(&model, &input).unwrap();
+            let trace = execute_tensor(&model, input).unwrap();
             for (node, tensor) in model.program.nodes.iter().zip(&trace.tensors()[1..]) {
                 let values = tensor.widened();
                 let live = values.iter().filter(|&&value| value != 0).count();

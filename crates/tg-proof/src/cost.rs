@@ -179,7 +179,7 @@ fn steps(program: &Program, node: usize, batch: usize) -> u64 {
             Axis::Channels => channels(inputs),
         },
         Op::Pad { input, .. } => pixels(&[*input]) + channels(&[*input]),
-        Op::Reduce { input, .. } => pixels(&[*input]),
+        Op::Reduce { input, .. } => pixels(&[*input]) + channels(&[*input]),
         Op::MatMul { inputs, .. } => pixels(inputs) + channels(inputs),
         // The others cost nothing or are refused by the plan.
         _ => 0,

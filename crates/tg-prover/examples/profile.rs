@@ -4,7 +4,7 @@
 use std::time::Instant;
 use tg_model::suite::Architecture;
 use tg_proof::{ExpectedStatement, verify};
-use tg_prover::{ProvingModel, Stage, prove};
+use tg_prover::{ProvingModel, Stage, prove_tensor};
 use tg_types::{Address, JobId};
 
 /// CPU seconds of this process.
@@ -65,11 +65,10 @@ fn main() {
             let mut at = Instant::now();
             let mut stage = String::new();
             let mut line = String::new();
-            let (file, _) = prove(
+            let (file, _) = prove_tensor(
                 &model,
-                &input,
-                JobId::default(),
-                Address::default(),
+                input.clone(),
+                (JobId::default(), Address::default()),
                 &mut |now| {
                     let name = match now {
                         Stage::Nodes(..) => "Nodes".to_owned(),

@@ -225,8 +225,14 @@ fn fill_block(
         LeafBlock::Reader { group, witness } => {
             let reader = &plan.groups[group];
             let (scale, rest) = chunk_weights(plan, witness, &reads[group].point);
-            let eq = Poly::new_packed_from_point::<F, E>(rest, weights[group] * scale);
-            n.copy_from_slice(eq.as_slice());
+            let weight = weights[group] * scale;
+            // A claim on a slice does not concern the other chunks; the library takes no weight of zero.
+            if weight == E::ZERO {
+                n.fill(PackedE::ZERO);
+            } else {
+                let eq = Poly::new_packed_from_point::<F, E>(rest, weight);
+                n.copy_from_slice(eq.as_slice());
+            }
             let pole = PackedE::from(poles[reader.table] - E::from_u32(reader.offset));
             let column = columns.column(witness, reader.column);
             let values = PackedF::pack_slice(&column[..n.len() * pack::WIDTH]);

@@ -6,9 +6,10 @@ use crate::offline::{files, suite_page};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use serde::{Deserialize, Serialize};
 use std::process::Command;
+use tg_model::Tensor;
 use tg_model::suite::{Architecture, random_input};
 use tg_proof::{ExpectedStatement, security, verify};
-use tg_prover::{Limits, ProvingModel, Stage, prove_batch};
+use tg_prover::{Limits, ProvingModel, Stage, prove_tensors};
 use tg_types::{Address, JobId};
 
 /// The seed of every model and input.
@@ -213,7 +214,7 @@ fn measure(index: usize, runs: u32) -> Result<Row, Failure> {
     let registration_verify = figure(&[start.cost().times()]);
     reset_peak_memory();
     let mut runs_done = Runs::default();
-    let inputs: Vec<Vec<i8>> = (0..batch as u64)
+    let inputs: Vec<Tensor> = (0..batch as u64)
         .map(|index| random_input(&program, SEED + index))
         .collect();
     let mut left = 1 + runs;
@@ -279,15 +280,14 @@ impl Runs {
         &mut self,
         model: &ProvingModel,
         public: &tg_proof::PublicModel,
-        inputs: &[Vec<i8>],
+        inputs: &[Tensor],
         warming: bool,
     ) -> Result<f64, Failure> {
-        let inputs: Vec<&[i8]> = inputs.iter().map(Vec::as_slice).collect();
         let mut marks: Vec<(&'static str, Moment)> = Vec::new();
         let start = Moment::now();
-        let (file, _) = prove_batch(
+        let (file, _) = prove_tensors(
             model,
-            &inputs,
+            inputs.to_vec(),
             (JobId::default(), Address::default()),
             &Limits::default(),
             &mut |stage| {

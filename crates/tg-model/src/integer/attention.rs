@@ -13,7 +13,7 @@ use tg_ir::requantise::TABLE_MAX;
 use tg_ir::{ElementType, FIELD_BOUND, Op, Rescale, Shape, TensorId};
 
 /// Beyond this distance from the greatest score an exponential is below half a unit of 2^-15.
-const EXPONENT_REACH: f64 = 11.1;
+pub(crate) const EXPONENT_REACH: f64 = 11.1;
 
 /// Two readings as one product: axes of each that are batch, kept and summed over.
 pub(crate) struct Contraction {
@@ -410,7 +410,7 @@ impl Lowering<'_> {
 const PROVED_BITS: u8 = 12;
 
 /// A normalisation as precise as its bounds let it be, and as a proof wants it.
-fn norm_of(channels: u32, magnitude: i64, epsilon: f64, centred: bool) -> Step<Norm> {
+pub(crate) fn norm_of(channels: u32, magnitude: i64, epsilon: f64, centred: bool) -> Step<Norm> {
     let n = i128::from(channels);
     let magnitude = i128::from(magnitude);
     let fraction = (0..=NORM_FRACTION_MAX)

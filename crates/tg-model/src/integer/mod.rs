@@ -6,7 +6,7 @@
 //! all at once. So an activation after a product is part of the product's only rounding, whatever operators it was
 //! written with, and reshapes, slices and transposes cost nothing until a reader needs another order.
 
-mod attention;
+pub(crate) mod attention;
 mod builder;
 mod elementwise;
 mod form;

@@ -369,11 +369,11 @@ impl Map<'_> {
         let shape = self.program.shape(input);
         let layout = TensorLayout::of(shape);
         if axis == Axis::Channels {
-            // The sum over a hypercube is 2^vars times the extension in its middle.
-            let middle = vec![E::ONE.halve(); layout.channel_vars];
-            let mut reading = self.one(input, self.fields(self.pixels(), Along::At(middle)));
-            reading.terms[0].scale = E::from_usize(1 << layout.channel_vars);
-            return (reading, E::ZERO);
+            // Not at the middle of the hypercube, which sums too: there errors of a committed input would cancel.
+            let mut ones = vec![E::ONE; layout.channels];
+            ones.resize(1 << layout.channel_vars, E::ZERO);
+            let weights = self.fields(self.pixels(), Along::Sum(ones));
+            return (self.one(input, weights), E::ZERO);
         }
         let eq = eq_table(self.at.0);
         let mut weights = vec![E::ZERO; 1 << layout.pixel_vars];

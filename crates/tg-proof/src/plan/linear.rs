@@ -82,7 +82,7 @@ impl Plan {
                 reduction: tg_ir::op::Reduction::Sum,
                 axis,
                 ..
-            } => fields(*axis != Axis::Channels, false),
+            } => fields(*axis != Axis::Channels, *axis == Axis::Channels),
             _ => {
                 let why = "no proof of this operator exists yet";
                 return Err(PlanError::unprovable(program, node, why));

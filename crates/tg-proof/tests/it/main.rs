@@ -30,18 +30,21 @@ fn the_kept_ids_are_unchanged() {
     assert_eq!(ids, include_str!("../data/mlp-digits.ids"));
 }
 
-/// Files of the first version (varints, one input, other schedules) are refused by their version, not misread.
+/// Files of earlier versions are refused by their version, not misread.
 #[test]
-fn the_first_version_is_refused_by_its_version() {
-    let refused = |file: &[u8]| {
-        let mut bytes = file.to_vec();
-        assert_eq!(bytes[4..6], [2, 0]);
-        bytes[4] = 1;
-        bytes
-    };
-    let error = ProofFile::read(&refused(PROOF)).unwrap_err();
-    let version = |field| tg_types::DecodeError::Invalid { field, value: 1 };
-    assert_eq!(error, version("proof file version").into());
-    let error = PublicModel::decode(&refused(MODEL)).unwrap_err();
-    assert_eq!(error, version("public model version").into());
+fn earlier_versions_are_refused_by_their_version() {
+    for earlier in [1, 2] {
+        let refused = |file: &[u8]| {
+            let mut bytes = file.to_vec();
+            assert_eq!(bytes[4..6], [3, 0]);
+            bytes[4] = earlier;
+            bytes
+        };
+        let value = u64::from(earlier);
+        let version = |field| tg_types::DecodeError::Invalid { field, value };
+        let error = ProofFile::read(&refused(PROOF)).unwrap_err();
+        assert_eq!(error, version("proof file version").into());
+        let error = PublicModel::decode(&refused(MODEL)).unwrap_err();
+        assert_eq!(error, version("public model version").into());
+    }
 }

@@ -293,6 +293,7 @@ fn limits_are_kept() {
 #[test]
 fn any_number_of_threads_makes_the_same_proof() {
     let (compiled, input) = suite::Architecture::LeNet.model(5);
+    let input = input.activations().unwrap().to_vec();
     let model = ProvingModel::new(compiled).unwrap();
     let files: Vec<(ProofFile, Vec<u8>)> = [1, 2, 7]
         .into_iter()

@@ -6,6 +6,7 @@ mod cheat;
 mod cost;
 mod fuzz;
 mod honest;
+mod linear;
 mod maximum;
 mod models;
 mod mutate;

@@ -2,11 +2,11 @@
 
 use crate::prove::{ProveError, prove_witness};
 use crate::witness::Witness;
-use crate::{ProvingModel, prove};
+use crate::{ProvingModel, prove_tensor};
 use std::sync::OnceLock;
 use tg_ir::{
-    CompiledModel, InputSpec, LinearWeights, Node, Op, Program, Requantise, Rescale, Shape,
-    TensorId, View, Weights, Window, scalar,
+    Coding, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise,
+    Rescale, Shape, TensorId, View, Weights, Window, scalar,
 };
 use tg_model::sample::Numbers;
 use tg_model::{Tensor, Trace};
@@ -37,8 +37,9 @@ pub(super) fn window(kernel: u32, stride: u32, pads: [u32; 4]) -> Window {
 
 /// A program under construction: nodes are appended, weights are drawn from a seed.
 pub(super) struct Draft {
-    numbers: Numbers,
+    pub(super) numbers: Numbers,
     input: Shape,
+    coding: Coding,
     nodes: Vec<Node>,
     layers: Vec<LinearWeights>,
 }
@@ -48,34 +49,69 @@ impl Draft {
         Self {
             numbers: Numbers::new(seed),
             input,
+            coding: Coding::Scaled(ElementType::I8),
             nodes: Vec::new(),
             layers: Vec::new(),
         }
     }
 
+    /// The same with an input of another coding.
+    pub(super) fn coded(self, coding: Coding) -> Self {
+        Self { coding, ..self }
+    }
+
+    pub(super) fn shape(&self, tensor: TensorId) -> Shape {
+        let node = tensor.index().checked_sub(1);
+        node.map_or(self.input, |node| self.nodes[node].shape)
+    }
+
+    fn program(&self) -> Program {
+        let mut input = InputSpec::scaled(self.input, 1.0);
+        input.coding = self.coding.clone();
+        Program {
+            name: "draft".to_owned(),
+            input,
+            nodes: self.nodes.clone(),
+            weights_root: Weights { layers: Vec::new() }.root(),
+        }
+    }
+
+    pub(super) fn element_type(&self, tensor: TensorId) -> ElementType {
+        self.program().element_type(tensor)
+    }
+
+    /// The greatest absolute value of a tensor.
+    pub(super) fn magnitude(&self, tensor: TensorId) -> i64 {
+        let program = self.program();
+        tg_ir::bounds::magnitudes(&program, program.nodes.len())[tensor.index()]
+    }
+
     /// Appends a node, with random weights if it has some.
     pub(super) fn push(&mut self, op: Op, shape: Shape) -> TensorId {
-        let of = |tensor: TensorId| {
-            tensor
-                .index()
-                .checked_sub(1)
-                .map_or(self.input, |node: usize| self.nodes[node].shape)
-        };
-        let reduction = match &op {
-            Op::Conv { input, window, .. } => {
-                Some(window.positions() * of(*input).channels as usize)
+        let of = |tensor: &TensorId| self.shape(*tensor);
+        let (channels, elements) = (shape.channels as usize, shape.elements());
+        let counts = match &op {
+            Op::Conv {
+                input,
+                window,
+                groups,
+                ..
+            } => {
+                let inputs = of(input).channels / groups;
+                Some((channels * window.positions() * inputs as usize, channels))
             }
-            Op::Dense { input } => Some(of(*input).elements()),
+            Op::Dense { input } => Some((channels * of(input).elements(), channels)),
+            Op::Parameter => Some((elements, 0)),
+            Op::Embed { rows, .. } => Some((*rows as usize * channels, 0)),
             _ => None,
         };
-        if let Some(reduction) = reduction {
-            let channels = shape.channels as usize;
+        if let Some((weights, biases)) = counts {
             let mut draw = |reach: i64| self.numbers.between(-reach, reach);
             self.layers.push(LinearWeights {
-                weights: (0..channels * reduction)
+                weights: (0..weights)
                     .map(|_| i8::try_from(draw(127)).unwrap())
                     .collect(),
-                bias: (0..channels)
+                bias: (0..biases)
                     .map(|_| i32::try_from(draw(20_000)).unwrap())
                     .collect(),
             });
@@ -106,19 +142,51 @@ impl Draft {
         self.push(Op::Requantise { input, how }, shape)
     }
 
-    pub(super) fn finish(mut self) -> (CompiledModel, Vec<i8>) {
+    /// Appends a requantisation of the whole reach of a tensor to `bits` bits (at most 12), under one pair.
+    pub(super) fn narrowed(&mut self, input: TensorId, bits: u32) -> TensorId {
+        let reach = self.magnitude(input).max(1);
+        let greatest = (1i64 << (bits - 1)) - 1;
+        // Twice the reach, so that some values are clamped.
+        let factor = 2.0 * greatest as f64 / reach as f64;
+        let rescale = Rescale::nearest(factor.min(0.9)).unwrap();
+        let clamp = [-greatest, greatest].map(|end| i16::try_from(end).unwrap());
+        let how = Requantise {
+            pairs: vec![rescale],
+            channel_pairs: vec![0],
+            zero: i16::try_from(self.numbers.between(-3, 3)).unwrap(),
+            range: [-reach, reach].map(|end| i32::try_from(end).unwrap()),
+            clamp,
+            table: None,
+            output: if bits == 8 {
+                ElementType::I8
+            } else {
+                ElementType::I16
+            },
+        };
+        let shape = self.shape(input);
+        self.push(Op::Requantise { input, how }, shape)
+    }
+
+    pub(super) fn finish(self) -> (CompiledModel, Vec<i8>) {
+        let (model, input) = self.finish_tensor();
+        (model, input.activations().unwrap().to_vec())
+    }
+
+    pub(super) fn finish_tensor(mut self) -> (CompiledModel, Tensor) {
+        let mut program = self.program();
         let weights = Weights {
             layers: self.layers,
         };
-        let program = Program {
-            name: "draft".to_owned(),
-            input: InputSpec::scaled(self.input, 1.0),
-            nodes: self.nodes,
-            weights_root: weights.root(),
+        program.weights_root = weights.root();
+        let reach = match program.input.coding {
+            Coding::Tokens(vocabulary) => [0, i64::from(vocabulary) - 1],
+            Coding::Scaled(ElementType::I16) => [-32_767, 32_767],
+            _ => [-128, 127],
         };
-        let input = (0..self.input.elements())
-            .map(|_| self.numbers.activation())
+        let input: Vec<i32> = (0..self.input.elements())
+            .map(|_| i32::try_from(self.numbers.between(reach[0], reach[1])).unwrap())
             .collect();
+        let input = Tensor::of(program.input.element_type(), &input);
         (CompiledModel { program, weights }, input)
     }
 }
@@ -171,9 +239,13 @@ pub(super) struct Case {
 
 impl Case {
     pub(super) fn of((model, input): (CompiledModel, Vec<i8>)) -> Self {
+        Self::of_tensor((model, Tensor::I8(input)))
+    }
+
+    pub(super) fn of_tensor((model, input): (CompiledModel, Tensor)) -> Self {
         let model = ProvingModel::new(model).unwrap();
         let public = model.register().unwrap();
-        let (file, trace) = prove(&model, &input, JOB, PROVIDER, &mut |_| {}).unwrap();
+        let (file, trace) = prove_tensor(&model, input, (JOB, PROVIDER), &mut |_| {}).unwrap();
         Self {
             model,
             public,

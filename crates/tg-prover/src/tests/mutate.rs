@@ -146,10 +146,17 @@ fn every_message_of_an_inference_is_bound() {
     assert_eq!(rendered, include_str!("inference_codes.txt"), "{rendered}");
 }
 
+/// The same for every linear and product gadget.
+#[test]
+fn every_message_of_the_linear_gadgets_is_bound() {
+    let rendered = inference(super::linear::linear());
+    assert_eq!(rendered, include_str!("linear_codes.txt"), "{rendered}");
+}
+
 /// Openings of larger commitments have rounds, which the small case has not.
 #[test]
 fn every_message_of_an_opening_in_rounds_is_bound() {
-    let case = Case::of(tg_model::suite::Architecture::LeNet.model(1));
+    let case = Case::of_tensor(tg_model::suite::Architecture::LeNet.model(1));
     let rendered = inference(&case);
     for opening in ["witness", "weights"] {
         let rounds = format!(".{opening}_opening.whir.rounds*.openings.Base.rows** [8]");
