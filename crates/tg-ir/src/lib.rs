@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`shape`] (what a tensor is), [`op`] (what a node computes), [`program`] (what a program is),
 //! [`rescale`] and [`requantise`] (the only requantisation), [`segment`] (the same step function as a public table,
-//! for the prover), [`window`] and [`view`] (which input elements an output reads), [`forest`] (decision trees),
+//! for the prover; [`wide`] for 16-bit outputs, [`exponential`] for softmax), [`window`] and [`view`] (which input elements an output reads), [`forest`] (decision trees),
 //! [`weights`] (the private part), [`model`] (both, as one file), [`bounds`] (why no accumulator can leave the
 //! field), [`scalar`] (the meaning of each operator, one element at a time).
 //!
@@ -12,6 +12,7 @@
 pub mod bounds;
 pub mod check;
 mod encoding;
+pub mod exponential;
 pub mod forest;
 pub mod model;
 pub mod op;
@@ -23,9 +24,11 @@ pub mod segment;
 pub mod shape;
 pub mod view;
 pub mod weights;
+pub mod wide;
 pub mod window;
 
 pub use bounds::{BoundError, FIELD_BOUND};
+pub use exponential::ExponentialTable;
 pub use forest::Forest;
 pub use model::CompiledModel;
 pub use op::{Axis, Op};
@@ -36,4 +39,5 @@ pub use segment::{Segment, SegmentError, SegmentTable};
 pub use shape::{ElementType, Shape};
 pub use view::View;
 pub use weights::{LinearWeights, Weights};
+pub use wide::{WideError, WideSegment, WideTable};
 pub use window::Window;

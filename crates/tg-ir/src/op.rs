@@ -71,6 +71,19 @@ pub struct Softmax {
     pub causal: Option<u32>,
 }
 
+impl Softmax {
+    /// The exponential of minus a distance to the greatest score.
+    ///
+    /// # Panics
+    /// If the distance is negative.
+    #[must_use]
+    pub fn exponential(&self, distance: i64) -> u16 {
+        let last = self.table.len() as i64 - 1;
+        let index = self.rescale.apply(distance).min(last);
+        self.table[usize::try_from(index).expect("not negative")]
+    }
+}
+
 /// The integer that stands for probability 1.
 pub const PROBABILITY_ONE: u16 = 32_767;
 

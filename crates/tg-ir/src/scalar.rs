@@ -335,11 +335,7 @@ fn probability(how: &Softmax, row: &[i64], place: Place) -> i64 {
         return 0;
     }
     let greatest = scores.iter().max().expect("at least the first takes part");
-    let last = how.table.len() as i64 - 1;
-    let exponential = |score: i64| {
-        let index = how.rescale.apply(greatest - score).min(last);
-        i64::from(how.table[usize::try_from(index).expect("not negative")])
-    };
+    let exponential = |score: i64| i64::from(how.exponential(greatest - score));
     let sum: i64 = scores.iter().map(|&score| exponential(score)).sum();
     let e = exponential(scores[place.channel as usize]);
     (e * i64::from(PROBABILITY_ONE) + sum / 2) / sum

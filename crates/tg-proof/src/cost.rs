@@ -6,6 +6,8 @@
 use crate::error::PlanError;
 use crate::file::PROOF_FILE_MAX;
 use crate::layout::{TensorLayout, WeightLayout, log2_ceil};
+use crate::staged::Staged;
+use tg_ir::op::Reduction;
 use tg_ir::{Axis, Op, Program, TensorId, Window};
 
 /// Most entries of all lookup tables together. The proof carries one extension element per entry, so that more could
@@ -203,5 +205,24 @@ fn steps(program: &Program, node: usize, batch: usize) -> u64 {
         .filter(|&&input| input == TensorId::INPUT)
         .count() as u64;
     let input = TensorLayout::batched(program.shape(TensorId::INPUT), batch);
-    own + claims * input.padded() as u64
+    own + staged_steps(program, node, batch) + claims * input.padded() as u64
+}
+
+/// Equality tables of the stages of a gadget as data; a requantisation has one if it goes by shifts.
+fn staged_steps(program: &Program, node: usize, batch: usize) -> u64 {
+    let tensor = match &program.nodes[node].op {
+        Op::Softmax { input, .. }
+        | Op::Norm { input, .. }
+        | Op::ArgMax { input }
+        | Op::Reduce {
+            input,
+            reduction: Reduction::Greatest | Reduction::Least,
+            ..
+        } => *input,
+        Op::Requantise { .. } | Op::Extremum { .. } | Op::Compare { .. } | Op::Select { .. } => {
+            TensorId::of_node(node)
+        }
+        _ => return 0,
+    };
+    Staged::steps(&TensorLayout::batched(program.shape(tensor), batch))
 }

@@ -91,6 +91,8 @@ pub enum NodeCheck {
     Multiplication,
     /// Parameters and rows of embeddings are the committed weights.
     Weights,
+    /// Output, constraints and sums of a gadget hold on every element.
+    Relation,
 }
 
 impl NodeCheck {
@@ -107,6 +109,7 @@ impl NodeCheck {
             Self::Permutation => "public map (the right elements, moved or summed)",
             Self::Multiplication => "product sumcheck (element by element)",
             Self::Weights => "committed weights",
+            Self::Relation => "relations of output and columns",
         }
     }
 }
@@ -253,6 +256,7 @@ impl VerifyError {
                 NodeCheck::Permutation => 26,
                 NodeCheck::Multiplication => 27,
                 NodeCheck::Weights => 28,
+                NodeCheck::Relation => 29,
             },
             Self::Lookup(check) => match check {
                 LookupCheck::Messages => 40,

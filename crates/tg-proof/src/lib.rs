@@ -2,7 +2,7 @@
 //!
 //! The protocol (TGP-1) stands in `docs/PROTOCOL.md`, gadget by gadget, with the error of each. Read in this order:
 //! [`field`] (where the relations hold), [`layout`] (tensors on hypercubes), [`plan`] (what a program commits and
-//! looks up), [`cost`] (what a program may ask of its verifiers), [`commitment`] (the polynomial commitment), [`transcript`] (what the challenges depend on),
+//! looks up), [`staged`] (gadgets as data), [`cost`] (what a program may ask of its verifiers), [`commitment`] (the polynomial commitment), [`transcript`] (what the challenges depend on),
 //! [`messages`] (what a prover sends), [`verify`] (the walk over the nodes), [`lookup`] (the one lookup argument),
 //! [`registration`] (weights are in range), [`security`] (the sum of all errors), [`model`] and [`file`] (the two
 //! files a user holds).
@@ -23,6 +23,7 @@ mod oracle;
 pub mod plan;
 pub mod registration;
 pub mod security;
+pub mod staged;
 pub mod transcript;
 pub mod verify;
 mod wire;

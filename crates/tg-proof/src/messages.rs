@@ -64,6 +64,17 @@ pub enum GadgetProof {
     Requantise(RequantiseProof),
     /// Maximum.
     Maximum(MaximumProof),
+    /// A gadget as data: a proof per stage.
+    Staged(Vec<StageProof>),
+}
+
+/// One stage of a gadget as data.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StageProof {
+    /// Sum over the elements in use of output, constraints and sums.
+    pub sumcheck: Sumcheck,
+    /// The variables that are not public, at the final point.
+    pub values: Vec<E>,
 }
 
 /// A convolution or dense node.

@@ -213,6 +213,10 @@ fn draws(program: &Program, plan: &Plan) -> Vec<(String, &'static str, f64)> {
         if let Some((what, source, degree)) = gadget_draws(program, plan, node) {
             draws.push((label(what), source, degree));
         }
+        if let NodePlan::Gadget(gadget) = &plan.nodes[node] {
+            let source = "sumchecks of degree 3, zero-checks and readers; Schwartz-Zippel";
+            draws.push((label("stages"), source, gadget.staged.error_degree()));
+        }
     }
     draws.push((
         "reader batching".to_owned(),

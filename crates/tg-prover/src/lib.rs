@@ -1,6 +1,6 @@
 //! Makes the proofs that `tg-proof` checks: witness, sumchecks, lookups, openings.
 //!
-//! Read in this order: [`witness`] (the committed columns of an execution), [`sumcheck`] (the round provers),
+//! Read in this order: [`witness`] (the committed columns of an execution), [`sumcheck`] and [`relation`] (the round provers),
 //! [`walk`] (the nodes from the output to the input, in step with the verifier), [`lookup`] (the one lookup
 //! argument), [`registration`] (weights are in range), [`estimate`] (memory and work, known beforehand), [`model`] and [`prove`](mod@prove) (what callers use).
 //!
@@ -15,6 +15,7 @@ pub mod registration;
 mod fold;
 mod lookup;
 mod pack;
+mod relation;
 mod sumcheck;
 mod walk;
 mod witness;

@@ -406,7 +406,10 @@ impl Lowering<'_> {
     }
 }
 
-/// A normalisation as precise as its bounds let it be.
+/// Fewest bits of precision and fraction together with which a normalisation is proved.
+const PROVED_BITS: u8 = 12;
+
+/// A normalisation as precise as its bounds let it be, and as a proof wants it.
 pub(crate) fn norm_of(channels: u32, magnitude: i64, epsilon: f64, centred: bool) -> Step<Norm> {
     let n = i128::from(channels);
     let magnitude = i128::from(magnitude);
@@ -422,7 +425,11 @@ pub(crate) fn norm_of(channels: u32, magnitude: i64, epsilon: f64, centred: bool
         let numerator = (2 * n * magnitude) << (k + fraction);
         radicand < 1 << 62 && numerator < 1 << 62
     };
-    let precision = (0..=NORM_PRECISION_MAX).rev().find(fits);
+    // A root of 24 bits is precise enough and the cheapest to prove, unless that takes fewer than 12 bits in all.
+    let short = |&k: &u8| fits(&k) && (n * magnitude) << k < 1 << 24;
+    let least = PROVED_BITS.saturating_sub(fraction);
+    let precision = (least..=NORM_PRECISION_MAX).rev().find(short);
+    let precision = precision.or_else(|| (0..=least).rev().find(fits));
     Ok(Norm {
         centred,
         epsilon: epsilon as u64,

@@ -5,14 +5,26 @@
 //! looks one up. `linear` holds the linear and product gadgets, `value` those that commit a node's output, `refuse`
 //! what is not proved.
 
+mod compare;
 mod leaves;
 mod linear;
+mod norm;
 mod refuse;
+mod softmax;
+mod stage;
 mod tables;
 mod value;
+mod wide;
 
+pub use compare::CompareShape;
 pub use leaves::{LeafBlock, PlacedBlock};
 pub use linear::MapPlan;
+pub use norm::{NORM_CARRY_BITS, NormShape, SQUARE_CARRY_BITS};
+pub use softmax::{
+    PROBABILITY_BITS, SCORE_BITS, SOFTMAX_CARRY_BITS, SOFTMAX_CHANNELS_MAX, SOFTMAX_COUNT_BITS,
+    SoftmaxShape,
+};
+pub use stage::limb_classes;
 pub use tables::{LIMB_CLASS_LIMIT, LIMB_COLUMNS, LookupTable, SEGMENT_COLUMNS, limb_table_len};
 pub use value::{DIFFERENCE_OFFSET, MAXIMUM_POSITIONS_MAX, REQUANTISE_COLUMNS};
 
@@ -20,10 +32,12 @@ use crate::commitment::CommittedTable;
 use crate::cost::VerifierCost;
 use crate::error::PlanError;
 use crate::layout::{Chunk, TensorLayout, WeightLayout};
+use crate::staged::Staged;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use tg_ir::op::Reduction;
 use tg_ir::weights::BIAS_DIGITS;
-use tg_ir::{Op, Program, SegmentTable, TensorId};
+use tg_ir::{Op, Program, SegmentTable, TensorId, WideTable};
 
 /// One committed witness table: the columns of one chunk of one column set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +105,8 @@ pub enum NodePlan {
         /// Its columns.
         columns: ColumnSet,
     },
+    /// A gadget as data.
+    Gadget(Box<GadgetPlan>),
     /// A maximum.
     Maximum {
         /// First of its reader groups, one per kernel position.
@@ -98,6 +114,36 @@ pub enum NodePlan {
         /// Its columns.
         columns: ColumnSet,
     },
+}
+
+/// A gadget as data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GadgetPlan {
+    /// What its columns hold.
+    pub kind: GadgetKind,
+    /// Its relations.
+    pub staged: Staged,
+    /// Its columns per row, committed before the others.
+    pub row_columns: Option<ColumnSet>,
+    /// Its columns per element.
+    pub columns: ColumnSet,
+}
+
+/// Which gadget, with what its columns are cut by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GadgetKind {
+    /// A requantisation to 16 bits by shifts.
+    Wide(WideTable),
+    /// A normalisation.
+    Norm(NormShape),
+    /// A softmax.
+    Softmax(SoftmaxShape),
+    /// A greater or lesser element, or a relation.
+    Compare(CompareShape),
+    /// A selection.
+    Select,
+    /// The greatest or least element along channels, or its channel.
+    Greatest(CompareShape),
 }
 
 /// The proof's shape for one program.
@@ -181,10 +227,21 @@ impl Plan {
             | Op::Gather { .. }
             | Op::Concat { .. }
             | Op::Pad { .. }
-            | Op::Reduce { .. } => self.plan_map(program, node),
+            | Op::Reduce {
+                reduction: Reduction::Sum,
+                ..
+            } => self.plan_map(program, node),
+            Op::Reduce { .. } => self.plan_greatest(program, node),
             Op::Mul { .. } | Op::MatMul { .. } => Ok(NodePlan::Product),
             Op::Requantise { how, .. } => self.plan_requantise(program, node, how),
             Op::MaxPool { window, .. } => self.plan_maximum(program, node, window),
+            Op::Norm { how, .. } => self.plan_norm(program, node, how),
+            Op::Softmax { how, .. } => self.plan_softmax(program, node, how),
+            Op::Extremum { .. } | Op::Compare { .. } => self.plan_compare(program, node),
+            Op::Select { condition, inputs } => {
+                self.plan_select(program, node, *condition, *inputs)
+            }
+            Op::ArgMax { .. } => self.plan_greatest(program, node),
             _ => Err(PlanError::unprovable(
                 program,
                 node,

@@ -21,9 +21,6 @@ pub(super) fn unproved(program: &Program, node: usize) -> Result<(), PlanError> 
         Op::Embed { input, .. } if *input != TensorId::INPUT => {
             unprovable("an embedding of computed tokens is not proved yet")
         }
-        Op::Reduce { reduction, .. } if *reduction != Reduction::Sum => {
-            unprovable("no proof of this operator exists yet")
-        }
         _ => Ok(()),
     }
 }
@@ -70,6 +67,8 @@ pub(super) fn deep_nodes(program: &Program) -> Result<(), PlanError> {
                 reduction: Reduction::Sum,
                 ..
             } => of.max().unwrap_or(1),
+            // A committed bit times what it selects.
+            Op::Extremum { .. } | Op::Select { .. } => of.max().unwrap_or(1) + 1,
             // Everything else is weights, or fixed by committed columns.
             _ => 1,
         };

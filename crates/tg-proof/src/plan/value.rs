@@ -3,12 +3,14 @@
 use super::{NodePlan, Plan, tables};
 use crate::error::PlanError;
 use tg_ir::segment::LIMB_CLASS_MAX;
-use tg_ir::{Program, Requantise, SegmentTable, Window};
+use tg_ir::{ElementType, Program, Requantise, SegmentTable, WideTable, Window};
 
 /// Most kernel positions of a maximum that can be proved: the zero-check has one more degree than it has positions.
 pub const MAXIMUM_POSITIONS_MAX: usize = 16;
 /// Witness columns of a requantisation: segment, high limb, low limb.
 pub const REQUANTISE_COLUMNS: usize = 3;
+/// Segments up to which a 16-bit output that is a shift is proved by its segment table.
+const SHORT_TABLE: usize = 1 << 9;
 /// A difference is looked up in the class of eight bits, whose entries start here.
 pub const DIFFERENCE_OFFSET: u32 = 255;
 
@@ -19,9 +21,13 @@ impl Plan {
         node: usize,
         how: &Requantise,
     ) -> Result<NodePlan, PlanError> {
-        let unprovable = |why| PlanError::unprovable(program, node, why);
-        let segments =
-            SegmentTable::build(how).map_err(|_| unprovable("its segment table is too long"))?;
+        let segments = SegmentTable::build(how).ok();
+        let by_shifts = how.output == ElementType::I16 && WideTable::build(how).is_ok();
+        let segments = match segments {
+            // Its entries that are read travel in the proof: what goes by shifts has far fewer.
+            Some(segments) if !by_shifts || segments.segments().len() <= SHORT_TABLE => segments,
+            _ => return self.plan_wide(program, node, how),
+        };
         let limbs = self.limb_table(program, node, LIMB_CLASS_MAX)?;
         let entries = tables::segment_table(&segments, how.pairs.len());
         let table = self.add_table(program, node, entries)?;

@@ -2,7 +2,7 @@
 //!
 //! `walk` holds the open claims and hands each node to its gadget: `merge` (several claims become one), `products`
 //! (convolutions and dense nodes), `read` (public linear maps, on which most gadgets end), `matmul` and `mul` (products
-//! of two tensors), `weights` (parameters and embeddings), `requantise`, `maximum`. `public` evaluates input and output,
+//! of two tensors), `weights` (parameters and embeddings), `requantise`, `maximum`, `staged` (all others: gadgets as data). `public` evaluates input and output,
 //! `openings` binds what the gadgets used to the commitments.
 
 mod matmul;
@@ -14,6 +14,7 @@ mod products;
 mod public;
 mod read;
 mod requantise;
+mod staged;
 mod walk;
 mod weights;
 

@@ -163,6 +163,9 @@ impl<'a> Walk<'a> {
                 proof,
                 challenger,
             ),
+            (_, NodePlan::Gadget(gadget), GadgetProof::Staged(proofs)) => {
+                self.staged(&gadget.staged, &claim, proofs, challenger)
+            }
             _ => Err(NodeCheck::Messages),
         }
     }

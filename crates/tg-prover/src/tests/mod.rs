@@ -12,3 +12,4 @@ mod models;
 mod mutate;
 mod registration;
 mod statement;
+mod values;

@@ -8,8 +8,11 @@ mod mul;
 mod products;
 mod read;
 mod requantise;
+mod staged;
 mod values;
 mod weights;
+
+pub(crate) use staged::Variable;
 
 use crate::lookup::Read;
 use crate::model::ProvingModel;
@@ -108,6 +111,9 @@ impl<'a> Walk<'a> {
             ) => {
                 let place = (*first_group, columns);
                 GadgetProof::Maximum(self.maximum(node, window, place, &claim, challenger))
+            }
+            (_, NodePlan::Gadget(gadget)) => {
+                GadgetProof::Staged(self.staged(&gadget.staged, &claim, challenger))
             }
             _ => unreachable!("the plan follows the program's operators"),
         };

@@ -1,7 +1,12 @@
 //! The committed columns of an execution.
 
+mod compare;
+mod gadget;
 mod maximum;
+mod norm;
 mod requantise;
+mod softmax;
+mod wide;
 
 use crate::prove::ProveError;
 use p3_field::PrimeCharacteristicRing;
@@ -11,7 +16,7 @@ use p3_sumcheck::layout::Table;
 use tg_ir::{Op, Program};
 use tg_model::Tensor;
 use tg_proof::field::F;
-use tg_proof::plan::Plan;
+use tg_proof::plan::{NodePlan, Plan};
 
 /// A committed value: a position in a table of at most 2^14 entries, or a difference of two bytes.
 #[cfg(not(test))]
@@ -45,15 +50,20 @@ impl Witness {
         let columns = plan
             .witness
             .iter()
-            .map(|table| match &program.nodes[table.node].op {
-                Op::Requantise { input, how } => {
-                    requantise::columns(program, plan, table, *input, how, tensors)
-                }
-                Op::MaxPool { input, window } => Ok(maximum::columns(
-                    program, plan, table, *input, window, tensors,
-                )),
-                _ => Ok(Vec::new()),
-            })
+            .map(
+                |table| match (&program.nodes[table.node].op, &plan.nodes[table.node]) {
+                    (_, NodePlan::Gadget(gadget)) => {
+                        gadget::columns(program, plan, gadget, table, tensors)
+                    }
+                    (Op::Requantise { input, how }, _) => {
+                        requantise::columns(program, plan, table, *input, how, tensors)
+                    }
+                    (Op::MaxPool { input, window }, _) => Ok(maximum::columns(
+                        program, plan, table, *input, window, tensors,
+                    )),
+                    _ => Ok(Vec::new()),
+                },
+            )
             .collect::<Result<_, _>>()?;
         Ok(Self { columns })
     }

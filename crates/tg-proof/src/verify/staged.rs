@@ -1,0 +1,132 @@
+//! Gadgets as data: the sumchecks of their stages, and what each variable's value at the final point must be shown by.
+
+use super::{Claim, Walk, sumcheck};
+use crate::commitment::Challenger;
+use crate::error::NodeCheck;
+use crate::field::{E, eq_prefix};
+use crate::messages::StageProof;
+use crate::staged::{Slot, Stage, Staged};
+use crate::transcript::{absorb, draw, draw_point};
+use p3_field::PrimeCharacteristicRing;
+
+/// Where a stage's sums are weighed: all elements, and rows for the sums that a row stage asks for.
+struct Anchors<'a> {
+    elements: &'a [E],
+    rows: &'a [E],
+}
+
+impl Walk<'_> {
+    /// A gadget of one or two stages.
+    pub(super) fn staged(
+        &mut self,
+        staged: &Staged,
+        claim: &Claim,
+        proofs: &[StageProof],
+        challenger: &mut Challenger,
+    ) -> Result<(), NodeCheck> {
+        let Staged { rows, elements } = staged;
+        match (rows, proofs) {
+            (None, [proof]) => {
+                let anchors = Anchors {
+                    elements: &claim.point,
+                    rows: &[],
+                };
+                self.stage(elements, &anchors, (claim.value, &[]), proof, challenger)?;
+            }
+            (Some((rows, sums)), [first, second]) => {
+                let vars = rows.layout.vars();
+                let own = if rows.output.is_some() {
+                    claim.point.clone()
+                } else {
+                    draw_point(challenger, vars)
+                };
+                let anchors = Anchors {
+                    elements: &own,
+                    rows: &[],
+                };
+                let (at, values) =
+                    self.stage(rows, &anchors, (claim.value, &[]), first, challenger)?;
+                let claims: Vec<E> = sums.iter().map(|&sum| values[sum]).collect();
+                let own = if elements.output.is_some() {
+                    claim.point.clone()
+                } else {
+                    let channels = draw_point(challenger, elements.layout.channel_vars);
+                    [at.as_slice(), &channels].concat()
+                };
+                let anchors = Anchors {
+                    elements: &own,
+                    rows: &at,
+                };
+                self.stage(
+                    elements,
+                    &anchors,
+                    (claim.value, &claims),
+                    second,
+                    challenger,
+                )?;
+            }
+            _ => return Err(NodeCheck::Messages),
+        }
+        Ok(())
+    }
+
+    /// One sumcheck; gives its point and all variables there.
+    fn stage(
+        &mut self,
+        stage: &Stage,
+        anchors: &Anchors<'_>,
+        (output, sums): (E, &[E]),
+        proof: &StageProof,
+        challenger: &mut Challenger,
+    ) -> Result<(Vec<E>, Vec<E>), NodeCheck> {
+        let alpha = draw(challenger);
+        let sum = stage.claimed(alpha, output, sums);
+        let (at, last) = sumcheck(
+            &proof.sumcheck,
+            challenger,
+            stage.layout.vars(),
+            stage.degree(),
+            sum,
+        )
+        .ok_or(NodeCheck::Relation)?;
+        absorb(challenger, &proof.values);
+        let values = stage
+            .values(&proof.values, &at)
+            .ok_or(NodeCheck::Messages)?;
+        let weights = [
+            stage.weight_at(anchors.elements, &at),
+            if stage.sums.is_empty() {
+                E::ZERO
+            } else {
+                stage.weight_at(anchors.rows, &at)
+            },
+        ];
+        // Stops: an output, a constraint or a sum that does not hold on some element.
+        if last != stage.combined(alpha, weights, &values) {
+            return Err(NodeCheck::Relation);
+        }
+        self.bind(stage, &at, &values);
+        Ok((at, values))
+    }
+
+    /// Every variable is what a table gives its reader, or a claim on a tensor.
+    fn bind(&mut self, stage: &Stage, at: &[E], values: &[E]) {
+        for reading in &stage.readings {
+            let kept = if reading.rows {
+                at.len() - stage.layout.channel_vars
+            } else {
+                at.len()
+            };
+            let point = &at[..kept];
+            let slots = reading.slots.iter().map(|slot| match *slot {
+                Slot::Variable(variable) => values[variable],
+                // Stops: a limb beyond its class.
+                Slot::Class(class) => E::from_u32(class) * eq_prefix(point, reading.covered),
+            });
+            self.pull(reading.group, point, slots.collect());
+        }
+        for &(variable, tensor) in &stage.tensors {
+            self.claim(tensor, at.to_vec(), values[variable]);
+        }
+    }
+}

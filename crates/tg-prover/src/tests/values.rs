@@ -1,0 +1,536 @@
+//! Provers that lie about the columns of requantisations to 16 bits, normalisations, softmax and comparisons.
+
+use super::models::{Case, Draft, JOB, PROVIDER, window};
+use crate::witness::Witness;
+use crate::{ProvingModel, prove_batch};
+use std::collections::BTreeMap;
+use tg_ir::op::{Extremum, Norm, Reduction, Relation, Softmax};
+use tg_ir::{Axis, ElementType, Op, Requantise, Rescale, Shape, TensorId};
+use tg_model::sample::Numbers;
+use tg_proof::error::{LookupCheck, NodeCheck};
+use tg_proof::plan::{GadgetKind, GadgetPlan, NodePlan};
+use tg_proof::{ExpectedStatement, VerifyError, verify};
+
+const PRIME: i128 = (1 << 31) - (1 << 24) + 1;
+
+/// A requantisation to 16 bits, the channels alternating between the shifts.
+fn wide(input: TensorId, shifts: &[u32], channels: u32, clamp: [i16; 2]) -> Op {
+    let pairs = shifts
+        .iter()
+        .map(|&shift| Rescale::new(4, shift + 2).unwrap());
+    let how = Requantise {
+        pairs: pairs.collect(),
+        channel_pairs: (0..channels)
+            .map(|channel| (channel as usize % shifts.len()) as u8)
+            .collect(),
+        zero: 3,
+        range: [-3_000_000, 3_000_000],
+        clamp,
+        table: None,
+        output: ElementType::I16,
+    };
+    Op::Requantise { input, how }
+}
+
+/// Accumulators of a convolution over 5 or so channels, three pixels in a row.
+fn draft(seed: u64, channels: u32) -> (Draft, TensorId, Shape) {
+    let shape = Shape::new(2, 3, 4);
+    let mut draft = Draft::new(seed, shape);
+    let out = Shape::new(2, 3, channels);
+    let acc = draft.push(Op::conv(TensorId::INPUT, window(1, 1, [0; 4])), out);
+    (draft, acc, out)
+}
+
+fn normalised(centred: bool, wide_input: bool) -> Case {
+    let (mut draft, acc, shape) = draft(3, 7);
+    let input = if wide_input {
+        draft.push(wide(acc, &[1], 7, [-32_767, 32_767]), shape)
+    } else {
+        draft.requantise(acc, 22, [-128, 127])
+    };
+    let how = Norm {
+        centred,
+        epsilon: 1_000,
+        precision: 2,
+        fraction: 12,
+    };
+    draft.push(Op::Norm { input, how }, shape);
+    Case::of(draft.finish())
+}
+
+/// Scores that are sums, and a table whose exponentials are large, so that rows sum to more than 2^16.
+fn probabilities(causal: Option<u32>) -> Case {
+    let (mut draft, input, shape) = draft(8, 5);
+    let table = (0..40u16).map(|i| 32_767 - 500 * i).collect();
+    let how = Softmax {
+        rescale: Rescale::new(20_000, 25).unwrap(),
+        table,
+        causal,
+    };
+    draft.push(Op::Softmax { input, how }, shape);
+    Case::of(draft.finish())
+}
+
+/// Two 8-bit tensors with some equal elements, and what compares them.
+fn compared(op: impl Fn([TensorId; 2]) -> Op) -> Case {
+    let (mut draft, acc, shape) = draft(5, 5);
+    let a = draft.requantise(acc, 28, [-128, 127]);
+    let b = draft.requantise(acc, 28, [-1, 2]);
+    draft.push(op([a, b]), shape);
+    Case::of(draft.finish())
+}
+
+fn along_channels(op: impl Fn(TensorId) -> Op) -> Case {
+    let (mut draft, acc, shape) = draft(6, 5);
+    let input = draft.requantise(acc, 29, [-2, 2]);
+    draft.push(op(input), shape.with_axis(Axis::Channels, 1));
+    Case::of(draft.finish())
+}
+
+fn cases() -> Vec<(&'static str, Case)> {
+    let (mut narrow, acc, shape) = draft(2, 5);
+    narrow.push(wide(acc, &[3], 5, [-2_000, 900]), shape);
+    let (mut several, acc, shape) = draft(2, 5);
+    several.push(wide(acc, &[0, 5, 14], 5, [-900, 32_767]), shape);
+    let reduce = |reduction| {
+        move |input| Op::Reduce {
+            input,
+            reduction,
+            axis: Axis::Channels,
+        }
+    };
+    let relation = |relation| move |inputs| Op::Compare { inputs, relation };
+    let extremum = |which| move |inputs| Op::Extremum { inputs, which };
+    vec![
+        ("wide, clamped", Case::of(narrow.finish())),
+        ("wide, three shifts", Case::of(several.finish())),
+        ("layer norm of 8 bits", normalised(true, false)),
+        ("layer norm of 16 bits", normalised(true, true)),
+        ("root mean square norm", normalised(false, false)),
+        ("softmax", probabilities(None)),
+        ("causal softmax", probabilities(Some(1))),
+        ("greater", compared(extremum(Extremum::Greater))),
+        ("lesser", compared(extremum(Extremum::Lesser))),
+        ("equal", compared(relation(Relation::Equal))),
+        ("above", compared(relation(Relation::Greater))),
+        (
+            "above or equal",
+            compared(relation(Relation::GreaterOrEqual)),
+        ),
+        (
+            "select",
+            compared(|[a, b]| Op::Select {
+                condition: b,
+                inputs: [a, b],
+            }),
+        ),
+        ("greatest", along_channels(reduce(Reduction::Greatest))),
+        ("least", along_channels(reduce(Reduction::Least))),
+        ("channel", along_channels(|input| Op::ArgMax { input })),
+    ]
+}
+
+fn last(case: &Case) -> (usize, &GadgetPlan) {
+    let node = case.model.model.program.nodes.len() - 1;
+    match &case.model.shape.plan.nodes[node] {
+        NodePlan::Gadget(gadget) => (node, gadget),
+        other => panic!("not a gadget: {other:?}"),
+    }
+}
+
+const fn pulled() -> Result<(), VerifyError> {
+    Err(VerifyError::Lookup(LookupCheck::Pulled))
+}
+
+/// An honest proof verifies; every cell of every column in a row that is in use, changed in any of several ways, does not.
+#[test]
+fn every_wrong_cell_is_caught() {
+    for (name, case) in cases() {
+        assert_eq!(case.check(&case.file), Ok(()), "{name}");
+        let (node, gadget) = last(&case);
+        let causal = gadget.staged.elements.mask;
+        let honest = case.witness();
+        for (index, table) in case.model.shape.plan.witness.iter().enumerate() {
+            if table.node != node {
+                continue;
+            }
+            let in_use = |row: &usize| {
+                let element = table.layout.element_at(table.chunk.start + row);
+                element.is_some_and(|element| {
+                    let (pixel, channel) = (
+                        element / table.layout.channels,
+                        element % table.layout.channels,
+                    );
+                    channel < causal.channels(&table.layout, pixel)
+                })
+            };
+            // Equal elements are the greater and the lesser of both, whatever the bit says; and are equal whatever the
+            // magnitude of what is not there.
+            let differ = |row: &usize| {
+                let cell = |column: usize| honest.columns[index][column][*row];
+                match name {
+                    "greater" | "lesser" => cell(0) != 0,
+                    "equal" => cell(1) + cell(2) != 0,
+                    _ => true,
+                }
+            };
+            let rows = (0..table.chunk.rows()).filter(in_use).filter(differ);
+            let rows: Vec<usize> = rows.collect();
+            let Some((&first, &final_row)) = rows.first().zip(rows.last()) else {
+                continue;
+            };
+            for column in 0..table.columns {
+                for (row, change) in [(first, 1), (final_row, 1), (first, 5_000)] {
+                    let mut witness = honest.clone();
+                    let cell = &mut witness.columns[index][column][row];
+                    *cell = if change == 1 {
+                        *cell ^ 1
+                    } else {
+                        *cell + change
+                    };
+                    let verdict = case.verdict(case.trace.tensors(), &witness);
+                    let place = format!("{name}: part {} column {column} {change}", table.part);
+                    assert!(
+                        verdict == pulled() || verdict == case.failed(node, NodeCheck::Relation),
+                        "{place}: {verdict:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Outputs one off, the far ends, with the columns a liar would compute for them.
+#[test]
+fn another_output_is_caught() {
+    for (name, case) in cases() {
+        let (node, _) = last(&case);
+        let honest = case.trace.tensors()[node + 1].widened();
+        let most = match case.trace.tensors()[node + 1].element_type() {
+            ElementType::I8 => 127,
+            _ => 32_767,
+        };
+        for element in [0, honest.len() / 2, honest.len() - 1] {
+            for other in [honest[element] + 1, honest[element] - 1, -most, most, 0] {
+                if other == honest[element] || other.abs() > most {
+                    continue;
+                }
+                let tensors = case.tensors_with(node, element, other);
+                let witness = case.witness_of(&tensors).unwrap();
+                let verdict = case.verdict(&tensors, &witness);
+                assert_eq!(
+                    verdict,
+                    case.failed(node, NodeCheck::Relation),
+                    "{name}: element {element} as {other}"
+                );
+            }
+        }
+    }
+}
+
+/// The table of a gadget's elements, the row of one, and the column after a number of columns.
+fn cells(case: &Case, element: usize) -> (usize, usize) {
+    let (node, gadget) = last(case);
+    let table = gadget.columns.witness.start;
+    let row = case.model.shape.plan.layouts[node + 1].index_of_element(element);
+    assert!(row < case.model.shape.plan.witness[table].chunk.rows());
+    (table, row)
+}
+
+fn set_limbs(witness: &mut Witness, (table, row): (usize, usize), first: usize, value: i128) {
+    let mut rest = value;
+    let mut column = first;
+    while rest > 0 {
+        witness.columns[table][column][row] = (rest & 0xfff) as u32;
+        rest >>= 12;
+        column += 1;
+    }
+}
+
+/// `z S + rho = X + p` with z and rho in range: right modulo p, with honest columns for everything else.
+#[test]
+fn a_probability_right_modulo_p_only_is_caught_by_its_row() {
+    let case = probabilities(None);
+    let (node, gadget) = last(&case);
+    let GadgetKind::Softmax(shape) = &gadget.kind else {
+        panic!("not a softmax");
+    };
+    let Op::Softmax { how, .. } = &case.model.model.program.nodes[node].op else {
+        panic!("not a softmax");
+    };
+    let scores = case.trace.tensors()[node].widened();
+    let greatest = *scores[..5].iter().max().unwrap();
+    let exponential = |score: i32| i128::from(how.exponential(i64::from(greatest - score)));
+    let sum: i128 = scores[..5].iter().map(|&score| exponential(score)).sum();
+    let numerator = exponential(scores[0]) * 32_767 + sum / 2 + PRIME;
+    let (quotient, rest) = (numerator / sum, numerator % sum);
+    assert!(quotient < 1 << 15 && sum > 1 << 16);
+    let tensors = case.tensors_with(node, 0, i32::try_from(quotient).unwrap());
+    // What a row that hides it would have to be: only the element's own columns are replaced.
+    let mut witness = case.witness();
+    let place = cells(&case, 0);
+    let first = if shape.table.has_high_limb() { 3 } else { 2 };
+    let limbs = tg_proof::plan::limb_classes(shape.sum_bits).len();
+    set_limbs(&mut witness, place, first, quotient);
+    set_limbs(&mut witness, place, first + 2, rest);
+    set_limbs(&mut witness, place, first + 2 + limbs, sum - 1 - rest);
+    assert_eq!(
+        case.verdict(&tensors, &witness),
+        case.failed(node, NodeCheck::Relation)
+    );
+}
+
+/// `z r + rho = X + j p` with z and rho in range: only the lowest limbs tell.
+#[test]
+fn a_quotient_right_modulo_p_only_is_caught_by_its_lowest_limbs() {
+    let case = normalised(true, true);
+    let (node, gadget) = last(&case);
+    let GadgetKind::Norm(shape) = &gadget.kind else {
+        panic!("not a normalisation");
+    };
+    let inputs: Vec<i128> = case.trace.tensors()[node].widened()[..7]
+        .iter()
+        .map(|&value| i128::from(value))
+        .collect();
+    let sum: i128 = inputs.iter().sum();
+    let squares: i128 = inputs.iter().map(|x| x * x).sum();
+    let radicand = (7 * squares - sum * sum + 1_000) << 4;
+    let root = i128::from(tg_ir::scalar::root_above(radicand as i64));
+    let honest = (7 * inputs[0] - sum) * (1 << 14) + root / 2;
+    let reach = 1i128 << (shape.output - 1);
+    let found = (-400..400i128).filter(|&j| j != 0).find_map(|j| {
+        let numerator = honest + j * PRIME;
+        let quotient = numerator.div_euclid(root);
+        let within = (-reach..reach).contains(&quotient) && quotient.abs() < 32_767;
+        within.then(|| (quotient, numerator.rem_euclid(root)))
+    });
+    let (quotient, rest) = found.expect("the root is small enough for such a quotient");
+    let tensors = case.tensors_with(node, 0, i32::try_from(quotient).unwrap());
+    let mut witness = case.witness();
+    let place = cells(&case, 0);
+    let [outputs, roots] =
+        [shape.output, shape.root].map(|bits| tg_proof::plan::limb_classes(bits).len());
+    set_limbs(&mut witness, place, 0, quotient + reach);
+    set_limbs(&mut witness, place, outputs, rest);
+    set_limbs(&mut witness, place, outputs + roots, root - 1 - rest);
+    assert_eq!(
+        case.verdict(&tensors, &witness),
+        case.failed(node, NodeCheck::Relation)
+    );
+}
+
+/// A segment in which the clamp is met, named for an accumulator inside it, and the other way round.
+#[test]
+fn a_clamp_that_is_not_met_is_caught() {
+    let (_, case) = cases().swap_remove(0);
+    let (node, gadget) = last(&case);
+    let GadgetKind::Wide(table) = &gadget.kind else {
+        panic!("not a requantisation to 16 bits");
+    };
+    let segments = table.segments();
+    let outputs = case.trace.tensors()[node + 1].widened();
+    let inside = outputs.iter().position(|&z| z > -2_000 && z < 900).unwrap();
+    let clamped = outputs.iter().position(|&z| z == 900).unwrap();
+    for (element, other) in [
+        (inside, segments.iter().rposition(|s| s.clamped).unwrap()),
+        (inside, segments.iter().position(|s| s.clamped).unwrap()),
+        (clamped, segments.iter().rposition(|s| !s.clamped).unwrap()),
+    ] {
+        let segment = segments[other];
+        let accumulator = i128::from(case.trace.tensors()[node].widened()[element]);
+        let offset = (accumulator - i128::from(segment.base)).rem_euclid(PRIME) as u32;
+        let (step, rest) = (offset >> segment.scale, offset & ((1 << segment.scale) - 1));
+        let shown = if segment.clamped { 0 } else { step % 4_096 };
+        let lie = i32::from(segment.output) + shown as i32;
+        let tensors = case.tensors_with(node, element, lie.clamp(-32_767, 32_767));
+        let mut witness = case.witness();
+        let (table, row) = cells(&case, element);
+        let columns = &mut witness.columns[table];
+        columns[0][row] = other as u32;
+        columns[1][row] = (1 << segment.bits) - 1 + (step & ((1 << segment.bits) - 1));
+        columns[2][row] = (1 << segment.class_low()) - 1 + rest;
+        assert_eq!(
+            case.verdict(&tensors, &witness),
+            case.failed(node, NodeCheck::Relation)
+        );
+        // With the true step, beyond its class: the accumulator is right modulo p.
+        witness.columns[table][1][row] = (1 << segment.bits) - 1 + step;
+        let verdict = case.verdict(&tensors, &witness);
+        assert!(
+            verdict == pulled() || verdict == case.failed(node, NodeCheck::Relation),
+            "{verdict:?}"
+        );
+    }
+}
+
+/// Another greatest score with its distances, exponentials and sum: nothing attains it.
+#[test]
+fn a_greatest_score_that_is_none_is_caught() {
+    let case = probabilities(None);
+    let (node, gadget) = last(&case);
+    let rows = gadget.row_columns.as_ref().unwrap().witness.start;
+    let honest = case.witness();
+    for change in [1, 7] {
+        let mut witness = honest.clone();
+        witness.columns[rows][0][0] += change;
+        assert_eq!(
+            case.verdict(case.trace.tensors(), &witness),
+            case.failed(node, NodeCheck::Relation)
+        );
+    }
+}
+
+/// Messages of a stage that are of another length, or moved, are refused.
+#[test]
+fn changed_messages_are_refused() {
+    use tg_proof::messages::GadgetProof;
+    let case = normalised(true, false);
+    let (node, _) = last(&case);
+    let stages = |proof: &mut tg_proof::messages::InferenceProof,
+                  change: &dyn Fn(&mut Vec<tg_proof::messages::StageProof>)| {
+        match &mut proof.nodes[0].gadget {
+            GadgetProof::Staged(stages) => change(stages),
+            other => panic!("not staged: {other:?}"),
+        }
+    };
+    let node_error = |check| case.failed(node, check).unwrap_err();
+    let shape = node_error(NodeCheck::Messages);
+    let relation = node_error(NodeCheck::Relation);
+    let changes: [(
+        &dyn Fn(&mut Vec<tg_proof::messages::StageProof>),
+        &VerifyError,
+    ); 6] = [
+        (&|stages| stages.truncate(1), &shape),
+        (&|stages| stages.clear(), &shape),
+        (&|stages| stages.swap(0, 1), &relation),
+        (&|stages| stages[0].values.truncate(3), &shape),
+        (&|stages| stages[1].values.swap(0, 1), &relation),
+        (&|stages| stages[0].values.swap(0, 1), &relation),
+    ];
+    for (index, (change, expected)) in changes.into_iter().enumerate() {
+        let error = case.forged(|proof| stages(proof, change));
+        assert_eq!(error, *expected, "change {index}");
+    }
+}
+
+fn side(numbers: &mut Numbers, low: u32, high: u32) -> u32 {
+    u32::try_from(numbers.between(low.into(), high.into())).unwrap()
+}
+
+/// A chain of random gadgets after a convolution: every node reads the one before, some also a second activation.
+fn random_chain(seed: u64) -> (tg_ir::CompiledModel, Vec<i8>) {
+    let mut numbers = Numbers::new(seed);
+    let channels = side(&mut numbers, 2, 9);
+    let input = Shape::new(side(&mut numbers, 1, 3), side(&mut numbers, 1, 4), 3);
+    let shape = Shape::new(input.height, input.width, channels);
+    let mut draft = Draft::new(seed, input);
+    let acc = draft.push(Op::conv(TensorId::INPUT, window(1, 1, [0; 4])), shape);
+    let activation = |draft: &mut Draft, numbers: &mut Numbers, kind: u32| {
+        if kind == 0 {
+            return draft.requantise(acc, side(numbers, 20, 29), [-128, 127]);
+        }
+        let shifts: Vec<u32> = (0..side(numbers, 1, 3))
+            .map(|_| side(numbers, 0, 14))
+            .collect();
+        let reach = [300, 5_000, 32_767][side(numbers, 0, 2) as usize];
+        draft.push(wide(acc, &shifts, channels, [-reach, reach - 90]), shape)
+    };
+    let mut kind = side(&mut numbers, 0, 1);
+    let mut last = activation(&mut draft, &mut numbers, kind);
+    for _ in 0..side(&mut numbers, 1, 2) {
+        let op = match side(&mut numbers, 0, 5) {
+            0 | 1 => Op::Norm {
+                input: last,
+                how: Norm {
+                    centred: numbers.between(0, 1) == 0,
+                    epsilon: numbers.next() % 1_000,
+                    precision: side(&mut numbers, 0, 4) as u8,
+                    fraction: 12,
+                },
+            },
+            2 | 3 => {
+                let step = side(&mut numbers, 1, 360) as u16;
+                let table = (0..side(&mut numbers, 1, 90))
+                    .map(|i| 32_767u16.saturating_sub(step * i as u16));
+                Op::Softmax {
+                    input: last,
+                    how: Softmax {
+                        rescale: Rescale::new(
+                            side(&mut numbers, 9_000, 32_767),
+                            side(&mut numbers, 14, 22),
+                        )
+                        .unwrap(),
+                        table: table.collect(),
+                        causal: (numbers.between(0, 1) == 0).then(|| side(&mut numbers, 0, 3)),
+                    },
+                }
+            }
+            4 => Op::Extremum {
+                inputs: [last, activation(&mut draft, &mut numbers, kind)],
+                which: [Extremum::Greater, Extremum::Lesser][side(&mut numbers, 0, 1) as usize],
+            },
+            _ => Op::Select {
+                condition: activation(&mut draft, &mut numbers, 0),
+                inputs: [last, activation(&mut draft, &mut numbers, kind)],
+            },
+        };
+        if matches!(op, Op::Norm { .. } | Op::Softmax { .. }) {
+            kind = 1;
+        }
+        last = draft.push(op, shape);
+    }
+    let pixel = shape.with_axis(Axis::Channels, 1);
+    match side(&mut numbers, 0, 3) {
+        0 => {
+            draft.push(Op::ArgMax { input: last }, pixel);
+        }
+        1 => {
+            let reduction =
+                [Reduction::Greatest, Reduction::Least][side(&mut numbers, 0, 1) as usize];
+            let op = Op::Reduce {
+                input: last,
+                reduction,
+                axis: Axis::Channels,
+            };
+            draft.push(op, pixel);
+        }
+        _ => {}
+    }
+    draft.finish()
+}
+
+/// Random chains prove and verify, alone and several inputs at once.
+#[test]
+fn random_chains_prove_and_verify() {
+    let mut proved: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut refused = Vec::new();
+    for seed in 0..120 {
+        let (compiled, input) = random_chain(seed);
+        let model = match ProvingModel::new(compiled) {
+            Ok(model) => model,
+            Err(error) => {
+                let source = std::error::Error::source(&error).map(ToString::to_string);
+                refused.push(source.unwrap_or_default());
+                continue;
+            }
+        };
+        let public = model.register().unwrap();
+        let second: Vec<i8> = input.iter().map(|value| value.wrapping_mul(3)).collect();
+        let third = vec![seed as i8; input.len()];
+        let batch: [&[i8]; 3] = [&input, &second, &third];
+        let inputs = &batch[..[1, 3][seed as usize % 2]];
+        let limits = crate::Limits::default();
+        let (file, _) = prove_batch(&model, inputs, (JOB, PROVIDER), &limits, &mut |_| {}).unwrap();
+        let verdict = verify(&public, &file, &ExpectedStatement::default());
+        let nodes = &model.model.program.nodes;
+        assert_eq!(verdict, Ok(()), "seed {seed}: {nodes:#?}");
+        for node in nodes {
+            *proved.entry(node.op.name()).or_default() += 1;
+        }
+    }
+    for op in ["Norm", "Softmax", "Extremum", "Select", "ArgMax", "Reduce"] {
+        let count = proved.get(op).copied().unwrap_or(0);
+        assert!(count >= 5, "{op}: {proved:?} {refused:#?}");
+    }
+    assert!(refused.len() < 30, "{refused:#?}");
+}
