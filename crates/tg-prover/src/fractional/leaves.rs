@@ -1,6 +1,6 @@
 //! The leaves of a fractional sum, made tile by tile.
 
-use super::layer::{Halves, Level, TILE, Weights, gate_sums, sum_of, total};
+use super::layer::{Halves, Level, TILE, Tile, Weights, gate_sums, sum_of, total};
 use crate::pack::{self, PackedE, PackedF};
 use p3_field::{PackedFieldExtension, PackedValue, PrimeCharacteristicRing};
 use p3_maybe_rayon::prelude::*;
@@ -141,8 +141,8 @@ fn packed(values: &[E]) -> Vec<PackedE> {
     vectors.map(PackedE::from_ext_slice).collect()
 }
 
-/// A tile's numerators and denominators.
-#[derive(Debug, Clone, Copy)]
+/// Room for a tile's numerators and denominators. It is filled in place: a copy costs as much as a product.
+#[derive(Debug, Clone)]
 struct Fractions {
     n: [PackedE; TILE],
     d: [PackedE; TILE],
@@ -152,50 +152,58 @@ struct Fractions {
 
 impl Fractions {
     /// Padding.
-    const NONE: Self = Self {
-        n: [PackedE::ZERO; TILE],
-        d: [PackedE::ONE; TILE],
-        padding: true,
-    };
-
-    /// The fractions between two tiles at a challenge.
-    fn fold(mut self, one: &Self, challenge: PackedE) -> Self {
-        self.padding &= one.padding;
-        if !self.padding {
-            for (zero, &one) in self.n.iter_mut().zip(&one.n) {
-                *zero += challenge * (one - *zero);
-            }
-            for (zero, &one) in self.d.iter_mut().zip(&one.d) {
-                *zero += challenge * (one - *zero);
-            }
+    const fn none() -> Self {
+        Self {
+            n: [PackedE::ZERO; TILE],
+            d: [PackedE::ONE; TILE],
+            padding: true,
         }
-        self
     }
 
     /// With `n + lambda d` in the place of n.
-    fn join(mut self, lambda: PackedE) -> Self {
+    fn join(&mut self, lambda: PackedE) {
         for (n, &d) in self.n.iter_mut().zip(&self.d) {
             *n += lambda * d;
         }
-        self
     }
 }
 
-/// The sums of a tile from the branches' fractions at 0 and 1 of the round's variable, branch 0 joined.
-fn sums(weights: &[PackedE], zero: [&Fractions; 2], one: [&Fractions; 2]) -> [PackedE; 2] {
-    if one[0].padding && one[1].padding {
-        // The gate is then `n0 + lambda d0`, of degree one.
-        let terms = weights.iter().zip(&zero[0].n);
-        let at_0 = terms.map(|(&weight, &n)| weight * n).sum();
-        return [at_0, PackedE::ZERO];
+/// A tile of the folded leaves of one branch, and whether it is padding.
+struct Folded<'a> {
+    n: &'a mut [PackedE],
+    d: &'a mut [PackedE],
+    padding: bool,
+}
+
+impl Folded<'_> {
+    /// Between two tiles at a challenge.
+    fn fill(&mut self, [zero, one]: [&Fractions; 2], challenge: PackedE) {
+        self.padding = zero.padding && one.padding;
+        if self.padding {
+            self.n.fill(PackedE::ZERO);
+            self.d.fill(PackedE::ONE);
+            return;
+        }
+        for i in 0..TILE {
+            self.n[i] = zero.n[i] + challenge * (one.n[i] - zero.n[i]);
+            self.d[i] = zero.d[i] + challenge * (one.d[i] - zero.d[i]);
+        }
     }
-    let at = |variable: usize| SplitFraction {
-        n0: &zero[variable].n[..],
-        d0: &zero[variable].d[..],
-        n1: &one[variable].n[..],
-        d1: &one[variable].d[..],
-    };
-    gate_sums(weights, at(0), at(1))
+}
+
+/// The sums of a tile from branch 0 (joined) and branch 1; of the second it is known whether it is padding.
+fn sums(
+    weights: &[PackedE],
+    low: Tile<'_, PackedE>,
+    high: Tile<'_, PackedE>,
+    padding: bool,
+) -> [PackedE; 2] {
+    if !padding {
+        return gate_sums(weights, low, high);
+    }
+    // The gate is then `n0 + lambda d0`, of degree one.
+    let terms = weights.iter().zip(low.n0);
+    [terms.map(|(&weight, &n)| weight * n).sum(), PackedE::ZERO]
 }
 
 impl Leaves<'_> {
@@ -223,21 +231,24 @@ impl Leaves<'_> {
         (1 << self.vars) / TILE_ELEMENTS
     }
 
-    /// A tile.
-    fn tile(&self, tile: usize) -> Fractions {
+    /// Fills a tile.
+    fn tile(&self, tile: usize, to: &mut Fractions) {
         #[cfg(test)]
         if let Some(last) = self.last.as_deref().filter(|_| tile + 1 == self.tiles()) {
-            return *last;
+            to.clone_from(last);
+            return;
         }
-        let mut fractions = Fractions::NONE;
+        let Fractions { n, d, padding } = to;
         let block = self.ends.partition_point(|&end| end <= tile);
         let Some(source) = self.blocks.get(block) else {
-            return fractions;
+            n.fill(PackedE::ZERO);
+            d.fill(PackedE::ONE);
+            *padding = true;
+            return;
         };
-        fractions.padding = false;
+        *padding = false;
         let start = block.checked_sub(1).map_or(0, |before| self.ends[before]);
         let within = tile - start;
-        let Fractions { n, d, .. } = &mut fractions;
         match source {
             Block::Column {
                 values,
@@ -258,7 +269,6 @@ impl Leaves<'_> {
                 d.copy_from_slice(&denominators[within * TILE..][..TILE]);
             }
         }
-        fractions
     }
 
     /// The sums of pairs: leaf i and leaf i + half.
@@ -268,9 +278,11 @@ impl Leaves<'_> {
             let mut n = PackedE::zero_vec(half / 2 * TILE);
             let mut d = PackedE::zero_vec(half / 2 * TILE);
             let tiles = n.par_chunks_mut(TILE).zip(d.par_chunks_mut(TILE));
-            tiles.enumerate().for_each(|(tile, (n, d))| {
-                let zero = self.tile(first + tile);
-                let one = self.tile(first + tile + half);
+            let tiles = tiles.enumerate();
+            tiles.for_each_init(buffers::<2>, |buffers, (tile, (n, d))| {
+                let [zero, one] = &mut **buffers;
+                self.tile(first + tile, zero);
+                self.tile(first + tile + half, one);
                 if one.padding {
                     n.copy_from_slice(&zero.n);
                     d.copy_from_slice(&zero.d);
@@ -289,10 +301,23 @@ impl Leaves<'_> {
     pub(super) fn sums(&self, lambda: E, rest: &[E]) -> [E; 2] {
         let (weights, quarter) = (Weights::packed(rest), self.tiles() / 4);
         let lambda = PackedE::from(lambda);
-        let tiles = (0..quarter).into_par_iter().map(|tile| {
-            let [zero_0, zero_1] = [0, 1].map(|v| self.tile(v * quarter + tile).join(lambda));
-            let [one_0, one_1] = [2, 3].map(|v| self.tile(v * quarter + tile));
-            sums(&weights.low, [&zero_0, &zero_1], [&one_0, &one_1])
+        let tiles = (0..quarter).into_par_iter();
+        let tiles = tiles.map_init(buffers::<4>, |buffers, tile| {
+            for (i, buffer) in buffers.iter_mut().enumerate() {
+                self.tile(i * quarter + tile, buffer);
+            }
+            buffers[..2].iter_mut().for_each(|zero| zero.join(lambda));
+            let [low, high] = [0, 1].map(|variable| {
+                let (zero, one) = (&buffers[variable], &buffers[2 + variable]);
+                SplitFraction {
+                    n0: &zero.n[..],
+                    d0: &zero.d[..],
+                    n1: &one.n[..],
+                    d1: &one.d[..],
+                }
+            });
+            let padding = buffers[2].padding && buffers[3].padding;
+            sums(&weights.low, low, high, padding)
         });
         let sums = total(tiles.collect(), &weights.high);
         sums.map(|sum| pack::sum_lanes([sum]))
@@ -314,32 +339,51 @@ impl Leaves<'_> {
             zero.par_chunks_mut(TILE).zip(one.par_chunks_mut(TILE))
         });
         let tiles = n0.zip(d0).zip(n1.zip(d1)).enumerate();
-        let tiles = tiles.map(|(tile, ((n0, d0), (n1, d1)))| {
-            let at = |branch: usize, second: usize| {
-                let [zero, one] = [0, 2].map(|v| {
-                    let eighths = 4 * branch + v + second;
-                    self.tile(eighths * eighth + tile)
-                });
-                zero.fold(&one, challenge)
-            };
-            let [zero_0, zero_1] = [0, 1].map(|second| at(0, second).join(lambda));
-            let [one_0, one_1] = [0, 1].map(|second| at(1, second));
-            for ((n, d), fractions) in [
-                ((n0.0, d0.0), &zero_0),
-                ((n0.1, d0.1), &zero_1),
-                ((n1.0, d1.0), &one_0),
-                ((n1.1, d1.1), &one_1),
-            ] {
-                n.copy_from_slice(&fractions.n);
-                d.copy_from_slice(&fractions.d);
+        let tiles = tiles.map_init(buffers::<2>, |buffers, (tile, ((n0, d0), (n1, d1)))| {
+            let mut folded = [
+                (n0.0, d0.0, 0),
+                (n0.1, d0.1, 1),
+                (n1.0, d1.0, 4),
+                (n1.1, d1.1, 5),
+            ]
+            .map(|(n, d, eighths)| {
+                let [zero, one] = &mut **buffers;
+                self.tile(eighths * eighth + tile, zero);
+                self.tile((eighths + 2) * eighth + tile, one);
+                let mut folded = Folded {
+                    n,
+                    d,
+                    padding: false,
+                };
+                folded.fill([zero, one], challenge);
+                folded
+            });
+            for Folded { n, d, .. } in &mut folded[..2] {
+                let joined = n.iter_mut().zip(d.iter());
+                joined.for_each(|(n, &d)| *n += lambda * d);
             }
-            sums(&weights.low, [&zero_0, &zero_1], [&one_0, &one_1])
+            let [low, high] = [0, 1].map(|variable| {
+                let (zero, one) = (&folded[variable], &folded[2 + variable]);
+                SplitFraction {
+                    n0: &*zero.n,
+                    d0: &*zero.d,
+                    n1: &*one.n,
+                    d1: &*one.d,
+                }
+            });
+            let padding = folded[2].padding && folded[3].padding;
+            sums(&weights.low, low, high, padding)
         });
         let sums = total(tiles.collect(), &weights.high);
         let [n0, d0, n1, d1] = parts;
         let halves = SplitFraction { n0, d0, n1, d1 };
         (halves, sums.map(|sum| pack::sum_lanes([sum])))
     }
+}
+
+/// Rooms for tiles, made once per task.
+fn buffers<const N: usize>() -> Box<[Fractions; N]> {
+    Box::new([const { Fractions::none() }; N])
 }
 
 #[cfg(test)]
@@ -353,7 +397,8 @@ impl Leaves<'_> {
             *n += lie(d);
             return;
         }
-        let last = self.tile(self.tiles() - 1);
+        let mut last = Fractions::none();
+        self.tile(self.tiles() - 1, &mut last);
         let Fractions { mut n, d, .. } = last;
         let values = |vector: PackedE| -> Vec<E> {
             <PackedE as PackedFieldExtension<F, E>>::to_ext_iter([vector]).collect()
