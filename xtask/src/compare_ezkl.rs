@@ -1,9 +1,9 @@
 //! `cargo xtask compare-ezkl`: one inference of the shipped MLP proved by us and by EZKL, on the same machine, one after
 //! the other.
 //!
-//! Ours is `tensorgrid bench prove --json`; theirs `xtask/python/compare_ezkl.py`. Both prove an answer to a private
-//! model's or input's public output; what each proof shows differs (ours does not hide the input, theirs needs a trusted
-//! set-up), so ratios speak of cost alone. Processor time counts: wall time on a shared machine says little.
+//! Ours is `tensorgrid bench prove --json`; theirs `xtask/python/compare_ezkl.py`. Both prove that an output is the
+//! model's answer. What else they do differs (ours keeps the weights from the verifier, theirs the input, after a trusted
+//! set-up), so that ratios speak of cost alone. Processor time counts: wall time on a shared machine says little.
 
 use std::path::Path;
 use std::process::Command;
