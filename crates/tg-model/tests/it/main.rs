@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod causal;
+mod graphs;
+mod lowering;
 mod oracle;
+mod quantised;
 mod shipped;
 mod smoke;
