@@ -13,10 +13,11 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn new(seed: u64) -> Self {
-        let mut graph = Graph::default();
-        graph.opsets = BTreeMap::from([(String::new(), 17)]);
         Self {
-            graph,
+            graph: Graph {
+                opsets: BTreeMap::from([(String::new(), 17)]),
+                ..Graph::default()
+            },
             numbers: Numbers::new(seed),
         }
     }

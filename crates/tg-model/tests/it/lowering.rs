@@ -280,12 +280,12 @@ fn grouped_by_hand(row: &[f32], heads: usize, shared: usize, rotary: bool) -> Ve
         project(2, shared),
     );
     let mut out = Vec::new();
-    for step in 0..STEPS {
+    for (step, queries) in q.iter().enumerate() {
         for head in 0..heads {
             let own = head * SIZE..(head + 1) * SIZE;
             let group = head / (heads / shared) * SIZE;
             let score = |other: usize| -> f64 {
-                let pairs = q[step][own.clone()].iter().zip(&k[other][group..]);
+                let pairs = queries[own.clone()].iter().zip(&k[other][group..]);
                 pairs.map(|(a, b)| a * b).sum::<f64>() / (SIZE as f64).sqrt()
             };
             let weights: Vec<f64> = (0..=step).map(|other| score(other).exp()).collect();

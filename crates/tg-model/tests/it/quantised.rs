@@ -24,7 +24,7 @@ fn steps(graph: Graph, length: usize, scale: f64) -> (f64, f64) {
     };
     let compiled = compile(graph, &inputs, &options)
         .unwrap_or_else(|error| panic!("{error}: {:?}", std::error::Error::source(&error)));
-    let (mut greatest, mut differing, mut count) = (0f64, 0, 0);
+    let (mut greatest, mut differing, mut count) = (0f64, 0u32, 0u32);
     for row in &inputs {
         let encoded = input::encode(&compiled.model.program.input, row).unwrap();
         let trace = execute_tensor(&compiled.model, encoded).unwrap();
@@ -33,14 +33,11 @@ fn steps(graph: Graph, length: usize, scale: f64) -> (f64, f64) {
             let real = (f64::from(integer) - compiled.output.zero as f64) * compiled.output.scale;
             let off = ((f64::from(*float) - real) / scale).abs();
             greatest = greatest.max(off);
-            differing += usize::from(off > 0.5);
+            differing += u32::from(off > 0.5);
             count += 1;
         }
     }
-    (
-        greatest,
-        f64::from(u32::try_from(differing).unwrap()) / count as f64,
-    )
+    (greatest, f64::from(differing) / f64::from(count))
 }
 
 /// One rounding of products and two of sums may fall the other way, rarely.
