@@ -5,6 +5,7 @@ mod causal;
 mod graphs;
 mod lowering;
 mod oracle;
+mod passes;
 mod quantised;
 mod shipped;
 mod smoke;
