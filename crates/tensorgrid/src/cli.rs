@@ -176,6 +176,9 @@ pub(crate) struct ImportArguments {
     /// Let activations beyond this percentile of the calibration saturate (100: the greatest value).
     #[arg(long, default_value_t = 100.0)]
     pub(crate) percentile: f64,
+    /// Move this share (0 to 1) of what normalised activations have in outliers into the weights that multiply them.
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) smooth: Option<f64>,
     /// Mean per channel of 8-bit images: x = (v / 255 - mean) / scale.
     #[arg(long, value_delimiter = ',', value_name = "M,..")]
     pub(crate) mean: Vec<f32>,

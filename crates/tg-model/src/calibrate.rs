@@ -79,6 +79,8 @@ pub struct Statistics {
     /// Sums per place along the channel axis, and how many were added to each.
     sums: Vec<f64>,
     count: u64,
+    /// Greatest magnitude per place along the channel axis.
+    peaks: Vec<f32>,
 }
 
 impl Default for Statistics {
@@ -89,6 +91,7 @@ impl Default for Statistics {
             samples: Vec::new(),
             sums: Vec::new(),
             count: 0,
+            peaks: Vec::new(),
         }
     }
 }
@@ -147,27 +150,42 @@ impl Statistics {
         self.sums.iter().map(|sum| sum / count).collect()
     }
 
+    /// The greatest magnitude per place along the channel axis, where it was observed.
+    #[must_use]
+    pub fn peaks(&self) -> &[f32] {
+        &self.peaks
+    }
+
     fn add(&mut self, values: &[f32], step: usize) {
         for &value in values.iter().filter(|value| value.is_finite()) {
             self.least = self.least.min(value);
             self.greatest = self.greatest.max(value);
         }
-        let sampled = values
-            .iter()
-            .step_by(step.max(1))
-            .filter(|value| value.is_finite());
-        self.samples.extend(sampled.map(|value| value.abs()));
+        // One of each stretch, at a place that no row length of an image meets again and again.
+        let stretches = values.chunks(step.max(1)).enumerate();
+        let sampled = stretches.map(|(stretch, values)| values[spread(stretch) % values.len()]);
+        let finite = sampled.filter(|value| value.is_finite());
+        self.samples.extend(finite.map(f32::abs));
     }
 
     fn add_means(&mut self, values: &[f32], shape: &[usize], axis: usize) {
         let channels = shape[axis];
         let inner: usize = shape[axis + 1..].iter().product();
         self.sums.resize(channels, 0.0);
+        self.peaks.resize(channels, 0.0);
         for (run, values) in values.chunks_exact(inner.max(1)).enumerate() {
-            self.sums[run % channels] += values.iter().map(|&v| f64::from(v)).sum::<f64>();
+            let channel = run % channels;
+            self.sums[channel] += values.iter().map(|&v| f64::from(v)).sum::<f64>();
+            let peak = &mut self.peaks[channel];
+            *peak = values.iter().fold(*peak, |most, v| most.max(v.abs()));
         }
         self.count += (values.len() / channels.max(1)) as u64;
     }
+}
+
+/// A number without regularity: the upper half of a product with the golden ratio's fraction.
+const fn spread(stretch: usize) -> usize {
+    ((stretch as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
 }
 
 /// Runs a graph on calibration inputs and notes what each value takes.
@@ -210,25 +228,38 @@ pub fn observe(
             let step = (floats.len() * inputs.len()).div_ceil(SAMPLES_MAX);
             let statistics = known.entry(id).or_default();
             statistics.add(&floats, step);
-            if let Some(&axis) = axes.get(&id)
-                && axis < tensor.rank()
-            {
-                statistics.add_means(&floats, tensor.shape(), axis);
+            match axes.get(&id) {
+                Some(ChannelAxis::Second) if tensor.rank() > 1 => {
+                    statistics.add_means(&floats, tensor.shape(), 1);
+                }
+                Some(ChannelAxis::Last) if tensor.rank() > 0 => {
+                    statistics.add_means(&floats, tensor.shape(), tensor.rank() - 1);
+                }
+                _ => {}
             }
         }
     }
     Ok(known)
 }
 
-/// The channel axis of each value that a linear node reads.
-fn channel_axes(graph: &Graph) -> BTreeMap<ValueId, usize> {
+/// Which axis of a value its channels are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ChannelAxis {
+    Second,
+    Last,
+}
+
+/// The channel axis of each value that a linear node multiplies by constant weights.
+fn channel_axes(graph: &Graph) -> BTreeMap<ValueId, ChannelAxis> {
     let mut axes = BTreeMap::new();
     for node in graph.nodes.iter().filter(|node| node.domain.is_empty()) {
-        let Some(&Some(value)) = node.inputs.first() else {
-            continue;
+        let axis = match node.op.as_str() {
+            "Conv" => ChannelAxis::Second,
+            "Gemm" | "MatMul" => ChannelAxis::Last,
+            _ => continue,
         };
-        if node.op == "Conv" {
-            axes.insert(value, 1);
+        if let Some(&Some(value)) = node.inputs.first() {
+            axes.entry(value).or_insert(axis);
         }
     }
     axes
@@ -318,6 +349,32 @@ mod tests {
         many.push(vec![Tensor::of(vec![1, 100], values).unwrap()]);
         let got = reaches(&many, ReachRule::LeastError).unwrap()[0];
         assert!(got < 2.9, "{got}");
+    }
+
+    /// An image's rows are as long as the stretch that one sample stands for: every column is sampled all the same.
+    #[test]
+    fn samples_are_of_every_column() {
+        let (rows, columns) = (64, 32);
+        let mut statistics = Statistics::default();
+        let image: Vec<f32> = (0..rows * columns).map(|i| (i % columns) as f32).collect();
+        statistics.add(&image, columns);
+        assert_eq!(statistics.samples.len(), rows);
+        let mut seen = statistics.samples.clone();
+        seen.sort_by(f32::total_cmp);
+        seen.dedup();
+        assert!(seen.len() > columns / 2, "{} columns", seen.len());
+    }
+
+    #[test]
+    fn channels_have_means_and_peaks() {
+        let mut statistics = Statistics::default();
+        statistics.add_means(&[1.0, -2.0, 3.0, 4.0, 5.0, -6.0], &[1, 3, 2], 2);
+        assert_eq!(statistics.means(), [3.0, -4.0 / 3.0]);
+        assert_eq!(statistics.peaks(), [5.0, 6.0]);
+        let mut statistics = Statistics::default();
+        statistics.add_means(&[1.0, -2.0, 3.0, 4.0, 5.0, -6.0], &[1, 3, 2], 1);
+        assert_eq!(statistics.means(), [-0.5, 3.5, -0.5]);
+        assert_eq!(statistics.peaks(), [2.0, 4.0, 6.0]);
     }
 
     #[test]

@@ -156,22 +156,27 @@ fn write_measurement(text: &mut String, compiled: &Compiled) -> fmt::Result {
     let report = &compiled.report;
     writeln!(
         text,
-        "measured: on {} of {} calibration inputs with precision {:?}: output {:.1} dB, same greatest output {:.1} %",
+        "measured: on {} of {} calibration inputs with precision {:?}, channel scales {:?}: output {:.1} dB, {:.1} % of {} rows with the same greatest output, {:.2} points expected to be lost, {:.4} nats apart",
         report.compared_on,
         report.calibrated_on,
         report.precision,
+        report.scales,
         report.output_snr_db(),
-        100.0 * report.agreement
+        100.0 * report.agreement,
+        report.rows,
+        100.0 * report.loss,
+        report.divergence
     )?;
     for layer in &report.layers {
         writeln!(
             text,
-            "  {:<40} {:<20} {:<4} {:>6.1} dB, {:.2} % at an end",
+            "  {:<40} {:<20} {:<4} {:>6.1} dB, {:.2} % at an end, else up to {:.1} units off",
             layer.name,
             layer.operator,
             kind_name(layer.kind),
             layer.snr_db,
-            100.0 * layer.saturated
+            100.0 * layer.saturated,
+            layer.units_off
         )?;
     }
     Ok(())

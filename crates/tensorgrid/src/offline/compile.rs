@@ -53,6 +53,7 @@ fn options(name: &str, import: &ImportArguments) -> Result<CompileOptions, Failu
             PrecisionArgument::Mixed => fixed(Precision::Mixed),
             PrecisionArgument::Bits16 => fixed(Precision::Bits16),
         },
+        smooth: import.smooth,
         prepare: PrepareOptions {
             axes: pairs(&import.axis, "--axis NAME=SIZE")?,
             bind: pairs(&import.bind, "--bind NAME=VALUE")?,
@@ -129,8 +130,8 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
         compiled.model.program.macs()
     ))?;
     line(format_args!(
-        "calibrated on {} inputs; signal to noise by layer, float against integer:",
-        compiled.report.calibrated_on
+        "calibrated on {} inputs, activations {:?}, channel scales {:?}; signal to noise by layer, float against integer:",
+        compiled.report.calibrated_on, compiled.report.precision, compiled.report.scales
     ))?;
     for layer in &compiled.report.layers {
         line(format_args!(
@@ -195,6 +196,10 @@ fn report_json(
         "program": compiled.model.program.id().to_string(),
         "macs": compiled.model.program.macs(),
         "calibrated_on": compiled.report.calibrated_on,
+        "precision": format!("{:?}", compiled.report.precision),
+        "channel_scales": format!("{:?}", compiled.report.scales),
+        "points_expected_lost": 100.0 * compiled.report.loss,
+        "divergence_nats": compiled.report.divergence,
         "layers": layers,
         "model_file": arguments.output, "model_bytes": tgm,
         "public_file": arguments.public_out, "public_bytes": public.map(|&(_, bytes)| bytes),

@@ -64,6 +64,9 @@ pub(crate) struct Score {
     agreeing: usize,
     right: [usize; 2],
     surprise: [f64; 2],
+    classes: usize,
+    signal: f64,
+    noise: f64,
     /// The greatest relative error of a sample.
     pub(crate) error: f64,
 }
@@ -74,6 +77,11 @@ impl Score {
         self.error = self.error.max(relative_error(got, expected));
         if got.len() != expected.len() || classes == 0 {
             return;
+        }
+        self.classes = classes;
+        for (got, expected) in got.iter().zip(expected) {
+            self.signal += expected.powi(2);
+            self.noise += (got - expected).powi(2);
         }
         let rows = got
             .chunks_exact(classes)
@@ -89,6 +97,21 @@ impl Score {
                 self.surprise[side] += surprise(scores, label);
             }
         }
+    }
+
+    /// Power of the expected answers over that of the differences, in decibels.
+    pub(crate) fn snr_db(&self) -> f64 {
+        10.0 * (self.signal / self.noise.max(f64::MIN_POSITIVE)).log10()
+    }
+
+    /// Elements of a row.
+    pub(crate) const fn classes(&self) -> usize {
+        self.classes
+    }
+
+    /// Rows that we and that the expected answers have right.
+    pub(crate) const fn right(&self) -> [usize; 2] {
+        self.right
     }
 
     /// Share of rows whose greatest score is at one index, in per cent.
@@ -171,6 +194,8 @@ mod tests {
         assert!((score.agreement() - 50.0).abs() < 1e-9);
         assert_eq!(score.task(Task::Accuracy), Some([50.0, 100.0]));
         assert_eq!(score.task(Task::Noise), None);
+        assert_eq!((score.classes(), score.right()), (2, [1, 2]));
+        assert!((score.snr_db() - 10.0 * (22.0f64 / 17.0).log10()).abs() < 1e-9);
         let [ours, theirs] = score.task(Task::Perplexity).expect("rows with labels");
         assert!(ours > theirs, "{ours} {theirs}");
         let mut even = Score::default();

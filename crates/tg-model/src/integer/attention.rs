@@ -1,6 +1,6 @@
 //! Products of activations, softmax with its mask, normalisations.
 
-use super::form::Read;
+use super::form::{Form, Read};
 use super::linear::{SLACK, narrow};
 use super::movement::axis_of;
 use super::strided::{Factor, Strided, is_contiguous, normal};
@@ -397,13 +397,33 @@ impl Lowering<'_> {
             some => self.bias(some, channels)?,
         };
         let offset = self.bias(node.inputs.get(2).copied().flatten(), channels)?;
+        // An instance normalisation has its channels in rows.
+        let in_place = !instance;
         if gain.iter().all(|&g| g == 1.0) && offset.iter().all(|&o| o == 0.0) {
             self.give(value, normalised.tensor, normalised.layout, unit, 0);
+            return Ok(());
+        }
+        if in_place && offset.iter().all(|&o| o == 0.0) && gain.iter().all(|&g| is_power_of_two(g))
+        {
+            // Shifts of the requantisation that reads it.
+            let form = Form {
+                value,
+                tensor: normalised.tensor,
+                scale: unit,
+                zero: 0,
+                channels: Some(gain.into()),
+                function: None,
+            };
+            self.give_form(value, normalised.layout, form);
             return Ok(());
         }
         let name = format!("{name}.gain");
         self.channel_affine(value, &normalised, axis, &gain, &offset, &name)
     }
+}
+
+fn is_power_of_two(factor: f64) -> bool {
+    factor > 0.0 && factor.log2().fract() == 0.0 && (-8.0..=8.0).contains(&factor.log2())
 }
 
 /// Fewest bits of precision and fraction together with which a normalisation is proved.

@@ -333,8 +333,18 @@ impl Lowering<'_> {
             return (1.0, 0, top);
         }
         let Some(statistics) = self.statistics.get(&form.value) else {
-            // A constant: its own reach.
-            return (form.scale, 0, top);
+            // A constant: its own reach, coarser where the reader's limit asks for it.
+            let reach = self
+                .builder
+                .reach(form.tensor)
+                .unwrap_or([-i32::MAX, i32::MAX]);
+            let magnitude = reach.map(|end| f64::from(end).abs());
+            let most = magnitude[0].max(magnitude[1]);
+            return (
+                form.scale * (most / top.min(32_767) as f64).max(1.0),
+                0,
+                top,
+            );
         };
         let scale = if wanted.kind == ElementType::I8 {
             f64::from(unit(statistics.reach(self.options.reach), 127.0))

@@ -3,7 +3,7 @@
 use super::form::{Form, Read};
 use super::strided::{Factor, Strided};
 use super::weights::{Granularity, Layer};
-use super::{Lowering, Reader, Step, Stop, operand, result, unsupported};
+use super::{ChannelScales, Lowering, Precision, Reader, Step, Stop, operand, result, unsupported};
 use crate::net::{Node, ValueId};
 use crate::passes::int;
 use tg_ir::weights::{BIAS_MAX, WEIGHT_MAX};
@@ -11,6 +11,10 @@ use tg_ir::{ElementType, FIELD_BOUND, Op, Shape, TensorId, Window};
 
 /// What a segment may reach beyond the range of its requantisation.
 pub(crate) const SLACK: i64 = 1 << 17;
+/// Halvings of a layer's scale for channels of smaller weights: few pairs, small segment tables.
+const SHIFTS_MAX: i32 = 3;
+/// The same where activations have 16 bits: a pair each.
+const WIDE_SHIFTS_MAX: i32 = 15;
 /// Weights that so many products read are one tensor of parameters.
 const SHARED_MIN: usize = 3;
 
@@ -27,10 +31,48 @@ pub(crate) fn narrow(size: usize) -> Step<u32> {
 impl Lowering<'_> {
     fn granularity(&self, index: usize) -> Granularity {
         if self.raw_output == Some(index) {
-            Granularity::PerTensor
-        } else {
-            Granularity::PerChannel
+            return Granularity::PerTensor;
         }
+        let narrow = self.bits(Reader::Other) == ElementType::I8
+            || self.options.precision == Precision::Mixed && self.multiplied_alone(index);
+        match (self.options.scales, narrow) {
+            // A clamp to 16 bits takes a power of two.
+            (_, false) => Granularity::Shifts(WIDE_SHIFTS_MAX),
+            (ChannelScales::Shifts, true) => Granularity::Shifts(SHIFTS_MAX),
+            (ChannelScales::Clusters, true) => Granularity::Clusters,
+        }
+    }
+
+    /// Of a factor per channel: its reader is not known yet.
+    fn gain_granularity(&self) -> Granularity {
+        if self.bits(Reader::Other) == ElementType::I8 {
+            Granularity::Shifts(SHIFTS_MAX)
+        } else {
+            Granularity::Shifts(WIDE_SHIFTS_MAX)
+        }
+    }
+
+    /// Whether only products read what a node gives, so that it becomes 8 bits with mixed precision.
+    fn multiplied_alone(&self, index: usize) -> bool {
+        let graph = &self.prepared.graph;
+        let mut values: Vec<ValueId> = self.node(index).gives().collect();
+        let mut seen = 0;
+        while let Some(&value) = values.get(seen) {
+            seen += 1;
+            if graph.outputs.contains(&value) {
+                return false;
+            }
+            for node in graph.nodes.iter().filter(|n| n.reads().any(|v| v == value)) {
+                match node.op.as_str() {
+                    "Conv" | "ConvTranspose" | "Gemm" | "MatMul" | "Einsum" => {}
+                    "Relu" | "Clip" | "LeakyRelu" | "Sigmoid" | "Tanh" | "Gelu" | "Erf"
+                    | "HardSigmoid" | "HardSwish" | "Reshape" | "Transpose" | "Flatten"
+                    | "Squeeze" | "Unsqueeze" | "Identity" => values.extend(node.gives()),
+                    _ => return false,
+                }
+            }
+        }
+        true
     }
 
     /// Accumulators of a layer as the form of a value.
@@ -153,9 +195,12 @@ impl Lowering<'_> {
         let Some(means) = means.filter(|means| !means.is_empty() && scales.is_none()) else {
             return;
         };
-        let layer = self.layer(stored, None, bias, input_scale, self.granularity(index));
         let row = stored.len() / bias.len();
         let inputs = row / positions;
+        if means.len() != inputs * groups {
+            return;
+        }
+        let layer = self.layer(stored, None, bias, input_scale, self.granularity(index));
         let outputs = bias.len() / groups;
         for (channel, bias) in bias.iter_mut().enumerate() {
             let factor = layer
@@ -274,6 +319,11 @@ impl Lowering<'_> {
             None => None,
         };
         let read = self.read(x, Reader::Product, limit(inner))?;
+        let each = (0..outputs).flat_map(|out| (0..inner).map(move |k| (k, out)));
+        let stored: Vec<f64> = each.map(|(k, out)| along(k, out)).collect();
+        let mut bias = bias.to_vec();
+        self.correct_bias(index, x, &stored, scales, &mut bias, (read.scale, 1, 1));
+        let bias = bias.as_slice();
         let rows: usize = shape.iter().product::<usize>() / inner.max(1);
         let elements = self.builder.shape(read.tensor).elements();
         let result_shape = self.shape_of(value);
@@ -293,8 +343,6 @@ impl Lowering<'_> {
             self.accumulate(index, value, op, shape, layer, layout);
             return Ok(());
         }
-        let each = (0..outputs).flat_map(|out| (0..inner).map(move |k| (k, out)));
-        let stored: Vec<f64> = each.map(|(k, out)| along(k, out)).collect();
         let mut layer = self.layer(&stored, scales, bias, read.scale, self.granularity(index));
         shift_bias(&mut layer, read.zero);
         let name = self.node(index).name.clone();
@@ -344,7 +392,7 @@ impl Lowering<'_> {
         name: &str,
     ) -> Step<()> {
         let (tensor, layout) = self.channels_last(read, axis, name)?;
-        let mut layer = self.layer(gain, None, offset, read.scale, Granularity::PerChannel);
+        let mut layer = self.layer(gain, None, offset, read.scale, self.gain_granularity());
         shift_bias(&mut layer, read.zero);
         let op = Op::Conv {
             input: tensor,

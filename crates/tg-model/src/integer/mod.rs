@@ -40,6 +40,16 @@ pub enum Precision {
     Bits16,
 }
 
+/// How the weights of channels may be scaled, where the activations that follow have 8 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ChannelScales {
+    /// A layer's scale halved up to three times: the smallest segment tables.
+    #[default]
+    Shifts,
+    /// Up to 16 scales of a layer, where its channels lie.
+    Clusters,
+}
+
 /// What lowering may be told.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LowerOptions {
@@ -47,6 +57,8 @@ pub struct LowerOptions {
     pub name: String,
     /// Bits of activations.
     pub precision: Precision,
+    /// Scales of channels.
+    pub scales: ChannelScales,
     /// How far 8-bit activations reach.
     pub reach: ReachRule,
     /// See [`InputSpec::mean`].

@@ -106,6 +106,9 @@ impl Lowering<'_> {
             let Some(value) = node.outputs.get(slot).copied().flatten() else {
                 continue;
             };
+            if self.uses[value.index()] == 0 {
+                continue;
+            }
             let k = *self
                 .shape_of(value)
                 .get(axis)

@@ -310,7 +310,7 @@ fn merge_into_norm(graph: &mut Graph, index: usize, facts: &BTreeMap<ValueId, Fa
     Some(())
 }
 
-fn set_norm(graph: &mut Graph, at: usize, gain: Vec<f32>, offset: Option<Vec<f32>>) {
+pub(super) fn set_norm(graph: &mut Graph, at: usize, gain: Vec<f32>, offset: Option<Vec<f32>>) {
     let name = graph.nodes[at].name.clone();
     let channels = vec![gain.len()];
     let gain = constant(graph, &format!("{name}.gain"), channels.clone(), gain);
@@ -347,24 +347,10 @@ fn push_gain(graph: &mut Graph, at: usize, facts: &BTreeMap<ValueId, Fact>) -> O
         some => per_channel(graph, some, &[channels], 0)?,
     };
     let plain = gain.iter().all(|&g| g == 1.0) && offset.iter().all(|&o| o == 0.0);
-    let readers = graph.readers()[value.index()].clone();
-    let linear = |&reader: &usize| {
-        let node = &graph.nodes[reader];
-        let weights = input(node, 1);
-        let two = floats_of(graph, weights).is_some_and(|(shape, _)| shape.len() == 2);
-        let reads = input(node, 0) == Some(value) && weights != Some(value);
-        let gemm =
-            node.is("Gemm") && int(node, "transA", 0) == 0 && float(node, "alpha", 1.0) == 1.0;
-        reads && two && (node.is("MatMul") || gemm)
-    };
-    if plain
-        || graph.outputs.contains(&value)
-        || readers.is_empty()
-        || !readers.iter().all(linear)
-        || !over_last(&norm, shape.len())
-    {
+    if plain {
         return None;
     }
+    let readers = linear_readers(graph, at, facts)?;
     for &reader in readers.iter().rev() {
         absorb_gain(graph, reader, &gain, &offset)?;
     }
@@ -378,8 +364,39 @@ fn push_gain(graph: &mut Graph, at: usize, facts: &BTreeMap<ValueId, Fact>) -> O
     Some(())
 }
 
+/// The nodes that read a normalisation over the last axis, if all of them multiply it by constant weights.
+pub(super) fn linear_readers(
+    graph: &Graph,
+    at: usize,
+    facts: &BTreeMap<ValueId, Fact>,
+) -> Option<Vec<usize>> {
+    let norm = &graph.nodes[at];
+    let value = output(norm).filter(|_| is_norm(norm))?;
+    let rank = facts.get(&value)?.shape.len();
+    let readers = graph.readers()[value.index()].clone();
+    let linear = |&reader: &usize| {
+        let node = &graph.nodes[reader];
+        let weights = input(node, 1);
+        let two = floats_of(graph, weights).is_some_and(|(shape, _)| shape.len() == 2);
+        let reads = input(node, 0) == Some(value) && weights != Some(value);
+        let gemm =
+            node.is("Gemm") && int(node, "transA", 0) == 0 && float(node, "alpha", 1.0) == 1.0;
+        reads && two && (node.is("MatMul") || gemm)
+    };
+    let taken = !graph.outputs.contains(&value)
+        && !readers.is_empty()
+        && readers.iter().all(linear)
+        && over_last(norm, rank);
+    taken.then_some(readers)
+}
+
 /// `(g x + o) W` as `x (g W) + o W`.
-fn absorb_gain(graph: &mut Graph, at: usize, gain: &[f32], offset: &[f32]) -> Option<()> {
+pub(super) fn absorb_gain(
+    graph: &mut Graph,
+    at: usize,
+    gain: &[f32],
+    offset: &[f32],
+) -> Option<()> {
     let node = graph.nodes[at].clone();
     let (shape, mut values) = {
         let (shape, values) = floats_of(graph, input(&node, 1))?;

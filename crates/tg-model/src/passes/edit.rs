@@ -99,3 +99,67 @@ pub(crate) fn fresh_node(
 
 /// The versions at which the nodes that passes write are read.
 pub(crate) const VERSION: i64 = 17;
+
+/// Nodes that stand for another one, in order, before they are put into the graph.
+pub(crate) struct Writer<'a> {
+    pub(crate) graph: &'a mut Graph,
+    name: String,
+    pub(crate) written: Vec<Node>,
+}
+
+impl<'a> Writer<'a> {
+    /// For a node of a name.
+    pub(crate) fn new(graph: &'a mut Graph, name: &str) -> Self {
+        Self {
+            graph,
+            name: name.to_owned(),
+            written: Vec::new(),
+        }
+    }
+
+    /// A node of ONNX's own domain, and its result.
+    pub(crate) fn node(
+        &mut self,
+        op: &str,
+        inputs: &[ValueId],
+        attributes: &[(&str, Attribute)],
+    ) -> ValueId {
+        let name = format!("{}.{}{}", self.name, op, self.written.len());
+        let (mut node, value) = fresh_node(self.graph, &name, op, VERSION, inputs);
+        for (name, attribute) in attributes {
+            node = node.with(name, attribute.clone());
+        }
+        self.written.push(node);
+        value
+    }
+
+    /// A constant of floats.
+    pub(crate) fn floats(&mut self, shape: &[usize], values: Vec<f32>) -> ValueId {
+        let name = format!("{}.constant", self.name);
+        constant(self.graph, &name, shape.to_vec(), values)
+    }
+
+    /// A constant list of integers.
+    pub(crate) fn ints(&mut self, values: &[i64]) -> ValueId {
+        let name = format!("{}.constant", self.name);
+        int_constant(self.graph, &name, values.to_vec())
+    }
+
+    /// The result of the last node becomes a value that was there before.
+    pub(crate) fn finish(mut self, result: ValueId, value: ValueId) -> Vec<Node> {
+        let gives = self
+            .written
+            .iter_mut()
+            .rev()
+            .find(|node| node.outputs.first() == Some(&Some(result)));
+        match gives {
+            Some(node) => node.outputs[0] = Some(value),
+            None => {
+                let name = format!("{}.result", self.name);
+                let node = Node::new(&name, "Identity", VERSION, vec![result], vec![value]);
+                self.written.push(node);
+            }
+        }
+        self.written
+    }
+}

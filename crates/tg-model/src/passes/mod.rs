@@ -1,19 +1,26 @@
 //! Passes over the operator-level graph, from the file as it was written to one that can be lowered to integers.
 //!
 //! [`prepare`] is the whole pipeline: bind inputs and fix their shapes, keep one output, write quantised operators as
-//! float operators between `QuantizeLinear` and `DequantizeLinear`, run once to learn every shape, fold what does not
-//! depend on the input, unroll recurrences, fold normalisations and constants into weights, and recognise
-//! normalisations from their primitives. Every pass keeps a graph that tier TGF-1 can run.
+//! float operators between `QuantizeLinear` and `DequantizeLinear`, linear operators of `ai.onnx.ml` and attention with
+//! grouped queries as primitives, run once to learn every shape, fold what does not depend on the input, unroll
+//! recurrences, write picking at constant places as a gather, fold normalisations and constants into weights, and
+//! recognise normalisations from their primitives. Every pass keeps a graph that tier TGF-1 can run. [`smooth`] needs
+//! what values take and comes after calibration.
 
 mod affine;
 mod edit;
+mod grouped;
+mod indexing;
+mod learned;
 mod norms;
 mod quantised;
 mod recurrent;
 mod shapes;
 mod simplify;
+mod smooth;
 
 pub(crate) use edit::{floats_of, int, ints, scalar_of};
+pub use smooth::smooth;
 
 use crate::net::tgf::RunError;
 use crate::net::{DType, Graph, Tensor, ValueId};
@@ -105,8 +112,10 @@ impl Prepared {
 pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, PrepareError> {
     shapes::bind(&mut graph, options);
     shapes::keep_output(&mut graph, options)?;
+    grouped::rewrite(&mut graph)?;
     shapes::fix(&mut graph, options)?;
     quantised::rewrite(&mut graph)?;
+    learned::rewrite(&mut graph);
     shapes::fold_constants(&mut graph)?;
     graph.remove_dead();
     let mut facts = shapes::infer(&mut graph)?;
@@ -117,6 +126,7 @@ pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, P
     }
     for _ in 0..ROUNDS_MAX {
         let mut changed = simplify::run(&mut graph, &facts);
+        changed |= indexing::rewrite(&mut graph, &facts);
         changed |= norms::fuse(&mut graph, &facts);
         changed |= affine::fold(&mut graph, &facts);
         graph.remove_dead();

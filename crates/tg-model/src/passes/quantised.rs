@@ -4,14 +4,17 @@
 use super::PrepareError;
 use super::edit::{constant, input, output, scalar_of};
 use crate::net::{Attribute, Graph, Node, Tensor, ValueId, convert};
+use std::collections::BTreeSet;
 
 /// Rewrites every quantised operator it knows.
 pub(super) fn rewrite(graph: &mut Graph) -> Result<(), PrepareError> {
     let nodes = std::mem::take(&mut graph.nodes);
+    let mut dynamic = BTreeSet::new();
     for node in nodes {
         let mut rewriter = Rewriter {
             graph: &mut *graph,
             node: &node,
+            dynamic: &mut dynamic,
             written: Vec::new(),
         };
         match rewriter.write() {
@@ -42,6 +45,8 @@ const QDQ_VERSION: i64 = 13;
 struct Rewriter<'a> {
     graph: &'a mut Graph,
     node: &'a Node,
+    /// Values of which `DynamicQuantizeLinear` made integers: floats here, in units of 1.
+    dynamic: &'a mut BTreeSet<ValueId>,
     written: Vec<Node>,
 }
 
@@ -68,6 +73,12 @@ impl Rewriter<'_> {
             "QLinearConcat" => self.concat(),
             "ConvInteger" if !microsoft => self.integer("Conv"),
             "MatMulInteger" if !microsoft => self.integer("MatMul"),
+            "DynamicQuantizeLinear" if !microsoft => self.unquantised(),
+            "DequantizeLinear"
+                if input(self.node, 0).is_some_and(|x| self.dynamic.contains(&x)) =>
+            {
+                self.input(0).and_then(|value| self.pass(value))
+            }
             "QuantizeLinear" | "DequantizeLinear" if microsoft => self.standard(),
             _ => return None,
         })
@@ -210,12 +221,32 @@ impl Rewriter<'_> {
         self.quantised(value, 0, 1)
     }
 
+    /// Integers whose scale each input chooses for itself stay floats: a program's scales come from calibration.
+    fn unquantised(&mut self) -> Result<(), Refusal> {
+        let (x, value) = (self.input(0)?, output(self.node).ok_or(SHORT)?);
+        self.pass(x)?;
+        self.dynamic.insert(value);
+        let others = [(1, 1f32), (2, 0f32)];
+        for (slot, number) in others {
+            if let Some(value) = self.node.outputs.get(slot).copied().flatten() {
+                self.graph.constants.insert(value, Tensor::scalar(number));
+            }
+        }
+        Ok(())
+    }
+
     /// Sums of integers: the float operator in units of one.
     fn integer(&mut self, op: &str) -> Result<(), Refusal> {
-        let x = self.dequantised(0, None, None, 1)?;
+        let first = self.input(0)?;
+        let dynamic = self.dynamic.contains(&first);
         let w = self.dequantised(1, None, None, 1)?;
-        let x = self.without(x, 2, None)?;
         let w = self.without(w, 3, (op == "Conv").then_some(3))?;
+        if dynamic {
+            let value = self.float(op, vec![first, w]);
+            return self.pass(value);
+        }
+        let x = self.dequantised(0, None, None, 1)?;
+        let x = self.without(x, 2, None)?;
         let value = self.float(op, vec![x, w]);
         let value = {
             let cast = self.graph.fresh(format!("{}.rounded", self.node.name));

@@ -1,49 +1,16 @@
 //! The causal rule: row i of a causal program depends on rows up to i alone, bit for bit.
 
+use crate::graphs::Writer;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 use tg_model::integer::Precision;
-use tg_model::net::graph::{Dim, Input, Node};
 use tg_model::net::{Attribute, DType, Graph, Tensor, ValueId};
-use tg_model::sample::Numbers;
 use tg_model::{CompileOptions, Compiled, PrecisionChoice, compile, execute_tensor, input};
 
 const VOCABULARY: usize = 11;
 const WIDTH: usize = 8;
 const HEADS: usize = 2;
 
-/// Writes nodes one after the other.
-struct Writer {
-    graph: Graph,
-    numbers: Numbers,
-}
-
 impl Writer {
-    fn node(&mut self, op: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) -> ValueId {
-        let value = self.graph.fresh(format!("{op}{}", self.graph.nodes.len()));
-        let name = self.graph.name_of(value).to_owned();
-        let mut node = Node::new(&name, op, 17, inputs.to_vec(), vec![value]);
-        for (name, attribute) in attributes {
-            node = node.with(name, attribute.clone());
-        }
-        self.graph.append(node);
-        value
-    }
-
-    fn weights(&mut self, shape: &[usize]) -> ValueId {
-        let count = shape.iter().product();
-        let numbers = &mut self.numbers;
-        let values = (0..count)
-            .map(|_| numbers.between(-1000, 1000) as f32 / 1000.0)
-            .collect();
-        let tensor = Tensor::of(shape.to_vec(), values).unwrap();
-        self.graph.constant("weights", tensor)
-    }
-
-    fn ints(&mut self, values: &[i64]) -> ValueId {
-        self.graph.constant("ints", Tensor::vector(values.to_vec()))
-    }
-
     fn norm(&mut self, x: ValueId) -> ValueId {
         let [gain, offset] = [0, 1].map(|_| self.weights(&[WIDTH]));
         let axis = [("axis", Attribute::Int(-1))];
@@ -93,18 +60,8 @@ impl Writer {
 
 /// One block of a transformer over so many positions.
 fn transformer(seed: u64, steps: usize) -> Graph {
-    let mut writer = Writer {
-        graph: Graph::default(),
-        numbers: Numbers::new(seed),
-    };
-    let tokens = writer.graph.fresh("tokens");
-    writer.graph.opsets = BTreeMap::from([(String::new(), 17)]);
-    writer.graph.inputs.push(Input {
-        value: tokens,
-        name: "tokens".to_owned(),
-        dtype: Some(DType::I64),
-        shape: Some(vec![Dim::Known(1), Dim::Known(steps)]),
-    });
+    let mut writer = Writer::new(seed);
+    let tokens = writer.input("tokens", DType::I64, &[1, steps]);
     let table = writer.weights(&[VOCABULARY, WIDTH]);
     // The same positions for every length: a shorter sequence is a prefix.
     let places = writer.weights(&[16, WIDTH]);

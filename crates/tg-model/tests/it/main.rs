@@ -2,6 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod causal;
+mod graphs;
+mod lowering;
 mod oracle;
+mod passes;
+mod quantised;
 mod shipped;
 mod smoke;
