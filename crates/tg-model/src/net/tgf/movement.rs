@@ -114,7 +114,8 @@ fn signed(values: Vec<usize>) -> Vec<isize> {
 fn reshaped(call: &Call<'_>, shape: Vec<usize>) -> Results {
     let input = call.input(0)?;
     call.reserve(input.len(), input.dtype())?;
-    Ok(vec![tensor(shape, input.data().clone())?])
+    let reshaped = input.clone().reshaped(shape);
+    Ok(vec![reshaped.map_err(OpError::Tensor)?])
 }
 
 /// The shape that `Reshape` means: 0 keeps an axis (unless `allowzero`), one -1 takes what is left.
