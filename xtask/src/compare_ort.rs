@@ -59,7 +59,10 @@ pub fn run(root: &Path, missing: Missing) -> Result<()> {
     let graphs = root.join("target/compare-ort");
     std::fs::create_dir_all(&graphs)
         .with_context(|| format!("`{}` cannot be made", graphs.display()))?;
-    python.script("compare_ort.py", &[OsStr::new("--graphs"), graphs.as_os_str()])?;
+    python.script(
+        "compare_ort.py",
+        &[OsStr::new("--graphs"), graphs.as_os_str()],
+    )?;
     let mut ours = benchmark(root, "kernels", &["gemm"])?;
     let theirs = parse(&python.output("compare_ort.py", &["gemm"])?)?;
     ours.extend(benchmark(root, "models", &["tgx1"])?);

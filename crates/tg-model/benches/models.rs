@@ -19,11 +19,11 @@ use tg_ir::{
     Rescale, Shape, TensorId, View, Weights, Window,
 };
 use tg_model::engine::values::Values;
-use tg_model::kernels::{Cpu, SimdLevel};
-use tg_model::sample::Numbers;
 use tg_model::execute;
+use tg_model::kernels::{Cpu, SimdLevel};
 use tg_model::net::tgf::{self, Budget, Engine};
 use tg_model::net::{self, ReadLimits};
+use tg_model::sample::Numbers;
 
 #[path = "report/mod.rs"]
 mod report;

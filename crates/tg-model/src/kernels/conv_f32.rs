@@ -169,7 +169,9 @@ impl Phases {
                 // Columns whose pixel lies in the image.
                 let stride = sliding.stride[1];
                 let first = left.saturating_sub(*column_phase).div_ceil(stride);
-                let end = (left + width).saturating_sub(*column_phase).div_ceil(stride);
+                let end = (left + width)
+                    .saturating_sub(*column_phase)
+                    .div_ceil(stride);
                 let (first, end) = (first.min(self.size[1]), end.min(self.size[1]));
                 for (row, line) in (0..self.size[0]).zip(&mut lines) {
                     let from = (row * sliding.stride[0] + row_phase).checked_sub(top);
@@ -234,9 +236,13 @@ impl Job<'_> {
         // The last 16 outputs of the last channel may read beyond its end.
         let stored = shared.numbers_mut::<f32>(conv.inputs * channel + PANEL);
         let size = conv.sliding.image[0] * conv.sliding.image[1];
-        cpu.pool().run_parts(&mut stored[..conv.inputs * channel], channel, &|_, index, part| {
-            phases.write(conv, &image[index * size..][..size], part);
-        });
+        cpu.pool().run_parts(
+            &mut stored[..conv.inputs * channel],
+            channel,
+            &|_, index, part| {
+                phases.write(conv, &image[index * size..][..size], part);
+            },
+        );
         let stored = &*stored;
         let panels = phases.outputs.div_ceil(PANEL);
         let strip = self.strip(cpu, panels, panels);
@@ -256,7 +262,10 @@ impl Job<'_> {
                     let next = end.min((y + 1) * line);
                     let count = width.saturating_sub(x).min(next - at);
                     // SAFETY: tasks hold disjoint outputs: their own group and columns.
-                    let out = unsafe { self.out.part(row * pixels + y * width + x.min(width), count) };
+                    let out = unsafe {
+                        self.out
+                            .part(row * pixels + y * width + x.min(width), count)
+                    };
                     self.bias.finish(row, 0, &sums[at - column..][..count], out);
                     at = next;
                 }

@@ -10,6 +10,20 @@ use std::ops::Range;
 
 /// The one NaN of the tier.
 pub const CANONICAL_NAN: f32 = f32::from_bits(0x7fc0_0000);
+/// Every NaN as the one, whatever its bits.
+///
+/// Compared as integers: compilers hold the bits of a NaN that arithmetic gives to be arbitrary, and drop the choice
+/// between two of them (`sqrt(-1)` stayed `0xffc0_0000` on x86).
+#[must_use]
+#[inline(always)]
+pub const fn canonical(value: f32) -> f32 {
+    if value.to_bits() << 1 > f32::INFINITY.to_bits() << 1 {
+        CANONICAL_NAN
+    } else {
+        value
+    }
+}
+
 /// Bytes of rows that stay in the second-level cache while all columns pass.
 const BLOCK_BYTES: usize = 256 << 10;
 
@@ -221,7 +235,9 @@ pub fn gemm_f32_batch(cpu: &Cpu, scratch: &mut Scratch, batch: &BatchF32<'_>, ou
     // Rows of whole panels need not be packed.
     let in_place = !transposed && n.is_multiple_of(PANEL);
     let steps = shared.numbers_mut::<usize>(k);
-    (0..k).zip(steps.iter_mut()).for_each(|(p, step)| *step = p * n);
+    (0..k)
+        .zip(steps.iter_mut())
+        .for_each(|(p, step)| *step = p * n);
     let (steps, out) = (&*steps, Shared::new(out));
     cpu.pool().run(offsets.len(), &|thread, index| {
         let [i, j] = offsets[index];
@@ -258,12 +274,17 @@ pub fn gemm_f32_batch(cpu: &Cpu, scratch: &mut Scratch, batch: &BatchF32<'_>, ou
         cpu.vectorised(
             #[inline(always)]
             || {
-                tiles.run(cpu.level(), 0..m, 0..n.div_ceil(PANEL), |row, column, sums| {
-                    let width = sums.len().min(n - column);
-                    // SAFETY: each product is written by the one task that holds it.
-                    let out = unsafe { out.part((index * m + row) * n + column, width) };
-                    Bias::None.finish(row, column, sums, out);
-                });
+                tiles.run(
+                    cpu.level(),
+                    0..m,
+                    0..n.div_ceil(PANEL),
+                    |row, column, sums| {
+                        let width = sums.len().min(n - column);
+                        // SAFETY: each product is written by the one task that holds it.
+                        let out = unsafe { out.part((index * m + row) * n + column, width) };
+                        Bias::None.finish(row, column, sums, out);
+                    },
+                );
             },
         );
     });
@@ -293,10 +314,7 @@ fn run(
         "rows of the left operand"
     );
     assert_eq!(panels.len(), panels_length(n, k), "the right operand");
-    assert!(
-        (m - 1) * out_stride + n <= out.len(),
-        "room in the output"
-    );
+    assert!((m - 1) * out_stride + n <= out.len(), "room in the output");
     assert!(
         n <= out_stride || m == 1,
         "rows of the output do not overlap"
@@ -336,8 +354,7 @@ fn run(
                     |row, column, sums| {
                         let width = sums.len().min(n - column);
                         // SAFETY: tasks hold disjoint rows or columns, and a tile's part of a row is its own.
-                        let out =
-                            unsafe { out.part(row * out_stride + column, width) };
+                        let out = unsafe { out.part(row * out_stride + column, width) };
                         bias.finish(row, column, sums, out);
                     },
                 );
@@ -442,7 +459,13 @@ impl Tiles<'_> {
             }
             Columns::Listed { values, offsets } => {
                 let (height, tile) = tile_f32::tile::<true>(level, strip, rows.len());
-                (height, tile, &values[panel * PANEL..], PANEL, offsets.as_ptr())
+                (
+                    height,
+                    tile,
+                    &values[panel * PANEL..],
+                    PANEL,
+                    offsets.as_ptr(),
+                )
             }
         };
         let walk = Walk {
@@ -464,7 +487,6 @@ impl Bias<'_> {
     /// Adds the bias of some columns of a row to their sums, the last operation; one NaN for all.
     #[inline(always)]
     pub(super) fn finish(&self, row: usize, column: usize, sums: &[f32], out: &mut [f32]) {
-        let canonical = |value: f32| if value.is_nan() { CANONICAL_NAN } else { value };
         match self {
             Self::None => {
                 for (out, &sum) in out.iter_mut().zip(sums) {

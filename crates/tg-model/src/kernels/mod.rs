@@ -35,7 +35,8 @@ pub use conv_f32::{conv_f32, conv_f32_scratch};
 pub use conv_int::ConvInt;
 pub use cpu::{Cpu, SimdLevel};
 pub use gemm_f32::{
-    BatchF32, Bias, PackedF32, ProductF32, Right, gemm_f32, gemm_f32_batch, gemm_f32_packed,
+    BatchF32, Bias, PackedF32, ProductF32, Right, canonical, gemm_f32, gemm_f32_batch,
+    gemm_f32_packed,
 };
 pub use gemm_int::{Elements, Matrix, Order, PackedMatrix, Sink, Width, gemm_int, gemm_int_wide};
 pub use geometry::{Conv2d, Sliding};

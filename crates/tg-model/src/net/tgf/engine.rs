@@ -1,9 +1,9 @@
 //! Execution of one graph many times: prepared once.
 
+use super::Budget;
 use super::machine::Machine;
 use super::plan::{Plan, Purpose, Step};
 use super::run::{RunError, outputs};
-use super::Budget;
 use crate::kernels::Cpu;
 use crate::net::graph::Graph;
 use crate::net::tensor::Tensor;
@@ -52,7 +52,15 @@ impl Engine {
     /// Products whose right factor is packed.
     #[must_use]
     pub fn packed(&self) -> usize {
-        let packed = |step: &&Step| matches!(step, Step::Node { prepared: Some(_), .. });
+        let packed = |step: &&Step| {
+            matches!(
+                step,
+                Step::Node {
+                    prepared: Some(_),
+                    ..
+                }
+            )
+        };
         self.plan.steps.iter().filter(packed).count()
     }
 
@@ -70,3 +78,7 @@ impl Engine {
         machine.install(|| outputs(graph, plan, inputs, budget))
     }
 }
+
+#[cfg(test)]
+#[path = "engine_tests.rs"]
+mod tests;

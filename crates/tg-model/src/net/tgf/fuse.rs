@@ -5,9 +5,7 @@
 //! between its nodes are read by its own nodes only. Whether a group can run joined depends on types and shapes, known
 //! when it runs: where it cannot, its nodes run one after another.
 
-use super::activation::{
-    gelu_erf, gelu_tanh, hard_swish, leaky, ramp, rectified, softplus,
-};
+use super::activation::{gelu_erf, gelu_tanh, hard_swish, leaky, ramp, rectified, softplus};
 use super::broadcast::broadcast_shape;
 use super::machine::with_scratch;
 use super::math;
@@ -224,12 +222,17 @@ fn grow(
     let mut changed = true;
     while changed {
         changed = false;
-        let read: Vec<ValueId> = nodes.iter().flat_map(|&node| graph.nodes[node].reads()).collect();
+        let read: Vec<ValueId> = nodes
+            .iter()
+            .flat_map(|&node| graph.nodes[node].reads())
+            .collect();
         for value in read {
             let Some(producer) = producers.get(value.index()).copied().flatten() else {
                 continue;
             };
-            let alone = readers[value.index()].iter().all(|reader| nodes.contains(reader))
+            let alone = readers[value.index()]
+                .iter()
+                .all(|reader| nodes.contains(reader))
                 && !graph.outputs.contains(&value);
             let fits = functions[producer].is_some() && !taken[producer];
             if nodes.len() < NODES_MAX && fits && alone && !nodes.contains(&producer) {
@@ -279,7 +282,8 @@ impl Group {
         let shapes: Vec<&[usize]> = reads.iter().map(|tensor| tensor.shape()).collect();
         let shape = broadcast_shape(&shapes).ok()?;
         let count = elements(&shape).filter(|&count| count > 0)?;
-        let spreads: Option<Vec<Spread>> = shapes.iter().map(|own| Spread::of(own, &shape)).collect();
+        let spreads: Option<Vec<Spread>> =
+            shapes.iter().map(|own| Spread::of(own, &shape)).collect();
         Some(Layout {
             shape,
             count,

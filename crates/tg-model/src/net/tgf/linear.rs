@@ -219,7 +219,11 @@ fn gemm_sizes(call: &Call<'_>) -> Result<(Sizes, [bool; 2]), OpError> {
         return Err(OpError::invalid("a factor is not a matrix"));
     };
     let turned = [call.flag("transA", false)?, call.flag("transB", false)?];
-    let (m, k) = if turned[0] { (columns, rows) } else { (rows, columns) };
+    let (m, k) = if turned[0] {
+        (columns, rows)
+    } else {
+        (rows, columns)
+    };
     let (k_too, n) = if turned[1] {
         (columns_too, rows_too)
     } else {
@@ -277,8 +281,16 @@ fn gemm_factors<T: Element + Copy>(
     let (sizes, [turn_a, turn_b]) = gemm_sizes(call)?;
     let Sizes { m, n, k } = sizes;
     call.reserve(a.len() + b.len(), T::DTYPE)?;
-    let a = if turn_a { transposed(a, k, m) } else { a.to_vec() };
-    let b = if turn_b { transposed(b, n, k) } else { b.to_vec() };
+    let a = if turn_a {
+        transposed(a, k, m)
+    } else {
+        a.to_vec()
+    };
+    let b = if turn_b {
+        transposed(b, n, k)
+    } else {
+        b.to_vec()
+    };
     Ok((sizes, a, b))
 }
 

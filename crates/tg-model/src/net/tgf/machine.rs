@@ -4,6 +4,7 @@
 //! Results do not depend on any of them. Each thread has its own, with one thread of work, until [`with_cpu`] or an
 //! engine says otherwise.
 
+use crate::kernels::memory::Plain;
 use crate::kernels::{Cpu, Scratch};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -73,7 +74,8 @@ struct Spare {
 impl Spare {
     /// The smallest vector with room for `count` numbers that is not far too large.
     fn take(&mut self, count: usize) -> Option<Vec<f32>> {
-        let fits = |vector: &Vec<f32>| (count..=count.saturating_mul(2)).contains(&vector.capacity());
+        let fits =
+            |vector: &Vec<f32>| (count..=count.saturating_mul(2)).contains(&vector.capacity());
         let found = self.free.iter().enumerate().filter(|(_, v)| fits(v));
         let (index, _) = found.min_by_key(|(_, vector)| vector.capacity())?;
         let vector = self.free.swap_remove(index);
@@ -125,6 +127,29 @@ pub(super) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     cpu().vectorised(work)
 }
 
+/// Elements that a thread takes at a time where each costs little.
+const SHARE: usize = 1 << 14;
+
+/// Calls `work(first, part)` with parts of whole rows of `out`, each of `row` elements, shared among the threads;
+/// `first` is the number of the part's first row. `work` must be an `#[inline(always)]` closure.
+#[inline]
+pub(super) fn in_parts<T: Plain + Sync>(
+    out: &mut [T],
+    row: usize,
+    work: impl Fn(usize, &mut [T]) + Sync,
+) {
+    let row = row.max(1);
+    // Rows by eight, so that sums can run side by side.
+    let rows = (SHARE / row).next_multiple_of(8).max(8);
+    let cpu = cpu();
+    cpu.pool().run_parts(out, rows * row, &|_, index, part| {
+        cpu.vectorised(
+            #[inline(always)]
+            || work(index * rows, part),
+        );
+    });
+}
+
 /// `count` numbers of unspecified value.
 pub(super) fn take(count: usize) -> Vec<f32> {
     let spare = SPARE.with_borrow_mut(|spare| spare.take(count));
@@ -169,10 +194,13 @@ mod tests {
     fn a_machine_is_put_back_also_after_a_panic() {
         let before = cpu().level();
         let caught = std::panic::catch_unwind(|| {
-            with_cpu(Cpu::with_level(SimdLevel::Scalar, 1).unwrap_or_default(), || {
-                assert_eq!(cpu().level(), SimdLevel::Scalar);
-                std::panic::panic_any("stop");
-            });
+            with_cpu(
+                Cpu::with_level(SimdLevel::Scalar, 1).unwrap_or_default(),
+                || {
+                    assert_eq!(cpu().level(), SimdLevel::Scalar);
+                    std::panic::panic_any("stop");
+                },
+            );
         });
         assert!(caught.is_err());
         assert_eq!(cpu().level(), before);

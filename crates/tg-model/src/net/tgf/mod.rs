@@ -47,6 +47,8 @@ mod signal;
 #[cfg(test)]
 mod tests;
 mod trees;
+#[cfg(test)]
+mod values_tests;
 mod window;
 
 pub use engine::Engine;

@@ -55,7 +55,11 @@ impl Plan {
             Purpose::EveryValue => Vec::new(),
             Purpose::Once | Purpose::Often => groups(graph, &added),
         };
-        let inside: Vec<usize> = groups.iter().flatten().flat_map(|g| g.nodes.clone()).collect();
+        let inside: Vec<usize> = groups
+            .iter()
+            .flatten()
+            .flat_map(|g| g.nodes.clone())
+            .collect();
         let mut steps = Vec::with_capacity(graph.nodes.len());
         for (index, node) in graph.nodes.iter().enumerate() {
             if let Some(group) = groups.get_mut(index).and_then(Option::take) {
@@ -91,11 +95,16 @@ fn ends(graph: &Graph, steps: &[Step]) -> Vec<Vec<ValueId>> {
     for (index, step) in steps.iter().enumerate() {
         match step {
             Step::Node { node, gives, .. } => {
-                let values = graph.nodes[*node].reads().chain(gives.iter().flatten().copied());
+                let values = graph.nodes[*node]
+                    .reads()
+                    .chain(gives.iter().flatten().copied());
                 last.extend(values.map(|value| (value, index)));
             }
             Step::Group(group) => {
-                let given = group.nodes.iter().flat_map(|&node| graph.nodes[node].gives());
+                let given = group
+                    .nodes
+                    .iter()
+                    .flat_map(|&node| graph.nodes[node].gives());
                 let values = group.reads.iter().copied().chain(given);
                 last.extend(values.map(|value| (value, index)));
             }
@@ -155,7 +164,9 @@ fn matrix<'a>(graph: &'a Graph, node: &Node) -> Option<(Right<'a>, [usize; 2])> 
     if !node.is("MatMul") && !node.is("Gemm") {
         return None;
     }
-    let tensor = graph.constants.get(&node.inputs.get(1).copied().flatten()?)?;
+    let tensor = graph
+        .constants
+        .get(&node.inputs.get(1).copied().flatten()?)?;
     let (values, &[rows, columns]) = (tensor.values::<f32>()?, tensor.shape()) else {
         return None;
     };

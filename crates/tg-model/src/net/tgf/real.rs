@@ -4,6 +4,7 @@ use super::call::{Call, Results, one};
 use super::gemm::{Sizes, few_rows, product_f32};
 use super::machine::vectorised;
 use super::math::{self, wide};
+use crate::kernels::memory::Plain;
 use crate::kernels::{Conv2d, conv_f32};
 use crate::net::tensor::{Element, NAN_F32, NAN_F64};
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -11,7 +12,9 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 /// A float type that operators compute in.
 pub(crate) trait Real:
     Element
-    + Copy
+    + Plain
+    + Send
+    + Sync
     + PartialOrd
     + Add<Output = Self>
     + Sub<Output = Self>
@@ -60,11 +63,8 @@ pub(crate) trait Real:
         out: &mut [Self],
     ) -> bool;
 
-    /// Every NaN as the one.
-    #[inline(always)]
-    fn canonical(self) -> Self {
-        if self.is_nan() { Self::NAN } else { self }
-    }
+    /// Every NaN as the one, whatever its bits.
+    fn canonical(self) -> Self;
 
     /// One divided by it.
     #[inline(always)]
@@ -136,6 +136,15 @@ macro_rules! real {
             }
             functions!(of $type: sqrt, abs, floor, ceil);
             functions!($functions: exp, ln, ln_1p, exp_m1, tanh, erf, sin, cos);
+            #[inline(always)]
+            fn canonical(self) -> Self {
+                // As integers: see `kernels::canonical`.
+                if self.to_bits() << 1 > <$type>::INFINITY.to_bits() << 1 {
+                    $nan
+                } else {
+                    self
+                }
+            }
             #[inline(always)]
             fn sigmoid(self) -> Self {
                 $sigmoid(self)

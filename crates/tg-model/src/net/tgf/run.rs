@@ -148,7 +148,11 @@ impl Values<'_> {
                 self.keep(*output, result);
             }
         }
-        match gives.iter().flatten().find(|value| !self.computed.contains_key(value)) {
+        match gives
+            .iter()
+            .flatten()
+            .find(|value| !self.computed.contains_key(value))
+        {
             Some(&missing) => Err(RunError::Value(self.graph.name_of(missing).to_owned())),
             None => Ok(()),
         }
