@@ -1,7 +1,8 @@
 """Times onnxruntime on one and two threads, on the cases that the benchmarks of tg-model time.
 
 Prints `name<TAB>threads<TAB>median wall ms<TAB>mean cpu ms`. Weights are random: speed does not depend on them.
-usage: compare_ort.py [FILTER]
+usage: compare_ort.py [FILTER]            time the cases whose name holds FILTER
+       compare_ort.py --graphs FOLDER     write each whole model, one input and onnxruntime's output, and time nothing
 """
 
 import sys
@@ -154,15 +155,27 @@ def gemm(kind, size):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), {"a": a}
 
 
+MODELS = {"resnet18": (resnet18, (1, 3, 224, 224)), "transformer": (transformer, (1, 128, 384))}
+
+
+def write_graphs(folder):
+    for name, (build, shape) in MODELS.items():
+        model, x = build(), RNG.standard_normal(shape).astype(np.float32)
+        onnx.save(model, Path(folder) / f"{name}.onnx")
+        np.save(Path(folder) / f"{name}.x.npy", x)
+        np.save(Path(folder) / f"{name}.y.npy", session(model, 1).run(None, {"x": x})[0])
+
+
 def main():
+    if sys.argv[1:2] == ["--graphs"]:
+        return write_graphs(sys.argv[2])
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     for kind in ("gemm_i8", "gemm_f32"):
         for size in GEMMS:
             name = f"{kind} {'x'.join(map(str, size))}"
             if wanted in name:
                 measure(name, *gemm(kind, size))
-    shapes = {"resnet18": (resnet18, (1, 3, 224, 224)), "transformer": (transformer, (1, 128, 384))}
-    for name, (build, shape) in shapes.items():
+    for name, (build, shape) in MODELS.items():
         if wanted not in name:
             continue
         model, feeds = build(), {"x": RNG.standard_normal(shape).astype(np.float32)}

@@ -1,10 +1,12 @@
 //! `cargo xtask compare-ort`: our speed beside that of onnxruntime, on the same cases, one after the other.
 //!
 //! Both sides print `name<TAB>threads<TAB>median wall ms<TAB>mean cpu ms`: the benchmarks `kernels` and `models` of
-//! `tg-model` with `--rows`, and `xtask/python/compare_ort.py`. What counts is processor time on one thread: wall time
+//! `tg-model` with `--rows`, and `xtask/python/compare_ort.py`. TGF-1 runs the very files that onnxruntime runs, and its
+//! output is compared with onnxruntime's. What counts is processor time on one thread: wall time
 //! on a shared machine says little.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
@@ -30,6 +32,8 @@ const CASES: &[(&str, &str, f64)] = &[
     ("tgx1 resnet18", "resnet18 int8", 0.9),
     ("tgx1 transformer", "transformer float32", 2.0),
     ("tgx1 transformer", "transformer int8", 0.9),
+    ("tgf1 resnet18", "resnet18 float32", 0.6),
+    ("tgf1 transformer", "transformer float32", 0.6),
 ];
 
 /// Milliseconds of one case on one number of threads.
@@ -52,9 +56,18 @@ pub fn run(root: &Path, missing: Missing) -> Result<()> {
     else {
         return Ok(());
     };
-    let mut ours = benchmark(root, "kernels", "gemm")?;
+    let graphs = root.join("target/compare-ort");
+    std::fs::create_dir_all(&graphs)
+        .with_context(|| format!("`{}` cannot be made", graphs.display()))?;
+    python.script(
+        "compare_ort.py",
+        &[OsStr::new("--graphs"), graphs.as_os_str()],
+    )?;
+    let mut ours = benchmark(root, "kernels", &["gemm"])?;
     let theirs = parse(&python.output("compare_ort.py", &["gemm"])?)?;
-    ours.extend(benchmark(root, "models", "tgx1")?);
+    ours.extend(benchmark(root, "models", &["tgx1"])?);
+    let graphs = format!("--graphs={}", graphs.display());
+    ours.extend(benchmark(root, "models", &["tgf1", &graphs])?);
     let mut all = theirs;
     for model in ["resnet18", "transformer"] {
         all.extend(parse(&python.output("compare_ort.py", &[model])?)?);
@@ -62,10 +75,11 @@ pub fn run(root: &Path, missing: Missing) -> Result<()> {
     print(&ours, &all)
 }
 
-fn benchmark(root: &Path, name: &str, filter: &str) -> Result<Times> {
+fn benchmark(root: &Path, name: &str, words: &[&str]) -> Result<Times> {
     let output = Command::new("cargo")
         .args(["bench", "--quiet", "--package", "tg-model", "--bench", name])
-        .args(["--", filter, "--rows"])
+        .args(["--", "--rows"])
+        .args(words)
         .current_dir(root)
         .stderr(std::process::Stdio::inherit())
         .output()

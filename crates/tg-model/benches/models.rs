@@ -1,8 +1,10 @@
-//! Speed of whole models in TGX-1: `cargo bench -p tg-model --bench models [-- FILTER] [--rows]`.
+//! Speed of whole models: `cargo bench -p tg-model --bench models [-- FILTER] [--rows] [--graphs=FOLDER]`.
 //!
 //! The two architectures that `xtask/python/compare_ort.py` builds for onnxruntime, with random weights: ResNet-18 at
 //! 1x3x224x224 with batch normalisation folded, and a transformer encoder (6 layers, width 384, 6 heads, 128
-//! positions, the shape of MiniLM). Speed does not depend on the weights. Output as in the benchmark `kernels`.
+//! positions, the shape of MiniLM), in TGX-1. Speed does not depend on the weights. In TGF-1 the files themselves are
+//! run, where `--graphs` says where that script has put them, and compared with its outputs. Output as in the benchmark
+//! `kernels`.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -10,15 +12,18 @@
 )]
 
 use std::hint::black_box;
+use std::path::Path;
 use tg_ir::op::{Norm, Softmax};
 use tg_ir::{
     Axis, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise,
     Rescale, Shape, TensorId, View, Weights, Window,
 };
 use tg_model::engine::values::Values;
+use tg_model::execute;
 use tg_model::kernels::{Cpu, SimdLevel};
+use tg_model::net::tgf::{self, Budget, Engine};
+use tg_model::net::{self, ReadLimits};
 use tg_model::sample::Numbers;
-use tg_model::{Engine, execute};
 
 #[path = "report/mod.rs"]
 mod report;
@@ -28,7 +33,7 @@ use report::Report;
 fn main() {
     let report = Report::from_arguments();
     report.title();
-    for (name, model) in [("resnet18", resnet18()), ("transformer", transformer())] {
+    for (short, model) in [("resnet18", resnet18()), ("transformer", transformer())] {
         let operations = 2.0 * multiplications(&model.program);
         let mut numbers = Numbers::new(9);
         let input: Vec<i8> = (0..model.program.input.shape.elements())
@@ -36,8 +41,8 @@ fn main() {
             .collect();
         for cpu in report.cpus() {
             let (level, threads) = (cpu.level(), cpu.threads());
-            let name = report.name(&format!("tgx1 {name}"), level);
-            let mut engine = Engine::new(&model, cpu);
+            let name = report.name(&format!("tgx1 {short}"), level);
+            let mut engine = tg_model::Engine::new(&model, cpu);
             let time = report.time(&name, || {
                 black_box(engine.run(Values::I8(black_box(&input))).unwrap());
             });
@@ -46,19 +51,50 @@ fn main() {
             }
             // Results never depend on level and threads.
             let output = engine.run(Values::I8(&input)).unwrap().to_tensor();
-            let mut plain = Engine::new(
+            let mut plain = tg_model::Engine::new(
                 &model,
                 Cpu::with_level(SimdLevel::Avx2, 1).unwrap_or_default(),
             );
             assert_eq!(plain.run(Values::I8(&input)).unwrap().to_tensor(), output);
         }
-        let name = format!("tgx1 {name} whole trace, prepared each time");
+        let name = format!("tgx1 {short} whole trace, prepared each time");
         let time = report.naive(&name, || {
             black_box(execute(&model, &input).unwrap());
         });
         if let Some(time) = time {
             report.line(&name, 1, operations, time, None);
         }
+        if let Some(folder) = report.graphs() {
+            float_tier(&report, folder, short, operations);
+        }
+    }
+}
+
+/// The same network as onnxruntime runs it.
+fn float_tier(report: &Report, folder: &Path, model: &str, operations: f64) {
+    let bytes = |end: &str| std::fs::read(folder.join(format!("{model}{end}"))).unwrap();
+    let graph = net::read(&bytes(".onnx"), None, &ReadLimits::default()).unwrap();
+    let [x, y] = [".x.npy", ".y.npy"].map(|end| net::npy::read_npy(&bytes(end)).unwrap());
+    let budget = Budget::default();
+    let once = tgf::run(&graph, &[&x], &budget).unwrap().remove(0);
+    let numbers = |tensor: &net::Tensor| tensor.values::<f32>().unwrap().to_vec();
+    let (ours, theirs) = (numbers(&once), numbers(&y));
+    let top = theirs.iter().fold(0f32, |top, value| top.max(value.abs()));
+    let pairs = ours.iter().zip(&theirs);
+    let error = pairs.fold(0f32, |worst, (a, b)| worst.max((a - b).abs())) / top;
+    assert!(error < 1e-4, "{model}: {error} of the greatest output");
+    for cpu in report.cpus() {
+        let (level, threads) = (cpu.level(), cpu.threads());
+        let name = report.name(&format!("tgf1 {model}"), level);
+        let mut engine = Engine::new(graph.clone(), cpu);
+        let time = report.time(&name, || {
+            black_box(engine.run(black_box(&[&x]), &budget).unwrap());
+        });
+        if let Some(time) = time {
+            report.line(&name, threads, operations, time, None);
+        }
+        // Results never depend on level and threads.
+        assert_eq!(engine.run(&[&x], &budget).unwrap()[0], once);
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::outcome::{Outcome, json, line};
 use std::hint::black_box;
-use std::path::Path;
 use std::time::{Duration, Instant};
+use tg_model::cuda::{DeviceInfo, Probe, Way, probe};
 use tg_model::kernels::cpu::features;
 use tg_model::kernels::{
     Bias, Cpu, Elements, Matrix, PackedF32, PackedMatrix, ProductF32, Right, Scratch, SimdLevel,
@@ -14,18 +14,12 @@ use tg_model::kernels::{
 const SIZE: usize = 512;
 /// How long each product is repeated.
 const LASTS: Duration = Duration::from_millis(150);
-/// Where NVIDIA's kernel driver lists its GPUs.
-const NVIDIA: &str = "/proc/driver/nvidia/gpus";
-
 /// Rates on some threads, in 10^9 operations per second of wall time; an operation is a multiplication or addition.
 struct Rate {
     threads: usize,
     int8: f64,
     float32: f64,
 }
-
-/// GPUs by name, or why there is none.
-type Gpus = Result<Vec<String>, String>;
 
 /// Prints processor, features, the chosen instructions, measured rates and GPUs.
 pub(crate) fn run(as_json: bool) -> Outcome {
@@ -35,11 +29,12 @@ pub(crate) fn run(as_json: bool) -> Outcome {
     counts.sort_unstable();
     counts.dedup();
     let rates: Vec<Rate> = counts.into_iter().map(measure).collect();
-    let gpus = gpus();
+    let gpus = probe();
     if as_json {
         return Ok(json(&as_document(available, &rates, &gpus))?);
     }
-    print(available, &rates, &gpus)
+    print(available, &rates)?;
+    print_gpus(&gpus)
 }
 
 fn measure(threads: usize) -> Rate {
@@ -110,27 +105,21 @@ fn processor() -> String {
     )
 }
 
-/// What NVIDIA's kernel driver lists.
-fn gpus() -> Gpus {
-    let folder = Path::new(NVIDIA);
-    let entries = std::fs::read_dir(folder)
-        .map_err(|error| format!("no NVIDIA driver is loaded ({NVIDIA}: {error})"))?;
-    let name = |entry: std::fs::DirEntry| {
-        let text = std::fs::read_to_string(entry.path().join("information")).unwrap_or_default();
-        let model = text.lines().find_map(|line| line.strip_prefix("Model:"));
-        model.map_or_else(
-            || format!("a GPU without a name at {}", entry.file_name().display()),
-            |model| model.trim().to_owned(),
-        )
-    };
-    let names: Vec<String> = entries.filter_map(Result::ok).map(name).collect();
-    if names.is_empty() {
-        return Err("the NVIDIA driver is loaded and lists no GPU".to_owned());
+/// How a GPU multiplies bytes, in words.
+const fn way(device: &DeviceInfo) -> &'static str {
+    match device.way() {
+        Way::TensorCores => "tensor cores",
+        Way::DotProducts => "dot products of four bytes",
+        Way::None => "too old: compute capability below 6.1",
     }
-    Ok(names)
 }
 
-fn as_document(available: usize, rates: &[Rate], gpus: &Gpus) -> serde_json::Value {
+/// What is missing for GPUs to be used, one reason each.
+fn missing(gpus: &Probe) -> Vec<String> {
+    gpus.missing.iter().map(ToString::to_string).collect()
+}
+
+fn as_document(available: usize, rates: &[Rate], gpus: &Probe) -> serde_json::Value {
     let features: serde_json::Map<_, _> = features()
         .into_iter()
         .map(|(name, found)| (name.to_owned(), found.into()))
@@ -144,14 +133,26 @@ fn as_document(available: usize, rates: &[Rate], gpus: &Gpus) -> serde_json::Val
             })
         })
         .collect();
+    let devices: Vec<_> = gpus
+        .devices
+        .iter()
+        .map(|device| {
+            let [major, minor] = device.capability;
+            serde_json::json!({
+                "ordinal": device.ordinal, "name": device.name, "memory_bytes": device.memory_bytes,
+                "compute_capability": format!("{major}.{minor}"), "multiprocessors": device.multiprocessors,
+                "way": way(device), "usable": gpus.usable().any(|usable| usable == device),
+            })
+        })
+        .collect();
     serde_json::json!({
         "processor": processor(), "architecture": std::env::consts::ARCH, "threads": available,
         "features": features, "level": SimdLevel::best().name(), "levels": levels, "rates": rates,
-        "gpus": gpus.as_ref().ok(), "gpus_missing": gpus.as_ref().err(),
+        "gpus": devices, "gpus_missing": missing(gpus), "cuda_driver": gpus.driver, "nvrtc": gpus.compiler,
     })
 }
 
-fn print(available: usize, rates: &[Rate], gpus: &Gpus) -> Outcome {
+fn print(available: usize, rates: &[Rate]) -> Outcome {
     let threads = |count: usize| {
         let end = if count == 1 { "" } else { "s" };
         format!("{count} thread{end}")
@@ -185,11 +186,70 @@ fn print(available: usize, rates: &[Rate], gpus: &Gpus) -> Outcome {
             threads(rate.threads)
         ))?;
     }
-    match gpus {
-        Ok(names) => names
-            .iter()
-            .try_for_each(|name| line(format_args!("GPU        {name}")))?,
-        Err(reason) => line(format_args!("GPUs       none found: {reason}"))?,
+    Ok(())
+}
+
+/// Every GPU that is seen, and what keeps those from being used that are not.
+fn print_gpus(gpus: &Probe) -> Outcome {
+    for device in &gpus.devices {
+        let [major, minor] = device.capability;
+        line(format_args!(
+            "GPU {}      {} ({} MiB, {} multiprocessors, compute capability {major}.{minor}; {})",
+            device.ordinal,
+            device.name,
+            device.memory_bytes >> 20,
+            device.multiprocessors,
+            way(device)
+        ))?;
+    }
+    if gpus.usable().next().is_none() {
+        let reasons = missing(gpus).join("; ");
+        line(format_args!("GPUs       none can be used: {reasons}"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tg_model::cuda::Missing;
+
+    fn device(ordinal: usize, capability: [u32; 2]) -> DeviceInfo {
+        DeviceInfo {
+            ordinal,
+            name: format!("card {ordinal}"),
+            memory_bytes: 8 << 30,
+            capability,
+            multiprocessors: 20,
+        }
+    }
+
+    #[test]
+    fn the_document_says_which_gpus_can_be_used_and_why_not() {
+        let mut gpus = Probe {
+            driver: Some([12, 4]),
+            compiler: Some([12, 9]),
+            devices: vec![device(0, [9, 0]), device(1, [5, 2])],
+            missing: Vec::new(),
+        };
+        let rates = [Rate {
+            threads: 1,
+            int8: 2.0,
+            float32: 1.0,
+        }];
+        let found = as_document(4, &rates, &gpus);
+        assert_eq!(found["gpus"][0]["usable"], true);
+        assert_eq!(found["gpus"][0]["way"], "tensor cores");
+        assert_eq!(found["gpus"][0]["compute_capability"], "9.0");
+        assert_eq!(found["gpus"][1]["usable"], false);
+        assert_eq!(found["rates"][0]["int8_gop_per_s"], 2.0);
+        assert_eq!(found["gpus_missing"], serde_json::json!([]));
+        gpus.missing.push(Missing::Driver);
+        let found = as_document(4, &rates, &gpus);
+        assert_eq!(found["gpus"][0]["usable"], false);
+        assert_eq!(
+            found["gpus_missing"],
+            serde_json::json!(["no NVIDIA driver is found (libcuda)"])
+        );
+    }
 }

@@ -1,5 +1,6 @@
 //! Timing and printing, for both benchmarks.
 
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tg_model::kernels::{Cpu, SimdLevel};
 
@@ -7,6 +8,8 @@ use tg_model::kernels::{Cpu, SimdLevel};
 pub(crate) struct Report {
     filter: Option<String>,
     rows: bool,
+    /// Folder of the graphs that `xtask/python/compare_ort.py --graphs` writes.
+    graphs: Option<PathBuf>,
 }
 
 /// Seconds of one run.
@@ -30,13 +33,23 @@ fn cpu_seconds() -> f64 {
 }
 
 impl Report {
-    /// The first word is a filter; `--rows` prints for programs.
+    /// The first word is a filter; `--rows` prints for programs; `--graphs=FOLDER` names graphs.
     pub(crate) fn from_arguments() -> Self {
         let words: Vec<String> = std::env::args().skip(1).collect();
         Self {
             filter: words.iter().find(|word| !word.starts_with('-')).cloned(),
             rows: words.iter().any(|word| word == "--rows"),
+            graphs: words
+                .iter()
+                .find_map(|word| word.strip_prefix("--graphs="))
+                .map(PathBuf::from),
         }
+    }
+
+    /// Folder of the graphs, if one is named.
+    #[allow(dead_code, reason = "one of two benchmarks takes graphs")]
+    pub(crate) fn graphs(&self) -> Option<&Path> {
+        self.graphs.as_deref()
     }
 
     pub(crate) fn title(&self) {

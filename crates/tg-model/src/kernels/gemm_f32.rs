@@ -3,12 +3,27 @@
 //! `out[i][j]` starts at +0, takes `a[i][k] b[k][j]` by one fused multiply-add for each k in ascending order, and its
 //! bias last, by one addition. A NaN becomes `0x7fc0_0000`; subnormal numbers are kept.
 
-use super::cpu::Cpu;
-use super::memory::{Buffer, Scratch, Shared};
+use super::cpu::{Cpu, SimdLevel};
+use super::memory::{Buffer, Scratch, Shared, of_thread};
 use super::tile_f32::{self, PANEL, TILE_SUMS, Walk};
+use std::ops::Range;
 
 /// The one NaN of the tier.
 pub const CANONICAL_NAN: f32 = f32::from_bits(0x7fc0_0000);
+/// Every NaN as the one, whatever its bits.
+///
+/// Compared as integers: compilers hold the bits of a NaN that arithmetic gives to be arbitrary, and drop the choice
+/// between two of them (`sqrt(-1)` stayed `0xffc0_0000` on x86).
+#[must_use]
+#[inline(always)]
+pub const fn canonical(value: f32) -> f32 {
+    if value.to_bits() << 1 > f32::INFINITY.to_bits() << 1 {
+        CANONICAL_NAN
+    } else {
+        value
+    }
+}
+
 /// Bytes of rows that stay in the second-level cache while all columns pass.
 const BLOCK_BYTES: usize = 256 << 10;
 
@@ -24,7 +39,7 @@ pub enum Bias<'a> {
 }
 
 impl Bias<'_> {
-    fn check(&self, m: usize, n: usize) {
+    pub(super) fn check(&self, m: usize, n: usize) {
         match self {
             Self::None => {}
             Self::PerColumn(bias) => assert!(bias.len() >= n, "a bias for each column"),
@@ -163,7 +178,7 @@ pub fn gemm_f32_packed(
 ) {
     assert_eq!((b.n, b.k), (product.n, product.k), "the operand's size");
     let panels = b.panels.numbers(panels_length(b.n, b.k));
-    run(cpu, product, panels, Shared::new(out), 0, out_stride);
+    run(cpu, product, panels, Shared::new(out), out_stride);
 }
 
 /// A product: `out[i * out_stride + j]`. The right operand is packed into the scratch memory first.
@@ -181,20 +196,106 @@ pub fn gemm_f32(
     let length = panels_length(product.n, product.k);
     let panels = scratch.shared.numbers_mut(length);
     fill(panels, product.n, product.k, right);
-    run(cpu, product, panels, Shared::new(out), 0, out_stride);
+    run(cpu, product, panels, Shared::new(out), out_stride);
 }
 
-/// Sums of one tile; aligned so that whole vectors are stored.
-#[repr(C, align(64))]
-struct TileSums([f32; TILE_SUMS]);
+/// Products of one size: `out[i]` is `a[offsets[i][0]..]` times `b[offsets[i][1]..]`, all row-major (with `transposed`,
+/// the right operands column by column). The threads share the products.
+#[derive(Debug, Clone, Copy)]
+pub struct BatchF32<'a> {
+    /// Rows, columns and depth of each product.
+    pub sizes: [usize; 3],
+    /// The left operands.
+    pub a: &'a [f32],
+    /// The right operands.
+    pub b: &'a [f32],
+    /// Whether the right operands lie column by column.
+    pub transposed: bool,
+    /// Where the operands of each product begin.
+    pub offsets: &'a [[usize; 2]],
+}
 
-/// Runs a product over panels, into `out[first + i * out_stride + j]`.
+/// Computes products of one size.
+///
+/// # Panics
+/// If an operand is too short, or the output has not the size of all products.
+pub fn gemm_f32_batch(cpu: &Cpu, scratch: &mut Scratch, batch: &BatchF32<'_>, out: &mut [f32]) {
+    let BatchF32 {
+        sizes: [m, n, k],
+        a,
+        b,
+        transposed,
+        offsets,
+    } = *batch;
+    assert_eq!(out.len(), offsets.len() * m * n, "room in the output");
+    if out.is_empty() {
+        return;
+    }
+    let (shared, buffers) = scratch.split(cpu.threads());
+    // Rows of whole panels need not be packed.
+    let in_place = !transposed && n.is_multiple_of(PANEL);
+    let steps = shared.numbers_mut::<usize>(k);
+    (0..k)
+        .zip(steps.iter_mut())
+        .for_each(|(p, step)| *step = p * n);
+    let (steps, out) = (&*steps, Shared::new(out));
+    cpu.pool().run(offsets.len(), &|thread, index| {
+        let [i, j] = offsets[index];
+        let right = &b[j..][..n * k];
+        let mut buffer = of_thread(buffers, thread);
+        let columns = if in_place {
+            Columns::Listed {
+                values: right,
+                offsets: steps,
+            }
+        } else {
+            let panels = buffer.numbers_mut(panels_length(n, k));
+            let stride = if transposed { k } else { n };
+            let right = if transposed {
+                Right::Transposed {
+                    values: right,
+                    stride,
+                }
+            } else {
+                Right::Rows {
+                    values: right,
+                    stride,
+                }
+            };
+            fill(panels, n, k, &right);
+            Columns::Panels(panels)
+        };
+        let tiles = Tiles {
+            a: &a[i..][..m * k],
+            a_stride: k,
+            k,
+            columns,
+        };
+        cpu.vectorised(
+            #[inline(always)]
+            || {
+                tiles.run(
+                    cpu.level(),
+                    0..m,
+                    0..n.div_ceil(PANEL),
+                    |row, column, sums| {
+                        let width = sums.len().min(n - column);
+                        // SAFETY: each product is written by the one task that holds it.
+                        let out = unsafe { out.part((index * m + row) * n + column, width) };
+                        Bias::None.finish(row, column, sums, out);
+                    },
+                );
+            },
+        );
+    });
+}
+
+/// Runs a product over panels, into `out[i * out_stride + j]`.
 fn run(
     cpu: &Cpu,
     product: &ProductF32<'_>,
     panels: &[f32],
     out: Shared<'_, f32>,
-    first: usize,
     out_stride: usize,
 ) {
     let ProductF32 {
@@ -213,10 +314,7 @@ fn run(
         "rows of the left operand"
     );
     assert_eq!(panels.len(), panels_length(n, k), "the right operand");
-    assert!(
-        first + (m - 1) * out_stride + n <= out.len(),
-        "room in the output"
-    );
+    assert!((m - 1) * out_stride + n <= out.len(), "room in the output");
     assert!(
         n <= out_stride || m == 1,
         "rows of the output do not overlap"
@@ -239,84 +337,101 @@ fn run(
     cpu.pool().run(blocks * parts, &|_, task| {
         let row = (task / parts) * block;
         let panel = (task % parts) * part;
-        let job = Part {
-            product,
-            panels,
-            out,
-            first,
-            out_stride,
+        let tiles = Tiles {
+            a,
+            a_stride,
+            k,
+            columns: Columns::Panels(panels),
         };
-        // SAFETY: tasks hold disjoint rows or columns.
-        unsafe {
-            job.run(cpu, row..m.min(row + block), panel..count.min(panel + part));
-        }
+        let rows = row..m.min(row + block);
+        cpu.vectorised(
+            #[inline(always)]
+            || {
+                tiles.run(
+                    cpu.level(),
+                    rows,
+                    panel..count.min(panel + part),
+                    |row, column, sums| {
+                        let width = sums.len().min(n - column);
+                        // SAFETY: tasks hold disjoint rows or columns, and a tile's part of a row is its own.
+                        let out = unsafe { out.part(row * out_stride + column, width) };
+                        bias.finish(row, column, sums, out);
+                    },
+                );
+            },
+        );
     });
 }
 
-/// A share of a product, for one thread. Bounds are checked where the parts are used.
-pub(super) struct Part<'a> {
-    pub product: &'a ProductF32<'a>,
-    /// The right operand.
-    pub panels: &'a [f32],
-    pub out: Shared<'a, f32>,
-    /// Where element (0, 0) goes.
-    pub first: usize,
-    pub out_stride: usize,
+/// The columns of a right operand.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Columns<'a> {
+    /// Panels of 16 columns.
+    Panels(&'a [f32]),
+    /// For each k, column j at `offsets[k] + j`.
+    Listed {
+        values: &'a [f32],
+        offsets: &'a [usize],
+    },
 }
 
-impl Part<'_> {
-    /// Computes the tiles of some rows and panels.
-    ///
-    /// # Safety
-    /// Nobody else reads or writes their elements of the output meanwhile.
-    pub(super) unsafe fn run(
+impl Columns<'_> {
+    /// Whether 16 columns can be read for each of `k` steps in that many panels.
+    fn hold(&self, panels: usize, k: usize) -> bool {
+        match self {
+            Self::Panels(panel) => panels * PANEL * k <= panel.len(),
+            Self::Listed { values, offsets } => {
+                let furthest = offsets.iter().max().map_or(0, |&offset| offset);
+                let room = values.len().checked_sub(panels * PANEL);
+                offsets.len() == k && room.is_some_and(|room| furthest <= room)
+            }
+        }
+    }
+}
+
+/// Sums of one tile; aligned so that whole vectors are stored.
+#[repr(C, align(64))]
+struct TileSums([f32; TILE_SUMS]);
+
+/// A share of a product, for one thread.
+pub(super) struct Tiles<'a> {
+    pub a: &'a [f32],
+    pub a_stride: usize,
+    pub k: usize,
+    pub columns: Columns<'a>,
+}
+
+impl Tiles<'_> {
+    /// Sums the tiles of some rows and panels; `finish` gets parts of rows: the row, its first column, and the sums.
+    #[inline(always)]
+    pub(super) fn run(
         &self,
-        cpu: &Cpu,
-        rows: std::ops::Range<usize>,
-        panels: std::ops::Range<usize>,
+        level: SimdLevel,
+        rows: Range<usize>,
+        panels: Range<usize>,
+        mut finish: impl FnMut(usize, usize, &[f32]),
     ) {
-        let ProductF32 {
-            m: _,
-            n,
-            k,
-            a,
-            a_stride,
-            bias: _,
-        } = *self.product;
-        let level = cpu.level();
+        if rows.is_empty() || panels.is_empty() {
+            return;
+        }
         assert!(
-            rows.is_empty() || (rows.end - 1) * a_stride + k <= a.len(),
+            (rows.end - 1) * self.a_stride + self.k <= self.a.len(),
             "rows of the left operand"
         );
         assert!(
-            panels.end * PANEL * k <= self.panels.len(),
-            "the right operand"
+            self.columns.hold(panels.end, self.k),
+            "columns of the right operand"
         );
         let mut sums = TileSums([0.0; TILE_SUMS]);
         let mut panel = panels.start;
         while panel < panels.end {
-            let strip = tile_f32::strip(level, panels.end - panel);
-            let column = panel * PANEL;
-            let width = (strip * PANEL).min(n - column);
+            let strip = tile_f32::strip(level, rows.len(), panels.end - panel);
             let mut row = rows.start;
             while row < rows.end {
-                let (height, tile) = tile_f32::tile(level, strip, rows.end - row);
-                let walk = Walk {
-                    a: a[row * a_stride..].as_ptr(),
-                    a_stride,
-                    k,
-                    b: self.panels[panel * PANEL * k..].as_ptr(),
-                    panel_stride: PANEL * k,
-                    sums: sums.0.as_mut_ptr(),
-                };
-                // SAFETY: the level is in use, so the processor has it; rows and panels were checked above; a tile
-                // has at most `TILE_SUMS` sums.
-                unsafe { tile(&walk) };
+                // SAFETY: rows and panels were checked above, and the level is in use.
+                let height = unsafe { self.tile(level, row..rows.end, panel, strip, &mut sums) };
                 for (index, sums) in sums.0.chunks_exact(strip * PANEL).take(height).enumerate() {
-                    let first = self.first + (row + index) * self.out_stride + column;
-                    // SAFETY: this tile's part of a row; disjoint by the caller.
-                    let out = unsafe { self.out.part(first, width) };
-                    self.finish(row + index, column, sums, out);
+                    finish(row + index, panel * PANEL, sums);
                 }
                 row += height;
             }
@@ -324,20 +439,66 @@ impl Part<'_> {
         }
     }
 
-    fn finish(&self, row: usize, column: usize, sums: &[f32], out: &mut [f32]) {
-        let canonical = |value: f32| if value.is_nan() { CANONICAL_NAN } else { value };
-        match self.product.bias {
-            Bias::None => {
+    /// Sums the first tile of some rows; how many rows it has.
+    ///
+    /// # Safety
+    /// The processor has the level's instructions; the rows exist and the columns hold the panels of the strip.
+    unsafe fn tile(
+        &self,
+        level: SimdLevel,
+        rows: Range<usize>,
+        panel: usize,
+        strip: usize,
+        sums: &mut TileSums,
+    ) -> usize {
+        let (height, tile, b, panel_stride, offsets) = match self.columns {
+            Columns::Panels(panels) => {
+                let (height, tile) = tile_f32::tile::<false>(level, strip, rows.len());
+                let b = &panels[panel * PANEL * self.k..];
+                (height, tile, b, PANEL * self.k, std::ptr::null())
+            }
+            Columns::Listed { values, offsets } => {
+                let (height, tile) = tile_f32::tile::<true>(level, strip, rows.len());
+                (
+                    height,
+                    tile,
+                    &values[panel * PANEL..],
+                    PANEL,
+                    offsets.as_ptr(),
+                )
+            }
+        };
+        let walk = Walk {
+            a: self.a[rows.start * self.a_stride..].as_ptr(),
+            a_stride: self.a_stride,
+            k: self.k,
+            b: b.as_ptr(),
+            panel_stride,
+            offsets,
+            sums: sums.0.as_mut_ptr(),
+        };
+        // SAFETY: by the caller; a tile has at most `TILE_SUMS` sums.
+        unsafe { tile(&walk) };
+        height
+    }
+}
+
+impl Bias<'_> {
+    /// Adds the bias of some columns of a row to their sums, the last operation; one NaN for all.
+    #[inline(always)]
+    pub(super) fn finish(&self, row: usize, column: usize, sums: &[f32], out: &mut [f32]) {
+        match self {
+            Self::None => {
                 for (out, &sum) in out.iter_mut().zip(sums) {
                     *out = canonical(sum);
                 }
             }
-            Bias::PerColumn(bias) => {
+            Self::PerColumn(bias) => {
                 for ((out, &sum), bias) in out.iter_mut().zip(sums).zip(&bias[column..]) {
                     *out = canonical(sum + bias);
                 }
             }
-            Bias::PerRow(bias) => {
+            Self::PerRow(bias) => {
                 let bias = bias[row];
                 for (out, &sum) in out.iter_mut().zip(sums) {
                     *out = canonical(sum + bias);

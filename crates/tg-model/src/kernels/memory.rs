@@ -23,7 +23,7 @@ macro_rules! plain {
         )*
     };
 }
-plain!(i8, u8, i16, u16, i32, u32, i64, f32);
+plain!(i8, u8, i16, u16, i32, u32, i64, usize, f32, f64);
 
 /// Memory of one kind of number at a time, aligned to [`LINE_BYTES`]. Its contents between uses are unspecified
 /// numbers.

@@ -31,13 +31,22 @@ mod tile_f32;
 mod tile_int;
 pub mod window;
 
-pub use conv_f32::conv_f32;
+pub use conv_f32::{conv_f32, conv_f32_scratch};
 pub use conv_int::ConvInt;
 pub use cpu::{Cpu, SimdLevel};
-pub use gemm_f32::{Bias, PackedF32, ProductF32, Right, gemm_f32, gemm_f32_packed};
+pub use gemm_f32::{
+    BatchF32, Bias, PackedF32, ProductF32, Right, canonical, gemm_f32, gemm_f32_batch,
+    gemm_f32_packed,
+};
 pub use gemm_int::{Elements, Matrix, Order, PackedMatrix, Sink, Width, gemm_int, gemm_int_wide};
 pub use geometry::{Conv2d, Sliding};
 pub use memory::{Buffer, Scratch};
 pub use pool::Pool;
 pub use requantise::Requantiser;
 pub use window::{max_pool, window_sum};
+
+/// The first (tallest) of some tiles that has at most `rows` rows, or the last one: its rows and its loop.
+fn tallest<T: Copy>(tiles: &[(usize, T)], rows: usize) -> (usize, T) {
+    let fits = tiles.iter().find(|(height, _)| *height <= rows);
+    *fits.unwrap_or(&tiles[tiles.len() - 1])
+}

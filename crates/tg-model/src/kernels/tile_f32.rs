@@ -15,55 +15,91 @@ pub(super) struct Walk {
     pub a: *const f32,
     pub a_stride: usize,
     pub k: usize,
-    /// The first panel: 16 numbers for each k; the next at `panel_stride`.
+    /// The columns of the first panel; those of the next lie `panel_stride` further.
     pub b: *const f32,
     pub panel_stride: usize,
+    /// Where the columns of each k lie from `b` on. Not read by tiles over packed panels.
+    pub offsets: *const usize,
     /// Where the sums go: rows of `strip * 16`.
     pub sums: *mut f32,
+}
+
+impl Walk {
+    /// The 16 columns of a panel for one k: one after another in packed panels, else where the offsets say.
+    ///
+    /// # Safety
+    /// There are that many panels and k.
+    #[inline(always)]
+    unsafe fn columns<const LISTED: bool>(&self, panel: usize, k: usize) -> *const f32 {
+        // SAFETY: the caller vouches for the panel, and for an offset for each k.
+        unsafe {
+            let offset = if LISTED {
+                self.offsets.add(k).read()
+            } else {
+                k * PANEL
+            };
+            self.b.add(panel * self.panel_stride + offset)
+        }
+    }
 }
 
 /// Sums one tile.
 ///
 /// # Safety
-/// The processor has the instructions, `k` numbers of every row and `16 k` of every panel can be read, and there is
-/// room for the sums.
+/// The processor has the instructions, `k` numbers of every row and 16 columns for each k of every panel can be read,
+/// and there is room for the sums.
 pub(super) type Tile = unsafe fn(&Walk);
 
-/// Panels to take at a time if that many are left.
-pub(super) const fn strip(level: SimdLevel, left: usize) -> usize {
+/// Panels to take at a time if that many are left: many beside a single row, whose sums would else wait for each
+/// other.
+pub(super) const fn strip(level: SimdLevel, rows: usize, left: usize) -> usize {
     match level {
+        SimdLevel::Avx512Vnni if rows == 1 && left >= 8 => 8,
         SimdLevel::Avx512Vnni if left >= 2 => 2,
         _ => 1,
     }
 }
 
-/// The tile of most rows, at most `rows`, over a strip: its rows and its loop.
-pub(super) fn tile(level: SimdLevel, strip: usize, rows: usize) -> (usize, Tile) {
-    let choices: &[(usize, Tile)] = match (level, strip) {
+/// The tile of most rows, at most `rows`, over a strip of panels (`LISTED`: whose columns lie where offsets say): its
+/// rows and its loop.
+pub(super) fn tile<const LISTED: bool>(
+    level: SimdLevel,
+    strip: usize,
+    rows: usize,
+) -> (usize, Tile) {
+    let tiles = match (level, strip) {
         #[cfg(target_arch = "x86_64")]
-        (SimdLevel::Avx512Vnni, 1) => x86::WIDE_1,
+        (SimdLevel::Avx512Vnni, 1) => x86::Tiles::<LISTED>::WIDE_1,
         #[cfg(target_arch = "x86_64")]
-        (SimdLevel::Avx512Vnni, _) => x86::WIDE_2,
+        (SimdLevel::Avx512Vnni, 2) => x86::Tiles::<LISTED>::WIDE_2,
         #[cfg(target_arch = "x86_64")]
-        (SimdLevel::Avx2, _) => x86::HALVES,
-        _ => SCALAR,
+        (SimdLevel::Avx512Vnni, _) => x86::Tiles::<LISTED>::WIDE_8,
+        #[cfg(target_arch = "x86_64")]
+        (SimdLevel::Avx2, _) => x86::Tiles::<LISTED>::HALVES,
+        _ => Plain::<LISTED>::TILES,
     };
-    *choices
-        .iter()
-        .find(|(height, _)| *height <= rows)
-        .unwrap_or(&choices[choices.len() - 1])
+    super::tallest(tiles, rows)
 }
 
-const SCALAR: &[(usize, Tile)] = &[(4, scalar::<4>), (2, scalar::<2>), (1, scalar::<1>)];
+/// The loops in plain Rust.
+struct Plain<const LISTED: bool>;
+
+impl<const LISTED: bool> Plain<LISTED> {
+    const TILES: &'static [(usize, Tile)] = &[
+        (4, scalar::<4, LISTED>),
+        (2, scalar::<2, LISTED>),
+        (1, scalar::<1, LISTED>),
+    ];
+}
 
 /// # Safety
 /// See [`Tile`].
-unsafe fn scalar<const ROWS: usize>(walk: &Walk) {
+unsafe fn scalar<const ROWS: usize, const LISTED: bool>(walk: &Walk) {
     let mut sums = [[0f32; PANEL]; ROWS];
     for k in 0..walk.k {
         // SAFETY: the caller vouches for the numbers of each row and of the panel.
         let (columns, values) = unsafe {
-            let columns = walk.b.add(k * PANEL).cast::<[f32; PANEL]>().read();
+            let columns = walk.columns::<LISTED>(0, k).cast::<[f32; PANEL]>().read();
             let mut values = [0f32; ROWS];
             for (row, value) in values.iter_mut().enumerate() {
                 *value = walk.a.add(row * walk.a_stride + k).read();
@@ -96,42 +132,34 @@ mod x86 {
     use super::{PANEL, Tile, Walk};
     use std::arch::x86_64::*;
 
-    pub(super) const WIDE_1: &[(usize, Tile)] = &[
-        (12, wide::<12, 1>),
-        (8, wide::<8, 1>),
-        (4, wide::<4, 1>),
-        (3, wide::<3, 1>),
-        (2, wide::<2, 1>),
-        (1, wide::<1, 1>),
-    ];
-    pub(super) const WIDE_2: &[(usize, Tile)] = &[
-        (12, wide::<12, 2>),
-        (8, wide::<8, 2>),
-        (6, wide::<6, 2>),
-        (4, wide::<4, 2>),
-        (3, wide::<3, 2>),
-        (2, wide::<2, 2>),
-        (1, wide::<1, 2>),
-    ];
-    pub(super) const HALVES: &[(usize, Tile)] = &[
-        (6, halves::<6>),
-        (4, halves::<4>),
-        (3, halves::<3>),
-        (2, halves::<2>),
-        (1, halves::<1>),
-    ];
+    /// The loops by strip, tallest first.
+    pub(super) struct Tiles<const LISTED: bool>;
+
+    macro_rules! tiles {
+        ($name:ident: $function:ident, $strip:literal, [$($rows:literal),*]) => {
+            pub(super) const $name: &'static [(usize, Tile)] =
+                &[$(($rows, $function::<$rows, $strip, LISTED>)),*];
+        };
+    }
+
+    impl<const LISTED: bool> Tiles<LISTED> {
+        tiles!(WIDE_1: wide, 1, [12, 8, 4, 3, 2, 1]);
+        tiles!(WIDE_2: wide, 2, [12, 8, 6, 4, 3, 2, 1]);
+        tiles!(WIDE_8: wide, 8, [1]);
+        tiles!(HALVES: halves, 2, [6, 4, 3, 2, 1]);
+    }
 
     /// # Safety
     /// See [`Tile`].
     #[target_feature(enable = "avx512f")]
-    unsafe fn wide<const ROWS: usize, const STRIP: usize>(walk: &Walk) {
+    unsafe fn wide<const ROWS: usize, const STRIP: usize, const LISTED: bool>(walk: &Walk) {
         let mut sums = [[_mm512_setzero_ps(); STRIP]; ROWS];
         // SAFETY: the caller vouches for every number read and for the room of the sums.
         unsafe {
             for k in 0..walk.k {
                 let mut columns = [_mm512_setzero_ps(); STRIP];
                 for (panel, columns) in columns.iter_mut().enumerate() {
-                    *columns = _mm512_loadu_ps(walk.b.add(panel * walk.panel_stride + k * PANEL));
+                    *columns = _mm512_loadu_ps(walk.columns::<LISTED>(panel, k));
                 }
                 for row in 0..ROWS {
                     let x = _mm512_set1_ps(walk.a.add(row * walk.a_stride + k).read());
@@ -149,26 +177,31 @@ mod x86 {
         }
     }
 
+    /// One panel in parts of 8 columns each.
+    ///
     /// # Safety
     /// See [`Tile`].
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn halves<const ROWS: usize>(walk: &Walk) {
-        let mut sums = [[_mm256_setzero_ps(); 2]; ROWS];
+    unsafe fn halves<const ROWS: usize, const PARTS: usize, const LISTED: bool>(walk: &Walk) {
+        let mut sums = [[_mm256_setzero_ps(); PARTS]; ROWS];
         // SAFETY: the caller vouches for every number read and for the room of the sums.
         unsafe {
             for k in 0..walk.k {
-                let low = _mm256_loadu_ps(walk.b.add(k * PANEL));
-                let high = _mm256_loadu_ps(walk.b.add(k * PANEL + 8));
+                let at = walk.columns::<LISTED>(0, k);
+                let mut columns = [_mm256_setzero_ps(); PARTS];
+                for (part, columns) in columns.iter_mut().enumerate() {
+                    *columns = _mm256_loadu_ps(at.add(8 * part));
+                }
                 for row in 0..ROWS {
                     let x = _mm256_set1_ps(walk.a.add(row * walk.a_stride + k).read());
-                    let [first, second] = &mut sums[row];
-                    *first = _mm256_fmadd_ps(x, low, *first);
-                    *second = _mm256_fmadd_ps(x, high, *second);
+                    for part in 0..PARTS {
+                        sums[row][part] = _mm256_fmadd_ps(x, columns[part], sums[row][part]);
+                    }
                 }
             }
             for row in 0..ROWS {
-                for half in 0..2 {
-                    _mm256_storeu_ps(walk.sums.add(row * PANEL + half * 8), sums[row][half]);
+                for part in 0..PARTS {
+                    _mm256_storeu_ps(walk.sums.add(row * PANEL + 8 * part), sums[row][part]);
                 }
             }
         }

@@ -126,10 +126,7 @@ impl Lanes {
             (Self::Pairs, _) => x86::PAIRS,
             _ => SINGLES,
         };
-        *choices
-            .iter()
-            .find(|(height, _)| *height <= rows)
-            .unwrap_or(&choices[choices.len() - 1])
+        super::tallest(choices, rows)
     }
 }
 
@@ -207,18 +204,18 @@ mod x86 {
     use std::arch::x86_64::*;
 
     macro_rules! tiles {
-        ($name:ident, $function:ident, $strip:literal, [$($rows:literal),*]) => {
-            pub(super) const $name: &[(usize, Tile)] = &[$(($rows, $function::<$rows, $strip>)),*];
+        ($name:ident, $pairs:literal, $strip:literal, [$($rows:literal),*]) => {
+            pub(super) const $name: &[(usize, Tile)] = &[$(($rows, wide::<$rows, $strip, $pairs>)),*];
         };
     }
-    tiles!(BYTES_1, bytes, 1, [12, 8, 6, 4, 3, 2, 1]);
-    tiles!(BYTES_2, bytes, 2, [12, 8, 6, 4, 3, 2, 1]);
-    tiles!(BYTES_3, bytes, 3, [8, 6, 4, 3, 2, 1]);
-    tiles!(BYTES_4, bytes, 4, [6, 4, 3, 2, 1]);
-    tiles!(WIDE_PAIRS_1, wide_pairs, 1, [12, 8, 6, 4, 3, 2, 1]);
-    tiles!(WIDE_PAIRS_2, wide_pairs, 2, [12, 8, 6, 4, 3, 2, 1]);
-    tiles!(WIDE_PAIRS_3, wide_pairs, 3, [8, 6, 4, 3, 2, 1]);
-    tiles!(WIDE_PAIRS_4, wide_pairs, 4, [6, 4, 3, 2, 1]);
+    tiles!(BYTES_1, false, 1, [12, 8, 6, 4, 3, 2, 1]);
+    tiles!(BYTES_2, false, 2, [12, 8, 6, 4, 3, 2, 1]);
+    tiles!(BYTES_3, false, 3, [8, 6, 4, 3, 2, 1]);
+    tiles!(BYTES_4, false, 4, [6, 4, 3, 2, 1]);
+    tiles!(WIDE_PAIRS_1, true, 1, [12, 8, 6, 4, 3, 2, 1]);
+    tiles!(WIDE_PAIRS_2, true, 2, [12, 8, 6, 4, 3, 2, 1]);
+    tiles!(WIDE_PAIRS_3, true, 3, [8, 6, 4, 3, 2, 1]);
+    tiles!(WIDE_PAIRS_4, true, 4, [6, 4, 3, 2, 1]);
     pub(super) const PAIRS: &[(usize, Tile)] = &[
         (6, pairs::<6>),
         (4, pairs::<4>),
@@ -227,10 +224,12 @@ mod x86 {
         (1, pairs::<1>),
     ];
 
+    /// Four bytes of a group at a time: as bytes, or as pairs of 16 bits.
+    ///
     /// # Safety
     /// See [`Tile`].
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    unsafe fn bytes<const ROWS: usize, const STRIP: usize>(walk: &Walk<'_>) {
+    unsafe fn wide<const ROWS: usize, const STRIP: usize, const PAIRS: bool>(walk: &Walk<'_>) {
         let mut sums = [[_mm512_setzero_si512(); STRIP]; ROWS];
         let mut b = walk.b;
         // SAFETY: the caller vouches for every group read and for the room of the sums.
@@ -249,46 +248,12 @@ mod x86 {
                         let at = rows[row].add(segment + 4 * group);
                         let x = _mm512_set1_epi32(at.cast::<i32>().read_unaligned());
                         for panel in 0..STRIP {
-                            sums[row][panel] =
-                                _mm512_dpbusd_epi32(sums[row][panel], x, columns[panel]);
-                        }
-                    }
-                    b = b.add(4 * PANEL);
-                }
-            }
-            for row in 0..ROWS {
-                for panel in 0..STRIP {
-                    let at = walk.sums.add((row * STRIP + panel) * PANEL);
-                    _mm512_storeu_si512(at.cast(), sums[row][panel]);
-                }
-            }
-        }
-    }
-
-    /// # Safety
-    /// See [`Tile`].
-    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    unsafe fn wide_pairs<const ROWS: usize, const STRIP: usize>(walk: &Walk<'_>) {
-        let mut sums = [[_mm512_setzero_si512(); STRIP]; ROWS];
-        let mut b = walk.b;
-        // SAFETY: the caller vouches for every group read and for the room of the sums.
-        unsafe {
-            let mut rows = [walk.a; ROWS];
-            for (row, &offset) in rows.iter_mut().zip(walk.rows) {
-                *row = row.add(offset);
-            }
-            for &segment in walk.segments {
-                for group in 0..walk.groups {
-                    let mut columns = [_mm512_setzero_si512(); STRIP];
-                    for (panel, columns) in columns.iter_mut().enumerate() {
-                        *columns = _mm512_loadu_si512(b.add(panel * walk.panel_stride).cast());
-                    }
-                    for row in 0..ROWS {
-                        let at = rows[row].add(segment + 4 * group);
-                        let x = _mm512_set1_epi32(at.cast::<i32>().read_unaligned());
-                        for panel in 0..STRIP {
-                            sums[row][panel] =
-                                _mm512_dpwssd_epi32(sums[row][panel], x, columns[panel]);
+                            let sum = &mut sums[row][panel];
+                            *sum = if PAIRS {
+                                _mm512_dpwssd_epi32(*sum, x, columns[panel])
+                            } else {
+                                _mm512_dpbusd_epi32(*sum, x, columns[panel])
+                            };
                         }
                     }
                     b = b.add(4 * PANEL);

@@ -386,12 +386,7 @@ pub fn from_f32(values: Vec<f32>, dtype: DType) -> Option<Data> {
     })
 }
 
-/// NaN as [`NAN_F32`].
-#[must_use]
-#[inline(always)]
-pub fn canonical(value: f32) -> f32 {
-    if value.is_nan() { NAN_F32 } else { value }
-}
+pub use crate::kernels::canonical;
 
 /// ONNX's `Cast`: `None` if a text is not a number, or the conversion is not defined.
 #[must_use]

@@ -8,6 +8,8 @@
     reason = "one expression runs on elements of every type, texts included"
 )]
 
+use std::sync::Arc;
+
 /// Most axes of a tensor.
 pub const RANK_MAX: usize = 16;
 
@@ -474,11 +476,11 @@ pub enum TensorError {
     },
 }
 
-/// A shape and the elements that fill it, row-major. No axis means one element.
+/// A shape and the elements that fill it, row-major. No axis means one element. Copies share the elements.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tensor {
     shape: Vec<usize>,
-    data: Data,
+    data: Arc<Data>,
 }
 
 impl Tensor {
@@ -487,16 +489,11 @@ impl Tensor {
     /// # Errors
     /// If there are too many axes or the elements do not fill the shape.
     pub fn new(shape: Vec<usize>, data: Data) -> Result<Self, TensorError> {
-        if shape.len() > RANK_MAX {
-            return Err(TensorError::Rank(shape.len()));
-        }
-        if elements(&shape) != Some(data.len()) {
-            return Err(TensorError::Elements {
-                elements: data.len(),
-                shape,
-            });
-        }
-        Ok(Self { shape, data })
+        check(&shape, data.len())?;
+        Ok(Self {
+            shape,
+            data: Arc::new(data),
+        })
     }
 
     /// A tensor of Rust values.
@@ -512,7 +509,7 @@ impl Tensor {
     pub fn scalar<T: Element>(value: T) -> Self {
         Self {
             shape: Vec::new(),
-            data: T::wrap(vec![value]),
+            data: Arc::new(T::wrap(vec![value])),
         }
     }
 
@@ -521,7 +518,7 @@ impl Tensor {
     pub fn vector<T: Element>(values: Vec<T>) -> Self {
         Self {
             shape: vec![values.len()],
-            data: T::wrap(values),
+            data: Arc::new(T::wrap(values)),
         }
     }
 
@@ -539,38 +536,47 @@ impl Tensor {
 
     /// The elements.
     #[must_use]
-    pub const fn data(&self) -> &Data {
+    pub fn data(&self) -> &Data {
         &self.data
     }
 
-    /// Shape and elements.
+    /// Shape and elements; those that other tensors share are copied.
     #[must_use]
     pub fn into_parts(self) -> (Vec<usize>, Data) {
-        (self.shape, self.data)
+        (self.shape, Arc::unwrap_or_clone(self.data))
+    }
+
+    /// The elements.
+    ///
+    /// # Errors
+    /// The tensor itself if others share its elements.
+    pub fn into_unshared(self) -> Result<Data, Self> {
+        let Self { shape, data } = self;
+        Arc::try_unwrap(data).map_err(|data| Self { shape, data })
     }
 
     /// The element type.
     #[must_use]
-    pub const fn dtype(&self) -> DType {
+    pub fn dtype(&self) -> DType {
         self.data.dtype()
     }
 
     /// Number of elements.
     #[must_use]
-    pub const fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.data.len()
     }
 
     /// Whether an axis is empty.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.data.is_empty()
     }
 
     /// Bytes it takes in memory, without its shape.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let text = match &self.data {
+        let text = match self.data() {
             Data::String(texts) => texts.iter().map(String::len).sum(),
             _ => 0,
         };
@@ -580,7 +586,7 @@ impl Tensor {
     /// The elements, if they have this type.
     #[must_use]
     pub fn values<T: Element>(&self) -> Option<&[T]> {
-        T::slice(&self.data)
+        T::slice(self.data())
     }
 
     /// The same elements in another shape.
@@ -588,8 +594,23 @@ impl Tensor {
     /// # Errors
     /// If they do not fill it.
     pub fn reshaped(self, shape: Vec<usize>) -> Result<Self, TensorError> {
-        Self::new(shape, self.data)
+        check(&shape, self.data.len())?;
+        Ok(Self { shape, ..self })
     }
+}
+
+/// Whether as many elements fill the shape.
+fn check(shape: &[usize], count: usize) -> Result<(), TensorError> {
+    if shape.len() > RANK_MAX {
+        return Err(TensorError::Rank(shape.len()));
+    }
+    if elements(shape) != Some(count) {
+        return Err(TensorError::Elements {
+            elements: count,
+            shape: shape.to_vec(),
+        });
+    }
+    Ok(())
 }
 
 /// Largest product of the other axes where one is empty: such a tensor takes no memory that would bound it.

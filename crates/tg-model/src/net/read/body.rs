@@ -153,6 +153,16 @@ impl<'a> Reader<'a> {
             })
     }
 
+    /// Takes memory of what a node holds, before it is copied, from that of constants.
+    fn take(&mut self, site: &Site, attribute: &str, bytes: usize) -> Result<(), ReadError> {
+        self.source
+            .take(bytes)
+            .map_err(|problem| ReadError::Tensor {
+                name: format!("{}.{attribute}", site.node),
+                problem,
+            })
+    }
+
     fn define_constant(&mut self, name: &str, tensor: Tensor) -> Result<(), ReadError> {
         let scope = self.scope();
         if scope.names.contains_key(name) {
@@ -206,6 +216,18 @@ impl<'a> Reader<'a> {
         if self.nodes > self.limits.nodes {
             return Err(ReadError::TooManyNodes(self.limits.nodes));
         }
+        // A function's body is written out at every call: what its nodes hold is counted each time.
+        let names = proto
+            .output
+            .iter()
+            .chain([&proto.name, &proto.op_type, &proto.domain]);
+        let held = names.fold(0usize, |sum, name| sum.saturating_add(name.len()));
+        let places = proto.input.len().saturating_add(proto.output.len());
+        self.take(
+            &site,
+            "",
+            held.saturating_add(places.saturating_mul(PLACE_BYTES)),
+        )?;
         let level = self.scopes.len() - 1;
         let mut inputs = Vec::with_capacity(proto.input.len());
         for name in &proto.input {
@@ -342,9 +364,19 @@ impl<'a> Reader<'a> {
             if matches!(value, Some(Attribute::Graph(_))) {
                 return Err(site.problem("passes a subgraph through a function"));
             }
+            self.take(site, &proto.name, value.map_or(0, list_bytes))?;
             return Ok(value.cloned());
         }
         let name = || format!("{}.{}", site.node, proto.name);
+        let texts = proto.strings.iter().map(Vec::len);
+        let lists = [
+            proto.s.len(),
+            proto.floats.len().saturating_mul(4),
+            proto.ints.len().saturating_mul(8),
+            texts.fold(0, |sum, length| sum.saturating_add(length + PLACE_BYTES)),
+        ];
+        let bytes = lists.into_iter().fold(0, usize::saturating_add);
+        self.take(site, &proto.name, bytes)?;
         Ok(Some(match attribute_type(proto) {
             1 => Attribute::Float(proto.f),
             2 => Attribute::Int(proto.i),
@@ -405,6 +437,27 @@ impl<'a> Reader<'a> {
             });
         }
         Ok(Subgraph { graph, captures })
+    }
+}
+
+/// Memory of one name or text beside its bytes, about.
+const PLACE_BYTES: usize = 24;
+
+/// Bytes of an attribute's text or list; those of tensors are shared when it is copied.
+fn list_bytes(attribute: &Attribute) -> usize {
+    match attribute {
+        Attribute::Text(text) => text.len(),
+        Attribute::Floats(list) => list.len().saturating_mul(4),
+        Attribute::Ints(list) => list.len().saturating_mul(8),
+        Attribute::Texts(list) => list.iter().fold(0, |sum, text| {
+            text.len().saturating_add(PLACE_BYTES).saturating_add(sum)
+        }),
+        Attribute::Tensors(list) => list.len().saturating_mul(PLACE_BYTES),
+        Attribute::Float(_)
+        | Attribute::Int(_)
+        | Attribute::Tensor(_)
+        | Attribute::Graph(_)
+        | Attribute::Other(_) => 0,
     }
 }
 

@@ -29,7 +29,7 @@ pub const OPSET_MAX: i64 = 28;
 pub struct ReadLimits {
     /// Largest file, in bytes.
     pub file_bytes: usize,
-    /// Most bytes of memory of all constants together.
+    /// Most bytes of memory of all constants together, and of the names, texts and lists that nodes hold.
     pub constant_bytes: usize,
     /// Most nodes, subgraphs and written-out functions included.
     pub nodes: usize,

@@ -77,6 +77,14 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
+    /// Takes memory that something else than a tensor needs.
+    pub(super) fn take(&mut self, bytes: usize) -> Result<(), TensorProblem> {
+        let left = self.left;
+        let rest = left.checked_sub(bytes);
+        self.left = rest.ok_or(TensorProblem::Budget { bytes, left })?;
+        Ok(())
+    }
+
     /// Reads a tensor.
     pub(super) fn read(&mut self, proto: &TensorProto) -> Result<Tensor, TensorProblem> {
         let dtype = DType::from_onnx(proto.data_type.into())
@@ -86,10 +94,8 @@ impl Source<'_> {
             .checked_mul(dtype.bytes())
             .ok_or_else(|| TensorProblem::Shape(proto.dims.clone()))?;
         if bytes > self.left {
-            return Err(TensorProblem::Budget {
-                bytes,
-                left: self.left,
-            });
+            let left = self.left;
+            return Err(TensorProblem::Budget { bytes, left });
         }
         let data = if proto.data_location == EXTERNAL {
             let raw_bytes = raw_bytes(dtype, count);

@@ -367,3 +367,210 @@ fn external_data_stays_inside_the_folder() {
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// What a person is told: the error and its causes, one after another.
+fn told(error: &ReadError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        text += ": ";
+        text += &next.to_string();
+        cause = next.source();
+    }
+    text
+}
+
+/// Each message says what is wrong and where.
+#[test]
+fn messages_name_the_place_and_the_problem() {
+    let check = |model: &ModelProto, parts: &[&str]| {
+        let text = told(&read_model(model).unwrap_err());
+        for part in parts {
+            assert!(text.contains(part), "`{text}` does not say `{part}`");
+        }
+    };
+    let mut named = node("Add", &["x", "absent"], &["y"]);
+    named.name = "sum".to_owned();
+    check(&model(vec![named]), &["`sum`", "Add", "`absent`"]);
+    let circle = vec![node("Neg", &["b"], &["a"]), node("Neg", &["a"], &["b"])];
+    check(
+        &model(circle),
+        &["`a`", "Neg", "`b`", "nothing before it gives"],
+    );
+    let mut own = node("Neg", &["y"], &["y"]);
+    own.name = "loop".to_owned();
+    check(&model(vec![own]), &["`loop`", "`y`"]);
+    let mut sized = model(vec![node("Add", &["x", "w"], &["y"])]);
+    sized.graph.as_mut().unwrap().initializer = vec![floats("w", &[3], &[1.0, 2.0])];
+    check(&sized, &["`w`", "[3]", "2 elements"]);
+    let mut old = model(vec![node("Neg", &["x"], &["y"])]);
+    old.opset_import = vec![opset("", 5)];
+    check(&old, &["version 5", "7 to 28"]);
+    let mut empty = model(Vec::new());
+    empty.graph = None;
+    check(&empty, &["no graph"]);
+    let garbage = read(&[0xff; 40], None, &ReadLimits::default()).unwrap_err();
+    assert!(told(&garbage).contains("not an ONNX model"));
+}
+
+#[test]
+fn axes_that_overflow_and_absurd_shapes_are_refused() {
+    let shapes: [&[i64]; 6] = [
+        &[i64::MAX],
+        &[i64::MAX, i64::MAX],
+        &[1 << 32, 1 << 32],
+        &[-1, 4],
+        &[i64::MIN],
+        &[1 << 62, 8, 0],
+    ];
+    for shape in shapes {
+        let mut proto = model(vec![node("Add", &["x", "w"], &["y"])]);
+        proto.graph.as_mut().unwrap().initializer = vec![floats("w", shape, &[])];
+        match read_model(&proto) {
+            Err(ReadError::Tensor { name, problem }) => {
+                assert_eq!(name, "w");
+                let refused = matches!(
+                    problem,
+                    TensorProblem::Shape(_) | TensorProblem::Budget { .. }
+                );
+                assert!(refused, "{shape:?}: {problem:?}");
+            }
+            other => panic!("{shape:?}: {other:?}"),
+        }
+    }
+    let mut input = model(vec![node("Neg", &["x"], &["y"])]);
+    input.graph.as_mut().unwrap().input = vec![value("x", &[Dimension::Value(-3)])];
+    assert!(matches!(read_model(&input), Err(ReadError::Input { .. })));
+}
+
+/// A constant that states ten gigabytes costs the bytes it holds, in the file and beside it.
+#[test]
+fn ten_gigabytes_are_not_allocated() {
+    let elements = 10i64 << 28;
+    for external in [false, true] {
+        let folder = std::env::temp_dir();
+        let mut tensor = floats("w", &[elements], &[]);
+        if external {
+            tensor.data_location = EXTERNAL;
+            tensor.external_data = vec![StringStringEntryProto {
+                key: "location".to_owned(),
+                value: "nowhere.bin".to_owned(),
+            }];
+        }
+        let mut proto = model(vec![node("Add", &["x", "w"], &["y"])]);
+        proto.graph.as_mut().unwrap().initializer = vec![tensor];
+        let bytes = proto.encode_to_vec();
+        let small = read(&bytes, Some(&folder), &ReadLimits::default());
+        assert!(
+            matches!(
+                &small,
+                Err(ReadError::Tensor { problem: TensorProblem::Budget { bytes, .. }, .. })
+                    if *bytes == 10 << 30
+            ),
+            "{small:?}"
+        );
+        // Also where the limits would let it: the data are looked at before memory is taken.
+        let limits = ReadLimits {
+            constant_bytes: usize::MAX,
+            ..ReadLimits::default()
+        };
+        let large = read(&bytes, Some(&folder), &limits);
+        assert!(
+            matches!(
+                &large,
+                Err(ReadError::Tensor {
+                    problem: TensorProblem::Length { .. } | TensorProblem::External { .. },
+                    ..
+                })
+            ),
+            "{large:?}"
+        );
+    }
+}
+
+/// A long list, name or row of inputs in a function's body is held once per call.
+#[test]
+fn what_functions_repeat_is_counted() {
+    const LONG: usize = 1 << 16;
+    let list = |values: Vec<i64>| AttributeProto {
+        name: "axes".to_owned(),
+        r#type: 7,
+        ints: values,
+        ..AttributeProto::default()
+    };
+    let mut with_list = node("Squeeze", &["a"], &["b"]);
+    with_list.attribute = vec![list(vec![0; LONG])];
+    let long_name = node("Neg", &["a"], &["b"]);
+    let long_name = NodeProto {
+        name: "n".repeat(LONG),
+        ..long_name
+    };
+    let mut wide = node("Sum", &["a"], &["b"]);
+    wide.input = vec!["a".to_owned(); LONG];
+    for body in [with_list, long_name, wide] {
+        let function = FunctionProto {
+            name: "F".to_owned(),
+            domain: "own".to_owned(),
+            input: vec!["a".to_owned()],
+            output: vec!["b".to_owned()],
+            node: vec![body],
+            opset_import: vec![opset("", 11)],
+            ..FunctionProto::default()
+        };
+        let calls = (0..200).map(|call| {
+            let output = format!("v{call}");
+            let mut node = node("F", &["x"], &[output.as_str()]);
+            node.domain = "own".to_owned();
+            node
+        });
+        let mut proto = model(calls.collect());
+        proto.graph.as_mut().unwrap().output = vec![value("v0", &[])];
+        proto.opset_import.push(opset("own", 1));
+        proto.functions = vec![function];
+        let limits = ReadLimits {
+            constant_bytes: 4 << 20,
+            ..ReadLimits::default()
+        };
+        let result = read(&proto.encode_to_vec(), None, &limits);
+        assert!(
+            matches!(
+                &result,
+                Err(ReadError::Tensor {
+                    problem: TensorProblem::Budget { .. },
+                    ..
+                })
+            ),
+            "{:?}",
+            result.map(|graph| graph.nodes.len())
+        );
+        proto.graph.as_mut().unwrap().node.truncate(1);
+        assert!(read(&proto.encode_to_vec(), None, &limits).is_ok());
+    }
+}
+
+/// Every prefix of a good file, and the file with each byte set to its extremes, is read or refused.
+#[test]
+fn cut_and_altered_files_are_read_or_refused() {
+    let mut good = model(vec![
+        node("Add", &["x", "w"], &["s"]),
+        node("Relu", &["s"], &["y"]),
+    ]);
+    good.graph.as_mut().unwrap().initializer = vec![floats("w", &[2], &[1.0, 2.0])];
+    let bytes = good.encode_to_vec();
+    let limits = ReadLimits {
+        constant_bytes: 1 << 16,
+        ..ReadLimits::default()
+    };
+    let mut refused = 0;
+    for end in 0..bytes.len() {
+        refused += usize::from(read(&bytes[..end], None, &limits).is_err());
+        for value in [0, 0x7f, 0x80, 0xff] {
+            let mut altered = bytes.clone();
+            altered[end] = value;
+            if let Ok(graph) = read(&altered, None, &limits) {
+                assert_eq!(graph.check(), Ok(()));
+            }
+        }
+    }
+    assert!(refused > bytes.len() / 2, "{refused} of {}", bytes.len());
+}

@@ -15,7 +15,7 @@ pub(super) fn lookup(op: &str) -> Option<Entry> {
         "Celu" => celu,
         "Selu" => selu,
         "HardSigmoid" => hard_sigmoid,
-        "HardSwish" => |call| map_reals!(call, x => x * ramp(x, 1.0 / 6.0, 0.5)),
+        "HardSwish" => |call| map_reals!(call, x => hard_swish(x)),
         "Softplus" => |call| map_reals!(call, x => softplus(x)),
         "Softsign" => |call| map_reals!(call, x => softsign(x)),
         "Mish" => |call| map_reals!(call, x => x * Real::tanh(softplus(x))),
@@ -46,7 +46,7 @@ fn relu(call: &Call<'_>) -> Results {
 
 /// NaN stays; -0 becomes +0.
 #[inline(always)]
-fn rectified<R: Real>(x: R) -> R {
+pub(super) fn rectified<R: Real>(x: R) -> R {
     if x > R::ZERO || x.is_nan() {
         x
     } else {
@@ -121,6 +121,11 @@ pub(super) fn ramp<R: Real>(x: R, slope: f64, offset: f64) -> R {
     } else {
         value
     }
+}
+
+#[inline(always)]
+pub(super) fn hard_swish<R: Real>(x: R) -> R {
+    x * ramp(x, 1.0 / 6.0, 0.5)
 }
 
 /// `ln(1 + e^x)`.

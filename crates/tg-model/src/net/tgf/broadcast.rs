@@ -6,6 +6,7 @@
 
 use super::OpError;
 use super::call::Call;
+use super::machine::vectorised;
 use crate::net::tensor::{Data, RANK_MAX, Tensor, map_data, strides};
 
 /// The shape that all of these broadcast to.
@@ -129,21 +130,26 @@ pub(crate) fn zip<A: Copy, B: Copy, R>(
     let mut out = Vec::with_capacity(count);
     let walk = Walk::broadcast(shape, [a_shape, b_shape]);
     let length = walk.length;
-    walk.for_each(|[i, j]| match walk.inner {
-        [1, 1] => {
-            let pairs = a[i..i + length].iter().zip(&b[j..j + length]);
-            out.extend(pairs.map(|(&x, &y)| function(x, y)));
-        }
-        [1, 0] => {
-            let y = b[j];
-            out.extend(a[i..i + length].iter().map(|&x| function(x, y)));
-        }
-        [0, 1] => {
-            let x = a[i];
-            out.extend(b[j..j + length].iter().map(|&y| function(x, y)));
-        }
-        [p, q] => out.extend((0..length).map(|k| function(a[i + k * p], b[j + k * q]))),
-    });
+    vectorised(
+        #[inline(always)]
+        || {
+            walk.for_each(|[i, j]| match walk.inner {
+                [1, 1] => {
+                    let pairs = a[i..i + length].iter().zip(&b[j..j + length]);
+                    out.extend(pairs.map(|(&x, &y)| function(x, y)));
+                }
+                [1, 0] => {
+                    let y = b[j];
+                    out.extend(a[i..i + length].iter().map(|&x| function(x, y)));
+                }
+                [0, 1] => {
+                    let x = a[i];
+                    out.extend(b[j..j + length].iter().map(|&y| function(x, y)));
+                }
+                [p, q] => out.extend((0..length).map(|k| function(a[i + k * p], b[j + k * q]))),
+            });
+        },
+    );
     out
 }
 

@@ -1,5 +1,7 @@
 //! One operator's call: its inputs, attributes and memory.
 
+use super::gemm::Prepared;
+use super::real::Real;
 use super::{Budget, OpError};
 use crate::net::convert;
 use crate::net::graph::{Attribute, Node};
@@ -14,6 +16,8 @@ pub(crate) struct Call<'a> {
     /// Bytes that may still be allocated.
     left: Cell<usize>,
     pub(crate) budget: Budget,
+    /// What was made of its constants before.
+    pub(super) prepared: Option<&'a Prepared>,
 }
 
 /// Results of an operator, in the order of its outputs; trailing ones that nobody asked for may be missing.
@@ -30,6 +34,7 @@ impl<'a> Call<'a> {
             inputs,
             left: Cell::new(budget.bytes),
             budget,
+            prepared: None,
         }
     }
 
@@ -275,6 +280,11 @@ impl<'a> Call<'a> {
     pub(crate) fn filled<T: Element>(&self, shape: &[usize], value: T) -> Result<Vec<T>, OpError> {
         let count = self.reserve_shape(shape, T::DTYPE)?;
         Ok(vec![value; count])
+    }
+
+    /// A vector of unspecified numbers for a result of this shape, all of which are then written.
+    pub(super) fn buffer<R: Real>(&self, shape: &[usize]) -> Result<Vec<R>, OpError> {
+        Ok(R::take(self.reserve_shape(shape, R::DTYPE)?))
     }
 
     /// Refuses with a reason.

@@ -7,7 +7,7 @@ use super::gemm::Sizes;
 use super::real::{Real, by_real};
 use super::window::Window;
 use super::{Entry, OpError};
-use crate::kernels::{Conv2d, Sliding};
+use crate::kernels::{Conv2d, Sliding, conv_f32_scratch};
 use crate::net::convert::{self, CastMode};
 use crate::net::tensor::{DType, Element};
 
@@ -108,10 +108,7 @@ impl Shape {
         if x.is_empty() || w.is_empty() || crate::net::tensor::elements(&shape).unwrap_or(0) == 0 {
             return Ok(None);
         }
-        let padded = conv.sliding.padded();
-        let scratch = self
-            .channels
-            .saturating_mul(padded[0].saturating_mul(padded[1]));
+        let scratch = conv_f32_scratch(&conv);
         call.reserve(scratch, R::DTYPE)?;
         let mut out = call.filled(&shape, R::ZERO)?;
         let size = out.len() / self.batch;

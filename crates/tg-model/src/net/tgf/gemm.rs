@@ -1,8 +1,11 @@
 //! The one matrix product that every linear operator calls.
 
+use super::OpError;
+use super::call::Call;
 use super::machine::with_scratch;
 use super::real::Real;
-use crate::kernels::{Bias, ProductF32, Right, gemm_f32};
+use crate::kernels::{Bias, PackedF32, ProductF32, Right, gemm_f32, gemm_f32_packed};
+use crate::net::tensor::{DType, Tensor};
 
 /// Rows of the result, its columns, and the depth of the sums.
 #[derive(Debug, Clone, Copy)]
@@ -12,29 +15,71 @@ pub(super) struct Sizes {
     pub(super) k: usize,
 }
 
+/// A constant right factor made ready once, and what is added to each column of its products.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(super) right: PackedF32,
+    pub(super) bias: Option<Tensor>,
+}
+
 /// With fewer rows than this the right factor is not worth packing.
 const ROWS_PACKED: usize = 3;
 
 /// `out[i][j] = sum over ascending p of a[i][p] * b[p][j]`, all row-major: from +0, one fused multiply-add per step.
 pub(super) fn product_f32(sizes: Sizes, a: &[f32], b: &[f32], out: &mut [f32]) {
-    let Sizes { m, n, k } = sizes;
-    if m < ROWS_PACKED {
+    if sizes.m < ROWS_PACKED {
         few_rows(sizes, a, b, out);
         return;
     }
-    let product = ProductF32 {
+    let right = Right::Rows {
+        values: b,
+        stride: sizes.n,
+    };
+    let product = product(sizes, a, Bias::None);
+    with_scratch(|cpu, scratch| gemm_f32(cpu, scratch, &product, &right, out, sizes.n));
+}
+
+/// The same of a right factor that is stored in either way, or prepared; the bias is added last.
+pub(super) fn multiply_f32(
+    call: &Call<'_>,
+    sizes: Sizes,
+    a: &[f32],
+    right: &Right<'_>,
+    bias: Bias<'_>,
+    out: &mut [f32],
+) -> Result<(), OpError> {
+    if let Some(prepared) = call.prepared {
+        let product = product(sizes, a, bias);
+        with_scratch(|cpu, _| gemm_f32_packed(cpu, &product, &prepared.right, out, sizes.n));
+        return Ok(());
+    }
+    if let (Right::Rows { values, .. }, Bias::None) = (right, bias)
+        && sizes.m < ROWS_PACKED
+    {
+        few_rows(sizes, a, values, out);
+        return Ok(());
+    }
+    call.reserve(packed_elements(sizes), DType::F32)?;
+    let product = product(sizes, a, bias);
+    with_scratch(|cpu, scratch| gemm_f32(cpu, scratch, &product, right, out, sizes.n));
+    call.release(packed_elements(sizes), DType::F32);
+    Ok(())
+}
+
+fn product<'a>(Sizes { m, n, k }: Sizes, a: &'a [f32], bias: Bias<'a>) -> ProductF32<'a> {
+    ProductF32 {
         m,
         n,
         k,
         a: &a[..m * k],
         a_stride: k,
-        bias: Bias::None,
-    };
-    let right = Right::Rows {
-        values: &b[..k * n],
-        stride: n,
-    };
-    with_scratch(|cpu, scratch| gemm_f32(cpu, scratch, &product, &right, out, n));
+        bias,
+    }
+}
+
+/// Elements that a packed right factor takes at most.
+pub(super) const fn packed_elements(Sizes { n, k, .. }: Sizes) -> usize {
+    n.saturating_add(16).saturating_mul(k)
 }
 
 /// The same in another type, or for few rows: a row of sums grows step by step.

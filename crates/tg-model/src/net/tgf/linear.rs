@@ -3,9 +3,11 @@
 use super::Half::Widen;
 use super::broadcast::{Walk, broadcast_shape, broadcast_strides, expand};
 use super::call::{Call, Results, one, tensor};
-use super::gemm::Sizes;
+use super::gemm::{Sizes, multiply_f32, packed_elements};
+use super::machine::{cpu, with_scratch};
 use super::real::{Real, by_real};
 use super::{Entry, OpError};
+use crate::kernels::{BatchF32, Bias, Right, gemm_f32_batch};
 use crate::net::convert::{self, CastMode};
 use crate::net::tensor::{DType, Data, Element, RANK_MAX, Tensor, strides};
 
@@ -80,6 +82,37 @@ impl Batches {
         })
     }
 
+    /// Multiplies in `f32`.
+    fn floats(&self, call: &Call<'_>, a: &[f32], b: &[f32]) -> Result<Vec<f32>, OpError> {
+        let Sizes { m, n, k } = self.sizes;
+        let mut out = call.buffer(&self.shape)?;
+        if m * n == 0 {
+            return Ok(out);
+        }
+        if let [[i, j]] = self.offsets[..] {
+            let right = Right::Rows {
+                values: &b[j..j + k * n],
+                stride: n,
+            };
+            let bias = call.prepared.and_then(|own| own.bias.as_ref()?.values());
+            let bias = bias.map_or(Bias::None, Bias::PerColumn);
+            multiply_f32(call, self.sizes, &a[i..], &right, bias, &mut out)?;
+            return Ok(out);
+        }
+        let batch = BatchF32 {
+            sizes: [m, n, k],
+            a,
+            b,
+            transposed: false,
+            offsets: &self.offsets,
+        };
+        let packed = packed_elements(self.sizes).saturating_mul(cpu().threads());
+        call.reserve(packed, DType::F32)?;
+        with_scratch(|cpu, scratch| gemm_f32_batch(cpu, scratch, &batch, &mut out));
+        call.release(packed, DType::F32);
+        Ok(out)
+    }
+
     /// Multiplies with `function` (factors, then the result).
     pub(super) fn each<A, B, T: Element>(
         &self,
@@ -129,19 +162,14 @@ pub(super) fn multiply(call: &Call<'_>, a: &Tensor, b: &Tensor) -> Result<Tensor
         let flat = vec![rows.iter().product(), *k];
         let mut shape = rows.to_vec();
         shape.push(*n);
-        call.reserve(a.len(), a.dtype())?;
-        let flat = tensor(flat, a.data().clone())?;
+        let flat = a.clone().reshaped(flat).map_err(OpError::Tensor)?;
         let product = multiply(call, &flat, b)?;
         return product.reshaped(shape).map_err(OpError::Tensor);
     }
     let batches = Batches::new(a.shape(), b.shape())?;
     let sizes = batches.sizes;
     let data = match (a.data(), b.data()) {
-        (Data::F32(x), Data::F32(y)) => {
-            Data::F32(batches.each(call, 0f32, x, y, |a, b, out| {
-                Real::product(sizes, a, b, out)
-            })?)
-        }
+        (Data::F32(x), Data::F32(y)) => Data::F32(batches.floats(call, x, y)?),
         (Data::F64(x), Data::F64(y)) => {
             Data::F64(batches.each(call, 0f64, x, y, |a, b, out| {
                 Real::product(sizes, a, b, out)
@@ -176,7 +204,72 @@ fn gemm(call: &Call<'_>) -> Results {
     if call.input(0)?.dtype().is_integer() {
         return integer_gemm(call);
     }
-    by_real!(call, 0, real_gemm(call))
+    match call.input(0)?.dtype() {
+        DType::F32 => gemm_f32(call),
+        DType::F64 => real_gemm::<f64>(call),
+        _ => Err(call.wrong_type(0)),
+    }
+}
+
+/// Sizes of a Gemm's product, and which factors it reads turned.
+fn gemm_sizes(call: &Call<'_>) -> Result<(Sizes, [bool; 2]), OpError> {
+    let (&[rows, columns], &[rows_too, columns_too]) =
+        (call.input(0)?.shape(), call.input(1)?.shape())
+    else {
+        return Err(OpError::invalid("a factor is not a matrix"));
+    };
+    let turned = [call.flag("transA", false)?, call.flag("transB", false)?];
+    let (m, k) = if turned[0] {
+        (columns, rows)
+    } else {
+        (rows, columns)
+    };
+    let (k_too, n) = if turned[1] {
+        (columns_too, rows_too)
+    } else {
+        (rows_too, columns_too)
+    };
+    if k != k_too {
+        return Err(OpError::invalid("the matrices do not fit together"));
+    }
+    Ok((Sizes { m, n, k }, turned))
+}
+
+/// `alpha * (A B) + beta * C` in `f32`: a C that is a row is the product's bias.
+fn gemm_f32(call: &Call<'_>) -> Results {
+    let (a, b) = (call.values::<f32>(0)?, call.values::<f32>(1)?);
+    let (sizes, [turn_a, turn_b]) = gemm_sizes(call)?;
+    let Sizes { m, n, k } = sizes;
+    let turned = if turn_a {
+        call.reserve(a.len(), DType::F32)?;
+        Some(transposed(a, k, m))
+    } else {
+        None
+    };
+    let right = if turn_b {
+        Right::Transposed {
+            values: b,
+            stride: k,
+        }
+    } else {
+        Right::Rows {
+            values: b,
+            stride: n,
+        }
+    };
+    let plain = call.float("alpha", 1.0)? == 1.0 && call.float("beta", 1.0)? == 1.0;
+    let row = match call.optional(2) {
+        Some(c) if plain && matches!(c.shape(), [own] | [1, own] if *own == n) => c.values::<f32>(),
+        _ => None,
+    };
+    let mut out = call.buffer(&[m, n])?;
+    let bias = row.map_or(Bias::None, Bias::PerColumn);
+    let a = turned.as_deref().unwrap_or(a);
+    multiply_f32(call, sizes, a, &right, bias, &mut out)?;
+    if row.is_none() {
+        scale_and_add(call, [m, n], &mut out)?;
+    }
+    one(vec![m, n], out)
 }
 
 /// Both factors laid out for the product, and their sizes.
@@ -185,37 +278,40 @@ fn gemm_factors<T: Element + Copy>(
     a: &[T],
     b: &[T],
 ) -> Result<(Sizes, Vec<T>, Vec<T>), OpError> {
-    let (&[rows, columns], &[rows_too, columns_too]) =
-        (call.input(0)?.shape(), call.input(1)?.shape())
-    else {
-        return Err(OpError::invalid("a factor is not a matrix"));
-    };
+    let (sizes, [turn_a, turn_b]) = gemm_sizes(call)?;
+    let Sizes { m, n, k } = sizes;
     call.reserve(a.len() + b.len(), T::DTYPE)?;
-    let (m, k, a) = if call.flag("transA", false)? {
-        (columns, rows, transposed(a, rows, columns))
+    let a = if turn_a {
+        transposed(a, k, m)
     } else {
-        (rows, columns, a.to_vec())
+        a.to_vec()
     };
-    let (k_too, n, b) = if call.flag("transB", false)? {
-        (columns_too, rows_too, transposed(b, rows_too, columns_too))
+    let b = if turn_b {
+        transposed(b, n, k)
     } else {
-        (rows_too, columns_too, b.to_vec())
+        b.to_vec()
     };
-    if k != k_too {
-        return Err(OpError::invalid("the matrices do not fit together"));
-    }
-    Ok((Sizes { m, n, k }, a, b))
+    Ok((sizes, a, b))
 }
 
 /// `alpha * (A B) + beta * C`: the product first, then each scaling and the addition rounded.
 fn real_gemm<R: Real>(call: &Call<'_>) -> Results {
     let (sizes, a, b) = gemm_factors(call, call.values::<R>(0)?, call.values::<R>(1)?)?;
-    let shape = vec![sizes.m, sizes.n];
-    let mut out = call.filled(&shape, R::ZERO)?;
+    let mut out = call.buffer(&[sizes.m, sizes.n])?;
     R::product(sizes, &a, &b, &mut out);
+    scale_and_add(call, [sizes.m, sizes.n], &mut out)?;
+    one(vec![sizes.m, sizes.n], out)
+}
+
+/// `alpha * product + beta * C`.
+fn scale_and_add<R: Real>(
+    call: &Call<'_>,
+    shape: [usize; 2],
+    out: &mut [R],
+) -> Result<(), OpError> {
     let alpha = R::of(call.float("alpha", 1.0)?.into());
     if alpha != R::ONE {
-        for value in &mut out {
+        for value in out.iter_mut() {
             *value = *value * alpha;
         }
     }
@@ -230,10 +326,10 @@ fn real_gemm<R: Real>(call: &Call<'_>) -> Results {
             *value = *value + if beta == R::ONE { c } else { c * beta };
         }
     }
-    for value in &mut out {
+    for value in out {
         *value = value.canonical();
     }
-    one(shape, out)
+    Ok(())
 }
 
 fn integer_gemm(call: &Call<'_>) -> Results {

@@ -9,7 +9,8 @@
 //!
 //! **Files.** [`call`] is an operator's view of its node; [`math`] the functions; [`machine`] the processor in use (the
 //! same bits on each); one file per family of operators, each with a `lookup` from a
-//! name to its function. [`run`] executes a graph within a budget of memory and frees values after their last use.
+//! name to its function. [`plan`] makes steps of a graph, [`fuse`] joins operators that go element by element, [`run`]
+//! executes the steps within a budget of memory and frees values after their last use; [`Engine`] does so many times.
 
 mod activation;
 mod arithmetic;
@@ -21,6 +22,8 @@ mod cast;
 mod control;
 mod conv;
 mod elementwise;
+mod engine;
+mod fuse;
 mod gemm;
 mod grid;
 mod linear;
@@ -30,6 +33,7 @@ pub mod math;
 mod movement;
 mod norm;
 mod pad;
+mod plan;
 mod pool;
 mod quant;
 mod real;
@@ -43,8 +47,11 @@ mod signal;
 #[cfg(test)]
 mod tests;
 mod trees;
+#[cfg(test)]
+mod values_tests;
 mod window;
 
+pub use engine::Engine;
 pub use machine::with_cpu;
 pub use run::{RunError, run, run_all};
 
@@ -183,14 +190,34 @@ pub fn evaluate(
     inputs: &[Option<&Tensor>],
     budget: &Budget,
 ) -> Result<Vec<Tensor>, OpError> {
-    let (kernel, half) = lookup(node).ok_or(OpError::Unknown)?;
+    let entry = lookup(node).ok_or(OpError::Unknown)?;
+    call_entry(entry, node, None, inputs, budget)
+}
+
+/// Evaluates a node with the function of its operator, and what was prepared of its constants.
+fn call_entry(
+    (kernel, half): Entry,
+    node: &Node,
+    prepared: Option<&gemm::Prepared>,
+    inputs: &[Option<&Tensor>],
+    budget: &Budget,
+) -> Result<Vec<Tensor>, OpError> {
     let halves = inputs
         .iter()
         .flatten()
         .find(|tensor| tensor.dtype().is_half());
     let Some(target) = halves.filter(|_| half == Half::Widen).map(|t| t.dtype()) else {
-        return kernel(&Call::new(node, inputs, *budget));
+        let mut call = Call::new(node, inputs, *budget);
+        call.prepared = prepared;
+        return kernel(&call);
     };
+    if prepared.is_some() {
+        // What was prepared is of another type than this input.
+        return Err(OpError::Type {
+            index: 0,
+            got: target,
+        });
+    }
     let wide: Vec<Option<Tensor>> = inputs.iter().map(|input| widen(*input)).collect();
     let wide_bytes: usize = wide.iter().flatten().map(Tensor::bytes).sum();
     let left = budget

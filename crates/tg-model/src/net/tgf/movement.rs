@@ -67,6 +67,12 @@ pub(super) fn strided(
         }
     }
     let (length, step) = axes.pop().unwrap_or((1, 1));
+    if step != 1
+        && let Some(contiguous) = axes.iter().position(|&(_, step)| step == 1)
+    {
+        let turn = Turn::new(&axes, contiguous, (length, step));
+        return Ok(map_data!(tensor.data(), values => turn.run(values, base as isize, count)));
+    }
     Ok(map_data!(tensor.data(), values => {
         let mut out = Vec::with_capacity(count);
         visit(&axes, base as isize, |start| {
@@ -80,6 +86,63 @@ pub(super) fn strided(
         });
         out
     }))
+}
+
+/// A walk whose innermost axis is not the one that lies contiguous in the source: both are walked in small squares, so
+/// that a cache line that is read once serves all of its elements.
+struct Turn {
+    /// Other axes: size and step in the source, and the same in the result.
+    from: Vec<(usize, isize)>,
+    to: Vec<(usize, isize)>,
+    /// Size of the contiguous axis, and its step in the result.
+    contiguous: (usize, usize),
+    /// Size of the innermost axis, and its step in the source.
+    inner: (usize, isize),
+}
+
+impl Turn {
+    fn new(axes: &[(usize, isize)], contiguous: usize, inner: (usize, isize)) -> Self {
+        let mut steps = vec![inner.0; axes.len()];
+        for axis in (1..axes.len()).rev() {
+            steps[axis - 1] = steps[axis] * axes[axis].0;
+        }
+        let others = (0..axes.len()).filter(|&axis| axis != contiguous);
+        Self {
+            to: others
+                .clone()
+                .map(|axis| (axes[axis].0, steps[axis] as isize))
+                .collect(),
+            from: others.map(|axis| axes[axis]).collect(),
+            contiguous: (axes[contiguous].0, steps[contiguous]),
+            inner,
+        }
+    }
+
+    fn run<T: Clone>(&self, values: &[T], base: isize, count: usize) -> Vec<T> {
+        /// Elements of a side of a square: a cache line of the smallest usual type.
+        const SIDE: usize = 16;
+        let mut starts = Vec::new();
+        visit(&self.to, 0, |start| starts.push(start as usize));
+        let mut out = vec![values[0].clone(); count];
+        let mut next = starts.iter();
+        let ((rows, out_step), (columns, step)) = (self.contiguous, self.inner);
+        visit(&self.from, base, |from| {
+            let to = next.next().copied().unwrap_or_default();
+            for row in (0..rows).step_by(SIDE) {
+                for column in (0..columns).step_by(SIDE) {
+                    for row in row..rows.min(row + SIDE) {
+                        let end = columns.min(column + SIDE);
+                        let line = &mut out[to + row * out_step..][column..end];
+                        let start = from + row as isize;
+                        for (slot, column) in line.iter_mut().zip(column..) {
+                            *slot = values[(start + column as isize * step) as usize].clone();
+                        }
+                    }
+                }
+            }
+        });
+        out
+    }
 }
 
 /// Calls `run` with the offset of every index of these axes (size and step), in order.
@@ -114,7 +177,8 @@ fn signed(values: Vec<usize>) -> Vec<isize> {
 fn reshaped(call: &Call<'_>, shape: Vec<usize>) -> Results {
     let input = call.input(0)?;
     call.reserve(input.len(), input.dtype())?;
-    Ok(vec![tensor(shape, input.data().clone())?])
+    let reshaped = input.clone().reshaped(shape);
+    Ok(vec![reshaped.map_err(OpError::Tensor)?])
 }
 
 /// The shape that `Reshape` means: 0 keeps an axis (unless `allowzero`), one -1 takes what is left.

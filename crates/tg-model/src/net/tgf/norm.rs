@@ -4,7 +4,7 @@ use super::Entry;
 use super::Half::Widen;
 use super::OpError;
 use super::call::{Call, Results, one, tensor};
-use super::machine::vectorised;
+use super::machine::{in_parts, vectorised};
 use super::real::{Real, by_real};
 use super::reduce::Reduced;
 use crate::net::tensor::Tensor;
@@ -49,14 +49,25 @@ pub(super) fn softmax_sizes(call: &Call<'_>) -> Result<[usize; 3], OpError> {
 
 fn softmax<R: Real>(call: &Call<'_>) -> Results {
     let sizes = softmax_sizes(call)?;
-    let mut out = call.values::<R>(0)?.to_vec();
-    call.reserve(out.len(), R::DTYPE)?;
-    if sizes[2] == 1 {
-        softmax_rows(&mut out, sizes[1]);
+    let shape = call.input(0)?.shape();
+    let values = call.values::<R>(0)?;
+    let mut out = call.buffer(shape)?;
+    if sizes[2] == 1 && sizes[1] > 0 {
+        let size = sizes[1];
+        in_parts(
+            &mut out,
+            size,
+            #[inline(always)]
+            |first, out| {
+                out.copy_from_slice(&values[first * size..][..out.len()]);
+                softmax_rows(out, size);
+            },
+        );
     } else {
+        out.copy_from_slice(values);
         rows(call, &mut out, sizes, softmax_row)?;
     }
-    one(call.input(0)?.shape().to_vec(), out)
+    one(shape.to_vec(), out)
 }
 
 fn log_softmax<R: Real>(call: &Call<'_>) -> Results {
@@ -79,51 +90,51 @@ fn log_softmax<R: Real>(call: &Call<'_>) -> Results {
 }
 
 /// NaN if one is; which of equal ones does not matter, so that it is taken in lanes.
+#[inline(always)]
 fn largest<R: Real>(row: &[R]) -> R {
     const LANES: usize = 16;
-    vectorised(
-        #[inline(always)]
-        || {
-            let (chunks, rest) = row.as_chunks::<LANES>();
-            let mut tops = [-R::INFINITY; LANES];
-            for chunk in chunks {
-                for (top, &value) in tops.iter_mut().zip(chunk) {
-                    *top = top.larger(value);
-                }
-            }
-            let top = tops
-                .iter()
-                .fold(-R::INFINITY, |top, &value| top.larger(value));
-            rest.iter().fold(top, |top, &value| top.larger(value))
-        },
-    )
+    let (chunks, rest) = row.as_chunks::<LANES>();
+    let mut tops = [-R::INFINITY; LANES];
+    for chunk in chunks {
+        for (top, &value) in tops.iter_mut().zip(chunk) {
+            *top = top.larger(value);
+        }
+    }
+    let top = tops
+        .iter()
+        .fold(-R::INFINITY, |top, &value| top.larger(value));
+    rest.iter().fold(top, |top, &value| top.larger(value))
 }
 
 /// `e^(x - largest)` divided by their sum, taken in ascending order.
 pub(super) fn softmax_row<R: Real>(row: &mut [R]) {
-    softmax_rows(row, row.len());
+    let size = row.len().max(1);
+    vectorised(
+        #[inline(always)]
+        || softmax_rows(row, size),
+    );
 }
 
 /// The same for rows of `size` elements.
+#[inline(always)]
 fn softmax_rows<R: Real>(values: &mut [R], size: usize) {
-    if size == 0 {
-        return;
-    }
-    for row in values.chunks_exact_mut(size) {
-        let top = largest(row);
-        vectorised(
+    for block in values.chunks_mut(SIDE * size) {
+        for row in block.chunks_exact_mut(size) {
+            let top = largest(row);
+            for value in row.iter_mut() {
+                *value = (*value - top).exp();
+            }
+        }
+        let sums = side_by_side(
+            block,
+            size,
             #[inline(always)]
-            || {
-                for value in row.iter_mut() {
-                    *value = (*value - top).exp();
-                }
-            },
+            |_, sum, value| sum + value,
         );
-    }
-    let sums = row_sums(values, size, |sum, value| sum + value);
-    for (row, &sum) in values.chunks_exact_mut(size).zip(&sums) {
-        for value in row {
-            *value = (*value / sum).canonical();
+        for (row, sum) in block.chunks_exact_mut(size).zip(sums) {
+            for value in row {
+                *value = (*value / sum).canonical();
+            }
         }
     }
 }
@@ -160,64 +171,109 @@ fn rows<R: Real>(
     Ok(())
 }
 
-/// Sums of `terms` over rows of `size` elements: each row ascending, several rows side by side for speed.
-pub(super) fn row_sums<R: Real>(values: &[R], size: usize, term: impl Fn(R, R) -> R) -> Vec<R> {
-    const SIDE: usize = 8;
-    let mut sums = Vec::with_capacity(values.len() / size.max(1));
-    for block in values.chunks(SIDE * size.max(1)) {
-        if block.len() == SIDE * size {
-            let rows: [&[R]; SIDE] = std::array::from_fn(|r| &block[r * size..(r + 1) * size]);
-            let mut own = [R::ZERO; SIDE];
-            for k in 0..size {
-                for (sum, row) in own.iter_mut().zip(rows) {
-                    *sum = term(*sum, row[k]);
-                }
+/// Rows whose sums run side by side: one sum must wait for itself at every step.
+const SIDE: usize = 8;
+
+/// Sums over at most [`SIDE`] rows of `size` elements, each in ascending order from +0: `term` gets the number of the
+/// row, its sum so far and the element.
+#[allow(
+    clippy::needless_range_loop,
+    reason = "all rows are walked at one place, so that their sums run side by side"
+)]
+#[inline(always)]
+fn side_by_side<R: Real>(rows: &[R], size: usize, term: impl Fn(usize, R, R) -> R) -> [R; SIDE] {
+    let mut sums = [R::ZERO; SIDE];
+    if rows.len() == SIDE * size {
+        let rows: [&[R]; SIDE] = std::array::from_fn(|row| &rows[row * size..][..size]);
+        for k in 0..size {
+            for (row, sum) in sums.iter_mut().enumerate() {
+                *sum = term(row, *sum, rows[row][k]);
             }
-            sums.extend(own);
-        } else {
-            for row in block.chunks(size.max(1)) {
-                sums.push(row.iter().fold(R::ZERO, |sum, &v| term(sum, v)));
+        }
+    } else {
+        for (row, (sum, values)) in sums.iter_mut().zip(rows.chunks_exact(size)).enumerate() {
+            for &value in values {
+                *sum = term(row, *sum, value);
             }
         }
     }
     sums
 }
 
-/// Mean and `1 / sqrt(variance + epsilon)` of rows; the variance is the mean of squared distances from the mean.
-struct Moments<R> {
-    mean: Vec<R>,
-    inverse: Vec<R>,
-    /// The distances from the means.
-    centred: Vec<R>,
+/// Sums over rows of `size` elements, each in ascending order from +0.
+pub(super) fn row_sums<R: Real>(
+    values: &[R],
+    size: usize,
+    term: impl Fn(R, R) -> R + Sync,
+) -> Vec<R> {
+    let size = size.max(1);
+    let mut sums = vec![R::ZERO; values.len() / size];
+    in_parts(
+        &mut sums,
+        1,
+        #[inline(always)]
+        |first, sums| {
+            let values = &values[first * size..][..sums.len() * size];
+            for (sums, rows) in sums.chunks_mut(SIDE).zip(values.chunks(SIDE * size)) {
+                let own = side_by_side(
+                    rows,
+                    size,
+                    #[inline(always)]
+                    |_, sum, value| term(sum, value),
+                );
+                sums.copy_from_slice(&own[..sums.len()]);
+            }
+        },
+    );
+    sums
 }
 
+/// Mean and `1 / sqrt(variance + epsilon)` of each row, one after the other; the variance is the mean of squared
+/// distances from the mean.
 fn moments<R: Real>(
     call: &Call<'_>,
     values: &[R],
     size: usize,
     epsilon: f32,
-) -> Result<Moments<R>, OpError> {
-    call.reserve(values.len(), R::DTYPE)?;
+) -> Result<Vec<R>, OpError> {
+    let size = size.max(1);
     let count = R::of(size as f64);
-    let mut mean = row_sums(values, size, |sum, v| sum + v);
-    for mean in &mut mean {
-        *mean = *mean / count;
-    }
-    let mut centred = values.to_vec();
-    for (row, &mean) in centred.chunks_exact_mut(size.max(1)).zip(&mean) {
-        for value in row {
-            *value = *value - mean;
-        }
-    }
-    let mut inverse = row_sums(&centred, size, |sum, v| v.fma(v, sum));
-    for value in &mut inverse {
-        *value = R::ONE / (*value / count + R::of(epsilon.into())).sqrt();
-    }
-    Ok(Moments {
-        mean,
-        inverse,
-        centred,
-    })
+    let epsilon = R::of(epsilon.into());
+    let mut moments = call.buffer::<R>(&[values.len() / size, 2])?;
+    in_parts(
+        &mut moments,
+        2,
+        #[inline(always)]
+        |first, moments| {
+            let values = &values[first * size..][..moments.len() / 2 * size];
+            let blocks = moments.chunks_mut(2 * SIDE).zip(values.chunks(SIDE * size));
+            for (moments, rows) in blocks {
+                let mut means = side_by_side(
+                    rows,
+                    size,
+                    #[inline(always)]
+                    |_, sum, value| sum + value,
+                );
+                for mean in &mut means {
+                    *mean = *mean / count;
+                }
+                let squares = side_by_side(
+                    rows,
+                    size,
+                    #[inline(always)]
+                    |row, sum, value| {
+                        let distance = value - means[row];
+                        distance.fma(distance, sum)
+                    },
+                );
+                for ((moments, mean), sum) in moments.chunks_exact_mut(2).zip(means).zip(squares) {
+                    moments[0] = mean;
+                    moments[1] = R::ONE / (sum / count + epsilon).sqrt();
+                }
+            }
+        },
+    );
+    Ok(moments)
 }
 
 /// The elements of an optional input of this float type.
@@ -259,26 +315,41 @@ fn affine<R: Real>(
     }
 }
 
-/// `value * scale + bias` along rows, each operation rounded by one fused step.
-fn apply<R: Real>(values: &mut [R], size: usize, scale: Option<&[R]>, bias: Option<&[R]>) {
-    vectorised(
+/// `(x - mean) * factor` along rows, then `* scale + bias` in one fused step; mean and factor of each row in turn.
+fn apply<R: Real>(
+    values: &[R],
+    moments: &[R],
+    size: usize,
+    [scale, bias]: [Option<&[R]>; 2],
+    out: &mut [R],
+) {
+    let size = size.max(1);
+    in_parts(
+        out,
+        size,
         #[inline(always)]
-        || {
-            for row in values.chunks_exact_mut(size.max(1)) {
+        |first, out| {
+            let moments = moments[2 * first..].chunks_exact(2);
+            let rows = out
+                .chunks_exact_mut(size)
+                .zip(values[first * size..].chunks_exact(size));
+            for ((out, row), moments) in rows.zip(moments) {
+                let (mean, factor) = (moments[0], moments[1]);
+                let pairs = out.iter_mut().zip(row);
                 match (scale, bias) {
                     (Some(scale), Some(bias)) => {
-                        for ((value, &scale), &bias) in row.iter_mut().zip(scale).zip(bias) {
-                            *value = value.fma(scale, bias).canonical();
+                        for (((out, &value), &scale), &bias) in pairs.zip(scale).zip(bias) {
+                            *out = ((value - mean) * factor).fma(scale, bias).canonical();
                         }
                     }
                     (Some(scale), None) => {
-                        for (value, &scale) in row.iter_mut().zip(scale) {
-                            *value = (*value * scale).canonical();
+                        for ((out, &value), &scale) in pairs.zip(scale) {
+                            *out = ((value - mean) * factor * scale).canonical();
                         }
                     }
                     _ => {
-                        for value in row.iter_mut() {
-                            *value = value.canonical();
+                        for (out, &value) in pairs {
+                            *out = ((value - mean) * factor).canonical();
                         }
                     }
                 }
@@ -293,26 +364,30 @@ fn layer<R: Real>(call: &Call<'_>) -> Results {
     let shape = input.shape();
     let axis = Call::axis(call.int("axis", -1)?, shape.len())?;
     let size: usize = shape[axis..].iter().product();
-    let Moments {
-        mean,
-        inverse,
-        mut centred,
-    } = moments(call, values, size, call.float("epsilon", 1e-5)?)?;
-    for (row, &inverse) in centred.chunks_exact_mut(size.max(1)).zip(&inverse) {
-        for value in row {
-            *value = *value * inverse;
-        }
-    }
+    let moments = moments(call, values, size, call.float("epsilon", 1e-5)?)?;
     let scale = affine::<R>(call, 1, &shape[axis..])?;
     let bias = affine::<R>(call, 2, &shape[axis..])?;
-    apply(&mut centred, size, scale.as_deref(), bias.as_deref());
+    let mut out = call.buffer(shape)?;
+    apply(
+        values,
+        &moments,
+        size,
+        [scale.as_deref(), bias.as_deref()],
+        &mut out,
+    );
     let mut outer = shape.to_vec();
     outer[axis..].fill(1);
-    Ok(vec![
-        tensor(shape.to_vec(), R::wrap(centred))?,
-        tensor(outer.clone(), R::wrap(mean))?,
-        tensor(outer, R::wrap(inverse))?,
-    ])
+    let part = |offset: usize| -> Vec<R> {
+        let own = moments.iter().skip(offset).step_by(2);
+        own.copied().collect()
+    };
+    let mut results = vec![tensor(shape.to_vec(), R::wrap(out))?];
+    for (index, moment) in [(1, 0), (2, 1)] {
+        if call.node.outputs.len() > index {
+            results.push(tensor(outer.clone(), R::wrap(part(moment)))?);
+        }
+    }
+    Ok(results)
 }
 
 fn root_mean_square<R: Real>(call: &Call<'_>) -> Results {
@@ -322,16 +397,24 @@ fn root_mean_square<R: Real>(call: &Call<'_>) -> Results {
     let size: usize = shape[axis..].iter().product();
     let epsilon = R::of(call.float("epsilon", 1e-5)?.into());
     let scale = affine::<R>(call, 1, &shape[axis..])?;
-    call.reserve(values.len(), R::DTYPE)?;
-    let sums = row_sums(values, size, |sum, v| v.fma(v, sum));
-    let mut out = values.to_vec();
-    for (row, &sum) in out.chunks_exact_mut(size.max(1)).zip(&sums) {
-        let inverse = R::ONE / (sum / R::of(size as f64) + epsilon).sqrt();
-        for value in row {
-            *value = *value * inverse;
-        }
-    }
-    apply(&mut out, size, scale.as_deref(), None);
+    let sums = row_sums(
+        values,
+        size,
+        #[inline(always)]
+        |sum, v| v.fma(v, sum),
+    );
+    // A mean of 0 leaves every bit of a number that is subtracted from.
+    let moments: Vec<R> = sums
+        .iter()
+        .flat_map(|&sum| {
+            [
+                R::ZERO,
+                R::ONE / (sum / R::of(size as f64) + epsilon).sqrt(),
+            ]
+        })
+        .collect();
+    let mut out = call.buffer(shape)?;
+    apply(values, &moments, size, [scale.as_deref(), None], &mut out);
     one(shape.to_vec(), out)
 }
 
@@ -448,16 +531,17 @@ fn grouped<R: Real>(
 ) -> Results {
     let shape = call.input(0)?.shape();
     let values = call.values::<R>(0)?;
-    let Moments {
-        inverse,
-        mut centred,
-        ..
-    } = moments(call, values, size, call.float("epsilon", 1e-5)?)?;
+    let moments = moments(call, values, size, call.float("epsilon", 1e-5)?)?;
     let (scale, bias) = (parameter::<R>(call, 1)?, parameter::<R>(call, 2)?);
     let part = (size / parts.max(1)).max(1);
-    let rows = centred.chunks_exact_mut(size.max(1)).zip(&inverse);
-    for (row, (values, &inverse)) in rows.enumerate() {
-        for (index, values) in values.chunks_exact_mut(part).enumerate() {
+    let mut out = call.buffer(shape)?;
+    let rows = out
+        .chunks_exact_mut(size.max(1))
+        .zip(values.chunks_exact(size.max(1)));
+    for (row, ((out, values), moments)) in rows.zip(moments.chunks_exact(2)).enumerate() {
+        let (mean, factor) = (moments[0], moments[1]);
+        let planes = out.chunks_exact_mut(part).zip(values.chunks_exact(part));
+        for (index, (out, values)) in planes.enumerate() {
             let channel = first(row) + index;
             let pick = |list: Option<&[R]>, default: R| match list {
                 None => Ok(default),
@@ -466,12 +550,17 @@ fn grouped<R: Real>(
                 }),
             };
             let (scale, bias) = (pick(scale, R::ONE)?, pick(bias, R::ZERO)?);
-            for value in values {
-                *value = (*value * inverse).fma(scale, bias).canonical();
-            }
+            vectorised(
+                #[inline(always)]
+                || {
+                    for (out, &value) in out.iter_mut().zip(values) {
+                        *out = ((value - mean) * factor).fma(scale, bias).canonical();
+                    }
+                },
+            );
         }
     }
-    one(shape.to_vec(), centred)
+    one(shape.to_vec(), out)
 }
 
 fn length<R: Real>(call: &Call<'_>) -> Results {

@@ -2,9 +2,11 @@
 
 use super::Half::{Native, Widen};
 use super::call::{Call, Results, one, tensor};
+use super::machine::in_parts;
 use super::real::{Real, by_real};
 use super::window::Window;
 use super::{Entry, OpError};
+use crate::kernels::memory::Plain;
 use crate::net::tensor::{DType, Data, Element, strides};
 
 /// The function of an operator of this family.
@@ -88,19 +90,169 @@ fn windows(window: &Window, mut visit: impl FnMut(usize, &[usize], usize)) {
 
 fn max_pool(call: &Call<'_>) -> Results {
     match call.input(0)?.data() {
-        Data::F32(values) => max_of(call, values, |a, b| b > a || (b.is_nan() && !a.is_nan())),
-        Data::F64(values) => max_of(call, values, |a, b| b > a || (b.is_nan() && !a.is_nan())),
-        Data::I8(values) => max_of(call, values, |a, b| b > a),
-        Data::U8(values) => max_of(call, values, |a, b| b > a),
+        Data::F32(values) => max_of(
+            call,
+            values,
+            f32::NEG_INFINITY,
+            #[inline(always)]
+            |a, b| b > a || (b.is_nan() && !a.is_nan()),
+        ),
+        Data::F64(values) => max_of(
+            call,
+            values,
+            f64::NEG_INFINITY,
+            #[inline(always)]
+            |a, b| b > a || (b.is_nan() && !a.is_nan()),
+        ),
+        Data::I8(values) => max_of(call, values, i8::MIN, |a, b| b > a),
+        Data::U8(values) => max_of(call, values, u8::MIN, |a, b| b > a),
         _ => Err(call.wrong_type(0)),
     }
 }
 
+/// One spatial axis of a window.
+#[derive(Debug, Clone, Copy)]
+struct Axis {
+    input: usize,
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    before: usize,
+    after: usize,
+    output: usize,
+}
+
+impl Axis {
+    /// An axis of one element under a kernel of one.
+    const ONE: Self = Self {
+        input: 1,
+        kernel: 1,
+        stride: 1,
+        dilation: 1,
+        before: 0,
+        after: 0,
+        output: 1,
+    };
+
+    /// The last two spatial axes, if there are at most two.
+    fn pair(window: &Window) -> Option<[Self; 2]> {
+        let axis = |axis: usize| Self {
+            input: window.input[axis],
+            kernel: window.kernel[axis],
+            stride: window.strides[axis],
+            dilation: window.dilations[axis],
+            before: window.before[axis],
+            after: window.after[axis],
+            output: window.output[axis],
+        };
+        match window.input.len() {
+            1 => Some([Self::ONE, axis(0)]),
+            2 => Some([axis(0), axis(1)]),
+            _ => None,
+        }
+    }
+
+    /// The outputs whose element under a tap lies in the input, and that element of the first of them.
+    fn outputs(&self, tap: usize) -> (std::ops::Range<usize>, usize) {
+        let offset = tap * self.dilation;
+        let first = self.before.saturating_sub(offset).div_ceil(self.stride);
+        let end = (self.before + self.input).saturating_sub(offset);
+        let end = end.div_ceil(self.stride).min(self.output);
+        let source = (first * self.stride + offset).saturating_sub(self.before);
+        (first.min(end)..end, source)
+    }
+
+    /// The taps that lie in the input for any output, as [`Self::outputs`] gives them.
+    fn taps(&self) -> Vec<(std::ops::Range<usize>, usize)> {
+        let taps = (0..self.kernel).map(|tap| self.outputs(tap));
+        taps.filter(|(outputs, _)| !outputs.is_empty()).collect()
+    }
+
+    /// Per output, how many taps lie in the input (with `padded`: in the padded input).
+    fn counts(&self, padded: bool) -> Vec<usize> {
+        let (low, high) = if padded {
+            (0, self.before + self.input + self.after)
+        } else {
+            (self.before, self.before + self.input)
+        };
+        let count = |output: usize| {
+            let place = |tap: usize| output * self.stride + tap * self.dilation;
+            let inside = |tap: &usize| (low..high).contains(&place(*tap));
+            (0..self.kernel).filter(inside).count()
+        };
+        (0..self.output).map(count).collect()
+    }
+}
+
+/// Folds the windows of each plane: every output begins at `start` and takes the elements under its window in order.
+fn fold_windows<T: Plain + Sync>(
+    [rows, columns]: [Axis; 2],
+    values: &[T],
+    start: T,
+    out: &mut [T],
+    step: impl Fn(T, T) -> T + Sync,
+) {
+    let size = rows.input * columns.input;
+    let (row_taps, column_taps) = (rows.taps(), columns.taps());
+    in_parts(
+        out,
+        rows.output * columns.output,
+        #[inline(always)]
+        |first, out| {
+            out.fill(start);
+            let planes = out.chunks_exact_mut(rows.output * columns.output);
+            for (plane, out) in planes.enumerate() {
+                let plane = &values[(first + plane) * size..][..size];
+                for (lines, source) in &row_taps {
+                    for (index, line) in lines.clone().enumerate() {
+                        let source = source + index * rows.stride;
+                        let from = &plane[source * columns.input..][..columns.input];
+                        let line = &mut out[line * columns.output..][..columns.output];
+                        for (outputs, first) in &column_taps {
+                            let out = &mut line[outputs.clone()];
+                            fold_line(out, &from[*first..], columns.stride, &step);
+                        }
+                    }
+                }
+            }
+        },
+    );
+}
+
+/// Takes every `stride`th element into its output.
+#[inline(always)]
+fn fold_line<T: Copy>(out: &mut [T], from: &[T], stride: usize, step: &impl Fn(T, T) -> T) {
+    match stride {
+        1 => {
+            for (slot, &value) in out.iter_mut().zip(from) {
+                *slot = step(*slot, value);
+            }
+        }
+        2 => {
+            let (pairs, rest) = from.as_chunks::<2>();
+            let count = out.len().min(pairs.len());
+            let (most, last) = out.split_at_mut(count);
+            for (slot, &[value, _]) in most.iter_mut().zip(pairs) {
+                *slot = step(*slot, value);
+            }
+            if let ([slot], [value]) = (last, rest) {
+                *slot = step(*slot, *value);
+            }
+        }
+        _ => {
+            for (slot, &value) in out.iter_mut().zip(from.iter().step_by(stride)) {
+                *slot = step(*slot, value);
+            }
+        }
+    }
+}
+
 /// The largest element of each window, the first of equal ones, and its index in the whole tensor.
-fn max_of<T: Element + Copy>(
+fn max_of<T: Element + Plain + Sync>(
     call: &Call<'_>,
     values: &[T],
-    better: impl Fn(T, T) -> bool,
+    least: T,
+    better: impl Fn(T, T) -> bool + Sync,
 ) -> Results {
     let (planes, window) = pool_window(call)?;
     let shape = output_shape(call, &window)?;
@@ -114,8 +266,23 @@ fn max_of<T: Element + Copy>(
     if count == 0 || image == 0 {
         return Err(OpError::invalid("the image is empty"));
     }
-    let column_major = call.flag("storage_order", false)?;
     let mut out = vec![values[0]; count];
+    if let (Some(axes), false) = (Axis::pair(&window), wants) {
+        if axes.iter().any(|axis| axis.counts(false).contains(&0)) {
+            return Err(OpError::invalid("a window lies wholly in the padding"));
+        }
+        // The least number gives way to any other, and is the result where there is none.
+        fold_windows(
+            axes,
+            values,
+            least,
+            &mut out,
+            #[inline(always)]
+            |best, value| if better(best, value) { value } else { best },
+        );
+        return one(shape, out);
+    }
+    let column_major = call.flag("storage_order", false)?;
     let mut indices = vec![0i64; if wants { count } else { 0 }];
     let mut empty = false;
     windows(&window, |position, places, _| {
@@ -166,9 +333,38 @@ fn average_pool<R: Real>(call: &Call<'_>) -> Results {
     let (planes, window) = pool_window(call)?;
     let with_padding = call.flag("count_include_pad", false)?;
     let shape = output_shape(call, &window)?;
-    let mut out = call.filled(&shape, R::ZERO)?;
+    let mut out = call.buffer(&shape)?;
     let positions = window.positions()?;
     let image: usize = window.input.iter().product();
+    if let Some(axes) = Axis::pair(&window) {
+        fold_windows(
+            axes,
+            values,
+            R::ZERO,
+            &mut out,
+            #[inline(always)]
+            |sum, value| sum + value,
+        );
+        call.reserve(positions, R::DTYPE)?;
+        let [rows, columns] = axes.map(|axis| axis.counts(with_padding));
+        let counts = rows
+            .iter()
+            .flat_map(|row| columns.iter().map(move |column| row * column));
+        let counts: Vec<R> = counts.map(|count| R::of(count as f64)).collect();
+        in_parts(
+            &mut out,
+            positions,
+            #[inline(always)]
+            |_, out| {
+                for plane in out.chunks_exact_mut(positions) {
+                    for (sum, &count) in plane.iter_mut().zip(&counts) {
+                        *sum = (*sum / count).canonical();
+                    }
+                }
+            },
+        );
+        return one(shape, out);
+    }
     windows(&window, |position, places, padded| {
         let count = if with_padding { padded } else { places.len() };
         for plane in 0..planes {

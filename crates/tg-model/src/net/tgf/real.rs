@@ -4,6 +4,7 @@ use super::call::{Call, Results, one};
 use super::gemm::{Sizes, few_rows, product_f32};
 use super::machine::vectorised;
 use super::math::{self, wide};
+use crate::kernels::memory::Plain;
 use crate::kernels::{Conv2d, conv_f32};
 use crate::net::tensor::{Element, NAN_F32, NAN_F64};
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -11,7 +12,9 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 /// A float type that operators compute in.
 pub(crate) trait Real:
     Element
-    + Copy
+    + Plain
+    + Send
+    + Sync
     + PartialOrd
     + Add<Output = Self>
     + Sub<Output = Self>
@@ -47,6 +50,8 @@ pub(crate) trait Real:
     fn is_nan(self) -> bool;
     /// The remainder with the sign of `self`; exact.
     fn rem(self, divisor: Self) -> Self;
+    /// `count` numbers of unspecified value, from memory that is no longer needed where there is some.
+    fn take(count: usize) -> Vec<Self>;
     /// The product of two row-major matrices, in TGF-1's order.
     fn product(sizes: Sizes, a: &[Self], b: &[Self], out: &mut [Self]);
     /// A convolution of one image in TGF-1's order, the bias added last, where the type has a fast one.
@@ -58,11 +63,8 @@ pub(crate) trait Real:
         out: &mut [Self],
     ) -> bool;
 
-    /// Every NaN as the one.
-    #[inline(always)]
-    fn canonical(self) -> Self {
-        if self.is_nan() { Self::NAN } else { self }
-    }
+    /// Every NaN as the one, whatever its bits.
+    fn canonical(self) -> Self;
 
     /// One divided by it.
     #[inline(always)]
@@ -95,8 +97,25 @@ pub(crate) trait Real:
     }
 }
 
+/// Methods that call the function of their name.
+macro_rules! functions {
+    ($from:path: $($name:ident),*) => {$(
+        #[inline(always)]
+        fn $name(self) -> Self {
+            use $from as from;
+            from::$name(self)
+        }
+    )*};
+    (of $from:ty: $($name:ident),*) => {$(
+        #[inline(always)]
+        fn $name(self) -> Self {
+            <$from>::$name(self)
+        }
+    )*};
+}
+
 macro_rules! real {
-    ($type:ty, $nan:expr, $functions:path, $sigmoid:expr, $product:expr, $convolve:expr) => {
+    ($type:ty, $nan:expr, $functions:path, $sigmoid:expr, $take:expr, $product:expr, $convolve:expr) => {
         impl Real for $type {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -115,49 +134,16 @@ macro_rules! real {
             fn fma(self, factor: Self, summand: Self) -> Self {
                 self.mul_add(factor, summand)
             }
+            functions!(of $type: sqrt, abs, floor, ceil);
+            functions!($functions: exp, ln, ln_1p, exp_m1, tanh, erf, sin, cos);
             #[inline(always)]
-            fn sqrt(self) -> Self {
-                <$type>::sqrt(self)
-            }
-            #[inline(always)]
-            fn exp(self) -> Self {
-                use $functions as functions;
-                functions::exp(self)
-            }
-            #[inline(always)]
-            fn ln(self) -> Self {
-                use $functions as functions;
-                functions::ln(self)
-            }
-            #[inline(always)]
-            fn ln_1p(self) -> Self {
-                use $functions as functions;
-                functions::ln_1p(self)
-            }
-            #[inline(always)]
-            fn exp_m1(self) -> Self {
-                use $functions as functions;
-                functions::exp_m1(self)
-            }
-            #[inline(always)]
-            fn tanh(self) -> Self {
-                use $functions as functions;
-                functions::tanh(self)
-            }
-            #[inline(always)]
-            fn erf(self) -> Self {
-                use $functions as functions;
-                functions::erf(self)
-            }
-            #[inline(always)]
-            fn sin(self) -> Self {
-                use $functions as functions;
-                functions::sin(self)
-            }
-            #[inline(always)]
-            fn cos(self) -> Self {
-                use $functions as functions;
-                functions::cos(self)
+            fn canonical(self) -> Self {
+                // As integers: see `kernels::canonical`.
+                if self.to_bits() << 1 > <$type>::INFINITY.to_bits() << 1 {
+                    $nan
+                } else {
+                    self
+                }
             }
             #[inline(always)]
             fn sigmoid(self) -> Self {
@@ -169,24 +155,15 @@ macro_rules! real {
                 functions::pow(self, exponent)
             }
             #[inline(always)]
-            fn abs(self) -> Self {
-                <$type>::abs(self)
-            }
-            #[inline(always)]
-            fn floor(self) -> Self {
-                <$type>::floor(self)
-            }
-            #[inline(always)]
-            fn ceil(self) -> Self {
-                <$type>::ceil(self)
-            }
-            #[inline(always)]
             fn is_nan(self) -> bool {
                 <$type>::is_nan(self)
             }
             #[inline(always)]
             fn rem(self, divisor: Self) -> Self {
                 self % divisor
+            }
+            fn take(count: usize) -> Vec<Self> {
+                $take(count)
             }
             fn product(sizes: Sizes, a: &[Self], b: &[Self], out: &mut [Self]) {
                 $product(sizes, a, b, out);
@@ -209,6 +186,7 @@ real!(
     NAN_F32,
     super::math,
     math::sigmoid,
+    super::machine::take,
     product_f32,
     convolve_f32
 );
@@ -217,6 +195,7 @@ real!(
     NAN_F64,
     super::math::wide,
     wide_sigmoid,
+    |count| vec![0.0; count],
     few_rows,
     |_, _, _, _, _| false
 );
@@ -250,19 +229,23 @@ fn wide_sigmoid(x: f64) -> f64 {
 pub(crate) fn map_slice<R: Real>(x: &[R], out: &mut [R], function: impl Fn(R) -> R) {
     vectorised(
         #[inline(always)]
-        || {
-            for (out, &x) in out.iter_mut().zip(x) {
-                *out = function(x).canonical();
-            }
-        },
+        || map_here(x, out, function),
     );
+}
+
+/// The same in loops that are compiled for the instructions in use already.
+#[inline(always)]
+pub(crate) fn map_here<R: Real>(x: &[R], out: &mut [R], function: impl Fn(R) -> R) {
+    for (out, &x) in out.iter_mut().zip(x) {
+        *out = function(x).canonical();
+    }
 }
 
 /// A function of every element of input 0.
 #[inline]
 pub(crate) fn map<R: Real>(call: &Call<'_>, x: &[R], function: impl Fn(R) -> R) -> Results {
     let shape = call.input(0)?.shape();
-    let mut out = call.filled(shape, R::ZERO)?;
+    let mut out = call.buffer(shape)?;
     map_slice(x, &mut out, function);
     one(shape.to_vec(), out)
 }

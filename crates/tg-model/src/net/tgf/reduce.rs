@@ -5,6 +5,7 @@
 use super::Half::{Native, Widen};
 use super::broadcast::Walk;
 use super::call::{Call, Results, one, tensor};
+use super::norm::row_sums;
 use super::real::Real;
 use super::{Entry, OpError};
 use crate::net::convert::{self, CastMode};
@@ -164,7 +165,21 @@ fn reduce(call: &Call<'_>, fold: Fold) -> Results {
 }
 
 fn reals<R: Real>(reduced: &Reduced, values: &[R], fold: Fold) -> Vec<R> {
+    let rows =
+        reduced.depth > 0 && reduced.walk.length == reduced.depth && reduced.walk.inner == [1, 0];
     let mut out = match fold {
+        Fold::Sum | Fold::Mean | Fold::LogSum if rows => row_sums(
+            values,
+            reduced.depth,
+            #[inline(always)]
+            |sum, v| sum + v,
+        ),
+        Fold::L2 | Fold::SumSquare if rows => row_sums(
+            values,
+            reduced.depth,
+            #[inline(always)]
+            |sum, v| v.fma(v, sum),
+        ),
         Fold::Sum | Fold::Mean | Fold::LogSum => reduced.fold(values, R::ZERO, |sum, v| sum + v),
         Fold::Max => reduced.fold(values, -R::INFINITY, Real::larger),
         Fold::Min => reduced.fold(values, R::INFINITY, Real::smaller),

@@ -1,8 +1,13 @@
 //! Execution of a whole graph.
 
-use super::{Budget, OpError, evaluate};
+use super::call::tensor;
+use super::fuse::{Group, Layout};
+use super::gemm::Prepared;
+use super::machine::{give, take};
+use super::plan::{Plan, Purpose, Step};
+use super::{Budget, Entry, OpError, call_entry, lookup};
 use crate::net::graph::{Dim, Graph, Input, Node, ValueId};
-use crate::net::tensor::{DType, Tensor};
+use crate::net::tensor::{DType, Data, Tensor};
 use std::collections::BTreeMap;
 
 /// Why a graph gives no result.
@@ -49,25 +54,7 @@ pub enum RunError {
 /// # Errors
 /// If the inputs are not those declared, or a node gives no result within the budget.
 pub fn run(graph: &Graph, inputs: &[&Tensor], budget: &Budget) -> Result<Vec<Tensor>, RunError> {
-    let last = last_uses(graph);
-    let mut values = execute(graph, inputs, budget, Some(&last))?;
-    let mut left: BTreeMap<ValueId, usize> = BTreeMap::new();
-    for output in &graph.outputs {
-        *left.entry(*output).or_default() += 1;
-    }
-    let mut results = Vec::with_capacity(graph.outputs.len());
-    for output in &graph.outputs {
-        let uses = left.entry(*output).or_default();
-        *uses -= 1;
-        let owned = if *uses == 0 {
-            values.computed.remove(output)
-        } else {
-            values.computed.get(output).cloned()
-        };
-        let value = owned.or_else(|| values.given(*output).cloned());
-        results.push(value.ok_or_else(|| RunError::Value(graph.name_of(*output).to_owned()))?);
-    }
-    Ok(results)
+    outputs(graph, &Plan::new(graph, Purpose::Once), inputs, budget)
 }
 
 /// Executes a graph: every value that a node gives, by its id. Nothing is freed; the budget counts all of them.
@@ -79,7 +66,20 @@ pub fn run_all(
     inputs: &[&Tensor],
     budget: &Budget,
 ) -> Result<BTreeMap<ValueId, Tensor>, RunError> {
-    Ok(execute(graph, inputs, budget, None)?.computed)
+    let plan = Plan::new(graph, Purpose::EveryValue);
+    Ok(execute(graph, &plan, inputs, budget)?.computed)
+}
+
+/// Executes a plan of the graph: the values of its outputs, in order.
+pub(super) fn outputs(
+    graph: &Graph,
+    plan: &Plan,
+    inputs: &[&Tensor],
+    budget: &Budget,
+) -> Result<Vec<Tensor>, RunError> {
+    let values = execute(graph, plan, inputs, budget)?;
+    let outputs = graph.outputs.iter();
+    outputs.map(|&output| values.get(output).cloned()).collect()
 }
 
 /// What is known while a graph runs.
@@ -87,38 +87,152 @@ struct Values<'a> {
     graph: &'a Graph,
     inputs: BTreeMap<ValueId, &'a Tensor>,
     computed: BTreeMap<ValueId, Tensor>,
+    /// Bytes of what is computed.
+    live: usize,
+    budget: Budget,
 }
 
 impl Values<'_> {
-    fn given(&self, value: ValueId) -> Option<&Tensor> {
-        let input = self.inputs.get(&value).copied();
-        input.or_else(|| self.graph.constants.get(&value))
+    fn get(&self, value: ValueId) -> Result<&Tensor, RunError> {
+        let given = || self.inputs.get(&value).copied();
+        let found = self.computed.get(&value).or_else(given);
+        let found = found.or_else(|| self.graph.constants.get(&value));
+        found.ok_or_else(|| RunError::Value(self.graph.name_of(value).to_owned()))
     }
 
-    fn get(&self, value: ValueId) -> Option<&Tensor> {
-        self.computed.get(&value).or_else(|| self.given(value))
-    }
-}
-
-/// Per value, the last node that reads it; outputs are never freed.
-fn last_uses(graph: &Graph) -> BTreeMap<ValueId, usize> {
-    let mut last = BTreeMap::new();
-    for (index, node) in graph.nodes.iter().enumerate() {
-        for value in node.reads().chain(node.gives()) {
-            last.insert(value, index);
+    /// What is left of the budget.
+    fn left(&self) -> Budget {
+        Budget {
+            bytes: self.budget.bytes.saturating_sub(self.live),
+            ..self.budget
         }
     }
-    for output in &graph.outputs {
-        last.remove(output);
+
+    fn keep(&mut self, value: ValueId, tensor: Tensor) {
+        self.live += tensor.bytes();
+        self.computed.insert(value, tensor);
     }
-    last
+
+    fn drop(&mut self, value: ValueId) {
+        if let Some(dead) = self.computed.remove(&value) {
+            self.live = self.live.saturating_sub(dead.bytes());
+            if let Ok(Data::F32(values)) = dead.into_unshared() {
+                give(values);
+            }
+        }
+    }
+
+    /// Evaluates a node and keeps what it gives.
+    fn node(
+        &mut self,
+        node: &Node,
+        entry: Option<Entry>,
+        prepared: Option<&Prepared>,
+        gives: &[Option<ValueId>],
+    ) -> Result<(), RunError> {
+        let mut inputs = Vec::with_capacity(node.inputs.len());
+        for input in &node.inputs {
+            inputs.push(match input {
+                None => None,
+                Some(value) => Some(self.get(*value)?),
+            });
+        }
+        let left = self.left();
+        let results = match entry {
+            Some(entry) => call_entry(entry, node, prepared, &inputs, &left),
+            None => Err(OpError::Unknown),
+        };
+        let results = results.map_err(|source| failed(node, &inputs, source))?;
+        for (output, result) in gives.iter().zip(results) {
+            if let Some(output) = output {
+                self.keep(*output, result);
+            }
+        }
+        match gives
+            .iter()
+            .flatten()
+            .find(|value| !self.computed.contains_key(value))
+        {
+            Some(&missing) => Err(RunError::Value(self.graph.name_of(missing).to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs a group: joined if types and shapes allow it, else node by node. `ends`: what nobody needs afterwards.
+    fn group(&mut self, group: &Group, ends: &[ValueId]) -> Result<(), RunError> {
+        let reads: Result<Vec<&Tensor>, RunError> =
+            group.reads.iter().map(|&value| self.get(value)).collect();
+        let Some(layout) = group.layout(&reads?) else {
+            for &index in &group.nodes {
+                let node = &self.graph.nodes[index];
+                self.node(node, lookup(node), None, &node.outputs)?;
+            }
+            return Ok(());
+        };
+        let last = group.nodes.last().map(|&index| &self.graph.nodes[index]);
+        let last = last.expect("a group has a node");
+        let (in_place, mut out) = match self.place(group, &layout, ends) {
+            Some((read, values)) => (Some(read), values),
+            None => {
+                let (bytes, left) = (layout.count.saturating_mul(4), self.left().bytes);
+                if bytes > left {
+                    return Err(failed(last, &[], OpError::Memory { bytes, left }));
+                }
+                (None, take(layout.count))
+            }
+        };
+        let mut reads: Vec<&[f32]> = Vec::with_capacity(group.reads.len());
+        for (read, &value) in group.reads.iter().enumerate() {
+            let values = match in_place {
+                Some(place) if place == read => None,
+                _ => self.get(value)?.values(),
+            };
+            reads.push(values.unwrap_or(&[]));
+        }
+        group.run(&layout, &reads, in_place, &mut out);
+        let result = tensor(layout.shape, Data::F32(out));
+        let result = result.map_err(|source| failed(last, &[], source))?;
+        for value in last.gives() {
+            self.keep(value, result.clone());
+        }
+        Ok(())
+    }
+
+    /// A value that ends here, is read by the group and has the result's size: its number, and its elements, taken.
+    fn place(
+        &mut self,
+        group: &Group,
+        layout: &Layout,
+        ends: &[ValueId],
+    ) -> Option<(usize, Vec<f32>)> {
+        for (read, value) in group.reads.iter().enumerate() {
+            if !layout.is_full(read) || !ends.contains(value) {
+                continue;
+            }
+            let Some(tensor) = self.computed.remove(value) else {
+                continue;
+            };
+            let bytes = tensor.bytes();
+            match tensor.into_unshared() {
+                Ok(Data::F32(values)) => {
+                    self.live = self.live.saturating_sub(bytes);
+                    return Some((read, values));
+                }
+                Ok(_) => {}
+                Err(shared) => {
+                    self.computed.insert(*value, shared);
+                }
+            }
+        }
+        None
+    }
 }
 
 fn execute<'a>(
     graph: &'a Graph,
+    plan: &Plan,
     inputs: &[&'a Tensor],
     budget: &Budget,
-    last: Option<&BTreeMap<ValueId, usize>>,
 ) -> Result<Values<'a>, RunError> {
     if inputs.len() != graph.inputs.len() {
         return Err(RunError::Inputs {
@@ -130,6 +244,8 @@ fn execute<'a>(
         graph,
         inputs: BTreeMap::new(),
         computed: BTreeMap::new(),
+        live: 0,
+        budget: *budget,
     };
     for (declared, &tensor) in graph.inputs.iter().zip(inputs) {
         if !fits(declared, tensor) {
@@ -141,29 +257,18 @@ fn execute<'a>(
         }
         values.inputs.insert(declared.value, tensor);
     }
-    let mut live = 0usize;
-    for (index, node) in graph.nodes.iter().enumerate() {
-        let left = Budget {
-            bytes: budget.bytes.saturating_sub(live),
-            ..*budget
-        };
-        let results = step(&values, node, &left)?;
-        for (output, result) in node.outputs.iter().zip(results) {
-            if let Some(output) = output {
-                live += result.bytes();
-                values.computed.insert(*output, result);
-            }
+    for (step, ends) in plan.steps.iter().zip(&plan.ends) {
+        match step {
+            Step::Node {
+                node,
+                entry,
+                gives,
+                prepared,
+            } => values.node(&graph.nodes[*node], *entry, prepared.as_deref(), gives)?,
+            Step::Group(group) => values.group(group, ends)?,
         }
-        if let Some(missing) = node.gives().find(|v| !values.computed.contains_key(v)) {
-            return Err(RunError::Value(graph.name_of(missing).to_owned()));
-        }
-        let Some(last) = last else { continue };
-        for value in node.reads().chain(node.gives()) {
-            if last.get(&value) == Some(&index)
-                && let Some(dead) = values.computed.remove(&value)
-            {
-                live = live.saturating_sub(dead.bytes());
-            }
+        for &value in ends {
+            values.drop(value);
         }
     }
     Ok(values)
@@ -181,23 +286,13 @@ fn fits(declared: &Input, tensor: &Tensor) -> bool {
         })
 }
 
-fn step(values: &Values<'_>, node: &Node, budget: &Budget) -> Result<Vec<Tensor>, RunError> {
-    let mut inputs = Vec::with_capacity(node.inputs.len());
-    for input in &node.inputs {
-        inputs.push(match input {
-            None => None,
-            Some(value) => {
-                let name = || RunError::Value(values.graph.name_of(*value).to_owned());
-                Some(values.get(*value).ok_or_else(name)?)
-            }
-        });
-    }
-    evaluate(node, &inputs, budget).map_err(|source| RunError::Node {
+fn failed(node: &Node, inputs: &[Option<&Tensor>], source: OpError) -> RunError {
+    RunError::Node {
         node: node.name.clone(),
         op: node.op.clone(),
-        inputs: describe(&inputs),
+        inputs: describe(inputs),
         source,
-    })
+    }
 }
 
 fn describe(inputs: &[Option<&Tensor>]) -> String {

@@ -6,7 +6,13 @@ use crate::net::graph::{Attribute, Graph, Input, ValueId};
 use proptest::prelude::*;
 
 /// A node of this operator with as many inputs and outputs.
-fn node(op: &str, version: i64, attributes: &[(&str, Attribute)], ins: usize, outs: usize) -> Node {
+pub(super) fn node(
+    op: &str,
+    version: i64,
+    attributes: &[(&str, Attribute)],
+    ins: usize,
+    outs: usize,
+) -> Node {
     let ids = |from: u32, count: usize| (from..from + count as u32).map(ValueId::new).collect();
     let mut node = Node::new("n", op, version, ids(0, ins), ids(100, outs));
     for (name, attribute) in attributes {
@@ -15,7 +21,7 @@ fn node(op: &str, version: i64, attributes: &[(&str, Attribute)], ins: usize, ou
     node
 }
 
-fn try_eval(
+pub(super) fn try_eval(
     op: &str,
     version: i64,
     attributes: &[(&str, Attribute)],
@@ -26,25 +32,25 @@ fn try_eval(
     evaluate(&node, &borrowed, &Budget::default())
 }
 
-fn eval(op: &str, attributes: &[(&str, Attribute)], inputs: &[Tensor]) -> Tensor {
+pub(super) fn eval(op: &str, attributes: &[(&str, Attribute)], inputs: &[Tensor]) -> Tensor {
     let inputs: Vec<Option<Tensor>> = inputs.iter().cloned().map(Some).collect();
     try_eval(op, 21, attributes, &inputs).unwrap().remove(0)
 }
 
-fn f32s(shape: &[usize], values: &[f32]) -> Tensor {
+pub(super) fn f32s(shape: &[usize], values: &[f32]) -> Tensor {
     Tensor::of(shape.to_vec(), values.to_vec()).unwrap()
 }
 
-fn i64s(values: &[i64]) -> Tensor {
+pub(super) fn i64s(values: &[i64]) -> Tensor {
     Tensor::vector(values.to_vec())
 }
 
-fn ints(values: &[i64]) -> Attribute {
+pub(super) fn ints(values: &[i64]) -> Attribute {
     Attribute::Ints(values.to_vec())
 }
 
 /// `count` numbers in [-1, 1), the same for the same seed.
-fn numbers(seed: u32, count: usize) -> Vec<f32> {
+pub(super) fn numbers(seed: u32, count: usize) -> Vec<f32> {
     let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(1);
     let mut next = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -53,7 +59,7 @@ fn numbers(seed: u32, count: usize) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-fn bits(tensor: &Tensor) -> Vec<u32> {
+pub(super) fn bits(tensor: &Tensor) -> Vec<u32> {
     let values = tensor.values::<f32>().unwrap();
     values.iter().map(|v| v.to_bits()).collect()
 }

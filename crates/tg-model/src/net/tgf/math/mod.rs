@@ -19,9 +19,10 @@ use crate::net::tensor::NAN_F32;
 /// 3/2 * 2^23: adding it rounds to an integer, ties to even.
 const ROUNDER: f32 = 12_582_912.0;
 
+/// Wrapping, here and in [`exp`]: a check for overflow, which cannot occur, would keep loops from being vectorised.
 #[inline(always)]
 fn power_of_two(exponent: i32) -> f32 {
-    f32::from_bits(((exponent + 127) as u32) << 23)
+    f32::from_bits((exponent.wrapping_add(127) as u32) << 23)
 }
 
 /// e^x.
@@ -50,7 +51,7 @@ pub fn exp(x: f32) -> f32 {
     let exponent = (rounded.to_bits() as i32).wrapping_sub(ROUNDER.to_bits() as i32);
     let exponent = if x.is_nan() { 0 } else { exponent };
     let half = exponent >> 1;
-    let result = value * power_of_two(half) * power_of_two(exponent - half);
+    let result = value * power_of_two(half) * power_of_two(exponent.wrapping_sub(half));
     if x.is_nan() { NAN_F32 } else { result }
 }
 
