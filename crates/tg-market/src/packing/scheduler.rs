@@ -146,11 +146,7 @@ impl PackingScheduler {
                         .node_changed(&self.cluster, allocation.node(), false);
                 }
                 Some(Change::GivenBack(allocation)) => {
-                    let mask = allocation.devices().fold(0, |mask, it| mask | 1 << it);
-                    let taken =
-                        self.cluster
-                            .allocate(allocation.node(), mask, allocation.request());
-                    assert!(taken.is_ok(), "what was given back last is still free");
+                    self.cluster.retake(&allocation);
                     self.index
                         .node_changed(&self.cluster, allocation.node(), false);
                 }
