@@ -72,6 +72,12 @@ impl PackingScheduler {
         scheduler.index.restore_anchor(anchor).then_some(scheduler)
     }
 
+    /// Expects work like `profile` from now on; prices are set anew. What came before is final.
+    pub fn learn(&mut self, profile: &WorkloadProfile) {
+        self.make_final(self.mark());
+        self.index = PackingIndex::new(&self.cluster, profile, self.index.seed());
+    }
+
     /// The machines.
     #[must_use]
     pub const fn cluster(&self) -> &Cluster {
