@@ -1,33 +1,41 @@
-//! `compare NODES.csv JOBS.csv EVERY`: jobs with creation and deletion times on every EVERY-th machine, by each rule.
-//! Prints `policy,served,impossible,wait_p50_s,wait_p90_s,wait_p99_s,late,revenue,idle_while_waiting_ppm`.
+//! `compare NODES.csv JOBS.csv EVERY SUBSETS`: jobs with creation and deletion times, by each rule. The machines are
+//! every EVERY-th of the list, starting at SUBSETS places of it; what comes of these markets is pooled. Prints
+//! `policy,served,impossible,wait_p50_s,wait_p90_s,wait_p99_s,late,revenue,idle_while_waiting_ppm`.
 
 use std::error::Error;
 
 use tg_market::baseline::Policy;
-use tg_market::compare::compare;
+use tg_market::compare::{Comparison, compare};
 use tg_market::trace::Trace;
 
 #[allow(clippy::print_stdout, reason = "this is a command line tool")]
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [nodes, jobs, every] = words.as_slice() else {
-        return Err("usage: compare NODES.csv JOBS.csv EVERY".into());
+    let [nodes, jobs, every, subsets] = words.as_slice() else {
+        return Err("usage: compare NODES.csv JOBS.csv EVERY SUBSETS".into());
     };
-    let mut trace = Trace::parse(
+    let whole = Trace::parse(
         &std::fs::read_to_string(nodes)?,
         &std::fs::read_to_string(jobs)?,
     )?;
-    let every: usize = every.parse()?;
-    let mut at = 0;
-    trace.nodes.retain(|_| {
-        at += 1;
-        at % every.max(1) == 1 || every <= 1
-    });
+    let every = every.parse::<usize>()?.max(1);
+    let subsets = subsets.parse::<usize>()?.clamp(1, every);
     println!(
         "policy,served,impossible,wait_p50_s,wait_p90_s,wait_p99_s,late,revenue,idle_while_waiting_ppm"
     );
     for policy in Policy::ALL {
-        let result = compare(&trace, policy, 1);
+        let results = (0..subsets).map(|subset| {
+            let mut trace = whole.clone();
+            let mut at = 0;
+            trace.nodes.retain(|_| {
+                at += 1;
+                (at - 1) % every == subset * every / subsets
+            });
+            compare(&trace, policy, 1)
+        });
+        let Some(result) = results.reduce(Comparison::pooled) else {
+            continue;
+        };
         println!(
             "{},{},{},{},{},{},{},{},{}",
             policy.as_str(),
@@ -38,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             result.wait_s(990),
             result.late,
             result.revenue_milli / 1_000,
-            result.idle_while_waiting_ppm,
+            result.idle_while_waiting_ppm(),
         );
     }
     Ok(())

@@ -1,10 +1,10 @@
-//! `simulate NODES.csv ARRIVALS.csv POLICY SEED [OUT.csv]`: places a trace and prints what came of it. POLICY `learned`
-//! is `tensorgrid` without knowing the work to come.
+//! `simulate NODES.csv ARRIVALS.csv POLICY SEED [OUT.csv]`: places a trace and prints what came of it. POLICY `knowing`
+//! is `tensorgrid` with the work to come known from the start.
 
 use std::error::Error;
 
 use tg_market::baseline::Policy;
-use tg_market::simulate::{Outcome, simulate, simulate_learning};
+use tg_market::simulate::{Outcome, simulate, simulate_knowing};
 use tg_market::trace::{Trace, write_placements};
 
 #[allow(clippy::print_stdout, reason = "this is a command line tool")]
@@ -18,8 +18,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         &std::fs::read_to_string(arrivals)?,
     )?;
     let seed = seed.parse()?;
-    let placements = if policy == "learned" {
-        simulate_learning(&trace, seed)
+    let placements = if policy == "knowing" {
+        simulate_knowing(&trace, seed)
     } else {
         simulate(&trace, Policy::parse(policy).ok_or("no such policy")?, seed)
     };

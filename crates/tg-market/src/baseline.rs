@@ -188,7 +188,10 @@ impl BaselineScheduler {
         match self.policy {
             Policy::Tensorgrid | Policy::Fgd => self.fgd_score(cluster, node, request, devices),
             Policy::Fifo | Policy::Random => (0, devices),
-            Policy::BestFit => (left(free, request), tightest(free, request, devices)),
+            Policy::BestFit => (
+                left(free, request),
+                tightest(cluster, node, request, devices),
+            ),
             Policy::LeastLoaded => (-left(free, request), devices),
             Policy::Weighted => (-weighted(self.seed, node), devices),
         }
@@ -210,13 +213,9 @@ impl BaselineScheduler {
             );
         }
         let before = self.fragmentation[at].1;
-        let memory = request.gpu_memory_on(cluster.spec(node).gpu.memory_mib);
         let options: Vec<u8> = if request.is_fraction() {
-            let free = cluster.free(node);
             (0..GPUS_PER_NODE_MAX)
-                .filter(|it| {
-                    free.gpu_milli[*it] >= request.gpu_milli() && free.gpu_memory_mib[*it] >= memory
-                })
+                .filter(|it| cluster.device_serves(node, *it, request))
                 .map(|it| 1 << it)
                 .collect()
         } else {
@@ -317,24 +316,15 @@ fn left(free: &NodeFree, request: &Request) -> i64 {
 }
 
 /// The device of a fraction with the least compute left; `devices` where that was decided.
-fn tightest(free: &NodeFree, request: &Request, devices: u8) -> u8 {
+fn tightest(cluster: &Cluster, node: NodeIndex, request: &Request, devices: u8) -> u8 {
     if !request.is_fraction() {
         return devices;
     }
-    let fitting = |it: &usize| {
-        free.gpu_milli[*it] >= request.gpu_milli()
-            && free.gpu_memory_mib[*it] >= memory_of(free, devices)
-    };
+    let free = cluster.free(node);
     (0..GPUS_PER_NODE_MAX)
-        .filter(fitting)
+        .filter(|it| cluster.device_serves(node, *it, request))
         .min_by_key(|it| (free.gpu_milli[*it], *it))
         .map_or(devices, |it| 1 << it)
-}
-
-/// Memory of the device that was chosen: one with as much has enough.
-fn memory_of(free: &NodeFree, devices: u8) -> u32 {
-    let device = devices.trailing_zeros() as usize;
-    free.gpu_memory_mib.get(device).copied().unwrap_or(0)
 }
 
 /// The weighted formula on simulated attributes, in millionths.

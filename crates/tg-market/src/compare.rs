@@ -1,10 +1,12 @@
 //! Arrivals and departures by the timestamps of a trace, under each placement rule: waits, deadlines, revenue.
 //!
 //! A job that does not fit waits. `fifo` serves strictly in order: nobody overtakes the first job that waits. The
-//! other baselines serve any job that fits, in order of arrival. `tensorgrid` serves by [`crate::lane::queue`]: paid
-//! priority that ages; here all pay alike but for a priority of 1 to 4 drawn from a hash of the job. For the first job
-//! that has waited so long that only its age counts and still does not fit, it keeps the machine free on which the job
-//! fits first: gangs do not starve.
+//! other baselines serve any job that fits, in order of arrival. `tensorgrid` serves by
+//! [`crate::lane::queue::Waiting::turn_by_time`]: paid priority over the time a job takes, bounded by its age; here all
+//! pay alike but for a priority of 1 to 4 drawn from a hash of the job. For the first job in turn that does not fit it
+//! reserves the machine on which the job can start first, from that time on: others run there if they end before (EASY
+//! backfill), so gangs do not starve and what they wait for is not idle. It takes the time a job runs as known, as the
+//! baselines do not use it; what work will come it [learns](Learner), each job weighing its GPUs.
 //!
 //! Deadlines and prices are not in the trace: a job is due after its duration and half of it more (at least ten
 //! minutes more), pays for each GPU second times its priority if it is done by then, and nothing if it is late.
@@ -12,13 +14,14 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use tg_types::{Amount, TimestampMs};
+use tg_types::{Amount, DurationMs, TimestampMs};
 
 use crate::baseline::{BaselineScheduler, Policy};
 use crate::cluster::{Allocation, Cluster, NodeIndex, Request};
-use crate::lane::queue::{AGE_FULL, Waiting};
+use crate::lane::queue::Waiting;
+use crate::packing::profile::PRIOR_JOBS_WITH_GANGS;
 use crate::packing::shape::mix;
-use crate::packing::{PackingScheduler, WorkloadProfile};
+use crate::packing::{Learner, PackingScheduler, WorkloadProfile};
 use crate::trace::Trace;
 
 /// What came of one rule.
@@ -36,9 +39,10 @@ pub struct Comparison {
     pub late: u32,
     /// Paid GPU seconds times priority, in thousandths.
     pub revenue_milli: u128,
-    /// GPU compute that was idle while jobs with GPUs waited, in thousandths of a per cent of the capacity, as a mean
-    /// over the time in which any waited.
-    pub idle_while_waiting_ppm: u64,
+    /// GPU compute that was idle while jobs with GPUs waited, in thousandths of a GPU times seconds.
+    pub idle_milli_s: u128,
+    /// GPU compute there was while jobs with GPUs waited, in thousandths of a GPU times seconds.
+    pub capacity_milli_s: u128,
 }
 
 impl Comparison {
@@ -49,6 +53,40 @@ impl Comparison {
         let at = last * permille.min(1_000) / 1_000;
         self.waits_s.get(at).copied().unwrap_or(0)
     }
+
+    /// Share of the GPU compute that was idle while jobs with GPUs waited, in millionths: what no waiting job could
+    /// use where it was, or was not given.
+    #[must_use]
+    pub const fn idle_while_waiting_ppm(&self) -> u64 {
+        match (self.idle_milli_s * 1_000_000).checked_div(self.capacity_milli_s) {
+            Some(ppm) => ppm as u64,
+            None => 0,
+        }
+    }
+
+    /// Both together, as if the two markets were one list of jobs.
+    #[must_use]
+    pub fn pooled(mut self, other: Self) -> Self {
+        let Self {
+            policy: _,
+            served,
+            impossible,
+            waits_s,
+            late,
+            revenue_milli,
+            idle_milli_s,
+            capacity_milli_s,
+        } = other;
+        self.served += served;
+        self.impossible += impossible;
+        self.waits_s.extend(waits_s);
+        self.waits_s.sort_unstable();
+        self.late += late;
+        self.revenue_milli += revenue_milli;
+        self.idle_milli_s += idle_milli_s;
+        self.capacity_milli_s += capacity_milli_s;
+        self
+    }
 }
 
 enum Placer {
@@ -57,12 +95,11 @@ enum Placer {
 }
 
 impl Placer {
-    fn new(trace: &Trace, policy: Policy, seed: u64) -> Self {
+    fn new(trace: &Trace, policy: Policy, seed: u64, prior: &WorkloadProfile) -> Self {
         let cluster = Cluster::new(trace.specs());
         let requests = trace.requests();
         if policy == Policy::Tensorgrid {
-            let profile = WorkloadProfile::of(&requests);
-            return Self::Packing(Box::new(PackingScheduler::new(cluster, &profile, seed)));
+            return Self::Packing(Box::new(PackingScheduler::new(cluster, prior, seed)));
         }
         let positions = trace.positions();
         let baseline = BaselineScheduler::new(&cluster, policy, seed, positions, &requests);
@@ -92,6 +129,23 @@ impl Placer {
                 Some(allocation)
             }
         }
+    }
+
+    /// Learns the work of `profile`.
+    fn learn(&mut self, profile: &WorkloadProfile) {
+        if let Self::Packing(scheduler) = self {
+            scheduler.learn(profile);
+        }
+    }
+
+    /// Takes all CPU of `node`, so that nothing is placed there.
+    fn block(&mut self, node: NodeIndex) -> Option<Allocation> {
+        let Self::Packing(scheduler) = self else {
+            return None;
+        };
+        let free = scheduler.cluster().free(node).cpu_milli;
+        let all_cpu = Request::new(free, 0, 0, 0).ok()?;
+        scheduler.place_on(node, 0, &all_cpu)
     }
 
     fn release(&mut self, allocation: &Allocation) {
@@ -126,33 +180,40 @@ pub fn compare(trace: &Trace, policy: Policy, seed: u64) -> Comparison {
     run.finish()
 }
 
+/// A machine that is kept for a job from a time on.
+#[derive(Debug, Clone, Copy)]
+struct Reserved {
+    node: NodeIndex,
+    from_s: u64,
+}
+
 struct Run<'a> {
     trace: &'a Trace,
     placer: Placer,
     /// Jobs that run: end, number.
     running: BinaryHeap<Reverse<(u64, usize)>>,
+    learner: Learner,
     held: BTreeMap<usize, Allocation>,
     waiting: Vec<usize>,
-    /// What keeps a machine free for a job that waited long.
-    block: Option<Allocation>,
+    /// Where and when the first job that waits can start.
+    reserved: Option<Reserved>,
     now: u64,
-    waited_s: u128,
-    idle: u128,
     result: Comparison,
 }
 
 impl<'a> Run<'a> {
     fn new(trace: &'a Trace, policy: Policy, seed: u64) -> Self {
+        let prior = WorkloadProfile::prior_with_gangs(&trace.specs(), PRIOR_JOBS_WITH_GANGS);
+        let learner = Learner::new(prior);
         Self {
             trace,
-            placer: Placer::new(trace, policy, seed),
+            placer: Placer::new(trace, policy, seed, learner.profile()),
             running: BinaryHeap::new(),
+            learner,
             held: BTreeMap::new(),
             waiting: Vec::new(),
-            block: None,
+            reserved: None,
             now: 0,
-            waited_s: 0,
-            idle: 0,
             result: Comparison {
                 policy,
                 served: 0,
@@ -160,7 +221,8 @@ impl<'a> Run<'a> {
                 waits_s: Vec::new(),
                 late: 0,
                 revenue_milli: 0,
-                idle_while_waiting_ppm: 0,
+                idle_milli_s: 0,
+                capacity_milli_s: 0,
             },
         }
     }
@@ -175,8 +237,9 @@ impl<'a> Run<'a> {
                 .map(|node| cluster.free(node).gpu_milli)
                 .map(|gpus| gpus.iter().map(|it| u64::from(*it)).sum::<u64>())
                 .sum();
-            self.waited_s += span;
-            self.idle += span * u128::from(free);
+            let capacity = cluster.gpu_milli_capacity();
+            self.result.idle_milli_s += span * u128::from(free);
+            self.result.capacity_milli_s += span * u128::from(capacity);
         }
         self.now = now;
     }
@@ -197,6 +260,10 @@ impl<'a> Run<'a> {
 
     fn arrive(&mut self, at: usize) {
         let request = &self.trace.jobs[at].request;
+        self.learner.observe(request, u64::from(request.gpus()));
+        if self.learner.due() {
+            self.placer.learn(self.learner.profile());
+        }
         let cluster = self.placer.cluster();
         let kinds = cluster.kinds().filter(request);
         let could = |node: NodeIndex| {
@@ -214,36 +281,54 @@ impl<'a> Run<'a> {
     }
 
     fn serve(&mut self) {
-        if let Some(block) = self.block.take() {
-            self.placer.release(&block);
-        }
         let mut order = std::mem::take(&mut self.waiting);
         if self.result.policy == Policy::Tensorgrid {
             let now = TimestampMs::new(self.now.saturating_mul(1_000));
-            order.sort_by_cached_key(|at| self.as_waiting(*at).turn(now));
+            order.sort_by_cached_key(|at| {
+                let expected = self.trace.jobs[*at].duration_s.saturating_mul(1_000);
+                self.as_waiting(*at)
+                    .turn_by_time(now, DurationMs::new(expected))
+            });
         }
         let mut blocked = false;
+        self.reserved = None;
         // A request that did not fit fits no better a moment later.
-        let mut refused: Vec<Request> = Vec::new();
+        let mut refused: Vec<(Request, bool)> = Vec::new();
         for at in order {
-            let request = self.trace.jobs[at].request;
-            let placed = if blocked || refused.contains(&request) {
+            let job = &self.trace.jobs[at];
+            let held = self
+                .reserved
+                .filter(|it| self.now.saturating_add(job.duration_s) > it.from_s);
+            let key = (job.request, held.is_some());
+            let placed = if blocked || refused.contains(&key) {
                 None
             } else {
-                self.placer.place(&request)
+                self.place_beside(&job.request, held)
             };
             match placed {
                 Some(allocation) => self.start(at, allocation),
                 None => {
                     blocked |= self.result.policy == Policy::Fifo;
-                    self.keep_free_for(at);
-                    if !refused.contains(&request) {
-                        refused.push(request);
+                    if self.reserved.is_none() {
+                        self.reserved = self.reservation(at);
+                    }
+                    if !refused.contains(&key) {
+                        refused.push(key);
                     }
                     self.waiting.push(at);
                 }
             }
         }
+    }
+
+    /// Places `request`, not on the machine of `held`.
+    fn place_beside(&mut self, request: &Request, held: Option<Reserved>) -> Option<Allocation> {
+        let block = held.and_then(|it| self.placer.block(it.node));
+        let placed = self.placer.place(request);
+        if let Some(block) = block {
+            self.placer.release(&block);
+        }
+        placed
     }
 
     fn start(&mut self, at: usize, allocation: Allocation) {
@@ -264,31 +349,26 @@ impl<'a> Run<'a> {
         self.running.push(Reverse((end, at)));
     }
 
-    /// Keeps the machine free on which `at` fits first, if it waited long and no machine is kept free yet.
-    fn keep_free_for(&mut self, at: usize) {
+    /// The machine on which `at` fits first if nobody else comes, and when.
+    fn reservation(&self, at: usize) -> Option<Reserved> {
         let job = &self.trace.jobs[at];
-        let aged = (self.now - job.arrival_s).saturating_mul(1_000) >= AGE_FULL.get();
-        let Placer::Packing(scheduler) = &mut self.placer else {
-            return;
+        let Placer::Packing(scheduler) = &self.placer else {
+            return None;
         };
-        if !aged || self.block.is_some() {
-            return;
-        }
         let mut later = scheduler.cluster().clone();
         let mut ends: Vec<(u64, usize)> = self.running.iter().map(|Reverse(it)| *it).collect();
         ends.sort_unstable();
-        let freed = ends.iter().filter_map(|(_, at)| self.held.get(at));
-        for allocation in freed {
+        for (from_s, at) in ends {
+            let Some(allocation) = self.held.get(&at) else {
+                continue;
+            };
             later.release(allocation);
             let node = allocation.node();
             if later.fits(node, &job.request) {
-                let cpu_milli = scheduler.cluster().free(node).cpu_milli;
-                if let Ok(all_cpu) = Request::new(cpu_milli, 0, 0, 0) {
-                    self.block = scheduler.place_on(node, 0, &all_cpu);
-                }
-                return;
+                return Some(Reserved { node, from_s });
             }
         }
+        None
     }
 
     fn as_waiting(&self, at: usize) -> Waiting {
@@ -302,9 +382,6 @@ impl<'a> Run<'a> {
 
     fn finish(mut self) -> Comparison {
         self.result.waits_s.sort_unstable();
-        let capacity = u128::from(self.placer.cluster().gpu_milli_capacity().max(1));
-        let whole = (self.waited_s * capacity).max(1);
-        self.result.idle_while_waiting_ppm = (self.idle * 1_000_000 / whole) as u64;
         self.result
     }
 }

@@ -218,7 +218,9 @@ fn lacks_of(cluster: &Cluster, node: NodeIndex, request: &Request) -> u16 {
         Lack::Region,
         needs.region.is_none_or(|region| region == spec.region),
     );
-    let memory = request.gpu_memory_on(spec.gpu.memory_mib);
+    // A partition with as much memory may not exist.
+    let demand = spec.gpu.demand(request);
+    let memory_within = demand.is_some_and(|it| it.memory_mib <= spec.gpu.memory_mib);
     if request.gpus() > 0 {
         need(Lack::Model, needs.models.contains(spec.gpu.model));
         need(
@@ -238,14 +240,14 @@ fn lacks_of(cluster: &Cluster, node: NodeIndex, request: &Request) -> u16 {
             !request.is_fraction() || spec.gpu.sharing.serves_fraction(needs.isolation),
         );
         need(Lack::GpuCount, spec.gpu_count >= request.gpus());
-        need(Lack::GpuMemory, memory <= spec.gpu.memory_mib);
+        need(Lack::GpuMemory, memory_within);
     }
     let host_size = spec.cpu_milli >= request.cpu_milli()
         && spec.memory_mib >= request.memory_mib()
         && spec.disk_gib >= request.disk_gib();
     need(Lack::HostSize, host_size);
     // A machine that is too small is not also busy.
-    let busy = spec.gpu_count >= request.gpus() && memory <= spec.gpu.memory_mib;
+    let busy = spec.gpu_count >= request.gpus() && memory_within;
     need(
         Lack::GpuBusy,
         !busy || cluster.devices_for(node, request, None).is_some(),

@@ -6,11 +6,17 @@
 //! differ in the memory of a slice. Two of three-sevenths fit; three-sevenths beside four-sevenths fit; two
 //! four-sevenths do not, although seven compute slices would seem to leave three.
 //!
-//! What may be combined is more than "slices left": a one-slice instance at the wrong place blocks a half. So an
-//! instance goes where, of the placements that are still possible for all profiles, weighted by what they hold, the
-//! fewest are destroyed.
+//! The places are such that whatever fits by memory slices fits by compute slices too (a test tries all), so the state
+//! of a GPU is the set of its free memory slices: one byte. What may be combined is more than how many are left: a
+//! one-slice instance at the wrong place blocks a half. So an instance goes where, of the placements that are still
+//! possible for all profiles, weighted by the compute they hold, the fewest are destroyed. Both that and how many of a
+//! profile still fit are tables over the 256 states, made by the compiler.
 
-use crate::packing::shape::mix;
+/// Free memory slices of a GPU without instances, a bit for each.
+pub const ALL_FREE: u8 = u8::MAX;
+
+/// Compute slices of a GPU.
+pub const COMPUTE_SLICES: u16 = 7;
 
 /// GPU models with MIG.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,17 +35,17 @@ pub enum MigModel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MigProfile {
     /// One compute slice, one memory slice.
-    G1,
+    G1 = 0,
     /// One compute slice, two memory slices.
-    G1M2,
+    G1M2 = 1,
     /// Two compute slices, two memory slices.
-    G2,
+    G2 = 2,
     /// Three compute slices, four memory slices.
-    G3,
+    G3 = 3,
     /// Four compute slices, four memory slices.
-    G4,
+    G4 = 4,
     /// All of it.
-    G7,
+    G7 = 5,
 }
 
 impl MigProfile {
@@ -58,6 +64,12 @@ impl MigProfile {
         }
     }
 
+    /// Compute in thousandths of the GPU, rounded down.
+    #[must_use]
+    pub const fn compute_milli(self) -> u16 {
+        self.compute_slices() as u16 * 1_000 / COMPUTE_SLICES
+    }
+
     /// Memory slices of eight that its placement covers.
     #[must_use]
     pub const fn memory_slices(self) -> u8 {
@@ -69,7 +81,7 @@ impl MigProfile {
         }
     }
 
-    /// Memory slices at which it may start.
+    /// Memory slices at which it may start. No two of its placements overlap.
     #[must_use]
     pub const fn starts(self) -> &'static [u8] {
         match self {
@@ -87,9 +99,34 @@ impl MigProfile {
         let ones = (1_u16 << self.memory_slices()) - 1;
         (ones << start) as u8
     }
+
+    /// Whether it can start at `start` where the slices `free` are free.
+    #[must_use]
+    pub fn fits_at(self, free: u8, start: u8) -> bool {
+        self.starts().contains(&start) && free & self.mask(start) == self.mask(start)
+    }
+
+    /// How many instances of it fit beside each other into the slices `free`.
+    #[must_use]
+    pub const fn count_in(self, free: u8) -> u8 {
+        COUNTS[self as usize][free as usize]
+    }
+
+    /// Where in the slices `free` it does the least harm: of what could still be placed, the least is destroyed. Of
+    /// equals the last, as large profiles start low.
+    #[must_use]
+    pub const fn best_start(self, free: u8) -> Option<u8> {
+        match STARTS[self as usize][free as usize] {
+            NOWHERE => None,
+            start => Some(start),
+        }
+    }
 }
 
 impl MigModel {
+    /// Every model.
+    pub const ALL: [Self; 4] = [Self::A100M40, Self::A100M80, Self::H100M80, Self::H200M141];
+
     /// Memory of one slice in MiB, rounded down from the memory of the GPU.
     #[must_use]
     pub const fn slice_mib(self) -> u32 {
@@ -100,18 +137,48 @@ impl MigModel {
         }
     }
 
+    /// Memory of an instance of `profile` in MiB.
+    #[must_use]
+    pub const fn memory_mib(self, profile: MigProfile) -> u32 {
+        self.slice_mib() * profile.memory_slices() as u32
+    }
+
+    /// What the driver calls `profile` on this model.
+    #[must_use]
+    pub const fn profile_name(self, profile: MigProfile) -> &'static str {
+        let names = match self {
+            Self::A100M40 => [
+                "1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb",
+            ],
+            Self::A100M80 | Self::H100M80 => [
+                "1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb",
+            ],
+            Self::H200M141 => [
+                "1g.18gb", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb",
+            ],
+        };
+        names[profile as usize]
+    }
+
     /// The smallest profile with at least `compute_slices` of seven and `memory_mib`.
     #[must_use]
     pub fn profile_for(self, compute_slices: u8, memory_mib: u32) -> Option<MigProfile> {
         MigProfile::ALL.into_iter().find(|profile| {
-            profile.compute_slices() >= compute_slices
-                && u32::from(profile.memory_slices()) * self.slice_mib() >= memory_mib
+            profile.compute_slices() >= compute_slices && self.memory_mib(*profile) >= memory_mib
         })
+    }
+
+    /// The smallest profile that gives `milli` thousandths of a GPU and `memory_mib`; without stated memory (0) what
+    /// the profile comes with.
+    #[must_use]
+    pub fn profile_for_share(self, milli: u16, memory_mib: u32) -> Option<MigProfile> {
+        let slices = (u32::from(milli) * u32::from(COMPUTE_SLICES)).div_ceil(1_000);
+        self.profile_for(u8::try_from(slices).ok()?, memory_mib)
     }
 }
 
 /// An instance on a GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MigInstance {
     /// What it is.
     pub profile: MigProfile,
@@ -119,155 +186,87 @@ pub struct MigInstance {
     pub start: u8,
 }
 
-/// The instances of one GPU.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct MigGpu {
-    used: u8,
-    compute: u8,
-    instances: Vec<MigInstance>,
-}
-
-impl MigGpu {
-    /// A GPU without instances.
+impl MigInstance {
+    /// The memory slices it covers, a bit for each.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Its instances, in the order they were made.
-    #[must_use]
-    pub fn instances(&self) -> &[MigInstance] {
-        &self.instances
-    }
-
-    /// Compute slices in use.
-    #[must_use]
-    pub const fn compute_used(&self) -> u8 {
-        self.compute
-    }
-
-    /// Whether `profile` can start at `start`.
-    #[must_use]
-    pub fn fits_at(&self, profile: MigProfile, start: u8) -> bool {
-        profile.starts().contains(&start)
-            && self.used & profile.mask(start) == 0
-            && self.compute + profile.compute_slices() <= 7
-    }
-
-    /// Where `profile` does the least harm here, with the harm: the weight of what becomes impossible.
-    #[must_use]
-    pub fn best_start(&self, profile: MigProfile) -> Option<(u32, u8)> {
-        let now = self.options();
-        profile
-            .starts()
-            .iter()
-            .filter(|start| self.fits_at(profile, **start))
-            .map(|start| {
-                let mut after = self.clone();
-                after.put(profile, *start);
-                (now - after.options(), *start)
-            })
-            // Of equals the last: low slices are those that large profiles start at.
-            .min_by_key(|(harm, start)| (*harm, std::cmp::Reverse(*start)))
-    }
-
-    /// Makes an instance; false if it does not fit there.
-    pub fn place(&mut self, profile: MigProfile, start: u8) -> bool {
-        let fits = self.fits_at(profile, start);
-        if fits {
-            self.put(profile, start);
-        }
-        fits
-    }
-
-    /// Removes an instance; false if there is none such.
-    pub fn remove(&mut self, instance: MigInstance) -> bool {
-        let Some(at) = self.instances.iter().position(|it| *it == instance) else {
-            return false;
-        };
-        self.instances.remove(at);
-        self.used &= !instance.profile.mask(instance.start);
-        self.compute -= instance.profile.compute_slices();
-        true
-    }
-
-    fn put(&mut self, profile: MigProfile, start: u8) {
-        self.used |= profile.mask(start);
-        self.compute += profile.compute_slices();
-        self.instances.push(MigInstance { profile, start });
-    }
-
-    /// Compute slices summed over all placements that are still possible.
-    fn options(&self) -> u32 {
-        MigProfile::ALL
-            .into_iter()
-            .flat_map(|profile| profile.starts().iter().map(move |start| (profile, *start)))
-            .filter(|(profile, start)| self.fits_at(*profile, *start))
-            .map(|(profile, _)| u32::from(profile.compute_slices()))
-            .sum()
+    pub const fn mask(self) -> u8 {
+        self.profile.mask(self.start)
     }
 }
 
-/// GPUs of one model that are partitioned together.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MigPool {
-    gpus: Vec<MigGpu>,
-    seed: u64,
+type PerState = [[u8; 256]; MigProfile::ALL.len()];
+
+const NOWHERE: u8 = u8::MAX;
+
+static COUNTS: PerState = counts();
+
+static STARTS: PerState = starts();
+
+const fn counts() -> PerState {
+    let mut counts = [[0; 256]; MigProfile::ALL.len()];
+    let mut profile = 0;
+    while profile < MigProfile::ALL.len() {
+        let mut free = 0;
+        while free < 256 {
+            counts[profile][free] = placements(MigProfile::ALL[profile], free as u8) as u8;
+            free += 1;
+        }
+        profile += 1;
+    }
+    counts
 }
 
-impl MigPool {
-    /// `count` GPUs without instances; `seed` orders equals.
-    #[must_use]
-    pub fn new(count: usize, seed: u64) -> Self {
-        Self {
-            gpus: vec![MigGpu::new(); count],
-            seed,
+const fn starts() -> PerState {
+    let mut best = [[NOWHERE; 256]; MigProfile::ALL.len()];
+    let mut index = 0;
+    while index < MigProfile::ALL.len() {
+        let profile = MigProfile::ALL[index];
+        let mut free = 0;
+        while free < 256 {
+            // What is still possible afterwards is to be the most.
+            let mut most = 0;
+            let mut at = 0;
+            while at < profile.starts().len() {
+                let start = profile.starts()[at];
+                let mask = profile.mask(start);
+                if free as u8 & mask == mask {
+                    let left = 1 + options(free as u8 & !mask);
+                    if left >= most {
+                        most = left;
+                        best[index][free] = start;
+                    }
+                }
+                at += 1;
+            }
+            free += 1;
         }
+        index += 1;
     }
+    best
+}
 
-    /// The GPUs.
-    #[must_use]
-    pub fn gpus(&self) -> &[MigGpu] {
-        &self.gpus
-    }
-
-    /// Makes an instance of `profile` on the GPU where it does the least harm; GPUs in use before empty ones.
-    pub fn place(&mut self, profile: MigProfile) -> Option<(usize, MigInstance)> {
-        let best = self
-            .gpus
-            .iter()
-            .enumerate()
-            .filter_map(|(at, gpu)| {
-                let (harm, start) = gpu.best_start(profile)?;
-                Some((harm, mix(self.seed ^ at as u64), at, start))
-            })
-            .min()?;
-        let (_, _, at, start) = best;
-        self.gpus[at].put(profile, start);
-        Some((at, MigInstance { profile, start }))
-    }
-
-    /// Makes instances of all `profiles` that fit, largest first, as a batch; how many of each were made, in the
-    /// order given.
-    pub fn place_batch(&mut self, profiles: &[MigProfile]) -> Vec<Option<(usize, MigInstance)>> {
-        let mut order: Vec<usize> = (0..profiles.len()).collect();
-        order.sort_by_key(|at| {
-            let profile = profiles[*at];
-            (
-                std::cmp::Reverse(profile.memory_slices()),
-                std::cmp::Reverse(profile.compute_slices()),
-                *at,
-            )
-        });
-        let mut made = vec![None; profiles.len()];
-        for at in order {
-            made[at] = self.place(profiles[at]);
+/// At how many places `profile` can start.
+const fn placements(profile: MigProfile, free: u8) -> u32 {
+    let mut count = 0;
+    let mut at = 0;
+    while at < profile.starts().len() {
+        let mask = profile.mask(profile.starts()[at]);
+        if free & mask == mask {
+            count += 1;
         }
-        made
+        at += 1;
     }
+    count
+}
 
-    /// Removes an instance; false if there is none such.
-    pub fn remove(&mut self, gpu: usize, instance: MigInstance) -> bool {
-        self.gpus.get_mut(gpu).is_some_and(|it| it.remove(instance))
+/// Compute slices summed over all placements that are possible.
+const fn options(free: u8) -> u32 {
+    let mut sum = 0;
+    let mut index = 0;
+    while index < MigProfile::ALL.len() {
+        let profile = MigProfile::ALL[index];
+        sum += placements(profile, free) * profile.compute_slices() as u32;
+        index += 1;
     }
+    sum
 }

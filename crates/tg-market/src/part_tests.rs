@@ -9,7 +9,6 @@ use crate::cluster::{
     Request, RequestError, Sharing, WHOLE_GPU,
 };
 use crate::diagnosis::{Ending, Lack, Relaxation, diagnose, eta, relaxed};
-use crate::mig::{MigGpu, MigInstance, MigModel, MigPool, MigProfile};
 use crate::pricing::{DynamicPrice, Load, PriceQuote, PriceTier, QUOTE_BLOCKS, TARGET_PPM};
 use crate::reputation::{LeaseOutcome, Reputation, Standing};
 use crate::simulate::{Outcome, simulate};
@@ -150,94 +149,6 @@ fn filters_know_every_attribute() {
     let mut alone = Needs::NONE;
     alone.isolation = Isolation::Hardware;
     check_filter(alone, WHOLE_GPU, [true, true]);
-}
-
-/// Most instances by trying every placement of every profile, in the order given or not at all.
-fn most_slices(gpus: &mut Vec<MigGpu>, profiles: &[MigProfile]) -> u32 {
-    let Some((profile, rest)) = profiles.split_first() else {
-        return 0;
-    };
-    let mut best = most_slices(gpus, rest);
-    let mut tried = Vec::new();
-    for at in 0..gpus.len() {
-        if tried.contains(&gpus[at]) {
-            continue;
-        }
-        tried.push(gpus[at].clone());
-        for start in profile.starts() {
-            if gpus[at].place(*profile, *start) {
-                let found = u32::from(profile.compute_slices()) + most_slices(gpus, rest);
-                best = best.max(found);
-                gpus[at].remove(MigInstance {
-                    profile: *profile,
-                    start: *start,
-                });
-            }
-        }
-    }
-    best
-}
-
-#[test]
-fn mig_packing_is_within_a_hundredth_of_the_optimum() {
-    let (mut placed, mut best) = (0, 0);
-    for seed in 0..400 {
-        let mut draws = Draws::new(seed);
-        let count = 1 + draws.below(2) as usize;
-        let profiles: Vec<MigProfile> = (0..2 + draws.below(6))
-            .map(|_| *draws.pick(&MigProfile::ALL))
-            .collect();
-        let mut pool = MigPool::new(count, seed);
-        let made = pool.place_batch(&profiles);
-        let slices = profiles.iter().zip(&made).filter(|(_, it)| it.is_some());
-        placed += slices
-            .map(|(it, _)| u32::from(it.compute_slices()))
-            .sum::<u32>();
-        best += most_slices(&mut vec![MigGpu::new(); count], &profiles);
-    }
-    assert!(placed * 100 >= best * 99, "{placed} of {best}");
-}
-
-#[test]
-fn mig_geometry_is_the_documented_one() {
-    let fits = |parts: &[(MigProfile, u8)]| {
-        let mut gpu = MigGpu::new();
-        parts
-            .iter()
-            .all(|(profile, start)| gpu.place(*profile, *start))
-    };
-    use MigProfile::{G1, G1M2, G2, G3, G4, G7};
-    assert!(fits(&[(G3, 0), (G3, 4)]));
-    assert!(fits(&[(G4, 0), (G3, 4)]));
-    assert!(!fits(&[(G4, 0), (G4, 4)]));
-    assert!(!fits(&[(G3, 4), (G4, 4)]));
-    assert!(fits(&[(G7, 0)]) && !fits(&[(G7, 0), (G1, 6)]));
-    assert!(fits(&[(G2, 0), (G2, 2), (G2, 4), (G1, 6)]));
-    assert!(!fits(&[(G2, 6)]) && fits(&[(G1M2, 6)]));
-    assert!(fits(&(0..7).map(|at| (G1, at)).collect::<Vec<_>>()) && !fits(&[(G1, 7)]));
-    // A small instance in the wrong place blocks a half; the best place does not.
-    assert!(!fits(&[(G1, 1), (G4, 0)]));
-    assert_eq!(
-        MigGpu::new().best_start(G1).map(|(_, start)| start),
-        Some(6)
-    );
-}
-
-#[test]
-fn mig_profiles_are_chosen_by_compute_and_memory() {
-    let check = |model: MigModel, slices, mib, expected| {
-        assert_eq!(model.profile_for(slices, mib), expected);
-    };
-    check(MigModel::A100M40, 1, 4_000, Some(MigProfile::G1));
-    check(MigModel::A100M40, 1, 9_000, Some(MigProfile::G1M2));
-    check(MigModel::A100M40, 2, 4_000, Some(MigProfile::G2));
-    check(MigModel::H100M80, 1, 30_000, Some(MigProfile::G3));
-    check(MigModel::H200M141, 7, 0, Some(MigProfile::G7));
-    check(MigModel::A100M40, 1, 50_000, None);
-    let mut pool = MigPool::new(1, 0);
-    let (gpu, instance) = pool.place(MigProfile::G3).unwrap();
-    assert!(pool.remove(gpu, instance) && !pool.remove(gpu, instance));
-    assert_eq!(pool.gpus()[0].compute_used(), 0);
 }
 
 #[test]

@@ -1,30 +1,26 @@
 //! Arrivals without departures, as in the published experiment: every job is placed or refused once.
 
 use crate::baseline::{BaselineScheduler, Policy};
-use crate::cluster::{Allocation, Cluster};
-use crate::packing::{PackingScheduler, WorkloadProfile};
+use crate::cluster::{Allocation, Cluster, Request};
+use crate::packing::profile::PRIOR_JOBS;
+use crate::packing::{Learner, PackingScheduler, WorkloadProfile};
 use crate::trace::Trace;
 
 /// Places the jobs of `trace` one after the other by `policy`. `seed` breaks ties where the rule has any.
 ///
-/// Like FGD, which takes the most frequent work of the trace as known, `tensorgrid` takes its [`WorkloadProfile`]
-/// from the whole trace.
+/// `tensorgrid` knows the machines and the jobs that came before, nothing of the work to come: it
+/// [learns](Learner). FGD takes the most frequent work of the whole trace as known, as in its experiment.
 #[must_use]
 pub fn simulate(trace: &Trace, policy: Policy, seed: u64) -> Vec<Option<Allocation>> {
     let requests = trace.requests();
     let mut cluster = Cluster::new(trace.specs());
     if policy == Policy::Tensorgrid {
-        let profile = WorkloadProfile::of(&requests);
-        let mut scheduler = PackingScheduler::new(cluster, &profile, seed);
-        return requests
-            .iter()
-            .map(|request| {
-                let placed = scheduler.place(request);
-                let mark = scheduler.mark();
-                scheduler.make_final(mark);
-                placed
-            })
-            .collect();
+        return learning(
+            cluster,
+            &requests,
+            WorkloadProfile::prior(&trace.specs(), PRIOR_JOBS),
+            seed,
+        );
     }
     let mut scheduler =
         BaselineScheduler::new(&cluster, policy, seed, trace.positions(), &requests);
@@ -39,24 +35,39 @@ pub fn simulate(trace: &Trace, policy: Policy, seed: u64) -> Vec<Option<Allocati
         .collect()
 }
 
-/// As [`simulate`] by `tensorgrid`, but knowing nothing of the work to come: the profile is that of the arrivals so far,
-/// taken anew whenever their number doubled (at first after 64).
+/// As [`simulate`] by `tensorgrid`, but with the [`WorkloadProfile`] of the whole trace known from the start: what
+/// learning is measured against.
 #[must_use]
-pub fn simulate_learning(trace: &Trace, seed: u64) -> Vec<Option<Allocation>> {
+pub fn simulate_knowing(trace: &Trace, seed: u64) -> Vec<Option<Allocation>> {
     let requests = trace.requests();
-    let mut profile = WorkloadProfile::new();
+    let profile = WorkloadProfile::of(&requests);
     let mut scheduler = PackingScheduler::new(Cluster::new(trace.specs()), &profile, seed);
-    let mut placements = Vec::with_capacity(requests.len());
-    let mut next = 64;
-    for (seen, request) in requests.iter().enumerate() {
-        if seen == next {
-            next *= 2;
-            scheduler = PackingScheduler::new(scheduler.cluster().clone(), &profile, seed);
+    let place = |request: &Request| {
+        let placed = scheduler.place(request);
+        scheduler.make_final(scheduler.mark());
+        placed
+    };
+    requests.iter().map(place).collect()
+}
+
+fn learning(
+    cluster: Cluster,
+    requests: &[Request],
+    prior: WorkloadProfile,
+    seed: u64,
+) -> Vec<Option<Allocation>> {
+    let mut learner = Learner::new(prior);
+    let mut scheduler = PackingScheduler::new(cluster, learner.profile(), seed);
+    let place = |request: &Request| {
+        if learner.due() {
+            scheduler.learn(learner.profile());
         }
-        profile.observe(request);
-        placements.push(scheduler.place(request));
-    }
-    placements
+        learner.observe(request, 1);
+        let placed = scheduler.place(request);
+        scheduler.make_final(scheduler.mark());
+        placed
+    };
+    requests.iter().map(place).collect()
 }
 
 /// What came of a simulation.

@@ -1,6 +1,9 @@
 //! Generated markets for tests and benchmarks: seeded, and shaped like published GPU clusters.
 
-use crate::cluster::{Gpu, Interconnect, ModelSet, Needs, NodeSpec, Request, Sharing, WHOLE_GPU};
+use crate::cluster::{
+    Gpu, Interconnect, Isolation, ModelSet, Needs, NodeSpec, Request, Sharing, WHOLE_GPU,
+};
+use crate::mig::{MigModel, MigProfile};
 use crate::packing::shape::mix;
 use crate::trace::{Trace, TraceJob, TraceNode};
 
@@ -109,6 +112,45 @@ pub fn synthetic_request(draws: &mut Draws) -> Request {
         Ok(request) => request.with_needs(needs),
         // The table above has no other rows.
         Err(_) => unreachable!("the table of requests is legal"),
+    }
+}
+
+/// A machine as [`synthetic_node`] draws it, but with any way to share its GPUs.
+#[must_use]
+pub fn sharing_node(draws: &mut Draws) -> NodeSpec {
+    let mut node = synthetic_node(draws);
+    node.gpu.sharing = match draws.below(8) {
+        0 => Sharing::WholeOnly,
+        1 | 2 => Sharing::TimeSlice,
+        3 | 4 => Sharing::Mps,
+        _ => Sharing::Mig(*draws.pick(&MigModel::ALL)),
+    };
+    if let Sharing::Mig(model) = node.gpu.sharing {
+        node.gpu.memory_mib = model.memory_mib(MigProfile::G7) + draws.below(2) as u32 * 1_024;
+    }
+    node
+}
+
+/// A request as [`synthetic_request`] draws it, but with any isolation and often with a memory cap.
+#[must_use]
+pub fn sharing_request(draws: &mut Draws) -> Request {
+    let request = synthetic_request(draws);
+    if request.gpus() == 0 {
+        return request;
+    }
+    let request = request.with_needs(Needs {
+        isolation: *draws.pick(&[
+            Isolation::TimeSlice,
+            Isolation::Mps,
+            Isolation::Hardware,
+            Isolation::Hardware,
+        ]),
+        models: ModelSet::ANY,
+        ..*request.needs()
+    });
+    match draws.below(4) {
+        0 => request.with_gpu_memory(1_024 * draws.below(48) as u32),
+        _ => request,
     }
 }
 

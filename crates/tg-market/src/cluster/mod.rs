@@ -9,7 +9,9 @@ pub mod state;
 
 pub use filter::{KindIndex, KindSet};
 pub use spec::{
-    GPUS_PER_NODE_MAX, Gpu, Interconnect, Isolation, ModelSet, Needs, NodeSpec, Request,
-    RequestError, Sharing, WHOLE_GPU,
+    DeviceDemand, GPUS_PER_NODE_MAX, Gpu, Interconnect, Isolation, ModelSet, Needs, NodeSpec,
+    Request, RequestError, Sharing, WHOLE_GPU,
 };
-pub use state::{AllocateError, Allocation, Cluster, NodeFree, NodeIndex};
+pub use state::{
+    AllocateError, Allocation, Cluster, Grant, NodeFree, NodeIndex, TIME_SLICE_PERIOD_US,
+};

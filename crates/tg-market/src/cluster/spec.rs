@@ -1,4 +1,10 @@
 //! What a machine has, and what a request needs.
+//!
+//! One model of a GPU for all ways to share it ([`Sharing`]): whole, cut by hardware, by MPS, by time slices. A request
+//! says how much of a GPU it takes (thousandths of its compute, MiB of its memory) and how strictly it is to be kept
+//! apart ([`Isolation`]); the machine says how it shares, and [`Gpu::demand`] what the request takes there.
+
+use crate::mig::{MigModel, MigProfile};
 
 /// Most GPUs of one machine.
 pub const GPUS_PER_NODE_MAX: usize = 8;
@@ -40,6 +46,8 @@ pub enum Sharing {
     TimeSlice,
     /// Fractions, kept apart by MPS.
     Mps,
+    /// Fractions are hardware partitions; each takes the smallest profile that gives what was asked for.
+    Mig(MigModel),
 }
 
 impl Sharing {
@@ -47,6 +55,7 @@ impl Sharing {
     #[must_use]
     pub const fn serves_fraction(self, isolation: Isolation) -> bool {
         match (self, isolation) {
+            (Self::Mig(_), _) => true,
             (Self::WholeOnly, _) | (_, Isolation::Hardware) => false,
             (Self::TimeSlice, Isolation::Mps) => false,
             (Self::TimeSlice | Self::Mps, Isolation::TimeSlice) | (Self::Mps, Isolation::Mps) => {
@@ -100,6 +109,49 @@ pub struct Gpu {
     pub interconnect: Interconnect,
     /// How jobs may share one.
     pub sharing: Sharing,
+}
+
+/// What a request takes of each of its GPUs on one kind of machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceDemand {
+    /// Thousandths of its compute.
+    pub milli: u16,
+    /// Memory in MiB.
+    pub memory_mib: u32,
+    /// The partition, where fractions are partitions.
+    pub profile: Option<MigProfile>,
+}
+
+impl Gpu {
+    /// The model of partitions, where fractions are partitions.
+    #[must_use]
+    pub const fn mig(&self) -> Option<MigModel> {
+        match self.sharing {
+            Sharing::Mig(model) => Some(model),
+            Sharing::WholeOnly | Sharing::TimeSlice | Sharing::Mps => None,
+        }
+    }
+
+    /// What `request` takes of each of its GPUs here; `None` if no partition has as much memory as it asks for.
+    /// A partition may be more than was asked for: what it holds no other job can have.
+    #[must_use]
+    pub fn demand(&self, request: &Request) -> Option<DeviceDemand> {
+        match self.mig().filter(|_| request.is_fraction()) {
+            None => Some(DeviceDemand {
+                milli: request.gpu_milli(),
+                memory_mib: request.gpu_memory_on(self.memory_mib),
+                profile: None,
+            }),
+            Some(model) => {
+                let profile = request.profile_on(model)?;
+                Some(DeviceDemand {
+                    milli: profile.compute_milli(),
+                    memory_mib: model.memory_mib(profile),
+                    profile: Some(profile),
+                })
+            }
+        }
+    }
 }
 
 /// What a machine has.
@@ -292,7 +344,14 @@ impl Request {
         self.gpus == 1 && self.gpu_milli < WHOLE_GPU
     }
 
-    /// What it takes of the memory of each of its GPUs on a machine whose GPUs have `device_mib`.
+    /// The partition a fraction takes on GPUs of `model`; `None` if none has as much memory.
+    #[must_use]
+    pub fn profile_on(&self, model: MigModel) -> Option<MigProfile> {
+        model.profile_for_share(self.gpu_milli, self.gpu_memory_mib)
+    }
+
+    /// What it takes of the memory of each of its GPUs on a machine whose GPUs have `device_mib` and are not
+    /// partitioned; see [`Gpu::demand`] for any machine.
     #[must_use]
     pub const fn gpu_memory_on(&self, device_mib: u32) -> u32 {
         if self.gpus == 0 {

@@ -1,7 +1,10 @@
 //! What is free on every machine; taking and giving back.
 
 use super::filter::KindIndex;
-use super::spec::{GPUS_PER_NODE_MAX, NodeSpec, Request, WHOLE_GPU};
+use super::spec::{
+    DeviceDemand, GPUS_PER_NODE_MAX, Isolation, NodeSpec, Request, Sharing, WHOLE_GPU,
+};
+use crate::mig::{ALL_FREE, MigInstance, MigModel, MigProfile};
 
 /// A machine of a [`Cluster`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +23,9 @@ pub struct NodeFree {
     pub gpu_milli: [u16; GPUS_PER_NODE_MAX],
     /// Memory of each GPU in MiB.
     pub gpu_memory_mib: [u32; GPUS_PER_NODE_MAX],
+    /// Memory slices of each GPU that no partition and no holder of the whole GPU covers, a bit for each. Jobs that
+    /// share by MPS or time slices cover none.
+    pub mig_free: [u8; GPUS_PER_NODE_MAX],
 }
 
 impl NodeFree {
@@ -30,10 +36,12 @@ impl NodeFree {
             disk_gib: spec.disk_gib,
             gpu_milli: [0; GPUS_PER_NODE_MAX],
             gpu_memory_mib: [0; GPUS_PER_NODE_MAX],
+            mig_free: [0; GPUS_PER_NODE_MAX],
         };
         for device in 0..usize::from(spec.gpu_count).min(GPUS_PER_NODE_MAX) {
             free.gpu_milli[device] = WHOLE_GPU;
             free.gpu_memory_mib[device] = spec.gpu.memory_mib;
+            free.mig_free[device] = ALL_FREE;
         }
         free
     }
@@ -45,6 +53,16 @@ impl NodeFree {
             && self.memory_mib >= request.memory_mib()
             && self.disk_gib >= request.disk_gib()
     }
+
+    /// Whether `device` has what `demand` takes.
+    fn has(&self, device: usize, demand: &DeviceDemand) -> bool {
+        let free = self.mig_free[device];
+        self.gpu_milli[device] >= demand.milli
+            && self.gpu_memory_mib[device] >= demand.memory_mib
+            && demand
+                .profile
+                .is_none_or(|profile| profile.best_start(free).is_some())
+    }
 }
 
 /// What one job holds of one machine. Only [`Cluster::allocate`] makes one.
@@ -53,8 +71,44 @@ pub struct Allocation {
     node: NodeIndex,
     devices: u8,
     request: Request,
+    gpu_milli: u16,
     gpu_memory_mib: u32,
+    mig: Option<MigInstance>,
 }
+
+/// How a job holds its GPUs: what the provider sets up and enforces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Grant {
+    /// It has none.
+    NoGpu,
+    /// All of each.
+    Whole,
+    /// A hardware partition of one.
+    Mig {
+        /// Of which model.
+        model: MigModel,
+        /// Which one.
+        instance: MigInstance,
+    },
+    /// A share of the multiprocessors of one under MPS.
+    Mps {
+        /// Thousandths of the multiprocessors.
+        share_milli: u16,
+        /// Most device memory, in MiB.
+        memory_mib: u32,
+    },
+    /// A turn on one in every [`TIME_SLICE_PERIOD_US`].
+    TimeSlice {
+        /// Length of the turn in microseconds.
+        quantum_us: u32,
+        /// Most device memory, in MiB.
+        memory_mib: u32,
+    },
+}
+
+/// Everybody on a time-sliced GPU gets one turn in so many microseconds: long against a switch (some hundred
+/// microseconds), short against what a person notices.
+pub const TIME_SLICE_PERIOD_US: u32 = 100_000;
 
 impl Allocation {
     /// The machine.
@@ -74,6 +128,33 @@ impl Allocation {
     pub const fn request(&self) -> &Request {
         &self.request
     }
+
+    /// Thousandths of each GPU that it holds: what was asked for, or what its partition has.
+    #[must_use]
+    pub const fn gpu_milli(&self) -> u16 {
+        self.gpu_milli
+    }
+
+    /// Memory of each GPU that it holds, in MiB.
+    #[must_use]
+    pub const fn gpu_memory_mib(&self) -> u32 {
+        self.gpu_memory_mib
+    }
+
+    /// Its hardware partition, if that is how it shares its GPU.
+    #[must_use]
+    pub const fn mig(&self) -> Option<MigInstance> {
+        self.mig
+    }
+
+    /// The memory slices of its GPUs that it covers: all of a whole GPU, else those of its partition, if any.
+    fn mig_slices(&self) -> u8 {
+        if self.request.is_fraction() {
+            self.mig.map_or(0, MigInstance::mask)
+        } else {
+            ALL_FREE
+        }
+    }
 }
 
 /// Why an allocation was not made.
@@ -88,6 +169,12 @@ pub enum AllocateError {
     /// The named devices are not as many as were asked for, or do not exist.
     #[error("the devices do not match the request")]
     Devices,
+    /// The machine does not share GPUs, or not with the isolation that was asked for.
+    #[error("the machine does not share its gpus with {isolation:?} isolation")]
+    Sharing {
+        /// What was asked for.
+        isolation: Isolation,
+    },
     /// A device has too little compute or memory left.
     #[error("gpu {device} has too little left")]
     Gpu {
@@ -187,23 +274,58 @@ impl Cluster {
         gpus * u64::from(WHOLE_GPU)
     }
 
-    /// Whether the devices of `node` can serve `request`, and which: for a fraction one with exactly
-    /// `preferred_milli` free (any that suffices if `None`), with the least memory left; for whole GPUs the first.
+    /// What tells the devices of `node` apart for a fraction: compute free in thousandths, or, where fractions are
+    /// partitions, the free memory slices, a bit for each.
+    ///
+    /// # Panics
+    /// If there is no such device.
+    #[must_use]
+    pub fn slot(&self, node: NodeIndex, device: usize) -> u16 {
+        let free = self.free(node);
+        match self.spec(node).gpu.mig() {
+            None => free.gpu_milli[device],
+            Some(_) => u16::from(free.mig_free[device]),
+        }
+    }
+
+    /// Whether `device` of `node` has what `request` takes of one device. Host resources and fixed needs are not
+    /// looked at.
+    #[must_use]
+    pub fn device_serves(&self, node: NodeIndex, device: usize, request: &Request) -> bool {
+        let demand = self.spec(node).gpu.demand(request);
+        device < GPUS_PER_NODE_MAX && demand.is_some_and(|it| self.free(node).has(device, &it))
+    }
+
+    /// How many parts like what `request` takes of one device `device` of `node` can still give.
+    #[must_use]
+    pub fn device_room(&self, node: NodeIndex, device: usize, request: &Request) -> u32 {
+        let Some(demand) = self.spec(node).gpu.demand(request) else {
+            return 0;
+        };
+        let free = self.free(node);
+        let times = |have: u32, need: u32| have.checked_div(need).unwrap_or(u32::MAX);
+        let compute = match demand.profile {
+            Some(profile) => u32::from(profile.count_in(free.mig_free[device])),
+            None => times(u32::from(free.gpu_milli[device]), u32::from(demand.milli)),
+        };
+        compute.min(times(free.gpu_memory_mib[device], demand.memory_mib))
+    }
+
+    /// Whether the devices of `node` can serve `request`, and which: for a fraction one whose [`Self::slot`] is
+    /// `preferred_slot` (any that suffices if `None`), with the least memory left; for whole GPUs the first.
     /// Host resources and fixed needs are not looked at.
     #[must_use]
     pub fn devices_for(
         &self,
         node: NodeIndex,
         request: &Request,
-        preferred_milli: Option<u16>,
+        preferred_slot: Option<u16>,
     ) -> Option<u8> {
         let free = self.free(node);
-        let memory = request.gpu_memory_on(self.spec(node).gpu.memory_mib);
+        let demand = self.spec(node).gpu.demand(request)?;
         let serves = |device: &usize| {
-            let milli = free.gpu_milli[*device];
-            milli >= request.gpu_milli()
-                && free.gpu_memory_mib[*device] >= memory
-                && preferred_milli.is_none_or(|preferred| preferred == milli)
+            free.has(*device, &demand)
+                && preferred_slot.is_none_or(|preferred| preferred == self.slot(node, *device))
         };
         match request.gpus() {
             0 => Some(0),
@@ -247,40 +369,103 @@ impl Cluster {
             .specs
             .get(node.0 as usize)
             .ok_or(AllocateError::UnknownNode(node.0))?;
-        let gpu_memory_mib = request.gpu_memory_on(spec.gpu.memory_mib);
-        let free = &mut self.free[node.0 as usize];
+        let isolation = request.needs().isolation;
+        if request.is_fraction() && !spec.gpu.sharing.serves_fraction(isolation) {
+            return Err(AllocateError::Sharing { isolation });
+        }
+        let free = &self.free[node.0 as usize];
         if !free.fits_host(request) {
             return Err(AllocateError::Host);
         }
         if devices.count_ones() != u32::from(request.gpus()) {
             return Err(AllocateError::Devices);
         }
+        let first = devices.trailing_zeros() as usize;
+        let too_little = |device: usize| AllocateError::Gpu {
+            device: device as u8,
+        };
+        let demand = spec.gpu.demand(request).ok_or(too_little(first))?;
+        let start = |profile: MigProfile| {
+            let start = profile.best_start(*free.mig_free.get(first)?)?;
+            Some(MigInstance { profile, start })
+        };
         let allocation = Allocation {
             node,
             devices,
             request: *request,
-            gpu_memory_mib,
+            gpu_milli: demand.milli,
+            gpu_memory_mib: demand.memory_mib,
+            mig: demand.profile.and_then(start),
         };
         for device in allocation.devices() {
             if device >= usize::from(spec.gpu_count) {
                 return Err(AllocateError::Devices);
             }
-            if free.gpu_milli[device] < request.gpu_milli()
-                || free.gpu_memory_mib[device] < gpu_memory_mib
-            {
-                return Err(AllocateError::Gpu {
-                    device: device as u8,
-                });
+            if !free.has(device, &demand) {
+                return Err(too_little(device));
             }
         }
-        free.cpu_milli -= request.cpu_milli();
-        free.memory_mib -= request.memory_mib();
-        free.disk_gib -= request.disk_gib();
-        for device in allocation.devices() {
-            free.gpu_milli[device] -= request.gpu_milli();
-            free.gpu_memory_mib[device] -= gpu_memory_mib;
-        }
+        self.take(&allocation);
         Ok(allocation)
+    }
+
+    /// Takes what `allocation` held before it was given back, at the same places.
+    ///
+    /// # Panics
+    /// If it is not free any more.
+    pub(crate) fn retake(&mut self, allocation: &Allocation) {
+        let free = &self.free[allocation.node.0 as usize];
+        let demand = DeviceDemand {
+            milli: allocation.gpu_milli,
+            memory_mib: allocation.gpu_memory_mib,
+            profile: None,
+        };
+        let slices = allocation.mig_slices();
+        let fits = free.fits_host(&allocation.request)
+            && allocation.devices().all(|device| {
+                free.has(device, &demand) && free.mig_free[device] & slices == slices
+            });
+        assert!(fits, "what was given back last is still free");
+        self.take(allocation);
+    }
+
+    /// Takes what is known to be free.
+    fn take(&mut self, allocation: &Allocation) {
+        let free = &mut self.free[allocation.node.0 as usize];
+        free.cpu_milli -= allocation.request.cpu_milli();
+        free.memory_mib -= allocation.request.memory_mib();
+        free.disk_gib -= allocation.request.disk_gib();
+        let slices = allocation.mig_slices();
+        for device in allocation.devices() {
+            free.gpu_milli[device] -= allocation.gpu_milli;
+            free.gpu_memory_mib[device] -= allocation.gpu_memory_mib;
+            free.mig_free[device] &= !slices;
+        }
+    }
+
+    /// How `allocation` holds its GPUs.
+    #[must_use]
+    pub fn grant(&self, allocation: &Allocation) -> Grant {
+        let share_milli = allocation.gpu_milli;
+        let memory_mib = allocation.gpu_memory_mib;
+        if allocation.request.gpus() == 0 {
+            return Grant::NoGpu;
+        }
+        if !allocation.request.is_fraction() {
+            return Grant::Whole;
+        }
+        match (self.spec(allocation.node).gpu.sharing, allocation.mig) {
+            (Sharing::Mig(model), Some(instance)) => Grant::Mig { model, instance },
+            (Sharing::Mps, _) => Grant::Mps {
+                share_milli,
+                memory_mib,
+            },
+            // `allocate` makes no fraction of GPUs that are not shared.
+            (Sharing::TimeSlice | Sharing::WholeOnly | Sharing::Mig(_), _) => Grant::TimeSlice {
+                quantum_us: TIME_SLICE_PERIOD_US / u32::from(WHOLE_GPU) * u32::from(share_milli),
+                memory_mib,
+            },
+        }
     }
 
     /// Gives back what `allocation` holds.
@@ -297,9 +482,12 @@ impl Cluster {
         let mut within = free.cpu_milli <= spec.cpu_milli
             && free.memory_mib <= spec.memory_mib
             && free.disk_gib <= spec.disk_gib;
+        let slices = allocation.mig_slices();
         for device in allocation.devices() {
-            free.gpu_milli[device] += request.gpu_milli();
+            within &= free.mig_free[device] & slices == 0;
+            free.gpu_milli[device] += allocation.gpu_milli;
             free.gpu_memory_mib[device] += allocation.gpu_memory_mib;
+            free.mig_free[device] |= slices;
             within &= free.gpu_milli[device] <= WHOLE_GPU
                 && free.gpu_memory_mib[device] <= spec.gpu.memory_mib;
         }

@@ -81,17 +81,7 @@ fn room_on(scheduler: &PackingScheduler, node: NodeIndex, request: &Request) -> 
     let host = times(free.cpu_milli, request.cpu_milli())
         .min(times(free.memory_mib, request.memory_mib()))
         .min(times(free.disk_gib, request.disk_gib()));
-    let memory = request.gpu_memory_on(cluster.spec(node).gpu.memory_mib);
-    let on_device = |device: usize| {
-        if free.gpu_milli[device] < request.gpu_milli() {
-            return 0;
-        }
-        times(
-            u32::from(free.gpu_milli[device]),
-            u32::from(request.gpu_milli()),
-        )
-        .min(times(free.gpu_memory_mib[device], memory))
-    };
+    let on_device = |device: usize| cluster.device_room(node, device, request);
     let gpus = u32::from(request.gpus());
     let devices = match gpus {
         0 => u32::MAX,

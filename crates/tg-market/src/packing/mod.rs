@@ -65,6 +65,6 @@ mod tests;
 
 pub use index::{IndexStats, PackingIndex};
 pub use price::PriceBook;
-pub use profile::{WorkClass, WorkloadProfile};
+pub use profile::{Learner, WorkClass, WorkloadProfile};
 pub use scheduler::{PackingScheduler, Placed, UndoMark};
 pub use shape::{Candidate, Shape};

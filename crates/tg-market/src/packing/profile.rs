@@ -1,8 +1,11 @@
 //! What kinds of work the market sees, and how often.
+//!
+//! Nobody knows the work to come. [`Learner`] takes it to be like the work that came, and before much came, like what
+//! somebody would expect who sees the machines only ([`WorkloadProfile::prior`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cluster::{Needs, Request, WHOLE_GPU};
+use crate::cluster::{ModelSet, Needs, NodeSpec, Request, WHOLE_GPU};
 use crate::packing::table::cpu_units_ceil;
 
 /// Work that takes the same GPUs under the same needs, and about the same CPU.
@@ -45,8 +48,45 @@ impl WorkloadProfile {
         profile
     }
 
+    /// What the machines let expect: for each model and number of GPUs a machine has, `jobs` jobs of one GPU that need
+    /// this model and half of their share of the CPU. So a model is worth keeping for those who need it before the
+    /// first of them came.
+    #[must_use]
+    pub fn prior(nodes: &[NodeSpec], jobs: u64) -> Self {
+        let mut profile = Self::new();
+        for (model, gpus, cpu_milli) in machine_kinds(nodes) {
+            let needs = Needs {
+                models: ModelSet::NONE.with(model),
+                ..Needs::NONE
+            };
+            if let Ok(single) = Request::new(cpu_milli / u32::from(gpus) / 2, 0, 1, WHOLE_GPU) {
+                profile.observe_worth(&single.with_needs(needs), jobs);
+            }
+        }
+        profile
+    }
+
+    /// As [`Self::prior`], and for each model and number of GPUs also jobs that take all GPUs of a machine of any model,
+    /// which weigh as much as `jobs` for each GPU: for markets where a job that came too early cannot be moved and would
+    /// keep a whole machine from the first who needs one.
+    #[must_use]
+    pub fn prior_with_gangs(nodes: &[NodeSpec], jobs: u64) -> Self {
+        let mut profile = Self::prior(nodes, jobs);
+        for (_, gpus, cpu_milli) in machine_kinds(nodes) {
+            if let Ok(whole) = Request::new(cpu_milli / 2, 0, gpus, WHOLE_GPU) {
+                profile.observe_worth(&whole, jobs.saturating_mul(u64::from(gpus)));
+            }
+        }
+        profile
+    }
+
     /// Counts one more job.
     pub fn observe(&mut self, request: &Request) {
+        self.observe_worth(request, 1);
+    }
+
+    /// Counts one more job that weighs as much as `worth` jobs: say, its GPUs.
+    pub fn observe_worth(&mut self, request: &Request, worth: u64) {
         if request.gpus() == 0 {
             return;
         }
@@ -59,7 +99,7 @@ impl WorkloadProfile {
                 cpu_units: cpu_units_ceil(request.cpu_milli()),
             })
             .or_default();
-        *count = count.saturating_add(1);
+        *count = count.saturating_add(worth);
     }
 
     /// Halves every count, so that later work weighs more; classes that fall to nothing are forgotten.
@@ -116,5 +156,67 @@ impl WorkClass {
         Request::new(0, 0, self.gpus, milli)
             .ok()
             .map(|request| request.with_needs(self.needs))
+    }
+}
+
+/// Model, number of GPUs and CPU of the machines with GPUs; of machines that differ in CPU only, the least.
+fn machine_kinds(nodes: &[NodeSpec]) -> impl Iterator<Item = (u8, u8, u32)> {
+    let kinds: BTreeSet<(u8, u8, u32)> = nodes
+        .iter()
+        .filter(|node| node.gpu_count > 0)
+        .map(|node| (node.gpu.model, node.gpu_count, node.cpu_milli))
+        .collect();
+    let mut last = None;
+    kinds
+        .into_iter()
+        .filter(move |(model, gpus, _)| last.replace((*model, *gpus)) != Some((*model, *gpus)))
+}
+
+/// Jobs that [`WorkloadProfile::prior`] stands for in simulations. On the trace 1 to 10 made no difference above 0.1
+/// points of the allocated share, 100 cost half a point where jobs need models.
+pub const PRIOR_JOBS: u64 = 2;
+
+/// As [`PRIOR_JOBS`], where jobs depart and weigh by their GPUs.
+pub const PRIOR_JOBS_WITH_GANGS: u64 = 3;
+
+/// Learns the work to come from the work that came, at first after 8 jobs, then whenever a quarter more came.
+#[derive(Debug, Clone)]
+pub struct Learner {
+    profile: WorkloadProfile,
+    seen: u64,
+    next: u64,
+}
+
+impl Learner {
+    /// Expects `prior`.
+    #[must_use]
+    pub const fn new(prior: WorkloadProfile) -> Self {
+        Self {
+            profile: prior,
+            seen: 0,
+            next: 8,
+        }
+    }
+
+    /// What is expected now.
+    #[must_use]
+    pub const fn profile(&self) -> &WorkloadProfile {
+        &self.profile
+    }
+
+    /// Takes note of a job that weighs as much as `worth` jobs.
+    pub fn observe(&mut self, request: &Request, worth: u64) {
+        self.profile.observe_worth(request, worth);
+        self.seen = self.seen.saturating_add(1);
+    }
+
+    /// Whether so much came that the scheduler should [learn](crate::packing::PackingScheduler::learn) it; once each
+    /// time.
+    pub const fn due(&mut self) -> bool {
+        let due = self.seen >= self.next;
+        if due {
+            self.next = self.seen.saturating_add(self.seen / 4 + 1);
+        }
+        due
     }
 }

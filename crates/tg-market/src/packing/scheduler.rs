@@ -72,6 +72,12 @@ impl PackingScheduler {
         scheduler.index.restore_anchor(anchor).then_some(scheduler)
     }
 
+    /// Expects work like `profile` from now on; prices are set anew. What came before is final.
+    pub fn learn(&mut self, profile: &WorkloadProfile) {
+        self.make_final(self.mark());
+        self.index = PackingIndex::new(&self.cluster, profile, self.index.seed());
+    }
+
     /// The machines.
     #[must_use]
     pub const fn cluster(&self) -> &Cluster {
@@ -146,11 +152,7 @@ impl PackingScheduler {
                         .node_changed(&self.cluster, allocation.node(), false);
                 }
                 Some(Change::GivenBack(allocation)) => {
-                    let mask = allocation.devices().fold(0, |mask, it| mask | 1 << it);
-                    let taken =
-                        self.cluster
-                            .allocate(allocation.node(), mask, allocation.request());
-                    assert!(taken.is_ok(), "what was given back last is still free");
+                    self.cluster.retake(&allocation);
                     self.index
                         .node_changed(&self.cluster, allocation.node(), false);
                 }

@@ -5,10 +5,14 @@
 //! or `c < k`, the machine offers the class nothing; else it offers `min(u, c * n * s / k)`. Classes that differ in
 //! `k` only form a *group*, and the sum over a group is two prefix sums: classes with `k <= c * n * s / u` are
 //! offered `u`, those between that and `c` what the CPU can feed.
+//!
+//! On GPUs that are cut into partitions `u` is `s` times the number of jobs that still fit beside each other by the
+//! geometry of the partitions, so a placement that breaks up a place that many jobs want costs what it breaks.
 
 use std::collections::BTreeMap;
 
-use crate::cluster::{GPUS_PER_NODE_MAX, KindIndex, Needs};
+use crate::cluster::{GPUS_PER_NODE_MAX, KindIndex, Needs, WHOLE_GPU};
+use crate::mig::{ALL_FREE, MigModel};
 use crate::packing::price::PRICE_BITS;
 use crate::packing::profile::WorkloadProfile;
 use crate::packing::shape::Shape;
@@ -132,7 +136,7 @@ impl Tables {
             return values;
         };
         let cpu = shape.cpu_units.min(self.cpu_units_max);
-        let mut walk = DeviceWalk::new(&shape.gpu_milli);
+        let mut walk = DeviceWalk::new(shape);
         for index in served {
             let group = &self.groups[usize::from(*index)];
             let (count, usable) = walk.at_least(group.gpu_milli);
@@ -275,7 +279,7 @@ impl PricedTables {
             return 0;
         };
         let cpu = shape.cpu_units.min(self.cpu_units_max);
-        let mut walk = DeviceWalk::new(&shape.gpu_milli);
+        let mut walk = DeviceWalk::new(shape);
         let mut sum = 0;
         for group in &self.tables[usize::from(*index)] {
             let (count, usable) = walk.at_least(group.gpu_milli);
@@ -303,25 +307,50 @@ fn offered(prefix: &[[i64; 2]], compute: u32, cpu: u16, usable: u32) -> i64 {
 /// Devices in falling order, asked for falling shares.
 struct DeviceWalk<'a> {
     devices: &'a [u16; GPUS_PER_NODE_MAX],
+    mig: Option<MigModel>,
     count: usize,
     usable: u32,
 }
 
 impl<'a> DeviceWalk<'a> {
-    const fn new(devices: &'a [u16; GPUS_PER_NODE_MAX]) -> Self {
+    const fn new(shape: &'a Shape) -> Self {
         Self {
-            devices,
+            devices: &shape.gpu_milli,
+            mig: shape.mig,
             count: 0,
             usable: 0,
         }
     }
 
-    /// How many devices have at least `milli` free, and how much together. `milli` must not rise between calls.
+    /// How many devices serve a job with `milli` of each, and how much they offer to such jobs together. `milli` must
+    /// not rise between calls.
     fn at_least(&mut self, milli: u16) -> (u8, u32) {
+        if let Some(model) = self.mig {
+            return in_partitions(model, self.devices, milli);
+        }
         while self.count < GPUS_PER_NODE_MAX && self.devices[self.count] >= milli {
             self.usable += u32::from(self.devices[self.count]);
             self.count += 1;
         }
         (self.count as u8, self.usable)
     }
+}
+
+/// [`DeviceWalk::at_least`] on GPUs that are cut: `devices` are their free memory slices.
+fn in_partitions(model: MigModel, devices: &[u16; GPUS_PER_NODE_MAX], milli: u16) -> (u8, u32) {
+    let profile = if milli < WHOLE_GPU {
+        model.profile_for_share(milli, 0)
+    } else {
+        None
+    };
+    let (mut count, mut jobs) = (0, 0);
+    for free in devices.map(|it| it as u8) {
+        let fitting = match profile {
+            Some(profile) => profile.count_in(free),
+            None => u8::from(free == ALL_FREE),
+        };
+        count += u8::from(fitting > 0);
+        jobs += u32::from(fitting);
+    }
+    (count, jobs * u32::from(milli))
 }

@@ -2,30 +2,64 @@
 
 use proptest::prelude::*;
 
-use crate::cluster::{Allocation, Cluster, Needs, NodeSpec, Request, WHOLE_GPU};
+use crate::cluster::{Allocation, Cluster, Grant, Isolation, Needs, NodeSpec, Request, WHOLE_GPU};
 use crate::packing::scheduler::PackingScheduler;
 use crate::packing::shape::Shape;
 use crate::packing::table::{CPU_UNIT_MILLI, Tables};
 use crate::packing::{WorkloadProfile, scan};
-use crate::synthetic::{Draws, synthetic_node, synthetic_request, synthetic_trace};
+use crate::synthetic::{
+    Draws, sharing_node, sharing_request, synthetic_node, synthetic_request, synthetic_trace,
+};
+
+/// What machines and jobs are drawn from: GPUs shared by MPS only, or in every way.
+#[derive(Debug, Clone, Copy)]
+enum Modes {
+    Plain,
+    All,
+}
+
+impl Modes {
+    fn node(self, draws: &mut Draws) -> NodeSpec {
+        match self {
+            Self::Plain => synthetic_node(draws),
+            Self::All => sharing_node(draws),
+        }
+    }
+
+    fn request(self, draws: &mut Draws) -> Request {
+        match self {
+            Self::Plain => synthetic_request(draws),
+            Self::All => sharing_request(draws),
+        }
+    }
+}
+
+fn modes() -> impl Strategy<Value = Modes> {
+    prop_oneof![Just(Modes::Plain), Just(Modes::All)]
+}
 
 /// A market of a few machines and the work it expects.
-fn market(seed: u64, nodes: u64) -> (Vec<NodeSpec>, WorkloadProfile, Draws) {
+fn market(modes: Modes, seed: u64, nodes: u64) -> (Vec<NodeSpec>, WorkloadProfile, Draws) {
     let mut draws = Draws::new(seed);
-    let specs = (0..nodes).map(|_| synthetic_node(&mut draws)).collect();
-    let work: Vec<Request> = (0..200).map(|_| synthetic_request(&mut draws)).collect();
+    let specs = (0..nodes).map(|_| modes.node(&mut draws)).collect();
+    let work: Vec<Request> = (0..200).map(|_| modes.request(&mut draws)).collect();
     (specs, WorkloadProfile::of(&work), draws)
 }
 
 /// One step of a random history: places or gives back, and checks the index against the scan.
-fn step(scheduler: &mut PackingScheduler, held: &mut Vec<Allocation>, draws: &mut Draws) {
+fn step(
+    modes: Modes,
+    scheduler: &mut PackingScheduler,
+    held: &mut Vec<Allocation>,
+    draws: &mut Draws,
+) {
     if !held.is_empty() && draws.below(3) == 0 {
         let at = draws.below(held.len() as u64) as usize;
         let allocation = held.swap_remove(at);
         scheduler.release(&allocation);
         return;
     }
-    let request = synthetic_request(draws);
+    let request = modes.request(draws);
     let scanned = scan::best(scheduler.cluster(), scheduler.index(), &request);
     assert_eq!(scheduler.best(&request), scanned, "index and scan differ");
     let fits = {
@@ -41,40 +75,40 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn the_index_finds_what_the_scan_finds(seed: u64, nodes in 1_u64..40, steps in 1_usize..250) {
-        let (specs, profile, mut draws) = market(seed, nodes);
+    fn the_index_finds_what_the_scan_finds(modes in modes(), seed: u64, nodes in 1_u64..40, steps in 1_usize..250) {
+        let (specs, profile, mut draws) = market(modes, seed, nodes);
         let mut scheduler = PackingScheduler::new(Cluster::new(specs), &profile, seed);
         let mut held = Vec::new();
         for _ in 0..steps {
-            step(&mut scheduler, &mut held, &mut draws);
+            step(modes, &mut scheduler, &mut held, &mut draws);
         }
     }
 
     #[test]
-    fn an_index_rebuilt_from_state_gives_the_same_answers(seed: u64, nodes in 1_u64..30) {
-        let (specs, profile, mut draws) = market(seed, nodes);
+    fn an_index_rebuilt_from_state_gives_the_same_answers(modes in modes(), seed: u64, nodes in 1_u64..30) {
+        let (specs, profile, mut draws) = market(modes, seed, nodes);
         let mut kept = PackingScheduler::new(Cluster::new(specs), &profile, seed);
         let mut held = Vec::new();
         for _ in 0..120 {
-            step(&mut kept, &mut held, &mut draws);
+            step(modes, &mut kept, &mut held, &mut draws);
         }
         let anchor = kept.anchor().to_vec();
         let mut rebuilt =
             PackingScheduler::restore(kept.cluster().clone(), &profile, seed, &anchor).unwrap();
         for _ in 0..120 {
-            let request = synthetic_request(&mut draws);
+            let request = modes.request(&mut draws);
             prop_assert_eq!(kept.place(&request), rebuilt.place(&request));
             prop_assert_eq!(kept.anchor(), rebuilt.anchor());
         }
     }
 
     #[test]
-    fn what_is_undone_never_happened(seed: u64, nodes in 1_u64..30, undone in 1_usize..150) {
-        let (specs, profile, mut draws) = market(seed, nodes);
+    fn what_is_undone_never_happened(modes in modes(), seed: u64, nodes in 1_u64..30, undone in 1_usize..150) {
+        let (specs, profile, mut draws) = market(modes, seed, nodes);
         let mut scheduler = PackingScheduler::new(Cluster::new(specs), &profile, seed);
         let mut held = Vec::new();
         for _ in 0..60 {
-            step(&mut scheduler, &mut held, &mut draws);
+            step(modes, &mut scheduler, &mut held, &mut draws);
         }
         let before = scheduler.cluster().clone();
         let anchor = scheduler.anchor().to_vec();
@@ -83,46 +117,62 @@ proptest! {
         let mark = scheduler.mark();
         let mut lost = held.clone();
         for _ in 0..undone {
-            step(&mut scheduler, &mut lost, &mut draws);
+            step(modes, &mut scheduler, &mut lost, &mut draws);
         }
         scheduler.undo_to(mark);
         prop_assert!(*scheduler.cluster() == before);
         prop_assert_eq!(scheduler.anchor(), anchor.as_slice());
         for _ in 0..60 {
-            let request = synthetic_request(&mut draws);
+            let request = modes.request(&mut draws);
             prop_assert_eq!(scheduler.place(&request), reference.place(&request));
         }
     }
 
     #[test]
-    fn nothing_is_ever_over_capacity(seed: u64, nodes in 1_u64..20) {
-        let (specs, profile, mut draws) = market(seed, nodes);
+    fn nothing_is_ever_over_capacity(modes in modes(), seed: u64, nodes in 1_u64..20) {
+        let (specs, profile, mut draws) = market(modes, seed, nodes);
         let mut scheduler = PackingScheduler::new(Cluster::new(specs.clone()), &profile, seed);
         let mut held: Vec<Allocation> = Vec::new();
         for _ in 0..150 {
-            step(&mut scheduler, &mut held, &mut draws);
+            step(modes, &mut scheduler, &mut held, &mut draws);
         }
-        for node in scheduler.cluster().nodes() {
+        let cluster = scheduler.cluster();
+        for node in cluster.nodes() {
             let spec = specs[node.0 as usize];
             let here = || held.iter().filter(|it| it.node() == node);
             let cpu: u64 = here().map(|it| u64::from(it.request().cpu_milli())).sum();
             prop_assert!(cpu <= u64::from(spec.cpu_milli));
             for device in 0..8 {
                 let on_device = || here().filter(|it| it.devices().any(|d| d == device));
-                let milli: u32 = on_device().map(|it| u32::from(it.request().gpu_milli())).sum();
-                let memory: u64 = on_device()
-                    .map(|it| u64::from(it.request().gpu_memory_on(spec.gpu.memory_mib)))
-                    .sum();
+                let milli: u32 = on_device().map(|it| u32::from(it.gpu_milli())).sum();
+                let memory: u64 = on_device().map(|it| u64::from(it.gpu_memory_mib())).sum();
                 prop_assert!(milli <= u32::from(WHOLE_GPU));
-                prop_assert!(memory <= u64::from(spec.gpu.memory_mib));
+                prop_assert!(memory <= u64::from(spec.gpu.memory_mib), "memory is oversubscribed");
+                let mut covered = 0_u8;
+                for instance in on_device().filter_map(Allocation::mig) {
+                    prop_assert!(instance.profile.starts().contains(&instance.start));
+                    prop_assert_eq!(covered & instance.mask(), 0, "partitions overlap");
+                    covered |= instance.mask();
+                }
+            }
+            for held in here() {
+                let (request, isolation) = (held.request(), held.request().needs().isolation);
+                prop_assert!(held.gpu_milli() >= request.gpu_milli());
+                prop_assert!(request.gpus() == 0 || held.gpu_memory_mib() >= request.gpu_memory_mib());
+                let apart = match cluster.grant(held) {
+                    Grant::NoGpu | Grant::Whole | Grant::Mig { .. } => Isolation::Hardware,
+                    Grant::Mps { .. } => Isolation::Mps,
+                    Grant::TimeSlice { .. } => Isolation::TimeSlice,
+                };
+                prop_assert!(apart >= isolation, "less isolation than was asked for");
             }
         }
     }
 
     #[test]
-    fn a_placement_never_adds_to_what_others_are_offered(seed: u64) {
+    fn a_placement_never_adds_to_what_others_are_offered(modes in modes(), seed: u64) {
         // Up to the rounding that the index allows for.
-        let (specs, profile, mut draws) = market(seed, 10);
+        let (specs, profile, mut draws) = market(modes, seed, 10);
         let cluster = Cluster::new(specs);
         let tables = Tables::new(&profile, cluster.kinds(), 128_000);
         let prices = vec![1 << 10; tables.groups().len()];
@@ -131,7 +181,7 @@ proptest! {
         for node in cluster.nodes() {
             let mut shape = Shape::of(&cluster, node);
             for _ in 0..20 {
-                let request = synthetic_request(&mut draws);
+                let request = modes.request(&mut draws);
                 let choices: Vec<u16> = shape.choices(&request).collect();
                 for milli in choices {
                     let after = shape.after(&request, milli);
@@ -146,11 +196,11 @@ proptest! {
     }
 
     #[test]
-    fn the_shape_after_is_the_shape_of_the_machine_after(seed: u64) {
-        let (specs, _, mut draws) = market(seed, 6);
+    fn the_shape_after_is_the_shape_of_the_machine_after(modes in modes(), seed: u64) {
+        let (specs, _, mut draws) = market(modes, seed, 6);
         let mut cluster = Cluster::new(specs);
         for _ in 0..60 {
-            let request = synthetic_request(&mut draws);
+            let request = modes.request(&mut draws);
             for node in cluster.nodes() {
                 let shape = Shape::of(&cluster, node);
                 let Some(milli) = shape.choices(&request).next() else { continue };
@@ -169,11 +219,11 @@ proptest! {
 
 #[test]
 fn shapes_pack_into_distinct_numbers() {
-    let (specs, _, mut draws) = market(3, 40);
+    let (specs, _, mut draws) = market(Modes::All, 3, 40);
     let mut cluster = Cluster::new(specs);
     let mut seen = std::collections::BTreeMap::new();
     for _ in 0..400 {
-        let request = synthetic_request(&mut draws);
+        let request = sharing_request(&mut draws);
         let fitting = cluster.nodes().find(|node| cluster.fits(*node, &request));
         let Some(node) = fitting else { continue };
         let devices = cluster.devices_for(node, &request, None).unwrap();
