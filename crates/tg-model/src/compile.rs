@@ -165,6 +165,18 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Whether the integer model is nearer to the float model than another: by the divergence of its choices where it
+    /// makes some, else by noise.
+    fn is_nearer_than(&self, other: &Self) -> bool {
+        if self.rows > 0 {
+            self.divergence < other.divergence
+        } else {
+            self.output_snr_db() > other.output_snr_db()
+        }
+    }
+}
+
 /// A compiled model beside what it was compiled from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compiled {
@@ -272,7 +284,7 @@ pub fn compile_prepared(
     })
 }
 
-/// The first candidate that is enough, or the one of least noise.
+/// The first candidate that is enough, or the nearest one.
 fn best_of(
     candidates: impl Iterator<Item = (Precision, ChannelScales)>,
     (float, order, statistics): (&Prepared, &InputOrder, &BTreeMap<ValueId, Statistics>),
@@ -306,7 +318,7 @@ fn best_of(
         let enough = report.is_enough();
         let better = best
             .as_ref()
-            .is_none_or(|(_, before)| report.output_snr_db() > before.output_snr_db());
+            .is_none_or(|(_, before)| report.is_nearer_than(before));
         if enough || better {
             best = Some((lowered, report));
         }
@@ -593,6 +605,14 @@ mod tests {
         check(28.0, 0, 0.0, 0.0, false);
         check(31.0, 0, 0.0, 0.0, true);
         check(41.0, 100, 0.01, 0.1, true);
+    }
+
+    #[test]
+    fn the_nearest_is_by_the_task_where_there_is_one() {
+        let (quiet, right) = (report(22.0, 9, 0.0, 0.02), report(21.0, 9, 0.0, 0.01));
+        assert!(right.is_nearer_than(&quiet) && !quiet.is_nearer_than(&right));
+        let (quiet, loud) = (report(22.0, 0, 0.0, 0.0), report(21.0, 0, 0.0, 0.0));
+        assert!(quiet.is_nearer_than(&loud) && !loud.is_nearer_than(&quiet));
     }
 
     #[test]

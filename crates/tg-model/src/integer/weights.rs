@@ -6,6 +6,7 @@ use super::{Lowering, Step, Stop, unsupported};
 use crate::net::{ValueId, convert};
 use std::rc::Rc;
 use tg_ir::requantise::PAIRS_MAX;
+use tg_ir::segment::{SEGMENT_BITS_MAX, SEGMENTS_MAX};
 use tg_ir::weights::BIAS_MAX;
 use tg_ir::{ElementType, LinearWeights, Op, Shape, TensorId};
 
@@ -80,7 +81,16 @@ pub(crate) fn quantise(
     let factors = match granularity {
         Granularity::PerTensor => vec![1.0; needed.len()],
         Granularity::Shifts(most) => shifts(&needed, largest, most),
-        Granularity::Clusters => clusters(&needed, largest),
+        Granularity::Clusters => {
+            let reach = rows()
+                .zip(&needed)
+                .map(|((row, _), needed)| {
+                    let sum: f64 = row.iter().map(|w| w.abs()).sum();
+                    sum / needed.max(f64::MIN_POSITIVE)
+                })
+                .fold(0f64, f64::max);
+            clusters(&needed, largest, pairs_within(reach))
+        }
     };
     let mut quantised = LinearWeights {
         weights: Vec::with_capacity(weights.len()),
@@ -109,6 +119,14 @@ fn shifts(needed: &[f64], largest: f64, most: i32) -> Vec<f64> {
     needed.iter().map(factor).collect()
 }
 
+/// Pairs for which a segment table has room, if the magnitudes of a channel's integer weights sum up to `reach`: each
+/// pair covers all that any channel reaches, in segments of at most `2^SEGMENT_BITS_MAX` and two per output.
+fn pairs_within(reach: f64) -> usize {
+    let range = 256.0 * reach + 2.0 * f64::from(BIAS_MAX);
+    let segments = range / f64::from(1u32 << SEGMENT_BITS_MAX) + 520.0;
+    ((SEGMENTS_MAX as f64 / segments) as usize).clamp(1, PAIRS_MAX)
+}
+
 /// Channels whose scales lie close together.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
@@ -121,7 +139,7 @@ struct Place {
 
 /// Per channel the factor of its cluster: as few clusters as keep the noise of rounding, relative to each channel's
 /// weights, near what scales of their own would have, and at most [`PAIRS_MAX`].
-fn clusters(needed: &[f64], largest: f64) -> Vec<f64> {
+fn clusters(needed: &[f64], largest: f64, most: usize) -> Vec<f64> {
     let share = |needed: f64| (needed / largest).clamp((-OCTAVES).exp2(), 1.0);
     let place = |needed: f64| {
         let along = -share(needed).log2() / OCTAVES * (PLACES - 1) as f64;
@@ -138,7 +156,7 @@ fn clusters(needed: &[f64], largest: f64) -> Vec<f64> {
         .filter(|&at| places[at].channels > 0.0)
         .collect();
     let list: Vec<Place> = taken.iter().map(|&at| places[at]).collect();
-    let starts = cluster_starts(&list);
+    let starts = cluster_starts(&list, most);
     let factor_at = |at: usize| {
         let position = taken.partition_point(|&own| own < at);
         let cluster = starts.partition_point(|&start| start <= position);
@@ -160,7 +178,7 @@ fn clusters(needed: &[f64], largest: f64) -> Vec<f64> {
 
 /// Where each cluster starts in a list of places, largest scale first: the split of least noise, found by dynamic
 /// programming over the number of clusters.
-fn cluster_starts(list: &[Place]) -> Vec<usize> {
+fn cluster_starts(list: &[Place], most: usize) -> Vec<usize> {
     let count = list.len();
     let channels: f64 = list.iter().map(|place| place.channels).sum();
     let mut sums = vec![0.0; count + 1];
@@ -173,7 +191,7 @@ fn cluster_starts(list: &[Place]) -> Vec<usize> {
         .map(|to| if to == 0 { 0.0 } else { noise(0, to) })
         .collect();
     let mut from: Vec<Vec<usize>> = vec![vec![0; count + 1]];
-    while from.len() < PAIRS_MAX.min(count) && least[count] > NOISE_ENOUGH * channels {
+    while from.len() < most.min(count) && least[count] > NOISE_ENOUGH * channels {
         let mut next = least.clone();
         let mut starts = vec![usize::MAX; count + 1];
         for to in 1..=count {
@@ -527,6 +545,14 @@ mod tests {
         let factors = layer.channels.unwrap();
         assert!((factors[0] - 1.0).abs() < 1e-9 && (factors[2] - 1.0).abs() < 1e-9);
         assert!((factors[1] - 0.3).abs() < 1e-9 && (factors[3] - 0.3).abs() < 1e-9);
+    }
+
+    #[test]
+    fn long_sums_leave_room_for_fewer_pairs() {
+        assert_eq!(pairs_within(0.0), 16);
+        assert_eq!(pairs_within(127.0 * 64.0), 16);
+        assert!(pairs_within(127.0 * 4096.0) < 8);
+        assert_eq!(pairs_within(1e9), 1);
     }
 
     #[test]

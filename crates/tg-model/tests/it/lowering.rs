@@ -1,8 +1,11 @@
 //! Operators in integers, each in a graph of its own: how far from tier TGF-1, and which nodes it becomes.
 
 use crate::graphs::{Writer, rows};
-use tg_model::integer::Precision;
+use tg_ir::SegmentTable;
+use tg_model::calibrate::{self, ReachRule};
+use tg_model::integer::{self, ChannelScales, LowerOptions, Precision};
 use tg_model::net::{Attribute, DType, Graph, Tensor, ValueId};
+use tg_model::passes::{PrepareOptions, prepare};
 use tg_model::{CompileOptions, Compiled, PrecisionChoice, compile, execute_tensor, input, range};
 
 /// A compiled graph, with the power of its outputs over that of their difference from the floats, in decibels.
@@ -44,6 +47,53 @@ fn check(graph: &Graph, length: usize, least: [f64; 2], expected: &[&str]) {
     assert!(snr > least[0], "8 bits: {snr} dB");
     let (_, snr) = measured(graph.clone(), &inputs, Precision::Bits16);
     assert!(snr > least[1], "16 bits: {snr} dB");
+}
+
+/// Sixteen scales of a layer are sixteen times the segments: they must fit, whatever the layer's length.
+#[test]
+fn segment_tables_have_room_for_the_clusters() {
+    for inputs in [16usize, 700, 4096] {
+        let outputs = 48;
+        let mut writer = Writer::new(3);
+        let x = writer.input("x", DType::F32, &[1, inputs]);
+        let sizes: Vec<f32> = (0..outputs).map(|c| 0.9f32.powi(c)).collect();
+        let weights = sizes.iter().flat_map(|size| {
+            let numbers = &mut writer.numbers;
+            let row = (0..inputs).map(|_| size * numbers.between(-1000, 1000) as f32 / 1000.0);
+            row.collect::<Vec<_>>()
+        });
+        let weights = weights.collect();
+        let w = writer.constant(&[outputs as usize, inputs], weights);
+        let transposed = [("transB", Attribute::Int(1))];
+        let y = writer.node("Gemm", &[x, w], &transposed);
+        let y = writer.node("Relu", &[y], &[]);
+        let w = writer.weights(&[outputs as usize, 3]);
+        let y = writer.node("Gemm", &[y, w], &[]);
+        let prepared = prepare(writer.finish(y), &PrepareOptions::default()).unwrap();
+        let (_, order) = integer::input_order(&prepared).unwrap();
+        let given: Vec<Vec<Tensor>> = rows(21, 4, inputs)
+            .iter()
+            .map(|r| order.tensors(r))
+            .collect();
+        let statistics = calibrate::observe(&prepared.graph, &given, ReachRule::Greatest).unwrap();
+        let options = LowerOptions {
+            name: "clusters".to_owned(),
+            precision: Precision::Bits8,
+            scales: ChannelScales::Clusters,
+            reach: ReachRule::Greatest,
+            mean: Vec::new(),
+            std: Vec::new(),
+        };
+        let lowered = integer::lower(&prepared, &statistics, &options).unwrap();
+        let mut pairs = Vec::new();
+        for node in &lowered.model.program.nodes {
+            if let tg_ir::Op::Requantise { how, .. } = &node.op {
+                pairs.push(how.pairs.len());
+                SegmentTable::build(how).unwrap_or_else(|error| panic!("{inputs}: {error}"));
+            }
+        }
+        assert!(pairs.iter().any(|&count| count > 4), "{inputs}: {pairs:?}");
+    }
 }
 
 fn text(text: &str) -> Attribute {

@@ -199,7 +199,13 @@ fn recurrent_layers_become_their_steps() {
             nodes.filter(|node| node.op == name).count()
         };
         assert_eq!(count(op), 0);
-        assert_eq!(count("Sigmoid"), (gates - 1) * steps, "{op}");
+        // What multiplies the state of zeros before the first step is gone.
+        let gates = (gates - 1) * (steps - 1)..=(gates - 1) * steps;
+        assert!(
+            gates.contains(&count("Sigmoid")),
+            "{op}: {}",
+            count("Sigmoid")
+        );
         for row in rows(59, 4, steps * inputs) {
             let before = outputs(&graph, &[1, steps, inputs], &row);
             let after = outputs(&prepared.graph, &[1, steps, inputs], &row);
