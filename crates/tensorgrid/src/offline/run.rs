@@ -6,7 +6,8 @@ use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tg_model::input::encode;
-use tg_model::net::tgf::{self, Budget};
+use tg_model::kernels::Cpu;
+use tg_model::net::tgf::{Budget, Engine};
 use tg_model::net::{self, Dim, Graph, ReadLimits, Tensor, npy};
 
 /// Values of an output that are printed; `--output` and `--json` give all.
@@ -66,8 +67,11 @@ fn run_float(arguments: &RunArguments, as_json: bool) -> Outcome {
     let graph = net::read(&bytes, arguments.model.parent(), &limits).or_fail(Exit::Usage, doing)?;
     let inputs = inputs(&graph, &arguments.inputs)?;
     let references: Vec<&Tensor> = inputs.iter().collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut engine = Engine::new(graph, Cpu::new(threads));
     let start = Instant::now();
-    let outputs = tgf::run(&graph, &references, &Budget::default())
+    let outputs = engine
+        .run(&references, &Budget::default())
         .or_fail(Exit::Failed, "execute the model")?;
     let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
     if let (Some(path), Some(first)) = (&arguments.output, outputs.first()) {
