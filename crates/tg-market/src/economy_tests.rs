@@ -409,7 +409,7 @@ fn the_prior_knows_the_machines_and_nothing_else() {
             .iter()
             .any(|(class, _)| class.gpus == 8 && class.needs.models == ModelSet::ANY)
     );
-    let mut other = specs.clone();
+    let mut other = specs;
     other.reverse();
     assert_eq!(WorkloadProfile::prior(&other, 2).weights(), plain);
     assert!(WorkloadProfile::prior(&[], 2).is_empty());

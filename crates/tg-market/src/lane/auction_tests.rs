@@ -260,7 +260,7 @@ proptest! {
         prop_assert_eq!((here.pays, here.gets), (there.pays, there.gets));
         let mut mirrored: Vec<usize> = there.buyers.iter().map(|it| buyers - 1 - it).collect();
         mirrored.sort_unstable();
-        let mut own = here.buyers.clone();
+        let mut own = here.buyers;
         own.sort_unstable();
         prop_assert_eq!(own, mirrored);
     }
