@@ -1,14 +1,13 @@
 //! The project's automation: the whole gate ([`gate`]), the checks of its structure ([`tidy`]), what quantising
 //! costs ([`accuracy`]), and the outside judges of the importer: their Python ([`python`]), the models that exporters
 //! write ([`corpus`], [`corpus_report`]), a user's way from PyTorch to a receipt ([`bring`]), ONNX's own cases
-//! ([`onnx_conformance`]), Arm's integer reference ([`tosa`]) and onnxruntime's speed ([`compare_ort`]); placements under
-//! the outside judge ([`market`]) and beside those of other rules ([`market_report`]).
-
-//! write ([`corpus`], [`corpus_report`]), the way of a user's model to a receipt ([`bring`]), and Arm's integer
-//! reference ([`tosa`]).
+//! ([`onnx_conformance`]), Arm's integer reference ([`tosa`]) and onnxruntime's speed ([`compare_ort`]); what a proof of
+//! EZKL costs ([`compare_ezkl`]); placements under the outside judge ([`market`]) and beside those of other rules
+//! ([`market_report`]).
 
 pub mod accuracy;
 pub mod bring;
+pub mod compare_ezkl;
 pub mod compare_ort;
 pub mod corpus;
 pub mod corpus_report;

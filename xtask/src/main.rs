@@ -13,8 +13,6 @@ usage: cargo xtask COMMAND
               --mnist DIR adds a LeNet on MNIST (--model FILE or --python PATH, see models/train/requirements.txt)
   corpus      what exporters write, with onnxruntime's answers, into target/corpus (or --out DIR); --data DIR holds
               mnist/ and text/, --only NAME makes some entries, --require makes a missing Python an error
-
-
   bring-your-model
               runs docs/BRING_YOUR_MODEL.md where PyTorch can be installed; --binary FILE names a built tensorgrid
   corpus-report
@@ -24,6 +22,8 @@ usage: cargo xtask COMMAND
               reads cases written before, --require makes a missing Python an error
   compare-ort our speed beside onnxruntime's (float32 and int8), by processor time; --require makes a missing Python an
               error
+  compare-ezkl
+              one proof of the shipped MLP beside EZKL's: processor time, keys, bytes, memory; --require as above
   onnx-conformance
               tier TGF-1 on the ONNX backend node tests: passed, refused with reason, wrong; --cases DIR reads cases
               written before, --bless rewrites xtask/onnx-conformance.txt, --require makes a missing Python an error
@@ -69,14 +69,8 @@ fn run(words: &[&str]) -> Result<()> {
         ["tosa-conformance", rest @ ..] => {
             xtask::tosa::run(&root, &xtask::tosa::Options::parse(rest)?)
         }
-        ["compare-ort", rest @ ..] => {
-            let mut rest = rest.to_vec();
-            let missing = xtask::python::Missing::take(&mut rest);
-            if let Some(word) = rest.first() {
-                bail!("compare-ort does not know `{word}`; it takes --require");
-            }
-            xtask::compare_ort::run(&root, missing)
-        }
+        ["compare-ort", rest @ ..] => xtask::compare_ort::run(&root, only_require(rest)?),
+        ["compare-ezkl", rest @ ..] => xtask::compare_ezkl::run(&root, only_require(rest)?),
         ["onnx-conformance", rest @ ..] => {
             xtask::onnx_conformance::run(&root, &xtask::onnx_conformance::Options::parse(rest)?)
         }
@@ -103,4 +97,14 @@ fn run(words: &[&str]) -> Result<()> {
         }
         [other, ..] => bail!("no such command: {other}\n\n{HELP}"),
     }
+}
+
+/// The one option of a comparison.
+fn only_require(words: &[&str]) -> Result<xtask::python::Missing> {
+    let mut rest = words.to_vec();
+    let missing = xtask::python::Missing::take(&mut rest);
+    if let Some(word) = rest.first() {
+        bail!("a comparison does not know `{word}`; it takes --require");
+    }
+    Ok(missing)
 }

@@ -13,6 +13,7 @@ pub mod prove;
 pub mod registration;
 
 mod fold;
+mod fractional;
 mod lookup;
 mod pack;
 mod sumcheck;

@@ -1,11 +1,11 @@
 //! The one lookup argument of a proof: the prover's side.
 
-use crate::pack::{self, PackedE, PackedF};
+use crate::fractional::{self, Leaves, LeavesBuilder};
+use crate::pack;
 use crate::witness::{Witness, integer};
-use p3_field::{PackedFieldExtension, PackedValue, PrimeCharacteristicRing};
+use p3_field::PrimeCharacteristicRing;
 use p3_maybe_rayon::prelude::*;
-use p3_multi_stark::fractional_gkr::{Fraction, LeafNumerator, prove_fractional_gkr};
-use p3_multilinear_util::poly::{Poly, PolyMaybePacked};
+use p3_multilinear_util::poly::Poly;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tg_proof::commitment::Challenger;
@@ -99,17 +99,16 @@ pub(crate) fn prove(
         .iter()
         .for_each(|pushforward| absorb(challenger, pushforward));
     let poles: Vec<E> = plan.tables.iter().map(|_| draw(challenger)).collect();
-    let (numerators, denominators) = leaves(plan, columns, reads, &weights, &pushforwards, &poles);
-    #[cfg(test)]
-    let numerators = closed(numerators, &denominators);
-    let fraction = Fraction {
-        n: LeafNumerator::Ext(&numerators),
-        d: &denominators,
+    let drawn = Drawn {
+        weights: &weights,
+        pushforwards: &pushforwards,
+        poles: &poles,
     };
-    let (gkr, output) = prove_fractional_gkr::<F, E, Challenger>(fraction, challenger);
-    drop(numerators);
-    drop(denominators);
-    let point = output.point.as_slice().to_vec();
+    let leaves = leaves(plan, columns, reads, &drawn);
+    #[cfg(test)]
+    let leaves = closed(leaves);
+    let (gkr, point) = fractional::prove(&leaves, challenger);
+    drop(leaves);
     let columns = evaluate_columns(plan, columns, &point);
     columns
         .iter()
@@ -139,141 +138,37 @@ fn combine(plan: &Plan, reads: &[Read], weights: &[E]) -> Vec<Vec<E>> {
     pushforwards
 }
 
-/// Numerators and denominators of the fractional sum.
-type Leaves = (PolyMaybePacked<F, E>, PolyMaybePacked<F, E>);
+/// What the leaves depend on besides columns and points.
+struct Drawn<'a> {
+    weights: &'a [E],
+    pushforwards: &'a [Vec<E>],
+    poles: &'a [E],
+}
 
-/// The leaves, as vectors. Blocks come largest first, so those shorter than a vector are at the end.
-fn leaves(
-    plan: &Plan,
-    columns: &Columns<'_>,
-    reads: &[Read],
-    weights: &[E],
-    pushforwards: &[Vec<E>],
-    poles: &[E],
-) -> Leaves {
-    let whole = 1usize << plan.leaf_vars.max(pack::WIDTH.ilog2() as usize);
-    let mut numerators = PackedE::zero_vec(whole / pack::WIDTH);
-    let mut denominators = vec![PackedE::ONE; whole / pack::WIDTH];
-    let (mut n, mut d) = (numerators.as_mut_slice(), denominators.as_mut_slice());
-    let (mut tail_n, mut tail_d) = (Vec::new(), Vec::new());
-    let mut blocks = Vec::new();
+/// The leaves of the fractional sum.
+fn leaves<'a>(plan: &Plan, columns: &Columns<'a>, reads: &[Read], drawn: &Drawn<'_>) -> Leaves<'a> {
+    let mut leaves = LeavesBuilder::new(plan.leaf_vars);
     for placed in &plan.leaves {
         let length = 1usize << placed.vars;
-        if length >= pack::WIDTH {
-            let (head, rest) = n.split_at_mut(length / pack::WIDTH);
-            let (head_d, rest_d) = d.split_at_mut(length / pack::WIDTH);
-            (n, d) = (rest, rest_d);
-            blocks.push((placed, head, head_d));
-        } else {
-            let (values, places) = block_values(
-                plan,
-                columns,
-                reads,
-                (weights, pushforwards, poles),
-                placed.block,
-                length,
-            );
-            tail_n.extend(values);
-            tail_d.extend(places);
-        }
-    }
-    blocks.into_par_iter().for_each(|(placed, n, d)| {
-        fill_block(
-            plan,
-            columns,
-            reads,
-            (weights, pushforwards, poles),
-            placed.block,
-            (n, d),
-        );
-    });
-    let vectors = tail_n.len().div_ceil(pack::WIDTH);
-    tail_n.resize(vectors * pack::WIDTH, E::ZERO);
-    tail_d.resize(vectors * pack::WIDTH, E::ONE);
-    let tails = tail_n
-        .chunks_exact(pack::WIDTH)
-        .zip(tail_d.chunks_exact(pack::WIDTH));
-    for ((n, d), (values, places)) in n.iter_mut().zip(d).zip(tails) {
-        *n = PackedE::from_ext_slice(values);
-        *d = PackedE::from_ext_slice(places);
-    }
-    let [numerators, denominators] =
-        [numerators, denominators].map(|leaves| PolyMaybePacked::Packed(Poly::new(leaves)));
-    if plan.leaf_vars < pack::WIDTH.ilog2() as usize {
-        let short = |leaves: PolyMaybePacked<F, E>| {
-            let values = leaves.unpack().into_evals();
-            PolyMaybePacked::Scalar(Poly::new(values[..1 << plan.leaf_vars].to_vec()))
-        };
-        return (short(numerators), short(denominators));
-    }
-    (numerators, denominators)
-}
-
-/// What the leaves depend on besides columns and points: weights of readers, pushforwards, poles.
-type Drawn<'a> = (&'a [E], &'a [Vec<E>], &'a [E]);
-
-/// Fills a block of whole vectors.
-fn fill_block(
-    plan: &Plan,
-    columns: &Columns<'_>,
-    reads: &[Read],
-    (weights, pushforwards, poles): Drawn<'_>,
-    block: LeafBlock,
-    (n, d): (&mut [PackedE], &mut [PackedE]),
-) {
-    match block {
-        LeafBlock::Reader { group, witness } => {
-            let reader = &plan.groups[group];
-            let (scale, rest) = chunk_weights(plan, witness, &reads[group].point);
-            let eq = Poly::new_packed_from_point::<F, E>(rest, weights[group] * scale);
-            n.copy_from_slice(eq.as_slice());
-            let pole = PackedE::from(poles[reader.table] - E::from_u32(reader.offset));
-            let column = columns.column(witness, reader.column);
-            let values = PackedF::pack_slice(&column[..n.len() * pack::WIDTH]);
-            for (leaf, &value) in d.iter_mut().zip(values) {
-                *leaf = pole - value;
+        match placed.block {
+            LeafBlock::Reader { group, witness } => {
+                let reader = &plan.groups[group];
+                let (scale, rest) = chunk_weights(plan, witness, &reads[group].point);
+                let pole = drawn.poles[reader.table] - E::from_u32(reader.offset);
+                let column = &columns.column(witness, reader.column)[..length];
+                leaves.column(drawn.weights[group] * scale, rest, pole, column);
+            }
+            LeafBlock::Table { table } => {
+                let values = drawn.pushforwards[table].iter().map(|&value| -value);
+                let mut values: Vec<E> = values.collect();
+                values.resize(length, E::ZERO);
+                let pole = drawn.poles[table];
+                let places = (0..length).map(|entry| pole - F::from_usize(entry));
+                leaves.fractions(values, places.collect());
             }
         }
-        LeafBlock::Table { table } => {
-            let mut values: Vec<E> = pushforwards[table].iter().map(|&value| -value).collect();
-            values.resize(n.len() * pack::WIDTH, E::ZERO);
-            let places: Vec<E> = (0..values.len())
-                .map(|entry| poles[table] - F::from_usize(entry))
-                .collect();
-            n.copy_from_slice(pack::poly(values).as_slice());
-            d.copy_from_slice(pack::poly(places).as_slice());
-        }
     }
-}
-
-/// The leaves of a block shorter than a vector.
-fn block_values(
-    plan: &Plan,
-    columns: &Columns<'_>,
-    reads: &[Read],
-    (weights, pushforwards, poles): Drawn<'_>,
-    block: LeafBlock,
-    length: usize,
-) -> (Vec<E>, Vec<E>) {
-    match block {
-        LeafBlock::Reader { group, witness } => {
-            let reader = &plan.groups[group];
-            let (scale, rest) = chunk_weights(plan, witness, &reads[group].point);
-            let eq = eq_table(rest).into_iter();
-            let pole = poles[reader.table] - E::from_u32(reader.offset);
-            let column = &columns.column(witness, reader.column)[..length];
-            (
-                eq.map(|value| weights[group] * scale * value).collect(),
-                column.iter().map(|&value| pole - value).collect(),
-            )
-        }
-        LeafBlock::Table { table } => {
-            let mut values: Vec<E> = pushforwards[table].iter().map(|&value| -value).collect();
-            values.resize(length, E::ZERO);
-            let places = (0..length).map(|entry| poles[table] - F::from_usize(entry));
-            (values, places.collect())
-        }
-    }
+    leaves.finish()
 }
 
 /// The committed columns, wherever the commitment keeps them.
@@ -286,20 +181,11 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// The numerators with a lie in the last one that makes the sum vanish.
+/// The leaves with a lie in the last numerator that makes the sum vanish.
 #[cfg(test)]
-fn closed(
-    numerators: PolyMaybePacked<F, E>,
-    denominators: &PolyMaybePacked<F, E>,
-) -> PolyMaybePacked<F, E> {
-    let packed = matches!(numerators, PolyMaybePacked::Packed(_));
-    let mut values = numerators.unpack().into_evals();
-    close(&mut values, denominators.clone().unpack().as_slice());
-    if packed {
-        pack::maybe(values)
-    } else {
-        PolyMaybePacked::Scalar(Poly::new(values))
-    }
+fn closed(mut leaves: Leaves<'_>) -> Leaves<'_> {
+    leaves.close();
+    leaves
 }
 
 /// Makes a sum of fractions vanish by a lie in its last numerator, so that a lying prover can go on: the library's

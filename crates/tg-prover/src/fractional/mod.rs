@@ -1,0 +1,174 @@
+//! The prover of the fractional sum (ePrint 2023/1284): a binary tree of fractions, one sumcheck per layer.
+//!
+//! The messages are those of `p3_multi_stark::fractional_gkr`, whose verifier checks them; a test holds both provers to
+//! the same bytes. Ours never holds the leaves, which are most of the tree: they are made from the committed columns
+//! tile by tile in each of the three passes that read them ([`leaves`]), and padding costs next to nothing. A layer's
+//! gate `d1 n0 + d0 n1 + lambda d0 d1` is kept as `d1 (n0 + lambda d0) + d0 n1`, two products instead of four, folding
+//! and the next round's sums are one pass over memory ([`layer`]), and equality weights are a product of two short
+//! tables.
+
+mod layer;
+mod leaves;
+#[cfg(test)]
+mod tests;
+
+use layer::{Layer, Level};
+pub(crate) use leaves::{Leaves, LeavesBuilder};
+use p3_field::{Field, PrimeCharacteristicRing};
+use p3_multi_stark::fractional_gkr::transcript::FractionGkrProverTranscript;
+use p3_multi_stark::fractional_gkr::{
+    FractionGkrLayerProof, FractionGkrProof, FractionGkrShape, SplitFraction,
+};
+use tg_proof::commitment::Challenger;
+use tg_proof::field::{E, F};
+
+/// Proves that the leaves add up to zero and returns the point at which they are then claimed.
+///
+/// If they do not, the proof will not verify.
+pub(crate) fn prove(
+    leaves: &Leaves<'_>,
+    challenger: &mut Challenger,
+) -> (FractionGkrProof<E>, Vec<E>) {
+    let mut levels = tree(leaves);
+    let root = root(&mut levels);
+    let root_denominator = root.d0 * root.d1;
+    let shape = FractionGkrShape {
+        num_variables: leaves.vars(),
+    };
+    let mut walk = Walk {
+        transcript: Transcript::new(challenger, shape, root_denominator),
+        point: Vec::new(),
+        numerator: E::ZERO,
+        denominator: root_denominator,
+        layers: Vec::with_capacity(leaves.vars()),
+    };
+    // The root has no rounds in which its challenge would join anything.
+    let _lambda = walk.transcript.begin_layer();
+    walk.end_layer(Vec::new(), Vec::new(), root);
+    while let Some(level) = levels.pop() {
+        walk.layer(Layer::Level(level));
+    }
+    if walk.layers.len() < leaves.vars() {
+        walk.layer(Layer::Leaves(leaves));
+    }
+    walk.transcript.finish();
+    let proof = FractionGkrProof {
+        root_denominator,
+        layers: walk.layers,
+    };
+    (proof, walk.point)
+}
+
+/// The levels, from the leaves (if they are few, else from their parents) to the root's children.
+fn tree(leaves: &Leaves<'_>) -> Vec<Level> {
+    let mut levels = vec![leaves.level().unwrap_or_else(|| leaves.reduce())];
+    while let Some(level) = levels.last().filter(|level| !level.is_pair()) {
+        let next = level.reduce();
+        levels.push(next);
+    }
+    levels
+}
+
+/// Takes the root's children off the levels.
+fn root(levels: &mut Vec<Level>) -> SplitFraction<E> {
+    let pair = levels.pop().expect("a tree has at least one level");
+    pair.into_pair()
+}
+
+/// The sum of the leaves as a fraction.
+#[cfg(test)]
+pub(crate) fn sum(leaves: &Leaves<'_>) -> (E, E) {
+    let root = root(&mut tree(leaves));
+    layer::sum_of(root.n0, root.d0, root.n1, root.d1)
+}
+
+type Transcript<'a> = FractionGkrProverTranscript<'a, Challenger, F, E>;
+
+/// What is carried from layer to layer.
+struct Walk<'a> {
+    transcript: Transcript<'a>,
+    point: Vec<E>,
+    numerator: E,
+    denominator: E,
+    layers: Vec<FractionGkrLayerProof<E>>,
+}
+
+impl Walk<'_> {
+    /// Plays one layer.
+    fn layer(&mut self, mut layer: Layer<'_>) {
+        let lambda = self.transcript.begin_layer();
+        let mut rounds = Rounds {
+            point: &self.point,
+            lambda,
+            sum: self.numerator + lambda * self.denominator,
+            prefix: E::ONE,
+            polys: Vec::with_capacity(self.point.len()),
+            challenges: Vec::with_capacity(self.point.len()),
+        };
+        let mut sums = layer.start(&rounds);
+        let mut challenge = rounds.play(sums, &mut self.transcript);
+        while rounds.challenges.len() < self.point.len() {
+            sums = layer.fold_and_sum(challenge, &rounds);
+            challenge = rounds.play(sums, &mut self.transcript);
+        }
+        let claims = layer.into_claims(challenge, lambda);
+        let Rounds {
+            polys, challenges, ..
+        } = rounds;
+        self.end_layer(polys, challenges, claims);
+    }
+
+    fn end_layer(&mut self, round_polys: Vec<[E; 3]>, rounds: Vec<E>, claims: SplitFraction<E>) {
+        let branch = self.transcript.end_layer(&claims);
+        self.numerator = claims.n0 + branch * (claims.n1 - claims.n0);
+        self.denominator = claims.d0 + branch * (claims.d1 - claims.d0);
+        self.point = std::iter::once(branch).chain(rounds).collect();
+        self.layers.push(FractionGkrLayerProof {
+            round_polys,
+            claims,
+        });
+    }
+}
+
+/// The rounds of one layer's sumcheck.
+struct Rounds<'a> {
+    /// The point of the layer above.
+    point: &'a [E],
+    /// Joins numerator and denominator.
+    lambda: E,
+    /// What the rest of the sum should be, without the equality factor of the rounds played.
+    sum: E,
+    /// That factor.
+    prefix: E,
+    polys: Vec<[E; 3]>,
+    challenges: Vec<E>,
+}
+
+impl Rounds<'_> {
+    /// The coordinates of the positions summed in the round after the next challenge is played.
+    fn rest(&self) -> &[E] {
+        &self.point[self.challenges.len() + 1..]
+    }
+
+    /// Sends a round's polynomial, given by the value at 0 and the leading coefficient of its factor beside equality.
+    fn play(&mut self, [at_0, leading]: [E; 2], transcript: &mut Transcript<'_>) -> E {
+        let coordinate = self.point[self.challenges.len()];
+        let (equal_0, step) = (E::ONE - coordinate, coordinate.double() - E::ONE);
+        // Challenges are never zero, and coordinates are challenges of the layer above.
+        let at_1 = (self.sum - equal_0 * at_0) * coordinate.inverse();
+        let slope = at_1 - at_0 - leading;
+        let factor = |x: E| at_0 + x * (slope + x * leading);
+        let value = |x: E| self.prefix * (equal_0 + x * step) * factor(x);
+        let poly = [value(E::ZERO), value(E::TWO), value(E::from_u8(3))];
+        let challenge = transcript.round(&poly);
+        self.sum = factor(challenge);
+        self.prefix *= equal_0 + challenge * step;
+        self.polys.push(poly);
+        self.challenges.push(challenge);
+        challenge
+    }
+}
+
+/// Vectors and elements, as the passes over them see both.
+trait Value: PrimeCharacteristicRing + Copy + Send + Sync + From<E> {}
+impl<T: PrimeCharacteristicRing + Copy + Send + Sync + From<E>> Value for T {}

@@ -1,0 +1,168 @@
+//! Our prover against the library's, message by message.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::{Leaves, LeavesBuilder, prove, sum};
+use p3_challenger::{CanObserve, FieldChallenger};
+use p3_field::{Field, PrimeCharacteristicRing};
+use p3_multi_stark::fractional_gkr::{
+    Fraction, LeafNumerator, prove_fractional_gkr, verify_fractional_gkr,
+};
+use p3_multilinear_util::poly::{Poly, PolyMaybePacked};
+use tg_proof::commitment::Challenger;
+use tg_proof::field::{E, F, eq_table};
+use tg_proof::transcript::{self, draw};
+use tg_types::ProgramId;
+
+/// A challenger to draw from, and to prove with.
+fn challenger(seed: u32) -> Challenger {
+    let mut challenger = transcript::registration(ProgramId::default());
+    challenger.observe(F::from_u32(seed));
+    challenger
+}
+
+/// Blocks of random columns and fractions of these sizes, largest first; all of them but their padding as vectors.
+struct Example {
+    vars: usize,
+    columns: Vec<(E, Vec<E>, E, Vec<F>)>,
+    given: Vec<(Vec<E>, Vec<E>)>,
+    /// In which order they come: true for a column.
+    order: Vec<bool>,
+}
+
+impl Example {
+    fn new(vars: usize, blocks: &[(usize, bool)]) -> Self {
+        let mut from = challenger(vars as u32);
+        let mut example = Self {
+            vars,
+            columns: Vec::new(),
+            given: Vec::new(),
+            order: blocks.iter().map(|&(_, column)| column).collect(),
+        };
+        for &(block_vars, column) in blocks {
+            let random = |from: &mut Challenger, count: usize| -> Vec<E> {
+                (0..count).map(|_| draw(from)).collect()
+            };
+            if column {
+                let (weight, pole) = (draw(&mut from), draw(&mut from));
+                let point = random(&mut from, block_vars);
+                let values = (0..1u32 << block_vars).map(|i| F::from_u32(i * i % 1009));
+                example
+                    .columns
+                    .push((weight, point, pole, values.collect()));
+            } else {
+                let [n, d] = [0, 1].map(|_| random(&mut from, 1 << block_vars));
+                example.given.push((n, d));
+            }
+        }
+        example.close();
+        example
+    }
+
+    /// Changes the last fraction so that all add up to zero.
+    fn close(&mut self) {
+        let (n, d) = self.vectors();
+        let total: E = n.iter().zip(&d).map(|(&n, d)| n * d.inverse()).sum();
+        let (n, d) = self.given.last_mut().unwrap();
+        *n.last_mut().unwrap() -= total * *d.last().unwrap();
+    }
+
+    fn vectors(&self) -> (Vec<E>, Vec<E>) {
+        let (mut n, mut d) = (Vec::new(), Vec::new());
+        let (mut columns, mut given) = (self.columns.iter(), self.given.iter());
+        for &column in &self.order {
+            if column {
+                let (weight, point, pole, values) = columns.next().unwrap();
+                n.extend(eq_table(point).into_iter().map(|eq| *weight * eq));
+                d.extend(values.iter().map(|&value| *pole - value));
+            } else {
+                let (numerators, denominators) = given.next().unwrap();
+                n.extend(numerators);
+                d.extend(denominators);
+            }
+        }
+        n.resize(1 << self.vars, E::ZERO);
+        d.resize(1 << self.vars, E::ONE);
+        (n, d)
+    }
+
+    fn leaves(&self) -> Leaves<'_> {
+        let mut builder = LeavesBuilder::new(self.vars);
+        let (mut columns, mut given) = (self.columns.iter(), self.given.iter());
+        for &column in &self.order {
+            if column {
+                let (weight, point, pole, values) = columns.next().unwrap();
+                builder.column(*weight, point, *pole, values);
+            } else {
+                let (n, d) = given.next().unwrap().clone();
+                builder.fractions(n, d);
+            }
+        }
+        builder.finish()
+    }
+}
+
+/// Few leaves, many, all in use, hardly more than half in use, tables before and after columns.
+fn examples() -> Vec<Example> {
+    let mut examples: Vec<Example> = (1..=13)
+        .map(|vars| Example::new(vars, &[(vars - 1, true), (vars - 1, false)]))
+        .collect();
+    for vars in [6, 9, 12, 14, 15] {
+        examples.push(Example::new(vars, &[(vars - 1, true), (0, false)]));
+        examples.push(Example::new(
+            vars,
+            &[
+                (vars - 1, true),
+                (vars - 3, false),
+                (vars - 3, true),
+                (2, false),
+            ],
+        ));
+        examples.push(Example::new(vars, &[(vars, false)]));
+        examples.push(Example::new(
+            vars,
+            &[
+                (vars - 2, true),
+                (vars - 2, false),
+                (vars - 2, true),
+                (vars - 3, true),
+                (vars - 4, true),
+                (1, true),
+                (0, false),
+            ],
+        ));
+    }
+    examples
+}
+
+#[test]
+fn the_messages_are_the_librarys() {
+    for example in examples() {
+        let (n, d) = example.vectors();
+        let [n, d] = [n, d].map(|values| PolyMaybePacked::<F, E>::Scalar(Poly::new(values)));
+        let fraction = Fraction {
+            n: LeafNumerator::Ext(&n),
+            d: &d,
+        };
+        let (mut theirs, mut ours, mut verifier) = (challenger(7), challenger(7), challenger(7));
+        let (expected, output) = prove_fractional_gkr::<F, E, Challenger>(fraction, &mut theirs);
+        let (proof, point) = prove(&example.leaves(), &mut ours);
+        assert_eq!(proof, expected, "{} variables", example.vars);
+        assert_eq!(point, output.point.as_slice());
+        let states =
+            [&mut theirs, &mut ours].map(FieldChallenger::<F>::sample_algebra_element::<E>);
+        assert_eq!(states[0], states[1]);
+        assert!(verify_fractional_gkr(&proof, example.vars, &mut verifier).is_ok());
+    }
+}
+
+#[test]
+fn leaves_that_do_not_add_up_are_refused() {
+    for mut example in examples() {
+        let (n, _) = example.given.last_mut().unwrap();
+        *n.last_mut().unwrap() += E::ONE;
+        assert_ne!(sum(&example.leaves()).0, E::ZERO);
+        let (proof, _) = prove(&example.leaves(), &mut challenger(7));
+        let verdict = verify_fractional_gkr(&proof, example.vars, &mut challenger(7));
+        assert!(verdict.is_err(), "{} variables", example.vars);
+    }
+}
