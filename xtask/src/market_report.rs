@@ -1,8 +1,9 @@
 //! `cargo xtask market-report --data DIR`: a table and plots of the placement rules on the openb trace.
 //!
 //! Two parts: arrivals without departures (allocated share by arrived demand), and arrivals with departures by the
-//! trace's timestamps on every 128th machine, as its jobs would never queue on all of them. Writes
-//! `target/market/report.md` and SVG plots beside it. Skipped loudly without the folder.
+//! trace's timestamps on every 128th machine, as its jobs would never queue on all of them; 32 such sets of machines
+//! are pooled, as one alone hangs on a few large jobs. Writes `target/market/report.md` and SVG plots beside it. Skipped
+//! loudly without the folder.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,6 +15,9 @@ use crate::market::Options;
 
 /// One machine of so many takes part where jobs depart.
 const EVERY: &str = "128";
+
+/// So many sets of machines are pooled.
+const SETS: &str = "32";
 
 const RULES: [&str; 7] = [
     "tensorgrid",
@@ -66,12 +70,13 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
         lines_svg("Allocated GPU share (%)", &[80, 90, 95, 100, 130], &lines),
     )?;
     let jobs = data.join("openb_pod_list_default.csv");
-    let answer = example(root, "compare", &[&nodes, &jobs], &[EVERY])?;
+    let answer = example(root, "compare", &[&nodes, &jobs], &[EVERY, SETS])?;
     let _ = write!(
         text,
-        "\n![allocated share](allocated.svg)\n\n## Arrivals and departures by timestamp, every {EVERY}th machine\n\n\
+        "\n![allocated share](allocated.svg)\n\n## Arrivals and departures by timestamp, every {EVERY}th machine, {SETS} sets pooled\n\n\
          Late jobs pay nothing; a job is late if it waits longer than half its duration and ten minutes. Revenue is\n\
-         paid GPU seconds times priority.\n\n"
+         paid GPU seconds times priority. Idle is GPU compute that no waiting job used, while any waited:\n\
+         fragmentation as those who wait see it.\n\n"
     );
     let rows: Vec<Vec<&str>> = answer
         .lines()
@@ -150,21 +155,45 @@ fn svg(title: &str, height: f64, body: &str) -> String {
     )
 }
 
+/// `value` with a thin gap after each three digits.
+fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push('\u{2009}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 fn bars_svg(title: &str, bars: &[(&str, f64)]) -> String {
-    let most = bars.iter().map(|it| it.1).fold(1.0, f64::max);
+    // One rule that is far out would leave the others without length: it is cut, and says so.
+    let mut sorted: Vec<f64> = bars.iter().map(|it| it.1).collect();
+    sorted.sort_by(|left, right| right.total_cmp(left));
+    let most = match sorted.as_slice() {
+        [first, second, ..] if *first > 3.0 * second => 1.5 * second,
+        [first, ..] => *first,
+        [] => 0.0,
+    }
+    .max(1.0);
     let mut body = String::new();
     for (index, (name, value)) in bars.iter().enumerate() {
         let y = 40.0 + index as f64 * 30.0;
-        let width = value / most * (WIDTH - LEFT - 110.0);
+        let width = (value / most).min(1.0) * (WIDTH - LEFT - 130.0);
         let colour = COLOURS[index % COLOURS.len()];
+        let cut = if *value > most { " (cut)" } else { "" };
+        let weight = if index == 0 { "bold" } else { "normal" };
         let _ = writeln!(
             body,
-            "<text x=\"10\" y=\"{:.0}\">{name}</text>\
+            "<text x=\"10\" y=\"{:.0}\" font-weight=\"{weight}\">{name}</text>\
              <rect x=\"{LEFT}\" y=\"{y:.0}\" width=\"{width:.1}\" height=\"20\" fill=\"{colour}\"/>\
-             <text x=\"{:.1}\" y=\"{:.0}\">{value:.0}</text>",
+             <text x=\"{:.1}\" y=\"{:.0}\" font-weight=\"{weight}\">{}{cut}</text>",
             y + 15.0,
             LEFT + width + 6.0,
-            y + 15.0
+            y + 15.0,
+            grouped(*value)
         );
     }
     svg(title, 50.0 + bars.len() as f64 * 30.0, &body)
@@ -174,41 +203,56 @@ fn lines_svg(title: &str, at: &[u32], lines: &[(&str, Vec<f64>)]) -> String {
     let values = || lines.iter().flat_map(|it| it.1.iter().copied());
     let low = values().fold(f64::MAX, f64::min).floor();
     let high = values().fold(0.0, f64::max).ceil();
-    let (first, last) = (f64::from(at[0]), f64::from(at[at.len() - 1]));
-    let x = |percent: f64| 50.0 + (percent - first) / (last - first) * (WIDTH - 190.0);
-    let y = |share: f64| HEIGHT - 30.0 - (share - low) / (high - low).max(1.0) * (HEIGHT - 70.0);
+    // The points are the same distance apart: what counts lies close together.
+    let step = (WIDTH - 230.0) / (at.len().max(2) - 1) as f64;
+    let x = |index: usize| 50.0 + index as f64 * step;
+    let y = |share: f64| HEIGHT - 50.0 - (share - low) / (high - low).max(1.0) * (HEIGHT - 90.0);
     let mut body = String::new();
-    for percent in at {
-        let px = x(f64::from(*percent));
+    for (index, percent) in at.iter().enumerate() {
         let _ = writeln!(
             body,
-            "<text x=\"{px:.0}\" y=\"{:.0}\" text-anchor=\"middle\">{percent}</text>",
-            HEIGHT - 10.0
+            "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"middle\">{percent}</text>",
+            x(index),
+            HEIGHT - 30.0
         );
     }
+    let _ = writeln!(
+        body,
+        "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"middle\">arrived demand (% of the GPUs)</text>",
+        x(at.len() / 2),
+        HEIGHT - 10.0
+    );
     for share in [low, (low + high) / 2.0, high] {
         let py = y(share);
         let _ = writeln!(
             body,
-            "<text x=\"10\" y=\"{py:.0}\">{share:.0}</text>\
+            "<text x=\"10\" y=\"{:.0}\">{share:.1}</text>\
              <line x1=\"45\" x2=\"{:.0}\" y1=\"{py:.0}\" y2=\"{py:.0}\" stroke=\"#dddddd\"/>",
-            WIDTH - 140.0
+            py + 4.0,
+            x(at.len() - 1)
         );
     }
-    for (index, (name, shares)) in lines.iter().enumerate() {
+    // The list at the right is in the order of the last points, so that it reads like the ends of the lines.
+    let mut order: Vec<usize> = (0..lines.len()).collect();
+    let last = |index: &usize| lines[*index].1.last().copied().unwrap_or(0.0);
+    order.sort_by(|left, right| last(right).total_cmp(&last(left)));
+    for (place, index) in order.into_iter().enumerate() {
+        let (name, shares) = &lines[index];
         let colour = COLOURS[index % COLOURS.len()];
-        let points: Vec<String> = at
+        let width = if index == 0 { 3 } else { 2 };
+        let points: Vec<String> = shares
             .iter()
-            .zip(shares)
-            .map(|(percent, share)| format!("{:.1},{:.1}", x(f64::from(*percent)), y(*share)))
+            .enumerate()
+            .map(|(index, share)| format!("{:.1},{:.1}", x(index), y(*share)))
             .collect();
         let _ = writeln!(
             body,
-            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{}\"/>\
-             <text x=\"{:.0}\" y=\"{:.0}\" fill=\"{colour}\">{name}</text>",
+            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\" points=\"{}\"/>\
+             <text x=\"{:.0}\" y=\"{:.0}\" fill=\"{colour}\">{name} {:.2}</text>",
             points.join(" "),
-            WIDTH - 130.0,
-            50.0 + index as f64 * 18.0
+            WIDTH - 165.0,
+            50.0 + place as f64 * 18.0,
+            last(&index)
         );
     }
     svg(title, HEIGHT, &body)
@@ -229,6 +273,9 @@ mod tests {
             &[("a", vec![80.0, 95.0]), ("b", vec![70.0, 90.0])],
         );
         assert_eq!(lines.matches("<polyline").count(), 2);
+        assert!(lines.find("a 95.00") < lines.find("b 90.00"));
+        let cut = bars_svg("t", &[("a", 1.0), ("b", 2.0), ("c", 1_000_000.0)]);
+        assert!(cut.contains("1\u{2009}000\u{2009}000 (cut)"));
     }
 
     #[test]

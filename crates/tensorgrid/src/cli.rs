@@ -85,7 +85,9 @@ pub(crate) enum MarketCommand {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Machines: sn,cpu_milli,memory_mib,gpu,model. Arrivals: name,cpu_milli,memory_mib,num_gpu,gpu_milli,\
-                        gpu_spec. Placements: pod,node,gpus (device numbers joined by '-'; a refused job has no node)."
+                        gpu_spec. Placements: pod,node,gpus (device numbers joined by '-'; a refused job has no node). The rule \
+                        `tensorgrid` knows the machines and the jobs that came before, nothing of those to come; `fgd` \
+                        takes the most frequent work of the whole trace as known, as in its publication."
 )]
 pub(crate) struct SimulateArguments {
     /// The machines.

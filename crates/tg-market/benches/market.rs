@@ -114,17 +114,49 @@ fn auction() {
         })
         .collect();
     let mut times: Vec<u128> = Vec::new();
-    let mut sold = 0;
+    let (mut sold, mut welfare, mut bound) = (0, 0, 1);
     for _ in 0..5 {
         let started = Instant::now();
         let clearing = clear_uniform(&bids, &asks);
         times.push(started.elapsed().as_micros());
         sold = clearing.sold.iter().sum();
+        welfare = clearing.welfare(&bids, &asks).unwrap();
+        bound = clearing.welfare_bound(&bids, &asks).unwrap();
     }
     times.sort_unstable();
     println!(
-        "batch auction: 10,000 bids, 100,000 gpus, {sold} sold: median {} us",
-        times[2]
+        "batch auction: 10,000 bids, 100,000 gpus, {sold} sold: median {} us; welfare {:.4} % of the dual bound",
+        times[2],
+        welfare as f64 * 100.0 / bound as f64,
+    );
+}
+
+/// Time to build the index from a cluster in use and the anchor of its prices, and to answer each distinct request once.
+fn rebuild(trace: &Trace) {
+    let requests = trace.requests();
+    let profile = WorkloadProfile::of(&requests);
+    let mut scheduler = PackingScheduler::new(Cluster::new(trace.specs()), &profile, 1);
+    for request in requests.iter().take(requests.len() / 2) {
+        scheduler.place(request);
+        let mark = scheduler.mark();
+        scheduler.make_final(mark);
+    }
+    let (cluster, anchor) = (scheduler.cluster().clone(), scheduler.anchor().to_vec());
+    let distinct: std::collections::BTreeSet<_> = requests.iter().copied().collect();
+    let started = Instant::now();
+    let mut rebuilt = PackingScheduler::restore(cluster, &profile, 1, &anchor).unwrap();
+    let built = started.elapsed();
+    let answers: Vec<_> = distinct.iter().map(|it| rebuilt.best(it)).collect();
+    let elapsed = started.elapsed();
+    for (request, answer) in distinct.iter().zip(answers) {
+        assert_eq!(scheduler.best(request), answer, "rebuilt and kept agree");
+    }
+    println!(
+        "rebuilt from state at {} gpus: index {} us, with the first answer to each of {} requests {} ms",
+        rebuilt.cluster().gpu_milli_capacity() / 1_000,
+        built.as_micros(),
+        distinct.len(),
+        elapsed.as_millis(),
     );
 }
 
@@ -144,8 +176,6 @@ fn main() {
         rates[1],
         rates[1] / scan
     );
-    if std::env::args().any(|word| word == "--large") {
-        let large = trace.cloned(160);
-        println!("160x {:.0}/s", run("160x", &large));
-    }
+    rebuild(&sixteen);
+    run("161x", &trace.cloned(161));
 }

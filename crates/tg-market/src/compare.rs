@@ -6,7 +6,7 @@
 //! pay alike but for a priority of 1 to 4 drawn from a hash of the job. For the first job in turn that does not fit it
 //! reserves the machine on which the job can start first, from that time on: others run there if they end before (EASY
 //! backfill), so gangs do not starve and what they wait for is not idle. It takes the time a job runs as known, as the
-//! baselines do not use it; what work will come it [learns](Learner), each job weighing its GPUs.
+//! baselines do not use it; what work will come it [learns](Learner).
 //!
 //! Deadlines and prices are not in the trace: a job is due after its duration and half of it more (at least ten
 //! minutes more), pays for each GPU second times its priority if it is done by then, and nothing if it is late.
@@ -260,7 +260,7 @@ impl<'a> Run<'a> {
 
     fn arrive(&mut self, at: usize) {
         let request = &self.trace.jobs[at].request;
-        self.learner.observe(request, u64::from(request.gpus()));
+        self.learner.observe(request);
         if self.learner.due() {
             self.placer.learn(self.learner.profile());
         }

@@ -47,6 +47,8 @@ pub mod throughput;
 pub mod trace;
 
 #[cfg(test)]
+mod economy_tests;
+#[cfg(test)]
 mod mode_tests;
 #[cfg(test)]
 mod part_tests;

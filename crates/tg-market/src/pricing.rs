@@ -1,4 +1,4 @@
-//! The moving price of a class of capacity, tiers, and quotes that the charge never exceeds.
+//! What a unit of capacity costs: fixed, bid and ask, or moving; tiers, and quotes that the charge never exceeds.
 //!
 //! Each block the controller compares what is used and waited for with a target share of the capacity and moves the
 //! price by at most [`STEP_MAX_PPM`], in proportion to the distance. Within [`DEADBAND_PPM`] of the target it rests.
@@ -79,6 +79,42 @@ impl DynamicPrice {
             self.price.saturating_sub(step)
         };
         self.price = moved.clamp(self.low, self.high);
+    }
+}
+
+/// How the price of an offer is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PriceRule {
+    /// The provider's price, as it is.
+    Fixed(Amount),
+    /// The middle of what the provider asks and the requestor bids: both gain the same. Neither is asked to be
+    /// truthful; who is, uses [`crate::lane::auction::clear_mcafee`].
+    BidAsk {
+        /// The least the provider takes.
+        ask: Amount,
+    },
+    /// The moving price of the class, but never below the provider's `floor`.
+    Dynamic {
+        /// The price of the class.
+        class: DynamicPrice,
+        /// The least the provider takes.
+        floor: Amount,
+    },
+}
+
+impl PriceRule {
+    /// What a requestor who pays at most `bid` for a unit pays, rounded down; `None` if there is no deal.
+    #[must_use]
+    pub fn price_for(&self, bid: Amount) -> Option<Amount> {
+        let price = match *self {
+            Self::Fixed(price) => price,
+            Self::BidAsk { ask } => {
+                let above = bid.checked_sub(ask)?;
+                ask.saturating_add(Amount::new(above.get() / 2))
+            }
+            Self::Dynamic { class, floor } => class.price().max(floor),
+        };
+        (price <= bid).then_some(price)
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Outcomes are kept in thousandths. Every epoch they lose a 32nd, so half of what happened is forgotten in 22
 //! epochs. A provider without history counts as failing one lease in two; stake buys a better prior, up to a cap, so
-//! that a fresh identity starts pessimistic and throwing a bad name away costs the stake's credit again.
+//! that a fresh identity starts pessimistic and throwing a bad name away costs the stake's credit again. Ratings count as
+//! a few more outcomes: as many as the money spent by those who rated would buy in stake, at most eight, divided between
+//! successes and failures by the mean rating. So praise for sale costs what stake costs, and buys less.
 
 use tg_types::Amount;
 
@@ -17,6 +19,9 @@ const PRIOR_SUCCESSES: u64 = 2 * ONE;
 
 /// Most successes that stake can stand for.
 const STAKE_SUCCESSES_MAX: u64 = 16 * ONE;
+
+/// Most outcomes that ratings can stand for.
+const RATING_OUTCOMES_MAX: u64 = 8 * ONE;
 
 /// Most that is kept of either kind; older outcomes lose weight by the newer.
 const KEPT_MAX: u64 = 1 << 40;
@@ -120,16 +125,24 @@ impl Reputation {
     }
 
     /// Probability that the next lease fails, in millionths, rounded up: the mean of the posterior. `stake_for_one`
-    /// is the stake that stands for one success.
+    /// is the stake that stands for one success, and the money behind ratings that stands for one outcome.
     #[must_use]
     pub fn failure_ppm(&self, stake: Amount, stake_for_one: Amount) -> u32 {
-        let credit = stake.get().saturating_mul(u128::from(ONE)) / stake_for_one.get().max(1);
-        let credit = u64::try_from(credit)
-            .unwrap_or(u64::MAX)
-            .min(STAKE_SUCCESSES_MAX);
-        let failures = u128::from(self.failures + PRIOR_FAILURES);
-        let all = failures + u128::from(self.successes + PRIOR_SUCCESSES + credit);
+        let credit = worth(stake.get(), stake_for_one, STAKE_SUCCESSES_MAX);
+        let (praise, blame) = self.rated(stake_for_one);
+        let failures = u128::from(self.failures + PRIOR_FAILURES + blame);
+        let all = failures + u128::from(self.successes + PRIOR_SUCCESSES + credit + praise);
         (failures * 1_000_000).div_ceil(all) as u32
+    }
+
+    /// The ratings as successes and failures: five stars are all success, one is all failure.
+    fn rated(&self, money_for_one: Amount) -> (u64, u64) {
+        let Some(hundredths) = self.rating_hundredths() else {
+            return (0, 0);
+        };
+        let outcomes = worth(self.rating_weight, money_for_one, RATING_OUTCOMES_MAX);
+        let praise = outcomes * u64::from(hundredths.clamp(100, 500) - 100) / 400;
+        (praise, outcomes - praise)
     }
 
     /// What the reputation allows. The floor does not apply to those who failed nothing: a newcomer may work.
@@ -144,4 +157,10 @@ impl Reputation {
             Standing::Regular
         }
     }
+}
+
+/// How many outcomes `money` stands for, in the units that are kept, at most `most`.
+fn worth(money: u128, money_for_one: Amount, most: u64) -> u64 {
+    let outcomes = money.saturating_mul(u128::from(ONE)) / money_for_one.get().max(1);
+    u64::try_from(outcomes).unwrap_or(u64::MAX).min(most)
 }

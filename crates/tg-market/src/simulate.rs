@@ -62,7 +62,7 @@ fn learning(
         if learner.due() {
             scheduler.learn(learner.profile());
         }
-        learner.observe(request, 1);
+        learner.observe(request);
         let placed = scheduler.place(request);
         scheduler.make_final(scheduler.mark());
         placed

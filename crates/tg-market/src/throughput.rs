@@ -7,6 +7,8 @@
 //! fp16 rate with fp32 accumulation. Peaks are not what jobs reach; what they reach relative to the table is learned
 //! for each class and model from the durations of accepted receipts ([`Correction`]).
 
+use std::collections::BTreeMap;
+
 use tg_types::{Amount, DurationMs};
 
 /// What limits a job.
@@ -142,6 +144,42 @@ impl Correction {
         let move_by = gap / 16 + gap.signum() * i64::from(gap % 16 != 0);
         let moved = i64::from(self.milli) + move_by;
         self.milli = moved.clamp(i64::from(low), i64::from(high)) as u32;
+    }
+}
+
+/// The table with what receipts taught about it, for each class of work and model.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ThroughputMatrix {
+    corrections: BTreeMap<(WorkKind, GpuClass), Correction>,
+}
+
+impl ThroughputMatrix {
+    /// What jobs of `kind` reach on `gpu` relative to the table.
+    #[must_use]
+    pub fn correction(&self, gpu: GpuClass, kind: WorkKind) -> Correction {
+        let known = self.corrections.get(&(kind, gpu));
+        known.copied().unwrap_or_default()
+    }
+
+    /// Time that work of `t4` (its time on a T4) is expected to take on `gpu`, rounded up.
+    #[must_use]
+    pub fn duration(&self, gpu: GpuClass, kind: WorkKind, t4: DurationMs) -> DurationMs {
+        duration_on(gpu, kind, t4, &self.correction(gpu, kind))
+    }
+
+    /// Learns from an accepted receipt that work of `t4` took `took` on `gpu`. The order of receipts matters, so it is
+    /// the order of the blocks.
+    pub fn learn(&mut self, gpu: GpuClass, kind: WorkKind, t4: DurationMs, took: DurationMs) {
+        let table = duration_on(gpu, kind, t4, &Correction::default());
+        let correction = self.corrections.entry((kind, gpu)).or_default();
+        correction.learn(table, took);
+    }
+
+    /// What was learned, by class of work and model.
+    pub fn corrections(&self) -> impl Iterator<Item = (WorkKind, GpuClass, Correction)> + '_ {
+        self.corrections
+            .iter()
+            .map(|((kind, gpu), correction)| (*kind, *gpu, *correction))
     }
 }
 

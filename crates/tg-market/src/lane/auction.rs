@@ -13,7 +13,8 @@
 //! the first bids is extended by one augmenting path for the next unit and never by pushing out an earlier bid;
 //! a bid that finds nothing worth its value finds nothing later. So the result is a maximum of the transportation
 //! problem (tested against exhaustive search). The price of a class is what one more unit of it would save or take:
-//! the least of the unsold asks and of the accepted bids that can be reached from it.
+//! the least of the unsold asks and of the accepted bids that can be reached from it. With these prices the dual of the
+//! welfare problem proves the result best ([`Clearing::welfare_bound`]), at any size.
 
 use std::collections::BTreeMap;
 
@@ -107,6 +108,40 @@ impl Clearing {
             sum = sum.checked_sub(term(ask.cost, *sold)?)?;
         }
         Some(sum)
+    }
+}
+
+impl Clearing {
+    /// A bound that the welfare of no allocation exceeds, whole units or parts of them: the value of the dual of the
+    /// welfare problem at [`Self::prices`], where a class in which nothing was sold has the price of its cheapest ask.
+    /// Anyone can compute it; where it equals [`Self::welfare`], the clearing is proved to be the best. `None` if it
+    /// cannot be written.
+    #[must_use]
+    pub fn welfare_bound(&self, bids: &[Bid], asks: &[Ask]) -> Option<i128> {
+        let mut prices: BTreeMap<u8, i128> = BTreeMap::new();
+        for ask in asks.iter().filter(|ask| ask.units > 0) {
+            let cost = i128::try_from(ask.cost.get()).ok()?;
+            let price = prices.entry(ask.class).or_insert(cost);
+            *price = cost.min(*price);
+        }
+        for (class, price) in &self.prices {
+            prices.insert(*class, i128::try_from(price.get()).ok()?);
+        }
+        let mut bound = 0_i128;
+        for bid in bids {
+            let value = i128::try_from(bid.value.get()).ok()?;
+            let dear = bid.accepts.iter().filter_map(|class| prices.get(&class));
+            let gain = dear.min().map_or(0, |price| (value - price).max(0));
+            bound = bound.checked_add(gain.checked_mul(i128::from(bid.units))?)?;
+        }
+        for ask in asks {
+            let cost = i128::try_from(ask.cost.get()).ok()?;
+            let gain = prices
+                .get(&ask.class)
+                .map_or(0, |price| (price - cost).max(0));
+            bound = bound.checked_add(gain.checked_mul(i128::from(ask.units))?)?;
+        }
+        Some(bound)
     }
 }
 

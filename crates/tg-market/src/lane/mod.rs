@@ -11,4 +11,6 @@ pub mod gang;
 pub mod queue;
 
 #[cfg(test)]
+mod auction_tests;
+#[cfg(test)]
 mod tests;

@@ -10,14 +10,14 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use crate::cluster::{Cluster, KindSet, NodeIndex, Request};
+use crate::cluster::{Cluster, GPUS_PER_NODE_MAX, KindSet, NodeIndex, Request};
 use crate::packing::price::PriceBook;
 use crate::packing::profile::WorkloadProfile;
 use crate::packing::shape::{Candidate, Shape, mix};
 use crate::packing::table::{CPU_UNIT_MILLI, GroupValue, PricedTables, Tables};
 
 /// Most distinct requests that have a heap; when there are more, all heaps are dropped and built again on demand.
-pub const REQUESTS_MAX: usize = 1_024;
+pub const REQUESTS_MAX: usize = 4_096;
 
 /// Length at which the older half of the log of gains is dropped. A heap that had not read it looks at all shapes.
 const LOG_MAX: usize = 1 << 16;
@@ -42,10 +42,12 @@ pub struct IndexStats {
     pub shapes: u64,
 }
 
+/// Bit of [`RequestHeap::present`]: every way to place the request on the shape is in a heap, or none ever is.
+const ALL_PRESENT: u16 = 1 << GPUS_PER_NODE_MAX;
+
 #[derive(Debug, Clone)]
 struct ShapeEntry {
-    shape: Shape,
-    tie: u128,
+    tie: [u64; 2],
     /// Ranks of the machines that have this shape now.
     members: BTreeSet<u32>,
     values: Box<[GroupValue]>,
@@ -55,18 +57,54 @@ struct ShapeEntry {
     parked: bool,
 }
 
+/// Candidates that were exact under older prices: a cost times `ratio` (less the slack) is a lower bound now.
+#[derive(Debug, Clone)]
+struct Aged {
+    ratio: u64,
+    heap: BinaryHeap<Reverse<Candidate>>,
+}
+
+impl Aged {
+    /// A lower bound of the present cost of the first candidate.
+    fn least(&self, slack: i64) -> Option<i64> {
+        let Reverse(first) = self.heap.peek()?;
+        // Below zero is rounding only, and says nothing.
+        if first.cost < 0 {
+            return Some(i64::MIN);
+        }
+        let scaled = (i128::from(first.cost) * i128::from(self.ratio)) >> RATIO_BITS;
+        Some((scaled as i64).saturating_sub(slack))
+    }
+
+    /// Takes in `other`, with its costs in the unit of these.
+    fn absorb(&mut self, other: Self) {
+        let own = i128::from(self.ratio);
+        let ratio = i128::from(other.ratio);
+        let moved = other.heap.into_iter().map(|Reverse(mut candidate)| {
+            if candidate.cost >= 0 {
+                let cost = i128::from(candidate.cost) * ratio / own;
+                candidate.cost = i64::try_from(cost).unwrap_or(i64::MAX);
+            }
+            Reverse(candidate)
+        });
+        self.heap.extend(moved);
+    }
+}
+
+/// Most prices that a heap remembers costs of.
+const AGED_MAX: usize = 6;
+
 #[derive(Debug, Clone)]
 struct RequestHeap {
     kinds: KindSet,
     /// Exact under the prices of `epoch`.
     exact: BinaryHeap<Reverse<Candidate>>,
-    /// `cost` times `ratio` (less the slack) is a lower bound under the prices of `epoch`.
-    bounds: BinaryHeap<Reverse<Candidate>>,
-    ratio: u64,
+    /// Exact under older prices.
+    aged: Vec<Aged>,
     epoch: u32,
     cursor: u64,
-    /// For each shape, which of its devices are in a heap.
-    present: Vec<u8>,
+    /// For each shape, which of its devices are in a heap, and [`ALL_PRESENT`].
+    present: Vec<u16>,
 }
 
 /// Finds the best machine; derived from a [`Cluster`], a [`WorkloadProfile`] and the anchors of its prices.
@@ -83,6 +121,9 @@ pub struct PackingIndex {
     node_at: Vec<u32>,
     node_shape: Vec<u32>,
     shapes: Vec<ShapeEntry>,
+    /// What each shape is and whether it has members, apart from the rest: heaps that catch up read it for many.
+    looks: Vec<Shape>,
+    occupied: Vec<bool>,
     lookup: BTreeMap<u128, u32>,
     shapes_active: usize,
     requests: BTreeMap<Request, u32>,
@@ -116,6 +157,8 @@ impl PackingIndex {
             node_at,
             node_shape: vec![0; cluster.len()],
             shapes: Vec::new(),
+            looks: Vec::new(),
+            occupied: Vec::new(),
             lookup: BTreeMap::new(),
             shapes_active: 0,
             requests: BTreeMap::new(),
@@ -129,6 +172,7 @@ impl PackingIndex {
             index.node_shape[node.0 as usize] = id;
             let rank = index.rank_of[node.0 as usize];
             index.shapes[id as usize].members.insert(rank);
+            index.occupied[id as usize] = true;
         }
         index.shapes_active = index.shapes.len();
         let mut usable = vec![0_i64; index.tables.groups().len()];
@@ -195,6 +239,7 @@ impl PackingIndex {
             let heap = &mut self.heaps[heap_index];
             let Reverse(top) = heap.exact.peek().copied()?;
             let entry = &mut self.shapes[top.shape as usize];
+            let shape = &self.looks[top.shape as usize];
             let preferred = request.is_fraction().then_some(top.milli);
             for rank in &entry.members {
                 let node = NodeIndex(self.node_at[*rank as usize]);
@@ -206,7 +251,7 @@ impl PackingIndex {
             }
             entry.parked |= !entry.members.is_empty();
             heap.exact.pop();
-            heap.present[top.shape as usize] &= !device_bit(&entry.shape, top.milli);
+            heap.forget(top.shape, shape, top.milli);
         }
     }
 
@@ -214,7 +259,7 @@ impl PackingIndex {
     pub fn node_changed(&mut self, cluster: &Cluster, node: NodeIndex, settle: bool) -> bool {
         let old = self.node_shape[node.0 as usize];
         let shape = Shape::of(cluster, node);
-        if self.shapes[old as usize].shape == shape {
+        if self.looks[old as usize] == shape {
             // Same shape, other CPU or memory: a heap that dropped the shape must hear of it.
             if self.shapes[old as usize].parked {
                 self.log_gain(old);
@@ -225,10 +270,13 @@ impl PackingIndex {
         let rank = self.rank_of[node.0 as usize];
         self.node_shape[node.0 as usize] = new;
         self.shapes[old as usize].members.remove(&rank);
-        self.shapes_active -= usize::from(self.shapes[old as usize].members.is_empty());
+        let emptied = self.shapes[old as usize].members.is_empty();
+        self.occupied[old as usize] = !emptied;
+        self.shapes_active -= usize::from(emptied);
         let entry = &mut self.shapes[new as usize];
         let first = entry.members.is_empty();
         entry.members.insert(rank);
+        self.occupied[new as usize] = true;
         self.shapes_active += usize::from(first);
         if first || entry.parked {
             self.log_gain(new);
@@ -263,9 +311,10 @@ impl PackingIndex {
             return *id;
         }
         let id = self.shapes.len() as u32;
+        self.looks.push(shape);
+        self.occupied.push(false);
         self.shapes.push(ShapeEntry {
-            shape,
-            tie: shape.tie(self.seed),
+            tie: halves(shape.tie(self.seed)),
             members: BTreeSet::new(),
             values: self.tables.values(&shape).into_boxed_slice(),
             priced: 0,
@@ -279,14 +328,18 @@ impl PackingIndex {
 
     fn drop_idle_shapes(&mut self) {
         let shapes = std::mem::take(&mut self.shapes);
+        let looks = std::mem::take(&mut self.looks);
+        self.occupied.clear();
         self.lookup.clear();
         let mut moved = vec![0; shapes.len()];
         for (old, mut entry) in shapes.into_iter().enumerate() {
             if !entry.members.is_empty() {
                 entry.parked = false;
                 moved[old] = self.shapes.len() as u32;
-                self.lookup.insert(entry.shape.pack(), moved[old]);
+                self.lookup.insert(looks[old].pack(), moved[old]);
                 self.shapes.push(entry);
+                self.looks.push(looks[old]);
+                self.occupied.push(true);
             }
         }
         for shape in &mut self.node_shape {
@@ -325,8 +378,7 @@ impl PackingIndex {
         let mut heap = RequestHeap {
             kinds: cluster.kinds().filter(request),
             exact: BinaryHeap::new(),
-            bounds: BinaryHeap::new(),
-            ratio: 1 << RATIO_BITS,
+            aged: Vec::new(),
             epoch: self.epoch(),
             cursor: 0,
             present: Vec::new(),
@@ -359,9 +411,7 @@ impl PackingIndex {
 
     fn read_all(&mut self, heap: &mut RequestHeap, request: &Request) {
         for shape in 0..self.shapes.len() as u32 {
-            if !self.shapes[shape as usize].members.is_empty() {
-                self.offer(heap, request, shape);
-            }
+            self.offer(heap, request, shape);
         }
         heap.cursor = self.log_base + self.log.len() as u64;
     }
@@ -373,8 +423,16 @@ impl PackingIndex {
             step = ((u128::from(step) * u128::from(*ratio)) >> RATIO_BITS) as u64;
         }
         heap.epoch = self.epoch();
-        let ratio = ((u128::from(heap.ratio) * u128::from(step)) >> RATIO_BITS) as u64;
-        if ratio < RATIO_MIN {
+        for aged in &mut heap.aged {
+            aged.ratio = ((u128::from(aged.ratio) * u128::from(step)) >> RATIO_BITS) as u64;
+        }
+        if !heap.exact.is_empty() {
+            heap.aged.push(Aged {
+                ratio: step,
+                heap: std::mem::take(&mut heap.exact),
+            });
+        }
+        if heap.aged.iter().any(|aged| aged.ratio < RATIO_MIN) {
             *heap = RequestHeap {
                 kinds: std::mem::take(&mut heap.kinds),
                 epoch: heap.epoch,
@@ -383,73 +441,65 @@ impl PackingIndex {
             self.read_all(heap, request);
             return;
         }
-        for Reverse(mut candidate) in heap.exact.drain() {
-            candidate.cost = if candidate.cost < 0 {
-                i64::MIN
-            } else {
-                let base = (i128::from(candidate.cost) << RATIO_BITS) / i128::from(heap.ratio);
-                i64::try_from(base).unwrap_or(i64::MAX)
-            };
-            heap.bounds.push(Reverse(candidate));
+        heap.aged.retain(|aged| !aged.heap.is_empty());
+        if heap.aged.len() > AGED_MAX {
+            heap.aged.sort_by_key(|aged| Reverse(aged.heap.len()));
+            if let Some(least) = heap.aged.pop()
+                && let Some(other) = heap.aged.last_mut()
+            {
+                other.absorb(least);
+            }
         }
-        heap.ratio = ratio;
     }
 
     /// Makes exact every bound that could beat the best exact cost.
     fn tighten(&mut self, heap_index: usize, request: &Request) {
         loop {
-            let heap = &self.heaps[heap_index];
-            let Some(Reverse(bound)) = heap.bounds.peek().copied() else {
+            let heap = &mut self.heaps[heap_index];
+            let bounds = heap.aged.iter().enumerate();
+            let bounds = bounds.filter_map(|(at, aged)| Some((aged.least(self.slack)?, at)));
+            let Some((least, at)) = bounds.min() else {
                 return;
             };
-            let least = if bound.cost == i64::MIN {
-                i64::MIN
-            } else {
-                let scaled = (i128::from(bound.cost) * i128::from(heap.ratio)) >> RATIO_BITS;
-                (scaled as i64).saturating_sub(self.slack)
-            };
-            if heap
-                .exact
-                .peek()
-                .is_some_and(|Reverse(top)| least > top.cost)
-            {
+            let top = heap.exact.peek();
+            if top.is_some_and(|Reverse(top)| least > top.cost) {
                 return;
             }
-            let shape = self.shapes[bound.shape as usize].shape;
-            let exact = if self.shapes[bound.shape as usize].members.is_empty() {
-                None
-            } else {
-                Some(self.cost(request, bound.shape, bound.milli))
+            let Some(Reverse(bound)) = heap.aged[at].heap.pop() else {
+                return;
             };
+            let shape = self.looks[bound.shape as usize];
+            let exact = self.occupied[bound.shape as usize]
+                .then(|| self.cost(request, bound.shape, bound.milli));
             let heap = &mut self.heaps[heap_index];
-            heap.bounds.pop();
             match exact {
                 Some(cost) => heap.exact.push(Reverse(Candidate { cost, ..bound })),
-                None => {
-                    heap.present[bound.shape as usize] &= !device_bit(&shape, bound.milli);
-                }
+                None => heap.forget(bound.shape, &shape, bound.milli),
             }
         }
     }
 
     /// Puts the ways to place `request` on machines of `shape` into its heap, as far as they are not there.
     fn offer(&mut self, heap: &mut RequestHeap, request: &Request, id: u32) {
-        let entry = &self.shapes[id as usize];
-        let shape = entry.shape;
-        let tie = entry.tie;
-        let cpu_within = (u32::from(shape.cpu_units) + 1) * CPU_UNIT_MILLI > request.cpu_milli()
-            || shape.cpu_units == crate::packing::table::CPU_UNITS_MAX;
-        if entry.members.is_empty() || !cpu_within || !heap.kinds.contains(usize::from(shape.kind))
-        {
-            return;
-        }
-        if heap.present.len() <= id as usize {
+        let at = id as usize;
+        if heap.present.len() <= at {
             heap.present.resize(self.shapes.len(), 0);
         }
+        if heap.present[at] & ALL_PRESENT != 0 || !self.occupied[at] {
+            return;
+        }
+        heap.present[at] |= ALL_PRESENT;
+        let shape = self.looks[at];
+        let cpu_within = (u32::from(shape.cpu_units) + 1) * CPU_UNIT_MILLI > request.cpu_milli()
+            || shape.cpu_units == crate::packing::table::CPU_UNITS_MAX;
+        if !cpu_within || !heap.kinds.contains(usize::from(shape.kind)) {
+            return;
+        }
+        let tie = self.shapes[at].tie;
         for milli in shape.choices(request) {
             let bit = device_bit(&shape, milli);
-            if heap.present[id as usize] & bit == 0 {
-                heap.present[id as usize] |= bit;
+            if heap.present[at] & bit == 0 {
+                heap.present[at] |= bit;
                 let cost = self.cost(request, id, milli);
                 heap.exact.push(Reverse(Candidate {
                     cost,
@@ -466,10 +516,11 @@ impl PackingIndex {
         let epoch = self.epoch();
         let entry = &mut self.shapes[id as usize];
         if entry.priced_epoch != epoch {
-            entry.priced = self.priced.value(&entry.shape);
+            entry.priced = self.priced.value(&self.looks[id as usize]);
             entry.priced_epoch = epoch;
         }
-        entry.priced - self.priced.value(&entry.shape.after(request, milli))
+        let after = self.looks[id as usize].after(request, milli);
+        entry.priced - self.priced.value(&after)
     }
 }
 
@@ -478,17 +529,26 @@ impl RequestHeap {
         Self {
             kinds: KindSet::default(),
             exact: BinaryHeap::new(),
-            bounds: BinaryHeap::new(),
-            ratio: 1 << RATIO_BITS,
+            aged: Vec::new(),
             epoch: 0,
             cursor: 0,
             present: Vec::new(),
         }
     }
+
+    /// One way to place the request, on the device of shape `id` with `milli` free, is in no heap any more.
+    fn forget(&mut self, id: u32, shape: &Shape, milli: u16) {
+        self.present[id as usize] &= !(device_bit(shape, milli) | ALL_PRESENT);
+    }
+}
+
+/// The upper and the lower half.
+const fn halves(number: u128) -> [u64; 2] {
+    [(number >> 64) as u64, number as u64]
 }
 
 /// The bit of the first device of `shape` with `milli` free; the lowest for requests without GPUs.
-fn device_bit(shape: &Shape, milli: u16) -> u8 {
+fn device_bit(shape: &Shape, milli: u16) -> u16 {
     let position = shape.gpu_milli.iter().position(|it| *it <= milli);
     1 << position.unwrap_or(0)
 }

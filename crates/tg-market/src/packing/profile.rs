@@ -176,8 +176,8 @@ fn machine_kinds(nodes: &[NodeSpec]) -> impl Iterator<Item = (u8, u8, u32)> {
 /// points of the allocated share, 100 cost half a point where jobs need models.
 pub const PRIOR_JOBS: u64 = 2;
 
-/// As [`PRIOR_JOBS`], where jobs depart and weigh by their GPUs.
-pub const PRIOR_JOBS_WITH_GANGS: u64 = 3;
+/// As [`PRIOR_JOBS`], where jobs depart. On the trace more of them earn more and let more single jobs be late.
+pub const PRIOR_JOBS_WITH_GANGS: u64 = 4;
 
 /// Learns the work to come from the work that came, at first after 8 jobs, then whenever a quarter more came.
 #[derive(Debug, Clone)]
@@ -204,9 +204,9 @@ impl Learner {
         &self.profile
     }
 
-    /// Takes note of a job that weighs as much as `worth` jobs.
-    pub fn observe(&mut self, request: &Request, worth: u64) {
-        self.profile.observe_worth(request, worth);
+    /// Takes note of a job.
+    pub fn observe(&mut self, request: &Request) {
+        self.profile.observe(request);
         self.seen = self.seen.saturating_add(1);
     }
 

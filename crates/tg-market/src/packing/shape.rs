@@ -132,8 +132,9 @@ impl Shape {
 pub struct Candidate {
     /// Cost of the placement: the priced usable compute it destroys.
     pub cost: i64,
-    /// Order among those that cost the same.
-    pub tie: u128,
+    /// Order among those that cost the same: [`Shape::tie`] in two halves, the upper first, as a number of 128 bits
+    /// would make a candidate half as large again.
+    pub tie: [u64; 2],
     /// Number of the shape in its index.
     pub shape: u32,
     /// Free compute of the device to take a fraction of.
