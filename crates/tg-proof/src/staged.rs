@@ -205,6 +205,13 @@ pub struct Stage {
 }
 
 impl Stage {
+    /// Extension-field steps of a verifier for one stage: equality tables of its anchors and its final point.
+    #[must_use]
+    pub fn steps(layout: &TensorLayout) -> u64 {
+        let sides = [layout.pixel_vars, layout.batch_vars, layout.channel_vars];
+        8 * sides.iter().map(|&vars| 1u64 << vars).sum::<u64>()
+    }
+
     /// Degree of its sumcheck.
     #[must_use]
     pub fn degree(&self) -> usize {
@@ -414,12 +421,5 @@ impl Staged {
             (stage.degree() + 2 + slots) * vars + relations
         };
         stages.map(degree).sum::<usize>() as f64
-    }
-
-    /// Extension-field steps of a verifier: equality tables of anchors and final points, of two stages.
-    #[must_use]
-    pub fn steps(layout: &TensorLayout) -> u64 {
-        let sides = [layout.pixel_vars, layout.batch_vars, layout.channel_vars];
-        16 * sides.iter().map(|&vars| 1u64 << vars).sum::<u64>()
     }
 }
