@@ -6,8 +6,6 @@
 use crate::error::PlanError;
 use crate::file::PROOF_FILE_MAX;
 use crate::layout::{TensorLayout, WeightLayout, log2_ceil};
-use crate::staged::Staged;
-use tg_ir::op::Reduction;
 use tg_ir::{Axis, Op, Program, TensorId, Window};
 
 /// Most entries of all lookup tables together. The proof carries one extension element per entry, so that more could
@@ -94,6 +92,20 @@ impl VerifierCost {
         elements: usize,
     ) -> Result<(), PlanError> {
         self.steps += elements as u64;
+        self.within(program, node)
+    }
+
+    /// Adds steps of a node that follow from its gadget.
+    ///
+    /// # Errors
+    /// [`PlanError::TooCostly`] if the steps so far are more than [`STEPS_MAX`].
+    pub fn add_steps(
+        &mut self,
+        program: &Program,
+        node: usize,
+        steps: u64,
+    ) -> Result<(), PlanError> {
+        self.steps = self.steps.saturating_add(steps);
         self.within(program, node)
     }
 
@@ -205,24 +217,5 @@ fn steps(program: &Program, node: usize, batch: usize) -> u64 {
         .filter(|&&input| input == TensorId::INPUT)
         .count() as u64;
     let input = TensorLayout::batched(program.shape(TensorId::INPUT), batch);
-    own + staged_steps(program, node, batch) + claims * input.padded() as u64
-}
-
-/// Equality tables of the stages of a gadget as data; a requantisation has one if it goes by shifts.
-fn staged_steps(program: &Program, node: usize, batch: usize) -> u64 {
-    let tensor = match &program.nodes[node].op {
-        Op::Softmax { input, .. }
-        | Op::Norm { input, .. }
-        | Op::ArgMax { input }
-        | Op::Reduce {
-            input,
-            reduction: Reduction::Greatest | Reduction::Least,
-            ..
-        } => *input,
-        Op::Requantise { .. } | Op::Extremum { .. } | Op::Compare { .. } | Op::Select { .. } => {
-            TensorId::of_node(node)
-        }
-        _ => return 0,
-    };
-    Staged::steps(&TensorLayout::batched(program.shape(tensor), batch))
+    own + claims * input.padded() as u64
 }
