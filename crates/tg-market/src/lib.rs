@@ -51,6 +51,8 @@ mod economy_tests;
 #[cfg(test)]
 mod mode_tests;
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod part_tests;
 #[cfg(test)]
 mod tests;
