@@ -396,10 +396,8 @@ fn changed_messages_are_refused() {
     let node_error = |check| case.failed(node, check).unwrap_err();
     let shape = node_error(NodeCheck::Messages);
     let relation = node_error(NodeCheck::Relation);
-    let changes: [(
-        &dyn Fn(&mut Vec<tg_proof::messages::StageProof>),
-        &VerifyError,
-    ); 6] = [
+    type Change<'a> = &'a dyn Fn(&mut Vec<tg_proof::messages::StageProof>);
+    let changes: [(Change<'_>, &VerifyError); 6] = [
         (&|stages| stages.truncate(1), &shape),
         (&|stages| stages.clear(), &shape),
         (&|stages| stages.swap(0, 1), &relation),
@@ -418,6 +416,7 @@ fn side(numbers: &mut Numbers, low: u32, high: u32) -> u32 {
 }
 
 /// A chain of random gadgets after a convolution: every node reads the one before, some also a second activation.
+#[expect(clippy::too_many_lines, reason = "one case per operator")]
 fn random_chain(seed: u64) -> (tg_ir::CompiledModel, Vec<i8>) {
     let mut numbers = Numbers::new(seed);
     let channels = side(&mut numbers, 2, 9);
