@@ -6,8 +6,6 @@
 use crate::error::PlanError;
 use crate::file::PROOF_FILE_MAX;
 use crate::layout::{TensorLayout, WeightLayout, log2_ceil};
-use crate::staged::Staged;
-use tg_ir::op::Reduction;
 use tg_ir::{Axis, Op, Program, TensorId, Window};
 
 /// Most entries of all lookup tables together: some milliseconds of inner products. A proof carries one extension element
@@ -97,6 +95,20 @@ impl VerifierCost {
         self.within(program, node)
     }
 
+    /// Adds steps of a node that follow from its gadget.
+    ///
+    /// # Errors
+    /// [`PlanError::TooCostly`] if the steps so far are more than [`STEPS_MAX`].
+    pub fn add_steps(
+        &mut self,
+        program: &Program,
+        node: usize,
+        steps: u64,
+    ) -> Result<(), PlanError> {
+        self.steps = self.steps.saturating_add(steps);
+        self.within(program, node)
+    }
+
     fn within(&self, program: &Program, node: usize) -> Result<(), PlanError> {
         let Self {
             table_entries,
@@ -130,9 +142,7 @@ fn steps(program: &Program, node: usize, batch: usize) -> u64 {
         .filter(|&&input| input == TensorId::INPUT)
         .count() as u64;
     let input = TensorLayout::batched(program.shape(TensorId::INPUT), batch);
-    gadget_steps(program, node, batch)
-        + staged_steps(program, node, batch)
-        + claims * input.padded() as u64
+    gadget_steps(program, node, batch) + claims * input.padded() as u64
 }
 
 /// Steps of the linear and product gadgets, and of those that commit three columns.
@@ -213,23 +223,4 @@ fn weight_steps(outputs: usize, positions: usize, inputs: usize) -> u64 {
         .map(|vars| 1u64 << vars)
         .iter()
         .sum::<u64>()
-}
-
-/// Equality tables of the stages of a gadget as data; a requantisation has one if it goes by shifts.
-fn staged_steps(program: &Program, node: usize, batch: usize) -> u64 {
-    let tensor = match &program.nodes[node].op {
-        Op::Softmax { input, .. }
-        | Op::Norm { input, .. }
-        | Op::ArgMax { input }
-        | Op::Reduce {
-            input,
-            reduction: Reduction::Greatest | Reduction::Least,
-            ..
-        } => *input,
-        Op::Requantise { .. } | Op::Extremum { .. } | Op::Compare { .. } | Op::Select { .. } => {
-            TensorId::of_node(node)
-        }
-        _ => return 0,
-    };
-    Staged::steps(&TensorLayout::batched(program.shape(tensor), batch))
 }

@@ -9,13 +9,16 @@
 //!
 //! and ends in the values of all variables at one point: readers of the lookup argument there, claims on tensors there,
 //! public functions evaluated by the verifier. The output *is* the masked expression z, so that padding is zero by
-//! definition and nothing has to be shown about padded cells. r is drawn after the columns are committed, so that the
-//! same point serves as the one of the zero-check. Error: (3 vars + vars of r + number of constraints and sums)/|E|.
+//! definition and nothing has to be shown about padded cells. r is fixed after the columns are committed, so that the
+//! same point serves as the one of the zero-check: where it has coordinates that are not drawn (a reader of a slice), it
+//! is the zero-check of the elements that are read. Error: (3 vars + vars of r + number of constraints and sums)/|E|.
 //!
 //! A gadget with quantities per row (a pixel of one input) has two stages. The **row stage** runs over rows, its
 //! constraints at a fresh point; some of its variables are sums along channels of element expressions. Its point r' is
 //! where the **element stage** shows these sums, in the same sumcheck:
-//! `sum_x eq(r', row(x)) mask(x) sum_j alpha^j S_j(x)`. Row columns are read again at the rows of its final point.
+//! `sum_x eq(r', row(x)) mask(x) sum_j alpha^j S_j(x)`. A row depends on all of its elements, also on those that nobody
+//! reads, so that the constraints of this stage have an anchor of their own, r' and channels that are drawn. Row columns
+//! are read again at the rows of its final point.
 
 use crate::field::{E, F, eq_table, identity_at};
 use crate::layout::TensorLayout;
@@ -202,6 +205,13 @@ pub struct Stage {
 }
 
 impl Stage {
+    /// Extension-field steps of a verifier for one stage: equality tables of its anchors and its final point.
+    #[must_use]
+    pub fn steps(layout: &TensorLayout) -> u64 {
+        let sides = [layout.pixel_vars, layout.batch_vars, layout.channel_vars];
+        8 * sides.iter().map(|&vars| 1u64 << vars).sum::<u64>()
+    }
+
     /// Degree of its sumcheck.
     #[must_use]
     pub fn degree(&self) -> usize {
@@ -325,12 +335,13 @@ impl Stage {
         self.output.iter().chain(&self.constraints)
     }
 
-    /// What the sumcheck must end in: `weights[0]` times the output and the constraints plus `weights[1]` times the sums.
+    /// What the sumcheck must end in: `weights` times the output, the constraints and the sums.
     #[must_use]
-    pub fn combined(&self, alpha: E, weights: [E; 2], values: &[E]) -> E {
-        let own = self.own().map(|constraint| (weights[0], constraint));
-        let sums = self.sums.iter().map(|constraint| (weights[1], constraint));
-        let all = own.chain(sums).zip(alpha.powers());
+    pub fn combined(&self, alpha: E, weights: [E; 3], values: &[E]) -> E {
+        let output = self.output.iter().map(|output| (weights[0], output));
+        let own = self.constraints.iter().map(|own| (weights[1], own));
+        let sums = self.sums.iter().map(|sum| (weights[2], sum));
+        let all = output.chain(own).chain(sums).zip(alpha.powers());
         all.map(|((weight, constraint), power)| weight * power * constraint.at(values))
             .sum()
     }
@@ -354,6 +365,39 @@ impl Stage {
     }
 }
 
+/// The points by whose `eq` a stage weighs its elements. A row anchor has no channels: it weighs all of them by 1.
+#[derive(Debug, Clone)]
+pub struct Anchors {
+    /// Of the output: the point of the claim on it.
+    pub output: Vec<E>,
+    /// Of the constraints, if it is another one. Stops: an element that nobody reads, but its row does.
+    pub constraints: Option<Vec<E>>,
+    /// Of the sums.
+    pub rows: Vec<E>,
+}
+
+impl Anchors {
+    /// One point for the output and the constraints of a stage without sums.
+    #[must_use]
+    pub const fn one(point: Vec<E>) -> Self {
+        Self {
+            output: point,
+            constraints: None,
+            rows: Vec::new(),
+        }
+    }
+
+    /// The anchors of an element stage: the output's claim, the row stage's point, and channels drawn after it.
+    #[must_use]
+    pub fn after(claim: &[E], rows: &[E], channels: &[E]) -> Self {
+        Self {
+            output: claim.to_vec(),
+            constraints: Some([rows, channels].concat()),
+            rows: rows.to_vec(),
+        }
+    }
+}
+
 /// A gadget of one or two stages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Staged {
@@ -374,15 +418,8 @@ impl Staged {
             let vars = stage.layout.vars();
             let slots: usize = stage.readings.iter().map(|r| r.slots.len() + 1).sum();
             let relations = stage.own().count() + stage.sums.len();
-            (stage.degree() + 1 + slots) * vars + relations
+            (stage.degree() + 2 + slots) * vars + relations
         };
         stages.map(degree).sum::<usize>() as f64
-    }
-
-    /// Extension-field steps of a verifier: equality tables of anchors and final points, of two stages.
-    #[must_use]
-    pub fn steps(layout: &TensorLayout) -> u64 {
-        let sides = [layout.pixel_vars, layout.batch_vars, layout.channel_vars];
-        16 * sides.iter().map(|&vars| 1u64 << vars).sum::<u64>()
     }
 }

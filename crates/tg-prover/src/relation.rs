@@ -10,7 +10,7 @@ use std::ops::Range;
 use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, F};
 use tg_proof::messages::Sumcheck;
-use tg_proof::staged::{Constraint, Linear, Stage};
+use tg_proof::staged::{Anchors, Constraint, Linear, Stage};
 
 /// `sum_x weight(x) (linear(x) + sum of products)`: places among the factors.
 #[derive(Debug, Clone)]
@@ -70,23 +70,30 @@ impl Form {
 
 impl Relation {
     /// A stage's output, constraints and sums under the powers of a challenge.
-    pub(crate) fn new(
-        stage: &Stage,
-        variables: &[Variable],
-        alpha: E,
-        [elements, rows]: [&[E]; 2],
-    ) -> Self {
+    pub(crate) fn new(stage: &Stage, variables: &[Variable], alpha: E, anchors: &Anchors) -> Self {
         let mut relation = Self {
             factors: Vec::new(),
             groups: Vec::new(),
         };
-        let own: Vec<&Constraint> = stage.own().collect();
-        let sums: Vec<&Constraint> = stage.sums.iter().collect();
-        let powers: Vec<E> = alpha.powers().take(own.len() + sums.len()).collect();
-        let (first, second) = powers.split_at(own.len());
-        relation.group(stage, variables, stage.weights(elements), &own, first);
-        if !sums.is_empty() {
-            relation.group(stage, variables, stage.weights(rows), &sums, second);
+        let all: Vec<&Constraint> = stage.own().chain(&stage.sums).collect();
+        let powers: Vec<E> = alpha.powers().take(all.len()).collect();
+        let outputs = usize::from(stage.output.is_some());
+        let own = outputs + stage.constraints.len();
+        let parts = match &anchors.constraints {
+            None => vec![(0..own, &anchors.output)],
+            Some(constraints) => vec![(0..outputs, &anchors.output), (outputs..own, constraints)],
+        };
+        for (range, anchor) in parts.into_iter().chain([(own..all.len(), &anchors.rows)]) {
+            if !range.is_empty() {
+                let weights = stage.weights(anchor);
+                relation.group(
+                    stage,
+                    variables,
+                    weights,
+                    &all[range.clone()],
+                    &powers[range],
+                );
+            }
         }
         relation
     }

@@ -2,7 +2,8 @@
 //!
 //! A comparison is a committed bit and the magnitude of the difference in limbs: `a - b = m` or `-m` (or `m + 1`, where the
 //! bit must say which). Magnitudes are below 2^29, so that both sides are integers of one representative and the bit has
-//! one value, unless both values of it give the same output. A selected element is a product with that bit.
+//! one value, unless both values of it give the same output. The greater one is (a + b + m) / 2; a selected element is committed,
+//! so that outputs are linear in committed columns.
 //!
 //! Along channels, M is the greatest (or least) element of a row: every distance to it is of limbs, and a flag that is 1 only
 //! where the distance is 0 sums to at least 1. The channel k of the greatest: exactly one flag, at channel k = the sum of
@@ -14,12 +15,16 @@ use super::stage::{StageDraft, rows_of};
 use super::tables::LookupTable;
 use super::{GadgetKind, GadgetPlan, NodePlan, Plan};
 use crate::error::PlanError;
+use crate::field::F;
 use crate::staged::{Constraint, Linear, Mask, Public, Slot, Staged};
+use p3_field::PrimeField32;
 use tg_ir::op::{Extremum, Reduction, Relation};
 use tg_ir::{Axis, Op, Program, TensorId, bounds};
 
 /// Most bits of a difference that is compared.
 const DIFFERENCE_BITS_MAX: u32 = 29;
+/// 1/2 modulo p.
+const HALF: i128 = (F::ORDER_U32 as i128 + 1) / 2;
 /// Most channels that are compared along: flags and channels are summed within the field.
 const CHANNELS_MAX: usize = 1 << 14;
 
@@ -63,14 +68,14 @@ impl Plan {
         let signed = minus().plus_form(&magnitude, 1);
         match op {
             Op::Extremum { which, .. } => {
+                let sign = match which {
+                    Extremum::Greater => HALF,
+                    Extremum::Lesser => -HALF,
+                };
+                let mean = Linear::default().plus(a, HALF).plus(b, HALF);
+                draft.output(linear(mean.plus_form(&magnitude, sign)));
                 // Stops: the other of the two.
                 draft.vanishes(linear(signed).times(twice(), magnitude));
-                draft.output(match which {
-                    Extremum::Greater => linear(of(b)).times(of(above), minus()),
-                    Extremum::Lesser => {
-                        linear(of(a)).times(Linear::default().plus(above, -1), minus())
-                    }
-                });
             }
             Op::Compare {
                 relation: Relation::Equal,
@@ -104,6 +109,12 @@ impl Plan {
         inputs: [TensorId; 2],
     ) -> Result<NodePlan, PlanError> {
         let layout = self.layouts[node + 1];
+        let known = bounds::magnitudes(program, node);
+        let most = inputs.map(|input| known[input.index()]);
+        let shape = CompareShape {
+            value: bits(most[0].max(most[1])) + 1,
+            ..self.compare_shape(program, node, bits(most[0] + most[1]))?
+        };
         let values = (-128..128).collect();
         let flags = (-128..128).map(|value| i64::from(value != 0)).collect();
         let table = LookupTable::of_integers(vec![values, flags]);
@@ -116,9 +127,12 @@ impl Plan {
         let (of, linear) = (Linear::of, Constraint::linear);
         // Stops: the flag of another condition.
         draft.vanishes(linear(of(value).plus(condition, -1)));
-        let chosen = linear(of(second)).times(of(flag), of(first).plus(second, -1));
-        draft.output(chosen);
-        Ok(self.elements_alone(draft, node, GadgetKind::Select))
+        let chosen = draft.signed(shape.value);
+        draft.output(linear(chosen.clone()));
+        // Stops: the other of the two.
+        let other = of(second).plus_form(&chosen, -1);
+        draft.vanishes(linear(other).times(of(flag), of(first).plus(second, -1)));
+        Ok(self.elements_alone(draft, node, GadgetKind::Select(shape)))
     }
 
     pub(super) fn plan_greatest(

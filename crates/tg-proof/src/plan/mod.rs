@@ -141,7 +141,7 @@ pub enum GadgetKind {
     /// A greater or lesser element, or a relation.
     Compare(CompareShape),
     /// A selection.
-    Select,
+    Select(CompareShape),
     /// The greatest or least element along channels, or its channel.
     Greatest(CompareShape),
 }

@@ -63,12 +63,11 @@ pub(super) fn deep_nodes(program: &Program) -> Result<(), PlanError> {
             | Op::Gather { .. }
             | Op::Concat { .. }
             | Op::Pad { .. }
+            | Op::Extremum { .. }
             | Op::Reduce {
                 reduction: Reduction::Sum,
                 ..
             } => of.max().unwrap_or(1),
-            // A committed bit times what it selects.
-            Op::Extremum { .. } | Op::Select { .. } => of.max().unwrap_or(1) + 1,
             // Everything else is weights, or fixed by committed columns.
             _ => 1,
         };

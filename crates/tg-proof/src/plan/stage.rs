@@ -44,6 +44,7 @@ impl StageDraft {
         layout: TensorLayout,
         mask: Mask,
     ) -> Result<Self, PlanError> {
+        plan.cost.add_steps(program, node, Stage::steps(&layout))?;
         let limb_table = plan.limb_table(program, node, LIMB_CLASS_LIMIT)?;
         Ok(Self {
             stage: Stage {

@@ -5,15 +5,9 @@ use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::{E, eq_prefix};
 use crate::messages::StageProof;
-use crate::staged::{Slot, Stage, Staged};
+use crate::staged::{Anchors, Slot, Stage, Staged};
 use crate::transcript::{absorb, draw, draw_point};
 use p3_field::PrimeCharacteristicRing;
-
-/// Where a stage's sums are weighed: all elements, and rows for the sums that a row stage asks for.
-struct Anchors<'a> {
-    elements: &'a [E],
-    rows: &'a [E],
-}
 
 impl Walk<'_> {
     /// A gadget of one or two stages.
@@ -27,43 +21,22 @@ impl Walk<'_> {
         let Staged { rows, elements } = staged;
         match (rows, proofs) {
             (None, [proof]) => {
-                let anchors = Anchors {
-                    elements: &claim.point,
-                    rows: &[],
-                };
+                let anchors = Anchors::one(claim.point.clone());
                 self.stage(elements, &anchors, (claim.value, &[]), proof, challenger)?;
             }
             (Some((rows, sums)), [first, second]) => {
-                let vars = rows.layout.vars();
-                let own = if rows.output.is_some() {
+                let anchors = Anchors::one(if rows.output.is_some() {
                     claim.point.clone()
                 } else {
-                    draw_point(challenger, vars)
-                };
-                let anchors = Anchors {
-                    elements: &own,
-                    rows: &[],
-                };
+                    draw_point(challenger, rows.layout.vars())
+                });
                 let (at, values) =
                     self.stage(rows, &anchors, (claim.value, &[]), first, challenger)?;
                 let claims: Vec<E> = sums.iter().map(|&sum| values[sum]).collect();
-                let own = if elements.output.is_some() {
-                    claim.point.clone()
-                } else {
-                    let channels = draw_point(challenger, elements.layout.channel_vars);
-                    [at.as_slice(), &channels].concat()
-                };
-                let anchors = Anchors {
-                    elements: &own,
-                    rows: &at,
-                };
-                self.stage(
-                    elements,
-                    &anchors,
-                    (claim.value, &claims),
-                    second,
-                    challenger,
-                )?;
+                let channels = draw_point(challenger, elements.layout.channel_vars);
+                let anchors = Anchors::after(&claim.point, &at, &channels);
+                let claimed = (claim.value, claims.as_slice());
+                self.stage(elements, &anchors, claimed, second, challenger)?;
             }
             _ => return Err(NodeCheck::Messages),
         }
@@ -74,7 +47,7 @@ impl Walk<'_> {
     fn stage(
         &mut self,
         stage: &Stage,
-        anchors: &Anchors<'_>,
+        anchors: &Anchors,
         (output, sums): (E, &[E]),
         proof: &StageProof,
         challenger: &mut Challenger,
@@ -93,13 +66,15 @@ impl Walk<'_> {
         let values = stage
             .values(&proof.values, &at)
             .ok_or(NodeCheck::Messages)?;
+        let weigh = |needed: bool, anchor: &[E]| {
+            let weight = needed.then(|| stage.weight_at(anchor, &at));
+            weight.unwrap_or_default()
+        };
+        let own = anchors.constraints.as_ref().unwrap_or(&anchors.output);
         let weights = [
-            stage.weight_at(anchors.elements, &at),
-            if stage.sums.is_empty() {
-                E::ZERO
-            } else {
-                stage.weight_at(anchors.rows, &at)
-            },
+            weigh(stage.output.is_some(), &anchors.output),
+            weigh(true, own),
+            weigh(!stage.sums.is_empty(), &anchors.rows),
         ];
         // Stops: an output, a constraint or a sum that does not hold on some element.
         if last != stage.combined(alpha, weights, &values) {

@@ -623,12 +623,12 @@ fn what_is_not_proved_is_refused_by_name() {
     for (op, shape, name) in [
         (least, Shape::new(1, 2, 3), "(Reduce)"),
         (
-            Op::Extremum {
-                inputs: [input; 2],
-                which: tg_ir::op::Extremum::Greater,
+            Op::TopK {
+                input,
+                give: tg_ir::op::Ranked::Values,
             },
             shape,
-            "(Extremum)",
+            "(TopK)",
         ),
     ] {
         let refusal = refused(op, shape).unwrap();

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod batch;
+mod chains;
 mod cheat;
 mod cost;
 mod fuzz;

@@ -10,7 +10,7 @@ use tg_ir::TensorId;
 use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, F, eq_table, inner_product, signed};
 use tg_proof::messages::StageProof;
-use tg_proof::staged::{Constraint, Linear, Public, Reading, Slot, Stage, Staged};
+use tg_proof::staged::{Anchors, Constraint, Linear, Public, Reading, Slot, Stage, Staged};
 use tg_proof::transcript::{absorb, draw, draw_point};
 use tg_proof::verify::Claim;
 
@@ -61,31 +61,22 @@ impl Walk<'_> {
         let Staged { rows, elements } = staged;
         let element_values = self.variables(elements);
         let Some((rows, sums)) = rows else {
-            let proof = self.stage(
-                elements,
-                &element_values,
-                [&claim.point, &[]],
-                (claim.value, &[]),
-                challenger,
-            );
+            let anchors = Anchors::one(claim.point.clone());
+            let claimed = (claim.value, [].as_slice());
+            let proof = self.stage(elements, &element_values, &anchors, claimed, challenger);
             return vec![proof.0];
         };
         let mut row_values = self.variables(rows);
         for (&variable, sum) in sums.iter().zip(&elements.sums) {
             row_values[variable] = row_sums(elements, &element_values, sum);
         }
-        let own = if rows.output.is_some() {
+        let anchors = Anchors::one(if rows.output.is_some() {
             claim.point.clone()
         } else {
             draw_point(challenger, rows.layout.vars())
-        };
-        let (first, at) = self.stage(
-            rows,
-            &row_values,
-            [&own, &[]],
-            (claim.value, &[]),
-            challenger,
-        );
+        });
+        let claimed = (claim.value, [].as_slice());
+        let (first, at) = self.stage(rows, &row_values, &anchors, claimed, challenger);
         let sent = rows.sent();
         let claims: Vec<E> = sums
             .iter()
@@ -94,19 +85,10 @@ impl Walk<'_> {
                 first.values[place.expect("a sum is sent")]
             })
             .collect();
-        let own = if elements.output.is_some() {
-            claim.point.clone()
-        } else {
-            let channels = draw_point(challenger, elements.layout.channel_vars);
-            [at.as_slice(), &channels].concat()
-        };
-        let (second, _) = self.stage(
-            elements,
-            &element_values,
-            [&own, &at],
-            (claim.value, &claims),
-            challenger,
-        );
+        let channels = draw_point(challenger, elements.layout.channel_vars);
+        let anchors = Anchors::after(&claim.point, &at, &channels);
+        let claimed = (claim.value, claims.as_slice());
+        let (second, _) = self.stage(elements, &element_values, &anchors, claimed, challenger);
         vec![first, second]
     }
 
@@ -115,13 +97,13 @@ impl Walk<'_> {
         &mut self,
         stage: &Stage,
         variables: &[Variable],
-        [elements, rows]: [&[E]; 2],
+        anchors: &Anchors,
         (output, sums): (E, &[E]),
         challenger: &mut Challenger,
     ) -> (StageProof, Vec<E>) {
         let alpha = draw(challenger);
         let sum = stage.claimed(alpha, output, sums);
-        let relation = Relation::new(stage, variables, alpha, [elements, rows]);
+        let relation = Relation::new(stage, variables, alpha, anchors);
         let (sumcheck, at) = prove(relation, stage.degree(), sum, challenger);
         let values = self.values_at(stage, variables, &at);
         absorb(challenger, &values);

@@ -34,10 +34,16 @@ pub(super) fn compared(
     cells.extend(bits.into_iter().map(u32::from));
 }
 
-/// The position of a condition in its table.
-pub(super) fn selected(sources: &Sources<'_>, index: usize, cells: &mut Vec<u32>) {
+/// The position of a condition in its table, and what is selected.
+pub(super) fn selected(
+    sources: &Sources<'_>,
+    shape: &CompareShape,
+    index: usize,
+    cells: &mut Vec<u32>,
+) {
     if let Some(element) = sources.layout.element_at(index) {
         cells.push((sources.input_of(0, element) + 128) as u32);
+        push_signed(cells, sources.output(element).into(), shape.value);
     }
 }
 

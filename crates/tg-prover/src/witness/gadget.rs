@@ -98,8 +98,8 @@ pub(super) fn columns(
             compare::compared(&sources, shape, index, cells);
             Ok(())
         }),
-        GadgetKind::Select => fill(table, |index, cells| {
-            compare::selected(&sources, index, cells);
+        GadgetKind::Select(shape) => fill(table, |index, cells| {
+            compare::selected(&sources, shape, index, cells);
             Ok(())
         }),
         GadgetKind::Greatest(shape) => {
