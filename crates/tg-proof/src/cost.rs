@@ -8,9 +8,9 @@ use crate::file::PROOF_FILE_MAX;
 use crate::layout::{TensorLayout, WeightLayout, log2_ceil};
 use tg_ir::{Axis, Op, Program, TensorId, Window};
 
-/// Most entries of all lookup tables together. The proof carries one extension element per entry, so that more could
-/// not fit a proof file anyway.
-pub const TABLE_ENTRIES_MAX: u64 = 1 << 16;
+/// Most entries of all lookup tables together: some milliseconds of inner products. A proof carries one extension element
+/// per entry that is read.
+pub const TABLE_ENTRIES_MAX: u64 = 1 << 18;
 /// Most extension-field steps of one verification outside the openings: some tenths of a second of one core, and some
 /// hundred MiB of equality tables at worst.
 pub const STEPS_MAX: u64 = 1 << 24;
@@ -135,25 +135,23 @@ impl VerifierCost {
 
 /// Steps of one node, an upper bound.
 fn steps(program: &Program, node: usize, batch: usize) -> u64 {
+    // Each reader of the program's input leaves a claim that is evaluated from the input's bytes.
+    let reads = program.nodes[node].op.inputs();
+    let claims = reads
+        .iter()
+        .filter(|&&input| input == TensorId::INPUT)
+        .count() as u64;
+    let input = TensorLayout::batched(program.shape(TensorId::INPUT), batch);
+    gadget_steps(program, node, batch) + claims * input.padded() as u64
+}
+
+/// Steps of the linear and product gadgets, and of those that commit three columns.
+fn gadget_steps(program: &Program, node: usize, batch: usize) -> u64 {
     let layout = |tensor: TensorId| TensorLayout::of(program.shape(tensor));
     let output = layout(TensorId::of_node(node));
     let window_steps = |input: TensorId, window: &Window| {
         let reads = output.pixels as u64 * window.positions() as u64;
         reads + (1 << layout(input).pixel_vars) + (1 << output.pixel_vars)
-    };
-    let weight_steps = |outputs: usize, positions: usize, inputs: usize| {
-        let axes = WeightLayout {
-            outputs,
-            positions,
-            inputs,
-            biased: true,
-        };
-        // Two equality tables per axis, for weights and for biases, in the registration.
-        4 * axes
-            .axis_vars()
-            .map(|vars| 1u64 << vars)
-            .iter()
-            .sum::<u64>()
     };
     // An equality table of the output's field, weights on each input's, and their extension.
     let field_steps = |inputs: &[TensorId], vars: fn(&TensorLayout) -> usize| {
@@ -163,7 +161,7 @@ fn steps(program: &Program, node: usize, batch: usize) -> u64 {
     let pixels = |inputs: &[TensorId]| field_steps(inputs, |layout| layout.pixel_vars);
     let channels = |inputs: &[TensorId]| field_steps(inputs, |layout| layout.channel_vars);
     let elements = |input: TensorId| layout(input).padded() as u64 + output.padded() as u64;
-    let own = match &program.nodes[node].op {
+    match &program.nodes[node].op {
         Op::Conv {
             input,
             window,
@@ -209,13 +207,20 @@ fn steps(program: &Program, node: usize, batch: usize) -> u64 {
         Op::MatMul { inputs, .. } => pixels(inputs) + channels(inputs),
         // The others cost nothing or are refused by the plan.
         _ => 0,
+    }
+}
+
+/// Two equality tables per axis, for weights and for biases, in the registration.
+fn weight_steps(outputs: usize, positions: usize, inputs: usize) -> u64 {
+    let axes = WeightLayout {
+        outputs,
+        positions,
+        inputs,
+        biased: true,
     };
-    // Each reader of the program's input leaves a claim that is evaluated from the input's bytes.
-    let reads = program.nodes[node].op.inputs();
-    let claims = reads
+    4 * axes
+        .axis_vars()
+        .map(|vars| 1u64 << vars)
         .iter()
-        .filter(|&&input| input == TensorId::INPUT)
-        .count() as u64;
-    let input = TensorLayout::batched(program.shape(TensorId::INPUT), batch);
-    own + claims * input.padded() as u64
+        .sum::<u64>()
 }

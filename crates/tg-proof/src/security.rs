@@ -274,22 +274,16 @@ fn gadget_draws(
                 _ => ("weights", "Schwartz-Zippel", output),
             })
         }
-        (_, NodePlan::Map(map)) => match map {
-            MapPlan::Fields {
-                pixels: false,
-                channels: false,
-            } => None,
-            MapPlan::Rearranged(_) => None,
-            MapPlan::Fields {
-                pixels: by_pixel,
-                channels: by_channel,
-            } => {
-                let pixels = if *by_pixel { pixels } else { 0.0 };
-                let channels = if *by_channel { channels } else { 0.0 };
-                Some(("public map", "sumcheck", pixels + channels + output))
-            }
-            MapPlan::Elements => Some(("public map", "sumcheck", pixels + channels + output)),
-        },
+        (_, NodePlan::Map(map)) => {
+            let summed = match map {
+                MapPlan::Rearranged(_) => [false; 2],
+                MapPlan::Fields { pixels, channels } => [*pixels, *channels],
+                MapPlan::Elements => [true; 2],
+            };
+            let vars = summed.into_iter().zip([pixels, channels]);
+            let rounds: f64 = vars.filter(|(summed, _)| *summed).map(|(_, v)| v).sum();
+            (summed != [false; 2]).then_some(("public map", "sumcheck", rounds + output))
+        }
         (Op::Mul { .. }, _) => Some(("products", "sumcheck", 3.0 * output + output)),
         (Op::MatMul { inputs, .. }, _) => {
             let left = layout(&inputs[0]);

@@ -3,7 +3,7 @@
 use crate::estimate;
 use crate::lookup::{self, Columns, Read};
 use crate::model::ProvingModel;
-use crate::walk::Walk;
+use crate::walk::{Walk, WeightPoints};
 use crate::witness::Witness;
 use crate::workers;
 use p3_commit::MultilinearPcs;
@@ -400,7 +400,7 @@ fn witness_points(
 /// The points of the weights' opening: per column its part of the claim's point, and the anchor.
 fn weight_points(
     model: &ProvingModel,
-    claims: &[Option<(Vec<E>, Option<Vec<E>>)>],
+    claims: &[Option<WeightPoints>],
 ) -> Vec<p3_multilinear_util::point::Point<E>> {
     let at = &model.anchor_point;
     let anchor = |vars: usize| tg_proof::field::point(&at[at.len() - vars..]);

@@ -66,7 +66,7 @@ pub(crate) const ENTRIES: [(Entry, Target); 10] = [
         target([3_000.0, 40.0, 450.0, 4_000.0]),
     ),
     (
-        Entry::NotYet("GPT 0.25M, 4 layers, 64 tokens"),
+        Entry::Model(Architecture::Gpt250k, 1),
         target([800.0, 30.0, 400.0, 1_000.0]),
     ),
     (

@@ -114,12 +114,12 @@ fn moved_plan(
     if let Some(how) = Rearrangement::of(from, to, source) {
         return MapPlan::Rearranged(how);
     }
-    let elements = 0..to.pixels * to.channels;
+    let mut elements = 0..to.pixels * to.channels;
     let same_channels = from.channels == to.channels;
     let by_pixel = same_channels
         && elements.clone().all(|element| {
             let first = source(element / to.channels * to.channels);
-            first % from.channels == 0 && source(element) == first + element % to.channels
+            first.is_multiple_of(from.channels) && source(element) == first + element % to.channels
         });
     if by_pixel {
         return MapPlan::Fields {
@@ -129,7 +129,7 @@ fn moved_plan(
     }
     let by_channel = from.pixels == to.pixels
         && (0..to.channels).all(|channel| source(channel) < from.channels)
-        && elements.clone().all(|element| {
+        && elements.all(|element| {
             let (pixel, channel) = (element / to.channels, element % to.channels);
             source(element) == pixel * from.channels + source(channel)
         });

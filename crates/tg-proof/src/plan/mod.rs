@@ -315,6 +315,19 @@ impl Plan {
         Ok(self.tables.len() - 1)
     }
 
+    /// The index of a public table, which other gadgets may have added: layers of a model share their exponentials.
+    pub(crate) fn shared_table(
+        &mut self,
+        program: &Program,
+        node: usize,
+        table: LookupTable,
+    ) -> Result<usize, PlanError> {
+        match self.tables.iter().position(|known| *known == table) {
+            Some(known) => Ok(known),
+            None => self.add_table(program, node, table),
+        }
+    }
+
     /// The table of all limbs with classes up to `class_max` (at most [`LIMB_CLASS_LIMIT`]), made on first use.
     pub(crate) fn limb_table(
         &mut self,

@@ -71,7 +71,7 @@ impl Plan {
         let reach = u32::try_from(reach).map_err(|_| unprovable("its scores are too large"))?;
         let exponentials = ExponentialTable::build(how, reach)
             .ok_or_else(|| unprovable("its table of exponentials needs more than 2^14 segments"))?;
-        let table = self.add_table(program, node, exponential_table(&exponentials))?;
+        let table = self.shared_table(program, node, exponential_table(&exponentials))?;
         let shape = SoftmaxShape {
             table: exponentials,
             sum_bits: (layout.channels as u32 * u32::from(PROBABILITY_ONE)).ilog2() + 1,

@@ -90,6 +90,7 @@ impl Chain {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one case per operator")]
     fn step(&mut self) {
         let (input, shape) = (self.last, self.shape());
         match self.below(12) {
@@ -347,6 +348,7 @@ fn random_linear_programs_prove_and_verify() {
 }
 
 /// Every linear and product operator on tokens: views and matrix products are direct if the tokens are a power of two.
+#[expect(clippy::too_many_lines, reason = "one case per operator")]
 fn every_operator(tokens: u32) -> (CompiledModel, Tensor) {
     let mut draft = Draft::new(8, Shape::new(1, tokens, 1)).coded(Coding::Tokens(20));
     let rows = Shape::new(1, tokens, 8);

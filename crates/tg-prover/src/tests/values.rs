@@ -393,10 +393,8 @@ fn changed_messages_are_refused() {
     let node_error = |check| case.failed(node, check).unwrap_err();
     let shape = node_error(NodeCheck::Messages);
     let relation = node_error(NodeCheck::Relation);
-    let changes: [(
-        &dyn Fn(&mut Vec<tg_proof::messages::StageProof>),
-        &VerifyError,
-    ); 6] = [
+    type Change<'a> = &'a dyn Fn(&mut Vec<tg_proof::messages::StageProof>);
+    let changes: [(Change<'_>, &VerifyError); 6] = [
         (&|stages| stages.truncate(1), &shape),
         (&|stages| stages.clear(), &shape),
         (&|stages| stages.swap(0, 1), &relation),

@@ -28,6 +28,9 @@ use tg_proof::plan::{NodePlan, Plan};
 use tg_proof::transcript::draw_point;
 use tg_proof::verify::Claim;
 
+/// The point of a node's weights and, if it has some, of its bias digits.
+pub(crate) type WeightPoints = (Vec<E>, Option<Vec<E>>);
+
 /// What the walk leaves behind: the messages, the reads of the lookup argument, and the points of the openings.
 pub(crate) struct Walk<'a> {
     model: &'a ProvingModel,
@@ -37,7 +40,7 @@ pub(crate) struct Walk<'a> {
     claims: Vec<Vec<Claim>>,
     pub(crate) reads: Vec<Option<Read>>,
     /// Per weighted node the points of its weights and, if it has some, its bias digits.
-    pub(crate) weights: Vec<Option<(Vec<E>, Option<Vec<E>>)>>,
+    pub(crate) weights: Vec<Option<WeightPoints>>,
     /// Per witness table the points at which it is opened besides the one of the lookup argument.
     pub(crate) opened: Vec<Vec<Vec<E>>>,
 }
