@@ -4,7 +4,7 @@
 //! epochs. A provider without history counts as failing one lease in two; stake buys a better prior, up to a cap, so
 //! that a fresh identity starts pessimistic and throwing a bad name away costs the stake's credit again.
 
-use tg_types::Amount;
+use tg_types::{Amount, Decode, DecodeError, Encode, Reader, Writer};
 
 /// One outcome, in the units that are kept.
 const ONE: u64 = 1_000;
@@ -143,5 +143,39 @@ impl Reputation {
         } else {
             Standing::Regular
         }
+    }
+}
+
+impl Encode for Reputation {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            successes,
+            failures,
+            rating_weight,
+            rating_sum,
+        } = self;
+        writer.u64(*successes);
+        writer.u64(*failures);
+        writer.u128(*rating_weight);
+        writer.u128(*rating_sum);
+    }
+}
+
+/// What [`Reputation::observe`] and [`Reputation::rate`] can have made, and nothing else.
+impl Decode for Reputation {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let kept = |value: u64| match value {
+            0..=KEPT_MAX => Ok(value),
+            _ => Err(DecodeError::Invalid {
+                field: "reputation",
+                value,
+            }),
+        };
+        Ok(Self {
+            successes: kept(reader.u64()?)?,
+            failures: kept(reader.u64()?)?,
+            rating_weight: reader.u128()?,
+            rating_sum: reader.u128()?,
+        })
     }
 }
