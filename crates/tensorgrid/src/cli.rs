@@ -79,6 +79,8 @@ pub(crate) enum ModelCommand {
 pub(crate) enum MarketCommand {
     /// Place the jobs of a trace one after the other and write where each went.
     Simulate(SimulateArguments),
+    /// Execute a journal of blocks again, and compare every decision.
+    Replay(ReplayArguments),
 }
 
 /// `market simulate`.
@@ -287,6 +289,33 @@ pub(crate) struct BenchArguments {
     pub(crate) row: Option<usize>,
 }
 
+/// Other demos.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DemoCommand {
+    /// Show the market: 200 simulated providers, 1,000 jobs of all lanes, four replicas of the ledger.
+    Market(DemoMarketArguments),
+}
+
+/// `demo market`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The providers are simulated: they take the time their machines would take and compute nothing. Ends \
+                  with exit code 0 if every promise was kept."
+)]
+pub(crate) struct DemoMarketArguments {
+    /// Where to write the journal of all blocks and decisions, for `market replay`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: Option<PathBuf>,
+}
+
+/// `market replay`.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArguments {
+    /// The journal.
+    #[arg(value_name = "JOURNAL")]
+    pub(crate) journal: PathBuf,
+}
+
 /// `demo`.
 #[derive(Debug, Args)]
 #[command(
@@ -295,6 +324,9 @@ pub(crate) struct BenchArguments {
                   conserved."
 )]
 pub(crate) struct DemoArguments {
+    /// Another demo.
+    #[command(subcommand)]
+    pub(crate) which: Option<DemoCommand>,
     /// Where to leave receipts, proofs, digits and the public model.
     #[arg(long, value_name = "DIR", default_value = "./tensorgrid-demo")]
     pub(crate) out: PathBuf,

@@ -56,7 +56,10 @@ fn run(cli: Cli) -> outcome::Outcome {
     use grid::commands::{balance, block_on, infer, job, model, provider, up};
     let json = cli.json;
     match cli.command {
-        Command::Demo(arguments) => demo::run(&arguments, json),
+        Command::Demo(arguments) => match &arguments.which {
+            Some(cli::DemoCommand::Market(market)) => demo::market::run(market, json),
+            None => demo::run(&arguments, json),
+        },
         Command::Up(arguments) => block_on(up::run(&arguments, json)),
         Command::Infer(arguments) => block_on(infer::run(&arguments, json)),
         Command::Provider(arguments) => block_on(provider::run(&arguments, json)),
@@ -73,6 +76,9 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Verify(arguments) => offline::verify::run(&arguments, json),
         Command::Market(cli::MarketCommand::Simulate(arguments)) => {
             offline::market::run(&arguments, json)
+        }
+        Command::Market(cli::MarketCommand::Replay(arguments)) => {
+            offline::market::replay(&arguments, json)
         }
 
         Command::Device => offline::device::run(json),

@@ -9,7 +9,7 @@ use tg_sdk::dto::{
     LeaseEndDto, ModelDto, ModelFactsDto, ModelStateDto, OfferDto, ParametersDto, ProviderDto,
     QuoteDto, RejectionDto, ReputationDto, SettlementDto, StatusDto, TotalsDto,
 };
-use tg_types::{Address, Amount, Digest, DurationMs, JobOrder, VerificationMode};
+use tg_types::{Address, Amount, Digest, DurationMs, JobNeeds, JobOrder, VerificationMode};
 
 mod event;
 mod why;
@@ -191,6 +191,7 @@ pub fn quotes(
         max_price: max_price.unwrap_or_else(|| dearest.saturating_add(dearest)),
         deadline: state.head().timestamp.saturating_add(horizon),
         max_attempts: 1,
+        needs: JobNeeds::ANY_MACHINE,
     };
     let assessments = state.assess_order(&order).unwrap_or_default();
     let quotes = assessments
@@ -253,6 +254,9 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         excluded: _,
         end,
         settlement: settled,
+        preemptions: _,
+        revealed_in: _,
+        stars: _,
     } = job;
     JobDto {
         id: *id,
@@ -260,6 +264,7 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         model: order.model,
         input: order.input,
         input_len: order.input_len,
+        needs: (&order.needs).into(),
         mode: order.mode.into(),
         state: job_state(*stands),
         max_price: order.max_price,
@@ -293,6 +298,7 @@ const fn step(step: &Step) -> JobStepDto {
 const fn settlement(settlement: &Settlement) -> SettlementDto {
     let Settlement {
         price,
+        members,
         prize,
         verification_fee,
         refund,
@@ -300,6 +306,7 @@ const fn settlement(settlement: &Settlement) -> SettlementDto {
     } = settlement;
     SettlementDto {
         price: *price,
+        members: *members,
         prize: *prize,
         verification_fee: *verification_fee,
         refund: *refund,
@@ -315,6 +322,8 @@ pub fn lease(job: &Job, lease: &Lease) -> LeaseDto {
         Some(LeaseEnd::Fulfilled) => (Some(LeaseEndDto::Fulfilled), None),
         Some(LeaseEnd::Late(_)) => (Some(LeaseEndDto::Late), None),
         Some(LeaseEnd::Abandoned(_)) => (Some(LeaseEndDto::Abandoned), None),
+        Some(LeaseEnd::Preempted) => (Some(LeaseEndDto::Preempted), None),
+        Some(LeaseEnd::Released) => (Some(LeaseEndDto::Released), None),
         Some(LeaseEnd::Rejected { code, check }) => {
             let rejection = RejectionDto {
                 code: *code,
@@ -332,6 +341,14 @@ pub fn lease(job: &Job, lease: &Lease) -> LeaseDto {
         collateral: lease.collateral,
         state: lease_state(job, lease),
         matched_ms: lease.matched_at.get(),
+        begins_ms: lease.grant.from.get(),
+        devices: (0..8)
+            .filter(|device| lease.grant.devices >> device & 1 == 1)
+            .collect(),
+        gpu_milli: lease.grant.gpu_milli,
+        lead: lease.lead,
+        started: lease.started_at.is_some(),
+        members: u16::try_from(lease.members.len()).unwrap_or(u16::MAX),
         start_by_ms: lease.start_by.get(),
         finish_by_ms: lease.deadline.get(),
         receipt: lease.receipt.as_ref().map(Into::into),

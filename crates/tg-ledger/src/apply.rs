@@ -2,14 +2,16 @@
 //!
 //! In this order, each step seeing what the ones before it did: **timeouts** (leases and jobs whose time is over at
 //! the block's time), **transactions** (in the block's order), **verdicts** (in the block's order), **matching**
-//! (waiting jobs, oldest first, to the cheapest feasible offers), **rewards** (the block's fees, split among the
+//! (the lanes of the market), **rewards** (the block's fees, split among the
 //! validators), **pruning** (ended jobs beyond the bound leave the state). Then money is counted and the state root
 //! computed. A block with anything in it that does not hold is refused whole: whoever proposes a block drops such
 //! transactions first ([`propose`]).
 
 mod check;
 mod execute;
+mod lanes;
 mod lifecycle;
+mod market;
 mod matching;
 mod rewards;
 mod timeouts;
@@ -20,6 +22,7 @@ use tg_types::{
 };
 
 use crate::block::{Block, BlockHeader, body_digest};
+use crate::decision::{Decision, schedule_root};
 use crate::error::{BlockError, InvariantError, TransactionError, VerdictError};
 use crate::event::Event;
 use crate::limits::{
@@ -279,6 +282,8 @@ pub(crate) struct Execution {
     pub(crate) events: Vec<Event>,
     /// Fees of this block that no validator has yet.
     pub(crate) fees: Amount,
+    /// What the scheduler decided in this block.
+    pub(crate) decisions: Vec<Decision>,
 }
 
 impl Execution {
@@ -290,7 +295,10 @@ impl Execution {
             height: state.head.height.next(),
             events: Vec::new(),
             fees: Amount::ZERO,
+            decisions: Vec::new(),
         };
+        let (parent, height) = (state.head.block, execution.height);
+        execution.state.schedule.turn(parent, height);
         execution.run_timeouts()?;
         Ok(execution)
     }
@@ -306,12 +314,23 @@ impl Execution {
         Ok(verified)
     }
 
+    /// Names the block's decisions.
+    fn seal_schedule(&mut self) {
+        let decisions = std::mem::take(&mut self.decisions);
+        let root = schedule_root(self.height.get(), &decisions);
+        self.state.schedule.root = root;
+        if !decisions.is_empty() {
+            self.events.push(Event::Scheduled { root, decisions });
+        }
+    }
+
     /// Ends a block: matching, rewards, pruning, the count of money and the state root.
     pub(crate) fn finish(
         mut self,
         proposer: Address,
     ) -> Result<(State, Vec<Event>, StateRoot), InvariantError> {
         self.run_matching()?;
+        self.seal_schedule();
         self.pay_validators(proposer)?;
         self.prune(crate::limits::ENDED_JOBS_MAX)?;
         let Self {
@@ -320,6 +339,7 @@ impl Execution {
             height,
             events,
             fees: _,
+            decisions: _,
         } = self;
         let report = state.money();
         if !report.is_conserved() {

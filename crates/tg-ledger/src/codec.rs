@@ -24,3 +24,18 @@ pub(crate) fn decode_option<T: Decode>(reader: &mut Reader<'_>) -> Result<Option
         }),
     }
 }
+
+/// One byte that is 0 or 1.
+pub(crate) fn decode_flag(
+    reader: &mut Reader<'_>,
+    field: &'static str,
+) -> Result<bool, DecodeError> {
+    match reader.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        value => Err(DecodeError::Invalid {
+            field,
+            value: u64::from(value),
+        }),
+    }
+}

@@ -4,7 +4,7 @@ mod transaction;
 
 use tg_types::{Address, BlockId, Digest, Fault, Height, StateRoot, TimestampMs};
 
-pub use transaction::TransactionError;
+pub use transaction::{MachineProblem, NeedsProblem, TransactionError};
 
 use crate::record::JobState;
 use crate::state::MoneyReport;
@@ -102,6 +102,9 @@ pub enum InvariantError {
         /// Whose amount.
         account: Address,
     },
+    /// Leases hold more of a machine than it has.
+    #[error("leases hold more of a machine than it has")]
+    Stock(#[source] tg_market::HoldError),
     /// Every leaf of the state tree was used.
     #[error("the state tree has no leaf left")]
     TreeFull,

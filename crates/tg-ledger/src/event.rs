@@ -1,7 +1,11 @@
 //! What happened in a block, in the order it happened.
 
-use tg_types::{Address, Amount, JobId, LeaseId, ModelId, OfferId, TransactionId, TransactionKind};
+use tg_types::{
+    Address, Amount, BidId, Digest, JobId, LeaseId, ModelId, OfferId, TransactionId,
+    TransactionKind,
+};
 
+use crate::decision::Decision;
 use crate::record::{EndReason, JobState, LeaseEnd, ModelState, Settlement};
 
 /// One thing that happened.
@@ -120,5 +124,75 @@ pub enum Event {
         validator: Address,
         /// How much.
         amount: Amount,
+    },
+    /// A member of a gang beside the one that leads it was paid.
+    MemberPaid {
+        /// Its lease.
+        lease: LeaseId,
+        /// The job.
+        job: JobId,
+        /// Who was paid.
+        provider: Address,
+        /// How much.
+        amount: Amount,
+    },
+    /// The terms of an offer changed.
+    OfferUpdated {
+        /// The offer.
+        offer: OfferId,
+        /// Whose it is.
+        provider: Address,
+    },
+    /// A sealed bid was made, and its deposit locked.
+    BidCommitted {
+        /// The bid.
+        bid: BidId,
+        /// Who made it.
+        bidder: Address,
+        /// What was locked.
+        deposit: Amount,
+    },
+    /// A sealed bid was opened, and its deposit went back.
+    BidRevealed {
+        /// The bid.
+        bid: BidId,
+        /// Who made it.
+        bidder: Address,
+        /// What went back.
+        deposit: Amount,
+        /// The job it ordered.
+        job: JobId,
+    },
+    /// A sealed bid was not opened in its slot, and its deposit was burned.
+    BidForfeited {
+        /// The bid.
+        bid: BidId,
+        /// Who made it.
+        bidder: Address,
+        /// What was burned.
+        amount: Amount,
+    },
+    /// A requestor rated the provider of its job.
+    Rated {
+        /// The job.
+        job: JobId,
+        /// Who was rated.
+        provider: Address,
+        /// 1 to 5.
+        stars: u8,
+    },
+    /// Validators lost a provider, or reach it again.
+    LivenessChanged {
+        /// The provider.
+        provider: Address,
+        /// Whether they cannot reach it.
+        is_offline: bool,
+    },
+    /// The scheduler decided something in this block.
+    Scheduled {
+        /// Root of the decisions.
+        root: Digest,
+        /// The decisions, in their order.
+        decisions: Vec<Decision>,
     },
 }

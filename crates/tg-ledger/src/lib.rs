@@ -3,7 +3,7 @@
 //! The ledger knows no clock, no network and no file: time is a field of the block, and whatever waits is somebody
 //! else's. Read in this order: [`parameters`] and [`limits`] (the rules), [`record`] (what is kept), [`state`],
 //! [`block`] and [`verdict`] (what arrives), [`mod@apply`] (what a block does), [`error`] (why it does not),
-//! [`event`] (what it tells), [`tree`] (the state root), [`table`] (how records are stored), [`genesis`].
+//! [`event`] (what it tells), [`decision`] (what the scheduler decided), [`journal`] (a chain to execute again), [`tree`] (the state root), [`table`] (how records are stored), [`genesis`].
 //!
 //! ```
 //! use tg_ledger::{ConsensusKey, Genesis, Parameters, Proposal, State, Validator, apply, propose};
@@ -34,9 +34,11 @@
 pub mod apply;
 pub mod block;
 mod codec;
+pub mod decision;
 pub mod error;
 pub mod event;
 pub mod genesis;
+pub mod journal;
 pub mod limits;
 pub mod parameters;
 pub mod record;
@@ -50,16 +52,20 @@ mod tests;
 
 pub use apply::{Proposal, Proposed, apply, check_transaction, propose};
 pub use block::{Block, BlockHeader};
-pub use error::{BlockError, InvariantError, TransactionError, VerdictError};
+pub use decision::{Decision, schedule_root};
+pub use error::{
+    BlockError, InvariantError, MachineProblem, NeedsProblem, TransactionError, VerdictError,
+};
 pub use event::Event;
 pub use genesis::{Genesis, GenesisError};
+pub use journal::{Entry, JournalWriter, ReplayError, Replayed, replay};
 pub use parameters::{Parameters, UnverifiedJobs, development_domain};
 pub use record::{
-    AbandonedBecause, Account, ConsensusKey, EndReason, Evidence, Job, JobState, LatePhase, Lease,
-    LeaseEnd, Model, ModelFacts, ModelState, Offer, Provider, RefusedBecause, Settlement, Step,
-    Validator,
+    AbandonedBecause, Account, Bid, ConsensusKey, EndReason, Evidence, Grant, Job, JobState,
+    LatePhase, Lease, LeaseEnd, LivenessReport, Model, ModelFacts, ModelState, Offer, Preemption,
+    Provider, RefusedBecause, Settlement, Step, Validator,
 };
-pub use state::{Head, MoneyReport, State, Totals, WhyWaiting};
+pub use state::{DryRun, Eta, Head, MoneyReport, Relaxation, Schedule, State, Totals, WhyWaiting};
 pub use table::Table;
 pub use tree::{StateProof, Tree};
 pub use verdict::{EvidenceTask, Outcome, Subject, Verdict};

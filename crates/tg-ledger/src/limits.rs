@@ -27,6 +27,27 @@ pub const ENDED_JOBS_MAX: usize = 50_000;
 /// Ended jobs that leave the state in one block, so that a lowered bound does not stall a block.
 pub const PRUNED_PER_BLOCK_MAX: usize = 2_048;
 
+/// Sealed bids of all accounts.
+pub const BIDS_MAX: usize = 4_096;
+
+/// Sealed bids of one account.
+pub const BIDS_PER_ACCOUNT_MAX: u32 = 64;
+
+/// Bids cleared in one slot: about 20 ms; the others keep their place for the next slot.
+pub const AUCTION_BIDS_MAX: usize = 1_024;
+
+/// Starts tried on one machine for a reservation: the ends of what runs or is booked there, the earliest first.
+pub const BOOKING_STARTS_MAX: usize = 8;
+
+/// How often one job may be pushed out.
+pub const PREEMPTIONS_MAX: u8 = 3;
+
+/// Providers that one validator may report as lost.
+pub const LOST_PER_VALIDATOR_MAX: usize = 1_024;
+
+/// Blocks of an epoch: seeds of ties, decay of reputations and reports of liveness go by it.
+pub const EPOCH_BLOCKS: u64 = 64;
+
 /// Offers of all accounts.
 pub const OFFERS_MAX: usize = 4_096;
 

@@ -1,7 +1,8 @@
 //! Numbers that a network fixes at genesis.
 
 use tg_types::{
-    Amount, ChainDomain, Decode, DecodeError, DurationMs, Encode, Reader, VerificationMode, Writer,
+    Amount, ChainDomain, Decode, DecodeError, DurationMs, Encode, Reader, TimestampMs,
+    VerificationMode, Writer,
 };
 
 /// Whether jobs may ask that nobody checks their result.
@@ -44,6 +45,16 @@ pub struct Parameters {
     pub suspension_rejected: DurationMs,
     /// How long a provider gets no leases after a late or abandoned lease.
     pub suspension_lapsed: DurationMs,
+    /// Length of a slot of the batch auction.
+    pub auction_slot: DurationMs,
+    /// The least deposit of a sealed bid.
+    pub bid_deposit_min: Amount,
+    /// How long the terms of an offer stand at least.
+    pub offer_update_interval: DurationMs,
+    /// How long a job that is pushed out may still hand in its result.
+    pub preempt_grace: DurationMs,
+    /// Collateral per lease that stands for one success in a reputation.
+    pub reputation_stake: Amount,
 }
 
 impl Parameters {
@@ -65,7 +76,33 @@ impl Parameters {
             verification_timeout: DurationMs::from_secs(30),
             suspension_rejected: DurationMs::from_secs(3600),
             suspension_lapsed: DurationMs::from_secs(10),
+            auction_slot: DurationMs::from_secs(2),
+            bid_deposit_min: Amount::new(10_000_000_000_000_000),
+            offer_update_interval: DurationMs::from_secs(5),
+            preempt_grace: DurationMs::from_secs(5),
+            reputation_stake: Amount::new(1_000_000_000_000_000_000),
         }
+    }
+
+    /// The slot of the batch auction that a time lies in, from 1 on.
+    #[must_use]
+    pub const fn slot(&self, time: TimestampMs) -> u64 {
+        let length = self.auction_slot.get();
+        if length == 0 {
+            return time.get().saturating_add(1);
+        }
+        (time.get() / length).saturating_add(1)
+    }
+
+    /// When a slot of the batch auction begins.
+    #[must_use]
+    pub const fn slot_begins(&self, slot: u64) -> TimestampMs {
+        let length = if self.auction_slot.get() == 0 {
+            1
+        } else {
+            self.auction_slot.get()
+        };
+        TimestampMs::new(slot.saturating_sub(1).saturating_mul(length))
     }
 
     /// The verification fee of a mode.
@@ -117,6 +154,11 @@ impl Encode for Parameters {
             verification_timeout,
             suspension_rejected,
             suspension_lapsed,
+            auction_slot,
+            bid_deposit_min,
+            offer_update_interval,
+            preempt_grace,
+            reputation_stake,
         } = self;
         transaction_fee.encode(writer);
         account_min.encode(writer);
@@ -132,6 +174,11 @@ impl Encode for Parameters {
         verification_timeout.encode(writer);
         suspension_rejected.encode(writer);
         suspension_lapsed.encode(writer);
+        auction_slot.encode(writer);
+        bid_deposit_min.encode(writer);
+        offer_update_interval.encode(writer);
+        preempt_grace.encode(writer);
+        reputation_stake.encode(writer);
     }
 }
 
@@ -152,6 +199,11 @@ impl Decode for Parameters {
             verification_timeout: DurationMs::decode(reader)?,
             suspension_rejected: DurationMs::decode(reader)?,
             suspension_lapsed: DurationMs::decode(reader)?,
+            auction_slot: DurationMs::decode(reader)?,
+            bid_deposit_min: Amount::decode(reader)?,
+            offer_update_interval: DurationMs::decode(reader)?,
+            preempt_grace: DurationMs::decode(reader)?,
+            reputation_stake: Amount::decode(reader)?,
         })
     }
 }

@@ -1,8 +1,11 @@
-//! What the ledger keeps: accounts, validators, models, offers, providers, jobs and leases.
+//! What the ledger keeps: accounts, validators, models, offers, providers, jobs, leases, bids and
+//! liveness reports.
 //!
 //! A [`Record`] is one entry of a table and one leaf of the state tree.
 
 mod account;
+mod bid;
+mod grant;
 mod job;
 mod lease;
 mod model;
@@ -10,8 +13,10 @@ mod model;
 use tg_types::{Amount, Decode, Encode};
 
 pub use account::{Account, ConsensusKey, Offer, Provider, Validator};
+pub use bid::{Bid, LivenessReport};
+pub use grant::Grant;
 pub use job::{EndReason, Job, JobState, Settlement, Step};
-pub use lease::{AbandonedBecause, Evidence, LatePhase, Lease, LeaseEnd};
+pub use lease::{AbandonedBecause, Evidence, LatePhase, Lease, LeaseEnd, Preemption};
 pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
 
 /// One entry of a table.

@@ -5,28 +5,35 @@
 
 mod codec;
 mod market;
+mod schedule;
 mod seal;
+mod stock;
+mod why;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tg_market::Stock;
 use tg_types::{
-    Address, Amount, BlockId, ChainDomain, Height, JobId, LeaseId, ModelId, OfferId, StateRoot,
-    TimestampMs,
+    Address, Amount, BidId, BlockId, ChainDomain, Height, JobId, LeaseId, ModelId, OfferId,
+    StateRoot, TimestampMs,
 };
 
 use crate::genesis::{Genesis, GenesisError};
 use crate::limits::{ACCOUNTS_MAX, VALIDATORS_MAX};
 use crate::parameters::Parameters;
 use crate::record::{
-    Account, Job, JobState, Lease, Model, ModelState, Offer, Provider, Record, Validator,
+    Account, Bid, Job, JobState, Lease, LivenessReport, Model, ModelState, Offer, Provider, Record,
+    Validator,
 };
 use crate::table::Table;
 use crate::tree::{StateProof, Tree};
 use crate::verdict::EvidenceTask;
 
-pub use market::WhyWaiting;
+pub use schedule::Schedule;
 pub use seal::MoneyReport;
+pub(crate) use stock::put as put_in_stock;
+pub use why::{DryRun, Eta, Relaxation, WhyWaiting};
 
 /// The block a state belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +73,9 @@ pub struct State {
     pub(crate) models: Table<Model>,
     pub(crate) jobs: Table<Job>,
     pub(crate) leases: Table<Lease>,
+    pub(crate) bids: Table<Bid>,
+    pub(crate) reports: Table<LivenessReport>,
+    pub(crate) schedule: Schedule,
     /// Jobs that wait for a provider, by sequence.
     pub(crate) queued: Arc<BTreeMap<u64, JobId>>,
     /// Jobs that have a live lease, by sequence.
@@ -73,6 +83,10 @@ pub struct State {
     /// Jobs that ended, by height of their end and sequence.
     pub(crate) ended: Arc<BTreeMap<(u64, u64), JobId>>,
     pub(crate) tree: Tree,
+    /// What is free on the machines behind the offers.
+    pub(crate) stock: Arc<Stock>,
+    /// Whether offers came, changed or went since the stock was built.
+    pub(crate) stock_is_stale: bool,
 }
 
 /// Leaf 0 holds the numbers that belong to no record; records start at 1.
@@ -124,10 +138,15 @@ impl State {
             models: Table::default(),
             jobs: Table::default(),
             leases: Table::default(),
+            bids: Table::default(),
+            reports: Table::default(),
+            schedule: Schedule::default(),
             queued: Arc::default(),
             live: Arc::default(),
             ended: Arc::default(),
             tree: Tree::default(),
+            stock: Arc::default(),
+            stock_is_stale: false,
         }
     }
 
@@ -252,6 +271,36 @@ impl State {
         &self.leases
     }
 
+    /// A sealed bid.
+    #[must_use]
+    pub fn bid(&self, id: &BidId) -> Option<&Bid> {
+        self.bids.get(id)
+    }
+
+    /// All sealed bids, in the order of ids.
+    #[must_use]
+    pub const fn bids(&self) -> &Table<Bid> {
+        &self.bids
+    }
+
+    /// What validators report about providers, in the order of validators.
+    #[must_use]
+    pub const fn liveness_reports(&self) -> &Table<LivenessReport> {
+        &self.reports
+    }
+
+    /// What the scheduler keeps between blocks.
+    #[must_use]
+    pub const fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// What is free on the machines behind the offers: derived from the records.
+    #[must_use]
+    pub fn stock(&self) -> &Stock {
+        &self.stock
+    }
+
     /// Jobs that wait for a provider, oldest first.
     pub fn queued_jobs(&self) -> impl Iterator<Item = &Job> {
         self.queued.values().filter_map(|id| self.job(id))
@@ -315,11 +364,21 @@ impl State {
                     .saturating_add(self.parameters.verification_timeout)
             });
         let queued = self.queued_jobs().map(|job| job.order.deadline);
-        let live = self.live_leases().map(|(job, lease)| match job.state {
-            JobState::Leased => lease.start_by.min(lease.deadline),
-            JobState::Verifying => lease.verify_by.unwrap_or(lease.deadline),
-            _ => lease.deadline,
+        let live = self.live_leases().map(|(job, lease)| {
+            let due = match job.state {
+                JobState::Leased => lease.start_by.min(lease.deadline),
+                JobState::Verifying => lease.verify_by.unwrap_or(lease.deadline),
+                _ => lease.deadline,
+            };
+            let waits = matches!(job.state, JobState::Leased | JobState::Running);
+            let preempted = lease.preemption.filter(|_| waits);
+            preempted.map_or(due, |it| due.min(it.at))
         });
+        let bids = self.bids.iter().map(|bid| {
+            let lapses = self.parameters.slot_begins(bid.slot.saturating_add(2));
+            TimestampMs::new(lapses.get().saturating_sub(1))
+        });
+        let live = live.chain(bids);
         models
             .chain(queued)
             .chain(live)

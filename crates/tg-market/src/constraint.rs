@@ -20,11 +20,37 @@ pub enum Constraint {
     Excluded = 6,
     /// The provider failed lately and gets no leases for a while.
     Suspended = 7,
+    /// The machine is in another region.
+    Region = 8,
+    /// Its GPUs are of another model.
+    GpuModel = 9,
+    /// Their compute capability is too low.
+    Capability = 10,
+    /// They have no tensor cores.
+    TensorCores = 11,
+    /// They are joined too loosely.
+    Link = 12,
+    /// They are not shared, or not with this isolation.
+    Isolation = 13,
+    /// The machine has fewer GPUs.
+    GpuCount = 14,
+    /// Its GPUs have less memory.
+    GpuMemory = 15,
+    /// It has less CPU, RAM or disk.
+    HostSize = 16,
+    /// What it has is held by others at that time.
+    Busy = 17,
+    /// The tier of capacity is not sold.
+    Tier = 18,
+    /// The provider's reputation is below the floor.
+    Reputation = 19,
+    /// Validators cannot reach the provider.
+    Offline = 20,
 }
 
 impl Constraint {
     /// Every constraint, in the order of its bit.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 21] = [
         Self::Mode,
         Self::Memory,
         Self::Price,
@@ -33,6 +59,19 @@ impl Constraint {
         Self::Funds,
         Self::Excluded,
         Self::Suspended,
+        Self::Region,
+        Self::GpuModel,
+        Self::Capability,
+        Self::TensorCores,
+        Self::Link,
+        Self::Isolation,
+        Self::GpuCount,
+        Self::GpuMemory,
+        Self::HostSize,
+        Self::Busy,
+        Self::Tier,
+        Self::Reputation,
+        Self::Offline,
     ];
 
     /// The name used in answers to users.
@@ -47,6 +86,19 @@ impl Constraint {
             Self::Funds => "funds",
             Self::Excluded => "excluded",
             Self::Suspended => "suspended",
+            Self::Region => "region",
+            Self::GpuModel => "gpu model",
+            Self::Capability => "capability",
+            Self::TensorCores => "tensor cores",
+            Self::Link => "gpu link",
+            Self::Isolation => "isolation",
+            Self::GpuCount => "gpu count",
+            Self::GpuMemory => "gpu memory",
+            Self::HostSize => "host size",
+            Self::Busy => "busy",
+            Self::Tier => "tier",
+            Self::Reputation => "reputation",
+            Self::Offline => "offline",
         }
     }
 
@@ -62,10 +114,23 @@ impl Constraint {
             Self::Funds => "cannot lock the collateral it declared",
             Self::Excluded => "failed this job before",
             Self::Suspended => "is suspended after a failed lease",
+            Self::Region => "is in another region",
+            Self::GpuModel => "has another GPU model",
+            Self::Capability => "has too low a compute capability",
+            Self::TensorCores => "has no tensor cores",
+            Self::Link => "joins its GPUs too loosely",
+            Self::Isolation => "does not share a GPU with this isolation",
+            Self::GpuCount => "has fewer GPUs",
+            Self::GpuMemory => "has GPUs with less memory",
+            Self::HostSize => "has less CPU, RAM or disk",
+            Self::Busy => "has too much of its GPUs, CPU, RAM or disk taken at that time",
+            Self::Tier => "does not sell this tier of capacity",
+            Self::Reputation => "has a reputation below the floor",
+            Self::Offline => "cannot be reached by the validators",
         }
     }
 
-    const fn bit(self) -> u8 {
+    const fn bit(self) -> u32 {
         1 << self as u8
     }
 }
@@ -78,7 +143,7 @@ impl std::fmt::Display for Constraint {
 
 /// The constraints that one offer breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct ConstraintSet(u8);
+pub struct ConstraintSet(u32);
 
 impl ConstraintSet {
     /// None broken.

@@ -1,8 +1,12 @@
 //! What a job needs, and what an offer gives.
 
-use tg_types::{Address, Amount, OfferId, OfferTerms, TimestampMs, VerificationMode};
+use tg_types::{
+    Address, Amount, DurationMs, JobNeeds, OfferId, OfferTerms, TimestampMs, VerificationMode,
+};
 
 use crate::record::TrackRecord;
+use crate::throughput::Correction;
+use crate::view::Stock;
 
 /// What a waiting job needs.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +27,31 @@ pub struct JobDemand<'a> {
     pub excluded: &'a [Address],
     /// Seed of the order among offers that cost the same; no provider may know it when it names itself.
     pub tie_seed: [u8; 32],
+    /// What it needs of a machine, and how it wants to be matched.
+    pub needs: &'a JobNeeds,
+    /// What is free on the machines; `None` looks at what they have and not at what is taken.
+    pub stock: Option<&'a Stock>,
+    /// When it would begin; later than `now` for a booking.
+    pub start: TimestampMs,
+    /// How many times its declared duration a lease may take.
+    pub lease_factor: u16,
+    /// What is added to that.
+    pub lease_grace: DurationMs,
+}
+
+/// What the market knows about an offer beside its terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OfferFacts {
+    /// Probability that the provider fails a job of this class, in millionths; `None` goes by its track record.
+    pub failure_ppm: Option<u32>,
+    /// Whether its reputation is below the floor.
+    pub removed: bool,
+    /// Whether validators cannot reach it.
+    pub offline: bool,
+    /// The moving price of a second of its GPUs.
+    pub class_price: Amount,
+    /// What its GPUs reach relative to the throughput table.
+    pub correction: Correction,
 }
 
 /// An offer as it stands now.
@@ -42,4 +71,6 @@ pub struct OfferView<'a> {
     pub suspended_until: TimestampMs,
     /// How the provider did so far.
     pub record: TrackRecord,
+    /// What the market knows besides.
+    pub facts: OfferFacts,
 }

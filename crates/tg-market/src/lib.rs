@@ -1,8 +1,8 @@
 //! Matching of jobs with offers: pure functions that every validator recomputes.
 //!
 //! Read in this order: [`demand`] (what a job needs and what an offer gives), [`constraint`] (why an offer does not
-//! fit), [`record`] (how likely a provider is to fail), [`placement`] (which offer wins, and the explanation). That is
-//! what the ledger uses for jobs that one slot of one offer serves.
+//! fit), [`record`] (how likely a provider is to fail), [`view`] (what is free on the machines behind offers), [`placement`] (which offer wins, and the
+//! explanation). That is what the ledger calls for each job.
 //!
 //! For machines with many GPUs and many jobs: [`cluster`] (machines and what is free on them), [`packing`] (where a job
 //! does the least harm, and the index that finds it), [`mig`] (hardware partitions), [`lane`] (auction, deadlines,
@@ -12,7 +12,7 @@
 //!
 //! ```
 //! use tg_market::{JobDemand, best_offer};
-//! use tg_types::{Amount, TimestampMs, VerificationMode};
+//! use tg_types::{Amount, DurationMs, JobNeeds, TimestampMs, VerificationMode};
 //!
 //! let demand = JobDemand {
 //!     macs: 420_000,
@@ -23,6 +23,11 @@
 //!     deadline: TimestampMs::new(60_000),
 //!     excluded: &[],
 //!     tie_seed: [0; 32],
+//!     needs: &JobNeeds::ANY_MACHINE,
+//!     stock: None,
+//!     start: TimestampMs::new(1_000),
+//!     lease_factor: 3,
+//!     lease_grace: DurationMs::from_secs(20),
 //! };
 //! assert!(best_offer(&demand, std::iter::empty()).chosen.is_none());
 //! ```
@@ -45,6 +50,7 @@ pub mod simulate;
 pub mod synthetic;
 pub mod throughput;
 pub mod trace;
+pub mod view;
 
 #[cfg(test)]
 mod economy_tests;
@@ -58,6 +64,7 @@ mod part_tests;
 mod tests;
 
 pub use constraint::{Constraint, ConstraintSet, Rejections};
-pub use demand::{JobDemand, OfferView};
+pub use demand::{JobDemand, OfferFacts, OfferView};
 pub use placement::{Assessment, Placement, Quote, best_offer, explain};
 pub use record::TrackRecord;
+pub use view::{Hold, HoldError, Stock};

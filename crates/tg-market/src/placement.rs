@@ -6,10 +6,15 @@
 
 use std::cmp::Ordering;
 
-use tg_types::{Address, Amount, Digest, Domain, DurationMs, OfferId};
+use tg_types::{
+    Address, Amount, CapacityTier, Digest, Domain, DurationMs, JobNeeds, OfferId, OfferTerms,
+    Pricing, TimestampMs,
+};
 
 use crate::constraint::{Constraint, ConstraintSet, Rejections};
-use crate::demand::{JobDemand, OfferView};
+use crate::demand::{JobDemand, OfferFacts, OfferView};
+use crate::pricing::PriceTier;
+use crate::view::{gpu_time, node_spec, request_of};
 
 /// What one offer would cost for one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +31,12 @@ pub struct Quote {
     pub duration: DurationMs,
     /// What the provider locks.
     pub collateral: Amount,
+    /// When it would begin.
+    pub start: TimestampMs,
+    /// When it would have ended at the latest.
+    pub until: TimestampMs,
+    /// The GPUs it would take, a bit for each.
+    pub devices: u8,
 }
 
 /// The result of a match.
@@ -102,7 +113,8 @@ pub fn explain<'a>(
 }
 
 /// Orders quotes by cost, then by hash with the seed, then by offer id.
-fn compare_quotes(seed: &[u8; 32], left: &Quote, right: &Quote) -> Ordering {
+#[must_use]
+pub fn compare_quotes(seed: &[u8; 32], left: &Quote, right: &Quote) -> Ordering {
     left.expected_cost
         .cmp(&right.expected_cost)
         .then_with(|| tie_key(seed, left.offer).cmp(&tie_key(seed, right.offer)))
@@ -116,8 +128,44 @@ fn tie_key(seed: &[u8; 32], offer: OfferId) -> Digest {
     Digest::of(Domain::MatchTie, &bytes)
 }
 
+/// What an offer asks for a job of `macs` multiply-accumulates and `needs`, before tier and priority; with the
+/// declared duration. `None` if the price cannot be written.
+#[must_use]
+pub fn ask(
+    terms: &OfferTerms,
+    facts: &OfferFacts,
+    macs: u64,
+    needs: &JobNeeds,
+) -> (Option<Amount>, DurationMs) {
+    let gpu_time = gpu_time(&terms.machine, needs, &facts.correction);
+    let duration = terms.duration(macs).saturating_add(gpu_time);
+    let second = match terms.pricing {
+        Pricing::Fixed => terms.price_per_gpu_second,
+        Pricing::Dynamic => terms.price_per_gpu_second.max(facts.class_price),
+    };
+    // Thousandths of a GPU times milliseconds are millionths of a GPU second.
+    let millionths = u64::from(needs.gpu_milli_total()).checked_mul(gpu_time.get());
+    let price = millionths
+        .and_then(|it| second.checked_mul_div_ceil(it, 1_000_000))
+        .and_then(|gpu| terms.price(macs)?.checked_add(gpu));
+    (price, duration)
+}
+
+/// What is paid for an ask in a tier and with a priority; `None` if it cannot be written.
+#[must_use]
+pub fn charged(ask: Amount, needs: &JobNeeds) -> Option<Amount> {
+    let tier = match needs.tier {
+        CapacityTier::OnDemand => PriceTier::OnDemand,
+        CapacityTier::Spot => PriceTier::Spot,
+        CapacityTier::Reserved => PriceTier::Reserved,
+    };
+    tier.price(ask)
+        .checked_mul_div_ceil(u64::from(needs.priority.max(1)), 1)
+}
+
 /// What one offer would cost, and everything it lacks.
-fn assess(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Assessment {
+#[must_use]
+pub fn assess(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Assessment {
     let JobDemand {
         macs,
         memory_bytes,
@@ -127,19 +175,28 @@ fn assess(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Assessment {
         deadline,
         excluded,
         tie_seed: _,
+        needs,
+        stock: _,
+        start,
+        lease_factor,
+        lease_grace,
     } = *demand;
     let terms = view.terms;
-    let price = terms.price(macs);
-    let duration = terms.duration(macs);
-    let quote = price.map(|price| Quote {
-        offer: view.offer,
-        provider: view.provider,
-        price,
-        expected_cost: price.saturating_add(max_price.ppm_ceil(view.record.failure_ppm())),
-        duration,
-        collateral: terms.collateral_per_lease,
-    });
-    let mut broken = ConstraintSet::EMPTY;
+    let (asked, duration) = ask(terms, &view.facts, macs, needs);
+    let price = asked.and_then(|it| charged(it, needs));
+    let failure_ppm = view
+        .facts
+        .failure_ppm
+        .unwrap_or_else(|| view.record.failure_ppm());
+    let allowed = duration
+        .saturating_mul(u64::from(lease_factor))
+        .saturating_add(lease_grace);
+    let until = start.saturating_add(allowed).min(deadline);
+    let mut broken = lacks_of_machine(terms, needs);
+    // A machine that never fits is not busy besides.
+    let suits = broken.is_empty();
+    let devices = suits.then(|| devices(demand, view, until)).flatten();
+    broken.require(Constraint::Busy, !suits || devices.is_some());
     broken.require(Constraint::Mode, terms.modes.contains(mode));
     broken.require(Constraint::Memory, memory_bytes <= terms.memory_bytes);
     broken.require(
@@ -148,16 +205,73 @@ fn assess(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Assessment {
     );
     broken.require(
         Constraint::Deadline,
-        now.saturating_add(duration) <= deadline,
+        start.saturating_add(duration) <= deadline,
     );
     broken.require(Constraint::Slots, view.slots_free > 0);
     broken.require(Constraint::Funds, terms.collateral_per_lease <= view.funds);
     broken.require(Constraint::Excluded, !excluded.contains(&view.provider));
     broken.require(Constraint::Suspended, view.suspended_until <= now);
+    broken.require(Constraint::Reputation, !view.facts.removed);
+    broken.require(Constraint::Offline, !view.facts.offline);
     Assessment {
         offer: view.offer,
         provider: view.provider,
-        quote,
+        quote: price.map(|price| Quote {
+            offer: view.offer,
+            provider: view.provider,
+            price,
+            expected_cost: price.saturating_add(max_price.ppm_ceil(failure_ppm)),
+            duration,
+            collateral: terms.collateral_per_lease,
+            start,
+            until,
+            devices: devices.unwrap_or(0),
+        }),
         broken,
     }
+}
+
+/// What a machine lacks for ever, whatever runs on it.
+fn lacks_of_machine(terms: &OfferTerms, needs: &JobNeeds) -> ConstraintSet {
+    let machine = &terms.machine;
+    let mut broken = ConstraintSet::EMPTY;
+    broken.require(Constraint::Region, needs.regions.contains(machine.region));
+    broken.require(Constraint::Tier, machine.tiers.contains(needs.tier));
+    let host = needs.cpu_milli <= machine.cpu_milli
+        && needs.memory_mib <= machine.memory_mib
+        && needs.disk_gib <= machine.disk_gib;
+    broken.require(Constraint::HostSize, host);
+    if needs.gpus == 0 {
+        return broken;
+    }
+    broken.require(Constraint::GpuCount, needs.gpus <= machine.gpu_count);
+    broken.require(Constraint::GpuModel, needs.models.contains(machine.gpu));
+    broken.require(
+        Constraint::Capability,
+        machine.capability >= needs.capability_min,
+    );
+    broken.require(
+        Constraint::TensorCores,
+        machine.tensor_cores || !needs.tensor_cores,
+    );
+    broken.require(Constraint::Link, machine.link >= needs.link_min);
+    let spec = node_spec(machine);
+    if let Ok(request) = request_of(needs) {
+        let shares =
+            !request.is_fraction() || spec.gpu.sharing.serves_fraction(request.needs().isolation);
+        broken.require(Constraint::Isolation, shares);
+        let memory = request.gpu_memory_on(machine.gpu_memory_mib);
+        broken.require(Constraint::GpuMemory, memory <= machine.gpu_memory_mib);
+    }
+    broken
+}
+
+/// The devices the job would take, if there is room.
+fn devices(demand: &JobDemand<'_>, view: &OfferView<'_>, until: TimestampMs) -> Option<u8> {
+    let Some(stock) = demand.stock else {
+        return Some(0);
+    };
+    let request = request_of(demand.needs).ok()?;
+    let time = (demand.start, until);
+    stock.room(&view.offer, &request, demand.now, time)
 }

@@ -6,7 +6,7 @@
 //! a few more outcomes: as many as the money spent by those who rated would buy in stake, at most eight, divided between
 //! successes and failures by the mean rating. So praise for sale costs what stake costs, and buys less.
 
-use tg_types::Amount;
+use tg_types::{Amount, Decode, DecodeError, Encode, Reader, Writer};
 
 /// One outcome, in the units that are kept.
 const ONE: u64 = 1_000;
@@ -163,4 +163,38 @@ impl Reputation {
 fn worth(money: u128, money_for_one: Amount, most: u64) -> u64 {
     let outcomes = money.saturating_mul(u128::from(ONE)) / money_for_one.get().max(1);
     u64::try_from(outcomes).unwrap_or(u64::MAX).min(most)
+}
+
+impl Encode for Reputation {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            successes,
+            failures,
+            rating_weight,
+            rating_sum,
+        } = self;
+        writer.u64(*successes);
+        writer.u64(*failures);
+        writer.u128(*rating_weight);
+        writer.u128(*rating_sum);
+    }
+}
+
+/// What [`Reputation::observe`] and [`Reputation::rate`] can have made, and nothing else.
+impl Decode for Reputation {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let kept = |value: u64| match value {
+            0..=KEPT_MAX => Ok(value),
+            _ => Err(DecodeError::Invalid {
+                field: "reputation",
+                value,
+            }),
+        };
+        Ok(Self {
+            successes: kept(reader.u64()?)?,
+            failures: kept(reader.u64()?)?,
+            rating_weight: reader.u128()?,
+            rating_sum: reader.u128()?,
+        })
+    }
 }

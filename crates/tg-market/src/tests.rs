@@ -2,12 +2,13 @@
 
 use proptest::prelude::*;
 use tg_types::{
-    Address, Amount, Digest, Domain, DurationMs, Label, ModeSet, OfferId, OfferTerms, TimestampMs,
-    VerificationMode,
+    Address, Amount, Digest, Domain, DurationMs, JobNeeds, Label, Machine, ModeSet, OfferId,
+    OfferTerms, Pricing, TimestampMs, VerificationMode,
 };
 
 use crate::{
-    Constraint, JobDemand, OfferView, Quote, Rejections, TrackRecord, best_offer, explain,
+    Constraint, JobDemand, OfferFacts, OfferView, Quote, Rejections, TrackRecord, best_offer,
+    explain,
 };
 
 /// An offer with everything that a view needs.
@@ -38,6 +39,9 @@ impl Stall {
                 slots: 4,
                 collateral_per_lease: Amount::new(50),
                 modes: ModeSet::ALL,
+                machine: Machine::CPU_ONLY,
+                price_per_gpu_second: Amount::ZERO,
+                pricing: Pricing::Fixed,
             },
             slots_free: 4,
             funds: Amount::new(500),
@@ -55,6 +59,7 @@ impl Stall {
             funds: self.funds,
             suspended_until: self.suspended_until,
             record: self.record,
+            facts: OfferFacts::default(),
         }
     }
 }
@@ -73,6 +78,11 @@ fn demand() -> JobDemand<'static> {
         deadline: TimestampMs::new(20_000),
         excluded: &[],
         tie_seed: [1; 32],
+        needs: &JobNeeds::ANY_MACHINE,
+        stock: None,
+        start: TimestampMs::new(10_000),
+        lease_factor: 3,
+        lease_grace: DurationMs::ZERO,
     }
 }
 
@@ -96,6 +106,9 @@ fn the_cheapest_wins() {
             expected_cost: Amount::new(270),
             duration: DurationMs::new(1_100),
             collateral: Amount::new(50),
+            start: TimestampMs::new(10_000),
+            until: TimestampMs::new(13_300),
+            devices: 0,
         }
     );
     assert_eq!(winner(&[]), None);

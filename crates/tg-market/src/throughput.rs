@@ -124,6 +124,14 @@ impl Correction {
     /// Most and least it may become: one receipt, or a liar, does not turn the table upside down.
     pub const BOUNDS: (u32, u32) = (50, 4_000);
 
+    /// A correction of `milli` thousandths, kept within [`Self::BOUNDS`].
+    #[must_use]
+    pub fn of_milli(milli: u32) -> Self {
+        Self {
+            milli: milli.clamp(Self::BOUNDS.0, Self::BOUNDS.1),
+        }
+    }
+
     /// In thousandths.
     #[must_use]
     pub const fn milli(&self) -> u32 {

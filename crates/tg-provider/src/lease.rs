@@ -157,7 +157,13 @@ impl LeaseTask {
             JobStateDto::Leased if is_closing && self.sent.is_none() => {
                 Step::Forget(Farewell::NotStarted)
             }
+            // Booked for later.
+            JobStateDto::Leased if now < self.lease.begins_ms => Step::Wait(self.lease.begins_ms),
+            // The other members of the gang have yet to start.
+            JobStateDto::Leased if self.lease.started => Step::Wait(u64::MAX),
             JobStateDto::Leased => self.submit(Message::Start, now),
+            // Another member hands in the result.
+            _ if self.lease.lead.is_some() => Step::Wait(u64::MAX),
             JobStateDto::Running => self.next_running(now),
             JobStateDto::Committed => self.next_committed(now),
             JobStateDto::Queued

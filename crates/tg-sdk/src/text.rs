@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
 use tg_types::{
-    Address, Amount, BlockId, Digest, JobId, LeaseId, ModelId, OfferId, ProgramId, StateRoot,
-    TransactionId,
+    Address, Amount, BlockId, CapacityTier, Digest, GpuLink, GpuModel, JobClass, JobId, LeaseId,
+    ModelId, OfferId, Pricing, ProgramId, SharingMode, StateRoot, TransactionId,
 };
 
 /// A value that is read from text.
@@ -48,6 +48,27 @@ impl FromText for Amount {
     fn from_text(text: &str) -> Option<Self> {
         text.parse().ok()
     }
+}
+
+macro_rules! from_name {
+    ($($name:ident: $expected:literal;)*) => {$(
+        impl FromText for $name {
+            const EXPECTED: &'static str = $expected;
+
+            fn from_text(text: &str) -> Option<Self> {
+                Self::from_name(text)
+            }
+        }
+    )*};
+}
+
+from_name! {
+    CapacityTier: "a tier: on-demand, spot or reserved";
+    GpuLink: "a link between GPUs: pcie, nvlink or nvswitch";
+    GpuModel: "a GPU model, such as h100, or other";
+    JobClass: "a class of jobs: inference, training or batch";
+    Pricing: "a pricing: fixed or dynamic";
+    SharingMode: "a way to share a GPU: time-slice, mps, mig or whole";
 }
 
 fn parse<'de, T: FromText, D: Deserializer<'de>>(text: &str) -> Result<T, D::Error> {

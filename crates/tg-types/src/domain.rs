@@ -37,6 +37,14 @@ pub enum Domain {
     StateLeaf,
     /// Order of offers that cost the same.
     MatchTie,
+    /// Bid id: the transaction that committed to it.
+    Bid,
+    /// What a sealed bid commits to.
+    BidCommitment,
+    /// The decisions of one block.
+    Schedule,
+    /// Seed of ties in an epoch.
+    EpochSeed,
 }
 
 impl Domain {
@@ -61,6 +69,10 @@ impl Domain {
             Self::DevelopmentWallet => "TG/types/development-wallet/v1",
             Self::StateLeaf => "TG/ledger/state-leaf/v1",
             Self::MatchTie => "TG/market/tie/v1",
+            Self::Bid => "TG/types/bid/v1",
+            Self::BidCommitment => "TG/types/bid-commitment/v1",
+            Self::Schedule => "TG/ledger/schedule/v1",
+            Self::EpochSeed => "TG/ledger/epoch-seed/v1",
         }
     }
 }

@@ -11,16 +11,23 @@ use crate::id::Address;
 use crate::keccak::keccak256;
 use crate::label::Label;
 use crate::order::{JobOrder, OfferTerms, Receipt};
+use crate::resources::{JobNeeds, Machine};
 use crate::transaction::{Transaction, TransactionKind};
 
 /// Encoded type of the domain.
 pub const DOMAIN_TYPE: &str = "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract,bytes32 salt)";
 
 /// Encoded type of a job order inside `SubmitJob`.
-pub const JOB_ORDER_TYPE: &str = "JobOrder(bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,uint8 maxAttempts)";
+pub const JOB_ORDER_TYPE: &str = "JobOrder(bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,uint8 maxAttempts,JobNeeds needs)";
 
 /// Encoded type of offer terms inside `PostOffer`.
-pub const OFFER_TERMS_TYPE: &str = "OfferTerms(string hardware,uint128 priceBase,uint128 pricePerMmac,uint64 latencyBaseMs,uint64 speedMmacPerS,uint64 memoryBytes,uint16 slots,uint128 collateralPerLease,uint8 modes)";
+pub const OFFER_TERMS_TYPE: &str = "OfferTerms(string hardware,uint128 priceBase,uint128 pricePerMmac,uint64 latencyBaseMs,uint64 speedMmacPerS,uint64 memoryBytes,uint16 slots,uint128 collateralPerLease,uint8 modes,Machine machine,uint128 pricePerGpuSecond,uint8 pricing)";
+
+/// Encoded type of the machine inside offer terms.
+pub const MACHINE_TYPE: &str = "Machine(uint8 gpuCount,uint8 gpu,uint32 gpuMemoryMib,uint16 capability,bool tensorCores,uint8 link,uint8 sharing,uint32 cpuMilli,uint32 memoryMib,uint32 diskGib,uint8 region,int32 x,int32 y,uint8 tiers)";
+
+/// Encoded type of the needs inside a job order.
+pub const JOB_NEEDS_TYPE: &str = "JobNeeds(uint8 class,uint8 gpus,uint16 gpuMilli,uint32 gpuMemoryMib,uint16 models,uint16 capabilityMin,bool tensorCores,uint8 linkMin,uint8 isolation,uint32 cpuMilli,uint32 memoryMib,uint32 diskGib,uint64 regions,uint64 referenceMs,uint16 gang,uint32 neighbourhoodUs,bool guaranteed,uint8 priority,bool preemptible,uint8 tier)";
 
 /// Encoded type of a receipt inside `CommitReceipt`.
 pub const RECEIPT_TYPE: &str =
@@ -30,27 +37,51 @@ impl TransactionKind {
     /// The encoded type a wallet signs, with the nested type after it as EIP-712 orders.
     #[must_use]
     pub fn encoded_type(self) -> String {
-        let (own, nested) = match self {
-            Self::Transfer => ("Transfer(uint64 nonce,address to,uint128 amount)", ""),
+        // What is nested follows in the order of names, as EIP-712 demands.
+        let (own, nested): (_, &[&str]) = match self {
+            Self::Transfer => ("Transfer(uint64 nonce,address to,uint128 amount)", &[]),
             Self::RegisterModel => (
                 "RegisterModel(uint64 nonce,bytes32 model,bytes32 publicBlob,bytes32 weightsBlob,string name)",
-                "",
+                &[],
             ),
-            Self::PostOffer => ("PostOffer(uint64 nonce,OfferTerms terms)", OFFER_TERMS_TYPE),
-            Self::WithdrawOffer => ("WithdrawOffer(uint64 nonce,bytes32 offer)", ""),
-            Self::SubmitJob => ("SubmitJob(uint64 nonce,JobOrder order)", JOB_ORDER_TYPE),
-            Self::CancelJob => ("CancelJob(uint64 nonce,bytes32 job)", ""),
-            Self::StartLease => ("StartLease(uint64 nonce,bytes32 lease)", ""),
+            Self::PostOffer => (
+                "PostOffer(uint64 nonce,OfferTerms terms)",
+                &[MACHINE_TYPE, OFFER_TERMS_TYPE],
+            ),
+            Self::WithdrawOffer => ("WithdrawOffer(uint64 nonce,bytes32 offer)", &[]),
+            Self::SubmitJob => (
+                "SubmitJob(uint64 nonce,JobOrder order)",
+                &[JOB_NEEDS_TYPE, JOB_ORDER_TYPE],
+            ),
+            Self::CancelJob => ("CancelJob(uint64 nonce,bytes32 job)", &[]),
+            Self::StartLease => ("StartLease(uint64 nonce,bytes32 lease)", &[]),
             Self::CommitReceipt => (
                 "CommitReceipt(uint64 nonce,bytes32 lease,Receipt receipt)",
-                RECEIPT_TYPE,
+                &[RECEIPT_TYPE],
             ),
             Self::SubmitEvidence => (
                 "SubmitEvidence(uint64 nonce,bytes32 lease,bytes32 evidence,uint32 size)",
-                "",
+                &[],
+            ),
+            Self::UpdateOffer => (
+                "UpdateOffer(uint64 nonce,bytes32 offer,OfferTerms terms)",
+                &[MACHINE_TYPE, OFFER_TERMS_TYPE],
+            ),
+            Self::CommitBid => (
+                "CommitBid(uint64 nonce,bytes32 commitment,uint128 deposit)",
+                &[],
+            ),
+            Self::RevealBid => (
+                "RevealBid(uint64 nonce,bytes32 bid,bytes32 salt,JobOrder order)",
+                &[JOB_NEEDS_TYPE, JOB_ORDER_TYPE],
+            ),
+            Self::RateJob => ("RateJob(uint64 nonce,bytes32 job,uint8 stars)", &[]),
+            Self::ReportLiveness => (
+                "ReportLiveness(uint64 nonce,uint64 epoch,address[] lost,address[] back)",
+                &[],
             ),
         };
-        format!("{own}{nested}")
+        format!("{own}{}", nested.concat())
     }
 }
 
@@ -156,6 +187,25 @@ impl StructHash {
         self.word(word)
     }
 
+    fn addresses(self, addresses: &[Address]) -> Self {
+        let mut words = Vec::with_capacity(32 * addresses.len());
+        for address in addresses {
+            words.extend_from_slice(&[0; 12]);
+            words.extend_from_slice(address.as_bytes());
+        }
+        self.word(keccak256(&words))
+    }
+
+    fn signed(self, value: i32) -> Self {
+        let mut word = [if value < 0 { 0xff } else { 0 }; 32];
+        word[28..].copy_from_slice(&value.to_be_bytes());
+        self.word(word)
+    }
+
+    fn flag(self, value: bool) -> Self {
+        self.number(u128::from(value))
+    }
+
     fn text(self, text: &str) -> Self {
         self.word(keccak256(text.as_bytes()))
     }
@@ -201,6 +251,24 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64) -> [u8; 32] {
             .word(*lease.as_bytes())
             .word(*evidence.as_bytes())
             .number(u128::from(*size)),
+        Transaction::UpdateOffer { offer, terms } => {
+            start.word(*offer.as_bytes()).word(offer_terms_hash(terms))
+        }
+        Transaction::CommitBid {
+            commitment,
+            deposit,
+        } => start.word(*commitment.as_bytes()).amount(*deposit),
+        Transaction::RevealBid { bid, salt, order } => start
+            .word(*bid.as_bytes())
+            .word(*salt.as_bytes())
+            .word(job_order_hash(order)),
+        Transaction::RateJob { job, stars } => {
+            start.word(*job.as_bytes()).number(u128::from(*stars))
+        }
+        Transaction::ReportLiveness { epoch, lost, back } => start
+            .number(u128::from(*epoch))
+            .addresses(lost)
+            .addresses(back),
     }
     .finish()
 }
@@ -216,8 +284,9 @@ pub fn job_order_hash(order: &JobOrder) -> [u8; 32] {
         max_price,
         deadline,
         max_attempts,
+        needs,
     } = order;
-    StructHash::new(JOB_ORDER_TYPE)
+    StructHash::new(&[JOB_ORDER_TYPE, JOB_NEEDS_TYPE].concat())
         .word(*model.as_bytes())
         .word(*input.as_bytes())
         .number(u128::from(*input_len))
@@ -225,6 +294,7 @@ pub fn job_order_hash(order: &JobOrder) -> [u8; 32] {
         .amount(*max_price)
         .number(u128::from(deadline.get()))
         .number(u128::from(*max_attempts))
+        .word(job_needs_hash(needs))
         .finish()
 }
 
@@ -241,8 +311,11 @@ pub fn offer_terms_hash(terms: &OfferTerms) -> [u8; 32] {
         slots,
         collateral_per_lease,
         modes,
+        machine,
+        price_per_gpu_second,
+        pricing,
     } = terms;
-    StructHash::new(OFFER_TERMS_TYPE)
+    StructHash::new(&[OFFER_TERMS_TYPE, MACHINE_TYPE].concat())
         .label(hardware)
         .amount(*price_base)
         .amount(*price_per_mmac)
@@ -252,6 +325,90 @@ pub fn offer_terms_hash(terms: &OfferTerms) -> [u8; 32] {
         .number(u128::from(*slots))
         .amount(*collateral_per_lease)
         .number(u128::from(modes.bits()))
+        .word(machine_hash(machine))
+        .amount(*price_per_gpu_second)
+        .number(u128::from(pricing.tag()))
+        .finish()
+}
+
+fn machine_hash(machine: &Machine) -> [u8; 32] {
+    let Machine {
+        gpu_count,
+        gpu,
+        gpu_memory_mib,
+        capability,
+        tensor_cores,
+        link,
+        sharing,
+        cpu_milli,
+        memory_mib,
+        disk_gib,
+        region,
+        coordinate_us,
+        tiers,
+    } = machine;
+    StructHash::new(MACHINE_TYPE)
+        .number(u128::from(*gpu_count))
+        .number(u128::from(gpu.tag()))
+        .number(u128::from(*gpu_memory_mib))
+        .number(u128::from(*capability))
+        .flag(*tensor_cores)
+        .number(u128::from(link.tag()))
+        .number(u128::from(sharing.bits()))
+        .number(u128::from(*cpu_milli))
+        .number(u128::from(*memory_mib))
+        .number(u128::from(*disk_gib))
+        .number(u128::from(*region))
+        .signed(coordinate_us[0])
+        .signed(coordinate_us[1])
+        .number(u128::from(tiers.bits()))
+        .finish()
+}
+
+fn job_needs_hash(needs: &JobNeeds) -> [u8; 32] {
+    let JobNeeds {
+        class,
+        gpus,
+        gpu_milli,
+        gpu_memory_mib,
+        models,
+        capability_min,
+        tensor_cores,
+        link_min,
+        isolation,
+        cpu_milli,
+        memory_mib,
+        disk_gib,
+        regions,
+        reference,
+        gang,
+        neighbourhood_us,
+        guaranteed,
+        priority,
+        preemptible,
+        tier,
+    } = needs;
+    StructHash::new(JOB_NEEDS_TYPE)
+        .number(u128::from(class.tag()))
+        .number(u128::from(*gpus))
+        .number(u128::from(*gpu_milli))
+        .number(u128::from(*gpu_memory_mib))
+        .number(u128::from(models.bits()))
+        .number(u128::from(*capability_min))
+        .flag(*tensor_cores)
+        .number(u128::from(link_min.tag()))
+        .number(u128::from(isolation.tag()))
+        .number(u128::from(*cpu_milli))
+        .number(u128::from(*memory_mib))
+        .number(u128::from(*disk_gib))
+        .number(u128::from(regions.bits()))
+        .number(u128::from(reference.get()))
+        .number(u128::from(*gang))
+        .number(u128::from(*neighbourhood_us))
+        .flag(*guaranteed)
+        .number(u128::from(*priority))
+        .flag(*preemptible)
+        .number(u128::from(tier.tag()))
         .finish()
 }
 

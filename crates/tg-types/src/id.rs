@@ -95,6 +95,8 @@ byte_ids! {
     LeaseId: 32;
     /// A provider's offer.
     OfferId: 32;
+    /// A sealed bid of the batch auction.
+    BidId: 32;
     /// A signed transaction.
     TransactionId: 32;
     /// A block.

@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`codec`] (how every byte is written and read), [`digest`] and [`keccak`] (how bytes are
 //! named), [`domain`] (the closed list of hashing purposes), [`id`] (what the grid names), [`amount`], [`time`],
-//! [`label`] and [`mode`] (the words of the protocol), [`order`] (what the parties promise), [`transaction`] (what
+//! [`label`], [`mode`] and [`resources`] (the words of the protocol), [`order`] (what the parties promise), [`transaction`] (what
 //! an account can ask for), [`eip712`] (what a wallet signs), [`signed`] (signatures and wallets), [`limits`].
 //!
 //! ```
@@ -27,6 +27,7 @@ pub mod label;
 pub mod limits;
 pub mod mode;
 pub mod order;
+pub mod resources;
 pub mod signed;
 pub mod time;
 pub mod transaction;
@@ -38,15 +39,19 @@ pub use domain::Domain;
 pub use eip712::ChainDomain;
 pub use fault::Fault;
 pub use id::{
-    Address, BlockId, JobId, LeaseId, ModelId, OfferId, ProgramId, StateRoot, TransactionId,
+    Address, BidId, BlockId, JobId, LeaseId, ModelId, OfferId, ProgramId, StateRoot, TransactionId,
 };
 pub use keccak::{keccak256, keccak256_of};
 pub use label::{Label, LabelError};
 pub use mode::{ModeSet, Tier, VerificationMode};
 pub use order::{JobOrder, OfferTerms, Receipt};
+pub use resources::{
+    CapacityTier, GpuLink, GpuModel, GpuModelSet, JobClass, JobNeeds, Lane, Machine, Pricing,
+    RegionSet, SharingMode, SharingSet, TierSet,
+};
 pub use signed::{
-    Signature, SignatureError, SignedTransaction, VerifiedTransaction, Wallet, WalletError, job_id,
-    offer_id,
+    Signature, SignatureError, SignedTransaction, VerifiedTransaction, Wallet, WalletError, bid_id,
+    job_id, offer_id,
 };
 pub use time::{DurationMs, Height, TimestampMs};
 pub use transaction::{Transaction, TransactionKind};

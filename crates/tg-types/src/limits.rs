@@ -15,5 +15,8 @@ pub const ATTEMPTS_MAX: u8 = 16;
 /// Slots of one offer: a provider with more work side by side posts a second offer.
 pub const SLOTS_MAX: u16 = 1024;
 
-/// Bytes of one encoded signed transaction; the longest kind has about 450.
+/// Providers that one liveness report may name.
+pub const LIVENESS_CHANGES_MAX: usize = 32;
+
+/// Bytes of one encoded signed transaction; the longest kind, a full liveness report, has about 800.
 pub const TRANSACTION_BYTES_MAX: usize = 1024;

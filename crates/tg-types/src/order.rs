@@ -6,6 +6,7 @@ use crate::digest::Digest;
 use crate::id::{ModelId, ProgramId};
 use crate::label::Label;
 use crate::mode::{ModeSet, Tier, VerificationMode};
+use crate::resources::{JobNeeds, Machine, Pricing};
 use crate::time::{DurationMs, TimestampMs};
 
 /// What a requestor asks for.
@@ -25,6 +26,8 @@ pub struct JobOrder {
     pub deadline: TimestampMs,
     /// How many leases may fail before the escrow goes back.
     pub max_attempts: u8,
+    /// What it needs of a machine, and how it wants to be matched.
+    pub needs: JobNeeds,
 }
 
 impl Encode for JobOrder {
@@ -37,6 +40,7 @@ impl Encode for JobOrder {
             max_price,
             deadline,
             max_attempts,
+            needs,
         } = self;
         model.encode(writer);
         input.encode(writer);
@@ -45,6 +49,7 @@ impl Encode for JobOrder {
         max_price.encode(writer);
         deadline.encode(writer);
         writer.u8(*max_attempts);
+        needs.encode(writer);
     }
 }
 
@@ -58,6 +63,7 @@ impl Decode for JobOrder {
             max_price: Amount::decode(reader)?,
             deadline: TimestampMs::decode(reader)?,
             max_attempts: reader.u8()?,
+            needs: JobNeeds::decode(reader)?,
         })
     }
 }
@@ -83,6 +89,12 @@ pub struct OfferTerms {
     pub collateral_per_lease: Amount,
     /// Verification modes the provider can serve.
     pub modes: ModeSet,
+    /// The machine.
+    pub machine: Machine,
+    /// Price of a second of one whole GPU, on top of the rest, for the GPU time that a job states.
+    pub price_per_gpu_second: Amount,
+    /// Whether that price may rise with demand.
+    pub pricing: Pricing,
 }
 
 impl OfferTerms {
@@ -120,6 +132,9 @@ impl Encode for OfferTerms {
             slots,
             collateral_per_lease,
             modes,
+            machine,
+            price_per_gpu_second,
+            pricing,
         } = self;
         hardware.encode(writer);
         price_base.encode(writer);
@@ -130,6 +145,9 @@ impl Encode for OfferTerms {
         writer.u16(*slots);
         collateral_per_lease.encode(writer);
         modes.encode(writer);
+        machine.encode(writer);
+        price_per_gpu_second.encode(writer);
+        pricing.encode(writer);
     }
 }
 
@@ -145,6 +163,9 @@ impl Decode for OfferTerms {
             slots: reader.u16()?,
             collateral_per_lease: Amount::decode(reader)?,
             modes: ModeSet::decode(reader)?,
+            machine: Machine::decode(reader)?,
+            price_per_gpu_second: Amount::decode(reader)?,
+            pricing: Pricing::decode(reader)?,
         })
     }
 }

@@ -8,7 +8,7 @@ use k256::ecdsa::{RecoveryId, SigningKey, VerifyingKey};
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use crate::domain::Domain;
 use crate::eip712::ChainDomain;
-use crate::id::{Address, JobId, OfferId, TransactionId};
+use crate::id::{Address, BidId, JobId, OfferId, TransactionId};
 use crate::keccak::{keccak256, keccak256_of};
 use crate::transaction::Transaction;
 
@@ -188,6 +188,12 @@ pub fn job_id(transaction: TransactionId) -> JobId {
 #[must_use]
 pub fn offer_id(transaction: TransactionId) -> OfferId {
     OfferId::new(keccak256_of(Domain::Offer, transaction.as_bytes()))
+}
+
+/// The name of the bid that a `CommitBid` transaction makes.
+#[must_use]
+pub fn bid_id(transaction: TransactionId) -> BidId {
+    BidId::new(keccak256_of(Domain::Bid, transaction.as_bytes()))
 }
 
 impl Encode for SignedTransaction {

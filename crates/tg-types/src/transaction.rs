@@ -3,8 +3,10 @@
 use crate::amount::Amount;
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use crate::digest::Digest;
-use crate::id::{Address, JobId, LeaseId, ModelId, OfferId};
+use crate::domain::Domain;
+use crate::id::{Address, BidId, JobId, LeaseId, ModelId, OfferId};
 use crate::label::Label;
+use crate::limits::LIVENESS_CHANGES_MAX;
 use crate::order::{JobOrder, OfferTerms, Receipt};
 
 /// One request to the ledger, not yet signed.
@@ -69,6 +71,55 @@ pub enum Transaction {
         /// How many bytes the evidence has.
         size: u32,
     },
+    /// Change the terms of an offer; leases that run on it keep theirs.
+    UpdateOffer {
+        /// The offer.
+        offer: OfferId,
+        /// The new terms.
+        terms: OfferTerms,
+    },
+    /// Commit to a sealed bid of the batch auction and lock its deposit.
+    CommitBid {
+        /// [`bid_commitment`] of the order, the salt and the sender.
+        commitment: Digest,
+        /// What is lost if the bid is not revealed in the next slot.
+        deposit: Amount,
+    },
+    /// Open a sealed bid: the order is submitted and the deposit goes back.
+    RevealBid {
+        /// The bid.
+        bid: BidId,
+        /// What hid the order.
+        salt: Digest,
+        /// The order that was committed to.
+        order: JobOrder,
+    },
+    /// Rate the provider of a paid job; once for each job, by its requestor.
+    RateJob {
+        /// The job.
+        job: JobId,
+        /// 1 to 5.
+        stars: u8,
+    },
+    /// A validator reports which providers it cannot reach, as changes to its last report.
+    ReportLiveness {
+        /// The epoch it reports for.
+        epoch: u64,
+        /// Providers it lost.
+        lost: Vec<Address>,
+        /// Providers it reaches again.
+        back: Vec<Address>,
+    },
+}
+
+/// What a sealed bid commits to: nobody can read the order from it without the salt, and nobody else can reveal it.
+#[must_use]
+pub fn bid_commitment(order: &JobOrder, salt: &Digest, sender: &Address) -> Digest {
+    let mut writer = Writer::new();
+    sender.encode(&mut writer);
+    salt.encode(&mut writer);
+    order.encode(&mut writer);
+    Digest::of(Domain::BidCommitment, &writer.into_bytes())
 }
 
 /// The kind of a [`Transaction`].
@@ -93,11 +144,21 @@ pub enum TransactionKind {
     CommitReceipt = 7,
     /// [`Transaction::SubmitEvidence`].
     SubmitEvidence = 8,
+    /// [`Transaction::UpdateOffer`].
+    UpdateOffer = 9,
+    /// [`Transaction::CommitBid`].
+    CommitBid = 10,
+    /// [`Transaction::RevealBid`].
+    RevealBid = 11,
+    /// [`Transaction::RateJob`].
+    RateJob = 12,
+    /// [`Transaction::ReportLiveness`].
+    ReportLiveness = 13,
 }
 
 impl TransactionKind {
     /// Every kind, in the order of their tags.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 14] = [
         Self::Transfer,
         Self::RegisterModel,
         Self::PostOffer,
@@ -107,6 +168,11 @@ impl TransactionKind {
         Self::StartLease,
         Self::CommitReceipt,
         Self::SubmitEvidence,
+        Self::UpdateOffer,
+        Self::CommitBid,
+        Self::RevealBid,
+        Self::RateJob,
+        Self::ReportLiveness,
     ];
 
     /// The name, which is also the primary type of its typed data.
@@ -122,6 +188,11 @@ impl TransactionKind {
             Self::StartLease => "StartLease",
             Self::CommitReceipt => "CommitReceipt",
             Self::SubmitEvidence => "SubmitEvidence",
+            Self::UpdateOffer => "UpdateOffer",
+            Self::CommitBid => "CommitBid",
+            Self::RevealBid => "RevealBid",
+            Self::RateJob => "RateJob",
+            Self::ReportLiveness => "ReportLiveness",
         }
     }
 
@@ -152,6 +223,11 @@ impl Transaction {
             Self::StartLease { .. } => TransactionKind::StartLease,
             Self::CommitReceipt { .. } => TransactionKind::CommitReceipt,
             Self::SubmitEvidence { .. } => TransactionKind::SubmitEvidence,
+            Self::UpdateOffer { .. } => TransactionKind::UpdateOffer,
+            Self::CommitBid { .. } => TransactionKind::CommitBid,
+            Self::RevealBid { .. } => TransactionKind::RevealBid,
+            Self::RateJob { .. } => TransactionKind::RateJob,
+            Self::ReportLiveness { .. } => TransactionKind::ReportLiveness,
         }
     }
 }
@@ -193,6 +269,31 @@ impl Encode for Transaction {
                 evidence.encode(writer);
                 writer.u32(*size);
             }
+            Self::UpdateOffer { offer, terms } => {
+                offer.encode(writer);
+                terms.encode(writer);
+            }
+            Self::CommitBid {
+                commitment,
+                deposit,
+            } => {
+                commitment.encode(writer);
+                deposit.encode(writer);
+            }
+            Self::RevealBid { bid, salt, order } => {
+                bid.encode(writer);
+                salt.encode(writer);
+                order.encode(writer);
+            }
+            Self::RateJob { job, stars } => {
+                job.encode(writer);
+                writer.u8(*stars);
+            }
+            Self::ReportLiveness { epoch, lost, back } => {
+                writer.u64(*epoch);
+                writer.seq(lost);
+                writer.seq(back);
+            }
         }
     }
 }
@@ -233,6 +334,28 @@ impl Decode for Transaction {
                 lease: LeaseId::decode(reader)?,
                 evidence: Digest::decode(reader)?,
                 size: reader.u32()?,
+            },
+            9 => Self::UpdateOffer {
+                offer: OfferId::decode(reader)?,
+                terms: OfferTerms::decode(reader)?,
+            },
+            10 => Self::CommitBid {
+                commitment: Digest::decode(reader)?,
+                deposit: Amount::decode(reader)?,
+            },
+            11 => Self::RevealBid {
+                bid: BidId::decode(reader)?,
+                salt: Digest::decode(reader)?,
+                order: JobOrder::decode(reader)?,
+            },
+            12 => Self::RateJob {
+                job: JobId::decode(reader)?,
+                stars: reader.u8()?,
+            },
+            13 => Self::ReportLiveness {
+                epoch: reader.u64()?,
+                lost: reader.seq("lost providers", LIVENESS_CHANGES_MAX, 20)?,
+                back: reader.seq("providers that are back", LIVENESS_CHANGES_MAX, 20)?,
             },
             tag => {
                 return Err(DecodeError::Invalid {

@@ -1,10 +1,13 @@
 //! `tensorgrid demo`: ten handwritten digits, six providers of which three cheat, four validators, one summary.
 //!
+//! [`market`] is the other demo: the market alone.
+//!
 //! Read in this order: [`cheats`] (the three lies), [`cast`] (who takes part), [`story`] (what happens),
 //! [`screen`] (what is shown), [`report`] (what is left behind).
 
 mod cast;
 mod cheats;
+pub(crate) mod market;
 mod report;
 mod screen;
 mod story;

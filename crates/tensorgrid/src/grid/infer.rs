@@ -13,7 +13,7 @@ use tg_sdk::dto::{
     ModelStateDto, QuoteDto,
 };
 use tg_types::{
-    Amount, Digest, JobId, JobOrder, SignedTransaction, TimestampMs, Transaction, Wallet,
+    Amount, Digest, JobId, JobNeeds, JobOrder, SignedTransaction, TimestampMs, Transaction, Wallet,
 };
 
 use super::connect::{self, Calling};
@@ -155,6 +155,7 @@ pub(crate) async fn order(
         max_price: wish.max_price,
         deadline: TimestampMs::new(now.saturating_add(deadline)),
         max_attempts: wish.max_attempts,
+        needs: JobNeeds::ANY_MACHINE,
     };
     let signed = submit(
         client,

@@ -1,6 +1,6 @@
 //! What this machine offers. Nothing is claimed that is not there: today that is its processor.
 
-use tg_types::{Amount, DurationMs, Label, ModeSet, OfferTerms};
+use tg_types::{Amount, DurationMs, Label, Machine, ModeSet, OfferTerms, Pricing};
 
 /// Declared time of a job before its size counts: pulling, committing, two or three blocks.
 const LATENCY_BASE: DurationMs = DurationMs::new(1_500);
@@ -49,5 +49,8 @@ pub(crate) fn terms(ask: &Ask) -> OfferTerms {
         slots: ask.slots,
         collateral_per_lease: ask.collateral,
         modes: ModeSet::ALL,
+        machine: Machine::CPU_ONLY,
+        price_per_gpu_second: Amount::ZERO,
+        pricing: Pricing::Fixed,
     }
 }

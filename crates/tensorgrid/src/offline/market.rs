@@ -1,6 +1,6 @@
-//! `tensorgrid market simulate`.
+//! `tensorgrid market simulate` and `market replay`.
 
-use crate::cli::SimulateArguments;
+use crate::cli::{ReplayArguments, SimulateArguments};
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line};
 use std::path::Path;
@@ -61,6 +61,31 @@ pub(crate) fn run(arguments: &SimulateArguments, as_json: bool) -> Outcome {
             share % 100
         ))?;
     }
+    Ok(())
+}
+
+/// Most bytes of a journal.
+const JOURNAL_BYTES_MAX: u64 = 1 << 30;
+
+/// Executes a journal again; the first difference is named with its block and decision.
+pub(crate) fn replay(arguments: &ReplayArguments, as_json: bool) -> Outcome {
+    let bytes = files::read(&arguments.journal, JOURNAL_BYTES_MAX)?;
+    let replayed = tg_ledger::replay(&bytes).or_fail(Exit::Rejected, "replay the journal")?;
+    let root = replayed.state.root();
+    let schedule = replayed.state.schedule().root;
+    if as_json {
+        json(&serde_json::json!({
+            "blocks": replayed.blocks,
+            "decisions": replayed.decisions,
+            "state_root": root.to_string(),
+            "schedule_root": schedule.to_string(),
+        }))?;
+        return Ok(());
+    }
+    line(format_args!(
+        "{} blocks and {} decisions reproduced; state root {root}, last schedule root {schedule}",
+        replayed.blocks, replayed.decisions
+    ))?;
     Ok(())
 }
 

@@ -60,7 +60,7 @@ pub(super) async fn provider(shared: SharedState, Id(address): Id<Address>) -> J
 pub(super) async fn leases(shared: SharedState, Id(address): Id<Address>) -> Json<Vec<LeaseDto>> {
     let state = shared.port.state();
     let live = state
-        .live_leases()
+        .live_members()
         .filter(|(_, lease)| lease.provider == address);
     Json(live.map(|(job, lease)| view::lease(job, lease)).collect())
 }

@@ -85,6 +85,14 @@ fn parts(event: &Event) -> Parts {
             text: format!("{amount} TGRID to validator {validator}"),
             ..Parts::default()
         },
+        Event::OfferUpdated { .. }
+        | Event::BidCommitted { .. }
+        | Event::BidRevealed { .. }
+        | Event::BidForfeited { .. }
+        | Event::Rated { .. }
+        | Event::LivenessChanged { .. }
+        | Event::Scheduled { .. }
+        | Event::MemberPaid { .. } => market_parts(event),
         Event::JobChanged { .. }
         | Event::JobEnded { .. }
         | Event::LeaseMade { .. }
@@ -151,6 +159,91 @@ fn job_parts(event: &Event) -> Parts {
             ..Parts::default()
         },
         _ => collateral_parts(event),
+    }
+}
+
+/// The market's own events.
+fn market_parts(event: &Event) -> Parts {
+    match event {
+        Event::MemberPaid {
+            lease,
+            job,
+            provider,
+            amount,
+        } => Parts {
+            kind: "member_paid",
+            job: Some(*job),
+            lease: Some(*lease),
+            account: Some(*provider),
+            amount: Some(*amount),
+            text: format!("{amount} TGRID to {provider}, a member of the gang of job {job}"),
+            ..Parts::default()
+        },
+        Event::OfferUpdated { offer, provider } => Parts {
+            kind: "offer_updated",
+            account: Some(*provider),
+            text: format!("offer {offer} by {provider} has new terms"),
+            ..Parts::default()
+        },
+        Event::Rated {
+            job,
+            provider,
+            stars,
+        } => Parts {
+            kind: "rated",
+            job: Some(*job),
+            account: Some(*provider),
+            text: format!("{provider} got {stars} of 5 stars for job {job}"),
+            ..Parts::default()
+        },
+        Event::LivenessChanged {
+            provider,
+            is_offline,
+        } => Parts {
+            kind: match is_offline {
+                true => "provider_lost",
+                false => "provider_back",
+            },
+            account: Some(*provider),
+            text: match is_offline {
+                true => format!("validators cannot reach {provider}"),
+                false => format!("validators reach {provider} again"),
+            },
+            ..Parts::default()
+        },
+        Event::Scheduled { root, decisions } => Parts {
+            kind: "scheduled",
+            text: format!("{} decisions, schedule root {root}", decisions.len()),
+            ..Parts::default()
+        },
+        _ => bid_parts(event),
+    }
+}
+
+/// Sealed bids.
+fn bid_parts(event: &Event) -> Parts {
+    let (kind, bidder, amount, job, what) = match event {
+        Event::BidCommitted {
+            bidder, deposit, ..
+        } => ("bid_committed", bidder, deposit, None, "locked for a bid"),
+        Event::BidRevealed {
+            bidder,
+            deposit,
+            job,
+            ..
+        } => ("bid_revealed", bidder, deposit, Some(*job), "given back"),
+        Event::BidForfeited { bidder, amount, .. } => {
+            ("bid_forfeited", bidder, amount, None, "burned")
+        }
+        _ => return Parts::default(),
+    };
+    Parts {
+        kind,
+        job,
+        account: Some(*bidder),
+        amount: Some(*amount),
+        text: format!("deposit of {amount} TGRID of {bidder} {what}"),
+        ..Parts::default()
     }
 }
 

@@ -9,12 +9,8 @@ use super::{job_state, lacks};
 #[must_use]
 pub fn why(state: &State, job: &Job) -> JobWhyDto {
     let waiting = state.why_waiting(&job.id);
-    let queue_position = (job.state == JobState::Queued).then(|| {
-        let before = state
-            .queued_jobs()
-            .filter(|other| other.sequence < job.sequence);
-        before.count() as u64
-    });
+    let queue_position = waiting.as_ref().map(|it| it.queue_position);
+    let eta = waiting.as_ref().and_then(|it| it.eta);
     let constraints = waiting.as_ref().map_or_else(Vec::new, |waiting| {
         let rejections = waiting.placement.rejections.iter();
         rejections
@@ -45,6 +41,17 @@ pub fn why(state: &State, job: &Job) -> JobWhyDto {
         summary: summary(state, job, considered, suitable),
         queue_position,
         hint: hint(state, job, considered, suitable),
+        relaxations: waiting.as_ref().map_or_else(Vec::new, |waiting| {
+            waiting
+                .relaxations
+                .iter()
+                .map(ToString::to_string)
+                .collect()
+        }),
+        priority_to_be_next: waiting.as_ref().and_then(|it| it.priority_to_be_next),
+        price_to_be_next: waiting.as_ref().and_then(|it| it.price_to_be_next),
+        eta_earliest_ms: eta.map(|it| it.earliest.get()),
+        eta_latest_ms: eta.map(|it| it.latest.get()),
         constraints,
         offers,
     }

@@ -7,8 +7,8 @@ use tg_api::{ApiConfig, ApiServer};
 use tg_sdk::dto::{FaucetRequestDto, JobStateDto, LeaseDto, LeaseEndDto, ModeDto, ModelStateDto};
 use tg_sdk::{Client, JobFilter};
 use tg_types::{
-    Amount, Digest, DurationMs, JobId, JobOrder, Label, ModeSet, ModelId, OfferTerms, Receipt,
-    Tier, TimestampMs, Transaction, VerificationMode,
+    Amount, Digest, DurationMs, JobId, JobNeeds, JobOrder, Label, Machine, ModeSet, ModelId,
+    OfferTerms, Pricing, Receipt, Tier, TimestampMs, Transaction, VerificationMode,
 };
 
 use crate::grid::{FACTS, Grid, wallet};
@@ -26,6 +26,9 @@ fn terms(price: u64) -> OfferTerms {
         slots: 2,
         collateral_per_lease: Amount::from_tgrid(5),
         modes: ModeSet::ALL,
+        machine: Machine::CPU_ONLY,
+        price_per_gpu_second: Amount::ZERO,
+        pricing: Pricing::Fixed,
     }
 }
 
@@ -77,6 +80,7 @@ async fn order(client: &Client, max_price: u64) -> JobId {
         max_price: Amount::from_tgrid(max_price),
         deadline: TimestampMs::new(status.timestamp_ms + 60_000),
         max_attempts: 2,
+        needs: JobNeeds::ANY_MACHINE,
     };
     let signed = client
         .sign_and_submit(&wallet("alice"), Transaction::SubmitJob { order })

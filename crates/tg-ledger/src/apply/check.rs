@@ -2,9 +2,11 @@
 
 use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX, SLOTS_MAX};
 use tg_types::{
-    Address, Amount, JobId, JobOrder, LeaseId, ModelId, OfferId, OfferTerms, Receipt, TimestampMs,
-    Transaction, VerificationMode, VerifiedTransaction,
+    Address, Amount, JobId, JobOrder, Lane, LeaseId, ModelId, OfferId, OfferTerms, Receipt,
+    TimestampMs, Transaction, VerificationMode, VerifiedTransaction,
 };
+
+mod market;
 
 use crate::error::TransactionError;
 use crate::limits::{
@@ -30,17 +32,35 @@ pub(super) fn check(state: &State, now: TimestampMs, transaction: &VerifiedTrans
         Transaction::RegisterModel { model, .. } => check_register(state, &account, model)?,
         Transaction::PostOffer { terms } => check_offer(state, &account, terms)?,
         Transaction::WithdrawOffer { offer } => check_withdraw(state, sender, offer)?,
-        Transaction::SubmitJob { order } => check_order(state, now, &account, order)?,
+        Transaction::SubmitJob { order } => {
+            if order.needs.lane() == Lane::Auction {
+                return Err(TransactionError::BidNeeded);
+            }
+            check_order(state, now, &account, order)?
+        }
         Transaction::CancelJob { job } => check_cancel(state, sender, job)?,
         Transaction::StartLease { lease } => {
-            held_lease(state, sender, lease, JobState::Leased)?;
-            Amount::ZERO
+            let (held, _) = held_lease(state, sender, lease, JobState::Leased)?;
+            market::check_start(now, held)?
         }
         Transaction::CommitReceipt { lease, receipt } => {
             check_receipt(state, sender, lease, receipt)?
         }
         Transaction::SubmitEvidence { lease, size, .. } => {
             check_evidence(state, sender, lease, *size)?
+        }
+        Transaction::UpdateOffer { offer, terms } => {
+            market::check_update(state, now, sender, offer, terms)?
+        }
+        Transaction::CommitBid { deposit, .. } => market::check_bid(state, &account, *deposit)?,
+        Transaction::RevealBid { bid, salt, order } => {
+            let back = market::check_reveal(state, now, sender, bid, salt, order)?;
+            check_order(state, now, &account, order)?.saturating_sub(back)
+        }
+        Transaction::RateJob { job, stars } => market::check_rating(state, sender, job, *stars)?,
+        Transaction::ReportLiveness { epoch, lost, back } => {
+            // Free: a validator reports once an epoch, and may own nothing yet.
+            return market::check_report(state, sender, *epoch, lost, back);
         }
     };
     let needed = spent.saturating_add(state.parameters.transaction_fee);
@@ -59,6 +79,26 @@ fn check_nonce(account: &Account, got: u64) -> Check {
         std::cmp::Ordering::Less => Err(TransactionError::NonceUsed { expected, got }),
         std::cmp::Ordering::Greater => Err(TransactionError::NonceGap { expected, got }),
         std::cmp::Ordering::Equal => Ok(()),
+    }
+}
+
+impl super::Execution {
+    /// Whether `requestor` could submit `order` now, with the money for it.
+    pub(crate) fn check_order(&self, requestor: Address, order: &JobOrder) -> Check {
+        let account = self
+            .state
+            .account(&requestor)
+            .cloned()
+            .unwrap_or(Account::new(requestor, Amount::ZERO));
+        let spent = check_order(&self.state, self.now, &account, order)?;
+        let needed = spent.saturating_add(self.state.parameters.transaction_fee);
+        match needed > account.balance {
+            true => Err(TransactionError::InsufficientFunds {
+                needed,
+                balance: account.balance,
+            }),
+            false => Ok(()),
+        }
     }
 }
 
@@ -106,6 +146,19 @@ fn check_register(state: &State, account: &Account, model: &ModelId) -> Spent {
 }
 
 fn check_offer(state: &State, account: &Account, terms: &OfferTerms) -> Spent {
+    check_terms(state, terms)?;
+    if state.offers.len() >= OFFERS_MAX {
+        return Err(TransactionError::TooManyOffers { limit: OFFERS_MAX });
+    }
+    if account.offers >= OFFERS_PER_ACCOUNT_MAX {
+        return Err(TransactionError::TooManyOffersOfAccount {
+            limit: OFFERS_PER_ACCOUNT_MAX,
+        });
+    }
+    Ok(Amount::ZERO)
+}
+
+fn check_terms(state: &State, terms: &OfferTerms) -> Check {
     let OfferTerms {
         hardware: _,
         price_base: _,
@@ -116,6 +169,9 @@ fn check_offer(state: &State, account: &Account, terms: &OfferTerms) -> Spent {
         slots,
         collateral_per_lease,
         modes,
+        machine,
+        price_per_gpu_second: _,
+        pricing: _,
     } = terms;
     if *slots == 0 || *slots > SLOTS_MAX {
         return Err(TransactionError::BadSlots {
@@ -135,15 +191,7 @@ fn check_offer(state: &State, account: &Account, terms: &OfferTerms) -> Spent {
             floor: state.parameters.collateral_min,
         });
     }
-    if state.offers.len() >= OFFERS_MAX {
-        return Err(TransactionError::TooManyOffers { limit: OFFERS_MAX });
-    }
-    if account.offers >= OFFERS_PER_ACCOUNT_MAX {
-        return Err(TransactionError::TooManyOffersOfAccount {
-            limit: OFFERS_PER_ACCOUNT_MAX,
-        });
-    }
-    Ok(Amount::ZERO)
+    market::check_machine(machine)
 }
 
 fn check_withdraw(state: &State, sender: Address, offer: &OfferId) -> Spent {
@@ -168,6 +216,7 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
         max_price,
         deadline,
         max_attempts,
+        needs,
     } = order;
     let facts = check_model(state, model, *mode)?;
     if *input_len != facts.input_len {
@@ -202,6 +251,7 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
             limit: ATTEMPTS_MAX,
         });
     }
+    market::check_needs(state, needs)?;
     if state.queued.len() + state.live.len() >= OPEN_JOBS_MAX {
         return Err(TransactionError::TooManyOpenJobs {
             limit: OPEN_JOBS_MAX,
@@ -296,7 +346,8 @@ fn held_lease<'a>(
 }
 
 fn check_receipt(state: &State, sender: Address, lease: &LeaseId, receipt: &Receipt) -> Spent {
-    let (_, job) = held_lease(state, sender, lease, JobState::Running)?;
+    let (held, job) = held_lease(state, sender, lease, JobState::Running)?;
+    market::check_leads(held)?;
     let facts = state
         .active_model(&job.order)
         .ok_or(TransactionError::UnknownModel {
@@ -333,7 +384,8 @@ fn check_receipt(state: &State, sender: Address, lease: &LeaseId, receipt: &Rece
 }
 
 fn check_evidence(state: &State, sender: Address, lease: &LeaseId, size: u32) -> Spent {
-    held_lease(state, sender, lease, JobState::Committed)?;
+    let (held, _) = held_lease(state, sender, lease, JobState::Committed)?;
+    market::check_leads(held)?;
     if size == 0 {
         return Err(TransactionError::EvidenceEmpty);
     }

@@ -1,8 +1,8 @@
 //! What a transaction does once it holds.
 
 use tg_types::{
-    Address, Amount, Digest, JobOrder, LeaseId, OfferTerms, Receipt, Transaction, VerificationMode,
-    VerifiedTransaction, job_id, offer_id,
+    Address, Amount, Digest, JobId, JobOrder, Lane, LeaseId, OfferTerms, Receipt, Transaction,
+    VerificationMode, VerifiedTransaction, job_id, offer_id,
 };
 
 use super::Execution;
@@ -18,7 +18,11 @@ impl Execution {
     /// Executes a transaction that holds.
     pub(super) fn execute(&mut self, transaction: &VerifiedTransaction) -> Done {
         let sender = transaction.sender();
-        self.charge_fee(sender)?;
+        match transaction.transaction() {
+            // A validator without money must be able to report.
+            Transaction::ReportLiveness { .. } => self.count_transaction(sender)?,
+            _ => self.charge_fee(sender)?,
+        }
         self.events.push(Event::TransactionExecuted {
             id: transaction.id(),
             sender,
@@ -44,6 +48,7 @@ impl Execution {
             Transaction::PostOffer { terms } => self.post_offer(transaction, terms),
             Transaction::WithdrawOffer { offer } => {
                 self.state.offers.remove(offer);
+                self.state.stock_is_stale = true;
                 self.update_account(sender, |account| {
                     account.offers = account.offers.saturating_sub(1);
                 })?;
@@ -53,7 +58,9 @@ impl Execution {
                 });
                 Ok(())
             }
-            Transaction::SubmitJob { order } => self.submit(transaction, order),
+            Transaction::SubmitJob { order } => {
+                self.submit_as(job_id(transaction.id()), sender, order)
+            }
             Transaction::CancelJob { job } => {
                 let job = self.job(job)?;
                 self.end_unpaid(job, JobState::Cancelled, EndReason::CancelledByRequestor)
@@ -65,6 +72,19 @@ impl Execution {
                 evidence,
                 size,
             } => self.take_evidence(lease, *evidence, *size),
+            Transaction::UpdateOffer { offer, terms } => self.update_offer(offer, terms),
+            Transaction::CommitBid {
+                commitment,
+                deposit,
+            } => self.commit_bid(transaction, *commitment, *deposit),
+            Transaction::RevealBid { bid, order, .. } => {
+                self.reveal_bid(bid, job_id(transaction.id()))?;
+                self.submit_as(job_id(transaction.id()), sender, order)
+            }
+            Transaction::RateJob { job, stars } => self.rate(job, *stars),
+            Transaction::ReportLiveness { epoch, lost, back } => {
+                self.report_liveness(sender, *epoch, lost, back)
+            }
         }
     }
 
@@ -72,6 +92,10 @@ impl Execution {
         let fee = self.state.parameters.transaction_fee;
         self.debit(sender, fee)?;
         self.burn(fee);
+        self.count_transaction(sender)
+    }
+
+    fn count_transaction(&mut self, sender: Address) -> Done {
         self.update_account(sender, |account| account.nonce += 1)
     }
 
@@ -109,7 +133,9 @@ impl Execution {
             provider,
             terms: terms.clone(),
             slots_taken: 0,
+            updated_at: self.now,
         });
+        self.state.stock_is_stale = true;
         if self.state.provider(&provider).is_none() {
             self.state.put_provider(Provider::new(provider));
         }
@@ -121,8 +147,8 @@ impl Execution {
         Ok(())
     }
 
-    fn submit(&mut self, transaction: &VerifiedTransaction, order: &JobOrder) -> Done {
-        let requestor = transaction.sender();
+    /// Orders a job and locks its escrow.
+    pub(crate) fn submit_as(&mut self, id: JobId, requestor: Address, order: &JobOrder) -> Done {
         let verification_fee = self.state.parameters.verification_fee(order.mode);
         let macs = self
             .state
@@ -133,7 +159,7 @@ impl Execution {
         self.debit(requestor, escrow)?;
         self.update_account(requestor, |account| account.open_jobs += 1)?;
         let job = Job {
-            id: job_id(transaction.id()),
+            id,
             sequence: self.state.totals.jobs,
             requestor,
             order: order.clone(),
@@ -151,6 +177,12 @@ impl Execution {
             excluded: Vec::new(),
             end: None,
             settlement: None,
+            preemptions: 0,
+            revealed_in: match order.needs.lane() {
+                Lane::Auction => self.state.parameters.slot(self.now),
+                Lane::Posted | Lane::Gang | Lane::Deadline => 0,
+            },
+            stars: 0,
         };
         self.state.totals.jobs += 1;
         self.events.push(Event::JobChanged {
@@ -166,9 +198,17 @@ impl Execution {
         let mut lease = self.lease(id)?;
         let mut job = self.job(&lease.job)?;
         lease.started_at = Some(self.now);
-        self.step(&mut job, JobState::Running)?;
-        self.save_job(job);
+        let lead = lease.lead.unwrap_or(lease.id);
         self.state.put_lease(lease);
+        let lead = self.lease(&lead)?;
+        let all_started = self
+            .state
+            .gang_of(&lead)
+            .all(|member| member.started_at.is_some());
+        if all_started {
+            self.step(&mut job, JobState::Running)?;
+            self.save_job(job);
+        }
         Ok(())
     }
 
@@ -195,6 +235,8 @@ impl Execution {
         let wait = self.state.parameters.verification_timeout;
         lease.verify_by = Some(self.now.saturating_add(wait));
         self.step(&mut job, JobState::Verifying)?;
+        // The work is done: what was granted is free for others while validators verify.
+        self.state.release(&lease);
         self.save_job(job);
         self.state.put_lease(lease);
         Ok(())

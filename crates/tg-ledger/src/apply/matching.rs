@@ -1,68 +1,235 @@
-//! Matching: waiting jobs, oldest first, to the cheapest feasible offers.
+//! Matching: waiting jobs, in the order of their turns, each in its lane.
 //!
 //! A block looks at a bounded number of offers. If the bound is reached, the next block goes on where this one
-//! stopped, so a crowd of jobs that fit nowhere cannot starve the ones behind it.
+//! stopped, so a crowd of jobs that fit nowhere cannot starve the ones behind it. Turns are those of
+//! [`tg_market::lane::queue`]: paid priority, growing with the wait; whoever waited long enough goes by age alone.
 
-use tg_market::{OfferView, Quote, best_offer};
-use tg_types::{Amount, Domain, DurationMs, JobId, LeaseId, OfferTerms, keccak256_of};
+use tg_market::lane::queue::{Turn, Waiting};
+use tg_market::{OfferFacts, OfferView, Quote, Stock};
+use tg_types::{Amount, Domain, JobClass, JobId, Lane, LeaseId, keccak256_of};
 
 use super::Execution;
+use crate::decision::Decision;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::limits::{ASSESSMENTS_PER_BLOCK_MAX, LEASES_PER_BLOCK_MAX};
-use crate::record::{Job, JobState, Lease, Offer, Record};
+use crate::record::{Grant, Job, JobState, Lease, Offer, Record};
+use crate::state::State;
+
+/// What a unit of work is offered for before priority: all posted prices are the offers', so priority alone orders.
+const TURN_PRICE: Amount = Amount::new(1 << 32);
+
+impl State {
+    /// A waiting job as the queue sees it.
+    pub(crate) fn waiting(job: &Job) -> Waiting {
+        Waiting {
+            job: job.sequence,
+            price: TURN_PRICE,
+            priority: job.order.needs.priority,
+            since: job.ordered_at(),
+        }
+    }
+
+    /// The least priority that would put `job` first among those that wait now, if any does.
+    pub(crate) fn priority_to_be_next(&self, job: &Job) -> Option<u8> {
+        let waiting: Vec<Waiting> = self.queued_jobs().map(Self::waiting).collect();
+        let own = Self::waiting(job);
+        let now = self.head.timestamp;
+        let others = waiting.iter().filter(|it| it.job != own.job);
+        let first: Option<Turn> = others.map(|it| it.turn(now)).min();
+        (1..=tg_types::resources::PRIORITY_MAX).find(|priority| {
+            let tried = Waiting {
+                priority: *priority,
+                ..own
+            };
+            first.is_none_or(|first| tried.turn(now) < first)
+        })
+    }
+}
+
+/// The offers as later jobs of the block see them.
+pub(super) struct Board<'a> {
+    pub(super) views: Vec<OfferView<'a>>,
+    facts: [Vec<OfferFacts>; JobClass::ALL.len()],
+    /// Fees that a provider keeps for each lease.
+    reserved: Amount,
+    pub(super) budget: Budget,
+}
+
+/// What may still be done in this block.
+#[derive(Debug)]
+pub(super) struct Budget {
+    assessments: u64,
+    leases: usize,
+}
+
+impl Budget {
+    /// Whether another job may look at `offers` offers and get `leases` leases; counts the looking if so.
+    pub(super) fn admit(&mut self, offers: usize, leases: usize) -> bool {
+        let looked = self.assessments.saturating_add(offers as u64);
+        let fits = looked <= ASSESSMENTS_PER_BLOCK_MAX
+            && self.leases.saturating_add(leases) <= LEASES_PER_BLOCK_MAX;
+        if fits {
+            self.assessments = looked;
+        }
+        fits
+    }
+}
+
+impl<'a> Board<'a> {
+    fn new(state: &State, offers: &'a [Offer]) -> Self {
+        let facts = |class: &JobClass| -> Vec<OfferFacts> {
+            offers
+                .iter()
+                .map(|it| state.offer_facts(it, *class))
+                .collect()
+        };
+        Self {
+            views: offers.iter().map(|it| state.offer_view(it)).collect(),
+            facts: [
+                facts(&JobClass::Inference),
+                facts(&JobClass::Training),
+                facts(&JobClass::Batch),
+            ],
+            reserved: state.lease_fees(),
+            budget: Budget {
+                assessments: 0,
+                leases: 0,
+            },
+        }
+    }
+
+    /// The offers as a job of `class` sees them.
+    pub(super) fn views(&self, class: JobClass) -> impl Iterator<Item = OfferView<'a>> {
+        let facts = &self.facts[usize::from(class.tag())];
+        let views = self.views.iter().zip(facts);
+        views.map(|(view, facts)| OfferView {
+            facts: *facts,
+            ..*view
+        })
+    }
+
+    fn has_slots(&self) -> bool {
+        self.views.iter().any(|view| view.slots_free > 0)
+    }
+
+    /// Notes that a lease was made.
+    pub(super) fn take(&mut self, quote: &Quote) {
+        self.budget.leases += 1;
+        for view in &mut self.views {
+            if view.offer == quote.offer {
+                view.slots_free = view.slots_free.saturating_sub(1);
+            }
+            if view.provider == quote.provider {
+                view.funds = view
+                    .funds
+                    .saturating_sub(quote.collateral)
+                    .saturating_sub(self.reserved);
+            }
+        }
+    }
+}
+
+/// What came of a waiting job.
+pub(super) enum Outcome {
+    /// It has a lease, or it ended.
+    Settled,
+    /// It waits on.
+    Waits,
+    /// The block's budget is used up before it was looked at.
+    Stopped,
+}
 
 impl Execution {
     /// Matches waiting jobs within the block's bounds.
     pub(crate) fn run_matching(&mut self) -> Result<(), InvariantError> {
+        self.state.refresh_stock(self.now)?;
+        self.move_prices();
         let offers: Vec<Offer> = self.state.offers.iter().cloned().collect();
-        let mut views: Vec<OfferView<'_>> =
-            offers.iter().map(|it| self.state.offer_view(it)).collect();
-        let mut slots: u64 = views.iter().map(|view| u64::from(view.slots_free)).sum();
-        let reserved = self.state.lease_fees();
-        let mut assessments: u64 = 0;
-        let mut leases = 0;
-        let start = self.state.match_cursor;
-        let queue: Vec<(u64, JobId)> = self
-            .state
-            .queued
-            .range(start..)
-            .chain(self.state.queued.range(..start))
-            .map(|(sequence, id)| (*sequence, *id))
-            .collect();
+        let mut board = Board::new(&self.state, &offers);
+        let queue = self.queue();
         self.state.match_cursor = 0;
+        self.clear_auction(&mut board)?;
         for (sequence, id) in queue {
-            if slots == 0 {
-                break;
+            let job = self.job(&id)?;
+            // The auction settled it.
+            if job.state != JobState::Queued {
+                continue;
             }
-            assessments += views.len() as u64;
-            if assessments > ASSESSMENTS_PER_BLOCK_MAX || leases == LEASES_PER_BLOCK_MAX {
+            let outcome = match job.order.needs.lane() {
+                Lane::Auction => Outcome::Waits,
+                Lane::Deadline => self.book(&mut board, job)?,
+                Lane::Posted | Lane::Gang if !board.has_slots() => Outcome::Waits,
+                Lane::Posted => self.place(&mut board, job)?,
+                Lane::Gang => self.place_gang(&mut board, job)?,
+            };
+            if let Outcome::Stopped = outcome {
                 self.state.match_cursor = sequence;
                 break;
             }
-            let job = self.job(&id)?;
-            let chosen = self
-                .state
-                .job_demand(&job, self.now)
-                .and_then(|demand| best_offer(&demand, views.iter().copied()).chosen);
-            let Some(quote) = chosen else { continue };
-            self.make_lease(job, &quote)?;
-            slots -= 1;
-            leases += 1;
-            take_from_views(&mut views, &quote, reserved);
         }
         Ok(())
     }
 
-    /// Locks the provider's collateral and gives it the job, in one transition.
-    fn make_lease(&mut self, mut job: Job, quote: &Quote) -> Result<(), InvariantError> {
+    /// The waiting jobs in the order of their turns, from where the last block stopped.
+    fn queue(&self) -> Vec<(u64, JobId)> {
+        let mut waiting: Vec<(Turn, u64, JobId)> = self
+            .state
+            .queued_jobs()
+            .map(|job| (State::waiting(job).turn(self.now), job.sequence, job.id))
+            .collect();
+        waiting.sort_unstable();
+        let cursor = self.state.match_cursor;
+        let at = waiting
+            .iter()
+            .position(|(_, sequence, _)| *sequence >= cursor);
+        if cursor > 0
+            && let Some(at) = at
+        {
+            waiting.rotate_left(at);
+        }
+        waiting
+            .into_iter()
+            .map(|(_, sequence, id)| (sequence, id))
+            .collect()
+    }
+
+    /// The machines as they stand; whoever changes a lease must have let go of it.
+    pub(super) fn stock(&self) -> std::sync::Arc<Stock> {
+        std::sync::Arc::clone(&self.state.stock)
+    }
+
+    /// Gives a job to one offer.
+    pub(super) fn lease_to(
+        &mut self,
+        board: &mut Board<'_>,
+        mut job: Job,
+        quote: &Quote,
+    ) -> Result<Outcome, InvariantError> {
+        let lease = self.make_lease(board, &job, quote, 0)?;
+        job.leases.push(lease.id);
+        self.state.put_lease(lease);
+        self.step(&mut job, JobState::Leased)?;
+        self.save_job(job);
+        Ok(Outcome::Settled)
+    }
+
+    /// Locks the provider's collateral, takes the slot and the machine, and names the lease; `member` is 0 for a lease of
+    /// its own and for the one that leads a gang.
+    pub(super) fn make_lease(
+        &mut self,
+        board: &mut Board<'_>,
+        job: &Job,
+        quote: &Quote,
+        member: u16,
+    ) -> Result<Lease, InvariantError> {
         let missing = InvariantError::Missing { table: Offer::NAME };
         let mut offer = self.state.offer(&quote.offer).ok_or(missing)?.clone();
         self.debit(quote.provider, quote.collateral)?;
         offer.slots_taken = offer.slots_taken.saturating_add(1);
-        let lease = self.new_lease(&job, quote, &offer.terms);
+        let lease = self.new_lease(job, quote, &offer, member);
         self.state.put_offer(offer);
-        job.leases.push(lease.id);
+        self.state.hold(job, &lease, self.now)?;
         self.events.push(Event::LeaseMade {
             lease: lease.id,
             job: job.id,
@@ -71,21 +238,23 @@ impl Execution {
             price: lease.price,
             collateral: lease.collateral,
         });
-        self.state.put_lease(lease);
-        self.step(&mut job, JobState::Leased)?;
-        self.save_job(job);
-        Ok(())
+        self.decisions.push(Decision::Placed {
+            job: job.id,
+            lease: lease.id,
+            offer: lease.offer,
+            price: lease.price,
+            devices: lease.grant.devices,
+            from: lease.grant.from,
+        });
+        board.take(quote);
+        Ok(lease)
     }
 
-    fn new_lease(&self, job: &Job, quote: &Quote, terms: &OfferTerms) -> Lease {
+    fn new_lease(&self, job: &Job, quote: &Quote, offer: &Offer, member: u16) -> Lease {
         let parameters = &self.state.parameters;
-        let allowed: DurationMs = terms
-            .duration(job.macs)
-            .saturating_mul(u64::from(parameters.duration_factor))
-            .saturating_add(parameters.lease_grace);
-        let deadline = self.now.saturating_add(allowed).min(job.order.deadline);
+        let machine = &offer.terms.machine;
         Lease {
-            id: lease_id(job),
+            id: lease_id(job, member),
             job: job.id,
             offer: quote.offer,
             provider: quote.provider,
@@ -94,39 +263,37 @@ impl Execution {
             locked: quote.collateral,
             matched_at: self.now,
             matched_height: self.height,
-            start_by: self
-                .now
+            start_by: quote
+                .start
                 .saturating_add(parameters.start_timeout)
-                .min(deadline),
-            deadline,
+                .min(quote.until),
+            deadline: quote.until,
             started_at: None,
             receipt: None,
             evidence: None,
             verify_by: None,
             end: None,
             ended_at: None,
+            grant: Grant::of(
+                &job.order.needs,
+                quote.devices,
+                machine.gpu_memory_mib,
+                machine.sharing,
+                quote.start,
+            ),
+            preemption: None,
+            members: Vec::new(),
+            lead: None,
         }
     }
 }
 
-/// The name of a job's next lease.
-fn lease_id(job: &Job) -> LeaseId {
+/// The name of a job's next lease, or of another member of its gang.
+pub(super) fn lease_id(job: &Job, member: u16) -> LeaseId {
     let mut bytes = job.id.as_bytes().to_vec();
     bytes.extend_from_slice(&(job.leases.len() as u64).to_be_bytes());
-    LeaseId::new(keccak256_of(Domain::Lease, &bytes))
-}
-
-/// What a lease takes from the offers that later jobs of the block see.
-fn take_from_views(views: &mut [OfferView<'_>], quote: &Quote, reserved: Amount) {
-    for view in views {
-        if view.offer == quote.offer {
-            view.slots_free = view.slots_free.saturating_sub(1);
-        }
-        if view.provider == quote.provider {
-            view.funds = view
-                .funds
-                .saturating_sub(quote.collateral)
-                .saturating_sub(reserved);
-        }
+    if member > 0 {
+        bytes.extend_from_slice(&member.to_be_bytes());
     }
+    LeaseId::new(keccak256_of(Domain::Lease, &bytes))
 }

@@ -50,8 +50,12 @@ impl Execution {
             .collect();
         for (key, id) in old {
             let job = self.job(&id)?;
-            for lease in &job.leases {
-                self.state.leases.remove(lease);
+            for id in &job.leases {
+                let lease = self.lease(id)?;
+                for member in &lease.members {
+                    self.state.leases.remove(member);
+                }
+                self.state.leases.remove(id);
             }
             self.state.jobs.remove(&id);
             Arc::make_mut(&mut self.state.ended).remove(&key);

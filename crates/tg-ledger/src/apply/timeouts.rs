@@ -1,12 +1,12 @@
 //! What the passing of time does. A time limit holds to its last millisecond: only later blocks see it passed.
 
-use tg_types::JobId;
+use tg_types::{JobId, LeaseId, TimestampMs};
 
 use super::Execution;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::record::{
-    AbandonedBecause, EndReason, Job, JobState, LatePhase, Lease, LeaseEnd, Model, ModelState,
+    AbandonedBecause, Bid, EndReason, Job, JobState, LatePhase, Lease, LeaseEnd, Model, ModelState,
     RefusedBecause,
 };
 
@@ -14,6 +14,7 @@ impl Execution {
     /// Ends everything whose time is over: registrations, leases, then waiting jobs.
     pub(super) fn run_timeouts(&mut self) -> Result<(), InvariantError> {
         self.refuse_undelivered_models();
+        self.forfeit_bids()?;
         let live: Vec<JobId> = self.state.live.values().copied().collect();
         for id in live {
             let job = self.job(&id)?;
@@ -22,7 +23,10 @@ impl Execution {
             };
             let lease = self.lease(&lease)?;
             if let Some(end) = self.lapse(&job, &lease) {
-                self.fail(job, lease, end)?;
+                let guilty = self.absent(&job, &lease);
+                self.fail_gang(job, &lease, &guilty, &end)?;
+            } else if is_preempted(&job, &lease, self.now) {
+                self.preempt(job, &lease)?;
             }
         }
         let late: Vec<JobId> = self
@@ -38,6 +42,41 @@ impl Execution {
                 false => (JobState::Refunded, EndReason::DeadlinePassed),
             };
             self.end_unpaid(job, state, reason)?;
+        }
+        Ok(())
+    }
+
+    /// Whose fault it is that a lease ran out of time: of a gang that never started those who did not, else the lead's.
+    fn absent(&self, job: &Job, lead: &Lease) -> Vec<LeaseId> {
+        if job.state != JobState::Leased {
+            return vec![lead.id];
+        }
+        let members = self.state.gang_of(lead);
+        members
+            .filter(|member| member.started_at.is_none())
+            .map(|member| member.id)
+            .collect()
+    }
+
+    /// Bids that were not revealed in their slot lose their deposit.
+    fn forfeit_bids(&mut self) -> Result<(), InvariantError> {
+        let slot = self.state.parameters.slot(self.now);
+        let bids = self.state.bids.iter();
+        let lapsed: Vec<Bid> = bids
+            .filter(|bid| bid.slot.saturating_add(1) < slot)
+            .cloned()
+            .collect();
+        for bid in lapsed {
+            self.state.bids.remove(&bid.id);
+            self.burn(bid.deposit);
+            self.update_account(bid.bidder, |account| {
+                account.bids = account.bids.saturating_sub(1);
+            })?;
+            self.events.push(Event::BidForfeited {
+                bid: bid.id,
+                bidder: bid.bidder,
+                amount: bid.deposit,
+            });
         }
         Ok(())
     }
@@ -85,4 +124,10 @@ impl Execution {
             self.state.put_model(model);
         }
     }
+}
+
+/// Whether a lease was told to make room, and its grace is over.
+fn is_preempted(job: &Job, lease: &Lease, now: TimestampMs) -> bool {
+    let waits = matches!(job.state, JobState::Leased | JobState::Running);
+    waits && lease.preemption.is_some_and(|it| it.at < now)
 }

@@ -86,7 +86,7 @@ impl Execution {
                     code: *code,
                     check: check.clone(),
                 };
-                self.fail(job, lease, end)
+                self.fail(job, &lease, &end)
             }
             // The check before this refused them.
             (Subject::Model(_), Outcome::LeaseAccepted)

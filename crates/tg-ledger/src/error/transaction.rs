@@ -1,11 +1,56 @@
 //! Why a transaction is refused.
 
 use tg_types::{
-    Address, Amount, Digest, Fault, JobId, LeaseId, ModelId, OfferId, ProgramId, SignatureError,
-    TimestampMs,
+    Address, Amount, BidId, Digest, Fault, JobId, LeaseId, ModelId, OfferId, ProgramId,
+    SignatureError, TimestampMs,
 };
 
 use crate::record::JobState;
+
+/// What of a job's needs no machine could meet, or contradicts itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NeedsProblem {
+    /// More GPUs than a machine may have.
+    #[error("more than 8 GPUs of one machine")]
+    Gpus,
+    /// No share, a fraction of several GPUs, or a share without a GPU.
+    #[error("the share of a GPU does not go with the number of GPUs")]
+    Share,
+    /// Nothing would do.
+    #[error("no region or no GPU model would do")]
+    Nothing,
+    /// Too many members, or none.
+    #[error("a gang has 1 to 32 members")]
+    Gang,
+    /// Out of range.
+    #[error("priority is 1 to 8")]
+    Priority,
+    /// GPU time without a GPU, or beyond the horizon.
+    #[error("GPU time without a GPU, or more than the horizon of the network")]
+    Reference,
+    /// Tier, guarantee and preemption contradict each other.
+    #[error(
+        "spot jobs and only they may be pushed out; guaranteed jobs and only they are of tier reserved"
+    )]
+    Tier,
+    /// The auction trades GPU time for money and nothing else.
+    #[error("a bid states GPU time on GPUs, without gang, guarantee, tier or priority")]
+    Bid,
+}
+
+/// What of a machine cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MachineProblem {
+    /// More GPUs than a machine may have.
+    #[error("more than 8 GPUs")]
+    Gpus,
+    /// No such region.
+    #[error("a region above 63")]
+    Region,
+    /// Nothing for sale.
+    #[error("no tier of capacity")]
+    Tiers,
+}
 
 /// Why a transaction is refused. Nothing of a refused transaction happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -151,6 +196,83 @@ pub enum TransactionError {
     /// The evidence has too many bytes.
     #[error("the evidence has {size} bytes, at most {limit} are allowed")]
     EvidenceTooLarge { size: u32, limit: u32 },
+    /// the job's needs cannot be met by any machine
+    #[error("the order's needs are not possible: {problem}")]
+    BadNeeds { problem: NeedsProblem },
+    /// Batch work bids in the auction.
+    #[error("a job of class batch is ordered by a sealed bid (CommitBid, then RevealBid)")]
+    BidNeeded,
+    /// The bid does not exist.
+    #[error("bid {bid} does not exist")]
+    UnknownBid { bid: BidId },
+    /// The bid is somebody else's.
+    #[error("bid {bid} was made by {bidder}")]
+    NotBidder { bid: BidId, bidder: Address },
+    /// The bid is not revealed in its slot.
+    #[error("bid {bid} can be revealed in slot {expected}, now it is {got}")]
+    WrongSlot { bid: BidId, expected: u64, got: u64 },
+    /// What is revealed is not what was committed to.
+    #[error("the order and salt are not what bid {bid} committed to")]
+    WrongCommitment { bid: BidId },
+    /// The machine cannot be.
+    #[error("the offer's machine is not possible: {problem}")]
+    MachineInvalid { problem: MachineProblem },
+    /// Nothing changes.
+    #[error("the terms of offer {offer} are these already")]
+    OfferUnchanged { offer: OfferId },
+    /// The terms changed a moment ago.
+    #[error("the terms of offer {offer} may change again at {earliest} ms")]
+    UpdateTooSoon {
+        offer: OfferId,
+        earliest: TimestampMs,
+    },
+    /// Live leases need more than the new machine has.
+    #[error("leases that run on offer {offer} hold more than the new machine has")]
+    OfferInUse { offer: OfferId },
+    /// The deposit is below what the network demands.
+    #[error("the deposit {got} TGRID is below the network's minimum of {floor}")]
+    DepositTooLow { got: Amount, floor: Amount },
+    /// No further bid fits.
+    #[error("the ledger has {limit} sealed bids and takes no more now")]
+    TooManyBids { limit: usize },
+    /// The account has as many bids as it may.
+    #[error("the account has {limit} sealed bids and may have no more now")]
+    TooManyBidsOfAccount { limit: u32 },
+    /// The rating is no rating.
+    #[error("a rating has 1 to 5 stars, not {got}")]
+    BadStars { got: u8 },
+    /// Only a paid job is rated.
+    #[error("job {job} is {state}; only a Paid job can be rated")]
+    JobNotPaid { job: JobId, state: JobState },
+    /// The job was rated.
+    #[error("job {job} was rated before")]
+    AlreadyRated { job: JobId },
+    /// The lease was started.
+    #[error("lease {lease} was started before")]
+    LeaseStarted { lease: LeaseId },
+    /// The lease is booked for later.
+    #[error("lease {lease} begins at {from} ms")]
+    LeaseNotBegun { lease: LeaseId, from: TimestampMs },
+    /// Another lease leads the gang.
+    #[error("lease {lease} follows {lead}, which hands in the result")]
+    NotGangLead { lease: LeaseId, lead: LeaseId },
+    /// The sender is no validator.
+    #[error("{sender} is no validator")]
+    NotValidator { sender: Address },
+    /// The report is for another epoch.
+    #[error("the report is for epoch {got}, now it is {expected}")]
+    WrongEpoch { expected: u64, got: u64 },
+    /// The validator reported in this epoch.
+    #[error("the validator reported in epoch {epoch} before")]
+    ReportedBefore { epoch: u64 },
+    /// The report names a provider twice, out of order, or one that is no provider or did not change.
+    #[error(
+        "the report names {provider} twice, out of order, without a change, or it is no provider"
+    )]
+    BadReport { provider: Address },
+    /// The validator lost too many providers.
+    #[error("a validator reports at most {limit} providers as lost")]
+    ReportTooLong { limit: usize },
 }
 
 impl TransactionError {
@@ -199,6 +321,30 @@ impl TransactionError {
             Self::WrongInput { .. } => "TG-LED-056",
             Self::EvidenceEmpty => "TG-LED-057",
             Self::EvidenceTooLarge { .. } => "TG-LED-058",
+            Self::BadNeeds { .. } => "TG-LED-034",
+            Self::BidNeeded => "TG-LED-035",
+            Self::UnknownBid { .. } => "TG-LED-036",
+            Self::NotBidder { .. } => "TG-LED-037",
+            Self::WrongSlot { .. } => "TG-LED-038",
+            Self::WrongCommitment { .. } => "TG-LED-039",
+            Self::MachineInvalid { .. } => "TG-LED-048",
+            Self::OfferUnchanged { .. } => "TG-LED-049",
+            Self::UpdateTooSoon { .. } => "TG-LED-059",
+            Self::OfferInUse { .. } => "TG-LED-060",
+            Self::DepositTooLow { .. } => "TG-LED-061",
+            Self::TooManyBids { .. } => "TG-LED-062",
+            Self::TooManyBidsOfAccount { .. } => "TG-LED-063",
+            Self::BadStars { .. } => "TG-LED-064",
+            Self::JobNotPaid { .. } => "TG-LED-065",
+            Self::AlreadyRated { .. } => "TG-LED-066",
+            Self::LeaseStarted { .. } => "TG-LED-067",
+            Self::LeaseNotBegun { .. } => "TG-LED-068",
+            Self::NotGangLead { .. } => "TG-LED-069",
+            Self::NotValidator { .. } => "TG-LED-075",
+            Self::WrongEpoch { .. } => "TG-LED-076",
+            Self::ReportedBefore { .. } => "TG-LED-077",
+            Self::BadReport { .. } => "TG-LED-078",
+            Self::ReportTooLong { .. } => "TG-LED-079",
         }
     }
 

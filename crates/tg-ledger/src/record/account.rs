@@ -1,9 +1,13 @@
 //! Accounts, and what an account is besides: a validator, a provider, the owner of offers.
 
 use tg_market::TrackRecord;
+use tg_market::reputation::{LeaseOutcome, Reputation, Standing};
 use tg_types::{
-    Address, Amount, Decode, DecodeError, Encode, OfferId, OfferTerms, Reader, TimestampMs, Writer,
+    Address, Amount, Decode, DecodeError, Encode, JobClass, OfferId, OfferTerms, Reader,
+    TimestampMs, Writer,
 };
+
+use crate::codec::decode_flag;
 
 use crate::record::Record;
 
@@ -22,6 +26,8 @@ pub struct Account {
     pub offers: u32,
     /// Its models.
     pub models: u32,
+    /// Its sealed bids.
+    pub bids: u32,
 }
 
 impl Account {
@@ -35,6 +41,7 @@ impl Account {
             open_jobs: 0,
             offers: 0,
             models: 0,
+            bids: 0,
         }
     }
 }
@@ -48,6 +55,7 @@ impl Encode for Account {
             open_jobs,
             offers,
             models,
+            bids,
         } = self;
         address.encode(writer);
         balance.encode(writer);
@@ -55,6 +63,7 @@ impl Encode for Account {
         writer.u32(*open_jobs);
         writer.u32(*offers);
         writer.u32(*models);
+        writer.u32(*bids);
     }
 }
 
@@ -67,6 +76,7 @@ impl Decode for Account {
             open_jobs: reader.u32()?,
             offers: reader.u32()?,
             models: reader.u32()?,
+            bids: reader.u32()?,
         })
     }
 }
@@ -154,6 +164,8 @@ pub struct Offer {
     pub terms: OfferTerms,
     /// Slots that hold a lease.
     pub slots_taken: u16,
+    /// When the terms were posted or changed last.
+    pub updated_at: TimestampMs,
 }
 
 impl Encode for Offer {
@@ -163,11 +175,13 @@ impl Encode for Offer {
             provider,
             terms,
             slots_taken,
+            updated_at,
         } = self;
         id.encode(writer);
         provider.encode(writer);
         terms.encode(writer);
         writer.u16(*slots_taken);
+        updated_at.encode(writer);
     }
 }
 
@@ -178,6 +192,7 @@ impl Decode for Offer {
             provider: Address::decode(reader)?,
             terms: OfferTerms::decode(reader)?,
             slots_taken: reader.u16()?,
+            updated_at: TimestampMs::decode(reader)?,
         })
     }
 }
@@ -203,6 +218,12 @@ pub struct Provider {
     pub address: Address,
     /// How its leases ended.
     pub record: TrackRecord,
+    /// Its reputation with each class of jobs, in the order of their tags.
+    pub reputation: [Reputation; JobClass::ALL.len()],
+    /// The epoch up to which old outcomes were forgotten.
+    pub decayed_to: u64,
+    /// Whether validators cannot reach it.
+    pub is_offline: bool,
     /// Until when it gets no leases.
     pub suspended_until: TimestampMs,
     /// What it earned with accepted results.
@@ -218,10 +239,52 @@ impl Provider {
         Self {
             address,
             record: TrackRecord::default(),
+            reputation: [Reputation::default(); JobClass::ALL.len()],
+            decayed_to: 0,
+            is_offline: false,
             suspended_until: TimestampMs::ZERO,
             earned: Amount::ZERO,
             lost: Amount::ZERO,
         }
+    }
+}
+
+/// Old outcomes are forgotten epoch by epoch; after this many nothing is left to forget.
+const DECAYS_MAX: u64 = 1_024;
+
+/// Ended leases before the floor of reputation can remove a provider: one outage is no reputation.
+const FLOOR_LEASES_MIN: u64 = 4;
+
+impl Provider {
+    /// Forgets what the epochs since the last time let it forget.
+    pub(crate) fn decay(&mut self, epoch: u64) {
+        let epochs = epoch.saturating_sub(self.decayed_to).min(DECAYS_MAX);
+        for _ in 0..epochs {
+            self.reputation.iter_mut().for_each(Reputation::decay);
+        }
+        self.decayed_to = self.decayed_to.max(epoch);
+    }
+
+    /// Notes how a lease of a job of `class` ended.
+    pub(crate) fn observe(&mut self, class: JobClass, outcome: LeaseOutcome, epoch: u64) {
+        self.decay(epoch);
+        self.reputation[usize::from(class.tag())].observe(outcome);
+    }
+
+    /// Its reputation with a class of jobs.
+    #[must_use]
+    pub const fn reputation_with(&self, class: JobClass) -> &Reputation {
+        &self.reputation[class.tag() as usize]
+    }
+
+    /// Whether its reputation is below the floor, so that it gets no leases of a class. `collateral` is what it puts up
+    /// for a lease, and `stake_for_one` what of it stands for one success.
+    #[must_use]
+    pub fn is_removed(&self, class: JobClass, collateral: Amount, stake_for_one: Amount) -> bool {
+        let standing = self
+            .reputation_with(class)
+            .standing(collateral, stake_for_one);
+        self.record.ended() >= FLOOR_LEASES_MIN && standing == Standing::Removed
     }
 }
 
@@ -230,12 +293,20 @@ impl Encode for Provider {
         let Self {
             address,
             record,
+            reputation,
+            decayed_to,
+            is_offline,
             suspended_until,
             earned,
             lost,
         } = self;
         address.encode(writer);
         record.encode(writer);
+        for class in reputation {
+            class.encode(writer);
+        }
+        writer.u64(*decayed_to);
+        writer.u8(u8::from(*is_offline));
         suspended_until.encode(writer);
         earned.encode(writer);
         lost.encode(writer);
@@ -247,6 +318,13 @@ impl Decode for Provider {
         Ok(Self {
             address: Address::decode(reader)?,
             record: TrackRecord::decode(reader)?,
+            reputation: [
+                Reputation::decode(reader)?,
+                Reputation::decode(reader)?,
+                Reputation::decode(reader)?,
+            ],
+            decayed_to: reader.u64()?,
+            is_offline: decode_flag(reader, "offline")?,
             suspended_until: TimestampMs::decode(reader)?,
             earned: Amount::decode(reader)?,
             lost: Amount::decode(reader)?,

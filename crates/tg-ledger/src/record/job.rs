@@ -148,16 +148,19 @@ pub enum EndReason {
     DeadlinePassed = 3,
     /// As many leases failed as the order allows.
     AttemptsExhausted = 4,
+    /// No offer could guarantee the deadline.
+    NotAdmitted = 5,
 }
 
 impl EndReason {
     /// Every reason, in the order of its tag.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Fulfilled,
         Self::CancelledByRequestor,
         Self::NoProviderInTime,
         Self::DeadlinePassed,
         Self::AttemptsExhausted,
+        Self::NotAdmitted,
     ];
 
     /// The reason as a sentence about the job.
@@ -169,6 +172,7 @@ impl EndReason {
             Self::NoProviderInTime => "the deadline passed before any provider took it",
             Self::DeadlinePassed => "the deadline passed after failed attempts",
             Self::AttemptsExhausted => "as many attempts failed as the order allows",
+            Self::NotAdmitted => "no offer could guarantee its deadline",
         }
     }
 }
@@ -233,6 +237,8 @@ impl Decode for Step {
 pub struct Settlement {
     /// Paid to the provider for its result.
     pub price: Amount,
+    /// Paid to the providers of the other members of a gang.
+    pub members: Amount,
     /// Paid to the provider from collateral that earlier leases lost.
     pub prize: Amount,
     /// Paid to the validators.
@@ -247,12 +253,14 @@ impl Encode for Settlement {
     fn encode(&self, writer: &mut Writer) {
         let Self {
             price,
+            members,
             prize,
             verification_fee,
             refund,
             burned,
         } = self;
         price.encode(writer);
+        members.encode(writer);
         prize.encode(writer);
         verification_fee.encode(writer);
         refund.encode(writer);
@@ -264,6 +272,7 @@ impl Decode for Settlement {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             price: Amount::decode(reader)?,
+            members: Amount::decode(reader)?,
             prize: Amount::decode(reader)?,
             verification_fee: Amount::decode(reader)?,
             refund: Amount::decode(reader)?,
@@ -303,6 +312,12 @@ pub struct Job {
     pub end: Option<EndReason>,
     /// Where its money went; `None` while it is open.
     pub settlement: Option<Settlement>,
+    /// How many of its leases made room for others.
+    pub preemptions: u8,
+    /// Slot in which its bid was revealed; 0 for jobs outside the auction.
+    pub revealed_in: u64,
+    /// What its requestor gave the provider, 1 to 5; 0 if nothing yet.
+    pub stars: u8,
 }
 
 impl Job {
@@ -313,7 +328,25 @@ impl Job {
             self.state,
             JobState::Queued | JobState::Refunded | JobState::Expired | JobState::Cancelled
         ));
-        self.leases.len().saturating_sub(without)
+        self.leases
+            .len()
+            .saturating_sub(without)
+            .saturating_sub(usize::from(self.preemptions))
+    }
+
+    /// Since when it waits or waited first: what ageing in the queue goes by.
+    #[must_use]
+    pub fn ordered_at(&self) -> TimestampMs {
+        self.history.first().map_or(TimestampMs::ZERO, |it| it.at)
+    }
+
+    /// Whether its live lease holds what was granted of a machine; validators need none of it any more.
+    #[must_use]
+    pub const fn holds_machine(&self) -> bool {
+        matches!(
+            self.state,
+            JobState::Leased | JobState::Running | JobState::Committed
+        )
     }
 
     /// The lease that lives.
@@ -335,8 +368,13 @@ impl Job {
     }
 }
 
-/// Leases a job may have: one for each attempt.
-const LEASES_MAX: usize = tg_types::limits::ATTEMPTS_MAX as usize;
+/// Leases a job may have: one for each attempt, and those that made room for others.
+const LEASES_MAX: usize =
+    tg_types::limits::ATTEMPTS_MAX as usize + crate::limits::PREEMPTIONS_MAX as usize;
+
+/// Providers that may have failed a job: all members of a gang in each attempt.
+const EXCLUDED_MAX: usize =
+    tg_types::limits::ATTEMPTS_MAX as usize * tg_types::resources::GANG_MEMBERS_MAX as usize;
 
 /// States a job may enter: up to six for each attempt, and the end.
 const STEPS_MAX: usize = LEASES_MAX * 6 + 2;
@@ -358,6 +396,9 @@ impl Encode for Job {
             excluded,
             end,
             settlement,
+            preemptions,
+            revealed_in,
+            stars,
         } = self;
         id.encode(writer);
         writer.u64(*sequence);
@@ -373,6 +414,9 @@ impl Encode for Job {
         writer.seq(excluded);
         encode_option(end.as_ref(), writer);
         encode_option(settlement.as_ref(), writer);
+        writer.u8(*preemptions);
+        writer.u64(*revealed_in);
+        writer.u8(*stars);
     }
 }
 
@@ -390,9 +434,12 @@ impl Decode for Job {
             verification_fee: Amount::decode(reader)?,
             prize: Amount::decode(reader)?,
             leases: reader.seq("leases", LEASES_MAX, 32)?,
-            excluded: reader.seq("excluded", LEASES_MAX, 20)?,
+            excluded: reader.seq("excluded", EXCLUDED_MAX, 20)?,
             end: decode_option(reader)?,
             settlement: decode_option(reader)?,
+            preemptions: reader.u8()?,
+            revealed_in: reader.u64()?,
+            stars: reader.u8()?,
         })
     }
 }

@@ -6,7 +6,10 @@ use tg_types::{
 };
 
 use crate::codec::{decode_option, encode_option};
-use crate::record::Record;
+use crate::record::{Grant, Record};
+
+/// Leases beside the one that leads a gang.
+const MEMBERS_MAX: usize = tg_types::resources::GANG_MEMBERS_MAX as usize - 1;
 
 /// Evidence a provider named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,8 @@ pub enum AbandonedBecause {
     NotStarted = 0,
     /// It named evidence that the validators could not get in time.
     EvidenceNotDelivered = 1,
+    /// The validators could not reach it.
+    ProviderLost = 2,
 }
 
 /// How a lease ended.
@@ -70,6 +75,10 @@ pub enum LeaseEnd {
     Late(LatePhase),
     /// The provider walked away; the collateral became the job's prize.
     Abandoned(AbandonedBecause),
+    /// It made room for a job that goes first; the collateral went back.
+    Preempted,
+    /// Another member of its gang failed; the collateral went back.
+    Released,
 }
 
 impl LeaseEnd {
@@ -81,6 +90,8 @@ impl LeaseEnd {
             Self::Rejected { .. } => "Rejected",
             Self::Late(_) => "Late",
             Self::Abandoned(_) => "Abandoned",
+            Self::Preempted => "Preempted",
+            Self::Released => "Released",
         }
     }
 }
@@ -98,6 +109,11 @@ impl std::fmt::Display for LeaseEnd {
             Self::Abandoned(AbandonedBecause::EvidenceNotDelivered) => {
                 f.write_str("evidence named but not delivered")
             }
+            Self::Abandoned(AbandonedBecause::ProviderLost) => {
+                f.write_str("validators could not reach the provider")
+            }
+            Self::Preempted => f.write_str("made room for a job that goes first"),
+            Self::Released => f.write_str("another member of the gang failed"),
         }
     }
 }
@@ -119,6 +135,8 @@ impl Encode for LeaseEnd {
                 writer.u8(3);
                 writer.u8(*because as u8);
             }
+            Self::Preempted => writer.u8(4),
+            Self::Released => writer.u8(5),
         }
     }
 }
@@ -143,10 +161,39 @@ impl Decode for LeaseEnd {
             3 => match reader.u8()? {
                 0 => Ok(Self::Abandoned(AbandonedBecause::NotStarted)),
                 1 => Ok(Self::Abandoned(AbandonedBecause::EvidenceNotDelivered)),
+                2 => Ok(Self::Abandoned(AbandonedBecause::ProviderLost)),
                 tag => Err(invalid("abandoned because", tag)),
             },
+            4 => Ok(Self::Preempted),
+            5 => Ok(Self::Released),
             tag => Err(invalid("lease end", tag)),
         }
+    }
+}
+
+/// The order to make room for a job that goes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Preemption {
+    /// When the lease ends.
+    pub at: TimestampMs,
+    /// For which job.
+    pub by: JobId,
+}
+
+impl Encode for Preemption {
+    fn encode(&self, writer: &mut Writer) {
+        let Self { at, by } = self;
+        at.encode(writer);
+        by.encode(writer);
+    }
+}
+
+impl Decode for Preemption {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            at: TimestampMs::decode(reader)?,
+            by: JobId::decode(reader)?,
+        })
     }
 }
 
@@ -187,6 +234,14 @@ pub struct Lease {
     pub end: Option<LeaseEnd>,
     /// When it ended.
     pub ended_at: Option<TimestampMs>,
+    /// What it holds of the offer's machine.
+    pub grant: Grant,
+    /// For whom it must make room, if it has no receipt by then.
+    pub preemption: Option<Preemption>,
+    /// Leases of the other members, if it leads a gang.
+    pub members: Vec<LeaseId>,
+    /// The lease that leads its gang, if it follows one.
+    pub lead: Option<LeaseId>,
 }
 
 impl Encode for Lease {
@@ -209,6 +264,10 @@ impl Encode for Lease {
             verify_by,
             end,
             ended_at,
+            grant,
+            preemption,
+            members,
+            lead,
         } = self;
         id.encode(writer);
         job.encode(writer);
@@ -227,6 +286,10 @@ impl Encode for Lease {
         encode_option(verify_by.as_ref(), writer);
         encode_option(end.as_ref(), writer);
         encode_option(ended_at.as_ref(), writer);
+        grant.encode(writer);
+        encode_option(preemption.as_ref(), writer);
+        writer.seq(members);
+        encode_option(lead.as_ref(), writer);
     }
 }
 
@@ -250,6 +313,10 @@ impl Decode for Lease {
             verify_by: decode_option(reader)?,
             end: decode_option(reader)?,
             ended_at: decode_option(reader)?,
+            grant: Grant::decode(reader)?,
+            preemption: decode_option(reader)?,
+            members: reader.seq("members", MEMBERS_MAX, 32)?,
+            lead: decode_option(reader)?,
         })
     }
 }

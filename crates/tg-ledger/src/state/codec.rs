@@ -10,21 +10,23 @@ use tg_types::{
 };
 
 use crate::limits::{
-    ACCOUNTS_MAX, ENDED_JOBS_MAX, MODELS_MAX, OFFERS_MAX, OPEN_JOBS_MAX, VALIDATORS_MAX,
+    ACCOUNTS_MAX, BIDS_MAX, ENDED_JOBS_MAX, MODELS_MAX, OFFERS_MAX, OPEN_JOBS_MAX, VALIDATORS_MAX,
 };
 use crate::parameters::Parameters;
 use crate::record::{JobState, Record};
-use crate::state::{FIRST_RECORD_INDEX, Head, State, Totals};
+use crate::state::{FIRST_RECORD_INDEX, Head, Schedule, State, Totals};
 use crate::table::Table;
 
 /// Version of the encoding.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// Jobs in a state: open ones and ended ones, and those that end in the last block before the oldest leave.
 const JOBS_MAX: usize = OPEN_JOBS_MAX + ENDED_JOBS_MAX + OPEN_JOBS_MAX;
 
 /// Leases in a state.
-const LEASES_MAX: usize = JOBS_MAX * tg_types::limits::ATTEMPTS_MAX as usize;
+const LEASES_MAX: usize = JOBS_MAX
+    * tg_types::limits::ATTEMPTS_MAX as usize
+    * tg_types::resources::GANG_MEMBERS_MAX as usize;
 
 impl Encode for Head {
     fn encode(&self, writer: &mut Writer) {
@@ -121,6 +123,11 @@ impl Encode for State {
             models,
             jobs,
             leases,
+            bids,
+            reports,
+            schedule,
+            stock: _,
+            stock_is_stale: _,
             queued: _,
             live: _,
             ended: _,
@@ -133,6 +140,7 @@ impl Encode for State {
         totals.encode(writer);
         writer.u32(*next_index);
         writer.u64(*match_cursor);
+        schedule.encode(writer);
         writer.seq(validators);
         encode_table(accounts, writer);
         encode_table(offers, writer);
@@ -140,6 +148,8 @@ impl Encode for State {
         encode_table(models, writer);
         encode_table(jobs, writer);
         encode_table(leases, writer);
+        encode_table(bids, writer);
+        encode_table(reports, writer);
     }
 }
 
@@ -159,6 +169,7 @@ impl Decode for State {
         state.totals = Totals::decode(reader)?;
         state.next_index = reader.u32()?;
         state.match_cursor = reader.u64()?;
+        state.schedule = Schedule::decode(reader)?;
         state.validators = Arc::new(reader.seq("validators", VALIDATORS_MAX, 68)?);
         let next = state.next_index;
         state.accounts = decode_table(reader, ACCOUNTS_MAX, next)?;
@@ -167,8 +178,15 @@ impl Decode for State {
         state.models = decode_table(reader, MODELS_MAX, next)?;
         state.jobs = decode_table(reader, JOBS_MAX, next)?;
         state.leases = decode_table(reader, LEASES_MAX, next)?;
+        state.bids = decode_table(reader, BIDS_MAX, next)?;
+        state.reports = decode_table(reader, VALIDATORS_MAX, next)?;
         state.check_indices()?;
         state.rebuild_queues()?;
+        let stock = state.rebuilt_stock(head.timestamp);
+        state.stock = Arc::new(stock.map_err(|_| DecodeError::Invalid {
+            field: "leases of a machine",
+            value: 0,
+        })?);
         state.seal();
         Ok(state)
     }
@@ -186,6 +204,8 @@ impl State {
             .chain(self.models.iter_indexed().map(|(index, _)| index))
             .chain(self.jobs.iter_indexed().map(|(index, _)| index))
             .chain(self.leases.iter_indexed().map(|(index, _)| index))
+            .chain(self.bids.iter_indexed().map(|(index, _)| index))
+            .chain(self.reports.iter_indexed().map(|(index, _)| index))
             .collect();
         indices.sort_unstable();
         match indices.windows(2).find(|pair| pair[0] == pair[1]) {

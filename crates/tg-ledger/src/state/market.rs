@@ -1,45 +1,22 @@
-//! The state as `tg-market` sees it: what a job needs, what the offers give, and why a job waits.
+//! The state as `tg-market` sees it: what a job needs, and what the offers give.
 
-use tg_market::{Assessment, JobDemand, OfferView, Placement, best_offer, explain};
-use tg_types::{Address, Amount, JobId, JobOrder, TimestampMs};
+use tg_market::throughput::Correction;
+use tg_market::{Assessment, JobDemand, OfferFacts, OfferView, Stock, explain};
+use tg_types::{Address, Amount, JobClass, JobOrder, TimestampMs};
 
-use crate::record::{Job, JobState, ModelFacts, ModelState, Offer};
+use crate::record::{Job, ModelFacts, ModelState, Offer};
 use crate::state::State;
 
 /// Transactions that serve one lease: start, receipt, evidence.
 const LEASE_TRANSACTIONS: usize = 3;
 
-/// Why a job waits: every offer seen from it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WhyWaiting {
-    /// What a match would choose now, and how many offers break which constraint.
-    pub placement: Placement,
-    /// Each offer with what it lacks, fitting ones first.
-    pub assessments: Vec<Assessment>,
-}
-
 impl State {
-    /// Why a queued job has no provider yet; `None` if the job does not exist or does not wait.
-    #[must_use]
-    pub fn why_waiting(&self, id: &JobId) -> Option<WhyWaiting> {
-        let job = self.job(id)?;
-        if job.state != JobState::Queued {
-            return None;
-        }
-        let facts = self.active_model(&job.order)?;
-        let demand = self.demand(&job.order, facts, &job.excluded, self.head.timestamp);
-        Some(WhyWaiting {
-            placement: best_offer(&demand, self.offer_views()),
-            assessments: explain(&demand, self.offer_views()),
-        })
-    }
-
     /// Every offer seen from an order that was not signed yet; `None` if its model is not active.
     #[must_use]
     pub fn assess_order(&self, order: &JobOrder) -> Option<Vec<Assessment>> {
         let facts = self.active_model(order)?;
-        let demand = self.demand(order, facts, &[], self.head.timestamp);
-        Some(explain(&demand, self.offer_views()))
+        let demand = self.demand(order, facts, &[], &self.stock, self.head.timestamp);
+        Some(explain(&demand, self.offer_views(order.needs.class)))
     }
 
     /// What the validators found out about an order's model; `None` unless it is active.
@@ -53,9 +30,10 @@ impl State {
     /// What an order needs at a time.
     pub(crate) fn demand<'a>(
         &self,
-        order: &JobOrder,
+        order: &'a JobOrder,
         facts: &ModelFacts,
         excluded: &'a [Address],
+        stock: &'a Stock,
         now: TimestampMs,
     ) -> JobDemand<'a> {
         JobDemand {
@@ -67,19 +45,48 @@ impl State {
             now,
             deadline: order.deadline,
             excluded,
-            tie_seed: *self.head.block.as_bytes(),
+            tie_seed: *self.schedule.tie_seed.as_bytes(),
+            needs: &order.needs,
+            stock: Some(stock),
+            start: now,
+            lease_factor: self.parameters.duration_factor,
+            lease_grace: self.parameters.lease_grace,
         }
     }
 
     /// What a waiting job needs; `None` if its model is not active.
-    pub(crate) fn job_demand<'a>(&self, job: &'a Job, now: TimestampMs) -> Option<JobDemand<'a>> {
+    pub(crate) fn job_demand<'a>(
+        &self,
+        job: &'a Job,
+        stock: &'a Stock,
+        now: TimestampMs,
+    ) -> Option<JobDemand<'a>> {
         let facts = self.active_model(&job.order)?;
-        Some(self.demand(&job.order, facts, &job.excluded, now))
+        Some(self.demand(&job.order, facts, &job.excluded, stock, now))
     }
 
     /// The offers as they stand now.
-    pub(crate) fn offer_views(&self) -> impl Iterator<Item = OfferView<'_>> {
-        self.offers.iter().map(|offer| self.offer_view(offer))
+    pub(crate) fn offer_views(&self, class: JobClass) -> impl Iterator<Item = OfferView<'_>> {
+        self.offers.iter().map(move |offer| OfferView {
+            facts: self.offer_facts(offer, class),
+            ..self.offer_view(offer)
+        })
+    }
+
+    /// What the market knows about an offer for jobs of a class.
+    pub(crate) fn offer_facts(&self, offer: &Offer, class: JobClass) -> OfferFacts {
+        let stake = offer.terms.collateral_per_lease;
+        let for_one = self.parameters.reputation_stake;
+        let model = usize::from(offer.terms.machine.gpu.tag());
+        let provider = self.provider(&offer.provider);
+        let failure = provider.map(|it| it.reputation_with(class).failure_ppm(stake, for_one));
+        OfferFacts {
+            failure_ppm: failure,
+            removed: provider.is_some_and(|it| it.is_removed(class, stake, for_one)),
+            offline: provider.is_some_and(|it| it.is_offline),
+            class_price: self.schedule.prices.get(model).copied().unwrap_or_default(),
+            correction: Correction::default(),
+        }
     }
 
     /// What a provider pays in fees to serve one lease. A provider that could lock its last coin could not hand in
@@ -101,6 +108,7 @@ impl State {
                 .saturating_sub(self.lease_fees()),
             suspended_until: provider.map_or(TimestampMs::ZERO, |it| it.suspended_until),
             record: provider.map(|it| it.record).unwrap_or_default(),
+            facts: OfferFacts::default(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tg_types::{Amount, Encode, Writer};
 
-use crate::record::{Account, Job, Lease, Model, Offer, Provider};
+use crate::record::{Account, Bid, Job, Lease, LivenessReport, Model, Offer, Provider};
 use crate::state::State;
 use crate::tree::leaf_of;
 
@@ -22,7 +22,7 @@ pub struct MoneyReport {
     pub stakes: Amount,
     /// Locked by leases.
     pub collateral: Amount,
-    /// Locked by jobs: escrow and prizes.
+    /// Locked by jobs, escrow and prizes, and by sealed bids.
     pub escrow: Amount,
     /// Destroyed.
     pub burned: Amount,
@@ -60,6 +60,7 @@ impl Encode for Globals<'_> {
         state.totals.encode(writer);
         writer.u32(state.next_index);
         writer.u64(state.match_cursor);
+        state.schedule.encode(writer);
         writer.seq(&state.validators);
     }
 }
@@ -76,7 +77,7 @@ impl State {
                 .iter()
                 .fold(Amount::ZERO, |sum, it| sum.saturating_add(it.stake)),
             collateral: self.leases.money(),
-            escrow: self.jobs.money(),
+            escrow: self.jobs.money().saturating_add(self.bids.money()),
             burned: self.totals.burned,
         }
     }
@@ -91,6 +92,8 @@ impl State {
         self.models.take_changes(&mut changes);
         self.jobs.take_changes(&mut changes);
         self.leases.take_changes(&mut changes);
+        self.bids.take_changes(&mut changes);
+        self.reports.take_changes(&mut changes);
         let changes: Vec<_> = changes.into_iter().collect();
         self.tree.update(&changes);
     }
@@ -113,6 +116,14 @@ impl State {
 
     pub(crate) fn put_job(&mut self, job: Job) {
         self.jobs.put(job, &mut self.next_index);
+    }
+
+    pub(crate) fn put_bid(&mut self, bid: Bid) {
+        self.bids.put(bid, &mut self.next_index);
+    }
+
+    pub(crate) fn put_report(&mut self, report: LivenessReport) {
+        self.reports.put(report, &mut self.next_index);
     }
 
     pub(crate) fn put_lease(&mut self, lease: Lease) {

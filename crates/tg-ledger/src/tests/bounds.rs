@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use tg_types::{
-    Address, Amount, Digest, DurationMs, JobId, JobOrder, Label, ModeSet, ModelId, OfferId,
-    OfferTerms, SignedTransaction, TimestampMs, Transaction, VerificationMode, Wallet, keccak256,
+    Address, Amount, Digest, DurationMs, JobId, JobNeeds, JobOrder, Label, Machine, ModeSet,
+    ModelId, OfferId, OfferTerms, Pricing, SignedTransaction, TimestampMs, Transaction,
+    VerificationMode, Wallet, keccak256,
 };
 
 use super::pruning::{MODEL, network};
@@ -29,6 +30,9 @@ fn terms() -> OfferTerms {
         slots: 1,
         collateral_per_lease: Amount::from_tgrid(1),
         modes: ModeSet::ALL,
+        machine: Machine::CPU_ONLY,
+        price_per_gpu_second: Amount::ZERO,
+        pricing: Pricing::Fixed,
     }
 }
 
@@ -45,6 +49,7 @@ fn offers() {
             provider: Address::default(),
             terms: terms(),
             slots_taken: 0,
+            updated_at: TimestampMs::ZERO,
         });
     }
     assert_eq!(
@@ -92,6 +97,7 @@ fn open_jobs() {
         max_price: Amount::from_tgrid(1),
         deadline: TimestampMs::new(100_000),
         max_attempts: 1,
+        needs: JobNeeds::ANY_MACHINE,
     };
     let submit = sign(&state, Transaction::SubmitJob { order });
     // Waiting and leased jobs count together.

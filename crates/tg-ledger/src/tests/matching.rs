@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tg_types::{
-    Address, Amount, Digest, DurationMs, Height, JobId, JobOrder, Label, ModeSet, OfferId,
-    OfferTerms, TimestampMs, VerificationMode,
+    Address, Amount, Digest, DurationMs, Height, JobId, JobNeeds, JobOrder, Label, Machine,
+    ModeSet, OfferId, OfferTerms, Pricing, TimestampMs, VerificationMode,
 };
 
 use super::pruning::{MODEL, network};
@@ -30,8 +30,12 @@ fn offer(number: u64, modes: ModeSet, provider: Address) -> Offer {
             slots: 1,
             collateral_per_lease: Amount::ZERO,
             modes,
+            machine: Machine::CPU_ONLY,
+            price_per_gpu_second: Amount::ZERO,
+            pricing: Pricing::Fixed,
         },
         slots_taken: 0,
+        updated_at: TimestampMs::ZERO,
     }
 }
 
@@ -50,6 +54,7 @@ fn waiting(state: &mut State, sequence: u64, mode: VerificationMode) -> JobId {
             max_price: Amount::new(1),
             deadline: TimestampMs::new(1_000_000),
             max_attempts: 1,
+            needs: JobNeeds::ANY_MACHINE,
         },
         macs: 1,
         state: JobState::Queued,
@@ -65,6 +70,9 @@ fn waiting(state: &mut State, sequence: u64, mode: VerificationMode) -> JobId {
         excluded: vec![],
         end: None,
         settlement: None,
+        preemptions: 0,
+        revealed_in: 0,
+        stars: 0,
     });
     Arc::make_mut(&mut state.queued).insert(sequence, id);
     state.totals.jobs = state.totals.jobs.max(sequence + 1);
@@ -80,6 +88,7 @@ fn the_next_block_goes_on_where_one_stopped() {
     for number in 0..OFFERS_MAX as u64 {
         state.put_offer(offer(number, only_none, provider));
     }
+    state.stock_is_stale = true;
     // The crowd asks for a mode that no offer serves; the last job would fit anywhere.
     let per_block = ASSESSMENTS_PER_BLOCK_MAX / OFFERS_MAX as u64;
     let crowd = 2 * per_block + 3;

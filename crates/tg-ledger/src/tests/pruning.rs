@@ -1,8 +1,8 @@
 //! Ended jobs beyond the bound leave the state, oldest first, with their leases and leaves.
 
 use tg_types::{
-    Amount, Digest, Encode, JobOrder, Label, ModelId, ProgramId, TimestampMs, Transaction,
-    VerificationMode, Wallet,
+    Amount, Digest, Encode, JobNeeds, JobOrder, Label, ModelId, ProgramId, TimestampMs,
+    Transaction, VerificationMode, Wallet,
 };
 
 use crate::apply::Execution;
@@ -62,6 +62,7 @@ pub(super) fn with_cancelled_jobs(count: u64) -> State {
             max_price: Amount::from_tgrid(1),
             deadline: TimestampMs::new(100_000),
             max_attempts: 1,
+            needs: JobNeeds::ANY_MACHINE,
         };
         let submit = alice.sign(Transaction::SubmitJob { order }, 2 * index, state.domain());
         let job = tg_types::job_id(submit.id(state.domain()));

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use tg_ledger::{Event, Genesis, Parameters, State};
+use tg_ledger::{Decision, Event, Genesis, Parameters, State, schedule_root};
 use tg_types::{
-    Address, Amount, JobId, LeaseId, SignedTransaction, Transaction, TransactionKind, job_id,
+    Address, Amount, BidId, Digest, JobId, JobOrder, LeaseId, SignedTransaction, Transaction,
+    TransactionKind, job_id,
 };
 
 /// What is locked for one job.
@@ -24,6 +25,11 @@ pub(crate) struct Auditor {
     balances: BTreeMap<Address, u128>,
     pots: BTreeMap<JobId, Pot>,
     collateral: BTreeMap<LeaseId, (Address, u128)>,
+    deposits: BTreeMap<BidId, (Address, u128)>,
+    /// Paid to members of gangs whose job did not end yet.
+    members: BTreeMap<JobId, u128>,
+    /// The decisions of the last block that had any.
+    scheduled: Option<(Digest, Vec<Decision>)>,
     burned: u128,
     unpaid_fees: u128,
 }
@@ -36,6 +42,9 @@ impl Auditor {
             balances: accounts.map(|(who, money)| (*who, money.get())).collect(),
             pots: BTreeMap::new(),
             collateral: BTreeMap::new(),
+            deposits: BTreeMap::new(),
+            members: BTreeMap::new(),
+            scheduled: None,
             burned: 0,
             unpaid_fees: 0,
         }
@@ -72,27 +81,43 @@ impl Auditor {
         }
         assert!(asked.is_empty(), "a transaction left no event");
         assert_eq!(self.unpaid_fees, 0, "fees stayed behind");
+        let height = state.head().height.get();
+        let (root, decisions) = self.scheduled.take().unwrap_or_default();
+        assert_eq!(state.schedule().root, schedule_root(height, &decisions));
+        assert!(decisions.is_empty() || root == state.schedule().root);
+    }
+
+    fn lock_escrow(&mut self, sender: Address, job: JobId, order: &JobOrder) {
+        let fee = self.parameters.verification_fee(order.mode);
+        let escrow = order.max_price.checked_add(fee).unwrap();
+        self.take(sender, escrow);
+        let pot = Pot {
+            escrow: escrow.get(),
+            prize: 0,
+        };
+        assert!(self.pots.insert(job, pot).is_none());
     }
 
     /// What a transaction costs when it is executed.
     fn charge(&mut self, signed: &SignedTransaction, job: JobId) {
+        if signed.transaction.kind() == TransactionKind::ReportLiveness {
+            return;
+        }
         self.take(signed.sender, self.parameters.transaction_fee);
         self.burned += self.parameters.transaction_fee.get();
+        if let Transaction::RevealBid { bid, .. } = &signed.transaction {
+            // What the deposit was is known from its own event.
+            let (bidder, deposit) = self.deposits.remove(bid).unwrap();
+            assert_eq!(bidder, signed.sender);
+            self.give(bidder, Amount::new(deposit));
+        }
         match &signed.transaction {
             Transaction::RegisterModel { .. } => {
                 self.take(signed.sender, self.parameters.registration_fee);
                 self.unpaid_fees += self.parameters.registration_fee.get();
             }
-            Transaction::SubmitJob { order } => {
-                let fee = self.parameters.verification_fee(order.mode);
-                let escrow = order.max_price.checked_add(fee).unwrap();
-                self.take(signed.sender, escrow);
-                let pot = Pot {
-                    escrow: escrow.get(),
-                    prize: 0,
-                };
-                assert!(self.pots.insert(job, pot).is_none());
-            }
+            Transaction::SubmitJob { order } => self.lock_escrow(signed.sender, job, order),
+            Transaction::RevealBid { order, .. } => self.lock_escrow(signed.sender, job, order),
             other => assert_ne!(other.kind(), TransactionKind::SubmitJob),
         }
     }
@@ -143,7 +168,13 @@ impl Auditor {
                 ..
             } => {
                 let pot = self.pots.remove(job).unwrap();
-                let paid = settlement.price.get() + settlement.verification_fee.get();
+                let paid = settlement.price.get()
+                    + settlement.members.get()
+                    + settlement.verification_fee.get();
+                assert_eq!(
+                    self.members.remove(job).unwrap_or(0),
+                    settlement.members.get()
+                );
                 assert_eq!(pot.escrow, paid + settlement.refund.get());
                 assert_eq!(pot.prize, settlement.prize.get() + settlement.burned.get());
                 self.give(*requestor, settlement.refund);
@@ -158,12 +189,45 @@ impl Auditor {
                 self.unpaid_fees = self.unpaid_fees.checked_sub(amount.get()).unwrap();
                 self.give(*validator, *amount);
             }
-            Event::TransactionExecuted { .. }
-            | Event::Transferred { .. }
-            | Event::ModelChanged { .. }
-            | Event::OfferPosted { .. }
-            | Event::OfferWithdrawn { .. }
-            | Event::JobChanged { .. } => {}
+            other => self.settle_market(other),
+        }
+    }
+
+    /// The market's own events.
+    fn settle_market(&mut self, event: &Event) {
+        match event {
+            Event::MemberPaid {
+                job,
+                provider,
+                amount,
+                ..
+            } => {
+                self.give(*provider, *amount);
+                *self.members.entry(*job).or_default() += amount.get();
+            }
+            Event::BidCommitted {
+                bid,
+                bidder,
+                deposit,
+            } => {
+                self.take(*bidder, *deposit);
+                let locked = (*bidder, deposit.get());
+                assert!(self.deposits.insert(*bid, locked).is_none());
+            }
+            Event::BidRevealed { bid, .. } => assert!(!self.deposits.contains_key(bid)),
+            Event::BidForfeited {
+                bid,
+                bidder,
+                amount,
+            } => {
+                let lost = self.deposits.remove(bid);
+                assert_eq!(lost, Some((*bidder, amount.get())));
+                self.burned += amount.get();
+            }
+            Event::Scheduled { root, decisions } => {
+                self.scheduled = Some((*root, decisions.clone()));
+            }
+            _ => {}
         }
     }
 
@@ -174,6 +238,11 @@ impl Auditor {
             assert_eq!(account.balance.get(), known, "{}", account.address);
         }
         assert_eq!(state.totals().burned.get(), self.burned);
+        for bid in state.bids().iter() {
+            let known = self.deposits.get(&bid.id);
+            assert_eq!(known, Some(&(bid.bidder, bid.deposit.get())));
+        }
+        assert_eq!(state.bids().len(), self.deposits.len());
         for job in state.jobs().iter() {
             let pot = self.pots.get(&job.id).copied().unwrap_or_default();
             assert_eq!((job.escrow.get(), job.prize.get()), (pot.escrow, pot.prize));

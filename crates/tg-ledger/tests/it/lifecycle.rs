@@ -35,6 +35,7 @@ fn a_job_is_paid_and_every_coin_is_accounted_for() {
     );
     let settlement = Settlement {
         price: tgrid(30),
+        members: Amount::ZERO,
         prize: Amount::ZERO,
         verification_fee: tgrid(10),
         refund: tgrid(70),

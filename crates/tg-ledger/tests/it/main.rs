@@ -4,12 +4,16 @@
 mod audit;
 mod blocks;
 mod golden;
+mod journal;
+mod lanes;
 mod lifecycle;
 mod limits;
 mod market;
+mod markets;
 mod negative;
 mod property;
 mod records;
+mod refusals;
 mod storage;
 mod story;
 mod timeouts;

@@ -2,15 +2,16 @@
 
 use proptest::prelude::*;
 use tg_ledger::{
-    AbandonedBecause, Account, Block, BlockHeader, ConsensusKey, EndReason, Evidence, Genesis, Job,
-    JobState, LatePhase, Lease, LeaseEnd, Model, ModelFacts, ModelState, Offer, Outcome,
-    Parameters, Provider, RefusedBecause, Settlement, Step, Subject, UnverifiedJobs, Validator,
-    Verdict,
+    AbandonedBecause, Account, Bid, Block, BlockHeader, ConsensusKey, Decision, EndReason,
+    Evidence, Genesis, Grant, Job, JobState, LatePhase, Lease, LeaseEnd, LivenessReport, Model,
+    ModelFacts, ModelState, Offer, Outcome, Parameters, Preemption, Provider, RefusedBecause,
+    Settlement, Step, Subject, UnverifiedJobs, Validator, Verdict,
 };
 use tg_market::TrackRecord;
+use tg_market::reputation::{LeaseOutcome, Reputation};
 use tg_types::{
-    Address, Amount, BlockId, Decode, DecodeError, Digest, Encode, Height, JobId, Label, LeaseId,
-    ModelId, OfferId, ProgramId, StateRoot, TimestampMs,
+    Address, Amount, BidId, BlockId, Decode, DecodeError, Digest, Encode, Height, JobId, Label,
+    LeaseId, ModelId, OfferId, ProgramId, SharingMode, StateRoot, TimestampMs,
 };
 
 use crate::world::{World, genesis, parameters, receipt, terms};
@@ -88,7 +89,7 @@ fn any_facts(seeds: &Seeds) -> ModelFacts {
 }
 
 fn any_end(seeds: &Seeds) -> LeaseEnd {
-    match seeds.small(6) {
+    match seeds.small(9) {
         0 => LeaseEnd::Fulfilled,
         1 => LeaseEnd::Rejected {
             code: 77,
@@ -97,6 +98,9 @@ fn any_end(seeds: &Seeds) -> LeaseEnd {
         2 => LeaseEnd::Late(LatePhase::Running),
         3 => LeaseEnd::Late(LatePhase::Committed),
         4 => LeaseEnd::Abandoned(AbandonedBecause::NotStarted),
+        5 => LeaseEnd::Abandoned(AbandonedBecause::ProviderLost),
+        6 => LeaseEnd::Preempted,
+        7 => LeaseEnd::Released,
         _ => LeaseEnd::Abandoned(AbandonedBecause::EvidenceNotDelivered),
     }
 }
@@ -123,6 +127,65 @@ fn any_lease(seeds: &Seeds) -> Lease {
         verify_by: seeds.option(seeds.time()),
         end: seeds.option(any_end(seeds)),
         ended_at: seeds.option(seeds.time()),
+        grant: Grant {
+            devices: u8::try_from(seeds.small(256)).unwrap(),
+            gpu_milli: u16::try_from(seeds.small(1_001)).unwrap(),
+            gpu_memory_mib: seeds.u32(),
+            sharing: SharingMode::ALL[seeds.small(SharingMode::ALL.len())],
+            from: seeds.time(),
+        },
+        preemption: seeds.option(Preemption {
+            at: seeds.time(),
+            by: JobId::new(seeds.word()),
+        }),
+        members: (0..seeds.small(32))
+            .map(|_| LeaseId::new(seeds.word()))
+            .collect(),
+        lead: seeds.option(LeaseId::new(seeds.word())),
+    }
+}
+
+fn any_report(seeds: &Seeds) -> LivenessReport {
+    let lost: std::collections::BTreeSet<_> =
+        (0..seeds.small(20)).map(|_| seeds.address()).collect();
+    LivenessReport {
+        validator: seeds.address(),
+        epoch: seeds.number(),
+        lost: lost.into_iter().collect(),
+    }
+}
+
+fn any_reputation(seeds: &Seeds) -> [Reputation; 3] {
+    let mut reputation = [Reputation::default(); 3];
+    for class in &mut reputation {
+        for _ in 0..seeds.small(5) {
+            class.observe(LeaseOutcome::Accepted);
+            class.observe(LeaseOutcome::Late);
+            class.rate(4, Amount::new(7));
+        }
+    }
+    reputation
+}
+
+fn any_decision(seeds: &Seeds) -> Decision {
+    let (job, lease) = (JobId::new(seeds.word()), LeaseId::new(seeds.word()));
+    match seeds.small(5) {
+        0 => Decision::Placed {
+            job,
+            lease,
+            offer: OfferId::new(seeds.word()),
+            price: seeds.amount(),
+            devices: 3,
+            from: seeds.time(),
+        },
+        1 => Decision::Refused { job },
+        2 => Decision::Preempted { lease, by: job },
+        3 => Decision::Cleared {
+            slot: seeds.number(),
+            class: 9,
+            price: seeds.amount(),
+        },
+        _ => Decision::Lost { lease },
     }
 }
 
@@ -150,11 +213,15 @@ fn any_job(seeds: &Seeds) -> Job {
         end: seeds.option(EndReason::ALL[seeds.small(EndReason::ALL.len())]),
         settlement: seeds.option(Settlement {
             price: seeds.amount(),
+            members: seeds.amount(),
             prize: seeds.amount(),
             verification_fee: seeds.amount(),
             refund: seeds.amount(),
             burned: seeds.amount(),
         }),
+        preemptions: 2,
+        revealed_in: seeds.number(),
+        stars: 4,
     }
 }
 
@@ -244,12 +311,23 @@ proptest! {
             open_jobs: seeds.u32(),
             offers: seeds.u32(),
             models: seeds.u32(),
+            bids: seeds.u32(),
         });
+        check(&Bid {
+            id: BidId::new(seeds.word()),
+            bidder: seeds.address(),
+            commitment: Digest::new(seeds.word()),
+            deposit: seeds.amount(),
+            slot: seeds.number(),
+        });
+        check(&any_report(&seeds));
+        check(&any_decision(&seeds));
         check(&Offer {
             id: OfferId::new(seeds.word()),
             provider: seeds.address(),
             terms: terms(seeds.number() % 1_000),
             slots_taken: 3,
+            updated_at: seeds.time(),
         });
         check(&Provider {
             address: seeds.address(),
@@ -259,6 +337,9 @@ proptest! {
                 late: seeds.u32(),
                 abandoned: seeds.u32(),
             },
+            reputation: any_reputation(&seeds),
+            decayed_to: seeds.number(),
+            is_offline: seeds.small(2) == 1,
             suspended_until: seeds.time(),
             earned: seeds.amount(),
             lost: seeds.amount(),
@@ -300,14 +381,16 @@ fn unknown_tags_are_named() {
         );
     }
     check::<JobState>(&[11], "job state");
-    check::<EndReason>(&[5], "end reason");
-    check::<LeaseEnd>(&[4], "lease end");
+    check::<EndReason>(&[6], "end reason");
+    check::<LeaseEnd>(&[6], "lease end");
     check::<LeaseEnd>(&[2, 2], "late phase");
-    check::<LeaseEnd>(&[3, 2], "abandoned because");
+    check::<LeaseEnd>(&[3, 3], "abandoned because");
     check::<ModelState>(&[4], "model state");
     check::<Subject>(&[2], "subject");
     check::<Outcome>(&[3], "outcome");
     check::<UnverifiedJobs>(&[2], "unverified jobs");
+    check::<Decision>(&[5], "decision");
+    check::<Decision>(&[9], "decision");
     let mut facts = crate::world::facts().to_bytes();
     *facts.last_mut().unwrap() = 2;
     check::<ModelFacts>(&facts, "provable");
@@ -321,20 +404,20 @@ fn counts_beyond_their_limit_are_refused_before_anything_is_read() {
         at: std::cell::Cell::new(0),
     };
     let good = Job {
-        leases: vec![LeaseId::new([5; 32]); 16],
+        leases: vec![LeaseId::new([5; 32]); 19],
         ..any_job(&seeds)
     };
     check(&good);
     let many = Job {
-        leases: vec![LeaseId::new([5; 32]); 17],
+        leases: vec![LeaseId::new([5; 32]); 20],
         ..good.clone()
     };
     assert_eq!(
         Job::from_bytes(&many.to_bytes()).unwrap_err(),
         DecodeError::TooLong {
             field: "leases",
-            count: 17,
-            limit: 16
+            count: 20,
+            limit: 19
         }
     );
     let step = Step {
@@ -343,15 +426,15 @@ fn counts_beyond_their_limit_are_refused_before_anything_is_read() {
         at: TimestampMs::ZERO,
     };
     let long = Job {
-        history: vec![step; 99],
+        history: vec![step; 117],
         ..good
     };
     assert_eq!(
         Job::from_bytes(&long.to_bytes()).unwrap_err(),
         DecodeError::TooLong {
             field: "history",
-            count: 99,
-            limit: 98
+            count: 117,
+            limit: 116
         }
     );
     // A block that promises more transactions than there are bytes is refused by its count.

@@ -109,8 +109,9 @@ impl Teller {
                 settlement.refund,
                 settlement.burned,
             ),
-            // Four equal lines a block say nothing.
-            Event::Rewarded { .. } => return None,
+            // Four equal lines a block say nothing, and the decisions are told as leases.
+            Event::Rewarded { .. } | Event::Scheduled { .. } => return None,
+            other => format!("{other:?}"),
         })
     }
 

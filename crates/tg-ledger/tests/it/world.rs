@@ -10,9 +10,9 @@ use tg_ledger::{
     apply, check_transaction, development_domain, propose,
 };
 use tg_types::{
-    Address, Amount, Digest, DurationMs, JobId, JobOrder, Label, LeaseId, ModeSet, ModelId,
-    OfferId, OfferTerms, ProgramId, Receipt, SignedTransaction, Tier, TimestampMs, Transaction,
-    VerificationMode, Wallet, job_id, offer_id,
+    Address, Amount, Digest, DurationMs, JobId, JobNeeds, JobOrder, Label, LeaseId, Machine,
+    ModeSet, ModelId, OfferId, OfferTerms, Pricing, ProgramId, Receipt, SignedTransaction, Tier,
+    TimestampMs, Transaction, VerificationMode, Wallet, job_id, offer_id,
 };
 
 /// Time of the genesis block.
@@ -96,6 +96,9 @@ pub(crate) fn terms(price: u64) -> OfferTerms {
         slots: 2,
         collateral_per_lease: tgrid(500),
         modes: ModeSet::ALL,
+        machine: Machine::CPU_ONLY,
+        price_per_gpu_second: Amount::ZERO,
+        pricing: Pricing::Fixed,
     }
 }
 
@@ -253,6 +256,7 @@ impl World {
             max_price: tgrid(100),
             deadline: TimestampMs::new(self.time + 600_000),
             max_attempts: 3,
+            needs: JobNeeds::ANY_MACHINE,
         }
     }
 
@@ -364,8 +368,9 @@ pub(crate) fn assert_conserved(state: &State) {
         sum(&mut state.leases().iter().map(|it| it.locked)),
         report.collateral
     );
-    let jobs = &mut state.jobs().iter().flat_map(|it| [it.escrow, it.prize]);
-    assert_eq!(sum(jobs), report.escrow);
+    let jobs = state.jobs().iter().flat_map(|it| [it.escrow, it.prize]);
+    let bids = state.bids().iter().map(|it| it.deposit);
+    assert_eq!(sum(&mut jobs.chain(bids)), report.escrow);
     assert!(report.is_conserved(), "{report:?}");
     assert_shape(state);
 }
@@ -380,7 +385,8 @@ fn assert_shape(state: &State) {
         }
         let steps = job.history.windows(2);
         assert!(steps.clone().all(|it| it[0].state.may_become(it[1].state)));
-        assert!(job.leases.len() <= usize::from(job.order.max_attempts));
+        let counted = job.leases.len() - usize::from(job.preemptions);
+        assert!(counted <= usize::from(job.order.max_attempts));
         for (index, id) in job.leases.iter().enumerate() {
             let lease = state.lease(id).unwrap();
             let is_live = job.live_lease() == Some(*id);
@@ -390,6 +396,12 @@ fn assert_shape(state: &State) {
                 index + 1 == job.leases.len() && job.live_lease().is_some()
             );
             assert!(is_live || lease.locked.is_zero());
+            for member in &lease.members {
+                let member = state.lease(member).unwrap();
+                assert_eq!(member.lead, Some(lease.id));
+                assert_eq!(member.end.is_none(), is_live);
+                assert!(is_live || member.locked.is_zero());
+            }
         }
     }
     for account in state.accounts().iter() {
@@ -408,12 +420,46 @@ fn assert_shape(state: &State) {
     }
     for offer in state.offers().iter() {
         let live = state
-            .live_leases()
+            .live_members()
             .filter(|(_, lease)| lease.offer == offer.id)
             .count();
         assert_eq!(usize::from(offer.slots_taken), live);
         assert!(offer.slots_taken <= offer.terms.slots);
     }
+    assert_stock(state);
     let queues = state.queued_jobs().count() + state.live_leases().count();
     assert_eq!(queues + state.ended_jobs().count(), state.jobs().len());
+}
+
+/// What is free on the machines is what follows from the records, and nothing is given away twice.
+fn assert_stock(state: &State) {
+    let now = state.head().timestamp;
+    assert_eq!(state.rebuilt_stock(now).unwrap(), *state.stock());
+    for offer in state.offers().iter() {
+        let machine = &offer.terms.machine;
+        let (mut milli, mut memory) = ([0_u32; 8], [0_u64; 8]);
+        let (mut cpu, mut ram) = (0_u64, 0_u64);
+        let held = state.live_members().filter(|(job, lease)| {
+            job.holds_machine() && lease.offer == offer.id && lease.grant.from <= now
+        });
+        for (job, lease) in held {
+            let grant = lease.grant;
+            cpu += u64::from(job.order.needs.cpu_milli);
+            ram += u64::from(job.order.needs.memory_mib);
+            assert_eq!(grant.gpus(), u32::from(job.order.needs.gpus));
+            for device in (0..8).filter(|device| grant.devices >> device & 1 == 1) {
+                milli[device] += u32::from(grant.gpu_milli);
+                memory[device] += u64::from(grant.gpu_memory_mib);
+            }
+        }
+        let gpus = usize::from(machine.gpu_count);
+        assert!(milli[..gpus].iter().all(|it| *it <= 1_000));
+        assert!(milli[gpus..].iter().all(|it| *it == 0));
+        let most = u64::from(machine.gpu_memory_mib);
+        assert!(
+            memory.iter().all(|it| *it <= most),
+            "memory is oversubscribed"
+        );
+        assert!(cpu <= u64::from(machine.cpu_milli) && ram <= u64::from(machine.memory_mib));
+    }
 }

@@ -9,8 +9,9 @@ use tg_node::limits::{EVIDENCE_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use tg_proof::PublicModel;
 use tg_prover::{ProvingModel, prove};
 use tg_types::{
-    Address, Amount, Digest, DurationMs, Encode as _, JobId, JobOrder, Label, LeaseId, ModeSet,
-    ModelId, OfferTerms, Receipt, Tier, TimestampMs, Transaction, VerificationMode, Wallet, job_id,
+    Address, Amount, Digest, DurationMs, Encode as _, JobId, JobNeeds, JobOrder, Label, LeaseId,
+    Machine, ModeSet, ModelId, OfferTerms, Pricing, Receipt, Tier, TimestampMs, Transaction,
+    VerificationMode, Wallet, job_id,
 };
 
 use crate::support::{Network, wait_for};
@@ -93,6 +94,9 @@ pub(crate) async fn offer(network: &Network, handle: &NodeHandle, wallet: &Walle
         slots: 4,
         collateral_per_lease: Amount::from_tgrid(1),
         modes: ModeSet::ALL,
+        machine: Machine::CPU_ONLY,
+        price_per_gpu_second: Amount::ZERO,
+        pricing: Pricing::Fixed,
     };
     send(network, handle, wallet, Transaction::PostOffer { terms }).await;
 }
@@ -109,6 +113,7 @@ pub(crate) async fn order(network: &Network, handle: &NodeHandle, wallet: &Walle
         max_price: Amount::from_tgrid(10),
         deadline: TimestampMs::new(state.head().timestamp.get() + 600_000),
         max_attempts: 3,
+        needs: JobNeeds::ANY_MACHINE,
     };
     let transaction = Transaction::SubmitJob { order };
     let nonce = state.nonce(&wallet.address());

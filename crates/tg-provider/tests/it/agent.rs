@@ -16,8 +16,8 @@ use tg_provider::{
 use tg_sdk::Client;
 use tg_sdk::dto::{JobStateDto, LeaseEndDto, ModelStateDto};
 use tg_types::{
-    Amount, Digest, DurationMs, Encode, JobId, JobOrder, Label, ModeSet, ModelId, OfferTerms,
-    TimestampMs, Transaction, VerificationMode,
+    Amount, Digest, DurationMs, Encode, JobId, JobNeeds, JobOrder, Label, Machine, ModeSet,
+    ModelId, OfferTerms, Pricing, TimestampMs, Transaction, VerificationMode,
 };
 use tokio::sync::mpsc;
 
@@ -43,6 +43,9 @@ fn terms() -> OfferTerms {
         slots: 2,
         collateral_per_lease: Amount::from_tgrid(5),
         modes: ModeSet::ALL,
+        machine: Machine::CPU_ONLY,
+        price_per_gpu_second: Amount::ZERO,
+        pricing: Pricing::Fixed,
     }
 }
 
@@ -113,6 +116,7 @@ impl Fixture {
             max_price: Amount::from_tgrid(2),
             deadline: TimestampMs::new(status.timestamp_ms + 60_000),
             max_attempts: 2,
+            needs: JobNeeds::ANY_MACHINE,
         };
         let alice = wallet("alice");
         let signed = self

@@ -47,6 +47,9 @@ impl From<&OfferTerms> for OfferTermsDto {
             slots,
             collateral_per_lease,
             modes,
+            machine,
+            price_per_gpu_second,
+            pricing,
         } = terms;
         Self {
             hardware: hardware.as_str().to_owned(),
@@ -58,6 +61,9 @@ impl From<&OfferTerms> for OfferTermsDto {
             slots: *slots,
             collateral_per_lease: *collateral_per_lease,
             modes: modes.iter().map(Into::into).collect(),
+            machine: machine.into(),
+            price_per_gpu_second: *price_per_gpu_second,
+            pricing: *pricing,
         }
     }
 }
@@ -76,6 +82,9 @@ impl TryFrom<OfferTermsDto> for OfferTerms {
             slots,
             collateral_per_lease,
             modes,
+            machine,
+            price_per_gpu_second,
+            pricing,
         } = dto;
         let modes: Vec<VerificationMode> = modes.into_iter().map(Into::into).collect();
         Ok(Self {
@@ -88,6 +97,9 @@ impl TryFrom<OfferTermsDto> for OfferTerms {
             slots,
             collateral_per_lease,
             modes: ModeSet::of(&modes),
+            machine: machine.into(),
+            price_per_gpu_second,
+            pricing,
         })
     }
 }

@@ -1,12 +1,15 @@
 //! The wire types of the HTTP API. Ids, digests and amounts are text; times are milliseconds since 1970.
 
 mod convert;
+mod market;
 
 use serde::{Deserialize, Serialize};
 use tg_types::{
-    Address, Amount, BlockId, Digest, JobId, LeaseId, ModelId, OfferId, ProgramId, StateRoot,
-    TransactionId, VerificationMode,
+    Address, Amount, BlockId, Digest, JobId, LeaseId, ModelId, OfferId, Pricing, ProgramId,
+    StateRoot, TransactionId, VerificationMode,
 };
+
+pub use market::{JobNeedsDto, MachineDto};
 
 use crate::text;
 
@@ -318,6 +321,17 @@ pub struct OfferTermsDto {
     pub collateral_per_lease: Amount,
     /// The verification modes it takes.
     pub modes: Vec<ModeDto>,
+    /// The machine.
+    #[serde(default)]
+    pub machine: MachineDto,
+    /// Price of a second of one whole GPU, for the GPU time that a job states.
+    #[serde(with = "text", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub price_per_gpu_second: Amount,
+    /// Whether that price may rise with demand: fixed or dynamic.
+    #[serde(with = "text", default = "market::fixed")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub pricing: Pricing,
 }
 
 /// An open offer.
@@ -481,6 +495,10 @@ pub enum LeaseEndDto {
     Late,
     /// It was not started in time.
     Abandoned,
+    /// It made room for a job that goes first.
+    Preempted,
+    /// Another member of its gang failed.
+    Released,
 }
 
 impl std::fmt::Display for LeaseEndDto {
@@ -490,6 +508,8 @@ impl std::fmt::Display for LeaseEndDto {
             Self::Rejected => "rejected",
             Self::Late => "late",
             Self::Abandoned => "abandoned",
+            Self::Preempted => "preempted",
+            Self::Released => "released",
         })
     }
 }
@@ -516,6 +536,8 @@ pub struct JobDto {
     pub input: Digest,
     /// Bytes of the input.
     pub input_len: u32,
+    /// What it needs of a machine, and how it is matched.
+    pub needs: JobNeedsDto,
     /// How the result is checked.
     pub mode: ModeDto,
     /// Where it stands.
@@ -574,6 +596,10 @@ pub struct SettlementDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub price: Amount,
+    /// Paid to the providers of the other members of a gang.
+    #[serde(with = "text", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub members: Amount,
     /// To the provider, from collateral that earlier leases lost.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
@@ -624,6 +650,25 @@ pub struct LeaseDto {
     pub state: JobStateDto,
     /// When the match was made.
     pub matched_ms: u64,
+    /// When it begins; later than the match for a reservation.
+    #[serde(default)]
+    pub begins_ms: u64,
+    /// GPUs it holds (parts of), by index on the machine.
+    #[serde(default)]
+    pub devices: Vec<u8>,
+    /// Share of each in thousandths.
+    #[serde(default)]
+    pub gpu_milli: u16,
+    /// The lease that leads its gang and hands in the result, if it follows one.
+    #[serde(with = "text::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub lead: Option<LeaseId>,
+    /// Other members of its gang.
+    #[serde(default)]
+    pub members: u16,
+    /// Whether its provider started it.
+    #[serde(default)]
+    pub started: bool,
     /// When it must be started.
     pub start_by_ms: u64,
     /// When it must be finished.
@@ -718,6 +763,22 @@ pub struct JobWhyDto {
     pub offers: Vec<OfferWhyDto>,
     /// What could be relaxed.
     pub hint: String,
+    /// Single changes of the order that would place it now.
+    #[serde(default)]
+    pub relaxations: Vec<String>,
+    /// The least priority at which it would be next.
+    #[serde(default)]
+    pub priority_to_be_next: Option<u8>,
+    /// What it would pay with that priority.
+    #[serde(with = "text::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub price_to_be_next: Option<Amount>,
+    /// When a machine may be free at the earliest: if every lease takes its declared time.
+    #[serde(default)]
+    pub eta_earliest_ms: Option<u64>,
+    /// When at the latest, if nobody goes before it.
+    #[serde(default)]
+    pub eta_latest_ms: Option<u64>,
 }
 
 /// How many offers one constraint turns away.

@@ -1,9 +1,12 @@
 //! Wire types as JSON: ids, digests and amounts are exact text.
 
 use serde::de::DeserializeOwned;
-use tg_sdk::dto::{AccountDto, DevelopmentInferDto, EventDto, JobStateDto, ModeDto, OfferTermsDto};
+use tg_sdk::dto::{
+    AccountDto, DevelopmentInferDto, EventDto, JobStateDto, MachineDto, ModeDto, OfferTermsDto,
+};
 use tg_sdk::{Address, Amount};
 use tg_types::OfferTerms;
+use tg_types::{CapacityTier, GpuModel, Pricing, SharingMode};
 
 fn refused<T: DeserializeOwned + std::fmt::Debug>(json: &str, part: &str) {
     let error = serde_json::from_str::<T>(json).unwrap_err().to_string();
@@ -77,7 +80,19 @@ fn offer_terms_survive_the_wire_and_bad_labels_do_not() {
         slots: 2,
         collateral_per_lease: Amount::from_tgrid(3),
         modes: vec![ModeDto::None, ModeDto::Zk],
+        machine: MachineDto {
+            gpus: 2,
+            gpu: GpuModel::H100,
+            sharing: vec![SharingMode::Mps, SharingMode::Mig],
+            coordinate_us: [-3, 4],
+            tiers: vec![CapacityTier::OnDemand, CapacityTier::Spot],
+            ..MachineDto::default()
+        },
+        price_per_gpu_second: Amount::new(7),
+        pricing: Pricing::Dynamic,
     };
+    let json = serde_json::to_string(&dto).unwrap();
+    assert_eq!(serde_json::from_str::<OfferTermsDto>(&json).unwrap(), dto);
     let terms = OfferTerms::try_from(dto.clone()).unwrap();
     assert_eq!(OfferTermsDto::from(&terms), dto);
     let long = OfferTermsDto {

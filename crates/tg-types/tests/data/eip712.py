@@ -79,10 +79,22 @@ TYPES = {
     "StartLease": "uint64 nonce,bytes32 lease",
     "CommitReceipt": "uint64 nonce,bytes32 lease,Receipt receipt",
     "SubmitEvidence": "uint64 nonce,bytes32 lease,bytes32 evidence,uint32 size",
+    "UpdateOffer": "uint64 nonce,bytes32 offer,OfferTerms terms",
+    "CommitBid": "uint64 nonce,bytes32 commitment,uint128 deposit",
+    "RevealBid": "uint64 nonce,bytes32 bid,bytes32 salt,JobOrder order",
+    "RateJob": "uint64 nonce,bytes32 job,uint8 stars",
+    "ReportLiveness": "uint64 nonce,uint64 epoch,address[] lost,address[] back",
     "JobOrder": "bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,"
-    "uint8 maxAttempts",
+    "uint8 maxAttempts,JobNeeds needs",
+    "JobNeeds": "uint8 class,uint8 gpus,uint16 gpuMilli,uint32 gpuMemoryMib,uint16 models,uint16 capabilityMin,"
+    "bool tensorCores,uint8 linkMin,uint8 isolation,uint32 cpuMilli,uint32 memoryMib,uint32 diskGib,uint64 regions,"
+    "uint64 referenceMs,uint16 gang,uint32 neighbourhoodUs,bool guaranteed,uint8 priority,bool preemptible,"
+    "uint8 tier",
     "OfferTerms": "string hardware,uint128 priceBase,uint128 pricePerMmac,uint64 latencyBaseMs,"
-    "uint64 speedMmacPerS,uint64 memoryBytes,uint16 slots,uint128 collateralPerLease,uint8 modes",
+    "uint64 speedMmacPerS,uint64 memoryBytes,uint16 slots,uint128 collateralPerLease,uint8 modes,"
+    "Machine machine,uint128 pricePerGpuSecond,uint8 pricing",
+    "Machine": "uint8 gpuCount,uint8 gpu,uint32 gpuMemoryMib,uint16 capability,bool tensorCores,uint8 link,"
+    "uint8 sharing,uint32 cpuMilli,uint32 memoryMib,uint32 diskGib,uint8 region,int32 x,int32 y,uint8 tiers",
     "Receipt": "bytes32 program,bytes32 model,bytes32 input,bytes32 output,bytes32 trace,uint8 tier",
 }
 
@@ -115,6 +127,12 @@ def hash_struct(name, value):
             words.append(item)
         elif kind == "address":
             words.append(bytes(12) + item)
+        elif kind == "address[]":
+            words.append(keccak(b"".join(bytes(12) + it for it in item)))
+        elif kind == "bool":
+            words.append(int(item).to_bytes(32, "big"))
+        elif kind == "int32":
+            words.append((item % 2**256).to_bytes(32, "big"))
         else:
             bits = int(re.fullmatch(r"uint(\d+)", kind).group(1))
             assert item < 1 << bits
@@ -193,6 +211,66 @@ DOMAIN = {
 }
 SECRET = int.from_bytes(word(0x42), "big")
 NONCE = 7
+TERMS = {
+    "hardware": "2 CPU cores",
+    "priceBase": 10**16,
+    "pricePerMmac": 3 * 10**15,
+    "latencyBaseMs": 250,
+    "speedMmacPerS": 4000,
+    "memoryBytes": 1 << 30,
+    "slots": 2,
+    "collateralPerLease": 10**17,
+    "modes": 3,
+    "machine": {
+        "gpuCount": 4,
+        "gpu": 9,
+        "gpuMemoryMib": 81_920,
+        "capability": 80,
+        "tensorCores": True,
+        "link": 2,
+        "sharing": 7,
+        "cpuMilli": 96_000,
+        "memoryMib": 786_432,
+        "diskGib": 4_000,
+        "region": 3,
+        "x": 1_500,
+        "y": -2_500,
+        "tiers": 5,
+    },
+    "pricePerGpuSecond": 4 * 10**14,
+    "pricing": 1,
+}
+ORDER = {
+    "model": word(0x11),
+    "input": word(0x31),
+    "inputLen": 784,
+    "mode": 1,
+    "maxPrice": 5 * 10**16,
+    "deadline": 1_800_000_000_000,
+    "maxAttempts": 3,
+    "needs": {
+        "class": 1,
+        "gpus": 1,
+        "gpuMilli": 500,
+        "gpuMemoryMib": 20_000,
+        "models": 0xF00,
+        "capabilityMin": 80,
+        "tensorCores": True,
+        "linkMin": 1,
+        "isolation": 1,
+        "cpuMilli": 4_000,
+        "memoryMib": 16_384,
+        "diskGib": 100,
+        "regions": 0b1001,
+        "referenceMs": 90_000,
+        "gang": 2,
+        "neighbourhoodUs": 2_000,
+        "guaranteed": False,
+        "priority": 2,
+        "preemptible": True,
+        "tier": 1,
+    },
+}
 SAMPLES = {
     "Transfer": {"to": bytes([0xA1]) * 20, "amount": 1_500_000_000_000_000_000},
     "RegisterModel": {
@@ -201,31 +279,9 @@ SAMPLES = {
         "weightsBlob": word(0x13),
         "name": "lenet-28",
     },
-    "PostOffer": {
-        "terms": {
-            "hardware": "2 CPU cores",
-            "priceBase": 10**16,
-            "pricePerMmac": 3 * 10**15,
-            "latencyBaseMs": 250,
-            "speedMmacPerS": 4000,
-            "memoryBytes": 1 << 30,
-            "slots": 2,
-            "collateralPerLease": 10**17,
-            "modes": 3,
-        }
-    },
+    "PostOffer": {"terms": TERMS},
     "WithdrawOffer": {"offer": word(0x21)},
-    "SubmitJob": {
-        "order": {
-            "model": word(0x11),
-            "input": word(0x31),
-            "inputLen": 784,
-            "mode": 1,
-            "maxPrice": 5 * 10**16,
-            "deadline": 1_800_000_000_000,
-            "maxAttempts": 3,
-        }
-    },
+    "SubmitJob": {"order": ORDER},
     "CancelJob": {"job": word(0x32)},
     "StartLease": {"lease": word(0x33)},
     "CommitReceipt": {
@@ -240,6 +296,15 @@ SAMPLES = {
         },
     },
     "SubmitEvidence": {"lease": word(0x33), "evidence": word(0x36), "size": 123_456},
+    "UpdateOffer": {"offer": word(0x21), "terms": TERMS},
+    "CommitBid": {"commitment": word(0x41), "deposit": 10**16},
+    "RevealBid": {"bid": word(0x42), "salt": word(0x43), "order": ORDER},
+    "RateJob": {"job": word(0x32), "stars": 4},
+    "ReportLiveness": {
+        "epoch": 9,
+        "lost": [bytes([0xA2]) * 20, bytes([0xA3]) * 20],
+        "back": [bytes([0xA4]) * 20],
+    },
 }
 
 

@@ -1,9 +1,9 @@
 //! Every field of a signed transaction changed, one at a time: the signature must stop to hold.
 
 use tg_types::{
-    Address, Amount, Digest, DurationMs, JobId, JobOrder, Label, LeaseId, ModeSet, ModelId,
-    OfferId, OfferTerms, ProgramId, Receipt, SignatureError, SignedTransaction, TimestampMs,
-    Transaction, VerificationMode,
+    Address, Amount, Decode, Digest, DurationMs, Encode, JobId, JobOrder, Label, LeaseId, ModeSet,
+    ModelId, OfferId, OfferTerms, ProgramId, Receipt, SignatureError, SignedTransaction,
+    TimestampMs, Transaction, VerificationMode,
 };
 
 use crate::samples::{NONCE, domain, order, receipt, terms, transactions, wallet};
@@ -208,4 +208,26 @@ fn every_field_around_the_content_is_signed() {
         bad.verify(&domain()),
         Err(SignatureError::WrongSigner { .. } | SignatureError::NoKey)
     ));
+}
+
+/// Fields of every kind, however deep: whatever byte of the encoding changes, what is signed changes with it.
+#[test]
+fn every_byte_of_every_kind_is_signed() {
+    for good in transactions() {
+        let bytes = good.to_bytes();
+        let expected = tg_types::eip712::struct_hash(&good, NONCE);
+        let mut read = 0;
+        for at in 0..bytes.len() {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 1;
+            let Ok(bad) = Transaction::from_bytes(&bytes) else {
+                continue;
+            };
+            read += 1;
+            assert_ne!(good, bad, "{} byte {at}", good.kind());
+            let hash = tg_types::eip712::struct_hash(&bad, NONCE);
+            assert_ne!(hash, expected, "{} byte {at}", good.kind());
+        }
+        assert!(read * 2 > bytes.len(), "{}: {read}", good.kind());
+    }
 }

@@ -124,6 +124,10 @@ fn domains_are_distinct_in_both_hashes() {
         Domain::DevelopmentWallet,
         Domain::StateLeaf,
         Domain::MatchTie,
+        Domain::Bid,
+        Domain::BidCommitment,
+        Domain::Schedule,
+        Domain::EpochSeed,
     ];
     let mut seen = std::collections::BTreeSet::new();
     for domain in domains {

@@ -2,9 +2,10 @@
 
 use proptest::prelude::*;
 use tg_types::{
-    Address, Amount, ChainDomain, Digest, DurationMs, JobId, JobOrder, Label, LeaseId, ModeSet,
-    ModelId, OfferId, OfferTerms, ProgramId, Receipt, Tier, TimestampMs, Transaction,
-    VerificationMode, Wallet,
+    Address, Amount, BidId, CapacityTier, ChainDomain, Digest, DurationMs, GpuLink, GpuModel,
+    GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, Label, LeaseId, Machine, ModeSet, ModelId,
+    OfferId, OfferTerms, Pricing, ProgramId, Receipt, RegionSet, SharingMode, SharingSet, Tier,
+    TierSet, TimestampMs, Transaction, VerificationMode, Wallet,
 };
 
 pub(crate) const NONCE: u64 = 7;
@@ -21,6 +22,54 @@ pub(crate) fn wallet() -> Wallet {
     Wallet::from_secret(&[0x42; 32]).unwrap()
 }
 
+pub(crate) fn machine() -> Machine {
+    Machine {
+        gpu_count: 4,
+        gpu: GpuModel::A100M80,
+        gpu_memory_mib: 81_920,
+        capability: 80,
+        tensor_cores: true,
+        link: GpuLink::Nvswitch,
+        sharing: SharingSet::ANY,
+        cpu_milli: 96_000,
+        memory_mib: 786_432,
+        disk_gib: 4_000,
+        region: 3,
+        coordinate_us: [1_500, -2_500],
+        tiers: TierSet::of(&[CapacityTier::OnDemand, CapacityTier::Reserved]),
+    }
+}
+
+pub(crate) fn needs() -> JobNeeds {
+    JobNeeds {
+        class: JobClass::Training,
+        gpus: 1,
+        gpu_milli: 500,
+        gpu_memory_mib: 20_000,
+        models: GpuModelSet::of(&[
+            GpuModel::A100M40,
+            GpuModel::A100M80,
+            GpuModel::H100,
+            GpuModel::H200,
+        ]),
+        capability_min: 80,
+        tensor_cores: true,
+        link_min: GpuLink::Nvlink,
+        isolation: SharingMode::Mps,
+        cpu_milli: 4_000,
+        memory_mib: 16_384,
+        disk_gib: 100,
+        regions: RegionSet::from_bits(0b1001),
+        reference: DurationMs::new(90_000),
+        gang: 2,
+        neighbourhood_us: 2_000,
+        guaranteed: false,
+        priority: 2,
+        preemptible: true,
+        tier: CapacityTier::Spot,
+    }
+}
+
 pub(crate) fn terms() -> OfferTerms {
     OfferTerms {
         hardware: Label::new("2 CPU cores").unwrap(),
@@ -32,6 +81,9 @@ pub(crate) fn terms() -> OfferTerms {
         slots: 2,
         collateral_per_lease: Amount::new(100_000_000_000_000_000),
         modes: ModeSet::ALL,
+        machine: machine(),
+        price_per_gpu_second: Amount::new(400_000_000_000_000),
+        pricing: Pricing::Dynamic,
     }
 }
 
@@ -44,6 +96,7 @@ pub(crate) fn order() -> JobOrder {
         max_price: Amount::new(50_000_000_000_000_000),
         deadline: TimestampMs::new(1_800_000_000_000),
         max_attempts: 3,
+        needs: needs(),
     }
 }
 
@@ -89,11 +142,100 @@ pub(crate) fn transactions() -> Vec<Transaction> {
             evidence: Digest::new([0x36; 32]),
             size: 123_456,
         },
+        Transaction::UpdateOffer {
+            offer: OfferId::new([0x21; 32]),
+            terms: terms(),
+        },
+        Transaction::CommitBid {
+            commitment: Digest::new([0x41; 32]),
+            deposit: Amount::new(10_000_000_000_000_000),
+        },
+        Transaction::RevealBid {
+            bid: BidId::new([0x42; 32]),
+            salt: Digest::new([0x43; 32]),
+            order: order(),
+        },
+        Transaction::RateJob {
+            job: JobId::new([0x32; 32]),
+            stars: 4,
+        },
+        Transaction::ReportLiveness {
+            epoch: 9,
+            lost: vec![Address::new([0xa2; 20]), Address::new([0xa3; 20])],
+            back: vec![Address::new([0xa4; 20])],
+        },
     ]
 }
 
 pub(crate) fn any_label() -> impl Strategy<Value = Label> {
     "\\PC{0,16}".prop_map(|text| Label::lossy(&text))
+}
+
+fn any_machine() -> impl Strategy<Value = Machine> {
+    (
+        (
+            any::<u8>(),
+            0..12u8,
+            any::<u32>(),
+            any::<u16>(),
+            any::<bool>(),
+        ),
+        (0..3u8, 0..8u8, any::<u32>(), any::<u32>(), any::<u32>()),
+        (any::<u8>(), any::<i32>(), any::<i32>(), 0..8u8),
+    )
+        .prop_map(|(gpu, host, place)| Machine {
+            gpu_count: gpu.0,
+            gpu: GpuModel::from_tag(gpu.1).unwrap(),
+            gpu_memory_mib: gpu.2,
+            capability: gpu.3,
+            tensor_cores: gpu.4,
+            link: GpuLink::from_tag(host.0).unwrap(),
+            sharing: SharingSet::from_bits(host.1),
+            cpu_milli: host.2,
+            memory_mib: host.3,
+            disk_gib: host.4,
+            region: place.0,
+            coordinate_us: [place.1, place.2],
+            tiers: TierSet::from_bits(place.3),
+        })
+}
+
+fn any_needs() -> impl Strategy<Value = JobNeeds> {
+    (
+        (
+            0..3u8,
+            any::<u8>(),
+            any::<u16>(),
+            any::<u32>(),
+            any::<u16>(),
+        ),
+        (any::<u16>(), any::<bool>(), 0..3u8, 0..4u8, any::<u32>()),
+        (any::<u32>(), any::<u32>(), any::<u64>(), any::<u64>()),
+        (any::<u16>(), any::<u32>(), any::<bool>(), any::<u8>()),
+        (any::<bool>(), 0..3u8),
+    )
+        .prop_map(|(gpu, kind, host, how, tier)| JobNeeds {
+            class: JobClass::from_tag(gpu.0).unwrap(),
+            gpus: gpu.1,
+            gpu_milli: gpu.2,
+            gpu_memory_mib: gpu.3,
+            models: GpuModelSet::from_bits(gpu.4),
+            capability_min: kind.0,
+            tensor_cores: kind.1,
+            link_min: GpuLink::from_tag(kind.2).unwrap(),
+            isolation: SharingMode::from_tag(kind.3).unwrap(),
+            cpu_milli: kind.4,
+            memory_mib: host.0,
+            disk_gib: host.1,
+            regions: RegionSet::from_bits(host.2),
+            reference: DurationMs::new(host.3),
+            gang: how.0,
+            neighbourhood_us: how.1,
+            guaranteed: how.2,
+            priority: how.3,
+            preemptible: tier.0,
+            tier: CapacityTier::from_tag(tier.1).unwrap(),
+        })
 }
 
 fn any_terms() -> impl Strategy<Value = OfferTerms> {
@@ -106,23 +248,32 @@ fn any_terms() -> impl Strategy<Value = OfferTerms> {
             any::<u128>(),
             0..4u8,
         ),
+        (any_machine(), any::<u128>(), any::<bool>()),
     )
-        .prop_map(|((hardware, base, per_mmac, latency), rest)| OfferTerms {
-            hardware,
-            price_base: Amount::new(base),
-            price_per_mmac: Amount::new(per_mmac),
-            latency_base_ms: DurationMs::new(latency),
-            speed_mmac_per_s: rest.0,
-            memory_bytes: rest.1,
-            slots: rest.2,
-            collateral_per_lease: Amount::new(rest.3),
-            modes: ModeSet::of(
-                &VerificationMode::ALL
-                    .into_iter()
-                    .filter(|mode| rest.4 & 1 << mode.tag() != 0)
-                    .collect::<Vec<_>>(),
-            ),
-        })
+        .prop_map(
+            |((hardware, base, per_mmac, latency), rest, gpu)| OfferTerms {
+                hardware,
+                price_base: Amount::new(base),
+                price_per_mmac: Amount::new(per_mmac),
+                latency_base_ms: DurationMs::new(latency),
+                speed_mmac_per_s: rest.0,
+                memory_bytes: rest.1,
+                slots: rest.2,
+                collateral_per_lease: Amount::new(rest.3),
+                modes: ModeSet::of(
+                    &VerificationMode::ALL
+                        .into_iter()
+                        .filter(|mode| rest.4 & 1 << mode.tag() != 0)
+                        .collect::<Vec<_>>(),
+                ),
+                machine: gpu.0,
+                price_per_gpu_second: Amount::new(gpu.1),
+                pricing: match gpu.2 {
+                    true => Pricing::Dynamic,
+                    false => Pricing::Fixed,
+                },
+            },
+        )
 }
 
 fn any_order() -> impl Strategy<Value = JobOrder> {
@@ -134,6 +285,7 @@ fn any_order() -> impl Strategy<Value = JobOrder> {
         any::<u128>(),
         any::<u64>(),
         any::<u8>(),
+        any_needs(),
     )
         .prop_map(|it| JobOrder {
             model: ModelId::new(it.0),
@@ -146,7 +298,12 @@ fn any_order() -> impl Strategy<Value = JobOrder> {
             max_price: Amount::new(it.4),
             deadline: TimestampMs::new(it.5),
             max_attempts: it.6,
+            needs: it.7,
         })
+}
+
+fn any_addresses() -> impl Strategy<Value = Vec<Address>> {
+    proptest::collection::vec(any::<[u8; 20]>().prop_map(Address::new), 0..4)
 }
 
 pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
@@ -165,6 +322,25 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
             }
         }),
         any_terms().prop_map(|terms| Transaction::PostOffer { terms }),
+        (id(), any_terms()).prop_map(|(offer, terms)| Transaction::UpdateOffer {
+            offer: OfferId::new(offer),
+            terms
+        }),
+        (id(), any::<u128>()).prop_map(|(commitment, deposit)| Transaction::CommitBid {
+            commitment: Digest::new(commitment),
+            deposit: Amount::new(deposit),
+        }),
+        (id(), id(), any_order()).prop_map(|(bid, salt, order)| Transaction::RevealBid {
+            bid: BidId::new(bid),
+            salt: Digest::new(salt),
+            order,
+        }),
+        (id(), any::<u8>()).prop_map(|(job, stars)| Transaction::RateJob {
+            job: JobId::new(job),
+            stars,
+        }),
+        (any::<u64>(), any_addresses(), any_addresses())
+            .prop_map(|(epoch, lost, back)| { Transaction::ReportLiveness { epoch, lost, back } }),
         any_order().prop_map(|order| Transaction::SubmitJob { order }),
         id().prop_map(|id| Transaction::WithdrawOffer {
             offer: OfferId::new(id)

@@ -108,3 +108,122 @@ fn ids_are_read_in_hexadecimal() {
     assert_eq!(Address::from_hex(&format!("{}x", "€".repeat(13))), None);
     assert_eq!(Fault::Client.to_string(), "client");
 }
+
+#[test]
+fn words_of_resources_have_one_tag_and_one_name() {
+    fn check<T>(all: &[T], tag: fn(T) -> u8, name: fn(T) -> &'static str, of: fn(&str) -> Option<T>)
+    where
+        T: Copy + PartialEq + std::fmt::Debug + std::fmt::Display + Encode + Decode,
+    {
+        for (index, it) in all.iter().copied().enumerate() {
+            assert_eq!(usize::from(tag(it)), index);
+            assert_eq!(of(name(it)), Some(it));
+            assert_eq!(it.to_string(), name(it));
+            assert_eq!(T::from_bytes(&it.to_bytes()), Ok(it));
+        }
+        let beyond = [u8::try_from(all.len()).unwrap()];
+        assert!(matches!(
+            T::from_bytes(&beyond),
+            Err(DecodeError::Invalid { .. })
+        ));
+        assert_eq!(of("no such name"), None);
+    }
+    use tg_types::{CapacityTier, GpuLink, GpuModel, JobClass, Pricing, SharingMode};
+    check(
+        GpuModel::ALL,
+        GpuModel::tag,
+        GpuModel::as_str,
+        GpuModel::from_name,
+    );
+    check(
+        GpuLink::ALL,
+        GpuLink::tag,
+        GpuLink::as_str,
+        GpuLink::from_name,
+    );
+    check(
+        SharingMode::ALL,
+        SharingMode::tag,
+        SharingMode::as_str,
+        SharingMode::from_name,
+    );
+    check(
+        JobClass::ALL,
+        JobClass::tag,
+        JobClass::as_str,
+        JobClass::from_name,
+    );
+    check(
+        CapacityTier::ALL,
+        CapacityTier::tag,
+        CapacityTier::as_str,
+        CapacityTier::from_name,
+    );
+    check(
+        Pricing::ALL,
+        Pricing::tag,
+        Pricing::as_str,
+        Pricing::from_name,
+    );
+}
+
+#[test]
+fn sets_of_resources_hold_what_they_were_made_of() {
+    use tg_types::{GpuModel, GpuModelSet, RegionSet, SharingMode, SharingSet, TierSet};
+    let models = GpuModelSet::of(&[GpuModel::T4, GpuModel::H200]);
+    let held: Vec<_> = GpuModel::ALL
+        .iter()
+        .filter(|it| models.contains(**it))
+        .collect();
+    assert_eq!(held, [&GpuModel::T4, &GpuModel::H200]);
+    assert!(
+        GpuModel::ALL
+            .iter()
+            .all(|it| GpuModelSet::ANY.contains(*it))
+    );
+    assert!(RegionSet::only(63).contains(63) && !RegionSet::only(63).contains(0));
+    assert!(RegionSet::only(64).is_empty() && !RegionSet::ANY.contains(64));
+    let sharing = SharingSet::of(&[SharingMode::TimeSlice, SharingMode::Mig, SharingMode::Whole]);
+    assert_eq!(
+        sharing.at_least(SharingMode::TimeSlice),
+        Some(SharingMode::TimeSlice)
+    );
+    assert_eq!(sharing.at_least(SharingMode::Mps), Some(SharingMode::Mig));
+    assert_eq!(sharing.at_least(SharingMode::Whole), None);
+    assert_eq!(SharingSet::NONE.at_least(SharingMode::TimeSlice), None);
+    for bad in [8u8, 0xff] {
+        assert!(matches!(
+            TierSet::from_bytes(&[bad]),
+            Err(DecodeError::Invalid { .. })
+        ));
+        assert!(matches!(
+            SharingSet::from_bytes(&[bad]),
+            Err(DecodeError::Invalid { .. })
+        ));
+    }
+}
+
+#[test]
+fn a_job_has_one_lane() {
+    use tg_types::{JobClass, JobNeeds, Lane};
+    let simple = JobNeeds::ANY_MACHINE;
+    assert_eq!(simple.lane(), Lane::Posted);
+    let batch = JobNeeds {
+        class: JobClass::Batch,
+        ..simple
+    };
+    assert_eq!(batch.lane(), Lane::Auction);
+    let guaranteed = JobNeeds {
+        guaranteed: true,
+        ..batch
+    };
+    assert_eq!(guaranteed.lane(), Lane::Deadline);
+    assert_eq!(
+        JobNeeds {
+            gang: 2,
+            ..guaranteed
+        }
+        .lane(),
+        Lane::Gang
+    );
+}

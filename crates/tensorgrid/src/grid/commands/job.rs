@@ -135,6 +135,18 @@ fn describe_why(why: &JobWhyDto) -> String {
         format!("{} {offers}: {}", it.rejected, it.constraint)
     });
     lines.extend(constraints);
+    lines.extend(why.relaxations.iter().map(|it| format!("change: {it}")));
+    if let (Some(priority), Some(price)) = (why.priority_to_be_next, why.price_to_be_next) {
+        lines.push(format!(
+            "next with priority {priority}, for {} TGRID",
+            short(price)
+        ));
+    }
+    if let (Some(earliest), Some(latest)) = (why.eta_earliest_ms, why.eta_latest_ms) {
+        lines.push(format!(
+            "a machine is free between {earliest} and {latest} ms, if nobody goes before it"
+        ));
+    }
     if !why.offers.is_empty() {
         let mut table = Table::new(&["offer", "provider", "price", "lacks"]);
         for offer in &why.offers {

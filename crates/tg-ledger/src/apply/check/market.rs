@@ -1,0 +1,270 @@
+//! Whether the market's own transactions hold: needs, machines, bids, ratings, reports.
+
+use std::collections::BTreeSet;
+
+use tg_market::Stock;
+use tg_types::resources::{GANG_MEMBERS_MAX, GPUS_MAX, PRIORITY_MAX, REGIONS_MAX, WHOLE_GPU_MILLI};
+use tg_types::transaction::bid_commitment;
+use tg_types::{
+    Address, Amount, BidId, CapacityTier, Digest, DurationMs, JobId, JobNeeds, JobOrder, Lane,
+    Machine, OfferId, OfferTerms, TimestampMs,
+};
+
+use super::{Check, Spent, check_terms};
+use crate::error::{MachineProblem, NeedsProblem, TransactionError};
+use crate::limits::{BIDS_MAX, BIDS_PER_ACCOUNT_MAX, LOST_PER_VALIDATOR_MAX};
+use crate::record::{Account, JobState, Lease};
+use crate::state::{Schedule, State, put_in_stock};
+
+/// Whether a machine of this kind can be.
+pub(super) const fn check_machine(machine: &Machine) -> Check {
+    let problem = if machine.gpu_count > GPUS_MAX {
+        MachineProblem::Gpus
+    } else if machine.region >= REGIONS_MAX {
+        MachineProblem::Region
+    } else if machine.tiers.is_empty() {
+        MachineProblem::Tiers
+    } else {
+        return Ok(());
+    };
+    Err(TransactionError::MachineInvalid { problem })
+}
+
+/// Whether any machine could meet `needs`.
+pub(super) fn check_needs(state: &State, needs: &JobNeeds) -> Check {
+    match problem_of(state, needs) {
+        Some(problem) => Err(TransactionError::BadNeeds { problem }),
+        None => Ok(()),
+    }
+}
+
+fn problem_of(state: &State, needs: &JobNeeds) -> Option<NeedsProblem> {
+    let share_fits = match needs.gpus {
+        0 => needs.gpu_milli == 0,
+        1 => needs.gpu_milli >= 1 && needs.gpu_milli <= WHOLE_GPU_MILLI,
+        _ => needs.gpu_milli == WHOLE_GPU_MILLI,
+    };
+    let has_time = needs.reference > DurationMs::ZERO;
+    let is_spot = needs.tier == CapacityTier::Spot;
+    let is_reserved = needs.tier == CapacityTier::Reserved;
+    let is_bid = needs.lane() == Lane::Auction;
+    let bids_plainly =
+        needs.gpus > 0 && has_time && needs.priority == 1 && needs.tier == CapacityTier::OnDemand;
+    let checks = [
+        (needs.gpus <= GPUS_MAX, NeedsProblem::Gpus),
+        (share_fits, NeedsProblem::Share),
+        (
+            !needs.regions.is_empty() && !needs.models.is_empty(),
+            NeedsProblem::Nothing,
+        ),
+        (
+            (1..=GANG_MEMBERS_MAX).contains(&needs.gang),
+            NeedsProblem::Gang,
+        ),
+        (
+            (1..=PRIORITY_MAX).contains(&needs.priority),
+            NeedsProblem::Priority,
+        ),
+        (
+            !has_time || needs.gpus > 0 && needs.reference <= state.parameters.job_horizon,
+            NeedsProblem::Reference,
+        ),
+        (
+            needs.preemptible == is_spot
+                && needs.guaranteed == is_reserved
+                && (needs.gang == 1 || !needs.guaranteed),
+            NeedsProblem::Tier,
+        ),
+        (!is_bid || bids_plainly, NeedsProblem::Bid),
+    ];
+    let broken = checks.into_iter().find(|(holds, _)| !holds);
+    broken.map(|(_, problem)| problem)
+}
+
+/// Whether a lease may start now.
+pub(super) fn check_start(now: TimestampMs, lease: &Lease) -> Spent {
+    if lease.started_at.is_some() {
+        return Err(TransactionError::LeaseStarted { lease: lease.id });
+    }
+    if now < lease.grant.from {
+        return Err(TransactionError::LeaseNotBegun {
+            lease: lease.id,
+            from: lease.grant.from,
+        });
+    }
+    Ok(Amount::ZERO)
+}
+
+/// Whether a lease may hand in a result.
+pub(super) const fn check_leads(lease: &Lease) -> Check {
+    match lease.lead {
+        Some(lead) => Err(TransactionError::NotGangLead {
+            lease: lease.id,
+            lead,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Whether the terms of an offer may change to `terms`.
+pub(super) fn check_update(
+    state: &State,
+    now: TimestampMs,
+    sender: Address,
+    id: &OfferId,
+    terms: &OfferTerms,
+) -> Spent {
+    super::check_withdraw(state, sender, id)?;
+    let unknown = TransactionError::UnknownOffer { offer: *id };
+    let offer = state.offer(id).ok_or(unknown)?;
+    if offer.terms == *terms {
+        return Err(TransactionError::OfferUnchanged { offer: *id });
+    }
+    let interval = state.parameters.offer_update_interval;
+    let earliest = offer.updated_at.saturating_add(interval);
+    if now < earliest {
+        return Err(TransactionError::UpdateTooSoon {
+            offer: *id,
+            earliest,
+        });
+    }
+    check_terms(state, terms)?;
+    let mut alone = Stock::new(std::iter::once((*id, &terms.machine)));
+    let mut count: u16 = 0;
+    for (job, lease) in state.live_members().filter(|(_, it)| it.offer == *id) {
+        count = count.saturating_add(1);
+        // Whatever is booked for later counts as if it ran now: there must be room for all of it.
+        let last = TimestampMs::new(u64::MAX);
+        let fits = !job.holds_machine() || put_in_stock(&mut alone, job, lease, last).is_ok();
+        if !fits || count > terms.slots {
+            return Err(TransactionError::OfferInUse { offer: *id });
+        }
+    }
+    Ok(Amount::ZERO)
+}
+
+/// Whether a sealed bid may be made.
+pub(super) fn check_bid(state: &State, account: &Account, deposit: Amount) -> Spent {
+    let floor = state.parameters.bid_deposit_min;
+    if deposit < floor {
+        return Err(TransactionError::DepositTooLow {
+            got: deposit,
+            floor,
+        });
+    }
+    if state.bids.len() >= BIDS_MAX {
+        return Err(TransactionError::TooManyBids { limit: BIDS_MAX });
+    }
+    if account.bids >= BIDS_PER_ACCOUNT_MAX {
+        return Err(TransactionError::TooManyBidsOfAccount {
+            limit: BIDS_PER_ACCOUNT_MAX,
+        });
+    }
+    Ok(deposit)
+}
+
+/// Whether a bid may be opened with this order; returns the deposit that goes back.
+pub(super) fn check_reveal(
+    state: &State,
+    now: TimestampMs,
+    sender: Address,
+    id: &BidId,
+    salt: &Digest,
+    order: &JobOrder,
+) -> Spent {
+    let unknown = TransactionError::UnknownBid { bid: *id };
+    let bid = state.bid(id).ok_or(unknown)?;
+    if bid.bidder != sender {
+        return Err(TransactionError::NotBidder {
+            bid: *id,
+            bidder: bid.bidder,
+        });
+    }
+    let expected = bid.slot.saturating_add(1);
+    let got = state.parameters.slot(now);
+    if got != expected {
+        return Err(TransactionError::WrongSlot {
+            bid: *id,
+            expected,
+            got,
+        });
+    }
+    if bid_commitment(order, salt, &sender) != bid.commitment {
+        return Err(TransactionError::WrongCommitment { bid: *id });
+    }
+    if order.needs.lane() != Lane::Auction {
+        let problem = NeedsProblem::Bid;
+        return Err(TransactionError::BadNeeds { problem });
+    }
+    Ok(bid.deposit)
+}
+
+/// Whether a rating counts.
+pub(super) fn check_rating(state: &State, sender: Address, id: &JobId, stars: u8) -> Spent {
+    if !(1..=5).contains(&stars) {
+        return Err(TransactionError::BadStars { got: stars });
+    }
+    let unknown = TransactionError::UnknownJob { job: *id };
+    let job = state.job(id).ok_or(unknown)?;
+    if job.requestor != sender {
+        return Err(TransactionError::NotRequestor {
+            job: *id,
+            requestor: job.requestor,
+        });
+    }
+    if job.state != JobState::Paid {
+        return Err(TransactionError::JobNotPaid {
+            job: *id,
+            state: job.state,
+        });
+    }
+    if job.stars != 0 {
+        return Err(TransactionError::AlreadyRated { job: *id });
+    }
+    Ok(Amount::ZERO)
+}
+
+/// Whether a validator's report holds.
+pub(super) fn check_report(
+    state: &State,
+    sender: Address,
+    epoch: u64,
+    lost: &[Address],
+    back: &[Address],
+) -> Check {
+    if state.validators.iter().all(|it| it.address != sender) {
+        return Err(TransactionError::NotValidator { sender });
+    }
+    let expected = Schedule::epoch(state.head.height.next());
+    if epoch != expected {
+        return Err(TransactionError::WrongEpoch {
+            expected,
+            got: epoch,
+        });
+    }
+    let report = state.reports.get(&sender);
+    if report.is_some_and(|it| it.epoch >= epoch) {
+        return Err(TransactionError::ReportedBefore { epoch });
+    }
+    let empty = Vec::new();
+    let known = report.map_or(&empty, |it| &it.lost);
+    let mut named = BTreeSet::new();
+    for (list, is_lost) in [(lost, false), (back, true)] {
+        for (at, provider) in list.iter().enumerate() {
+            let sorted = at == 0 || list[at - 1] < *provider;
+            let changes = known.binary_search(provider).is_ok() == is_lost;
+            let exists = state.provider(provider).is_some();
+            if !sorted || !changes || !exists || !named.insert(*provider) {
+                return Err(TransactionError::BadReport {
+                    provider: *provider,
+                });
+            }
+        }
+    }
+    if known.len() + lost.len() > LOST_PER_VALIDATOR_MAX + back.len() {
+        return Err(TransactionError::ReportTooLong {
+            limit: LOST_PER_VALIDATOR_MAX,
+        });
+    }
+    Ok(())
+}

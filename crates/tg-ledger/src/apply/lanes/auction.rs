@@ -1,0 +1,239 @@
+//! The batch auction: once in a slot, all bids that were revealed in earlier slots, at one price for each class.
+//!
+//! A class is a GPU model; the goods are seconds of a T4, which the throughput table turns into seconds of every other
+//! model, so bids and asks of all classes compare; what an offer asks beside GPU time is paid on top. [`tg_market::lane::auction`] clears them; a bid is served whole or
+//! not at all. Winners of one class pay one price, at most what they bid and at least what the machine asks.
+
+use std::collections::BTreeMap;
+
+use tg_market::lane::auction::{Ask, Bid, ClassSet, Clearing, clear_uniform};
+use tg_market::placement::{ask, assess};
+use tg_market::view::gpu_time;
+use tg_market::{OfferView, Quote};
+use tg_types::{Amount, DurationMs, JobId, JobNeeds, Lane, Pricing};
+
+use super::super::Execution;
+use super::super::matching::{Board, Outcome};
+use crate::decision::Decision;
+use crate::error::InvariantError;
+use crate::limits::AUCTION_BIDS_MAX;
+use crate::record::{Job, JobState};
+use crate::state::State;
+
+/// A bid with its job.
+struct Entry {
+    job: JobId,
+    /// Thousandths of a GPU.
+    units: u32,
+    /// What a second of a T4 is worth to it.
+    value: Amount,
+    accepts: ClassSet,
+}
+
+/// Rounds of clearing in which bids that were served in part leave.
+const ROUNDS_MAX: usize = 4;
+
+impl Execution {
+    /// Clears the auction of the slot that is over, if there is one.
+    pub(in crate::apply) fn clear_auction(
+        &mut self,
+        board: &mut Board<'_>,
+    ) -> Result<(), InvariantError> {
+        let slot = self.state.parameters.slot(self.now);
+        if slot <= self.state.schedule.cleared_slot {
+            return Ok(());
+        }
+        self.state.schedule.cleared_slot = slot;
+        let mut entries = self.entries(board, slot);
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let asks = asks(&self.state, board);
+        let mut clearing = Clearing::default();
+        for round in 1..=ROUNDS_MAX {
+            let bids: Vec<Bid> = entries.iter().map(bid_of).collect();
+            clearing = clear_uniform(&bids, &asks);
+            let before = entries.len();
+            let mut at = 0;
+            let bought = &clearing.bought;
+            let is_partial = |index: usize, units: u32| {
+                let got: u32 = bought[index].values().sum();
+                got > 0 && got < units
+            };
+            let partial: Vec<bool> = (0..before)
+                .map(|index| is_partial(index, entries[index].units))
+                .collect();
+            // What is served in part in the last round is not served.
+            if round == ROUNDS_MAX || partial.iter().all(|it| !it) {
+                break;
+            }
+            entries.retain(|_| {
+                at += 1;
+                !partial[at - 1]
+            });
+        }
+        for (class, price) in &clearing.prices {
+            self.decisions.push(Decision::Cleared {
+                slot,
+                class: *class,
+                price: *price,
+            });
+        }
+        self.serve(board, &entries, &clearing)
+    }
+
+    /// The bids that take part, in the order of their turns, with the classes that have a machine for them.
+    fn entries(&self, board: &mut Board<'_>, slot: u64) -> Vec<Entry> {
+        let mut jobs: Vec<&Job> = self
+            .state
+            .queued_jobs()
+            .filter(|job| job.order.needs.lane() == Lane::Auction && job.revealed_in < slot)
+            .collect();
+        jobs.sort_by_key(|job| State::waiting(job).turn(self.now));
+        jobs.truncate(AUCTION_BIDS_MAX);
+        let stock = self.stock();
+        let mut entries = Vec::new();
+        for job in jobs {
+            let needs = &job.order.needs;
+            let Some(demand) = self.state.job_demand(job, &stock, self.now) else {
+                continue;
+            };
+            if !board.budget.admit(board.views.len(), 1) {
+                break;
+            }
+            let mut accepts = ClassSet::NONE;
+            let mut base = Amount::ZERO;
+            for view in board.views(needs.class) {
+                if assess(&demand, &view).broken.is_empty() {
+                    accepts = accepts.with(view.terms.machine.gpu.tag());
+                    base = base.max(view.terms.price(job.macs).unwrap_or(Amount::MAX));
+                }
+            }
+            // What an offer asks beside GPU time is paid on top, so it is no part of the bid.
+            let value = per_second(job.order.max_price.saturating_sub(base), needs);
+            if accepts != ClassSet::NONE && !value.is_zero() {
+                entries.push(Entry {
+                    job: job.id,
+                    units: needs.gpu_milli_total(),
+                    value,
+                    accepts,
+                });
+            }
+        }
+        entries
+    }
+
+    /// Gives the winners their machines: for each the one that asks least of those that the price pays.
+    fn serve(
+        &mut self,
+        board: &mut Board<'_>,
+        entries: &[Entry],
+        clearing: &Clearing,
+    ) -> Result<(), InvariantError> {
+        for (index, entry) in entries.iter().enumerate() {
+            let got: &BTreeMap<u8, u32> = &clearing.bought[index];
+            if got.values().sum::<u32>() < entry.units {
+                continue;
+            }
+            let job = self.job(&entry.job)?;
+            debug_assert_eq!(job.state, JobState::Queued, "a bid is served once");
+            let Some(quote) = self.winner(board, &job, got, &clearing.prices) else {
+                continue;
+            };
+            if !board.budget.admit(board.views.len(), 1) {
+                break;
+            }
+            let Outcome::Settled = self.lease_to(board, job, &quote)? else {
+                continue;
+            };
+        }
+        Ok(())
+    }
+
+    fn winner(
+        &self,
+        board: &Board<'_>,
+        job: &Job,
+        got: &BTreeMap<u8, u32>,
+        prices: &BTreeMap<u8, Amount>,
+    ) -> Option<Quote> {
+        let stock = self.stock();
+        let demand = self.state.job_demand(job, &stock, self.now)?;
+        let mut best: Option<(Amount, Quote)> = None;
+        for view in board.views(job.order.needs.class) {
+            let class = view.terms.machine.gpu.tag();
+            let Some(price) = prices.get(&class).filter(|_| got.contains_key(&class)) else {
+                continue;
+            };
+            let time = price.checked_mul_div_ceil(job.order.needs.reference.get(), 1_000)?;
+            let Some(paid) = view.terms.price(job.macs)?.checked_add(time) else {
+                continue;
+            };
+            let paid = paid.min(job.order.max_price);
+            let assessment = assess(&demand, &view);
+            let quote = assessment.quote.filter(|_| assessment.broken.is_empty());
+            let Some(quote) = quote.filter(|it| it.price <= paid) else {
+                continue;
+            };
+            if best.is_none_or(|(least, _)| quote.expected_cost < least) {
+                let sold = Quote {
+                    price: paid,
+                    ..quote
+                };
+                best = Some((quote.expected_cost, sold));
+            }
+        }
+        best.map(|(_, quote)| quote)
+    }
+}
+
+const fn bid_of(entry: &Entry) -> Bid {
+    Bid {
+        accepts: entry.accepts,
+        units: entry.units,
+        value: entry.value,
+    }
+}
+
+/// What a second of a T4 is worth to a job, rounded down.
+fn per_second(max_price: Amount, needs: &JobNeeds) -> Amount {
+    let ms = u128::from(needs.reference.get().max(1));
+    Amount::new(max_price.get().saturating_mul(1_000) / ms)
+}
+
+/// What is free on the machines, at what a second of a T4 costs on each.
+fn asks(state: &State, board: &Board<'_>) -> Vec<Ask> {
+    let views = board.views(tg_types::JobClass::Batch);
+    views
+        .filter(|view| view.slots_free > 0)
+        .filter_map(|view| ask_of(state, &view))
+        .collect()
+}
+
+fn ask_of(state: &State, view: &OfferView<'_>) -> Option<Ask> {
+    let stock = state.stock();
+    let free = stock.cluster().free(stock.node(&view.offer)?);
+    let units: u32 = free.gpu_milli.iter().map(|milli| u32::from(*milli)).sum();
+    if units == 0 {
+        return None;
+    }
+    let second = JobNeeds {
+        class: tg_types::JobClass::Batch,
+        gpus: 1,
+        gpu_milli: 1_000,
+        reference: DurationMs::from_secs(1),
+        ..JobNeeds::ANY_MACHINE
+    };
+    let terms = view.terms;
+    let time = gpu_time(&terms.machine, &second, &view.facts.correction);
+    let per_second = match terms.pricing {
+        Pricing::Fixed => terms.price_per_gpu_second,
+        Pricing::Dynamic => terms.price_per_gpu_second.max(view.facts.class_price),
+    };
+    debug_assert!(ask(terms, &view.facts, 0, &second).1 >= time);
+    Some(Ask {
+        class: terms.machine.gpu.tag(),
+        units,
+        cost: per_second.checked_mul_div_ceil(time.get(), 1_000)?,
+    })
+}

@@ -1,0 +1,127 @@
+//! Guaranteed deadlines: admitted means reserved.
+//!
+//! When such a job is first looked at it gets a lease that begins now or later, with its collateral locked and its
+//! machine held for that time, or it is refused and its escrow goes back. Others use the machine meanwhile only if they
+//! end before. Its price rises with what is reserved of the machine at that time, on the curve of
+//! [`tg_market::lane::deadline::Calendar`]: from the offer's price of tier reserved to [`PRICE_SPAN`] times as much.
+
+use tg_market::lane::deadline::{Calendar, DeadlineJob};
+use tg_market::placement::{assess, compare_quotes};
+use tg_market::{JobDemand, OfferView, Quote, Stock};
+use tg_types::{Amount, TimestampMs};
+
+use super::super::Execution;
+use super::super::matching::{Board, Outcome};
+use crate::decision::Decision;
+use crate::error::InvariantError;
+use crate::limits::BOOKING_STARTS_MAX;
+use crate::record::{EndReason, Job, JobState};
+
+/// How many times its price on an empty machine a reservation on a full one costs.
+pub(crate) const PRICE_SPAN: u64 = 4;
+
+/// Parts of a machine that the price curve tells apart.
+const PARTS: u32 = 64;
+
+impl Execution {
+    /// Admits a job with a guaranteed deadline, or refuses it.
+    pub(in crate::apply) fn book(
+        &mut self,
+        board: &mut Board<'_>,
+        job: Job,
+    ) -> Result<Outcome, InvariantError> {
+        let looks = board.views.len().saturating_mul(BOOKING_STARTS_MAX);
+        if !board.budget.admit(looks, 1) {
+            return Ok(Outcome::Stopped);
+        }
+        let chosen = {
+            let stock = self.stock();
+            let demand = self.state.job_demand(&job, &stock, self.now);
+            demand.and_then(|demand| best_booking(&demand, board.views(job.order.needs.class)))
+        };
+        match chosen {
+            Some(quote) => self.lease_to(board, job, &quote),
+            // Its provider failed: it was admitted once, and waits for another chance until its deadline.
+            None if !job.leases.is_empty() => Ok(Outcome::Waits),
+            None => {
+                self.decisions.push(Decision::Refused { job: job.id });
+                self.end_unpaid(job, JobState::Refunded, EndReason::NotAdmitted)?;
+                Ok(Outcome::Settled)
+            }
+        }
+    }
+}
+
+/// The cheapest reservation over all offers and starts.
+pub(crate) fn best_booking<'a>(
+    demand: &JobDemand<'_>,
+    views: impl Iterator<Item = OfferView<'a>>,
+) -> Option<Quote> {
+    let mut best: Option<Quote> = None;
+    for view in views {
+        let Some(quote) = booking(demand, &view) else {
+            continue;
+        };
+        let wins = best.is_none_or(|best| compare_quotes(&demand.tie_seed, &quote, &best).is_lt());
+        if wins {
+            best = Some(quote);
+        }
+    }
+    best
+}
+
+/// The earliest reservation on one offer.
+fn booking(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Option<Quote> {
+    let stock = demand.stock?;
+    let ends = stock.ends(&view.offer);
+    let later = ends
+        .iter()
+        .filter(|end| **end >= demand.now)
+        .take(BOOKING_STARTS_MAX - 1)
+        .map(|end| TimestampMs::new(end.get().saturating_add(1)));
+    for start in std::iter::once(demand.now).chain(later) {
+        let demand = JobDemand { start, ..*demand };
+        let assessment = assess(&demand, view);
+        let quote = assessment.quote.filter(|_| assessment.broken.is_empty());
+        let Some(quote) = quote else { continue };
+        let price = reserved_price(stock, view, &quote)?;
+        let rise = price.saturating_sub(quote.price);
+        return (price <= demand.max_price).then(|| Quote {
+            price,
+            expected_cost: quote.expected_cost.saturating_add(rise),
+            ..quote
+        });
+    }
+    None
+}
+
+/// What a reservation costs on a machine of which something is taken at that time.
+fn reserved_price(stock: &Stock, view: &OfferView<'_>, quote: &Quote) -> Option<Amount> {
+    let node = stock.node(&view.offer)?;
+    let gpus = u64::from(stock.cluster().spec(node).gpu_count);
+    let (taken, total) = match gpus {
+        0 => {
+            let slots = u64::from(view.terms.slots);
+            (slots.saturating_sub(u64::from(view.slots_free)), slots)
+        }
+        _ => (
+            stock.gpu_milli_taken(&view.offer, quote.start, quote.until),
+            gpus * 1_000,
+        ),
+    };
+    let parts = taken.saturating_mul(u64::from(PARTS)) / total.max(1);
+    let parts = u32::try_from(parts).unwrap_or(PARTS).min(PARTS - 1);
+    let high = quote.price.checked_mul_div_ceil(PRICE_SPAN, 1)?;
+    let mut calendar = Calendar::new(PARTS, quote.price, high);
+    if parts > 0 {
+        let others = DeadlineJob {
+            earliest: 0,
+            deadline: 1,
+            slots: parts,
+            parallel: parts,
+            value: Amount::MAX,
+        };
+        calendar.admit(&others).ok()?;
+    }
+    calendar.price(0)
+}

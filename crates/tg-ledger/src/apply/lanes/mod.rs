@@ -1,0 +1,12 @@
+//! The lanes of the market: each one matches the waiting jobs that chose it.
+//!
+//! [`posted`] one job to the cheapest machine, [`gang`] all members or none, [`deadline`] a reservation or a refusal,
+//! [`auction`] sealed bids at one price for each class; [`preempt`] makes room for who goes first, [`prices`] moves the
+//! prices of offers that follow demand.
+
+mod auction;
+mod deadline;
+mod gang;
+mod posted;
+mod preempt;
+mod prices;

@@ -1,0 +1,154 @@
+//! Making room: a job that goes first may push out jobs that agreed to it.
+//!
+//! Only jobs of tier spot are pushed out, only by jobs that are not, and only if less is lost than the newcomer pays
+//! ([`tg_market::lane::queue::victims`]). A running job has a grace to hand in its result.
+
+use tg_market::lane::queue::{Preemptible, victims};
+use tg_market::placement::assess;
+use tg_market::{Constraint, OfferView, Quote};
+use tg_types::{Amount, LeaseId, OfferId, TimestampMs};
+
+use super::super::Execution;
+use super::super::matching::{Board, Outcome};
+use crate::decision::Decision;
+use crate::error::InvariantError;
+use crate::limits::PREEMPTIONS_MAX;
+use crate::record::{Job, JobState, Lease, Preemption};
+use crate::state::State;
+
+impl Execution {
+    /// Tells enough leases of one machine to end that `job` fits there; it waits until they have.
+    pub(in crate::apply) fn make_room(
+        &mut self,
+        board: &mut Board<'_>,
+        job: &Job,
+    ) -> Result<Outcome, InvariantError> {
+        let needs = job.order.needs;
+        if needs.preemptible || needs.gpus == 0 || !self.may_make_room(job) {
+            return Ok(Outcome::Waits);
+        }
+        if !board.budget.admit(board.views.len(), 0) {
+            return Ok(Outcome::Waits);
+        }
+        let chosen = self.cheapest_room(board, job);
+        let grace = self.state.parameters.preempt_grace;
+        for (id, is_running) in chosen {
+            let mut lease = self.lease(&id)?;
+            let at = match is_running {
+                true => self.now.saturating_add(grace),
+                false => self.now,
+            };
+            lease.preemption = Some(Preemption { at, by: job.id });
+            self.decisions.push(Decision::Preempted {
+                lease: id,
+                by: job.id,
+            });
+            self.state.put_lease(lease);
+        }
+        Ok(Outcome::Waits)
+    }
+
+    /// Whether any lease could end for `job`, and none was told so before.
+    fn may_make_room(&self, job: &Job) -> bool {
+        let mut any = false;
+        for (other, lease) in self.state.live_leases() {
+            if lease.preemption.is_some_and(|it| it.by == job.id) {
+                return false;
+            }
+            any |= can_be_pushed_out(other, lease);
+        }
+        any
+    }
+
+    /// The leases to end on the machine where least is lost.
+    fn cheapest_room(&self, board: &Board<'_>, job: &Job) -> Vec<(LeaseId, bool)> {
+        let stock = self.stock();
+        let Some(demand) = self.state.job_demand(job, &stock, self.now) else {
+            return Vec::new();
+        };
+        let mut best: Option<(Amount, Vec<(LeaseId, bool)>)> = None;
+        for view in board.views(job.order.needs.class) {
+            let assessment = assess(&demand, &view);
+            let only_room = assessment
+                .broken
+                .iter()
+                .all(|it| matches!(it, Constraint::Busy | Constraint::Slots));
+            let Some(quote) = assessment.quote.filter(|_| only_room) else {
+                continue;
+            };
+            let Some((loss, leases)) = self.room_on(job, &view, &quote) else {
+                continue;
+            };
+            if best.as_ref().is_none_or(|(least, _)| loss < *least) {
+                best = Some((loss, leases));
+            }
+        }
+        best.map(|(_, leases)| leases).unwrap_or_default()
+    }
+
+    fn room_on(
+        &self,
+        job: &Job,
+        view: &OfferView<'_>,
+        quote: &Quote,
+    ) -> Option<(Amount, Vec<(LeaseId, bool)>)> {
+        let mut running = Vec::new();
+        let mut held: Vec<(&Job, &Lease)> = Vec::new();
+        let turn = State::waiting(job).turn(self.now);
+        for (other, lease) in self.state.live_leases() {
+            if lease.offer != view.offer || !other.holds_machine() {
+                continue;
+            }
+            // Somebody makes room there already.
+            if lease.preemption.is_some() {
+                return None;
+            }
+            let goes_later = State::waiting(other).turn(self.now) > turn;
+            running.push(Preemptible {
+                job: other.sequence,
+                consents: can_be_pushed_out(other, lease) && goes_later,
+                units: lease.grant.gpus() * u32::from(lease.grant.gpu_milli),
+                loss: loss_of(lease, self.now),
+            });
+            held.push((other, lease));
+        }
+        let wanted = job.order.needs.gpu_milli_total();
+        let free = self.free_milli(&view.offer);
+        let chosen = victims(&running, wanted.saturating_sub(free).max(1), quote.price)?;
+        let mut loss = Amount::ZERO;
+        let mut leases = Vec::new();
+        for (other, lease) in held {
+            if chosen.contains(&other.sequence) {
+                loss = loss.saturating_add(loss_of(lease, self.now));
+                leases.push((lease.id, other.state == JobState::Running));
+            }
+        }
+        Some((loss, leases))
+    }
+
+    fn free_milli(&self, offer: &OfferId) -> u32 {
+        let stock = self.state.stock();
+        let node = stock.node(offer);
+        node.map_or(0, |node| {
+            let free = stock.cluster().free(node);
+            free.gpu_milli.iter().map(|it| u32::from(*it)).sum()
+        })
+    }
+}
+
+fn can_be_pushed_out(job: &Job, lease: &Lease) -> bool {
+    let waits = matches!(job.state, JobState::Leased | JobState::Running);
+    let agreed = job.order.needs.preemptible && job.preemptions < PREEMPTIONS_MAX;
+    waits && agreed && lease.members.is_empty() && lease.preemption.is_none()
+}
+
+/// What is lost with a lease: the part of its price that its work so far is worth.
+fn loss_of(lease: &Lease, now: TimestampMs) -> Amount {
+    let since = lease.started_at.unwrap_or(now);
+    let done = now.saturating_since(since).get();
+    let whole = lease.deadline.saturating_since(lease.grant.from).get();
+    lease
+        .price
+        .checked_mul_div_ceil(done.min(whole), whole.max(1))
+        .unwrap_or(lease.price)
+}

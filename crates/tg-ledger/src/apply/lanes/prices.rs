@@ -1,0 +1,72 @@
+//! Prices that follow demand: one for each GPU model, for the offers that chose it.
+//!
+//! The controller is [`tg_market::pricing::DynamicPrice`]. It moves between the least ask of the model and
+//! [`PRICE_SPAN`] times it, by a bounded step a block. A job is never charged more than its maximum price, whatever the
+//! price has become since its requestor looked.
+
+use tg_market::pricing::{DynamicPrice, Load};
+use tg_types::{Amount, GpuModel, Pricing};
+
+use super::super::Execution;
+
+/// How many times the least ask of its model a price may become.
+const PRICE_SPAN: u64 = 16;
+
+/// What one GPU model sees.
+#[derive(Debug, Clone, Copy)]
+struct Demand {
+    load: Load,
+    floor: Option<Amount>,
+}
+
+impl Execution {
+    /// Moves every model's price by what was used and waited for.
+    pub(in crate::apply) fn move_prices(&mut self) {
+        let models = GpuModel::ALL.len();
+        let nothing = Demand {
+            load: Load {
+                capacity: 0,
+                used: 0,
+                queued: 0,
+            },
+            floor: None,
+        };
+        let mut demands = vec![nothing; models];
+        let stock = self.state.stock();
+        for offer in self.state.offers.iter() {
+            let machine = &offer.terms.machine;
+            if offer.terms.pricing != Pricing::Dynamic || machine.gpu_count == 0 {
+                continue;
+            }
+            let demand = &mut demands[usize::from(machine.gpu.tag())];
+            let capacity = u64::from(machine.gpu_count) * 1_000;
+            let free = stock.node(&offer.id).map_or(0, |node| {
+                let free = stock.cluster().free(node);
+                free.gpu_milli.iter().map(|it| u64::from(*it)).sum()
+            });
+            demand.load.capacity += capacity;
+            demand.load.used += capacity.saturating_sub(free);
+            let ask = offer.terms.price_per_gpu_second;
+            demand.floor = Some(demand.floor.map_or(ask, |floor| floor.min(ask)));
+        }
+        for job in self.state.queued_jobs() {
+            let needs = &job.order.needs;
+            let wanted = u64::from(needs.gpu_milli_total()) * u64::from(needs.gang);
+            // Counted once, with the first model that would do: counting it with each would raise them all.
+            let first = GpuModel::ALL.iter().find(|it| {
+                needs.models.contains(**it) && demands[usize::from(it.tag())].load.capacity > 0
+            });
+            if let Some(model) = first.filter(|_| wanted > 0) {
+                let load = &mut demands[usize::from(model.tag())].load;
+                load.queued = load.queued.saturating_add(wanted);
+            }
+        }
+        for (price, demand) in self.state.schedule.prices.iter_mut().zip(demands) {
+            let Some(low) = demand.floor else { continue };
+            let high = low.checked_mul_div_ceil(PRICE_SPAN, 1).unwrap_or(low);
+            let mut moving = DynamicPrice::new(*price, low, high);
+            moving.step(&demand.load);
+            *price = moving.price();
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What the scheduler keeps between blocks beside jobs and leases.
+
+use tg_types::{
+    Amount, BlockId, Decode, DecodeError, Digest, Domain, Encode, GpuModel, Height, Reader, Writer,
+};
+
+use crate::limits::EPOCH_BLOCKS;
+
+/// What the scheduler keeps between blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Schedule {
+    /// Root of the last block's decisions.
+    pub root: Digest,
+    /// Seed of ties in this epoch, fixed when the previous one ended.
+    pub tie_seed: Digest,
+    /// Seed of ties in the next epoch, as it stands: it takes in every block of this one.
+    pub next_seed: Digest,
+    /// Last slot whose auction was cleared.
+    pub cleared_slot: u64,
+    /// Price of a second of each GPU model for offers that follow demand, in the order of tags.
+    pub prices: [Amount; GpuModel::ALL.len()],
+}
+
+impl Default for Schedule {
+    fn default() -> Self {
+        Self {
+            root: Digest::default(),
+            tie_seed: Digest::default(),
+            next_seed: Digest::default(),
+            cleared_slot: 0,
+            prices: [Amount::ZERO; GpuModel::ALL.len()],
+        }
+    }
+}
+
+impl Schedule {
+    /// The epoch of a height.
+    #[must_use]
+    pub const fn epoch(height: Height) -> u64 {
+        height.get() / EPOCH_BLOCKS
+    }
+
+    /// Takes in the block before the one of `height`. A seed is used one epoch after its last block, so whoever makes an
+    /// offer or a block while it is used cannot choose it.
+    pub(crate) fn turn(&mut self, parent: BlockId, height: Height) {
+        let mut bytes = [0; 64];
+        bytes[..32].copy_from_slice(self.next_seed.as_bytes());
+        bytes[32..].copy_from_slice(parent.as_bytes());
+        let mixed = Digest::of(Domain::EpochSeed, &bytes);
+        if height.get().is_multiple_of(EPOCH_BLOCKS) {
+            self.tie_seed = self.next_seed;
+        }
+        self.next_seed = mixed;
+    }
+}
+
+impl Encode for Schedule {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            root,
+            tie_seed,
+            next_seed,
+            cleared_slot,
+            prices,
+        } = self;
+        root.encode(writer);
+        tie_seed.encode(writer);
+        next_seed.encode(writer);
+        writer.u64(*cleared_slot);
+        for price in prices {
+            price.encode(writer);
+        }
+    }
+}
+
+impl Decode for Schedule {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let mut schedule = Self {
+            root: Digest::decode(reader)?,
+            tie_seed: Digest::decode(reader)?,
+            next_seed: Digest::decode(reader)?,
+            cleared_slot: reader.u64()?,
+            ..Self::default()
+        };
+        for price in &mut schedule.prices {
+            *price = Amount::decode(reader)?;
+        }
+        Ok(schedule)
+    }
+}

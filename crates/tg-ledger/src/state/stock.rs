@@ -1,0 +1,96 @@
+//! What is free on the machines behind the offers, derived from offers and live leases.
+
+use std::sync::Arc;
+
+use tg_market::{Hold, HoldError, Stock};
+use tg_types::TimestampMs;
+
+use crate::error::InvariantError;
+use crate::record::{Job, Lease};
+use crate::state::State;
+
+impl State {
+    /// The stock built anew from the records, as it is at `now`.
+    ///
+    /// # Errors
+    /// If live leases hold more than the machines of their offers have: a broken rule of the ledger.
+    pub fn rebuilt_stock(&self, now: TimestampMs) -> Result<Stock, InvariantError> {
+        let mut stock = Stock::new(self.offers.iter().map(|it| (it.id, &it.terms.machine)));
+        for (job, lead) in self.live_leases().filter(|(job, _)| job.holds_machine()) {
+            for lease in self.gang_of(lead) {
+                put(&mut stock, job, lease, now)?;
+            }
+        }
+        Ok(stock)
+    }
+
+    /// A lease and the leases of the other members, if it leads a gang.
+    pub fn gang_of<'a>(&'a self, lead: &'a Lease) -> impl Iterator<Item = &'a Lease> {
+        let members = lead.members.iter().filter_map(|id| self.lease(id));
+        std::iter::once(lead).chain(members)
+    }
+
+    /// Every live lease of every member, with its job.
+    pub fn live_members(&self) -> impl Iterator<Item = (&Job, &Lease)> {
+        self.live_leases()
+            .flat_map(|(job, lead)| self.gang_of(lead).map(move |lease| (job, lease)))
+    }
+
+    /// Brings the stock to `now`, or builds it anew if offers changed.
+    pub(crate) fn refresh_stock(&mut self, now: TimestampMs) -> Result<(), InvariantError> {
+        if self.stock_is_stale {
+            self.stock = Arc::new(self.rebuilt_stock(now)?);
+            self.stock_is_stale = false;
+            return Ok(());
+        }
+        if self.stock.booked_starts().any(|from| from <= now) {
+            let stock = Arc::make_mut(&mut self.stock);
+            stock.advance(now).map_err(InvariantError::Stock)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what a lease was granted.
+    pub(crate) fn hold(
+        &mut self,
+        job: &Job,
+        lease: &Lease,
+        now: TimestampMs,
+    ) -> Result<(), InvariantError> {
+        put(Arc::make_mut(&mut self.stock), job, lease, now)
+    }
+
+    /// Gives back what a lease and the other members of its gang hold.
+    pub(crate) fn release(&mut self, lease: &Lease) {
+        let stock = Arc::make_mut(&mut self.stock);
+        stock.give_back(&lease.id);
+        for member in &lease.members {
+            stock.give_back(member);
+        }
+    }
+}
+
+/// Takes what a lease was granted from `stock`; nothing happens if its offer is not in it.
+pub(crate) fn put(
+    stock: &mut Stock,
+    job: &Job,
+    lease: &Lease,
+    now: TimestampMs,
+) -> Result<(), InvariantError> {
+    let Some(request) = lease.grant.request(&job.order.needs) else {
+        return Ok(());
+    };
+    let hold = Hold {
+        lease: lease.id,
+        offer: lease.offer,
+        devices: lease.grant.devices,
+        request,
+        from: lease.grant.from,
+        until: lease.deadline,
+    };
+    match stock.take(&hold, now) {
+        // The offer was withdrawn; its leases run on.
+        Err(HoldError::UnknownOffer(_)) | Ok(()) => Ok(()),
+        Err(error) => Err(InvariantError::Stock(error)),
+    }
+}

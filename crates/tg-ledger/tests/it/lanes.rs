@@ -1,0 +1,547 @@
+//! The lanes of the market inside blocks. [`World::block`] counts money and machines after every block.
+
+use tg_ledger::{
+    AbandonedBecause, Decision, EndReason, Event, JobState, Lease, LeaseEnd, Outcome, Schedule,
+};
+use tg_types::transaction::bid_commitment;
+use tg_types::{
+    Amount, BidId, CapacityTier, Digest, DurationMs, GpuModel, GpuModelSet, JobClass, JobId,
+    JobNeeds, JobOrder, Machine, OfferTerms, Pricing, SharingMode, SharingSet, TierSet,
+    TimestampMs, Transaction, VerificationMode, bid_id, job_id,
+};
+
+use crate::world::{PEOPLE, World, address, commit, terms, tgrid, wallet};
+
+/// A machine with `gpus` of `model`, 16 GiB each.
+pub(crate) fn machine(model: GpuModel, gpus: u8) -> Machine {
+    Machine {
+        gpu_count: gpus,
+        gpu: model,
+        gpu_memory_mib: 16_384,
+        capability: 80,
+        tensor_cores: true,
+        sharing: SharingSet::of(&[SharingMode::TimeSlice, SharingMode::Mps]),
+        cpu_milli: 64_000,
+        memory_mib: 262_144,
+        disk_gib: 1_000,
+        tiers: TierSet::ANY,
+        ..Machine::CPU_ONLY
+    }
+}
+
+/// An offer of such a machine that asks `milli` thousandths of a TGRID for a second of one GPU, and nothing else.
+pub(crate) fn gpu_terms(model: GpuModel, gpus: u8, milli: u64) -> OfferTerms {
+    OfferTerms {
+        machine: machine(model, gpus),
+        price_per_gpu_second: tgrid(milli),
+        latency_base_ms: DurationMs::ZERO,
+        slots: 64,
+        ..terms(0)
+    }
+}
+
+/// A job of `seconds` on `gpus` whole T4.
+pub(crate) fn gpu_needs(gpus: u8, seconds: u64) -> JobNeeds {
+    JobNeeds {
+        gpus,
+        gpu_milli: 1_000,
+        reference: DurationMs::from_secs(seconds),
+        ..JobNeeds::ANY_MACHINE
+    }
+}
+
+impl World {
+    pub(crate) fn order_for(&self, needs: JobNeeds) -> JobOrder {
+        JobOrder {
+            mode: VerificationMode::None,
+            max_price: Amount::from_tgrid(10),
+            needs,
+            ..self.order()
+        }
+    }
+
+    fn live(&self, job: JobId) -> Lease {
+        assert_eq!(self.job(job).end, None);
+        self.lease(job).clone()
+    }
+
+    /// Every member starts, then the lead hands in the result of a job of mode `none`.
+    fn finish(&mut self, job: JobId) {
+        let lead = self.live(job);
+        let leases: Vec<Lease> = self.state.gang_of(&lead).cloned().collect();
+        for lease in leases {
+            let name = PEOPLE.into_iter().find(|it| address(it) == lease.provider);
+            self.send(name.unwrap(), Transaction::StartLease { lease: lease.id });
+        }
+        self.send(self.holder(job), commit(lead.id));
+        assert_eq!(self.job(job).state, JobState::Paid);
+    }
+
+    fn bid(
+        &mut self,
+        name: &str,
+        salt: u8,
+        needs: JobNeeds,
+        price: Amount,
+    ) -> (BidId, JobOrder, Digest) {
+        let order = JobOrder {
+            max_price: price,
+            ..self.order_for(JobNeeds {
+                class: JobClass::Batch,
+                ..needs
+            })
+        };
+        let salt = Digest::new([salt; 32]);
+        let transaction = Transaction::CommitBid {
+            commitment: bid_commitment(&order, &salt, &address(name)),
+            deposit: tgrid(20),
+        };
+        let signed = self.sign(name, transaction);
+        let id = bid_id(signed.id(self.state.domain()));
+        assert_eq!(self.block(vec![signed], vec![]).refused, []);
+        (id, order, salt)
+    }
+
+    fn reveal(&mut self, name: &str, (bid, order, salt): (BidId, JobOrder, Digest)) -> JobId {
+        let signed = self.sign(name, Transaction::RevealBid { bid, salt, order });
+        let id = job_id(signed.id(self.state.domain()));
+        assert_eq!(self.block(vec![signed], vec![]).refused, []);
+        id
+    }
+
+    /// Lets the slot end in which `time` lies.
+    fn next_slot(&mut self) {
+        let parameters = *self.state.parameters();
+        let slot = parameters.slot(self.now());
+        self.wait_until(parameters.slot_begins(slot + 1).get());
+    }
+
+    fn decisions(events: &[Event]) -> Vec<Decision> {
+        let scheduled = events.iter().filter_map(|event| match event {
+            Event::Scheduled { decisions, .. } => Some(decisions.clone()),
+            _ => None,
+        });
+        scheduled.flatten().collect()
+    }
+}
+
+#[test]
+fn gpu_time_is_paid_by_what_it_takes_on_the_machine() {
+    let mut world = World::new();
+    // An A10 does integer inference at 2500/1300 of a T4, so a T4's 130 s are 67.6 s there.
+    world.post("cheap", gpu_terms(GpuModel::T4, 2, 10));
+    world.post("dear", gpu_terms(GpuModel::A10, 2, 15));
+    let job = world.submit("alice", world.order_for(gpu_needs(1, 130)));
+    assert_eq!(world.holder(job), "dear");
+    let lease = world.live(job);
+    assert!(lease.price < tgrid(1_300) && lease.price > tgrid(1_000));
+    assert_eq!((lease.grant.gpus(), lease.grant.gpu_milli), (1, 1_000));
+    assert_eq!(lease.grant.gpu_memory_mib, 16_384);
+    assert_eq!(lease.grant.sharing, SharingMode::Whole);
+    world.finish(job);
+}
+
+#[test]
+fn shares_of_a_gpu_fill_it_and_no_more() {
+    let mut world = World::new();
+    world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
+    let share = |milli, mib, isolation| JobNeeds {
+        gpu_milli: milli,
+        gpu_memory_mib: mib,
+        isolation,
+        ..gpu_needs(1, 60)
+    };
+    let first = world.submit(
+        "alice",
+        world.order_for(share(500, 8_000, SharingMode::Mps)),
+    );
+    assert_eq!(world.live(first).grant.sharing, SharingMode::Mps);
+    // There is compute for another half, but not the memory.
+    let second = world.submit(
+        "alice",
+        world.order_for(share(500, 9_000, SharingMode::TimeSlice)),
+    );
+    assert_eq!(world.job(second).state, JobState::Queued);
+    let third = world.submit(
+        "alice",
+        world.order_for(share(250, 7_000, SharingMode::TimeSlice)),
+    );
+    assert_eq!(world.job(third).state, JobState::Leased);
+    // Nobody shares hardware on this machine.
+    let fourth = world.submit("alice", world.order_for(share(250, 10, SharingMode::Mig)));
+    let why = world.state.why_waiting(&fourth).unwrap();
+    let broken: Vec<_> = why.placement.rejections.iter().collect();
+    assert_eq!(broken, [(tg_market::Constraint::Isolation, 1)]);
+    world.finish(first);
+    assert_eq!(world.job(second).state, JobState::Leased);
+}
+
+#[test]
+fn a_machine_is_free_again_while_validators_verify() {
+    let mut world = World::new();
+    world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
+    let mut order = world.order_for(gpu_needs(1, 60));
+    order.mode = VerificationMode::Zk;
+    let first = world.submit("alice", order.clone());
+    let second = world.submit("alice", order);
+    assert_eq!(world.job(second).state, JobState::Queued);
+    let task = world.work(first);
+    assert_eq!(world.job(first).state, JobState::Verifying);
+    assert_eq!(world.job(second).state, JobState::Leased);
+    world.decide(&task, Outcome::LeaseAccepted);
+    assert_eq!(world.job(first).state, JobState::Paid);
+}
+
+#[test]
+fn a_gang_starts_whole_or_not_at_all() {
+    let mut world = World::new();
+    world.post("cheap", gpu_terms(GpuModel::T4, 2, 10));
+    world.post("middle", gpu_terms(GpuModel::T4, 1, 12));
+    let gang = |members| JobNeeds {
+        gang: members,
+        neighbourhood_us: 1_000,
+        ..gpu_needs(1, 60)
+    };
+    let too_many = world.submit("alice", world.order_for(gang(4)));
+    assert_eq!(world.job(too_many).state, JobState::Queued);
+    let mut far = gpu_terms(GpuModel::T4, 2, 10);
+    far.machine.coordinate_us = [50_000, 0];
+    world.post("dear", far);
+    // Five GPUs now, but not four near each other.
+    world.idle();
+    assert_eq!(world.job(too_many).state, JobState::Queued);
+    let three = world.submit("alice", world.order_for(gang(3)));
+    let lead = world.live(three);
+    assert_eq!(lead.members.len(), 2);
+    let leases: Vec<Lease> = world.state.gang_of(&lead).cloned().collect();
+    let cheap = leases.iter().filter(|it| it.provider == address("cheap"));
+    assert_eq!(cheap.count(), 2);
+    let before = [world.balance("cheap"), world.balance("middle")];
+    world.finish(three);
+    let paid = leases
+        .iter()
+        .fold(Amount::ZERO, |sum, it| sum.saturating_add(it.price));
+    assert!(world.balance("cheap") > before[0] && world.balance("middle") > before[1]);
+    let settlement = world.job(three).settlement.unwrap();
+    assert_eq!(settlement.price.saturating_add(settlement.members), paid);
+}
+
+#[test]
+fn who_does_not_join_its_gang_pays_and_the_others_do_not() {
+    let mut world = World::new();
+    world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
+    world.post("middle", gpu_terms(GpuModel::T4, 1, 12));
+    let needs = JobNeeds {
+        gang: 2,
+        neighbourhood_us: 1_000,
+        ..gpu_needs(1, 60)
+    };
+    let job = world.submit("alice", world.order_for(needs));
+    let lead = world.live(job);
+    let member = world.state.lease(&lead.members[0]).unwrap().clone();
+    let leader = world.holder(job);
+    world.send(leader, Transaction::StartLease { lease: lead.id });
+    assert_eq!(world.job(job).state, JobState::Leased);
+    world.wait_until(lead.start_by.get() + 1);
+    let ended = |id| world.state.lease(&id).unwrap().end.clone();
+    assert_eq!(ended(lead.id), Some(LeaseEnd::Released));
+    let absent = LeaseEnd::Abandoned(AbandonedBecause::NotStarted);
+    assert_eq!(ended(member.id), Some(absent));
+    assert_eq!(world.job(job).excluded, [member.provider]);
+    assert_eq!(world.job(job).prize, member.collateral);
+}
+
+#[test]
+fn a_guaranteed_deadline_is_reserved_or_refused_at_once() {
+    let mut world = World::new();
+    world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
+    let runs = world.submit("alice", world.order_for(gpu_needs(1, 60)));
+    let ends = world.live(runs).deadline;
+    let guaranteed = JobNeeds {
+        guaranteed: true,
+        tier: CapacityTier::Reserved,
+        ..gpu_needs(1, 60)
+    };
+    let alice = world.balance("alice");
+    let mut tight = world.order_for(guaranteed);
+    tight.deadline = TimestampMs::new(ends.get() + 59_000);
+    let refused = world.submit("alice", tight);
+    assert_eq!(world.job(refused).end, Some(EndReason::NotAdmitted));
+    // All it cost was the fee.
+    assert_eq!(alice.checked_sub(world.balance("alice")), Some(tgrid(1)));
+    let admitted = world.submit("alice", world.order_for(guaranteed));
+    let booked = world.live(admitted);
+    assert_eq!(booked.grant.from, TimestampMs::new(ends.get() + 1));
+    assert_eq!(world.state.stock().bookings(&booked.offer).count(), 1);
+    let lease = booked.id;
+    let early = world.refusal("cheap", Transaction::StartLease { lease });
+    assert_eq!(early.code(), "TG-LED-068");
+    // What is free until then goes to nobody who might still run when it begins.
+    world.finish(runs);
+    let other = world.submit("alice", world.order_for(gpu_needs(1, 60)));
+    assert_eq!(world.job(other).state, JobState::Queued);
+    world.wait_until(booked.grant.from.get());
+    world.finish(admitted);
+    let first = world.job(admitted).history.last().unwrap().at;
+    assert!(first <= world.job(admitted).order.deadline);
+    assert_eq!(world.job(other).state, JobState::Leased);
+}
+
+#[test]
+fn a_reservation_costs_more_on_a_machine_that_is_reserved() {
+    let mut world = World::new();
+    world.post("cheap", gpu_terms(GpuModel::T4, 4, 10));
+    let needs = JobNeeds {
+        guaranteed: true,
+        tier: CapacityTier::Reserved,
+        ..gpu_needs(1, 60)
+    };
+    let prices: Vec<Amount> = (0..4)
+        .map(|_| {
+            let job = world.submit("alice", world.order_for(needs));
+            world.live(job).price
+        })
+        .collect();
+    assert!(
+        prices.is_sorted_by(|left, right| left < right),
+        "{prices:?}"
+    );
+    // Seven tenths of 60 s at 0.01.
+    assert_eq!(prices[0], tgrid(420));
+    assert!(prices[3] <= tgrid(420 * 4));
+}
+
+#[test]
+fn sealed_bids_clear_at_one_price_and_unopened_ones_are_lost() {
+    let mut world = World::new();
+    world.post("cheap", gpu_terms(GpuModel::T4, 2, 10));
+    world.next_slot();
+    world.time += 100;
+    let needs = gpu_needs(1, 100);
+    // A second of a T4 is worth 0.05, 0.04 and 0.03 to them; two can be served.
+    let bids: Vec<_> = [("alice", 5u64), ("bob", 4), ("mallory", 3)]
+        .into_iter()
+        .map(|(name, tgrid)| {
+            world.time -= 900;
+            let price = Amount::from_tgrid(tgrid);
+            (name, world.bid(name, 7, needs, price))
+        })
+        .collect();
+    world.time -= 900;
+    let secret = world.bid("alice", 9, needs, Amount::from_tgrid(9));
+    let sealed = world.state.bids().len();
+    assert_eq!(sealed, 4);
+    world.next_slot();
+    let jobs: Vec<JobId> = bids
+        .into_iter()
+        .map(|(name, bid)| {
+            world.time -= 900;
+            world.reveal(name, bid)
+        })
+        .collect();
+    assert!(
+        jobs.iter()
+            .all(|job| world.job(*job).state == JobState::Queued)
+    );
+    let burned = world.state.totals().burned;
+    world.next_slot();
+    let states: Vec<_> = jobs.iter().map(|job| world.job(*job).state).collect();
+    assert_eq!(
+        states,
+        [JobState::Leased, JobState::Leased, JobState::Queued]
+    );
+    // One price, between what the seller asks and what the last buyer bid.
+    let prices: Vec<Amount> = jobs[..2]
+        .iter()
+        .map(|job| world.lease(*job).price)
+        .collect();
+    assert_eq!(prices[0], prices[1]);
+    assert!(prices[0] >= Amount::from_tgrid(1) && prices[0] <= Amount::from_tgrid(4));
+    // The bid that stayed sealed lost its deposit, and cannot be opened any more.
+    assert_eq!(world.state.bids().len(), 0);
+    let lost = world.state.totals().burned.checked_sub(burned).unwrap();
+    assert_eq!(lost, tgrid(20));
+    let (bid, order, salt) = secret;
+    let late = world.refusal("alice", Transaction::RevealBid { bid, salt, order });
+    assert_eq!(late.code(), "TG-LED-036");
+}
+
+#[test]
+fn paid_priority_goes_first_and_is_paid() {
+    let mut world = World::new();
+    world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
+    let first = world.submit("alice", world.order_for(gpu_needs(1, 60)));
+    let plain = world.submit("alice", world.order_for(gpu_needs(1, 60)));
+    let needs = JobNeeds {
+        priority: 3,
+        ..gpu_needs(1, 60)
+    };
+    let urgent = world.submit("bob", world.order_for(needs));
+    let why = world.state.why_waiting(&plain).unwrap();
+    assert_eq!(why.queue_position, 1);
+    assert_eq!(world.state.why_waiting(&urgent).unwrap().queue_position, 0);
+    assert_eq!(why.priority_to_be_next, Some(3));
+    assert_eq!(why.price_to_be_next, Some(tgrid(1_800)));
+    world.finish(first);
+    assert_eq!(world.job(urgent).state, JobState::Leased);
+    assert_eq!(world.live(urgent).price, tgrid(600 * 3));
+    assert_eq!(world.job(plain).state, JobState::Queued);
+}
+
+#[test]
+fn spot_jobs_make_room_after_a_grace_and_nobody_is_punished() {
+    let mut world = World::new();
+    world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
+    let spot = JobNeeds {
+        preemptible: true,
+        tier: CapacityTier::Spot,
+        ..gpu_needs(1, 500)
+    };
+    let cheap = world.submit("alice", world.order_for(spot));
+    let lease = world.live(cheap);
+    // Spot costs two fifths.
+    assert_eq!(lease.price, tgrid(2_000));
+    world.send("cheap", Transaction::StartLease { lease: lease.id });
+    let needs = JobNeeds {
+        priority: 2,
+        ..gpu_needs(1, 60)
+    };
+    let urgent = world.submit("bob", world.order_for(needs));
+    assert_eq!(world.job(urgent).state, JobState::Queued);
+    let told = world.live(cheap).preemption.unwrap();
+    assert_eq!(told.by, urgent);
+    let due = world.state.next_timeout().unwrap();
+    assert_eq!(due.get(), told.at.get() + 1);
+    world.wait_until(due.get());
+    assert_eq!(world.job(urgent).state, JobState::Leased);
+    assert_eq!(world.job(cheap).state, JobState::Queued);
+    let ended = world.state.lease(&lease.id).unwrap();
+    assert_eq!(ended.end, Some(LeaseEnd::Preempted));
+    let record = world.state.provider(&address("cheap")).unwrap();
+    assert_eq!((record.record.ended(), record.lost), (0, Amount::ZERO));
+    assert!(world.job(cheap).excluded.is_empty());
+    world.finish(urgent);
+    assert_eq!(world.job(cheap).state, JobState::Leased);
+}
+
+#[test]
+fn a_lost_provider_is_replaced_in_the_block_that_finds_out() {
+    let mut world = World::new();
+    world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
+    world.post("middle", gpu_terms(GpuModel::T4, 1, 12));
+    let job = world.submit("alice", world.order_for(gpu_needs(1, 60)));
+    let lease = world.live(job);
+    assert_eq!(world.holder(job), "cheap");
+    let report = |world: &World| Transaction::ReportLiveness {
+        epoch: Schedule::epoch(world.state.head().height.next()),
+        lost: vec![address("cheap")],
+        back: vec![],
+    };
+    for (index, expected) in [(0, "cheap"), (1, "cheap"), (2, "middle")] {
+        let name = format!("validator {index}");
+        let transaction = report(&world);
+        let nonce = world.state.nonce(&address(&name));
+        let signed = wallet(&name).sign(transaction, nonce, world.state.domain());
+        let proposed = world.block(vec![signed], vec![]);
+        assert_eq!(proposed.refused, []);
+        assert_eq!(world.holder(job), expected, "after {name}");
+        if index == 2 {
+            let decisions = World::decisions(&proposed.events);
+            assert!(decisions.contains(&Decision::Lost { lease: lease.id }));
+        }
+    }
+    let ended = world.state.lease(&lease.id).unwrap();
+    let end = LeaseEnd::Abandoned(AbandonedBecause::ProviderLost);
+    assert_eq!(ended.end, Some(end));
+    // It gets nothing until validators reach it again.
+    let next = world.submit("alice", world.order_for(gpu_needs(1, 60)));
+    assert_eq!(world.job(next).state, JobState::Queued);
+}
+
+#[test]
+fn ratings_count_once_and_weigh_what_was_spent() {
+    let mut world = World::new();
+    world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
+    let job = world.submit("alice", world.order_for(gpu_needs(1, 60)));
+    let rate = |stars| Transaction::RateJob { job, stars };
+    assert_eq!(world.refusal("alice", rate(5)).code(), "TG-LED-065");
+    world.finish(job);
+    assert_eq!(world.refusal("alice", rate(0)).code(), "TG-LED-064");
+    assert_eq!(world.refusal("bob", rate(5)).code(), "TG-LED-032");
+    world.send("alice", rate(4));
+    assert_eq!(world.refusal("alice", rate(5)).code(), "TG-LED-066");
+    let provider = world.state.provider(&address("cheap")).unwrap();
+    let reputation = provider.reputation_with(JobClass::Inference);
+    assert_eq!(reputation.rating_hundredths(), Some(400));
+}
+
+#[test]
+fn a_dynamic_price_rises_while_jobs_wait_and_is_never_charged_above_the_maximum() {
+    let mut world = World::new();
+    let mut terms = gpu_terms(GpuModel::T4, 1, 10);
+    terms.pricing = Pricing::Dynamic;
+    world.post("cheap", terms);
+    let jobs: Vec<JobId> = (0..3)
+        .map(|_| {
+            let mut order = world.order_for(gpu_needs(1, 60));
+            order.max_price = tgrid(650);
+            world.submit("alice", order)
+        })
+        .collect();
+    let first = world.live(jobs[0]).price;
+    assert!(first >= tgrid(600) && first <= tgrid(650));
+    for _ in 0..5 {
+        world.idle();
+    }
+    let price = world.state.schedule().prices[usize::from(GpuModel::T4.tag())];
+    assert!(price > tgrid(10) && price <= tgrid(160));
+    world.finish(jobs[0]);
+    // The price is above their maximum now: they wait until it falls.
+    assert_eq!(world.job(jobs[1]).state, JobState::Queued);
+    let dearer = world.submit("bob", world.order_for(gpu_needs(1, 60)));
+    assert!(world.live(dearer).price > tgrid(650));
+}
+
+#[test]
+fn a_dry_run_answers_what_submitting_answers() {
+    let mut world = World::new();
+    world.post("cheap", gpu_terms(GpuModel::T4, 2, 10));
+    world.post("dear", gpu_terms(GpuModel::H100, 1, 90));
+    let only = |model| JobNeeds {
+        models: GpuModelSet::of(&[model]),
+        ..gpu_needs(1, 60)
+    };
+    let guaranteed = JobNeeds {
+        guaranteed: true,
+        tier: CapacityTier::Reserved,
+        ..gpu_needs(1, 60)
+    };
+    let gang = JobNeeds {
+        gang: 2,
+        neighbourhood_us: 1_000,
+        ..gpu_needs(1, 60)
+    };
+    for needs in [
+        gpu_needs(1, 60),
+        only(GpuModel::H100),
+        only(GpuModel::H200),
+        guaranteed,
+        gang,
+    ] {
+        let order = world.order_for(needs);
+        let next = TimestampMs::new(world.time + crate::world::TICK);
+        let dry = world.state.dry_run(address("alice"), &order, next).unwrap();
+        let before = world.state.root();
+        assert_eq!(before, world.state.root(), "a dry run changes nothing");
+        let job = world.submit("alice", order);
+        let submitted = world.job(job);
+        assert_eq!((dry.state, dry.end), (submitted.state, submitted.end));
+        if submitted.state == JobState::Leased {
+            let lead = world.live(job);
+            let of = |it: &Lease| (it.offer, it.price, it.grant, it.deadline);
+            let real: Vec<_> = world.state.gang_of(&lead).map(of).collect();
+            assert_eq!(dry.leases.iter().map(of).collect::<Vec<_>>(), real);
+        }
+        assert_eq!(dry.why, world.state.why_waiting(&job));
+    }
+}

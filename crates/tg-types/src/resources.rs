@@ -1,0 +1,646 @@
+//! What machines have and what jobs need: the words in which offers and orders are matched.
+//!
+//! A machine without GPUs and a job that any machine can run are the simplest cases and the defaults
+//! ([`Machine::CPU_ONLY`], [`JobNeeds::ANY_MACHINE`]).
+
+use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
+use crate::time::DurationMs;
+
+/// Most GPUs of one machine.
+pub const GPUS_MAX: u8 = 8;
+
+/// One whole GPU, in thousandths.
+pub const WHOLE_GPU_MILLI: u16 = 1_000;
+
+/// Most regions of a network; region `i` is bit `i` of a [`RegionSet`].
+pub const REGIONS_MAX: u8 = 64;
+
+/// Most members of a gang.
+pub const GANG_MEMBERS_MAX: u16 = 32;
+
+/// Most that paid priority multiplies the price.
+pub const PRIORITY_MAX: u8 = 8;
+
+/// Declares an enumeration that travels as one byte and has a name for people.
+macro_rules! wire_enum {
+    ($(#[$doc:meta])* $name:ident, $field:literal, {
+        $($(#[$item_doc:meta])* $item:ident = $tag:literal => $text:literal,)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum $name {
+            $($(#[$item_doc])* $item = $tag,)*
+        }
+
+        impl $name {
+            /// All of them, in the order of their tags.
+            pub const ALL: &'static [Self] = &[$(Self::$item),*];
+
+            /// The tag in encodings and typed data.
+            #[must_use]
+            pub const fn tag(self) -> u8 {
+                self as u8
+            }
+
+            /// The one of a tag.
+            #[must_use]
+            pub const fn from_tag(tag: u8) -> Option<Self> {
+                match tag {
+                    $($tag => Some(Self::$item),)*
+                    _ => None,
+                }
+            }
+
+            /// The name users write.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$item => $text,)*
+                }
+            }
+
+            /// The one of a name.
+            #[must_use]
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|it| it.as_str() == name)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl Encode for $name {
+            fn encode(&self, writer: &mut Writer) {
+                writer.u8(self.tag());
+            }
+        }
+
+        impl Decode for $name {
+            fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+                let tag = reader.u8()?;
+                Self::from_tag(tag).ok_or(DecodeError::Invalid {
+                    field: $field,
+                    value: u64::from(tag),
+                })
+            }
+        }
+    };
+}
+
+wire_enum! {
+    /// A GPU model that the throughput table of the market knows, or another one.
+    GpuModel, "gpu model", {
+        /// No GPU, or one that the table does not know.
+        Other = 0 => "other",
+        /// Tesla T4: the reference of [`JobNeeds::reference`].
+        T4 = 1 => "t4",
+        /// Tesla P100, PCIe, 16 GB.
+        P100 = 2 => "p100",
+        /// Tesla V100, PCIe.
+        V100 = 3 => "v100",
+        /// A10.
+        A10 = 4 => "a10",
+        /// L4.
+        L4 = 5 => "l4",
+        /// GeForce RTX 3090.
+        Rtx3090 = 6 => "rtx3090",
+        /// GeForce RTX 4090.
+        Rtx4090 = 7 => "rtx4090",
+        /// A100, PCIe, 40 GB.
+        A100M40 = 8 => "a100-40",
+        /// A100, SXM, 80 GB.
+        A100M80 = 9 => "a100-80",
+        /// H100, SXM, 80 GB.
+        H100 = 10 => "h100",
+        /// H200, SXM, 141 GB.
+        H200 = 11 => "h200",
+    }
+}
+
+wire_enum! {
+    /// How the GPUs of one machine are joined; each kind can do what those before it can.
+    GpuLink, "gpu link", {
+        /// PCI Express only.
+        Pcie = 0 => "pcie",
+        /// NVLink bridges between neighbours.
+        Nvlink = 1 => "nvlink",
+        /// Every GPU reaches every other at full speed.
+        Nvswitch = 2 => "nvswitch",
+    }
+}
+
+wire_enum! {
+    /// How a job shares a GPU with others; as a need, how strictly it must be kept apart at least. Each kind keeps
+    /// apart at least as well as those before it.
+    SharingMode, "sharing mode", {
+        /// Time slices: a quantum and a memory cap; neighbours share caches and faults.
+        TimeSlice = 0 => "time-slice",
+        /// MPS: a share of the multiprocessors and a memory cap that the driver enforces.
+        Mps = 1 => "mps",
+        /// A MIG instance: a hardware partition.
+        Mig = 2 => "mig",
+        /// The whole GPU.
+        Whole = 3 => "whole",
+    }
+}
+
+wire_enum! {
+    /// What kind of work a job is; decides how fast each GPU is at it.
+    JobClass, "job class", {
+        /// Answers that somebody waits for.
+        Inference = 0 => "inference",
+        /// Training.
+        Training = 1 => "training",
+        /// Work that may wait: it bids in the batch auction.
+        Batch = 2 => "batch",
+    }
+}
+
+wire_enum! {
+    /// What a requestor may count on, and how it is priced.
+    CapacityTier, "capacity tier", {
+        /// Runs until it is done.
+        OnDemand = 0 => "on-demand",
+        /// Cheaper, and may be pushed out by others.
+        Spot = 1 => "spot",
+        /// Booked ahead: for jobs with a guaranteed deadline.
+        Reserved = 2 => "reserved",
+    }
+}
+
+wire_enum! {
+    /// How an offer's GPU time is priced.
+    Pricing, "pricing", {
+        /// What the offer asks.
+        Fixed = 0 => "fixed",
+        /// What the offer asks, or the moving price of its class if that is higher.
+        Dynamic = 1 => "dynamic",
+    }
+}
+
+/// How a job is matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lane {
+    /// At posted prices, at once.
+    Posted,
+    /// All members at one time or none.
+    Gang,
+    /// Admitted with a reservation, or refused.
+    Deadline,
+    /// By sealed bids, one price for each class.
+    Auction,
+}
+
+impl Lane {
+    /// The lane's name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Posted => "posted",
+            Self::Gang => "gang",
+            Self::Deadline => "deadline",
+            Self::Auction => "auction",
+        }
+    }
+}
+
+impl std::fmt::Display for Lane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Declares a set over an enumeration or a small number, as bits.
+macro_rules! bit_set {
+    ($(#[$doc:meta])* $name:ident($bits:ident), $field:literal, all $all:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name($bits);
+
+        impl $name {
+            /// Nothing.
+            pub const NONE: Self = Self(0);
+
+            /// Everything.
+            pub const ANY: Self = Self($all);
+
+            /// The set of these bits; those beyond [`Self::ANY`] are dropped.
+            #[must_use]
+            pub const fn from_bits(bits: $bits) -> Self {
+                Self(bits & $all)
+            }
+
+            /// Bit `n` stands for member `n`.
+            #[must_use]
+            pub const fn bits(self) -> $bits {
+                self.0
+            }
+
+            /// Whether nothing is in it.
+            #[must_use]
+            pub const fn is_empty(self) -> bool {
+                self.0 == 0
+            }
+
+            const fn has(self, index: u8) -> bool {
+                (index as u32) < $bits::BITS && self.0 >> index & 1 == 1
+            }
+        }
+
+        impl Encode for $name {
+            fn encode(&self, writer: &mut Writer) {
+                writer.$bits(self.0);
+            }
+        }
+
+        impl Decode for $name {
+            fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+                let bits = reader.$bits()?;
+                if Self::from_bits(bits).0 != bits {
+                    return Err(DecodeError::Invalid {
+                        field: $field,
+                        value: u64::from(bits),
+                    });
+                }
+                Ok(Self(bits))
+            }
+        }
+    };
+}
+
+bit_set! {
+    /// GPU models; model of tag `n` is bit `n`.
+    GpuModelSet(u16), "gpu models", all (1 << 12) - 1
+}
+
+bit_set! {
+    /// Regions; region `n` is bit `n`.
+    RegionSet(u64), "regions", all u64::MAX
+}
+
+bit_set! {
+    /// Ways to share a GPU that an offer allows, beside whole GPUs; mode of tag `n` is bit `n`.
+    SharingSet(u8), "sharing modes", all 0b111
+}
+
+bit_set! {
+    /// Tiers of capacity that an offer sells; tier of tag `n` is bit `n`.
+    TierSet(u8), "capacity tiers", all 0b111
+}
+
+impl GpuModelSet {
+    /// The set of `models`.
+    #[must_use]
+    pub fn of(models: &[GpuModel]) -> Self {
+        Self(models.iter().fold(0, |bits, it| bits | 1 << it.tag()))
+    }
+
+    /// Whether `model` is in it.
+    #[must_use]
+    pub const fn contains(self, model: GpuModel) -> bool {
+        self.has(model.tag())
+    }
+}
+
+impl RegionSet {
+    /// One region.
+    #[must_use]
+    pub const fn only(region: u8) -> Self {
+        if region < REGIONS_MAX {
+            Self(1 << region)
+        } else {
+            Self::NONE
+        }
+    }
+
+    /// Whether `region` is in it.
+    #[must_use]
+    pub const fn contains(self, region: u8) -> bool {
+        self.has(region)
+    }
+}
+
+impl SharingSet {
+    /// The set of `modes`; whole GPUs are always possible and not counted.
+    #[must_use]
+    pub fn of(modes: &[SharingMode]) -> Self {
+        Self::from_bits(modes.iter().fold(0, |bits, it| bits | 1 << it.tag()))
+    }
+
+    /// Whether GPUs may be shared in this way.
+    #[must_use]
+    pub const fn contains(self, mode: SharingMode) -> bool {
+        matches!(mode, SharingMode::Whole) || self.has(mode.tag())
+    }
+
+    /// The mode with the least isolation that is still at least `isolation`, if a part of a GPU can be had so.
+    #[must_use]
+    pub fn at_least(self, isolation: SharingMode) -> Option<SharingMode> {
+        SharingMode::ALL
+            .iter()
+            .copied()
+            .find(|it| *it != SharingMode::Whole && *it >= isolation && self.contains(*it))
+    }
+}
+
+impl TierSet {
+    /// On-demand only.
+    pub const ON_DEMAND: Self = Self(1);
+
+    /// The set of `tiers`.
+    #[must_use]
+    pub fn of(tiers: &[CapacityTier]) -> Self {
+        Self(tiers.iter().fold(0, |bits, it| bits | 1 << it.tag()))
+    }
+
+    /// Whether `tier` is in it.
+    #[must_use]
+    pub const fn contains(self, tier: CapacityTier) -> bool {
+        self.has(tier.tag())
+    }
+}
+
+/// The machine behind an offer, as its provider declares it. Nothing of it is checked when it is posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Machine {
+    /// GPUs, at most [`GPUS_MAX`]; all of them alike.
+    pub gpu_count: u8,
+    /// Their model.
+    pub gpu: GpuModel,
+    /// Memory of each in MiB.
+    pub gpu_memory_mib: u32,
+    /// CUDA compute capability times ten: 80 for A100, 90 for H100.
+    pub capability: u16,
+    /// Whether they have tensor cores.
+    pub tensor_cores: bool,
+    /// How they are joined.
+    pub link: GpuLink,
+    /// How jobs may share one.
+    pub sharing: SharingSet,
+    /// Thousandths of a CPU core.
+    pub cpu_milli: u32,
+    /// RAM in MiB.
+    pub memory_mib: u32,
+    /// Disk in GiB.
+    pub disk_gib: u32,
+    /// Region, below [`REGIONS_MAX`].
+    pub region: u8,
+    /// Network coordinate in microseconds: the distance of two machines is the sum of the absolute differences.
+    pub coordinate_us: [i32; 2],
+    /// What capacity is sold.
+    pub tiers: TierSet,
+}
+
+impl Machine {
+    /// A machine of which nothing but the offer's own memory and speed is declared.
+    pub const CPU_ONLY: Self = Self {
+        gpu_count: 0,
+        gpu: GpuModel::Other,
+        gpu_memory_mib: 0,
+        capability: 0,
+        tensor_cores: false,
+        link: GpuLink::Pcie,
+        sharing: SharingSet::NONE,
+        cpu_milli: 0,
+        memory_mib: 0,
+        disk_gib: 0,
+        region: 0,
+        coordinate_us: [0, 0],
+        tiers: TierSet::ON_DEMAND,
+    };
+}
+
+impl Encode for Machine {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            gpu_count,
+            gpu,
+            gpu_memory_mib,
+            capability,
+            tensor_cores,
+            link,
+            sharing,
+            cpu_milli,
+            memory_mib,
+            disk_gib,
+            region,
+            coordinate_us,
+            tiers,
+        } = self;
+        writer.u8(*gpu_count);
+        gpu.encode(writer);
+        writer.u32(*gpu_memory_mib);
+        writer.u16(*capability);
+        writer.u8(u8::from(*tensor_cores));
+        link.encode(writer);
+        sharing.encode(writer);
+        writer.u32(*cpu_milli);
+        writer.u32(*memory_mib);
+        writer.u32(*disk_gib);
+        writer.u8(*region);
+        writer.i32(coordinate_us[0]);
+        writer.i32(coordinate_us[1]);
+        tiers.encode(writer);
+    }
+}
+
+fn decode_bool(reader: &mut Reader<'_>, field: &'static str) -> Result<bool, DecodeError> {
+    match reader.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        value => Err(DecodeError::Invalid {
+            field,
+            value: u64::from(value),
+        }),
+    }
+}
+
+impl Decode for Machine {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            gpu_count: reader.u8()?,
+            gpu: GpuModel::decode(reader)?,
+            gpu_memory_mib: reader.u32()?,
+            capability: reader.u16()?,
+            tensor_cores: decode_bool(reader, "tensor cores")?,
+            link: GpuLink::decode(reader)?,
+            sharing: SharingSet::decode(reader)?,
+            cpu_milli: reader.u32()?,
+            memory_mib: reader.u32()?,
+            disk_gib: reader.u32()?,
+            region: reader.u8()?,
+            coordinate_us: [reader.i32()?, reader.i32()?],
+            tiers: TierSet::decode(reader)?,
+        })
+    }
+}
+
+/// What a job needs beside its model's arithmetic, and how it wants to be matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobNeeds {
+    /// What kind of work it is.
+    pub class: JobClass,
+    /// GPUs (of each member of a gang); 0 runs on any machine.
+    pub gpus: u8,
+    /// Share of each GPU in thousandths; a fraction only of a single GPU; 0 without GPUs.
+    pub gpu_milli: u16,
+    /// Memory of each GPU in MiB; 0 for the share of it that `gpu_milli` says.
+    pub gpu_memory_mib: u32,
+    /// GPU models that will do.
+    pub models: GpuModelSet,
+    /// Least compute capability times ten.
+    pub capability_min: u16,
+    /// Whether tensor cores are needed.
+    pub tensor_cores: bool,
+    /// Least link between GPUs.
+    pub link_min: GpuLink,
+    /// How strictly it must be kept apart from jobs on the same GPU.
+    pub isolation: SharingMode,
+    /// Thousandths of a CPU core.
+    pub cpu_milli: u32,
+    /// RAM in MiB.
+    pub memory_mib: u32,
+    /// Disk in GiB.
+    pub disk_gib: u32,
+    /// Regions that will do.
+    pub regions: RegionSet,
+    /// GPU time it takes on a whole T4, beside the model's arithmetic; what it takes elsewhere follows from the
+    /// throughput table.
+    pub reference: DurationMs,
+    /// Members that must run together, 1 to [`GANG_MEMBERS_MAX`]; 1 is no gang.
+    pub gang: u16,
+    /// Side of the square of network coordinates that a gang must fit in, in microseconds.
+    pub neighbourhood_us: u32,
+    /// Whether the deadline must be guaranteed by a reservation when the job is admitted.
+    pub guaranteed: bool,
+    /// 1 to [`PRIORITY_MAX`]: multiplies the price that is paid, and goes first.
+    pub priority: u8,
+    /// Whether it may be pushed out and started again.
+    pub preemptible: bool,
+    /// Tier of capacity.
+    pub tier: CapacityTier,
+}
+
+impl JobNeeds {
+    /// An inference that any machine can run.
+    pub const ANY_MACHINE: Self = Self {
+        class: JobClass::Inference,
+        gpus: 0,
+        gpu_milli: 0,
+        gpu_memory_mib: 0,
+        models: GpuModelSet::ANY,
+        capability_min: 0,
+        tensor_cores: false,
+        link_min: GpuLink::Pcie,
+        isolation: SharingMode::TimeSlice,
+        cpu_milli: 0,
+        memory_mib: 0,
+        disk_gib: 0,
+        regions: RegionSet::ANY,
+        reference: DurationMs::ZERO,
+        gang: 1,
+        neighbourhood_us: 0,
+        guaranteed: false,
+        priority: 1,
+        preemptible: false,
+        tier: CapacityTier::OnDemand,
+    };
+
+    /// How the job is matched.
+    #[must_use]
+    pub const fn lane(&self) -> Lane {
+        if self.gang > 1 {
+            Lane::Gang
+        } else if self.guaranteed {
+            Lane::Deadline
+        } else if matches!(self.class, JobClass::Batch) {
+            Lane::Auction
+        } else {
+            Lane::Posted
+        }
+    }
+
+    /// GPU compute of one member in thousandths of a GPU.
+    #[must_use]
+    pub const fn gpu_milli_total(&self) -> u32 {
+        self.gpus as u32 * self.gpu_milli as u32
+    }
+}
+
+impl Encode for JobNeeds {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            class,
+            gpus,
+            gpu_milli,
+            gpu_memory_mib,
+            models,
+            capability_min,
+            tensor_cores,
+            link_min,
+            isolation,
+            cpu_milli,
+            memory_mib,
+            disk_gib,
+            regions,
+            reference,
+            gang,
+            neighbourhood_us,
+            guaranteed,
+            priority,
+            preemptible,
+            tier,
+        } = self;
+        class.encode(writer);
+        writer.u8(*gpus);
+        writer.u16(*gpu_milli);
+        writer.u32(*gpu_memory_mib);
+        models.encode(writer);
+        writer.u16(*capability_min);
+        writer.u8(u8::from(*tensor_cores));
+        link_min.encode(writer);
+        isolation.encode(writer);
+        writer.u32(*cpu_milli);
+        writer.u32(*memory_mib);
+        writer.u32(*disk_gib);
+        regions.encode(writer);
+        reference.encode(writer);
+        writer.u16(*gang);
+        writer.u32(*neighbourhood_us);
+        writer.u8(u8::from(*guaranteed));
+        writer.u8(*priority);
+        writer.u8(u8::from(*preemptible));
+        tier.encode(writer);
+    }
+}
+
+impl Decode for JobNeeds {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            class: JobClass::decode(reader)?,
+            gpus: reader.u8()?,
+            gpu_milli: reader.u16()?,
+            gpu_memory_mib: reader.u32()?,
+            models: GpuModelSet::decode(reader)?,
+            capability_min: reader.u16()?,
+            tensor_cores: decode_bool(reader, "tensor cores")?,
+            link_min: GpuLink::decode(reader)?,
+            isolation: SharingMode::decode(reader)?,
+            cpu_milli: reader.u32()?,
+            memory_mib: reader.u32()?,
+            disk_gib: reader.u32()?,
+            regions: RegionSet::decode(reader)?,
+            reference: DurationMs::decode(reader)?,
+            gang: reader.u16()?,
+            neighbourhood_us: reader.u32()?,
+            guaranteed: decode_bool(reader, "guaranteed")?,
+            priority: reader.u8()?,
+            preemptible: decode_bool(reader, "preemptible")?,
+            tier: CapacityTier::decode(reader)?,
+        })
+    }
+}
