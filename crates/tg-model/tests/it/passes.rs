@@ -232,7 +232,7 @@ fn indices_are_a_gather_in_floats_too() {
     let axis = [("axis", Attribute::Int(1))];
     let y = writer.node("ScatterElements", &[x, places, updates], &axis);
     check(
-        writer.finish(y),
+        &writer.finish(y),
         &["Reshape", "Concat", "Gather", "Reshape"],
     );
 }
