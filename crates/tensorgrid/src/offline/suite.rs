@@ -377,6 +377,6 @@ mod tests {
         assert!(row.stage("lookup").wall_ms > 0.0);
         let page = suite_page::page(std::slice::from_ref(&row));
         assert!(page.contains("MLP 64-32-10") && page.contains("not yet"));
-        assert!(measure(7, 1).is_err());
+        assert!(measure(8, 1).is_err());
     }
 }

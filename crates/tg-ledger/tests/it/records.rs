@@ -447,7 +447,7 @@ fn counts_beyond_their_limit_are_refused_before_anything_is_read() {
     ));
 }
 
-/// The state machine of a job, row by row, as `docs/PROTOCOL.md` draws it.
+/// The state machine of a job, row by row, as `docs/LEDGER.md` draws it.
 #[test]
 fn the_state_machine_is_the_documented_one() {
     use JobState::{

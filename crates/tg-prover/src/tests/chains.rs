@@ -13,6 +13,26 @@ fn side(numbers: &mut Numbers, low: u32, high: u32) -> u32 {
     u32::try_from(numbers.between(low.into(), high.into())).unwrap()
 }
 
+fn random_norm(numbers: &mut Numbers) -> Norm {
+    Norm {
+        centred: numbers.between(0, 1) == 0,
+        epsilon: numbers.next() % 1_000,
+        precision: side(numbers, 0, 4) as u8,
+        fraction: 12,
+    }
+}
+
+fn random_softmax(numbers: &mut Numbers) -> Softmax {
+    let step = side(numbers, 1, 360) as u16;
+    let entries = 0..side(numbers, 1, 90);
+    let table = entries.map(|i| 32_767u16.saturating_sub(step * i as u16));
+    Softmax {
+        table: table.collect(),
+        rescale: Rescale::new(side(numbers, 9_000, 32_767), side(numbers, 14, 22)).unwrap(),
+        causal: (numbers.between(0, 1) == 0).then(|| side(numbers, 0, 3)),
+    }
+}
+
 /// A chain of random gadgets after a convolution: every node reads the one before, some also a second activation.
 fn random_chain(seed: u64) -> (tg_ir::CompiledModel, Vec<i8>) {
     let mut numbers = Numbers::new(seed);
@@ -37,30 +57,12 @@ fn random_chain(seed: u64) -> (tg_ir::CompiledModel, Vec<i8>) {
         let op = match side(&mut numbers, 0, 5) {
             0 | 1 => Op::Norm {
                 input: last,
-                how: Norm {
-                    centred: numbers.between(0, 1) == 0,
-                    epsilon: numbers.next() % 1_000,
-                    precision: side(&mut numbers, 0, 4) as u8,
-                    fraction: 12,
-                },
+                how: random_norm(&mut numbers),
             },
-            2 | 3 => {
-                let step = side(&mut numbers, 1, 360) as u16;
-                let table = (0..side(&mut numbers, 1, 90))
-                    .map(|i| 32_767u16.saturating_sub(step * i as u16));
-                Op::Softmax {
-                    input: last,
-                    how: Softmax {
-                        rescale: Rescale::new(
-                            side(&mut numbers, 9_000, 32_767),
-                            side(&mut numbers, 14, 22),
-                        )
-                        .unwrap(),
-                        table: table.collect(),
-                        causal: (numbers.between(0, 1) == 0).then(|| side(&mut numbers, 0, 3)),
-                    },
-                }
-            }
+            2 | 3 => Op::Softmax {
+                input: last,
+                how: random_softmax(&mut numbers),
+            },
             4 => Op::Extremum {
                 inputs: [last, activation(&mut draft, &mut numbers, kind)],
                 which: [Extremum::Greater, Extremum::Lesser][side(&mut numbers, 0, 1) as usize],
