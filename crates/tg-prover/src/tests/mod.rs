@@ -13,4 +13,5 @@ mod models;
 mod mutate;
 mod registration;
 mod statement;
+mod sums;
 mod values;
