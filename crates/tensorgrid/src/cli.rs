@@ -275,7 +275,7 @@ pub(crate) struct BenchArguments {
     /// Runs per model; the median is printed.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) runs: u32,
-    /// Measure the suite instead: MLP, LeNet, CNN 264k, dense 4M, VGG-16, ResNet-18, with weights from a seed.
+    /// Measure the suite instead: MLP, LeNet, CNN 264k, dense 4M, VGG-16, ResNet-18, two GPTs, with weights from a seed.
     #[arg(long)]
     pub(crate) suite: bool,
     /// Only rows of the suite that prove in less than five seconds.

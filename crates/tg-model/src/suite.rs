@@ -57,7 +57,7 @@ impl Architecture {
             Self::Vgg16 => "VGG-16 CIFAR",
             Self::ResNet18 => "ResNet-18 224",
             Self::Gpt250k => "GPT 0.25M, 64 tokens",
-            Self::Gpt2 => "GPT-2 124M, 16 tokens",
+            Self::Gpt2 => "GPT-2 124M, 16 tokens, no logits",
         }
     }
 

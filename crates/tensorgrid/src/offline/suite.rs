@@ -70,7 +70,7 @@ pub(crate) const ENTRIES: [(Entry, Target); 10] = [
         target([800.0, 30.0, 400.0, 1_000.0]),
     ),
     (
-        Entry::NotYet("GPT-2 shape 124M, 16 tokens"),
+        Entry::Model(Architecture::Gpt2, 1),
         target([10_000.0, 100.0, 1_000.0, 8_000.0]),
     ),
     (
@@ -377,6 +377,6 @@ mod tests {
         assert!(row.stage("lookup").wall_ms > 0.0);
         let page = suite_page::page(std::slice::from_ref(&row));
         assert!(page.contains("MLP 64-32-10") && page.contains("not yet"));
-        assert!(measure(8, 1).is_err());
+        assert!(measure(9, 1).is_err());
     }
 }

@@ -243,8 +243,10 @@ const HEAD: &str = "# Benchmarks
 Written by `tensorgrid bench prove --suite --write docs/BENCHMARKS.md`. Models are built from a seed: known
 architectures, bell-shaped random weights of 8 bits, requantisations calibrated on one input. `zk: false`. A row runs in
 its own process, on all cores; `prove` holds execution, witness and commitment of the activations; medians, and the
-least run beside them because the machine may be shared. Peak is the highest resident set, the model included. Security
-is composed and at least 100 bits (Johnson bound, no conjecture). A machine with other work (see the loads) stretches wall
+least run beside them because the machine may be shared. Peak is the highest resident set, the model and its registration
+included. The GPTs have 8 bits where something is multiplied and 16 elsewhere; `no logits` ends at the last hidden state,
+without the output layer that shares the embedding's weights. Security is composed and at least 100 bits (Johnson bound,
+no conjecture). A machine with other work (see the loads) stretches wall
 times, which are what a row is held to; CPU time is then the figure to compare.
 
 ";
