@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -288,21 +289,36 @@ fn peer_addresses(addresses: &[([u8; 32], SocketAddr)]) -> Map<Peer, Address> {
     }))
 }
 
-/// Free ports on loopback with the listeners that hold them.
+/// Ports that validators take: below those that systems give to outgoing connections, which could take a port between
+/// the end of its listener here and the validator's own.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// Grids that this process has started.
+static STARTED: AtomicUsize = AtomicUsize::new(0);
+
+/// Free ports on loopback with the listeners that hold them. Grids that start together look in different places.
 fn free_ports(count: usize) -> Result<Vec<(TcpListener, SocketAddr)>, OpenError> {
-    let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-    let failed = |source| OpenError::Io {
-        action: "listen on",
-        path: any.to_string(),
-        source,
-    };
-    (0..count)
-        .map(|_| {
-            let listener = TcpListener::bind(any).map_err(failed)?;
-            let address = listener.local_addr().map_err(failed)?;
-            Ok((listener, address))
-        })
-        .collect()
+    let started = STARTED.fetch_add(1, Ordering::Relaxed);
+    let first = (std::process::id() as usize * 997 + started * 61) % PORTS.len();
+    let mut candidates = PORTS.clone().chain(PORTS).skip(first).take(PORTS.len());
+    let mut free = Vec::with_capacity(count);
+    while free.len() < count {
+        // With all of them taken, any port that the system gives.
+        let port = candidates.next().unwrap_or(0);
+        let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+        match TcpListener::bind(address).and_then(|it| it.local_addr().map(|at| (it, at))) {
+            Ok(listener) => free.push(listener),
+            Err(source) if port == 0 => {
+                return Err(OpenError::Io {
+                    action: "listen on",
+                    path: address.to_string(),
+                    source,
+                });
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(free)
 }
 
 fn create_folder(path: &Path) -> Result<(), OpenError> {
