@@ -37,7 +37,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use tg_ir::op::Reduction;
 use tg_ir::weights::BIAS_DIGITS;
-use tg_ir::{Op, Program, SegmentTable, TensorId, WideTable};
+use tg_ir::{Op, Program, SegmentTable, TensorId, WideTable, bounds};
 
 /// One committed witness table: the columns of one chunk of one column set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,6 +171,8 @@ pub struct Plan {
     pub leaf_vars: usize,
     /// What checking a proof costs.
     pub cost: VerifierCost,
+    /// Per tensor the greatest absolute value it can have.
+    pub(crate) magnitudes: Vec<i64>,
 }
 
 impl Plan {
@@ -206,6 +208,7 @@ impl Plan {
             leaves: Vec::new(),
             leaf_vars: 0,
             cost,
+            magnitudes: bounds::magnitudes(program, program.nodes.len()),
         };
         for node in 0..program.nodes.len() {
             let node_plan = plan.plan_node(program, node)?;
