@@ -34,7 +34,7 @@ fn random_softmax(numbers: &mut Numbers) -> Softmax {
 }
 
 /// A chain of random gadgets after a convolution: every node reads the one before, some also a second activation.
-fn random_chain(seed: u64) -> (tg_ir::CompiledModel, Vec<i8>) {
+pub(super) fn random_chain(seed: u64) -> (tg_ir::CompiledModel, Vec<i8>) {
     let mut numbers = Numbers::new(seed);
     let channels = side(&mut numbers, 2, 9);
     let input = Shape::new(side(&mut numbers, 1, 3), side(&mut numbers, 1, 4), 3);
@@ -99,7 +99,7 @@ fn random_chain(seed: u64) -> (tg_ir::CompiledModel, Vec<i8>) {
 
 /// Random chains prove and verify, alone and several inputs at once.
 #[test]
-fn random_chains_prove_and_verify() {
+pub(super) fn random_chains_prove_and_verify() {
     let mut proved: BTreeMap<&str, u32> = BTreeMap::new();
     let mut refused = Vec::new();
     for seed in 0..120 {

@@ -284,7 +284,7 @@ impl Chain {
 }
 
 /// A random program that has weights and a requantisation.
-fn random_program(seed: u64) -> (CompiledModel, Tensor) {
+pub(super) fn random_program(seed: u64) -> (CompiledModel, Tensor) {
     let mut chain = Chain::new(seed);
     for _ in 0..chain.side(6) {
         chain.step();
