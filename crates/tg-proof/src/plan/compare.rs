@@ -35,7 +35,7 @@ pub struct CompareShape {
     pub difference: u32,
     /// Bits of the greatest or least element, signed.
     pub value: u32,
-    /// Bits of the number of greatest elements less 1.
+    /// Bits of a number of channels.
     pub count: u32,
 }
 
@@ -147,15 +147,7 @@ impl Plan {
         {
             return Err(unprovable("only reductions along channels are proved"));
         }
-        if layout.channels > CHANNELS_MAX {
-            return Err(unprovable("it compares along more than 16,384 channels"));
-        }
-        let magnitude = self.magnitudes[input.index()];
-        let shape = CompareShape {
-            value: bits(magnitude) + 1,
-            count: bits(layout.channels as i64),
-            ..self.compare_shape(program, node, bits(2 * magnitude + 1))?
-        };
+        let shape = self.along_channels(program, node, input)?;
         let ranked = matches!(op, Op::ArgMax { .. });
         let rows = StageDraft::new(self, program, node, rows_of(layout), Mask::ALL)?;
         let (rows, sums) = greatest_rows(rows, &shape, ranked);
@@ -187,6 +179,26 @@ impl Plan {
             row_columns: Some(row_columns),
             columns,
         })))
+    }
+
+    /// The widths for comparing along the channels of a tensor.
+    pub(super) fn along_channels(
+        &self,
+        program: &Program,
+        node: usize,
+        input: TensorId,
+    ) -> Result<CompareShape, PlanError> {
+        let channels = self.layouts[input.index()].channels;
+        if channels > CHANNELS_MAX {
+            let why = "it compares along more than 16,384 channels";
+            return Err(PlanError::unprovable(program, node, why));
+        }
+        let magnitude = self.magnitudes[input.index()];
+        Ok(CompareShape {
+            value: bits(magnitude) + 1,
+            count: bits(channels as i64),
+            ..self.compare_shape(program, node, bits(2 * magnitude + 1))?
+        })
     }
 
     fn compare_shape(

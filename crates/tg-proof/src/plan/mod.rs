@@ -13,6 +13,7 @@ mod refuse;
 mod softmax;
 mod stage;
 mod tables;
+mod topk;
 mod value;
 mod wide;
 
@@ -26,6 +27,7 @@ pub use softmax::{
 };
 pub use stage::limb_classes;
 pub use tables::{LIMB_CLASS_LIMIT, LIMB_COLUMNS, LookupTable, SEGMENT_COLUMNS, limb_table_len};
+pub use topk::{RANKS_MAX, RankShape};
 pub use value::{DIFFERENCE_OFFSET, MAXIMUM_POSITIONS_MAX, REQUANTISE_COLUMNS};
 
 use crate::commitment::CommittedTable;
@@ -144,6 +146,8 @@ pub enum GadgetKind {
     Select(CompareShape),
     /// The greatest or least element along channels, or its channel.
     Greatest(CompareShape),
+    /// The greatest elements along channels in order, or their channels.
+    Ranks(RankShape),
 }
 
 /// The proof's shape for one program.
@@ -245,6 +249,7 @@ impl Plan {
                 self.plan_select(program, node, *condition, *inputs)
             }
             Op::ArgMax { .. } => self.plan_greatest(program, node),
+            Op::TopK { input, give } => self.plan_ranks(program, node, *input, *give),
             _ => Err(PlanError::unprovable(
                 program,
                 node,

@@ -4,7 +4,7 @@ use super::models::{Draft, JOB, PROVIDER, window};
 use super::values::wide;
 use crate::{ProvingModel, prove_batch};
 use std::collections::BTreeMap;
-use tg_ir::op::{Extremum, Norm, Reduction, Softmax};
+use tg_ir::op::{Extremum, Norm, Ranked, Reduction, Softmax};
 use tg_ir::{Axis, Op, Rescale, Shape, TensorId};
 use tg_model::sample::Numbers;
 use tg_proof::{ExpectedStatement, verify};
@@ -78,7 +78,7 @@ pub(super) fn random_chain(seed: u64) -> (tg_ir::CompiledModel, Vec<i8>) {
         last = draft.push(op, shape);
     }
     let pixel = shape.with_axis(Axis::Channels, 1);
-    match side(&mut numbers, 0, 3) {
+    match side(&mut numbers, 0, 4) {
         0 => {
             draft.push(Op::ArgMax { input: last }, pixel);
         }
@@ -91,6 +91,12 @@ pub(super) fn random_chain(seed: u64) -> (tg_ir::CompiledModel, Vec<i8>) {
                 axis: Axis::Channels,
             };
             draft.push(op, pixel);
+        }
+        2 => {
+            let count = side(&mut numbers, 1, channels);
+            let give = [Ranked::Values, Ranked::Channels][side(&mut numbers, 0, 1) as usize];
+            let op = Op::TopK { input: last, give };
+            draft.push(op, shape.with_axis(Axis::Channels, count));
         }
         _ => {}
     }
@@ -126,7 +132,9 @@ pub(super) fn random_chains_prove_and_verify() {
             *proved.entry(node.op.name()).or_default() += 1;
         }
     }
-    for op in ["Norm", "Softmax", "Extremum", "Select", "ArgMax", "Reduce"] {
+    for op in [
+        "Norm", "Softmax", "Extremum", "Select", "ArgMax", "Reduce", "TopK",
+    ] {
         let count = proved.get(op).copied().unwrap_or(0);
         assert!(count >= 5, "{op}: {proved:?} {refused:#?}");
     }
