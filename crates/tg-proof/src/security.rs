@@ -296,15 +296,15 @@ fn gadget_draws(
             "Schwartz-Zippel, five multilinear identities and three columns within their tables",
             8.0 * output,
         )),
-        (Op::MaxPool { window, .. }, NodePlan::Maximum { columns, .. }) => {
-            let positions = window.positions();
+        (_, NodePlan::Maximum { shape, columns, .. }) => {
+            let positions = shape.window.positions();
             let chunks: f64 = plan.witness[columns.witness.clone()]
                 .iter()
                 .map(|table| (positions as f64 + 2.0) * table.chunk.vars as f64)
                 .sum();
             let kappa = crate::layout::log2_ceil(positions) as f64;
-            // Per position: its class, that it lies in its table, and its window.
-            let relations = 3.0 * positions as f64 * output;
+            // Per column: its class, that it lies in its table, and its window.
+            let relations = 3.0 * shape.columns() as f64 * output;
             Some((
                 "windows and zero-checks",
                 "sumcheck and Schwartz-Zippel",

@@ -8,6 +8,7 @@
 mod compare;
 mod leaves;
 mod linear;
+mod maximum;
 mod norm;
 mod refuse;
 mod softmax;
@@ -20,6 +21,7 @@ mod wide;
 pub use compare::CompareShape;
 pub use leaves::{LeafBlock, PlacedBlock};
 pub use linear::MapPlan;
+pub use maximum::{MAXIMUM_POSITIONS_MAX, MaximumShape};
 pub use norm::{NORM_CARRY_BITS, NormShape, SQUARE_CARRY_BITS};
 pub use softmax::{
     PROBABILITY_BITS, SCORE_BITS, SOFTMAX_CARRY_BITS, SOFTMAX_CHANNELS_MAX, SOFTMAX_COUNT_BITS,
@@ -28,7 +30,7 @@ pub use softmax::{
 pub use stage::limb_classes;
 pub use tables::{LIMB_CLASS_LIMIT, LIMB_COLUMNS, LookupTable, SEGMENT_COLUMNS, limb_table_len};
 pub use topk::{RANKS_MAX, RankShape};
-pub use value::{DIFFERENCE_OFFSET, MAXIMUM_POSITIONS_MAX, REQUANTISE_COLUMNS};
+pub use value::REQUANTISE_COLUMNS;
 
 use crate::commitment::CommittedTable;
 use crate::cost::VerifierCost;
@@ -109,9 +111,11 @@ pub enum NodePlan {
     },
     /// A gadget as data.
     Gadget(Box<GadgetPlan>),
-    /// A maximum.
+    /// A maximum or minimum of few elements.
     Maximum {
-        /// First of its reader groups, one per kernel position.
+        /// Of what.
+        shape: MaximumShape,
+        /// First of its reader groups, one per column.
         first_group: usize,
         /// Its columns.
         columns: ColumnSet,
@@ -238,10 +242,11 @@ impl Plan {
                 reduction: Reduction::Sum,
                 ..
             } => self.plan_map(program, node),
-            Op::Reduce { .. } => self.plan_greatest(program, node),
+            Op::Reduce { input, .. } | Op::MaxPool { input, .. } => {
+                self.plan_maximum(program, node, *input)
+            }
             Op::Mul { .. } | Op::MatMul { .. } => Ok(NodePlan::Product),
             Op::Requantise { how, .. } => self.plan_requantise(program, node, how),
-            Op::MaxPool { window, .. } => self.plan_maximum(program, node, window),
             Op::Norm { how, .. } => self.plan_norm(program, node, how),
             Op::Softmax { how, .. } => self.plan_softmax(program, node, how),
             Op::Extremum { .. } | Op::Compare { .. } => self.plan_compare(program, node),

@@ -2,7 +2,7 @@
 
 use crate::error::PlanError;
 use tg_ir::op::Reduction;
-use tg_ir::{ElementType, Op, Program, TensorId};
+use tg_ir::{Op, Program, TensorId};
 
 /// Most factors, each fixed before the first challenge, of a product in an uncommitted tensor.
 const DEGREE_MAX: u32 = 2;
@@ -10,14 +10,7 @@ const DEGREE_MAX: u32 = 2;
 /// What is refused within the operators that have gadgets.
 pub(super) fn unproved(program: &Program, node: usize) -> Result<(), PlanError> {
     let unprovable = |why| Err(PlanError::unprovable(program, node, why));
-    let wide = |tensor: &TensorId| program.element_type(*tensor) != ElementType::I8;
     match &program.nodes[node].op {
-        Op::MaxPool { input, .. } if wide(input) => {
-            unprovable("maxima of 16-bit activations are not proved yet")
-        }
-        Op::MaxPool { window, .. } if !window.is_plain() => {
-            unprovable("a maximum with dilation is not proved yet")
-        }
         Op::Embed { input, .. } if *input != TensorId::INPUT => {
             unprovable("an embedding of computed tokens is not proved yet")
         }

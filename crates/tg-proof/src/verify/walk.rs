@@ -164,15 +164,16 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
                 Ok(())
             }
             (
-                Op::MaxPool { window, .. },
+                _,
                 NodePlan::Maximum {
+                    shape,
                     first_group,
                     columns,
                 },
                 GadgetProof::Maximum(proof),
             ) => self.maximum(
                 node,
-                window,
+                shape,
                 (*first_group, columns),
                 &claim,
                 proof,

@@ -106,14 +106,15 @@ impl<'a> Walk<'a> {
                 GadgetProof::Requantise(self.requantise(*input, *first_group, claim, challenger))
             }
             (
-                Op::MaxPool { window, .. },
+                _,
                 NodePlan::Maximum {
+                    shape,
                     first_group,
                     columns,
                 },
             ) => {
                 let place = (*first_group, columns);
-                GadgetProof::Maximum(self.maximum(node, window, place, &claim, challenger))
+                GadgetProof::Maximum(self.maximum(node, shape, place, &claim, challenger))
             }
             (_, NodePlan::Gadget(gadget)) => {
                 GadgetProof::Staged(self.staged(&gadget.staged, &claim, challenger))

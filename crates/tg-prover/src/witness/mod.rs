@@ -59,9 +59,12 @@ impl Witness {
                     (Op::Requantise { input, how }, _) => {
                         requantise::columns(program, plan, table, *input, how, tensors)
                     }
-                    (Op::MaxPool { input, window }, _) => Ok(maximum::columns(
-                        program, plan, table, *input, window, tensors,
-                    )),
+                    (op, NodePlan::Maximum { shape, .. }) => {
+                        let input = op.inputs()[0];
+                        Ok(maximum::columns(
+                            program, plan, table, input, shape, tensors,
+                        ))
+                    }
                     _ => Ok(Vec::new()),
                 },
             )
