@@ -1,11 +1,11 @@
 //! Nodes that do nothing, and the few ways of writing one thing that lowering sees as one.
 
 use super::Fact;
-use super::edit::{floats_of, input, output, uses};
-use crate::net::{Graph, Node, ValueId};
+use super::edit::{Writer, floats_of, input, ints, output, uses};
+use crate::net::{Attribute, Graph, Node, ValueId};
 use std::collections::BTreeMap;
 
-/// Removes nodes that pass on their input, and writes divisions as products.
+/// Removes nodes that pass on their input, writes divisions as products, and borders of several axes one after the other.
 pub(super) fn run(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
     let mut changed = false;
     let mut index = 0;
@@ -16,8 +16,13 @@ pub(super) fn run(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
             changed = true;
             continue;
         }
-        if divides(graph, &graph.nodes[index]) {
+        if divides(graph, &graph.nodes[index], facts) {
             as_product(graph, index);
+            changed = true;
+        }
+        if let Some(pads) = borders(graph, &graph.nodes[index], facts) {
+            let nodes = one_by_one(graph, index, &pads);
+            graph.nodes.splice(index..=index, nodes);
             changed = true;
         }
         index += 1;
@@ -82,8 +87,54 @@ fn forward(graph: &Graph, node: &Node) -> bool {
     })
 }
 
-fn divides(graph: &Graph, node: &Node) -> bool {
-    node.is("Div") && input(node, 1).is_some_and(|value| !graph.constants.contains_key(&value))
+/// A division by anything but one constant number.
+fn divides(graph: &Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> bool {
+    let floats = |value| {
+        facts
+            .get(&value)
+            .is_some_and(|fact: &Fact| fact.dtype.is_float())
+    };
+    let several = |value: ValueId| {
+        let constant = graph.constants.get(&value);
+        constant.is_none_or(|tensor| tensor.len() > 1)
+    };
+    node.is("Div") && output(node).is_some_and(floats) && input(node, 1).is_some_and(several)
+}
+
+/// The pads of a constant border on several axes of a value that is not an image: lowering takes one axis at a time.
+fn borders(graph: &Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Option<Vec<i64>> {
+    let constant = match node.attributes.get("mode") {
+        Some(Attribute::Text(text)) => text == b"constant",
+        _ => true,
+    };
+    if !node.is("Pad") || !constant || node.inputs.get(3).is_some() {
+        return None;
+    }
+    let pads = ints(graph, node, "pads", 1)?;
+    let rank = facts.get(&output(node)?)?.shape.len();
+    let sides = |axis: usize| Some([*pads.get(axis)?, *pads.get(rank + axis)?]);
+    let padded = (0..rank).filter(|&axis| sides(axis).is_some_and(|pads| pads != [0, 0]));
+    let image = rank == 4 && sides(0) == Some([0, 0]);
+    (padded.count() > 1 && !image && pads.len() == 2 * rank).then_some(pads)
+}
+
+/// A border as one `Pad` per axis.
+fn one_by_one(graph: &mut Graph, index: usize, pads: &[i64]) -> Vec<Node> {
+    let node = graph.nodes[index].clone();
+    let rank = pads.len() / 2;
+    let (Some(mut value), Some(result)) = (input(&node, 0), output(&node)) else {
+        return vec![node];
+    };
+    let mut writer = Writer::new(graph, &node.name);
+    for axis in (0..rank).filter(|axis| [pads[*axis], pads[rank + axis]] != [0, 0]) {
+        let mut own = vec![0; 2 * rank];
+        (own[axis], own[rank + axis]) = (pads[axis], pads[rank + axis]);
+        let own = writer.ints(&own);
+        let fill = input(&node, 2);
+        let inputs: Vec<ValueId> = [value, own].into_iter().chain(fill).collect();
+        value = writer.node("Pad", &inputs, &[]);
+    }
+    writer.finish(value, result)
 }
 
 /// `a / b` as `a * (1 / b)`.
