@@ -172,6 +172,24 @@ fn rows_that_are_normalised() {
         case("LogSoftmax", [28.0, 45.0], |writer, x| {
             writer.node("LogSoftmax", &[x], &[axis.clone()])
         }),
+        case(
+            "Softmax of an older operator set",
+            [20.0, 50.0],
+            |writer, x| {
+                let y = writer.node("Softmax", &[x], &[]);
+                writer.graph.nodes[0].version = 11;
+                y
+            },
+        ),
+        case(
+            "LogSoftmax of an older operator set",
+            [28.0, 45.0],
+            |writer, x| {
+                let y = writer.node("LogSoftmax", &[x], &[("axis", Attribute::Int(2))]);
+                writer.graph.nodes[0].version = 11;
+                y
+            },
+        ),
         case("LayerNormalization", [28.0, 45.0], |writer, x| {
             let gain = writer.weights(&[8]);
             writer.node("LayerNormalization", &[x, gain], &[axis.clone()])
@@ -206,6 +224,20 @@ fn moves_lose_nothing_but_the_input() {
         case("Pad", least, |writer, x| {
             let pads = constant(writer, vec![0, 1, 2, 0, 0, 3]);
             writer.node("Pad", &[x, pads], &[])
+        }),
+        case("Pad of an older operator set", least, |writer, x| {
+            let wide = Attribute::Ints(vec![0, 1, 2, 0, 0, 3]);
+            let attributes = [("pads", wide), ("value", Attribute::Float(0.5))];
+            let y = writer.node("Pad", &[x], &attributes);
+            writer.graph.nodes[0].version = 10;
+            y
+        }),
+        case("Pad of one axis, older", least, |writer, x| {
+            let wide = Attribute::Ints(vec![0, 0, 2, 0, 0, 3]);
+            let attributes = [("pads", wide), ("value", Attribute::Float(-0.25))];
+            let y = writer.node("Pad", &[x], &attributes);
+            writer.graph.nodes[0].version = 10;
+            y
         }),
         case("Split", least, |writer, x| {
             let sizes = constant(writer, vec![3, 5]);
