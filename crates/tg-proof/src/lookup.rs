@@ -1,21 +1,32 @@
 //! The one lookup argument of a proof: its public side.
 
+use crate::arithmetic::Arithmetic;
 use crate::commitment::Challenger;
 use crate::error::{LookupCheck, VerifyError};
 use crate::field::{E, eq, eq_at, evaluate, identity_at, inner_product};
+use crate::fractional;
 use crate::messages::LookupProof;
 use crate::plan::{LeafBlock, Plan};
 use crate::transcript::{absorb, draw};
 use p3_field::PrimeCharacteristicRing;
-use p3_multi_stark::fractional_gkr::verify_fractional_gkr;
 
 /// What a reader claims to have pulled.
-#[derive(Debug, Clone, Default)]
-pub struct Pulled {
+#[derive(Debug, Clone)]
+pub struct Pulled<V = E> {
     /// The point at which the column was read.
     pub point: Vec<E>,
     /// One value per column of the table.
-    pub values: Vec<E>,
+    pub values: Vec<V>,
+}
+
+/// What the argument leaves to be opened.
+#[derive(Debug, Clone)]
+pub struct LookupClaims<V = E> {
+    /// The point of the fractional sum; the columns of a witness table with n variables are claimed at its last n
+    /// coordinates.
+    pub point: Vec<E>,
+    /// Per witness table its columns there.
+    pub columns: Vec<Vec<V>>,
 }
 
 /// Powers of one challenge, one per reader group.
@@ -32,37 +43,41 @@ pub fn chunk_weights<'a>(plan: &Plan, witness: usize, point: &'a [E]) -> (E, &'a
     (eq_at(high, chunk.start >> chunk.vars), rest)
 }
 
-/// Checks the argument and returns the point of the fractional sum; the columns of a witness table with n variables
-/// are claimed at its last n coordinates.
+/// Checks the argument, up to what it leaves to be opened.
 ///
 /// # Errors
 /// The part of the argument that fails.
-pub fn verify(
+pub fn verify<A: Arithmetic>(
+    arithmetic: &mut A,
     plan: &Plan,
-    pulled: &[Pulled],
+    pulled: &[Pulled<A::Value>],
     proof: &LookupProof,
     challenger: &mut Challenger,
-) -> Result<Vec<E>, VerifyError> {
+) -> Result<LookupClaims<A::Value>, VerifyError> {
     check_messages(plan, proof)?;
     let gamma = draw(challenger);
     let weights = group_weights(gamma, plan.groups.len());
-    check_pulled(plan, pulled, &weights, proof)?;
+    check_pulled(arithmetic, plan, pulled, &weights, proof)?;
     proof
         .pushforwards
         .iter()
         .for_each(|pushforward| absorb(challenger, pushforward));
     let poles: Vec<E> = plan.tables.iter().map(|_| draw(challenger)).collect();
-    let output = verify_fractional_gkr(&proof.gkr, plan.leaf_vars, challenger)
-        .map_err(|_| VerifyError::Lookup(LookupCheck::Sum))?;
-    let point = output.point.as_slice().to_vec();
-    proof
-        .columns
-        .iter()
-        .for_each(|columns| absorb(challenger, columns));
+    let sum = fractional::verify(arithmetic, &proof.gkr, plan.leaf_vars, challenger)
+        .ok_or(VerifyError::Lookup(LookupCheck::Sum))?;
+    let columns = proof.columns.iter();
+    let claims = LookupClaims {
+        point: sum.point,
+        columns: columns
+            .map(|columns| arithmetic.absorb(columns, challenger))
+            .collect(),
+    };
+    let point = &claims.point;
 
     // The leaves at the final point, from public values and claimed columns. Stops: leaves that are not
     // (weight of the reader, pole - committed position) and (-pushforward, pole - entry).
-    let (mut numerator, mut denominator, mut covered) = (E::ZERO, E::ZERO, E::ZERO);
+    let (mut numerator, mut denominator, mut covered) = (E::ZERO, E::ONE, E::ZERO);
+    let mut positions = A::Value::from(E::ZERO);
     for placed in &plan.leaves {
         let (high, rest) = point.split_at(point.len() - placed.vars);
         let selector = eq_at(high, placed.start >> placed.vars);
@@ -71,9 +86,10 @@ pub fn verify(
             LeafBlock::Reader { group, witness } => {
                 let reader = &plan.groups[group];
                 let (scale, read_at) = chunk_weights(plan, witness, &pulled[group].point);
-                let position = proof.columns[witness][reader.column] + E::from_u32(reader.offset);
                 numerator += selector * weights[group] * scale * eq(read_at, rest);
-                denominator += selector * (poles[reader.table] - position);
+                denominator += selector * (poles[reader.table] - E::from_u32(reader.offset));
+                let position = claims.columns[witness][reader.column].clone();
+                positions = positions + position * selector;
             }
             LeafBlock::Table { table } => {
                 numerator -= selector * evaluate(&proof.pushforwards[table], rest);
@@ -81,10 +97,12 @@ pub fn verify(
             }
         }
     }
-    if numerator != output.numerator || denominator + E::ONE - covered != output.denominator {
+    let denominator = A::Value::from(denominator - covered) - positions;
+    let numerators = arithmetic.vanishes(A::Value::from(numerator) - sum.numerator);
+    if !numerators || !arithmetic.vanishes(denominator - sum.denominator) {
         return Err(VerifyError::Lookup(LookupCheck::Leaves));
     }
-    Ok(point)
+    Ok(claims)
 }
 
 fn check_messages(plan: &Plan, proof: &LookupProof) -> Result<(), VerifyError> {
@@ -109,29 +127,31 @@ fn check_messages(plan: &Plan, proof: &LookupProof) -> Result<(), VerifyError> {
 
 /// `<T, Y_t> = sum over readers of t of gamma^g pulled` for every column T of every table t. Stops: values that no
 /// entry of the public table gives.
-fn check_pulled(
+fn check_pulled<A: Arithmetic>(
+    arithmetic: &mut A,
     plan: &Plan,
-    pulled: &[Pulled],
+    pulled: &[Pulled<A::Value>],
     weights: &[E],
     proof: &LookupProof,
 ) -> Result<(), VerifyError> {
-    let mut claimed: Vec<Vec<E>> = plan
+    let mut claimed: Vec<Vec<A::Value>> = plan
         .tables
         .iter()
-        .map(|table| vec![E::ZERO; table.columns.len()])
+        .map(|table| vec![A::Value::from(E::ZERO); table.columns.len()])
         .collect();
     for ((reader, pulled), &weight) in plan.groups.iter().zip(pulled).zip(weights) {
         if pulled.values.len() != claimed[reader.table].len() {
             return Err(VerifyError::Lookup(LookupCheck::Messages));
         }
-        for (sum, &value) in claimed[reader.table].iter_mut().zip(&pulled.values) {
-            *sum += weight * value;
+        for (sum, value) in claimed[reader.table].iter_mut().zip(&pulled.values) {
+            *sum = sum.clone() + value.clone() * weight;
         }
     }
     for ((table, pushforward), claimed) in plan.tables.iter().zip(&proof.pushforwards).zip(&claimed)
     {
-        for (entries, &claimed) in table.columns.iter().zip(claimed) {
-            if inner_product(entries, pushforward) != claimed {
+        for (entries, claimed) in table.columns.iter().zip(claimed) {
+            let given = A::Value::from(inner_product(entries, pushforward));
+            if !arithmetic.vanishes(given - claimed.clone()) {
                 return Err(VerifyError::Lookup(LookupCheck::Pulled));
             }
         }

@@ -3,7 +3,8 @@
 use super::{Walk, WeightClaims, padded_point};
 use crate::commitment::{Challenger, opens_to};
 use crate::error::VerifyError;
-use crate::field::{E, point};
+use crate::field::point;
+use crate::lookup::LookupClaims;
 use crate::messages::InferenceProof;
 use crate::model::{ProofShape, PublicModel};
 use p3_sumcheck::PrescribedPointPcs;
@@ -12,15 +13,15 @@ pub(super) fn check_witness(
     shape: &ProofShape,
     proof: &InferenceProof,
     walk: &Walk<'_>,
-    lookup_point: &[E],
+    lookup: &LookupClaims,
     challenger: &mut Challenger,
 ) -> Result<(), VerifyError> {
     let (mut points, mut expected) = (Vec::new(), Vec::new());
     let tables = walk.plan.witness.iter().zip(&walk.opened);
-    for ((table, claims), columns) in tables.zip(&proof.lookup.columns) {
+    for ((table, claims), columns) in tables.zip(&lookup.columns) {
         let vars = table.chunk.column_vars();
         points.push(padded_point(
-            &lookup_point[lookup_point.len() - table.chunk.vars..],
+            &lookup.point[lookup.point.len() - table.chunk.vars..],
             vars,
         ));
         expected.push(columns);
