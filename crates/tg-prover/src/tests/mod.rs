@@ -11,6 +11,7 @@ mod linear;
 mod maximum;
 mod models;
 mod mutate;
+mod random;
 mod registration;
 mod statement;
 mod sums;
