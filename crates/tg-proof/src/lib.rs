@@ -1,6 +1,6 @@
 //! What counts as evidence and how it is checked: verifiers only. Nothing here makes a proof.
 //!
-//! The protocol (TGP-1) stands in `docs/PROTOCOL.md`, gadget by gadget, with the error of each. Read in this order:
+//! The protocol (TGP-1) stands in `docs/PROOF.md`, gadget by gadget, with the error of each. Read in this order:
 //! [`field`] (where the relations hold), [`layout`] (tensors on hypercubes), [`plan`] (what a program commits and
 //! looks up), [`staged`] (gadgets as data), [`cost`] (what a program may ask of its verifiers), [`commitment`] (the polynomial commitment), [`transcript`] (what the challenges depend on),
 //! [`messages`] (what a prover sends), [`verify`] (the walk over the nodes), [`lookup`] (the one lookup argument),

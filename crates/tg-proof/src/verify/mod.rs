@@ -73,13 +73,13 @@ pub fn verify(
             return Err(VerifyError::Input);
         }
     }
-    let lookup_point = lookup::verify(walk.plan, &walk.pulled, &proof.lookup, &mut challenger)?;
+    let lookup_point = lookup::verify(&shape, &walk.pulled, &proof.lookup, &mut challenger)?;
     openings::check_witness(&shape, &proof, &walk, &lookup_point, &mut challenger)?;
     openings::check_weights(model, &proof, &walk, &mut challenger)
 }
 
 /// Runs a sumcheck and checks its claimed sum; nothing if it does not close.
-fn sumcheck(
+pub(crate) fn sumcheck(
     proof: &Sumcheck,
     challenger: &mut Challenger,
     rounds: usize,
