@@ -1,5 +1,6 @@
 //! Registration: every committed weight is in [-127, 127] and every padded cell is zero.
 
+use crate::arithmetic::Clear;
 use crate::commitment::{Challenger, Commitment, Pcs, WeightCommitment, opens_to};
 use crate::error::RegistrationError;
 use crate::field::{E, eq, eq_at, eq_table, identity_at};
@@ -8,10 +9,10 @@ use crate::messages::{self, PaddingProof, RegistrationProof};
 use crate::model::PublicModel;
 use crate::plan::Plan;
 use crate::transcript::{self, absorb, draw, draw_point};
+use crate::{fractional, sumcheck};
 use p3_challenger::CanObserve;
 use p3_commit::MultilinearPcs;
 use p3_field::PrimeCharacteristicRing;
-use p3_multi_stark::fractional_gkr::verify_fractional_gkr;
 use p3_multilinear_util::point::Point;
 use p3_sumcheck::PrescribedPointPcs;
 use tg_ir::weights::{BIAS_DIGITS, WEIGHT_MAX};
@@ -265,9 +266,9 @@ fn verify_range(
     let (blocks, vars) = range_leaves(tables);
     absorb_multiplicities(&proof.multiplicities, challenger);
     let pole = draw(challenger);
-    let output = verify_fractional_gkr(&proof.gkr, vars, challenger)
-        .map_err(|_| RegistrationError::Range)?;
-    let point = output.point.as_slice().to_vec();
+    let output = fractional::verify(&mut Clear, &proof.gkr, vars, challenger)
+        .ok_or(RegistrationError::Range)?;
+    let point = output.point;
     proof
         .columns
         .iter()
@@ -309,13 +310,9 @@ fn verify_padding(
     let lambda = draw(challenger);
     let at = draw_point(challenger, table.vars());
     // Stops: hidden weights in padded cells.
-    if proof.sumcheck.claimed_sum != E::ZERO {
-        return Err(RegistrationError::Padding);
-    }
-    let (point, last) = proof
-        .sumcheck
-        .verify(challenger, table.vars(), 2, 0)
-        .map_err(|_| RegistrationError::Padding)?;
+    let shape = (table.vars(), 2);
+    let (point, last) = sumcheck::verify(&mut Clear, &proof.sumcheck, challenger, shape, E::ZERO)
+        .ok_or(RegistrationError::Padding)?;
     absorb(challenger, &proof.columns);
     let combined: E = proof
         .columns
@@ -323,7 +320,6 @@ fn verify_padding(
         .zip(lambda.powers())
         .map(|(&value, power)| value * power)
         .sum();
-    let point = point.as_slice().to_vec();
     if last != combined * table.padding_at(&at, &point) {
         return Err(RegistrationError::Padding);
     }

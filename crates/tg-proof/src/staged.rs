@@ -20,6 +20,7 @@
 //! reads, so that the constraints of this stage have an anchor of their own, r' and channels that are drawn. Row columns
 //! are read again at the rows of its final point.
 
+use crate::arithmetic::{Arithmetic, Value};
 use crate::field::{E, F, eq_table, identity_at};
 use crate::layout::TensorLayout;
 use p3_field::{PrimeCharacteristicRing, PrimeField32};
@@ -84,10 +85,11 @@ impl Linear {
 
     /// Its value for values of the variables.
     #[must_use]
-    pub fn at(&self, values: &[E]) -> E {
+    pub fn at<V: Value>(&self, values: &[V]) -> V {
         let terms = self.terms.iter();
-        terms.fold(E::from(self.constant), |sum, &(variable, factor)| {
-            sum + values[variable] * factor
+        let constant = V::from(E::from(self.constant));
+        terms.fold(constant, |sum, &(variable, factor)| {
+            sum + values[variable].clone() * factor
         })
     }
 }
@@ -119,11 +121,10 @@ impl Constraint {
     }
 
     /// Its value for values of the variables.
-    #[must_use]
-    pub fn at(&self, values: &[E]) -> E {
+    pub fn at<A: Arithmetic>(&self, values: &[A::Value], arithmetic: &mut A) -> A::Value {
         let products = self.products.iter();
         products.fold(self.linear.at(values), |sum, [left, right]| {
-            sum + left.at(values) * right.at(values)
+            sum + arithmetic.product(&left.at(values), &right.at(values))
         })
     }
 }
@@ -237,17 +238,17 @@ impl Stage {
 
     /// All variables at a point from those that were sent; nothing if these are not their number.
     #[must_use]
-    pub fn values(&self, sent: &[E], at: &[E]) -> Option<Vec<E>> {
+    pub fn values<V: Value>(&self, sent: &[V], at: &[E]) -> Option<Vec<V>> {
         let places = self.sent();
         if places.len() != sent.len() {
             return None;
         }
-        let mut values = vec![E::ZERO; self.variables];
-        for (place, &value) in places.into_iter().zip(sent) {
-            values[place] = value;
+        let mut values = vec![V::from(E::ZERO); self.variables];
+        for (place, value) in places.into_iter().zip(sent) {
+            values[place] = value.clone();
         }
         for (variable, public) in &self.publics {
-            values[*variable] = self.public_at(public, at);
+            values[*variable] = V::from(self.public_at(public, at));
         }
         Some(values)
     }
@@ -336,32 +337,34 @@ impl Stage {
     }
 
     /// What the sumcheck must end in: `weights` times the output, the constraints and the sums.
-    #[must_use]
-    pub fn combined(&self, alpha: E, weights: [E; 3], values: &[E]) -> E {
+    pub fn combined<A: Arithmetic>(
+        &self,
+        alpha: E,
+        weights: [E; 3],
+        values: &[A::Value],
+        arithmetic: &mut A,
+    ) -> A::Value {
         let output = self.output.iter().map(|output| (weights[0], output));
         let own = self.constraints.iter().map(|own| (weights[1], own));
         let sums = self.sums.iter().map(|sum| (weights[2], sum));
         let all = output.chain(own).chain(sums).zip(alpha.powers());
-        all.map(|((weight, constraint), power)| weight * power * constraint.at(values))
-            .sum()
+        all.map(|((weight, constraint), power)| {
+            constraint.at(values, arithmetic) * (weight * power)
+        })
+        .sum()
     }
 
     /// What the sumcheck claims: the output's claim and the sums', in the same order.
     #[must_use]
-    pub fn claimed(&self, alpha: E, output: E, sums: &[E]) -> E {
+    pub fn claimed<V: Value>(&self, alpha: E, output: &V, sums: &[V]) -> V {
         let own = self.own().count();
-        let first = if self.output.is_some() {
-            output
-        } else {
-            E::ZERO
+        let first = match &self.output {
+            Some(_) => output.clone(),
+            None => V::from(E::ZERO),
         };
         let powers = alpha.powers().skip(own);
-        first
-            + sums
-                .iter()
-                .zip(powers)
-                .map(|(&sum, power)| sum * power)
-                .sum::<E>()
+        let sums = sums.iter().zip(powers);
+        first + sums.map(|(sum, power)| sum.clone() * power).sum()
     }
 }
 

@@ -10,9 +10,9 @@ use p3_sumcheck::{OpeningProtocol, PrescribedPointPcs};
 use tg_proof::commitment::{Challenger, Commitment, Pcs, Stacking};
 use tg_proof::field::{E, EXTENSION_DEGREE, F, eq_table, inner_product};
 use tg_proof::layout::Chunk;
-use tg_proof::lookup::PushforwardWeights;
 use tg_proof::messages::{CommittedPushforwards, Pushforwards};
 use tg_proof::plan::{Plan, PushforwardLayout};
+use tg_proof::pushforward::PushforwardWeights;
 use tg_proof::transcript::{absorb, draw};
 use tg_proof::verify::padded_point;
 

@@ -1,6 +1,7 @@
 //! Products of matrices.
 
-use super::{Claim, Walk, sumcheck};
+use super::{Claim, Walk};
+use crate::arithmetic::Arithmetic;
 use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::{E, eq, eq_table};
@@ -8,7 +9,6 @@ use crate::layout::log2_ceil;
 use crate::linear::{Along, Reading, Weights};
 use crate::messages::MatMulProof;
 use crate::plan::Plan;
-use crate::transcript::absorb;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::{Op, Program, TensorId};
 
@@ -155,11 +155,11 @@ fn padded(mut weights: Vec<E>, vars: usize) -> Vec<E> {
     weights
 }
 
-impl Walk<'_> {
+impl<A: Arithmetic> Walk<'_, A> {
     pub(super) fn matmul(
         &mut self,
         node: usize,
-        claim: &Claim,
+        claim: &Claim<A::Value>,
         proof: &MatMulProof,
         challenger: &mut Challenger,
     ) -> Result<(), NodeCheck> {
@@ -172,21 +172,22 @@ impl Walk<'_> {
         let inner_vars = self.plan.layouts[at.inputs[0].index()].channel_vars;
         let (matrix_vars, batch_vars) = (at.matrix_vars(), at.batch.len());
         let rounds = matrix_vars + batch_vars + inner_vars;
-        let (point, last) =
-            sumcheck(products, challenger, rounds, 3, claim.value).ok_or(NodeCheck::Products)?;
-        absorb(challenger, factors);
+        let (point, last) = self
+            .sumcheck(products, challenger, (rounds, 3), claim.value.clone())
+            .ok_or(NodeCheck::Products)?;
+        let factors = self.arithmetic.absorb(factors, challenger);
         let (matrix, rest) = point.split_at(matrix_vars);
         let (batch, inner) = rest.split_at(batch_vars);
         let weighed = [if at.is_split() { matrix } else { &[] }, batch].concat();
+        let product = self.arithmetic.product(&factors[0], &factors[1]);
         // Stops: a product of other matrices.
-        if last != eq(&at.weight_point(), &weighed) * factors[0] * factors[1] {
-            return Err(NodeCheck::Products);
-        }
+        self.equal(last, product * eq(&at.weight_point(), &weighed))
+            .ok_or(NodeCheck::Products)?;
         let sides = [
             at.left(self.plan, matrix, batch, inner),
             at.right(self.plan, matrix, batch, inner),
         ];
-        for ((side, read), &sum) in sides.iter().zip(reads).zip(factors) {
+        for ((side, read), sum) in sides.iter().zip(reads).zip(factors) {
             self.read(side, sum, read, NodeCheck::Sources, challenger)?;
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! Window maxima: differences to every element of the window, none negative, one of them zero.
 
-use super::{Claim, ColumnClaim, Walk, sumcheck};
+use super::{Claim, ColumnClaim, Walk};
+use crate::arithmetic::Arithmetic;
 use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::{E, eq, eq_prefix, eq_table};
@@ -8,18 +9,18 @@ use crate::layout::log2_ceil;
 use crate::linear::{Along, Reading, SourceMap, Weights, maximum_sum};
 use crate::messages::{AttainedProof, MaximumProof};
 use crate::plan::ColumnSet;
-use crate::transcript::{absorb, draw_point};
+use crate::transcript::draw_point;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::Window;
 use tg_ir::segment::LIMB_CLASS_MAX;
 
-impl Walk<'_> {
+impl<A: Arithmetic> Walk<'_, A> {
     pub(super) fn maximum(
         &mut self,
         node: usize,
         window: &Window,
         (first_group, columns): (usize, &ColumnSet),
-        claim: &Claim,
+        claim: &Claim<A::Value>,
         proof: &MaximumProof,
         challenger: &mut Challenger,
     ) -> Result<(), NodeCheck> {
@@ -32,15 +33,12 @@ impl Walk<'_> {
         if differences.len() != positions {
             return Err(NodeCheck::Messages);
         }
-        absorb(challenger, differences);
+        let differences = self.arithmetic.absorb(differences, challenger);
         // Stops: a difference below zero, which lies in no limb table.
         let class = E::from_u32(LIMB_CLASS_MAX) * eq_prefix(&claim.point, columns.covered);
-        for (position, &difference) in differences.iter().enumerate() {
-            self.pull(
-                first_group + position,
-                &claim.point,
-                vec![difference, class],
-            );
+        for (position, difference) in differences.iter().enumerate() {
+            let values = vec![difference.clone(), A::Value::from(class)];
+            self.pull(first_group + position, &claim.point, values);
         }
         let tau = eq_table(&draw_point(challenger, log2_ceil(positions)));
         let (pixels, batch, channels) = self.plan.layouts[node + 1].split(&claim.point);
@@ -48,7 +46,7 @@ impl Walk<'_> {
         let eq_pixels = eq_table(pixels);
         let map = SourceMap::new(self.program, node, input, window, tau.clone(), eq_pixels);
         let (sources, padding) = map.weights();
-        let sum = maximum_sum(&tau, padding, claim.value, differences);
+        let sum = maximum_sum(&tau, padding, &claim.value, &differences);
         let weights = Weights::Fields {
             pixels: Along::Sum(sources),
             channels: Along::At(channels.to_vec()),
@@ -72,20 +70,22 @@ impl Walk<'_> {
         for (table, proof) in columns.witness.clone().zip(proofs) {
             let vars = self.plan.witness[table].chunk.vars;
             let drawn = draw_point(challenger, vars);
-            let (at, last) = sumcheck(&proof.sumcheck, challenger, vars, positions + 1, E::ZERO)
+            let zero = A::Value::from(E::ZERO);
+            let (at, last) = self
+                .sumcheck(&proof.sumcheck, challenger, (vars, positions + 1), zero)
                 .ok_or(NodeCheck::Attained)?;
             if proof.differences.len() != positions {
                 return Err(NodeCheck::Messages);
             }
-            absorb(challenger, &proof.differences);
-            // Stops: a maximum above every element of its window.
-            if last != eq(&drawn, &at) * proof.differences.iter().copied().product::<E>() {
-                return Err(NodeCheck::Attained);
-            }
-            self.opened[table].push(ColumnClaim {
-                point: at,
-                values: proof.differences.clone(),
+            let values = self.arithmetic.absorb(&proof.differences, challenger);
+            let (first, others) = values.split_first().ok_or(NodeCheck::Messages)?;
+            let product = others.iter().fold(first.clone(), |product, value| {
+                self.arithmetic.product(&product, value)
             });
+            // Stops: a maximum above every element of its window.
+            self.equal(last, product * eq(&drawn, &at))
+                .ok_or(NodeCheck::Attained)?;
+            self.opened[table].push(ColumnClaim { point: at, values });
         }
         Ok(())
     }

@@ -1,21 +1,22 @@
 //! Several claims on one tensor become one.
 
-use super::{Claim, Walk, sumcheck};
+use super::{Claim, Walk};
+use crate::arithmetic::Arithmetic;
 use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::{E, eq};
 use crate::messages::MergeProof;
-use crate::transcript::{absorb, draw};
+use crate::transcript::draw;
 use p3_field::PrimeCharacteristicRing;
 
-impl Walk<'_> {
+impl<A: Arithmetic> Walk<'_, A> {
     /// The one claim on a node's output, merged if there are several.
     pub(super) fn single_claim(
         &mut self,
         node: usize,
         merge: Option<&MergeProof>,
         challenger: &mut Challenger,
-    ) -> Result<Claim, NodeCheck> {
+    ) -> Result<Claim<A::Value>, NodeCheck> {
         let mut claims = std::mem::take(&mut self.claims[node + 1]);
         match (claims.len(), merge) {
             (1, None) => Ok(claims.remove(0)),
@@ -25,25 +26,22 @@ impl Walk<'_> {
                 let sum = claims
                     .iter()
                     .zip(&powers)
-                    .map(|(claim, &power)| claim.value * power)
+                    .map(|(claim, &power)| claim.value.clone() * power)
                     .sum();
                 let vars = self.plan.layouts[node + 1].vars();
-                let (point, last) =
-                    sumcheck(&proof.sumcheck, challenger, vars, 2, sum).ok_or(NodeCheck::Merge)?;
-                absorb(challenger, &[proof.value]);
+                let (point, last) = self
+                    .sumcheck(&proof.sumcheck, challenger, (vars, 2), sum)
+                    .ok_or(NodeCheck::Merge)?;
+                let value = self.absorb_one(proof.value, challenger);
                 let weight: E = claims
                     .iter()
                     .zip(&powers)
                     .map(|(claim, &power)| power * eq(&claim.point, &point))
                     .sum();
                 // Stops: readers that read different tensors.
-                if last != weight * proof.value {
-                    return Err(NodeCheck::Merge);
-                }
-                Ok(Claim {
-                    point,
-                    value: proof.value,
-                })
+                self.equal(last, value.clone() * weight)
+                    .ok_or(NodeCheck::Merge)?;
+                Ok(Claim { point, value })
             }
             _ => Err(NodeCheck::Messages),
         }

@@ -24,13 +24,15 @@ pub use requantise::{padded_pair, padding_pair};
 pub use walk::{Claim, ColumnClaim, Walk, WeightClaims};
 pub use weights::{token_row, token_weights};
 
+use crate::arithmetic::{Arithmetic, Clear};
 use crate::commitment::Challenger;
 use crate::error::VerifyError;
 use crate::field::{E, point};
 use crate::file::{ExpectedStatement, ProofFile};
-use crate::messages::{self, InferenceProof, Sumcheck};
-use crate::model::PublicModel;
-use crate::{lookup, transcript};
+use crate::lookup::{self, LookupClaims};
+use crate::messages::{self, InferenceProof};
+use crate::model::{ProofShape, PublicModel};
+use crate::{pushforward, transcript};
 use p3_commit::MultilinearPcs;
 use p3_field::PrimeCharacteristicRing;
 use p3_multilinear_util::point::Point;
@@ -64,33 +66,38 @@ pub fn verify(
     shape
         .witness_scheme
         .observe_commitment(&proof.witness, &mut challenger);
-    let mut walk = Walk::new(model.program(), &shape.plan, &input);
-    walk.run(&proof.nodes, &output, &mut challenger)?;
-    // Stops: a proof about another input.
-    let layout = walk.plan.layouts[0];
-    for claim in &walk.claims[0] {
-        if evaluate_tensor(&input, layout, &claim.point) != claim.value {
-            return Err(VerifyError::Input);
-        }
-    }
-    let lookup_point = lookup::verify(&shape, &walk.pulled, &proof.lookup, &mut challenger)?;
-    openings::check_witness(&shape, &proof, &walk, &lookup_point, &mut challenger)?;
+    let mut walk = Walk::new(Clear, model.program(), &shape.plan, &input);
+    let lookup = walk.check(&shape, &proof, &output, &mut challenger)?;
+    pushforward::check(&shape, &lookup, &proof.lookup, &mut challenger)?;
+    openings::check_witness(&shape, &proof, &walk, &lookup, &mut challenger)?;
     openings::check_weights(model, &proof, &walk, &mut challenger)
 }
 
-/// Runs a sumcheck and checks its claimed sum; nothing if it does not close.
-pub(crate) fn sumcheck(
-    proof: &Sumcheck,
-    challenger: &mut Challenger,
-    rounds: usize,
-    degree: usize,
-    sum: E,
-) -> Option<(Vec<E>, E)> {
-    if proof.claimed_sum != sum {
-        return None;
+impl<A: Arithmetic> Walk<'_, A> {
+    /// All checks but the openings': the nodes, the input and the lookup argument.
+    fn check(
+        &mut self,
+        shape: &ProofShape,
+        proof: &InferenceProof,
+        output: &[i32],
+        challenger: &mut Challenger,
+    ) -> Result<LookupClaims<A::Value>, VerifyError> {
+        self.run(&proof.nodes, output, challenger)?;
+        let layout = self.plan.layouts[0];
+        for claim in std::mem::take(&mut self.claims[0]) {
+            let read = evaluate_tensor(self.input, layout, &claim.point);
+            // Stops: a proof about another input.
+            self.equal(claim.value, A::Value::from(read))
+                .ok_or(VerifyError::Input)?;
+        }
+        lookup::verify(
+            &mut self.arithmetic,
+            shape,
+            &self.pulled,
+            &proof.lookup,
+            challenger,
+        )
     }
-    let (point, last) = proof.verify(challenger, rounds, degree, 0).ok()?;
-    Some((point.as_slice().to_vec(), last))
 }
 
 /// A claim's point for a column that is padded in front.

@@ -3,7 +3,8 @@
 use super::{Walk, WeightClaims, padded_point};
 use crate::commitment::{Challenger, OpeningClaims, opens_at};
 use crate::error::VerifyError;
-use crate::field::{E, point};
+use crate::field::point;
+use crate::lookup::LookupClaims;
 use crate::messages::InferenceProof;
 use crate::model::{ProofShape, PublicModel};
 
@@ -11,14 +12,14 @@ pub(super) fn check_witness(
     shape: &ProofShape,
     proof: &InferenceProof,
     walk: &Walk<'_>,
-    lookup_point: &[E],
+    lookup: &LookupClaims,
     challenger: &mut Challenger,
 ) -> Result<(), VerifyError> {
     let mut claims = OpeningClaims::default();
     let tables = walk.plan.witness.iter().zip(&walk.opened);
-    for ((table, opened), columns) in tables.zip(&proof.lookup.columns) {
+    for ((table, opened), columns) in tables.zip(&lookup.columns) {
         let vars = table.chunk.column_vars();
-        let at = &lookup_point[lookup_point.len() - table.chunk.vars..];
+        let at = &lookup.point[lookup.point.len() - table.chunk.vars..];
         claims.push(padded_point(at, vars), columns.clone());
         for claim in opened {
             claims.push(padded_point(&claim.point, vars), claim.values.clone());

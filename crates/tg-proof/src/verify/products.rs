@@ -1,6 +1,7 @@
 //! Convolutions and dense nodes: products with committed weights.
 
-use super::{Claim, Walk, WeightClaims, sumcheck};
+use super::{Claim, Walk, WeightClaims};
+use crate::arithmetic::Arithmetic;
 use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::{E, eq, eq_prefix};
@@ -11,14 +12,14 @@ use p3_field::PrimeCharacteristicRing;
 use tg_ir::Op;
 use tg_ir::weights::BIAS_BASE;
 
-impl Walk<'_> {
+impl<A: Arithmetic> Walk<'_, A> {
     /// The sum over positions and input channels (and output channels if there are groups), then the window products as
     /// a public linear form of the input.
     pub(super) fn products(
         &mut self,
         node: usize,
         weights: usize,
-        claim: &Claim,
+        claim: &Claim<A::Value>,
         proof: &ProductsProof,
         challenger: &mut Challenger,
     ) -> Result<(), NodeCheck> {
@@ -38,17 +39,18 @@ impl Walk<'_> {
             .rev()
             .fold(E::ZERO, |value, &digit| value * base + digit);
         let rows = eq_prefix(pixels, layout.pixels) * eq_prefix(batch, layout.batch);
-        let sum = claim.value - bias_value * rows;
+        let sum = claim.value.clone() - A::Value::from(bias_value * rows);
         let weight_layout = self.plan.weights[weights];
         let [output_vars, position_vars, input_vars] = weight_layout.axis_vars();
         let grouped =
             matches!(&self.program.nodes[node].op, Op::Conv { groups, .. } if *groups > 1);
         let (summed, degree) = if grouped { (output_vars, 3) } else { (0, 2) };
         let rounds = summed + position_vars + input_vars;
-        let (at, last) =
-            sumcheck(products, challenger, rounds, degree, sum).ok_or(NodeCheck::Products)?;
+        let (at, last) = self
+            .sumcheck(products, challenger, (rounds, degree), sum)
+            .ok_or(NodeCheck::Products)?;
         absorb(challenger, pieces);
-        absorb(challenger, &[*reads]);
+        let reads = self.absorb_one(*reads, challenger);
         let (outputs_at, rest) = at.split_at(summed);
         let (point, factor) = if grouped {
             (at.clone(), eq(outputs, outputs_at))
@@ -59,9 +61,8 @@ impl Walk<'_> {
             .combine(&point, pieces)
             .ok_or(NodeCheck::Messages)?;
         // Stops: accumulators that are not the products of the committed weights.
-        if last != factor * weight * *reads {
-            return Err(NodeCheck::Products);
-        }
+        self.equal(last, reads.clone() * (factor * weight))
+            .ok_or(NodeCheck::Products)?;
         self.weights[weights] = Some(WeightClaims {
             point,
             pieces: pieces.clone(),
@@ -75,7 +76,7 @@ impl Walk<'_> {
             channels,
         };
         let (reading, constant) = conv_reading(self.program, self.plan, node, &at);
-        let sum = *reads - constant;
+        let sum = reads - A::Value::from(constant);
         self.read(&reading, sum, read, NodeCheck::Sources, challenger)
     }
 }

@@ -1,20 +1,20 @@
 //! Public linear maps: a claim becomes claims on the tensors it is a public linear form of.
 
-use super::{Claim, Walk, sumcheck};
+use super::{Claim, Walk};
+use crate::arithmetic::Arithmetic;
 use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::E;
 use crate::linear::{Reading, map_reading};
 use crate::messages::ReadProof;
-use crate::transcript::absorb;
 use tg_ir::Op;
 
-impl Walk<'_> {
+impl<A: Arithmetic> Walk<'_, A> {
     /// Checks that a public linear form of some tensors is `sum`, up to claims on these; `failed` if it is not.
     pub(super) fn read(
         &mut self,
         reading: &Reading,
-        sum: E,
+        sum: A::Value,
         proof: &ReadProof,
         failed: NodeCheck,
         challenger: &mut Challenger,
@@ -38,21 +38,23 @@ impl Walk<'_> {
             return Err(NodeCheck::Messages);
         }
         let (at, last) = match rounds {
-            Some(rounds) => sumcheck(rounds, challenger, vars, 2, sum).ok_or(failed)?,
+            Some(rounds) => self
+                .sumcheck(rounds, challenger, (vars, 2), sum)
+                .ok_or(failed)?,
             None => (Vec::new(), sum),
         };
-        absorb(challenger, inputs);
+        let inputs = self.arithmetic.absorb(inputs, challenger);
         let claims: Vec<(Vec<E>, E)> = reading
             .terms
             .iter()
             .map(|term| reading.claim_of(self.plan, term, &at))
             .collect();
-        let total: E = claims.iter().zip(inputs).map(|((_, w), &v)| *w * v).sum();
+        let terms = claims.iter().zip(&inputs);
+        let total = terms.map(|((_, weight), value)| value.clone() * *weight);
+        let total: A::Value = total.sum();
         // Stops: other elements, or other factors, than the public map's.
-        if last != total {
-            return Err(failed);
-        }
-        for ((term, (point, _)), &value) in reading.terms.iter().zip(claims).zip(inputs) {
+        self.equal(last, total).ok_or(failed)?;
+        for ((term, (point, _)), value) in reading.terms.iter().zip(claims).zip(inputs) {
             self.claim(term.input, point, value);
         }
         Ok(())
@@ -62,7 +64,7 @@ impl Walk<'_> {
     pub(super) fn map(
         &mut self,
         node: usize,
-        claim: &Claim,
+        claim: &Claim<A::Value>,
         proof: &ReadProof,
         challenger: &mut Challenger,
     ) -> Result<(), NodeCheck> {
@@ -72,6 +74,7 @@ impl Walk<'_> {
             _ => NodeCheck::Permutation,
         };
         let (reading, constant) = map_reading(self.program, self.plan, node, &claim.point);
-        self.read(&reading, claim.value - constant, proof, failed, challenger)
+        let sum = claim.value.clone() - A::Value::from(constant);
+        self.read(&reading, sum, proof, failed, challenger)
     }
 }

@@ -1,6 +1,7 @@
 //! Requantisations: three committed columns, five pulled values.
 
 use super::{Claim, Walk};
+use crate::arithmetic::Arithmetic;
 use crate::commitment::Challenger;
 use crate::field::{E, eq_prefix, eq_table};
 use crate::layout::TensorLayout;
@@ -35,7 +36,7 @@ fn pair_at(how: &Requantise, layout: TensorLayout, covered: usize, at: &[E]) -> 
     rows * per_channel + padding * E::from_u8(padding_pair(how))
 }
 
-impl Walk<'_> {
+impl<A: Arithmetic> Walk<'_, A> {
     /// The lookup argument shows that base, output, classes and pair come from one segment each row, and each limb from
     /// its class; what is left here is that the accumulator is base + 256 high + low.
     pub(super) fn requantise(
@@ -43,18 +44,25 @@ impl Walk<'_> {
         input: TensorId,
         how: &Requantise,
         (first_group, columns): (usize, &ColumnSet),
-        claim: Claim,
+        claim: Claim<A::Value>,
         proof: &RequantiseProof,
         challenger: &mut Challenger,
     ) {
         let RequantiseProof { pulled } = proof;
         absorb(challenger, pulled);
-        let [base, class_high, class_low, high, low] = *pulled;
+        let [base, class_high, class_low, high, low] =
+            pulled.map(|message| self.arithmetic.receive(message));
         let pair = pair_at(how, columns.layout, columns.covered, &claim.point);
         let readers = [
-            vec![base, claim.value, class_high, class_low, pair],
-            vec![high, class_high],
-            vec![low, class_low],
+            vec![
+                base.clone(),
+                claim.value,
+                class_high.clone(),
+                class_low.clone(),
+                A::Value::from(pair),
+            ],
+            vec![high.clone(), class_high],
+            vec![low.clone(), class_low],
         ];
         for (offset, values) in readers.into_iter().enumerate() {
             self.pull(first_group + offset, &claim.point, values);

@@ -1,20 +1,21 @@
 //! Gadgets as data: the sumchecks of their stages, and what each variable's value at the final point must be shown by.
 
-use super::{Claim, Walk, sumcheck};
+use super::{Claim, Walk};
+use crate::arithmetic::Arithmetic;
 use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::{E, eq_prefix};
 use crate::messages::StageProof;
 use crate::staged::{Anchors, Slot, Stage, Staged};
-use crate::transcript::{absorb, draw, draw_point};
+use crate::transcript::{draw, draw_point};
 use p3_field::PrimeCharacteristicRing;
 
-impl Walk<'_> {
+impl<A: Arithmetic> Walk<'_, A> {
     /// A gadget of one or two stages.
     pub(super) fn staged(
         &mut self,
         staged: &Staged,
-        claim: &Claim,
+        claim: &Claim<A::Value>,
         proofs: &[StageProof],
         challenger: &mut Challenger,
     ) -> Result<(), NodeCheck> {
@@ -22,7 +23,7 @@ impl Walk<'_> {
         match (rows, proofs) {
             (None, [proof]) => {
                 let anchors = Anchors::one(claim.point.clone());
-                self.stage(elements, &anchors, (claim.value, &[]), proof, challenger)?;
+                self.stage(elements, &anchors, (&claim.value, &[]), proof, challenger)?;
             }
             (Some((rows, sums)), [first, second]) => {
                 let anchors = Anchors::one(if rows.output.is_some() {
@@ -31,11 +32,11 @@ impl Walk<'_> {
                     draw_point(challenger, rows.layout.vars())
                 });
                 let (at, values) =
-                    self.stage(rows, &anchors, (claim.value, &[]), first, challenger)?;
-                let claims: Vec<E> = sums.iter().map(|&sum| values[sum]).collect();
+                    self.stage(rows, &anchors, (&claim.value, &[]), first, challenger)?;
+                let claims: Vec<A::Value> = sums.iter().map(|&sum| values[sum].clone()).collect();
                 let channels = draw_point(challenger, elements.layout.channel_vars);
                 let anchors = Anchors::after(&claim.point, &at, &channels);
-                let claimed = (claim.value, claims.as_slice());
+                let claimed = (&claim.value, claims.as_slice());
                 self.stage(elements, &anchors, claimed, second, challenger)?;
             }
             _ => return Err(NodeCheck::Messages),
@@ -48,24 +49,18 @@ impl Walk<'_> {
         &mut self,
         stage: &Stage,
         anchors: &Anchors,
-        (output, sums): (E, &[E]),
+        (output, sums): (&A::Value, &[A::Value]),
         proof: &StageProof,
         challenger: &mut Challenger,
-    ) -> Result<(Vec<E>, Vec<E>), NodeCheck> {
+    ) -> Result<(Vec<E>, Vec<A::Value>), NodeCheck> {
         let alpha = draw(challenger);
         let sum = stage.claimed(alpha, output, sums);
-        let (at, last) = sumcheck(
-            &proof.sumcheck,
-            challenger,
-            stage.layout.vars(),
-            stage.degree(),
-            sum,
-        )
-        .ok_or(NodeCheck::Relation)?;
-        absorb(challenger, &proof.values);
-        let values = stage
-            .values(&proof.values, &at)
-            .ok_or(NodeCheck::Messages)?;
+        let shape = (stage.layout.vars(), stage.degree());
+        let (at, last) = self
+            .sumcheck(&proof.sumcheck, challenger, shape, sum)
+            .ok_or(NodeCheck::Relation)?;
+        let sent = self.arithmetic.absorb(&proof.values, challenger);
+        let values = stage.values(&sent, &at).ok_or(NodeCheck::Messages)?;
         let weigh = |needed: bool, anchor: &[E]| {
             let weight = needed.then(|| stage.weight_at(anchor, &at));
             weight.unwrap_or_default()
@@ -77,15 +72,14 @@ impl Walk<'_> {
             weigh(!stage.sums.is_empty(), &anchors.rows),
         ];
         // Stops: an output, a constraint or a sum that does not hold on some element.
-        if last != stage.combined(alpha, weights, &values) {
-            return Err(NodeCheck::Relation);
-        }
+        let combined = stage.combined(alpha, weights, &values, &mut self.arithmetic);
+        self.equal(last, combined).ok_or(NodeCheck::Relation)?;
         self.bind(stage, &at, &values);
         Ok((at, values))
     }
 
     /// Every variable is what a table gives its reader, or a claim on a tensor.
-    fn bind(&mut self, stage: &Stage, at: &[E], values: &[E]) {
+    fn bind(&mut self, stage: &Stage, at: &[E], values: &[A::Value]) {
         for reading in &stage.readings {
             let kept = if reading.rows {
                 at.len() - stage.layout.channel_vars
@@ -94,14 +88,16 @@ impl Walk<'_> {
             };
             let point = &at[..kept];
             let slots = reading.slots.iter().map(|slot| match *slot {
-                Slot::Variable(variable) => values[variable],
+                Slot::Variable(variable) => values[variable].clone(),
                 // Stops: a limb beyond its class.
-                Slot::Class(class) => E::from_u32(class) * eq_prefix(point, reading.covered),
+                Slot::Class(class) => {
+                    A::Value::from(E::from_u32(class) * eq_prefix(point, reading.covered))
+                }
             });
             self.pull(reading.group, point, slots.collect());
         }
         for &(variable, tensor) in &stage.tensors {
-            self.claim(tensor, at.to_vec(), values[variable]);
+            self.claim(tensor, at.to_vec(), values[variable].clone());
         }
     }
 }

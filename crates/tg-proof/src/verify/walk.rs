@@ -1,32 +1,34 @@
 //! The state of the walk: open claims per tensor, what was pulled, and what must be opened.
 
 use super::evaluate_tensor;
+use crate::arithmetic::{Arithmetic, Clear};
 use crate::commitment::Challenger;
 use crate::error::{NodeCheck, VerifyError};
 use crate::field::E;
 use crate::lookup::Pulled;
-use crate::messages::{GadgetProof, NodeProof};
+use crate::messages::{GadgetProof, NodeProof, Sumcheck};
 use crate::plan::{NodePlan, Plan};
-use crate::transcript::draw_point;
+use crate::sumcheck;
+use crate::transcript::{absorb, draw_point};
 use tg_ir::weights::BIAS_DIGITS;
 use tg_ir::{Op, Program, TensorId};
 
 /// A claim that a tensor's extension has a value at a point.
 #[derive(Debug, Clone)]
-pub struct Claim {
+pub struct Claim<V = E> {
     /// The point.
     pub point: Vec<E>,
     /// The value.
-    pub value: E,
+    pub value: V,
 }
 
 /// A claim that committed columns have values at a point of their chunk.
 #[derive(Debug, Clone)]
-pub struct ColumnClaim {
+pub struct ColumnClaim<V = E> {
     /// The point, with as many coordinates as the chunk has variables.
     pub point: Vec<E>,
     /// The values of the columns that the plan names for this opening.
-    pub values: Vec<E>,
+    pub values: Vec<V>,
 }
 
 /// The claims on a node's weights.
@@ -42,29 +44,42 @@ pub struct WeightClaims {
 
 /// The state of the walk.
 #[derive(Debug)]
-pub struct Walk<'a> {
+pub struct Walk<'a, A: Arithmetic = Clear> {
+    pub(super) arithmetic: A,
     pub(super) program: &'a Program,
     pub(super) plan: &'a Plan,
     /// The public input, batched.
     pub(super) input: &'a [i32],
     /// Per tensor the open claims.
-    pub(super) claims: Vec<Vec<Claim>>,
+    pub(super) claims: Vec<Vec<Claim<A::Value>>>,
     /// Per reader group what it pulled.
-    pub(super) pulled: Vec<Pulled>,
+    pub(super) pulled: Vec<Pulled<A::Value>>,
     /// Per weighted node the claims on its weights.
     pub(super) weights: Vec<Option<WeightClaims>>,
     /// Per witness table the claims besides those of the lookup argument, in the order of the plan's openings.
-    pub(super) opened: Vec<Vec<ColumnClaim>>,
+    pub(super) opened: Vec<Vec<ColumnClaim<A::Value>>>,
 }
 
-impl<'a> Walk<'a> {
-    pub(super) fn new(program: &'a Program, plan: &'a Plan, input: &'a [i32]) -> Self {
+impl<'a, A: Arithmetic> Walk<'a, A> {
+    pub(super) fn new(
+        arithmetic: A,
+        program: &'a Program,
+        plan: &'a Plan,
+        input: &'a [i32],
+    ) -> Self {
         Self {
+            arithmetic,
             program,
             plan,
             input,
             claims: vec![Vec::new(); program.nodes.len() + 1],
-            pulled: vec![Pulled::default(); plan.groups.len()],
+            pulled: vec![
+                Pulled {
+                    point: Vec::new(),
+                    values: Vec::new(),
+                };
+                plan.groups.len()
+            ],
             weights: vec![None; plan.weights.len()],
             opened: vec![Vec::new(); plan.witness.len()],
         }
@@ -89,7 +104,7 @@ impl<'a> Walk<'a> {
         let value = evaluate_tensor(output, layout, &drawn);
         self.claims[nodes].push(Claim {
             point: drawn,
-            value,
+            value: A::Value::from(value),
         });
         for (node, proof) in (0..nodes).rev().zip(proofs) {
             self.node(node, proof, challenger).map_err(|check| {
@@ -171,13 +186,35 @@ impl<'a> Walk<'a> {
     }
 
     /// A claim on a tensor, to be shown when the walk comes to its node.
-    pub(super) fn claim(&mut self, tensor: TensorId, point: Vec<E>, value: E) {
+    pub(super) fn claim(&mut self, tensor: TensorId, point: Vec<E>, value: A::Value) {
         self.claims[tensor.index()].push(Claim { point, value });
     }
 
     /// What a reader group pulled: one value per column of its table, at a point of its column set.
-    pub(super) fn pull(&mut self, group: usize, point: &[E], values: Vec<E>) {
+    pub(super) fn pull(&mut self, group: usize, point: &[E], values: Vec<A::Value>) {
         let point = point.to_vec();
         self.pulled[group] = Pulled { point, values };
+    }
+
+    /// Absorbs and receives one message.
+    pub(super) fn absorb_one(&mut self, message: E, challenger: &mut Challenger) -> A::Value {
+        absorb(challenger, &[message]);
+        self.arithmetic.receive(message)
+    }
+
+    /// Nothing if two values differ.
+    pub(super) fn equal(&mut self, left: A::Value, right: A::Value) -> Option<()> {
+        self.arithmetic.vanishes(left - right).then_some(())
+    }
+
+    /// A sumcheck of some rounds and a degree, see [`sumcheck::verify`].
+    pub(super) fn sumcheck(
+        &mut self,
+        proof: &Sumcheck,
+        challenger: &mut Challenger,
+        shape: (usize, usize),
+        sum: A::Value,
+    ) -> Option<(Vec<E>, A::Value)> {
+        sumcheck::verify(&mut self.arithmetic, proof, challenger, shape, sum)
     }
 }

@@ -1,6 +1,7 @@
 //! Tensors that are committed weights themselves: parameters, and rows of embeddings.
 
-use super::{Claim, Walk, WeightClaims, sumcheck};
+use super::{Claim, Walk, WeightClaims};
+use crate::arithmetic::Arithmetic;
 use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::{E, eq_at, eq_prefix, eq_table};
@@ -15,13 +16,13 @@ pub fn token_row(token: i32, rows: usize) -> usize {
     usize::try_from(token).unwrap_or(0).min(rows - 1)
 }
 
-impl Walk<'_> {
+impl<A: Arithmetic> Walk<'_, A> {
     /// A claim on a parameter is a claim on its weights; every input of the batch has the same.
     pub(super) fn parameter(
         &mut self,
         node: usize,
         weights: usize,
-        claim: &Claim,
+        claim: &Claim<A::Value>,
         pieces: &[E],
         challenger: &mut Challenger,
     ) -> Result<(), NodeCheck> {
@@ -33,9 +34,9 @@ impl Walk<'_> {
             .combine(&point, pieces)
             .ok_or(NodeCheck::Messages)?;
         // Stops: other weights than the committed ones.
-        if claim.value != eq_prefix(batch, layout.batch) * value {
-            return Err(NodeCheck::Weights);
-        }
+        let value = A::Value::from(eq_prefix(batch, layout.batch) * value);
+        self.equal(claim.value.clone(), value)
+            .ok_or(NodeCheck::Weights)?;
         self.weights[weights] = Some(WeightClaims {
             point,
             pieces: pieces.to_vec(),
@@ -49,7 +50,7 @@ impl Walk<'_> {
         &mut self,
         node: usize,
         weights: usize,
-        claim: &Claim,
+        claim: &Claim<A::Value>,
         proof: &EmbedProof,
         challenger: &mut Challenger,
     ) -> Result<(), NodeCheck> {
@@ -64,8 +65,9 @@ impl Walk<'_> {
         let (_, _, channels) = layout.split(&claim.point);
         let weight_layout = self.plan.weights[weights];
         let vars = weight_layout.axis_vars()[0];
-        let (at, last) =
-            sumcheck(rounds, challenger, vars, 2, claim.value).ok_or(NodeCheck::Weights)?;
+        let (at, last) = self
+            .sumcheck(rounds, challenger, (vars, 2), claim.value.clone())
+            .ok_or(NodeCheck::Weights)?;
         absorb(challenger, pieces);
         let point = [&at, channels].concat();
         let value = weight_layout
@@ -77,9 +79,8 @@ impl Walk<'_> {
             .map(|(&token, weight)| weight * eq_at(&at, token_row(token, *rows as usize)))
             .sum();
         // Stops: rows of other tokens, or other weights.
-        if last != weight * value {
-            return Err(NodeCheck::Weights);
-        }
+        self.equal(last, A::Value::from(weight * value))
+            .ok_or(NodeCheck::Weights)?;
         self.weights[weights] = Some(WeightClaims {
             point,
             pieces: pieces.clone(),

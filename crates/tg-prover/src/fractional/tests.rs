@@ -5,11 +5,13 @@ use super::{Leaves, LeavesBuilder, prove, sum};
 use p3_challenger::{CanObserve, FieldChallenger};
 use p3_field::{Field, PrimeCharacteristicRing};
 use p3_multi_stark::fractional_gkr::{
-    Fraction, LeafNumerator, prove_fractional_gkr, verify_fractional_gkr,
+    Fraction, FractionGkrProof, LeafNumerator, prove_fractional_gkr, verify_fractional_gkr,
 };
 use p3_multilinear_util::poly::{Poly, PolyMaybePacked};
+use tg_proof::arithmetic::Clear;
 use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, F, eq_table};
+use tg_proof::fractional::{self, LeafClaim};
 use tg_proof::transcript::{self, draw};
 use tg_types::ProgramId;
 
@@ -151,7 +153,11 @@ fn the_messages_are_the_librarys() {
         let states =
             [&mut theirs, &mut ours].map(FieldChallenger::<F>::sample_algebra_element::<E>);
         assert_eq!(states[0], states[1]);
-        assert!(verify_fractional_gkr(&proof, example.vars, &mut verifier).is_ok());
+        let claim = fractional::verify(&mut Clear, &proof, example.vars, &mut verifier).unwrap();
+        assert_eq!(claim.point, point);
+        assert_eq!(claim.numerator, output.numerator);
+        assert_eq!(claim.denominator, output.denominator);
+        assert_eq!(draw(&mut verifier), states[0]);
     }
 }
 
@@ -164,5 +170,48 @@ fn leaves_that_do_not_add_up_are_refused() {
         let (proof, _) = prove(&example.leaves(), &mut challenger(7));
         let verdict = verify_fractional_gkr(&proof, example.vars, &mut challenger(7));
         assert!(verdict.is_err(), "{} variables", example.vars);
+        let own = fractional::verify(&mut Clear, &proof, example.vars, &mut challenger(7));
+        assert_eq!(own, None, "{} variables", example.vars);
+    }
+}
+
+/// Every message changed by itself, and messages of another shape: our checks refuse what the library's refuse.
+#[test]
+fn changed_messages_have_the_librarys_verdict() {
+    type Proof = FractionGkrProof<E>;
+    let example = Example::new(4, &[(3, true), (3, false)]);
+    let (honest, _) = prove(&example.leaves(), &mut challenger(7));
+    let mut changed: Vec<Proof> = Vec::new();
+    let mut change = |by: &dyn Fn(&mut Proof)| {
+        let mut proof = honest.clone();
+        by(&mut proof);
+        changed.push(proof);
+    };
+    change(&|proof| proof.root_denominator += E::ONE);
+    change(&|proof| proof.root_denominator = E::ZERO);
+    change(&|proof| drop(proof.layers.pop()));
+    change(&|proof| proof.layers.push(proof.layers[3].clone()));
+    change(&|proof| proof.layers.swap(1, 2));
+    for layer in 0..4 {
+        change(&|proof| proof.layers[layer].claims.n0 += E::ONE);
+        change(&|proof| proof.layers[layer].claims.d0 += E::ONE);
+        change(&|proof| proof.layers[layer].claims.n1 += E::ONE);
+        change(&|proof| proof.layers[layer].claims.d1 += E::ONE);
+        change(&|proof| proof.layers[layer].round_polys.push([E::ONE; 3]));
+        for round in 0..layer {
+            for place in 0..3 {
+                change(&|proof| proof.layers[layer].round_polys[round][place] += E::ONE);
+            }
+        }
+    }
+    for proof in changed {
+        let theirs = verify_fractional_gkr(&proof, 4, &mut challenger(7)).ok();
+        let ours = fractional::verify(&mut Clear, &proof, 4, &mut challenger(7));
+        let theirs = theirs.map(|output| LeafClaim {
+            point: output.point.as_slice().to_vec(),
+            numerator: output.numerator,
+            denominator: output.denominator,
+        });
+        assert_eq!(ours, theirs);
     }
 }

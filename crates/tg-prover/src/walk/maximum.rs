@@ -38,7 +38,7 @@ impl Walk<'_> {
         let eq_pixels = eq_table(pixels);
         let map = SourceMap::new(program, node, input, window, tau.clone(), eq_pixels);
         let (sources, padding) = map.weights();
-        let sum = maximum_sum(&tau, padding, claim.value, &differences);
+        let sum = maximum_sum(&tau, padding, &claim.value, &differences);
         let weights = Weights::Fields {
             pixels: Along::Sum(sources),
             channels: Along::At(channels.to_vec()),

@@ -102,7 +102,7 @@ impl Walk<'_> {
         challenger: &mut Challenger,
     ) -> (StageProof, Vec<E>) {
         let alpha = draw(challenger);
-        let sum = stage.claimed(alpha, output, sums);
+        let sum = stage.claimed(alpha, &output, sums);
         let relation = Relation::new(stage, variables, alpha, anchors);
         let (sumcheck, at) = prove(relation, stage.degree(), sum, challenger);
         let values = self.values_at(stage, variables, &at);
