@@ -5,6 +5,7 @@
 //! looks one up. `linear` holds the linear and product gadgets, `value` those that commit a node's output, `refuse`
 //! what is not proved.
 
+mod chosen;
 mod compare;
 mod leaves;
 mod linear;
@@ -93,10 +94,17 @@ pub struct ReaderGroup {
 /// What the walk over the nodes needs of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodePlan {
-    /// A convolution, dense node, parameter or embedding, with the index of its weights.
+    /// A convolution, dense node, parameter or embedding of public tokens, with the index of its weights.
     Weighted {
         /// Index into [`Plan::weights`].
         weights: usize,
+    },
+    /// An embedding of computed tokens.
+    Chosen {
+        /// Index into [`Plan::weights`].
+        weights: usize,
+        /// Which row each token chooses.
+        gadget: Box<GadgetPlan>,
     },
     /// A public linear map.
     Map(MapPlan),
@@ -154,6 +162,8 @@ pub enum GadgetKind {
     Greatest(CompareShape),
     /// The greatest elements along channels in order, or their channels.
     Ranks(RankShape),
+    /// Which row of an embedding each token chooses.
+    Chosen,
 }
 
 /// The proof's shape for one program.
@@ -233,10 +243,17 @@ impl Plan {
     }
 
     fn plan_node(&mut self, program: &Program, node: usize) -> Result<NodePlan, PlanError> {
-        refuse::unproved(program, node)?;
         match &program.nodes[node].op {
-            Op::Conv { .. } | Op::Dense { .. } | Op::Parameter | Op::Embed { .. } => {
-                Ok(self.plan_weighted(program, node))
+            Op::Conv { .. } | Op::Dense { .. } | Op::Parameter => {
+                let weights = self.plan_weights(program, node);
+                Ok(NodePlan::Weighted { weights })
+            }
+            Op::Embed { input, rows } => {
+                let weights = self.plan_weights(program, node);
+                match *input {
+                    TensorId::INPUT => Ok(NodePlan::Weighted { weights }),
+                    input => self.plan_chosen(program, node, (input, *rows), weights),
+                }
             }
             Op::WindowSum { .. }
             | Op::Add { .. }
@@ -261,7 +278,7 @@ impl Plan {
             }
             Op::ArgMax { .. } => self.plan_greatest(program, node),
             Op::TopK { input, give } => self.plan_ranks(program, node, *input, *give),
-            _ => Err(PlanError::unprovable(
+            Op::Trees { .. } => Err(PlanError::unprovable(
                 program,
                 node,
                 "no proof of this operator exists yet",

@@ -99,6 +99,10 @@ impl<'a> Walk<'a> {
             (Op::Embed { .. }, NodePlan::Weighted { weights }) => {
                 GadgetProof::Embed(self.embed(node, *weights, &claim, challenger))
             }
+            (_, NodePlan::Chosen { weights, gadget }) => {
+                let place = (*weights, gadget.as_ref());
+                GadgetProof::Chosen(self.embed_chosen(node, place, &claim, challenger))
+            }
             (_, NodePlan::Map(_)) => GadgetProof::Map(self.map(node, &claim, challenger)),
             (Op::Mul { inputs }, _) => GadgetProof::Mul(self.mul(*inputs, &claim, challenger)),
             (Op::MatMul { .. }, _) => GadgetProof::MatMul(self.matmul(node, &claim, challenger)),

@@ -53,7 +53,7 @@ impl Witness {
             .iter()
             .map(
                 |table| match (&program.nodes[table.node].op, &plan.nodes[table.node]) {
-                    (_, NodePlan::Gadget(gadget)) => {
+                    (_, NodePlan::Gadget(gadget) | NodePlan::Chosen { gadget, .. }) => {
                         gadget::columns(program, plan, gadget, table, tensors)
                     }
                     (Op::Requantise { input, how }, _) => {
