@@ -47,6 +47,7 @@ fn parts(proof: &InferenceProof) -> BTreeMap<String, usize> {
             GadgetProof::Requantise(_) => "requantise",
             GadgetProof::Maximum(_) => "maximum",
             GadgetProof::Staged(_) => "staged",
+            GadgetProof::Chosen(_) => "embed computed",
         };
         add(&format!("node {name}"), messages::encode(&node.gadget));
         add("node merge", messages::encode(&node.merge));
