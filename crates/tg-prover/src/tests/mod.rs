@@ -11,6 +11,7 @@ mod linear;
 mod maximum;
 mod models;
 mod mutate;
+mod programs;
 pub(crate) mod pushforwards;
 mod random;
 mod registration;
