@@ -68,6 +68,8 @@ pub enum GadgetProof {
     Staged(Vec<StageProof>),
     /// Embedding of computed tokens.
     Chosen(ChosenProof),
+    /// Decision trees.
+    Trees(TreesProof),
 }
 
 /// One stage of a gadget as data.
@@ -141,6 +143,19 @@ pub struct ChosenProof {
     pub chosen: E,
     /// Which row each token chooses.
     pub stages: Vec<StageProof>,
+}
+
+/// Decision trees.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TreesProof {
+    /// Over branches: decisions hold, and marked leaves agree with them.
+    pub decisions: StageProof,
+    /// The input that the branches read.
+    pub read: ReadProof,
+    /// Sum over the flags of the leaves: the output, the branches' marked leaves, one leaf per tree.
+    pub leaves: Sumcheck,
+    /// The flags at the final point.
+    pub flag: E,
 }
 
 /// A requantisation.

@@ -230,6 +230,12 @@ fn draws(program: &Program, plan: &Plan) -> Vec<(String, &'static str, f64)> {
             let source = "sumchecks of degree 3, zero-checks and readers; Schwartz-Zippel";
             draws.push((label("stages"), source, gadget.staged.error_degree()));
         }
+        if let NodePlan::Trees(trees) = &plan.nodes[node] {
+            let source = "sumchecks, zero-check and readers; Schwartz-Zippel";
+            let read = 2 * plan.layouts[description.op.inputs()[0].index()].channel_vars;
+            let degree = trees.error_degree() + (read + plan.layouts[node + 1].vars()) as f64;
+            draws.push((label("decisions and leaves"), source, degree));
+        }
     }
     draws.push((
         "reader batching".to_owned(),

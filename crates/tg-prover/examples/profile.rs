@@ -48,6 +48,7 @@ fn parts(proof: &InferenceProof) -> BTreeMap<String, usize> {
             GadgetProof::Maximum(_) => "maximum",
             GadgetProof::Staged(_) => "staged",
             GadgetProof::Chosen(_) => "embed computed",
+            GadgetProof::Trees(_) => "trees",
         };
         add(&format!("node {name}"), messages::encode(&node.gadget));
         add("node merge", messages::encode(&node.merge));

@@ -17,6 +17,7 @@ mod softmax;
 mod stage;
 mod tables;
 mod topk;
+mod trees;
 mod value;
 mod wide;
 
@@ -33,6 +34,7 @@ pub use softmax::{
 pub use stage::limb_classes;
 pub use tables::{LIMB_CLASS_LIMIT, LIMB_COLUMNS, LookupTable, SEGMENT_COLUMNS, limb_table_len};
 pub use topk::{RANKS_MAX, RankShape};
+pub use trees::{FlagWeights, ForestShape, TreesPlan, branch_reading};
 pub use value::REQUANTISE_COLUMNS;
 
 use crate::commitment::CommittedTable;
@@ -119,6 +121,8 @@ pub enum NodePlan {
         /// Its columns.
         columns: ColumnSet,
     },
+    /// Decision trees.
+    Trees(Box<TreesPlan>),
     /// A gadget as data.
     Gadget(Box<GadgetPlan>),
     /// A maximum or minimum of few elements.
@@ -278,11 +282,7 @@ impl Plan {
             }
             Op::ArgMax { .. } => self.plan_greatest(program, node),
             Op::TopK { input, give } => self.plan_ranks(program, node, *input, *give),
-            Op::Trees { .. } => Err(PlanError::unprovable(
-                program,
-                node,
-                "no proof of this operator exists yet",
-            )),
+            Op::Trees { input, forest } => self.plan_trees(program, node, *input, forest),
         }
     }
 

@@ -15,6 +15,7 @@ mod public;
 mod read;
 mod requantise;
 mod staged;
+mod trees;
 mod walk;
 mod weights;
 

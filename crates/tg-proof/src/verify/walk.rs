@@ -138,6 +138,9 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
             (_, NodePlan::Chosen { weights, gadget }, GadgetProof::Chosen(proof)) => {
                 self.embed_chosen(node, (*weights, gadget), &claim, proof, challenger)
             }
+            (_, NodePlan::Trees(trees), GadgetProof::Trees(proof)) => {
+                self.trees(node, trees, &claim, proof, challenger)
+            }
             (_, NodePlan::Map(_), GadgetProof::Map(proof)) => {
                 self.map(node, &claim, proof, challenger)
             }

@@ -18,4 +18,5 @@ mod registration;
 mod statement;
 mod sums;
 mod tokens;
+mod trees;
 mod values;

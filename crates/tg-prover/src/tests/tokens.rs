@@ -170,3 +170,26 @@ fn layers_right_after_computed_tokens_are_refused() {
         NodePlan::Chosen { .. }
     ));
 }
+
+#[test]
+fn changed_messages_are_refused() {
+    use tg_proof::field::E;
+    use tg_proof::messages::{ChosenProof, GadgetProof};
+    let case = case(3);
+    let place = case.model.model.program.nodes.len() - 1 - EMBED;
+    let refusal = |change: &dyn Fn(&mut ChosenProof)| {
+        Err(case.forged(|proof| match &mut proof.nodes[place].gadget {
+            GadgetProof::Chosen(proof) => change(proof),
+            other => panic!("not an embedding of computed tokens: {other:?}"),
+        }))
+    };
+    let failed = |check| case.failed(EMBED, check);
+    let chosen = refusal(&|proof| proof.chosen = E::default());
+    assert_eq!(chosen, failed(NodeCheck::Weights));
+    let pieces = refusal(&|proof| proof.rows.weights.clear());
+    assert_eq!(pieces, failed(NodeCheck::Messages));
+    let stages = refusal(&|proof| proof.stages.truncate(1));
+    assert_eq!(stages, failed(NodeCheck::Messages));
+    let swapped = refusal(&|proof| proof.stages.swap(0, 1));
+    assert_eq!(swapped, failed(NodeCheck::Relation));
+}

@@ -9,6 +9,7 @@ mod products;
 mod read;
 mod requantise;
 mod staged;
+mod trees;
 mod values;
 mod weights;
 
@@ -98,6 +99,9 @@ impl<'a> Walk<'a> {
             }
             (Op::Embed { .. }, NodePlan::Weighted { weights }) => {
                 GadgetProof::Embed(self.embed(node, *weights, &claim, challenger))
+            }
+            (_, NodePlan::Trees(trees)) => {
+                GadgetProof::Trees(self.trees(node, trees, &claim, challenger))
             }
             (_, NodePlan::Chosen { weights, gadget }) => {
                 let place = (*weights, gadget.as_ref());

@@ -23,6 +23,11 @@ pub(crate) struct Variable {
 }
 
 impl Variable {
+    /// From its values on the hypercube.
+    pub(super) const fn of(values: Vec<F>) -> Self {
+        Self { values, shift: 0 }
+    }
+
     pub(crate) fn at(&self, index: usize) -> F {
         self.values[index >> self.shift]
     }
@@ -93,7 +98,7 @@ impl Walk<'_> {
     }
 
     /// One sumcheck and the readers at its point.
-    fn stage(
+    pub(super) fn stage(
         &mut self,
         stage: &Stage,
         variables: &[Variable],
@@ -153,7 +158,7 @@ impl Walk<'_> {
     }
 
     /// Every variable of a stage but the sums over the hypercube.
-    fn variables(&self, stage: &Stage) -> Vec<Variable> {
+    pub(super) fn variables(&self, stage: &Stage) -> Vec<Variable> {
         let mut variables = vec![Variable::default(); stage.variables];
         for reading in &stage.readings {
             self.read_variables(stage, reading, &mut variables);

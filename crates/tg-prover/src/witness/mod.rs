@@ -7,6 +7,7 @@ mod norm;
 mod ranks;
 mod requantise;
 mod softmax;
+mod trees;
 mod wide;
 
 use crate::prove::ProveError;
@@ -58,6 +59,9 @@ impl Witness {
                     }
                     (Op::Requantise { input, how }, _) => {
                         requantise::columns(program, plan, table, *input, how, tensors)
+                    }
+                    (_, NodePlan::Trees(trees)) => {
+                        gadget::of_trees(program, plan, &trees.shape, table, tensors)
                     }
                     (op, NodePlan::Maximum { shape, .. }) => {
                         let input = op.inputs()[0];
