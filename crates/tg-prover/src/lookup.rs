@@ -2,6 +2,8 @@
 
 use crate::fractional::{self, Leaves, LeavesBuilder};
 use crate::pack;
+use crate::prove::ProveError;
+use crate::pushforward;
 use crate::witness::{Witness, integer};
 use p3_field::PrimeCharacteristicRing;
 use p3_maybe_rayon::prelude::*;
@@ -11,7 +13,8 @@ use std::sync::Arc;
 use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, F, eq_table, inner_product};
 use tg_proof::lookup::{chunk_weights, group_weights};
-use tg_proof::messages::{LookupProof, Pushforward};
+use tg_proof::messages::{LookupProof, Pushforward, Pushforwards};
+use tg_proof::model::ProofShape;
 use tg_proof::plan::{LeafBlock, Plan};
 use tg_proof::transcript::{absorb, draw};
 
@@ -87,17 +90,30 @@ const PRIME: u64 = (1 << 31) - (1 << 24) + 1;
 
 /// Proves the argument and returns the point of the fractional sum.
 pub(crate) fn prove(
-    plan: &Plan,
+    shape: &ProofShape,
     columns: &Columns<'_>,
     reads: &[Read],
     challenger: &mut Challenger,
-) -> (LookupProof, Vec<E>) {
+) -> Result<(LookupProof, Vec<E>), ProveError> {
+    let plan = &shape.plan;
     let gamma = draw(challenger);
     let weights = group_weights(gamma, plan.groups.len());
     let pushforwards = combine(plan, reads, &weights);
-    pushforwards
-        .iter()
-        .for_each(|pushforward| absorb(challenger, pushforward));
+    #[cfg(test)]
+    let pushforwards = crate::tests::pushforwards::lied(pushforwards);
+    let committed = match (&plan.pushforwards, &shape.pushforwards) {
+        (Some(layout), Some(scheme)) => Some(pushforward::commit(
+            layout,
+            scheme,
+            &pushforwards,
+            challenger,
+        )?),
+        _ => {
+            let tables = pushforwards.iter();
+            tables.for_each(|table| absorb(challenger, table));
+            None
+        }
+    };
     let poles: Vec<E> = plan.tables.iter().map(|_| draw(challenger)).collect();
     let drawn = Drawn {
         weights: &weights,
@@ -113,14 +129,16 @@ pub(crate) fn prove(
     columns
         .iter()
         .for_each(|columns| absorb(challenger, columns));
-    (
-        LookupProof {
-            pushforwards: pushforwards.into_iter().map(Pushforward).collect(),
-            gkr,
-            columns,
-        },
-        point,
-    )
+    let pushforwards = match committed {
+        Some(committed) => committed.open(plan, &point, challenger)?,
+        None => Pushforwards::Clear(pushforwards.into_iter().map(Pushforward).collect()),
+    };
+    let proof = LookupProof {
+        pushforwards,
+        gkr,
+        columns,
+    };
+    Ok((proof, point))
 }
 
 /// Per table the sum of its readers' pushforwards.

@@ -94,7 +94,7 @@ pub enum ProveError {
     /// The commitment scheme failed.
     #[error("the {which} cannot be committed or opened")]
     Commitment {
-        /// Witness or weights.
+        /// Witness, weights or pushforwards.
         which: &'static str,
     },
 }
@@ -346,7 +346,7 @@ pub(crate) fn prove_execution(
         })
         .collect();
     let column = |table: usize, column: usize| columns[table][column].as_slice();
-    let (lookup, point) = lookup::prove(&shape.plan, &Columns(&column), &reads, &mut challenger);
+    let (lookup, point) = lookup::prove(shape, &Columns(&column), &reads, &mut challenger)?;
 
     limits.check()?;
     observe(Stage::OpenWitness);
@@ -374,8 +374,8 @@ pub(crate) fn prove_execution(
         witness: commitment,
         nodes,
         lookup,
-        witness_opening,
-        weights_opening,
+        witness_opening: witness_opening.whir,
+        weights_opening: weights_opening.whir,
     })
 }
 

@@ -9,6 +9,7 @@ mod compare;
 mod leaves;
 mod linear;
 mod norm;
+mod pushforwards;
 mod refuse;
 mod softmax;
 mod stage;
@@ -21,6 +22,7 @@ pub use compare::CompareShape;
 pub use leaves::{LeafBlock, PlacedBlock};
 pub use linear::MapPlan;
 pub use norm::{NORM_CARRY_BITS, NormShape, SQUARE_CARRY_BITS};
+pub use pushforwards::{COMMITTED_FROM, PushforwardLayout};
 pub use softmax::{
     PROBABILITY_BITS, SCORE_BITS, SOFTMAX_CARRY_BITS, SOFTMAX_CHANNELS_MAX, SOFTMAX_COUNT_BITS,
     SoftmaxShape,
@@ -173,6 +175,8 @@ pub struct Plan {
     pub leaves: Vec<PlacedBlock>,
     /// log2 of the number of leaves, padding included.
     pub leaf_vars: usize,
+    /// Where the pushforwards stand if they are committed; else they are sent.
+    pub pushforwards: Option<PushforwardLayout>,
     /// What checking a proof costs.
     pub cost: VerifierCost,
     /// Per tensor the greatest absolute value it can have.
@@ -211,6 +215,7 @@ impl Plan {
             weights: Vec::new(),
             leaves: Vec::new(),
             leaf_vars: 0,
+            pushforwards: None,
             cost,
             magnitudes: bounds::magnitudes(program, program.nodes.len()),
         };
@@ -219,6 +224,7 @@ impl Plan {
             plan.nodes.push(node_plan);
         }
         plan.place_leaves();
+        plan.pushforwards = plan.plan_pushforwards();
         Ok(plan)
     }
 

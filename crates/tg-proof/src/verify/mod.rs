@@ -31,8 +31,8 @@ use crate::field::{E, point};
 use crate::file::{ExpectedStatement, ProofFile};
 use crate::lookup::{self, LookupClaims};
 use crate::messages::{self, InferenceProof};
-use crate::model::PublicModel;
-use crate::transcript;
+use crate::model::{ProofShape, PublicModel};
+use crate::{pushforward, transcript};
 use p3_commit::MultilinearPcs;
 use p3_field::PrimeCharacteristicRing;
 use p3_multilinear_util::point::Point;
@@ -67,7 +67,8 @@ pub fn verify(
         .witness_scheme
         .observe_commitment(&proof.witness, &mut challenger);
     let mut walk = Walk::new(Clear, model.program(), &shape.plan, &input);
-    let lookup = walk.check(&proof, &output, &mut challenger)?;
+    let lookup = walk.check(&shape, &proof, &output, &mut challenger)?;
+    pushforward::check(&shape, &lookup, &proof.lookup, &mut challenger)?;
     openings::check_witness(&shape, &proof, &walk, &lookup, &mut challenger)?;
     openings::check_weights(model, &proof, &walk, &mut challenger)
 }
@@ -76,6 +77,7 @@ impl<A: Arithmetic> Walk<'_, A> {
     /// All checks but the openings': the nodes, the input and the lookup argument.
     fn check(
         &mut self,
+        shape: &ProofShape,
         proof: &InferenceProof,
         output: &[i32],
         challenger: &mut Challenger,
@@ -90,7 +92,7 @@ impl<A: Arithmetic> Walk<'_, A> {
         }
         lookup::verify(
             &mut self.arithmetic,
-            self.plan,
+            shape,
             &self.pulled,
             &proof.lookup,
             challenger,

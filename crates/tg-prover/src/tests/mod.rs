@@ -11,6 +11,7 @@ mod linear;
 mod maximum;
 mod models;
 mod mutate;
+pub(crate) mod pushforwards;
 mod random;
 mod registration;
 mod statement;
