@@ -54,7 +54,7 @@ impl StageDraft {
                 readings: Vec::new(),
                 tensors: Vec::new(),
                 publics: Vec::new(),
-                output: None,
+                outputs: Vec::new(),
                 constraints: Vec::new(),
                 sums: Vec::new(),
             },
@@ -149,8 +149,9 @@ impl StageDraft {
         self.own
     }
 
+    /// The node's output, or the one of its next channel.
     pub(super) fn output(&mut self, constraint: Constraint) {
-        self.stage.output = Some(constraint);
+        self.stage.outputs.push(constraint);
     }
 
     /// What vanishes on every element in use.

@@ -12,6 +12,7 @@ mod maximum;
 mod models;
 pub(crate) mod mutate;
 pub(crate) mod pushforwards;
+mod random;
 mod registration;
 mod statement;
 mod sums;

@@ -61,7 +61,7 @@ impl Walk<'_> {
         let Staged { rows, elements } = staged;
         let element_values = self.variables(elements);
         let Some((rows, sums)) = rows else {
-            let anchors = Anchors::one(claim.point.clone());
+            let anchors = Anchors::one(elements, &claim.point);
             let claimed = (claim.value, [].as_slice());
             let proof = self.stage(elements, &element_values, &anchors, claimed, challenger);
             return vec![proof.0];
@@ -70,11 +70,11 @@ impl Walk<'_> {
         for (&variable, sum) in sums.iter().zip(&elements.sums) {
             row_values[variable] = row_sums(elements, &element_values, sum);
         }
-        let anchors = Anchors::one(if rows.output.is_some() {
-            claim.point.clone()
+        let anchors = if rows.outputs.is_empty() {
+            Anchors::one(rows, &draw_point(challenger, rows.layout.vars()))
         } else {
-            draw_point(challenger, rows.layout.vars())
-        });
+            Anchors::one(rows, &claim.point)
+        };
         let claimed = (claim.value, [].as_slice());
         let (first, at) = self.stage(rows, &row_values, &anchors, claimed, challenger);
         let sent = rows.sent();
@@ -102,8 +102,9 @@ impl Walk<'_> {
         challenger: &mut Challenger,
     ) -> (StageProof, Vec<E>) {
         let alpha = draw(challenger);
-        let sum = stage.claimed(alpha, &output, sums);
-        let relation = Relation::new(stage, variables, alpha, anchors);
+        let factors = stage.factors(alpha, &anchors.channels);
+        let sum = stage.claimed(&factors, &output, sums);
+        let relation = Relation::new(stage, variables, &factors, anchors);
         let (sumcheck, at) = prove(relation, stage.degree(), sum, challenger);
         let values = self.values_at(stage, variables, &at);
         absorb(challenger, &values);

@@ -4,6 +4,7 @@ mod compare;
 mod gadget;
 mod maximum;
 mod norm;
+mod ranks;
 mod requantise;
 mod softmax;
 mod wide;
