@@ -66,6 +66,8 @@ pub enum GadgetProof {
     Maximum(MaximumProof),
     /// A gadget as data: a proof per stage.
     Staged(Vec<StageProof>),
+    /// Embedding of computed tokens.
+    Chosen(ChosenProof),
 }
 
 /// One stage of a gadget as data.
@@ -128,6 +130,17 @@ pub struct EmbedProof {
     pub sumcheck: Sumcheck,
     /// The pieces of the weights at their parts of the final point.
     pub weights: Vec<E>,
+}
+
+/// An embedding of computed tokens.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ChosenProof {
+    /// Sum over the vocabulary, and the weights.
+    pub rows: EmbedProof,
+    /// The flags of the rows at the final point.
+    pub chosen: E,
+    /// Which row each token chooses.
+    pub stages: Vec<StageProof>,
 }
 
 /// A requantisation.

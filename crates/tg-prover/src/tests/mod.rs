@@ -16,4 +16,5 @@ mod random;
 mod registration;
 mod statement;
 mod sums;
+mod tokens;
 mod values;

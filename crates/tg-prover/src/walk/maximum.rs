@@ -2,16 +2,15 @@
 
 use super::Walk;
 use crate::sumcheck;
-use crate::witness::integer;
+use crate::witness::{Cell, integer};
 use p3_field::PrimeCharacteristicRing;
 use std::sync::Arc;
-use tg_ir::Window;
 use tg_proof::commitment::Challenger;
-use tg_proof::field::{E, eq_table};
+use tg_proof::field::{E, F, eq_table};
 use tg_proof::layout::log2_ceil;
-use tg_proof::linear::{Along, Reading, SourceMap, Weights, maximum_sum};
+use tg_proof::linear::{Along, Reading, SourceMap, Weights};
 use tg_proof::messages::{AttainedProof, MaximumProof};
-use tg_proof::plan::ColumnSet;
+use tg_proof::plan::{ColumnSet, MaximumShape};
 use tg_proof::transcript::{absorb, draw_point};
 use tg_proof::verify::Claim;
 
@@ -19,26 +18,28 @@ impl Walk<'_> {
     pub(super) fn maximum(
         &mut self,
         node: usize,
-        window: &Window,
+        shape: &MaximumShape,
         (first_group, columns): (usize, &ColumnSet),
         claim: &Claim,
         challenger: &mut Challenger,
     ) -> MaximumProof {
-        let (plan, positions) = (self.plan, window.positions());
+        let (plan, window) = (self.plan, &shape.window);
         let eq = eq_table(&claim.point);
         let point: Arc<[E]> = claim.point.as_slice().into();
-        let differences: Vec<E> = (first_group..first_group + positions)
+        let values: Vec<E> = (first_group..first_group + shape.columns())
             .map(|group| self.read_columns(group, &point, &eq).pull(plan, group, 0))
             .collect();
-        absorb(challenger, &differences);
-        let tau = eq_table(&draw_point(challenger, log2_ceil(positions)));
+        absorb(challenger, &values);
+        let limbs = values.chunks(shape.classes.len());
+        let differences: Vec<E> = limbs.map(|own| shape.joined(own)).collect();
+        let tau = eq_table(&draw_point(challenger, log2_ceil(window.positions())));
         let (pixels, batch, channels) = plan.layouts[node + 1].split(&claim.point);
         let program = &self.model.model.program;
         let input = program.nodes[node].op.inputs()[0];
         let eq_pixels = eq_table(pixels);
         let map = SourceMap::new(program, node, input, window, tau.clone(), eq_pixels);
         let (sources, padding) = map.weights();
-        let sum = maximum_sum(&tau, padding, &claim.value, &differences);
+        let sum = shape.sum(&tau, padding, &claim.value, &differences);
         let weights = Weights::Fields {
             pixels: Along::Sum(sources),
             channels: Along::At(channels.to_vec()),
@@ -47,27 +48,45 @@ impl Walk<'_> {
         let attained = columns
             .witness
             .clone()
-            .map(|table| self.attained(table, challenger))
+            .map(|table| self.attained(shape, table, challenger))
             .collect();
         MaximumProof {
-            differences,
+            differences: values,
             read,
             attained,
         }
     }
 
-    fn attained(&mut self, table: usize, challenger: &mut Challenger) -> AttainedProof {
+    fn attained(
+        &mut self,
+        shape: &MaximumShape,
+        table: usize,
+        challenger: &mut Challenger,
+    ) -> AttainedProof {
         let chunk = self.plan.witness[table].chunk;
         let drawn = draw_point(challenger, chunk.vars);
         let mut factors = vec![eq_table(&drawn)];
-        factors.extend(self.witness.columns[table].iter().map(|column| {
-            column[..chunk.rows()]
-                .iter()
-                .map(|&value| E::from_u32(integer(value)))
-                .collect::<Vec<_>>()
+        let columns = &self.witness.columns[table];
+        factors.extend(columns.chunks(shape.classes.len()).map(|limbs| {
+            let difference = |row: usize| {
+                let limbs = limbs.iter().map(|limb| E::from_u32(integer(limb[row])));
+                shape.joined(&limbs.collect::<Vec<E>>())
+            };
+            (0..chunk.rows()).map(difference).collect::<Vec<_>>()
         }));
         let (sumcheck, at, values) = sumcheck::zero_product(factors, challenger);
-        let differences = values[1..].to_vec();
+        let differences = if shape.classes.len() == 1 {
+            values[1..].to_vec()
+        } else {
+            let weights = eq_table(&at);
+            let at_point = |column: &Vec<Cell>| {
+                let cells = column.iter().zip(&weights);
+                cells
+                    .map(|(&cell, &weight)| weight * F::from_u32(integer(cell)))
+                    .sum()
+            };
+            columns.iter().map(at_point).collect()
+        };
         absorb(challenger, &differences);
         self.opened[table].push(at);
         AttainedProof {

@@ -99,6 +99,10 @@ impl<'a> Walk<'a> {
             (Op::Embed { .. }, NodePlan::Weighted { weights }) => {
                 GadgetProof::Embed(self.embed(node, *weights, &claim, challenger))
             }
+            (_, NodePlan::Chosen { weights, gadget }) => {
+                let place = (*weights, gadget.as_ref());
+                GadgetProof::Chosen(self.embed_chosen(node, place, &claim, challenger))
+            }
             (_, NodePlan::Map(_)) => GadgetProof::Map(self.map(node, &claim, challenger)),
             (Op::Mul { inputs }, _) => GadgetProof::Mul(self.mul(*inputs, &claim, challenger)),
             (Op::MatMul { .. }, _) => GadgetProof::MatMul(self.matmul(node, &claim, challenger)),
@@ -106,14 +110,15 @@ impl<'a> Walk<'a> {
                 GadgetProof::Requantise(self.requantise(*input, *first_group, claim, challenger))
             }
             (
-                Op::MaxPool { window, .. },
+                _,
                 NodePlan::Maximum {
+                    shape,
                     first_group,
                     columns,
                 },
             ) => {
                 let place = (*first_group, columns);
-                GadgetProof::Maximum(self.maximum(node, window, place, &claim, challenger))
+                GadgetProof::Maximum(self.maximum(node, shape, place, &claim, challenger))
             }
             (_, NodePlan::Gadget(gadget)) => {
                 GadgetProof::Staged(self.staged(&gadget.staged, &claim, challenger))

@@ -4,11 +4,12 @@ use super::Walk;
 use crate::fold::{Dots, dot};
 use crate::sumcheck;
 use p3_field::PrimeCharacteristicRing;
-use tg_ir::{Op, TensorId};
+use tg_ir::Op;
 use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, eq_table};
 use tg_proof::layout::WeightPiece;
-use tg_proof::messages::EmbedProof;
+use tg_proof::messages::{ChosenProof, EmbedProof};
+use tg_proof::plan::GadgetPlan;
 use tg_proof::transcript::absorb;
 use tg_proof::verify::{Claim, token_row, token_weights};
 
@@ -38,6 +39,27 @@ impl Walk<'_> {
         pieces
     }
 
+    pub(super) fn embed_chosen(
+        &mut self,
+        node: usize,
+        (weights, gadget): (usize, &GadgetPlan),
+        claim: &Claim,
+        challenger: &mut Challenger,
+    ) -> ChosenProof {
+        let (rows, at, chosen) = self.table_rows(node, weights, claim, challenger);
+        absorb(challenger, &[chosen]);
+        let (pixels, batch, _) = self.plan.layouts[node + 1].split(&claim.point);
+        let flags = Claim {
+            point: [pixels, batch, &at].concat(),
+            value: chosen,
+        };
+        ChosenProof {
+            rows,
+            chosen,
+            stages: self.staged(&gadget.staged, &flags, challenger),
+        }
+    }
+
     pub(super) fn embed(
         &mut self,
         node: usize,
@@ -45,14 +67,25 @@ impl Walk<'_> {
         claim: &Claim,
         challenger: &mut Challenger,
     ) -> EmbedProof {
+        self.table_rows(node, weights, claim, challenger).0
+    }
+
+    /// The sum over the rows of a table of weights: its messages, its point, and the weight of the tokens there.
+    fn table_rows(
+        &mut self,
+        node: usize,
+        weights: usize,
+        claim: &Claim,
+        challenger: &mut Challenger,
+    ) -> (EmbedProof, Vec<E>, E) {
         let layout = self.plan.layouts[node + 1];
         let (_, _, channels) = layout.split(&claim.point);
-        let Op::Embed { rows, .. } = &self.model.model.program.nodes[node].op else {
+        let Op::Embed { input, rows } = &self.model.model.program.nodes[node].op else {
             unreachable!("the plan follows the program's operators");
         };
         let vars = self.plan.weights[weights].axis_vars()[0];
         let mut tokens = vec![E::ZERO; 1 << vars];
-        let named = self.tensor(TensorId::INPUT).widened();
+        let named = self.tensor(*input).widened();
         for (token, weight) in named.into_iter().zip(token_weights(layout, &claim.point)) {
             tokens[token_row(token, *rows as usize)] += weight;
         }
@@ -63,7 +96,7 @@ impl Walk<'_> {
                 *sum += *scale * value;
             }
         }
-        let (sumcheck, at, _) = sumcheck::product(table, tokens, claim.value, challenger);
+        let (sumcheck, at, [_, chosen]) = sumcheck::product(table, tokens, claim.value, challenger);
         let pieces: Vec<E> = row_sums
             .iter()
             .map(|(piece, _, sums)| {
@@ -73,10 +106,11 @@ impl Walk<'_> {
             .collect();
         absorb(challenger, &pieces);
         self.weights[weights] = Some(([&at, channels].concat(), None));
-        EmbedProof {
+        let proof = EmbedProof {
             sumcheck,
             weights: pieces,
-        }
+        };
+        (proof, at, chosen)
     }
 
     /// Per piece of an embedding the weight of its channels, and its rows at its part of the channel's point.

@@ -102,6 +102,7 @@ pub(super) fn columns(
             compare::selected(&sources, shape, index, cells);
             Ok(())
         }),
+        GadgetKind::Chosen => fill(table, |index, cells| chosen(&sources, table, index, cells)),
         GadgetKind::Ranks(shape) => {
             let filler = ranks::Filler::new(&sources, shape);
             fill(table, |index, cells| {
@@ -127,6 +128,29 @@ pub(super) fn columns(
             })
         }
     }
+}
+
+/// Whether a token chooses a row of an embedding.
+fn chosen(
+    sources: &Sources<'_>,
+    table: &WitnessTable,
+    index: usize,
+    cells: &mut Vec<u32>,
+) -> Result<(), ProveError> {
+    let Some(element) = table.layout.element_at(index) else {
+        return Ok(());
+    };
+    let rows = table.layout.channels;
+    let (token, row) = (sources.input(element / rows), element % rows);
+    if !(0..rows as i64).contains(&token) {
+        return Err(ProveError::Range {
+            node: sources.program.nodes[sources.node].name.clone(),
+            value: token as i32,
+            range: [0, rows as i32 - 1],
+        });
+    }
+    cells.push((token == row as i64).into());
+    Ok(())
 }
 
 /// Fills the columns of a chunk place by place; a place that pushes nothing is zeros.

@@ -53,15 +53,18 @@ impl Witness {
             .iter()
             .map(
                 |table| match (&program.nodes[table.node].op, &plan.nodes[table.node]) {
-                    (_, NodePlan::Gadget(gadget)) => {
+                    (_, NodePlan::Gadget(gadget) | NodePlan::Chosen { gadget, .. }) => {
                         gadget::columns(program, plan, gadget, table, tensors)
                     }
                     (Op::Requantise { input, how }, _) => {
                         requantise::columns(program, plan, table, *input, how, tensors)
                     }
-                    (Op::MaxPool { input, window }, _) => Ok(maximum::columns(
-                        program, plan, table, *input, window, tensors,
-                    )),
+                    (op, NodePlan::Maximum { shape, .. }) => {
+                        let input = op.inputs()[0];
+                        Ok(maximum::columns(
+                            program, plan, table, input, shape, tensors,
+                        ))
+                    }
                     _ => Ok(Vec::new()),
                 },
             )
