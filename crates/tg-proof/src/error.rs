@@ -212,6 +212,9 @@ pub enum VerifyError {
     /// The public input is not what the first node read.
     #[error("the public input is not what the proof read")]
     Input,
+    /// A proof in zero knowledge with another number of messages than was padded.
+    #[error("the messages are not as many as the secrets that hide them")]
+    Secrets,
     /// The lookup argument failed.
     #[error("{} failed", .0.describe())]
     Lookup(LookupCheck),
@@ -246,6 +249,7 @@ impl VerifyError {
             Self::Opened { .. } => 9,
             Self::Batch { .. } => 10,
             Self::InputCoding { .. } => 11,
+            Self::Secrets => 12,
             Self::Node { check, .. } => match check {
                 NodeCheck::Messages => 20,
                 NodeCheck::Merge => 21,
@@ -283,6 +287,7 @@ impl VerifyError {
             Self::Opened { .. } => "opened values",
             Self::Batch { .. } => "batch size",
             Self::InputCoding { .. } => "input coding",
+            Self::Secrets => "number of secrets",
             Self::Node { check, .. } => check.describe(),
             Self::Lookup(check) => check.describe(),
         }

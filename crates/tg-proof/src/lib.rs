@@ -28,6 +28,7 @@ pub mod registration;
 pub mod security;
 pub mod staged;
 pub mod sumcheck;
+pub mod tape;
 pub mod transcript;
 pub mod verify;
 mod wire;

@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn other_shapes_are_refused_as_by_the_library() {
         let honest = random(3, 2);
-        let mut changed: Vec<Sumcheck> = vec![honest.clone(); 5];
+        let mut changed: Vec<Sumcheck> = vec![honest; 5];
         changed[0].round_polys.pop();
         changed[1].round_polys.push(vec![E::ONE; 2]);
         changed[2].round_polys[1].pop();

@@ -12,6 +12,7 @@ pub mod model;
 pub mod prove;
 pub mod registration;
 
+mod channel;
 mod fold;
 mod fractional;
 mod lookup;

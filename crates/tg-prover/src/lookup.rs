@@ -1,5 +1,6 @@
 //! The one lookup argument of a proof: the prover's side.
 
+use crate::channel::Channel;
 use crate::fractional::{self, Leaves, LeavesBuilder};
 use crate::pack;
 use crate::witness::{Witness, integer};
@@ -8,12 +9,10 @@ use p3_maybe_rayon::prelude::*;
 use p3_multilinear_util::poly::Poly;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, F, eq_table, inner_product};
 use tg_proof::lookup::{chunk_weights, group_weights};
 use tg_proof::messages::{LookupProof, Pushforward};
 use tg_proof::plan::{LeafBlock, Plan};
-use tg_proof::transcript::{absorb, draw};
 
 /// Rows whose weights one task scatters.
 const TASK_ROWS: usize = 1 << 14;
@@ -90,15 +89,15 @@ pub(crate) fn prove(
     plan: &Plan,
     columns: &Columns<'_>,
     reads: &[Read],
-    challenger: &mut Challenger,
+    channel: &mut Channel,
 ) -> (LookupProof, Vec<E>) {
-    let gamma = draw(challenger);
+    let gamma = channel.draw();
     let weights = group_weights(gamma, plan.groups.len());
     let pushforwards = combine(plan, reads, &weights);
     pushforwards
         .iter()
-        .for_each(|pushforward| absorb(challenger, pushforward));
-    let poles: Vec<E> = plan.tables.iter().map(|_| draw(challenger)).collect();
+        .for_each(|pushforward| channel.send_public(pushforward));
+    let poles: Vec<E> = plan.tables.iter().map(|_| channel.draw()).collect();
     let drawn = Drawn {
         weights: &weights,
         pushforwards: &pushforwards,
@@ -107,12 +106,10 @@ pub(crate) fn prove(
     let leaves = leaves(plan, columns, reads, &drawn);
     #[cfg(test)]
     let leaves = closed(leaves);
-    let (gkr, point) = fractional::prove(&leaves, challenger);
+    let (gkr, point) = fractional::prove(&leaves, channel);
     drop(leaves);
-    let columns = evaluate_columns(plan, columns, &point);
-    columns
-        .iter()
-        .for_each(|columns| absorb(challenger, columns));
+    let columns = evaluate_columns(plan, columns, &point).into_iter();
+    let columns = columns.map(|columns| channel.send_all(&columns)).collect();
     (
         LookupProof {
             pushforwards: pushforwards.into_iter().map(Pushforward).collect(),

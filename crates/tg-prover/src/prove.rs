@@ -1,5 +1,6 @@
 //! Making a proof.
 
+use crate::channel::Channel;
 use crate::estimate;
 use crate::lookup::{self, Columns, Read};
 use crate::model::ProvingModel;
@@ -324,9 +325,10 @@ pub(crate) fn prove_execution(
         .commit(stacked, &mut challenger)
         .map_err(|_| failed.clone())?;
 
+    let mut channel = Channel::clear(challenger);
     let mut walk = Walk::new(model, &shape.plan, tensors, witness);
     let all = model.model.program.nodes.len();
-    let nodes = walk.run(&mut challenger, &mut |done| {
+    let nodes = walk.run(&mut channel, &mut |done| {
         observe(Stage::Nodes(done, all));
         limits.check()
     })?;
@@ -346,14 +348,14 @@ pub(crate) fn prove_execution(
         })
         .collect();
     let column = |table: usize, column: usize| columns[table][column].as_slice();
-    let (lookup, point) = lookup::prove(&shape.plan, &Columns(&column), &reads, &mut challenger);
+    let (lookup, point) = lookup::prove(&shape.plan, &Columns(&column), &reads, &mut channel);
 
     limits.check()?;
     observe(Stage::OpenWitness);
     let points = witness_points(shape, &point, &walk.opened);
     let witness_opening = shape
         .witness_scheme
-        .open_at(data, &shape.witness_protocol, &points, &mut challenger)
+        .open_at(data, &shape.witness_protocol, &points, channel.challenger())
         .map_err(|_| failed)?;
 
     limits.check()?;
@@ -366,7 +368,7 @@ pub(crate) fn prove_execution(
             model.data.clone(),
             &model.shape.weights_protocol,
             &points,
-            &mut challenger,
+            channel.challenger(),
         )
         .map_err(|_| ProveError::Commitment { which: "weights" })?;
     observe(Stage::Done);

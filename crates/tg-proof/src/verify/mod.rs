@@ -5,6 +5,7 @@
 //! of two tensors), `weights` (parameters and embeddings), `requantise`, `maximum`, `staged` (all others: gadgets as data). `public` evaluates input and output,
 //! `openings` binds what the gadgets used to the commitments.
 
+mod hidden;
 mod matmul;
 mod maximum;
 mod merge;
@@ -14,13 +15,16 @@ mod products;
 mod public;
 mod read;
 mod requantise;
+mod secrets;
 mod staged;
 mod walk;
 mod weights;
 
+pub use hidden::{Functional, Obligations, Walked, walk as walk_hidden};
 pub use matmul::MatMulPoint;
 pub use public::{evaluate_tensor, interleaved};
 pub use requantise::{padded_pair, padding_pair};
+pub use secrets::secrets;
 pub use walk::{Claim, ColumnClaim, Walk, WeightClaims};
 pub use weights::{token_row, token_weights};
 
@@ -30,7 +34,7 @@ use crate::error::VerifyError;
 use crate::field::{E, point};
 use crate::file::{ExpectedStatement, ProofFile};
 use crate::lookup::{self, LookupClaims};
-use crate::messages::{self, InferenceProof};
+use crate::messages::{self, InferenceProof, LookupProof, NodeProof};
 use crate::model::PublicModel;
 use crate::transcript;
 use p3_commit::MultilinearPcs;
@@ -67,7 +71,7 @@ pub fn verify(
         .witness_scheme
         .observe_commitment(&proof.witness, &mut challenger);
     let mut walk = Walk::new(Clear, model.program(), &shape.plan, &input);
-    let lookup = walk.check(&proof, &output, &mut challenger)?;
+    let lookup = walk.check(&proof.nodes, &proof.lookup, &output, &mut challenger)?;
     openings::check_witness(&shape, &proof, &walk, &lookup, &mut challenger)?;
     openings::check_weights(model, &proof, &walk, &mut challenger)
 }
@@ -76,11 +80,12 @@ impl<A: Arithmetic> Walk<'_, A> {
     /// All checks but the openings': the nodes, the input and the lookup argument.
     fn check(
         &mut self,
-        proof: &InferenceProof,
+        nodes: &[NodeProof],
+        lookup: &LookupProof,
         output: &[i32],
         challenger: &mut Challenger,
     ) -> Result<LookupClaims<A::Value>, VerifyError> {
-        self.run(&proof.nodes, output, challenger)?;
+        self.run(nodes, output, challenger)?;
         let layout = self.plan.layouts[0];
         for claim in std::mem::take(&mut self.claims[0]) {
             let read = evaluate_tensor(self.input, layout, &claim.point);
@@ -92,7 +97,7 @@ impl<A: Arithmetic> Walk<'_, A> {
             &mut self.arithmetic,
             self.plan,
             &self.pulled,
-            &proof.lookup,
+            lookup,
             challenger,
         )
     }

@@ -6,6 +6,7 @@ mod chains;
 mod cheat;
 mod cost;
 mod fuzz;
+mod hidden;
 mod honest;
 mod linear;
 mod maximum;

@@ -84,7 +84,7 @@ fn along_channels(op: impl Fn(TensorId) -> Op) -> Case {
     Case::of(draft.finish())
 }
 
-fn cases() -> Vec<(&'static str, Case)> {
+pub(super) fn cases() -> Vec<(&'static str, Case)> {
     let (mut narrow, acc, shape) = draft(2, 5);
     narrow.push(wide(acc, &[3], 5, [-2_000, 900]), shape);
     let (mut several, acc, shape) = draft(2, 5);

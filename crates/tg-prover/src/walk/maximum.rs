@@ -1,18 +1,17 @@
 //! Window maxima.
 
 use super::Walk;
+use crate::channel::Channel;
 use crate::sumcheck;
 use crate::witness::integer;
 use p3_field::PrimeCharacteristicRing;
 use std::sync::Arc;
 use tg_ir::Window;
-use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, eq_table};
 use tg_proof::layout::log2_ceil;
 use tg_proof::linear::{Along, Reading, SourceMap, Weights, maximum_sum};
 use tg_proof::messages::{AttainedProof, MaximumProof};
 use tg_proof::plan::ColumnSet;
-use tg_proof::transcript::{absorb, draw_point};
 use tg_proof::verify::Claim;
 
 impl Walk<'_> {
@@ -22,7 +21,7 @@ impl Walk<'_> {
         window: &Window,
         (first_group, columns): (usize, &ColumnSet),
         claim: &Claim,
-        challenger: &mut Challenger,
+        channel: &mut Channel,
     ) -> MaximumProof {
         let (plan, positions) = (self.plan, window.positions());
         let eq = eq_table(&claim.point);
@@ -30,8 +29,8 @@ impl Walk<'_> {
         let differences: Vec<E> = (first_group..first_group + positions)
             .map(|group| self.read_columns(group, &point, &eq).pull(plan, group, 0))
             .collect();
-        absorb(challenger, &differences);
-        let tau = eq_table(&draw_point(challenger, log2_ceil(positions)));
+        let sent = channel.send_all(&differences);
+        let tau = eq_table(&channel.draw_point(log2_ceil(positions)));
         let (pixels, batch, channels) = plan.layouts[node + 1].split(&claim.point);
         let program = &self.model.model.program;
         let input = program.nodes[node].op.inputs()[0];
@@ -43,22 +42,22 @@ impl Walk<'_> {
             pixels: Along::Sum(sources),
             channels: Along::At(channels.to_vec()),
         };
-        let read = self.read(&Reading::of(input, weights, batch), sum, challenger);
+        let read = self.read(&Reading::of(input, weights, batch), sum, channel);
         let attained = columns
             .witness
             .clone()
-            .map(|table| self.attained(table, challenger))
+            .map(|table| self.attained(table, channel))
             .collect();
         MaximumProof {
-            differences,
+            differences: sent,
             read,
             attained,
         }
     }
 
-    fn attained(&mut self, table: usize, challenger: &mut Challenger) -> AttainedProof {
+    fn attained(&mut self, table: usize, channel: &mut Channel) -> AttainedProof {
         let chunk = self.plan.witness[table].chunk;
-        let drawn = draw_point(challenger, chunk.vars);
+        let drawn = channel.draw_point(chunk.vars);
         let mut factors = vec![eq_table(&drawn)];
         factors.extend(self.witness.columns[table].iter().map(|column| {
             column[..chunk.rows()]
@@ -66,9 +65,8 @@ impl Walk<'_> {
                 .map(|&value| E::from_u32(integer(value)))
                 .collect::<Vec<_>>()
         }));
-        let (sumcheck, at, values) = sumcheck::zero_product(factors, challenger);
-        let differences = values[1..].to_vec();
-        absorb(challenger, &differences);
+        let (sumcheck, at, values) = sumcheck::zero_product(factors, channel);
+        let differences = channel.send_all(&values[1..]);
         self.opened[table].push(at);
         AttainedProof {
             sumcheck,

@@ -1,15 +1,14 @@
 //! Parameters and rows of embeddings.
 
 use super::Walk;
+use crate::channel::Channel;
 use crate::fold::{Dots, dot};
 use crate::sumcheck;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::{Op, TensorId};
-use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, eq_table};
 use tg_proof::layout::WeightPiece;
 use tg_proof::messages::EmbedProof;
-use tg_proof::transcript::absorb;
 use tg_proof::verify::{Claim, token_row, token_weights};
 
 impl Walk<'_> {
@@ -28,12 +27,12 @@ impl Walk<'_> {
         node: usize,
         weights: usize,
         claim: &Claim,
-        challenger: &mut Challenger,
+        channel: &mut Channel,
     ) -> Vec<E> {
         let (pixels, _, channels) = self.plan.layouts[node + 1].split(&claim.point);
         let point = [pixels, channels].concat();
         let pieces = self.piece_values(weights, &point);
-        absorb(challenger, &pieces);
+        channel.send_public(&pieces);
         self.weights[weights] = Some((point, None));
         pieces
     }
@@ -43,7 +42,7 @@ impl Walk<'_> {
         node: usize,
         weights: usize,
         claim: &Claim,
-        challenger: &mut Challenger,
+        channel: &mut Channel,
     ) -> EmbedProof {
         let layout = self.plan.layouts[node + 1];
         let (_, _, channels) = layout.split(&claim.point);
@@ -63,7 +62,7 @@ impl Walk<'_> {
                 *sum += *scale * value;
             }
         }
-        let (sumcheck, at, _) = sumcheck::product(table, tokens, claim.value, challenger);
+        let (sumcheck, at, _) = sumcheck::product(table, tokens, claim.value, channel);
         let pieces: Vec<E> = row_sums
             .iter()
             .map(|(piece, _, sums)| {
@@ -71,7 +70,7 @@ impl Walk<'_> {
                 sums.iter().zip(eq).map(|(&sum, weight)| sum * weight).sum()
             })
             .collect();
-        absorb(challenger, &pieces);
+        channel.send_public(&pieces);
         self.weights[weights] = Some(([&at, channels].concat(), None));
         EmbedProof {
             sumcheck,
