@@ -200,8 +200,7 @@ fn describe(error: &VerifyError) -> String {
         | VerifyError::Lookup(_)
         | VerifyError::Registration(_)
         | VerifyError::Opening { .. }
-        | VerifyError::InputCoding { .. }
-        | VerifyError::Opened { .. } => error.check().to_owned(),
+        | VerifyError::InputCoding { .. } => error.check().to_owned(),
     }
 }
 

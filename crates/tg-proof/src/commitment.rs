@@ -7,9 +7,13 @@ use p3_challenger::SerializingChallenger32;
 use p3_commit::MultilinearPcs;
 use p3_dft::Radix2DFTSmallBatch;
 use p3_merkle_tree::MerkleTreeMmcs;
+use p3_multilinear_util::point::Point;
 use p3_sumcheck::layout::PrefixProver;
-use p3_sumcheck::{OpeningBatch, OpeningEvals, OpeningProtocol, TableShape, TableSpec};
+use p3_sumcheck::{
+    OpeningBatch, OpeningEvals, OpeningProtocol, PrescribedPointPcs, TableShape, TableSpec,
+};
 use p3_symmetric::{CompressionFunctionFromHasher, SerializingHasher};
+use p3_whir::WhirProof;
 use p3_whir::parameters::{FoldingFactor, ProtocolParameters, SecurityAssumption, WhirConfig};
 use p3_whir::pcs::prover::WhirProver;
 use serde::{Deserialize, Serialize};
@@ -32,6 +36,8 @@ pub type Stacking = PrefixProver<F, E>;
 pub type Pcs = WhirProver<E, F, Radix2DFTSmallBatch<F>, Mmcs, Challenger, Stacking>;
 /// A Merkle root.
 pub type Commitment = <Pcs as MultilinearPcs<E, Challenger>>::Commitment;
+/// What a WHIR opening shows its evaluations by, without them: a proof that has them already need not send them twice.
+pub type OpeningArgument = WhirProof<F, E, Mmcs>;
 /// A WHIR opening with the evaluations it shows.
 pub type Opening = <Pcs as MultilinearPcs<E, Challenger>>::Proof;
 
@@ -64,6 +70,48 @@ pub(crate) fn opens_to<V: AsRef<[E]>>(opened: &[OpeningEvals<E>], expected: &[V]
             .iter()
             .zip(expected)
             .all(|(opened, expected)| opened.current() == expected.as_ref())
+}
+
+/// Whether a commitment opens to the given values, batch by batch: per batch of the protocol a point and its columns
+/// there.
+///
+/// The argument absorbs and shows these very values, so that there is nothing to compare them with. Stops: values that
+/// are not the committed columns'.
+pub(crate) fn opens_at(
+    scheme: &Pcs,
+    protocol: &OpeningProtocol,
+    commitment: &Commitment,
+    claims: OpeningClaims,
+    argument: &OpeningArgument,
+    challenger: &mut Challenger,
+) -> bool {
+    let OpeningClaims { points, values } = claims;
+    if points.len() != protocol.num_openings() || values.len() != points.len() {
+        return false;
+    }
+    let evals = values.into_iter();
+    let opening = Opening {
+        whir: argument.clone(),
+        evals: evals.map(|v| OpeningBatch::new(v, Vec::new())).collect(),
+    };
+    scheme
+        .verify_at(commitment, &opening, protocol, &points, challenger)
+        .is_ok()
+}
+
+/// What a commitment is to open to.
+#[derive(Debug, Default)]
+pub(crate) struct OpeningClaims {
+    points: Vec<Point<E>>,
+    values: Vec<Vec<E>>,
+}
+
+impl OpeningClaims {
+    /// The next batch of the protocol: columns at a point.
+    pub(crate) fn push(&mut self, point: Point<E>, values: Vec<E>) {
+        self.points.push(point);
+        self.values.push(values);
+    }
 }
 
 /// Target of each WHIR phase in bits, above 100 so that the composed sum stays above it.
@@ -149,6 +197,8 @@ pub enum Role {
     Witness,
     /// Weights: committed once per model, opened by every proof.
     Weights,
+    /// Pushforwards of lookup tables: committed once per proof, far smaller than the witness where they are.
+    Pushforwards,
 }
 
 /// Most variables that are sent as coefficients at the end.
@@ -172,7 +222,7 @@ pub fn schedule(role: Role, vars: usize) -> Schedule {
     };
     let log_inv_rate = match (role, vars) {
         (Role::Weights, 23 | 26..) => 2,
-        (Role::Weights, _) | (Role::Witness, ..=17) => 3,
+        (Role::Weights | Role::Pushforwards, _) | (Role::Witness, ..=17) => 3,
         (Role::Witness, _) => 2,
     };
     let mut folds = vec![first];
@@ -257,7 +307,7 @@ mod tests {
 
     #[test]
     fn every_size_has_a_scheme_within_the_column_limit() {
-        for role in [Role::Witness, Role::Weights] {
+        for role in [Role::Witness, Role::Weights, Role::Pushforwards] {
             for vars in STACK_VARS_MIN..=STACK_VARS_MAX {
                 let schedule = schedule(role, vars);
                 let folded: usize = schedule.folds.iter().sum();

@@ -9,7 +9,7 @@ use crate::layout::{TensorLayout, WeightLayout, log2_ceil};
 use tg_ir::{Axis, Op, Program, TensorId, Window};
 
 /// Most entries of all lookup tables together: some milliseconds of inner products. A proof carries one extension element
-/// per entry that is read.
+/// per entry that is read while these are few, see [`crate::plan::COMMITTED_FROM`].
 pub const TABLE_ENTRIES_MAX: u64 = 1 << 18;
 /// Most extension-field steps of one verification outside the openings: some tenths of a second of one core, and some
 /// hundred MiB of equality tables at worst.

@@ -53,6 +53,9 @@ pub enum PlanError {
         /// Bits reached, rounded down.
         bits: u32,
     },
+    /// An input that a proof in zero knowledge cannot hide.
+    #[error("only inputs of 8 bits can be hidden")]
+    HiddenInput,
     /// The columns do not fit a commitment.
     #[error("the program's columns cannot be committed")]
     Commitment(#[from] CommitmentError),
@@ -218,16 +221,10 @@ pub enum VerifyError {
     /// The lookup argument failed.
     #[error("{} failed", .0.describe())]
     Lookup(LookupCheck),
-    /// An opening does not verify.
+    /// A commitment is not shown to open to the values that the proof used.
     #[error("the opening of the {which} commitment does not verify")]
     Opening {
-        /// Witness or weights.
-        which: &'static str,
-    },
-    /// Opened values are not those the messages used.
-    #[error("the {which} commitment opens to other values than the proof used")]
-    Opened {
-        /// Witness or weights.
+        /// Witness, weights or pushforwards.
         which: &'static str,
     },
 }
@@ -246,7 +243,7 @@ impl VerifyError {
             Self::Nodes { .. } => 6,
             Self::Input => 7,
             Self::Opening { .. } => 8,
-            Self::Opened { .. } => 9,
+            // 9 was the comparison of opened values, which an opening now has in itself.
             Self::Batch { .. } => 10,
             Self::InputCoding { .. } => 11,
             Self::Secrets => 12,
@@ -284,7 +281,6 @@ impl VerifyError {
             Self::Nodes { .. } => "number of nodes",
             Self::Input => "public input",
             Self::Opening { .. } => "commitment opening",
-            Self::Opened { .. } => "opened values",
             Self::Batch { .. } => "batch size",
             Self::InputCoding { .. } => "input coding",
             Self::Secrets => "number of secrets",

@@ -102,6 +102,22 @@ pub fn inner_product(table: &[F], weights: &[E]) -> E {
         .sum()
 }
 
+/// The element of which these are the coefficients, each itself an evaluation of a column of coefficients.
+#[must_use]
+pub fn of_coefficients(coefficients: &[E; EXTENSION_DEGREE]) -> E {
+    coefficients
+        .iter()
+        .enumerate()
+        .map(|(degree, &value)| value * basis(degree))
+        .sum()
+}
+
+/// The element whose coefficient of one degree is 1.
+#[must_use]
+pub fn basis(degree: usize) -> E {
+    E::from_basis_coefficients_fn(|own| F::from_bool(own == degree))
+}
+
 /// A point of the library from our slice.
 #[must_use]
 pub fn point(coordinates: &[E]) -> Point<E> {

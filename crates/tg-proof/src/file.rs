@@ -9,7 +9,7 @@ use tg_types::{Address, Digest, JobId, ModelId};
 /// Most bytes of a proof file.
 pub const PROOF_FILE_MAX: usize = 1 << 20;
 /// Version of the file format.
-pub const PROOF_FILE_VERSION: u16 = 3;
+pub const PROOF_FILE_VERSION: u16 = 4;
 
 /// What a proof is about. All of it is absorbed before the first challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! What counts as evidence and how it is checked: verifiers only. Nothing here makes a proof.
 //!
-//! The protocol (TGP-1) stands in `docs/PROTOCOL.md`, gadget by gadget, with the error of each. Read in this order:
+//! The protocol (TGP-1) stands in `docs/PROOF.md`, gadget by gadget, with the error of each. Read in this order:
 //! [`field`] (where the relations hold), [`layout`] (tensors on hypercubes), [`plan`] (what a program commits and
 //! looks up), [`staged`] (gadgets as data), [`cost`] (what a program may ask of its verifiers), [`commitment`] (the polynomial commitment), [`transcript`] (what the challenges depend on),
 //! [`messages`] (what a prover sends), [`arithmetic`] (what checks compute with), [`sumcheck`] and [`fractional`] (the two
-//! sums), [`verify`] (the walk over the nodes), [`lookup`] (the one lookup argument),
+//! sums), [`verify`] (the walk over the nodes), [`lookup`] (the one lookup argument) and [`pushforward`] (its second commitment),
 //! [`registration`] (weights are in range), [`security`] (the sum of all errors), [`model`] and [`file`] (the two
 //! files a user holds).
 //!
@@ -24,6 +24,7 @@ pub mod messages;
 pub mod model;
 mod oracle;
 pub mod plan;
+pub mod pushforward;
 pub mod registration;
 pub mod security;
 pub mod staged;

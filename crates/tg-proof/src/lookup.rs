@@ -1,13 +1,15 @@
 //! The one lookup argument of a proof: its public side.
 
 use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
+use crate::commitment::{Challenger, Pcs};
 use crate::error::{LookupCheck, VerifyError};
 use crate::field::{E, eq, eq_at, evaluate, identity_at, inner_product};
 use crate::fractional;
-use crate::messages::LookupProof;
+use crate::messages::{LookupProof, Pushforward, Pushforwards};
 use crate::plan::{LeafBlock, Plan};
 use crate::transcript::{absorb, draw};
+use p3_challenger::CanObserve;
+use p3_commit::MultilinearPcs;
 use p3_field::PrimeCharacteristicRing;
 
 /// What a reader claims to have pulled.
@@ -26,6 +28,17 @@ pub struct LookupClaims<V = E> {
     /// coordinates.
     pub point: Vec<E>,
     /// Per witness table its columns there.
+    pub columns: Vec<Vec<V>>,
+    /// What is claimed of the pushforwards, if they are committed.
+    pub pushforwards: Option<PushforwardClaims<V>>,
+}
+
+/// What is claimed of committed pushforwards Y.
+#[derive(Debug, Clone)]
+pub struct PushforwardClaims<V = E> {
+    /// The sum over all tables t of `sel_t Y_t~(rest of the point)`, sel_t the weight of the table's block of leaves.
+    pub leaves: V,
+    /// Per table and column T of it `<T, Y_t>`.
     pub columns: Vec<Vec<V>>,
 }
 
@@ -49,7 +62,7 @@ pub fn chunk_weights<'a>(plan: &Plan, witness: usize, point: &'a [E]) -> (E, &'a
 /// The part of the argument that fails.
 pub fn verify<A: Arithmetic>(
     arithmetic: &mut A,
-    plan: &Plan,
+    (plan, scheme): (&Plan, Option<&Pcs>),
     pulled: &[Pulled<A::Value>],
     proof: &LookupProof,
     challenger: &mut Challenger,
@@ -57,20 +70,28 @@ pub fn verify<A: Arithmetic>(
     check_messages(plan, proof)?;
     let gamma = draw(challenger);
     let weights = group_weights(gamma, plan.groups.len());
-    check_pulled(arithmetic, plan, pulled, &weights, proof)?;
-    proof
-        .pushforwards
-        .iter()
-        .for_each(|pushforward| absorb(challenger, pushforward));
+    let claimed = claimed_columns::<A>(plan, pulled, &weights)?;
+    match &proof.pushforwards {
+        Pushforwards::Clear(tables) => {
+            check_pulled(arithmetic, plan, &claimed, tables)?;
+            tables.iter().for_each(|table| absorb(challenger, table));
+        }
+        Pushforwards::Committed(committed) => {
+            let scheme = scheme.ok_or(MESSAGES)?;
+            scheme.observe_commitment(&committed.root, challenger);
+        }
+        Pushforwards::Hidden(root) => challenger.observe(root.clone()),
+    }
     let poles: Vec<E> = plan.tables.iter().map(|_| draw(challenger)).collect();
     let sum = fractional::verify(arithmetic, &proof.gkr, plan.leaf_vars, challenger)
         .ok_or(VerifyError::Lookup(LookupCheck::Sum))?;
     let columns = proof.columns.iter();
-    let claims = LookupClaims {
+    let mut claims = LookupClaims {
         point: sum.point,
         columns: columns
             .map(|columns| arithmetic.absorb(columns, challenger))
             .collect(),
+        pushforwards: None,
     };
     let point = &claims.point;
 
@@ -92,26 +113,50 @@ pub fn verify<A: Arithmetic>(
                 positions = positions + position * selector;
             }
             LeafBlock::Table { table } => {
-                numerator -= selector * evaluate(&proof.pushforwards[table], rest);
+                if let Pushforwards::Clear(tables) = &proof.pushforwards {
+                    numerator -= selector * evaluate(&tables[table], rest);
+                }
                 denominator += selector * (poles[table] - identity_at(rest));
             }
         }
     }
     let denominator = A::Value::from(denominator - covered) - positions;
-    let numerators = arithmetic.vanishes(A::Value::from(numerator) - sum.numerator);
+    let leaves = A::Value::from(numerator) - sum.numerator;
+    let numerators = match &proof.pushforwards {
+        Pushforwards::Clear(_) => arithmetic.vanishes(leaves),
+        // What is missing from the readers' numerators is the tables'.
+        Pushforwards::Committed(_) | Pushforwards::Hidden(_) => {
+            claims.pushforwards = Some(PushforwardClaims {
+                leaves,
+                columns: claimed,
+            });
+            true
+        }
+    };
     if !numerators || !arithmetic.vanishes(denominator - sum.denominator) {
         return Err(VerifyError::Lookup(LookupCheck::Leaves));
     }
     Ok(claims)
 }
 
+const MESSAGES: VerifyError = VerifyError::Lookup(LookupCheck::Messages);
+
 fn check_messages(plan: &Plan, proof: &LookupProof) -> Result<(), VerifyError> {
-    let tables = proof.pushforwards.len() == plan.tables.len()
-        && proof
-            .pushforwards
-            .iter()
-            .zip(&plan.tables)
-            .all(|(pushforward, table)| pushforward.len() == table.len());
+    let tables = match (&proof.pushforwards, &plan.pushforwards) {
+        (Pushforwards::Clear(tables), None) => {
+            tables.len() == plan.tables.len()
+                && tables
+                    .iter()
+                    .zip(&plan.tables)
+                    .all(|(pushforward, table)| pushforward.len() == table.len())
+        }
+        (Pushforwards::Committed(committed), Some(layout)) if !plan.hidden => {
+            committed.columns.len() == layout.chunks.len()
+        }
+        // Stops: a proof in zero knowledge that hides nothing, and one in the clear that is not bound.
+        (Pushforwards::Hidden(_), Some(_)) => plan.hidden,
+        _ => false,
+    };
     let columns = proof.columns.len() == plan.witness.len()
         && proof
             .columns
@@ -121,34 +166,40 @@ fn check_messages(plan: &Plan, proof: &LookupProof) -> Result<(), VerifyError> {
     if tables && columns {
         Ok(())
     } else {
-        Err(VerifyError::Lookup(LookupCheck::Messages))
+        Err(MESSAGES)
     }
 }
 
-/// `<T, Y_t> = sum over readers of t of gamma^g pulled` for every column T of every table t. Stops: values that no
-/// entry of the public table gives.
-fn check_pulled<A: Arithmetic>(
-    arithmetic: &mut A,
+/// Per column T of every table t, `sum over readers of t of gamma^g pulled`.
+fn claimed_columns<A: Arithmetic>(
     plan: &Plan,
     pulled: &[Pulled<A::Value>],
     weights: &[E],
-    proof: &LookupProof,
-) -> Result<(), VerifyError> {
-    let mut claimed: Vec<Vec<A::Value>> = plan
-        .tables
-        .iter()
+) -> Result<Vec<Vec<A::Value>>, VerifyError> {
+    let tables = plan.tables.iter();
+    let mut claimed: Vec<Vec<A::Value>> = tables
         .map(|table| vec![A::Value::from(E::ZERO); table.columns.len()])
         .collect();
     for ((reader, pulled), &weight) in plan.groups.iter().zip(pulled).zip(weights) {
         if pulled.values.len() != claimed[reader.table].len() {
-            return Err(VerifyError::Lookup(LookupCheck::Messages));
+            return Err(MESSAGES);
         }
         for (sum, value) in claimed[reader.table].iter_mut().zip(&pulled.values) {
             *sum = sum.clone() + value.clone() * weight;
         }
     }
-    for ((table, pushforward), claimed) in plan.tables.iter().zip(&proof.pushforwards).zip(&claimed)
-    {
+    Ok(claimed)
+}
+
+/// `<T, Y_t>` is what the readers pulled, for every column T of every table t. Stops: values that no entry of the public
+/// table gives.
+fn check_pulled<A: Arithmetic>(
+    arithmetic: &mut A,
+    plan: &Plan,
+    claimed: &[Vec<A::Value>],
+    pushforwards: &[Pushforward],
+) -> Result<(), VerifyError> {
+    for ((table, pushforward), claimed) in plan.tables.iter().zip(pushforwards).zip(claimed) {
         for (entries, claimed) in table.columns.iter().zip(claimed) {
             let given = A::Value::from(inner_product(entries, pushforward));
             if !arithmetic.vanishes(given - claimed.clone()) {

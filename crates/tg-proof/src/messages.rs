@@ -1,7 +1,7 @@
 //! What a prover sends, in the order the verifier absorbs it.
 
-use crate::commitment::{Commitment, Opening};
-use crate::field::{E, F};
+use crate::commitment::{Commitment, Opening, OpeningArgument};
+use crate::field::{E, EXTENSION_DEGREE, F};
 use crate::wire;
 use p3_field::PrimeCharacteristicRing;
 use p3_multi_stark::fractional_gkr::FractionGkrProof;
@@ -22,9 +22,9 @@ pub struct InferenceProof {
     /// The lookup argument.
     pub lookup: LookupProof,
     /// Opening of the witness.
-    pub witness_opening: Opening,
+    pub witness_opening: OpeningArgument,
     /// Opening of the weights.
-    pub weights_opening: Opening,
+    pub weights_opening: OpeningArgument,
 }
 
 /// The messages of one node.
@@ -160,12 +160,44 @@ pub struct AttainedProof {
 /// The lookup argument.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LookupProof {
-    /// Per table its pushforward.
-    pub pushforwards: Vec<Pushforward>,
+    /// The pushforwards of the tables.
+    pub pushforwards: Pushforwards,
     /// The fractional sum.
     pub gkr: FractionGkrProof<E>,
     /// Per witness table the columns at their part of the final point.
     pub columns: Vec<Vec<E>>,
+}
+
+/// The pushforwards of all tables, as the plan has them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Pushforwards {
+    /// Per table its pushforward.
+    Clear(Vec<Pushforward>),
+    /// A commitment to them.
+    Committed(Box<CommittedPushforwards>),
+    /// A hiding commitment to them, in a proof in zero knowledge.
+    Hidden(Commitment),
+}
+
+/// Committed pushforwards, and what of them is shown after the fractional sum.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct CommittedPushforwards {
+    /// Root of their columns.
+    pub root: Commitment,
+    /// Sum of the pushforwards times the batched weights of all claims on them.
+    pub sumcheck: Sumcheck,
+    /// Per chunk the columns at their part of the final point.
+    pub columns: Vec<[E; EXTENSION_DEGREE]>,
+    /// Opening of the columns.
+    pub opening: OpeningArgument,
+}
+
+impl std::fmt::Debug for CommittedPushforwards {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CommittedPushforwards")
+            .field("root", &self.root)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The pushforward of a table, one value per entry. Entries that nobody reads have the value zero, which is left out of

@@ -34,6 +34,8 @@ pub struct ProofShape {
     pub witness_scheme: Pcs,
     /// Scheme of the weights, for inferences and for the registration.
     pub weights_scheme: Pcs,
+    /// Scheme and opening schedule of the pushforwards, if they are committed.
+    pub pushforwards: Option<(Pcs, OpeningProtocol)>,
     /// Opening schedule of the witness.
     pub witness_protocol: OpeningProtocol,
     /// Opening schedule of the weights in an inference.
@@ -70,7 +72,14 @@ impl ProofShape {
         let witness_protocol = opening_protocol(&witness_tables);
         let registration_protocol = opening_protocol(&weight_tables);
         let weights_protocol = opening_protocol(&plan.weight_tables(INFERENCE_BATCHES));
+        let pushforwards = plan.pushforwards.as_ref().map(|layout| {
+            let tables = layout.tables();
+            let (vars, protocol) = (stack_vars(&tables), opening_protocol(&tables));
+            let scheme = scheme(Role::Pushforwards, vars, claims(&tables))?;
+            Ok::<_, CommitmentError>((scheme, protocol))
+        });
         Ok(Self {
+            pushforwards: pushforwards.transpose()?,
             witness_scheme: scheme(
                 Role::Witness,
                 stack_vars(&witness_tables),

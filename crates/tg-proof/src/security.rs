@@ -56,9 +56,22 @@ fn report_shape(model: &PublicModel, shape: &ProofShape) -> Option<SecurityRepor
         model.weights_scheme(),
         model.weights_protocol(),
     )?;
-    let candidates = witness.candidates()?.product(weights.candidates()?);
+    let pushforwards = match &shape.pushforwards {
+        Some((scheme, protocol)) => Some(
+            PrescribedPointPcs::<E, crate::commitment::Challenger>::prescribed_security(
+                scheme, protocol,
+            )?,
+        ),
+        None => None,
+    };
+    let mut candidates = witness.candidates()?.product(weights.candidates()?);
+    if let Some(pushforwards) = &pushforwards {
+        candidates = candidates.product(pushforwards.candidates()?);
+    }
     let mut terms = Vec::new();
-    for (which, opening) in [("witness", &witness), ("weights", &weights)] {
+    let openings = [("witness", &witness), ("weights", &weights)].into_iter();
+    let pushforwards = pushforwards.iter().map(|opening| ("pushforwards", opening));
+    for (which, opening) in openings.chain(pushforwards) {
         terms.extend(opening.terms.iter().map(|term| ErrorTerm {
             label: format!("{which} opening: {}", term.label),
             source: "WHIR, ePrint 2024/1586, Johnson bound",
@@ -233,6 +246,15 @@ fn draws(program: &Program, plan: &Plan) -> Vec<(String, &'static str, f64)> {
         "GKR, ePrint 2023/1284",
         fractional_degree(plan.leaf_vars),
     ));
+    if let Some(layout) = &plan.pushforwards {
+        // One claim per column and that of the leaves, in powers of one challenge, and a sum of degree 2.
+        let columns: usize = plan.tables.iter().map(|table| table.columns.len()).sum();
+        draws.push((
+            "pushforwards".to_owned(),
+            "Schwartz-Zippel and sumcheck, LFKN 1992",
+            columns as f64 + 2.0 * layout.vars as f64,
+        ));
+    }
     draws
 }
 

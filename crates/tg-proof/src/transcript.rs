@@ -9,8 +9,10 @@ use p3_symmetric::Hash;
 use tg_types::codec::{Encode, Writer};
 use tg_types::{Digest, ProgramId, domain::Domain};
 
-/// Version of the proof format and of the verifier, absorbed first.
-pub const PROTOCOL_VERSION: u16 = 3;
+/// Version of the format of inference proofs and of their verifier, absorbed first.
+pub const PROTOCOL_VERSION: u16 = 4;
+/// Version of the format of registration proofs and of their verifier, absorbed first.
+pub const REGISTRATION_VERSION: u16 = 3;
 
 /// The challenger of an inference proof, with the statement absorbed.
 #[must_use]
@@ -26,7 +28,7 @@ pub fn inference(program: ProgramId, statement: &Statement) -> Challenger {
 #[must_use]
 pub fn registration(program: ProgramId) -> Challenger {
     let mut writer = Writer::new();
-    writer.u16(PROTOCOL_VERSION);
+    writer.u16(REGISTRATION_VERSION);
     program.encode(&mut writer);
     start(Domain::RegistrationTranscript, &writer.into_bytes())
 }

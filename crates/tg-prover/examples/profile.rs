@@ -1,8 +1,10 @@
 //! Where the time of a proof goes: `profile NAME [RUNS]`, one line per stage.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a tool")]
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 use tg_model::suite::Architecture;
+use tg_proof::messages::{self, GadgetProof, InferenceProof, Pushforwards};
 use tg_proof::{ExpectedStatement, verify};
 use tg_prover::{ProvingModel, Stage, prove_tensor};
 use tg_types::{Address, JobId};
@@ -26,6 +28,48 @@ fn peak() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM"));
     line.unwrap_or_default().to_owned()
+}
+
+/// The bytes of a proof by part; what the nodes send also by operator.
+fn parts(proof: &InferenceProof) -> BTreeMap<String, usize> {
+    let mut parts = BTreeMap::new();
+    let mut add = |name: &str, bytes: Vec<u8>| {
+        *parts.entry(name.to_owned()).or_default() += bytes.len();
+    };
+    for node in &proof.nodes {
+        let name = match &node.gadget {
+            GadgetProof::Products(_) => "products",
+            GadgetProof::Map(_) => "map",
+            GadgetProof::Mul(_) => "mul",
+            GadgetProof::MatMul(_) => "matmul",
+            GadgetProof::Parameter(_) => "parameter",
+            GadgetProof::Embed(_) => "embed",
+            GadgetProof::Requantise(_) => "requantise",
+            GadgetProof::Maximum(_) => "maximum",
+            GadgetProof::Staged(_) => "staged",
+        };
+        add(&format!("node {name}"), messages::encode(&node.gadget));
+        add("node merge", messages::encode(&node.merge));
+    }
+    let lookup = &proof.lookup;
+    add(
+        "lookup pushforwards",
+        messages::encode(&lookup.pushforwards),
+    );
+    add("lookup sum", messages::encode(&lookup.gkr));
+    add("lookup columns", messages::encode(&lookup.columns));
+    let pushforwards = match &lookup.pushforwards {
+        Pushforwards::Committed(committed) => Some(("pushforwards", &committed.opening)),
+        Pushforwards::Clear(_) | Pushforwards::Hidden(_) => None,
+    };
+    let openings = [
+        ("witness", &proof.witness_opening),
+        ("weights", &proof.weights_opening),
+    ];
+    for (name, opening) in openings.into_iter().chain(pushforwards) {
+        add(&format!("opening of {name}"), messages::encode(opening));
+    }
+    parts
 }
 
 fn main() {
@@ -54,6 +98,15 @@ fn main() {
         );
         let security = tg_proof::security::report(&public).unwrap().bits;
         let registration = tg_proof::security::registration_report(&public).unwrap();
+        let shape = tg_proof::model::ProofShape::new(public.program()).unwrap();
+        let entries: Vec<usize> = shape.plan.tables.iter().map(|table| table.len()).collect();
+        println!(
+            "{} tables of {} entries {entries:?}, witness 2^{}, weights 2^{}",
+            entries.len(),
+            entries.iter().sum::<usize>(),
+            shape.witness_scheme.num_variables(),
+            shape.weights_scheme.num_variables()
+        );
         println!(
             "security {security:.2}, registration {:.2}",
             registration.bits
@@ -94,6 +147,12 @@ fn main() {
                 start.elapsed().as_secs_f64() * 1e3,
                 file.proof.len()
             );
+            if run == 0 {
+                let proof: InferenceProof = messages::decode(&file.proof).unwrap();
+                for (part, bytes) in parts(&proof) {
+                    println!("{bytes:>9} bytes {part}");
+                }
+            }
         }
         println!("{}", peak());
     }

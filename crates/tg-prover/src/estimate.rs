@@ -23,7 +23,10 @@ pub(crate) fn memory(model: &ProvingModel, shape: &ProofShape) -> u64 {
         .map(|table| table.columns << table.chunk.vars)
         .sum();
     let fixed = weights as u64 + 6 * tensors as u64 + 2 * cells as u64;
-    let commitments = committed(&model.shape.weights_scheme) + committed(&shape.witness_scheme);
+    let pushforwards = shape.pushforwards.as_ref().map(|(scheme, _)| scheme);
+    let commitments = committed(&model.shape.weights_scheme)
+        + committed(&shape.witness_scheme)
+        + pushforwards.map_or(0, |scheme| committed(scheme) + opening(scheme));
     // Numerators and denominators, and every layer above them; or an opening's copy and first folded codeword.
     let leaves = (4 * EXTENSION) << shape.plan.leaf_vars;
     let opening = opening(&model.shape.weights_scheme).max(opening(&shape.witness_scheme));
@@ -53,13 +56,15 @@ impl Work {
         );
         // A search for a nonce takes a millisecond, and there are a few.
         let opening = |cells: f64| 20.0 * cells + 4e6;
+        let pushforwards = shape.pushforwards.as_ref().map(|(scheme, _)| cells(scheme));
+        let pushforwards = pushforwards.map_or(0.0, |cells| 80.0 * cells + opening(cells));
         Self {
             stages: [
                 macs / 20.0,
                 8.0 * witness,
                 40.0 * witness,
                 macs / 16.0 + 5.0 * weights as f64 + 2e5 * shape.plan.nodes.len() as f64,
-                65.0 * (shape.plan.leaf_vars as f64).exp2(),
+                65.0 * (shape.plan.leaf_vars as f64).exp2() + pushforwards,
                 opening(witness),
                 opening(committed),
             ],

@@ -2,7 +2,7 @@
 
 use crate::channel::Channel;
 use crate::estimate;
-use crate::lookup::{self, Columns, Read};
+use crate::lookup::{self, Columns, Pushing, Read};
 use crate::model::ProvingModel;
 use crate::walk::{Walk, WeightPoints};
 use crate::witness::Witness;
@@ -95,7 +95,7 @@ pub enum ProveError {
     /// The commitment scheme failed.
     #[error("the {which} cannot be committed or opened")]
     Commitment {
-        /// Witness or weights.
+        /// Witness, weights or pushforwards.
         which: &'static str,
     },
 }
@@ -348,7 +348,11 @@ pub(crate) fn prove_execution(
         })
         .collect();
     let column = |table: usize, column: usize| columns[table][column].as_slice();
-    let (lookup, point) = lookup::prove(&shape.plan, &Columns(&column), &reads, &mut channel);
+    let (pushing, looked_up) = (
+        Pushing::Plain(shape.pushforwards.as_ref()),
+        Columns(&column),
+    );
+    let (lookup, point) = lookup::prove(&shape.plan, pushing, &looked_up, &reads, &mut channel)?;
 
     limits.check()?;
     observe(Stage::OpenWitness);
@@ -376,8 +380,8 @@ pub(crate) fn prove_execution(
         witness: commitment,
         nodes,
         lookup,
-        witness_opening,
-        weights_opening,
+        witness_opening: witness_opening.whir,
+        weights_opening: weights_opening.whir,
     })
 }
 

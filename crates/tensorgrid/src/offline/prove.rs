@@ -18,7 +18,7 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     let model = ProvingModel::new(model)
         .or_fail(Exit::Usage, "this model cannot be proved")
         .map_err(|failure| {
-            failure.hint("`verify: zk` covers the operators listed in docs/PROTOCOL.md, TGP-1")
+            failure.hint("`verify: zk` covers the operators listed in docs/PROOF.md")
         })?;
     let work = model
         .work(1)

@@ -3,11 +3,13 @@
 
 use super::{Walk, WeightClaims};
 use crate::commitment::Challenger;
-use crate::error::VerifyError;
+use crate::error::{LookupCheck, VerifyError};
 use crate::field::E;
 use crate::messages::{LookupProof, NodeProof};
-use crate::model::ProofShape;
+use crate::plan::Plan;
+use crate::pushforward::PushforwardWeights;
 use crate::tape::{self, Form, ProductMessages, Secrets, Tape};
+use crate::transcript::draw;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::Program;
 
@@ -16,8 +18,8 @@ use tg_ir::Program;
 pub struct Walked<'a> {
     /// The program.
     pub program: &'a Program,
-    /// The shape of its proofs.
-    pub shape: &'a ProofShape,
+    /// The plan of its proofs in zero knowledge.
+    pub plan: &'a Plan,
     /// The input, batched.
     pub input: &'a [i32],
     /// The output, batched.
@@ -35,6 +37,8 @@ pub struct Obligations {
     vanishing: Vec<Form>,
     /// Values that must be committed columns'.
     columns: Vec<ColumnObligation>,
+    /// Per entry of the pushforwards' layout a weight, and what their sum must be.
+    pushforwards: (Vec<E>, Form),
     /// The claims on the weights, which are public.
     pub weights: Vec<Option<WeightClaims>>,
 }
@@ -62,11 +66,17 @@ pub fn walk(
     tape: Tape<'_>,
     challenger: &mut Challenger,
 ) -> Result<(Obligations, ProductMessages), VerifyError> {
-    let plan = &walked.shape.plan;
+    let plan = walked.plan;
     let mut walk = Walk::new(tape, walked.program, plan, walked.input);
-    let lookup = walk.check(walked.nodes, walked.lookup, walked.output, challenger)?;
+    let lookup = walk.check(
+        (walked.nodes, walked.lookup),
+        None,
+        walked.output,
+        challenger,
+    )?;
     let mut columns = Vec::new();
-    let opened = walk.opened.into_iter().zip(lookup.columns);
+    let opened = std::mem::take(&mut walk.opened);
+    let opened = opened.into_iter().zip(lookup.columns);
     for (index, (table, (opened, looked_up))) in plan.witness.iter().zip(opened).enumerate() {
         let at = &lookup.point[lookup.point.len() - table.chunk.vars..];
         for (column, value) in looked_up.into_iter().enumerate() {
@@ -88,10 +98,17 @@ pub fn walk(
             }
         }
     }
+    // One claim on the pushforwards by the powers of a challenge, then one on everything.
+    let (Some(owed), Some(layout)) = (&lookup.pushforwards, &plan.pushforwards) else {
+        return Err(VerifyError::Lookup(LookupCheck::Messages));
+    };
+    let weights = PushforwardWeights::new(plan, layout, &lookup.point, draw(challenger));
+    let pushforwards = (weights.table(), weights.claimed(owed));
     let (vanishing, products) = walk.arithmetic.finish().ok_or(VerifyError::Secrets)?;
     let obligations = Obligations {
         vanishing,
         columns,
+        pushforwards,
         weights: walk.weights,
     };
     Ok((obligations, products))
@@ -104,6 +121,8 @@ pub struct Functional {
     pub secrets: Vec<E>,
     /// Witness table, column, point and coefficient of an evaluation.
     pub evaluations: Vec<(usize, usize, Vec<E>, E)>,
+    /// Per entry of the pushforwards' layout its coefficient.
+    pub pushforwards: Vec<E>,
     /// What they add up to.
     pub sum: E,
 }
@@ -127,7 +146,7 @@ impl Obligations {
     /// How many checks are batched.
     #[must_use]
     pub const fn count(&self) -> usize {
-        self.vanishing.len() + self.columns.len()
+        self.vanishing.len() + self.columns.len() + 1
     }
 
     /// All of them as one, by the powers of a challenge.
@@ -150,6 +169,12 @@ impl Obligations {
             batch.add(value, power);
             let evaluation = (*table, *column, point.clone(), -power);
             batch.evaluations.push(evaluation);
+        }
+        let (weights, sum) = &self.pushforwards;
+        if let Some(power) = powers.next() {
+            batch.add(sum, power);
+            let weights = weights.iter().map(|&weight| -(weight * power));
+            batch.pushforwards = weights.collect();
         }
         batch
     }

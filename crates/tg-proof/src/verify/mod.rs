@@ -29,14 +29,14 @@ pub use walk::{Claim, ColumnClaim, Walk, WeightClaims};
 pub use weights::{token_row, token_weights};
 
 use crate::arithmetic::{Arithmetic, Clear};
-use crate::commitment::Challenger;
+use crate::commitment::{Challenger, Pcs};
 use crate::error::VerifyError;
 use crate::field::{E, point};
 use crate::file::{ExpectedStatement, ProofFile};
 use crate::lookup::{self, LookupClaims};
 use crate::messages::{self, InferenceProof, LookupProof, NodeProof};
 use crate::model::PublicModel;
-use crate::transcript;
+use crate::{pushforward, transcript};
 use p3_commit::MultilinearPcs;
 use p3_field::PrimeCharacteristicRing;
 use p3_multilinear_util::point::Point;
@@ -71,7 +71,10 @@ pub fn verify(
         .witness_scheme
         .observe_commitment(&proof.witness, &mut challenger);
     let mut walk = Walk::new(Clear, model.program(), &shape.plan, &input);
-    let lookup = walk.check(&proof.nodes, &proof.lookup, &output, &mut challenger)?;
+    let scheme = shape.pushforwards.as_ref().map(|(scheme, _)| scheme);
+    let messages = (proof.nodes.as_slice(), &proof.lookup);
+    let lookup = walk.check(messages, scheme, &output, &mut challenger)?;
+    pushforward::check(&shape, &lookup, &proof.lookup, &mut challenger)?;
     openings::check_witness(&shape, &proof, &walk, &lookup, &mut challenger)?;
     openings::check_weights(model, &proof, &walk, &mut challenger)
 }
@@ -80,22 +83,15 @@ impl<A: Arithmetic> Walk<'_, A> {
     /// All checks but the openings': the nodes, the input and the lookup argument.
     fn check(
         &mut self,
-        nodes: &[NodeProof],
-        lookup: &LookupProof,
+        (nodes, lookup): (&[NodeProof], &LookupProof),
+        scheme: Option<&Pcs>,
         output: &[i32],
         challenger: &mut Challenger,
     ) -> Result<LookupClaims<A::Value>, VerifyError> {
         self.run(nodes, output, challenger)?;
-        let layout = self.plan.layouts[0];
-        for claim in std::mem::take(&mut self.claims[0]) {
-            let read = evaluate_tensor(self.input, layout, &claim.point);
-            // Stops: a proof about another input.
-            self.equal(claim.value, A::Value::from(read))
-                .ok_or(VerifyError::Input)?;
-        }
         lookup::verify(
             &mut self.arithmetic,
-            self.plan,
+            (self.plan, scheme),
             &self.pulled,
             lookup,
             challenger,

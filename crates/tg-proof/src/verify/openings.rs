@@ -1,13 +1,12 @@
 //! The openings: every value that the messages used is the committed columns'.
 
 use super::{Walk, WeightClaims, padded_point};
-use crate::commitment::{Challenger, opens_to};
+use crate::commitment::{Challenger, OpeningClaims, opens_at};
 use crate::error::VerifyError;
 use crate::field::point;
 use crate::lookup::LookupClaims;
 use crate::messages::InferenceProof;
 use crate::model::{ProofShape, PublicModel};
-use p3_sumcheck::PrescribedPointPcs;
 
 pub(super) fn check_witness(
     shape: &ProofShape,
@@ -16,35 +15,29 @@ pub(super) fn check_witness(
     lookup: &LookupClaims,
     challenger: &mut Challenger,
 ) -> Result<(), VerifyError> {
-    let (mut points, mut expected) = (Vec::new(), Vec::new());
+    let mut claims = OpeningClaims::default();
     let tables = walk.plan.witness.iter().zip(&walk.opened);
-    for ((table, claims), columns) in tables.zip(&lookup.columns) {
+    for ((table, opened), columns) in tables.zip(&lookup.columns) {
         let vars = table.chunk.column_vars();
-        points.push(padded_point(
-            &lookup.point[lookup.point.len() - table.chunk.vars..],
-            vars,
-        ));
-        expected.push(columns);
-        for claim in claims {
-            points.push(padded_point(&claim.point, vars));
-            expected.push(&claim.values);
+        let at = &lookup.point[lookup.point.len() - table.chunk.vars..];
+        claims.push(padded_point(at, vars), columns.clone());
+        for claim in opened {
+            claims.push(padded_point(&claim.point, vars), claim.values.clone());
         }
     }
-    let opened = shape
-        .witness_scheme
-        .verify_at(
-            &proof.witness,
-            &proof.witness_opening,
-            &shape.witness_protocol,
-            &points,
-            challenger,
-        )
-        .map_err(|_| VerifyError::Opening { which: "witness" })?;
-    // Stops: values that are not the committed columns'.
-    if opens_to(&opened, &expected) {
+    let (scheme, protocol) = (&shape.witness_scheme, &shape.witness_protocol);
+    let argument = &proof.witness_opening;
+    if opens_at(
+        scheme,
+        protocol,
+        &proof.witness,
+        claims,
+        argument,
+        challenger,
+    ) {
         Ok(())
     } else {
-        Err(VerifyError::Opened { which: "witness" })
+        Err(VerifyError::Opening { which: "witness" })
     }
 }
 
@@ -54,7 +47,8 @@ pub(super) fn check_weights(
     walk: &Walk<'_>,
     challenger: &mut Challenger,
 ) -> Result<(), VerifyError> {
-    let (mut points, mut expected) = (Vec::new(), Vec::new());
+    const REFUSED: VerifyError = VerifyError::Opening { which: "weights" };
+    let mut opened = OpeningClaims::default();
     let at = model.anchor_point();
     let mut anchors = model.weights_commitment().anchor.iter();
     let mut anchor = |vars: usize| {
@@ -63,7 +57,7 @@ pub(super) fn check_weights(
     };
     for (layout, claims) in walk.plan.weights.iter().zip(&walk.weights) {
         let Some(claims) = claims else {
-            return Err(VerifyError::Opened { which: "weights" });
+            return Err(REFUSED);
         };
         let WeightClaims {
             point,
@@ -73,34 +67,24 @@ pub(super) fn check_weights(
         // Per column the claim, and the anchor. Stops: other weights near the root than the registered ones.
         for (piece, &value) in layout.pieces().iter().zip(pieces) {
             let vars = piece.column_vars();
-            points.push(padded_point(&layout.piece_point(piece, point).0, vars));
-            expected.push(vec![value]);
+            let at = padded_point(&layout.piece_point(piece, point).0, vars);
+            opened.push(at, vec![value]);
             let (at, values) = anchor(vars);
-            points.push(at);
-            expected.push(values);
+            opened.push(at, values);
         }
         if let Some((bias_point, bias)) = bias {
             let vars = layout.bias_vars();
-            points.push(padded_point(bias_point, vars));
-            expected.push(bias.to_vec());
+            opened.push(padded_point(bias_point, vars), bias.to_vec());
             let (at, values) = anchor(vars);
-            points.push(at);
-            expected.push(values);
+            opened.push(at, values);
         }
     }
-    let opened = model
-        .weights_scheme()
-        .verify_at(
-            &model.weights_commitment().root,
-            &proof.weights_opening,
-            model.weights_protocol(),
-            &points,
-            challenger,
-        )
-        .map_err(|_| VerifyError::Opening { which: "weights" })?;
-    if opens_to(&opened, &expected) {
+    let (scheme, protocol) = (model.weights_scheme(), model.weights_protocol());
+    let root = &model.weights_commitment().root;
+    let argument = &proof.weights_opening;
+    if opens_at(scheme, protocol, root, opened, argument, challenger) {
         Ok(())
     } else {
-        Err(VerifyError::Opened { which: "weights" })
+        Err(REFUSED)
     }
 }

@@ -32,6 +32,10 @@ pub fn secrets(program: &Program, plan: &Plan) -> Secrets {
     for node in (0..nodes).rev() {
         count.node(node);
     }
+    if let Some(input) = &plan.input {
+        count.merge(TensorId::INPUT);
+        count.stage(&input.staged.elements);
+    }
     count.lookup();
     count.secrets
 }
@@ -50,13 +54,17 @@ impl Count<'_> {
         self.messages(1 + rounds * degree);
     }
 
+    fn merge(&mut self, tensor: TensorId) {
+        if self.claims[tensor.index()] > 1 {
+            self.sumcheck(self.plan.layouts[tensor.index()].vars(), 2);
+            self.messages(1);
+        }
+    }
+
     fn node(&mut self, node: usize) {
         let layout = self.plan.layouts[node + 1];
         let (vars, plan) = (layout.vars(), self.plan);
-        if self.claims[node + 1] > 1 {
-            self.sumcheck(vars, 2);
-            self.messages(1);
-        }
+        self.merge(TensorId::of_node(node));
         match (&self.program.nodes[node].op, &plan.nodes[node]) {
             (op @ (Op::Conv { .. } | Op::Dense { .. }), NodePlan::Weighted { weights }) => {
                 let [outputs, positions, inputs] = plan.weights[*weights].axis_vars();

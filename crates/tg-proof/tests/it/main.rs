@@ -33,10 +33,11 @@ fn the_kept_ids_are_unchanged() {
 /// Files of earlier versions are refused by their version, not misread.
 #[test]
 fn earlier_versions_are_refused_by_their_version() {
-    for earlier in [1, 2] {
+    for earlier in [1, 2, 3] {
         let refused = |file: &[u8]| {
             let mut bytes = file.to_vec();
-            assert_eq!(bytes[4..6], [3, 0]);
+            assert_eq!(bytes[5], 0);
+            assert!(bytes[4] > earlier);
             bytes[4] = earlier;
             bytes
         };
@@ -44,6 +45,9 @@ fn earlier_versions_are_refused_by_their_version() {
         let version = |field| tg_types::DecodeError::Invalid { field, value };
         let error = ProofFile::read(&refused(PROOF)).unwrap_err();
         assert_eq!(error, version("proof file version").into());
+        if earlier == 3 {
+            continue;
+        }
         let error = PublicModel::decode(&refused(MODEL)).unwrap_err();
         assert_eq!(error, version("public model version").into());
     }

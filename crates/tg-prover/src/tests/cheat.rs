@@ -348,7 +348,7 @@ fn other_weights_than_the_committed_ones_are_caught_by_the_opening() {
     .unwrap();
     assert_eq!(
         case.check(&file),
-        Err(VerifyError::Opened { which: "weights" })
+        Err(VerifyError::Opening { which: "weights" })
     );
 }
 

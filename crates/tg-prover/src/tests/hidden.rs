@@ -6,7 +6,8 @@ use super::models::{CONV_OUT, Case, POOL, SECOND_OUT, SUM_OUT, case, set};
 use super::{mutate, values};
 use crate::ProvingModel;
 use crate::channel::Channel;
-use crate::lookup::{self, Columns, Read};
+use crate::lookup::{self, Columns, Pushing, Read};
+use crate::prove::ProveError;
 use crate::walk::Walk;
 use crate::witness::{Witness, integer};
 use p3_challenger::CanObserve;
@@ -15,12 +16,13 @@ use serde_json::Value;
 use tg_model::Tensor;
 use tg_model::sample::random_model;
 use tg_proof::commitment::Challenger;
-use tg_proof::error::VerifyError;
+use tg_proof::error::{PlanError, VerifyError};
 use tg_proof::field::{E, F, eq_table, inner_product};
 use tg_proof::messages::{LookupProof, NodeProof};
+use tg_proof::plan::Plan;
 use tg_proof::tape::{self, ProductMessages, Secrets, Tape};
 use tg_proof::transcript::{self, draw};
-use tg_proof::verify::{Functional, Walked, interleaved, secrets, walk_hidden};
+use tg_proof::verify::{Functional, Walked, secrets, walk_hidden};
 use tg_types::ProgramId;
 
 fn challenger(seed: u32) -> Challenger {
@@ -32,7 +34,9 @@ fn challenger(seed: u32) -> Challenger {
 /// The padded messages of an execution, with what was committed.
 struct Hidden<'a> {
     case: &'a Case,
+    plan: Plan,
     tensors: Vec<Tensor>,
+    pushforwards: Vec<E>,
     columns: Vec<Vec<Vec<F>>>,
     counted: Secrets,
     secrets: Vec<E>,
@@ -42,14 +46,25 @@ struct Hidden<'a> {
 }
 
 impl<'a> Hidden<'a> {
-    fn of(case: &'a Case, tensors: &[Tensor], witness: &Witness) -> Self {
-        let plan = &case.model.shape.plan;
-        let counted = secrets(&case.model.model.program, plan);
+    fn of(case: &'a Case, tensors: &[Tensor]) -> Result<Self, ProveError> {
+        let program = &case.model.model.program;
+        let plan = Plan::hidden(program, 1)?;
+        let witness = Witness::of(program, &plan, tensors)?;
+        Self::of_witness(case, plan, tensors, &witness)
+    }
+
+    fn of_witness(
+        case: &'a Case,
+        plan: Plan,
+        tensors: &[Tensor],
+        witness: &Witness,
+    ) -> Result<Self, ProveError> {
+        let counted = secrets(&case.model.model.program, &plan);
         let mut uniform = challenger(1);
         let secrets = counted.from_uniform(|| draw(&mut uniform));
         let pads = secrets[..counted.messages].to_vec();
         let mut channel = Channel::padded(challenger(2), pads);
-        let mut walk = Walk::new(&case.model, plan, tensors, witness);
+        let mut walk = Walk::new(&case.model, &plan, tensors, witness);
         let nodes = walk.run(&mut channel, &mut |_| Ok(())).unwrap();
         let reads: Vec<Read> = walk.reads.into_iter().map(Option::unwrap).collect();
         let field = |column: &Vec<_>| -> Vec<F> {
@@ -61,10 +76,19 @@ impl<'a> Hidden<'a> {
             .map(|columns| columns.iter().map(field).collect())
             .collect();
         let column = |table: usize, column: usize| columns[table][column].as_slice();
-        let (lookup, _) = lookup::prove(plan, &Columns(&column), &reads, &mut channel);
+        let mut pushforwards = Vec::new();
+        let mut hide = |tables: &[Vec<E>]| {
+            pushforwards = tables.concat();
+            Ok(case.model.commitment.root.clone())
+        };
+        let pushing = Pushing::Hidden(&mut hide);
+        let columns_of = Columns(&column);
+        let (lookup, _) = lookup::prove(&plan, pushing, &columns_of, &reads, &mut channel)?;
         let mut hidden = Self {
             case,
+            plan,
             tensors: tensors.to_vec(),
+            pushforwards,
             columns,
             counted,
             secrets,
@@ -76,22 +100,22 @@ impl<'a> Hidden<'a> {
         let (_, products) = hidden.replay(tape).unwrap();
         hidden.products = products;
         hidden.products.compared = tape::compare(counted, &hidden.secrets, eta());
-        hidden
+        Ok(hidden)
     }
 
     fn honest(case: &'a Case) -> Self {
-        Self::of(case, case.trace.tensors(), &case.witness())
+        Self::of(case, case.trace.tensors()).unwrap()
     }
 
     fn replay(
         &self,
         tape: Tape<'_>,
     ) -> Result<(tg_proof::verify::Obligations, ProductMessages), VerifyError> {
-        let (input, output) = (&self.tensors[0], self.tensors.last().unwrap());
+        let output = self.tensors.last().unwrap();
         let walked = Walked {
             program: &self.case.model.model.program,
-            shape: &self.case.model.shape,
-            input: &interleaved(input.widened(), self.case.public.program().input.shape, 1),
+            plan: &self.plan,
+            input: &[],
             output: &output.widened(),
             nodes: &self.nodes,
             lookup: &self.lookup,
@@ -116,7 +140,9 @@ impl<'a> Hidden<'a> {
             let column = &self.columns[*table][*column][..1 << point.len()];
             *factor * inner_product(column, &eq_table(point))
         });
-        secrets + evaluations.sum::<E>() == functional.sum
+        let pushforwards = functional.pushforwards.iter().zip(&self.pushforwards);
+        let pushforwards: E = pushforwards.map(|(&a, &b)| a * b).sum();
+        secrets + evaluations.sum::<E>() + pushforwards == functional.sum
     }
 }
 
@@ -143,8 +169,11 @@ fn messages_of_random_programs_are_as_many_as_counted() {
         if ProvingModel::new(compiled.clone()).is_err() {
             continue;
         }
-        let hidden = Case::of((compiled, input));
-        assert_eq!(Hidden::honest(&hidden).holds(), Ok(true), "seed {seed}");
+        let case = Case::of((compiled, input));
+        match Hidden::of(&case, case.trace.tensors()) {
+            Err(error) => assert_eq!(error, ProveError::Plan(PlanError::HiddenInput)),
+            Ok(hidden) => assert_eq!(hidden.holds(), Ok(true), "seed {seed}"),
+        }
         proved += 1;
     }
     assert!(proved >= 40, "{proved}");
@@ -200,15 +229,53 @@ fn a_lie_about_an_element_is_refused() {
         let honest = case.trace.tensors()[node + 1].widened()[element];
         let lie = if honest > 0 { honest - 1 } else { honest + 1 };
         let tensors = case.tensors_with(node, element, lie);
-        let Ok(witness) = case.witness_of(&tensors) else {
-            continue;
-        };
-        assert!(refused(&Hidden::of(case, &tensors, &witness)), "{node}");
+        let hidden = Hidden::of(case, &tensors).unwrap();
+        assert!(refused(&hidden), "{node}");
     }
     let mut tensors = case.trace.tensors().to_vec();
     let output = tensors.last().unwrap().widened()[0];
     set(tensors.last_mut().unwrap(), 0, output + 1);
-    assert!(refused(&Hidden::of(case, &tensors, &case.witness())));
+    assert!(refused(&Hidden::of(case, &tensors).unwrap()));
+}
+
+/// The input is hidden, not free: another one than the tensors came from, and a byte that is none.
+#[test]
+fn another_input_is_refused() {
+    let case = case();
+    let mut tensors = case.trace.tensors().to_vec();
+    let input = tensors[0].widened()[5];
+    set(
+        &mut tensors[0],
+        5,
+        if input > 0 { input - 1 } else { input + 1 },
+    );
+    assert!(refused(&Hidden::of(case, &tensors).unwrap()));
+    let program = &case.model.model.program;
+    let plan = Plan::hidden(program, 1).unwrap();
+    let tables = plan.witness.iter();
+    let input = tables.filter(|table| table.node == program.nodes.len());
+    assert!(input.count() > 0);
+    let table = plan.input.as_ref().unwrap().columns.witness.start;
+    let mut witness = Witness::of(program, &plan, case.trace.tensors()).unwrap();
+    witness.columns[table][0][5] = 256;
+    let hidden = Hidden::of_witness(case, plan, case.trace.tensors(), &witness).unwrap();
+    assert!(refused(&hidden));
+}
+
+/// What is not in the tables, or other multiplicities.
+#[test]
+fn other_pushforwards_are_refused() {
+    let mut hidden = Hidden::honest(case());
+    for entry in [
+        0,
+        hidden.pushforwards.len() / 2,
+        hidden.pushforwards.len() - 1,
+    ] {
+        hidden.pushforwards[entry] += E::ONE;
+        assert_eq!(hidden.holds(), Ok(false), "{entry}");
+        hidden.pushforwards[entry] -= E::ONE;
+    }
+    assert_eq!(hidden.holds(), Ok(true));
 }
 
 /// A column cell that is another than the one the messages are about.

@@ -12,6 +12,7 @@ mod linear;
 mod maximum;
 mod models;
 mod mutate;
+pub(crate) mod pushforwards;
 mod registration;
 mod statement;
 mod sums;

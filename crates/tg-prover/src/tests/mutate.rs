@@ -159,7 +159,7 @@ fn every_message_of_an_opening_in_rounds_is_bound() {
     let case = Case::of_tensor(tg_model::suite::Architecture::LeNet.model(1));
     let rendered = inference(&case);
     for opening in ["witness", "weights"] {
-        let rounds = format!(".{opening}_opening.whir.rounds*.openings.Base.rows** [8]");
+        let rounds = format!(".{opening}_opening.rounds*.openings.Base.rows** [8]");
         assert!(rendered.contains(&rounds), "{rendered}");
     }
 }

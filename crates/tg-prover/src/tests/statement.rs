@@ -245,7 +245,6 @@ fn every_check_has_its_own_code() {
         },
         VerifyError::Input,
         VerifyError::Opening { which },
-        VerifyError::Opened { which },
         VerifyError::Batch { batch: 0 },
         node(NodeCheck::Messages),
         node(NodeCheck::Merge),

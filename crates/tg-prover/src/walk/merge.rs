@@ -12,15 +12,15 @@ use tg_proof::verify::Claim;
 impl Walk<'_> {
     pub(super) fn single_claim(
         &mut self,
-        node: usize,
+        tensor: TensorId,
         channel: &mut Channel,
     ) -> (Claim, Option<MergeProof>) {
-        let mut claims = std::mem::take(&mut self.claims[node + 1]);
+        let mut claims = std::mem::take(&mut self.claims[tensor.index()]);
         if claims.len() == 1 {
             return (claims.remove(0), None);
         }
         let alpha = channel.draw();
-        let layout = self.plan.layouts[node + 1];
+        let layout = self.plan.layouts[tensor.index()];
         let mut weights = vec![E::ZERO; 1 << layout.vars()];
         let mut sum = E::ZERO;
         for (claim, power) in claims.iter().zip(alpha.powers()) {
@@ -29,7 +29,7 @@ impl Walk<'_> {
                 *weight += power * eq;
             }
         }
-        let values = self.padded(TensorId::of_node(node));
+        let values = self.padded(tensor);
         let (sumcheck, point, [value, _]) = sumcheck::product(values, weights, sum, channel);
         let [sent] = channel.send([value]);
         let proof = MergeProof {

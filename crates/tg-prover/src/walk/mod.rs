@@ -74,19 +74,21 @@ impl<'a> Walk<'a> {
         let point = channel.draw_point(self.plan.layouts[nodes].vars());
         let value = self.evaluate(output, &point);
         self.claim(output, point, value);
-        (0..nodes)
-            .rev()
-            .enumerate()
-            .map(|(done, node)| {
-                let proof = self.node(node, channel);
-                visited(done + 1)?;
-                Ok(proof)
-            })
-            .collect()
+        let mut proofs = Vec::with_capacity(nodes + 1);
+        for (done, node) in (0..nodes).rev().enumerate() {
+            proofs.push(self.node(node, channel));
+            visited(done + 1)?;
+        }
+        if let Some(input) = &self.plan.input {
+            let (claim, merge) = self.single_claim(TensorId::INPUT, channel);
+            let gadget = GadgetProof::Staged(self.staged(&input.staged, &claim, channel));
+            proofs.push(NodeProof { merge, gadget });
+        }
+        Ok(proofs)
     }
 
     fn node(&mut self, node: usize, channel: &mut Channel) -> NodeProof {
-        let (claim, merge) = self.single_claim(node, channel);
+        let (claim, merge) = self.single_claim(TensorId::of_node(node), channel);
         let (model, plan) = (self.model, self.plan);
         let gadget = match (&model.model.program.nodes[node].op, &plan.nodes[node]) {
             (Op::Conv { .. } | Op::Dense { .. }, NodePlan::Weighted { weights }) => {
