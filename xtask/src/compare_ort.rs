@@ -1,4 +1,5 @@
-//! `cargo xtask compare-ort`: our speed beside that of onnxruntime, on the same cases, one after the other.
+//! `cargo xtask compare-ort`: our speed beside that of onnxruntime, on the same cases, one after the other; into
+//! `docs/SPEED.md`.
 //!
 //! Both sides print `name<TAB>threads<TAB>median wall ms<TAB>mean cpu ms`: the benchmarks `kernels` and `models` of
 //! `tg-model` with `--rows`, and `xtask/python/compare_ort.py`. TGF-1 runs the very files that onnxruntime runs, and its
@@ -36,6 +37,18 @@ const CASES: &[(&str, &str, f64)] = &[
     ("tgf1 transformer", "transformer float32", 0.6),
 ];
 
+const INTRODUCTION: &str = "\
+# Execution beside onnxruntime
+
+Written by `cargo xtask compare-ort`: the same cases on both sides, one after the other, processor time of one thread
+(wall time on a shared machine says little), and what a second thread gains in wall time. `gemm` are products of
+matrices of rows x inner x columns, in 8 bits (onnxruntime: `MatMulInteger`) and in float32. `tgx1` are whole models in
+exact integers, beside onnxruntime's float32 and beside its own 8 bits; `tgf1` are the same files in reproducible
+float32, whose outputs are compared with onnxruntime's. ResNet-18 has one image of 224x224; the transformer is a
+BERT-shaped encoder of six layers, 128 tokens. The weights are random.
+
+";
+
 /// Milliseconds of one case on one number of threads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Time {
@@ -72,7 +85,17 @@ pub fn run(root: &Path, missing: Missing) -> Result<()> {
     for model in ["resnet18", "transformer"] {
         all.extend(parse(&python.output("compare_ort.py", &[model])?)?);
     }
-    print(&ours, &all)
+    let text = document(&ours, &all)?;
+    let path = root.join("docs/SPEED.md");
+    std::fs::write(&path, &text)
+        .with_context(|| format!("`{}` cannot be written", path.display()))?;
+    say(&text);
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "this is a command line tool")]
+fn say(text: &str) {
+    print!("{text}");
 }
 
 fn benchmark(root: &Path, name: &str, words: &[&str]) -> Result<Times> {
@@ -113,25 +136,37 @@ fn parse(text: &str) -> Result<Times> {
     Ok(times)
 }
 
-#[expect(clippy::print_stdout, reason = "this is a command line tool")]
-fn print(ours: &Times, theirs: &Times) -> Result<()> {
-    println!(
-        "{:24} {:24} {:>10} {:>10} {:>7} {:>7}  {:>12}",
-        "TensorGrid", "onnxruntime", "cpu ms", "cpu ms", "x", "wanted", "2 threads"
-    );
+/// The comparison as the document has it.
+fn document(ours: &Times, theirs: &Times) -> Result<String> {
+    let mut text = String::from(INTRODUCTION);
+    text.push_str(&format!("Machine: {}.\n\n", machine()));
+    text.push_str("| TensorGrid | onnxruntime | ours, CPU ms | theirs, CPU ms | times as fast | wanted | ours, two threads |\n");
+    text.push_str("|---|---|---|---|---|---|---|\n");
     for &(our, their, wanted) in CASES {
         let (one, two) = (find(ours, our, 1)?, find(ours, our, 2)?);
         let other = find(theirs, their, 1)?;
         let ratio = other.cpu / one.cpu;
-        let verdict = if ratio >= wanted { ' ' } else { '!' };
-        println!(
-            "{our:24} {their:24} {:10.3} {:10.3} {ratio:6.2}{verdict} {wanted:7.2}  {:8.2}x wall",
-            one.cpu,
-            other.cpu,
-            one.wall / two.wall
-        );
+        let missed = if ratio >= wanted { "" } else { " (missed)" };
+        let (ours, theirs, threads) = (one.cpu, other.cpu, one.wall / two.wall);
+        text.push_str(&format!(
+            "| {our} | {their} | {ours:.3} | {theirs:.3} | {ratio:.2}{missed} | {wanted:.1} | {threads:.2}x |\n"
+        ));
     }
-    Ok(())
+    Ok(text)
+}
+
+/// The processor, and how busy it was.
+fn machine() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let processor = read("/proc/cpuinfo");
+    let processor = processor
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map_or("unknown processor", |(_, name)| name);
+    let load = read("/proc/loadavg");
+    let load = load.split(' ').next().unwrap_or("unknown");
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{cores} cores of {processor}, load {load} at the end")
 }
 
 fn find(times: &Times, name: &str, threads: usize) -> Result<Time> {

@@ -20,8 +20,8 @@ usage: cargo xtask COMMAND
   tosa-conformance
               TGX-1 against Arm's TOSA integer reference model, bit for bit, on the tests of its generator; --cases DIR
               reads cases written before, --require makes a missing Python an error
-  compare-ort our speed beside onnxruntime's (float32 and int8), by processor time; --require makes a missing Python an
-              error
+  compare-ort our speed beside onnxruntime's (float32 and int8), by processor time; writes docs/SPEED.md; --require
+              makes a missing Python an error
   compare-ezkl
               one proof of the shipped MLP beside EZKL's: processor time, keys, bytes, memory; --require as above
   onnx-conformance

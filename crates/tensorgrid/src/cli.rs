@@ -136,7 +136,7 @@ pub(crate) struct CompileArguments {
     #[arg(long, value_name = "F.tgv")]
     pub(crate) public_out: Option<PathBuf>,
     /// The model's name; by default the one in the file.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) name: String,
     /// How to import it.
     #[command(flatten)]

@@ -81,21 +81,7 @@ impl VerifierCost {
         self.within(program, node)
     }
 
-    /// Adds the steps of a view that is no rearrangement.
-    ///
-    /// # Errors
-    /// [`PlanError::TooCostly`] if all steps so far are more than [`STEPS_MAX`].
-    pub fn add_view(
-        &mut self,
-        program: &Program,
-        node: usize,
-        elements: usize,
-    ) -> Result<(), PlanError> {
-        self.steps += elements as u64;
-        self.within(program, node)
-    }
-
-    /// Adds steps of a node that follow from its gadget.
+    /// Adds steps of a node that follow from its plan.
     ///
     /// # Errors
     /// [`PlanError::TooCostly`] if the steps so far are more than [`STEPS_MAX`].
@@ -160,7 +146,6 @@ fn gadget_steps(program: &Program, node: usize, batch: usize) -> u64 {
     };
     let pixels = |inputs: &[TensorId]| field_steps(inputs, |layout| layout.pixel_vars);
     let channels = |inputs: &[TensorId]| field_steps(inputs, |layout| layout.channel_vars);
-    let elements = |input: TensorId| layout(input).padded() as u64 + output.padded() as u64;
     match &program.nodes[node].op {
         Op::Conv {
             input,
@@ -192,12 +177,10 @@ fn gadget_steps(program: &Program, node: usize, batch: usize) -> u64 {
         Op::WindowSum { input, window } => window_steps(*input, window),
         Op::MaxPool { input, window } => 2 * window_steps(*input, window),
         Op::Requantise { .. } => 1 << log2_ceil(output.channels),
-        // For the plan, which looks for a rearrangement in integers; a view that is none costs its elements too.
-        Op::View { input, .. } => elements(*input) / 16,
-        Op::Gather { input, axis, .. } => match axis {
-            Axis::Rows | Axis::Columns => pixels(&[*input]),
-            Axis::Channels => channels(&[*input]),
-        },
+        // The plan looks at every pixel and every channel. A map that has a weight per element costs these too.
+        Op::View { input, .. } | Op::Gather { input, .. } => {
+            pixels(&[*input]) + channels(&[*input])
+        }
         Op::Concat { inputs, axis } => match axis {
             Axis::Rows | Axis::Columns => pixels(inputs),
             Axis::Channels => channels(inputs),

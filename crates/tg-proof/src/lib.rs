@@ -6,7 +6,7 @@
 //! [`messages`] (what a prover sends), [`arithmetic`] (what checks compute with), [`sumcheck`] and [`fractional`] (the two
 //! sums), [`verify`] (the walk over the nodes), [`lookup`] (the one lookup argument) and [`pushforward`] (its second commitment),
 //! [`registration`] (weights are in range), [`security`] (the sum of all errors), [`model`] and [`file`] (the two
-//! files a user holds).
+//! files a user holds), [`hiding`] (a functional of hidden columns).
 //!
 //! Everything here is total: any bytes give a verdict, none a panic.
 
@@ -17,6 +17,7 @@ pub mod error;
 pub mod field;
 pub mod file;
 pub mod fractional;
+pub mod hiding;
 pub mod layout;
 pub mod linear;
 pub mod lookup;

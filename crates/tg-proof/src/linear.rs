@@ -6,10 +6,13 @@
 //! additions all end in one.
 
 mod maps;
+mod rearrangement;
 mod windows;
 
 pub(crate) use maps::gathered;
-pub use maps::{Rearrangement, map_reading};
+pub use maps::map_reading;
+pub use rearrangement::Rearrangement;
+pub(crate) use rearrangement::{SeparableMap, is_separable};
 pub use windows::{ConvPoint, SourceMap, conv_reading, is_pointwise, maximum_sum};
 
 use crate::field::{E, evaluate};

@@ -197,8 +197,8 @@ pub struct Stage {
     pub tensors: Vec<(usize, TensorId)>,
     /// Variables that are public functions.
     pub publics: Vec<(usize, Public)>,
-    /// The node's output, if it is over this hypercube.
-    pub output: Option<Constraint>,
+    /// The node's output, if it is over this hypercube; one per channel, if that has rows alone.
+    pub outputs: Vec<Constraint>,
     /// What vanishes on every element in use.
     pub constraints: Vec<Constraint>,
     /// What is summed along channels, for the row stage.
@@ -216,14 +216,8 @@ impl Stage {
     /// Degree of its sumcheck.
     #[must_use]
     pub fn degree(&self) -> usize {
-        let all = self
-            .output
-            .iter()
-            .chain(&self.constraints)
-            .chain(&self.sums);
-        let products = all
-            .into_iter()
-            .any(|constraint| !constraint.products.is_empty());
+        let mut all = self.own().chain(&self.sums);
+        let products = all.any(|constraint| !constraint.products.is_empty());
         if products { 3 } else { 2 }
     }
 
@@ -331,48 +325,60 @@ impl Stage {
         weights
     }
 
-    /// The output and the constraints, in the order of the powers of alpha.
+    /// The outputs and the constraints, in the order of their factors.
     pub fn own(&self) -> impl Iterator<Item = &Constraint> {
-        self.output.iter().chain(&self.constraints)
+        self.outputs.iter().chain(&self.constraints)
     }
 
-    /// What the sumcheck must end in: `weights` times the output, the constraints and the sums.
+    /// The factors of outputs, constraints and sums: an output has the weight of its channel, the others powers of alpha,
+    /// the first of them 1 if there is no output.
+    #[must_use]
+    pub fn factors(&self, alpha: E, channels: &[E]) -> Vec<E> {
+        let outputs = channels.iter().copied().take(self.outputs.len());
+        let powers = alpha.powers().skip(usize::from(!self.outputs.is_empty()));
+        let others = self.constraints.len() + self.sums.len();
+        outputs.chain(powers.take(others)).collect()
+    }
+
+    /// What the sumcheck must end in: `weights` times the outputs, the constraints and the sums, under their factors.
     pub fn combined<A: Arithmetic>(
         &self,
-        alpha: E,
+        factors: &[E],
         weights: [E; 3],
         values: &[A::Value],
         arithmetic: &mut A,
     ) -> A::Value {
-        let output = self.output.iter().map(|output| (weights[0], output));
+        let outputs = self.outputs.iter().map(|output| (weights[0], output));
         let own = self.constraints.iter().map(|own| (weights[1], own));
         let sums = self.sums.iter().map(|sum| (weights[2], sum));
-        let all = output.chain(own).chain(sums).zip(alpha.powers());
-        all.map(|((weight, constraint), power)| {
-            constraint.at(values, arithmetic) * (weight * power)
+        let all = outputs.chain(own).chain(sums).zip(factors);
+        all.map(|((weight, constraint), &factor)| {
+            constraint.at(values, arithmetic) * (weight * factor)
         })
         .sum()
     }
 
-    /// What the sumcheck claims: the output's claim and the sums', in the same order.
+    /// What the sumcheck claims: the output's claim and the sums', under the same factors.
     #[must_use]
-    pub fn claimed<V: Value>(&self, alpha: E, output: &V, sums: &[V]) -> V {
-        let own = self.own().count();
-        let first = match &self.output {
-            Some(_) => output.clone(),
-            None => V::from(E::ZERO),
+    pub fn claimed<V: Value>(&self, factors: &[E], output: &V, sums: &[V]) -> V {
+        let first = if self.outputs.is_empty() {
+            V::from(E::ZERO)
+        } else {
+            output.clone()
         };
-        let powers = alpha.powers().skip(own);
-        let sums = sums.iter().zip(powers);
-        first + sums.map(|(sum, power)| sum.clone() * power).sum()
+        let own = factors.iter().skip(self.own().count());
+        let sums = sums.iter().zip(own);
+        first + sums.map(|(sum, &own)| sum.clone() * own).sum()
     }
 }
 
 /// The points by whose `eq` a stage weighs its elements. A row anchor has no channels: it weighs all of them by 1.
 #[derive(Debug, Clone)]
 pub struct Anchors {
-    /// Of the output: the point of the claim on it.
+    /// Of the outputs: the point of the claim on the node's output.
     pub output: Vec<E>,
+    /// What each output counts: `eq` of the claim's channels, if these are not the stage's.
+    pub channels: Vec<E>,
     /// Of the constraints, if it is another one. Stops: an element that nobody reads, but its row does.
     pub constraints: Option<Vec<E>>,
     /// Of the sums.
@@ -380,11 +386,13 @@ pub struct Anchors {
 }
 
 impl Anchors {
-    /// One point for the output and the constraints of a stage without sums.
+    /// The anchors of a stage without sums: one point for outputs and constraints.
     #[must_use]
-    pub const fn one(point: Vec<E>) -> Self {
+    pub fn one(stage: &Stage, point: &[E]) -> Self {
+        let (own, channels) = point.split_at(stage.layout.vars());
         Self {
-            output: point,
+            output: own.to_vec(),
+            channels: eq_table(channels),
             constraints: None,
             rows: Vec::new(),
         }
@@ -395,6 +403,7 @@ impl Anchors {
     pub fn after(claim: &[E], rows: &[E], channels: &[E]) -> Self {
         Self {
             output: claim.to_vec(),
+            channels: vec![E::ONE],
             constraints: Some([rows, channels].concat()),
             rows: rows.to_vec(),
         }

@@ -2,12 +2,13 @@
 //!
 //! Read in this order: [`witness`] (the committed columns of an execution), [`sumcheck`] and [`relation`] (the round provers),
 //! [`walk`] (the nodes from the output to the input, in step with the verifier), [`lookup`] (the one lookup
-//! argument) and [`pushforward`] (its second commitment), [`registration`] (weights are in range), [`estimate`] (memory and work, known beforehand), [`model`] and [`prove`](mod@prove) (what callers use).
+//! argument) and [`pushforward`] (its second commitment), [`registration`] (weights are in range), [`hiding`] (a functional of hidden columns), [`estimate`] (memory and work, known beforehand), [`model`] and [`prove`](mod@prove) (what callers use).
 //!
 //! The prover is given a true execution; on a false one it either reports an error or makes a proof that does not
 //! verify. The tests of this crate do exactly that on purpose.
 
 pub mod estimate;
+pub mod hiding;
 pub mod model;
 pub mod prove;
 pub mod registration;

@@ -69,15 +69,19 @@ impl Form {
 }
 
 impl Relation {
-    /// A stage's output, constraints and sums under the powers of a challenge.
-    pub(crate) fn new(stage: &Stage, variables: &[Variable], alpha: E, anchors: &Anchors) -> Self {
+    /// A stage's outputs, constraints and sums under their factors.
+    pub(crate) fn new(
+        stage: &Stage,
+        variables: &[Variable],
+        factors: &[E],
+        anchors: &Anchors,
+    ) -> Self {
         let mut relation = Self {
             factors: Vec::new(),
             groups: Vec::new(),
         };
         let all: Vec<&Constraint> = stage.own().chain(&stage.sums).collect();
-        let powers: Vec<E> = alpha.powers().take(all.len()).collect();
-        let outputs = usize::from(stage.output.is_some());
+        let outputs = stage.outputs.len();
         let own = outputs + stage.constraints.len();
         let parts = match &anchors.constraints {
             None => vec![(0..own, &anchors.output)],
@@ -91,7 +95,7 @@ impl Relation {
                     variables,
                     weights,
                     &all[range.clone()],
-                    &powers[range],
+                    &factors[range],
                 );
             }
         }

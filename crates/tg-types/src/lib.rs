@@ -29,6 +29,7 @@ pub mod mode;
 pub mod order;
 pub mod resources;
 pub mod signed;
+mod signed_struct;
 pub mod time;
 pub mod transaction;
 

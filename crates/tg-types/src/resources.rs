@@ -4,6 +4,7 @@
 //! ([`Machine::CPU_ONLY`], [`JobNeeds::ANY_MACHINE`]).
 
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
+use crate::signed_struct::signed_struct;
 use crate::time::DurationMs;
 
 /// Most GPUs of one machine.
@@ -22,6 +23,7 @@ pub const GANG_MEMBERS_MAX: u16 = 32;
 pub const PRIORITY_MAX: u8 = 8;
 
 /// Declares an enumeration that travels as one byte and has a name for people.
+#[macro_export]
 macro_rules! wire_enum {
     ($(#[$doc:meta])* $name:ident, $field:literal, {
         $($(#[$item_doc:meta])* $item:ident = $tag:literal => $text:literal,)*
@@ -73,16 +75,16 @@ macro_rules! wire_enum {
             }
         }
 
-        impl Encode for $name {
-            fn encode(&self, writer: &mut Writer) {
+        impl $crate::Encode for $name {
+            fn encode(&self, writer: &mut $crate::Writer) {
                 writer.u8(self.tag());
             }
         }
 
-        impl Decode for $name {
-            fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        impl $crate::Decode for $name {
+            fn decode(reader: &mut $crate::Reader<'_>) -> Result<Self, $crate::DecodeError> {
                 let tag = reader.u8()?;
-                Self::from_tag(tag).ok_or(DecodeError::Invalid {
+                Self::from_tag(tag).ok_or($crate::DecodeError::Invalid {
                     field: $field,
                     value: u64::from(tag),
                 })
@@ -364,35 +366,37 @@ impl TierSet {
     }
 }
 
-/// The machine behind an offer, as its provider declares it. Nothing of it is checked when it is posted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Machine {
-    /// GPUs, at most [`GPUS_MAX`]; all of them alike.
-    pub gpu_count: u8,
-    /// Their model.
-    pub gpu: GpuModel,
-    /// Memory of each in MiB.
-    pub gpu_memory_mib: u32,
-    /// CUDA compute capability times ten: 80 for A100, 90 for H100.
-    pub capability: u16,
-    /// Whether they have tensor cores.
-    pub tensor_cores: bool,
-    /// How they are joined.
-    pub link: GpuLink,
-    /// How jobs may share one.
-    pub sharing: SharingSet,
-    /// Thousandths of a CPU core.
-    pub cpu_milli: u32,
-    /// RAM in MiB.
-    pub memory_mib: u32,
-    /// Disk in GiB.
-    pub disk_gib: u32,
-    /// Region, below [`REGIONS_MAX`].
-    pub region: u8,
-    /// Network coordinate in microseconds: the distance of two machines is the sum of the absolute differences.
-    pub coordinate_us: [i32; 2],
-    /// What capacity is sold.
-    pub tiers: TierSet,
+signed_struct! {
+    /// The machine behind an offer, as its provider declares it. Nothing of it is checked when it is posted.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    Machine [] {
+        /// GPUs, at most [`GPUS_MAX`]; all of them alike.
+        gpu_count: u8 => "uint8 gpuCount",
+        /// Their model.
+        gpu: GpuModel => "uint8 gpu",
+        /// Memory of each in MiB.
+        gpu_memory_mib: u32 => "uint32 gpuMemoryMib",
+        /// CUDA compute capability times ten: 80 for A100, 90 for H100.
+        capability: u16 => "uint16 capability",
+        /// Whether they have tensor cores.
+        tensor_cores: bool => "bool tensorCores",
+        /// How they are joined.
+        link: GpuLink => "uint8 link",
+        /// How jobs may share one.
+        sharing: SharingSet => "uint8 sharing",
+        /// Thousandths of a CPU core.
+        cpu_milli: u32 => "uint32 cpuMilli",
+        /// RAM in MiB.
+        memory_mib: u32 => "uint32 memoryMib",
+        /// Disk in GiB.
+        disk_gib: u32 => "uint32 diskGib",
+        /// Region, below [`REGIONS_MAX`].
+        region: u8 => "uint8 region",
+        /// Network coordinate in microseconds: the distance of two machines is the sum of the absolute differences.
+        coordinate_us: [i32; 2] => "int32 x,int32 y",
+        /// What capacity is sold.
+        tiers: TierSet => "uint8 tiers",
+    }
 }
 
 impl Machine {
@@ -414,115 +418,52 @@ impl Machine {
     };
 }
 
-impl Encode for Machine {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            gpu_count,
-            gpu,
-            gpu_memory_mib,
-            capability,
-            tensor_cores,
-            link,
-            sharing,
-            cpu_milli,
-            memory_mib,
-            disk_gib,
-            region,
-            coordinate_us,
-            tiers,
-        } = self;
-        writer.u8(*gpu_count);
-        gpu.encode(writer);
-        writer.u32(*gpu_memory_mib);
-        writer.u16(*capability);
-        writer.u8(u8::from(*tensor_cores));
-        link.encode(writer);
-        sharing.encode(writer);
-        writer.u32(*cpu_milli);
-        writer.u32(*memory_mib);
-        writer.u32(*disk_gib);
-        writer.u8(*region);
-        writer.i32(coordinate_us[0]);
-        writer.i32(coordinate_us[1]);
-        tiers.encode(writer);
+signed_struct! {
+    /// What a job needs beside its model's arithmetic, and how it wants to be matched.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    JobNeeds [] {
+        /// What kind of work it is.
+        class: JobClass => "uint8 class",
+        /// GPUs (of each member of a gang); 0 runs on any machine.
+        gpus: u8 => "uint8 gpus",
+        /// Share of each GPU in thousandths; a fraction only of a single GPU; 0 without GPUs.
+        gpu_milli: u16 => "uint16 gpuMilli",
+        /// Memory of each GPU in MiB; 0 for the share of it that `gpu_milli` says.
+        gpu_memory_mib: u32 => "uint32 gpuMemoryMib",
+        /// GPU models that will do.
+        models: GpuModelSet => "uint16 models",
+        /// Least compute capability times ten.
+        capability_min: u16 => "uint16 capabilityMin",
+        /// Whether tensor cores are needed.
+        tensor_cores: bool => "bool tensorCores",
+        /// Least link between GPUs.
+        link_min: GpuLink => "uint8 linkMin",
+        /// How strictly it must be kept apart from jobs on the same GPU.
+        isolation: SharingMode => "uint8 isolation",
+        /// Thousandths of a CPU core.
+        cpu_milli: u32 => "uint32 cpuMilli",
+        /// RAM in MiB.
+        memory_mib: u32 => "uint32 memoryMib",
+        /// Disk in GiB.
+        disk_gib: u32 => "uint32 diskGib",
+        /// Regions that will do.
+        regions: RegionSet => "uint64 regions",
+        /// GPU time it takes on a whole T4, beside the model's arithmetic; what it takes elsewhere follows from the
+        /// throughput table.
+        reference: DurationMs => "uint64 referenceMs",
+        /// Members that must run together, 1 to [`GANG_MEMBERS_MAX`]; 1 is no gang.
+        gang: u16 => "uint16 gang",
+        /// Side of the square of network coordinates that a gang must fit in, in microseconds.
+        neighbourhood_us: u32 => "uint32 neighbourhoodUs",
+        /// Whether the deadline must be guaranteed by a reservation when the job is admitted.
+        guaranteed: bool => "bool guaranteed",
+        /// 1 to [`PRIORITY_MAX`]: multiplies the price that is paid, and goes first.
+        priority: u8 => "uint8 priority",
+        /// Whether it may be pushed out and started again.
+        preemptible: bool => "bool preemptible",
+        /// Tier of capacity.
+        tier: CapacityTier => "uint8 tier",
     }
-}
-
-fn decode_bool(reader: &mut Reader<'_>, field: &'static str) -> Result<bool, DecodeError> {
-    match reader.u8()? {
-        0 => Ok(false),
-        1 => Ok(true),
-        value => Err(DecodeError::Invalid {
-            field,
-            value: u64::from(value),
-        }),
-    }
-}
-
-impl Decode for Machine {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            gpu_count: reader.u8()?,
-            gpu: GpuModel::decode(reader)?,
-            gpu_memory_mib: reader.u32()?,
-            capability: reader.u16()?,
-            tensor_cores: decode_bool(reader, "tensor cores")?,
-            link: GpuLink::decode(reader)?,
-            sharing: SharingSet::decode(reader)?,
-            cpu_milli: reader.u32()?,
-            memory_mib: reader.u32()?,
-            disk_gib: reader.u32()?,
-            region: reader.u8()?,
-            coordinate_us: [reader.i32()?, reader.i32()?],
-            tiers: TierSet::decode(reader)?,
-        })
-    }
-}
-
-/// What a job needs beside its model's arithmetic, and how it wants to be matched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobNeeds {
-    /// What kind of work it is.
-    pub class: JobClass,
-    /// GPUs (of each member of a gang); 0 runs on any machine.
-    pub gpus: u8,
-    /// Share of each GPU in thousandths; a fraction only of a single GPU; 0 without GPUs.
-    pub gpu_milli: u16,
-    /// Memory of each GPU in MiB; 0 for the share of it that `gpu_milli` says.
-    pub gpu_memory_mib: u32,
-    /// GPU models that will do.
-    pub models: GpuModelSet,
-    /// Least compute capability times ten.
-    pub capability_min: u16,
-    /// Whether tensor cores are needed.
-    pub tensor_cores: bool,
-    /// Least link between GPUs.
-    pub link_min: GpuLink,
-    /// How strictly it must be kept apart from jobs on the same GPU.
-    pub isolation: SharingMode,
-    /// Thousandths of a CPU core.
-    pub cpu_milli: u32,
-    /// RAM in MiB.
-    pub memory_mib: u32,
-    /// Disk in GiB.
-    pub disk_gib: u32,
-    /// Regions that will do.
-    pub regions: RegionSet,
-    /// GPU time it takes on a whole T4, beside the model's arithmetic; what it takes elsewhere follows from the
-    /// throughput table.
-    pub reference: DurationMs,
-    /// Members that must run together, 1 to [`GANG_MEMBERS_MAX`]; 1 is no gang.
-    pub gang: u16,
-    /// Side of the square of network coordinates that a gang must fit in, in microseconds.
-    pub neighbourhood_us: u32,
-    /// Whether the deadline must be guaranteed by a reservation when the job is admitted.
-    pub guaranteed: bool,
-    /// 1 to [`PRIORITY_MAX`]: multiplies the price that is paid, and goes first.
-    pub priority: u8,
-    /// Whether it may be pushed out and started again.
-    pub preemptible: bool,
-    /// Tier of capacity.
-    pub tier: CapacityTier,
 }
 
 impl JobNeeds {
@@ -568,79 +509,5 @@ impl JobNeeds {
     #[must_use]
     pub const fn gpu_milli_total(&self) -> u32 {
         self.gpus as u32 * self.gpu_milli as u32
-    }
-}
-
-impl Encode for JobNeeds {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            class,
-            gpus,
-            gpu_milli,
-            gpu_memory_mib,
-            models,
-            capability_min,
-            tensor_cores,
-            link_min,
-            isolation,
-            cpu_milli,
-            memory_mib,
-            disk_gib,
-            regions,
-            reference,
-            gang,
-            neighbourhood_us,
-            guaranteed,
-            priority,
-            preemptible,
-            tier,
-        } = self;
-        class.encode(writer);
-        writer.u8(*gpus);
-        writer.u16(*gpu_milli);
-        writer.u32(*gpu_memory_mib);
-        models.encode(writer);
-        writer.u16(*capability_min);
-        writer.u8(u8::from(*tensor_cores));
-        link_min.encode(writer);
-        isolation.encode(writer);
-        writer.u32(*cpu_milli);
-        writer.u32(*memory_mib);
-        writer.u32(*disk_gib);
-        regions.encode(writer);
-        reference.encode(writer);
-        writer.u16(*gang);
-        writer.u32(*neighbourhood_us);
-        writer.u8(u8::from(*guaranteed));
-        writer.u8(*priority);
-        writer.u8(u8::from(*preemptible));
-        tier.encode(writer);
-    }
-}
-
-impl Decode for JobNeeds {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            class: JobClass::decode(reader)?,
-            gpus: reader.u8()?,
-            gpu_milli: reader.u16()?,
-            gpu_memory_mib: reader.u32()?,
-            models: GpuModelSet::decode(reader)?,
-            capability_min: reader.u16()?,
-            tensor_cores: decode_bool(reader, "tensor cores")?,
-            link_min: GpuLink::decode(reader)?,
-            isolation: SharingMode::decode(reader)?,
-            cpu_milli: reader.u32()?,
-            memory_mib: reader.u32()?,
-            disk_gib: reader.u32()?,
-            regions: RegionSet::decode(reader)?,
-            reference: DurationMs::decode(reader)?,
-            gang: reader.u16()?,
-            neighbourhood_us: reader.u32()?,
-            guaranteed: decode_bool(reader, "guaranteed")?,
-            priority: reader.u8()?,
-            preemptible: decode_bool(reader, "preemptible")?,
-            tier: CapacityTier::decode(reader)?,
-        })
     }
 }

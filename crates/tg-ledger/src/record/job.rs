@@ -8,68 +8,35 @@ use tg_types::{
 use crate::codec::{decode_option, encode_option};
 use crate::record::Record;
 
-/// Where a job stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum JobState {
-    /// Escrow is locked; the job waits for a provider.
-    Queued = 0,
-    /// A provider has it and did not start yet.
-    Leased = 1,
-    /// A provider works on it.
-    Running = 2,
-    /// The provider committed to a result.
-    Committed = 3,
-    /// Validators verify the evidence.
-    Verifying = 4,
-    /// The result was accepted; settlement follows in the same block.
-    Accepted = 5,
-    /// The provider was paid. Final.
-    Paid = 6,
-    /// The escrow went back after failed attempts. Final.
-    Refunded = 7,
-    /// The result is disputed. No verification mode of this version leads here.
-    Disputed = 8,
-    /// The deadline passed before any provider had it; the escrow went back. Final.
-    Expired = 9,
-    /// The requestor took it back. Final.
-    Cancelled = 10,
+tg_types::wire_enum! {
+    /// Where a job stands.
+    JobState, "job state", {
+        /// Escrow is locked; the job waits for a provider.
+        Queued = 0 => "Queued",
+        /// A provider has it and did not start yet.
+        Leased = 1 => "Leased",
+        /// A provider works on it.
+        Running = 2 => "Running",
+        /// The provider committed to a result.
+        Committed = 3 => "Committed",
+        /// Validators verify the evidence.
+        Verifying = 4 => "Verifying",
+        /// The result was accepted; settlement follows in the same block.
+        Accepted = 5 => "Accepted",
+        /// The provider was paid. Final.
+        Paid = 6 => "Paid",
+        /// The escrow went back after failed attempts. Final.
+        Refunded = 7 => "Refunded",
+        /// The result is disputed. No verification mode of this version leads here.
+        Disputed = 8 => "Disputed",
+        /// The deadline passed before any provider had it; the escrow went back. Final.
+        Expired = 9 => "Expired",
+        /// The requestor took it back. Final.
+        Cancelled = 10 => "Cancelled",
+    }
 }
 
 impl JobState {
-    /// Every state, in the order of its tag.
-    pub const ALL: [Self; 11] = [
-        Self::Queued,
-        Self::Leased,
-        Self::Running,
-        Self::Committed,
-        Self::Verifying,
-        Self::Accepted,
-        Self::Paid,
-        Self::Refunded,
-        Self::Disputed,
-        Self::Expired,
-        Self::Cancelled,
-    ];
-
-    /// The state's name.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "Queued",
-            Self::Leased => "Leased",
-            Self::Running => "Running",
-            Self::Committed => "Committed",
-            Self::Verifying => "Verifying",
-            Self::Accepted => "Accepted",
-            Self::Paid => "Paid",
-            Self::Refunded => "Refunded",
-            Self::Disputed => "Disputed",
-            Self::Expired => "Expired",
-            Self::Cancelled => "Cancelled",
-        }
-    }
-
     /// Whether nothing follows.
     #[must_use]
     pub const fn is_final(self) -> bool {
@@ -109,96 +76,21 @@ impl JobState {
     }
 }
 
-impl std::fmt::Display for JobState {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl Encode for JobState {
-    fn encode(&self, writer: &mut Writer) {
-        writer.u8(*self as u8);
-    }
-}
-
-impl Decode for JobState {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let tag = reader.u8()?;
-        Self::ALL
-            .get(usize::from(tag))
-            .copied()
-            .ok_or(DecodeError::Invalid {
-                field: "job state",
-                value: u64::from(tag),
-            })
-    }
-}
-
-/// Why a job ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum EndReason {
-    /// A result was accepted and paid.
-    Fulfilled = 0,
-    /// The requestor took the job back.
-    CancelledByRequestor = 1,
-    /// The deadline passed and no provider had fitted.
-    NoProviderInTime = 2,
-    /// The deadline passed after failed attempts.
-    DeadlinePassed = 3,
-    /// As many leases failed as the order allows.
-    AttemptsExhausted = 4,
-    /// No offer could guarantee the deadline.
-    NotAdmitted = 5,
-}
-
-impl EndReason {
-    /// Every reason, in the order of its tag.
-    pub const ALL: [Self; 6] = [
-        Self::Fulfilled,
-        Self::CancelledByRequestor,
-        Self::NoProviderInTime,
-        Self::DeadlinePassed,
-        Self::AttemptsExhausted,
-        Self::NotAdmitted,
-    ];
-
-    /// The reason as a sentence about the job.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Fulfilled => "a result was accepted and paid",
-            Self::CancelledByRequestor => "the requestor took it back",
-            Self::NoProviderInTime => "the deadline passed before any provider took it",
-            Self::DeadlinePassed => "the deadline passed after failed attempts",
-            Self::AttemptsExhausted => "as many attempts failed as the order allows",
-            Self::NotAdmitted => "no offer could guarantee its deadline",
-        }
-    }
-}
-
-impl std::fmt::Display for EndReason {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl Encode for EndReason {
-    fn encode(&self, writer: &mut Writer) {
-        writer.u8(*self as u8);
-    }
-}
-
-impl Decode for EndReason {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let tag = reader.u8()?;
-        Self::ALL
-            .get(usize::from(tag))
-            .copied()
-            .ok_or(DecodeError::Invalid {
-                field: "end reason",
-                value: u64::from(tag),
-            })
+tg_types::wire_enum! {
+    /// Why a job ended.
+    EndReason, "end reason", {
+        /// A result was accepted and paid.
+        Fulfilled = 0 => "a result was accepted and paid",
+        /// The requestor took the job back.
+        CancelledByRequestor = 1 => "the requestor took it back",
+        /// The deadline passed and no provider had fitted.
+        NoProviderInTime = 2 => "the deadline passed before any provider took it",
+        /// The deadline passed after failed attempts.
+        DeadlinePassed = 3 => "the deadline passed after failed attempts",
+        /// As many leases failed as the order allows.
+        AttemptsExhausted = 4 => "as many attempts failed as the order allows",
+        /// No offer could guarantee the deadline.
+        NotAdmitted = 5 => "no offer could guarantee its deadline",
     }
 }
 

@@ -468,7 +468,7 @@ fn the_state_machine_is_the_documented_one() {
         (Cancelled, &[]),
     ];
     for (from, next) in rows {
-        for to in JobState::ALL {
+        for to in JobState::ALL.iter().copied() {
             assert_eq!(from.may_become(to), next.contains(&to), "{from} -> {to}");
         }
         assert_eq!(from.is_final(), next.is_empty());

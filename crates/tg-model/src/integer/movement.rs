@@ -5,7 +5,7 @@ use super::linear::narrow;
 use super::strided::{Factor, Strided, is_contiguous, normal};
 use super::{Lowering, Reader, Step, Stop, operand, result, unsupported};
 use crate::net::{Attribute, Node, ValueId};
-use crate::passes::{floats_of, int, ints, scalar_of};
+use crate::passes::{float, floats_of, int, ints, scalar_of};
 use tg_ir::op::CONCAT_MAX;
 use tg_ir::{Axis, ElementType, LinearWeights, Op, Shape, TensorId};
 
@@ -500,7 +500,7 @@ impl Lowering<'_> {
             return unsupported("only a constant border of constant width is taken");
         };
         let fill = match node.inputs.get(2).copied().flatten() {
-            None => 0.0,
+            None => f64::from(float(node, "value", 0.0)),
             some => {
                 scalar_of(graph, some).ok_or(Stop::Unsupported("its border is not constant"))?
             }

@@ -19,7 +19,7 @@ mod shapes;
 mod simplify;
 mod smooth;
 
-pub(crate) use edit::{floats_of, int, ints, scalar_of};
+pub(crate) use edit::{float, floats_of, int, ints, scalar_of};
 pub use smooth::smooth;
 
 use crate::net::tgf::RunError;

@@ -1,11 +1,11 @@
 //! Nodes that do nothing, and the few ways of writing one thing that lowering sees as one.
 
 use super::Fact;
-use super::edit::{floats_of, input, output, uses};
-use crate::net::{Graph, Node, ValueId};
+use super::edit::{Writer, float, floats_of, input, int, ints, output, uses};
+use crate::net::{Attribute, Graph, Node, ValueId};
 use std::collections::BTreeMap;
 
-/// Removes nodes that pass on their input, and writes divisions as products.
+/// Removes nodes that pass on their input, writes divisions as products, and borders of several axes one after the other.
 pub(super) fn run(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
     let mut changed = false;
     let mut index = 0;
@@ -16,8 +16,18 @@ pub(super) fn run(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
             changed = true;
             continue;
         }
-        if divides(graph, &graph.nodes[index]) {
+        if divides(graph, &graph.nodes[index], facts) {
             as_product(graph, index);
+            changed = true;
+        }
+        if let Some(flat) = flat_softmax(&graph.nodes[index], facts) {
+            let nodes = flattened(graph, index, &flat);
+            graph.nodes.splice(index..=index, nodes);
+            changed = true;
+        }
+        if let Some(pads) = borders(graph, &graph.nodes[index], facts) {
+            let nodes = one_by_one(graph, index, &pads);
+            graph.nodes.splice(index..=index, nodes);
             changed = true;
         }
         index += 1;
@@ -82,8 +92,96 @@ fn forward(graph: &Graph, node: &Node) -> bool {
     })
 }
 
-fn divides(graph: &Graph, node: &Node) -> bool {
-    node.is("Div") && input(node, 1).is_some_and(|value| !graph.constants.contains_key(&value))
+/// A division by anything but one constant number.
+fn divides(graph: &Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> bool {
+    let floats = |value| {
+        facts
+            .get(&value)
+            .is_some_and(|fact: &Fact| fact.dtype.is_float())
+    };
+    let several = |value: ValueId| {
+        let constant = graph.constants.get(&value);
+        constant.is_none_or(|tensor| tensor.len() > 1)
+    };
+    node.is("Div") && output(node).is_some_and(floats) && input(node, 1).is_some_and(several)
+}
+
+/// The shape of a softmax of an operator set before 13, which takes all axes from `axis` (by default 1) on as one.
+fn flat_softmax(node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Option<Vec<usize>> {
+    if !(node.is("Softmax") || node.is("LogSoftmax")) || node.version >= 13 {
+        return None;
+    }
+    Some(facts.get(&input(node, 0)?)?.shape.clone())
+}
+
+/// Such a softmax as one over the last axis of a matrix.
+fn flattened(graph: &mut Graph, index: usize, shape: &[usize]) -> Vec<Node> {
+    let node = graph.nodes[index].clone();
+    let (Some(value), Some(result)) = (input(&node, 0), output(&node)) else {
+        return vec![node];
+    };
+    let axis = int(&node, "axis", 1);
+    let axis = if axis < 0 {
+        axis + shape.len() as i64
+    } else {
+        axis
+    };
+    let (before, after) = shape.split_at(usize::try_from(axis).map_or(0, |at| at.min(shape.len())));
+    let sizes = |sizes: &[usize]| sizes.iter().map(|&size| size as i64).collect::<Vec<_>>();
+    let last = [("axis", Attribute::Int(-1))];
+    let mut writer = Writer::new(graph, &node.name);
+    if after.len() == 1 {
+        let y = writer.node(&node.op, &[value], &last);
+        return writer.finish(y, result);
+    }
+    let matrix = [before, after].map(|axes| axes.iter().product::<usize>());
+    let flat = writer.ints(&sizes(&matrix));
+    let x = writer.node("Reshape", &[value, flat], &[]);
+    let y = writer.node(&node.op, &[x], &last);
+    let whole = writer.ints(&sizes(shape));
+    let y = writer.node("Reshape", &[y, whole], &[]);
+    writer.finish(y, result)
+}
+
+/// The pads of a constant border on several axes of a value that is not an image: lowering takes one axis at a time.
+fn borders(graph: &Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Option<Vec<i64>> {
+    let constant = match node.attributes.get("mode") {
+        Some(Attribute::Text(text)) => text == b"constant",
+        _ => true,
+    };
+    if !node.is("Pad") || !constant || node.inputs.get(3).is_some() {
+        return None;
+    }
+    let pads = ints(graph, node, "pads", 1)?;
+    let rank = facts.get(&output(node)?)?.shape.len();
+    let sides = |axis: usize| Some([*pads.get(axis)?, *pads.get(rank + axis)?]);
+    let padded = (0..rank).filter(|&axis| sides(axis).is_some_and(|pads| pads != [0, 0]));
+    let image = rank == 4 && sides(0) == Some([0, 0]);
+    (padded.count() > 1 && !image && pads.len() == 2 * rank).then_some(pads)
+}
+
+/// A border as one `Pad` per axis.
+fn one_by_one(graph: &mut Graph, index: usize, pads: &[i64]) -> Vec<Node> {
+    let node = graph.nodes[index].clone();
+    let rank = pads.len() / 2;
+    let (Some(mut value), Some(result)) = (input(&node, 0), output(&node)) else {
+        return vec![node];
+    };
+    let mut writer = Writer::new(graph, &node.name);
+    let fill = input(&node, 2).or_else(|| {
+        let attribute = node.attributes.contains_key("value");
+        attribute.then(|| writer.floats(&[], vec![float(&node, "value", 0.0)]))
+    });
+    for axis in (0..rank).filter(|axis| [pads[*axis], pads[rank + axis]] != [0, 0]) {
+        let mut own = vec![0; 2 * rank];
+        (own[axis], own[rank + axis]) = (pads[axis], pads[rank + axis]);
+        let own = writer.ints(&own);
+        value = {
+            let inputs: Vec<ValueId> = [value, own].into_iter().chain(fill).collect();
+            writer.node("Pad", &inputs, &[])
+        };
+    }
+    writer.finish(value, result)
 }
 
 /// `a / b` as `a * (1 / b)`.

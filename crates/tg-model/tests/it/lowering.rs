@@ -9,7 +9,7 @@ use tg_model::passes::{PrepareOptions, prepare};
 use tg_model::{CompileOptions, Compiled, PrecisionChoice, compile, execute_tensor, input, range};
 
 /// A compiled graph, with the power of its outputs over that of their difference from the floats, in decibels.
-fn measured(graph: Graph, inputs: &[Vec<f32>], precision: Precision) -> (Compiled, f64) {
+pub(crate) fn measured(graph: Graph, inputs: &[Vec<f32>], precision: Precision) -> (Compiled, f64) {
     let options = CompileOptions {
         precision: PrecisionChoice::Fixed(precision),
         ..CompileOptions::default()

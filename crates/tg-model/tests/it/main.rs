@@ -4,6 +4,7 @@
 mod causal;
 mod graphs;
 mod lowering;
+mod operators;
 mod oracle;
 mod passes;
 mod quantised;

@@ -1,23 +1,25 @@
 //! Decoders over mutated files: they return, whatever the bytes.
 //!
-//! `TENSORGRID_FUZZ_SECONDS=60 cargo test --release -p tg-model smoke` goes on for that long per file kind, from a seed
-//! that it prints; `fuzz/` has the same entries for coverage-guided runs.
+//! `TENSORGRID_FUZZ_SECONDS=60 cargo test --release -p tg-model smoke` goes on for that long per kind of file, from
+//! seeds that it prints; `fuzz/` has the same entries for coverage-guided runs.
 
 use std::time::{Duration, Instant};
 use tg_model::fuzz::{fuzz_json, fuzz_net, fuzz_npy, fuzz_onnx, fuzz_png};
 use tg_model::sample::Numbers;
 
-/// Calls `entry` with mutations of a good file: bytes flipped, cut, repeated, and random ones.
+/// Calls `entry` with mutations of a good file: bytes flipped, cut, repeated, and random ones. The file is one of
+/// `files` of its kind, which share the seconds of a long run.
 #[expect(clippy::print_stdout, reason = "a long run says its seed")]
-fn smoke(seed: u64, good: &[u8], rounds: usize, entry: fn(&[u8])) {
+fn smoke(seed: u64, good: &[u8], rounds: usize, files: usize, entry: fn(&[u8])) {
     mutations(seed, good, rounds, entry);
     let seconds = std::env::var("TENSORGRID_FUZZ_SECONDS").ok();
-    let Some(seconds) = seconds.and_then(|text| text.parse().ok()) else {
+    let Some(seconds) = seconds.and_then(|text| text.parse::<f64>().ok()) else {
         return;
     };
+    let length = Duration::from_secs_f64((seconds / files as f64).clamp(0.0, 1e6));
     let start = Instant::now();
     let mut seed = start.elapsed().as_nanos() as u64 ^ seed << 32 ^ u64::from(std::process::id());
-    while start.elapsed() < Duration::from_secs(seconds) {
+    while start.elapsed() < length {
         seed += 1;
         println!("seed {seed}");
         mutations(seed, good, 1_000, entry);
@@ -56,25 +58,28 @@ fn mutations(seed: u64, good: &[u8], rounds: usize, entry: fn(&[u8])) {
 
 #[test]
 fn onnx() {
+    let cases: serde_json::Value =
+        serde_json::from_slice(include_bytes!("../data/onnx_cases.json")).unwrap();
+    let cases = cases.as_array().unwrap();
+    let files = 1 + cases.len();
     // The head of the file, where structure is dense, and a whole small model.
     smoke(
         1,
         include_bytes!("../../../../models/mlp-digits.onnx"),
         1_000,
+        files,
         |bytes| {
             fuzz_onnx(bytes);
             fuzz_net(bytes);
         },
     );
-    let cases: serde_json::Value =
-        serde_json::from_slice(include_bytes!("../data/onnx_cases.json")).unwrap();
-    for (seed, case) in (2u64..).zip(cases.as_array().unwrap()) {
+    for (seed, case) in (2u64..).zip(cases) {
         let hex = case["model"].as_str().unwrap();
         let digits = hex.as_bytes().chunks_exact(2);
         let bytes: Vec<u8> = digits
             .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
             .collect();
-        smoke(seed, &bytes, 200, |bytes| {
+        smoke(seed, &bytes, 200, files, |bytes| {
             fuzz_onnx(bytes);
             fuzz_net(bytes);
         });
@@ -88,7 +93,7 @@ fn npy() {
     good.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
     good.extend(header.as_bytes());
     good.extend([0, 0, 128, 63].repeat(4));
-    smoke(3, &good, 20_000, fuzz_npy);
+    smoke(3, &good, 20_000, 1, fuzz_npy);
 }
 
 #[test]
@@ -97,6 +102,7 @@ fn json() {
         4,
         br#"{"input_data": [[1, -2.5, 3e2, 0], [4, 5, 6, 7]]}"#,
         20_000,
+        1,
         fuzz_json,
     );
 }
@@ -112,5 +118,5 @@ fn png() {
         .write_image_data(&(0..64).collect::<Vec<u8>>())
         .unwrap();
     writer.finish().unwrap();
-    smoke(5, &good, 20_000, fuzz_png);
+    smoke(5, &good, 20_000, 1, fuzz_png);
 }

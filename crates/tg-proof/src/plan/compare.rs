@@ -19,7 +19,7 @@ use crate::field::F;
 use crate::staged::{Constraint, Linear, Mask, Public, Slot, Staged};
 use p3_field::PrimeField32;
 use tg_ir::op::{Extremum, Reduction, Relation};
-use tg_ir::{Axis, Op, Program, TensorId, bounds};
+use tg_ir::{Axis, Op, Program, TensorId};
 
 /// Most bits of a difference that is compared.
 const DIFFERENCE_BITS_MAX: u32 = 29;
@@ -35,7 +35,7 @@ pub struct CompareShape {
     pub difference: u32,
     /// Bits of the greatest or least element, signed.
     pub value: u32,
-    /// Bits of the number of greatest elements less 1.
+    /// Bits of a number of channels.
     pub count: u32,
 }
 
@@ -55,8 +55,7 @@ impl Plan {
             Op::Extremum { inputs, .. } | Op::Compare { inputs, .. } => *inputs,
             _ => return Err(no_gadget(program, node)),
         };
-        let known = bounds::magnitudes(program, node);
-        let difference = bits(known[a.index()] + known[b.index()] + 1);
+        let difference = bits(self.magnitudes[a.index()] + self.magnitudes[b.index()] + 1);
         let shape = self.compare_shape(program, node, difference)?;
         let mut draft = StageDraft::new(self, program, node, layout, Mask::ALL)?;
         let [a, b] = [a, b].map(|input| draft.tensor(input));
@@ -109,8 +108,7 @@ impl Plan {
         inputs: [TensorId; 2],
     ) -> Result<NodePlan, PlanError> {
         let layout = self.layouts[node + 1];
-        let known = bounds::magnitudes(program, node);
-        let most = inputs.map(|input| known[input.index()]);
+        let most = inputs.map(|input| self.magnitudes[input.index()]);
         let shape = CompareShape {
             value: bits(most[0].max(most[1])) + 1,
             ..self.compare_shape(program, node, bits(most[0] + most[1]))?
@@ -118,7 +116,7 @@ impl Plan {
         let values = (-128..128).collect();
         let flags = (-128..128).map(|value| i64::from(value != 0)).collect();
         let table = LookupTable::of_integers(vec![values, flags]);
-        let table = self.add_table(program, node, table)?;
+        let table = self.shared_table(program, node, table)?;
         let mut draft = StageDraft::new(self, program, node, layout, Mask::ALL)?;
         let condition = draft.tensor(condition);
         let [first, second] = inputs.map(|input| draft.tensor(input));
@@ -149,15 +147,7 @@ impl Plan {
         {
             return Err(unprovable("only reductions along channels are proved"));
         }
-        if layout.channels > CHANNELS_MAX {
-            return Err(unprovable("it compares along more than 16,384 channels"));
-        }
-        let magnitude = bounds::magnitudes(program, input.index())[input.index()];
-        let shape = CompareShape {
-            value: bits(magnitude) + 1,
-            count: bits(layout.channels as i64),
-            ..self.compare_shape(program, node, bits(2 * magnitude + 1))?
-        };
+        let shape = self.along_channels(program, node, input)?;
         let ranked = matches!(op, Op::ArgMax { .. });
         let rows = StageDraft::new(self, program, node, rows_of(layout), Mask::ALL)?;
         let (rows, sums) = greatest_rows(rows, &shape, ranked);
@@ -189,6 +179,26 @@ impl Plan {
             row_columns: Some(row_columns),
             columns,
         })))
+    }
+
+    /// The widths for comparing along the channels of a tensor.
+    pub(super) fn along_channels(
+        &self,
+        program: &Program,
+        node: usize,
+        input: TensorId,
+    ) -> Result<CompareShape, PlanError> {
+        let channels = self.layouts[input.index()].channels;
+        if channels > CHANNELS_MAX {
+            let why = "it compares along more than 16,384 channels";
+            return Err(PlanError::unprovable(program, node, why));
+        }
+        let magnitude = self.magnitudes[input.index()];
+        Ok(CompareShape {
+            value: bits(magnitude) + 1,
+            count: bits(channels as i64),
+            ..self.compare_shape(program, node, bits(2 * magnitude + 1))?
+        })
     }
 
     fn compare_shape(

@@ -3,7 +3,7 @@
 use super::{NodePlan, Plan};
 use crate::error::PlanError;
 use crate::layout::{TensorLayout, WeightLayout};
-use crate::linear::Rearrangement;
+use crate::linear::{Rearrangement, SeparableMap, is_separable};
 use tg_ir::{Axis, Op, Program, TensorId};
 
 /// How a public linear map is shown.
@@ -63,6 +63,9 @@ impl Plan {
         let plan = match &program.nodes[node].op {
             Op::Add { .. } => fields(false, false),
             Op::WindowSum { .. } => fields(true, false),
+            Op::View { view, .. } if !is_separable(view, shape.channels as usize) => {
+                MapPlan::Elements
+            }
             Op::View { input, view } => {
                 moved_plan(program, node, *input, &|element| view.source(element))
             }
@@ -96,13 +99,13 @@ impl Plan {
             let input = program.nodes[node].op.inputs()[0];
             let padded = |tensor| TensorLayout::of(program.shape(tensor)).padded();
             let elements = padded(input) + padded(TensorId::of_node(node));
-            self.cost.add_view(program, node, elements)?;
+            self.cost.add_steps(program, node, elements as u64)?;
         }
         Ok(NodePlan::Map(plan))
     }
 }
 
-/// How a map that gives each output element one input element is shown.
+/// How a separable map that gives each output element one input element is shown.
 fn moved_plan(
     program: &Program,
     node: usize,
@@ -111,34 +114,32 @@ fn moved_plan(
 ) -> MapPlan {
     let from = TensorLayout::of(program.shape(input));
     let to = TensorLayout::of(program.nodes[node].shape);
-    if let Some(how) = Rearrangement::of(from, to, source) {
+    let map = SeparableMap::new(to, source);
+    if let Some(how) = Rearrangement::of(from, to, &map) {
         return MapPlan::Rearranged(how);
     }
-    let mut elements = 0..to.pixels * to.channels;
-    let same_channels = from.channels == to.channels;
-    let by_pixel = same_channels
-        && elements.clone().all(|element| {
-            let first = source(element / to.channels * to.channels);
-            first.is_multiple_of(from.channels) && source(element) == first + element % to.channels
-        });
-    if by_pixel {
-        return MapPlan::Fields {
+    let SeparableMap { pixels, channels } = map;
+    let whole = from.channels == to.channels
+        && (0..).zip(&channels).all(|(own, &shown)| own == shown)
+        && pixels
+            .iter()
+            .all(|source| source.is_multiple_of(from.channels));
+    let in_place = from.pixels == to.pixels
+        && (0..).zip(&pixels).all(|(own, &source)| {
+            source.checked_sub(own * from.channels) == pixels.first().copied()
+        })
+        && channels
+            .iter()
+            .all(|channel| pixels[0] + channel < from.channels);
+    match (whole, in_place) {
+        (true, _) => MapPlan::Fields {
             pixels: true,
             channels: false,
-        };
-    }
-    let by_channel = from.pixels == to.pixels
-        && (0..to.channels).all(|channel| source(channel) < from.channels)
-        && elements.all(|element| {
-            let (pixel, channel) = (element / to.channels, element % to.channels);
-            source(element) == pixel * from.channels + source(channel)
-        });
-    if by_channel {
-        MapPlan::Fields {
+        },
+        (false, true) => MapPlan::Fields {
             pixels: false,
             channels: true,
-        }
-    } else {
-        MapPlan::Elements
+        },
+        (false, false) => MapPlan::Elements,
     }
 }

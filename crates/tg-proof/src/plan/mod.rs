@@ -15,6 +15,7 @@ mod refuse;
 mod softmax;
 mod stage;
 mod tables;
+mod topk;
 mod value;
 mod wide;
 
@@ -30,6 +31,7 @@ pub use softmax::{
 };
 pub use stage::limb_classes;
 pub use tables::{LIMB_CLASS_LIMIT, LIMB_COLUMNS, LookupTable, SEGMENT_COLUMNS, limb_table_len};
+pub use topk::{RANKS_MAX, RankShape};
 pub use value::{DIFFERENCE_OFFSET, MAXIMUM_POSITIONS_MAX, REQUANTISE_COLUMNS};
 
 use crate::commitment::CommittedTable;
@@ -41,7 +43,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use tg_ir::op::Reduction;
 use tg_ir::weights::BIAS_DIGITS;
-use tg_ir::{Op, Program, SegmentTable, TensorId, WideTable};
+use tg_ir::{Op, Program, SegmentTable, TensorId, WideTable, bounds};
 
 /// One committed witness table: the columns of one chunk of one column set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,6 +150,8 @@ pub enum GadgetKind {
     Select(CompareShape),
     /// The greatest or least element along channels, or its channel.
     Greatest(CompareShape),
+    /// The greatest elements along channels in order, or their channels.
+    Ranks(RankShape),
 }
 
 /// The proof's shape for one program.
@@ -181,6 +185,8 @@ pub struct Plan {
     pub input: Option<InputPlan>,
     /// What checking a proof costs.
     pub cost: VerifierCost,
+    /// Per tensor the greatest absolute value it can have.
+    pub(crate) magnitudes: Vec<i64>,
 }
 
 impl Plan {
@@ -241,6 +247,7 @@ impl Plan {
             hidden: false,
             input: None,
             cost,
+            magnitudes: bounds::magnitudes(program, program.nodes.len()),
         };
         for node in 0..program.nodes.len() {
             let node_plan = plan.plan_node(program, node)?;
@@ -276,6 +283,7 @@ impl Plan {
                 self.plan_select(program, node, *condition, *inputs)
             }
             Op::ArgMax { .. } => self.plan_greatest(program, node),
+            Op::TopK { input, give } => self.plan_ranks(program, node, *input, *give),
             _ => Err(PlanError::unprovable(
                 program,
                 node,

@@ -20,9 +20,9 @@ use crate::field::F;
 use crate::layout::TensorLayout;
 use crate::staged::{Constraint, Linear, Mask, Staged};
 use p3_field::PrimeField32;
+use tg_ir::Program;
 use tg_ir::bounds::FIELD_BOUND;
 use tg_ir::op::Norm;
-use tg_ir::{Program, bounds};
 
 /// Bits of a limb.
 const LIMB: u32 = 12;
@@ -147,7 +147,7 @@ impl Plan {
     ) -> Result<NodePlan, PlanError> {
         let layout = self.layouts[node + 1];
         let input = program.nodes[node].op.inputs()[0];
-        let magnitude = bounds::magnitudes(program, input.index())[input.index()];
+        let magnitude = self.magnitudes[input.index()];
         let shape = NormShape::new(*how, layout.channels as u32, magnitude)
             .map_err(|why| PlanError::unprovable(program, node, why))?;
         let rows = self.norm_rows(program, node, layout, &shape)?;

@@ -79,3 +79,78 @@ pub(super) fn deep_nodes(program: &Program) -> Result<(), PlanError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tg_ir::{InputSpec, Node, Shape, Weights, Window};
+
+    /// Whether a chain of nodes on one input is refused for its depth, and at which node.
+    fn refused(ops: Vec<Op>) -> Option<usize> {
+        let shape = Shape::new(1, 2, 2);
+        let node = |op: Op| Node {
+            name: op.name().to_owned(),
+            op,
+            shape,
+            scale: 1.0,
+        };
+        let program = Program {
+            name: "deep".to_owned(),
+            input: InputSpec::scaled(shape, 1.0),
+            nodes: ops.into_iter().map(node).collect(),
+            weights_root: Weights { layers: Vec::new() }.root(),
+        };
+        match deep_nodes(&program) {
+            Ok(()) => None,
+            Err(PlanError::Unprovable { node, .. }) => Some(node),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    /// Types admit no third factor today: products are accumulators, which no product takes. The rule does not rest on it.
+    #[test]
+    fn a_third_factor_is_refused() {
+        let t = TensorId;
+        let mul = |a, b| Op::Mul {
+            inputs: [t(a), t(b)],
+        };
+        let matmul = |a, b| Op::MatMul {
+            inputs: [t(a), t(b)],
+            transposed: false,
+        };
+        let conv = |input| Op::conv(t(input), Window::new([1; 2], [1; 2], [0; 4]));
+        let sum = |input| Op::Reduce {
+            input: t(input),
+            reduction: Reduction::Sum,
+            axis: tg_ir::Axis::Rows,
+        };
+        let norm = |input| Op::Norm {
+            input: t(input),
+            how: tg_ir::op::Norm {
+                centred: false,
+                epsilon: 1,
+                precision: 2,
+                fraction: 10,
+            },
+        };
+        assert_eq!(refused(vec![mul(0, 0)]), None);
+        assert_eq!(refused(vec![conv(0)]), None);
+        assert_eq!(refused(vec![mul(0, 0), mul(1, 0)]), Some(1));
+        assert_eq!(refused(vec![matmul(0, 0), matmul(0, 1)]), Some(1));
+        assert_eq!(refused(vec![conv(0), conv(1)]), Some(1));
+        assert_eq!(refused(vec![mul(0, 0), Op::Dense { input: t(1) }]), Some(1));
+        // Linear maps keep the degree of their widest input, and greater ones are linear in what is committed.
+        assert_eq!(refused(vec![mul(0, 0), sum(1), mul(2, 0)]), Some(2));
+        let add = Op::add([t(0), t(1)], [1, 1]);
+        assert_eq!(refused(vec![mul(0, 0), add, mul(2, 0)]), Some(2));
+        let greater = Op::Extremum {
+            inputs: [t(1), t(0)],
+            which: tg_ir::op::Extremum::Greater,
+        };
+        assert_eq!(refused(vec![mul(0, 0), greater, mul(2, 0)]), Some(2));
+        // Committed columns start again.
+        assert_eq!(refused(vec![mul(0, 0), norm(1), mul(2, 2)]), None);
+    }
+}

@@ -25,7 +25,7 @@ use crate::staged::{Constraint, Linear, Mask, Public, Slot, Staged};
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::exponential::ExponentialSegment;
 use tg_ir::op::{PROBABILITY_ONE, Softmax};
-use tg_ir::{ExponentialTable, Program, bounds};
+use tg_ir::{ExponentialTable, Program};
 
 /// Most channels of a softmax that is proved: the sum of a row's probabilities is within 2^11 of 32,767.
 pub const SOFTMAX_CHANNELS_MAX: usize = 4_094;
@@ -67,10 +67,13 @@ impl Plan {
             return Err(unprovable("it has more than 4,094 channels"));
         }
         let input = program.nodes[node].op.inputs()[0];
-        let reach = 2 * bounds::magnitudes(program, input.index())[input.index()];
+        let reach = 2 * self.magnitudes[input.index()];
         let reach = u32::try_from(reach).map_err(|_| unprovable("its scores are too large"))?;
         let exponentials = ExponentialTable::build(how, reach)
             .ok_or_else(|| unprovable("its table of exponentials needs more than 2^14 segments"))?;
+        // Layers share a table, but each looks for it.
+        let segments = exponentials.segments().len() as u64;
+        self.cost.add_steps(program, node, segments)?;
         let table = self.shared_table(program, node, exponential_table(&exponentials))?;
         let shape = SoftmaxShape {
             table: exponentials,

@@ -65,7 +65,7 @@ impl StageDraft {
                 readings: Vec::new(),
                 tensors: Vec::new(),
                 publics: Vec::new(),
-                output: None,
+                outputs: Vec::new(),
                 constraints: Vec::new(),
                 sums: Vec::new(),
             },
@@ -160,8 +160,9 @@ impl StageDraft {
         self.own
     }
 
+    /// The node's output, or the one of its next channel.
     pub(super) fn output(&mut self, constraint: Constraint) {
-        self.stage.output = Some(constraint);
+        self.stage.outputs.push(constraint);
     }
 
     /// What vanishes on every element in use.

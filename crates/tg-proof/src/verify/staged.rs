@@ -22,15 +22,15 @@ impl<A: Arithmetic> Walk<'_, A> {
         let Staged { rows, elements } = staged;
         match (rows, proofs) {
             (None, [proof]) => {
-                let anchors = Anchors::one(claim.point.clone());
+                let anchors = Anchors::one(elements, &claim.point);
                 self.stage(elements, &anchors, (&claim.value, &[]), proof, challenger)?;
             }
             (Some((rows, sums)), [first, second]) => {
-                let anchors = Anchors::one(if rows.output.is_some() {
-                    claim.point.clone()
+                let anchors = if rows.outputs.is_empty() {
+                    Anchors::one(rows, &draw_point(challenger, rows.layout.vars()))
                 } else {
-                    draw_point(challenger, rows.layout.vars())
-                });
+                    Anchors::one(rows, &claim.point)
+                };
                 let (at, values) =
                     self.stage(rows, &anchors, (&claim.value, &[]), first, challenger)?;
                 let claims: Vec<A::Value> = sums.iter().map(|&sum| values[sum].clone()).collect();
@@ -54,7 +54,8 @@ impl<A: Arithmetic> Walk<'_, A> {
         challenger: &mut Challenger,
     ) -> Result<(Vec<E>, Vec<A::Value>), NodeCheck> {
         let alpha = draw(challenger);
-        let sum = stage.claimed(alpha, output, sums);
+        let factors = stage.factors(alpha, &anchors.channels);
+        let sum = stage.claimed(&factors, output, sums);
         let shape = (stage.layout.vars(), stage.degree());
         let (at, last) = self
             .sumcheck(&proof.sumcheck, challenger, shape, sum)
@@ -67,12 +68,12 @@ impl<A: Arithmetic> Walk<'_, A> {
         };
         let own = anchors.constraints.as_ref().unwrap_or(&anchors.output);
         let weights = [
-            weigh(stage.output.is_some(), &anchors.output),
+            weigh(!stage.outputs.is_empty(), &anchors.output),
             weigh(true, own),
             weigh(!stage.sums.is_empty(), &anchors.rows),
         ];
         // Stops: an output, a constraint or a sum that does not hold on some element.
-        let combined = stage.combined(alpha, weights, &values, &mut self.arithmetic);
+        let combined = stage.combined(&factors, weights, &values, &mut self.arithmetic);
         self.equal(last, combined).ok_or(NodeCheck::Relation)?;
         self.bind(stage, &at, &values);
         Ok((at, values))

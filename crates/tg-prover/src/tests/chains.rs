@@ -4,7 +4,7 @@ use super::models::{Draft, JOB, PROVIDER, window};
 use super::values::wide;
 use crate::{ProvingModel, prove_batch};
 use std::collections::BTreeMap;
-use tg_ir::op::{Extremum, Norm, Reduction, Softmax};
+use tg_ir::op::{Extremum, Norm, Ranked, Reduction, Softmax};
 use tg_ir::{Axis, Op, Rescale, Shape, TensorId};
 use tg_model::sample::Numbers;
 use tg_proof::{ExpectedStatement, verify};
@@ -34,7 +34,7 @@ fn random_softmax(numbers: &mut Numbers) -> Softmax {
 }
 
 /// A chain of random gadgets after a convolution: every node reads the one before, some also a second activation.
-fn random_chain(seed: u64) -> (tg_ir::CompiledModel, Vec<i8>) {
+pub(super) fn random_chain(seed: u64) -> (tg_ir::CompiledModel, Vec<i8>) {
     let mut numbers = Numbers::new(seed);
     let channels = side(&mut numbers, 2, 9);
     let input = Shape::new(side(&mut numbers, 1, 3), side(&mut numbers, 1, 4), 3);
@@ -78,7 +78,7 @@ fn random_chain(seed: u64) -> (tg_ir::CompiledModel, Vec<i8>) {
         last = draft.push(op, shape);
     }
     let pixel = shape.with_axis(Axis::Channels, 1);
-    match side(&mut numbers, 0, 3) {
+    match side(&mut numbers, 0, 4) {
         0 => {
             draft.push(Op::ArgMax { input: last }, pixel);
         }
@@ -92,6 +92,12 @@ fn random_chain(seed: u64) -> (tg_ir::CompiledModel, Vec<i8>) {
             };
             draft.push(op, pixel);
         }
+        2 => {
+            let count = side(&mut numbers, 1, channels);
+            let give = [Ranked::Values, Ranked::Channels][side(&mut numbers, 0, 1) as usize];
+            let op = Op::TopK { input: last, give };
+            draft.push(op, shape.with_axis(Axis::Channels, count));
+        }
         _ => {}
     }
     draft.finish()
@@ -99,7 +105,7 @@ fn random_chain(seed: u64) -> (tg_ir::CompiledModel, Vec<i8>) {
 
 /// Random chains prove and verify, alone and several inputs at once.
 #[test]
-fn random_chains_prove_and_verify() {
+pub(super) fn random_chains_prove_and_verify() {
     let mut proved: BTreeMap<&str, u32> = BTreeMap::new();
     let mut refused = Vec::new();
     for seed in 0..120 {
@@ -126,7 +132,9 @@ fn random_chains_prove_and_verify() {
             *proved.entry(node.op.name()).or_default() += 1;
         }
     }
-    for op in ["Norm", "Softmax", "Extremum", "Select", "ArgMax", "Reduce"] {
+    for op in [
+        "Norm", "Softmax", "Extremum", "Select", "ArgMax", "Reduce", "TopK",
+    ] {
         let count = proved.get(op).copied().unwrap_or(0);
         assert!(count >= 5, "{op}: {proved:?} {refused:#?}");
     }

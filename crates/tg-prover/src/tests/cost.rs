@@ -2,7 +2,8 @@
 
 use super::models::{Draft, window};
 use std::time::{Duration, Instant};
-use tg_ir::{CompiledModel, Op, Program, Requantise, Rescale, Shape, TensorId, View};
+use tg_ir::op::Reduction;
+use tg_ir::{Axis, CompiledModel, Op, Program, Requantise, Rescale, Shape, TensorId, View};
 use tg_proof::commitment::WeightCommitment;
 use tg_proof::cost::{STEPS_MAX, TABLE_ENTRIES_MAX, VerifierCost};
 use tg_proof::field::E;
@@ -116,6 +117,49 @@ fn public_bytes_beyond_a_proof_file_are_refused() {
             assert_eq!(refused(&program), ("bytes of input and output", 0));
         }
     }
+}
+
+/// Maps over tensors of 2^26 elements cost a verifier pixels and channels, and are planned for as much. Looking at every
+/// element took seconds a node, which a program of some hundred bytes could ask for some thousand times.
+#[test]
+fn maps_of_large_tensors_are_planned_in_a_moment() {
+    let large = Shape::new(1 << 10, 1, 1 << 16);
+    let mut draft = Draft::new(1, Shape::vector(1));
+    let acc = draft.push(
+        Op::Dense {
+            input: TensorId::INPUT,
+        },
+        Shape::vector(1),
+    );
+    let input = draft.push(wide(acc, [-9_000_000, 9_000_000]), Shape::vector(1));
+    let view = View::new(0, &[(1 << 10, 0), (1 << 16, 0)]);
+    let mut last = draft.push(Op::View { input, view }, large);
+    for step in 0..20 {
+        let indices = (0..1 << 10).map(|row| (row * 5 + step) % (1 << 10));
+        let gather = Op::Gather {
+            input: last,
+            axis: Axis::Rows,
+            indices: indices.collect(),
+        };
+        let moved = draft.push(gather, large);
+        let view = View::new(1023 << 16, &[(1 << 10, -(1 << 16)), (1 << 16, 1)]);
+        last = draft.push(Op::View { input: moved, view }, large);
+    }
+    for axis in [Axis::Channels, Axis::Rows] {
+        let op = Op::Reduce {
+            input: last,
+            reduction: Reduction::Sum,
+            axis,
+        };
+        let shape = draft.shape(last).with_axis(axis, 1);
+        last = draft.push(op, shape);
+        last = draft.push(wide(last, [-9_000_000, 9_000_000]), shape);
+    }
+    let (CompiledModel { program, .. }, _) = draft.finish();
+    let start = Instant::now();
+    let shape = ProofShape::new(&program).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(2));
+    assert!(shape.plan.cost.steps < STEPS_MAX);
 }
 
 /// The largest commitments that are admitted still reach the security level; the level is enforced, not reported only.

@@ -32,7 +32,7 @@ pub(super) fn fuzz_compiled_model(bytes: &[u8]) -> bool {
 }
 
 /// Truncations, insertions, overwritten runs and noise.
-fn corrupt(honest: &[u8], numbers: &mut Numbers) -> Vec<u8> {
+pub(crate) fn corrupt(honest: &[u8], numbers: &mut Numbers) -> Vec<u8> {
     let mut draw = |limit: usize| usize::try_from(numbers.next() % (limit as u64).max(1)).unwrap();
     let mut bytes = honest.to_vec();
     let place = draw(bytes.len());

@@ -4,7 +4,7 @@ use super::models::{Case, Draft};
 use crate::{ModelError, ProvingModel, prove_tensor, prove_tensors};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
-use tg_ir::op::Reduction;
+use tg_ir::op::{Ranked, Reduction};
 use tg_ir::{Axis, Coding, CompiledModel, ElementType, Op, Shape, TensorId, View, Window};
 use tg_model::Tensor;
 use tg_proof::error::NodeCheck;
@@ -284,7 +284,7 @@ impl Chain {
 }
 
 /// A random program that has weights and a requantisation.
-fn random_program(seed: u64) -> (CompiledModel, Tensor) {
+pub(super) fn random_program(seed: u64) -> (CompiledModel, Tensor) {
     let mut chain = Chain::new(seed);
     for _ in 0..chain.side(6) {
         chain.step();
@@ -603,9 +603,8 @@ fn swapped_factors_are_refused() {
 /// What a plan refuses names the operator.
 #[test]
 fn what_is_not_proved_is_refused_by_name() {
-    let shape = Shape::new(2, 2, 3);
-    let refused = |op: Op, shape: Shape| {
-        let mut draft = Draft::new(1, Shape::new(2, 2, 3));
+    let refused = |op: Op, from: Shape, shape: Shape| {
+        let mut draft = Draft::new(1, from);
         let last = draft.push(op, shape);
         let flat = draft.push(Op::Dense { input: last }, Shape::vector(2));
         draft.narrowed(flat, 8);
@@ -620,18 +619,15 @@ fn what_is_not_proved_is_refused_by_name() {
         reduction: Reduction::Least,
         axis: Axis::Rows,
     };
-    for (op, shape, name) in [
-        (least, Shape::new(1, 2, 3), "(Reduce)"),
-        (
-            Op::TopK {
-                input,
-                give: tg_ir::op::Ranked::Values,
-            },
-            shape,
-            "(TopK)",
-        ),
+    let many = Op::TopK {
+        input: TensorId::INPUT,
+        give: Ranked::Values,
+    };
+    for (op, from, shape, name) in [
+        (least, Shape::new(2, 2, 3), Shape::new(1, 2, 3), "(Reduce)"),
+        (many, Shape::vector(40), Shape::vector(33), "(TopK)"),
     ] {
-        let refusal = refused(op, shape).unwrap();
+        let refusal = refused(op, from, shape).unwrap();
         assert!(refusal.contains(name), "{refusal}");
     }
 }

@@ -85,7 +85,7 @@ fn changes(value: &Value) -> Vec<Value> {
 
 /// Applies every change to a message and collects, per kind of place, the codes with which it was refused. A change
 /// that is no message any more (0 while collecting) is left out.
-pub(super) fn all(
+pub(crate) fn all(
     message: &Value,
     refuse: &mut dyn FnMut(Value) -> Option<u16>,
 ) -> BTreeMap<String, Vec<u16>> {

@@ -2,7 +2,7 @@
 
 use super::models::{Case, Draft, window};
 use crate::witness::Witness;
-use tg_ir::op::{Extremum, Norm, Reduction, Relation, Softmax};
+use tg_ir::op::{Extremum, Norm, Ranked, Reduction, Relation, Softmax};
 use tg_ir::{Axis, ElementType, Op, Requantise, Rescale, Shape, TensorId, View};
 use tg_proof::VerifyError;
 use tg_proof::error::{LookupCheck, NodeCheck};
@@ -84,6 +84,15 @@ fn along_channels(op: impl Fn(TensorId) -> Op) -> Case {
     Case::of(draft.finish())
 }
 
+/// The greatest `count` of five elements, some of them equal.
+fn ranked(count: u32, give: Ranked) -> Case {
+    let (mut draft, acc, shape) = draft(6, 5);
+    let input = draft.requantise(acc, 28, [-2, 2]);
+    let op = Op::TopK { input, give };
+    draft.push(op, shape.with_axis(Axis::Channels, count));
+    Case::of(draft.finish())
+}
+
 pub(super) fn cases() -> Vec<(&'static str, Case)> {
     let (mut narrow, acc, shape) = draft(2, 5);
     narrow.push(wide(acc, &[3], 5, [-2_000, 900]), shape);
@@ -124,6 +133,10 @@ pub(super) fn cases() -> Vec<(&'static str, Case)> {
         ("greatest", along_channels(reduce(Reduction::Greatest))),
         ("least", along_channels(reduce(Reduction::Least))),
         ("channel", along_channels(|input| Op::ArgMax { input })),
+        ("three greatest", ranked(3, Ranked::Values)),
+        ("channels of three", ranked(3, Ranked::Channels)),
+        ("one greatest", ranked(1, Ranked::Values)),
+        ("all channels", ranked(5, Ranked::Channels)),
     ]
 }
 
@@ -437,6 +450,72 @@ fn elements_that_nobody_reads_are_checked_where_their_row_does() {
             case.verdict(case.trace.tensors(), &witness),
             case.failed(node, NodeCheck::Relation),
             "column {column}"
+        );
+    }
+}
+
+/// Of equal elements the later one, an element twice, an element left out: with the columns a liar would commit.
+#[test]
+fn another_choice_of_greatest_elements_is_caught() {
+    let case = ranked(3, Ranked::Channels);
+    let (node, _) = last(&case);
+    let honest = case.trace.tensors()[node + 1].widened();
+    let inputs = case.trace.tensors()[node].widened();
+    let (mut swaps, mut lies) = (0, 0);
+    for row in 0..honest.len() / 3 {
+        let own = &inputs[5 * row..][..5];
+        let ranks = &honest[3 * row..][..3];
+        for first in 0..5 {
+            for second in 0..5 {
+                for third in 0..5 {
+                    let lie = [first, second, third];
+                    if lie == ranks {
+                        continue;
+                    }
+                    // Every choice in the first row, and in all rows those that give the same values.
+                    let values =
+                        |ranks: &[i32]| ranks.iter().map(|&c| own[c as usize]).collect::<Vec<_>>();
+                    let equal = values(&lie) == values(ranks);
+                    swaps += u32::from(equal);
+                    if row > 0 && !equal {
+                        continue;
+                    }
+                    let mut tensors = case.trace.tensors().to_vec();
+                    for (rank, channel) in lie.into_iter().enumerate() {
+                        super::models::set(&mut tensors[node + 1], 3 * row + rank, channel);
+                    }
+                    let witness = case.witness_of(&tensors).unwrap();
+                    let verdict = case.verdict(&tensors, &witness);
+                    let expected = case.failed(node, NodeCheck::Relation);
+                    assert_eq!(verdict, expected, "row {row}: {lie:?} for {ranks:?}");
+                    lies += 1;
+                }
+            }
+        }
+    }
+    assert!(swaps >= 10 && lies >= 124, "{swaps} {lies}");
+}
+
+/// Ranks of which some are read: at a point with coordinates that are not drawn.
+#[test]
+fn one_of_several_ranks_is_read() {
+    for (count, give) in [(3, Ranked::Values), (4, Ranked::Channels)] {
+        let (mut draft, acc, shape) = draft(6, 5);
+        let input = draft.requantise(acc, 28, [-2, 2]);
+        let all = shape.with_axis(Axis::Channels, count);
+        let input = draft.push(Op::TopK { input, give }, all);
+        let view = View::new(1, &[(6, count as i32)]);
+        draft.push(Op::View { input, view }, shape.with_axis(Axis::Channels, 1));
+        let case = Case::of(draft.finish());
+        assert_eq!(case.check(&case.file), Ok(()));
+        let node = case.model.model.program.nodes.len() - 2;
+        let honest = case.trace.tensors()[node + 1].widened();
+        let element = count as usize + 1;
+        let tensors = case.tensors_with(node, element, honest[element] - 1);
+        let witness = case.witness_of(&tensors).unwrap();
+        assert_eq!(
+            case.verdict(&tensors, &witness),
+            case.failed(node, NodeCheck::Relation)
         );
     }
 }

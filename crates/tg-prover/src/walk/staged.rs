@@ -69,7 +69,7 @@ impl Walk<'_> {
         let Staged { rows, elements } = staged;
         let element_values = self.variables(elements);
         let Some((rows, sums)) = rows else {
-            let anchors = Anchors::one(claim.point.clone());
+            let anchors = Anchors::one(elements, &claim.point);
             let claimed = (claim.value, [].as_slice());
             let proof = self.stage(elements, &element_values, &anchors, claimed, channel);
             return vec![proof.messages];
@@ -78,11 +78,11 @@ impl Walk<'_> {
         for (&variable, sum) in sums.iter().zip(&elements.sums) {
             row_values[variable] = row_sums(elements, &element_values, sum);
         }
-        let anchors = Anchors::one(if rows.output.is_some() {
-            claim.point.clone()
+        let anchors = if rows.outputs.is_empty() {
+            Anchors::one(rows, &channel.draw_point(rows.layout.vars()))
         } else {
-            channel.draw_point(rows.layout.vars())
-        });
+            Anchors::one(rows, &claim.point)
+        };
         let claimed = (claim.value, [].as_slice());
         let first = self.stage(rows, &row_values, &anchors, claimed, channel);
         let sent = rows.sent();
@@ -110,8 +110,9 @@ impl Walk<'_> {
         channel: &mut Channel,
     ) -> PlayedStage {
         let alpha = channel.draw();
-        let sum = stage.claimed(alpha, &output, sums);
-        let relation = Relation::new(stage, variables, alpha, anchors);
+        let factors = stage.factors(alpha, &anchors.channels);
+        let sum = stage.claimed(&factors, &output, sums);
+        let relation = Relation::new(stage, variables, &factors, anchors);
         let (sumcheck, at) = prove(relation, stage.degree(), sum, channel);
         let values = self.values_at(stage, variables, &at);
         let sent = channel.send_all(&values);

@@ -1,6 +1,6 @@
 //! The columns of gadgets as data: a row of cells per place of their hypercube.
 
-use super::{Cell, TASK_ROWS, at, cell, compare, norm, softmax, wide};
+use super::{Cell, TASK_ROWS, at, cell, compare, norm, ranks, softmax, wide};
 use crate::prove::ProveError;
 use p3_maybe_rayon::prelude::*;
 use std::ops::Range;
@@ -102,6 +102,17 @@ pub(super) fn columns(
             compare::selected(&sources, shape, index, cells);
             Ok(())
         }),
+        GadgetKind::Ranks(shape) => {
+            let filler = ranks::Filler::new(&sources, shape);
+            fill(table, |index, cells| {
+                if of_rows {
+                    filler.row(index, cells);
+                } else {
+                    filler.element(index, cells);
+                }
+                Ok(())
+            })
+        }
         GadgetKind::Greatest(shape) => {
             let filler = compare::Filler::new(&sources, shape);
             if of_rows {

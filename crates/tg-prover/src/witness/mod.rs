@@ -5,6 +5,7 @@ mod gadget;
 mod input;
 mod maximum;
 mod norm;
+mod ranks;
 mod requantise;
 mod softmax;
 mod wide;

@@ -1,11 +1,12 @@
 //! ONNX bytes to a [`Graph`].
 //!
-//! [`tensor`] reads constants, [`external`] those outside the file, [`body`] nodes, functions (written out where they
+//! [`scan`] bounds what decoding takes, [`tensor`] reads constants, [`external`] those outside the file, [`body`] nodes, functions (written out where they
 //! are called) and subgraphs. `Constant` nodes become constants. The reader is bounded and total: any bytes give a
 //! graph or a [`ReadError`] that names the node and its operator.
 
 mod body;
 mod external;
+mod scan;
 mod tensor;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,11 @@ use std::path::Path;
 pub const OPSET_MIN: i64 = 7;
 /// Newest operator set whose operators were looked at.
 pub const OPSET_MAX: i64 = 28;
+
+/// How many times its size a file may take when decoded; weights take their size once, graphs about twice.
+const DECODED_TIMES: usize = 4;
+/// Bytes that any file may take beside that: lists of small numbers grow sixteenfold.
+const DECODED_BYTES: usize = 256 << 20;
 
 /// What a file may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +65,16 @@ pub enum ReadError {
         bytes: usize,
         /// The limit.
         limit: usize,
+    },
+    /// Decoding would take far more memory than the file has bytes.
+    #[error(
+        "the ONNX file has {bytes} bytes and would take {decoded} in memory: it is made of empty parts"
+    )]
+    Hollow {
+        /// Its size.
+        bytes: usize,
+        /// What decoding would take.
+        decoded: usize,
     },
     /// The file is not an ONNX model.
     #[error("the file is not an ONNX model (protobuf)")]
@@ -156,6 +172,7 @@ pub fn read(bytes: &[u8], folder: Option<&Path>, limits: &ReadLimits) -> Result<
             limit: limits.file_bytes,
         });
     }
+    bounded(bytes, scan::Message::Model)?;
     let model = ModelProto::decode(bytes)?;
     let opsets = opsets(&model.opset_import);
     let version = opsets.get("").copied().unwrap_or(0);
@@ -178,6 +195,7 @@ pub fn read(bytes: &[u8], folder: Option<&Path>, limits: &ReadLimits) -> Result<
 /// # Errors
 /// If the bytes are not one, or it is over `bytes_max` bytes in memory.
 pub fn read_tensor(bytes: &[u8], bytes_max: usize) -> Result<(String, Tensor), ReadError> {
+    bounded(bytes, scan::Message::Tensor)?;
     let proto = TensorProto::decode(bytes)?;
     let mut source = tensor::Source {
         left: bytes_max,
@@ -188,6 +206,22 @@ pub fn read_tensor(bytes: &[u8], bytes_max: usize) -> Result<(String, Tensor), R
         problem,
     })?;
     Ok((proto.name, tensor))
+}
+
+/// Decoding takes at most [`DECODED_TIMES`] the size of the file and [`DECODED_BYTES`]. Bytes that are not framed as
+/// protobuf pass: the decoder refuses them where the scan stops.
+fn bounded(bytes: &[u8], message: scan::Message) -> Result<(), ReadError> {
+    let limit = bytes
+        .len()
+        .saturating_mul(DECODED_TIMES)
+        .saturating_add(DECODED_BYTES);
+    match scan::decoded_bytes(bytes, message) {
+        Some(decoded) if decoded > limit => Err(ReadError::Hollow {
+            bytes: bytes.len(),
+            decoded,
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Versions by domain; ONNX's own domain is the empty one, whichever way it is written.

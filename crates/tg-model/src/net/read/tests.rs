@@ -445,6 +445,30 @@ fn axes_that_overflow_and_absurd_shapes_are_refused() {
 
 /// A constant that states ten gigabytes costs the bytes it holds, in the file and beside it.
 #[test]
+fn millions_of_empty_nodes_are_refused_before_they_are_made() {
+    // Field 1 of the graph, empty: two bytes a node, which takes two hundred in memory.
+    let nodes = [0x0a, 0x00].repeat(3_000_000);
+    let mut bytes = vec![0x3a];
+    prost::encoding::encode_varint(nodes.len() as u64, &mut bytes);
+    bytes.extend(nodes);
+    let before = bytes.len();
+    match read(&bytes, None, &ReadLimits::default()) {
+        Err(ReadError::Hollow { bytes, decoded }) => {
+            assert_eq!(bytes, before);
+            assert!(decoded > 100 * before, "{decoded}");
+        }
+        other => panic!("{other:?}"),
+    }
+    // A hundred thousand are decoded, and refused for what they are.
+    let few = [0x0a, 0x00].repeat(100_000);
+    let mut bytes = vec![0x42, 0x02, 0x10, 17, 0x3a];
+    prost::encoding::encode_varint(few.len() as u64, &mut bytes);
+    bytes.extend(few);
+    let refused = read(&bytes, None, &ReadLimits::default()).unwrap_err();
+    assert!(!matches!(refused, ReadError::Hollow { .. }), "{refused}");
+}
+
+#[test]
 fn ten_gigabytes_are_not_allocated() {
     let elements = 10i64 << 28;
     for external in [false, true] {

@@ -1,0 +1,123 @@
+//! Public linear functionals of the committed columns.
+
+use super::shape::Stack;
+use crate::field::{E, EXTENSION_DEGREE, F, basis, eq, eq_at, eq_table};
+use p3_field::{BasedVectorSpace, PrimeCharacteristicRing};
+use std::collections::BTreeMap;
+
+/// A public linear functional W of the columns of one hiding commitment. Terms add up, in any order.
+///
+/// A column with index c has 2^v cells, v as the shape was told; all indices and points must be those of the shape.
+#[derive(Debug, Clone, Default)]
+pub struct Functional {
+    evaluations: Vec<(usize, Vec<E>, E)>,
+    /// Per column coefficients of its first cells.
+    cells: BTreeMap<usize, Vec<E>>,
+}
+
+impl Functional {
+    /// Adds `coefficient * column~(point)`; coordinate 0 is the most significant bit of a cell's index.
+    pub fn add_evaluation(&mut self, column: usize, point: &[E], coefficient: E) {
+        self.evaluations.push((column, point.to_vec(), coefficient));
+    }
+
+    /// Adds `coefficient * column[cell]`.
+    pub fn add_cell(&mut self, column: usize, cell: usize, coefficient: E) {
+        *self.place(column, cell) += coefficient;
+    }
+
+    /// Adds `coefficient * element`, the element being that with this index in a column of [`extension_cells`].
+    pub fn add_extension(&mut self, column: usize, index: usize, coefficient: E) {
+        for degree in 0..EXTENSION_DEGREE {
+            let cell = EXTENSION_DEGREE * index + degree;
+            self.add_cell(column, cell, coefficient * basis(degree));
+        }
+    }
+
+    /// Adds a multiple of another functional.
+    pub fn add_scaled(&mut self, other: &Self, factor: E) {
+        for (column, point, coefficient) in &other.evaluations {
+            self.add_evaluation(*column, point, *coefficient * factor);
+        }
+        for (&column, cells) in &other.cells {
+            for (cell, &coefficient) in cells.iter().enumerate() {
+                self.add_cell(column, cell, coefficient * factor);
+            }
+        }
+    }
+
+    fn place(&mut self, column: usize, cell: usize) -> &mut E {
+        let cells = self.cells.entry(column).or_default();
+        if cells.len() <= cell {
+            cells.resize(cell + 1, E::ZERO);
+        }
+        &mut cells[cell]
+    }
+
+    /// Whether every term is about a cell or a point of the stack's columns.
+    pub(super) fn fits(&self, stack: &Stack) -> bool {
+        let vars = |column: usize| stack.columns.get(column).map(|place| place.vars);
+        self.evaluations
+            .iter()
+            .all(|(column, point, _)| vars(*column) == Some(point.len()))
+            && self
+                .cells
+                .iter()
+                .all(|(&column, cells)| vars(column).is_some_and(|vars| cells.len() <= 1 << vars))
+    }
+
+    /// Its extension at a point of the stacked polynomial.
+    pub(super) fn at(&self, stack: &Stack, at: &[E]) -> E {
+        let place = |column: usize| {
+            let place = stack.columns[column];
+            let (high, rest) = at.split_at(at.len() - place.vars);
+            (eq_at(high, place.start >> place.vars), rest)
+        };
+        let evaluations = self.evaluations.iter().map(|(column, point, coefficient)| {
+            let (scale, rest) = place(*column);
+            scale * *coefficient * eq(point, rest)
+        });
+        let cells = self.cells.iter().map(|(&column, cells)| {
+            let (scale, rest) = place(column);
+            let terms = cells.iter().zip(eq_table(rest));
+            scale * terms.map(|(&a, b)| a * b).sum::<E>()
+        });
+        evaluations.chain(cells).sum()
+    }
+
+    /// One weight per cell of the stacked polynomial.
+    ///
+    /// # Panics
+    /// If a term is about no cell or point of the stack's columns.
+    #[must_use]
+    pub fn table(&self, stack: &Stack) -> Vec<E> {
+        assert!(self.fits(stack), "a functional of these columns");
+        let mut table = vec![E::ZERO; 1 << stack.vars];
+        for (column, point, coefficient) in &self.evaluations {
+            let start = stack.columns[*column].start;
+            let weights = table[start..].iter_mut().zip(eq_table(point));
+            weights.for_each(|(weight, eq)| *weight += *coefficient * eq);
+        }
+        for (&column, cells) in &self.cells {
+            let start = stack.columns[column].start;
+            let weights = table[start..].iter_mut().zip(cells);
+            weights.for_each(|(weight, &coefficient)| *weight += coefficient);
+        }
+        table
+    }
+}
+
+/// The cells of a vector of elements, five each, its coefficients in ascending order; zeros up to 2^vars.
+///
+/// # Panics
+/// If they are more than 2^vars.
+#[must_use]
+pub fn extension_cells(values: &[E], vars: usize) -> Vec<F> {
+    let mut cells = Vec::with_capacity(1 << vars);
+    for value in values {
+        cells.extend_from_slice(value.as_basis_coefficients_slice());
+    }
+    assert!(cells.len() <= 1 << vars, "more cells than the column has");
+    cells.resize(1 << vars, F::ZERO);
+    cells
+}
