@@ -2,7 +2,8 @@
 //! [`tg_proof::hiding`].
 //!
 //! All that hides is drawn from the caller's generator, in one order: the same state gives the same bytes on any number of
-//! threads. It must be a cryptographic one, seeded by entropy: whoever can predict it can read the columns.
+//! threads. It must be a cryptographic one, seeded by entropy, and no state of it may serve two proofs: whoever can
+//! predict it, or sees its numbers hide two things, can read the columns.
 
 use crate::pack::tasks;
 use p3_commit::MultilinearPcs;

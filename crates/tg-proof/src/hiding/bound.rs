@@ -4,7 +4,8 @@
 //! Johnson radius and lists are taken at the fixed margin of the library (eta = sqrt(rate) / 20, m = 10). The protocol
 //! is sound round by round (ePrint 2026/391, theorem 10.2): a state is doomed if no choice of near codewords is consistent
 //! with the claims. Claims are about the newest word, until its queries the one before, and all masks so far: every
-//! algebraic challenge is charged over the product of their lists.
+//! algebraic challenge is charged over the product of their lists. Before the queries that compare a word with the one
+//! before, its answers at drawn points leave one candidate.
 
 use super::{Config, HidingShape};
 use crate::field::E;
@@ -127,6 +128,17 @@ pub(super) fn opening(config: &Config) -> Vec<Term> {
             }
         };
         let degree = constraints + 1.0 + 2.0 * folds + 1.0;
+        if let Some(last) = index.checked_sub(1) {
+            // The answers at drawn points leave one pair of a word and its masks, so that queries are about one word.
+            let switch = &groups[2 * last + 1];
+            let length = oracle.message * folds.exp2() + switch.shape.message_len as f64;
+            let samples = config.round_parameters()[last].ood_samples as f64;
+            let pairs = 2.0 * (oracle.list() + mask_list(switch)) - 1.0;
+            terms.push((
+                format!("drawn points of word {index}"),
+                samples * (field_bits() as f64 - length.log2()) - pairs,
+            ));
+        }
         let lists = masks + before + oracle.list();
         terms.push((
             format!("challenges for word {index}"),

@@ -237,7 +237,7 @@ fn folds(vars: usize) -> Vec<usize> {
     let rest = vars.saturating_sub(first + LAST_VARS);
     match rest {
         0 => vec![first],
-        ..=FOLD_MAX => vec![first, rest],
+        1..=FOLD_MAX => vec![first, rest],
         _ => vec![first, rest.div_ceil(2), rest / 2],
     }
 }

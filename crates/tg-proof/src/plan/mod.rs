@@ -284,7 +284,7 @@ impl Plan {
             }
             Op::ArgMax { .. } => self.plan_greatest(program, node),
             Op::TopK { input, give } => self.plan_ranks(program, node, *input, *give),
-            _ => Err(PlanError::unprovable(
+            Op::Trees { .. } => Err(PlanError::unprovable(
                 program,
                 node,
                 "no proof of this operator exists yet",
