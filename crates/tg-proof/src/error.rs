@@ -1,6 +1,7 @@
 //! What can be wrong with a program, a public model, a proof file or a proof. Every check has a stable code.
 
 use crate::commitment::CommitmentError;
+use crate::hiding::HidingError;
 use tg_ir::{Program, ProgramError};
 use tg_types::DecodeError;
 
@@ -218,6 +219,9 @@ pub enum VerifyError {
     /// A proof in zero knowledge with another number of messages than was padded.
     #[error("the messages are not as many as the secrets that hide them")]
     Secrets,
+    /// What must vanish in a proof in zero knowledge is not shown to.
+    #[error("the checks behind the pads are not shown to hold")]
+    Hidden(#[from] HidingError),
     /// The lookup argument failed.
     #[error("{} failed", .0.describe())]
     Lookup(LookupCheck),
@@ -247,6 +251,7 @@ impl VerifyError {
             Self::Batch { .. } => 10,
             Self::InputCoding { .. } => 11,
             Self::Secrets => 12,
+            Self::Hidden(_) => 13,
             Self::Node { check, .. } => match check {
                 NodeCheck::Messages => 20,
                 NodeCheck::Merge => 21,
@@ -284,6 +289,7 @@ impl VerifyError {
             Self::Batch { .. } => "batch size",
             Self::InputCoding { .. } => "input coding",
             Self::Secrets => "number of secrets",
+            Self::Hidden(_) => "checks behind pads",
             Self::Node { check, .. } => check.describe(),
             Self::Lookup(check) => check.describe(),
         }

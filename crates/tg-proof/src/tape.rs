@@ -9,7 +9,8 @@
 //! That c is a b is shown with a second triple (a', b', c') of its own: a challenge eta is drawn after the commitment, the
 //! prover sends `d = eta a - a'` and `e = b - b'`, uniform again, and
 //! `eta c - c' - d e - d b' - e a' = eta (c - a b) - (c' - a' b')` vanishes for at most one eta unless both triples are
-//! right. Docs: `docs/ZERO_KNOWLEDGE.md`.
+//! right. The argument stands in `docs/PROOF.md`, "Zero
+//! knowledge".
 
 use crate::arithmetic::{Arithmetic, Value};
 use crate::field::{E, F};

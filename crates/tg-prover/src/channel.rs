@@ -45,7 +45,6 @@ impl Channel {
     }
 
     /// A channel of padded messages.
-    #[cfg(test)]
     pub(crate) fn padded(challenger: Challenger, pads: Vec<E>) -> Self {
         Self {
             challenger,

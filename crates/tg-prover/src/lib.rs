@@ -12,6 +12,7 @@ pub mod hiding;
 pub mod model;
 pub mod prove;
 pub mod registration;
+pub mod zk;
 
 mod channel;
 mod fold;
@@ -31,3 +32,4 @@ mod tests;
 pub use estimate::Work;
 pub use model::{ModelError, ProvingModel};
 pub use prove::{Limits, ProveError, Stage, prove, prove_batch, prove_tensor, prove_tensors};
+pub use zk::prove_zk;

@@ -137,7 +137,6 @@ pub(crate) enum Pushing<'a> {
     /// In the clear, or committed if the plan says so.
     Plain(Option<&'a (Pcs, OpeningProtocol)>),
     /// In a hiding commitment.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no hiding commitment yet"))]
     Hidden(Hide<'a>),
 }
 

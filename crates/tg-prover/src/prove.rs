@@ -54,7 +54,7 @@ pub struct Limits<'a> {
 }
 
 impl Limits<'_> {
-    fn check(&self) -> Result<(), ProveError> {
+    pub(crate) fn check(&self) -> Result<(), ProveError> {
         match self.cancel {
             Some(cancel) if cancel.load(Ordering::Relaxed) => Err(ProveError::Cancelled),
             _ => Ok(()),
@@ -92,6 +92,9 @@ pub enum ProveError {
         /// The range.
         range: [i32; 2],
     },
+    /// A message without a pad, or a pad without a message: such a proof would not hide and is not sent.
+    #[error("the messages are not as many as the pads that hide them")]
+    Pads,
     /// The commitment scheme failed.
     #[error("the {which} cannot be committed or opened")]
     Commitment {
@@ -189,11 +192,7 @@ fn prove_on_workers(
 ) -> Result<(ProofFile, Vec<Trace>), ProveError> {
     observe(Stage::Execute);
     let batch = inputs.len() as u32;
-    let mut traces = Vec::with_capacity(inputs.len());
-    for input in inputs {
-        limits.check()?;
-        traces.push(tg_model::execute_tensor(&model.model, input)?);
-    }
+    let traces = execute(model, inputs, limits)?;
     let stacked;
     let tensors = if let [trace] = traces.as_slice() {
         trace.tensors()
@@ -214,6 +213,7 @@ fn prove_on_workers(
         batch,
         input: Digest::of_blob(&input),
         output: Digest::of_blob(&output),
+        zk: false,
     };
     let execution = Execution {
         shape,
@@ -228,6 +228,19 @@ fn prove_on_workers(
         proof: messages::encode(&proof),
     };
     Ok((file, traces))
+}
+
+/// Executes a model on inputs.
+pub(crate) fn execute(
+    model: &ProvingModel,
+    inputs: Vec<Tensor>,
+    limits: &Limits<'_>,
+) -> Result<Vec<Trace>, ProveError> {
+    let execute = |input| {
+        limits.check()?;
+        Ok(tg_model::execute_tensor(&model.model, input)?)
+    };
+    inputs.into_iter().map(execute).collect()
 }
 
 /// The tensors of several executions as batched tensors: pixels, then inputs, then channels.
@@ -263,6 +276,7 @@ pub(crate) fn prove_witness(
         batch: 1,
         input: Digest::of_blob(&input),
         output: Digest::of_blob(&output),
+        zk: false,
     };
     let proof = prove_statement(model, tensors, witness, &statement, observe)?;
     Ok(ProofFile {
@@ -404,7 +418,7 @@ fn witness_points(
 }
 
 /// The points of the weights' opening: per column its part of the claim's point, and the anchor.
-fn weight_points(
+pub(crate) fn weight_points(
     model: &ProvingModel,
     claims: &[Option<WeightPoints>],
 ) -> Vec<p3_multilinear_util::point::Point<E>> {

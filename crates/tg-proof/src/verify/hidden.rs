@@ -1,5 +1,6 @@
 //! The checks of a proof in zero knowledge: the walk and the lookup argument leave forms that must vanish, and one
-//! challenge makes one statement about the commitments of them. The argument stands in `docs/ZERO_KNOWLEDGE.md`.
+//! challenge makes one statement about the commitments of them. The argument stands in `docs/PROOF.md`, "Zero
+//! knowledge".
 
 use super::{Walk, WeightClaims};
 use crate::commitment::Challenger;
@@ -116,7 +117,7 @@ pub fn walk(
 
 /// A public linear functional of what is committed, and its value.
 #[derive(Debug, Clone, Default)]
-pub struct Functional {
+pub struct Batch {
     /// Per secret its coefficient.
     pub secrets: Vec<E>,
     /// Witness table, column, point and coefficient of an evaluation.
@@ -151,10 +152,10 @@ impl Obligations {
 
     /// All of them as one, by the powers of a challenge.
     #[must_use]
-    pub fn batched(&self, secrets: Secrets, beta: E) -> Functional {
-        let mut batch = Functional {
+    pub fn batched(&self, secrets: Secrets, beta: E) -> Batch {
+        let mut batch = Batch {
             secrets: vec![E::ZERO; secrets.count()],
-            ..Functional::default()
+            ..Batch::default()
         };
         let mut powers = beta.powers();
         let forms = self.vanishing.iter().zip(&mut powers);
@@ -180,7 +181,7 @@ impl Obligations {
     }
 }
 
-impl Functional {
+impl Batch {
     fn add(&mut self, form: &Form, power: E) {
         self.sum -= power * form.known;
         for &(secret, factor) in &form.terms {

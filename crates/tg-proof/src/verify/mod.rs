@@ -20,8 +20,10 @@ mod staged;
 mod walk;
 mod weights;
 
-pub use hidden::{Functional, Obligations, Walked, walk as walk_hidden};
+pub use hidden::{Batch, Obligations, Walked, walk as walk_hidden};
 pub use matmul::MatMulPoint;
+pub(crate) use openings::check_weights;
+pub(crate) use public::output as public_output;
 pub use public::{evaluate_tensor, interleaved};
 pub use requantise::{padded_pair, padding_pair};
 pub use secrets::secrets;
@@ -36,7 +38,7 @@ use crate::file::{ExpectedStatement, ProofFile};
 use crate::lookup::{self, LookupClaims};
 use crate::messages::{self, InferenceProof, LookupProof, NodeProof};
 use crate::model::PublicModel;
-use crate::{pushforward, transcript};
+use crate::{pushforward, transcript, zk};
 use p3_commit::MultilinearPcs;
 use p3_field::PrimeCharacteristicRing;
 use p3_multilinear_util::point::Point;
@@ -54,6 +56,9 @@ pub fn verify(
 ) -> Result<(), VerifyError> {
     if let Some(field) = expected.mismatch(model.id(), &file.statement) {
         return Err(VerifyError::Statement { field });
+    }
+    if file.statement.zk {
+        return zk::verify(model, file);
     }
     let batch = file.statement.batch;
     let refused = || VerifyError::Batch { batch };
@@ -76,7 +81,8 @@ pub fn verify(
     let lookup = walk.check(messages, scheme, &output, &mut challenger)?;
     pushforward::check(&shape, &lookup, &proof.lookup, &mut challenger)?;
     openings::check_witness(&shape, &proof, &walk, &lookup, &mut challenger)?;
-    openings::check_weights(model, &proof, &walk, &mut challenger)
+    let argument = &proof.weights_opening;
+    check_weights(model, &walk.weights, argument, &mut challenger)
 }
 
 impl<A: Arithmetic> Walk<'_, A> {

@@ -18,3 +18,4 @@ mod registration;
 mod statement;
 mod sums;
 mod values;
+pub(crate) mod zk;
