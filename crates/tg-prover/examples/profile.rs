@@ -1,5 +1,10 @@
 //! Where the time of a proof goes: `profile NAME [RUNS]`, one line per stage.
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a tool")]
+#![allow(
+    clippy::print_stdout,
+    clippy::too_many_lines,
+    clippy::unwrap_used,
+    reason = "a tool"
+)]
 
 use std::collections::BTreeMap;
 use std::time::Instant;

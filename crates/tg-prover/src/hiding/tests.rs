@@ -156,7 +156,7 @@ fn other_functionals_are_refused() {
     assert_eq!(statement.check(&roots, &lie, wrong), Err(HidingError::Mask));
 
     // A mask that makes up for the lie has not been committed.
-    let mut mended = lie.clone();
+    let mut mended = lie;
     mended.mask_sum = honest.mask_sum - E::ONE;
     assert!(statement.check(&roots, &mended, wrong).is_err());
 

@@ -6,13 +6,20 @@ use tg_ir::op::Ranked;
 use tg_proof::layout::TensorLayout;
 use tg_proof::plan::RankShape;
 
+/// A row that is in use.
+struct Row {
+    /// Its first element.
+    first: usize,
+    /// The value and the channel of each rank.
+    ranks: Vec<(i64, usize)>,
+}
+
 pub(super) struct Filler<'a> {
     sources: &'a Sources<'a>,
     shape: &'a RankShape,
     /// Of the input.
     layout: TensorLayout,
-    /// Per row its first element, and the value and the channel of each rank.
-    rows: Vec<Option<(usize, Vec<(i64, usize)>)>>,
+    rows: Vec<Option<Row>>,
 }
 
 impl<'a> Filler<'a> {
@@ -29,7 +36,7 @@ impl<'a> Filler<'a> {
     }
 
     pub(super) fn row(&self, row: usize, cells: &mut Vec<u32>) {
-        let Some((_, ranks)) = &self.rows[row] else {
+        let Some(Row { ranks, .. }) = &self.rows[row] else {
             return;
         };
         let bits = self.shape.bits;
@@ -47,7 +54,7 @@ impl<'a> Filler<'a> {
     }
 
     pub(super) fn element(&self, index: usize, cells: &mut Vec<u32>) {
-        let (Some(element), Some((first, ranks))) = (
+        let (Some(element), Some(Row { first, ranks })) = (
             self.layout.element_at(index),
             &self.rows[index >> self.layout.channel_vars],
         ) else {
@@ -80,7 +87,7 @@ fn ranks(
     shape: &RankShape,
     layout: TensorLayout,
     row: usize,
-) -> Option<(usize, Vec<(i64, usize)>)> {
+) -> Option<Row> {
     let first = layout.element_at(row << layout.channel_vars)?;
     let outputs = (0..shape.ranks).map(|rank| {
         let output = first / layout.channels * shape.ranks + rank;
@@ -104,5 +111,5 @@ fn ranks(
             outputs.zip(places).collect()
         }
     };
-    Some((first, ranks))
+    Some(Row { first, ranks })
 }
