@@ -257,6 +257,7 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         preemptions: _,
         revealed_in: _,
         stars: _,
+        owed: _,
     } = job;
     JobDto {
         id: *id,
@@ -303,6 +304,8 @@ const fn settlement(settlement: &Settlement) -> SettlementDto {
         verification_fee,
         refund,
         burned,
+        bonus,
+        compensation,
     } = settlement;
     SettlementDto {
         price: *price,
@@ -311,6 +314,8 @@ const fn settlement(settlement: &Settlement) -> SettlementDto {
         verification_fee: *verification_fee,
         refund: *refund,
         burned: *burned,
+        bonus: *bonus,
+        compensation: *compensation,
     }
 }
 

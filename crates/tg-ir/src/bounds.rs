@@ -62,7 +62,7 @@ pub fn magnitude(program: &Program, known: &[i64]) -> i64 {
 }
 
 /// The greatest absolute value of one node's output, given those of all tensors before it.
-fn of_node(program: &Program, node: usize, known: &[i64]) -> i64 {
+pub(crate) fn of_node(program: &Program, node: usize, known: &[i64]) -> i64 {
     let of = |id: &TensorId| known[id.index()];
     let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     match &program.nodes[node].op {

@@ -12,8 +12,13 @@ pub const NORM_PRECISION_MAX: u8 = 12;
 /// Most fraction bits of a normalisation's result.
 pub const NORM_FRACTION_MAX: u8 = 14;
 
-/// Checks one node, given that all before it are well formed.
-pub(crate) fn node(program: &Program, index: usize) -> Result<(), ProgramError> {
+/// Checks one node, given that all before it are well formed and the greatest absolute values of their outputs (a program has
+/// thousands of nodes: none is looked at once per later one).
+pub(crate) fn node(
+    program: &Program,
+    index: usize,
+    magnitudes: &[i64],
+) -> Result<(), ProgramError> {
     let Node {
         name, op, shape, ..
     } = &program.nodes[index];
@@ -27,7 +32,7 @@ pub(crate) fn node(program: &Program, index: usize) -> Result<(), ProgramError> 
     if !shape.is_valid() {
         return Err(bad_shape());
     }
-    if let Some(attribute) = invalid_attribute(program, index) {
+    if let Some(attribute) = invalid_attribute(program, index, magnitudes) {
         return Err(ProgramError::BadAttribute {
             node: index,
             name: name.clone(),
@@ -79,7 +84,7 @@ fn inputs(program: &Program, index: usize) -> Result<(), ProgramError> {
     Ok(())
 }
 
-fn invalid_attribute(program: &Program, index: usize) -> Option<&'static str> {
+fn invalid_attribute(program: &Program, index: usize, magnitudes: &[i64]) -> Option<&'static str> {
     let Node { op, shape, .. } = &program.nodes[index];
     let input_shape = || program.shape(op.inputs()[0]);
     match op {
@@ -113,8 +118,8 @@ fn invalid_attribute(program: &Program, index: usize) -> Option<&'static str> {
         Op::TopK { .. } => {
             (shape.channels > input_shape().channels).then_some("number of greatest elements")
         }
-        Op::Softmax { input, how } => softmax(how, input_shape(), bounds_of(program, *input)),
-        Op::Norm { input, how } => norm(how, input_shape(), bounds_of(program, *input)),
+        Op::Softmax { input, how } => softmax(how, input_shape(), magnitudes[input.index()]),
+        Op::Norm { input, how } => norm(how, input_shape(), magnitudes[input.index()]),
         Op::View { view, .. } => {
             let inside = view.is_valid(input_shape().elements());
             (!inside || view.elements() != Some(shape.elements() as u64)).then_some("view")
@@ -160,11 +165,6 @@ fn convolution(program: &Program, index: usize) -> Option<&'static str> {
         return Some("number of groups");
     }
     (!fits(program.element_type(*input), *zero)).then_some("zero point")
-}
-
-/// The bound of an earlier tensor.
-fn bounds_of(program: &Program, tensor: TensorId) -> i64 {
-    bounds::magnitudes(program, tensor.index())[tensor.index()]
 }
 
 fn fits(kind: ElementType, value: i16) -> bool {

@@ -259,8 +259,10 @@ impl Program {
         if !self.input.coding_is_valid() {
             return Err(ProgramError::BadInputCoding);
         }
+        let mut magnitudes = bounds::magnitudes(self, 0);
         for node in 0..self.nodes.len() {
-            check::node(self, node)?;
+            check::node(self, node, &magnitudes)?;
+            magnitudes.push(bounds::of_node(self, node, &magnitudes));
         }
         bounds::check(self)?;
         Ok(())

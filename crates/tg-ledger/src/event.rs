@@ -136,6 +136,18 @@ pub enum Event {
         /// How much.
         amount: Amount,
     },
+    /// A provider was paid for work that ended without its fault: it made room for another job, or another member of
+    /// its gang failed.
+    Compensated {
+        /// The lease that had ended.
+        lease: LeaseId,
+        /// The job that paid, or whose forfeited collateral did.
+        job: JobId,
+        /// Who was paid.
+        provider: Address,
+        /// How much.
+        amount: Amount,
+    },
     /// The terms of an offer changed.
     OfferUpdated {
         /// The offer.

@@ -62,10 +62,12 @@ pub use journal::{Entry, JournalWriter, ReplayError, Replayed, replay};
 pub use parameters::{Parameters, UnverifiedJobs, development_domain};
 pub use record::{
     AbandonedBecause, Account, Bid, ConsensusKey, EndReason, Evidence, Grant, Job, JobState,
-    LatePhase, Lease, LeaseEnd, LivenessReport, Model, ModelFacts, ModelState, Offer, Preemption,
-    Provider, RefusedBecause, Settlement, Step, Validator,
+    LatePhase, Lease, LeaseEnd, LivenessReport, Model, ModelFacts, ModelState, Offer, Owed,
+    Preemption, Provider, RefusedBecause, Settlement, Step, Validator,
 };
-pub use state::{DryRun, Eta, Head, MoneyReport, Relaxation, Schedule, State, Totals, WhyWaiting};
+pub use state::{
+    DryRun, Eta, Head, MoneyReport, Relaxation, Schedule, State, Totals, WhyWaiting, Work,
+};
 pub use table::Table;
 pub use tree::{StateProof, Tree};
 pub use verdict::{EvidenceTask, Outcome, Subject, Verdict};

@@ -42,6 +42,22 @@ pub const BOOKING_STARTS_MAX: usize = 8;
 /// How often one job may be pushed out.
 pub const PREEMPTIONS_MAX: u8 = 3;
 
+/// Leases that a job may owe something to because they made room for it; further ones get nothing.
+pub const OWED_MAX: usize = 64;
+
+/// Time that leases must have run together for one of them to be moved: a hundred hours, so that a hundredth of what
+/// runs moves in an hour.
+pub const MOVE_LEASE_MS: u64 = 100 * 3_600_000;
+
+/// Leases looked at for one move, the oldest jobs first.
+pub const MOVE_CANDIDATES_MAX: usize = 16;
+
+/// Classes of work that the scheduler tells apart.
+pub const WORK_CLASSES_MAX: usize = 128;
+
+/// Jobs by which it learns; beyond, the older ones count half.
+pub const WORK_JOBS_MAX: u64 = 1 << 16;
+
 /// Providers that one validator may report as lost.
 pub const LOST_PER_VALIDATOR_MAX: usize = 1_024;
 

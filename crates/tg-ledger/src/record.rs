@@ -15,7 +15,7 @@ use tg_types::{Amount, Decode, Encode};
 pub use account::{Account, ConsensusKey, Offer, Provider, Validator};
 pub use bid::{Bid, LivenessReport};
 pub use grant::Grant;
-pub use job::{EndReason, Job, JobState, Settlement, Step};
+pub use job::{EndReason, Job, JobState, Owed, Settlement, Step};
 pub use lease::{AbandonedBecause, Evidence, LatePhase, Lease, LeaseEnd, Preemption};
 pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
 

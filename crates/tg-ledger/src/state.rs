@@ -30,7 +30,7 @@ use crate::table::Table;
 use crate::tree::{StateProof, Tree};
 use crate::verdict::EvidenceTask;
 
-pub use schedule::Schedule;
+pub use schedule::{Schedule, Work};
 pub use seal::MoneyReport;
 pub(crate) use stock::put as put_in_stock;
 pub use why::{DryRun, Eta, Relaxation, WhyWaiting};

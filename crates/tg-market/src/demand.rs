@@ -6,7 +6,7 @@ use tg_types::{
 
 use crate::record::TrackRecord;
 use crate::throughput::Correction;
-use crate::view::Stock;
+use crate::view::{PackingPrices, Stock};
 
 /// What a waiting job needs.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +31,8 @@ pub struct JobDemand<'a> {
     pub needs: &'a JobNeeds,
     /// What is free on the machines; `None` looks at what they have and not at what is taken.
     pub stock: Option<&'a Stock>,
+    /// What a placement takes from the work to come; `None` if that does not count.
+    pub prices: Option<&'a PackingPrices>,
     /// When it would begin; later than `now` for a booking.
     pub start: TimestampMs,
     /// How many times its declared duration a lease may take.
@@ -46,6 +48,8 @@ pub struct OfferFacts {
     pub failure_ppm: Option<u32>,
     /// Whether its reputation is below the floor.
     pub removed: bool,
+    /// Whether its reputation is among the top: it goes first among equals.
+    pub top: bool,
     /// Whether validators cannot reach it.
     pub offline: bool,
     /// The moving price of a second of its GPUs.

@@ -25,6 +25,7 @@
 //!     tie_seed: [0; 32],
 //!     needs: &JobNeeds::ANY_MACHINE,
 //!     stock: None,
+//!     prices: None,
 //!     start: TimestampMs::new(1_000),
 //!     lease_factor: 3,
 //!     lease_grace: DurationMs::from_secs(20),
@@ -65,6 +66,6 @@ mod tests;
 
 pub use constraint::{Constraint, ConstraintSet, Rejections};
 pub use demand::{JobDemand, OfferFacts, OfferView};
-pub use placement::{Assessment, Placement, Quote, best_offer, explain};
+pub use placement::{Assessment, Placement, Quote, best_offer, cheapest, explain};
 pub use record::TrackRecord;
-pub use view::{Hold, HoldError, Stock};
+pub use view::{Hold, HoldError, PackingPrices, Room, Stock};

@@ -1,8 +1,10 @@
 //! Which offer gets a job: the cheapest feasible one, counting the risk that the provider fails.
 //!
-//! `cost = ask + p_fail * max_price`: the ask is certain, and a failed lease costs the requestor what the answer is
-//! worth to it, for which its own maximum price stands. All in integer money. Offers of equal cost are ordered by
-//! the hash of the seed and the offer, so neither names nor the order of iteration decide.
+//! `cost = ask + p_fail * max_price + packing`: the ask is certain; a failed lease costs the requestor what the answer
+//! is worth to it, for which its own maximum price stands; and what the placement takes from the work to come
+//! ([`crate::packing`]: places broken up, and kinds of compute that run out) counts at the usual price of such GPUs,
+//! although nobody is charged for it. All in integer money. Offers of equal cost are ordered by standing, then by the
+//! hash of the seed and the offer, so neither names nor the order of iteration decide.
 
 use std::cmp::Ordering;
 
@@ -13,8 +15,9 @@ use tg_types::{
 
 use crate::constraint::{Constraint, ConstraintSet, Rejections};
 use crate::demand::{JobDemand, OfferFacts, OfferView};
+use crate::mig::MigInstance;
 use crate::pricing::PriceTier;
-use crate::view::{gpu_time, node_spec, request_of};
+use crate::view::{Room, gpu_time, held_milli, node_spec, request_of};
 
 /// What one offer would cost for one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +28,12 @@ pub struct Quote {
     pub provider: Address,
     /// What the provider is paid if its result is accepted.
     pub price: Amount,
-    /// The price plus the expected loss by failure; what offers are compared by.
+    /// The price, the expected loss by failure, and what is taken from the work to come; what offers are compared by.
     pub expected_cost: Amount,
+    /// The part of it that is taken from the work to come.
+    pub packing: Amount,
+    /// Whether the provider goes first among equals.
+    pub is_top: bool,
     /// The declared time to the result.
     pub duration: DurationMs,
     /// What the provider locks.
@@ -37,6 +44,8 @@ pub struct Quote {
     pub until: TimestampMs,
     /// The GPUs it would take, a bit for each.
     pub devices: u8,
+    /// The hardware partition it would take of its GPU, where fractions are partitions.
+    pub partition: Option<MigInstance>,
 }
 
 /// The result of a match.
@@ -91,6 +100,33 @@ pub fn best_offer<'a>(
     placement
 }
 
+/// What [`best_offer`] chooses, without the reasons: machines of offers that cannot win any more are not looked at.
+#[must_use]
+pub fn cheapest<'a>(
+    demand: &JobDemand<'_>,
+    offers: impl Iterator<Item = OfferView<'a>>,
+) -> Option<Quote> {
+    let mut best: Option<Quote> = None;
+    for view in offers {
+        let Terms { quote, broken, .. } = terms_for(demand, &view);
+        let Some(quote) = quote.filter(|_| broken.is_empty()) else {
+            continue;
+        };
+        if best.is_some_and(|best| best.expected_cost < quote.expected_cost) {
+            continue;
+        }
+        let Some(room) = room(demand, &view, quote.until) else {
+            continue;
+        };
+        let quote = placed(demand, &view, quote, &room);
+        let wins = best.is_none_or(|best| compare_quotes(&demand.tie_seed, &quote, &best).is_lt());
+        if wins {
+            best = Some(quote);
+        }
+    }
+    best
+}
+
 /// Every offer seen from `demand`: those that fit first, cheapest first, then the others by offer id.
 #[must_use]
 pub fn explain<'a>(
@@ -112,11 +148,12 @@ pub fn explain<'a>(
     assessments
 }
 
-/// Orders quotes by cost, then by hash with the seed, then by offer id.
+/// Orders quotes by cost, then by standing, then by hash with the seed, then by offer id.
 #[must_use]
 pub fn compare_quotes(seed: &[u8; 32], left: &Quote, right: &Quote) -> Ordering {
     left.expected_cost
         .cmp(&right.expected_cost)
+        .then_with(|| right.is_top.cmp(&left.is_top))
         .then_with(|| tie_key(seed, left.offer).cmp(&tie_key(seed, right.offer)))
         .then_with(|| left.offer.cmp(&right.offer))
 }
@@ -144,7 +181,8 @@ pub fn ask(
         Pricing::Dynamic => terms.price_per_gpu_second.max(facts.class_price),
     };
     // Thousandths of a GPU times milliseconds are millionths of a GPU second.
-    let millionths = u64::from(needs.gpu_milli_total()).checked_mul(gpu_time.get());
+    let held = held_milli(&terms.machine, needs);
+    let millionths = u64::from(held).checked_mul(gpu_time.get());
     let price = millionths
         .and_then(|it| second.checked_mul_div_ceil(it, 1_000_000))
         .and_then(|gpu| terms.price(macs)?.checked_add(gpu));
@@ -166,6 +204,38 @@ pub fn charged(ask: Amount, needs: &JobNeeds) -> Option<Amount> {
 /// What one offer would cost, and everything it lacks.
 #[must_use]
 pub fn assess(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Assessment {
+    let Terms {
+        quote,
+        mut broken,
+        until,
+        suits,
+    } = terms_for(demand, view);
+    // A machine that never fits is not busy besides.
+    let room = suits.then(|| room(demand, view, until)).flatten();
+    broken.require(Constraint::Busy, !suits || room.is_some());
+    let quote = quote.map(|quote| match &room {
+        Some(room) => placed(demand, view, quote, room),
+        None => quote,
+    });
+    Assessment {
+        offer: view.offer,
+        provider: view.provider,
+        quote,
+        broken,
+    }
+}
+
+/// What an offer would cost, before it is known where on its machine.
+struct Terms {
+    quote: Option<Quote>,
+    /// What it lacks, whatever is free on the machine.
+    broken: ConstraintSet,
+    until: TimestampMs,
+    /// Whether the machine could serve the job if nothing else ran there.
+    suits: bool,
+}
+
+fn terms_for(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Terms {
     let JobDemand {
         macs,
         memory_bytes,
@@ -177,6 +247,7 @@ pub fn assess(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Assessment {
         tie_seed: _,
         needs,
         stock: _,
+        prices: _,
         start,
         lease_factor,
         lease_grace,
@@ -193,10 +264,7 @@ pub fn assess(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Assessment {
         .saturating_add(lease_grace);
     let until = start.saturating_add(allowed).min(deadline);
     let mut broken = lacks_of_machine(terms, needs);
-    // A machine that never fits is not busy besides.
     let suits = broken.is_empty();
-    let devices = suits.then(|| devices(demand, view, until)).flatten();
-    broken.require(Constraint::Busy, !suits || devices.is_some());
     broken.require(Constraint::Mode, terms.modes.contains(mode));
     broken.require(Constraint::Memory, memory_bytes <= terms.memory_bytes);
     broken.require(
@@ -213,21 +281,40 @@ pub fn assess(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Assessment {
     broken.require(Constraint::Suspended, view.suspended_until <= now);
     broken.require(Constraint::Reputation, !view.facts.removed);
     broken.require(Constraint::Offline, !view.facts.offline);
-    Assessment {
-        offer: view.offer,
-        provider: view.provider,
+    Terms {
         quote: price.map(|price| Quote {
             offer: view.offer,
             provider: view.provider,
             price,
             expected_cost: price.saturating_add(max_price.ppm_ceil(failure_ppm)),
+            packing: Amount::ZERO,
+            is_top: view.facts.top,
             duration,
             collateral: terms.collateral_per_lease,
             start,
             until,
-            devices: devices.unwrap_or(0),
+            devices: 0,
+            partition: None,
         }),
         broken,
+        until,
+        suits,
+    }
+}
+
+/// The quote with the place on the machine, and what the place costs others. A booking for later costs them what its
+/// own lane charges for it.
+fn placed(demand: &JobDemand<'_>, view: &OfferView<'_>, quote: Quote, room: &Room) -> Quote {
+    let prices = demand.prices.filter(|_| demand.start <= demand.now);
+    let packing = prices.map_or(Amount::ZERO, |prices| {
+        prices.cost(view.terms.machine.gpu, room.burden, quote.duration)
+    });
+    Quote {
+        devices: room.devices,
+        partition: room.partition,
+        packing,
+        expected_cost: quote.expected_cost.saturating_add(packing),
+        ..quote
     }
 }
 
@@ -260,18 +347,25 @@ fn lacks_of_machine(terms: &OfferTerms, needs: &JobNeeds) -> ConstraintSet {
         let shares =
             !request.is_fraction() || spec.gpu.sharing.serves_fraction(request.needs().isolation);
         broken.require(Constraint::Isolation, shares);
-        let memory = request.gpu_memory_on(machine.gpu_memory_mib);
-        broken.require(Constraint::GpuMemory, memory <= machine.gpu_memory_mib);
+        let taken = spec.gpu.demand(&request).map(|it| it.memory_mib);
+        broken.require(
+            Constraint::GpuMemory,
+            taken.is_some_and(|it| it <= machine.gpu_memory_mib),
+        );
     }
     broken
 }
 
-/// The devices the job would take, if there is room.
-fn devices(demand: &JobDemand<'_>, view: &OfferView<'_>, until: TimestampMs) -> Option<u8> {
+/// Where the job would go on the machine, if there is room.
+fn room(demand: &JobDemand<'_>, view: &OfferView<'_>, until: TimestampMs) -> Option<Room> {
     let Some(stock) = demand.stock else {
-        return Some(0);
+        return Some(Room {
+            devices: 0,
+            partition: None,
+            burden: 0,
+        });
     };
     let request = request_of(demand.needs).ok()?;
     let time = (demand.start, until);
-    stock.room(&view.offer, &request, demand.now, time)
+    stock.room(&view.offer, &request, demand.now, time, demand.prices)
 }

@@ -80,6 +80,7 @@ fn demand() -> JobDemand<'static> {
         tie_seed: [1; 32],
         needs: &JobNeeds::ANY_MACHINE,
         stock: None,
+        prices: None,
         start: TimestampMs::new(10_000),
         lease_factor: 3,
         lease_grace: DurationMs::ZERO,
@@ -109,6 +110,9 @@ fn the_cheapest_wins() {
             start: TimestampMs::new(10_000),
             until: TimestampMs::new(13_300),
             devices: 0,
+            partition: None,
+            packing: Amount::ZERO,
+            is_top: false,
         }
     );
     assert_eq!(winner(&[]), None);

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use tg_types::{Amount, DurationMs};
+use tg_types::{Amount, Decode, DecodeError, DurationMs, Encode, Reader, Writer};
 
 /// What limits a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -188,6 +188,53 @@ impl ThroughputMatrix {
         self.corrections
             .iter()
             .map(|((kind, gpu), correction)| (*kind, *gpu, *correction))
+    }
+}
+
+impl WorkKind {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::IntegerInference, Self::Generation, Self::Training];
+}
+
+impl Encode for ThroughputMatrix {
+    fn encode(&self, writer: &mut Writer) {
+        let Self { corrections } = self;
+        writer.count(corrections.len());
+        for ((kind, gpu), correction) in corrections {
+            writer.u8(*kind as u8);
+            writer.u8(*gpu as u8);
+            writer.u32(correction.milli);
+        }
+    }
+}
+
+/// What [`ThroughputMatrix::learn`] can have made, and nothing else.
+impl Decode for ThroughputMatrix {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let most = WorkKind::ALL.len() * GpuClass::ALL.len();
+        let count = reader.count("throughput", most, 6)?;
+        let mut corrections = BTreeMap::new();
+        for _ in 0..count {
+            let (kind, gpu, milli) = (reader.u8()?, reader.u8()?, reader.u32()?);
+            let invalid = DecodeError::Invalid {
+                field: "throughput",
+                value: u64::from(milli),
+            };
+            let kind = WorkKind::ALL.get(usize::from(kind)).copied();
+            let gpu = GpuClass::ALL.get(usize::from(gpu)).copied();
+            let (Some(kind), Some(gpu)) = (kind, gpu) else {
+                return Err(invalid);
+            };
+            let correction = Correction::of_milli(milli);
+            let rises = corrections
+                .last_key_value()
+                .is_none_or(|(last, _)| *last < (kind, gpu));
+            if !rises || correction.milli != milli {
+                return Err(invalid);
+            }
+            corrections.insert((kind, gpu), correction);
+        }
+        Ok(Self { corrections })
     }
 }
 

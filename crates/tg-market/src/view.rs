@@ -7,14 +7,19 @@
 use std::collections::BTreeMap;
 
 use tg_types::{
-    DurationMs, GpuLink, GpuModel, JobClass, JobNeeds, LeaseId, Machine, OfferId, SharingMode,
-    TimestampMs,
+    Amount, DurationMs, GpuLink, GpuModel, JobClass, JobNeeds, LeaseId, Machine, OfferId,
+    OfferTerms, SharingMode, TimestampMs,
 };
 
 use crate::cluster::{
     AllocateError, Allocation, Cluster, Gpu, Interconnect, Isolation, ModelSet, Needs, NodeIndex,
     NodeSpec, Request, RequestError, Sharing,
 };
+use crate::mig::{MigInstance, MigModel};
+use crate::packing::burden::MILLI_COST;
+use crate::packing::profile::PRIOR_JOBS_WITH_GANGS;
+use crate::packing::table::PricedTables;
+use crate::packing::{Burden, Shape, WorkloadProfile};
 use crate::throughput::{Correction, GpuClass, WorkKind, duration_on};
 
 /// What one lease holds of the machine of an offer.
@@ -26,6 +31,8 @@ pub struct Hold {
     pub offer: OfferId,
     /// The GPUs, a bit for each.
     pub devices: u8,
+    /// The hardware partition of the one GPU, where fractions are partitions.
+    pub partition: Option<MigInstance>,
     /// What it takes of each, and of the machine.
     pub request: Request,
     /// From when on.
@@ -48,6 +55,17 @@ pub enum HoldError {
     Full(#[source] AllocateError),
 }
 
+/// Where a request has room on a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// The GPUs, a bit for each.
+    pub devices: u8,
+    /// The hardware partition of the one GPU, where fractions are partitions.
+    pub partition: Option<MigInstance>,
+    /// What it takes there from the work to come, in units of [`MILLI_COST`] for a thousandth of a GPU.
+    pub burden: i64,
+}
+
 /// The machines of all offers with what is held of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stock {
@@ -56,26 +74,48 @@ pub struct Stock {
     nodes: BTreeMap<OfferId, NodeIndex>,
     running: BTreeMap<LeaseId, (Allocation, TimestampMs)>,
     booked: BTreeMap<NodeIndex, BTreeMap<LeaseId, Hold>>,
+    burden: Burden,
 }
 
 impl Default for Stock {
     fn default() -> Self {
-        Self::new(std::iter::empty())
+        Self::new(std::iter::empty(), &WorkloadProfile::new())
     }
 }
 
 impl Stock {
-    /// Empty machines, one for each offer; the order of `offers` does not matter.
+    /// Empty machines, one for each offer, where work like `work` is expected beside what the machines themselves let
+    /// expect; the order of `offers` does not matter.
     #[must_use]
-    pub fn new<'a>(offers: impl Iterator<Item = (OfferId, &'a Machine)>) -> Self {
+    pub fn new<'a>(
+        offers: impl Iterator<Item = (OfferId, &'a Machine)>,
+        work: &WorkloadProfile,
+    ) -> Self {
         let machines: BTreeMap<OfferId, &Machine> = offers.collect();
         let nodes = machines.keys().copied().zip((0..).map(NodeIndex)).collect();
+        let cluster = Cluster::new(machines.values().map(|it| node_spec(it)).collect());
         Self {
-            cluster: Cluster::new(machines.values().map(|it| node_spec(it)).collect()),
+            burden: burden_of(&cluster, work),
+            cluster,
             offers: machines.into_keys().collect(),
             nodes,
             running: BTreeMap::new(),
             booked: BTreeMap::new(),
+        }
+    }
+
+    /// Expects work like `work` from now on.
+    pub fn expect(&mut self, work: &WorkloadProfile) {
+        self.burden = burden_of(&self.cluster, work);
+    }
+
+    /// What a placement takes from the work to come, in money, as the machines stand; the GPU seconds of each model cost
+    /// the middle one of what `terms` ask for them.
+    #[must_use]
+    pub fn packing_prices<'a>(&self, terms: impl Iterator<Item = &'a OfferTerms>) -> PackingPrices {
+        PackingPrices {
+            tables: self.burden.priced(),
+            seconds: middle_asks(terms),
         }
     }
 
@@ -131,10 +171,18 @@ impl Stock {
                 .insert(hold.lease, *hold);
             return Ok(());
         }
+        // Where fractions are partitions, which one is part of the hold: nothing else would put it there again.
+        let demand = self.cluster.spec(node).gpu.demand(&hold.request);
+        let is_cut = demand.is_some_and(|it| it.profile.is_some());
+        if is_cut != hold.partition.is_some() {
+            return Err(HoldError::Full(AllocateError::Devices));
+        }
+        let before = Shape::of(&self.cluster, node);
         let allocation = self
             .cluster
-            .allocate(node, hold.devices, &hold.request)
+            .allocate_at(node, hold.devices, &hold.request, hold.partition)
             .map_err(HoldError::Full)?;
+        self.burden.moved(&before, &self.cluster, node);
         self.running.insert(hold.lease, (allocation, hold.until));
         Ok(())
     }
@@ -142,7 +190,10 @@ impl Stock {
     /// Gives back what a lease holds or booked; nothing happens if it holds nothing.
     pub fn give_back(&mut self, lease: &LeaseId) {
         if let Some((allocation, _)) = self.running.remove(lease) {
+            let node = allocation.node();
+            let before = Shape::of(&self.cluster, node);
             self.cluster.release(&allocation);
+            self.burden.moved(&before, &self.cluster, node);
             return;
         }
         for holds in self.booked.values_mut() {
@@ -178,8 +229,9 @@ impl Stock {
             .map(|hold| hold.from)
     }
 
-    /// The devices of the machine of `offer` that could serve `request` from `from` until `until`; `None` if there is
-    /// no room. Everything that overlaps the time counts in full. What the machine never has is not looked at.
+    /// Where the machine of `offer` could serve `request` from `from` until `until`; `None` if there is no room.
+    /// Everything that overlaps the time counts in full. What the machine never has is not looked at. Of the GPUs that
+    /// could, those where least is taken from the work to come at `prices`.
     #[must_use]
     pub fn room(
         &self,
@@ -187,28 +239,80 @@ impl Stock {
         request: &Request,
         now: TimestampMs,
         (from, until): (TimestampMs, TimestampMs),
-    ) -> Option<u8> {
+        prices: Option<&PackingPrices>,
+    ) -> Option<Room> {
         let node = self.node(offer)?;
         let bookings = self.booked.get(&node);
         if from <= now && bookings.is_none_or(|it| it.values().all(|hold| hold.from > until)) {
-            return free_devices(&self.cluster, node, request);
+            return room_on(
+                &self.cluster,
+                node,
+                self.cluster.kind(node),
+                request,
+                prices,
+            );
         }
-        // Few machines have bookings: a copy of the one machine decides.
+        self.room_without(offer, request, (from, until), &[], prices)
+    }
+
+    /// As [`Self::room`], if the leases `gone` held nothing.
+    #[must_use]
+    pub fn room_without(
+        &self,
+        offer: &OfferId,
+        request: &Request,
+        (from, until): (TimestampMs, TimestampMs),
+        gone: &[LeaseId],
+        prices: Option<&PackingPrices>,
+    ) -> Option<Room> {
+        let node = self.node(offer)?;
+        // Few machines are looked at like this: a copy of the one machine decides.
         let mut alone = Cluster::new(vec![*self.cluster.spec(node)]);
         let only = NodeIndex(0);
-        for (allocation, ends) in self.running.values() {
-            if allocation.node() == node && *ends >= from {
+        for (lease, (allocation, ends)) in &self.running {
+            if allocation.node() == node && *ends >= from && !gone.contains(lease) {
                 alone
-                    .allocate(only, device_mask(allocation), allocation.request())
+                    .allocate_at(
+                        only,
+                        device_mask(allocation),
+                        allocation.request(),
+                        allocation.mig(),
+                    )
                     .ok()?;
             }
         }
-        for hold in bookings.into_iter().flat_map(BTreeMap::values) {
-            if hold.from <= until && hold.until >= from {
-                alone.allocate(only, hold.devices, &hold.request).ok()?;
+        let bookings = self.booked.get(&node).into_iter();
+        for hold in bookings.flat_map(BTreeMap::values) {
+            if hold.from <= until && hold.until >= from && !gone.contains(&hold.lease) {
+                alone
+                    .allocate_at(only, hold.devices, &hold.request, hold.partition)
+                    .ok()?;
             }
         }
-        free_devices(&alone, only, request)
+        room_on(&alone, only, self.cluster.kind(node), request, prices)
+    }
+
+    /// What `request` takes from the work to come on the GPUs `devices` of the machine of `offer`; `None` if it does not
+    /// fit there.
+    #[must_use]
+    pub fn burden_of(
+        &self,
+        offer: &OfferId,
+        request: &Request,
+        devices: u8,
+        prices: &PackingPrices,
+    ) -> Option<i64> {
+        let node = self.node(offer)?;
+        let shape = Shape::of(&self.cluster, node);
+        let slot = match request.is_fraction() {
+            true => self
+                .cluster
+                .slot(node, devices.trailing_zeros().min(7) as usize),
+            false => request.gpu_milli(),
+        };
+        let fits = shape.choices(request).any(|choice| choice == slot) || request.gpus() == 0;
+        let after = shape.after(request, slot);
+        fits.then(|| (prices.tables.value(&shape) - prices.tables.value(&after)).max(0))
     }
 
     /// GPU compute of the machine of `offer` that is taken at any time from `from` until `until`, in thousandths.
@@ -247,20 +351,108 @@ impl Stock {
     }
 }
 
-fn free_devices(cluster: &Cluster, node: NodeIndex, request: &Request) -> Option<u8> {
-    let fits = cluster.free(node).fits_host(request);
-    fits.then(|| cluster.devices_for(node, request, None))
-        .flatten()
+/// The room on one machine, which is of kind `kind` to `prices`.
+fn room_on(
+    cluster: &Cluster,
+    node: NodeIndex,
+    kind: usize,
+    request: &Request,
+    prices: Option<&PackingPrices>,
+) -> Option<Room> {
+    if !cluster.free(node).fits_host(request) {
+        return None;
+    }
+    let found = |devices: u8, burden: i64| Room {
+        devices,
+        partition: cluster.partition(node, devices, request),
+        burden,
+    };
+    let Some(prices) = prices else {
+        let devices = cluster.devices_for(node, request, None)?;
+        return Some(found(devices, 0));
+    };
+    let shape = Shape {
+        kind: kind as u16,
+        ..Shape::of(cluster, node)
+    };
+    let before = prices.tables.value(&shape);
+    let choices = shape.choices(request).filter_map(|slot| {
+        let preferred = request.is_fraction().then_some(slot);
+        let devices = cluster.devices_for(node, request, preferred)?;
+        let burden = before - prices.tables.value(&shape.after(request, slot));
+        Some((burden, slot, devices))
+    });
+    let (burden, _, devices) = choices.min()?;
+    Some(found(devices, burden.max(0)))
+}
+
+/// What is expected of `cluster`: work like `work`, and what its machines let expect.
+fn burden_of(cluster: &Cluster, work: &WorkloadProfile) -> Burden {
+    let specs: Vec<NodeSpec> = cluster.nodes().map(|it| *cluster.spec(it)).collect();
+    let mut profile = WorkloadProfile::prior_with_gangs(&specs, PRIOR_JOBS_WITH_GANGS);
+    profile.join(work);
+    Burden::new(cluster, &profile)
+}
+
+/// What a placement takes from the work to come, in money.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackingPrices {
+    tables: PricedTables,
+    seconds: [Amount; GpuModel::ALL.len()],
+}
+
+impl PackingPrices {
+    /// What it costs others that `burden` is taken from them for `time` on a machine with GPUs of `model`: the usable
+    /// compute that is lost to them, each kind of it the dearer the less there is, at the usual price of these GPUs.
+    #[must_use]
+    pub fn cost(&self, model: GpuModel, burden: i64, time: DurationMs) -> Amount {
+        /// Parts of a thousandth of a GPU that are kept.
+        const PARTS: i64 = 1 << 10;
+        let parts = (burden.max(0) / (MILLI_COST / PARTS)).unsigned_abs();
+        // Thousandths of a GPU times milliseconds are millionths of a GPU second.
+        let millionths = parts.saturating_mul(time.get());
+        let second = self.seconds.get(usize::from(model.tag())).copied();
+        second
+            .unwrap_or_default()
+            .checked_mul_div_ceil(millionths, 1_000_000 * PARTS.unsigned_abs())
+            .unwrap_or(Amount::MAX)
+    }
+}
+
+/// For each GPU model the ask of the GPU in the middle, when all are in the order of their asks: nobody alone moves it.
+fn middle_asks<'a>(terms: impl Iterator<Item = &'a OfferTerms>) -> [Amount; GpuModel::ALL.len()] {
+    let mut asks: [Vec<(Amount, u64)>; GpuModel::ALL.len()] = std::array::from_fn(|_| Vec::new());
+    for terms in terms.filter(|it| it.machine.gpu_count > 0) {
+        let model = usize::from(terms.machine.gpu.tag());
+        asks[model].push((
+            terms.price_per_gpu_second,
+            u64::from(terms.machine.gpu_count),
+        ));
+    }
+    asks.map(|mut asks| {
+        asks.sort_unstable();
+        let half = asks.iter().map(|(_, gpus)| gpus).sum::<u64>().div_ceil(2);
+        let mut seen = 0;
+        let middle = asks.iter().find(|(_, gpus)| {
+            seen += gpus;
+            seen >= half
+        });
+        middle.map(|(ask, _)| *ask).unwrap_or_default()
+    })
 }
 
 fn device_mask(allocation: &Allocation) -> u8 {
     allocation.devices().fold(0, |mask, it| mask | 1 << it)
 }
 
-/// What the machine of an offer is to the cluster.
+/// What the machine of an offer is to the cluster. GPUs that may be partitioned are: a fraction of one is a partition,
+/// whatever isolation it asks for.
 #[must_use]
 pub fn node_spec(machine: &Machine) -> NodeSpec {
-    let sharing = if machine.sharing.contains(SharingMode::Mps) {
+    let mig = mig_model(machine.gpu).filter(|_| machine.sharing.contains(SharingMode::Mig));
+    let sharing = if let Some(model) = mig {
+        Sharing::Mig(model)
+    } else if machine.sharing.contains(SharingMode::Mps) {
         Sharing::Mps
     } else if machine.sharing.contains(SharingMode::TimeSlice) {
         Sharing::TimeSlice
@@ -325,6 +517,38 @@ pub fn request_of(needs: &JobNeeds) -> Result<Request, RequestError> {
         }))
 }
 
+/// The partitions of a GPU model, if it has any.
+#[must_use]
+pub const fn mig_model(model: GpuModel) -> Option<MigModel> {
+    match model {
+        GpuModel::A100M40 => Some(MigModel::A100M40),
+        GpuModel::A100M80 => Some(MigModel::A100M80),
+        GpuModel::H100 => Some(MigModel::H100M80),
+        GpuModel::H200 => Some(MigModel::H200M141),
+        GpuModel::Other
+        | GpuModel::T4
+        | GpuModel::P100
+        | GpuModel::V100
+        | GpuModel::A10
+        | GpuModel::L4
+        | GpuModel::Rtx3090
+        | GpuModel::Rtx4090 => None,
+    }
+}
+
+/// Thousandths of a GPU, all GPUs together, that a job with `needs` takes of `machine`: what it asks for, or what the
+/// partition has that gives as much.
+#[must_use]
+pub fn held_milli(machine: &Machine, needs: &JobNeeds) -> u32 {
+    let asked = needs.gpu_milli_total();
+    let partition = request_of(needs)
+        .ok()
+        .filter(Request::is_fraction)
+        .and_then(|request| node_spec(machine).gpu.demand(&request))
+        .filter(|demand| demand.profile.is_some());
+    partition.map_or(asked, |demand| u32::from(demand.milli))
+}
+
 /// The row of the throughput table for a GPU model.
 #[must_use]
 pub fn gpu_class(model: GpuModel) -> Option<GpuClass> {
@@ -344,7 +568,7 @@ pub const fn work_kind(class: JobClass) -> WorkKind {
 /// How long the GPU time that `needs` states takes on `machine`; a model that the table does not know counts as a T4.
 #[must_use]
 pub fn gpu_time(machine: &Machine, needs: &JobNeeds, correction: &Correction) -> DurationMs {
-    let milli = needs.gpu_milli_total();
+    let milli = held_milli(machine, needs);
     if milli == 0 || needs.reference == DurationMs::ZERO {
         return DurationMs::ZERO;
     }

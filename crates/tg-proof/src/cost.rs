@@ -186,7 +186,7 @@ fn gadget_steps(program: &Program, node: usize, batch: usize) -> u64 {
             Axis::Channels => channels(inputs),
         },
         Op::Pad { input, .. } => pixels(&[*input]) + channels(&[*input]),
-        Op::Reduce { input, .. } => pixels(&[*input]) + channels(&[*input]),
+        Op::Reduce { input, .. } => 2 * (pixels(&[*input]) + channels(&[*input])),
         Op::MatMul { inputs, .. } => pixels(inputs) + channels(inputs),
         // The others cost nothing or are refused by the plan.
         _ => 0,

@@ -13,7 +13,7 @@ pub(crate) use maps::gathered;
 pub use maps::map_reading;
 pub use rearrangement::Rearrangement;
 pub(crate) use rearrangement::{SeparableMap, is_separable};
-pub use windows::{ConvPoint, SourceMap, conv_reading, is_pointwise, maximum_sum};
+pub use windows::{ConvPoint, SourceMap, conv_reading, is_pointwise};
 
 use crate::field::{E, evaluate};
 use crate::plan::Plan;

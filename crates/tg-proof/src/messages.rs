@@ -66,6 +66,10 @@ pub enum GadgetProof {
     Maximum(MaximumProof),
     /// A gadget as data: a proof per stage.
     Staged(Vec<StageProof>),
+    /// Embedding of computed tokens.
+    Chosen(ChosenProof),
+    /// Decision trees.
+    Trees(TreesProof),
 }
 
 /// One stage of a gadget as data.
@@ -128,6 +132,30 @@ pub struct EmbedProof {
     pub sumcheck: Sumcheck,
     /// The pieces of the weights at their parts of the final point.
     pub weights: Vec<E>,
+}
+
+/// An embedding of computed tokens.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ChosenProof {
+    /// Sum over the vocabulary, and the weights.
+    pub rows: EmbedProof,
+    /// The flags of the rows at the final point.
+    pub chosen: E,
+    /// Which row each token chooses.
+    pub stages: Vec<StageProof>,
+}
+
+/// Decision trees.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TreesProof {
+    /// Over branches: decisions hold, and marked leaves agree with them.
+    pub decisions: StageProof,
+    /// The input that the branches read.
+    pub read: ReadProof,
+    /// Sum over the flags of the leaves: the output, the branches' marked leaves, one leaf per tree.
+    pub leaves: Sumcheck,
+    /// The flags at the final point.
+    pub flag: E,
 }
 
 /// A requantisation.

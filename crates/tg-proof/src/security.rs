@@ -279,9 +279,15 @@ fn draws(program: &Program, plan: &Plan) -> Vec<(String, &'static str, f64)> {
         if let Some((what, source, degree)) = gadget_draws(program, plan, node) {
             draws.push((label(what), source, degree));
         }
-        if let NodePlan::Gadget(gadget) = &plan.nodes[node] {
+        if let NodePlan::Gadget(gadget) | NodePlan::Chosen { gadget, .. } = &plan.nodes[node] {
             let source = "sumchecks of degree 3, zero-checks and readers; Schwartz-Zippel";
             draws.push((label("stages"), source, gadget.staged.error_degree()));
+        }
+        if let NodePlan::Trees(trees) = &plan.nodes[node] {
+            let source = "sumchecks, zero-check and readers; Schwartz-Zippel";
+            let read = 2 * plan.layouts[description.op.inputs()[0].index()].channel_vars;
+            let degree = trees.error_degree() + (read + plan.layouts[node + 1].vars()) as f64;
+            draws.push((label("decisions and leaves"), source, degree));
         }
     }
     if let Some(input) = &plan.input {
@@ -335,7 +341,7 @@ fn gadget_draws(
     };
     let (pixels, channels) = (most(|l| l.pixel_vars), most(|l| l.channel_vars));
     match (op, &plan.nodes[node]) {
-        (_, NodePlan::Weighted { weights }) => {
+        (_, NodePlan::Weighted { weights } | NodePlan::Chosen { weights, .. }) => {
             let [outputs, positions, inner] = plan.weights[*weights].axis_vars().map(|v| v as f64);
             Some(match op {
                 Op::Conv { groups, .. } if *groups > 1 => {
@@ -377,15 +383,15 @@ fn gadget_draws(
             "Schwartz-Zippel, five multilinear identities and three columns within their tables",
             8.0 * output,
         )),
-        (Op::MaxPool { window, .. }, NodePlan::Maximum { columns, .. }) => {
-            let positions = window.positions();
+        (_, NodePlan::Maximum { shape, columns, .. }) => {
+            let positions = shape.window.positions();
             let chunks: f64 = plan.witness[columns.witness.clone()]
                 .iter()
                 .map(|table| (positions as f64 + 2.0) * table.chunk.vars as f64)
                 .sum();
             let kappa = crate::layout::log2_ceil(positions) as f64;
-            // Per position: its class, that it lies in its table, and its window.
-            let relations = 3.0 * positions as f64 * output;
+            // Per column: its class, that it lies in its table, and its window.
+            let relations = 3.0 * shape.columns() as f64 * output;
             Some((
                 "windows and zero-checks",
                 "sumcheck and Schwartz-Zippel",

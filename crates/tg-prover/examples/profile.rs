@@ -8,9 +8,10 @@
 
 use std::collections::BTreeMap;
 use std::time::Instant;
+use tg_model::Tensor;
 use tg_model::suite::Architecture;
 use tg_proof::messages::{self, GadgetProof, InferenceProof, Pushforwards};
-use tg_proof::{ExpectedStatement, verify};
+use tg_proof::{ExpectedStatement, PublicModel, verify};
 use tg_prover::{ProvingModel, Stage, prove_tensor};
 use tg_types::{Address, JobId};
 
@@ -52,6 +53,8 @@ fn parts(proof: &InferenceProof) -> BTreeMap<String, usize> {
             GadgetProof::Requantise(_) => "requantise",
             GadgetProof::Maximum(_) => "maximum",
             GadgetProof::Staged(_) => "staged",
+            GadgetProof::Chosen(_) => "embed computed",
+            GadgetProof::Trees(_) => "trees",
         };
         add(&format!("node {name}"), messages::encode(&node.gadget));
         add("node merge", messages::encode(&node.merge));
@@ -94,71 +97,81 @@ fn main() {
         let (start, c) = (Instant::now(), cpu());
         let public = model.register().unwrap();
         println!("register {:?} cpu {:.2}", start.elapsed(), cpu() - c);
-        let start = Instant::now();
-        public.verify_registration().unwrap();
-        println!(
-            "verify registration {:?}, {} bytes",
-            start.elapsed(),
-            public.encode().len()
-        );
-        let security = tg_proof::security::report(&public).unwrap().bits;
-        let registration = tg_proof::security::registration_report(&public).unwrap();
-        let shape = tg_proof::model::ProofShape::new(public.program()).unwrap();
-        let entries: Vec<usize> = shape.plan.tables.iter().map(|table| table.len()).collect();
-        println!(
-            "{} tables of {} entries {entries:?}, witness 2^{}, weights 2^{}",
-            entries.len(),
-            entries.iter().sum::<usize>(),
-            shape.witness_scheme.num_variables(),
-            shape.weights_scheme.num_variables()
-        );
-        println!(
-            "security {security:.2}, registration {:.2}",
-            registration.bits
-        );
+        describe(&public);
         std::fs::write("/proc/self/clear_refs", "5").unwrap();
         for run in 0..runs {
-            let c = cpu();
-            let start = Instant::now();
-            let mut at = Instant::now();
-            let mut stage = String::new();
-            let mut line = String::new();
-            let (file, _) = prove_tensor(
-                &model,
-                input.clone(),
-                (JobId::default(), Address::default()),
-                &mut |now| {
-                    let name = match now {
-                        Stage::Nodes(..) => "Nodes".to_owned(),
-                        other => format!("{other:?}"),
-                    };
-                    if name != stage {
-                        if !stage.is_empty() {
-                            line += &format!(" {stage} {:.1}", at.elapsed().as_secs_f64() * 1e3);
-                        }
-                        stage = name;
-                        at = Instant::now();
-                    }
-                },
-            )
-            .unwrap();
-            let (took, c) = (start.elapsed(), cpu() - c);
-            let start = Instant::now();
-            verify(&public, &file, &ExpectedStatement::default()).unwrap();
-            println!(
-                "run {run}: prove {:.1} ms cpu {:.2} s verify {:.2} ms {} bytes |{line}",
-                took.as_secs_f64() * 1e3,
-                c,
-                start.elapsed().as_secs_f64() * 1e3,
-                file.proof.len()
-            );
-            if run == 0 {
-                let proof: InferenceProof = messages::decode(&file.proof).unwrap();
-                for (part, bytes) in parts(&proof) {
-                    println!("{bytes:>9} bytes {part}");
-                }
-            }
+            measure(run, &model, &public, &input);
         }
         println!("{}", peak());
+    }
+}
+
+/// Checks a registration, and prints the sizes of what is committed and the levels of security.
+fn describe(public: &PublicModel) {
+    let start = Instant::now();
+    public.verify_registration().unwrap();
+    println!(
+        "verify registration {:?}, {} bytes",
+        start.elapsed(),
+        public.encode().len()
+    );
+    let security = tg_proof::security::report(public).unwrap().bits;
+    let registration = tg_proof::security::registration_report(public).unwrap();
+    let shape = tg_proof::model::ProofShape::new(public.program()).unwrap();
+    let entries: Vec<usize> = shape.plan.tables.iter().map(|table| table.len()).collect();
+    println!(
+        "{} tables of {} entries {entries:?}, witness 2^{}, weights 2^{}",
+        entries.len(),
+        entries.iter().sum::<usize>(),
+        shape.witness_scheme.num_variables(),
+        shape.weights_scheme.num_variables()
+    );
+    println!(
+        "security {security:.2}, registration {:.2}",
+        registration.bits
+    );
+}
+
+/// One proof: the time of each stage, and in the first run the bytes of each part.
+fn measure(run: usize, model: &ProvingModel, public: &PublicModel, input: &Tensor) {
+    let c = cpu();
+    let start = Instant::now();
+    let mut at = Instant::now();
+    let mut stage = String::new();
+    let mut line = String::new();
+    let (file, _) = prove_tensor(
+        model,
+        input.clone(),
+        (JobId::default(), Address::default()),
+        &mut |now| {
+            let name = match now {
+                Stage::Nodes(..) => "Nodes".to_owned(),
+                other => format!("{other:?}"),
+            };
+            if name != stage {
+                if !stage.is_empty() {
+                    line += &format!(" {stage} {:.1}", at.elapsed().as_secs_f64() * 1e3);
+                }
+                stage = name;
+                at = Instant::now();
+            }
+        },
+    )
+    .unwrap();
+    let (took, c) = (start.elapsed(), cpu() - c);
+    let start = Instant::now();
+    verify(public, &file, &ExpectedStatement::default()).unwrap();
+    println!(
+        "run {run}: prove {:.1} ms cpu {:.2} s verify {:.2} ms {} bytes |{line}",
+        took.as_secs_f64() * 1e3,
+        c,
+        start.elapsed().as_secs_f64() * 1e3,
+        file.proof.len()
+    );
+    if run == 0 {
+        let proof: InferenceProof = messages::decode(&file.proof).unwrap();
+        for (part, bytes) in parts(&proof) {
+            println!("{bytes:>9} bytes {part}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::bundled::{self, Bundled};
 use crate::cli::BenchArguments;
+use crate::offline::prove::random_seed;
 use crate::offline::suite;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use rustix::time::{ClockId, clock_gettime};
@@ -211,8 +212,7 @@ fn measure_once(
     let names = (JobId::default(), Address::default());
     let limits = Limits::default();
     let proved = if zk {
-        let mut seed = [0; 32];
-        getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("draw randomness: {error}"))?;
+        let seed = random_seed()?;
         let inputs = vec![Tensor::I8(input.to_vec())];
         prove_zk(model, inputs, names, (seed, &limits), &mut observe)
     } else {

@@ -6,6 +6,7 @@ use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use std::time::Instant;
 use tg_model::Tensor;
 use tg_model::input::quantise;
+use tg_proof::ProofFile;
 use tg_prover::{Limits, ProveError, ProvingModel, Stage, prove_batch, prove_zk};
 use tg_types::codec::Encode;
 use tg_types::{Address, JobId};
@@ -39,10 +40,8 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     };
     let names = (JobId::default(), Address::default());
     let proved = if arguments.zk {
-        let mut seed = [0; 32];
-        getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("draw randomness: {error}"))?;
-        let inputs = vec![Tensor::I8(input)];
-        prove_zk(&model, inputs, names, (seed, &limits), &mut observe)
+        let with = (random_seed()?, &limits);
+        prove_zk(&model, vec![Tensor::I8(input)], names, with, &mut observe)
     } else {
         prove_batch(&model, &[&input], names, &limits, &mut observe)
     };
@@ -74,17 +73,29 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
         "output {values:?}; greatest at index {}",
         trace.top_class()
     ))?;
-    let held = if file.statement.zk {
-        "the proof and the output, not the input"
-    } else {
-        "the proof, the input and the output"
-    };
+    let held = held(&file);
     line(format_args!(
         "proved in {elapsed_ms:.0} ms; {} ({} bytes) holds {held}",
         arguments.output.display(),
         bytes.len()
     ))?;
     Ok(())
+}
+
+/// What a proof file holds.
+const fn held(file: &ProofFile) -> &'static str {
+    if file.statement.zk {
+        "the proof and the output, not the input"
+    } else {
+        "the proof, the input and the output"
+    }
+}
+
+/// Randomness of the operating system, for one proof in zero knowledge.
+pub(crate) fn random_seed() -> Result<[u8; 32], anyhow::Error> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("draw randomness: {error}"))?;
+    Ok(seed)
 }
 
 /// How much is done, and about how long the rest takes at the speed so far.

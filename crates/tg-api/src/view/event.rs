@@ -92,7 +92,8 @@ fn parts(event: &Event) -> Parts {
         | Event::Rated { .. }
         | Event::LivenessChanged { .. }
         | Event::Scheduled { .. }
-        | Event::MemberPaid { .. } => market_parts(event),
+        | Event::MemberPaid { .. }
+        | Event::Compensated { .. } => market_parts(event),
         Event::JobChanged { .. }
         | Event::JobEnded { .. }
         | Event::LeaseMade { .. }
@@ -165,6 +166,20 @@ fn job_parts(event: &Event) -> Parts {
 /// The market's own events.
 fn market_parts(event: &Event) -> Parts {
     match event {
+        Event::Compensated {
+            lease,
+            job,
+            provider,
+            amount,
+        } => Parts {
+            kind: "compensated",
+            job: Some(*job),
+            lease: Some(*lease),
+            account: Some(*provider),
+            amount: Some(*amount),
+            text: format!("{amount} TGRID to {provider} for work that made room, by job {job}"),
+            ..Parts::default()
+        },
         Event::MemberPaid {
             lease,
             job,

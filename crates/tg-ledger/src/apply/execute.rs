@@ -183,7 +183,9 @@ impl Execution {
                 Lane::Posted | Lane::Gang | Lane::Deadline => 0,
             },
             stars: 0,
+            owed: Vec::new(),
         };
+        self.state.schedule.work.observe(&order.needs);
         self.state.totals.jobs += 1;
         self.events.push(Event::JobChanged {
             job: job.id,

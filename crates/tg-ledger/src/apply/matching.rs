@@ -5,7 +5,7 @@
 //! [`tg_market::lane::queue`]: paid priority, growing with the wait; whoever waited long enough goes by age alone.
 
 use tg_market::lane::queue::{Turn, Waiting};
-use tg_market::{OfferFacts, OfferView, Quote, Stock};
+use tg_market::{OfferFacts, OfferView, PackingPrices, Quote, Stock};
 use tg_types::{Amount, Domain, JobClass, JobId, Lane, LeaseId, keccak256_of};
 
 use super::Execution;
@@ -53,6 +53,8 @@ pub(super) struct Board<'a> {
     facts: [Vec<OfferFacts>; JobClass::ALL.len()],
     /// Fees that a provider keeps for each lease.
     reserved: Amount,
+    /// What placements take from the work to come, as the block found the machines.
+    pub(super) prices: PackingPrices,
     pub(super) budget: Budget,
 }
 
@@ -92,6 +94,7 @@ impl<'a> Board<'a> {
                 facts(&JobClass::Batch),
             ],
             reserved: state.lease_fees(),
+            prices: state.packing_prices(),
             budget: Budget {
                 assessments: 0,
                 leases: 0,
@@ -149,6 +152,7 @@ impl Execution {
         let mut board = Board::new(&self.state, &offers);
         let queue = self.queue();
         self.state.match_cursor = 0;
+        self.move_running(&mut board)?;
         self.clear_auction(&mut board)?;
         for (sequence, id) in queue {
             let job = self.job(&id)?;
@@ -276,9 +280,8 @@ impl Execution {
             ended_at: None,
             grant: Grant::of(
                 &job.order.needs,
-                quote.devices,
-                machine.gpu_memory_mib,
-                machine.sharing,
+                machine,
+                (quote.devices, quote.partition),
                 quote.start,
             ),
             preemption: None,

@@ -288,6 +288,17 @@ impl Provider {
     }
 }
 
+impl Provider {
+    /// Whether it is among the top with jobs of a class: it goes first among equals and gets a bonus.
+    #[must_use]
+    pub fn is_top(&self, class: JobClass, collateral: Amount, stake_for_one: Amount) -> bool {
+        let standing = self
+            .reputation_with(class)
+            .standing(collateral, stake_for_one);
+        standing == Standing::Top
+    }
+}
+
 impl Encode for Provider {
     fn encode(&self, writer: &mut Writer) {
         let Self {

@@ -1,9 +1,10 @@
 //! What a lease holds of a machine.
 
 use tg_market::cluster::Request;
-use tg_market::view::request_of;
+use tg_market::mig::{MigInstance, MigProfile};
+use tg_market::view::{node_spec, request_of};
 use tg_types::{
-    Decode, DecodeError, Encode, JobNeeds, Reader, SharingMode, SharingSet, TimestampMs, Writer,
+    Decode, DecodeError, Encode, JobNeeds, Machine, Reader, SharingMode, TimestampMs, Writer,
 };
 
 /// What a lease holds of the machine of its offer, beside a slot.
@@ -17,6 +18,8 @@ pub struct Grant {
     pub gpu_memory_mib: u32,
     /// How the GPUs are shared with other leases.
     pub sharing: SharingMode,
+    /// The hardware partition, if that is how.
+    pub partition: Option<MigInstance>,
     /// When it begins; later than the match for a booking.
     pub from: TimestampMs,
 }
@@ -30,32 +33,36 @@ impl Grant {
             gpu_milli: 0,
             gpu_memory_mib: 0,
             sharing: SharingMode::Whole,
+            partition: None,
             from,
         }
     }
 
-    /// What a job with `needs` is granted on `devices` of a machine whose GPUs have `device_mib` and are shared by
-    /// `sharing`.
+    /// What a job with `needs` is granted on `devices` of `machine`, from `from` on: what it asks for, or the
+    /// `partition` that gives as much.
     #[must_use]
     pub fn of(
         needs: &JobNeeds,
-        devices: u8,
-        device_mib: u32,
-        sharing: SharingSet,
+        machine: &Machine,
+        (devices, partition): (u8, Option<MigInstance>),
         from: TimestampMs,
     ) -> Self {
-        let Some(request) = request_of(needs).ok().filter(|it| it.gpus() > 0) else {
+        let request = request_of(needs).ok().filter(|it| it.gpus() > 0);
+        let demand = request.and_then(|it| Some((it, node_spec(machine).gpu.demand(&it)?)));
+        let Some((request, demand)) = demand else {
             return Self::slot(from);
         };
-        let sharing = match request.is_fraction() {
-            true => sharing.at_least(needs.isolation),
-            false => None,
+        let sharing = match (request.is_fraction(), partition) {
+            (true, Some(_)) => Some(SharingMode::Mig),
+            (true, None) => machine.sharing.at_least(needs.isolation),
+            (false, _) => None,
         };
         Self {
             devices,
-            gpu_milli: request.gpu_milli(),
-            gpu_memory_mib: request.gpu_memory_on(device_mib),
+            gpu_milli: demand.milli,
+            gpu_memory_mib: demand.memory_mib,
             sharing: sharing.unwrap_or(SharingMode::Whole),
+            partition,
             from,
         }
     }
@@ -84,12 +91,16 @@ impl Encode for Grant {
             gpu_milli,
             gpu_memory_mib,
             sharing,
+            partition,
             from,
         } = self;
         writer.u8(*devices);
         writer.u16(*gpu_milli);
         writer.u32(*gpu_memory_mib);
         sharing.encode(writer);
+        let (profile, start) = partition.map_or((0, 0), |it| (it.profile as u8 + 1, it.start));
+        writer.u8(profile);
+        writer.u8(start);
         from.encode(writer);
     }
 }
@@ -101,7 +112,25 @@ impl Decode for Grant {
             gpu_milli: reader.u16()?,
             gpu_memory_mib: reader.u32()?,
             sharing: SharingMode::decode(reader)?,
+            partition: decode_partition(reader)?,
             from: TimestampMs::decode(reader)?,
         })
+    }
+}
+
+/// One more than the tag of the profile, or 0 for none, and the memory slice where it starts.
+fn decode_partition(reader: &mut Reader<'_>) -> Result<Option<MigInstance>, DecodeError> {
+    let (profile, start) = (reader.u8()?, reader.u8()?);
+    let invalid = || DecodeError::Invalid {
+        field: "partition",
+        value: (u64::from(profile) << 8) | u64::from(start),
+    };
+    let Some(index) = usize::from(profile).checked_sub(1) else {
+        return if start == 0 { Ok(None) } else { Err(invalid()) };
+    };
+    let profile = MigProfile::ALL.get(index).copied().ok_or_else(invalid)?;
+    match profile.starts().contains(&start) {
+        true => Ok(Some(MigInstance { profile, start })),
+        false => Err(invalid()),
     }
 }

@@ -6,6 +6,7 @@ use tg_types::{
 };
 
 use crate::codec::{decode_option, encode_option};
+use crate::limits::OWED_MAX;
 use crate::record::Record;
 
 tg_types::wire_enum! {
@@ -139,6 +140,10 @@ pub struct Settlement {
     pub refund: Amount,
     /// Prize that nobody earned.
     pub burned: Amount,
+    /// Paid to the provider on top of the price for its reputation; out of the verification fee.
+    pub bonus: Amount,
+    /// Paid to the providers of leases that made room.
+    pub compensation: Amount,
 }
 
 impl Encode for Settlement {
@@ -150,6 +155,8 @@ impl Encode for Settlement {
             verification_fee,
             refund,
             burned,
+            bonus,
+            compensation,
         } = self;
         price.encode(writer);
         members.encode(writer);
@@ -157,6 +164,8 @@ impl Encode for Settlement {
         verification_fee.encode(writer);
         refund.encode(writer);
         burned.encode(writer);
+        bonus.encode(writer);
+        compensation.encode(writer);
     }
 }
 
@@ -169,6 +178,42 @@ impl Decode for Settlement {
             verification_fee: Amount::decode(reader)?,
             refund: Amount::decode(reader)?,
             burned: Amount::decode(reader)?,
+            bonus: Amount::decode(reader)?,
+            compensation: Amount::decode(reader)?,
+        })
+    }
+}
+
+/// What a job owes to a provider that made room for it; paid if its result is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owed {
+    /// The lease that ended.
+    pub lease: LeaseId,
+    /// Whose lease.
+    pub provider: Address,
+    /// The part of the lease's price that its work was worth.
+    pub amount: Amount,
+}
+
+impl Encode for Owed {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            lease,
+            provider,
+            amount,
+        } = self;
+        lease.encode(writer);
+        provider.encode(writer);
+        amount.encode(writer);
+    }
+}
+
+impl Decode for Owed {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            lease: LeaseId::decode(reader)?,
+            provider: Address::decode(reader)?,
+            amount: Amount::decode(reader)?,
         })
     }
 }
@@ -210,6 +255,8 @@ pub struct Job {
     pub revealed_in: u64,
     /// What its requestor gave the provider, 1 to 5; 0 if nothing yet.
     pub stars: u8,
+    /// What it owes to those who made room for it.
+    pub owed: Vec<Owed>,
 }
 
 impl Job {
@@ -224,6 +271,13 @@ impl Job {
             .len()
             .saturating_sub(without)
             .saturating_sub(usize::from(self.preemptions))
+    }
+
+    /// What it owes in all.
+    #[must_use]
+    pub fn owed_sum(&self) -> Amount {
+        let owed = self.owed.iter();
+        owed.fold(Amount::ZERO, |sum, it| sum.saturating_add(it.amount))
     }
 
     /// Since when it waits or waited first: what ageing in the queue goes by.
@@ -291,6 +345,7 @@ impl Encode for Job {
             preemptions,
             revealed_in,
             stars,
+            owed,
         } = self;
         id.encode(writer);
         writer.u64(*sequence);
@@ -309,6 +364,7 @@ impl Encode for Job {
         writer.u8(*preemptions);
         writer.u64(*revealed_in);
         writer.u8(*stars);
+        writer.seq(owed);
     }
 }
 
@@ -332,6 +388,7 @@ impl Decode for Job {
             preemptions: reader.u8()?,
             revealed_in: reader.u64()?,
             stars: reader.u8()?,
+            owed: reader.seq("owed", OWED_MAX, 68)?,
         })
     }
 }

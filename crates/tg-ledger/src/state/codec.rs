@@ -18,7 +18,7 @@ use crate::state::{FIRST_RECORD_INDEX, Head, Schedule, State, Totals};
 use crate::table::Table;
 
 /// Version of the encoding.
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 /// Jobs in a state: open ones and ended ones, and those that end in the last block before the oldest leave.
 const JOBS_MAX: usize = OPEN_JOBS_MAX + ENDED_JOBS_MAX + OPEN_JOBS_MAX;

@@ -1,7 +1,8 @@
 //! The state as `tg-market` sees it: what a job needs, and what the offers give.
 
 use tg_market::throughput::Correction;
-use tg_market::{Assessment, JobDemand, OfferFacts, OfferView, Stock, explain};
+use tg_market::view::{gpu_class, work_kind};
+use tg_market::{Assessment, JobDemand, OfferFacts, OfferView, PackingPrices, Stock, explain};
 use tg_types::{Address, Amount, JobClass, JobOrder, TimestampMs};
 
 use crate::record::{Job, ModelFacts, ModelState, Offer};
@@ -15,7 +16,9 @@ impl State {
     #[must_use]
     pub fn assess_order(&self, order: &JobOrder) -> Option<Vec<Assessment>> {
         let facts = self.active_model(order)?;
-        let demand = self.demand(order, facts, &[], &self.stock, self.head.timestamp);
+        let prices = self.packing_prices();
+        let market = (&*self.stock, &prices);
+        let demand = self.demand(order, facts, &[], market, self.head.timestamp);
         Some(explain(&demand, self.offer_views(order.needs.class)))
     }
 
@@ -33,7 +36,7 @@ impl State {
         order: &'a JobOrder,
         facts: &ModelFacts,
         excluded: &'a [Address],
-        stock: &'a Stock,
+        (stock, prices): (&'a Stock, &'a PackingPrices),
         now: TimestampMs,
     ) -> JobDemand<'a> {
         JobDemand {
@@ -48,6 +51,7 @@ impl State {
             tie_seed: *self.schedule.tie_seed.as_bytes(),
             needs: &order.needs,
             stock: Some(stock),
+            prices: Some(prices),
             start: now,
             lease_factor: self.parameters.duration_factor,
             lease_grace: self.parameters.lease_grace,
@@ -58,11 +62,22 @@ impl State {
     pub(crate) fn job_demand<'a>(
         &self,
         job: &'a Job,
-        stock: &'a Stock,
+        market: (&'a Stock, &'a PackingPrices),
         now: TimestampMs,
     ) -> Option<JobDemand<'a>> {
         let facts = self.active_model(&job.order)?;
-        Some(self.demand(&job.order, facts, &job.excluded, stock, now))
+        let demand = self.demand(&job.order, facts, &job.excluded, market, now);
+        // What it owes to those who made room for it comes out of the same purse.
+        Some(JobDemand {
+            max_price: job.order.max_price.saturating_sub(job.owed_sum()),
+            ..demand
+        })
+    }
+
+    /// What placements take from the work to come, as the machines stand.
+    pub(crate) fn packing_prices(&self) -> PackingPrices {
+        let terms = self.offers.iter().map(|offer| &offer.terms);
+        self.stock.packing_prices(terms)
     }
 
     /// The offers as they stand now.
@@ -83,10 +98,18 @@ impl State {
         OfferFacts {
             failure_ppm: failure,
             removed: provider.is_some_and(|it| it.is_removed(class, stake, for_one)),
+            top: provider.is_some_and(|it| it.is_top(class, stake, for_one)),
             offline: provider.is_some_and(|it| it.is_offline),
             class_price: self.schedule.prices.get(model).copied().unwrap_or_default(),
-            correction: Correction::default(),
+            correction: self.correction(offer, class),
         }
+    }
+
+    /// How fast the GPUs of an offer turned out to be with jobs of a class, relative to the throughput table.
+    pub(crate) fn correction(&self, offer: &Offer, class: JobClass) -> Correction {
+        gpu_class(offer.terms.machine.gpu).map_or_else(Correction::default, |gpu| {
+            self.schedule.throughput.correction(gpu, work_kind(class))
+        })
     }
 
     /// What a provider pays in fees to serve one lease. A provider that could lock its last coin could not hand in

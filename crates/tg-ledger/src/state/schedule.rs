@@ -1,13 +1,78 @@
 //! What the scheduler keeps between blocks beside jobs and leases.
 
+use tg_market::packing::{Learner, WorkloadProfile};
+use tg_market::throughput::ThroughputMatrix;
+use tg_market::view::request_of;
 use tg_types::{
-    Amount, BlockId, Decode, DecodeError, Digest, Domain, Encode, GpuModel, Height, Reader, Writer,
+    Amount, BlockId, Decode, DecodeError, Digest, Domain, Encode, GpuModel, Height, JobNeeds,
+    Reader, Writer,
 };
 
-use crate::limits::EPOCH_BLOCKS;
+use crate::limits::{EPOCH_BLOCKS, WORK_CLASSES_MAX, WORK_JOBS_MAX};
+
+/// The work that came, and the work that is therefore expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Work {
+    learner: Learner,
+    expected: WorkloadProfile,
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Self {
+            learner: Learner::new(WorkloadProfile::new()),
+            expected: WorkloadProfile::new(),
+        }
+    }
+}
+
+impl Work {
+    /// What placements are priced by.
+    #[must_use]
+    pub const fn expected(&self) -> &WorkloadProfile {
+        &self.expected
+    }
+
+    /// Takes note of a job with these needs.
+    pub(crate) fn observe(&mut self, needs: &JobNeeds) {
+        let Ok(request) = request_of(needs) else {
+            return;
+        };
+        for _ in 0..needs.gang {
+            self.learner.observe(&request);
+        }
+        self.learner.bound(WORK_CLASSES_MAX, WORK_JOBS_MAX);
+    }
+
+    /// Expects what came, whenever a quarter more came; true if it did.
+    pub(crate) fn learn(&mut self) -> bool {
+        let due = self.learner.due();
+        if due {
+            self.expected = self.learner.profile().clone();
+        }
+        due
+    }
+}
+
+impl Encode for Work {
+    fn encode(&self, writer: &mut Writer) {
+        let Self { learner, expected } = self;
+        learner.encode(writer);
+        expected.encode(writer);
+    }
+}
+
+impl Decode for Work {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            learner: Learner::decode(reader)?,
+            expected: WorkloadProfile::decode(reader)?,
+        })
+    }
+}
 
 /// What the scheduler keeps between blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
     /// Root of the last block's decisions.
     pub root: Digest,
@@ -19,6 +84,12 @@ pub struct Schedule {
     pub cleared_slot: u64,
     /// Price of a second of each GPU model for offers that follow demand, in the order of tags.
     pub prices: [Amount; GpuModel::ALL.len()],
+    /// The work that placements are priced by.
+    pub work: Work,
+    /// How fast GPUs turned out to be, from the durations of accepted receipts.
+    pub throughput: ThroughputMatrix,
+    /// Lease-milliseconds that passed for the budget of moves; see [`crate::limits::MOVE_LEASE_MS`].
+    pub move_credit: u64,
 }
 
 impl Default for Schedule {
@@ -29,6 +100,9 @@ impl Default for Schedule {
             next_seed: Digest::default(),
             cleared_slot: 0,
             prices: [Amount::ZERO; GpuModel::ALL.len()],
+            work: Work::default(),
+            throughput: ThroughputMatrix::default(),
+            move_credit: 0,
         }
     }
 }
@@ -62,6 +136,9 @@ impl Encode for Schedule {
             next_seed,
             cleared_slot,
             prices,
+            work,
+            throughput,
+            move_credit,
         } = self;
         root.encode(writer);
         tie_seed.encode(writer);
@@ -70,6 +147,9 @@ impl Encode for Schedule {
         for price in prices {
             price.encode(writer);
         }
+        work.encode(writer);
+        throughput.encode(writer);
+        writer.u64(*move_credit);
     }
 }
 
@@ -85,6 +165,9 @@ impl Decode for Schedule {
         for price in &mut schedule.prices {
             *price = Amount::decode(reader)?;
         }
+        schedule.work = Work::decode(reader)?;
+        schedule.throughput = ThroughputMatrix::decode(reader)?;
+        schedule.move_credit = reader.u64()?;
         Ok(schedule)
     }
 }

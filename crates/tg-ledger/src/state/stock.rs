@@ -15,7 +15,8 @@ impl State {
     /// # Errors
     /// If live leases hold more than the machines of their offers have: a broken rule of the ledger.
     pub fn rebuilt_stock(&self, now: TimestampMs) -> Result<Stock, InvariantError> {
-        let mut stock = Stock::new(self.offers.iter().map(|it| (it.id, &it.terms.machine)));
+        let offers = self.offers.iter().map(|it| (it.id, &it.terms.machine));
+        let mut stock = Stock::new(offers, self.schedule.work.expected());
         for (job, lead) in self.live_leases().filter(|(job, _)| job.holds_machine()) {
             for lease in self.gang_of(lead) {
                 put(&mut stock, job, lease, now)?;
@@ -38,10 +39,14 @@ impl State {
 
     /// Brings the stock to `now`, or builds it anew if offers changed.
     pub(crate) fn refresh_stock(&mut self, now: TimestampMs) -> Result<(), InvariantError> {
+        let learned = self.schedule.work.learn();
         if self.stock_is_stale {
             self.stock = Arc::new(self.rebuilt_stock(now)?);
             self.stock_is_stale = false;
             return Ok(());
+        }
+        if learned {
+            Arc::make_mut(&mut self.stock).expect(self.schedule.work.expected());
         }
         if self.stock.booked_starts().any(|from| from <= now) {
             let stock = Arc::make_mut(&mut self.stock);
@@ -84,6 +89,7 @@ pub(crate) fn put(
         lease: lease.id,
         offer: lease.offer,
         devices: lease.grant.devices,
+        partition: lease.grant.partition,
         request,
         from: lease.grant.from,
         until: lease.deadline,

@@ -109,7 +109,8 @@ impl State {
             return None;
         }
         let now = self.head.timestamp;
-        let mut demand = self.job_demand(job, &self.stock, now)?;
+        let prices = self.packing_prices();
+        let mut demand = self.job_demand(job, (&self.stock, &prices), now)?;
         if job.order.needs.lane() == Lane::Gang {
             let members = u128::from(job.order.needs.gang.max(1));
             demand.max_price = Amount::new(demand.max_price.get() / members);
@@ -273,7 +274,7 @@ impl State {
             let start = TimestampMs::new(start.get().saturating_add(1));
             let time = (start, start.saturating_add(span));
             self.stock
-                .room(&assessment.offer, &request, now, time)
+                .room(&assessment.offer, &request, now, time, None)
                 .is_some()
         };
         let latest = ends
@@ -284,15 +285,13 @@ impl State {
         let declared = leases
             .filter(|(other, lease)| lease.offer == assessment.offer && other.holds_machine())
             .map(|(other, lease)| {
-                let terms = self.offer(&lease.offer).map(|offer| &offer.terms);
-                let time = terms.map_or(tg_types::DurationMs::ZERO, |terms| {
-                    terms
-                        .duration(other.macs)
-                        .saturating_add(tg_market::view::gpu_time(
-                            &terms.machine,
-                            &other.order.needs,
-                            &tg_market::throughput::Correction::default(),
-                        ))
+                let needs = &other.order.needs;
+                let offer = self.offer(&lease.offer);
+                let time = offer.map_or(tg_types::DurationMs::ZERO, |offer| {
+                    let terms = &offer.terms;
+                    let correction = self.correction(offer, needs.class);
+                    let gpu_time = tg_market::view::gpu_time(&terms.machine, needs, &correction);
+                    terms.duration(other.macs).saturating_add(gpu_time)
                 });
                 lease.grant.from.saturating_add(time)
             })

@@ -73,6 +73,7 @@ fn waiting(state: &mut State, sequence: u64, mode: VerificationMode) -> JobId {
         preemptions: 0,
         revealed_in: 0,
         stars: 0,
+        owed: Vec::new(),
     });
     Arc::make_mut(&mut state.queued).insert(sequence, id);
     state.totals.jobs = state.totals.jobs.max(sequence + 1);

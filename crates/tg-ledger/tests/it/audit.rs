@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use tg_ledger::{Decision, Event, Genesis, Parameters, State, schedule_root};
+use tg_ledger::{Decision, Event, Genesis, Parameters, Settlement, State, schedule_root};
 use tg_types::{
     Address, Amount, BidId, Digest, JobId, JobOrder, LeaseId, SignedTransaction, Transaction,
     TransactionKind, job_id,
@@ -28,6 +28,9 @@ pub(crate) struct Auditor {
     deposits: BTreeMap<BidId, (Address, u128)>,
     /// Paid to members of gangs whose job did not end yet.
     members: BTreeMap<JobId, u128>,
+    /// Paid to those who made room for a job that did not end yet.
+    compensated: BTreeMap<JobId, u128>,
+    job_of: BTreeMap<LeaseId, JobId>,
     /// The decisions of the last block that had any.
     scheduled: Option<(Digest, Vec<Decision>)>,
     burned: u128,
@@ -44,6 +47,8 @@ impl Auditor {
             collateral: BTreeMap::new(),
             deposits: BTreeMap::new(),
             members: BTreeMap::new(),
+            compensated: BTreeMap::new(),
+            job_of: BTreeMap::new(),
             scheduled: None,
             burned: 0,
             unpaid_fees: 0,
@@ -127,10 +132,12 @@ impl Auditor {
         match event {
             Event::LeaseMade {
                 lease,
+                job,
                 provider,
                 collateral,
                 ..
             } => {
+                self.job_of.insert(*lease, *job);
                 self.take(*provider, *collateral);
                 let locked = (*provider, collateral.get());
                 assert!(self.collateral.insert(*lease, locked).is_none());
@@ -166,31 +173,47 @@ impl Auditor {
                 provider,
                 settlement,
                 ..
-            } => {
-                let pot = self.pots.remove(job).unwrap();
-                let paid = settlement.price.get()
-                    + settlement.members.get()
-                    + settlement.verification_fee.get();
-                assert_eq!(
-                    self.members.remove(job).unwrap_or(0),
-                    settlement.members.get()
-                );
-                assert_eq!(pot.escrow, paid + settlement.refund.get());
-                assert_eq!(pot.prize, settlement.prize.get() + settlement.burned.get());
-                self.give(*requestor, settlement.refund);
-                if let Some(provider) = provider {
-                    self.give(*provider, settlement.price);
-                    self.give(*provider, settlement.prize);
-                }
-                self.burned += settlement.burned.get();
-                self.unpaid_fees += settlement.verification_fee.get();
-            }
+            } => self.end(job, *requestor, *provider, settlement),
             Event::Rewarded { validator, amount } => {
                 self.unpaid_fees = self.unpaid_fees.checked_sub(amount.get()).unwrap();
                 self.give(*validator, *amount);
             }
             other => self.settle_market(other),
         }
+    }
+
+    /// The end of a job: all that its pot held went somewhere.
+    fn end(
+        &mut self,
+        job: &JobId,
+        requestor: Address,
+        provider: Option<Address>,
+        settlement: &Settlement,
+    ) {
+        let pot = self.pots.remove(job).unwrap();
+        let paid = settlement.price.get()
+            + settlement.members.get()
+            + settlement.verification_fee.get()
+            + settlement.bonus.get()
+            + settlement.compensation.get();
+        assert_eq!(
+            self.compensated.remove(job).unwrap_or(0),
+            settlement.compensation.get()
+        );
+        assert_eq!(
+            self.members.remove(job).unwrap_or(0),
+            settlement.members.get()
+        );
+        assert_eq!(pot.escrow, paid + settlement.refund.get());
+        assert_eq!(pot.prize, settlement.prize.get() + settlement.burned.get());
+        self.give(requestor, settlement.refund);
+        if let Some(provider) = provider {
+            self.give(provider, settlement.price);
+            self.give(provider, settlement.prize);
+            self.give(provider, settlement.bonus);
+        }
+        self.burned += settlement.burned.get();
+        self.unpaid_fees += settlement.verification_fee.get();
     }
 
     /// The market's own events.
@@ -204,6 +227,22 @@ impl Auditor {
             } => {
                 self.give(*provider, *amount);
                 *self.members.entry(*job).or_default() += amount.get();
+            }
+            Event::Compensated {
+                lease,
+                job,
+                provider,
+                amount,
+            } => {
+                self.give(*provider, *amount);
+                // A member that was let go is paid by what its own gang forfeited, whoever made room by the job it made
+                // room for.
+                if self.job_of.get(lease) == Some(job) {
+                    let pot = self.pots.get_mut(job).unwrap();
+                    pot.prize = pot.prize.checked_sub(amount.get()).unwrap();
+                } else {
+                    *self.compensated.entry(*job).or_default() += amount.get();
+                }
             }
             Event::BidCommitted {
                 bid,

@@ -3,6 +3,8 @@
 use tg_ledger::{
     AbandonedBecause, Decision, EndReason, Event, JobState, Lease, LeaseEnd, Outcome, Schedule,
 };
+use tg_market::OfferFacts;
+use tg_market::placement::ask;
 use tg_types::transaction::bid_commitment;
 use tg_types::{
     Amount, BidId, CapacityTier, Digest, DurationMs, GpuModel, GpuModelSet, JobClass, JobId,
@@ -10,7 +12,7 @@ use tg_types::{
     TimestampMs, Transaction, VerificationMode, bid_id, job_id,
 };
 
-use crate::world::{PEOPLE, World, address, commit, terms, tgrid, wallet};
+use crate::world::{PEOPLE, TICK, World, address, commit, terms, tgrid, wallet};
 
 /// A machine with `gpus` of `model`, 16 GiB each.
 pub(crate) fn machine(model: GpuModel, gpus: u8) -> Machine {
@@ -60,21 +62,37 @@ impl World {
         }
     }
 
-    fn live(&self, job: JobId) -> Lease {
+    pub(crate) fn live(&self, job: JobId) -> Lease {
         assert_eq!(self.job(job).end, None);
         self.lease(job).clone()
     }
 
-    /// Every member starts, then the lead hands in the result of a job of mode `none`.
-    fn finish(&mut self, job: JobId) {
+    /// Every member starts, then the lead hands in the result of a job of mode `none` after the time that its offer
+    /// declares, so that nothing is learned about its GPUs.
+    pub(crate) fn finish(&mut self, job: JobId) {
         let lead = self.live(job);
-        let leases: Vec<Lease> = self.state.gang_of(&lead).cloned().collect();
-        for lease in leases {
+        let offer = self.state.offer(&lead.offer).unwrap().terms.clone();
+        let (macs, needs) = (self.job(job).macs, self.job(job).order.needs);
+        let declared = ask(&offer, &OfferFacts::default(), macs, &needs).1;
+        self.finish_in(job, declared.get());
+    }
+
+    /// As [`Self::finish`], `took` milliseconds after the start.
+    pub(crate) fn finish_in(&mut self, job: JobId, took: u64) {
+        let lead = self.live(job);
+        self.start_all(&lead);
+        let started = self.state.lease(&lead.id).unwrap().started_at.unwrap();
+        self.time = self.time.max((started.get() + took).saturating_sub(TICK));
+        self.send(self.holder(job), commit(lead.id));
+        assert_eq!(self.job(job).state, JobState::Paid);
+    }
+
+    pub(crate) fn start_all(&mut self, lead: &Lease) {
+        let leases: Vec<Lease> = self.state.gang_of(lead).cloned().collect();
+        for lease in leases.into_iter().filter(|it| it.started_at.is_none()) {
             let name = PEOPLE.into_iter().find(|it| address(it) == lease.provider);
             self.send(name.unwrap(), Transaction::StartLease { lease: lease.id });
         }
-        self.send(self.holder(job), commit(lead.id));
-        assert_eq!(self.job(job).state, JobState::Paid);
     }
 
     fn bid(
@@ -116,7 +134,7 @@ impl World {
         self.wait_until(parameters.slot_begins(slot + 1).get());
     }
 
-    fn decisions(events: &[Event]) -> Vec<Decision> {
+    pub(crate) fn decisions(events: &[Event]) -> Vec<Decision> {
         let scheduled = events.iter().filter_map(|event| match event {
             Event::Scheduled { decisions, .. } => Some(decisions.clone()),
             _ => None,
@@ -172,7 +190,7 @@ fn shares_of_a_gpu_fill_it_and_no_more() {
     let why = world.state.why_waiting(&fourth).unwrap();
     let broken: Vec<_> = why.placement.rejections.iter().collect();
     assert_eq!(broken, [(tg_market::Constraint::Isolation, 1)]);
-    world.finish(first);
+    world.finish_in(first, 1_000);
     assert_eq!(world.job(second).state, JobState::Leased);
 }
 
@@ -248,7 +266,21 @@ fn who_does_not_join_its_gang_pays_and_the_others_do_not() {
     let absent = LeaseEnd::Abandoned(AbandonedBecause::NotStarted);
     assert_eq!(ended(member.id), Some(absent));
     assert_eq!(world.job(job).excluded, [member.provider]);
-    assert_eq!(world.job(job).prize, member.collateral);
+    // Who was there is paid for the time it waited, out of what the other one forfeited.
+    let waited = lead.start_by.get() + 1
+        - world
+            .state
+            .lease(&lead.id)
+            .unwrap()
+            .started_at
+            .unwrap()
+            .get();
+    let whole = lead.deadline.saturating_since(lead.grant.from).get();
+    let due = lead.price.checked_mul_div_ceil(waited, whole).unwrap();
+    assert_eq!(
+        world.job(job).prize.checked_add(due),
+        Some(member.collateral)
+    );
 }
 
 #[test]
@@ -416,11 +448,23 @@ fn spot_jobs_make_room_after_a_grace_and_nobody_is_punished() {
     assert_eq!(world.job(urgent).state, JobState::Leased);
     assert_eq!(world.job(cheap).state, JobState::Queued);
     let ended = world.state.lease(&lease.id).unwrap();
+    let began = ended.started_at.unwrap();
     assert_eq!(ended.end, Some(LeaseEnd::Preempted));
     let record = world.state.provider(&address("cheap")).unwrap();
     assert_eq!((record.record.ended(), record.lost), (0, Amount::ZERO));
     assert!(world.job(cheap).excluded.is_empty());
+    // The work that was lost is owed by the job that goes first, and paid with its result, within its maximum.
+    let owed = world.job(urgent).owed.clone();
+    let worked = ended.ended_at.unwrap().saturating_since(began).get();
+    let whole = lease.deadline.saturating_since(lease.grant.from).get();
+    let due = lease.price.checked_mul_div_ceil(worked, whole).unwrap();
+    assert_eq!(owed.len(), 1);
+    assert_eq!((owed[0].lease, owed[0].amount), (lease.id, due));
+    let before = world.balance("cheap");
     world.finish(urgent);
+    let settlement = world.job(urgent).settlement.unwrap();
+    assert_eq!(settlement.compensation, due);
+    assert!(world.balance("cheap") > before);
     assert_eq!(world.job(cheap).state, JobState::Leased);
 }
 

@@ -40,6 +40,7 @@ fn a_job_is_paid_and_every_coin_is_accounted_for() {
         verification_fee: tgrid(10),
         refund: tgrid(70),
         burned: Amount::ZERO,
+        ..Settlement::default()
     };
     assert_eq!(world.job(job).settlement, Some(settlement));
     assert_eq!(world.job(job).end, Some(EndReason::Fulfilled));

@@ -4,10 +4,11 @@ use proptest::prelude::*;
 use tg_ledger::{
     AbandonedBecause, Account, Bid, Block, BlockHeader, ConsensusKey, Decision, EndReason,
     Evidence, Genesis, Grant, Job, JobState, LatePhase, Lease, LeaseEnd, LivenessReport, Model,
-    ModelFacts, ModelState, Offer, Outcome, Parameters, Preemption, Provider, RefusedBecause,
+    ModelFacts, ModelState, Offer, Outcome, Owed, Parameters, Preemption, Provider, RefusedBecause,
     Settlement, Step, Subject, UnverifiedJobs, Validator, Verdict,
 };
 use tg_market::TrackRecord;
+use tg_market::mig::{MigInstance, MigProfile};
 use tg_market::reputation::{LeaseOutcome, Reputation};
 use tg_types::{
     Address, Amount, BidId, BlockId, Decode, DecodeError, Digest, Encode, Height, JobId, Label,
@@ -132,6 +133,10 @@ fn any_lease(seeds: &Seeds) -> Lease {
             gpu_milli: u16::try_from(seeds.small(1_001)).unwrap(),
             gpu_memory_mib: seeds.u32(),
             sharing: SharingMode::ALL[seeds.small(SharingMode::ALL.len())],
+            partition: seeds.option(MigInstance {
+                profile: MigProfile::G3,
+                start: 4,
+            }),
             from: seeds.time(),
         },
         preemption: seeds.option(Preemption {
@@ -218,10 +223,19 @@ fn any_job(seeds: &Seeds) -> Job {
             verification_fee: seeds.amount(),
             refund: seeds.amount(),
             burned: seeds.amount(),
+            bonus: seeds.amount(),
+            compensation: seeds.amount(),
         }),
         preemptions: 2,
         revealed_in: seeds.number(),
         stars: 4,
+        owed: (0..seeds.small(5))
+            .map(|_| Owed {
+                lease: LeaseId::new(seeds.word()),
+                provider: seeds.address(),
+                amount: seeds.amount(),
+            })
+            .collect(),
     }
 }
 

@@ -87,6 +87,18 @@ impl ModelSet {
         }
     }
 
+    /// Bit `n` stands for model `n`.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The set of these bits.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     /// Whether `model` is in the set.
     #[must_use]
     pub const fn contains(self, model: u8) -> bool {

@@ -355,6 +355,21 @@ impl Cluster {
             && self.devices_for(node, request, None).is_some()
     }
 
+    /// The partition that `request` would take of the first of `devices` of `node`; `None` if it takes none, or has no
+    /// place there.
+    #[must_use]
+    pub fn partition(
+        &self,
+        node: NodeIndex,
+        devices: u8,
+        request: &Request,
+    ) -> Option<MigInstance> {
+        let profile = self.spec(node).gpu.demand(request)?.profile?;
+        let slices = self.free(node).mig_free;
+        let start = profile.best_start(*slices.get(devices.trailing_zeros() as usize)?)?;
+        Some(MigInstance { profile, start })
+    }
+
     /// Takes what `request` asks for on `devices` (a bit for each) of `node`. Fixed needs are the caller's matter.
     ///
     /// # Errors
@@ -364,6 +379,20 @@ impl Cluster {
         node: NodeIndex,
         devices: u8,
         request: &Request,
+    ) -> Result<Allocation, AllocateError> {
+        self.allocate_at(node, devices, request, None)
+    }
+
+    /// As [`Self::allocate`], with the partition at a known place if `partition` names one.
+    ///
+    /// # Errors
+    /// If something does not suffice or the partition is not what the request takes; then nothing is taken.
+    pub fn allocate_at(
+        &mut self,
+        node: NodeIndex,
+        devices: u8,
+        request: &Request,
+        partition: Option<MigInstance>,
     ) -> Result<Allocation, AllocateError> {
         let spec = self
             .specs
@@ -389,13 +418,19 @@ impl Cluster {
             let start = profile.best_start(*free.mig_free.get(first)?)?;
             Some(MigInstance { profile, start })
         };
+        if let Some(MigInstance { profile, start }) = partition {
+            let slices = free.mig_free.get(first).copied().unwrap_or(0);
+            if demand.profile != Some(profile) || !profile.fits_at(slices, start) {
+                return Err(too_little(first));
+            }
+        }
         let allocation = Allocation {
             node,
             devices,
             request: *request,
             gpu_milli: demand.milli,
             gpu_memory_mib: demand.memory_mib,
-            mig: demand.profile.and_then(start),
+            mig: partition.or_else(|| demand.profile.and_then(start)),
         };
         for device in allocation.devices() {
             if device >= usize::from(spec.gpu_count) {

@@ -102,6 +102,8 @@ struct RequestHeap {
     /// Exact under older prices.
     aged: Vec<Aged>,
     epoch: u32,
+    /// How much a bound may be off by rounding.
+    slack: i64,
     cursor: u64,
     /// For each shape, which of its devices are in a heap, and [`ALL_PRESENT`].
     present: Vec<u16>,
@@ -114,9 +116,11 @@ pub struct PackingIndex {
     tables: Tables,
     priced: PricedTables,
     book: PriceBook,
-    /// Least price ratio of each step between epochs; the first is the step from `ratio_base`.
-    ratios: Vec<u64>,
-    slack: i64,
+    /// For each step between epochs and each kind of machine, the least ratio of the prices it depends on. The first is
+    /// the step from no prices.
+    ratios: Vec<Box<[u64]>>,
+    /// For each kind, how much a cost may be off by rounding.
+    slacks: Box<[i64]>,
     rank_of: Vec<u32>,
     node_at: Vec<u32>,
     node_shape: Vec<u32>,
@@ -152,7 +156,7 @@ impl PackingIndex {
             book,
             tables,
             ratios: Vec::new(),
-            slack: 0,
+            slacks: Box::default(),
             rank_of,
             node_at,
             node_shape: vec![0; cluster.len()],
@@ -356,10 +360,15 @@ impl PackingIndex {
         let before = self.stats.price_changes;
         self.stats.price_changes += 1;
         let new = self.tables.priced(self.book.prices());
-        let ratio = self.book.ratio_min(RATIO_BITS);
-        self.ratios.push(if before == 0 { 0 } else { ratio });
+        let groups = (0..self.tables.kinds()).map(|kind| self.tables.served_by(kind));
+        let ratio = |groups: &[u16]| match before {
+            0 => 0,
+            _ => self.book.ratio_min(groups, RATIO_BITS),
+        };
+        self.ratios.push(groups.clone().map(ratio).collect());
+        let slack = |groups: &[u16]| self.tables.rounding_slack(groups, self.book.prices());
+        self.slacks = groups.map(slack).collect();
         self.priced = new;
-        self.slack = self.tables.rounding_slack(self.book.prices());
     }
 
     fn epoch(&self) -> u32 {
@@ -380,6 +389,7 @@ impl PackingIndex {
             exact: BinaryHeap::new(),
             aged: Vec::new(),
             epoch: self.epoch(),
+            slack: 0,
             cursor: 0,
             present: Vec::new(),
         };
@@ -418,10 +428,16 @@ impl PackingIndex {
 
     /// Turns exact costs of older prices into bounds under the present ones.
     fn age(&mut self, heap: &mut RequestHeap, request: &Request) {
-        let mut step = 1_u64 << RATIO_BITS;
-        for ratio in &self.ratios[heap.epoch as usize..] {
-            step = ((u128::from(step) * u128::from(*ratio)) >> RATIO_BITS) as u64;
-        }
+        // Each kind by its own prices; of all kinds that the request may use the least.
+        let steps = &self.ratios[heap.epoch as usize..];
+        let kinds = (0..self.tables.kinds()).filter(|kind| heap.kinds.contains(*kind));
+        let of_kind = |kind: usize| {
+            steps.iter().fold(1_u64 << RATIO_BITS, |step, ratios| {
+                ((u128::from(step) * u128::from(ratios[kind])) >> RATIO_BITS) as u64
+            })
+        };
+        let step = kinds.clone().map(of_kind).min().unwrap_or(1 << RATIO_BITS);
+        heap.slack = kinds.map(|kind| self.slacks[kind]).max().unwrap_or(0);
         heap.epoch = self.epoch();
         for aged in &mut heap.aged {
             aged.ratio = ((u128::from(aged.ratio) * u128::from(step)) >> RATIO_BITS) as u64;
@@ -436,6 +452,7 @@ impl PackingIndex {
             *heap = RequestHeap {
                 kinds: std::mem::take(&mut heap.kinds),
                 epoch: heap.epoch,
+                slack: heap.slack,
                 ..RequestHeap::vacant()
             };
             self.read_all(heap, request);
@@ -457,7 +474,7 @@ impl PackingIndex {
         loop {
             let heap = &mut self.heaps[heap_index];
             let bounds = heap.aged.iter().enumerate();
-            let bounds = bounds.filter_map(|(at, aged)| Some((aged.least(self.slack)?, at)));
+            let bounds = bounds.filter_map(|(at, aged)| Some((aged.least(heap.slack)?, at)));
             let Some((least, at)) = bounds.min() else {
                 return;
             };
@@ -531,6 +548,7 @@ impl RequestHeap {
             exact: BinaryHeap::new(),
             aged: Vec::new(),
             epoch: 0,
+            slack: 0,
             cursor: 0,
             present: Vec::new(),
         }

@@ -16,7 +16,7 @@
 //!
 //! Files: [`profile`] (classes and their weights), [`table`] (the usable compute of one machine as table look-ups),
 //! [`price`] (the prices and when they move), [`shape`] (machines that look alike), [`index`] (the best machine
-//! without looking at all of them), [`scan`] (the same answer by looking at all of them), [`scheduler`] (state,
+//! without looking at all of them), [`burden`] (the cost alone, for the ledger), [`scan`] (the same answer by looking at all of them), [`scheduler`] (state,
 //! undo).
 //!
 //! # Measured
@@ -52,6 +52,7 @@
 //! right above takes the profile of the whole trace as known; the first one takes it from the jobs that came before
 //! ([`Learner`]), with a prior of jobs that need a model, without which gpuspec33 is one point lower at 90 %.
 
+pub mod burden;
 pub mod index;
 pub mod price;
 pub mod profile;
@@ -62,6 +63,7 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
+pub use burden::Burden;
 pub use index::{IndexStats, PackingIndex};
 pub use price::PriceBook;
 pub use profile::{Learner, WorkClass, WorkloadProfile};

@@ -96,16 +96,16 @@ impl PriceBook {
         true
     }
 
-    /// The least ratio of a price to what it was before it was set last, at most 1, in fixed point with `bits` bits.
+    /// The least ratio of a price of one of `groups` to what it was before it was set last, at most 1, in fixed point
+    /// with `bits` bits.
     #[must_use]
-    pub fn ratio_min(&self, bits: u32) -> u64 {
-        let ratios = self.prices.iter().zip(&self.prices_before);
-        ratios
-            .filter(|(_, before)| **before > 0)
-            .map(|(now, before)| (u64::from(*now) << bits) / u64::from(*before))
-            .min()
-            .unwrap_or(1 << bits)
-            .min(1 << bits)
+    pub fn ratio_min(&self, groups: &[u16], bits: u32) -> u64 {
+        let ratios = groups.iter().filter_map(|group| {
+            let group = usize::from(*group);
+            let (now, before) = (self.prices.get(group)?, self.prices_before.get(group)?);
+            (*before > 0).then(|| (u64::from(*now) << bits) / u64::from(*before))
+        });
+        ratios.min().unwrap_or(1 << bits).min(1 << bits)
     }
 
     /// One machine now offers `after` where it offered `before`.

@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cluster::{ModelSet, Needs, NodeSpec, Request, WHOLE_GPU};
+use tg_types::{Decode, DecodeError, Encode, Reader, Writer};
+
+use crate::cluster::{Interconnect, Isolation, ModelSet, Needs, NodeSpec, Request, WHOLE_GPU};
 use crate::packing::table::cpu_units_ceil;
 
 /// Work that takes the same GPUs under the same needs, and about the same CPU.
@@ -102,12 +104,39 @@ impl WorkloadProfile {
         *count = count.saturating_add(worth);
     }
 
+    /// Counts all of `other` too.
+    pub fn join(&mut self, other: &Self) {
+        for (class, more) in &other.counts {
+            let count = self.counts.entry(*class).or_default();
+            *count = count.saturating_add(*more);
+        }
+    }
+
     /// Halves every count, so that later work weighs more; classes that fall to nothing are forgotten.
     pub fn decay(&mut self) {
         for count in self.counts.values_mut() {
             *count /= 2;
         }
         self.counts.retain(|_, count| *count > 0);
+    }
+
+    /// Forgets the rarest classes beyond `classes` of them; of equals the first.
+    pub fn keep_at_most(&mut self, classes: usize) {
+        while self.counts.len() > classes {
+            let rarest = self.counts.iter().min_by_key(|(_, count)| **count);
+            let Some(class) = rarest.map(|(class, _)| *class) else {
+                return;
+            };
+            self.counts.remove(&class);
+        }
+    }
+
+    /// Jobs counted.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.counts
+            .values()
+            .fold(0, |sum, it| sum.saturating_add(*it))
     }
 
     /// Whether no GPU work was seen.
@@ -180,7 +209,7 @@ pub const PRIOR_JOBS: u64 = 2;
 pub const PRIOR_JOBS_WITH_GANGS: u64 = 4;
 
 /// Learns the work to come from the work that came, at first after 8 jobs, then whenever a quarter more came.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Learner {
     profile: WorkloadProfile,
     seen: u64,
@@ -195,6 +224,15 @@ impl Learner {
             profile: prior,
             seen: 0,
             next: 8,
+        }
+    }
+
+    /// A learner that keeps at most `classes` classes and `jobs` jobs: beyond, the rarest classes are forgotten, and
+    /// all count half.
+    pub fn bound(&mut self, classes: usize, jobs: u64) {
+        self.profile.keep_at_most(classes);
+        if self.profile.total() > jobs {
+            self.profile.decay();
         }
     }
 
@@ -218,5 +256,146 @@ impl Learner {
             self.next = self.seen.saturating_add(self.seen / 4 + 1);
         }
         due
+    }
+}
+
+impl Encode for WorkClass {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            gpus,
+            gpu_milli,
+            needs,
+            cpu_units,
+        } = self;
+        let Needs {
+            models,
+            capability_min,
+            tensor_cores,
+            interconnect_min,
+            region,
+            isolation,
+        } = needs;
+        writer.u8(*gpus);
+        writer.u16(*gpu_milli);
+        writer.u64(models.bits());
+        writer.u16(*capability_min);
+        writer.u8(u8::from(*tensor_cores));
+        writer.u8(*interconnect_min as u8);
+        // No region is one more than the last.
+        writer.u32(region.map_or(NO_REGION, u32::from));
+        writer.u8(*isolation as u8);
+        writer.u16(*cpu_units);
+    }
+}
+
+/// Stands for [`Needs::region`] without a region.
+const NO_REGION: u32 = 1 << 16;
+
+impl Decode for WorkClass {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let invalid = |value: u64| DecodeError::Invalid {
+            field: "class of work",
+            value,
+        };
+        let (gpus, gpu_milli) = (reader.u8()?, reader.u16()?);
+        let models = ModelSet::from_bits(reader.u64()?);
+        let capability_min = reader.u16()?;
+        let tensor_cores = match reader.u8()? {
+            0 => false,
+            1 => true,
+            tag => return Err(invalid(u64::from(tag))),
+        };
+        let interconnect_min = match reader.u8()? {
+            0 => Interconnect::Pcie,
+            1 => Interconnect::Nvlink,
+            2 => Interconnect::Nvswitch,
+            tag => return Err(invalid(u64::from(tag))),
+        };
+        let region = match reader.u32()? {
+            NO_REGION => None,
+            region => Some(u16::try_from(region).map_err(|_| invalid(u64::from(region)))?),
+        };
+        let isolation = match reader.u8()? {
+            0 => Isolation::TimeSlice,
+            1 => Isolation::Mps,
+            2 => Isolation::Hardware,
+            tag => return Err(invalid(u64::from(tag))),
+        };
+        let class = Self {
+            gpus,
+            gpu_milli,
+            needs: Needs {
+                models,
+                capability_min,
+                tensor_cores,
+                interconnect_min,
+                region,
+                isolation,
+            },
+            cpu_units: reader.u16()?,
+        };
+        // What no request can be is no class either.
+        let is_one = gpus > 0 && class.request().is_some() && gpu_milli <= WHOLE_GPU;
+        let has_units = class.cpu_units <= crate::packing::table::CPU_UNITS_MAX;
+        (is_one && has_units)
+            .then_some(class)
+            .ok_or_else(|| invalid(u64::from(gpus)))
+    }
+}
+
+impl Encode for WorkloadProfile {
+    fn encode(&self, writer: &mut Writer) {
+        let Self { counts } = self;
+        writer.count(counts.len());
+        for (class, count) in counts {
+            class.encode(writer);
+            writer.u64(*count);
+        }
+    }
+}
+
+/// Bytes of one encoded class with its count.
+const CLASS_BYTES: usize = 30;
+
+impl Decode for WorkloadProfile {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let count = reader.count("classes of work", WORK_CLASSES_MAX, CLASS_BYTES)?;
+        let mut profile = Self::new();
+        for index in 0..count {
+            let class = WorkClass::decode(reader)?;
+            let last = profile.counts.last_key_value().map(|(last, _)| *last);
+            let jobs = reader.u64()?;
+            if jobs == 0 || last.is_some_and(|last| last >= class) {
+                return Err(DecodeError::Invalid {
+                    field: "classes of work",
+                    value: index as u64,
+                });
+            }
+            profile.counts.insert(class, jobs);
+        }
+        Ok(profile)
+    }
+}
+
+impl Encode for Learner {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            profile,
+            seen,
+            next,
+        } = self;
+        profile.encode(writer);
+        writer.u64(*seen);
+        writer.u64(*next);
+    }
+}
+
+impl Decode for Learner {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            profile: WorkloadProfile::decode(reader)?,
+            seen: reader.u64()?,
+            next: reader.u64()?,
+        })
     }
 }

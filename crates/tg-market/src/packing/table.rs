@@ -170,17 +170,28 @@ impl Tables {
         }
     }
 
-    /// How far rounding can make a placement seem to add to what a machine offers, under `prices`.
-    ///
-    /// Compute for each CPU unit is rounded down once for each class, so what a group is offered is short by less
-    /// than one for each class and CPU unit.
+    /// How much the difference of two values of a machine that serves `groups` may be off by rounding: one for each
+    /// class and CPU unit.
     #[must_use]
-    pub fn rounding_slack(&self, prices: &[u32]) -> i64 {
+    pub fn rounding_slack(&self, groups: &[u16], prices: &[u32]) -> i64 {
         let units = i64::from(self.cpu_units_max) + 1;
-        let terms = self.groups.iter().zip(prices);
+        let terms = groups.iter().map(|group| usize::from(*group));
         terms
-            .map(|(group, price)| group.classes * units * i64::from(*price))
+            .filter_map(|group| Some((self.groups.get(group)?, *prices.get(group)?)))
+            .map(|(group, price)| group.classes * units * i64::from(price))
             .sum()
+    }
+
+    /// The groups that machines of `kind` may serve.
+    #[must_use]
+    pub fn served_by(&self, kind: usize) -> &[u16] {
+        self.served.get(kind).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many kinds of machine there are.
+    #[must_use]
+    pub fn kinds(&self) -> usize {
+        self.served.len()
     }
 
     fn priced_table(&self, served: &[u16], prices: &[u32]) -> Vec<PricedGroup> {

@@ -177,7 +177,8 @@ proptest! {
         let tables = Tables::new(&profile, cluster.kinds(), 128_000);
         let prices = vec![1 << 10; tables.groups().len()];
         let priced = tables.priced(&prices);
-        let slack = tables.rounding_slack(&prices);
+        let all: Vec<u16> = (0..tables.groups().len() as u16).collect();
+        let slack = tables.rounding_slack(&all, &prices);
         for node in cluster.nodes() {
             let mut shape = Shape::of(&cluster, node);
             for _ in 0..20 {

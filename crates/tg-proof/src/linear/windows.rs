@@ -1,7 +1,6 @@
 //! Windows of convolutions, poolings and maxima as weights on input pixels.
 
 use super::{Along, Reading, Weights};
-use crate::arithmetic::Value;
 use crate::field::{E, eq_prefix, eq_table};
 use crate::plan::Plan;
 use p3_field::PrimeCharacteristicRing;
@@ -80,18 +79,6 @@ impl<'a> SourceMap<'a> {
         });
         (weights, padding)
     }
-}
-
-/// What the input's windows of a maximum must sum to: `sum_j eq(tau, j) (v - u_j)`, and -128 where padding is read.
-/// (The claim `v` is spread over the real pixels already.)
-#[must_use]
-pub fn maximum_sum<V: Value>(positions: &[E], padding: E, maximum: &V, differences: &[V]) -> V {
-    let shifted: V = differences
-        .iter()
-        .zip(positions)
-        .map(|(difference, &weight)| (maximum.clone() - difference.clone()) * weight)
-        .sum();
-    shifted + V::from(padding * E::from_u32(128))
 }
 
 /// Where the products of a convolution or dense node were claimed.

@@ -19,7 +19,7 @@ use crate::field::F;
 use crate::staged::{Constraint, Linear, Mask, Public, Slot, Staged};
 use p3_field::PrimeField32;
 use tg_ir::op::{Extremum, Reduction, Relation};
-use tg_ir::{Axis, Op, Program, TensorId};
+use tg_ir::{Op, Program, TensorId};
 
 /// Most bits of a difference that is compared.
 const DIFFERENCE_BITS_MAX: u32 = 29;
@@ -138,15 +138,9 @@ impl Plan {
         program: &Program,
         node: usize,
     ) -> Result<NodePlan, PlanError> {
-        let unprovable = |why| PlanError::unprovable(program, node, why);
         let op = &program.nodes[node].op;
         let input = op.inputs()[0];
         let layout = self.layouts[input.index()];
-        if let Op::Reduce { axis, .. } = op
-            && *axis != Axis::Channels
-        {
-            return Err(unprovable("only reductions along channels are proved"));
-        }
         let shape = self.along_channels(program, node, input)?;
         let ranked = matches!(op, Op::ArgMax { .. });
         let rows = StageDraft::new(self, program, node, rows_of(layout), Mask::ALL)?;

@@ -23,7 +23,8 @@ pub enum MapPlan {
 }
 
 impl Plan {
-    pub(super) fn plan_weighted(&mut self, program: &Program, node: usize) -> NodePlan {
+    /// The weights of a node; gives their index.
+    pub(super) fn plan_weights(&mut self, program: &Program, node: usize) -> usize {
         let shape = program.nodes[node].shape;
         let channels = shape.channels as usize;
         let of = |tensor: TensorId| TensorLayout::of(program.shape(tensor));
@@ -48,9 +49,7 @@ impl Plan {
             inputs,
             biased: program.nodes[node].op.has_bias(),
         });
-        NodePlan::Weighted {
-            weights: self.weights.len() - 1,
-        }
+        self.weights.len() - 1
     }
 
     pub(super) fn plan_map(

@@ -5,10 +5,12 @@
 //! looks one up. `linear` holds the linear and product gadgets, `value` those that commit a node's output, `refuse`
 //! what is not proved.
 
+mod chosen;
 mod compare;
 mod input;
 mod leaves;
 mod linear;
+mod maximum;
 mod norm;
 mod pushforwards;
 mod refuse;
@@ -16,6 +18,7 @@ mod softmax;
 mod stage;
 mod tables;
 mod topk;
+mod trees;
 mod value;
 mod wide;
 
@@ -23,6 +26,7 @@ pub use compare::CompareShape;
 pub use input::InputPlan;
 pub use leaves::{LeafBlock, PlacedBlock};
 pub use linear::MapPlan;
+pub use maximum::{MAXIMUM_POSITIONS_MAX, MaximumShape};
 pub use norm::{NORM_CARRY_BITS, NormShape, SQUARE_CARRY_BITS};
 pub use pushforwards::{COMMITTED_FROM, PushforwardLayout};
 pub use softmax::{
@@ -32,7 +36,8 @@ pub use softmax::{
 pub use stage::limb_classes;
 pub use tables::{LIMB_CLASS_LIMIT, LIMB_COLUMNS, LookupTable, SEGMENT_COLUMNS, limb_table_len};
 pub use topk::{RANKS_MAX, RankShape};
-pub use value::{DIFFERENCE_OFFSET, MAXIMUM_POSITIONS_MAX, REQUANTISE_COLUMNS};
+pub use trees::{FlagWeights, ForestShape, TreesPlan, branch_reading};
+pub use value::REQUANTISE_COLUMNS;
 
 use crate::commitment::CommittedTable;
 use crate::cost::VerifierCost;
@@ -93,10 +98,17 @@ pub struct ReaderGroup {
 /// What the walk over the nodes needs of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodePlan {
-    /// A convolution, dense node, parameter or embedding, with the index of its weights.
+    /// A convolution, dense node, parameter or embedding of public tokens, with the index of its weights.
     Weighted {
         /// Index into [`Plan::weights`].
         weights: usize,
+    },
+    /// An embedding of computed tokens.
+    Chosen {
+        /// Index into [`Plan::weights`].
+        weights: usize,
+        /// Which row each token chooses.
+        gadget: Box<GadgetPlan>,
     },
     /// A public linear map.
     Map(MapPlan),
@@ -111,11 +123,15 @@ pub enum NodePlan {
         /// Its columns.
         columns: ColumnSet,
     },
+    /// Decision trees.
+    Trees(Box<TreesPlan>),
     /// A gadget as data.
     Gadget(Box<GadgetPlan>),
-    /// A maximum.
+    /// A maximum or minimum of few elements.
     Maximum {
-        /// First of its reader groups, one per kernel position.
+        /// Of what.
+        shape: MaximumShape,
+        /// First of its reader groups, one per column.
         first_group: usize,
         /// Its columns.
         columns: ColumnSet,
@@ -152,6 +168,8 @@ pub enum GadgetKind {
     Greatest(CompareShape),
     /// The greatest elements along channels in order, or their channels.
     Ranks(RankShape),
+    /// Which row of an embedding each token chooses.
+    Chosen,
 }
 
 /// The proof's shape for one program.
@@ -257,10 +275,17 @@ impl Plan {
     }
 
     fn plan_node(&mut self, program: &Program, node: usize) -> Result<NodePlan, PlanError> {
-        refuse::unproved(program, node)?;
         match &program.nodes[node].op {
-            Op::Conv { .. } | Op::Dense { .. } | Op::Parameter | Op::Embed { .. } => {
-                Ok(self.plan_weighted(program, node))
+            Op::Conv { .. } | Op::Dense { .. } | Op::Parameter => {
+                let weights = self.plan_weights(program, node);
+                Ok(NodePlan::Weighted { weights })
+            }
+            Op::Embed { input, rows } => {
+                let weights = self.plan_weights(program, node);
+                match *input {
+                    TensorId::INPUT => Ok(NodePlan::Weighted { weights }),
+                    input => self.plan_chosen(program, node, (input, *rows), weights),
+                }
             }
             Op::WindowSum { .. }
             | Op::Add { .. }
@@ -272,10 +297,11 @@ impl Plan {
                 reduction: Reduction::Sum,
                 ..
             } => self.plan_map(program, node),
-            Op::Reduce { .. } => self.plan_greatest(program, node),
+            Op::Reduce { input, .. } | Op::MaxPool { input, .. } => {
+                self.plan_maximum(program, node, *input)
+            }
             Op::Mul { .. } | Op::MatMul { .. } => Ok(NodePlan::Product),
             Op::Requantise { how, .. } => self.plan_requantise(program, node, how),
-            Op::MaxPool { window, .. } => self.plan_maximum(program, node, window),
             Op::Norm { how, .. } => self.plan_norm(program, node, how),
             Op::Softmax { how, .. } => self.plan_softmax(program, node, how),
             Op::Extremum { .. } | Op::Compare { .. } => self.plan_compare(program, node),
@@ -284,11 +310,7 @@ impl Plan {
             }
             Op::ArgMax { .. } => self.plan_greatest(program, node),
             Op::TopK { input, give } => self.plan_ranks(program, node, *input, *give),
-            Op::Trees { .. } => Err(PlanError::unprovable(
-                program,
-                node,
-                "no proof of this operator exists yet",
-            )),
+            Op::Trees { input, forest } => self.plan_trees(program, node, *input, forest),
         }
     }
 

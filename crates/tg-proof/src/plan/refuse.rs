@@ -2,28 +2,10 @@
 
 use crate::error::PlanError;
 use tg_ir::op::Reduction;
-use tg_ir::{ElementType, Op, Program, TensorId};
+use tg_ir::{Op, Program, TensorId};
 
 /// Most factors, each fixed before the first challenge, of a product in an uncommitted tensor.
 const DEGREE_MAX: u32 = 2;
-
-/// What is refused within the operators that have gadgets.
-pub(super) fn unproved(program: &Program, node: usize) -> Result<(), PlanError> {
-    let unprovable = |why| Err(PlanError::unprovable(program, node, why));
-    let wide = |tensor: &TensorId| program.element_type(*tensor) != ElementType::I8;
-    match &program.nodes[node].op {
-        Op::MaxPool { input, .. } if wide(input) => {
-            unprovable("maxima of 16-bit activations are not proved yet")
-        }
-        Op::MaxPool { window, .. } if !window.is_plain() => {
-            unprovable("a maximum with dilation is not proved yet")
-        }
-        Op::Embed { input, .. } if *input != TensorId::INPUT => {
-            unprovable("an embedding of computed tokens is not proved yet")
-        }
-        _ => Ok(()),
-    }
-}
 
 /// Every node must reach the output, or its columns would be bound to nothing.
 pub(super) fn dead_nodes(program: &Program) -> Result<(), PlanError> {
@@ -57,6 +39,8 @@ pub(super) fn deep_nodes(program: &Program) -> Result<(), PlanError> {
             // Products with committed weights, and of two tensors.
             Op::Conv { .. } | Op::Dense { .. } => of.sum::<u32>() + 1,
             Op::Mul { .. } | Op::MatMul { .. } => of.sum(),
+            // Committed flags times weights; public tokens choose weights alone.
+            Op::Embed { input, .. } if *input != TensorId::INPUT => 2,
             Op::WindowSum { .. }
             | Op::Add { .. }
             | Op::View { .. }
@@ -150,6 +134,13 @@ mod tests {
             which: tg_ir::op::Extremum::Greater,
         };
         assert_eq!(refused(vec![mul(0, 0), greater, mul(2, 0)]), Some(2));
+        // Rows that computed tokens choose are a product of flags and weights.
+        let embed = |input| Op::Embed {
+            input: t(input),
+            rows: 3,
+        };
+        assert_eq!(refused(vec![embed(0), mul(1, 1)]), None);
+        assert_eq!(refused(vec![norm(0), embed(1), mul(2, 1)]), Some(2));
         // Committed columns start again.
         assert_eq!(refused(vec![mul(0, 0), norm(1), mul(2, 2)]), None);
     }

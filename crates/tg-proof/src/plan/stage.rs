@@ -175,7 +175,7 @@ impl StageDraft {
         self.stage.sums.push(constraint);
     }
 
-    /// Commits the columns and adds the readers.
+    /// Commits the columns, if there are any, and adds the readers.
     pub(super) fn finish(self, plan: &mut Plan, node: usize) -> (Stage, ColumnSet) {
         let Self {
             mut stage,
@@ -183,7 +183,16 @@ impl StageDraft {
             own,
             limb_table: _,
         } = self;
-        let set = plan.add_columns(node, stage.layout, own, &[]);
+        let set = if own == 0 {
+            let next = plan.witness.len();
+            ColumnSet {
+                layout: stage.layout,
+                witness: next..next,
+                covered: 0,
+            }
+        } else {
+            plan.add_columns(node, stage.layout, own, &[])
+        };
         for reading in readings {
             let rows = reading.columns.is_some();
             let columns = reading.columns.as_ref().unwrap_or(&set);

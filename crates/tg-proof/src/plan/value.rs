@@ -1,19 +1,14 @@
-//! Gadgets that commit columns for a node's output: requantisations and maxima.
+//! Requantisations by segment tables: three committed columns.
 
 use super::{NodePlan, Plan, tables};
 use crate::error::PlanError;
 use tg_ir::segment::LIMB_CLASS_MAX;
-use tg_ir::{ElementType, Program, Requantise, SegmentTable, WideTable, Window};
+use tg_ir::{ElementType, Program, Requantise, SegmentTable, WideTable};
 
-/// Most kernel positions of a maximum that can be proved: the zero-check has one more degree than it has positions.
-pub const MAXIMUM_POSITIONS_MAX: usize = 16;
 /// Witness columns of a requantisation: segment, high limb, low limb.
 pub const REQUANTISE_COLUMNS: usize = 3;
 /// Segments up to which a 16-bit output that is a shift is proved by its segment table.
 const SHORT_TABLE: usize = 1 << 9;
-/// A difference is looked up in the class of eight bits, whose entries start here.
-pub const DIFFERENCE_OFFSET: u32 = 255;
-
 impl Plan {
     pub(super) fn plan_requantise(
         &mut self,
@@ -39,31 +34,6 @@ impl Plan {
         }
         Ok(NodePlan::Requantise {
             table,
-            first_group,
-            columns,
-        })
-    }
-
-    pub(super) fn plan_maximum(
-        &mut self,
-        program: &Program,
-        node: usize,
-        window: &Window,
-    ) -> Result<NodePlan, PlanError> {
-        let positions = window.positions();
-        if positions > MAXIMUM_POSITIONS_MAX {
-            let why = "a maximum over more than 16 elements";
-            return Err(PlanError::unprovable(program, node, why));
-        }
-        let limbs = self.limb_table(program, node, LIMB_CLASS_MAX)?;
-        // All differences once more, at the point of their zero-check.
-        let openings = [(0..positions).collect()];
-        let columns = self.add_columns(node, self.layouts[node + 1], positions, &openings);
-        let first_group = self.groups.len();
-        for column in 0..positions {
-            self.add_reader(node, &columns, column, limbs, DIFFERENCE_OFFSET);
-        }
-        Ok(NodePlan::Maximum {
             first_group,
             columns,
         })

@@ -135,15 +135,14 @@ impl<'a> MatMulPoint<'a> {
         } else {
             let (of_matrix, of_row) = (eq_table(matrix), eq_table(row));
             let vars = plan.layouts[self.inputs[1].index()].pixel_vars;
-            let mut weights = vec![E::ZERO; right_matrices * self.right_rows];
-            for (index, &weight) in of_matrix.iter().take(self.matrices).enumerate() {
-                let first = index / self.repeats * self.right_rows;
-                let rows = &mut weights[first..first + self.right_rows];
-                for (sum, &of_row) in rows.iter_mut().zip(&of_row) {
-                    *sum += weight * of_row;
-                }
-            }
-            Along::Sum(padded(weights, vars))
+            // Left matrices that share a right one first: their number times that of rows is no step of a verifier's.
+            let shared = of_matrix[..self.matrices].chunks(self.repeats);
+            let weights = shared.flat_map(|shared| {
+                let weight: E = shared.iter().copied().sum();
+                let rows = of_row.iter().take(self.right_rows);
+                rows.map(move |&of_row| weight * of_row)
+            });
+            Along::Sum(padded(weights.collect(), vars))
         };
         let channels = Along::At(channel.to_vec());
         Reading::of(self.inputs[1], Weights::Fields { pixels, channels }, batch)

@@ -6,19 +6,17 @@ use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::{E, eq, eq_prefix, eq_table};
 use crate::layout::log2_ceil;
-use crate::linear::{Along, Reading, SourceMap, Weights, maximum_sum};
+use crate::linear::{Along, Reading, SourceMap, Weights};
 use crate::messages::{AttainedProof, MaximumProof};
-use crate::plan::ColumnSet;
+use crate::plan::{ColumnSet, MaximumShape};
 use crate::transcript::draw_point;
 use p3_field::PrimeCharacteristicRing;
-use tg_ir::Window;
-use tg_ir::segment::LIMB_CLASS_MAX;
 
 impl<A: Arithmetic> Walk<'_, A> {
     pub(super) fn maximum(
         &mut self,
         node: usize,
-        window: &Window,
+        shape: &MaximumShape,
         (first_group, columns): (usize, &ColumnSet),
         claim: &Claim<A::Value>,
         proof: &MaximumProof,
@@ -29,38 +27,42 @@ impl<A: Arithmetic> Walk<'_, A> {
             read,
             attained,
         } = proof;
-        let positions = window.positions();
-        if differences.len() != positions {
+        let limbs = shape.classes.len();
+        if differences.len() != shape.columns() {
             return Err(NodeCheck::Messages);
         }
-        let differences = self.arithmetic.absorb(differences, challenger);
+        let values = self.arithmetic.absorb(differences, challenger);
         // Stops: a difference below zero, which lies in no limb table.
-        let class = E::from_u32(LIMB_CLASS_MAX) * eq_prefix(&claim.point, columns.covered);
-        for (position, difference) in differences.iter().enumerate() {
-            let values = vec![difference.clone(), A::Value::from(class)];
-            self.pull(first_group + position, &claim.point, values);
+        let covered = eq_prefix(&claim.point, columns.covered);
+        for (column, value) in values.iter().enumerate() {
+            let class = E::from_u32(shape.classes[column % limbs]) * covered;
+            let values = vec![value.clone(), A::Value::from(class)];
+            self.pull(first_group + column, &claim.point, values);
         }
-        let tau = eq_table(&draw_point(challenger, log2_ceil(positions)));
+        let differences: Vec<A::Value> =
+            values.chunks(limbs).map(|own| shape.joined(own)).collect();
+        let window = &shape.window;
+        let tau = eq_table(&draw_point(challenger, log2_ceil(window.positions())));
         let (pixels, batch, channels) = self.plan.layouts[node + 1].split(&claim.point);
         let input = self.program.nodes[node].op.inputs()[0];
         let eq_pixels = eq_table(pixels);
         let map = SourceMap::new(self.program, node, input, window, tau.clone(), eq_pixels);
         let (sources, padding) = map.weights();
-        let sum = maximum_sum(&tau, padding, &claim.value, &differences);
+        let sum = shape.sum(&tau, padding, &claim.value, &differences);
         let weights = Weights::Fields {
             pixels: Along::Sum(sources),
             channels: Along::At(channels.to_vec()),
         };
         let reading = Reading::of(input, weights, batch);
         self.read(&reading, sum, read, NodeCheck::Sources, challenger)?;
-        self.attained(columns, positions, attained, challenger)
+        self.attained(shape, columns, attained, challenger)
     }
 
     /// Some difference of every window is zero, chunk by chunk.
     fn attained(
         &mut self,
+        shape: &MaximumShape,
         columns: &ColumnSet,
-        positions: usize,
         proofs: &[AttainedProof],
         challenger: &mut Challenger,
     ) -> Result<(), NodeCheck> {
@@ -72,13 +74,20 @@ impl<A: Arithmetic> Walk<'_, A> {
             let drawn = draw_point(challenger, vars);
             let zero = A::Value::from(E::ZERO);
             let (at, last) = self
-                .sumcheck(&proof.sumcheck, challenger, (vars, positions + 1), zero)
+                .sumcheck(
+                    &proof.sumcheck,
+                    challenger,
+                    (vars, shape.window.positions() + 1),
+                    zero,
+                )
                 .ok_or(NodeCheck::Attained)?;
-            if proof.differences.len() != positions {
+            if proof.differences.len() != shape.columns() {
                 return Err(NodeCheck::Messages);
             }
             let values = self.arithmetic.absorb(&proof.differences, challenger);
-            let (first, others) = values.split_first().ok_or(NodeCheck::Messages)?;
+            let differences = values.chunks(shape.classes.len());
+            let differences: Vec<A::Value> = differences.map(|own| shape.joined(own)).collect();
+            let (first, others) = differences.split_first().ok_or(NodeCheck::Messages)?;
             let product = others.iter().fold(first.clone(), |product, value| {
                 self.arithmetic.product(&product, value)
             });

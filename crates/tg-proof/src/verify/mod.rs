@@ -17,6 +17,7 @@ mod read;
 mod requantise;
 mod secrets;
 mod staged;
+mod trees;
 mod walk;
 mod weights;
 

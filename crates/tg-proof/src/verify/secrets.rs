@@ -3,11 +3,11 @@
 use super::MatMulPoint;
 use crate::field::E;
 use crate::linear::{Along, ConvPoint, Reading, Weights, conv_reading, map_reading};
-use crate::plan::{ColumnSet, NodePlan, Plan};
-use crate::staged::Stage;
+use crate::plan::{ColumnSet, MaximumShape, NodePlan, Plan, branch_reading};
+use crate::staged::{Stage, Staged};
 use crate::tape::Secrets;
 use p3_field::PrimeCharacteristicRing;
-use tg_ir::{Op, Program, TensorId, Window};
+use tg_ir::{Op, Program, TensorId};
 
 /// The walk's messages and products, counted.
 struct Count<'a> {
@@ -80,6 +80,20 @@ impl Count<'_> {
             (Op::Embed { .. }, NodePlan::Weighted { weights }) => {
                 self.sumcheck(plan.weights[*weights].axis_vars()[0], 2);
             }
+            (Op::Embed { .. }, NodePlan::Chosen { weights, gadget }) => {
+                self.sumcheck(plan.weights[*weights].axis_vars()[0], 2);
+                self.messages(1);
+                self.stages(&gadget.staged);
+            }
+            (Op::Trees { input, forest }, NodePlan::Trees(trees)) => {
+                let stage = &trees.decisions.elements;
+                self.stage(stage);
+                let from = plan.layouts[input.index()];
+                let at = somewhere(stage.layout.vars());
+                self.read(&branch_reading(*input, from, forest, &at));
+                self.sumcheck(trees.flags.layout.vars(), 2);
+                self.messages(1);
+            }
             (_, NodePlan::Map(_)) => {
                 let (reading, _) = map_reading(self.program, plan, node, &somewhere(vars));
                 self.read(&reading);
@@ -95,14 +109,8 @@ impl Count<'_> {
                 self.messages(5);
                 self.claim(*input);
             }
-            (Op::MaxPool { window, .. }, NodePlan::Maximum { columns, .. }) => {
-                self.maximum(node, window, columns);
-            }
-            (_, NodePlan::Gadget(gadget)) => {
-                let rows = gadget.staged.rows.as_ref().map(|(rows, _)| rows);
-                let stages = rows.into_iter().chain([&gadget.staged.elements]);
-                stages.for_each(|stage| self.stage(stage));
-            }
+            (_, NodePlan::Maximum { shape, columns, .. }) => self.maximum(node, shape, columns),
+            (_, NodePlan::Gadget(gadget)) => self.stages(&gadget.staged),
             _ => {}
         }
     }
@@ -148,9 +156,9 @@ impl Count<'_> {
         self.read(&at.right(self.plan, &matrix, &batch, &inner));
     }
 
-    fn maximum(&mut self, node: usize, window: &Window, columns: &ColumnSet) {
-        let positions = window.positions();
-        self.messages(positions);
+    fn maximum(&mut self, node: usize, shape: &MaximumShape, columns: &ColumnSet) {
+        let positions = shape.window.positions();
+        self.messages(shape.columns());
         let input = self.program.nodes[node].op.inputs()[0];
         let layout = self.plan.layouts[input.index()];
         let weights = Weights::Fields {
@@ -160,9 +168,15 @@ impl Count<'_> {
         self.read(&Reading::of(input, weights, &somewhere(layout.batch_vars)));
         for table in columns.witness.clone() {
             self.sumcheck(self.plan.witness[table].chunk.vars, positions + 1);
-            self.messages(positions);
+            self.messages(shape.columns());
             self.secrets.products += positions - 1;
         }
+    }
+
+    fn stages(&mut self, staged: &Staged) {
+        let rows = staged.rows.as_ref().map(|(rows, _)| rows);
+        let stages = rows.into_iter().chain([&staged.elements]);
+        stages.for_each(|stage| self.stage(stage));
     }
 
     fn stage(&mut self, stage: &Stage) {

@@ -45,7 +45,7 @@ impl<A: Arithmetic> Walk<'_, A> {
     }
 
     /// One sumcheck; gives its point and all variables there.
-    fn stage(
+    pub(super) fn stage(
         &mut self,
         stage: &Stage,
         anchors: &Anchors,

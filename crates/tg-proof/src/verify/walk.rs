@@ -177,6 +177,12 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
             (Op::Embed { .. }, NodePlan::Weighted { weights }, GadgetProof::Embed(proof)) => {
                 self.embed(node, *weights, &claim, proof, challenger)
             }
+            (_, NodePlan::Chosen { weights, gadget }, GadgetProof::Chosen(proof)) => {
+                self.embed_chosen(node, (*weights, gadget), &claim, proof, challenger)
+            }
+            (_, NodePlan::Trees(trees), GadgetProof::Trees(proof)) => {
+                self.trees(node, trees, &claim, proof, challenger)
+            }
             (_, NodePlan::Map(_), GadgetProof::Map(proof)) => {
                 self.map(node, &claim, proof, challenger)
             }
@@ -206,15 +212,16 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
                 Ok(())
             }
             (
-                Op::MaxPool { window, .. },
+                _,
                 NodePlan::Maximum {
+                    shape,
                     first_group,
                     columns,
                 },
                 GadgetProof::Maximum(proof),
             ) => self.maximum(
                 node,
-                window,
+                shape,
                 (*first_group, columns),
                 &claim,
                 proof,

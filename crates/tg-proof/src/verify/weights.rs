@@ -6,7 +6,8 @@ use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::{E, eq_at, eq_prefix, eq_table};
 use crate::layout::TensorLayout;
-use crate::messages::EmbedProof;
+use crate::messages::{ChosenProof, EmbedProof};
+use crate::plan::GadgetPlan;
 use crate::transcript::absorb;
 use tg_ir::Op;
 
@@ -54,15 +55,62 @@ impl<A: Arithmetic> Walk<'_, A> {
         proof: &EmbedProof,
         challenger: &mut Challenger,
     ) -> Result<(), NodeCheck> {
+        let Op::Embed { rows, .. } = &self.program.nodes[node].op else {
+            return Err(NodeCheck::Messages);
+        };
+        let (at, last, value) = self.table_rows(node, weights, claim, proof, challenger)?;
+        let tokens = token_weights(self.plan.layouts[node + 1], &claim.point);
+        let named = self.input.iter().zip(tokens);
+        let weight: E = named
+            .map(|(&token, weight)| weight * eq_at(&at, token_row(token, *rows as usize)))
+            .sum();
+        // Stops: rows of other tokens, or other weights.
+        self.equal(last, A::Value::from(weight * value))
+            .ok_or(NodeCheck::Weights)
+    }
+
+    /// `v = sum over rows t of O~(r_s, r_e, t) w~(t, r_c)`, O being 1 where a pixel's token is t.
+    pub(super) fn embed_chosen(
+        &mut self,
+        node: usize,
+        (weights, gadget): (usize, &GadgetPlan),
+        claim: &Claim<A::Value>,
+        proof: &ChosenProof,
+        challenger: &mut Challenger,
+    ) -> Result<(), NodeCheck> {
+        let ChosenProof {
+            rows,
+            chosen,
+            stages,
+        } = proof;
+        let (at, last, value) = self.table_rows(node, weights, claim, rows, challenger)?;
+        let chosen = self.absorb_one(*chosen, challenger);
+        // Stops: other weights.
+        self.equal(last, chosen.clone() * value)
+            .ok_or(NodeCheck::Weights)?;
+        let (pixels, batch, _) = self.plan.layouts[node + 1].split(&claim.point);
+        let flags = Claim {
+            point: [pixels, batch, &at].concat(),
+            value: chosen,
+        };
+        // Stops: rows of other tokens.
+        self.staged(&gadget.staged, &flags, stages, challenger)
+    }
+
+    /// The sum over the rows of a table of weights: its point, what it ends in, and the table there.
+    fn table_rows(
+        &mut self,
+        node: usize,
+        weights: usize,
+        claim: &Claim<A::Value>,
+        proof: &EmbedProof,
+        challenger: &mut Challenger,
+    ) -> Result<(Vec<E>, A::Value, E), NodeCheck> {
         let EmbedProof {
             sumcheck: rounds,
             weights: pieces,
         } = proof;
-        let Op::Embed { rows, .. } = &self.program.nodes[node].op else {
-            return Err(NodeCheck::Messages);
-        };
-        let layout = self.plan.layouts[node + 1];
-        let (_, _, channels) = layout.split(&claim.point);
+        let (_, _, channels) = self.plan.layouts[node + 1].split(&claim.point);
         let weight_layout = self.plan.weights[weights];
         let vars = weight_layout.axis_vars()[0];
         let (at, last) = self
@@ -73,20 +121,12 @@ impl<A: Arithmetic> Walk<'_, A> {
         let value = weight_layout
             .combine(&point, pieces)
             .ok_or(NodeCheck::Messages)?;
-        let tokens = token_weights(layout, &claim.point);
-        let named = self.input.iter().zip(tokens);
-        let weight: E = named
-            .map(|(&token, weight)| weight * eq_at(&at, token_row(token, *rows as usize)))
-            .sum();
-        // Stops: rows of other tokens, or other weights.
-        self.equal(last, A::Value::from(weight * value))
-            .ok_or(NodeCheck::Weights)?;
         self.weights[weights] = Some(WeightClaims {
             point,
             pieces: pieces.clone(),
             bias: None,
         });
-        Ok(())
+        Ok((at, last, value))
     }
 }
 

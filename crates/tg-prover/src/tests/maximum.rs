@@ -1,7 +1,9 @@
 //! Lies about maxima: too small, too large, from another window, in padding.
 
 use super::models::{Case, Draft, POOL, case, window};
-use tg_ir::{Op, Shape, TensorId};
+use super::values::wide;
+use tg_ir::op::Reduction;
+use tg_ir::{Axis, ElementType, Op, Shape, TensorId, Window};
 use tg_proof::VerifyError;
 use tg_proof::error::{LookupCheck, NodeCheck};
 
@@ -174,4 +176,139 @@ fn the_lookup_checks_have_the_codes_they_always_had() {
     ]
     .map(|check| VerifyError::Lookup(check).code());
     assert_eq!(codes, [40, 41, 42, 43]);
+}
+
+/// What the elements that are compared are.
+#[derive(Debug, Clone, Copy)]
+enum Compared {
+    Narrow,
+    Wide,
+    Sums,
+}
+
+fn extreme(compared: Compared, op: impl Fn(TensorId) -> Op) -> Case {
+    let shape = Shape::new(5, 7, 3);
+    let mut draft = Draft::new(11, shape);
+    let acc = draft.push(Op::conv(TensorId::INPUT, window(3, 1, [1; 4])), shape);
+    let input = match compared {
+        Compared::Narrow => draft.requantise(acc, 23, [-128, 127]),
+        Compared::Wide => draft.push(wide(acc, &[3], 3, [-32_767, 32_767]), shape),
+        Compared::Sums => acc,
+    };
+    let op = op(input);
+    let shape = match &op {
+        Op::MaxPool { window, .. } => {
+            let [height, width] = window.output(shape).unwrap();
+            Shape::new(height, width, 3)
+        }
+        Op::Reduce { axis, .. } => shape.with_axis(*axis, 1),
+        other => panic!("{}", other.name()),
+    };
+    draft.push(op, shape);
+    Case::of(draft.finish())
+}
+
+/// Windows with dilation and of 16 bits; the greatest and the least along rows and columns, of all types.
+fn extremes() -> Vec<(String, bool, Case)> {
+    let spaced = Window {
+        dilation: [2, 3],
+        ..Window::new([2; 2], [1; 2], [1, 2, 1, 0])
+    };
+    let mut cases = Vec::new();
+    for compared in [Compared::Narrow, Compared::Wide] {
+        for window in [window(3, 2, [1; 4]), spaced] {
+            let case = extreme(compared, |input| Op::MaxPool { input, window });
+            cases.push((format!("{compared:?} {window:?}"), false, case));
+        }
+    }
+    for compared in [Compared::Narrow, Compared::Wide, Compared::Sums] {
+        for reduction in [Reduction::Greatest, Reduction::Least] {
+            for axis in [Axis::Rows, Axis::Columns] {
+                let case = extreme(compared, |input| Op::Reduce {
+                    input,
+                    reduction,
+                    axis,
+                });
+                let name = format!("{compared:?} {reduction:?} {axis:?}");
+                cases.push((name, reduction == Reduction::Least, case));
+            }
+        }
+    }
+    cases
+}
+
+#[test]
+fn extremes_of_every_kind_are_caught_in_a_lie() {
+    for (name, least, case) in extremes() {
+        assert_eq!(case.check(&case.file), Ok(()), "{name}");
+        let node = case.model.model.program.nodes.len() - 1;
+        let honest = case.trace.tensors()[node + 1].widened();
+        for element in [0, honest.len() / 2, honest.len() - 1] {
+            for change in [1, -1, 60, -60] {
+                let value = honest[element] + change;
+                let most = match case.trace.tensors()[node + 1].element_type() {
+                    ElementType::I8 => 127,
+                    ElementType::I16 => 32_767,
+                    ElementType::I32 => i32::MAX,
+                };
+                if value.abs() > most {
+                    continue;
+                }
+                let tensors = case.tensors_with(node, element, value);
+                let witness = case.witness_of(&tensors).unwrap();
+                // Beyond all elements, or not the extreme one.
+                let beyond = (change > 0) != least;
+                let check = if beyond {
+                    NodeCheck::Attained
+                } else {
+                    NodeCheck::Sources
+                };
+                let verdict = case.verdict(&tensors, &witness);
+                assert_eq!(verdict, case.failed(node, check), "{name} by {change}");
+            }
+        }
+    }
+}
+
+/// Any cell of any column, of elements and of padding.
+#[test]
+fn every_wrong_cell_of_extremes_is_caught() {
+    for (name, _, case) in extremes() {
+        let honest = case.witness();
+        let node = case.model.model.program.nodes.len() - 1;
+        let table = case.table_of(node);
+        let rows = case.model.shape.plan.witness[table].chunk.rows();
+        for column in 0..honest.columns[table].len() {
+            // Every column in an element and in one of four other places, by a small and a large change in turn.
+            let other = [rows / 2, rows - 1, 3, 1][column % 4];
+            for (row, change) in [(0, 1 << (7 * (column % 2))), (other, 1 << 10)] {
+                let mut witness = honest.clone();
+                witness.columns[table][column][row] ^= change;
+                let verdict = case.verdict(case.trace.tensors(), &witness);
+                assert!(
+                    matches!(
+                        verdict,
+                        Err(VerifyError::Node { .. } | VerifyError::Lookup(_))
+                    ),
+                    "{name}: column {column} row {row}: {verdict:?}"
+                );
+            }
+        }
+    }
+}
+
+/// More than sixteen elements are refused by name.
+#[test]
+fn long_reductions_are_refused() {
+    let mut draft = Draft::new(3, Shape::new(17, 1, 2));
+    let op = Op::Reduce {
+        input: TensorId::INPUT,
+        reduction: Reduction::Greatest,
+        axis: Axis::Rows,
+    };
+    let input = draft.push(op, Shape::new(1, 1, 2));
+    draft.push(Op::Dense { input }, Shape::vector(2));
+    let error = crate::ProvingModel::new(draft.finish().0).err().unwrap();
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(source.contains("(Reduce)"), "{source}");
 }

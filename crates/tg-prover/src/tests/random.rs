@@ -1,8 +1,8 @@
 //! Random programs: what is honest verifies, and nothing else does, whichever bit of proof or witness is another.
 
 use super::chains::random_chain;
-use super::linear::random_program;
 use super::models::{Case, case};
+use super::programs::random_program;
 use crate::ProvingModel;
 use std::collections::BTreeMap;
 use tg_ir::{CompiledModel, Op};

@@ -9,6 +9,7 @@ mod products;
 mod read;
 mod requantise;
 mod staged;
+mod trees;
 mod values;
 mod weights;
 
@@ -100,6 +101,13 @@ impl<'a> Walk<'a> {
             (Op::Embed { .. }, NodePlan::Weighted { weights }) => {
                 GadgetProof::Embed(self.embed(node, *weights, &claim, channel))
             }
+            (_, NodePlan::Trees(trees)) => {
+                GadgetProof::Trees(self.trees(node, trees, &claim, channel))
+            }
+            (_, NodePlan::Chosen { weights, gadget }) => {
+                let place = (*weights, gadget.as_ref());
+                GadgetProof::Chosen(self.embed_chosen(node, place, &claim, channel))
+            }
             (_, NodePlan::Map(_)) => GadgetProof::Map(self.map(node, &claim, channel)),
             (Op::Mul { inputs }, _) => GadgetProof::Mul(self.mul(*inputs, &claim, channel)),
             (Op::MatMul { .. }, _) => GadgetProof::MatMul(self.matmul(node, &claim, channel)),
@@ -107,14 +115,15 @@ impl<'a> Walk<'a> {
                 GadgetProof::Requantise(self.requantise(*input, *first_group, claim, channel))
             }
             (
-                Op::MaxPool { window, .. },
+                _,
                 NodePlan::Maximum {
+                    shape,
                     first_group,
                     columns,
                 },
             ) => {
                 let place = (*first_group, columns);
-                GadgetProof::Maximum(self.maximum(node, window, place, &claim, channel))
+                GadgetProof::Maximum(self.maximum(node, shape, place, &claim, channel))
             }
             (_, NodePlan::Gadget(gadget)) => {
                 GadgetProof::Staged(self.staged(&gadget.staged, &claim, channel))

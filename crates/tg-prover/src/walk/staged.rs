@@ -22,6 +22,11 @@ pub(crate) struct Variable {
 }
 
 impl Variable {
+    /// From its values on the hypercube.
+    pub(super) const fn of(values: Vec<F>) -> Self {
+        Self { values, shift: 0 }
+    }
+
     pub(crate) fn at(&self, index: usize) -> F {
         self.values[index >> self.shift]
     }
@@ -32,12 +37,12 @@ impl Variable {
 }
 
 /// A stage that was shown.
-struct PlayedStage {
-    messages: StageProof,
+pub(super) struct PlayedStage {
+    pub(super) messages: StageProof,
     /// Its variables that are sent, at the final point.
-    values: Vec<E>,
+    pub(super) values: Vec<E>,
     /// The final point.
-    at: Vec<E>,
+    pub(super) at: Vec<E>,
 }
 
 /// A linear form on one element.
@@ -101,7 +106,7 @@ impl Walk<'_> {
     }
 
     /// One sumcheck and the readers at its point.
-    fn stage(
+    pub(super) fn stage(
         &mut self,
         stage: &Stage,
         variables: &[Variable],
@@ -168,7 +173,7 @@ impl Walk<'_> {
     }
 
     /// Every variable of a stage but the sums over the hypercube.
-    fn variables(&self, stage: &Stage) -> Vec<Variable> {
+    pub(super) fn variables(&self, stage: &Stage) -> Vec<Variable> {
         let mut variables = vec![Variable::default(); stage.variables];
         for reading in &stage.readings {
             self.read_variables(stage, reading, &mut variables);

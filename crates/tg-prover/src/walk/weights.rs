@@ -5,10 +5,11 @@ use crate::channel::Channel;
 use crate::fold::{Dots, dot};
 use crate::sumcheck;
 use p3_field::PrimeCharacteristicRing;
-use tg_ir::{Op, TensorId};
+use tg_ir::Op;
 use tg_proof::field::{E, eq_table};
 use tg_proof::layout::WeightPiece;
-use tg_proof::messages::EmbedProof;
+use tg_proof::messages::{ChosenProof, EmbedProof};
+use tg_proof::plan::GadgetPlan;
 use tg_proof::verify::{Claim, token_row, token_weights};
 
 impl Walk<'_> {
@@ -37,6 +38,27 @@ impl Walk<'_> {
         pieces
     }
 
+    pub(super) fn embed_chosen(
+        &mut self,
+        node: usize,
+        (weights, gadget): (usize, &GadgetPlan),
+        claim: &Claim,
+        channel: &mut Channel,
+    ) -> ChosenProof {
+        let (rows, at, chosen) = self.table_rows(node, weights, claim, channel);
+        let [sent] = channel.send([chosen]);
+        let (pixels, batch, _) = self.plan.layouts[node + 1].split(&claim.point);
+        let flags = Claim {
+            point: [pixels, batch, &at].concat(),
+            value: chosen,
+        };
+        ChosenProof {
+            rows,
+            chosen: sent,
+            stages: self.staged(&gadget.staged, &flags, channel),
+        }
+    }
+
     pub(super) fn embed(
         &mut self,
         node: usize,
@@ -44,14 +66,25 @@ impl Walk<'_> {
         claim: &Claim,
         channel: &mut Channel,
     ) -> EmbedProof {
+        self.table_rows(node, weights, claim, channel).0
+    }
+
+    /// The sum over the rows of a table of weights: its messages, its point, and the weight of the tokens there.
+    fn table_rows(
+        &mut self,
+        node: usize,
+        weights: usize,
+        claim: &Claim,
+        channel: &mut Channel,
+    ) -> (EmbedProof, Vec<E>, E) {
         let layout = self.plan.layouts[node + 1];
         let (_, _, channels) = layout.split(&claim.point);
-        let Op::Embed { rows, .. } = &self.model.model.program.nodes[node].op else {
+        let Op::Embed { input, rows } = &self.model.model.program.nodes[node].op else {
             unreachable!("the plan follows the program's operators");
         };
         let vars = self.plan.weights[weights].axis_vars()[0];
         let mut tokens = vec![E::ZERO; 1 << vars];
-        let named = self.tensor(TensorId::INPUT).widened();
+        let named = self.tensor(*input).widened();
         for (token, weight) in named.into_iter().zip(token_weights(layout, &claim.point)) {
             tokens[token_row(token, *rows as usize)] += weight;
         }
@@ -62,7 +95,7 @@ impl Walk<'_> {
                 *sum += *scale * value;
             }
         }
-        let (sumcheck, at, _) = sumcheck::product(table, tokens, claim.value, channel);
+        let (sumcheck, at, [_, chosen]) = sumcheck::product(table, tokens, claim.value, channel);
         let pieces: Vec<E> = row_sums
             .iter()
             .map(|(piece, _, sums)| {
@@ -72,10 +105,11 @@ impl Walk<'_> {
             .collect();
         channel.send_public(&pieces);
         self.weights[weights] = Some(([&at, channels].concat(), None));
-        EmbedProof {
+        let proof = EmbedProof {
             sumcheck,
             weights: pieces,
-        }
+        };
+        (proof, at, chosen)
     }
 
     /// Per piece of an embedding the weight of its channels, and its rows at its part of the channel's point.

@@ -1,13 +1,13 @@
 //! The columns of gadgets as data: a row of cells per place of their hypercube.
 
-use super::{Cell, TASK_ROWS, at, cell, compare, norm, ranks, softmax, wide};
+use super::{Cell, TASK_ROWS, at, cell, compare, norm, ranks, softmax, trees, wide};
 use crate::prove::ProveError;
 use p3_maybe_rayon::prelude::*;
 use std::ops::Range;
 use tg_ir::{Op, Program, TensorId};
 use tg_model::Tensor;
 use tg_proof::layout::TensorLayout;
-use tg_proof::plan::{GadgetKind, GadgetPlan, Plan, WitnessTable, limb_classes};
+use tg_proof::plan::{ForestShape, GadgetKind, GadgetPlan, Plan, WitnessTable, limb_classes};
 
 /// What a gadget's columns are computed from.
 pub(super) struct Sources<'a> {
@@ -102,6 +102,7 @@ pub(super) fn columns(
             compare::selected(&sources, shape, index, cells);
             Ok(())
         }),
+        GadgetKind::Chosen => fill(table, |index, cells| chosen(&sources, table, index, cells)),
         GadgetKind::Ranks(shape) => {
             let filler = ranks::Filler::new(&sources, shape);
             fill(table, |index, cells| {
@@ -127,6 +128,59 @@ pub(super) fn columns(
             })
         }
     }
+}
+
+/// The columns of one chunk of decision trees: first those of the branches, then the flags of the leaves.
+pub(super) fn of_trees(
+    program: &Program,
+    plan: &Plan,
+    shape: &ForestShape,
+    table: &WitnessTable,
+    tensors: &[Tensor],
+) -> Result<Vec<Vec<Cell>>, ProveError> {
+    let sources = Sources {
+        program,
+        plan,
+        tensors,
+        node: table.node,
+        layout: plan.layouts[table.node + 1],
+    };
+    fill(table, |index, cells| {
+        if let Some(element) = table.layout.element_at(index) {
+            let place = (
+                element / table.layout.channels,
+                element % table.layout.channels,
+            );
+            match table.part {
+                0 => trees::decision(&sources, shape, place, cells),
+                _ => trees::flag(&sources, shape, place, cells),
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Whether a token chooses a row of an embedding.
+fn chosen(
+    sources: &Sources<'_>,
+    table: &WitnessTable,
+    index: usize,
+    cells: &mut Vec<u32>,
+) -> Result<(), ProveError> {
+    let Some(element) = table.layout.element_at(index) else {
+        return Ok(());
+    };
+    let rows = table.layout.channels;
+    let (token, row) = (sources.input(element / rows), element % rows);
+    if !(0..rows as i64).contains(&token) {
+        return Err(ProveError::Range {
+            node: sources.program.nodes[sources.node].name.clone(),
+            value: token as i32,
+            range: [0, rows as i32 - 1],
+        });
+    }
+    cells.push((token == row as i64).into());
+    Ok(())
 }
 
 /// Fills the columns of a chunk place by place; a place that pushes nothing is zeros.

@@ -8,6 +8,7 @@ mod norm;
 mod ranks;
 mod requantise;
 mod softmax;
+mod trees;
 mod wide;
 
 use crate::prove::ProveError;
@@ -57,15 +58,21 @@ impl Witness {
                     return Ok(input::columns(table, &tensors[0]));
                 }
                 match (&program.nodes[table.node].op, &plan.nodes[table.node]) {
-                    (_, NodePlan::Gadget(gadget)) => {
+                    (_, NodePlan::Gadget(gadget) | NodePlan::Chosen { gadget, .. }) => {
                         gadget::columns(program, plan, gadget, table, tensors)
                     }
                     (Op::Requantise { input, how }, _) => {
                         requantise::columns(program, plan, table, *input, how, tensors)
                     }
-                    (Op::MaxPool { input, window }, _) => Ok(maximum::columns(
-                        program, plan, table, *input, window, tensors,
-                    )),
+                    (_, NodePlan::Trees(trees)) => {
+                        gadget::of_trees(program, plan, &trees.shape, table, tensors)
+                    }
+                    (op, NodePlan::Maximum { shape, .. }) => {
+                        let input = op.inputs()[0];
+                        Ok(maximum::columns(
+                            program, plan, table, input, shape, tensors,
+                        ))
+                    }
                     _ => Ok(Vec::new()),
                 }
             })

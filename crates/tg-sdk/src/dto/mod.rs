@@ -616,6 +616,14 @@ pub struct SettlementDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub burned: Amount,
+    /// To the provider for its reputation, out of the verification fee.
+    #[serde(with = "text", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub bonus: Amount,
+    /// To the providers of leases that made room for the job.
+    #[serde(with = "text", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub compensation: Amount,
 }
 
 /// A match of a job with an offer.

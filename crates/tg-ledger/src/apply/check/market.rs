@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use tg_market::Stock;
+use tg_market::packing::WorkloadProfile;
 use tg_types::resources::{GANG_MEMBERS_MAX, GPUS_MAX, PRIORITY_MAX, REGIONS_MAX, WHOLE_GPU_MILLI};
 use tg_types::transaction::bid_commitment;
 use tg_types::{
@@ -129,7 +130,10 @@ pub(super) fn check_update(
         });
     }
     check_terms(state, terms)?;
-    let mut alone = Stock::new(std::iter::once((*id, &terms.machine)));
+    let mut alone = Stock::new(
+        std::iter::once((*id, &terms.machine)),
+        &WorkloadProfile::new(),
+    );
     let mut count: u16 = 0;
     for (job, lease) in state.live_members().filter(|(_, it)| it.offer == *id) {
         count = count.saturating_add(1);

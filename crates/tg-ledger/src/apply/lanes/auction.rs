@@ -95,12 +95,13 @@ impl Execution {
         let mut entries = Vec::new();
         for job in jobs {
             let needs = &job.order.needs;
-            let Some(demand) = self.state.job_demand(job, &stock, self.now) else {
-                continue;
-            };
             if !board.budget.admit(board.views.len(), 1) {
                 break;
             }
+            let market = (&*stock, &board.prices);
+            let Some(demand) = self.state.job_demand(job, market, self.now) else {
+                continue;
+            };
             let mut accepts = ClassSet::NONE;
             let mut base = Amount::ZERO;
             for view in board.views(needs.class) {
@@ -158,7 +159,9 @@ impl Execution {
         prices: &BTreeMap<u8, Amount>,
     ) -> Option<Quote> {
         let stock = self.stock();
-        let demand = self.state.job_demand(job, &stock, self.now)?;
+        let demand = self
+            .state
+            .job_demand(job, (&stock, &board.prices), self.now)?;
         let mut best: Option<(Amount, Quote)> = None;
         for view in board.views(job.order.needs.class) {
             let class = view.terms.machine.gpu.tag();

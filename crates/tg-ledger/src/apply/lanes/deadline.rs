@@ -36,7 +36,9 @@ impl Execution {
         }
         let chosen = {
             let stock = self.stock();
-            let demand = self.state.job_demand(&job, &stock, self.now);
+            let demand = self
+                .state
+                .job_demand(&job, (&stock, &board.prices), self.now);
             demand.and_then(|demand| best_booking(&demand, board.views(job.order.needs.class)))
         };
         match chosen {

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use tg_market::placement::{assess, compare_quotes};
-use tg_market::{Hold, Quote, Stock};
-use tg_types::{Address, Amount, JobNeeds, OfferId, TimestampMs};
+use tg_market::{Hold, Quote, Room, Stock};
+use tg_types::{Address, Amount, JobNeeds, Machine, OfferId, TimestampMs};
 
 use super::super::Execution;
 use super::super::matching::{Board, Outcome, lease_id};
@@ -18,6 +18,7 @@ use crate::record::{Grant, Job, JobState, Lease};
 /// A machine that could take members.
 struct Candidate {
     quote: Quote,
+    machine: Machine,
     slots: u16,
     funds: Amount,
 }
@@ -75,7 +76,9 @@ impl Execution {
     fn find_gang(&self, board: &Board<'_>, job: &Job) -> Option<Vec<Quote>> {
         let needs = job.order.needs;
         let stock = self.stock();
-        let mut demand = self.state.job_demand(job, &stock, self.now)?;
+        let mut demand = self
+            .state
+            .job_demand(job, (&stock, &board.prices), self.now)?;
         demand.max_price = Amount::new(demand.max_price.get() / u128::from(needs.gang));
         let mut cells: BTreeMap<Cell, Vec<Candidate>> = BTreeMap::new();
         for view in board.views(needs.class) {
@@ -87,6 +90,7 @@ impl Execution {
             let cell = (i64::from(x).div_euclid(side), i64::from(y).div_euclid(side));
             cells.entry(cell).or_default().push(Candidate {
                 quote,
+                machine: view.terms.machine,
                 slots: view.slots_free,
                 funds: view.funds,
             });
@@ -134,13 +138,17 @@ fn fill(
             }
             let member = u16::try_from(quotes.len()).unwrap_or(u16::MAX);
             let lease = lease_id(job, member);
-            let Some(devices) = take_one(trial, &quote, needs, lease, now) else {
+            let Some(room) = take_one(trial, candidate, needs, lease, now) else {
                 break;
             };
             taken.push(lease);
             let locked = locked.saturating_add(quote.collateral);
             spent.insert(quote.provider, locked.saturating_add(reserved));
-            quotes.push(Quote { devices, ..quote });
+            quotes.push(Quote {
+                devices: room.devices,
+                partition: room.partition,
+                ..quote
+            });
             slots -= 1;
         }
     }
@@ -152,30 +160,25 @@ fn fill(
 
 fn take_one(
     trial: &mut Stock,
-    quote: &Quote,
+    candidate: &Candidate,
     needs: &JobNeeds,
     lease: tg_types::LeaseId,
     now: TimestampMs,
-) -> Option<u8> {
+) -> Option<Room> {
+    let Candidate { quote, machine, .. } = candidate;
     let offer: OfferId = quote.offer;
     let request = tg_market::view::request_of(needs).ok()?;
-    let devices = trial.room(&offer, &request, now, (quote.start, quote.until))?;
+    let room = trial.room(&offer, &request, now, (quote.start, quote.until), None)?;
     // The same arithmetic as a lease that is made: a share's memory is what the machine gives.
-    let spec = *trial.cluster().spec(trial.node(&offer)?);
-    let grant = Grant::of(
-        needs,
-        devices,
-        spec.gpu.memory_mib,
-        tg_types::SharingSet::ANY,
-        quote.start,
-    );
+    let grant = Grant::of(needs, machine, (room.devices, room.partition), quote.start);
     let hold = Hold {
         lease,
         offer,
-        devices,
+        devices: room.devices,
+        partition: room.partition,
         request: grant.request(needs)?,
         from: quote.start,
         until: quote.until,
     };
-    trial.take(&hold, now).ok().map(|()| devices)
+    trial.take(&hold, now).ok().map(|()| room)
 }

@@ -2,7 +2,7 @@
 //!
 //! [`posted`] one job to the cheapest machine, [`gang`] all members or none, [`deadline`] a reservation or a refusal,
 //! [`auction`] sealed bids at one price for each class; [`preempt`] makes room for who goes first, [`prices`] moves the
-//! prices of offers that follow demand.
+//! prices of offers that follow demand, [`repack`] moves a running job now and then.
 
 mod auction;
 mod deadline;
@@ -10,3 +10,6 @@ mod gang;
 mod posted;
 mod preempt;
 mod prices;
+mod repack;
+
+pub(super) use preempt::loss_of;

@@ -1,6 +1,6 @@
 //! Posted prices: one job to the cheapest machine that fits, at what it asks.
 
-use tg_market::best_offer;
+use tg_market::cheapest;
 
 use super::super::Execution;
 use super::super::matching::{Board, Outcome};
@@ -20,8 +20,9 @@ impl Execution {
         let class = job.order.needs.class;
         let chosen = {
             let stock = self.stock();
-            let demand = self.state.job_demand(&job, &stock, self.now);
-            demand.and_then(|it| best_offer(&it, board.views(class)).chosen)
+            let market = (&*stock, &board.prices);
+            let demand = self.state.job_demand(&job, market, self.now);
+            demand.and_then(|it| cheapest(&it, board.views(class)))
         };
         match chosen {
             Some(quote) => self.lease_to(board, job, &quote),

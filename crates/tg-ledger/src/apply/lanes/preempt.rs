@@ -5,6 +5,7 @@
 
 use tg_market::lane::queue::{Preemptible, victims};
 use tg_market::placement::assess;
+use tg_market::view::request_of;
 use tg_market::{Constraint, OfferView, Quote};
 use tg_types::{Amount, LeaseId, OfferId, TimestampMs};
 
@@ -63,7 +64,8 @@ impl Execution {
     /// The leases to end on the machine where least is lost.
     fn cheapest_room(&self, board: &Board<'_>, job: &Job) -> Vec<(LeaseId, bool)> {
         let stock = self.stock();
-        let Some(demand) = self.state.job_demand(job, &stock, self.now) else {
+        let market = (&*stock, &board.prices);
+        let Some(demand) = self.state.job_demand(job, market, self.now) else {
             return Vec::new();
         };
         let mut best: Option<(Amount, Vec<(LeaseId, bool)>)> = None;
@@ -116,14 +118,26 @@ impl Execution {
         let free = self.free_milli(&view.offer);
         let chosen = victims(&running, wanted.saturating_sub(free).max(1), quote.price)?;
         let mut loss = Amount::ZERO;
+        let mut owed = job.owed_sum();
         let mut leases = Vec::new();
+        let mut gone = Vec::new();
+        let end = self.now.saturating_add(self.state.parameters.preempt_grace);
         for (other, lease) in held {
             if chosen.contains(&other.sequence) {
                 loss = loss.saturating_add(loss_of(lease, self.now));
+                owed = owed.saturating_add(loss_of(lease, end));
                 leases.push((lease.id, other.state == JobState::Running));
+                gone.push(lease.id);
             }
         }
-        Some((loss, leases))
+        // It pays its own provider and those who leave, or nobody leaves.
+        let affordable = quote.price.saturating_add(owed) <= job.order.max_price;
+        // What they leave must be of use: shares of two GPUs are no GPU.
+        let request = request_of(&job.order.needs).ok()?;
+        let time = (quote.start, quote.until);
+        let stock = self.state.stock();
+        let fits = stock.room_without(&view.offer, &request, time, &gone, None);
+        (affordable && fits.is_some()).then_some((loss, leases))
     }
 
     fn free_milli(&self, offer: &OfferId) -> u32 {
@@ -136,14 +150,14 @@ impl Execution {
     }
 }
 
-fn can_be_pushed_out(job: &Job, lease: &Lease) -> bool {
+pub(super) fn can_be_pushed_out(job: &Job, lease: &Lease) -> bool {
     let waits = matches!(job.state, JobState::Leased | JobState::Running);
     let agreed = job.order.needs.preemptible && job.preemptions < PREEMPTIONS_MAX;
     waits && agreed && lease.members.is_empty() && lease.preemption.is_none()
 }
 
 /// What is lost with a lease: the part of its price that its work so far is worth.
-fn loss_of(lease: &Lease, now: TimestampMs) -> Amount {
+pub(in crate::apply) fn loss_of(lease: &Lease, now: TimestampMs) -> Amount {
     let since = lease.started_at.unwrap_or(now);
     let done = now.saturating_since(since).get();
     let whole = lease.deadline.saturating_since(lease.grant.from).get();

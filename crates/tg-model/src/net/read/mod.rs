@@ -87,9 +87,12 @@ pub enum ReadError {
         "the model uses version {version} of the ONNX operator set; {OPSET_MIN} to {OPSET_MAX} are read"
     )]
     Opset {
-        /// The version; 0 if the file names none.
+        /// The version.
         version: i64,
     },
+    /// No operator set is named.
+    #[error("the file names no version of the ONNX operator set: it is empty or no ONNX model")]
+    NoOpset,
     /// More nodes than the limit.
     #[error("the model has more than {0} nodes, functions written out")]
     TooManyNodes(usize),
@@ -175,10 +178,13 @@ pub fn read(bytes: &[u8], folder: Option<&Path>, limits: &ReadLimits) -> Result<
     bounded(bytes, scan::Message::Model)?;
     let model = ModelProto::decode(bytes)?;
     let opsets = opsets(&model.opset_import);
-    let version = opsets.get("").copied().unwrap_or(0);
-    let only_others = version == 0 && !opsets.is_empty();
-    if !only_others && !(OPSET_MIN..=OPSET_MAX).contains(&version) {
-        return Err(ReadError::Opset { version });
+    match opsets.get("") {
+        Some(&version) if !(OPSET_MIN..=OPSET_MAX).contains(&version) => {
+            return Err(ReadError::Opset { version });
+        }
+        None if opsets.is_empty() => return Err(ReadError::NoOpset),
+        // A model may consist of operators of other domains alone.
+        _ => {}
     }
     let graph = model.graph.as_ref().ok_or(ReadError::NoGraph)?;
     let source = tensor::Source {

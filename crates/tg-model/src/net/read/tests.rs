@@ -409,6 +409,8 @@ fn messages_name_the_place_and_the_problem() {
     let mut empty = model(Vec::new());
     empty.graph = None;
     check(&empty, &["no graph"]);
+    let nothing = read(&[], None, &ReadLimits::default()).unwrap_err();
+    assert_eq!(nothing, ReadError::NoOpset);
     let garbage = read(&[0xff; 40], None, &ReadLimits::default()).unwrap_err();
     assert!(told(&garbage).contains("not an ONNX model"));
 }

@@ -1,0 +1,365 @@
+//! Decision trees: every branch decides, and each tree's one leaf agrees with all decisions on its way.
+//!
+//! Leaves are counted tree by tree from the left, a leaf that several branches lead to once for each. Then the leaves below a
+//! branch are a run, and those above it the next. Per branch b and input: a bit s of `x <= threshold` (as a comparison shows it)
+//! and the numbers F, G of marked leaves below and above it, which are sums of flags; `F (1 - s) + G s = 0`. One flag of each
+//! tree is set. So all decisions on the way to the marked leaf lead to it, which no other leaf has. *Stops: another leaf, no
+//! leaf, two leaves, a decision that does not hold.*
+
+use super::stage::StageDraft;
+use super::{ColumnSet, LIMB_CLASS_LIMIT, NodePlan, Plan};
+use crate::error::PlanError;
+use crate::field::{E, F, eq_prefix, eq_table};
+use crate::layout::{TensorLayout, log2_ceil};
+use crate::linear::{Along, Reading, Weights};
+use crate::staged::{Constraint, Linear, Mask, Public, Staged, coefficient};
+use p3_field::PrimeCharacteristicRing;
+use tg_ir::forest::{Child, Forest};
+use tg_ir::{Program, TensorId};
+
+/// Where the leaves of trees stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForestShape {
+    /// Per branch the leaves below it, `[0]..[1]`, and above it, `[1]..[2]`.
+    pub ranges: Vec<[usize; 3]>,
+    /// Per place of a leaf its tree and which leaf it is.
+    pub places: Vec<(usize, usize)>,
+    /// Per tree its first place.
+    pub firsts: Vec<usize>,
+    /// Bits of the difference of an input and a threshold.
+    pub difference: u32,
+}
+
+enum Visit {
+    Enter(Child),
+    Middle(usize),
+    Exit(usize),
+}
+
+impl ForestShape {
+    /// The places of a forest; nothing if a branch is reached twice or never, or there is none.
+    #[must_use]
+    pub fn new(forest: &Forest, difference: u32) -> Option<Self> {
+        let mut ranges = vec![None; forest.branches.len()];
+        let (mut places, mut firsts) = (Vec::new(), Vec::new());
+        for (tree, &root) in forest.roots.iter().enumerate() {
+            firsts.push(places.len());
+            let mut visits = vec![Visit::Enter(root)];
+            while let Some(visit) = visits.pop() {
+                match visit {
+                    Visit::Enter(Child::Leaf(leaf)) => places.push((tree, leaf as usize)),
+                    Visit::Enter(Child::Branch(index)) => {
+                        let index = index as usize;
+                        if ranges[index].is_some() {
+                            return None;
+                        }
+                        ranges[index] = Some([places.len(); 3]);
+                        let branch = &forest.branches[index];
+                        visits.push(Visit::Exit(index));
+                        visits.push(Visit::Enter(branch.above));
+                        visits.push(Visit::Middle(index));
+                        visits.push(Visit::Enter(branch.below));
+                    }
+                    Visit::Middle(index) => ranges[index].as_mut()?[1] = places.len(),
+                    Visit::Exit(index) => ranges[index].as_mut()?[2] = places.len(),
+                }
+            }
+        }
+        let ranges = ranges.into_iter().collect::<Option<Vec<_>>>()?;
+        (!ranges.is_empty()).then_some(Self {
+            ranges,
+            places,
+            firsts,
+            difference,
+        })
+    }
+
+    /// The place that an input falls into in one tree.
+    #[must_use]
+    pub fn reached(&self, forest: &Forest, tree: usize, input: impl Fn(usize) -> i64) -> usize {
+        let (mut at, mut place) = (forest.roots[tree], self.firsts[tree]);
+        while let Child::Branch(index) = at {
+            let branch = &forest.branches[index as usize];
+            if input(usize::from(branch.feature)) <= i64::from(branch.threshold) {
+                at = branch.below;
+            } else {
+                (at, place) = (branch.above, self.ranges[index as usize][1]);
+            }
+        }
+        place
+    }
+
+    /// Per branch the sum of the values of all places below it, and above it.
+    #[must_use]
+    pub fn sums(&self, values: &[F]) -> [Vec<F>; 2] {
+        let mut before = vec![F::ZERO];
+        for &value in values {
+            before.push(before[before.len() - 1] + value);
+        }
+        let between = |side: usize| {
+            let ranges = self.ranges.iter();
+            ranges
+                .map(|range| before[range[side + 1]] - before[range[side]])
+                .collect()
+        };
+        [between(0), between(1)]
+    }
+}
+
+/// Decision trees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreesPlan {
+    /// The leaves.
+    pub shape: ForestShape,
+    /// The decisions: a stage over branches alone.
+    pub decisions: Staged,
+    /// Its columns.
+    pub columns: ColumnSet,
+    /// Variables of the stage: the input that a branch reads, and the marked leaves below and above it.
+    pub shown: [usize; 3],
+    /// The flags of the leaves.
+    pub flags: ColumnSet,
+    /// Their reader.
+    pub group: usize,
+}
+
+impl TreesPlan {
+    /// The degree that may vanish by chance, the reading of the input and the claim's point apart: the stage, the sum over
+    /// the leaves, the powers of its challenge, the point of inputs and trees, the flags' reader.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a small degree")]
+    pub fn error_degree(&self) -> f64 {
+        let layout = self.flags.layout;
+        let drawn = layout.batch_vars + log2_ceil(self.shape.firsts.len());
+        self.decisions.error_degree() + (5 * layout.vars() + 3 + drawn) as f64
+    }
+}
+
+impl Plan {
+    pub(super) fn plan_trees(
+        &mut self,
+        program: &Program,
+        node: usize,
+        input: TensorId,
+        forest: &Forest,
+    ) -> Result<NodePlan, PlanError> {
+        let reach = forest.branches.iter().map(|b| i64::from(b.threshold).abs());
+        let reach = self.magnitudes[input.index()] + reach.max().unwrap_or(0) + 1;
+        let difference = i64::BITS - reach.leading_zeros();
+        let shape = ForestShape::new(forest, difference).ok_or_else(|| {
+            let why = "its trees share branches, or it has none";
+            PlanError::unprovable(program, node, why)
+        })?;
+        let of = |channels: usize| TensorLayout {
+            channels,
+            channel_vars: log2_ceil(channels),
+            ..self.layouts[input.index()]
+        };
+        let (branches, leaves) = (of(shape.ranges.len()), of(shape.places.len()));
+        let sides = (8u64 << branches.channel_vars) + (8 << leaves.channel_vars);
+        let steps = sides + forest.leaves.len() as u64;
+        self.cost.add_steps(program, node, steps)?;
+        let mut draft = StageDraft::new(self, program, node, branches, Mask::ALL)?;
+        let (of, linear) = (Linear::of, Constraint::linear);
+        let shown: [usize; 3] = std::array::from_fn(|_| draft.variable());
+        let [value, below, above] = shown;
+        let thresholds = forest.branches.iter();
+        let thresholds = thresholds.map(|branch| coefficient(branch.threshold.into()));
+        let threshold = draft.public(Public::PerChannel(thresholds.collect()));
+        let magnitude = Linear::limbs(&draft.limbs(difference), LIMB_CLASS_LIMIT);
+        let decision = draft.limb(1);
+        // Stops: a decision that does not hold.
+        let signed = of(threshold).plus(value, -1).plus_form(&magnitude, 1);
+        let signed = linear(signed.plus(decision, -1).and(1));
+        draft.vanishes(signed.times(Linear::default().plus(decision, -2), magnitude));
+        // Stops: a leaf that a decision on the way to it leads away from.
+        let other = Linear::default().and(1).plus(decision, -1);
+        let astray = Constraint::default().times(of(below), other);
+        draft.vanishes(astray.times(of(above), of(decision)));
+        let (elements, columns) = draft.finish(self, node);
+        let flags = self.add_columns(node, leaves, 1, &[]);
+        let limbs = self.limb_table(program, node, LIMB_CLASS_LIMIT)?;
+        let group = self.add_reader(node, &flags, 0, limbs, 1);
+        Ok(NodePlan::Trees(Box::new(TreesPlan {
+            shape,
+            decisions: Staged {
+                rows: None,
+                elements,
+            },
+            columns,
+            shown,
+            flags,
+            group,
+        })))
+    }
+}
+
+/// The input that branches read, at a point of input and branch.
+#[must_use]
+pub fn branch_reading(input: TensorId, layout: TensorLayout, forest: &Forest, at: &[E]) -> Reading {
+    let (batch, branches) = at.split_at(layout.batch_vars);
+    let mut channels = vec![E::ZERO; 1 << layout.channel_vars];
+    for (branch, weight) in forest.branches.iter().zip(eq_table(branches)) {
+        channels[usize::from(branch.feature)] += weight;
+    }
+    let weights = Weights::Fields {
+        pixels: Along::At(Vec::new()),
+        channels: Along::Sum(channels),
+    };
+    Reading::of(input, weights, batch)
+}
+
+/// The public weights of the flags in the one sum that shows the output, the marked leaves of the branches, and that each
+/// tree has one: per part the point of the batch's inputs and a weight per place.
+#[derive(Debug)]
+pub struct FlagWeights {
+    parts: [(Vec<E>, Vec<E>); 3],
+    layout: TensorLayout,
+    /// What the sum is besides the claims on output and branches.
+    constant: E,
+    beta: E,
+}
+
+impl FlagWeights {
+    /// For the claim's point, the point of the branches, one drawn over inputs and trees, and a challenge.
+    #[must_use]
+    pub fn new(
+        trees: &TreesPlan,
+        forest: &Forest,
+        [claim, branches, drawn]: [&[E]; 3],
+        beta: E,
+    ) -> Self {
+        let TreesPlan { shape, flags, .. } = trees;
+        let layout = flags.layout;
+        let split = |at: &[E]| {
+            let (batch, rest) = at.split_at(layout.batch_vars);
+            (batch.to_vec(), eq_table(rest))
+        };
+        let [(claim, outputs), (own, branches), (drawn, roots)] =
+            [claim, branches, drawn].map(split);
+        let count = forest.outputs();
+        let leaves = forest.leaves.chunks_exact(count).map(|values| {
+            let terms = values.iter().zip(&outputs);
+            terms
+                .map(|(&value, &weight)| weight * F::from_i32(value))
+                .sum()
+        });
+        let leaves: Vec<E> = leaves.collect();
+        // Runs of leaves as what changes at their ends.
+        let mut changes = vec![E::ZERO; shape.places.len() + 1];
+        for (range, &weight) in shape.ranges.iter().zip(&branches) {
+            changes[range[0]] += weight * beta;
+            changes[range[1]] += weight * (beta.square() - beta);
+            changes[range[2]] -= weight * beta.square();
+        }
+        let runs = changes
+            .iter()
+            .take(shape.places.len())
+            .scan(E::ZERO, |sum, &change| {
+                *sum += change;
+                Some(*sum)
+            });
+        let runs = runs.collect();
+        let places = shape.places.iter();
+        let outputs_of = places.clone().map(|&(_, leaf)| leaves[leaf]).collect();
+        let of_trees = places.map(|&(tree, _)| beta.cube() * roots[tree]).collect();
+        let bias = forest.bias.iter().zip(&outputs);
+        let bias: E = bias
+            .map(|(&value, &weight)| weight * F::from_i32(value))
+            .sum();
+        let used: E = roots[..shape.firsts.len()].iter().copied().sum();
+        let constant = beta.cube() * used * eq_prefix(&drawn, layout.batch)
+            - bias * eq_prefix(&claim, layout.batch);
+        Self {
+            parts: [(claim, outputs_of), (own, runs), (drawn, of_trees)],
+            layout,
+            constant,
+            beta,
+        }
+    }
+
+    /// What the sum must be, given the output's claim and the branches' marked leaves, as multiples of these and a constant.
+    #[must_use]
+    pub fn sum(&self) -> ([E; 2], E) {
+        ([self.beta, self.beta.square()], self.constant)
+    }
+
+    /// The weights over all inputs and places, padding included.
+    #[must_use]
+    pub fn table(&self) -> Vec<E> {
+        let mut table = vec![E::ZERO; self.layout.padded()];
+        for (batch, places) in &self.parts {
+            let batch = eq_table(batch);
+            let rows = table.chunks_exact_mut(1 << self.layout.channel_vars);
+            for (row, &own) in rows.zip(&batch).take(self.layout.batch) {
+                let cells = row.iter_mut().zip(places);
+                cells.for_each(|(cell, &place)| *cell += own * place);
+            }
+        }
+        table
+    }
+
+    /// Their extension at a point of input and place.
+    #[must_use]
+    pub fn at(&self, at: &[E]) -> E {
+        let (batch, places) = at.split_at(self.layout.batch_vars);
+        let (batch, places) = (eq_table(batch), eq_table(places));
+        let parts = self.parts.iter().map(|(own, weights)| {
+            let own = eq_table(own).into_iter().take(self.layout.batch);
+            let inputs: E = own.zip(&batch).map(|(a, &b)| a * b).sum();
+            let weights = weights.iter().zip(&places);
+            inputs * weights.map(|(&a, &b)| a * b).sum::<E>()
+        });
+        parts.sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tg_ir::forest::Branch;
+
+    fn branch(below: Child, above: Child) -> Branch {
+        Branch {
+            feature: 0,
+            threshold: 3,
+            below,
+            above,
+        }
+    }
+
+    #[test]
+    fn leaves_below_and_above_a_branch_are_runs() {
+        let (b, l) = (Child::Branch, Child::Leaf);
+        let mut forest = Forest {
+            roots: vec![b(0), l(1), b(3)],
+            branches: vec![
+                branch(b(1), b(2)),
+                branch(l(0), l(1)),
+                branch(l(0), l(2)),
+                branch(l(2), l(0)),
+            ],
+            leaves: vec![1, 2, 3],
+            bias: vec![0],
+        };
+        let shape = ForestShape::new(&forest, 5).unwrap();
+        assert_eq!(shape.ranges, [[0, 2, 4], [0, 1, 2], [2, 3, 4], [5, 6, 7]]);
+        let places = [(0, 0), (0, 1), (0, 0), (0, 2), (1, 1), (2, 2), (2, 0)];
+        assert_eq!(shape.places, places);
+        assert_eq!(shape.firsts, [0, 4, 5]);
+        assert_eq!(shape.reached(&forest, 0, |_| 3), 0);
+        assert_eq!(shape.reached(&forest, 0, |_| 4), 3);
+        assert_eq!(shape.reached(&forest, 1, |_| 4), 4);
+        assert_eq!(shape.reached(&forest, 2, |_| 4), 6);
+        // A branch that two lead to, one that nobody leads to, and none at all.
+        forest.branches[0].above = b(1);
+        assert_eq!(ForestShape::new(&forest, 5), None);
+        forest.branches[0].above = l(1);
+        assert_eq!(ForestShape::new(&forest, 5), None);
+        forest.branches.clear();
+        forest.roots = vec![l(0)];
+        assert_eq!(ForestShape::new(&forest, 5), None);
+    }
+}
