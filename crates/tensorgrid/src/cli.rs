@@ -247,6 +247,9 @@ pub(crate) struct ProveArguments {
     /// Most memory in MiB: a proof that is estimated to need more is refused before it is begun.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub(crate) memory: Option<u64>,
+    /// Hide the input, and all that the model computes between it and the output (8-bit inputs; weights are not hidden).
+    #[arg(long)]
+    pub(crate) zk: bool,
 }
 
 /// `verify`.
@@ -284,6 +287,9 @@ pub(crate) struct BenchArguments {
     /// Write the suite's page.
     #[arg(long, requires = "suite", value_name = "FILE", num_args = 0..=1, default_missing_value = "docs/BENCHMARKS.md")]
     pub(crate) write: Option<PathBuf>,
+    /// Measure proofs in zero knowledge of the built-in models.
+    #[arg(long, conflicts_with = "suite")]
+    pub(crate) zk: bool,
     /// Measure one row in this process: what the suite calls for each.
     #[arg(long, requires = "suite", hide = true)]
     pub(crate) row: Option<usize>,

@@ -200,7 +200,9 @@ fn describe(error: &VerifyError) -> String {
         | VerifyError::Lookup(_)
         | VerifyError::Registration(_)
         | VerifyError::Opening { .. }
-        | VerifyError::InputCoding { .. } => error.check().to_owned(),
+        | VerifyError::InputCoding { .. }
+        | VerifyError::Secrets
+        | VerifyError::Hidden(_) => error.check().to_owned(),
     }
 }
 

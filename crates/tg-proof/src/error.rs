@@ -1,6 +1,7 @@
 //! What can be wrong with a program, a public model, a proof file or a proof. Every check has a stable code.
 
 use crate::commitment::CommitmentError;
+use crate::hiding::HidingError;
 use tg_ir::{Program, ProgramError};
 use tg_types::DecodeError;
 
@@ -53,6 +54,9 @@ pub enum PlanError {
         /// Bits reached, rounded down.
         bits: u32,
     },
+    /// An input that a proof in zero knowledge cannot hide.
+    #[error("only inputs of 8 bits can be hidden")]
+    HiddenInput,
     /// The columns do not fit a commitment.
     #[error("the program's columns cannot be committed")]
     Commitment(#[from] CommitmentError),
@@ -212,6 +216,12 @@ pub enum VerifyError {
     /// The public input is not what the first node read.
     #[error("the public input is not what the proof read")]
     Input,
+    /// A proof in zero knowledge with another number of messages than was padded.
+    #[error("the messages are not as many as the secrets that hide them")]
+    Secrets,
+    /// What must vanish in a proof in zero knowledge is not shown to.
+    #[error("the checks behind the pads are not shown to hold")]
+    Hidden(#[from] HidingError),
     /// The lookup argument failed.
     #[error("{} failed", .0.describe())]
     Lookup(LookupCheck),
@@ -240,6 +250,8 @@ impl VerifyError {
             // 9 was the comparison of opened values, which an opening now has in itself.
             Self::Batch { .. } => 10,
             Self::InputCoding { .. } => 11,
+            Self::Secrets => 12,
+            Self::Hidden(_) => 13,
             Self::Node { check, .. } => match check {
                 NodeCheck::Messages => 20,
                 NodeCheck::Merge => 21,
@@ -276,6 +288,8 @@ impl VerifyError {
             Self::Opening { .. } => "commitment opening",
             Self::Batch { .. } => "batch size",
             Self::InputCoding { .. } => "input coding",
+            Self::Secrets => "number of secrets",
+            Self::Hidden(_) => "checks behind pads",
             Self::Node { check, .. } => check.describe(),
             Self::Lookup(check) => check.describe(),
         }

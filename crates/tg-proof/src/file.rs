@@ -3,6 +3,8 @@
 use crate::commitment;
 use crate::error::ProofFileError;
 use crate::messages::{self, InferenceProof};
+use crate::transcript::ZK;
+use crate::zk::ZkProof;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Address, Digest, JobId, ModelId};
 
@@ -22,10 +24,13 @@ pub struct Statement {
     pub provider: Address,
     /// How many inputs of the model this is about, at least one.
     pub batch: u32,
-    /// BLAKE3 of the bytes of all inputs, one after the other.
+    /// BLAKE3 of the bytes of all inputs, one after the other; zero if they are hidden.
     pub input: Digest,
     /// BLAKE3 of the bytes of all outputs, in the order of the inputs.
     pub output: Digest,
+    /// Whether the proof is in zero knowledge: the inputs and everything between them and the outputs are hidden.
+    /// It is no field of the encoding but a bit of the version before it ([`ZK`]).
+    pub zk: bool,
 }
 
 /// What a verifier expects of a statement. What is `None` may be anything.
@@ -103,8 +108,12 @@ impl ProofFile {
     /// The root of the witness commitment, or nothing if the proof is not canonical.
     #[must_use]
     pub fn witness_root(&self) -> Option<Digest> {
-        let proof: InferenceProof = messages::decode(&self.proof)?;
-        Some(commitment::root(&proof.witness))
+        let witness = if self.statement.zk {
+            messages::decode::<ZkProof>(&self.proof)?.witness
+        } else {
+            messages::decode::<InferenceProof>(&self.proof)?.witness
+        };
+        Some(commitment::root(&witness))
     }
 }
 
@@ -117,6 +126,7 @@ impl Encode for Statement {
             batch,
             input,
             output,
+            zk: _,
         } = self;
         model.encode(writer);
         job.encode(writer);
@@ -136,6 +146,7 @@ impl Decode for Statement {
             batch: reader.u32()?,
             input: Digest::decode(reader)?,
             output: Digest::decode(reader)?,
+            zk: false,
         })
     }
 }
@@ -149,7 +160,7 @@ impl Encode for ProofFile {
             proof,
         } = self;
         writer.raw(b"TGE\0");
-        writer.u16(PROOF_FILE_VERSION);
+        writer.u16(PROOF_FILE_VERSION | if statement.zk { ZK } else { 0 });
         statement.encode(writer);
         writer.bytes(input);
         writer.bytes(output);
@@ -167,14 +178,18 @@ impl Decode for ProofFile {
             });
         }
         let version = reader.u16()?;
-        if version != PROOF_FILE_VERSION {
+        let zk = version & ZK != 0;
+        if version & !ZK != PROOF_FILE_VERSION {
             return Err(DecodeError::Invalid {
                 field: "proof file version",
                 value: u64::from(version),
             });
         }
         Ok(Self {
-            statement: Statement::decode(reader)?,
+            statement: Statement {
+                zk,
+                ..Statement::decode(reader)?
+            },
             input: reader.bytes("input", PROOF_FILE_MAX)?.to_vec(),
             output: reader.bytes("output", PROOF_FILE_MAX)?.to_vec(),
             proof: reader.bytes("proof", PROOF_FILE_MAX)?.to_vec(),

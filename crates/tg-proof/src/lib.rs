@@ -6,7 +6,7 @@
 //! [`messages`] (what a prover sends), [`arithmetic`] (what checks compute with), [`sumcheck`] and [`fractional`] (the two
 //! sums), [`verify`] (the walk over the nodes), [`lookup`] (the one lookup argument) and [`pushforward`] (its second commitment),
 //! [`registration`] (weights are in range), [`security`] (the sum of all errors), [`model`] and [`file`] (the two
-//! files a user holds), [`hiding`] (a functional of hidden columns).
+//! files a user holds), [`hiding`] (a functional of hidden columns), [`tape`] and [`zk`] (proofs in zero knowledge).
 //!
 //! Everything here is total: any bytes give a verdict, none a panic.
 
@@ -30,9 +30,11 @@ pub mod registration;
 pub mod security;
 pub mod staged;
 pub mod sumcheck;
+pub mod tape;
 pub mod transcript;
 pub mod verify;
 mod wire;
+pub mod zk;
 
 pub use cost::{BATCH_MAX, VerifierCost};
 pub use error::{PlanError, ProofFileError, PublicModelError, VerifyError};

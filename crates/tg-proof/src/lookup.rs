@@ -1,14 +1,14 @@
 //! The one lookup argument of a proof: its public side.
 
 use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
+use crate::commitment::{Challenger, Pcs};
 use crate::error::{LookupCheck, VerifyError};
 use crate::field::{E, eq, eq_at, evaluate, identity_at, inner_product};
 use crate::fractional;
 use crate::messages::{LookupProof, Pushforward, Pushforwards};
-use crate::model::ProofShape;
 use crate::plan::{LeafBlock, Plan};
 use crate::transcript::{absorb, draw};
+use p3_challenger::CanObserve;
 use p3_commit::MultilinearPcs;
 use p3_field::PrimeCharacteristicRing;
 
@@ -62,12 +62,11 @@ pub fn chunk_weights<'a>(plan: &Plan, witness: usize, point: &'a [E]) -> (E, &'a
 /// The part of the argument that fails.
 pub fn verify<A: Arithmetic>(
     arithmetic: &mut A,
-    shape: &ProofShape,
+    (plan, scheme): (&Plan, Option<&Pcs>),
     pulled: &[Pulled<A::Value>],
     proof: &LookupProof,
     challenger: &mut Challenger,
 ) -> Result<LookupClaims<A::Value>, VerifyError> {
-    let plan = &shape.plan;
     check_messages(plan, proof)?;
     let gamma = draw(challenger);
     let weights = group_weights(gamma, plan.groups.len());
@@ -78,9 +77,10 @@ pub fn verify<A: Arithmetic>(
             tables.iter().for_each(|table| absorb(challenger, table));
         }
         Pushforwards::Committed(committed) => {
-            let (scheme, _) = shape.pushforwards.as_ref().ok_or(MESSAGES)?;
+            let scheme = scheme.ok_or(MESSAGES)?;
             scheme.observe_commitment(&committed.root, challenger);
         }
+        Pushforwards::Hidden(root) => challenger.observe(root.clone()),
     }
     let poles: Vec<E> = plan.tables.iter().map(|_| draw(challenger)).collect();
     let sum = fractional::verify(arithmetic, &proof.gkr, plan.leaf_vars, challenger)
@@ -125,7 +125,7 @@ pub fn verify<A: Arithmetic>(
     let numerators = match &proof.pushforwards {
         Pushforwards::Clear(_) => arithmetic.vanishes(leaves),
         // What is missing from the readers' numerators is the tables'.
-        Pushforwards::Committed(_) => {
+        Pushforwards::Committed(_) | Pushforwards::Hidden(_) => {
             claims.pushforwards = Some(PushforwardClaims {
                 leaves,
                 columns: claimed,
@@ -150,9 +150,11 @@ fn check_messages(plan: &Plan, proof: &LookupProof) -> Result<(), VerifyError> {
                     .zip(&plan.tables)
                     .all(|(pushforward, table)| pushforward.len() == table.len())
         }
-        (Pushforwards::Committed(committed), Some(layout)) => {
+        (Pushforwards::Committed(committed), Some(layout)) if !plan.hidden => {
             committed.columns.len() == layout.chunks.len()
         }
+        // Stops: a proof in zero knowledge that hides nothing, and one in the clear that is not bound.
+        (Pushforwards::Hidden(_), Some(_)) => plan.hidden,
         _ => false,
     };
     let columns = proof.columns.len() == plan.witness.len()

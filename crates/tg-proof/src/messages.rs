@@ -203,6 +203,8 @@ pub enum Pushforwards {
     Clear(Vec<Pushforward>),
     /// A commitment to them.
     Committed(Box<CommittedPushforwards>),
+    /// A hiding commitment to them, in a proof in zero knowledge.
+    Hidden(Commitment),
 }
 
 /// Committed pushforwards, and what of them is shown after the fractional sum.

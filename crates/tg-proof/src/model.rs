@@ -7,6 +7,7 @@ use crate::error::{PlanError, PublicModelError, RegistrationError};
 use crate::field::E;
 use crate::messages;
 use crate::plan::Plan;
+use crate::zk::ZkShape;
 use crate::{registration, security};
 use p3_sumcheck::OpeningProtocol;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -119,6 +120,8 @@ pub struct PublicModel {
     shape: Arc<ProofShape>,
     /// The shape of the last batch that was asked for.
     batch: Mutex<Option<(usize, Arc<ProofShape>)>>,
+    /// The same for proofs in zero knowledge.
+    zk: Mutex<Option<(usize, Arc<ZkShape>)>>,
 }
 
 impl PublicModel {
@@ -157,6 +160,7 @@ impl PublicModel {
             registered: OnceLock::new(),
             shape: Arc::new(shape),
             batch: Mutex::new(None),
+            zk: Mutex::new(None),
         };
         security::check(&model)?;
         Ok(model)
@@ -240,6 +244,25 @@ impl PublicModel {
         }
         let shape = Arc::new(ProofShape::batched(&self.program, batch)?);
         security::check_shape(self, &shape)?;
+        *kept = Some((batch, Arc::clone(&shape)));
+        Ok(shape)
+    }
+
+    /// The shape of proofs in zero knowledge about a batch of inputs.
+    ///
+    /// # Errors
+    /// If such proofs cost too much, fall short of the security level, or cannot hide this input.
+    pub fn zk_shape_of(&self, batch: usize) -> Result<Arc<ZkShape>, PlanError> {
+        // A poisoned lock holds a whole value all the same.
+        let mut kept = self
+            .zk
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some((_, shape)) = kept.as_ref().filter(|(size, _)| *size == batch) {
+            return Ok(Arc::clone(shape));
+        }
+        let shape = Arc::new(ZkShape::new(&self.program, batch)?);
+        security::check_zk(self, &shape)?;
         *kept = Some((batch, Arc::clone(&shape)));
         Ok(shape)
     }

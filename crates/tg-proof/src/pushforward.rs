@@ -1,10 +1,10 @@
 //! Committed pushforwards of the lookup argument: what is claimed of them, and its proof.
 
-use crate::arithmetic::Clear;
+use crate::arithmetic::{Clear, Value};
 use crate::commitment::{Challenger, OpeningClaims, opens_at};
 use crate::error::{LookupCheck, VerifyError};
 use crate::field::{E, eq_at, eq_table, inner_product, of_coefficients};
-use crate::lookup::LookupClaims;
+use crate::lookup::{LookupClaims, PushforwardClaims};
 use crate::messages::{LookupProof, Pushforwards};
 use crate::model::ProofShape;
 use crate::plan::{LeafBlock, Plan, PushforwardLayout};
@@ -51,11 +51,11 @@ impl<'a> PushforwardWeights<'a> {
     }
 
     /// The sum that is claimed: the leaves' value, and per table and column what its readers pulled.
-    #[must_use]
-    pub fn claimed(&self, leaves: E, pulled: &[Vec<E>]) -> E {
-        let all = std::iter::once(leaves).chain(pulled.iter().flatten().copied());
+    pub fn claimed<V: Value>(&self, claims: &PushforwardClaims<V>) -> V {
+        let PushforwardClaims { leaves, columns } = claims;
+        let all = std::iter::once(leaves).chain(columns.iter().flatten());
         all.zip(self.beta.powers())
-            .map(|(value, power)| value * power)
+            .map(|(value, power)| value.clone() * power)
             .sum()
     }
 
@@ -132,7 +132,7 @@ pub fn check(
     let layout = plan.pushforwards.as_ref().ok_or(MESSAGES)?;
     let (scheme, protocol) = shape.pushforwards.as_ref().ok_or(MESSAGES)?;
     let weights = PushforwardWeights::new(plan, layout, &claims.point, draw(challenger));
-    let sum = weights.claimed(owed.leaves, &owed.columns);
+    let sum = weights.claimed(owed);
     let shape = (layout.vars, 2);
     let (at, last) =
         sumcheck::verify(&mut Clear, &proof.sumcheck, challenger, shape, sum).ok_or(PULLED)?;

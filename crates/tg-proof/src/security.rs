@@ -6,6 +6,7 @@ use crate::layout::TensorLayout;
 use crate::model::{ProofShape, PublicModel};
 use crate::plan::{MapPlan, NodePlan, Plan};
 use crate::registration;
+use crate::zk::ZkShape;
 use p3_field::Field;
 use p3_security::{CandidateSet, ErrorBits, SecurityTerm};
 use p3_sumcheck::PrescribedPointPcs;
@@ -88,6 +89,58 @@ fn report_shape(model: &PublicModel, shape: &ProofShape) -> Option<SecurityRepor
         });
     }
     Some(composed(terms))
+}
+
+/// Adds up what a proof in zero knowledge about a batch of inputs may get wrong; nothing if such proofs are not admitted.
+#[must_use]
+pub fn report_zk(model: &PublicModel, batch: usize) -> Option<SecurityReport> {
+    let shape = model.zk_shape_of(batch).ok()?;
+    report_zk_shape(model, &shape)
+}
+
+fn report_zk_shape(model: &PublicModel, shape: &ZkShape) -> Option<SecurityReport> {
+    let weights = PrescribedPointPcs::<E, crate::commitment::Challenger>::prescribed_security(
+        model.weights_scheme(),
+        model.weights_protocol(),
+    )?;
+    let mut terms = shape.hiding.report();
+    terms.extend(weights.terms.iter().map(|term| ErrorTerm {
+        label: format!("weights opening: {}", term.label),
+        source: "WHIR, ePrint 2024/1586, Johnson bound",
+        bits: term.bits.bits(),
+    }));
+    let of_weights = weights.candidates()?;
+    terms.push(anchor_term(model, of_weights.product(of_weights)));
+    let candidates = of_weights.log2_size() + shape.hiding.candidate_bits();
+    let field = (E::bits() - 1) as f64;
+    let all = draws(model.program(), &shape.plan).into_iter().chain([
+        (
+            "triples of products".to_owned(),
+            "Schwartz-Zippel; Beaver, CRYPTO 1991",
+            shape.secrets.products as f64,
+        ),
+        (
+            "batch of all checks".to_owned(),
+            "Schwartz-Zippel",
+            shape.checks() as f64,
+        ),
+    ]);
+    for (label, source, degree) in all {
+        terms.push(ErrorTerm {
+            label,
+            source,
+            bits: field - degree.max(1.0).log2() - candidates,
+        });
+    }
+    Some(composed(terms))
+}
+
+/// Refuses proofs in zero knowledge that fall short of [`LEVEL`].
+///
+/// # Errors
+/// [`PlanError::Insecure`].
+pub(crate) fn check_zk(model: &PublicModel, shape: &ZkShape) -> Result<(), PlanError> {
+    check_report(report_zk_shape(model, shape).as_ref())
 }
 
 /// Adds up what the registration of a model may get wrong; nothing if the library gives no bound for its opening.
@@ -236,6 +289,12 @@ fn draws(program: &Program, plan: &Plan) -> Vec<(String, &'static str, f64)> {
             let degree = trees.error_degree() + (read + plan.layouts[node + 1].vars()) as f64;
             draws.push((label("decisions and leaves"), source, degree));
         }
+    }
+    if let Some(input) = &plan.input {
+        let source = "sumchecks, readers; Schwartz-Zippel";
+        let merge = readers[0] as f64 + 2.0 * plan.layouts[0].vars() as f64;
+        let degree = merge + input.staged.error_degree();
+        draws.push(("hidden input".to_owned(), source, degree));
     }
     draws.push((
         "reader batching".to_owned(),

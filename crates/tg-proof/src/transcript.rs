@@ -14,11 +14,14 @@ pub const PROTOCOL_VERSION: u16 = 4;
 /// Version of the format of registration proofs and of their verifier, absorbed first.
 pub const REGISTRATION_VERSION: u16 = 3;
 
+/// Added to the versions of format and file of a proof in zero knowledge.
+pub const ZK: u16 = 1 << 15;
+
 /// The challenger of an inference proof, with the statement absorbed.
 #[must_use]
 pub fn inference(program: ProgramId, statement: &Statement) -> Challenger {
     let mut writer = Writer::new();
-    writer.u16(PROTOCOL_VERSION);
+    writer.u16(PROTOCOL_VERSION | if statement.zk { ZK } else { 0 });
     program.encode(&mut writer);
     statement.encode(&mut writer);
     start(Domain::ProofTranscript, &writer.into_bytes())

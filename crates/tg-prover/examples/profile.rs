@@ -1,5 +1,10 @@
 //! Where the time of a proof goes: `profile NAME [RUNS]`, one line per stage.
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a tool")]
+#![allow(
+    clippy::print_stdout,
+    clippy::too_many_lines,
+    clippy::unwrap_used,
+    reason = "a tool"
+)]
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -63,7 +68,7 @@ fn parts(proof: &InferenceProof) -> BTreeMap<String, usize> {
     add("lookup columns", messages::encode(&lookup.columns));
     let pushforwards = match &lookup.pushforwards {
         Pushforwards::Committed(committed) => Some(("pushforwards", &committed.opening)),
-        Pushforwards::Clear(_) => None,
+        Pushforwards::Clear(_) | Pushforwards::Hidden(_) => None,
     };
     let openings = [
         ("witness", &proof.witness_opening),

@@ -12,7 +12,9 @@ pub mod hiding;
 pub mod model;
 pub mod prove;
 pub mod registration;
+pub mod zk;
 
+mod channel;
 mod fold;
 mod fractional;
 mod lookup;
@@ -30,3 +32,4 @@ mod tests;
 pub use estimate::Work;
 pub use model::{ModelError, ProvingModel};
 pub use prove::{Limits, ProveError, Stage, prove, prove_batch, prove_tensor, prove_tensors};
+pub use zk::prove_zk;

@@ -1,22 +1,23 @@
 //! The one lookup argument of a proof: the prover's side.
 
+use crate::channel::Channel;
 use crate::fractional::{self, Leaves, LeavesBuilder};
 use crate::pack;
 use crate::prove::ProveError;
-use crate::pushforward;
+use crate::pushforward::{self, Committed};
 use crate::witness::{Witness, integer};
+use p3_challenger::CanObserve;
 use p3_field::PrimeCharacteristicRing;
 use p3_maybe_rayon::prelude::*;
 use p3_multilinear_util::poly::Poly;
+use p3_sumcheck::OpeningProtocol;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tg_proof::commitment::Challenger;
+use tg_proof::commitment::{Commitment, Pcs};
 use tg_proof::field::{E, F, eq_table, inner_product};
 use tg_proof::lookup::{chunk_weights, group_weights};
 use tg_proof::messages::{LookupProof, Pushforward, Pushforwards};
-use tg_proof::model::ProofShape;
 use tg_proof::plan::{LeafBlock, Plan};
-use tg_proof::transcript::{absorb, draw};
 
 /// Rows whose weights one task scatters.
 const TASK_ROWS: usize = 1 << 14;
@@ -89,32 +90,20 @@ const fn position(value: u32, offset: u32) -> usize {
 const PRIME: u64 = (1 << 31) - (1 << 24) + 1;
 
 /// Proves the argument and returns the point of the fractional sum.
-pub(crate) fn prove(
-    shape: &ProofShape,
+pub(crate) fn prove<'a>(
+    plan: &'a Plan,
+    pushing: Pushing<'a>,
     columns: &Columns<'_>,
     reads: &[Read],
-    challenger: &mut Challenger,
+    channel: &mut Channel,
 ) -> Result<(LookupProof, Vec<E>), ProveError> {
-    let plan = &shape.plan;
-    let gamma = draw(challenger);
+    let gamma = channel.draw();
     let weights = group_weights(gamma, plan.groups.len());
     let pushforwards = combine(plan, reads, &weights);
     #[cfg(test)]
     let pushforwards = crate::tests::pushforwards::lied(pushforwards);
-    let committed = match (&plan.pushforwards, &shape.pushforwards) {
-        (Some(layout), Some(scheme)) => Some(pushforward::commit(
-            layout,
-            scheme,
-            &pushforwards,
-            challenger,
-        )?),
-        _ => {
-            let tables = pushforwards.iter();
-            tables.for_each(|table| absorb(challenger, table));
-            None
-        }
-    };
-    let poles: Vec<E> = plan.tables.iter().map(|_| draw(challenger)).collect();
+    let pushed = pushing.commit(plan, &pushforwards, channel)?;
+    let poles: Vec<E> = plan.tables.iter().map(|_| channel.draw()).collect();
     let drawn = Drawn {
         weights: &weights,
         pushforwards: &pushforwards,
@@ -123,15 +112,14 @@ pub(crate) fn prove(
     let leaves = leaves(plan, columns, reads, &drawn);
     #[cfg(test)]
     let leaves = closed(leaves);
-    let (gkr, point) = fractional::prove(&leaves, challenger);
+    let (gkr, point) = fractional::prove(&leaves, channel);
     drop(leaves);
-    let columns = evaluate_columns(plan, columns, &point);
-    columns
-        .iter()
-        .for_each(|columns| absorb(challenger, columns));
-    let pushforwards = match committed {
-        Some(committed) => committed.open(plan, &point, challenger)?,
-        None => Pushforwards::Clear(pushforwards.into_iter().map(Pushforward).collect()),
+    let columns = evaluate_columns(plan, columns, &point).into_iter();
+    let columns = columns.map(|columns| channel.send_all(&columns)).collect();
+    let pushforwards = match pushed {
+        Pushed::Clear => Pushforwards::Clear(pushforwards.into_iter().map(Pushforward).collect()),
+        Pushed::Committed(committed) => committed.open(plan, &point, channel)?,
+        Pushed::Hidden(root) => Pushforwards::Hidden(root),
     };
     let proof = LookupProof {
         pushforwards,
@@ -139,6 +127,51 @@ pub(crate) fn prove(
         columns,
     };
     Ok((proof, point))
+}
+
+/// A hiding commitment to the pushforwards of all tables.
+pub(crate) type Hide<'a> = &'a mut dyn FnMut(&[Vec<E>]) -> Result<Commitment, ProveError>;
+
+/// How the pushforwards travel, unless they are sent.
+pub(crate) enum Pushing<'a> {
+    /// In the clear, or committed if the plan says so.
+    Plain(Option<&'a (Pcs, OpeningProtocol)>),
+    /// In a hiding commitment.
+    Hidden(Hide<'a>),
+}
+
+/// Pushforwards that are bound.
+enum Pushed<'a> {
+    Clear,
+    Committed(Committed<'a>),
+    Hidden(Commitment),
+}
+
+impl<'a> Pushing<'a> {
+    /// Sends or commits the pushforwards.
+    fn commit(
+        self,
+        plan: &'a Plan,
+        pushforwards: &[Vec<E>],
+        channel: &mut Channel,
+    ) -> Result<Pushed<'a>, ProveError> {
+        match (self, &plan.pushforwards) {
+            (Self::Hidden(hide), _) => {
+                let root = hide(pushforwards)?;
+                channel.challenger().observe(root.clone());
+                Ok(Pushed::Hidden(root))
+            }
+            (Self::Plain(Some(scheme)), Some(layout)) => {
+                let committed = pushforward::commit(layout, scheme, pushforwards, channel)?;
+                Ok(Pushed::Committed(committed))
+            }
+            (Self::Plain(_), _) => {
+                let tables = pushforwards.iter();
+                tables.for_each(|table| channel.send_public(table));
+                Ok(Pushed::Clear)
+            }
+        }
+    }
 }
 
 /// Per table the sum of its readers' pushforwards.

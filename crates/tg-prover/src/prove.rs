@@ -1,7 +1,8 @@
 //! Making a proof.
 
+use crate::channel::Channel;
 use crate::estimate;
-use crate::lookup::{self, Columns, Read};
+use crate::lookup::{self, Columns, Pushing, Read};
 use crate::model::ProvingModel;
 use crate::walk::{Walk, WeightPoints};
 use crate::witness::Witness;
@@ -53,7 +54,7 @@ pub struct Limits<'a> {
 }
 
 impl Limits<'_> {
-    fn check(&self) -> Result<(), ProveError> {
+    pub(crate) fn check(&self) -> Result<(), ProveError> {
         match self.cancel {
             Some(cancel) if cancel.load(Ordering::Relaxed) => Err(ProveError::Cancelled),
             _ => Ok(()),
@@ -91,6 +92,9 @@ pub enum ProveError {
         /// The range.
         range: [i32; 2],
     },
+    /// A message without a pad, or a pad without a message: such a proof would not hide and is not sent.
+    #[error("the messages are not as many as the pads that hide them")]
+    Pads,
     /// The commitment scheme failed.
     #[error("the {which} cannot be committed or opened")]
     Commitment {
@@ -188,11 +192,7 @@ fn prove_on_workers(
 ) -> Result<(ProofFile, Vec<Trace>), ProveError> {
     observe(Stage::Execute);
     let batch = inputs.len() as u32;
-    let mut traces = Vec::with_capacity(inputs.len());
-    for input in inputs {
-        limits.check()?;
-        traces.push(tg_model::execute_tensor(&model.model, input)?);
-    }
+    let traces = execute(model, inputs, limits)?;
     let stacked;
     let tensors = if let [trace] = traces.as_slice() {
         trace.tensors()
@@ -213,6 +213,7 @@ fn prove_on_workers(
         batch,
         input: Digest::of_blob(&input),
         output: Digest::of_blob(&output),
+        zk: false,
     };
     let execution = Execution {
         shape,
@@ -227,6 +228,19 @@ fn prove_on_workers(
         proof: messages::encode(&proof),
     };
     Ok((file, traces))
+}
+
+/// Executes a model on inputs.
+pub(crate) fn execute(
+    model: &ProvingModel,
+    inputs: Vec<Tensor>,
+    limits: &Limits<'_>,
+) -> Result<Vec<Trace>, ProveError> {
+    let execute = |input| {
+        limits.check()?;
+        Ok(tg_model::execute_tensor(&model.model, input)?)
+    };
+    inputs.into_iter().map(execute).collect()
 }
 
 /// The tensors of several executions as batched tensors: pixels, then inputs, then channels.
@@ -262,6 +276,7 @@ pub(crate) fn prove_witness(
         batch: 1,
         input: Digest::of_blob(&input),
         output: Digest::of_blob(&output),
+        zk: false,
     };
     let proof = prove_statement(model, tensors, witness, &statement, observe)?;
     Ok(ProofFile {
@@ -324,9 +339,10 @@ pub(crate) fn prove_execution(
         .commit(stacked, &mut challenger)
         .map_err(|_| failed.clone())?;
 
+    let mut channel = Channel::clear(challenger);
     let mut walk = Walk::new(model, &shape.plan, tensors, witness);
     let all = model.model.program.nodes.len();
-    let nodes = walk.run(&mut challenger, &mut |done| {
+    let nodes = walk.run(&mut channel, &mut |done| {
         observe(Stage::Nodes(done, all));
         limits.check()
     })?;
@@ -346,14 +362,18 @@ pub(crate) fn prove_execution(
         })
         .collect();
     let column = |table: usize, column: usize| columns[table][column].as_slice();
-    let (lookup, point) = lookup::prove(shape, &Columns(&column), &reads, &mut challenger)?;
+    let (pushing, looked_up) = (
+        Pushing::Plain(shape.pushforwards.as_ref()),
+        Columns(&column),
+    );
+    let (lookup, point) = lookup::prove(&shape.plan, pushing, &looked_up, &reads, &mut channel)?;
 
     limits.check()?;
     observe(Stage::OpenWitness);
     let points = witness_points(shape, &point, &walk.opened);
     let witness_opening = shape
         .witness_scheme
-        .open_at(data, &shape.witness_protocol, &points, &mut challenger)
+        .open_at(data, &shape.witness_protocol, &points, channel.challenger())
         .map_err(|_| failed)?;
 
     limits.check()?;
@@ -366,7 +386,7 @@ pub(crate) fn prove_execution(
             model.data.clone(),
             &model.shape.weights_protocol,
             &points,
-            &mut challenger,
+            channel.challenger(),
         )
         .map_err(|_| ProveError::Commitment { which: "weights" })?;
     observe(Stage::Done);
@@ -398,7 +418,7 @@ fn witness_points(
 }
 
 /// The points of the weights' opening: per column its part of the claim's point, and the anchor.
-fn weight_points(
+pub(crate) fn weight_points(
     model: &ProvingModel,
     claims: &[Option<WeightPoints>],
 ) -> Vec<p3_multilinear_util::point::Point<E>> {

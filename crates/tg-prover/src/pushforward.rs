@@ -1,5 +1,6 @@
 //! Committed pushforwards of the lookup argument: the prover's side.
 
+use crate::channel::Channel;
 use crate::prove::ProveError;
 use crate::sumcheck;
 use p3_commit::MultilinearPcs;
@@ -13,7 +14,6 @@ use tg_proof::layout::Chunk;
 use tg_proof::messages::{CommittedPushforwards, Pushforwards};
 use tg_proof::plan::{Plan, PushforwardLayout};
 use tg_proof::pushforward::PushforwardWeights;
-use tg_proof::transcript::{absorb, draw};
 use tg_proof::verify::padded_point;
 
 const FAILED: ProveError = ProveError::Commitment {
@@ -36,7 +36,7 @@ pub(crate) fn commit<'a>(
     layout: &'a PushforwardLayout,
     (scheme, protocol): &'a (Pcs, OpeningProtocol),
     pushforwards: &[Vec<E>],
-    challenger: &mut Challenger,
+    channel: &mut Channel,
 ) -> Result<Committed<'a>, ProveError> {
     let mut values = pushforwards.concat();
     values.resize(1 << layout.vars, E::ZERO);
@@ -50,7 +50,9 @@ pub(crate) fn commit<'a>(
     });
     let fold = scheme.folding_schedule()[0];
     let stacked = Stacking::new_witness(tables.collect(), fold);
-    let (root, data) = scheme.commit(stacked, challenger).map_err(|_| FAILED)?;
+    let (root, data) = scheme
+        .commit(stacked, channel.challenger())
+        .map_err(|_| FAILED)?;
     Ok(Committed {
         layout,
         scheme,
@@ -79,13 +81,13 @@ impl Committed<'_> {
         self,
         plan: &Plan,
         point: &[E],
-        challenger: &mut Challenger,
+        channel: &mut Channel,
     ) -> Result<Pushforwards, ProveError> {
-        let weights = PushforwardWeights::new(plan, self.layout, point, draw(challenger)).table();
+        let weights = PushforwardWeights::new(plan, self.layout, point, channel.draw()).table();
         let terms = weights.iter().zip(&self.values);
         let sum = terms.map(|(&weight, &value)| weight * value).sum();
         let values = self.values;
-        let (sumcheck, at, _) = sumcheck::product(weights, values.clone(), sum, challenger);
+        let (sumcheck, at, _) = sumcheck::product(weights, values.clone(), sum, channel);
         let (mut points, mut opened) = (Vec::new(), Vec::new());
         for chunk in &self.layout.chunks {
             let rest = &at[at.len() - chunk.vars..];
@@ -94,13 +96,13 @@ impl Committed<'_> {
             for (value, column) in own.iter_mut().zip(columns(chunk, &values)) {
                 *value = inner_product(&column, &eq);
             }
-            absorb(challenger, &own);
+            channel.send_public(&own);
             opened.push(own);
             points.push(padded_point(rest, chunk.column_vars()));
         }
         let opening = self
             .scheme
-            .open_at(self.data, self.protocol, &points, challenger)
+            .open_at(self.data, self.protocol, &points, channel.challenger())
             .map_err(|_| FAILED)?;
         Ok(Pushforwards::Committed(Box::new(CommittedPushforwards {
             root: self.root,

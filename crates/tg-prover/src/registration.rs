@@ -1,5 +1,6 @@
 //! The registration proof: every committed weight is in [-127, 127], every padded cell is zero.
 
+use crate::channel::Channel;
 use crate::model::{ModelError, NodeColumns, ProvingModel};
 use crate::sumcheck;
 use p3_field::{PackedValue, PrimeCharacteristicRing};
@@ -14,7 +15,7 @@ use tg_proof::messages::{self, PaddingProof, RegistrationProof};
 use tg_proof::registration::{
     WEIGHT_VALUES, WeightTable, absorb_multiplicities, anchor_point, range_leaves, weight_tables,
 };
-use tg_proof::transcript::{absorb, draw, draw_point};
+use tg_proof::transcript::{absorb, draw};
 
 use crate::fold::{dot, fold};
 use crate::pack::{self, PackedE, PackedF};
@@ -47,8 +48,9 @@ pub fn prove(model: &ProvingModel) -> Result<Vec<u8>, ModelError> {
         .for_each(|columns| absorb(&mut challenger, columns));
     let mut points = Vec::new();
     let mut padding = Vec::new();
+    let mut channel = Channel::clear(challenger);
     for (table, columns) in tables.iter().zip(&cells) {
-        let (proof, at) = prove_padding(table, columns, &mut challenger);
+        let (proof, at) = prove_padding(table, columns, &mut channel);
         points.push(table.last_coordinates(&range_point));
         points.push(point(&at));
         points.push(table.last_coordinates(&anchored_at));
@@ -59,7 +61,7 @@ pub fn prove(model: &ProvingModel) -> Result<Vec<u8>, ModelError> {
             model.data.clone(),
             &model.shape.registration_protocol,
             &points,
-            &mut challenger,
+            channel.challenger(),
         )
         .map_err(|_| ModelError::Commit)?;
     Ok(messages::encode(&RegistrationProof {
@@ -180,16 +182,16 @@ fn prove_closed(
 fn prove_padding(
     table: &WeightTable,
     columns: &[&[i8]],
-    challenger: &mut Challenger,
+    channel: &mut Channel,
 ) -> (PaddingProof, Vec<E>) {
-    let lambda = draw(challenger);
-    let at = draw_point(challenger, table.vars());
+    let lambda = channel.draw();
+    let at = channel.draw_point(table.vars());
     let powers: Vec<E> = lambda.powers().take(columns.len()).collect();
     let combined = fold(1 << table.vars(), &powers, |column| Some(columns[column]));
     let (sumcheck, point, _) =
-        sumcheck::product(combined, table.padding_weights(&at), E::ZERO, challenger);
+        sumcheck::product(combined, table.padding_weights(&at), E::ZERO, channel);
     let eq = tg_proof::field::eq_table(&point);
     let columns: Vec<E> = columns.iter().map(|column| dot(column, &eq)).collect();
-    absorb(challenger, &columns);
+    channel.send_public(&columns);
     (PaddingProof { sumcheck, columns }, point)
 }

@@ -1,5 +1,6 @@
 //! The sumcheck of a stage: weights times linear forms and products of two.
 
+use crate::channel::Channel;
 use crate::pack::{self, PackedE, tasks, unpack};
 use crate::walk::Variable;
 use p3_field::PrimeCharacteristicRing;
@@ -7,8 +8,7 @@ use p3_maybe_rayon::prelude::*;
 use p3_multilinear_util::poly::Poly;
 use p3_sumcheck::generic_degree::RoundProver;
 use std::ops::Range;
-use tg_proof::commitment::Challenger;
-use tg_proof::field::{E, F};
+use tg_proof::field::E;
 use tg_proof::messages::Sumcheck;
 use tg_proof::staged::{Anchors, Constraint, Linear, Stage};
 
@@ -252,7 +252,7 @@ pub(crate) fn prove(
     relation: Relation,
     degree: usize,
     sum: E,
-    challenger: &mut Challenger,
+    channel: &mut Channel,
 ) -> (Sumcheck, Vec<E>) {
     let Relation { factors, groups } = relation;
     let rounds = factors[0].len().ilog2() as usize;
@@ -267,6 +267,5 @@ pub(crate) fn prove(
         groups,
         degree,
     };
-    let (proof, point) = state.prove::<F, _>(challenger, rounds, degree, 0, sum);
-    (proof, point.as_slice().to_vec())
+    channel.sumcheck(&mut state, (rounds, degree), sum)
 }

@@ -1,12 +1,12 @@
 //! Round provers of the sumchecks, vectorised and on every core.
 
+use crate::channel::Channel;
 use crate::pack::{self, PackedE, tasks, unpack};
 use p3_field::PrimeCharacteristicRing;
 use p3_maybe_rayon::prelude::*;
 use p3_multilinear_util::poly::Poly;
 use p3_sumcheck::generic_degree::RoundProver;
-use tg_proof::commitment::Challenger;
-use tg_proof::field::{E, F};
+use tg_proof::field::E;
 use tg_proof::messages::Sumcheck;
 
 /// `sum_x prod_j factors_j(x)`, vectorised as long as there is more than one vector.
@@ -135,12 +135,12 @@ fn many_sums<A: PrimeCharacteristicRing + Copy>(
     sums
 }
 
-fn prove(factors: Vec<Vec<E>>, sum: E, challenger: &mut Challenger) -> (Sumcheck, Vec<E>, Vec<E>) {
+fn prove(factors: Vec<Vec<E>>, sum: E, channel: &mut Channel) -> (Sumcheck, Vec<E>, Vec<E>) {
     let degree = factors.len();
     let mut state = Product::new(factors);
     let rounds = state.rounds();
-    let (proof, point) = state.prove::<F, _>(challenger, rounds, degree, 0, sum);
-    (proof, point.as_slice().to_vec(), state.values())
+    let (proof, point) = channel.sumcheck(&mut state, (rounds, degree), sum);
+    (proof, point, state.values())
 }
 
 /// Proves `sum_x a(x) b(x) = sum` and returns the point and both factors there.
@@ -148,9 +148,9 @@ pub(crate) fn product(
     a: Vec<E>,
     b: Vec<E>,
     sum: E,
-    challenger: &mut Challenger,
+    channel: &mut Channel,
 ) -> (Sumcheck, Vec<E>, [E; 2]) {
-    let (proof, point, values) = prove(vec![a, b], sum, challenger);
+    let (proof, point, values) = prove(vec![a, b], sum, channel);
     (proof, point, [values[0], values[1]])
 }
 
@@ -158,9 +158,9 @@ pub(crate) fn product(
 pub(crate) fn triple(
     factors: [Vec<E>; 3],
     sum: E,
-    challenger: &mut Challenger,
+    channel: &mut Channel,
 ) -> (Sumcheck, Vec<E>, [E; 3]) {
-    let (proof, point, values) = prove(factors.into(), sum, challenger);
+    let (proof, point, values) = prove(factors.into(), sum, channel);
     (proof, point, [values[0], values[1], values[2]])
 }
 
@@ -185,20 +185,20 @@ impl RoundProver<E> for Terms {
 pub(crate) fn products(
     terms: Vec<(Vec<E>, Vec<E>)>,
     sum: E,
-    challenger: &mut Challenger,
+    channel: &mut Channel,
 ) -> (Sumcheck, Vec<E>, Vec<E>) {
     let terms = terms.into_iter().map(|(a, b)| Product::new(vec![a, b]));
     let mut state = Terms(terms.collect());
     let rounds = state.0[0].rounds();
-    let (proof, point) = state.prove::<F, _>(challenger, rounds, 2, 0, sum);
+    let (proof, point) = channel.sumcheck(&mut state, (rounds, 2), sum);
     let values = state.0.iter().map(|term| term.values()[0]).collect();
-    (proof, point.as_slice().to_vec(), values)
+    (proof, point, values)
 }
 
 /// Proves `sum_x prod_j factors_j(x) = 0` and returns the point and the factors there.
 pub(crate) fn zero_product(
     factors: Vec<Vec<E>>,
-    challenger: &mut Challenger,
+    channel: &mut Channel,
 ) -> (Sumcheck, Vec<E>, Vec<E>) {
-    prove(factors, E::ZERO, challenger)
+    prove(factors, E::ZERO, channel)
 }

@@ -2,13 +2,15 @@
 
 use crate::bundled::{self, Bundled};
 use crate::cli::BenchArguments;
+use crate::offline::prove::random_seed;
 use crate::offline::suite;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Instant;
+use tg_model::Tensor;
 use tg_model::input::quantise;
 use tg_proof::{ExpectedStatement, security, verify};
-use tg_prover::{ProvingModel, Stage, prove};
+use tg_prover::{Limits, ProvingModel, Stage, prove_batch, prove_zk};
 use tg_types::{Address, JobId};
 
 /// Wall and CPU milliseconds.
@@ -40,6 +42,7 @@ struct Row {
     register_ms: f64,
     peak_mib: Option<f64>,
     security_bits: f64,
+    zk: bool,
 }
 
 /// A moment, in wall and CPU time of the whole process.
@@ -73,7 +76,7 @@ pub(crate) fn run(arguments: &BenchArguments, as_json: bool) -> Outcome {
     }
     let rows = Bundled::ALL
         .into_iter()
-        .map(|model| measure(model, arguments.runs))
+        .map(|model| measure(model, arguments.runs, arguments.zk))
         .collect::<Result<Vec<_>, _>>()?;
     if as_json {
         return Ok(json(&serde_json::Value::Array(
@@ -113,10 +116,11 @@ pub(crate) fn run(arguments: &BenchArguments, as_json: bool) -> Outcome {
         ))?;
     }
     line(format_args!(
-        "medians of {} runs on {} cores; prove includes execution, witness and commitment; zk: false; >= {:.1} bits; \
+        "medians of {} runs on {} cores; prove includes execution, witness and commitment; zk: {}; >= {:.1} bits; \
          once per model: {}",
         arguments.runs,
         std::thread::available_parallelism().map_or(1, usize::from),
+        arguments.zk,
         rows.iter()
             .map(|row| row.security_bits)
             .fold(f64::INFINITY, f64::min),
@@ -131,7 +135,7 @@ pub(crate) fn run(arguments: &BenchArguments, as_json: bool) -> Outcome {
     Ok(())
 }
 
-fn measure(bundled: Bundled, runs: u32) -> Result<Row, Failure> {
+fn measure(bundled: Bundled, runs: u32, zk: bool) -> Result<Row, Failure> {
     say(format_args!(
         "measuring {} ({runs} runs) ...",
         bundled.name()
@@ -149,18 +153,24 @@ fn measure(bundled: Bundled, runs: u32) -> Result<Row, Failure> {
     public
         .verify_registration()
         .or_fail(Exit::Rejected, "check the registration")?;
+    let report = if zk {
+        security::report_zk(&public, 1)
+    } else {
+        security::report(&public)
+    };
     let mut row = Row {
         name: bundled.name(),
         macs,
         public_bytes: public.encode().len(),
         register_ms,
-        security_bits: security::report(&public).map_or(0.0, |report| report.bits),
+        security_bits: report.map_or(0.0, |report| report.bits),
+        zk,
         ..Row::default()
     };
     for run in 0..=runs {
         let digit = &digits[run as usize % digits.len()];
         let input = quantise(&model.compiled().program.input, &bundled.input(digit));
-        let measured = measure_once(&model, &public, &input)?;
+        let measured = measure_once(&model, &public, &input, zk)?;
         // The first run warms caches and the allocator.
         if run > 0 {
             let [execute, witness, commit, prove, verify] = measured.0;
@@ -181,6 +191,7 @@ fn measure_once(
     model: &ProvingModel,
     public: &tg_proof::PublicModel,
     input: &[i8],
+    zk: bool,
 ) -> Result<([Cost; 5], usize), Failure> {
     let start = Moment::now();
     tg_model::execute(model.compiled(), input).or_fail(Exit::Failed, "execute the model")?;
@@ -188,23 +199,26 @@ fn measure_once(
     let (mut witness, mut commit) = (Cost::default(), Cost::default());
     let mut stage = Moment::now();
     let start = Moment::now();
-    let (file, _) = prove(
-        model,
-        input,
-        JobId::default(),
-        Address::default(),
-        &mut |now| {
-            match now {
-                Stage::Commit => witness = stage.cost(),
-                Stage::Nodes(1, _) => commit = stage.cost(),
-                _ => {}
-            }
-            if matches!(now, Stage::Witness | Stage::Commit) {
-                stage = Moment::now();
-            }
-        },
-    )
-    .or_fail(Exit::Failed, "prove")?;
+    let mut observe = |now| {
+        match now {
+            Stage::Commit => witness = stage.cost(),
+            Stage::Nodes(1, _) => commit = stage.cost(),
+            _ => {}
+        }
+        if matches!(now, Stage::Witness | Stage::Commit) {
+            stage = Moment::now();
+        }
+    };
+    let names = (JobId::default(), Address::default());
+    let limits = Limits::default();
+    let proved = if zk {
+        let seed = random_seed()?;
+        let inputs = vec![Tensor::I8(input.to_vec())];
+        prove_zk(model, inputs, names, (seed, &limits), &mut observe)
+    } else {
+        prove_batch(model, &[input], names, &limits, &mut observe)
+    };
+    let (file, _) = proved.or_fail(Exit::Failed, "prove")?;
     let whole = start.cost();
     let start = Moment::now();
     verify(public, &file, &ExpectedStatement::default()).or_fail(Exit::Rejected, "verify")?;
@@ -220,7 +234,7 @@ fn row_json(row: &Row) -> serde_json::Value {
         serde_json::json!({ "wall_ms": wall_ms, "cpu_ms": cpu_ms })
     };
     serde_json::json!({
-        "model": row.name, "macs": row.macs, "zk": false, "security_bits": row.security_bits,
+        "model": row.name, "macs": row.macs, "zk": row.zk, "security_bits": row.security_bits,
         "execute": cost(&row.execute), "witness": cost(&row.witness), "commit": cost(&row.commit),
         "prove": cost(&row.prove), "verify": cost(&row.verify),
         "ratio_to_execution": median(&row.prove).wall_ms / median(&row.execute).wall_ms,

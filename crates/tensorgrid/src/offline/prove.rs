@@ -4,8 +4,10 @@ use crate::cli::ProveArguments;
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use std::time::Instant;
+use tg_model::Tensor;
 use tg_model::input::quantise;
-use tg_prover::{Limits, ProveError, ProvingModel, Stage, prove_batch};
+use tg_proof::ProofFile;
+use tg_prover::{Limits, ProveError, ProvingModel, Stage, prove_batch, prove_zk};
 use tg_types::codec::Encode;
 use tg_types::{Address, JobId};
 
@@ -29,22 +31,23 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     };
     let start = Instant::now();
     let mut shown = Instant::now();
-    let (file, mut traces) = prove_batch(
-        &model,
-        &[&input],
-        (JobId::default(), Address::default()),
-        &limits,
-        &mut |stage| {
-            if shown.elapsed().as_secs() >= 1 {
-                shown = Instant::now();
-                let left = left(start.elapsed().as_secs_f64(), work.done(stage));
-                say(format!("{}{left}", describe(stage)));
-            }
-        },
-    )
-    .map_err(|error| {
+    let mut observe = |stage| {
+        if shown.elapsed().as_secs() >= 1 {
+            shown = Instant::now();
+            let left = left(start.elapsed().as_secs_f64(), work.done(stage));
+            say(format!("{}{left}", describe(stage)));
+        }
+    };
+    let names = (JobId::default(), Address::default());
+    let proved = if arguments.zk {
+        let with = (random_seed()?, &limits);
+        prove_zk(&model, vec![Tensor::I8(input)], names, with, &mut observe)
+    } else {
+        prove_batch(&model, &[&input], names, &limits, &mut observe)
+    };
+    let (file, mut traces) = proved.map_err(|error| {
         let exit = match error {
-            ProveError::Memory { .. } => Exit::Usage,
+            ProveError::Memory { .. } | ProveError::Plan(_) => Exit::Usage,
             _ => Exit::Failed,
         };
         Failure::new(exit, anyhow::Error::new(error).context("prove"))
@@ -63,19 +66,36 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
         return Ok(json(&serde_json::json!({
             "model": model.id().to_string(), "prove_ms": elapsed_ms, "proof_bytes": file.proof.len(),
             "values": values, "greatest": trace.top_class(), "trace": trace.digest().to_string(),
-            "file": arguments.output, "zk": false,
+            "file": arguments.output, "zk": file.statement.zk,
         }))?);
     }
     line(format_args!(
         "output {values:?}; greatest at index {}",
         trace.top_class()
     ))?;
+    let held = held(&file);
     line(format_args!(
-        "proved in {elapsed_ms:.0} ms; {} ({} bytes) holds the proof, the input and the output",
+        "proved in {elapsed_ms:.0} ms; {} ({} bytes) holds {held}",
         arguments.output.display(),
         bytes.len()
     ))?;
     Ok(())
+}
+
+/// What a proof file holds.
+const fn held(file: &ProofFile) -> &'static str {
+    if file.statement.zk {
+        "the proof and the output, not the input"
+    } else {
+        "the proof, the input and the output"
+    }
+}
+
+/// Randomness of the operating system, for one proof in zero knowledge.
+pub(crate) fn random_seed() -> Result<[u8; 32], anyhow::Error> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("draw randomness: {error}"))?;
+    Ok(seed)
 }
 
 /// How much is done, and about how long the rest takes at the speed so far.

@@ -24,7 +24,12 @@ pub(crate) fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
         let reason = anyhow::Error::from(error).context("REJECTED");
         return Err(Failure::new(Exit::Rejected, reason));
     }
-    let report = security::report_batch(&model, file.statement.batch as usize);
+    let batch = file.statement.batch as usize;
+    let report = if file.statement.zk {
+        security::report_zk(&model, batch)
+    } else {
+        security::report_batch(&model, batch)
+    };
     let values = files::output_values(model.program(), &file.output);
     if as_json {
         return Ok(json(&verdict_json(
@@ -50,12 +55,16 @@ pub(crate) fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
 }
 
 fn sentence(model: &PublicModel, file: &ProofFile) -> String {
+    let input = if file.statement.zk {
+        "an input that is hidden".to_owned()
+    } else {
+        format!("this input ({} bytes)", file.input.len())
+    };
     format!(
-        "model `{}` ({}) gives this output ({} bytes) on this input ({} bytes)",
+        "model `{}` ({}) gives this output ({} bytes) on {input}",
         model.program().name,
         model.id(),
         file.output.len(),
-        file.input.len()
     )
 }
 
@@ -79,7 +88,7 @@ fn verdict_json(
         "output": statement.output.to_string(),
         "values": values,
         "proof_bytes": file.proof.len(),
-        "zk": false,
+        "zk": statement.zk,
         "security_bits": report.map(|report| report.bits),
         "terms": report.map(|report| {
             report.terms.iter().map(|term| serde_json::json!({
@@ -100,7 +109,14 @@ fn explain(model: &PublicModel, file: &ProofFile, report: Option<&SecurityReport
         ("job", statement.job.to_string()),
         ("provider", statement.provider.to_string()),
         ("inputs", statement.batch.to_string()),
-        ("input", statement.input.to_string()),
+        (
+            "input",
+            if statement.zk {
+                "hidden".to_owned()
+            } else {
+                statement.input.to_string()
+            },
+        ),
         ("output", statement.output.to_string()),
     ];
     for (name, value) in rows {
@@ -130,6 +146,8 @@ fn explain(model: &PublicModel, file: &ProofFile, report: Option<&SecurityReport
         security::registration_report(model).as_ref(),
     );
     text.push_str(ASSUMPTIONS);
+    text.push_str(if statement.zk { HIDDEN } else { SHOWN });
+    text.push_str(NOT_COVERED);
     text
 }
 
@@ -163,8 +181,21 @@ const ASSUMPTIONS: &str = "
 Assumed
   BLAKE3 is a random oracle (Fiat-Shamir); Johnson-bound list decoding, no conjecture; grinding of at most 16 bits a
   phase is counted within the openings' terms.
+";
 
-Not covered
+const HIDDEN: &str = "
+Hidden
+  zk: true: the input, and everything that the model computes between it and the output. A proof shows nothing of them
+  but what the output says itself; every message is padded (docs/PROOF.md, zero knowledge).
+  Not hidden: the program, all sizes, the output, and evaluations of the weights. Nothing is hidden from the prover.
+";
+
+const SHOWN: &str = "
+Hidden
   zk: false: weights are not sent, but the proof is not masked.
+";
+
+const NOT_COVERED: &str = "
+Not covered
   That the committed weights are those of the weights root above: whoever holds the .tgm file can recompute both.
   That the model is any good, or who saw the input.";

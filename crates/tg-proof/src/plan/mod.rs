@@ -7,6 +7,7 @@
 
 mod chosen;
 mod compare;
+mod input;
 mod leaves;
 mod linear;
 mod maximum;
@@ -22,6 +23,7 @@ mod value;
 mod wide;
 
 pub use compare::CompareShape;
+pub use input::InputPlan;
 pub use leaves::{LeafBlock, PlacedBlock};
 pub use linear::MapPlan;
 pub use maximum::{MAXIMUM_POSITIONS_MAX, MaximumShape};
@@ -195,6 +197,10 @@ pub struct Plan {
     pub leaf_vars: usize,
     /// Where the pushforwards stand if they are committed; else they are sent.
     pub pushforwards: Option<PushforwardLayout>,
+    /// Whether proofs are in zero knowledge: the input is committed, and what is committed is opened nowhere.
+    pub hidden: bool,
+    /// The committed input, if it is not public.
+    pub input: Option<InputPlan>,
     /// What checking a proof costs.
     pub cost: VerifierCost,
     /// Per tensor the greatest absolute value it can have.
@@ -215,6 +221,28 @@ impl Plan {
     /// # Errors
     /// [`PlanError`] names the node that cannot be proved and why.
     pub fn batched(program: &Program, batch: usize) -> Result<Self, PlanError> {
+        let mut plan = Self::of_nodes(program, batch)?;
+        plan.place_leaves();
+        plan.pushforwards = plan.plan_pushforwards();
+        Ok(plan)
+    }
+
+    /// Derives the plan of a proof in zero knowledge about a batch of inputs.
+    ///
+    /// # Errors
+    /// Those of [`Plan::batched`], and [`PlanError::HiddenInput`] for an input that cannot be hidden.
+    pub fn hidden(program: &Program, batch: usize) -> Result<Self, PlanError> {
+        let mut plan = Self::of_nodes(program, batch)?;
+        plan.hidden = true;
+        plan.input = Some(plan.plan_input(program)?);
+        plan.place_leaves();
+        let entries = plan.tables.iter().map(LookupTable::len);
+        plan.pushforwards = Some(PushforwardLayout::of(entries));
+        Ok(plan)
+    }
+
+    /// The plan of all nodes.
+    fn of_nodes(program: &Program, batch: usize) -> Result<Self, PlanError> {
         program.validate()?;
         refuse::dead_nodes(program)?;
         refuse::deep_nodes(program)?;
@@ -234,6 +262,8 @@ impl Plan {
             leaves: Vec::new(),
             leaf_vars: 0,
             pushforwards: None,
+            hidden: false,
+            input: None,
             cost,
             magnitudes: bounds::magnitudes(program, program.nodes.len()),
         };
@@ -241,8 +271,6 @@ impl Plan {
             let node_plan = plan.plan_node(program, node)?;
             plan.nodes.push(node_plan);
         }
-        plan.place_leaves();
-        plan.pushforwards = plan.plan_pushforwards();
         Ok(plan)
     }
 

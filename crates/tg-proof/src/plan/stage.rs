@@ -44,8 +44,19 @@ impl StageDraft {
         layout: TensorLayout,
         mask: Mask,
     ) -> Result<Self, PlanError> {
+        Self::with_limbs(plan, program, node, (layout, mask), LIMB_CLASS_LIMIT)
+    }
+
+    /// The same with a limb table of its own greatest class.
+    pub(super) fn with_limbs(
+        plan: &mut Plan,
+        program: &Program,
+        node: usize,
+        (layout, mask): (TensorLayout, Mask),
+        class_max: u32,
+    ) -> Result<Self, PlanError> {
         plan.cost.add_steps(program, node, Stage::steps(&layout))?;
-        let limb_table = plan.limb_table(program, node, LIMB_CLASS_LIMIT)?;
+        let limb_table = plan.limb_table(program, node, class_max)?;
         Ok(Self {
             stage: Stage {
                 layout,

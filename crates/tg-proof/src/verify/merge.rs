@@ -8,16 +8,17 @@ use crate::field::{E, eq};
 use crate::messages::MergeProof;
 use crate::transcript::draw;
 use p3_field::PrimeCharacteristicRing;
+use tg_ir::TensorId;
 
 impl<A: Arithmetic> Walk<'_, A> {
-    /// The one claim on a node's output, merged if there are several.
+    /// The one claim on a tensor, merged if there are several.
     pub(super) fn single_claim(
         &mut self,
-        node: usize,
+        tensor: TensorId,
         merge: Option<&MergeProof>,
         challenger: &mut Challenger,
     ) -> Result<Claim<A::Value>, NodeCheck> {
-        let mut claims = std::mem::take(&mut self.claims[node + 1]);
+        let mut claims = std::mem::take(&mut self.claims[tensor.index()]);
         match (claims.len(), merge) {
             (1, None) => Ok(claims.remove(0)),
             (2.., Some(proof)) => {
@@ -28,7 +29,7 @@ impl<A: Arithmetic> Walk<'_, A> {
                     .zip(&powers)
                     .map(|(claim, &power)| claim.value.clone() * power)
                     .sum();
-                let vars = self.plan.layouts[node + 1].vars();
+                let vars = self.plan.layouts[tensor.index()].vars();
                 let (point, last) = self
                     .sumcheck(&proof.sumcheck, challenger, (vars, 2), sum)
                     .ok_or(NodeCheck::Merge)?;

@@ -5,6 +5,7 @@
 //! of two tensors), `weights` (parameters and embeddings), `requantise`, `maximum`, `staged` (all others: gadgets as data). `public` evaluates input and output,
 //! `openings` binds what the gadgets used to the commitments.
 
+mod hidden;
 mod matmul;
 mod maximum;
 mod merge;
@@ -14,26 +15,31 @@ mod products;
 mod public;
 mod read;
 mod requantise;
+mod secrets;
 mod staged;
 mod trees;
 mod walk;
 mod weights;
 
+pub use hidden::{Batch, Obligations, Walked, walk as walk_hidden};
 pub use matmul::MatMulPoint;
+pub(crate) use openings::check_weights;
+pub(crate) use public::output as public_output;
 pub use public::{evaluate_tensor, interleaved};
 pub use requantise::{padded_pair, padding_pair};
+pub use secrets::secrets;
 pub use walk::{Claim, ColumnClaim, Walk, WeightClaims};
 pub use weights::{token_row, token_weights};
 
 use crate::arithmetic::{Arithmetic, Clear};
-use crate::commitment::Challenger;
+use crate::commitment::{Challenger, Pcs};
 use crate::error::VerifyError;
 use crate::field::{E, point};
 use crate::file::{ExpectedStatement, ProofFile};
 use crate::lookup::{self, LookupClaims};
-use crate::messages::{self, InferenceProof};
-use crate::model::{ProofShape, PublicModel};
-use crate::{pushforward, transcript};
+use crate::messages::{self, InferenceProof, LookupProof, NodeProof};
+use crate::model::PublicModel;
+use crate::{pushforward, transcript, zk};
 use p3_commit::MultilinearPcs;
 use p3_field::PrimeCharacteristicRing;
 use p3_multilinear_util::point::Point;
@@ -52,6 +58,9 @@ pub fn verify(
     if let Some(field) = expected.mismatch(model.id(), &file.statement) {
         return Err(VerifyError::Statement { field });
     }
+    if file.statement.zk {
+        return zk::verify(model, file);
+    }
     let batch = file.statement.batch;
     let refused = || VerifyError::Batch { batch };
     let (input, output) = public::tensors(model.program(), file)?;
@@ -68,34 +77,30 @@ pub fn verify(
         .witness_scheme
         .observe_commitment(&proof.witness, &mut challenger);
     let mut walk = Walk::new(Clear, model.program(), &shape.plan, &input);
-    let lookup = walk.check(&shape, &proof, &output, &mut challenger)?;
+    let scheme = shape.pushforwards.as_ref().map(|(scheme, _)| scheme);
+    let messages = (proof.nodes.as_slice(), &proof.lookup);
+    let lookup = walk.check(messages, scheme, &output, &mut challenger)?;
     pushforward::check(&shape, &lookup, &proof.lookup, &mut challenger)?;
     openings::check_witness(&shape, &proof, &walk, &lookup, &mut challenger)?;
-    openings::check_weights(model, &proof, &walk, &mut challenger)
+    let argument = &proof.weights_opening;
+    check_weights(model, &walk.weights, argument, &mut challenger)
 }
 
 impl<A: Arithmetic> Walk<'_, A> {
     /// All checks but the openings': the nodes, the input and the lookup argument.
     fn check(
         &mut self,
-        shape: &ProofShape,
-        proof: &InferenceProof,
+        (nodes, lookup): (&[NodeProof], &LookupProof),
+        scheme: Option<&Pcs>,
         output: &[i32],
         challenger: &mut Challenger,
     ) -> Result<LookupClaims<A::Value>, VerifyError> {
-        self.run(&proof.nodes, output, challenger)?;
-        let layout = self.plan.layouts[0];
-        for claim in std::mem::take(&mut self.claims[0]) {
-            let read = evaluate_tensor(self.input, layout, &claim.point);
-            // Stops: a proof about another input.
-            self.equal(claim.value, A::Value::from(read))
-                .ok_or(VerifyError::Input)?;
-        }
+        self.run(nodes, output, challenger)?;
         lookup::verify(
             &mut self.arithmetic,
-            shape,
+            (self.plan, scheme),
             &self.pulled,
-            &proof.lookup,
+            lookup,
             challenger,
         )
     }

@@ -1,7 +1,7 @@
 //! The openings: every value that the messages used is the committed columns'.
 
 use super::{Walk, WeightClaims, padded_point};
-use crate::commitment::{Challenger, OpeningClaims, opens_at};
+use crate::commitment::{Challenger, OpeningArgument, OpeningClaims, opens_at};
 use crate::error::VerifyError;
 use crate::field::point;
 use crate::lookup::LookupClaims;
@@ -41,10 +41,11 @@ pub(super) fn check_witness(
     }
 }
 
-pub(super) fn check_weights(
+/// The pieces and biases of the weights, as the walk claims them, and their anchors.
+pub(crate) fn check_weights(
     model: &PublicModel,
-    proof: &InferenceProof,
-    walk: &Walk<'_>,
+    claimed: &[Option<WeightClaims>],
+    argument: &OpeningArgument,
     challenger: &mut Challenger,
 ) -> Result<(), VerifyError> {
     const REFUSED: VerifyError = VerifyError::Opening { which: "weights" };
@@ -55,7 +56,7 @@ pub(super) fn check_weights(
         let values = anchors.next().cloned().unwrap_or_default();
         (point(&at[at.len() - vars..]), values)
     };
-    for (layout, claims) in walk.plan.weights.iter().zip(&walk.weights) {
+    for (layout, claims) in model.plan().weights.iter().zip(claimed) {
         let Some(claims) = claims else {
             return Err(REFUSED);
         };
@@ -81,7 +82,6 @@ pub(super) fn check_weights(
     }
     let (scheme, protocol) = (model.weights_scheme(), model.weights_protocol());
     let root = &model.weights_commitment().root;
-    let argument = &proof.weights_opening;
     if opens_at(scheme, protocol, root, opened, argument, challenger) {
         Ok(())
     } else {

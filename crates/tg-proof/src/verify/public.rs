@@ -15,31 +15,9 @@ pub(super) fn tensors(
 ) -> Result<(Vec<i32>, Vec<i32>), VerifyError> {
     let batch = file.statement.batch as usize;
     let expected = batch.saturating_mul(program.input_bytes());
-    if file.input.len() != expected {
-        return Err(VerifyError::Length {
-            which: "input",
-            expected,
-            got: file.input.len(),
-        });
-    }
-    let expected = batch.saturating_mul(program.output_bytes());
-    if file.output.len() != expected {
-        return Err(VerifyError::Length {
-            which: "output",
-            expected,
-            got: file.output.len(),
-        });
-    }
-    for (which, bytes, digest) in [
-        ("input", &file.input, file.statement.input),
-        ("output", &file.output, file.statement.output),
-    ] {
-        if Digest::of_blob(bytes) != digest {
-            return Err(VerifyError::Digest { which });
-        }
-    }
+    let input = ("input", file.input.as_slice());
+    check_bytes(input, expected, file.statement.input)?;
     let input = integers(program.input.element_type(), &file.input);
-    let output = integers(program.element_type(program.output()), &file.output);
     let channels = program.input.shape.channels as usize;
     // Stops: an input that no coding gives, for which no accumulator has a bound.
     let mut elements = input.iter().enumerate();
@@ -48,17 +26,59 @@ pub(super) fn tensors(
     {
         return Err(VerifyError::InputCoding { index });
     }
+    let output = output_elements(program, file)?;
+    Ok((interleaved(input, program.input.shape, batch), output))
+}
+
+/// The output of a proof that hides its input: nothing may be said about that.
+pub(crate) fn output(program: &Program, file: &ProofFile) -> Result<Vec<i32>, VerifyError> {
+    // Stops: an input beside a proof that is not about it.
+    if file.statement.input != Digest::default() {
+        return Err(VerifyError::Digest { which: "input" });
+    }
+    if !file.input.is_empty() {
+        return Err(VerifyError::Length {
+            which: "input",
+            expected: 0,
+            got: file.input.len(),
+        });
+    }
+    output_elements(program, file)
+}
+
+fn output_elements(program: &Program, file: &ProofFile) -> Result<Vec<i32>, VerifyError> {
+    let batch = file.statement.batch as usize;
+    let expected = batch.saturating_mul(program.output_bytes());
+    let output = ("output", file.output.as_slice());
+    check_bytes(output, expected, file.statement.output)?;
+    let output = integers(program.element_type(program.output()), &file.output);
     // Stops: an output that is right modulo p only.
     match output
         .iter()
         .position(|&value| i64::from(value).abs() > FIELD_BOUND)
     {
         Some(index) => Err(VerifyError::OutputBound { index }),
-        None => Ok((
-            interleaved(input, program.input.shape, batch),
-            interleaved(output, program.shape(program.output()), batch),
-        )),
+        None => Ok(interleaved(output, program.shape(program.output()), batch)),
     }
+}
+
+/// Length and digest.
+fn check_bytes(
+    (which, bytes): (&'static str, &[u8]),
+    expected: usize,
+    digest: Digest,
+) -> Result<(), VerifyError> {
+    if bytes.len() != expected {
+        return Err(VerifyError::Length {
+            which,
+            expected,
+            got: bytes.len(),
+        });
+    }
+    if Digest::of_blob(bytes) != digest {
+        return Err(VerifyError::Digest { which });
+    }
+    Ok(())
 }
 
 /// Little-endian elements of a type.

@@ -7,7 +7,7 @@ use crate::error::{NodeCheck, VerifyError};
 use crate::field::E;
 use crate::lookup::Pulled;
 use crate::messages::{GadgetProof, NodeProof, Sumcheck};
-use crate::plan::{NodePlan, Plan};
+use crate::plan::{InputPlan, NodePlan, Plan};
 use crate::sumcheck;
 use crate::transcript::{absorb, draw_point};
 use tg_ir::weights::BIAS_DIGITS;
@@ -92,9 +92,11 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
         challenger: &mut Challenger,
     ) -> Result<(), VerifyError> {
         let nodes = self.program.nodes.len();
-        if proofs.len() != nodes {
+        // A committed input has messages too, the last.
+        let expected = nodes + usize::from(self.plan.input.is_some());
+        if proofs.len() != expected {
             return Err(VerifyError::Nodes {
-                expected: nodes,
+                expected,
                 got: proofs.len(),
             });
         }
@@ -112,6 +114,46 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
                 VerifyError::Node { node, name, check }
             })?;
         }
+        match (&self.plan.input, proofs.last()) {
+            (Some(input), Some(proof)) => {
+                self.hidden_input(input, proof, challenger)
+                    .map_err(|check| {
+                        let name = "input".to_owned();
+                        VerifyError::Node {
+                            node: nodes,
+                            name,
+                            check,
+                        }
+                    })
+            }
+            _ => self.public_input(),
+        }
+    }
+
+    /// The input is the committed column's.
+    fn hidden_input(
+        &mut self,
+        input: &InputPlan,
+        proof: &NodeProof,
+        challenger: &mut Challenger,
+    ) -> Result<(), NodeCheck> {
+        let NodeProof { merge, gadget } = proof;
+        let GadgetProof::Staged(stages) = gadget else {
+            return Err(NodeCheck::Messages);
+        };
+        let claim = self.single_claim(TensorId::INPUT, merge.as_ref(), challenger)?;
+        self.staged(&input.staged, &claim, stages, challenger)
+    }
+
+    /// The input is the public one.
+    fn public_input(&mut self) -> Result<(), VerifyError> {
+        let layout = self.plan.layouts[0];
+        for claim in std::mem::take(&mut self.claims[0]) {
+            let read = evaluate_tensor(self.input, layout, &claim.point);
+            // Stops: a proof about another input.
+            self.equal(claim.value, A::Value::from(read))
+                .ok_or(VerifyError::Input)?;
+        }
         Ok(())
     }
 
@@ -121,7 +163,7 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
         proof: &NodeProof,
         challenger: &mut Challenger,
     ) -> Result<(), NodeCheck> {
-        let claim = self.single_claim(node, proof.merge.as_ref(), challenger)?;
+        let claim = self.single_claim(TensorId::of_node(node), proof.merge.as_ref(), challenger)?;
         let (program, plan) = (self.program, self.plan);
         match (&program.nodes[node].op, &plan.nodes[node], &proof.gadget) {
             (

@@ -12,31 +12,23 @@ mod leaves;
 #[cfg(test)]
 mod tests;
 
+use crate::channel::{Channel, Fractional};
 use layer::{Layer, Level};
 pub(crate) use leaves::{Leaves, LeavesBuilder};
 use p3_field::{Field, PrimeCharacteristicRing};
-use p3_multi_stark::fractional_gkr::transcript::FractionGkrProverTranscript;
-use p3_multi_stark::fractional_gkr::{
-    FractionGkrLayerProof, FractionGkrProof, FractionGkrShape, SplitFraction,
-};
-use tg_proof::commitment::Challenger;
-use tg_proof::field::{E, F};
+use p3_multi_stark::fractional_gkr::{FractionGkrLayerProof, FractionGkrProof, SplitFraction};
+use tg_proof::field::E;
 
 /// Proves that the leaves add up to zero and returns the point at which they are then claimed.
 ///
 /// If they do not, the proof will not verify.
-pub(crate) fn prove(
-    leaves: &Leaves<'_>,
-    challenger: &mut Challenger,
-) -> (FractionGkrProof<E>, Vec<E>) {
+pub(crate) fn prove(leaves: &Leaves<'_>, channel: &mut Channel) -> (FractionGkrProof<E>, Vec<E>) {
     let mut levels = tree(leaves);
     let root = root(&mut levels);
     let root_denominator = root.d0 * root.d1;
-    let shape = FractionGkrShape {
-        num_variables: leaves.vars(),
-    };
+    let (sent_root, transcript) = channel.fractional(leaves.vars(), root_denominator);
     let mut walk = Walk {
-        transcript: Transcript::new(challenger, shape, root_denominator),
+        transcript,
         point: Vec::new(),
         numerator: E::ZERO,
         denominator: root_denominator,
@@ -53,7 +45,7 @@ pub(crate) fn prove(
     }
     walk.transcript.finish();
     let proof = FractionGkrProof {
-        root_denominator,
+        root_denominator: sent_root,
         layers: walk.layers,
     };
     (proof, walk.point)
@@ -82,11 +74,9 @@ pub(crate) fn sum(leaves: &Leaves<'_>) -> (E, E) {
     layer::sum_of(root.n0, root.d0, root.n1, root.d1)
 }
 
-type Transcript<'a> = FractionGkrProverTranscript<'a, Challenger, F, E>;
-
 /// What is carried from layer to layer.
 struct Walk<'a> {
-    transcript: Transcript<'a>,
+    transcript: Fractional<'a>,
     point: Vec<E>,
     numerator: E,
     denominator: E,
@@ -119,13 +109,13 @@ impl Walk<'_> {
     }
 
     fn end_layer(&mut self, round_polys: Vec<[E; 3]>, rounds: Vec<E>, claims: SplitFraction<E>) {
-        let branch = self.transcript.end_layer(&claims);
+        let (sent, branch) = self.transcript.end_layer(claims);
         self.numerator = claims.n0 + branch * (claims.n1 - claims.n0);
         self.denominator = claims.d0 + branch * (claims.d1 - claims.d0);
         self.point = std::iter::once(branch).chain(rounds).collect();
         self.layers.push(FractionGkrLayerProof {
             round_polys,
-            claims,
+            claims: sent,
         });
     }
 }
@@ -151,7 +141,7 @@ impl Rounds<'_> {
     }
 
     /// Sends a round's polynomial, given by the value at 0 and the leading coefficient of its factor beside equality.
-    fn play(&mut self, [at_0, leading]: [E; 2], transcript: &mut Transcript<'_>) -> E {
+    fn play(&mut self, [at_0, leading]: [E; 2], transcript: &mut Fractional<'_>) -> E {
         let coordinate = self.point[self.challenges.len()];
         let (equal_0, step) = (E::ONE - coordinate, coordinate.double() - E::ONE);
         // Challenges are never zero, and coordinates are challenges of the layer above.
@@ -160,7 +150,7 @@ impl Rounds<'_> {
         let factor = |x: E| at_0 + x * (slope + x * leading);
         let value = |x: E| self.prefix * (equal_0 + x * step) * factor(x);
         let poly = [value(E::ZERO), value(E::TWO), value(E::from_u8(3))];
-        let challenge = transcript.round(&poly);
+        let (poly, challenge) = transcript.round(poly);
         self.sum = factor(challenge);
         self.prefix *= equal_0 + challenge * step;
         self.polys.push(poly);

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::{Leaves, LeavesBuilder, prove, sum};
+use crate::channel::Channel;
 use p3_challenger::{CanObserve, FieldChallenger};
 use p3_field::{Field, PrimeCharacteristicRing};
 use p3_multi_stark::fractional_gkr::{
@@ -145,13 +146,14 @@ fn the_messages_are_the_librarys() {
             n: LeafNumerator::Ext(&n),
             d: &d,
         };
-        let (mut theirs, mut ours, mut verifier) = (challenger(7), challenger(7), challenger(7));
+        let (mut theirs, ours, mut verifier) = (challenger(7), challenger(7), challenger(7));
         let (expected, output) = prove_fractional_gkr::<F, E, Challenger>(fraction, &mut theirs);
+        let mut ours = Channel::clear(ours);
         let (proof, point) = prove(&example.leaves(), &mut ours);
         assert_eq!(proof, expected, "{} variables", example.vars);
         assert_eq!(point, output.point.as_slice());
         let states =
-            [&mut theirs, &mut ours].map(FieldChallenger::<F>::sample_algebra_element::<E>);
+            [&mut theirs, ours.challenger()].map(FieldChallenger::<F>::sample_algebra_element::<E>);
         assert_eq!(states[0], states[1]);
         let claim = fractional::verify(&mut Clear, &proof, example.vars, &mut verifier).unwrap();
         assert_eq!(claim.point, point);
@@ -167,7 +169,7 @@ fn leaves_that_do_not_add_up_are_refused() {
         let (n, _) = example.given.last_mut().unwrap();
         *n.last_mut().unwrap() += E::ONE;
         assert_ne!(sum(&example.leaves()).0, E::ZERO);
-        let (proof, _) = prove(&example.leaves(), &mut challenger(7));
+        let (proof, _) = prove(&example.leaves(), &mut Channel::clear(challenger(7)));
         let verdict = verify_fractional_gkr(&proof, example.vars, &mut challenger(7));
         assert!(verdict.is_err(), "{} variables", example.vars);
         let own = fractional::verify(&mut Clear, &proof, example.vars, &mut challenger(7));
@@ -180,7 +182,7 @@ fn leaves_that_do_not_add_up_are_refused() {
 fn changed_messages_have_the_librarys_verdict() {
     type Proof = FractionGkrProof<E>;
     let example = Example::new(4, &[(3, true), (3, false)]);
-    let (honest, _) = prove(&example.leaves(), &mut challenger(7));
+    let (honest, _) = prove(&example.leaves(), &mut Channel::clear(challenger(7)));
     let mut changed: Vec<Proof> = Vec::new();
     let mut change = |by: &dyn Fn(&mut Proof)| {
         let mut proof = honest.clone();

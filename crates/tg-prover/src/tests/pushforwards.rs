@@ -137,7 +137,7 @@ fn wrong_cells_are_caught_with_committed_pushforwards() {
 fn forged(change: impl FnOnce(&mut CommittedPushforwards)) -> VerifyError {
     committed().forged(|proof| match &mut proof.lookup.pushforwards {
         Pushforwards::Committed(own) => change(own),
-        Pushforwards::Clear(_) => panic!("in clear"),
+        Pushforwards::Clear(_) | Pushforwards::Hidden(_) => panic!("in clear"),
     })
 }
 

@@ -93,7 +93,7 @@ fn ranked(count: u32, give: Ranked) -> Case {
     Case::of(draft.finish())
 }
 
-fn cases() -> Vec<(&'static str, Case)> {
+pub(super) fn cases() -> Vec<(&'static str, Case)> {
     let (mut narrow, acc, shape) = draft(2, 5);
     narrow.push(wide(acc, &[3], 5, [-2_000, 900]), shape);
     let (mut several, acc, shape) = draft(2, 5);

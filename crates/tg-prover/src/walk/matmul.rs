@@ -2,14 +2,13 @@
 
 use super::Walk;
 use super::values::with_values;
+use crate::channel::Channel;
 use crate::fold::{Dots, Integer, fold};
 use crate::sumcheck;
 use p3_field::PrimeCharacteristicRing;
-use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, eq_table};
 use tg_proof::layout::TensorLayout;
 use tg_proof::messages::MatMulProof;
-use tg_proof::transcript::absorb;
 use tg_proof::verify::{Claim, MatMulPoint};
 
 impl Walk<'_> {
@@ -17,7 +16,7 @@ impl Walk<'_> {
         &mut self,
         node: usize,
         claim: &Claim,
-        challenger: &mut Challenger,
+        channel: &mut Channel,
     ) -> MatMulProof {
         let (plan, program) = (self.plan, &self.model.model.program);
         let at = MatMulPoint::new(program, plan, node, &claim.point);
@@ -47,10 +46,9 @@ impl Walk<'_> {
             weights[if at.is_split() { row } else { row & batch_mask }]
         });
         let factors = [weight.collect(), left_side, right_side];
-        let (products, point, [_, left, right]) =
-            sumcheck::triple(factors, claim.value, challenger);
+        let (products, point, [_, left, right]) = sumcheck::triple(factors, claim.value, channel);
         let factors = [left, right];
-        absorb(challenger, &factors);
+        let sent = channel.send(factors);
         let (matrix, rest) = point.split_at(cube.matrix_vars);
         let (batch, inner) = rest.split_at(cube.batch_vars);
         let sides = [
@@ -59,12 +57,12 @@ impl Walk<'_> {
         ];
         let [left, right] = &sides;
         let reads = [
-            self.read(left, factors[0], challenger),
-            self.read(right, factors[1], challenger),
+            self.read(left, factors[0], channel),
+            self.read(right, factors[1], channel),
         ];
         MatMulProof {
             products,
-            factors,
+            factors: sent,
             reads,
         }
     }

@@ -1,17 +1,16 @@
 //! Window maxima.
 
 use super::Walk;
+use crate::channel::Channel;
 use crate::sumcheck;
 use crate::witness::{Cell, integer};
 use p3_field::PrimeCharacteristicRing;
 use std::sync::Arc;
-use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, F, eq_table};
 use tg_proof::layout::log2_ceil;
 use tg_proof::linear::{Along, Reading, SourceMap, Weights};
 use tg_proof::messages::{AttainedProof, MaximumProof};
 use tg_proof::plan::{ColumnSet, MaximumShape};
-use tg_proof::transcript::{absorb, draw_point};
 use tg_proof::verify::Claim;
 
 impl Walk<'_> {
@@ -21,7 +20,7 @@ impl Walk<'_> {
         shape: &MaximumShape,
         (first_group, columns): (usize, &ColumnSet),
         claim: &Claim,
-        challenger: &mut Challenger,
+        channel: &mut Channel,
     ) -> MaximumProof {
         let (plan, window) = (self.plan, &shape.window);
         let eq = eq_table(&claim.point);
@@ -29,10 +28,10 @@ impl Walk<'_> {
         let values: Vec<E> = (first_group..first_group + shape.columns())
             .map(|group| self.read_columns(group, &point, &eq).pull(plan, group, 0))
             .collect();
-        absorb(challenger, &values);
+        let sent = channel.send_all(&values);
         let limbs = values.chunks(shape.classes.len());
         let differences: Vec<E> = limbs.map(|own| shape.joined(own)).collect();
-        let tau = eq_table(&draw_point(challenger, log2_ceil(window.positions())));
+        let tau = eq_table(&channel.draw_point(log2_ceil(window.positions())));
         let (pixels, batch, channels) = plan.layouts[node + 1].split(&claim.point);
         let program = &self.model.model.program;
         let input = program.nodes[node].op.inputs()[0];
@@ -44,14 +43,14 @@ impl Walk<'_> {
             pixels: Along::Sum(sources),
             channels: Along::At(channels.to_vec()),
         };
-        let read = self.read(&Reading::of(input, weights, batch), sum, challenger);
+        let read = self.read(&Reading::of(input, weights, batch), sum, channel);
         let attained = columns
             .witness
             .clone()
-            .map(|table| self.attained(shape, table, challenger))
+            .map(|table| self.attained(shape, table, channel))
             .collect();
         MaximumProof {
-            differences: values,
+            differences: sent,
             read,
             attained,
         }
@@ -61,10 +60,10 @@ impl Walk<'_> {
         &mut self,
         shape: &MaximumShape,
         table: usize,
-        challenger: &mut Challenger,
+        channel: &mut Channel,
     ) -> AttainedProof {
         let chunk = self.plan.witness[table].chunk;
-        let drawn = draw_point(challenger, chunk.vars);
+        let drawn = channel.draw_point(chunk.vars);
         let mut factors = vec![eq_table(&drawn)];
         let columns = &self.witness.columns[table];
         factors.extend(columns.chunks(shape.classes.len()).map(|limbs| {
@@ -74,8 +73,8 @@ impl Walk<'_> {
             };
             (0..chunk.rows()).map(difference).collect::<Vec<_>>()
         }));
-        let (sumcheck, at, values) = sumcheck::zero_product(factors, challenger);
-        let differences = if shape.classes.len() == 1 {
+        let (sumcheck, at, values) = sumcheck::zero_product(factors, channel);
+        let differences: Vec<E> = if shape.classes.len() == 1 {
             values[1..].to_vec()
         } else {
             let weights = eq_table(&at);
@@ -87,7 +86,7 @@ impl Walk<'_> {
             };
             columns.iter().map(at_point).collect()
         };
-        absorb(challenger, &differences);
+        let differences = channel.send_all(&differences);
         self.opened[table].push(at);
         AttainedProof {
             sumcheck,

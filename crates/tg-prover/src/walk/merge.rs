@@ -1,27 +1,26 @@
 //! Several claims on one tensor become one.
 
 use super::Walk;
+use crate::channel::Channel;
 use crate::sumcheck;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::TensorId;
-use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, eq_table};
 use tg_proof::messages::MergeProof;
-use tg_proof::transcript::{absorb, draw};
 use tg_proof::verify::Claim;
 
 impl Walk<'_> {
     pub(super) fn single_claim(
         &mut self,
-        node: usize,
-        challenger: &mut Challenger,
+        tensor: TensorId,
+        channel: &mut Channel,
     ) -> (Claim, Option<MergeProof>) {
-        let mut claims = std::mem::take(&mut self.claims[node + 1]);
+        let mut claims = std::mem::take(&mut self.claims[tensor.index()]);
         if claims.len() == 1 {
             return (claims.remove(0), None);
         }
-        let alpha = draw(challenger);
-        let layout = self.plan.layouts[node + 1];
+        let alpha = channel.draw();
+        let layout = self.plan.layouts[tensor.index()];
         let mut weights = vec![E::ZERO; 1 << layout.vars()];
         let mut sum = E::ZERO;
         for (claim, power) in claims.iter().zip(alpha.powers()) {
@@ -30,9 +29,13 @@ impl Walk<'_> {
                 *weight += power * eq;
             }
         }
-        let values = self.padded(TensorId::of_node(node));
-        let (sumcheck, point, [value, _]) = sumcheck::product(values, weights, sum, challenger);
-        absorb(challenger, &[value]);
-        (Claim { point, value }, Some(MergeProof { sumcheck, value }))
+        let values = self.padded(tensor);
+        let (sumcheck, point, [value, _]) = sumcheck::product(values, weights, sum, channel);
+        let [sent] = channel.send([value]);
+        let proof = MergeProof {
+            sumcheck,
+            value: sent,
+        };
+        (Claim { point, value }, Some(proof))
     }
 }

@@ -15,6 +15,7 @@ mod weights;
 
 pub(crate) use staged::Variable;
 
+use crate::channel::Channel;
 use crate::lookup::Read;
 use crate::model::ProvingModel;
 use crate::prove::ProveError;
@@ -22,11 +23,9 @@ use crate::witness::Witness;
 use std::sync::Arc;
 use tg_ir::{Op, TensorId};
 use tg_model::Tensor;
-use tg_proof::commitment::Challenger;
 use tg_proof::field::E;
 use tg_proof::messages::{GadgetProof, NodeProof};
 use tg_proof::plan::{NodePlan, Plan};
-use tg_proof::transcript::draw_point;
 use tg_proof::verify::Claim;
 
 /// The point of a node's weights and, if it has some, of its bias digits.
@@ -68,50 +67,52 @@ impl<'a> Walk<'a> {
     /// The messages of all nodes, from the last to the first. `visited` hears how many are done.
     pub(crate) fn run(
         &mut self,
-        challenger: &mut Challenger,
+        channel: &mut Channel,
         visited: &mut dyn FnMut(usize) -> Result<(), ProveError>,
     ) -> Result<Vec<NodeProof>, ProveError> {
         let nodes = self.model.model.program.nodes.len();
         let output = TensorId::of_node(nodes - 1);
-        let point = draw_point(challenger, self.plan.layouts[nodes].vars());
+        let point = channel.draw_point(self.plan.layouts[nodes].vars());
         let value = self.evaluate(output, &point);
         self.claim(output, point, value);
-        (0..nodes)
-            .rev()
-            .enumerate()
-            .map(|(done, node)| {
-                let proof = self.node(node, challenger);
-                visited(done + 1)?;
-                Ok(proof)
-            })
-            .collect()
+        let mut proofs = Vec::with_capacity(nodes + 1);
+        for (done, node) in (0..nodes).rev().enumerate() {
+            proofs.push(self.node(node, channel));
+            visited(done + 1)?;
+        }
+        if let Some(input) = &self.plan.input {
+            let (claim, merge) = self.single_claim(TensorId::INPUT, channel);
+            let gadget = GadgetProof::Staged(self.staged(&input.staged, &claim, channel));
+            proofs.push(NodeProof { merge, gadget });
+        }
+        Ok(proofs)
     }
 
-    fn node(&mut self, node: usize, challenger: &mut Challenger) -> NodeProof {
-        let (claim, merge) = self.single_claim(node, challenger);
+    fn node(&mut self, node: usize, channel: &mut Channel) -> NodeProof {
+        let (claim, merge) = self.single_claim(TensorId::of_node(node), channel);
         let (model, plan) = (self.model, self.plan);
         let gadget = match (&model.model.program.nodes[node].op, &plan.nodes[node]) {
             (Op::Conv { .. } | Op::Dense { .. }, NodePlan::Weighted { weights }) => {
-                GadgetProof::Products(self.products(node, *weights, &claim, challenger))
+                GadgetProof::Products(self.products(node, *weights, &claim, channel))
             }
             (Op::Parameter, NodePlan::Weighted { weights }) => {
-                GadgetProof::Parameter(self.parameter(node, *weights, &claim, challenger))
+                GadgetProof::Parameter(self.parameter(node, *weights, &claim, channel))
             }
             (Op::Embed { .. }, NodePlan::Weighted { weights }) => {
-                GadgetProof::Embed(self.embed(node, *weights, &claim, challenger))
+                GadgetProof::Embed(self.embed(node, *weights, &claim, channel))
             }
             (_, NodePlan::Trees(trees)) => {
-                GadgetProof::Trees(self.trees(node, trees, &claim, challenger))
+                GadgetProof::Trees(self.trees(node, trees, &claim, channel))
             }
             (_, NodePlan::Chosen { weights, gadget }) => {
                 let place = (*weights, gadget.as_ref());
-                GadgetProof::Chosen(self.embed_chosen(node, place, &claim, challenger))
+                GadgetProof::Chosen(self.embed_chosen(node, place, &claim, channel))
             }
-            (_, NodePlan::Map(_)) => GadgetProof::Map(self.map(node, &claim, challenger)),
-            (Op::Mul { inputs }, _) => GadgetProof::Mul(self.mul(*inputs, &claim, challenger)),
-            (Op::MatMul { .. }, _) => GadgetProof::MatMul(self.matmul(node, &claim, challenger)),
+            (_, NodePlan::Map(_)) => GadgetProof::Map(self.map(node, &claim, channel)),
+            (Op::Mul { inputs }, _) => GadgetProof::Mul(self.mul(*inputs, &claim, channel)),
+            (Op::MatMul { .. }, _) => GadgetProof::MatMul(self.matmul(node, &claim, channel)),
             (Op::Requantise { input, .. }, NodePlan::Requantise { first_group, .. }) => {
-                GadgetProof::Requantise(self.requantise(*input, *first_group, claim, challenger))
+                GadgetProof::Requantise(self.requantise(*input, *first_group, claim, channel))
             }
             (
                 _,
@@ -122,10 +123,10 @@ impl<'a> Walk<'a> {
                 },
             ) => {
                 let place = (*first_group, columns);
-                GadgetProof::Maximum(self.maximum(node, shape, place, &claim, challenger))
+                GadgetProof::Maximum(self.maximum(node, shape, place, &claim, channel))
             }
             (_, NodePlan::Gadget(gadget)) => {
-                GadgetProof::Staged(self.staged(&gadget.staged, &claim, challenger))
+                GadgetProof::Staged(self.staged(&gadget.staged, &claim, channel))
             }
             _ => unreachable!("the plan follows the program's operators"),
         };

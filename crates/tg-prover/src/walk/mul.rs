@@ -1,12 +1,11 @@
 //! Products of two tensors, element by element.
 
 use super::Walk;
+use crate::channel::Channel;
 use crate::sumcheck;
 use tg_ir::TensorId;
-use tg_proof::commitment::Challenger;
 use tg_proof::field::eq_table;
 use tg_proof::messages::MulProof;
-use tg_proof::transcript::absorb;
 use tg_proof::verify::Claim;
 
 impl Walk<'_> {
@@ -14,17 +13,19 @@ impl Walk<'_> {
         &mut self,
         inputs: [TensorId; 2],
         claim: &Claim,
-        challenger: &mut Challenger,
+        channel: &mut Channel,
     ) -> MulProof {
         let [left, right] = inputs.map(|input| self.padded(input));
         let factors = [eq_table(&claim.point), left, right];
-        let (sumcheck, point, [_, left, right]) =
-            sumcheck::triple(factors, claim.value, challenger);
+        let (sumcheck, point, [_, left, right]) = sumcheck::triple(factors, claim.value, channel);
         let factors = [left, right];
-        absorb(challenger, &factors);
+        let sent = channel.send(factors);
         for (input, value) in inputs.into_iter().zip(factors) {
             self.claim(input, point.clone(), value);
         }
-        MulProof { sumcheck, factors }
+        MulProof {
+            sumcheck,
+            factors: sent,
+        }
     }
 }

@@ -2,17 +2,16 @@
 
 use super::Walk;
 use super::values::{sum_batch, with_values};
+use crate::channel::Channel;
 use crate::fold::{Integer, dot, fold};
 use crate::sumcheck;
 use p3_field::PrimeCharacteristicRing;
 use p3_maybe_rayon::prelude::*;
 use tg_ir::{Op, Shape, Window};
-use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, eq_at, eq_prefix, eq_table, signed};
 use tg_proof::layout::{TensorLayout, WeightLayout};
 use tg_proof::linear::{ConvPoint, conv_reading};
 use tg_proof::messages::ProductsProof;
-use tg_proof::transcript::absorb;
 use tg_proof::verify::Claim;
 
 /// The weights of a node folded by the point of its output channel.
@@ -29,13 +28,13 @@ impl Walk<'_> {
         node: usize,
         weights: usize,
         claim: &Claim,
-        challenger: &mut Challenger,
+        channel: &mut Channel,
     ) -> ProductsProof {
         let program = &self.model.model.program;
         let layout = self.plan.layouts[node + 1];
         let (pixels, batch, outputs) = layout.split(&claim.point);
         let (bias, bias_value) = self.bias(weights, outputs);
-        absorb(challenger, &bias);
+        channel.send_public(&bias);
         let rows = eq_prefix(pixels, layout.pixels) * eq_prefix(batch, layout.batch);
         let sum = claim.value - bias_value * rows;
         let shape = self.plan.weights[weights];
@@ -50,7 +49,7 @@ impl Walk<'_> {
                 self.padded_weights(weights),
                 grouped_products(&window, &shape, groups),
             ];
-            let (products, at, [_, _, reads]) = sumcheck::triple(factors, sum, challenger);
+            let (products, at, [_, _, reads]) = sumcheck::triple(factors, sum, channel);
             let pieces = self.piece_values(weights, &at);
             (products, at, pieces, reads)
         } else {
@@ -61,13 +60,13 @@ impl Walk<'_> {
                 padded_rows(&self.window_products(node, pixels, batch), &shape)
             };
             let FoldedWeights { chunks, padded } = folded;
-            let (products, at, [_, reads]) = sumcheck::product(padded, inputs, sum, challenger);
+            let (products, at, [_, reads]) = sumcheck::product(padded, inputs, sum, channel);
             let point = [outputs, &at].concat();
             let pieces = folded_pieces(&shape, &chunks, &point);
             (products, at, pieces, reads)
         };
-        absorb(challenger, &pieces);
-        absorb(challenger, &[reads]);
+        channel.send_public(&pieces);
+        let [sent] = channel.send([reads]);
         let summed = at.len() - shape.axis_vars()[1] - shape.axis_vars()[2];
         let (outputs_at, rest) = at.split_at(summed);
         let point = if groups > 1 {
@@ -84,12 +83,12 @@ impl Walk<'_> {
             channels,
         };
         let (reading, constant) = conv_reading(program, self.plan, node, &at);
-        let read = self.read(&reading, reads - constant, challenger);
+        let read = self.read(&reading, reads - constant, channel);
         ProductsProof {
             bias,
             products,
             weights: pieces,
-            reads,
+            reads: sent,
             read,
         }
     }

@@ -1,30 +1,24 @@
 //! Public linear maps.
 
 use super::Walk;
+use crate::channel::Channel;
 use crate::sumcheck;
 use p3_field::PrimeCharacteristicRing;
-use tg_proof::commitment::Challenger;
 use tg_proof::field::E;
 use tg_proof::linear::{Along, Reading, Term, Weights, map_reading};
 use tg_proof::messages::ReadProof;
-use tg_proof::transcript::absorb;
 use tg_proof::verify::Claim;
 
 impl Walk<'_> {
     /// Shows that a public linear form of some tensors is `sum`, up to claims on these.
-    pub(super) fn read(
-        &mut self,
-        reading: &Reading,
-        sum: E,
-        challenger: &mut Challenger,
-    ) -> ReadProof {
+    pub(super) fn read(&mut self, reading: &Reading, sum: E, channel: &mut Channel) -> ReadProof {
         if reading.is_direct() {
             let term = &reading.terms[0];
             let (point, _) = reading.claim_of(self.plan, term, &[]);
             self.claim(term.input, point, sum);
             return ReadProof::default();
         }
-        let (rounds, at, inputs) = if reading.summed() == [false; 2] {
+        let (rounds, at, inputs): (_, _, Vec<E>) = if reading.summed() == [false; 2] {
             let values = reading.terms.iter().map(|term| {
                 let (point, _) = reading.claim_of(self.plan, term, &[]);
                 self.evaluate(term.input, &point)
@@ -40,17 +34,17 @@ impl Walk<'_> {
                     grown(&weights, own, vars, false),
                 )
             });
-            let (rounds, at, inputs) = sumcheck::products(terms.collect(), sum, challenger);
+            let (rounds, at, inputs) = sumcheck::products(terms.collect(), sum, channel);
             (Some(rounds), at, inputs)
         };
-        absorb(challenger, &inputs);
+        let sent = channel.send_all(&inputs);
         for (term, &value) in reading.terms.iter().zip(&inputs) {
             let (point, _) = reading.claim_of(self.plan, term, &at);
             self.claim(term.input, point, value);
         }
         ReadProof {
             sumcheck: rounds,
-            inputs,
+            inputs: sent,
         }
     }
 
@@ -111,14 +105,9 @@ fn grown(values: &[E], own: [usize; 2], vars: [usize; 2], constant: bool) -> Vec
 }
 
 impl Walk<'_> {
-    pub(super) fn map(
-        &mut self,
-        node: usize,
-        claim: &Claim,
-        challenger: &mut Challenger,
-    ) -> ReadProof {
+    pub(super) fn map(&mut self, node: usize, claim: &Claim, channel: &mut Channel) -> ReadProof {
         let program = &self.model.model.program;
         let (reading, constant) = map_reading(program, self.plan, node, &claim.point);
-        self.read(&reading, claim.value - constant, challenger)
+        self.read(&reading, claim.value - constant, channel)
     }
 }

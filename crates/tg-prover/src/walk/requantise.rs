@@ -1,13 +1,12 @@
 //! Requantisations.
 
 use super::Walk;
+use crate::channel::Channel;
 use p3_field::PrimeCharacteristicRing;
 use std::sync::Arc;
 use tg_ir::TensorId;
-use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, eq_table};
 use tg_proof::messages::RequantiseProof;
-use tg_proof::transcript::absorb;
 use tg_proof::verify::Claim;
 
 impl Walk<'_> {
@@ -16,7 +15,7 @@ impl Walk<'_> {
         input: TensorId,
         first_group: usize,
         claim: Claim,
-        challenger: &mut Challenger,
+        channel: &mut Channel,
     ) -> RequantiseProof {
         let plan = self.plan;
         let eq = eq_table(&claim.point);
@@ -26,8 +25,7 @@ impl Walk<'_> {
             [0, 2, 3].map(|column| segment.pull(plan, first_group, column));
         let [high, low] = [first_group + 1, first_group + 2]
             .map(|group| self.read_columns(group, &point, &eq).pull(plan, group, 0));
-        let pulled = [base, class_high, class_low, high, low];
-        absorb(challenger, &pulled);
+        let pulled = channel.send([base, class_high, class_low, high, low]);
         let value = base + high * E::from_u32(256) + low;
         self.claim(input, claim.point, value);
         RequantiseProof { pulled }

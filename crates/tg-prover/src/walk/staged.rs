@@ -1,17 +1,16 @@
 //! Gadgets as data: variables over the hypercube, the sumchecks of their stages, and what readers pull at their points.
 
 use super::Walk;
+use crate::channel::Channel;
 use crate::relation::{Relation, prove};
 use crate::witness::integer;
 use p3_field::PrimeCharacteristicRing;
 use p3_maybe_rayon::prelude::*;
 use std::sync::Arc;
 use tg_ir::TensorId;
-use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, F, eq_table, inner_product, signed};
 use tg_proof::messages::StageProof;
 use tg_proof::staged::{Anchors, Constraint, Linear, Public, Reading, Slot, Stage, Staged};
-use tg_proof::transcript::{absorb, draw, draw_point};
 use tg_proof::verify::Claim;
 
 /// Values of a variable on the hypercube, or one per row.
@@ -35,6 +34,15 @@ impl Variable {
     const fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
+}
+
+/// A stage that was shown.
+pub(super) struct PlayedStage {
+    pub(super) messages: StageProof,
+    /// Its variables that are sent, at the final point.
+    pub(super) values: Vec<E>,
+    /// The final point.
+    pub(super) at: Vec<E>,
 }
 
 /// A linear form on one element.
@@ -61,27 +69,27 @@ impl Walk<'_> {
         &mut self,
         staged: &Staged,
         claim: &Claim,
-        challenger: &mut Challenger,
+        channel: &mut Channel,
     ) -> Vec<StageProof> {
         let Staged { rows, elements } = staged;
         let element_values = self.variables(elements);
         let Some((rows, sums)) = rows else {
             let anchors = Anchors::one(elements, &claim.point);
             let claimed = (claim.value, [].as_slice());
-            let proof = self.stage(elements, &element_values, &anchors, claimed, challenger);
-            return vec![proof.0];
+            let proof = self.stage(elements, &element_values, &anchors, claimed, channel);
+            return vec![proof.messages];
         };
         let mut row_values = self.variables(rows);
         for (&variable, sum) in sums.iter().zip(&elements.sums) {
             row_values[variable] = row_sums(elements, &element_values, sum);
         }
         let anchors = if rows.outputs.is_empty() {
-            Anchors::one(rows, &draw_point(challenger, rows.layout.vars()))
+            Anchors::one(rows, &channel.draw_point(rows.layout.vars()))
         } else {
             Anchors::one(rows, &claim.point)
         };
         let claimed = (claim.value, [].as_slice());
-        let (first, at) = self.stage(rows, &row_values, &anchors, claimed, challenger);
+        let first = self.stage(rows, &row_values, &anchors, claimed, channel);
         let sent = rows.sent();
         let claims: Vec<E> = sums
             .iter()
@@ -90,11 +98,11 @@ impl Walk<'_> {
                 first.values[place.expect("a sum is sent")]
             })
             .collect();
-        let channels = draw_point(challenger, elements.layout.channel_vars);
-        let anchors = Anchors::after(&claim.point, &at, &channels);
+        let channels = channel.draw_point(elements.layout.channel_vars);
+        let anchors = Anchors::after(&claim.point, &first.at, &channels);
         let claimed = (claim.value, claims.as_slice());
-        let (second, _) = self.stage(elements, &element_values, &anchors, claimed, challenger);
-        vec![first, second]
+        let second = self.stage(elements, &element_values, &anchors, claimed, channel);
+        vec![first.messages, second.messages]
     }
 
     /// One sumcheck and the readers at its point.
@@ -104,16 +112,23 @@ impl Walk<'_> {
         variables: &[Variable],
         anchors: &Anchors,
         (output, sums): (E, &[E]),
-        challenger: &mut Challenger,
-    ) -> (StageProof, Vec<E>) {
-        let alpha = draw(challenger);
+        channel: &mut Channel,
+    ) -> PlayedStage {
+        let alpha = channel.draw();
         let factors = stage.factors(alpha, &anchors.channels);
         let sum = stage.claimed(&factors, &output, sums);
         let relation = Relation::new(stage, variables, &factors, anchors);
-        let (sumcheck, at) = prove(relation, stage.degree(), sum, challenger);
+        let (sumcheck, at) = prove(relation, stage.degree(), sum, channel);
         let values = self.values_at(stage, variables, &at);
-        absorb(challenger, &values);
-        (StageProof { sumcheck, values }, at)
+        let sent = channel.send_all(&values);
+        PlayedStage {
+            messages: StageProof {
+                sumcheck,
+                values: sent,
+            },
+            values,
+            at,
+        }
     }
 
     /// All variables that are sent, at a point; readers read there and tensors are claimed there.

@@ -1,18 +1,17 @@
 //! Decision trees.
 
 use super::Walk;
+use crate::channel::Channel;
 use crate::sumcheck;
 use crate::witness::integer;
 use p3_field::PrimeCharacteristicRing;
 use std::sync::Arc;
 use tg_ir::Op;
-use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, F, eq_table, signed};
 use tg_proof::layout::log2_ceil;
 use tg_proof::messages::TreesProof;
 use tg_proof::plan::{FlagWeights, TreesPlan, branch_reading};
 use tg_proof::staged::Anchors;
-use tg_proof::transcript::{absorb, draw, draw_point};
 use tg_proof::verify::Claim;
 
 impl Walk<'_> {
@@ -21,7 +20,7 @@ impl Walk<'_> {
         node: usize,
         trees: &TreesPlan,
         claim: &Claim,
-        challenger: &mut Challenger,
+        channel: &mut Channel,
     ) -> TreesProof {
         let Op::Trees { input, forest } = &self.model.model.program.nodes[node].op else {
             unreachable!("the plan follows the program's operators");
@@ -47,37 +46,34 @@ impl Walk<'_> {
         for (variable, values) in trees.shown.into_iter().zip(shown) {
             variables[variable] = super::Variable::of(values);
         }
-        let anchors = Anchors::one(stage, &draw_point(challenger, stage.layout.vars()));
+        let anchors = Anchors::one(stage, &channel.draw_point(stage.layout.vars()));
         let claimed = (E::ZERO, [].as_slice());
-        let (decisions, at) = self.stage(stage, &variables, &anchors, claimed, challenger);
+        let decisions = self.stage(stage, &variables, &anchors, claimed, channel);
+        let at = decisions.at;
         let sent = stage.sent();
         let [value, below, above] = trees.shown.map(|shown| {
             let place = sent.iter().position(|&variable| variable == shown);
             decisions.values[place.expect("what a stage shows is sent")]
         });
-        let read = self.read(
-            &branch_reading(*input, from, forest, &at),
-            value,
-            challenger,
-        );
+        let read = self.read(&branch_reading(*input, from, forest, &at), value, channel);
 
         let layout = trees.flags.layout;
         let roots = log2_ceil(trees.shape.firsts.len());
-        let drawn = draw_point(challenger, layout.batch_vars + roots);
-        let beta = draw(challenger);
+        let drawn = channel.draw_point(layout.batch_vars + roots);
+        let beta = channel.draw();
         let weights = FlagWeights::new(trees, forest, [&claim.point, &at, &drawn], beta);
         let (factors, constant) = weights.sum();
         let sum = claim.value + below * factors[0] + above * factors[1] + constant;
         let flags = flags.into_iter().map(E::from).collect();
-        let (leaves, at, [flag, _]) = sumcheck::product(flags, weights.table(), sum, challenger);
-        absorb(challenger, &[flag]);
+        let (leaves, at, [flag, _]) = sumcheck::product(flags, weights.table(), sum, channel);
+        let [sent] = channel.send([flag]);
         let point: Arc<[E]> = at.as_slice().into();
         self.read_columns(trees.group, &point, &eq_table(&at));
         TreesProof {
-            decisions,
+            decisions: decisions.messages,
             read,
             leaves,
-            flag,
+            flag: sent,
         }
     }
 

@@ -1,16 +1,15 @@
 //! Parameters and rows of embeddings.
 
 use super::Walk;
+use crate::channel::Channel;
 use crate::fold::{Dots, dot};
 use crate::sumcheck;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::Op;
-use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, eq_table};
 use tg_proof::layout::WeightPiece;
 use tg_proof::messages::{ChosenProof, EmbedProof};
 use tg_proof::plan::GadgetPlan;
-use tg_proof::transcript::absorb;
 use tg_proof::verify::{Claim, token_row, token_weights};
 
 impl Walk<'_> {
@@ -29,12 +28,12 @@ impl Walk<'_> {
         node: usize,
         weights: usize,
         claim: &Claim,
-        challenger: &mut Challenger,
+        channel: &mut Channel,
     ) -> Vec<E> {
         let (pixels, _, channels) = self.plan.layouts[node + 1].split(&claim.point);
         let point = [pixels, channels].concat();
         let pieces = self.piece_values(weights, &point);
-        absorb(challenger, &pieces);
+        channel.send_public(&pieces);
         self.weights[weights] = Some((point, None));
         pieces
     }
@@ -44,10 +43,10 @@ impl Walk<'_> {
         node: usize,
         (weights, gadget): (usize, &GadgetPlan),
         claim: &Claim,
-        challenger: &mut Challenger,
+        channel: &mut Channel,
     ) -> ChosenProof {
-        let (rows, at, chosen) = self.table_rows(node, weights, claim, challenger);
-        absorb(challenger, &[chosen]);
+        let (rows, at, chosen) = self.table_rows(node, weights, claim, channel);
+        let [sent] = channel.send([chosen]);
         let (pixels, batch, _) = self.plan.layouts[node + 1].split(&claim.point);
         let flags = Claim {
             point: [pixels, batch, &at].concat(),
@@ -55,8 +54,8 @@ impl Walk<'_> {
         };
         ChosenProof {
             rows,
-            chosen,
-            stages: self.staged(&gadget.staged, &flags, challenger),
+            chosen: sent,
+            stages: self.staged(&gadget.staged, &flags, channel),
         }
     }
 
@@ -65,9 +64,9 @@ impl Walk<'_> {
         node: usize,
         weights: usize,
         claim: &Claim,
-        challenger: &mut Challenger,
+        channel: &mut Channel,
     ) -> EmbedProof {
-        self.table_rows(node, weights, claim, challenger).0
+        self.table_rows(node, weights, claim, channel).0
     }
 
     /// The sum over the rows of a table of weights: its messages, its point, and the weight of the tokens there.
@@ -76,7 +75,7 @@ impl Walk<'_> {
         node: usize,
         weights: usize,
         claim: &Claim,
-        challenger: &mut Challenger,
+        channel: &mut Channel,
     ) -> (EmbedProof, Vec<E>, E) {
         let layout = self.plan.layouts[node + 1];
         let (_, _, channels) = layout.split(&claim.point);
@@ -96,7 +95,7 @@ impl Walk<'_> {
                 *sum += *scale * value;
             }
         }
-        let (sumcheck, at, [_, chosen]) = sumcheck::product(table, tokens, claim.value, challenger);
+        let (sumcheck, at, [_, chosen]) = sumcheck::product(table, tokens, claim.value, channel);
         let pieces: Vec<E> = row_sums
             .iter()
             .map(|(piece, _, sums)| {
@@ -104,7 +103,7 @@ impl Walk<'_> {
                 sums.iter().zip(eq).map(|(&sum, weight)| sum * weight).sum()
             })
             .collect();
-        absorb(challenger, &pieces);
+        channel.send_public(&pieces);
         self.weights[weights] = Some(([&at, channels].concat(), None));
         let proof = EmbedProof {
             sumcheck,

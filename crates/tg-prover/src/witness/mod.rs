@@ -2,6 +2,7 @@
 
 mod compare;
 mod gadget;
+mod input;
 mod maximum;
 mod norm;
 mod ranks;
@@ -52,8 +53,11 @@ impl Witness {
         let columns = plan
             .witness
             .iter()
-            .map(
-                |table| match (&program.nodes[table.node].op, &plan.nodes[table.node]) {
+            .map(|table| {
+                if table.node == program.nodes.len() {
+                    return Ok(input::columns(table, &tensors[0]));
+                }
+                match (&program.nodes[table.node].op, &plan.nodes[table.node]) {
                     (_, NodePlan::Gadget(gadget) | NodePlan::Chosen { gadget, .. }) => {
                         gadget::columns(program, plan, gadget, table, tensors)
                     }
@@ -70,8 +74,8 @@ impl Witness {
                         ))
                     }
                     _ => Ok(Vec::new()),
-                },
-            )
+                }
+            })
             .collect::<Result<_, _>>()?;
         Ok(Self { columns })
     }

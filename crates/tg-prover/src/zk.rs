@@ -1,0 +1,293 @@
+//! Making a proof in zero knowledge.
+
+use crate::channel::Channel;
+use crate::hiding::{self, Committed};
+use crate::lookup::{self, Columns, Pushing, Read};
+use crate::model::ProvingModel;
+use crate::prove::{Limits, ProveError, Stage, execute, stack, weight_points};
+use crate::walk::Walk;
+use crate::witness::{Witness, integer};
+use p3_field::{BasedVectorSpace, PrimeCharacteristicRing};
+use p3_multilinear_util::point::Point;
+use p3_sumcheck::PrescribedPointPcs;
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt, SeedableRng};
+use std::borrow::Cow;
+use tg_model::{Tensor, Trace};
+use tg_proof::commitment::{Challenger, Commitment};
+use tg_proof::field::{E, F};
+use tg_proof::hiding::{HidingProof, extension_cells};
+use tg_proof::messages;
+use tg_proof::tape::{self, ProductMessages, Tape};
+use tg_proof::verify::{Walked, walk_hidden};
+use tg_proof::zk::{self, PublicModelParts, ZkProof, ZkShape};
+use tg_proof::{ProofFile, Statement};
+use tg_types::{Address, Digest, JobId};
+
+/// Executes a model on a batch of inputs and proves all results in one proof that hides the inputs and everything between
+/// them and the outputs. Weights are not hidden: evaluations of them are sent.
+///
+/// `seed` is the prover's randomness: 32 bytes that nobody else knows and that are used once. Who knows the seed sees
+/// through the proof; two proofs with one seed may show what differs between their inputs. The same seed and inputs give
+/// the same bytes on any number of threads.
+///
+/// # Errors
+/// Those of [`crate::prove_tensors`], and if the input is of a coding that cannot be hidden.
+pub fn prove_zk(
+    model: &ProvingModel,
+    inputs: Vec<Tensor>,
+    (job, provider): (JobId, Address),
+    (seed, limits): ([u8; 32], &Limits<'_>),
+    observe: &mut (dyn FnMut(Stage) + Send),
+) -> Result<(ProofFile, Vec<Trace>), ProveError> {
+    let batch = inputs.len();
+    let shape = ZkShape::new(&model.model.program, batch)?;
+    observe(Stage::Execute);
+    let traces = execute(model, inputs, limits)?;
+    let executions: Vec<&[Tensor]> = traces.iter().map(Trace::tensors).collect();
+    let tensors = match executions.as_slice() {
+        [one] => Cow::Borrowed(*one),
+        several => Cow::Owned(stack(model, several)),
+    };
+    observe(Stage::Witness);
+    let witness = Witness::of(&model.model.program, &shape.plan, &tensors)?;
+    let output: Vec<u8> = traces.iter().flat_map(Trace::output_bytes).collect();
+    let statement = Statement {
+        model: model.id(),
+        job,
+        provider,
+        batch: batch as u32,
+        input: Digest::default(),
+        output: Digest::of_blob(&output),
+        zk: true,
+    };
+    let execution = ZkExecution {
+        model,
+        shape: &shape,
+        tensors: &tensors,
+        witness: &witness,
+    };
+    let mut rng = StdRng::from_seed(seed);
+    let proof = execution.prove(&statement, &mut rng, limits, observe)?;
+    let file = ProofFile {
+        statement,
+        input: Vec::new(),
+        output,
+        proof: messages::encode(&proof),
+    };
+    Ok((file, traces))
+}
+
+/// What is proved: batched tensors and their columns, true or not.
+pub(crate) struct ZkExecution<'a> {
+    pub(crate) model: &'a ProvingModel,
+    pub(crate) shape: &'a ZkShape,
+    pub(crate) tensors: &'a [Tensor],
+    pub(crate) witness: &'a Witness,
+}
+
+const FAILED: ProveError = ProveError::Commitment { which: "witness" };
+
+impl ZkExecution<'_> {
+    /// Proves it for a statement.
+    pub(crate) fn prove(
+        &self,
+        statement: &Statement,
+        rng: &mut StdRng,
+        limits: &Limits<'_>,
+        observe: &mut (dyn FnMut(Stage) + Send),
+    ) -> Result<ZkProof, ProveError> {
+        let model = self.model;
+        let (shown, points, mut challenger) = self.show(statement, rng, limits, observe)?;
+        limits.check()?;
+        observe(Stage::OpenWeights);
+        let weights_opening = model
+            .shape
+            .weights_scheme
+            .open_at(
+                model.data.clone(),
+                &model.shape.weights_protocol,
+                &points,
+                &mut challenger,
+            )
+            .map_err(|_| ProveError::Commitment { which: "weights" })?;
+        observe(Stage::Done);
+        let Shown {
+            witness,
+            nodes,
+            lookup,
+            products,
+            opening,
+        } = shown;
+        Ok(ZkProof {
+            witness,
+            nodes,
+            lookup,
+            products,
+            opening,
+            weights_opening: weights_opening.whir,
+        })
+    }
+
+    /// Everything but the opening of the weights, at whose points, and the transcript up to it.
+    pub(crate) fn show(
+        &self,
+        statement: &Statement,
+        rng: &mut StdRng,
+        limits: &Limits<'_>,
+        observe: &mut (dyn FnMut(Stage) + Send),
+    ) -> Result<(Shown, Vec<Point<E>>, Challenger), ProveError> {
+        let (model, shape) = (self.model, self.shape);
+        limits.check()?;
+        observe(Stage::Commit);
+        let secrets = shape.secrets.from_uniform(|| uniform(rng));
+        let columns = self.columns();
+        let (root, committed) = self.commit(&columns, &secrets, rng)?;
+        let parts = PublicModelParts {
+            program_id: model.program_id,
+            weights_scheme: &model.shape.weights_scheme,
+            weights_root: &model.commitment.root,
+        };
+        let challenger = zk::start(&parts, statement, &root);
+
+        let pads = secrets[..shape.secrets.messages].to_vec();
+        #[cfg(test)]
+        let pads = crate::tests::zk::leaked(pads);
+        let mut channel = Channel::padded(challenger.clone(), pads);
+        let mut walk = Walk::new(model, &shape.plan, self.tensors, self.witness);
+        let all = model.model.program.nodes.len();
+        let nodes = walk.run(&mut channel, &mut |done| {
+            observe(Stage::Nodes(done, all));
+            limits.check()
+        })?;
+
+        observe(Stage::Lookup);
+        let reads: Vec<Read> = walk
+            .reads
+            .into_iter()
+            .map(|read| read.expect("every reader is visited"))
+            .collect();
+        let mut pushforwards = None;
+        let mut hide = |tables: &[Vec<E>]| {
+            let cells = extension_cells(&tables.concat(), shape.pushforward_vars());
+            let hidden =
+                hiding::commit(&shape.hiding, 1, &[cells.as_slice()], rng).map_err(|_| FAILED)?;
+            pushforwards = Some(hidden.1);
+            Ok(hidden.0)
+        };
+        let column = |table: usize, column: usize| columns[table][column].as_slice();
+        let (pushing, looked_up) = (Pushing::Hidden(&mut hide), Columns(&column));
+        let (lookup, _) = lookup::prove(&shape.plan, pushing, &looked_up, &reads, &mut channel)?;
+        let sent = Sent {
+            root,
+            committed: vec![committed, pushforwards.ok_or(FAILED)?],
+            nodes,
+            lookup,
+            challenger,
+        };
+        limits.check()?;
+        observe(Stage::OpenWitness);
+        let points = weight_points(model, &walk.weights);
+        let (shown, challenger) = self.open(sent, &secrets)?;
+        Ok((shown, points, challenger))
+    }
+
+    /// Per witness table its columns, without padding beyond their chunks.
+    fn columns(&self) -> Vec<Vec<Vec<F>>> {
+        let tables = self.shape.plan.witness.iter().zip(&self.witness.columns);
+        tables
+            .map(|(table, columns)| {
+                let column = |cells: &Vec<_>| -> Vec<F> {
+                    let cells = cells[..table.chunk.rows()].iter();
+                    cells.map(|&cell| F::from_u32(integer(cell))).collect()
+                };
+                columns.iter().map(column).collect()
+            })
+            .collect()
+    }
+
+    /// Commits columns and secrets.
+    fn commit(
+        &self,
+        columns: &[Vec<Vec<F>>],
+        secrets: &[E],
+        rng: &mut StdRng,
+    ) -> Result<(Commitment, Committed), ProveError> {
+        let secrets = extension_cells(secrets, self.shape.secret_vars());
+        let mut all: Vec<&[F]> = columns.iter().flatten().map(Vec::as_slice).collect();
+        all.push(&secrets);
+        hiding::commit(&self.shape.hiding, 0, &all, rng).map_err(|_| FAILED)
+    }
+
+    /// Replays what was sent as its verifier will, and shows that all that must vanish does.
+    fn open(&self, sent: Sent, secrets: &[E]) -> Result<(Shown, Challenger), ProveError> {
+        let (model, shape) = (self.model, self.shape);
+        let Sent {
+            root,
+            committed,
+            nodes,
+            lookup,
+            mut challenger,
+        } = sent;
+        let output = self.tensors.last().map(Tensor::widened).unwrap_or_default();
+        let walked = Walked {
+            program: &model.model.program,
+            plan: &shape.plan,
+            input: &[],
+            output: &output,
+            nodes: &nodes,
+            lookup: &lookup,
+        };
+        let replay = Tape::of_secrets(shape.secrets, secrets);
+        let (mut obligations, mut products) =
+            walk_hidden(&walked, replay, &mut challenger).map_err(|_| ProveError::Pads)?;
+        let eta = zk::bind_factors(&products, &mut challenger);
+        products.compared = tape::compare(shape.secrets, secrets, eta);
+        let beta = zk::bind_compared(&products, &mut challenger);
+        obligations
+            .compare(shape.secrets, &products.compared, eta)
+            .map_err(|_| ProveError::Pads)?;
+        let batch = obligations.batched(shape.secrets, beta);
+        let functionals = shape.functionals(&batch);
+        let opening = hiding::prove(
+            &shape.hiding,
+            committed,
+            &functionals,
+            batch.sum,
+            &mut challenger,
+        )
+        .map_err(|_| FAILED)?;
+        let shown = Shown {
+            witness: root,
+            nodes,
+            lookup,
+            products,
+            opening,
+        };
+        Ok((shown, challenger))
+    }
+}
+
+/// A proof without the opening of the weights, which depend on nothing that is hidden.
+pub(crate) struct Shown {
+    pub(crate) witness: Commitment,
+    pub(crate) nodes: Vec<messages::NodeProof>,
+    pub(crate) lookup: messages::LookupProof,
+    pub(crate) products: ProductMessages,
+    pub(crate) opening: HidingProof,
+}
+
+/// What was committed and sent before everything is opened.
+struct Sent {
+    root: Commitment,
+    committed: Vec<Committed>,
+    nodes: Vec<messages::NodeProof>,
+    lookup: messages::LookupProof,
+    /// The transcript before the first message.
+    challenger: Challenger,
+}
+
+/// A uniform element.
+fn uniform(rng: &mut impl Rng) -> E {
+    E::from_basis_coefficients_fn(|_| rng.random::<F>())
+}
