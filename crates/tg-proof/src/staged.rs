@@ -19,6 +19,8 @@
 //! `sum_x eq(r', row(x)) mask(x) sum_j alpha^j S_j(x)`. A row depends on all of its elements, also on those that nobody
 //! reads, so that the constraints of this stage have an anchor of their own, r' and channels that are drawn. Row columns
 //! are read again at the rows of its final point.
+//!
+//! A stage over rows may hold the node's output: one expression z_j per channel j, weighed by `eq` of the claim's channels.
 
 use crate::arithmetic::{Arithmetic, Value};
 use crate::field::{E, F, eq_table, identity_at};
