@@ -167,10 +167,10 @@ fn rows_that_are_normalised() {
     let axis = ("axis", Attribute::Int(-1));
     check(vec![
         case("Softmax", [28.0, 60.0], |writer, x| {
-            writer.node("Softmax", &[x], &[axis.clone()])
+            writer.node("Softmax", &[x], std::slice::from_ref(&axis))
         }),
         case("LogSoftmax", [28.0, 45.0], |writer, x| {
-            writer.node("LogSoftmax", &[x], &[axis.clone()])
+            writer.node("LogSoftmax", &[x], std::slice::from_ref(&axis))
         }),
         case(
             "Softmax of an older operator set",
@@ -192,7 +192,11 @@ fn rows_that_are_normalised() {
         ),
         case("LayerNormalization", [28.0, 45.0], |writer, x| {
             let gain = writer.weights(&[8]);
-            writer.node("LayerNormalization", &[x, gain], &[axis.clone()])
+            writer.node(
+                "LayerNormalization",
+                &[x, gain],
+                std::slice::from_ref(&axis),
+            )
         }),
         case("InstanceNormalization", [28.0, 45.0], |writer, x| {
             let [gain, offset] = [0; 2].map(|_| writer.weights(&[3]));
