@@ -48,6 +48,9 @@ pub trait GridPort: Send + Sync + 'static {
     /// The nonce of the account's next transaction, those that wait in the pool counted.
     fn next_nonce(&self, address: &Address) -> u64;
 
+    /// Notes that a provider asked for its leases: it is there.
+    fn heard_provider(&self, provider: Address);
+
     /// Takes a transaction into the pool. Taking the same one again succeeds.
     fn submit(&self, transaction: SignedTransaction) -> PortFuture<'_, TransactionId>;
 

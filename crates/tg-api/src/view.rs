@@ -15,7 +15,7 @@ mod event;
 mod why;
 
 pub use event::events;
-pub use why::why;
+pub use why::{dry_run, why};
 
 /// What the grid is and where it stands.
 #[must_use]

@@ -3,6 +3,7 @@
 mod bounds;
 mod matching;
 mod pruning;
+mod random;
 mod stored;
 mod tables;
 mod trees;

@@ -17,7 +17,11 @@ use tg_market::lane::auction::{Ask, Bid, ClassSet, clear_uniform};
 use tg_market::packing::{PackingScheduler, WorkloadProfile, scan};
 use tg_market::synthetic::{Draws, synthetic_trace};
 use tg_market::trace::Trace;
-use tg_types::Amount;
+use tg_market::view::request_of;
+use tg_market::{Hold, Stock};
+use tg_types::{
+    Amount, GpuModel, JobNeeds, LeaseId, Machine, OfferId, SharingMode, SharingSet, TimestampMs,
+};
 
 fn base_trace() -> (Trace, &'static str) {
     let folder = std::env::var_os("TG_MARKET_TRACE").map(std::path::PathBuf::from);
@@ -160,7 +164,75 @@ fn rebuild(trace: &Trace) {
     );
 }
 
+/// Time to build the ledger's stock of machines from offers and leases, and the prices of one block.
+fn stock() {
+    let offer = |index: u32| {
+        let mut bytes = [1; 32];
+        bytes[..4].copy_from_slice(&index.to_be_bytes());
+        OfferId::new(bytes)
+    };
+    let machine = Machine {
+        gpu_count: 8,
+        gpu: GpuModel::A100M80,
+        gpu_memory_mib: 81_920,
+        sharing: SharingSet::of(&[SharingMode::Mig]),
+        cpu_milli: 128_000,
+        memory_mib: 1 << 20,
+        ..Machine::CPU_ONLY
+    };
+    let machines: Vec<_> = (0..12_500).map(|index| (offer(index), machine)).collect();
+    let needs = [(1, 1_000), (1, 300), (4, 1_000), (1, 140)].map(|(gpus, gpu_milli)| JobNeeds {
+        gpus,
+        gpu_milli,
+        cpu_milli: 2_000,
+        ..JobNeeds::ANY_MACHINE
+    });
+    let requests = needs.map(|needs| request_of(&needs).unwrap());
+    let work = WorkloadProfile::of(&requests);
+    let build = || Stock::new(machines.iter().map(|(id, it)| (*id, it)), &work);
+    let (now, until) = (TimestampMs::new(1), TimestampMs::new(1_000));
+    let mut stock = build();
+    let mut holds = Vec::new();
+    for index in 0..20_000_u32 {
+        let offer = machines[index as usize % machines.len()].0;
+        let request = requests[index as usize % requests.len()];
+        let Some(room) = stock.room(&offer, &request, now, (now, until), None) else {
+            continue;
+        };
+        let mut lease = [2; 32];
+        lease[..4].copy_from_slice(&index.to_be_bytes());
+        let hold = Hold {
+            lease: LeaseId::new(lease),
+            offer,
+            devices: room.devices,
+            partition: room.partition,
+            request,
+            from: now,
+            until,
+        };
+        stock.take(&hold, now).unwrap();
+        holds.push(hold);
+    }
+    let started = Instant::now();
+    let mut again = build();
+    for hold in &holds {
+        again.take(hold, now).unwrap();
+    }
+    let built = started.elapsed();
+    assert_eq!(again, stock);
+    let started = Instant::now();
+    let prices = again.packing_prices(std::iter::empty());
+    println!(
+        "the ledger's stock at 100,000 gpus with {} leases: rebuilt in {} ms, prices of a block in {} us",
+        holds.len(),
+        built.as_millis(),
+        started.elapsed().as_micros(),
+    );
+    drop(prices);
+}
+
 fn main() {
+    stock();
     auction();
     let (trace, source) = base_trace();
     println!("{source}");

@@ -63,6 +63,8 @@ mod model_tests;
 mod part_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod view_tests;
 
 pub use constraint::{Constraint, ConstraintSet, Rejections};
 pub use demand::{JobDemand, OfferFacts, OfferView};

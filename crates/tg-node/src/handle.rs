@@ -9,6 +9,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use crate::blob::BlobStore;
 use crate::chain::{Body, Executed};
 use crate::limits::{PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
+use crate::liveness::Watch;
 use crate::mempool::MempoolError;
 use crate::store::{Store, StoreError};
 use tg_ledger::{Block, Event, State, TransactionError};
@@ -127,6 +128,7 @@ pub(crate) struct Board {
     finalized: broadcast::Sender<Arc<Finalized>>,
     status: Mutex<Status>,
     heard: Mutex<BTreeMap<[u8; 32], (TimestampMs, u64)>>,
+    providers: Mutex<Watch>,
 }
 
 impl Board {
@@ -147,6 +149,7 @@ impl Board {
                 running: true,
             }),
             heard: Mutex::default(),
+            providers: Mutex::default(),
         }
     }
 
@@ -221,6 +224,17 @@ impl NodeHandle {
             blobs,
             submissions,
         }
+    }
+
+    /// Notes that a provider spoke to this process at `now`: what the validator reports its liveness by.
+    pub fn heard_provider(&self, provider: tg_types::Address, now: TimestampMs) {
+        self.watch(|watch| watch.note(provider, now));
+    }
+
+    /// Looks at the providers that were heard.
+    pub(crate) fn watch<T>(&self, look: impl FnOnce(&mut Watch) -> T) -> T {
+        let providers = self.board.providers.lock();
+        look(&mut providers.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Hands a transaction to the validator, which tells the others. `Ok` means that it is in the pool, not that it

@@ -86,7 +86,8 @@
 //!
 //! In reading order: [`limits`], [`wire`], [`mempool`], [`blob`], [`store`], [`evidence`], [`checker`], `chain` (the
 //! ledger as used here), `core` (the machine without I/O), `application` (the loop around it), [`engine`] (consensus
-//! wired to it on any runtime), [`open`], [`validator`] (on tokio), [`handle`] (for the rest of the process).
+//! wired to it on any runtime), [`open`], [`validator`] (on tokio), [`handle`] (for the rest of the process), [`liveness`] (which
+//! providers are there).
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -123,6 +124,7 @@ mod core;
 pub mod engine;
 pub mod handle;
 pub mod key;
+pub mod liveness;
 pub mod open;
 pub mod validator;
 
@@ -133,5 +135,6 @@ pub use core::{Fatal, Peer};
 pub use evidence::{CheckError, EvidenceChecker};
 pub use handle::{Finalized, NodeHandle, Status, SubmitError};
 pub use key::ValidatorKey;
+pub use liveness::{Watch, report_liveness};
 pub use store::{OpenError, StoreError};
 pub use validator::{EmbeddedConfig, Validators, spawn_validators};

@@ -56,6 +56,15 @@ pub const HURRY_AT_START: Duration = Duration::from_secs(10);
 /// A peer that was not heard for this long counts as disconnected.
 pub const PEER_SILENCE_MAX: Duration = Duration::from_millis(3_500);
 
+/// Silence after which a provider that was heard counts as lost: six times as long as an agent waits between two questions.
+pub const PROVIDER_SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// Providers whose last word is remembered.
+pub const PROVIDERS_HEARD_MAX: usize = 8_192;
+
+/// How often a validator looks whether it has to report providers.
+pub const LIVENESS_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Time after which a missing block is asked for again, from the next peer.
 pub const FETCH_RETRY: Duration = Duration::from_millis(300);
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 use hyper::Method;
 use serde::Serialize;
 use tg_types::{
-    Address, ChainDomain, Digest, Encode, JobId, ModelId, OfferId, SignedTransaction, Transaction,
-    TransactionId, Wallet,
+    Address, ChainDomain, Digest, Encode, JobId, JobOrder, ModelId, OfferId, SignedTransaction,
+    Transaction, TransactionId, Wallet,
 };
 
 use crate::dto::{
-    AccountDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto,
+    AccountDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, DryRunDto, FaucetRequestDto,
     InferenceDto, JobDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, ModelDto, OfferDto,
     ProviderDto, QuoteDto, StatusDto, SubmittedDto,
 };
@@ -204,6 +204,21 @@ impl Client {
     /// Those of any call; status 404 if there is none.
     pub async fn job(&self, id: JobId) -> Result<JobDto, ClientError> {
         self.get(&format!("/v1/jobs/{id}")).await
+    }
+
+    /// What an order of `requestor` would come to in the next block. Nothing is ordered.
+    ///
+    /// # Errors
+    /// Those of any call; with the ledger's code if the order would be refused.
+    pub async fn dry_run(
+        &self,
+        requestor: Address,
+        order: &JobOrder,
+    ) -> Result<DryRunDto, ClientError> {
+        let path = format!("/v1/jobs/dry-run?requestor={requestor}");
+        self.transport
+            .json(Method::POST, &path, Payload::Bytes(order.to_bytes()))
+            .await
     }
 
     /// Why a job is where it is.

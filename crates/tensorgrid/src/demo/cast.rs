@@ -68,12 +68,11 @@ pub(crate) fn start(
         .iter()
         .enumerate()
         .map(|(index, player)| {
+            let price = milli_tgrid(player.price_millis);
             let terms = machine::terms(&Ask {
-                price: milli_tgrid(player.price_millis),
                 price_per_mmac: milli_tgrid(1),
-                slots: 1,
-                collateral: Amount::from_tgrid(1),
                 throttle_mmac_per_s: player.throttle,
+                ..Ask::of_processor(price, Amount::from_tgrid(1))
             });
             let config = AgentConfig {
                 throttle_mmac_per_s: player.throttle,

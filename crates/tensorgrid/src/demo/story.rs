@@ -345,6 +345,7 @@ impl Scene<'_> {
             max_price: Amount::new(60_000_000_000_000_000),
             deadline: DEADLINE,
             max_attempts: 5,
+            needs: tg_types::JobNeeds::ANY_MACHINE,
         };
         say(format_args!(
             "sending {} digits that the model never saw ...",

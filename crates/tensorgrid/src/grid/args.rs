@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use tg_types::Amount;
 
 use super::accounts::REQUESTOR;
+use super::needs::{MachineArguments, NeedsArguments};
 
 /// Which grid.
 #[derive(Debug, Clone, Args)]
@@ -89,6 +90,11 @@ pub(crate) struct ProviderArguments {
     /// Collateral locked with every lease.
     #[arg(long, default_value = "1", value_parser = amount, value_name = "TGRID")]
     pub(crate) collateral: Amount,
+    /// Price of a second of one whole GPU, on top, for the GPU time that a job states.
+    #[arg(long, default_value = "0", value_parser = amount, value_name = "TGRID")]
+    pub(crate) price_per_gpu_second: Amount,
+    #[command(flatten)]
+    pub(crate) machine: MachineArguments,
     /// Leases at once.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) slots: u16,
@@ -110,7 +116,8 @@ pub(crate) enum ProviderCommand {
 /// `infer`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  tensorgrid infer lenet-digits seven.png\n  tensorgrid infer mlp-digits digit.npy --verify none --max-price 0.05 --yes\n\n\
+    after_help = "Examples:\n  tensorgrid infer lenet-digits seven.png\n  tensorgrid infer mlp-digits digit.npy --verify none --max-price 0.05 --yes\n  \
+                  tensorgrid infer lenet-digits seven.png --gpu-share 250 --gpu-seconds 2 --max-price 1 --dry-run\n\n\
                   The proof is verified here again, against the public model: the grid is not trusted. Exit code 3 \
                   says that a proof, the job or the order was rejected."
 )]
@@ -134,6 +141,11 @@ pub(crate) struct InferArguments {
     /// Do not ask before spending.
     #[arg(short, long)]
     pub(crate) yes: bool,
+    /// Say what ordering would come to in the next block, and order nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) needs: NeedsArguments,
     /// Write the proof, with its input and output, for `tensorgrid verify`.
     #[arg(long, value_name = "FILE")]
     pub(crate) proof_out: Option<PathBuf>,

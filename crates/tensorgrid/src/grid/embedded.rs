@@ -7,7 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tg_api::{ApiConfig, ApiServer, GridPort};
 use tg_ledger::{ConsensusKey, Genesis, Parameters, Validator, development_domain};
 use tg_node::{
-    EmbeddedConfig, NodeHandle, ProofChecker, ValidatorKey, Validators, spawn_validators,
+    EmbeddedConfig, NodeHandle, ProofChecker, ValidatorKey, Validators, report_liveness,
+    spawn_validators,
 };
 use tg_prover::ProvingModel;
 use tg_provider::{Agent, AgentConfig, AgentError, AgentEvent, Shutdown, ShutdownTrigger, Worker};
@@ -59,6 +60,16 @@ pub(crate) struct EmbeddedGrid {
     validators: Validators,
     server: ApiServer,
     client: Client,
+    _reporters: Reporters,
+}
+
+/// The tasks in which validators report which providers they hear; they end with this.
+struct Reporters(Vec<tokio::task::AbortHandle>);
+
+impl Drop for Reporters {
+    fn drop(&mut self) {
+        self.0.iter().for_each(tokio::task::AbortHandle::abort);
+    }
 }
 
 impl EmbeddedGrid {
@@ -67,6 +78,7 @@ impl EmbeddedGrid {
         let keys: Vec<ValidatorKey> = (0..options.validators as u64)
             .map(ValidatorKey::from_seed)
             .collect();
+        let publics: Vec<[u8; 32]> = keys.iter().map(ValidatorKey::public).collect();
         let genesis = genesis(&options, &keys)?;
         let config = EmbeddedConfig::new(
             genesis,
@@ -81,6 +93,14 @@ impl EmbeddedGrid {
                 failure.hint("is another grid running in this folder? --data-dir names another")
             })?;
         let nodes: Vec<NodeHandle> = validators.handles().cloned().collect();
+        let reporters = nodes.iter().filter_map(|node| {
+            let own = node.status().validator;
+            let index = publics.iter().position(|public| *public == own)?;
+            let account = accounts::wallet(&accounts::validator(index));
+            let report = report_liveness(node.clone(), account, infer::now);
+            Some(tokio::spawn(report).abort_handle())
+        });
+        let reporters = Reporters(reporters.collect());
         let names = options
             .accounts
             .iter()
@@ -98,6 +118,7 @@ impl EmbeddedGrid {
             validators,
             server,
             client,
+            _reporters: reporters,
         };
         grid.wait_for_blocks().await?;
         Ok(grid)

@@ -9,11 +9,12 @@ use tg_model::input::encode;
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel};
 use tg_sdk::Client;
 use tg_sdk::dto::{
-    DevelopmentInferDto, InferenceDto, JobDto, JobReceiptDto, JobStateDto, ModeDto, ModelDto,
-    ModelStateDto, QuoteDto,
+    DevelopmentInferDto, DryRunDto, InferenceDto, JobDto, JobReceiptDto, JobStateDto, ModeDto,
+    ModelDto, ModelStateDto, QuoteDto,
 };
 use tg_types::{
-    Amount, Digest, JobId, JobNeeds, JobOrder, SignedTransaction, TimestampMs, Transaction, Wallet,
+    Address, Amount, Digest, JobId, JobNeeds, JobOrder, SignedTransaction, TimestampMs,
+    Transaction, Wallet,
 };
 
 use super::connect::{self, Calling};
@@ -50,6 +51,8 @@ pub(crate) struct Wish {
     pub(crate) deadline: Duration,
     /// Most leases.
     pub(crate) max_attempts: u8,
+    /// What it needs of a machine.
+    pub(crate) needs: JobNeeds,
 }
 
 /// A result that was checked here.
@@ -131,6 +134,44 @@ pub(crate) async fn submit(
     }
 }
 
+/// The order of an input that was quantised here, with its bytes.
+fn order_of(
+    public: &PublicModel,
+    reals: &[f32],
+    wish: Wish,
+    grid_ms: u64,
+) -> Result<(JobOrder, Vec<u8>), Failure> {
+    let input = encode(&public.program().input, reals).or_fail(Exit::Usage, "take the input")?;
+    let bytes = input.to_bytes();
+    let now = now_ms().max(grid_ms);
+    let deadline = u64::try_from(wish.deadline.as_millis()).unwrap_or(u64::MAX);
+    let order = JobOrder {
+        model: public.id(),
+        input: Digest::of_blob(&bytes),
+        input_len: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+        mode: wish.mode.into(),
+        max_price: wish.max_price,
+        deadline: TimestampMs::new(now.saturating_add(deadline)),
+        max_attempts: wish.max_attempts,
+        needs: wish.needs,
+    };
+    Ok((order, bytes))
+}
+
+/// What an order would come to in the next block; nothing is stored or ordered.
+pub(crate) async fn dry_run(
+    client: &Client,
+    requestor: Address,
+    public: &PublicModel,
+    reals: &[f32],
+    wish: Wish,
+) -> Result<DryRunDto, Failure> {
+    let status = client.status().await.calling("ask for the grid's time")?;
+    let (order, _) = order_of(public, reals, wish, status.timestamp_ms)?;
+    let answer = client.dry_run(requestor, &order).await;
+    answer.calling("ask what the order would come to")
+}
+
 /// Stores the input, signs the order and submits it.
 pub(crate) async fn order(
     client: &Client,
@@ -139,24 +180,9 @@ pub(crate) async fn order(
     reals: &[f32],
     wish: Wish,
 ) -> Result<JobId, Failure> {
-    let input = encode(&public.program().input, reals).or_fail(Exit::Usage, "take the input")?;
-    let stored = client
-        .put_blob(input.to_bytes())
-        .await
-        .calling("store the input")?;
     let status = client.status().await.calling("ask for the grid's time")?;
-    let now = now_ms().max(status.timestamp_ms);
-    let deadline = u64::try_from(wish.deadline.as_millis()).unwrap_or(u64::MAX);
-    let order = JobOrder {
-        model: public.id(),
-        input: stored.digest,
-        input_len: u32::try_from(stored.size).unwrap_or(u32::MAX),
-        mode: wish.mode.into(),
-        max_price: wish.max_price,
-        deadline: TimestampMs::new(now.saturating_add(deadline)),
-        max_attempts: wish.max_attempts,
-        needs: JobNeeds::ANY_MACHINE,
-    };
+    let (order, bytes) = order_of(public, reals, wish, status.timestamp_ms)?;
+    client.put_blob(bytes).await.calling("store the input")?;
     let signed = submit(
         client,
         wallet,
@@ -289,6 +315,7 @@ pub(crate) async fn on_behalf(
         max_price,
         deadline: DEVELOPMENT_DEADLINE,
         max_attempts: 3,
+        needs: JobNeeds::ANY_MACHINE,
     };
     let wallet = accounts::wallet(accounts::REQUESTOR);
     let id = order(client, &wallet, &public, &reals, wish).await?;
@@ -317,6 +344,11 @@ fn in_storage_order(program: &Program, numbers: &[f32]) -> Result<Vec<f32>, Fail
     let expected = tg_model::input::Expected::of_spec(&program.input);
     tg_model::input::read_one(json.as_bytes(), tg_model::input::Kind::Json, expected)
         .or_fail(Exit::Usage, "read the input")
+}
+
+/// The time by this machine's clock.
+pub(crate) fn now() -> TimestampMs {
+    TimestampMs::new(now_ms())
 }
 
 /// Milliseconds since 1970.

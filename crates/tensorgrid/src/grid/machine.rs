@@ -1,4 +1,5 @@
-//! What this machine offers. Nothing is claimed that is not there: today that is its processor.
+//! What this machine offers. Nothing is claimed that is not there: by itself that is its processor; what else is
+//! declared comes from whoever starts the provider.
 
 use tg_types::{Amount, DurationMs, Label, Machine, ModeSet, OfferTerms, Pricing};
 
@@ -29,12 +30,34 @@ pub(crate) struct Ask {
     pub(crate) price: Amount,
     /// Per million multiply-accumulates.
     pub(crate) price_per_mmac: Amount,
+    /// Per second of a GPU.
+    pub(crate) price_per_gpu_second: Amount,
+    /// Whether that follows demand.
+    pub(crate) pricing: Pricing,
+    /// What is declared of the machine.
+    pub(crate) machine: Machine,
     /// Leases at once.
     pub(crate) slots: u16,
     /// Per lease.
     pub(crate) collateral: Amount,
     /// Slows the work down, and says so.
     pub(crate) throttle_mmac_per_s: Option<u64>,
+}
+
+impl Ask {
+    /// An ask for one lease at a time on the processor alone.
+    pub(crate) const fn of_processor(price: Amount, collateral: Amount) -> Self {
+        Self {
+            price,
+            price_per_mmac: Amount::ZERO,
+            price_per_gpu_second: Amount::ZERO,
+            pricing: Pricing::Fixed,
+            machine: Machine::CPU_ONLY,
+            slots: 1,
+            collateral,
+            throttle_mmac_per_s: None,
+        }
+    }
 }
 
 /// An offer of this machine.
@@ -49,8 +72,8 @@ pub(crate) fn terms(ask: &Ask) -> OfferTerms {
         slots: ask.slots,
         collateral_per_lease: ask.collateral,
         modes: ModeSet::ALL,
-        machine: Machine::CPU_ONLY,
-        price_per_gpu_second: Amount::ZERO,
-        pricing: Pricing::Fixed,
+        machine: ask.machine,
+        price_per_gpu_second: ask.price_per_gpu_second,
+        pricing: ask.pricing,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`accounts`] (who has money on a development network), [`port`] (a node as the API sees it),
 //! [`embedded`] (a whole grid in this process), [`connect`] (a grid behind an API), [`infer`] (one job from order to
-//! checked result), [`machine`] (what this machine offers), [`table`] (how lists look), [`args`] and [`commands`]
+//! checked result), [`machine`] (what this machine offers), [`needs`] (needs and machines as flags), [`table`] (how lists look), [`args`] and [`commands`]
 //! (what people type).
 
 pub(crate) mod accounts;
@@ -12,5 +12,6 @@ pub(crate) mod connect;
 pub(crate) mod embedded;
 pub(crate) mod infer;
 pub(crate) mod machine;
+pub(crate) mod needs;
 pub(crate) mod port;
 pub(crate) mod table;

@@ -90,6 +90,14 @@ impl GridPort for NodePort {
         }
     }
 
+    fn heard_provider(&self, provider: Address) {
+        // Validators of one process hear with one ear.
+        let now = super::infer::now();
+        self.nodes
+            .iter()
+            .for_each(|node| node.heard_provider(provider, now));
+    }
+
     fn submit(&self, transaction: SignedTransaction) -> PortFuture<'_, TransactionId> {
         Box::pin(async move {
             let (sender, nonce) = (transaction.sender, transaction.nonce);

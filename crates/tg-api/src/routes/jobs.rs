@@ -1,16 +1,21 @@
 //! Jobs, why they wait, and their receipts.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::Query;
-use axum::extract::rejection::QueryRejection;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
 use serde::Deserialize;
 use tg_ledger::Job;
 use tg_sdk::ErrorBody;
-use tg_sdk::dto::{JobDto, JobReceiptDto, JobWhyDto};
-use tg_types::{Address, JobId};
+use tg_sdk::dto::{DryRunDto, JobDto, JobReceiptDto, JobWhyDto};
+use tg_types::limits::TRANSACTION_BYTES_MAX;
+use tg_types::{Address, Decode, Fault, JobId, JobOrder, TimestampMs};
 
 use super::{Id, SharedState, parse_query};
 use crate::error::ApiError;
+use crate::port::PortError;
 use crate::view;
 
 /// Most jobs in one answer.
@@ -93,6 +98,62 @@ pub(super) async fn why(
     let state = shared.port.state();
     let job = state.job(&id).ok_or_else(|| no_job(id))?;
     Ok(Json(view::why(&state, job)))
+}
+
+/// Whose order it would be.
+#[derive(Debug, Deserialize)]
+pub(super) struct DryRunQuery {
+    requestor: String,
+}
+
+/// What an order would come to if it were in the next block, alone: the same job that submitting it would make.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs/dry-run",
+    tag = "jobs",
+    params(("requestor" = String, Query, description = "The account that would order")),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The order in its canonical encoding"),
+    responses(
+        (status = 200, body = DryRunDto),
+        (status = 400, body = ErrorBody, description = "Not an order"),
+        (status = 422, body = ErrorBody, description = "It would be refused, with the code of the ledger"),
+    ),
+)]
+pub(super) async fn dry_run(
+    shared: SharedState,
+    query: Result<Query<DryRunQuery>, QueryRejection>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<DryRunDto>, ApiError> {
+    let limit = TRANSACTION_BYTES_MAX;
+    let Query(query) = query?;
+    let invalid = |what, detail: String| ApiError::Invalid { what, detail };
+    let requestor = parse_query::<Address>(Some(&query.requestor))?
+        .ok_or_else(|| invalid("the requestor", "it is missing".to_owned()))?;
+    let bytes = body.map_err(|_| ApiError::TooLarge { limit })?;
+    if bytes.len() > limit {
+        return Err(ApiError::TooLarge { limit });
+    }
+    let order =
+        JobOrder::from_bytes(&bytes).map_err(|error| invalid("the order", error.to_string()))?;
+    let state = shared.port.state();
+    view::dry_run(&state, requestor, &order, now())
+        .map(Json)
+        .map_err(|error| {
+            ApiError::from(PortError {
+                fault: Fault::Client,
+                code: error.code().to_owned(),
+                message: error.to_string(),
+                hint: String::new(),
+            })
+        })
+}
+
+/// The time by this machine's clock.
+fn now() -> TimestampMs {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    TimestampMs::new(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// The receipt of a paid job: who made the result, what it is, what was paid, and where the proof is.

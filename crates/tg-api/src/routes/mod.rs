@@ -60,6 +60,7 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(models::quotes))
         .routes(routes!(jobs::jobs))
         .routes(routes!(jobs::job))
+        .routes(routes!(jobs::dry_run))
         .routes(routes!(jobs::why))
         .routes(routes!(jobs::receipt))
         .routes(routes!(offers::offers))

@@ -1,7 +1,8 @@
 //! Why a job is where it is.
 
-use tg_ledger::{Job, JobState, LeaseEnd, State};
-use tg_sdk::dto::{ConstraintDto, JobWhyDto, OfferWhyDto};
+use tg_ledger::{Job, JobState, LeaseEnd, State, TransactionError};
+use tg_sdk::dto::{ConstraintDto, DryRunDto, JobWhyDto, OfferWhyDto};
+use tg_types::{Address, Amount, JobOrder, TimestampMs};
 
 use super::{job_state, lacks};
 
@@ -55,6 +56,34 @@ pub fn why(state: &State, job: &Job) -> JobWhyDto {
         constraints,
         offers,
     }
+}
+
+/// What an order would come to in the next block, at `now` or as soon after the last block as can be.
+///
+/// # Errors
+/// If it would be refused.
+pub fn dry_run(
+    state: &State,
+    requestor: Address,
+    order: &JobOrder,
+    now: TimestampMs,
+) -> Result<DryRunDto, TransactionError> {
+    let next = TimestampMs::new(state.head().timestamp.get().saturating_add(1));
+    let (after, id) = state.after_dry_run(requestor, order, now.max(next))?;
+    let unknown = TransactionError::UnknownJob { job: id };
+    let job = after.job(&id).ok_or(unknown)?;
+    let lead = job.live_lease().and_then(|lease| after.lease(&lease));
+    let fee = job.verification_fee;
+    let charge = lead.map(|lead| {
+        let prices = after.gang_of(lead).map(|lease| lease.price);
+        prices.fold(fee.saturating_add(job.owed_sum()), Amount::saturating_add)
+    });
+    Ok(DryRunDto {
+        job: super::job(&after, job),
+        why: why(&after, job),
+        charge,
+        charge_max: order.max_price.saturating_add(fee),
+    })
 }
 
 fn summary(state: &State, job: &Job, considered: Option<u32>, suitable: bool) -> String {

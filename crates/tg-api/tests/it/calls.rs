@@ -69,10 +69,10 @@ async fn offer(client: &Client, price: u64) {
         .unwrap();
 }
 
-/// Alice orders a job.
-async fn order(client: &Client, max_price: u64) -> JobId {
+/// What Alice orders.
+async fn wanted(client: &Client, max_price: u64) -> JobOrder {
     let status = client.status().await.unwrap();
-    let order = JobOrder {
+    JobOrder {
         model: MODEL,
         input: Digest::of_blob(b"1234"),
         input_len: 4,
@@ -81,7 +81,13 @@ async fn order(client: &Client, max_price: u64) -> JobId {
         deadline: TimestampMs::new(status.timestamp_ms + 60_000),
         max_attempts: 2,
         needs: JobNeeds::ANY_MACHINE,
-    };
+    }
+}
+
+/// Alice orders a job.
+async fn order(client: &Client, max_price: u64) -> JobId {
+    let status = client.status().await.unwrap();
+    let order = wanted(client, max_price).await;
     let signed = client
         .sign_and_submit(&wallet("alice"), Transaction::SubmitJob { order })
         .await
@@ -170,6 +176,10 @@ async fn a_job_goes_from_order_to_receipt() {
     assert_eq!(account.collateral, Amount::from_tgrid(5));
     assert!(client.job_receipt(id).await.unwrap_err().is_not_found());
     assert_eq!(client.job_why(id).await.unwrap().state, JobStateDto::Leased);
+    // Who asks for its leases is there.
+    let carol = wallet("carol").address();
+    client.leases(carol).await.unwrap();
+    assert!(grid.heard.lock().unwrap().contains(&carol));
 
     let evidence = deliver(&client, &lease, b"12").await;
     until(async || client.job(id).await.unwrap().state == JobStateDto::Paid).await;
@@ -223,6 +233,53 @@ async fn a_job_that_waits_says_why() {
         };
         assert_eq!(client.jobs(filter).await.unwrap().len(), count);
     }
+}
+
+#[tokio::test]
+async fn a_dry_run_says_what_ordering_comes_to_and_orders_nothing() {
+    let grid = Grid::new();
+    let (_server, client) = start(&grid).await;
+    let alice = wallet("alice").address();
+    let fee = client
+        .status()
+        .await
+        .unwrap()
+        .parameters
+        .zk_verification_fee;
+    // Nobody is there, then somebody who asks too much, then somebody who fits.
+    let waits = client
+        .dry_run(alice, &wanted(&client, 9).await)
+        .await
+        .unwrap();
+    assert_eq!((waits.job.state, waits.charge), (JobStateDto::Queued, None));
+    assert!(waits.why.summary.contains("there is no offer"));
+    offer(&client, 7).await;
+    let cheap = client
+        .dry_run(alice, &wanted(&client, 1).await)
+        .await
+        .unwrap();
+    assert_eq!(cheap.why.constraints.len(), 1);
+    assert_eq!(cheap.why.relaxations.len(), 1);
+    let fits = client
+        .dry_run(alice, &wanted(&client, 9).await)
+        .await
+        .unwrap();
+    assert_eq!(fits.job.state, JobStateDto::Leased);
+    assert_eq!(fits.charge_max, Amount::from_tgrid(9).saturating_add(fee));
+    let charge = fits.charge.unwrap();
+    assert!(charge <= fits.charge_max);
+    assert!(client.jobs(JobFilter::default()).await.unwrap().is_empty());
+    // Ordering it gives the same lease at the same price.
+    let id = order(&client, 9).await;
+    let job = client.job(id).await.unwrap();
+    assert_eq!(job.state, JobStateDto::Leased);
+    assert_eq!(job.leases[0].price.saturating_add(fee), charge);
+    assert_eq!(job.leases[0].offer, fits.job.leases[0].offer);
+    // What would be refused is refused with the ledger's code.
+    let mut unknown = wanted(&client, 9).await;
+    unknown.model = tg_types::ModelId::new([0x77; 32]);
+    let refused = client.dry_run(alice, &unknown).await.unwrap_err();
+    assert_eq!(refused.code(), Some("TG-LED-020"));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! A grid of one process: the real ledger behind the port, a block for every submission and every tick. Verdicts on
 //! evidence are the test's word: verifying is the node's business, not the API's.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -38,6 +38,8 @@ pub(crate) struct Grid {
     state: Mutex<Arc<State>>,
     blobs: Mutex<HashMap<Digest, Vec<u8>>>,
     listeners: Mutex<Vec<mpsc::Sender<FinalizedEvents>>>,
+    /// Providers that asked for their leases.
+    pub(crate) heard: Mutex<HashSet<Address>>,
     judge: Judge,
     facts: ModelFacts,
     development: bool,
@@ -91,6 +93,7 @@ impl Grid {
             state: Mutex::new(Arc::new(State::genesis(&genesis).unwrap())),
             blobs: Mutex::default(),
             listeners: Mutex::default(),
+            heard: Mutex::default(),
             judge,
             facts,
             development,
@@ -154,6 +157,10 @@ impl Grid {
 }
 
 impl GridPort for Grid {
+    fn heard_provider(&self, provider: Address) {
+        self.heard.lock().unwrap().insert(provider);
+    }
+
     fn network(&self) -> &str {
         "test"
     }

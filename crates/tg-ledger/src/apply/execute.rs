@@ -196,7 +196,7 @@ impl Execution {
         Ok(())
     }
 
-    fn start(&mut self, id: &LeaseId) -> Done {
+    pub(crate) fn start(&mut self, id: &LeaseId) -> Done {
         let mut lease = self.lease(id)?;
         let mut job = self.job(&lease.job)?;
         lease.started_at = Some(self.now);
@@ -214,7 +214,7 @@ impl Execution {
         Ok(())
     }
 
-    fn commit(&mut self, id: &LeaseId, receipt: &Receipt) -> Done {
+    pub(crate) fn commit(&mut self, id: &LeaseId, receipt: &Receipt) -> Done {
         let mut lease = self.lease(id)?;
         let mut job = self.job(&lease.job)?;
         lease.receipt = Some(receipt.clone());

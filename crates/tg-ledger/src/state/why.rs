@@ -142,10 +142,29 @@ impl State {
         order: &JobOrder,
         time: TimestampMs,
     ) -> Result<DryRun, TransactionError> {
-        let refused = TransactionError::ModelNotActive {
-            model: order.model,
-            state: ModelState::Pending.as_str(),
-        };
+        let (after, id) = self.after_dry_run(requestor, order, time)?;
+        let job = after.job(&id).cloned().ok_or(Self::refusal(order))?;
+        let lead = job.live_lease().and_then(|lease| after.lease(&lease));
+        Ok(DryRun {
+            state: job.state,
+            end: job.end,
+            leases: lead.map_or_else(Vec::new, |lead| after.gang_of(lead).cloned().collect()),
+            why: after.why_waiting(&id),
+        })
+    }
+
+    /// The state in which [`Self::dry_run`] looks: after the next block with nothing in it but this order, and the
+    /// job's id there. It has no root and nothing follows from it.
+    ///
+    /// # Errors
+    /// If the order would be refused.
+    pub fn after_dry_run(
+        &self,
+        requestor: Address,
+        order: &JobOrder,
+        time: TimestampMs,
+    ) -> Result<(Self, JobId), TransactionError> {
+        let refused = Self::refusal(order);
         let mut execution = Execution::begin(self, time).map_err(|_| refused)?;
         execution.check_order(requestor, order)?;
         let id = JobId::default();
@@ -157,14 +176,15 @@ impl State {
         // As the next block leaves it.
         after.head.timestamp = time;
         after.head.height = after.head.height.next();
-        let job = after.job(&id).cloned().ok_or(refused)?;
-        let lead = job.live_lease().and_then(|lease| after.lease(&lease));
-        Ok(DryRun {
-            state: job.state,
-            end: job.end,
-            leases: lead.map_or_else(Vec::new, |lead| after.gang_of(lead).cloned().collect()),
-            why: after.why_waiting(&id),
-        })
+        Ok((after, id))
+    }
+
+    /// What an order is refused with whose block cannot be executed.
+    fn refusal(order: &JobOrder) -> TransactionError {
+        TransactionError::ModelNotActive {
+            model: order.model,
+            state: ModelState::Pending.as_str(),
+        }
     }
 
     /// For each constraint that alone keeps an offer from taking the job, the smallest change.

@@ -789,6 +789,25 @@ pub struct JobWhyDto {
     pub eta_latest_ms: Option<u64>,
 }
 
+/// What an order would come to if it were in the next block, alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DryRunDto {
+    /// The job as it would stand.
+    pub job: JobDto,
+    /// Why it would stand there: if it would wait, what turns it away and what would let it run.
+    pub why: JobWhyDto,
+    /// What would be charged for an accepted result with the leases it would get: prices, the verification fee, and what
+    /// it owes to those who make room. Absent if it would get none.
+    #[serde(with = "text::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub charge: Option<Amount>,
+    /// What is locked, and never exceeded by what is charged.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub charge_max: Amount,
+}
+
 /// How many offers one constraint turns away.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

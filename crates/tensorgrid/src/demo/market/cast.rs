@@ -140,6 +140,10 @@ pub(super) fn terms(index: usize) -> OfferTerms {
             tensor_cores: tensor,
             link,
             sharing: match index % 3 {
+                // Every third A100 and H100 is cut into partitions; the others lend whole GPUs.
+                0 if capability >= 80 && link == GpuLink::Nvswitch => {
+                    SharingSet::of(&[SharingMode::Mig])
+                }
                 0 => SharingSet::NONE,
                 1 => SharingSet::of(&[SharingMode::TimeSlice]),
                 _ => SharingSet::of(&[SharingMode::TimeSlice, SharingMode::Mps]),

@@ -10,6 +10,9 @@ use tg_types::{Address, SignedTransaction, TimestampMs, Transaction, Wallet};
 use super::cast::VALIDATORS;
 use crate::outcome::say;
 
+/// Blocks told in one line, unless something else is told between.
+const BLOCKS_PER_LINE: u64 = 20;
+
 /// Time between two blocks.
 pub(super) const TICK_MS: u64 = 1_000;
 
@@ -21,6 +24,8 @@ pub(super) struct Grid {
     nonces: BTreeMap<Address, u64>,
     time: u64,
     is_loud: bool,
+    /// The first block that was not told yet, and the decisions since.
+    untold: (u64, usize),
     /// Blocks after which not all replicas had the same roots.
     pub(super) disagreements: u32,
     /// Blocks after which the stock was not the one that follows from the records, or money was not conserved.
@@ -42,6 +47,7 @@ impl Grid {
             nonces: BTreeMap::new(),
             time: genesis.timestamp.get(),
             is_loud,
+            untold: (1, 0),
             disagreements: 0,
             broken: 0,
             refused: 0,
@@ -106,27 +112,37 @@ impl Grid {
         let now = first.head().timestamp;
         let sound = first.money().is_conserved() && first.rebuilt_stock(now)? == *first.stock();
         self.broken += u32::from(!sound);
-        if self.is_loud {
-            self.tell(&entry);
+        self.untold.1 += entry.decisions.len();
+        if self.state().head().height.get() >= self.untold.0 + BLOCKS_PER_LINE - 1 {
+            self.tell();
         }
         Ok(events)
     }
 
-    /// One line for a block: what waits and runs, and the schedule root of each validator.
-    fn tell(&self, entry: &Entry) {
+    /// One line for the blocks since the last one: how often the validators agreed, what waits and runs now, and the
+    /// schedule root of each validator in the last block.
+    pub(super) fn tell(&mut self) {
+        let (from, decisions) = self.untold;
+        let until = self.state().head().height.get();
+        self.untold = (until + 1, 0);
+        if !self.is_loud || until < from {
+            return;
+        }
         let state = self.state();
+        let agreed = match self.disagreements {
+            0 => format!("{VALIDATORS} of {VALIDATORS} validators agree"),
+            count => format!("validators differed in {count} blocks"),
+        };
         let roots: Vec<String> = self
             .replicas
             .iter()
             .map(|it| it.schedule().root.to_string().chars().take(10).collect())
             .collect();
         say(format_args!(
-            "block {:>3}  {:>3} wait  {:>3} run  {:>4} ended  {:>3} decisions  schedule {}",
-            state.head().height,
+            "blocks {from:>3}-{until:<3}  {:>3} wait  {:>3} run  {:>4} ended  {decisions:>4} decisions  {agreed}, schedule {}",
             state.queued_jobs().count(),
             state.live_leases().count(),
             state.ended_jobs().count(),
-            entry.decisions.len(),
             roots.join(" = "),
         ));
     }

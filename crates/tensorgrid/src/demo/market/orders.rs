@@ -55,9 +55,10 @@ pub(super) fn needs(index: usize, draw: &mut Draw) -> JobNeeds {
         4 => JobNeeds {
             gpu_milli: 250 * (1 + draw.below(2)) as u16,
             gpu_memory_mib: 4_096,
-            isolation: match draw.below(2) {
+            isolation: match draw.below(3) {
                 0 => SharingMode::TimeSlice,
-                _ => SharingMode::Mps,
+                1 => SharingMode::Mps,
+                _ => SharingMode::Mig,
             },
             ..whole
         },

@@ -125,6 +125,7 @@ pub(super) fn tell(is_loud: bool) -> anyhow::Result<Story> {
             break;
         }
     }
+    stage.grid.tell();
     stage.close()
 }
 
@@ -282,6 +283,7 @@ impl Stage {
                 _ => self.moved += 1,
             }
         }
+        self.grid.tell();
         say(format_args!(
             "provider {lost} is lost: {} jobs moved in the same block",
             self.moved
@@ -485,6 +487,7 @@ fn declared(state: &State, job: &tg_ledger::Job, lease: &tg_ledger::Lease) -> tg
     let Some(offer) = state.offer(&lease.offer) else {
         return tg_types::DurationMs::ZERO;
     };
+    // What the table says: receipts that take it teach the ledger nothing new.
     let facts = tg_market::OfferFacts::default();
     tg_market::placement::ask(&offer.terms, &facts, job.macs, &job.order.needs).1
 }

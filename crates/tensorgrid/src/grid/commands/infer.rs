@@ -3,9 +3,11 @@
 use std::io::{self, BufRead, IsTerminal};
 use std::time::Duration;
 
-use tg_sdk::dto::{JobDto, ModeDto, ModelDto, QuoteDto};
+use tg_sdk::dto::{DryRunDto, JobDto, ModeDto, ModelDto, QuoteDto};
+use tg_types::JobNeeds;
 
-use super::job::describe_receipt;
+use super::job::{describe_lease, describe_receipt, describe_why};
+use super::json_of;
 use crate::grid::args::{InferArguments, Verify};
 use crate::grid::connect::{self, Calling};
 use crate::grid::infer::{self, Inference, Wish};
@@ -29,14 +31,30 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         .await
         .calling("ask for prices")?;
     let status = client.status().await.calling("ask for the rules")?;
+    let needs = arguments.needs.needs();
     let usual = infer::usual_max_price(&quotes, status.parameters.job_price_min);
-    let max_price = arguments.max_price.or(usual).ok_or_else(infer::no_offer)?;
+    // The quotes know nothing of GPU time, priorities and gangs.
+    let usual = usual.filter(|_| needs == JobNeeds::ANY_MACHINE);
+    let max_price = match arguments.max_price.or(usual) {
+        Some(max_price) => max_price,
+        None if needs == JobNeeds::ANY_MACHINE => return Err(infer::no_offer()),
+        None => return Err(no_max_price()),
+    };
     let wish = Wish {
         mode,
         max_price,
         deadline: Duration::from_secs(arguments.deadline_s),
         max_attempts: arguments.attempts,
+        needs,
     };
+    if arguments.dry_run {
+        let requestor = wallet.address();
+        let answer = infer::dry_run(&client, requestor, &public, &reals, wish).await?;
+        return match as_json {
+            true => json_of(&answer),
+            false => Ok(line(describe_dry_run(&answer))?),
+        };
+    }
     refuse_low_price(&quotes, wish)?;
     if !arguments.yes {
         confirm(&model, &quotes, wish)?;
@@ -55,6 +73,38 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     } else {
         print(&inference)
     }
+}
+
+/// Needs without a maximum price.
+fn no_max_price() -> Failure {
+    let text = "an order with needs of its own has no usual price";
+    Failure::new(Exit::Usage, anyhow::anyhow!(text))
+        .hint("--max-price N bounds what is spent; with --dry-run it says what would be charged")
+}
+
+/// What an order would come to, in lines.
+fn describe_dry_run(answer: &DryRunDto) -> String {
+    let DryRunDto {
+        job,
+        why,
+        charge,
+        charge_max,
+    } = answer;
+    let mut lines = vec!["nothing was ordered; in the next block:".to_owned()];
+    let leases = job.leases.iter();
+    lines.extend(leases.map(|lease| format!("  {}", describe_lease(lease))));
+    lines.push(match charge {
+        Some(charge) => format!(
+            "{} TGRID would be charged for an accepted result, with verification; {} at most, whatever happens",
+            short(*charge),
+            short(*charge_max)
+        ),
+        None => format!("{} TGRID at most would be charged", short(*charge_max)),
+    });
+    if job.leases.is_empty() {
+        lines.push(describe_why(why));
+    }
+    lines.join("\n")
 }
 
 /// Refuses a price that no fitting offer takes: the job would only wait for its deadline.

@@ -97,7 +97,7 @@ fn describe(job: &JobDto) -> String {
 }
 
 /// A lease in one line.
-fn describe_lease(lease: &LeaseDto) -> String {
+pub(crate) fn describe_lease(lease: &LeaseDto) -> String {
     let price = short(lease.price);
     let end = lease
         .end_text
@@ -125,7 +125,7 @@ async fn why(arguments: &JobArguments, as_json: bool) -> Outcome {
 }
 
 /// The reasons in lines.
-fn describe_why(why: &JobWhyDto) -> String {
+pub(crate) fn describe_why(why: &JobWhyDto) -> String {
     let mut lines = vec![format!("{} {}", why.state, why.summary)];
     if let Some(position) = why.queue_position {
         lines.push(format!("{position} jobs are before it"));

@@ -69,6 +69,9 @@ async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
     let ask = Ask {
         price: arguments.price,
         price_per_mmac: arguments.price_per_mmac,
+        price_per_gpu_second: arguments.price_per_gpu_second,
+        pricing: arguments.machine.pricing(),
+        machine: arguments.machine.machine(),
         slots: arguments.slots,
         collateral: arguments.collateral,
         throttle_mmac_per_s: arguments.throttle_mmac_per_s,

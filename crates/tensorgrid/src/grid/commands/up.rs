@@ -92,11 +92,9 @@ async fn serve(
     {
         let name = accounts::provider(index);
         let terms = machine::terms(&Ask {
-            price: milli_tgrid(*millis),
             price_per_mmac: milli_tgrid(1),
-            slots: 1,
-            collateral: Amount::from_tgrid(1),
             throttle_mmac_per_s: *throttle,
+            ..Ask::of_processor(milli_tgrid(*millis), Amount::from_tgrid(1))
         });
         let config = AgentConfig {
             throttle_mmac_per_s: *throttle,

@@ -99,6 +99,12 @@ impl Execution {
         let mut trial = Stock::clone(&stock);
         let mut best: Option<(Amount, Vec<Quote>)> = None;
         for candidates in cells.values_mut() {
+            // A gang ends together, so every machine is held as long as the slowest may take: one that was promised to
+            // others any earlier would still be in use.
+            let until = candidates.iter().map(|it| it.quote.until).max();
+            for candidate in candidates.iter_mut() {
+                candidate.quote.until = until.unwrap_or(candidate.quote.until);
+            }
             candidates
                 .sort_by(|left, right| compare_quotes(&demand.tie_seed, &left.quote, &right.quote));
             let reserved = self.state.lease_fees();

@@ -1,0 +1,498 @@
+//! The machines behind offers, and the cost of a place on them: against the scheduler that the trace measures, against
+//! looking at everything, and against machines built anew.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use tg_types::{
+    Address, Amount, Decode, DecodeError, DurationMs, Encode, GpuModel, GpuModelSet, JobNeeds,
+    Label, LeaseId, Machine, ModeSet, OfferId, OfferTerms, Pricing, SharingMode, SharingSet,
+    TierSet, TimestampMs, VerificationMode,
+};
+
+use crate::cluster::{AllocateError, Cluster, NodeIndex};
+use crate::mig::{MigInstance, MigProfile};
+use crate::packing::profile::PRIOR_JOBS_WITH_GANGS;
+use crate::packing::{Learner, PackingIndex, WorkloadProfile, scan};
+use crate::placement::{best_offer, cheapest};
+use crate::synthetic::Draws;
+use crate::throughput::{GpuClass, ThroughputMatrix, WorkKind};
+use crate::view::{node_spec, request_of};
+use crate::{Hold, HoldError, JobDemand, OfferFacts, OfferView, Room, Stock, TrackRecord};
+
+const NOW: TimestampMs = TimestampMs::new(1_000);
+const UNTIL: TimestampMs = TimestampMs::new(1_000_000);
+
+/// Markets in each test.
+const MARKETS: u64 = 1_000;
+
+fn id<const N: usize>(kind: u8, number: u64) -> [u8; N] {
+    let mut bytes = [kind; N];
+    bytes[..8].copy_from_slice(&number.to_be_bytes());
+    bytes
+}
+
+fn machine(draws: &mut Draws) -> Machine {
+    let sharing: [&[SharingMode]; 3] = [&[], &[SharingMode::Mps], &[SharingMode::Mig]];
+    Machine {
+        gpu_count: *draws.pick(&[1, 2, 4, 8]),
+        gpu: *draws.pick(&[GpuModel::T4, GpuModel::A100M80, GpuModel::H100]),
+        gpu_memory_mib: 81_920,
+        sharing: SharingSet::of(draws.pick::<&[SharingMode]>(&sharing)),
+        cpu_milli: 8_000 * (1 + draws.below(4)) as u32,
+        memory_mib: 131_072,
+        tiers: TierSet::ANY,
+        ..Machine::CPU_ONLY
+    }
+}
+
+fn terms(machine: Machine) -> OfferTerms {
+    OfferTerms {
+        hardware: Label::default(),
+        price_base: Amount::new(100),
+        price_per_mmac: Amount::ZERO,
+        latency_base_ms: DurationMs::new(60_000),
+        speed_mmac_per_s: 1,
+        memory_bytes: 1_000,
+        slots: 64,
+        collateral_per_lease: Amount::ZERO,
+        modes: ModeSet::ALL,
+        machine,
+        price_per_gpu_second: Amount::new(1_000_000),
+        pricing: Pricing::Fixed,
+    }
+}
+
+fn needs(draws: &mut Draws) -> JobNeeds {
+    let whole = JobNeeds {
+        gpus: *draws.pick(&[1, 1, 2, 4, 8]),
+        gpu_milli: 1_000,
+        cpu_milli: 1_000 * draws.below(8) as u32,
+        memory_mib: 1_024,
+        ..JobNeeds::ANY_MACHINE
+    };
+    match draws.below(4) {
+        0 => whole,
+        1 => JobNeeds {
+            gpus: 1,
+            models: GpuModelSet::of(&[*draws.pick(&[GpuModel::T4, GpuModel::H100])]),
+            ..whole
+        },
+        _ => JobNeeds {
+            gpus: 1,
+            gpu_milli: 100 * (1 + draws.below(9)) as u16,
+            isolation: *draws.pick(&[SharingMode::Mps, SharingMode::Mig]),
+            ..whole
+        },
+    }
+}
+
+/// Offers of one price, and jobs that come and go.
+struct Market {
+    draws: Draws,
+    offers: Vec<(OfferId, OfferTerms)>,
+    work: WorkloadProfile,
+    stock: Stock,
+    holds: Vec<Hold>,
+    leases: u64,
+}
+
+impl Market {
+    fn new(seed: u64) -> Self {
+        let mut draws = Draws::new(seed);
+        let count = 1 + draws.below(8);
+        let offers: Vec<_> = (0..count)
+            .map(|index| (OfferId::new(id(1, index)), terms(machine(&mut draws))))
+            .collect();
+        let requests: Vec<_> = (0..6)
+            .map(|_| request_of(&needs(&mut draws)).unwrap())
+            .collect();
+        let work = WorkloadProfile::of(&requests);
+        let stock = Stock::new(offers.iter().map(|(id, it)| (*id, &it.machine)), &work);
+        Self {
+            draws,
+            offers,
+            work,
+            stock,
+            holds: Vec::new(),
+            leases: 0,
+        }
+    }
+
+    fn rebuilt(&self) -> Stock {
+        let machines = self.offers.iter().map(|(id, it)| (*id, &it.machine));
+        let mut stock = Stock::new(machines, &self.work);
+        for hold in self.holds.iter().rev() {
+            stock.take(hold, NOW).unwrap();
+        }
+        stock
+    }
+
+    /// The market's choice for `needs`, with the place.
+    fn choice(&self, needs: &JobNeeds) -> Option<(OfferId, Room, Amount)> {
+        let prices = self
+            .stock
+            .packing_prices(self.offers.iter().map(|it| &it.1));
+        let demand = demand(needs, &self.stock, Some(&prices));
+        let views = || self.offers.iter().map(|(offer, terms)| view(*offer, terms));
+        let quote = cheapest(&demand, views());
+        let slow = best_offer(&demand, views()).chosen;
+        assert_eq!(quote, slow, "looking at less gives the same answer");
+        let quote = quote?;
+        let request = request_of(needs).unwrap();
+        let room = self
+            .stock
+            .room(&quote.offer, &request, NOW, (NOW, UNTIL), Some(&prices))
+            .unwrap();
+        assert_eq!(
+            (room.devices, room.partition),
+            (quote.devices, quote.partition)
+        );
+        Some((quote.offer, room, quote.packing))
+    }
+
+    fn take(&mut self, needs: &JobNeeds, offer: OfferId, room: Room) {
+        self.leases += 1;
+        let hold = Hold {
+            lease: LeaseId::new(id(2, self.leases)),
+            offer,
+            devices: room.devices,
+            partition: room.partition,
+            request: request_of(needs).unwrap(),
+            from: NOW,
+            until: UNTIL,
+        };
+        self.stock.take(&hold, NOW).unwrap();
+        self.holds.push(hold);
+    }
+
+    fn leave(&mut self) {
+        if !self.holds.is_empty() {
+            let at = self.draws.below(self.holds.len() as u64) as usize;
+            let gone = self.holds.swap_remove(at);
+            self.stock.give_back(&gone.lease);
+        }
+    }
+}
+
+fn demand<'a>(
+    needs: &'a JobNeeds,
+    stock: &'a Stock,
+    prices: Option<&'a crate::PackingPrices>,
+) -> JobDemand<'a> {
+    JobDemand {
+        macs: 1,
+        memory_bytes: 1,
+        mode: VerificationMode::None,
+        max_price: Amount::new(1_000_000_000),
+        now: NOW,
+        deadline: TimestampMs::new(10_000_000),
+        excluded: &[],
+        tie_seed: [7; 32],
+        needs,
+        stock: Some(stock),
+        prices,
+        start: NOW,
+        lease_factor: 1,
+        lease_grace: DurationMs::from_secs(1),
+    }
+}
+
+fn view(offer: OfferId, terms: &OfferTerms) -> OfferView<'_> {
+    OfferView {
+        offer,
+        provider: Address::new(id(3, 1)),
+        terms,
+        slots_free: 64,
+        funds: Amount::MAX,
+        suspended_until: TimestampMs::ZERO,
+        record: TrackRecord::default(),
+        facts: OfferFacts::default(),
+    }
+}
+
+#[test]
+fn at_one_price_the_choice_costs_what_the_measured_scheduler_pays() {
+    let mut placed = 0;
+    for seed in 0..MARKETS / 4 {
+        let mut market = Market::new(seed);
+        let specs: Vec<_> = market
+            .offers
+            .iter()
+            .map(|it| node_spec(&it.1.machine))
+            .collect();
+        let mut profile = WorkloadProfile::prior_with_gangs(&specs, PRIOR_JOBS_WITH_GANGS);
+        profile.join(&market.work);
+        for step in 0..12 {
+            if step % 4 == 3 {
+                market.leave();
+            }
+            let needs = needs(&mut market.draws);
+            let request = request_of(&needs).unwrap();
+            let index = PackingIndex::new(market.stock.cluster(), &profile, seed);
+            let best = scan::best(market.stock.cluster(), &index, &request);
+            let ours = market.choice(&needs);
+            // Jobs of any priority of the same needs: what one can place, the other can.
+            assert_eq!(best.is_some(), ours.is_some(), "seed {seed}, step {step}");
+            let (Some((node, devices)), Some((offer, room, packing))) = (best, ours) else {
+                continue;
+            };
+            let prices = market
+                .stock
+                .packing_prices(market.offers.iter().map(|it| &it.1));
+            let theirs = market.stock.offer(node).unwrap();
+            let burden = market
+                .stock
+                .burden_of(&theirs, &request, devices, &prices)
+                .unwrap();
+            let model = market.stock.cluster().spec(node).gpu.model;
+            let model = GpuModel::from_tag(model).unwrap();
+            let duration = DurationMs::new(60_001);
+            let cost = prices.cost(model, burden, duration);
+            assert_eq!(packing, cost, "seed {seed}, step {step}: {needs:?}");
+            market.take(&needs, offer, room);
+            placed += 1;
+        }
+    }
+    assert!(placed > 1_000, "{placed}");
+}
+
+#[test]
+fn what_was_kept_up_to_date_is_what_is_built_anew() {
+    for seed in 0..MARKETS {
+        let mut market = Market::new(seed);
+        for step in 0..8 {
+            if step % 3 == 2 {
+                market.leave();
+            }
+            let needs = needs(&mut market.draws);
+            if let Some((offer, room, _)) = market.choice(&needs) {
+                market.take(&needs, offer, room);
+            }
+        }
+        let rebuilt = market.rebuilt();
+        assert_eq!(rebuilt, market.stock, "seed {seed}");
+        let none = || std::iter::empty();
+        assert_eq!(
+            rebuilt.packing_prices(none()),
+            market.stock.packing_prices(none())
+        );
+    }
+}
+
+#[test]
+fn without_leases_it_is_as_if_they_held_nothing() {
+    for seed in 0..MARKETS / 4 {
+        let mut market = Market::new(seed);
+        for _ in 0..6 {
+            let needs = needs(&mut market.draws);
+            if let Some((offer, room, _)) = market.choice(&needs) {
+                market.take(&needs, offer, room);
+            }
+        }
+        let Some(gone) = market.holds.first().copied() else {
+            continue;
+        };
+        let time = (NOW, UNTIL);
+        let without = |lease: &[LeaseId]| {
+            market
+                .stock
+                .room_without(&gone.offer, &gone.request, time, lease, None)
+        };
+        let mut trial = market.stock.clone();
+        trial.give_back(&gone.lease);
+        let then = trial.room(&gone.offer, &gone.request, NOW, time, None);
+        assert_eq!(without(&[gone.lease]), then, "seed {seed}");
+        let now = market
+            .stock
+            .room(&gone.offer, &gone.request, NOW, time, None);
+        assert_eq!(without(&[]), now);
+        assert!(then.is_some(), "where it was it fits");
+    }
+}
+
+#[test]
+fn a_partition_is_taken_where_it_was_named_or_not_at_all() {
+    let mut cut = machine(&mut Draws::new(1));
+    cut.gpu = GpuModel::A100M80;
+    cut.gpu_count = 1;
+    cut.sharing = SharingSet::of(&[SharingMode::Mig]);
+    let mut cluster = Cluster::new(vec![node_spec(&cut)]);
+    let needs = JobNeeds {
+        gpus: 1,
+        gpu_milli: 280,
+        ..JobNeeds::ANY_MACHINE
+    };
+    let request = request_of(&needs).unwrap();
+    let node = NodeIndex(0);
+    let at = |profile, start| Some(MigInstance { profile, start });
+    let first = cluster
+        .allocate_at(node, 1, &request, at(MigProfile::G2, 2))
+        .unwrap();
+    assert_eq!(first.mig(), at(MigProfile::G2, 2));
+    // (what is named, why not)
+    for named in [
+        at(MigProfile::G2, 2),
+        at(MigProfile::G2, 1),
+        at(MigProfile::G1, 0),
+        at(MigProfile::G7, 0),
+    ] {
+        let before = *cluster.free(node);
+        let refused = cluster.allocate_at(node, 1, &request, named);
+        assert_eq!(refused, Err(AllocateError::Gpu { device: 0 }), "{named:?}");
+        assert_eq!(*cluster.free(node), before);
+    }
+    assert!(
+        cluster
+            .allocate_at(node, 1, &request, at(MigProfile::G2, 4))
+            .is_ok()
+    );
+    cluster.release(&first);
+    assert!(cluster.allocate(node, 1, &request).is_ok());
+}
+
+#[test]
+fn a_hold_of_a_share_says_its_partition_where_shares_are_partitions() {
+    let mut cut = machine(&mut Draws::new(1));
+    cut.gpu = GpuModel::H100;
+    cut.sharing = SharingSet::of(&[SharingMode::Mig]);
+    let offer = OfferId::new([1; 32]);
+    let mut stock = Stock::new([(offer, &cut)].into_iter(), &WorkloadProfile::new());
+    let share = JobNeeds {
+        gpus: 1,
+        gpu_milli: 500,
+        ..JobNeeds::ANY_MACHINE
+    };
+    let request = request_of(&share).unwrap();
+    let room = stock
+        .room(&offer, &request, NOW, (NOW, UNTIL), None)
+        .unwrap();
+    let hold = Hold {
+        lease: LeaseId::new([2; 32]),
+        offer,
+        devices: room.devices,
+        partition: None,
+        request,
+        from: NOW,
+        until: UNTIL,
+    };
+    let missing = HoldError::Full(AllocateError::Devices);
+    assert_eq!(stock.take(&hold, NOW), Err(missing));
+    let hold = Hold {
+        partition: room.partition,
+        ..hold
+    };
+    assert_eq!(stock.take(&hold, NOW), Ok(()));
+    assert_eq!(stock.take(&hold, NOW), Err(HoldError::Held(hold.lease)));
+}
+
+#[test]
+fn the_middle_ask_is_nobodys_to_move() {
+    let ask = |milli: u128, gpus: u8| {
+        let mut terms = terms(Machine {
+            gpu_count: gpus,
+            gpu: GpuModel::T4,
+            ..machine(&mut Draws::new(2))
+        });
+        terms.price_per_gpu_second = Amount::new(milli);
+        terms
+    };
+    // (asks and GPUs, the one in the middle)
+    let cases: [(&[(u128, u8)], u128); 4] = [
+        (&[(10, 1)], 10),
+        (&[(10, 1), (20, 1), (1_000_000, 1)], 20),
+        (&[(10, 8), (1_000_000, 2)], 10),
+        (&[(1, 1), (5, 4), (9, 4)], 5),
+    ];
+    for (asks, middle) in cases {
+        let offers: Vec<OfferTerms> = asks
+            .iter()
+            .map(|(milli, gpus)| ask(*milli, *gpus))
+            .collect();
+        let stock = Stock::default();
+        let prices = stock.packing_prices(offers.iter());
+        // A thousandth of a GPU for a thousand seconds is a GPU second.
+        let burden = crate::packing::burden::MILLI_COST;
+        let cost = prices.cost(GpuModel::T4, burden, DurationMs::from_secs(1_000));
+        assert_eq!(cost, Amount::new(middle), "{asks:?}");
+        let other = prices.cost(GpuModel::H100, burden, DurationMs::from_secs(1_000));
+        assert_eq!(other, Amount::ZERO);
+    }
+}
+
+#[test]
+fn what_was_learned_has_one_encoding() {
+    let mut matrix = ThroughputMatrix::default();
+    let second = DurationMs::from_secs(1);
+    for (index, gpu) in GpuClass::ALL.into_iter().enumerate() {
+        for kind in WorkKind::ALL {
+            let took = DurationMs::new(200 * (1 + index as u64));
+            matrix.learn(gpu, kind, second, took);
+            let bytes = matrix.to_bytes();
+            assert_eq!(ThroughputMatrix::from_bytes(&bytes).unwrap(), matrix);
+        }
+    }
+    let bytes = matrix.to_bytes();
+    for at in 4..bytes.len() {
+        let mut spoiled = bytes.clone();
+        spoiled[at] = 0xff;
+        // Either it is refused, or it is another matrix: never the same one twice.
+        if let Ok(read) = ThroughputMatrix::from_bytes(&spoiled) {
+            assert_eq!(read.to_bytes(), spoiled);
+        }
+        assert!(ThroughputMatrix::from_bytes(&bytes[..at]).is_err());
+    }
+    let twice = [&[2, 0, 0, 0][..], &bytes[4..10], &bytes[4..10]].concat();
+    assert!(matches!(
+        ThroughputMatrix::from_bytes(&twice),
+        Err(DecodeError::Invalid {
+            field: "throughput",
+            ..
+        })
+    ));
+}
+
+#[test]
+fn expected_work_has_one_encoding_and_a_bound() {
+    let mut draws = Draws::new(3);
+    let mut learner = Learner::new(WorkloadProfile::new());
+    for _ in 0..500 {
+        learner.observe(&request_of(&needs(&mut draws)).unwrap());
+        learner.bound(16, 200);
+    }
+    assert!(learner.profile().weights().len() <= 16);
+    assert!(learner.profile().total() <= 201);
+    let bytes = learner.to_bytes();
+    assert_eq!(Learner::from_bytes(&bytes).unwrap(), learner);
+    for at in 0..bytes.len() {
+        assert!(Learner::from_bytes(&bytes[..at]).is_err());
+        let mut spoiled = bytes.clone();
+        spoiled[at] ^= 0x55;
+        if let Ok(read) = Learner::from_bytes(&spoiled) {
+            assert_eq!(read.to_bytes(), spoiled);
+        }
+    }
+}
+
+#[test]
+fn the_rarest_work_is_forgotten_first() {
+    let request = |cores: u32| {
+        request_of(&JobNeeds {
+            gpus: 1,
+            gpu_milli: 1_000,
+            cpu_milli: cores * 4_000,
+            ..JobNeeds::ANY_MACHINE
+        })
+        .unwrap()
+    };
+    let mut profile = WorkloadProfile::new();
+    for (cores, times) in [(1, 5), (2, 1), (3, 3)] {
+        profile.observe_worth(&request(cores), times);
+    }
+    profile.keep_at_most(2);
+    assert_eq!(profile.total(), 8);
+    profile.keep_at_most(1);
+    assert_eq!(profile.total(), 5);
+    let mut joined = WorkloadProfile::of([&request(1)]);
+    joined.join(&profile);
+    assert_eq!(joined.total(), 6);
+}

@@ -1,0 +1,243 @@
+//! Which providers a validator hears: what it reports to the ledger once an epoch, as changes.
+//!
+//! A provider is heard when it asks this process for its leases, which an agent does at least every five seconds. One that
+//! was heard and then fell silent for [`PROVIDER_SILENCE_MAX`] is reported lost, one that is heard again is reported back;
+//! the ledger acts when validators with more than two thirds of stake agree. Who was never heard is not judged: a
+//! validator that has just started, or that its provider does not speak to, says nothing. Asking needs no signature, so
+//! anybody can make a dead provider seem alive, which delays a report and gains nothing: its leases have their own limits;
+//! nobody can make a live one seem dead.
+
+use std::collections::BTreeMap;
+
+use tg_ledger::limits::LOST_PER_VALIDATOR_MAX;
+use tg_ledger::{Schedule, State};
+use tg_types::{Address, SignedTransaction, TimestampMs, Transaction, Wallet};
+
+use crate::core::span;
+use crate::handle::NodeHandle;
+use crate::limits::{LIVENESS_INTERVAL, PROVIDER_SILENCE_MAX, PROVIDERS_HEARD_MAX};
+
+/// When each provider was heard last.
+#[derive(Debug, Clone, Default)]
+pub struct Watch {
+    heard: BTreeMap<Address, TimestampMs>,
+}
+
+impl Watch {
+    /// Notes that `provider` spoke; beyond [`PROVIDERS_HEARD_MAX`] the one that was silent longest is forgotten.
+    pub fn note(&mut self, provider: Address, now: TimestampMs) {
+        self.heard.insert(provider, now);
+        if self.heard.len() > PROVIDERS_HEARD_MAX {
+            let oldest = self.heard.iter().min_by_key(|(_, at)| **at);
+            if let Some(oldest) = oldest.map(|(provider, _)| *provider) {
+                self.heard.remove(&oldest);
+            }
+        }
+    }
+
+    /// What the validator `me` has to report on `state` at `now`: nothing if it reported in this epoch, or nothing changed.
+    #[must_use]
+    pub fn report(&self, state: &State, me: &Address, now: TimestampMs) -> Option<Transaction> {
+        let epoch = Schedule::epoch(state.head().height.next());
+        let last = state.liveness_reports().get(me);
+        if last.is_some_and(|it| it.epoch >= epoch) {
+            return None;
+        }
+        let known: &[Address] = last.map_or(&[], |it| &it.lost);
+        let is_silent = |at: &TimestampMs| now.saturating_since(*at) > span(PROVIDER_SILENCE_MAX);
+        let is_known = |provider: &Address| known.binary_search(provider).is_ok();
+        let heard = self.heard.iter();
+        let back: Vec<Address> = heard
+            .clone()
+            .filter(|(provider, at)| is_known(provider) && !is_silent(at))
+            .map(|(provider, _)| *provider)
+            .collect();
+        let room = (LOST_PER_VALIDATOR_MAX + back.len()).saturating_sub(known.len());
+        let lost: Vec<Address> = heard
+            .filter(|(provider, at)| {
+                is_silent(at) && !is_known(provider) && state.provider(provider).is_some()
+            })
+            .map(|(provider, _)| *provider)
+            .take(room)
+            .collect();
+        let changed = !lost.is_empty() || !back.is_empty();
+        changed.then_some(Transaction::ReportLiveness { epoch, lost, back })
+    }
+}
+
+/// Reports for the validator whose ledger account is `account`, until it stops. `now` is the clock.
+pub async fn report_liveness(
+    node: NodeHandle,
+    account: Wallet,
+    now: impl Fn() -> TimestampMs + Send + Sync,
+) {
+    while node.status().running {
+        if let Some(signed) = due(&node, &account, now()) {
+            // Refused if the epoch ended meanwhile: the next round says it again.
+            let _ = node.submit(signed).await;
+        }
+        tokio::time::sleep(LIVENESS_INTERVAL).await;
+    }
+}
+
+fn due(node: &NodeHandle, account: &Wallet, now: TimestampMs) -> Option<SignedTransaction> {
+    let state = node.snapshot().state.clone();
+    let report = node.watch(|watch| watch.report(&state, &account.address(), now))?;
+    let nonce = state.nonce(&account.address());
+    Some(account.sign(report, nonce, state.domain()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use tg_ledger::{
+        ConsensusKey, Genesis, Parameters, Proposal, Validator, development_domain, propose,
+    };
+    use tg_types::{
+        Amount, DurationMs, Label, Machine, ModeSet, OfferTerms, Pricing, SignedTransaction,
+    };
+
+    use super::*;
+
+    const START: u64 = 1_000_000;
+
+    fn provider() -> Wallet {
+        Wallet::from_seed(b"provider")
+    }
+
+    fn validator(index: u8) -> Wallet {
+        Wallet::from_seed(&[index])
+    }
+
+    fn block(state: &State, transactions: Vec<SignedTransaction>, at: u64) -> State {
+        let proposed = propose(
+            state,
+            Proposal {
+                proposer: state.validators()[0].address,
+                timestamp: TimestampMs::new(at),
+                transactions,
+                verdicts: vec![],
+            },
+        )
+        .unwrap();
+        assert!(proposed.refused.is_empty(), "{:?}", proposed.refused);
+        proposed.state
+    }
+
+    /// A ledger of four validators and one provider with an offer.
+    fn ledger() -> State {
+        let mut validators: Vec<Validator> = (0..4)
+            .map(|index| Validator {
+                address: validator(index).address(),
+                key: ConsensusKey::new([index; 32]),
+                stake: Amount::from_tgrid(1),
+            })
+            .collect();
+        validators.sort_by_key(|it| it.address);
+        let state = State::genesis(&Genesis {
+            domain: development_domain(),
+            parameters: Parameters::development(),
+            timestamp: TimestampMs::new(START),
+            accounts: vec![(provider().address(), Amount::from_tgrid(100))],
+            validators,
+        })
+        .unwrap();
+        let terms = OfferTerms {
+            hardware: Label::default(),
+            price_base: Amount::new(1),
+            price_per_mmac: Amount::ZERO,
+            latency_base_ms: DurationMs::new(1),
+            speed_mmac_per_s: 1,
+            memory_bytes: 100,
+            slots: 1,
+            collateral_per_lease: Amount::from_tgrid(1),
+            modes: ModeSet::ALL,
+            machine: Machine::CPU_ONLY,
+            price_per_gpu_second: Amount::ZERO,
+            pricing: Pricing::Fixed,
+        };
+        let post = provider().sign(Transaction::PostOffer { terms }, 0, state.domain());
+        block(&state, vec![post], START + 1)
+    }
+
+    fn silence() -> u64 {
+        span(PROVIDER_SILENCE_MAX).get()
+    }
+
+    #[test]
+    fn who_was_heard_and_fell_silent_is_lost_and_comes_back() {
+        let mut state = ledger();
+        let mut watch = Watch::default();
+        let me = validator(0).address();
+        let at = |after: u64| TimestampMs::new(START + after);
+        // Never heard: not judged.
+        assert_eq!(watch.report(&state, &me, at(10 * silence())), None);
+        watch.note(provider().address(), at(0));
+        assert_eq!(watch.report(&state, &me, at(silence())), None);
+        let lost = watch.report(&state, &me, at(silence() + 1)).unwrap();
+        let expected = Transaction::ReportLiveness {
+            epoch: 0,
+            lost: vec![provider().address()],
+            back: vec![],
+        };
+        assert_eq!(lost, expected);
+        // Three of four say so, each once: the ledger believes it.
+        for index in 0..3 {
+            let who = validator(index);
+            let report = watch
+                .report(&state, &who.address(), at(silence() + 1))
+                .unwrap();
+            let signed = who.sign(report, 0, state.domain());
+            state = block(
+                &state,
+                vec![signed],
+                START + silence() + 2 + u64::from(index),
+            );
+            let is_offline = state.provider(&provider().address()).unwrap().is_offline;
+            assert_eq!(is_offline, index == 2);
+            assert_eq!(
+                watch.report(&state, &who.address(), at(2 * silence())),
+                None
+            );
+        }
+        // It speaks again: said in the next epoch, and only by who had said the other.
+        watch.note(provider().address(), at(2 * silence()));
+        let mut time = START + 2 * silence();
+        while Schedule::epoch(state.head().height.next()) == 0 {
+            time += 1;
+            state = block(&state, vec![], time);
+        }
+        let back = watch.report(&state, &me, TimestampMs::new(time)).unwrap();
+        let expected = Transaction::ReportLiveness {
+            epoch: 1,
+            lost: vec![],
+            back: vec![provider().address()],
+        };
+        assert_eq!(back, expected);
+        let fourth = validator(3).address();
+        assert_eq!(watch.report(&state, &fourth, TimestampMs::new(time)), None);
+        let signed = validator(0).sign(back, 1, state.domain());
+        state = block(&state, vec![signed], time + 1);
+        assert!(!state.provider(&provider().address()).unwrap().is_offline);
+    }
+
+    #[test]
+    fn strangers_are_not_reported_and_do_not_fill_the_memory() {
+        let state = ledger();
+        let mut watch = Watch::default();
+        for index in 0..=PROVIDERS_HEARD_MAX as u64 {
+            let mut bytes = [0; 20];
+            bytes[..8].copy_from_slice(&index.to_be_bytes());
+            watch.note(Address::new(bytes), TimestampMs::new(START + index));
+        }
+        assert_eq!(watch.heard.len(), PROVIDERS_HEARD_MAX);
+        let first = Address::new([0; 20]);
+        assert!(
+            !watch.heard.contains_key(&first),
+            "the oldest was forgotten"
+        );
+        let late = TimestampMs::new(START + 100 * silence());
+        assert_eq!(watch.report(&state, &validator(0).address(), late), None);
+    }
+}
