@@ -204,9 +204,12 @@ impl MachineArguments {
     }
 }
 
-/// The one of a name, or the names there are.
+/// The one of a name in whatever case, or the names there are.
 fn word<T: Copy>(text: &str, all: &[T], name: impl Fn(T) -> &'static str) -> Result<T, String> {
-    let found = all.iter().copied().find(|it| name(*it) == text);
+    let found = all
+        .iter()
+        .copied()
+        .find(|it| name(*it).eq_ignore_ascii_case(text));
     found.ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(|it| name(*it)).collect();
         format!("expected one of {}", names.join(", "))
@@ -251,7 +254,8 @@ fn mig_profile(text: &str) -> Result<Partition, String> {
         let profiles = MigProfile::ALL.into_iter();
         profiles.map(move |profile| (model, profile))
     });
-    let named = all.filter(|(model, profile)| model.profile_name(*profile) == text);
+    let named =
+        all.filter(|(model, profile)| model.profile_name(*profile).eq_ignore_ascii_case(text));
     let parts = named.map(|(model, profile)| Partition {
         milli: profile.compute_milli(),
         memory_mib: model.memory_mib(profile),
@@ -291,6 +295,18 @@ mod tests {
         let part = needs("--mig 3g.40gb").ok();
         let part = part.map(|it| (it.gpus, it.gpu_milli, it.gpu_memory_mib, it.isolation));
         assert_eq!(part, Some((1, 428, 38_912, SharingMode::Mig)));
+    }
+
+    #[test]
+    fn names_are_taken_in_any_case() {
+        for (one, other) in [
+            ("--gpu-model h100,a100-80", "--gpu-model H100,A100-80"),
+            ("--mig 3g.40gb", "--mig 3G.40GB"),
+        ] {
+            assert_eq!(needs(one).ok(), needs(other).ok());
+            assert!(needs(one).is_ok(), "{one}");
+        }
+        assert!(needs("--gpu-model h1000").is_err());
     }
 
     #[test]
