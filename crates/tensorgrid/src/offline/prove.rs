@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 use tg_model::input::encode;
 use tg_proof::{Modes, ProofFile, Visibility};
-use tg_prover::{Limits, Masking, ProveError, ProvingModel, Stage, prove_tensors, prove_zk};
+use tg_prover::{Limits, Masking, ProveError, ProvingModel, Stage, Work, prove_tensors, prove_zk};
 use tg_types::codec::Encode;
 use tg_types::{Address, JobId};
 
@@ -23,22 +23,13 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
         .map_err(|failure| {
             failure.hint("`verify: zk` covers the operators listed in docs/PROOF.md")
         })?;
-    let work = model
-        .work(1)
-        .or_fail(Exit::Usage, "this model cannot be proved")?;
     let limits = Limits {
         memory: arguments.memory.map(|mib| mib << 20),
         cancel: None,
     };
     let start = Instant::now();
-    let mut shown = Instant::now();
-    let mut observe = |stage| {
-        if shown.elapsed().as_secs() >= 1 {
-            shown = Instant::now();
-            let left = left(start.elapsed().as_secs_f64(), work.done(stage));
-            say(format!("{}{left}", describe(stage)));
-        }
-    };
+    let mut progress = Progress::of(&model)?;
+    let mut observe = |stage| progress.show(stage);
     let names = (JobId::default(), Address::default());
     let proved = match &masking {
         Some(masking) => {
@@ -47,13 +38,7 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
         }
         None => prove_tensors(&model, vec![input], names, &limits, &mut observe),
     };
-    let (file, mut traces) = proved.map_err(|error| {
-        let exit = match error {
-            ProveError::Memory { .. } | ProveError::Plan(_) => Exit::Usage,
-            _ => Exit::Failed,
-        };
-        Failure::new(exit, anyhow::Error::new(error).context("prove"))
-    })?;
+    let (file, mut traces) = proved.map_err(failed)?;
     let Some(trace) = traces.pop() else {
         return Err(Failure::new(
             Exit::Failed,
@@ -86,6 +71,44 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
         shown[1],
     ))?;
     Ok(())
+}
+
+/// Why nothing was proved.
+pub(crate) fn failed(error: ProveError) -> Failure {
+    let exit = match error {
+        ProveError::Memory { .. } | ProveError::Plan(_) => Exit::Usage,
+        _ => Exit::Failed,
+    };
+    Failure::new(exit, anyhow::Error::new(error).context("prove"))
+}
+
+/// What is printed while a proof is made: a line a second.
+pub(crate) struct Progress {
+    work: Work,
+    start: Instant,
+    shown: Instant,
+}
+
+impl Progress {
+    /// Of a proof that begins now.
+    pub(crate) fn of(model: &ProvingModel) -> Result<Self, Failure> {
+        let work = model
+            .work(1)
+            .or_fail(Exit::Usage, "this model cannot be proved")?;
+        let start = Instant::now();
+        let shown = start;
+        Ok(Self { work, start, shown })
+    }
+
+    /// Says where it is, unless it did so just now.
+    pub(crate) fn show(&mut self, stage: Stage) {
+        if self.shown.elapsed().as_secs() >= 1 {
+            self.shown = Instant::now();
+            let elapsed = self.start.elapsed().as_secs_f64();
+            let left = left(elapsed, self.work.done(stage));
+            say(format!("{}{left}", describe(stage)));
+        }
+    }
 }
 
 /// What a statement shows of input and output, in words.

@@ -1,15 +1,19 @@
 //! `tensorgrid verify`.
 
 use crate::cli::{Same, VerifyArguments};
-use crate::offline::files;
+use crate::offline::files::{self, AnyProof};
+use crate::offline::generate::hex;
 use crate::offline::prove::modes_of;
 use crate::outcome::{Exit, Failure, Outcome, json, line};
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Instant;
+use tg_ir::sampling::NUCLEUS_ALL;
+use tg_ir::{Generation, Sampling};
 use tg_proof::linking::{self, Shared, Verified};
 use tg_proof::{
-    ExpectedStatement, ProofFile, PublicModel, SecurityReport, Visibility, commitment, security,
+    ExpectedStatement, ProofFile, PublicModel, SecurityReport, SequenceError, SequenceFile,
+    Visibility, commitment, security,
 };
 use tg_types::Digest;
 
@@ -18,6 +22,10 @@ pub(crate) fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
     let model = files::public_model(&arguments.model)?;
     let file = files::proof_file(&arguments.proof, arguments.flip_byte)?;
     let elapsed_ms = check(&model, &file, as_json)?;
+    let (file, sequence) = match file {
+        AnyProof::Plain(file) => (file, None),
+        AnyProof::Sequence(file) => (file.proof.clone(), Some(file)),
+    };
     let same = match (&arguments.and, arguments.same) {
         (Some(path), Some(same)) => Some((
             same,
@@ -35,25 +43,12 @@ pub(crate) fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
         _ => Vec::new(),
     };
     if as_json {
-        return Ok(json(&verdict_json(
-            &model,
-            &file,
-            report.as_ref(),
-            &values,
-            elapsed_ms,
-            same.map(|(_, shared)| shared),
-        ))?);
+        let mut verdict = verdict_json(&model, &file, report.as_ref(), &values, elapsed_ms);
+        verdict["sequence"] = sequence.as_ref().map(sequence_json).into();
+        verdict["same"] = same.map(|(_, shared)| shared.to_string()).into();
+        return Ok(json(&verdict)?);
     }
-    line(format_args!(
-        "VERIFIED in {elapsed_ms:.1} ms: {}",
-        sentence(&model, &file)
-    ))?;
-    if !values.is_empty() {
-        line(format_args!(
-            "output {values:?}; greatest at index {}",
-            tg_model::execute::top_class(&values).unwrap_or(0)
-        ))?;
-    }
+    say_verified(&model, (&file, sequence.as_ref()), &values, elapsed_ms)?;
     if let Some((same, shared)) = same {
         let what = match same {
             Same::Model => "both proofs used the same model",
@@ -69,22 +64,59 @@ pub(crate) fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
     Ok(())
 }
 
-/// Verifies a proof; gives the milliseconds it took.
-fn check(model: &PublicModel, file: &ProofFile, as_json: bool) -> Result<f64, Failure> {
-    let start = Instant::now();
-    let verdict = tg_proof::verify(model, file, &ExpectedStatement::default());
-    let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
-    let Err(error) = verdict else {
-        return Ok(elapsed_ms);
+/// What was proved, in a sentence or two.
+fn say_verified(
+    model: &PublicModel,
+    (file, sequence): (&ProofFile, Option<&SequenceFile>),
+    values: &[i32],
+    elapsed_ms: f64,
+) -> Outcome {
+    let what = match sequence {
+        Some(sequence) => written(model, sequence),
+        None => sentence(model, file),
     };
-    if as_json {
-        let (check, code) = (error.check(), error.code());
-        json(
-            &serde_json::json!({ "verified": false, "check": check, "code": code, "reason": error.to_string() }),
-        )?;
+    line(format_args!("VERIFIED in {elapsed_ms:.1} ms: {what}"))?;
+    if sequence.is_none() && !values.is_empty() {
+        line(format_args!(
+            "output {values:?}; greatest at index {}",
+            tg_model::execute::top_class(values).unwrap_or(0)
+        ))?;
     }
-    let reason = anyhow::Error::from(error).context("REJECTED");
-    Err(Failure::new(Exit::Rejected, reason))
+    Ok(())
+}
+
+/// Verifies a proof; gives the milliseconds it took.
+fn check(model: &PublicModel, file: &AnyProof, as_json: bool) -> Result<f64, Failure> {
+    let start = Instant::now();
+    let expected = ExpectedStatement::default();
+    let verdict = match file {
+        AnyProof::Plain(file) => {
+            tg_proof::verify(model, file, &expected).map_err(SequenceError::Proof)
+        }
+        AnyProof::Sequence(file) => tg_proof::verify_sequence(model, file, &expected),
+    };
+    match verdict {
+        Ok(()) => Ok(start.elapsed().as_secs_f64() * 1e3),
+        Err(error) => Err(rejected(error, as_json)),
+    }
+}
+
+/// Says what failed.
+fn rejected(error: SequenceError, as_json: bool) -> Failure {
+    if as_json {
+        let (check, code) = match &error {
+            SequenceError::Proof(error) => (error.check(), Some(error.code())),
+            _ => ("sequence", None),
+        };
+        let value = serde_json::json!({ "verified": false, "check": check, "code": code, "reason": error.to_string() });
+        // The failure says the same.
+        let _written = json(&value);
+    }
+    let reason = match error {
+        SequenceError::Proof(error) => anyhow::Error::from(error),
+        error => anyhow::Error::from(error),
+    };
+    Failure::new(Exit::Rejected, reason.context("REJECTED"))
 }
 
 /// Verifies a second proof; gives the digest by which both statements name what they share.
@@ -100,6 +132,10 @@ fn compare(
     let other = other.transpose()?;
     let other = other.as_ref().unwrap_or(model);
     check(other, &second, as_json)?;
+    let second = match &second {
+        AnyProof::Plain(file) => file,
+        AnyProof::Sequence(file) => &file.proof,
+    };
     let what = match same {
         Same::Model => Shared::Model,
         Same::Input => Shared::Input,
@@ -117,6 +153,48 @@ fn compare(
         }
         let reason = anyhow::Error::from(reason).context("NOT THE SAME");
         Failure::new(Exit::Rejected, reason)
+    })
+}
+
+/// What was written, and by what rule.
+fn written(model: &PublicModel, file: &SequenceFile) -> String {
+    let (given, written) = file.tokens();
+    let Sampling {
+        keep,
+        nucleus,
+        seed,
+        ..
+    } = file.generation.sampling;
+    let rule = if keep == 1 {
+        "always the greatest score".to_owned()
+    } else {
+        let share = 100.0 * f64::from(nucleus) / f64::from(NUCLEUS_ALL);
+        format!(
+            "drawn among the {keep} greatest scores ({share:.0} % of their weight) by seed {}",
+            hex(&seed)
+        )
+    };
+    format!(
+        "model `{}` ({}) wrote {} tokens after these {}, {rule}\n{given:?}\n{written:?}",
+        model.program().name,
+        model.id(),
+        written.len(),
+        given.len(),
+    )
+}
+
+fn sequence_json(file: &SequenceFile) -> serde_json::Value {
+    let (prompt, tokens) = file.tokens();
+    let Generation {
+        limit,
+        stop,
+        sampling,
+        ..
+    } = file.generation;
+    serde_json::json!({
+        "prompt": prompt, "tokens": tokens, "limit": limit, "stop": stop, "keep": sampling.keep,
+        "nucleus": f64::from(sampling.nucleus) / f64::from(NUCLEUS_ALL), "seed": hex(&sampling.seed),
+        "rescale": [sampling.rescale.multiplier(), sampling.rescale.shift()],
     })
 }
 
@@ -142,7 +220,6 @@ fn verdict_json(
     report: Option<&SecurityReport>,
     values: &[i32],
     elapsed_ms: f64,
-    same: Option<Digest>,
 ) -> serde_json::Value {
     let (statement, modes) = (&file.statement, modes_of(file));
     serde_json::json!({
@@ -160,7 +237,6 @@ fn verdict_json(
         "zk": statement.zk.is_some(),
         "input_mode": modes[0],
         "output_mode": modes[1],
-        "same": same.map(|digest| digest.to_string()),
         "security_bits": report.map(|report| report.bits),
         "terms": report.map(|report| {
             report.terms.iter().map(|term| serde_json::json!({

@@ -140,7 +140,7 @@ fn a_masked_proof_is_accepted_if_its_input_is_public() {
         Outcome::LeaseAccepted
     );
     let (code, check) = case.refused(&case.masked(Modes::HIDDEN_INPUT));
-    assert_eq!((code, check.as_str()), (2, "statement"));
+    assert_eq!((code, check.as_str()), (2, "statement: input"));
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod programs;
 pub(crate) mod pushforwards;
 mod random;
 mod registration;
+mod sequence;
 mod statement;
 mod sums;
 mod tokens;
