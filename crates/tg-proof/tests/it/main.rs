@@ -4,11 +4,16 @@
 //! `tensorgrid prove` on the same input. Writing them again is a breaking change of the proof format.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use tg_proof::{ExpectedStatement, ProofFile, PublicModel, verify};
+use tg_proof::ajtai::{self, TensorCommitment};
+use tg_proof::messages::{self, InferenceProof, Pushforwards};
+use tg_proof::{ExpectedStatement, Modes, ProofFile, PublicModel, Visibility, verify};
 use tg_types::Digest;
+use tg_types::codec::{Decode, Encode};
 
 const MODEL: &[u8] = include_bytes!("../data/mlp-digits.tgv");
 const PROOF: &[u8] = include_bytes!("../data/mlp-digits.proof");
+/// In zero knowledge, with a committed input under a salt of zeros that end in a 7.
+const COMMITTED: &[u8] = include_bytes!("../data/mlp-digits-committed.proof");
 
 #[test]
 fn the_kept_proof_verifies() {
@@ -21,6 +26,44 @@ fn the_kept_proof_verifies() {
         ..ExpectedStatement::default()
     };
     assert_eq!(verify(&model, &file, &expected), Ok(()));
+}
+
+#[test]
+fn the_kept_proof_in_zero_knowledge_verifies() {
+    let model = PublicModel::decode(MODEL).unwrap();
+    let (file, clear) = (
+        ProofFile::read(COMMITTED).unwrap(),
+        ProofFile::read(PROOF).unwrap(),
+    );
+    assert_eq!(file.to_bytes(), COMMITTED);
+    let (input, output) = (Visibility::Committed, Visibility::Public);
+    assert_eq!(file.statement.zk, Some(Modes { input, output }));
+    assert_eq!(verify(&model, &file, &ExpectedStatement::default()), Ok(()));
+    // The commitment is of the input that the proof in the clear shows.
+    let elements: Vec<i32> = clear
+        .input
+        .iter()
+        .map(|&byte| i32::from(byte.cast_signed()))
+        .collect();
+    let kind = model.program().input.element_type();
+    let digits = ajtai::digits(kind, &elements);
+    let mut salt = [0; 32];
+    salt[31] = 7;
+    let blinding = ajtai::blinding(kind, &digits, &salt);
+    let commitment = ajtai::commit(kind, &digits, &blinding);
+    assert_eq!(TensorCommitment::from_bytes(&file.input), Ok(commitment));
+    assert_eq!(file.statement.output, clear.statement.output);
+}
+
+/// A proof whose tables are so large that their pushforwards are committed.
+#[test]
+fn the_kept_proof_with_committed_pushforwards_verifies() {
+    let model = PublicModel::decode(include_bytes!("../data/large-tables.tgv")).unwrap();
+    let file = ProofFile::read(include_bytes!("../data/large-tables.proof")).unwrap();
+    let proof: InferenceProof = messages::decode(&file.proof).unwrap();
+    let committed = matches!(proof.lookup.pushforwards, Pushforwards::Committed(_));
+    assert!(committed);
+    assert_eq!(verify(&model, &file, &ExpectedStatement::default()), Ok(()));
 }
 
 #[test]

@@ -473,7 +473,7 @@ fn inputs_of_all_codings_are_hidden_and_committed() {
     }
 }
 
-/// Elements that no coding gives, committed as if they were some.
+/// Elements that no coding gives, hidden as if they were some.
 #[test]
 fn elements_that_no_coding_gives_are_refused() {
     let cases = [
@@ -481,25 +481,15 @@ fn elements_that_no_coding_gives_are_refused() {
         (tokens(), vec![-1, 7, 16, 1 << 20]),
         (ranks(), vec![-1, 6, 4_096, 40_000]),
     ];
-    let (mut executed, mut refused) = (0, 0);
+    let mut refused = 0;
     for (case, lies) in cases {
         let program = &case.model.model.program;
         let shape = ZkShape::new(program, 1, Modes::HIDDEN_INPUT).unwrap();
-        let plan = shape.plan.input.as_ref().unwrap();
         for lie in lies {
             let mut tensors = case.trace.tensors().to_vec();
             let mut values = tensors[0].widened();
             values[0] = lie;
-            tensors[0] = Tensor::I32(values.clone());
-            // Where the executor takes it, all that follows is as it must be, and only the coding is violated.
-            let kind = plan.coding.kind();
-            let fits = kind == ElementType::I32 || i16::try_from(lie).is_ok();
-            let model = &case.model.model;
-            let trace = fits.then(|| tg_model::execute_tensor(model, Tensor::of(kind, &values)));
-            if let Some(Ok(trace)) = trace {
-                tensors = trace.tensors().to_vec();
-                executed += 1;
-            }
+            tensors[0] = Tensor::I32(values);
             let Ok(witness) = Witness::of(program, &shape.plan, &tensors) else {
                 continue;
             };
@@ -531,7 +521,7 @@ fn elements_that_no_coding_gives_are_refused() {
             refused += 1;
         }
     }
-    assert!(executed >= 1 && refused >= 5, "{executed} {refused}");
+    assert!(refused >= 5, "{refused}");
 }
 
 mod statistics {
