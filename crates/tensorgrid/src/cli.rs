@@ -302,7 +302,11 @@ impl std::str::FromStr for Seed {
 
 /// `prove`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  tensorgrid prove lenet.tgm seven.png -o proof.bin")]
+#[command(
+    after_help = "Examples:\n  tensorgrid prove lenet.tgm seven.png -o proof.bin\n  tensorgrid prove lenet.tgm seven.png -o proof.bin \
+                  --zk --input-mode committed --input-salt seven.salt\n\nA commitment is a function of tensor and salt: \
+                  proofs that name one are about one tensor. A salt is as secret as the tensor; a missing salt file is made."
+)]
 pub(crate) struct ProveArguments {
     /// The compiled model (.tgm).
     pub(crate) model: PathBuf,
@@ -314,16 +318,52 @@ pub(crate) struct ProveArguments {
     /// Most memory in MiB: a proof that is estimated to need more is refused before it is begun.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub(crate) memory: Option<u64>,
-    /// Hide the input, and all that the model computes between it and the output (8-bit inputs; weights are not hidden).
+    /// Hide all that the model computes between input and output, and what the modes say of these. Weights are not hidden.
     #[arg(long)]
     pub(crate) zk: bool,
+    /// What the proof shows of the input.
+    #[arg(
+        long,
+        requires = "zk",
+        value_enum,
+        default_value = "hidden",
+        value_name = "MODE"
+    )]
+    pub(crate) input_mode: Mode,
+    /// What the proof shows of the output.
+    #[arg(
+        long,
+        requires = "zk",
+        value_enum,
+        default_value = "public",
+        value_name = "MODE"
+    )]
+    pub(crate) output_mode: Mode,
+    /// The salt of the input's commitment: a file of 32 bytes in hexadecimal.
+    #[arg(long, required_if_eq("input_mode", "committed"), value_name = "FILE")]
+    pub(crate) input_salt: Option<PathBuf>,
+    /// The salt of the output's commitment.
+    #[arg(long, required_if_eq("output_mode", "committed"), value_name = "FILE")]
+    pub(crate) output_salt: Option<PathBuf>,
+}
+
+/// What a proof in zero knowledge shows of a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Mode {
+    /// All of it.
+    Public,
+    /// A commitment, by which proofs are linked.
+    Committed,
+    /// Nothing.
+    Hidden,
 }
 
 /// `verify`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  tensorgrid verify proof.bin --model lenet.tgv --explain\n\nA rejected proof ends \
-                        with exit code 3 and names the check that failed."
+                        with exit code 3 and names the check that failed. With --and a second proof is verified, and both are \
+                        compared:\n  tensorgrid verify a.bin --model a.tgv --and b.bin --same input"
 )]
 pub(crate) struct VerifyArguments {
     /// The proof file, or the sequence file of `generate`.
@@ -331,12 +371,34 @@ pub(crate) struct VerifyArguments {
     /// The public model (.tgv).
     #[arg(long, value_name = "F.tgv")]
     pub(crate) model: PathBuf,
+    /// A second proof file, to be verified too.
+    #[arg(long, value_name = "PROOF", requires = "same")]
+    pub(crate) and: Option<PathBuf>,
+    /// The public model of the second proof, if it is another.
+    #[arg(long, value_name = "F.tgv", requires = "and")]
+    pub(crate) and_model: Option<PathBuf>,
+    /// What both proofs must share: by its digest if it is public, by its commitment if it is committed.
+    #[arg(long, value_enum, requires = "and")]
+    pub(crate) same: Option<Same>,
     /// Print the statement, the commitments, the security level with its terms, and what is not covered.
     #[arg(long)]
     pub(crate) explain: bool,
     /// Flip the lowest bit of this byte first, to see that the proof is then rejected.
     #[arg(long, value_name = "N")]
     pub(crate) flip_byte: Option<usize>,
+}
+
+/// What two proofs share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Same {
+    /// The model: program and weights.
+    Model,
+    /// The inputs.
+    Input,
+    /// The outputs.
+    Output,
+    /// The outputs of the first are the inputs of the second.
+    Chain,
 }
 
 /// `bench prove`.
@@ -354,8 +416,8 @@ pub(crate) struct BenchArguments {
     /// Write the suite's page.
     #[arg(long, requires = "suite", value_name = "FILE", num_args = 0..=1, default_missing_value = "docs/BENCHMARKS.md")]
     pub(crate) write: Option<PathBuf>,
-    /// Measure proofs in zero knowledge of the built-in models.
-    #[arg(long, conflicts_with = "suite")]
+    /// Measure proofs in zero knowledge, with hidden inputs; with `--suite` of its first rows.
+    #[arg(long)]
     pub(crate) zk: bool,
     /// Measure one row in this process: what the suite calls for each.
     #[arg(long, requires = "suite", hide = true)]

@@ -70,6 +70,17 @@ pub enum GadgetProof {
     Chosen(ChosenProof),
     /// Decision trees.
     Trees(TreesProof),
+    /// An output that is not public.
+    Output(OutputProof),
+}
+
+/// The committed columns of an output that is not public.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OutputProof {
+    /// The output at the point that was drawn first.
+    pub value: E,
+    /// That it is what the columns give.
+    pub stage: StageProof,
 }
 
 /// One stage of a gadget as data.

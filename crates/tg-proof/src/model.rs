@@ -5,6 +5,7 @@ use crate::commitment::{
 };
 use crate::error::{PlanError, PublicModelError, RegistrationError};
 use crate::field::E;
+use crate::file::Modes;
 use crate::messages;
 use crate::plan::Plan;
 use crate::zk::ZkShape;
@@ -106,6 +107,9 @@ fn claims(tables: &[commitment::CommittedTable]) -> usize {
         .sum()
 }
 
+/// The batch and modes of a shape, and the shape.
+type KeptZk = ((usize, Modes), Arc<ZkShape>);
+
 /// A public model, ready to verify.
 #[derive(Debug)]
 pub struct PublicModel {
@@ -121,7 +125,7 @@ pub struct PublicModel {
     /// The shape of the last batch that was asked for.
     batch: Mutex<Option<(usize, Arc<ProofShape>)>>,
     /// The same for proofs in zero knowledge.
-    zk: Mutex<Option<(usize, Arc<ZkShape>)>>,
+    zk: Mutex<Option<KeptZk>>,
 }
 
 impl PublicModel {
@@ -251,19 +255,20 @@ impl PublicModel {
     /// The shape of proofs in zero knowledge about a batch of inputs.
     ///
     /// # Errors
-    /// If such proofs cost too much, fall short of the security level, or cannot hide this input.
-    pub fn zk_shape_of(&self, batch: usize) -> Result<Arc<ZkShape>, PlanError> {
+    /// If such proofs cost too much, fall short of the security level, or cannot commit a tensor of this size.
+    pub fn zk_shape_of(&self, batch: usize, modes: Modes) -> Result<Arc<ZkShape>, PlanError> {
+        let of = (batch, modes);
         // A poisoned lock holds a whole value all the same.
         let mut kept = self
             .zk
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some((_, shape)) = kept.as_ref().filter(|(size, _)| *size == batch) {
+        if let Some((_, shape)) = kept.as_ref().filter(|(known, _)| *known == of) {
             return Ok(Arc::clone(shape));
         }
-        let shape = Arc::new(ZkShape::new(&self.program, batch)?);
+        let shape = Arc::new(ZkShape::new(&self.program, batch, modes)?);
         security::check_zk(self, &shape)?;
-        *kept = Some((batch, Arc::clone(&shape)));
+        *kept = Some((of, Arc::clone(&shape)));
         Ok(shape)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::error::PlanError;
 use crate::field::E;
+use crate::file::Modes;
 use crate::layout::TensorLayout;
 use crate::model::{ProofShape, PublicModel};
 use crate::plan::{MapPlan, NodePlan, Plan};
@@ -93,8 +94,8 @@ fn report_shape(model: &PublicModel, shape: &ProofShape) -> Option<SecurityRepor
 
 /// Adds up what a proof in zero knowledge about a batch of inputs may get wrong; nothing if such proofs are not admitted.
 #[must_use]
-pub fn report_zk(model: &PublicModel, batch: usize) -> Option<SecurityReport> {
-    let shape = model.zk_shape_of(batch).ok()?;
+pub fn report_zk(model: &PublicModel, batch: usize, modes: Modes) -> Option<SecurityReport> {
+    let shape = model.zk_shape_of(batch, modes).ok()?;
     report_zk_shape(model, &shape)
 }
 
@@ -295,6 +296,18 @@ fn draws(program: &Program, plan: &Plan) -> Vec<(String, &'static str, f64)> {
         let merge = readers[0] as f64 + 2.0 * plan.layouts[0].vars() as f64;
         let degree = merge + input.staged.error_degree();
         draws.push(("hidden input".to_owned(), source, degree));
+    }
+    if let Some(output) = &plan.output {
+        let source = "sumcheck, readers; Schwartz-Zippel";
+        let degree = output.staged.error_degree();
+        draws.push(("hidden output".to_owned(), source, degree));
+    }
+    if let Some(salts) = &plan.salts {
+        // A point per commitment, at which two polynomials below the ring's degree are compared.
+        let count = plan.witness[salts.columns.witness.start].columns;
+        let degree = (count * crate::ajtai::DEGREE) as f64 + salts.staged.error_degree();
+        let source = "Schwartz-Zippel; Ring-SIS is assumed";
+        draws.push(("tensor commitments".to_owned(), source, degree));
     }
     draws.push((
         "reader batching".to_owned(),

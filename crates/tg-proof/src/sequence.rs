@@ -5,7 +5,7 @@
 //! ([`tg_ir::generation`]). The seed is part of what is claimed: whoever could choose it could choose among sequences.
 
 use crate::error::{ProofFileError, SequenceError};
-use crate::file::{ExpectedStatement, PROOF_FILE_MAX, ProofFile};
+use crate::file::{ExpectedStatement, Modes, PROOF_FILE_MAX, ProofFile};
 use crate::model::PublicModel;
 use crate::verify::{integers, verify};
 use tg_ir::{ElementType, Generation, Generator};
@@ -73,7 +73,7 @@ pub fn verify_sequence(
     let generator = Generator::of(model.program())?;
     let SequenceFile { generation, proof } = file;
     // Stops: several windows of which the tokens are read across, and one that the proof is not about.
-    if proof.statement.batch != 1 || proof.statement.zk {
+    if proof.statement.batch != 1 || proof.statement.modes() != Modes::PUBLIC {
         return Err(SequenceError::Statement);
     }
     let [input, output] = [&proof.input, &proof.output];

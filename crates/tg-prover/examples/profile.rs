@@ -55,6 +55,7 @@ fn parts(proof: &InferenceProof) -> BTreeMap<String, usize> {
             GadgetProof::Staged(_) => "staged",
             GadgetProof::Chosen(_) => "embed computed",
             GadgetProof::Trees(_) => "trees",
+            GadgetProof::Output(_) => "output",
         };
         add(&format!("node {name}"), messages::encode(&node.gadget));
         add("node merge", messages::encode(&node.merge));

@@ -5,6 +5,7 @@ use crate::prove::Stage;
 use tg_proof::commitment::Pcs;
 use tg_proof::layout::TensorLayout;
 use tg_proof::model::ProofShape;
+use tg_proof::zk::ZkShape;
 
 /// Bytes of a base field element and of an extension element.
 const BASE: u64 = 4;
@@ -31,6 +32,25 @@ pub(crate) fn memory(model: &ProvingModel, shape: &ProofShape) -> u64 {
     let leaves = (4 * EXTENSION) << shape.plan.leaf_vars;
     let opening = opening(&model.shape.weights_scheme).max(opening(&shape.witness_scheme));
     fixed + commitments + leaves.max(opening)
+}
+
+/// The same for a proof in zero knowledge.
+pub(crate) fn memory_zk(model: &ProvingModel, shape: &ZkShape) -> u64 {
+    let layers = &model.model.weights.layers;
+    let weights: usize = layers.iter().map(|layer| 3 * layer.weights.len()).sum();
+    let tensors: usize = shape.plan.layouts.iter().map(TensorLayout::padded).sum();
+    let tables = shape.plan.witness.iter();
+    let cells: usize = tables.map(|table| table.columns << table.chunk.vars).sum();
+    // Columns as positions and as elements, and forms: some terms for each secret.
+    let fixed = (weights + 6 * tensors + 6 * cells + 200 * shape.secrets.count()) as u64;
+    let hiding = shape.hiding.codewords().map(|(vars, rate, rows)| {
+        // Polynomial, codeword with its random rows, salted leaves and hashes; then values and weights of the last sum.
+        let codeword = BASE << (vars + rate);
+        ((2 * BASE + 2 * EXTENSION) << vars) + codeword + codeword / 8 + (84 << rows)
+    });
+    let leaves = (4 * EXTENSION) << shape.plan.leaf_vars;
+    let opening = opening(&model.shape.weights_scheme).max(leaves);
+    fixed + hiding.sum::<u64>() + committed(&model.shape.weights_scheme) + opening
 }
 
 /// How the work of a proof is spread over its stages: for progress and for the time that is left.

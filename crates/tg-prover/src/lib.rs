@@ -32,4 +32,5 @@ mod tests;
 pub use estimate::Work;
 pub use model::{ModelError, ProvingModel};
 pub use prove::{Limits, ProveError, Stage, prove, prove_batch, prove_tensor, prove_tensors};
-pub use zk::prove_zk;
+pub use tg_proof::{Modes, Visibility};
+pub use zk::{Masking, prove_zk};

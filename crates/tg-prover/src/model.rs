@@ -8,12 +8,13 @@ use p3_commit::MultilinearPcs;
 use p3_matrix::dense::RowMajorMatrix;
 use p3_sumcheck::layout::{Layout, Table};
 use tg_ir::{CompiledModel, LinearWeights};
-use tg_proof::PublicModel;
 use tg_proof::commitment::{Challenger, Pcs, Stacking, WeightCommitment};
 use tg_proof::error::PlanError;
 use tg_proof::field::{E, F, eq_table, signed};
 use tg_proof::model::{ProofShape, model_id};
 use tg_proof::transcript;
+use tg_proof::zk::ZkShape;
+use tg_proof::{Modes, PublicModel};
 use tg_types::{ModelId, ProgramId};
 
 /// What a commitment keeps for its openings.
@@ -139,6 +140,15 @@ impl ProvingModel {
     pub fn memory(&self, batch: usize) -> Result<u64, PlanError> {
         let shape = ProofShape::batched(&self.model.program, batch)?;
         Ok(estimate::memory(self, &shape))
+    }
+
+    /// The same for proofs in zero knowledge.
+    ///
+    /// # Errors
+    /// If the program cannot be proved for so many inputs at once.
+    pub fn memory_zk(&self, batch: usize, modes: Modes) -> Result<u64, PlanError> {
+        let shape = ZkShape::new(&self.model.program, batch, modes)?;
+        Ok(estimate::memory_zk(self, &shape))
     }
 
     /// How the work of a proof about a batch of inputs is spread over its stages.

@@ -213,7 +213,7 @@ fn prove_on_workers(
         batch,
         input: Digest::of_blob(&input),
         output: Digest::of_blob(&output),
-        zk: false,
+        zk: None,
     };
     let execution = Execution {
         shape,
@@ -276,7 +276,7 @@ pub(crate) fn prove_witness(
         batch: 1,
         input: Digest::of_blob(&input),
         output: Digest::of_blob(&output),
-        zk: false,
+        zk: None,
     };
     let proof = prove_statement(model, tensors, witness, &statement, observe)?;
     Ok(ProofFile {

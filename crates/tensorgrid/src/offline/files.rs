@@ -53,6 +53,31 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     written.or_fail(Exit::Failed, doing)
 }
 
+/// 32 bytes of the operating system's randomness.
+///
+/// # Errors
+/// If it has none.
+pub(crate) fn entropy() -> std::io::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
+    Ok(bytes)
+}
+
+/// Makes a file with one line that only this user can read.
+///
+/// # Errors
+/// If it exists or cannot be written.
+pub(crate) fn write_secret(path: &Path, text: &str) -> Result<(), Failure> {
+    let mut options = std::fs::File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options
+        .open(path)
+        .and_then(|mut file| writeln!(file, "{text}").and_then(|()| file.sync_all()));
+    written.or_fail(Exit::Failed, format!("write {}", path.display()))
+}
+
 /// Reads a compiled model.
 ///
 /// # Errors

@@ -23,7 +23,7 @@ mod value;
 mod wide;
 
 pub use compare::CompareShape;
-pub use input::InputPlan;
+pub use input::{Digit, OUTPUT, SaltPlan, TensorCoding, TensorPlan};
 pub use leaves::{LeafBlock, PlacedBlock};
 pub use linear::MapPlan;
 pub use maximum::{MAXIMUM_POSITIONS_MAX, MaximumShape};
@@ -42,6 +42,7 @@ pub use value::REQUANTISE_COLUMNS;
 use crate::commitment::CommittedTable;
 use crate::cost::VerifierCost;
 use crate::error::PlanError;
+use crate::file::{Modes, Visibility};
 use crate::layout::{Chunk, TensorLayout, WeightLayout};
 use crate::staged::Staged;
 use std::collections::BTreeMap;
@@ -197,10 +198,14 @@ pub struct Plan {
     pub leaf_vars: usize,
     /// Where the pushforwards stand if they are committed; else they are sent.
     pub pushforwards: Option<PushforwardLayout>,
-    /// Whether proofs are in zero knowledge: the input is committed, and what is committed is opened nowhere.
+    /// Whether proofs are in zero knowledge: what is committed is opened nowhere.
     pub hidden: bool,
     /// The committed input, if it is not public.
-    pub input: Option<InputPlan>,
+    pub input: Option<TensorPlan>,
+    /// The committed output, if it is not public.
+    pub output: Option<TensorPlan>,
+    /// What hides those of them whose commitments the statement names.
+    pub salts: Option<SaltPlan>,
     /// What checking a proof costs.
     pub cost: VerifierCost,
     /// Per tensor the greatest absolute value it can have.
@@ -221,7 +226,7 @@ impl Plan {
     /// # Errors
     /// [`PlanError`] names the node that cannot be proved and why.
     pub fn batched(program: &Program, batch: usize) -> Result<Self, PlanError> {
-        let mut plan = Self::of_nodes(program, batch)?;
+        let mut plan = Self::of_nodes(program, batch, Visibility::Public)?;
         plan.place_leaves();
         plan.pushforwards = plan.plan_pushforwards();
         Ok(plan)
@@ -230,11 +235,12 @@ impl Plan {
     /// Derives the plan of a proof in zero knowledge about a batch of inputs.
     ///
     /// # Errors
-    /// Those of [`Plan::batched`], and [`PlanError::HiddenInput`] for an input that cannot be hidden.
-    pub fn hidden(program: &Program, batch: usize) -> Result<Self, PlanError> {
-        let mut plan = Self::of_nodes(program, batch)?;
+    /// Those of [`Plan::batched`], and [`PlanError::CommittedTensor`] for a tensor that is too large to be named by a
+    /// commitment.
+    pub fn hidden(program: &Program, batch: usize, modes: Modes) -> Result<Self, PlanError> {
+        let mut plan = Self::of_nodes(program, batch, modes.input)?;
         plan.hidden = true;
-        plan.input = Some(plan.plan_input(program)?);
+        plan.plan_statement(program, modes)?;
         plan.place_leaves();
         let entries = plan.tables.iter().map(LookupTable::len);
         plan.pushforwards = Some(PushforwardLayout::of(entries));
@@ -242,7 +248,7 @@ impl Plan {
     }
 
     /// The plan of all nodes.
-    fn of_nodes(program: &Program, batch: usize) -> Result<Self, PlanError> {
+    fn of_nodes(program: &Program, batch: usize, input: Visibility) -> Result<Self, PlanError> {
         program.validate()?;
         refuse::dead_nodes(program)?;
         refuse::deep_nodes(program)?;
@@ -264,17 +270,24 @@ impl Plan {
             pushforwards: None,
             hidden: false,
             input: None,
+            output: None,
+            salts: None,
             cost,
             magnitudes: bounds::magnitudes(program, program.nodes.len()),
         };
         for node in 0..program.nodes.len() {
-            let node_plan = plan.plan_node(program, node)?;
+            let node_plan = plan.plan_node(program, node, input)?;
             plan.nodes.push(node_plan);
         }
         Ok(plan)
     }
 
-    fn plan_node(&mut self, program: &Program, node: usize) -> Result<NodePlan, PlanError> {
+    fn plan_node(
+        &mut self,
+        program: &Program,
+        node: usize,
+        public: Visibility,
+    ) -> Result<NodePlan, PlanError> {
         match &program.nodes[node].op {
             Op::Conv { .. } | Op::Dense { .. } | Op::Parameter => {
                 let weights = self.plan_weights(program, node);
@@ -283,7 +296,9 @@ impl Plan {
             Op::Embed { input, rows } => {
                 let weights = self.plan_weights(program, node);
                 match *input {
-                    TensorId::INPUT => Ok(NodePlan::Weighted { weights }),
+                    TensorId::INPUT if public == Visibility::Public => {
+                        Ok(NodePlan::Weighted { weights })
+                    }
                     input => self.plan_chosen(program, node, (input, *rows), weights),
                 }
             }

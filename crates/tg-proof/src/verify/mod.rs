@@ -24,8 +24,8 @@ mod weights;
 pub use hidden::{Batch, Obligations, Walked, walk as walk_hidden};
 pub use matmul::MatMulPoint;
 pub(crate) use openings::check_weights;
-pub use public::{evaluate_tensor, interleaved};
-pub(crate) use public::{integers, output as public_output};
+pub use public::{ShownTensor, evaluate_tensor, interleaved};
+pub(crate) use public::{integers, shown};
 pub use requantise::{padded_pair, padding_pair};
 pub use secrets::secrets;
 pub use walk::{Claim, ColumnClaim, Walk, WeightClaims};
@@ -58,7 +58,7 @@ pub fn verify(
     if let Some(field) = expected.mismatch(model.id(), &file.statement) {
         return Err(VerifyError::Statement { field });
     }
-    if file.statement.zk {
+    if file.statement.zk.is_some() {
         return zk::verify(model, file);
     }
     let batch = file.statement.batch;

@@ -178,8 +178,9 @@ impl Draft {
             layers: self.layers,
         };
         program.weights_root = weights.root();
-        let reach = match program.input.coding {
-            Coding::Tokens(vocabulary) => [0, i64::from(vocabulary) - 1],
+        let reach = match &program.input.coding {
+            Coding::Tokens(vocabulary) => [0, i64::from(*vocabulary) - 1],
+            Coding::Ranks(lists) => [0, lists.iter().map(Vec::len).min().unwrap() as i64],
             Coding::Scaled(ElementType::I16) => [-32_767, 32_767],
             _ => [-128, 127],
         };

@@ -54,8 +54,8 @@ impl Witness {
             .witness
             .iter()
             .map(|table| {
-                if table.node == program.nodes.len() {
-                    return Ok(input::columns(table, &tensors[0]));
+                if table.node >= program.nodes.len() {
+                    return Ok(input::columns(program, plan, table, tensors));
                 }
                 match (&program.nodes[table.node].op, &plan.nodes[table.node]) {
                     (_, NodePlan::Gadget(gadget) | NodePlan::Chosen { gadget, .. }) => {
@@ -78,6 +78,20 @@ impl Witness {
             })
             .collect::<Result<_, _>>()?;
         Ok(Self { columns })
+    }
+
+    /// Puts in the bytes that hide the tensors whose commitments a statement names, one list each.
+    pub(crate) fn set_salts(&mut self, plan: &Plan, salts: &[Vec<u8>]) {
+        let Some(own) = &plan.salts else { return };
+        for table in own.columns.witness.clone() {
+            let chunk = plan.witness[table].chunk;
+            let rows = chunk.start..chunk.start + chunk.rows();
+            for (column, salt) in self.columns[table].iter_mut().zip(salts) {
+                for (cell, &byte) in column.iter_mut().zip(&salt[rows.clone()]) {
+                    *cell = Cell::from(byte);
+                }
+            }
+        }
     }
 
     /// The columns as field elements, one row of the matrix per column.
