@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Model(ModelCommand),
     /// Run a model on an input, without a grid and without a proof.
     Run(RunArguments),
+    /// Let a language model write what follows a prompt, and prove that it did, without a grid.
+    Generate(GenerateArguments),
     /// Run a compiled model on an input and prove the result, without a grid.
     Prove(ProveArguments),
     /// Check a proof against a public model, without a grid.
@@ -138,6 +140,9 @@ pub(crate) struct CompileArguments {
     /// The model's name; by default the one in the file.
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) name: String,
+    /// Let a language model end in so many greatest scores and their tokens instead of all scores: for `generate`.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=i64::from(tg_ir::sampling::KEEP_MAX)))]
+    pub(crate) top_k: Option<u32>,
     /// How to import it.
     #[command(flatten)]
     pub(crate) import: ImportArguments,
@@ -233,6 +238,68 @@ pub(crate) struct RunArguments {
     pub(crate) output: Option<PathBuf>,
 }
 
+/// `generate`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid generate gpt.tgm --prompt 12,7,99 --tokens 20 --temperature 0.8\n  \
+                        tensorgrid generate gpt.tgm --text 'Once ' --seed 00..ff -o story.bin\n  tensorgrid verify \
+                        story.bin --model gpt.tgv\n\nThe model takes tokens, is causal and ends in its greatest \
+                        scores: `tensorgrid model compile ... --top-k 8`. Tokens are drawn in integers from the seed, \
+                        so that everybody draws the same; a proof says nothing about who chose the seed."
+)]
+pub(crate) struct GenerateArguments {
+    /// The compiled model (.tgm).
+    pub(crate) model: PathBuf,
+    /// The tokens to begin with.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "T,..",
+        required_unless_present = "text"
+    )]
+    pub(crate) prompt: Vec<u32>,
+    /// The text to begin with, for models whose 256 tokens are bytes.
+    #[arg(long, conflicts_with = "prompt")]
+    pub(crate) text: Option<String>,
+    /// Most tokens to write; the model's window may end before.
+    #[arg(short = 'n', long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) tokens: u32,
+    /// How evenly tokens are drawn: 1 as the model says, less for likelier ones, 0 for the likeliest always.
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) temperature: f64,
+    /// Draw among so many likeliest tokens; by default all that the model gives.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) top_k: Option<u32>,
+    /// Of those, draw among the fewest that have this share of the probability.
+    #[arg(long, value_name = "P", default_value_t = 1.0)]
+    pub(crate) top_p: f64,
+    /// 32 bytes in hexadecimal that decide every draw; by default from the operating system.
+    #[arg(long, value_name = "HEX")]
+    pub(crate) seed: Option<Seed>,
+    /// Write nothing after this token.
+    #[arg(long, value_name = "T")]
+    pub(crate) stop: Option<u32>,
+    /// Prove it, and write sequence and proof here.
+    #[arg(short, long, value_name = "F.bin")]
+    pub(crate) output: Option<PathBuf>,
+    /// Most memory in MiB: a proof that is estimated to need more is refused before it is begun.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    pub(crate) memory: Option<u64>,
+}
+
+/// 32 bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seed(pub(crate) [u8; 32]);
+
+impl std::str::FromStr for Seed {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digest = tg_types::Digest::from_hex(text).ok_or("a seed is 64 hexadecimal digits")?;
+        Ok(Self(*digest.as_bytes()))
+    }
+}
+
 /// `prove`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  tensorgrid prove lenet.tgm seven.png -o proof.bin")]
@@ -259,7 +326,7 @@ pub(crate) struct ProveArguments {
                         with exit code 3 and names the check that failed."
 )]
 pub(crate) struct VerifyArguments {
-    /// The proof file.
+    /// The proof file, or the sequence file of `generate`.
     pub(crate) proof: PathBuf,
     /// The public model (.tgv).
     #[arg(long, value_name = "F.tgv")]

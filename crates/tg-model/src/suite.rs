@@ -82,6 +82,12 @@ impl Architecture {
     }
 }
 
+/// The least transformer: 1 layer of 16 channels and 2 heads over 8 tokens of 32, which gives a score for each. For tests.
+#[must_use]
+pub fn tiny_transformer(seed: u64) -> (CompiledModel, Tensor) {
+    gpt::tiny(seed)
+}
+
 /// A random input of a model.
 #[must_use]
 pub fn random_input(program: &Program, seed: u64) -> Tensor {

@@ -356,3 +356,20 @@ pub enum ProofFileError {
     #[error("the proof file cannot be read")]
     Decode(#[from] DecodeError),
 }
+
+/// Why a sequence is rejected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SequenceError {
+    /// The model cannot generate.
+    #[error("the model cannot generate")]
+    Generator(#[from] tg_ir::generation::GeneratorError),
+    /// The proof is not about one window of tokens that anybody can see.
+    #[error("the proof is not about one public sequence of the model's length")]
+    Statement,
+    /// The tokens are not those that were drawn.
+    #[error("the sequence was not written as stated")]
+    Generation(#[from] tg_ir::generation::GenerationError),
+    /// The model does not give the scores from which they were drawn.
+    #[error("the proof of the scores is rejected")]
+    Proof(#[from] VerifyError),
+}

@@ -45,6 +45,8 @@ pub enum Domain {
     Schedule,
     /// Seed of ties in an epoch.
     EpochSeed,
+    /// Key of the stream that draws the tokens of a generation.
+    Sampling,
 }
 
 impl Domain {
@@ -73,6 +75,7 @@ impl Domain {
             Self::BidCommitment => "TG/types/bid-commitment/v1",
             Self::Schedule => "TG/ledger/schedule/v1",
             Self::EpochSeed => "TG/ledger/epoch-seed/v1",
+            Self::Sampling => "TG/ir/sampling/v1",
         }
     }
 }

@@ -6,7 +6,8 @@ use std::path::Path;
 use tg_ir::{CompiledModel, Program};
 use tg_model::input::{self, Expected, Kind};
 use tg_model::passes::Prepared;
-use tg_proof::{ProofFile, PublicModel};
+use tg_proof::sequence::SEQUENCE_FILE_MAX;
+use tg_proof::{ProofFile, PublicModel, SequenceFile};
 
 /// Most bytes of a compiled model.
 const MODEL_MAX: u64 = 256 << 20;
@@ -86,12 +87,20 @@ pub(crate) fn public_model(path: &Path) -> Result<PublicModel, Failure> {
     Ok(model)
 }
 
-/// Reads a proof file.
+/// A proof, with or without a sequence around it.
+pub(crate) enum AnyProof {
+    /// Of one execution or several.
+    Plain(ProofFile),
+    /// Of a sequence that was written.
+    Sequence(SequenceFile),
+}
+
+/// Reads a proof file or a sequence file.
 ///
 /// # Errors
-/// If it is not one.
-pub(crate) fn proof_file(path: &Path, flip_byte: Option<usize>) -> Result<ProofFile, Failure> {
-    let mut bytes = read(path, tg_proof::PROOF_FILE_MAX as u64)?;
+/// If it is neither.
+pub(crate) fn proof_file(path: &Path, flip_byte: Option<usize>) -> Result<AnyProof, Failure> {
+    let mut bytes = read(path, SEQUENCE_FILE_MAX as u64)?;
     if let Some(position) = flip_byte {
         let length = bytes.len();
         let byte = bytes.get_mut(position).ok_or_else(|| {
@@ -102,10 +111,14 @@ pub(crate) fn proof_file(path: &Path, flip_byte: Option<usize>) -> Result<ProofF
         })?;
         *byte ^= 1;
     }
-    ProofFile::read(&bytes).or_fail(
-        Exit::Rejected,
-        format!("{} is not a proof file", path.display()),
-    )
+    if SequenceFile::is_one(&bytes) {
+        let text = format!("{} is not a sequence file", path.display());
+        let file = SequenceFile::read(&bytes).or_fail(Exit::Rejected, text)?;
+        return Ok(AnyProof::Sequence(file));
+    }
+    let text = format!("{} is not a proof file", path.display());
+    let file = ProofFile::read(&bytes).or_fail(Exit::Rejected, text)?;
+    Ok(AnyProof::Plain(file))
 }
 
 /// The output's elements as integers.

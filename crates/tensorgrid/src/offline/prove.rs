@@ -4,10 +4,9 @@ use crate::cli::ProveArguments;
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use std::time::Instant;
-use tg_model::Tensor;
-use tg_model::input::quantise;
+use tg_model::input::encode;
 use tg_proof::ProofFile;
-use tg_prover::{Limits, ProveError, ProvingModel, Stage, prove_batch, prove_zk};
+use tg_prover::{Limits, ProveError, ProvingModel, Stage, Work, prove_tensors, prove_zk};
 use tg_types::codec::Encode;
 use tg_types::{Address, JobId};
 
@@ -15,43 +14,29 @@ use tg_types::{Address, JobId};
 pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     let model = files::compiled_model(&arguments.model)?;
     let reals = files::one_input(&arguments.input, &model.program)?;
-    let input = quantise(&model.program.input, &reals);
+    let input = encode(&model.program.input, &reals).or_fail(Exit::Usage, "take the input")?;
     say("committing the weights ...");
     let model = ProvingModel::new(model)
         .or_fail(Exit::Usage, "this model cannot be proved")
         .map_err(|failure| {
             failure.hint("`verify: zk` covers the operators listed in docs/PROOF.md")
         })?;
-    let work = model
-        .work(1)
-        .or_fail(Exit::Usage, "this model cannot be proved")?;
     let limits = Limits {
         memory: arguments.memory.map(|mib| mib << 20),
         cancel: None,
     };
     let start = Instant::now();
-    let mut shown = Instant::now();
-    let mut observe = |stage| {
-        if shown.elapsed().as_secs() >= 1 {
-            shown = Instant::now();
-            let left = left(start.elapsed().as_secs_f64(), work.done(stage));
-            say(format!("{}{left}", describe(stage)));
-        }
-    };
+    let mut progress = Progress::of(&model)?;
+    let mut observe = |stage| progress.show(stage);
     let names = (JobId::default(), Address::default());
+    let inputs = vec![input];
     let proved = if arguments.zk {
         let with = (random_seed()?, &limits);
-        prove_zk(&model, vec![Tensor::I8(input)], names, with, &mut observe)
+        prove_zk(&model, inputs, names, with, &mut observe)
     } else {
-        prove_batch(&model, &[&input], names, &limits, &mut observe)
+        prove_tensors(&model, inputs, names, &limits, &mut observe)
     };
-    let (file, mut traces) = proved.map_err(|error| {
-        let exit = match error {
-            ProveError::Memory { .. } | ProveError::Plan(_) => Exit::Usage,
-            _ => Exit::Failed,
-        };
-        Failure::new(exit, anyhow::Error::new(error).context("prove"))
-    })?;
+    let (file, mut traces) = proved.map_err(failed)?;
     let Some(trace) = traces.pop() else {
         return Err(Failure::new(
             Exit::Failed,
@@ -80,6 +65,44 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
         bytes.len()
     ))?;
     Ok(())
+}
+
+/// Why nothing was proved.
+pub(crate) fn failed(error: ProveError) -> Failure {
+    let exit = match error {
+        ProveError::Memory { .. } | ProveError::Plan(_) => Exit::Usage,
+        _ => Exit::Failed,
+    };
+    Failure::new(exit, anyhow::Error::new(error).context("prove"))
+}
+
+/// What is printed while a proof is made: a line a second.
+pub(crate) struct Progress {
+    work: Work,
+    start: Instant,
+    shown: Instant,
+}
+
+impl Progress {
+    /// Of a proof that begins now.
+    pub(crate) fn of(model: &ProvingModel) -> Result<Self, Failure> {
+        let work = model
+            .work(1)
+            .or_fail(Exit::Usage, "this model cannot be proved")?;
+        let start = Instant::now();
+        let shown = start;
+        Ok(Self { work, start, shown })
+    }
+
+    /// Says where it is, unless it did so just now.
+    pub(crate) fn show(&mut self, stage: Stage) {
+        if self.shown.elapsed().as_secs() >= 1 {
+            self.shown = Instant::now();
+            let elapsed = self.start.elapsed().as_secs_f64();
+            let left = left(elapsed, self.work.done(stage));
+            say(format!("{}{left}", describe(stage)));
+        }
+    }
 }
 
 /// What a proof file holds.

@@ -1,29 +1,38 @@
 //! `tensorgrid verify`.
 
 use crate::cli::VerifyArguments;
-use crate::offline::files;
+use crate::offline::files::{self, AnyProof};
+use crate::offline::generate::hex;
 use crate::outcome::{Exit, Failure, Outcome, json, line};
 use std::fmt::Write;
 use std::time::Instant;
-use tg_proof::{ExpectedStatement, ProofFile, PublicModel, SecurityReport, commitment, security};
+use tg_ir::sampling::NUCLEUS_ALL;
+use tg_ir::{Generation, Sampling};
+use tg_proof::{
+    ExpectedStatement, ProofFile, PublicModel, SecurityReport, SequenceError, SequenceFile,
+    commitment, security,
+};
 
 /// Checks a proof file against a public model.
 pub(crate) fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
     let model = files::public_model(&arguments.model)?;
     let file = files::proof_file(&arguments.proof, arguments.flip_byte)?;
     let start = Instant::now();
-    let verdict = tg_proof::verify(&model, &file, &ExpectedStatement::default());
+    let expected = ExpectedStatement::default();
+    let verdict = match &file {
+        AnyProof::Plain(file) => {
+            tg_proof::verify(&model, file, &expected).map_err(SequenceError::Proof)
+        }
+        AnyProof::Sequence(file) => tg_proof::verify_sequence(&model, file, &expected),
+    };
     let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
     if let Err(error) = verdict {
-        if as_json {
-            let (check, code) = (error.check(), error.code());
-            json(
-                &serde_json::json!({ "verified": false, "check": check, "code": code, "reason": error.to_string() }),
-            )?;
-        }
-        let reason = anyhow::Error::from(error).context("REJECTED");
-        return Err(Failure::new(Exit::Rejected, reason));
+        return rejected(error, as_json);
     }
+    let (file, sequence) = match file {
+        AnyProof::Plain(file) => (file, None),
+        AnyProof::Sequence(file) => (file.proof.clone(), Some(file)),
+    };
     let batch = file.statement.batch as usize;
     let report = if file.statement.zk {
         security::report_zk(&model, batch)
@@ -32,26 +41,89 @@ pub(crate) fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
     };
     let values = files::output_values(model.program(), &file.output);
     if as_json {
-        return Ok(json(&verdict_json(
-            &model,
-            &file,
-            report.as_ref(),
-            &values,
-            elapsed_ms,
-        ))?);
+        let mut verdict = verdict_json(&model, &file, report.as_ref(), &values, elapsed_ms);
+        verdict["sequence"] = sequence.as_ref().map(sequence_json).into();
+        return Ok(json(&verdict)?);
     }
-    line(format_args!(
-        "VERIFIED in {elapsed_ms:.1} ms: {}",
-        sentence(&model, &file)
-    ))?;
-    line(format_args!(
-        "output {values:?}; greatest at index {}",
-        tg_model::execute::top_class(&values).unwrap_or(0)
-    ))?;
+    if let Some(sequence) = &sequence {
+        line(format_args!(
+            "VERIFIED in {elapsed_ms:.1} ms: {}",
+            written(&model, sequence)
+        ))?;
+    } else {
+        line(format_args!(
+            "VERIFIED in {elapsed_ms:.1} ms: {}",
+            sentence(&model, &file)
+        ))?;
+        line(format_args!(
+            "output {values:?}; greatest at index {}",
+            tg_model::execute::top_class(&values).unwrap_or(0)
+        ))?;
+    }
     if arguments.explain {
         line(explain(&model, &file, report.as_ref()))?;
     }
     Ok(())
+}
+
+/// Says what failed.
+fn rejected(error: SequenceError, as_json: bool) -> Outcome {
+    if as_json {
+        let (check, code) = match &error {
+            SequenceError::Proof(error) => (error.check(), Some(error.code())),
+            _ => ("sequence", None),
+        };
+        json(
+            &serde_json::json!({ "verified": false, "check": check, "code": code, "reason": error.to_string() }),
+        )?;
+    }
+    let reason = match error {
+        SequenceError::Proof(error) => anyhow::Error::from(error),
+        error => anyhow::Error::from(error),
+    };
+    Err(Failure::new(Exit::Rejected, reason.context("REJECTED")))
+}
+
+/// What was written, and by what rule.
+fn written(model: &PublicModel, file: &SequenceFile) -> String {
+    let (given, written) = file.tokens();
+    let Sampling {
+        keep,
+        nucleus,
+        seed,
+        ..
+    } = file.generation.sampling;
+    let rule = if keep == 1 {
+        "always the greatest score".to_owned()
+    } else {
+        let share = 100.0 * f64::from(nucleus) / f64::from(NUCLEUS_ALL);
+        format!(
+            "drawn among the {keep} greatest scores ({share:.0} % of their weight) by seed {}",
+            hex(&seed)
+        )
+    };
+    format!(
+        "model `{}` ({}) wrote {} tokens after these {}, {rule}\n{given:?}\n{written:?}",
+        model.program().name,
+        model.id(),
+        written.len(),
+        given.len(),
+    )
+}
+
+fn sequence_json(file: &SequenceFile) -> serde_json::Value {
+    let (prompt, tokens) = file.tokens();
+    let Generation {
+        limit,
+        stop,
+        sampling,
+        ..
+    } = file.generation;
+    serde_json::json!({
+        "prompt": prompt, "tokens": tokens, "limit": limit, "stop": stop, "keep": sampling.keep,
+        "nucleus": f64::from(sampling.nucleus) / f64::from(NUCLEUS_ALL), "seed": hex(&sampling.seed),
+        "rescale": [sampling.rescale.multiplier(), sampling.rescale.shift()],
+    })
 }
 
 fn sentence(model: &PublicModel, file: &ProofFile) -> String {

@@ -56,6 +56,21 @@ pub(super) fn small(seed: u64) -> (CompiledModel, Tensor) {
     transformer(&sizes, seed)
 }
 
+/// 1 layer, 8 tokens of 32.
+pub(super) fn tiny(seed: u64) -> (CompiledModel, Tensor) {
+    let sizes = Sizes {
+        name: "gpt-tiny",
+        layers: 1,
+        tokens: 8,
+        places: 8,
+        vocabulary: 32,
+        channels: 16,
+        heads: 2,
+        output: Output::Scores,
+    };
+    transformer(&sizes, seed)
+}
+
 /// The shape of GPT-2 small, 16 tokens: every position's last hidden state.
 pub(super) fn gpt2(seed: u64) -> (CompiledModel, Tensor) {
     gpt2_of((16, Output::Hidden), seed)

@@ -82,7 +82,7 @@ fn check_bytes(
 }
 
 /// Little-endian elements of a type.
-fn integers(kind: ElementType, bytes: &[u8]) -> Vec<i32> {
+pub(crate) fn integers(kind: ElementType, bytes: &[u8]) -> Vec<i32> {
     match kind {
         ElementType::I8 => {
             let elements = bytes.iter().map(|&byte| i32::from(byte.cast_signed()));

@@ -17,6 +17,7 @@ pub(crate) mod pushforwards;
 mod random;
 mod registration;
 pub(crate) mod sections;
+mod sequence;
 mod statement;
 mod sums;
 mod tokens;

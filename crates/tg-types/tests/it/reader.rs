@@ -128,6 +128,7 @@ fn domains_are_distinct_in_both_hashes() {
         Domain::BidCommitment,
         Domain::Schedule,
         Domain::EpochSeed,
+        Domain::Sampling,
     ];
     let mut seen = std::collections::BTreeSet::new();
     for domain in domains {
