@@ -2,6 +2,7 @@
 
 use crate::model::ProvingModel;
 use crate::prove::Stage;
+use crate::witness::Cell;
 use tg_proof::commitment::Pcs;
 use tg_proof::layout::TensorLayout;
 use tg_proof::model::ProofShape;
@@ -26,7 +27,16 @@ pub(crate) fn memory(model: &ProvingModel, shape: &ProofShape) -> u64 {
         .iter()
         .map(|table| table.columns << table.chunk.vars)
         .sum();
-    let fixed = PROCESS + weights as u64 + 6 * tensors as u64 + 2 * cells as u64;
+    // What each reader reads, entry by entry of its table.
+    let readers = shape.plan.groups.iter();
+    let read: usize = readers
+        .map(|reader| shape.plan.tables[reader.table].len())
+        .sum();
+    let fixed = PROCESS
+        + weights as u64
+        + 6 * tensors as u64
+        + size_of::<Cell>() as u64 * cells as u64
+        + EXTENSION * read as u64;
     let weights = &model.shape.weights_scheme;
     let pushforwards = shape.pushforwards.as_ref().map(|(scheme, _)| scheme);
     let kept =

@@ -2,7 +2,7 @@
 
 use crate::channel::Channel;
 use crate::estimate;
-use crate::lookup::{self, Columns, Pushing, Read};
+use crate::lookup::{self, Columns, LookedUp, Pushing, Read};
 use crate::model::ProvingModel;
 use crate::sections::Committed;
 use crate::walk::{Walk, WeightPoints};
@@ -347,24 +347,7 @@ pub(crate) fn prove_execution(
         .into_iter()
         .map(|read| read.expect("every reader is visited"))
         .collect();
-    let pushing = Pushing::Plain(shape.pushforwards.as_ref());
-    let plan = &shape.plan;
-    let looked_up = if let Some(data) = &committed.whole {
-        let tables = plan.witness.iter().enumerate();
-        let columns: Vec<Vec<PolyView<'_, F>>> = tables
-            .map(|(table, own)| {
-                let columns = 0..own.columns;
-                columns
-                    .map(|column| data.table(table).poly(column))
-                    .collect()
-            })
-            .collect();
-        let column = |table: usize, column: usize| columns[table][column].as_slice();
-        lookup::prove(plan, pushing, &Columns::Held(&column), &reads, &mut channel)?
-    } else {
-        let columns = Columns::Sections(witness);
-        lookup::prove(plan, pushing, &columns, &reads, &mut channel)?
-    };
+    let looked_up = look_up(shape, (&committed, witness), &reads, &mut channel)?;
     drop(reads);
 
     let challenger = channel.challenger();
@@ -406,6 +389,31 @@ pub(crate) fn prove_execution(
             openings: witness_openings.collect(),
         },
     })
+}
+
+/// The lookup argument over columns that are held, or made section by section.
+fn look_up(
+    shape: &ProofShape,
+    (committed, witness): (&Committed<'_>, &Witness),
+    reads: &[Read],
+    channel: &mut Channel,
+) -> Result<LookedUp, ProveError> {
+    let pushing = Pushing::Plain(shape.pushforwards.as_ref());
+    let plan = &shape.plan;
+    let Some(data) = &committed.whole else {
+        return lookup::prove(plan, pushing, &Columns::Sections(witness), reads, channel);
+    };
+    let tables = plan.witness.iter().enumerate();
+    let columns: Vec<Vec<PolyView<'_, F>>> = tables
+        .map(|(table, own)| {
+            let columns = 0..own.columns;
+            columns
+                .map(|column| data.table(table).poly(column))
+                .collect()
+        })
+        .collect();
+    let column = |table: usize, column: usize| columns[table][column].as_slice();
+    lookup::prove(plan, pushing, &Columns::Held(&column), reads, channel)
 }
 
 /// The points of the weights' opening: per column its part of the claim's point, and the anchor.
