@@ -296,7 +296,15 @@ fn a_verifier_takes_the_sections_of_its_plan_only() {
     assert!(file.witness_root().is_none());
     assert!(cut.file.witness_root().is_some());
     // Zero knowledge commits as a whole whatever the size.
-    assert_eq!(cut.public.zk_shape_of(1).unwrap().plan.sections.len(), 1);
+    assert_eq!(
+        cut.public
+            .zk_shape_of(1, tg_proof::Modes::HIDDEN_INPUT)
+            .unwrap()
+            .plan
+            .sections
+            .len(),
+        1
+    );
 }
 
 /// What several sections add to the errors is added up, and the level holds.

@@ -151,7 +151,7 @@ fn other_models_and_statements_are_refused() {
     several.proof.statement.batch = 2;
     assert_eq!(verdict(&several), Err(SequenceError::Statement));
     let mut hidden = file.clone();
-    hidden.proof.statement.zk = true;
+    hidden.proof.statement.zk = Some(tg_proof::Modes::HIDDEN_INPUT);
     assert_eq!(verdict(&hidden), Err(SequenceError::Statement));
     let mut short = file.clone();
     short.proof.input.pop();
