@@ -182,7 +182,7 @@ impl Draft {
             Coding::Tokens(vocabulary) => [0, i64::from(*vocabulary) - 1],
             Coding::Ranks(lists) => [0, lists.iter().map(Vec::len).min().unwrap() as i64],
             Coding::Scaled(ElementType::I16) => [-32_767, 32_767],
-            _ => [-128, 127],
+            Coding::Scaled(_) => [-128, 127],
         };
         let input: Vec<i32> = (0..self.input.elements())
             .map(|_| i32::try_from(self.numbers.between(reach[0], reach[1])).unwrap())
