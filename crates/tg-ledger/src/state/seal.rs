@@ -99,14 +99,17 @@ impl State {
     }
 
     pub(crate) fn put_account(&mut self, account: Account) {
+        self.book_changes.note_account(account.address);
         self.accounts.put(account, &mut self.next_index);
     }
 
     pub(crate) fn put_offer(&mut self, offer: Offer) {
+        self.book_changes.note_offer(offer.id);
         self.offers.put(offer, &mut self.next_index);
     }
 
     pub(crate) fn put_provider(&mut self, provider: Provider) {
+        self.book_changes.note_account(provider.address);
         self.providers.put(provider, &mut self.next_index);
     }
 

@@ -251,6 +251,7 @@ fn never_over_capacity() {
         let now = state.head.timestamp;
         // Taking everything again from empty machines fails where too much was promised.
         assert_eq!(&state.rebuilt_stock(now).unwrap(), state.stock());
+        assert_eq!(state.rebuilt_book(), state.current_book());
         let mut held: BTreeMap<(OfferId, u32), u32> = BTreeMap::new();
         for (job, lease) in state.live_members() {
             let runs = job.holds_machine() && lease.grant.from <= now;

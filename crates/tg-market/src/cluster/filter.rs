@@ -142,7 +142,13 @@ impl KindIndex {
     /// The kind of `node`, if it is one of the machines this index was made of or like one of them.
     #[must_use]
     pub fn kind_of(&self, node: &NodeSpec) -> Option<usize> {
-        self.kinds.binary_search(&(node.gpu, node.region)).ok()
+        self.kind_at(&(node.gpu, node.region))
+    }
+
+    /// The kind with these GPUs in this region.
+    #[must_use]
+    pub fn kind_at(&self, key: &(Gpu, u16)) -> Option<usize> {
+        self.kinds.binary_search(key).ok()
     }
 
     /// The GPUs of `kind`.
