@@ -1,7 +1,7 @@
 //! Decisions per second on the ledger's path: the book's answer, the lease, and stock and book brought up to date;
 //! against a look at every offer.
 //!
-//! `cargo bench -p tg-market --bench book` prints them for 1,000, 10,000 and 100,000 GPUs, for offers that are alike,
+//! `cargo bench -p tg-market --bench book` prints them for 1,000, 10,000 and 100,000 GPUs (`-- 5000` for others), for offers that are alike,
 //! of some prices, and each of its own price, speed and record. Jobs come until four fifths of the compute is used, and
 //! then come and go. Prices of placements are set anew every 256 decisions, as the ledger does for each block.
 
@@ -31,7 +31,7 @@ const NOW: TimestampMs = TimestampMs::new(1_000);
 const BLOCK: usize = 256;
 
 /// Decisions that are timed.
-const TIMED: usize = 20_480;
+const TIMED: usize = 10_240;
 
 struct Market {
     standings: BTreeMap<OfferId, Standing>,
@@ -146,25 +146,31 @@ impl Market {
     }
 }
 
-fn run(variety: Variety, gpus: u64) {
-    let mut draws = Draws::new(11);
-    let distinct: Vec<JobNeeds> = (0..600).map(|_| synthetic_needs(&mut draws)).collect();
-    let requests: Vec<_> = distinct.iter().map(|it| request_of(it).unwrap()).collect();
-    let work = WorkloadProfile::of(&requests);
-    let mut market = Market::new(&mut draws, variety, gpus, &work);
-    market.book = market.rebuilt();
-    let (full, mut blocks, mut steady) = (gpus * 800, 0_u32, false);
-    let (mut times, mut placed, mut looked) = (Vec::with_capacity(TIMED), 0_u64, 0_u64);
-    let (mut scan_seconds, mut scans, mut copy_seconds, mut price_seconds) = (0.0, 0_u32, 0.0, 0.0);
-    while times.len() < TIMED {
+/// What was measured.
+#[derive(Default)]
+struct Tally {
+    times: Vec<u64>,
+    placed: u64,
+    looked: u64,
+    scan_seconds: f64,
+    scans: u32,
+    copy_seconds: f64,
+    price_seconds: f64,
+    blocks: u32,
+}
+
+impl Tally {
+    /// Decisions between two settings of prices; counted once the market is as full as it gets.
+    fn block(&mut self, market: &mut Market, draws: &mut Draws, distinct: &[JobNeeds], full: u64) {
         let started = Instant::now();
         let prices = market.stock.packing_prices_at(market.book.middle_asks());
         let priced = started.elapsed().as_secs_f64();
         let shared = (market.stock.clone(), market.book.clone());
+        let mut is_full = false;
         for index in 0..BLOCK {
-            let needs = *draws.pick(&distinct);
+            let needs = *draws.pick(distinct);
             while market.used_milli >= full {
-                steady = true;
+                is_full = true;
                 market.end();
             }
             let mut looks = Looks::default();
@@ -174,63 +180,87 @@ fn run(variety: Variety, gpus: u64) {
                 market.lease(&needs, quote);
             }
             let took = before.elapsed();
-            if !steady {
+            if !is_full {
                 continue;
             }
             if index == 0 {
                 // The first lease of a block copies what versions of the state share.
-                copy_seconds += took.as_secs_f64();
+                self.copy_seconds += took.as_secs_f64();
             }
-            times.push(took.as_nanos() as u64);
-            placed += u64::from(chosen.is_some());
-            looked += looks.get();
+            self.times.push(took.as_nanos() as u64);
+            self.placed += u64::from(chosen.is_some());
+            self.looked += looks.get();
         }
         drop(shared);
-        if steady {
-            price_seconds += priced;
-            blocks += 1;
-            if blocks.is_multiple_of(4) {
-                let needs = draws.pick(&distinct);
-                let before = Instant::now();
-                let scanned = market.scan(&prices, needs);
-                scan_seconds += before.elapsed().as_secs_f64();
-                scans += 1;
-                let mut looks = Looks::default();
-                assert_eq!(market.best(&prices, needs, &mut looks), scanned);
+        if is_full {
+            self.price_seconds += priced;
+            self.blocks += 1;
+            if self.blocks.is_multiple_of(4) {
+                self.scan(market, &prices, draws.pick(distinct));
             }
         }
+    }
+
+    fn scan(&mut self, market: &Market, prices: &PackingPrices, needs: &JobNeeds) {
+        let before = Instant::now();
+        let scanned = market.scan(prices, needs);
+        self.scan_seconds += before.elapsed().as_secs_f64();
+        self.scans += 1;
+        let best = market.best(prices, needs, &mut Looks::default());
+        assert_eq!(best, scanned, "book and scan agree");
+    }
+}
+
+fn run(variety: Variety, gpus: u64) {
+    let mut draws = Draws::new(11);
+    let distinct: Vec<JobNeeds> = (0..600).map(|_| synthetic_needs(&mut draws)).collect();
+    let requests: Vec<_> = distinct.iter().map(|it| request_of(it).unwrap()).collect();
+    let work = WorkloadProfile::of(&requests);
+    let mut market = Market::new(&mut draws, variety, gpus, &work);
+    market.book = market.rebuilt();
+    let mut tally = Tally::default();
+    while tally.times.len() < TIMED {
+        tally.block(&mut market, &mut draws, &distinct, gpus * 800);
     }
     let before = Instant::now();
     let rebuilt = market.rebuilt();
     let built = before.elapsed();
     assert_eq!(rebuilt, market.book, "rebuilt and kept agree");
+    let times = &mut tally.times;
     let total: u64 = times.iter().sum();
     let rate = times.len() as f64 * 1e9 / total as f64;
     times.sort_unstable();
-    let at = |permille: usize| times[(times.len() - 1) * permille / 1_000];
-    let scan_rate = f64::from(scans) / scan_seconds;
+    let at = |permille: usize| times[(times.len() - 1) * permille / 1_000] as f64 / 1e3;
+    let scan_rate = f64::from(tally.scans) / tally.scan_seconds;
+    let a_block = |seconds: f64| seconds * 1e6 / f64::from(tally.blocks);
     println!(
         "{variety:?}, {gpus} gpus, {} offers, {} leases: {rate:.0}/s, p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us; \
-         {:.0} looks a decision, {placed} of {} placed; scan {scan_rate:.0}/s, ratio {:.0}; a block: prices {:.0} us, \
-         first copy {:.0} us; rebuilt in {} ms",
+         {:.0} looks a decision, {} of {} placed; scan {scan_rate:.0}/s, ratio {:.0}; a block: prices {:.0} us, first \
+         copy {:.0} us; rebuilt in {} ms",
         market.standings.len(),
         market.holds.len(),
-        at(500) as f64 / 1e3,
-        at(990) as f64 / 1e3,
-        at(999) as f64 / 1e3,
-        looked as f64 / times.len() as f64,
+        at(500),
+        at(990),
+        at(999),
+        tally.looked as f64 / times.len() as f64,
+        tally.placed,
         times.len(),
         rate / scan_rate,
-        price_seconds * 1e6 / f64::from(blocks),
-        copy_seconds * 1e6 / f64::from(blocks),
+        a_block(tally.price_seconds),
+        a_block(tally.copy_seconds),
         built.as_millis(),
     );
 }
 
 fn main() {
+    let named: Vec<u64> = std::env::args().filter_map(|it| it.parse().ok()).collect();
+    let sizes = match named.is_empty() {
+        true => vec![1_000, 10_000, 100_000],
+        false => named,
+    };
     for variety in [Variety::Alike, Variety::Some, Variety::Own] {
-        for gpus in [1_000, 10_000, 100_000] {
-            run(variety, gpus);
+        for gpus in &sizes {
+            run(variety, *gpus);
         }
     }
 }

@@ -429,6 +429,14 @@ pub struct PackingPrices {
 }
 
 impl PackingPrices {
+    /// Of `kinds` of machine one for each way to value what they have.
+    #[must_use]
+    pub fn distinct(&self, kinds: impl Iterator<Item = usize>) -> Vec<u16> {
+        let by_table: BTreeMap<Option<u16>, usize> =
+            kinds.map(|kind| (self.tables.table_of(kind), kind)).collect();
+        by_table.into_values().map(|kind| kind as u16).collect()
+    }
+
     /// What `request` takes at least from the work to come on a machine of `shape`; `None` if its GPUs have no place.
     #[must_use]
     pub fn least_burden(&self, shape: &Shape, request: &Request) -> Option<i64> {

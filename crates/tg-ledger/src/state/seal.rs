@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tg_types::{Amount, Encode, Writer};
+use tg_types::{Amount, Encode, OfferId, Writer};
 
 use crate::record::{Account, Bid, Job, Lease, LivenessReport, Model, Offer, Provider};
 use crate::state::State;
@@ -106,6 +106,12 @@ impl State {
     pub(crate) fn put_offer(&mut self, offer: Offer) {
         self.book_changes.note_offer(offer.id);
         self.offers.put(offer, &mut self.next_index);
+    }
+
+    pub(crate) fn remove_offer(&mut self, offer: &OfferId) {
+        self.offers.remove(offer);
+        self.book_changes.note_offer(*offer);
+        self.stock_is_stale = true;
     }
 
     pub(crate) fn put_provider(&mut self, provider: Provider) {

@@ -3,11 +3,11 @@
 //! An [`OfferBook`] is derived from the ledger's records: one kept up to date is equal to one built anew, and undoing
 //! unfinalised blocks needs nothing, as each version of the state shares or owns its own. It is three levels deep:
 //!
-//! 1. A *shelf* for each kind of machine (GPU and region). Which shelves a job may look at is an intersection of
+//! 1. A *shelf* for each kind of GPUs. Which shelves a job may look at is an intersection of
 //!    bitsets ([`crate::cluster::KindIndex`]).
 //! 2. On a shelf, machines that look alike ([`Shape`]) are one *cohort*: a placement takes the same from the work to
 //!    come on all of them, so this part of the cost is worked out once.
-//! 3. In a cohort, offers whose cost for any job is equal are one *group* (price, speed, what is known of the
+//! 3. In a cohort, offers whose cost for any job is equal are one *group* (price, speed, region, what is known of the
 //!    provider), in the order of ties: the first that has room is the best of its group.
 //!
 //! From cohort and group follows a lower bound of the cost, in the arithmetic of [`crate::placement`] with the least
@@ -367,7 +367,7 @@ impl OfferBook {
         let free = node.map(|node| stock.cluster().free(node).gpu_milli);
         Entry {
             tariff: Tariff::of(&standing),
-            shelf: (spec.gpu, spec.region),
+            shelf: spec.gpu,
             place,
             free_milli: free.map_or(0, |free| free.iter().map(|it| u32::from(*it)).sum()),
             standing,

@@ -54,6 +54,8 @@ struct Search<'a, 'd> {
 /// What the offers of one shelf have in common for one job, and the least of what they have not.
 struct Lot {
     model: GpuModel,
+    /// Kinds of its machines, one for each way to value what they have.
+    kinds: Vec<u16>,
     work: GpuWork,
     class_price: Amount,
     /// The least of each part of the terms.
@@ -67,7 +69,6 @@ struct Lot {
 /// A cohort with the least that its cheapest offer may cost before its place counts.
 struct Aisle<'a> {
     least: Amount,
-    kind: usize,
     shape: Option<&'a Shape>,
     lot: usize,
     cohort: &'a Cohort,
@@ -119,7 +120,7 @@ impl OfferBook {
             if let Some(burden) = burden {
                 let cohort = (aisle.cohort, burden);
                 search.walk(lot, cohort, looks, &mut best, &mut quote_of);
-            } else if let Some(burden) = search.burden(aisle) {
+            } else if let Some(burden) = search.burden(lot, aisle) {
                 let packing = search.packing(lot, burden, lot.duration);
                 let bound = aisle.least.saturating_add(packing);
                 heap.push(Reverse((bound, at, Some(burden))));
@@ -139,8 +140,9 @@ impl OfferBook {
         let Some(search) = Search::new(self, demand, rates, Reach::Now) else {
             return Vec::new();
         };
-        let (_, aisles) = search.aisles(looks);
-        let fitting = aisles.iter().filter(|it| search.burden(it).is_some());
+        let (lots, aisles) = search.aisles(looks);
+        let fits = |it: &&Aisle<'a>| search.burden(&lots[it.lot], it).is_some();
+        let fitting = aisles.iter().filter(fits);
         let groups = fitting.flat_map(|it| it.cohort.groups.values());
         let entries = groups.flat_map(|group| group.values());
         let views: Vec<_> = entries.map(|it| search.view(&it.standing)).collect();
@@ -161,7 +163,8 @@ impl OfferBook {
             return;
         };
         let (lots, aisles) = search.aisles(looks);
-        for aisle in aisles.iter().filter(|it| search.burden(it).is_some()) {
+        let fits = |it: &&Aisle<'a>| search.burden(&lots[it.lot], it).is_some();
+        for aisle in aisles.iter().filter(fits) {
             for group in aisle.cohort.groups.values() {
                 looks.note();
                 let views = || group.values().map(|it| search.view(&it.standing));
@@ -212,12 +215,8 @@ impl<'a, 'd> Search<'a, 'd> {
     /// The cohorts that may have room at a price within the limit.
     fn aisles(&self, looks: &mut Looks) -> (Vec<Lot>, Vec<Aisle<'a>>) {
         let (mut lots, mut aisles) = (Vec::new(), Vec::new());
-        for (key, shelf) in &self.book.shelves {
-            let kind = self.stock.cluster().kinds().kind_at(key);
-            let Some(kind) = kind.filter(|kind| self.kinds.contains(*kind)) else {
-                continue;
-            };
-            let Some(lot) = self.lot(key, shelf) else {
+        for (gpu, shelf) in &self.book.shelves {
+            let Some(lot) = self.lot(gpu, shelf) else {
                 continue;
             };
             for (shape, row) in &shelf.cohorts {
@@ -226,7 +225,6 @@ impl<'a, 'd> Search<'a, 'd> {
                 if let Some(least) = self.cost_of(lot.work.price(lot.base, second), lot.risk) {
                     aisles.push(Aisle {
                         least,
-                        kind,
                         shape: shape.as_ref(),
                         lot: lots.len(),
                         cohort: &row.cohort,
@@ -238,20 +236,29 @@ impl<'a, 'd> Search<'a, 'd> {
         (lots, aisles)
     }
 
-    fn lot(&self, key: &ShelfKey, shelf: &Shelf) -> Option<Lot> {
+    /// `None` if no machine of the shelf could ever serve the job.
+    fn lot(&self, gpu: &ShelfKey, shelf: &Shelf) -> Option<Lot> {
         let needs = self.demand.needs;
-        let in_region = u8::try_from(key.1).is_ok_and(|region| needs.regions.contains(region));
+        let all = self.stock.cluster().kinds();
+        let is_in_region = |kind: &usize| {
+            let region = all.region(*kind).and_then(|it| u8::try_from(it).ok());
+            region.is_some_and(|region| needs.regions.contains(region))
+        };
+        let serving = |kind: &usize| self.kinds.contains(*kind) && is_in_region(kind);
+        let mut kinds = all.with_gpu(gpu).filter(serving).peekable();
+        kinds.peek()?;
         let row = shelf.cohorts.values().next()?;
         let first = row.cohort.groups.values().next()?;
         let machine = &first.values().next()?.standing.terms.machine;
         let Floor { terms, failure_ppm } = shelf.floor(needs.class, machine)?;
-        if !in_region {
-            return None;
-        }
         let correction = self.rates.correction(machine.gpu, needs.class);
         let work = gpu_work(machine, needs, &correction);
         Some(Lot {
             model: machine.gpu,
+            kinds: match self.prices {
+                Some(prices) => prices.distinct(kinds),
+                None => Vec::new(),
+            },
             class_price: self.rates.class_price(machine.gpu),
             base: terms.price(self.demand.macs),
             duration: terms.duration(self.demand.macs).saturating_add(work.time),
@@ -268,7 +275,7 @@ impl<'a, 'd> Search<'a, 'd> {
     }
 
     /// What a place on machines of a cohort takes from the work to come at least; `None` if there is no place.
-    fn burden(&self, aisle: &Aisle<'_>) -> Option<i64> {
+    fn burden(&self, lot: &Lot, aisle: &Aisle<'_>) -> Option<i64> {
         let (Reach::Now, Some(shape)) = (self.reach, aisle.shape) else {
             return Some(0);
         };
@@ -280,11 +287,11 @@ impl<'a, 'd> Search<'a, 'd> {
         match self.prices {
             None => shape.choices(&self.request).next().map(|_| 0),
             Some(prices) => {
-                let shape = Shape {
-                    kind: aisle.kind as u16,
-                    ..*shape
+                let of = |kind: &u16| {
+                    let kind = *kind;
+                    prices.least_burden(&Shape { kind, ..*shape }, &self.request)
                 };
-                prices.least_burden(&shape, &self.request)
+                lot.kinds.iter().filter_map(of).min()
             }
         }
     }
@@ -394,6 +401,7 @@ impl<'a, 'd> Search<'a, 'd> {
         let duration = terms.duration(macs).saturating_add(lot.work.time);
         let suits = terms.modes.contains(mode)
             && terms.machine.tiers.contains(needs.tier)
+            && needs.regions.contains(terms.machine.region)
             && memory_bytes <= terms.memory_bytes
             && start.saturating_add(duration) <= deadline
             && !first.facts.removed;

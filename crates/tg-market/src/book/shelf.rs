@@ -12,8 +12,8 @@ use super::{Entry, Mark, Standing};
 use crate::cluster::Gpu;
 use crate::packing::Shape;
 
-/// The kind of machine on a shelf: its GPUs and its region.
-pub(crate) type ShelfKey = (Gpu, u16);
+/// The kind of machine on a shelf. Machines of all regions are on one: they look alike, and cost what they ask.
+pub(crate) type ShelfKey = Gpu;
 
 /// All of an offer that its cost for a job follows from, beside its machine. Ordered by the price of GPU time first,
 /// prices that follow demand after fixed ones.
@@ -28,6 +28,7 @@ pub(crate) struct Tariff {
     memory: u64,
     modes: ModeSet,
     tiers: TierSet,
+    region: u8,
     marks: [Mark; JobClass::ALL.len()],
 }
 
@@ -44,6 +45,7 @@ impl Tariff {
             memory: 0,
             modes: ModeSet::EMPTY,
             tiers: TierSet::of(&[]),
+            region: 0,
             marks: Default::default(),
         }
     }
@@ -73,6 +75,7 @@ impl Tariff {
             memory: *memory_bytes,
             modes: *modes,
             tiers: machine.tiers,
+            region: machine.region,
             marks: standing.marks,
         }
     }

@@ -142,13 +142,20 @@ impl KindIndex {
     /// The kind of `node`, if it is one of the machines this index was made of or like one of them.
     #[must_use]
     pub fn kind_of(&self, node: &NodeSpec) -> Option<usize> {
-        self.kind_at(&(node.gpu, node.region))
+        self.kinds.binary_search(&(node.gpu, node.region)).ok()
     }
 
-    /// The kind with these GPUs in this region.
+    /// The kinds with these GPUs, one for each region that has them.
+    pub fn with_gpu(&self, gpu: &Gpu) -> impl Iterator<Item = usize> + use<> {
+        let first = self.kinds.partition_point(|(it, _)| it < gpu);
+        let after = self.kinds.partition_point(|(it, _)| it <= gpu);
+        first..after
+    }
+
+    /// The region of `kind`.
     #[must_use]
-    pub fn kind_at(&self, key: &(Gpu, u16)) -> Option<usize> {
-        self.kinds.binary_search(key).ok()
+    pub fn region(&self, kind: usize) -> Option<u16> {
+        self.kinds.get(kind).map(|(_, region)| *region)
     }
 
     /// The GPUs of `kind`.

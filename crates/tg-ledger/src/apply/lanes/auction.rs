@@ -141,6 +141,16 @@ impl Execution {
                 let (class, base) = of(view);
                 found.set((accepts.with(class), most.max(base)));
             });
+        debug_assert_eq!(
+            found.get(),
+            self.views(demand.needs.class)
+                .filter(|view| assess(demand, view).broken.is_empty())
+                .map(|view| of(&view))
+                .fold((ClassSet::NONE, Amount::ZERO), |(set, most), (class, base)| {
+                    (set.with(class), most.max(base))
+                }),
+            "the book answers as a look at every offer does"
+        );
         found.get()
     }
 
