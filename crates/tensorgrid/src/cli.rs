@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Model(ModelCommand),
     /// Run a model on an input, without a grid and without a proof.
     Run(RunArguments),
+    /// Let a language model write what follows a prompt, and prove that it did, without a grid.
+    Generate(GenerateArguments),
     /// Run a compiled model on an input and prove the result, without a grid.
     Prove(ProveArguments),
     /// Check a proof against a public model, without a grid.
@@ -138,6 +140,9 @@ pub(crate) struct CompileArguments {
     /// The model's name; by default the one in the file.
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) name: String,
+    /// Let a language model end in so many greatest scores and their tokens instead of all scores: for `generate`.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=i64::from(tg_ir::sampling::KEEP_MAX)))]
+    pub(crate) top_k: Option<u32>,
     /// How to import it.
     #[command(flatten)]
     pub(crate) import: ImportArguments,
@@ -233,9 +238,75 @@ pub(crate) struct RunArguments {
     pub(crate) output: Option<PathBuf>,
 }
 
+/// `generate`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid generate gpt.tgm --prompt 12,7,99 --tokens 20 --temperature 0.8\n  \
+                        tensorgrid generate gpt.tgm --text 'Once ' --seed 00..ff -o story.bin\n  tensorgrid verify \
+                        story.bin --model gpt.tgv\n\nThe model takes tokens, is causal and ends in its greatest \
+                        scores: `tensorgrid model compile ... --top-k 8`. Tokens are drawn in integers from the seed, \
+                        so that everybody draws the same; a proof says nothing about who chose the seed."
+)]
+pub(crate) struct GenerateArguments {
+    /// The compiled model (.tgm).
+    pub(crate) model: PathBuf,
+    /// The tokens to begin with.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "T,..",
+        required_unless_present = "text"
+    )]
+    pub(crate) prompt: Vec<u32>,
+    /// The text to begin with, for models whose 256 tokens are bytes.
+    #[arg(long, conflicts_with = "prompt")]
+    pub(crate) text: Option<String>,
+    /// Most tokens to write; the model's window may end before.
+    #[arg(short = 'n', long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) tokens: u32,
+    /// How evenly tokens are drawn: 1 as the model says, less for likelier ones, 0 for the likeliest always.
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) temperature: f64,
+    /// Draw among so many likeliest tokens; by default all that the model gives.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) top_k: Option<u32>,
+    /// Of those, draw among the fewest that have this share of the probability.
+    #[arg(long, value_name = "P", default_value_t = 1.0)]
+    pub(crate) top_p: f64,
+    /// 32 bytes in hexadecimal that decide every draw; by default from the operating system.
+    #[arg(long, value_name = "HEX")]
+    pub(crate) seed: Option<Seed>,
+    /// Write nothing after this token.
+    #[arg(long, value_name = "T")]
+    pub(crate) stop: Option<u32>,
+    /// Prove it, and write sequence and proof here.
+    #[arg(short, long, value_name = "F.bin")]
+    pub(crate) output: Option<PathBuf>,
+    /// Most memory in MiB: a proof that is estimated to need more is refused before it is begun.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    pub(crate) memory: Option<u64>,
+}
+
+/// 32 bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seed(pub(crate) [u8; 32]);
+
+impl std::str::FromStr for Seed {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digest = tg_types::Digest::from_hex(text).ok_or("a seed is 64 hexadecimal digits")?;
+        Ok(Self(*digest.as_bytes()))
+    }
+}
+
 /// `prove`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  tensorgrid prove lenet.tgm seven.png -o proof.bin")]
+#[command(
+    after_help = "Examples:\n  tensorgrid prove lenet.tgm seven.png -o proof.bin\n  tensorgrid prove lenet.tgm seven.png -o proof.bin \
+                  --zk --input-mode committed --input-salt seven.salt\n\nA commitment is a function of tensor and salt: \
+                  proofs that name one are about one tensor. A salt is as secret as the tensor; a missing salt file is made."
+)]
 pub(crate) struct ProveArguments {
     /// The compiled model (.tgm).
     pub(crate) model: PathBuf,
@@ -247,29 +318,87 @@ pub(crate) struct ProveArguments {
     /// Most memory in MiB: a proof that is estimated to need more is refused before it is begun.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub(crate) memory: Option<u64>,
-    /// Hide the input, and all that the model computes between it and the output (8-bit inputs; weights are not hidden).
+    /// Hide all that the model computes between input and output, and what the modes say of these. Weights are not hidden.
     #[arg(long)]
     pub(crate) zk: bool,
+    /// What the proof shows of the input.
+    #[arg(
+        long,
+        requires = "zk",
+        value_enum,
+        default_value = "hidden",
+        value_name = "MODE"
+    )]
+    pub(crate) input_mode: Mode,
+    /// What the proof shows of the output.
+    #[arg(
+        long,
+        requires = "zk",
+        value_enum,
+        default_value = "public",
+        value_name = "MODE"
+    )]
+    pub(crate) output_mode: Mode,
+    /// The salt of the input's commitment: a file of 32 bytes in hexadecimal.
+    #[arg(long, required_if_eq("input_mode", "committed"), value_name = "FILE")]
+    pub(crate) input_salt: Option<PathBuf>,
+    /// The salt of the output's commitment.
+    #[arg(long, required_if_eq("output_mode", "committed"), value_name = "FILE")]
+    pub(crate) output_salt: Option<PathBuf>,
+}
+
+/// What a proof in zero knowledge shows of a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Mode {
+    /// All of it.
+    Public,
+    /// A commitment, by which proofs are linked.
+    Committed,
+    /// Nothing.
+    Hidden,
 }
 
 /// `verify`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  tensorgrid verify proof.bin --model lenet.tgv --explain\n\nA rejected proof ends \
-                        with exit code 3 and names the check that failed."
+                        with exit code 3 and names the check that failed. With --and a second proof is verified, and both are \
+                        compared:\n  tensorgrid verify a.bin --model a.tgv --and b.bin --same input"
 )]
 pub(crate) struct VerifyArguments {
-    /// The proof file.
+    /// The proof file, or the sequence file of `generate`.
     pub(crate) proof: PathBuf,
     /// The public model (.tgv).
     #[arg(long, value_name = "F.tgv")]
     pub(crate) model: PathBuf,
+    /// A second proof file, to be verified too.
+    #[arg(long, value_name = "PROOF", requires = "same")]
+    pub(crate) and: Option<PathBuf>,
+    /// The public model of the second proof, if it is another.
+    #[arg(long, value_name = "F.tgv", requires = "and")]
+    pub(crate) and_model: Option<PathBuf>,
+    /// What both proofs must share: by its digest if it is public, by its commitment if it is committed.
+    #[arg(long, value_enum, requires = "and")]
+    pub(crate) same: Option<Same>,
     /// Print the statement, the commitments, the security level with its terms, and what is not covered.
     #[arg(long)]
     pub(crate) explain: bool,
     /// Flip the lowest bit of this byte first, to see that the proof is then rejected.
     #[arg(long, value_name = "N")]
     pub(crate) flip_byte: Option<usize>,
+}
+
+/// What two proofs share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Same {
+    /// The model: program and weights.
+    Model,
+    /// The inputs.
+    Input,
+    /// The outputs.
+    Output,
+    /// The outputs of the first are the inputs of the second.
+    Chain,
 }
 
 /// `bench prove`.
@@ -287,8 +416,8 @@ pub(crate) struct BenchArguments {
     /// Write the suite's page.
     #[arg(long, requires = "suite", value_name = "FILE", num_args = 0..=1, default_missing_value = "docs/BENCHMARKS.md")]
     pub(crate) write: Option<PathBuf>,
-    /// Measure proofs in zero knowledge of the built-in models.
-    #[arg(long, conflicts_with = "suite")]
+    /// Measure proofs in zero knowledge, with hidden inputs; with `--suite` of its first rows.
+    #[arg(long)]
     pub(crate) zk: bool,
     /// Measure one row in this process: what the suite calls for each.
     #[arg(long, requires = "suite", hide = true)]

@@ -72,6 +72,7 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Model(ModelCommand::Compile(arguments)) => offline::compile::run(&arguments, json),
         Command::Model(ModelCommand::Explain(arguments)) => offline::compile::explain(&arguments),
         Command::Run(arguments) => offline::run::run(&arguments, json),
+        Command::Generate(arguments) => offline::generate::run(&arguments, json),
         Command::Prove(arguments) => offline::prove::run(&arguments, json),
         Command::Verify(arguments) => offline::verify::run(&arguments, json),
         Command::Market(cli::MarketCommand::Simulate(arguments)) => {

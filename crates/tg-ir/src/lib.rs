@@ -4,21 +4,25 @@
 //! [`rescale`] and [`requantise`] (the only requantisation), [`segment`] (the same step function as a public table,
 //! for the prover; [`wide`] for 16-bit outputs, [`exponential`] for softmax), [`window`] and [`view`] (which input elements an output reads), [`forest`] (decision trees),
 //! [`weights`] (the private part), [`model`] (both, as one file), [`bounds`] (why no accumulator can leave the
-//! field), [`scalar`] (the meaning of each operator, one element at a time).
+//! field), [`scalar`] (the meaning of each operator, one element at a time); then for language models [`causality`] (no
+//! output looks ahead), [`sampling`] (which token follows) and [`generation`] (that a sequence was written by a model).
 //!
 //! The formulas stand in `docs/PROTOCOL.md`; this crate is their only definition in code. It does no I/O, uses no
 //! floats in execution, and panics only on a program that [`program::Program::validate`] would have refused.
 
 pub mod bounds;
+pub mod causality;
 pub mod check;
 mod encoding;
 pub mod exponential;
 pub mod forest;
+pub mod generation;
 pub mod model;
 pub mod op;
 pub mod program;
 pub mod requantise;
 pub mod rescale;
+pub mod sampling;
 pub mod scalar;
 pub mod segment;
 pub mod shape;
@@ -30,11 +34,13 @@ pub mod window;
 pub use bounds::{BoundError, FIELD_BOUND};
 pub use exponential::ExponentialTable;
 pub use forest::Forest;
+pub use generation::{Generation, Generator};
 pub use model::CompiledModel;
 pub use op::{Axis, Op};
 pub use program::{Coding, InputSpec, Node, Program, ProgramError, TensorId};
 pub use requantise::Requantise;
 pub use rescale::Rescale;
+pub use sampling::Sampling;
 pub use segment::{Segment, SegmentError, SegmentTable};
 pub use shape::{ElementType, Shape};
 pub use view::View;

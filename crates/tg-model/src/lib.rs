@@ -4,7 +4,7 @@
 //! written to one that can be lowered), [`calibrate`] (what values take), [`integer`] (the graph as an integer program),
 //! [`compile`] (all of that as one pipeline, with a comparison), [`explain`] (what it did, as text), [`kernels`] (fast
 //! exact kernels), [`engine`] (a program prepared once and run many times), [`execute`] (a program and an input give a
-//! trace), [`input`] (files to inputs), [`accuracy`] (how often both are right), [`digits`] (the shipped data),
+//! trace), [`generate`] (a language model writes), [`input`] (files to inputs), [`accuracy`] (how often both are right), [`digits`] (the shipped data),
 //! [`range`] (what an accumulator can reach), [`sample`] (random models for tests), [`suite`] (the models of the
 //! benchmark suite).
 
@@ -19,6 +19,7 @@ pub mod execute;
 pub mod explain;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod generate;
 pub mod input;
 pub mod integer;
 pub mod kernels;

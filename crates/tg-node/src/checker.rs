@@ -201,6 +201,7 @@ fn describe(error: &VerifyError) -> String {
         | VerifyError::Registration(_)
         | VerifyError::Opening { .. }
         | VerifyError::InputCoding { .. }
+        | VerifyError::Commitment { .. }
         | VerifyError::Secrets
         | VerifyError::Hidden(_) => error.check().to_owned(),
     }

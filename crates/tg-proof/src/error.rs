@@ -54,9 +54,12 @@ pub enum PlanError {
         /// Bits reached, rounded down.
         bits: u32,
     },
-    /// An input that a proof in zero knowledge cannot hide.
-    #[error("only inputs of 8 bits can be hidden")]
-    HiddenInput,
+    /// A tensor that is too large to be named by a commitment.
+    #[error(
+        "a committed input or output has at most {} elements",
+        crate::ajtai::ELEMENTS_MAX
+    )]
+    CommittedTensor,
     /// The columns do not fit a commitment.
     #[error("the program's columns cannot be committed")]
     Commitment(#[from] CommitmentError),
@@ -183,6 +186,12 @@ pub enum VerifyError {
         /// Input or output.
         which: &'static str,
     },
+    /// The file's commitment of a tensor is not canonical, or one of another type or length.
+    #[error("the {which} commitment in the file is none of the program's {which}")]
+    Commitment {
+        /// Input or output.
+        which: &'static str,
+    },
     /// An input element that the input's coding does not give.
     #[error("input element {index} is not one that the input's coding gives")]
     InputCoding {
@@ -251,6 +260,7 @@ impl VerifyError {
             Self::Batch { .. } => 10,
             Self::InputCoding { .. } => 11,
             Self::Secrets => 12,
+            Self::Commitment { .. } => 14,
             Self::Hidden(_) => 13,
             Self::Node { check, .. } => match check {
                 NodeCheck::Messages => 20,
@@ -289,6 +299,7 @@ impl VerifyError {
             Self::Batch { .. } => "batch size",
             Self::InputCoding { .. } => "input coding",
             Self::Secrets => "number of secrets",
+            Self::Commitment { .. } => "tensor commitment",
             Self::Hidden(_) => "checks behind pads",
             Self::Node { check, .. } => check.describe(),
             Self::Lookup(check) => check.describe(),
@@ -355,4 +366,21 @@ pub enum ProofFileError {
     /// Not the canonical encoding of a proof file.
     #[error("the proof file cannot be read")]
     Decode(#[from] DecodeError),
+}
+
+/// Why a sequence is rejected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SequenceError {
+    /// The model cannot generate.
+    #[error("the model cannot generate")]
+    Generator(#[from] tg_ir::generation::GeneratorError),
+    /// The proof is not about one window of tokens that anybody can see.
+    #[error("the proof is not about one public sequence of the model's length")]
+    Statement,
+    /// The tokens are not those that were drawn.
+    #[error("the sequence was not written as stated")]
+    Generation(#[from] tg_ir::generation::GenerationError),
+    /// The model does not give the scores from which they were drawn.
+    #[error("the proof of the scores is rejected")]
+    Proof(#[from] VerifyError),
 }

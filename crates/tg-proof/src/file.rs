@@ -2,16 +2,69 @@
 
 use crate::commitment;
 use crate::error::ProofFileError;
-use crate::messages::{self, InferenceProof};
+use crate::messages;
 use crate::transcript::ZK;
 use crate::zk::ZkProof;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Address, Digest, JobId, ModelId};
 
 /// Most bytes of a proof file.
-pub const PROOF_FILE_MAX: usize = 1 << 20;
+pub const PROOF_FILE_MAX: usize = 1 << 22;
 /// Version of the file format.
 pub const PROOF_FILE_VERSION: u16 = 4;
+
+/// What a statement says of a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Visibility {
+    /// Its bytes are in the file; the statement has their digest.
+    Public,
+    /// Its commitment is in the file ([`crate::ajtai`]); the statement has the commitment's digest.
+    Committed,
+    /// Nothing: the proof is about some such tensor.
+    Hidden,
+}
+
+/// What a statement says of input and output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Modes {
+    /// Of the inputs.
+    pub input: Visibility,
+    /// Of the outputs.
+    pub output: Visibility,
+}
+
+impl Modes {
+    /// Both public: the only modes of a proof in the clear.
+    pub const PUBLIC: Self = Self {
+        input: Visibility::Public,
+        output: Visibility::Public,
+    };
+    /// Outputs of hidden inputs.
+    pub const HIDDEN_INPUT: Self = Self {
+        input: Visibility::Hidden,
+        output: Visibility::Public,
+    };
+
+    /// Two bits each within the version of a format.
+    const fn bits(self) -> u16 {
+        (self.input as u16) << 12 | (self.output as u16) << 10
+    }
+
+    const fn of_bits(version: u16) -> Option<Self> {
+        const fn mode(bits: u16) -> Option<Visibility> {
+            match bits & 3 {
+                0 => Some(Visibility::Public),
+                1 => Some(Visibility::Committed),
+                2 => Some(Visibility::Hidden),
+                _ => None,
+            }
+        }
+        match (mode(version >> 12), mode(version >> 10)) {
+            (Some(input), Some(output)) => Some(Self { input, output }),
+            _ => None,
+        }
+    }
+}
 
 /// What a proof is about. All of it is absorbed before the first challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,13 +77,27 @@ pub struct Statement {
     pub provider: Address,
     /// How many inputs of the model this is about, at least one.
     pub batch: u32,
-    /// BLAKE3 of the bytes of all inputs, one after the other; zero if they are hidden.
+    /// BLAKE3 of the bytes of all inputs, one after the other; of their commitment; or zero if they are hidden.
     pub input: Digest,
-    /// BLAKE3 of the bytes of all outputs, in the order of the inputs.
+    /// BLAKE3 of the bytes of all outputs, in the order of the inputs; of their commitment; or zero if they are hidden.
     pub output: Digest,
-    /// Whether the proof is in zero knowledge: the inputs and everything between them and the outputs are hidden.
-    /// It is no field of the encoding but a bit of the version before it ([`ZK`]).
-    pub zk: bool,
+    /// The modes of a proof in zero knowledge, which hides everything between input and output; nothing for one in the
+    /// clear. No field of the encoding but bits of the version before it ([`Statement::flags`]).
+    pub zk: Option<Modes>,
+}
+
+impl Statement {
+    /// What it says of input and output.
+    #[must_use]
+    pub fn modes(&self) -> Modes {
+        self.zk.unwrap_or(Modes::PUBLIC)
+    }
+
+    /// What is added to the versions of format and file: [`ZK`] and the modes, none for a proof in the clear.
+    #[must_use]
+    pub fn flags(&self) -> u16 {
+        self.zk.map_or(0, |modes| ZK | modes.bits())
+    }
 }
 
 /// What a verifier expects of a statement. What is `None` may be anything.
@@ -63,13 +130,18 @@ impl ExpectedStatement {
                 provider.is_some_and(|provider| provider != statement.provider),
                 "provider",
             ),
-            // Stops: a hidden input, whose digest is zero, for a job that names a digest, be it zero.
+            // Stops: a hidden tensor, whose digest is zero, or the digest of a commitment, for a job that names the digest of
+            // bytes.
             (
-                input.is_some_and(|input| statement.zk || input != statement.input),
+                input.is_some_and(|input| {
+                    statement.modes().input != Visibility::Public || input != statement.input
+                }),
                 "input",
             ),
             (
-                output.is_some_and(|output| output != statement.output),
+                output.is_some_and(|output| {
+                    statement.modes().output != Visibility::Public || output != statement.output
+                }),
                 "output",
             ),
         ];
@@ -84,9 +156,10 @@ impl ExpectedStatement {
 pub struct ProofFile {
     /// What is proved.
     pub statement: Statement,
-    /// The inputs: one byte per i8 element, in storage order, one input after the other.
+    /// The inputs: one byte per i8 element, in storage order, one input after the other; their commitment; or nothing.
     pub input: Vec<u8>,
-    /// The outputs, in the order of the inputs: one byte per i8 element or four (little-endian) per i32 element.
+    /// The outputs, in the order of the inputs: one byte per i8 element or four (little-endian) per i32 element; their
+    /// commitment; or nothing.
     pub output: Vec<u8>,
     /// The canonical bytes of an inference proof.
     pub proof: Vec<u8>,
@@ -109,13 +182,13 @@ impl ProofFile {
 }
 
 impl ProofFile {
-    /// The root of the witness commitment, or nothing if the proof is not canonical.
+    /// The root of the (first) witness commitment, or nothing if the proof is not canonical.
     #[must_use]
     pub fn witness_root(&self) -> Option<Digest> {
-        let witness = if self.statement.zk {
+        let witness = if self.statement.zk.is_some() {
             messages::decode::<ZkProof>(&self.proof)?.witness
         } else {
-            messages::decode::<InferenceProof>(&self.proof)?.witness
+            messages::decode_inference(&self.proof)?.witness
         };
         Some(commitment::root(&witness))
     }
@@ -150,7 +223,7 @@ impl Decode for Statement {
             batch: reader.u32()?,
             input: Digest::decode(reader)?,
             output: Digest::decode(reader)?,
-            zk: false,
+            zk: None,
         })
     }
 }
@@ -164,7 +237,7 @@ impl Encode for ProofFile {
             proof,
         } = self;
         writer.raw(b"TGE\0");
-        writer.u16(PROOF_FILE_VERSION | if statement.zk { ZK } else { 0 });
+        writer.u16(PROOF_FILE_VERSION | statement.flags());
         statement.encode(writer);
         writer.bytes(input);
         writer.bytes(output);
@@ -182,8 +255,10 @@ impl Decode for ProofFile {
             });
         }
         let version = reader.u16()?;
-        let zk = version & ZK != 0;
-        if version & !ZK != PROOF_FILE_VERSION {
+        let zk = (version & ZK != 0)
+            .then(|| Modes::of_bits(version))
+            .flatten();
+        if version != PROOF_FILE_VERSION | zk.map_or(0, |modes| ZK | modes.bits()) {
             return Err(DecodeError::Invalid {
                 field: "proof file version",
                 value: u64::from(version),

@@ -6,10 +6,13 @@
 //! [`messages`] (what a prover sends), [`arithmetic`] (what checks compute with), [`sumcheck`] and [`fractional`] (the two
 //! sums), [`verify`] (the walk over the nodes), [`lookup`] (the one lookup argument) and [`pushforward`] (its second commitment),
 //! [`registration`] (weights are in range), [`security`] (the sum of all errors), [`model`] and [`file`] (the two
-//! files a user holds), [`hiding`] (a functional of hidden columns), [`tape`] and [`zk`] (proofs in zero knowledge).
+//! files a user holds), [`hiding`] (a functional of hidden columns), [`tape`] and [`zk`] (proofs in zero knowledge),
+//! [`ajtai`] (commitments that their statements name), [`linking`] (what two proofs share), [`sequence`] (what a language
+//! model wrote).
 //!
 //! Everything here is total: any bytes give a verdict, none a panic.
 
+pub mod ajtai;
 pub mod arithmetic;
 pub mod commitment;
 pub mod cost;
@@ -20,6 +23,7 @@ pub mod fractional;
 pub mod hiding;
 pub mod layout;
 pub mod linear;
+pub mod linking;
 pub mod lookup;
 pub mod messages;
 pub mod model;
@@ -28,6 +32,7 @@ pub mod plan;
 pub mod pushforward;
 pub mod registration;
 pub mod security;
+pub mod sequence;
 pub mod staged;
 pub mod sumcheck;
 pub mod tape;
@@ -37,8 +42,9 @@ mod wire;
 pub mod zk;
 
 pub use cost::{BATCH_MAX, VerifierCost};
-pub use error::{PlanError, ProofFileError, PublicModelError, VerifyError};
-pub use file::{ExpectedStatement, PROOF_FILE_MAX, ProofFile, Statement};
+pub use error::{PlanError, ProofFileError, PublicModelError, SequenceError, VerifyError};
+pub use file::{ExpectedStatement, Modes, PROOF_FILE_MAX, ProofFile, Statement, Visibility};
 pub use model::PublicModel;
 pub use security::SecurityReport;
+pub use sequence::{SequenceFile, verify_sequence};
 pub use verify::verify;

@@ -21,7 +21,7 @@ pub const ZK: u16 = 1 << 15;
 #[must_use]
 pub fn inference(program: ProgramId, statement: &Statement) -> Challenger {
     let mut writer = Writer::new();
-    writer.u16(PROTOCOL_VERSION | if statement.zk { ZK } else { 0 });
+    writer.u16(PROTOCOL_VERSION | statement.flags());
     program.encode(&mut writer);
     statement.encode(&mut writer);
     start(Domain::ProofTranscript, &writer.into_bytes())

@@ -4,7 +4,7 @@
 use crate::commitment::{Challenger, Commitment, CommitmentError, OpeningArgument};
 use crate::error::{LookupCheck, PlanError, VerifyError};
 use crate::field::{E, EXTENSION_DEGREE};
-use crate::file::ProofFile;
+use crate::file::{Modes, ProofFile};
 use crate::hiding::{self, Columns, Functional, HidingProof, HidingShape};
 use crate::layout::log2_ceil;
 use crate::messages::{self, LookupProof, NodeProof, Pushforwards};
@@ -12,7 +12,7 @@ use crate::model::PublicModel;
 use crate::plan::{LookupTable, Plan};
 use crate::tape::{ProductMessages, Secrets, Tape};
 use crate::transcript::{self, absorb, draw};
-use crate::verify::{Batch, Walked, check_weights, public_output, secrets, walk_hidden};
+use crate::verify::{Batch, ShownTensor, Walked, check_weights, secrets, shown, walk_hidden};
 use p3_commit::MultilinearPcs;
 use serde::{Deserialize, Serialize};
 use tg_ir::Program;
@@ -34,9 +34,9 @@ impl ZkShape {
     /// Derives it for a batch of inputs.
     ///
     /// # Errors
-    /// If the program cannot be proved for so many inputs at once, or its input not be hidden.
-    pub fn new(program: &Program, batch: usize) -> Result<Self, PlanError> {
-        Self::with(program, batch, HidingShape::new)
+    /// If the program cannot be proved for so many inputs at once, or a tensor not be committed.
+    pub fn new(program: &Program, batch: usize, modes: Modes) -> Result<Self, PlanError> {
+        Self::with(program, batch, modes, HidingShape::new)
     }
 
     /// The same with a hiding shape of the caller's: for statistics over many small proofs.
@@ -46,9 +46,10 @@ impl ZkShape {
     pub fn with(
         program: &Program,
         batch: usize,
+        modes: Modes,
         hiding: impl FnOnce(&[Columns]) -> Result<HidingShape, CommitmentError>,
     ) -> Result<Self, PlanError> {
-        let plan = Plan::hidden(program, batch)?;
+        let plan = Plan::hidden(program, batch, modes)?;
         let secrets = secrets(program, &plan);
         let entries = plan.tables.iter().map(LookupTable::len).sum();
         let cells = |elements: usize| log2_ceil(EXTENSION_DEGREE * elements);
@@ -81,10 +82,11 @@ impl ZkShape {
         log2_ceil(EXTENSION_DEGREE * self.entries)
     }
 
-    /// Most checks that are batched: two per message (a sumcheck has one at each end), five per product.
+    /// Most checks that are batched: three per message (a sumcheck has one at each end, an opened value one more), five per
+    /// product, and those on the inverse, the pushforwards and the tensors of the statement.
     #[must_use]
     pub const fn checks(&self) -> usize {
-        3 * self.secrets.messages + 5 * self.secrets.products + 2
+        3 * self.secrets.messages + 5 * self.secrets.products + 4
     }
 
     /// A batch of checks as functionals of both commitments.
@@ -104,6 +106,11 @@ impl ZkShape {
         let columns: usize = self.plan.witness.iter().map(|table| table.columns).sum();
         for (table, column, point, coefficient) in &batch.evaluations {
             witness.add_evaluation(first[*table] + column, point, *coefficient);
+        }
+        for (table, column, coefficients) in &batch.cells {
+            for (cell, &coefficient) in coefficients.iter().enumerate() {
+                witness.add_cell(first[*table] + column, cell, coefficient);
+            }
         }
         for (index, &coefficient) in batch.secrets.iter().enumerate() {
             witness.add_extension(columns, index, coefficient);
@@ -188,14 +195,14 @@ pub struct PublicModelParts<'a> {
 /// The check that failed.
 pub(crate) fn verify(model: &PublicModel, file: &ProofFile) -> Result<(), VerifyError> {
     let batch = file.statement.batch;
-    let output = public_output(model.program(), file)?;
+    let tensors = shown(model.program(), file)?;
     // Stops: a batch whose proofs cost more than is admitted, or reach less than the security level.
     let shape = model
-        .zk_shape_of(batch as usize)
+        .zk_shape_of(batch as usize, file.statement.modes())
         .map_err(|_| VerifyError::Batch { batch })?;
     model.verify_registration()?;
     let proof: ZkProof = messages::decode(&file.proof).ok_or(VerifyError::Encoding)?;
-    verify_messages(model, &shape, file, &output, &proof)
+    verify_messages(model, &shape, file, &tensors, &proof)
 }
 
 /// The checks of a proof's messages, for a shape.
@@ -206,7 +213,7 @@ pub fn verify_messages(
     model: &PublicModel,
     shape: &ZkShape,
     file: &ProofFile,
-    output: &[i32],
+    [input, output]: &[ShownTensor; 2],
     proof: &ZkProof,
 ) -> Result<(), VerifyError> {
     let ZkProof {
@@ -229,8 +236,9 @@ pub fn verify_messages(
     let walked = Walked {
         program: model.program(),
         plan: &shape.plan,
-        input: &[],
-        output,
+        input: &input.elements,
+        output: &output.elements,
+        commitments: [&input.commitment, &output.commitment].map(Option::as_ref),
         nodes,
         lookup,
     };

@@ -1,6 +1,7 @@
 //! Making a proof in zero knowledge.
 
 use crate::channel::Channel;
+use crate::estimate;
 use crate::hiding::{self, Committed};
 use crate::lookup::{self, Columns, Pushing, Read};
 use crate::model::ProvingModel;
@@ -13,35 +14,156 @@ use p3_sumcheck::PrescribedPointPcs;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use std::borrow::Cow;
+use tg_ir::Program;
 use tg_model::{Tensor, Trace};
+use tg_proof::ajtai::{self, TensorCommitment};
 use tg_proof::commitment::{Challenger, Commitment};
 use tg_proof::field::{E, F};
 use tg_proof::hiding::{HidingProof, extension_cells};
 use tg_proof::messages;
+use tg_proof::plan::TensorCoding;
 use tg_proof::tape::{self, ProductMessages, Tape};
 use tg_proof::verify::{Walked, walk_hidden};
 use tg_proof::zk::{self, PublicModelParts, ZkProof, ZkShape};
-use tg_proof::{ProofFile, Statement};
+use tg_proof::{Modes, ProofFile, Statement, Visibility};
+use tg_types::codec::Encode;
 use tg_types::{Address, Digest, JobId};
 
-/// Executes a model on a batch of inputs and proves all results in one proof that hides the inputs and everything between
-/// them and the outputs. Weights are not hidden: evaluations of them are sent.
-///
-/// `seed` is the prover's randomness: 32 bytes that nobody else knows and that are used once. Who knows the seed sees
-/// through the proof; two proofs with one seed may show what differs between their inputs. The same seed and inputs give
-/// the same bytes on any number of threads.
+/// How a proof hides.
+#[derive(Clone, Copy)]
+pub struct Masking {
+    /// The prover's randomness: 32 bytes that nobody else knows and that are used once. Who knows them sees through the
+    /// proof; two proofs with one seed may show what differs between their inputs.
+    pub seed: [u8; 32],
+    /// What the statement shows of input and output.
+    pub modes: Modes,
+    /// The salts of the commitments of input and output, if the statement names them: who knows one can tell whether the
+    /// commitment is of a tensor.
+    pub salts: [[u8; 32]; 2],
+}
+
+impl Masking {
+    /// Modes without commitments.
+    #[must_use]
+    pub const fn new(seed: [u8; 32], modes: Modes) -> Self {
+        let salts = [[0; 32]; 2];
+        Self { seed, modes, salts }
+    }
+}
+
+impl Masking {
+    /// What the statement shows of the inputs and outputs of a batch of executions.
+    fn shows(&self, program: &Program, executions: &[&[Tensor]]) -> [Shows; 2] {
+        let of = |mode, coding, tensor: usize, salt| {
+            let tensors: Vec<&Tensor> = executions.iter().map(|own| &own[tensor]).collect();
+            Shows::of(mode, &coding, &tensors, salt)
+        };
+        let [input, output] = &self.salts;
+        let (first, last) = (
+            TensorCoding::of_input(program),
+            TensorCoding::of_output(program),
+        );
+        [
+            of(self.modes.input, first, 0, input),
+            of(self.modes.output, last, program.nodes.len(), output),
+        ]
+    }
+}
+
+impl std::fmt::Debug for Masking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Masking")
+            .field("modes", &self.modes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a statement shows of a tensor: its bytes, its commitment with what hides it, or nothing.
+pub(crate) enum Shows {
+    Bytes(Vec<u8>),
+    Commitment(Box<TensorCommitment>, Vec<u8>),
+    Nothing,
+}
+
+impl Shows {
+    /// Of one tensor per input of a batch.
+    pub(crate) fn of(
+        mode: Visibility,
+        coding: &TensorCoding,
+        tensors: &[&Tensor],
+        salt: &[u8; 32],
+    ) -> Self {
+        let kind = coding.kind();
+        match mode {
+            Visibility::Public => Self::Bytes(
+                tensors
+                    .iter()
+                    .flat_map(|tensor| tensor.to_bytes())
+                    .collect(),
+            ),
+            Visibility::Hidden => Self::Nothing,
+            Visibility::Committed => {
+                let values: Vec<i32> = tensors.iter().flat_map(|t| t.widened()).collect();
+                let digits = ajtai::digits(kind, &values);
+                let blinding = ajtai::blinding(kind, &digits, salt);
+                let commitment = ajtai::commit(kind, &digits, &blinding);
+                Self::Commitment(Box::new(commitment), blinding)
+            }
+        }
+    }
+
+    /// What the file has of it, and what the statement names that by.
+    pub(crate) fn bytes(&self) -> (Vec<u8>, Digest) {
+        let bytes = match self {
+            Self::Bytes(bytes) => bytes.clone(),
+            Self::Commitment(commitment, _) => commitment.to_bytes(),
+            Self::Nothing => return (Vec::new(), Digest::default()),
+        };
+        let digest = Digest::of_blob(&bytes);
+        (bytes, digest)
+    }
+
+    pub(crate) fn commitment(&self) -> Option<&TensorCommitment> {
+        match self {
+            Self::Commitment(commitment, _) => Some(commitment),
+            _ => None,
+        }
+    }
+}
+
+/// The bytes that hide committed tensors, in the order of their columns.
+pub(crate) fn salts(shows: &[Shows; 2]) -> Vec<Vec<u8>> {
+    shows.iter().filter_map(salt).collect()
+}
+
+pub(crate) fn salt(shown: &Shows) -> Option<Vec<u8>> {
+    match shown {
+        Shows::Commitment(_, blinding) => Some(blinding.clone()),
+        _ => None,
+    }
+}
+
+/// Executes a model on a batch of inputs and proves all results in one proof that hides what its modes say and everything
+/// between inputs and outputs. Weights are not hidden: evaluations of them are sent. The same masking and inputs give the
+/// same bytes on any number of threads.
 ///
 /// # Errors
-/// Those of [`crate::prove_tensors`], and if the input is of a coding that cannot be hidden.
+/// Those of [`crate::prove_tensors`], and if a tensor is too large to be named by a commitment.
 pub fn prove_zk(
     model: &ProvingModel,
     inputs: Vec<Tensor>,
     (job, provider): (JobId, Address),
-    (seed, limits): ([u8; 32], &Limits<'_>),
+    (masking, limits): (&Masking, &Limits<'_>),
     observe: &mut (dyn FnMut(Stage) + Send),
 ) -> Result<(ProofFile, Vec<Trace>), ProveError> {
-    let batch = inputs.len();
-    let shape = ZkShape::new(&model.model.program, batch)?;
+    let (batch, modes, program) = (inputs.len(), masking.modes, &model.model.program);
+    let shape = ZkShape::new(program, batch, modes)?;
+    if let Some(limit) = limits.memory {
+        let need = estimate::memory_zk(model, &shape);
+        if need > limit {
+            return Err(ProveError::Memory { need, limit });
+        }
+    }
     observe(Stage::Execute);
     let traces = execute(model, inputs, limits)?;
     let executions: Vec<&[Tensor]> = traces.iter().map(Trace::tensors).collect();
@@ -50,28 +172,31 @@ pub fn prove_zk(
         several => Cow::Owned(stack(model, several)),
     };
     observe(Stage::Witness);
-    let witness = Witness::of(&model.model.program, &shape.plan, &tensors)?;
-    let output: Vec<u8> = traces.iter().flat_map(Trace::output_bytes).collect();
+    let mut witness = Witness::of(program, &shape.plan, &tensors)?;
+    let shows = masking.shows(program, &executions);
+    witness.set_salts(&shape.plan, &salts(&shows));
+    let [(input, input_digest), (output, output_digest)] = shows.each_ref().map(Shows::bytes);
     let statement = Statement {
         model: model.id(),
         job,
         provider,
         batch: batch as u32,
-        input: Digest::default(),
-        output: Digest::of_blob(&output),
-        zk: true,
+        input: input_digest,
+        output: output_digest,
+        zk: Some(modes),
     };
     let execution = ZkExecution {
         model,
         shape: &shape,
         tensors: &tensors,
         witness: &witness,
+        commitments: shows.each_ref().map(Shows::commitment),
     };
-    let mut rng = StdRng::from_seed(seed);
+    let mut rng = StdRng::from_seed(masking.seed);
     let proof = execution.prove(&statement, &mut rng, limits, observe)?;
     let file = ProofFile {
         statement,
-        input: Vec::new(),
+        input,
         output,
         proof: messages::encode(&proof),
     };
@@ -84,6 +209,7 @@ pub(crate) struct ZkExecution<'a> {
     pub(crate) shape: &'a ZkShape,
     pub(crate) tensors: &'a [Tensor],
     pub(crate) witness: &'a Witness,
+    pub(crate) commitments: [Option<&'a TensorCommitment>; 2],
 }
 
 const FAILED: ProveError = ProveError::Commitment { which: "witness" };
@@ -176,13 +302,13 @@ impl ZkExecution<'_> {
             Ok(hidden.0)
         };
         let column = |table: usize, column: usize| columns[table][column].as_slice();
-        let (pushing, looked_up) = (Pushing::Hidden(&mut hide), Columns(&column));
-        let (lookup, _) = lookup::prove(&shape.plan, pushing, &looked_up, &reads, &mut channel)?;
+        let (pushing, looked_up) = (Pushing::Hidden(&mut hide), Columns::Held(&column));
+        let looked_up = lookup::prove(&shape.plan, pushing, &looked_up, &reads, &mut channel)?;
         let sent = Sent {
             root,
             committed: vec![committed, pushforwards.ok_or(FAILED)?],
             nodes,
-            lookup,
+            lookup: looked_up.proof,
             challenger,
         };
         limits.check()?;
@@ -229,12 +355,14 @@ impl ZkExecution<'_> {
             lookup,
             mut challenger,
         } = sent;
-        let output = self.tensors.last().map(Tensor::widened).unwrap_or_default();
+        let widened = |tensor: Option<&Tensor>| tensor.map(Tensor::widened).unwrap_or_default();
+        let (input, output) = (widened(self.tensors.first()), widened(self.tensors.last()));
         let walked = Walked {
             program: &model.model.program,
             plan: &shape.plan,
-            input: &[],
+            input: &input,
             output: &output,
+            commitments: self.commitments,
             nodes: &nodes,
             lookup: &lookup,
         };

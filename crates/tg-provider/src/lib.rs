@@ -17,5 +17,5 @@ pub mod worker;
 
 pub use agent::{Agent, AgentConfig, AgentError, AgentEvent, Shutdown, ShutdownTrigger};
 pub use lease::{LeaseTask, Step};
-pub use proving::ProvingWorker;
+pub use proving::{Entropy, ProvingWorker};
 pub use worker::{Execution, Progress, Stage, Task, WorkError, Worker};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tg_ir::CompiledModel;
 use tg_model::{ExecuteError, Tensor};
-use tg_prover::ProvingModel;
+use tg_prover::{Limits, Masking, Modes, ProvingModel};
 use tg_types::{Digest, Encode, ProgramId, Receipt, Tier};
 
 use crate::worker::{Execution, Progress, Stage, Task, WorkError, Worker};
@@ -13,10 +13,14 @@ use crate::worker::{Execution, Progress, Stage, Task, WorkError, Worker};
 /// Models kept ready, with their weights committed: the ones used last.
 const MODELS_READY: usize = 4;
 
+/// Where a worker that masks its proofs has its randomness from: 32 fresh bytes of the operating system for each.
+pub type Entropy = fn() -> std::io::Result<[u8; 32]>;
+
 /// Executes a model exactly and proves it. A model's weights are committed when it is first used, and kept.
 #[derive(Debug, Default)]
 pub struct ProvingWorker {
     ready: Mutex<VecDeque<(Digest, Arc<Ready>)>>,
+    masking: Option<Entropy>,
 }
 
 #[derive(Debug)]
@@ -37,6 +41,16 @@ impl ProvingWorker {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A worker whose proofs are in zero knowledge: they show input and output, which the job names, and hide what the model
+    /// computes in between.
+    #[must_use]
+    pub fn masking(entropy: Entropy) -> Self {
+        Self {
+            masking: Some(entropy),
+            ..Self::default()
+        }
     }
 
     /// The task's model with its weights committed.
@@ -69,8 +83,12 @@ impl ProvingWorker {
 }
 
 /// The input's bytes as the executor reads them.
-fn elements(task: &Task) -> Vec<i8> {
-    task.input.iter().map(|byte| byte.cast_signed()).collect()
+fn tensor(ready: &Ready, task: &Task) -> Result<Tensor, WorkError> {
+    let program = &ready.model.compiled().program;
+    Tensor::from_bytes(program.input.element_type(), &task.input).ok_or_else(|| WorkError::Input {
+        expected: program.input_bytes(),
+        got: task.input.len(),
+    })
 }
 
 impl Worker for ProvingWorker {
@@ -87,8 +105,7 @@ impl Worker for ProvingWorker {
             expected: model.program.input_bytes(),
             got: task.input.len(),
         };
-        let input = Tensor::from_bytes(model.program.input.element_type(), &task.input)
-            .ok_or_else(wrong_length)?;
+        let input = tensor(&ready, task)?;
         let trace = tg_model::execute_tensor(model, input).map_err(|error| match error {
             ExecuteError::InputLength { .. } => wrong_length(),
             other => WorkError::Execute(other.into()),
@@ -121,14 +138,18 @@ impl Worker for ProvingWorker {
                 permille: permille(stage),
             });
         };
-        let (file, _trace) = tg_prover::prove(
-            &ready.model,
-            &elements(task),
-            task.job,
-            task.provider,
-            &mut observe,
-        )
-        .map_err(|error| WorkError::Prove(error.into()))?;
+        let (inputs, names) = (vec![tensor(&ready, task)?], (task.job, task.provider));
+        let limits = Limits::default();
+        let proved = match self.masking {
+            None => tg_prover::prove_tensors(&ready.model, inputs, names, &limits, &mut observe),
+            Some(entropy) => {
+                let seed = entropy().map_err(|error| WorkError::Prove(error.into()))?;
+                let masking = Masking::new(seed, Modes::PUBLIC);
+                let with = (&masking, &limits);
+                tg_prover::prove_zk(&ready.model, inputs, names, with, &mut observe)
+            }
+        };
+        let (file, _) = proved.map_err(|error| WorkError::Prove(error.into()))?;
         Ok(file.to_bytes())
     }
 }

@@ -15,6 +15,10 @@ pub enum Domain {
     ProofTranscript,
     /// Fiat-Shamir transcript of a model registration proof.
     RegistrationTranscript,
+    /// Public matrix of tensor commitments.
+    TensorMatrix,
+    /// What hides a tensor in its commitment.
+    TensorBlinding,
     /// Transaction id: sender and signing digest.
     Transaction,
     /// Job id: the transaction that ordered it.
@@ -45,6 +49,8 @@ pub enum Domain {
     Schedule,
     /// Seed of ties in an epoch.
     EpochSeed,
+    /// Key of the stream that draws the tokens of a generation.
+    Sampling,
 }
 
 impl Domain {
@@ -58,6 +64,8 @@ impl Domain {
             Self::Trace => "TG/model/trace/v1",
             Self::ProofTranscript => "TG/proof/inference-transcript/v1",
             Self::RegistrationTranscript => "TG/proof/registration-transcript/v1",
+            Self::TensorMatrix => "TG/proof/tensor-commitment-matrix/v1",
+            Self::TensorBlinding => "TG/proof/tensor-commitment-blinding/v1",
             Self::Transaction => "TG/types/transaction/v1",
             Self::Job => "TG/types/job/v1",
             Self::Offer => "TG/types/offer/v1",
@@ -73,6 +81,7 @@ impl Domain {
             Self::BidCommitment => "TG/types/bid-commitment/v1",
             Self::Schedule => "TG/ledger/schedule/v1",
             Self::EpochSeed => "TG/ledger/epoch-seed/v1",
+            Self::Sampling => "TG/ir/sampling/v1",
         }
     }
 }

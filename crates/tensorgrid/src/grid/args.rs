@@ -101,6 +101,9 @@ pub(crate) struct ProviderArguments {
     /// Slow the work down to this speed, and say so in the offer.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) throttle_mmac_per_s: Option<u64>,
+    /// Answer jobs of mode zk by proofs in zero knowledge: they hide what the model computes between input and output.
+    #[arg(long)]
+    pub(crate) masked: bool,
     /// File of the provider's key; made if it is missing.
     #[arg(long, default_value = "./tensorgrid-provider/key", value_name = "FILE")]
     pub(crate) key: PathBuf,

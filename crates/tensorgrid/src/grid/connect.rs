@@ -1,7 +1,6 @@
 //! A grid behind an API: connecting, keys, and what the client's errors mean to a person.
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 
 use tg_sdk::dto::{ModelDto, ModelStateDto};
@@ -10,6 +9,7 @@ use tg_types::{JobId, ModelId, Wallet};
 
 use super::accounts;
 use super::args::{ApiArguments, KeyArguments};
+use crate::offline::files;
 use crate::outcome::{Exit, Failure};
 
 impl From<&ClientError> for Exit {
@@ -100,13 +100,7 @@ pub(crate) fn key_file(path: &Path) -> Result<Wallet, Failure> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    let mut options = fs::File::options();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
-    writeln!(file, "{}", tg_types::Digest::new(secret))?;
-    file.sync_all()?;
+    files::write_secret(path, &tg_types::Digest::new(secret).to_string())?;
     Ok(wallet)
 }
 

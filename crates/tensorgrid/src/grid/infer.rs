@@ -75,6 +75,8 @@ pub(crate) struct CheckedProof {
     pub(crate) file: Vec<u8>,
     /// How long verifying took here.
     pub(crate) verify_ms: f64,
+    /// Whether it is in zero knowledge.
+    pub(crate) zk: bool,
 }
 
 /// Fetches a model's public part and checks that it is that model's, with its registration proof.
@@ -291,6 +293,7 @@ async fn check(
     let checked = CheckedProof {
         file: bytes,
         verify_ms,
+        zk: file.statement.zk.is_some(),
     };
     Ok((file.output, checked))
 }

@@ -9,8 +9,8 @@ use rustix::time::{ClockId, clock_gettime};
 use std::time::Instant;
 use tg_model::Tensor;
 use tg_model::input::quantise;
-use tg_proof::{ExpectedStatement, security, verify};
-use tg_prover::{Limits, ProvingModel, Stage, prove_batch, prove_zk};
+use tg_proof::{ExpectedStatement, Modes, security, verify};
+use tg_prover::{Limits, Masking, ProvingModel, Stage, prove_batch, prove_zk};
 use tg_types::{Address, JobId};
 
 /// Wall and CPU milliseconds.
@@ -154,7 +154,7 @@ fn measure(bundled: Bundled, runs: u32, zk: bool) -> Result<Row, Failure> {
         .verify_registration()
         .or_fail(Exit::Rejected, "check the registration")?;
     let report = if zk {
-        security::report_zk(&public, 1)
+        security::report_zk(&public, 1, Modes::HIDDEN_INPUT)
     } else {
         security::report(&public)
     };
@@ -212,9 +212,9 @@ fn measure_once(
     let names = (JobId::default(), Address::default());
     let limits = Limits::default();
     let proved = if zk {
-        let seed = random_seed()?;
+        let masking = Masking::new(random_seed()?, Modes::HIDDEN_INPUT);
         let inputs = vec![Tensor::I8(input.to_vec())];
-        prove_zk(model, inputs, names, (seed, &limits), &mut observe)
+        prove_zk(model, inputs, names, (&masking, &limits), &mut observe)
     } else {
         prove_batch(model, &[input], names, &limits, &mut observe)
     };

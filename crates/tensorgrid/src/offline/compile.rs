@@ -104,9 +104,14 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
         calibrate,
         name,
         import,
+        top_k,
         ..
     } = arguments;
-    let (_, compiled) = compiled(file, calibrate, name, import)?;
+    let (_, mut compiled) = compiled(file, calibrate, name, import)?;
+    if let Some(ranks) = *top_k {
+        tg_ir::generation::rank(&mut compiled.model.program, ranks)
+            .or_fail(Exit::Usage, format!("--top-k {ranks}"))?;
+    }
     let tgm = compiled.model.to_bytes();
     files::write(&arguments.output, &tgm)?;
     let public = match &arguments.public_out {

@@ -6,7 +6,8 @@ use std::path::Path;
 use tg_ir::{CompiledModel, Program};
 use tg_model::input::{self, Expected, Kind};
 use tg_model::passes::Prepared;
-use tg_proof::{ProofFile, PublicModel};
+use tg_proof::sequence::SEQUENCE_FILE_MAX;
+use tg_proof::{ProofFile, PublicModel, SequenceFile};
 
 /// Most bytes of a compiled model.
 const MODEL_MAX: u64 = 256 << 20;
@@ -52,6 +53,31 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     written.or_fail(Exit::Failed, doing)
 }
 
+/// 32 bytes of the operating system's randomness.
+///
+/// # Errors
+/// If it has none.
+pub(crate) fn entropy() -> std::io::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
+    Ok(bytes)
+}
+
+/// Makes a file with one line that only this user can read.
+///
+/// # Errors
+/// If it exists or cannot be written.
+pub(crate) fn write_secret(path: &Path, text: &str) -> Result<(), Failure> {
+    let mut options = std::fs::File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options
+        .open(path)
+        .and_then(|mut file| writeln!(file, "{text}").and_then(|()| file.sync_all()));
+    written.or_fail(Exit::Failed, format!("write {}", path.display()))
+}
+
 /// Reads a compiled model.
 ///
 /// # Errors
@@ -86,12 +112,20 @@ pub(crate) fn public_model(path: &Path) -> Result<PublicModel, Failure> {
     Ok(model)
 }
 
-/// Reads a proof file.
+/// A proof, with or without a sequence around it.
+pub(crate) enum AnyProof {
+    /// Of one execution or several.
+    Plain(ProofFile),
+    /// Of a sequence that was written.
+    Sequence(SequenceFile),
+}
+
+/// Reads a proof file or a sequence file.
 ///
 /// # Errors
-/// If it is not one.
-pub(crate) fn proof_file(path: &Path, flip_byte: Option<usize>) -> Result<ProofFile, Failure> {
-    let mut bytes = read(path, tg_proof::PROOF_FILE_MAX as u64)?;
+/// If it is neither.
+pub(crate) fn proof_file(path: &Path, flip_byte: Option<usize>) -> Result<AnyProof, Failure> {
+    let mut bytes = read(path, SEQUENCE_FILE_MAX as u64)?;
     if let Some(position) = flip_byte {
         let length = bytes.len();
         let byte = bytes.get_mut(position).ok_or_else(|| {
@@ -102,10 +136,14 @@ pub(crate) fn proof_file(path: &Path, flip_byte: Option<usize>) -> Result<ProofF
         })?;
         *byte ^= 1;
     }
-    ProofFile::read(&bytes).or_fail(
-        Exit::Rejected,
-        format!("{} is not a proof file", path.display()),
-    )
+    if SequenceFile::is_one(&bytes) {
+        let text = format!("{} is not a sequence file", path.display());
+        let file = SequenceFile::read(&bytes).or_fail(Exit::Rejected, text)?;
+        return Ok(AnyProof::Sequence(file));
+    }
+    let text = format!("{} is not a proof file", path.display());
+    let file = ProofFile::read(&bytes).or_fail(Exit::Rejected, text)?;
+    Ok(AnyProof::Plain(file))
 }
 
 /// The output's elements as integers.

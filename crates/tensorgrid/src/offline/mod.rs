@@ -1,10 +1,11 @@
-//! Models and proofs without a grid: [`compile`], [`run`], [`prove`], [`verify`], [`bench`] with its [`suite`], what
+//! Models and proofs without a grid: [`compile`], [`run`], [`generate`], [`prove`], [`verify`], [`bench`] with its [`suite`], what
 //! there is to compute with ([`device`]), placing a trace ([`market`]), and the files they share ([`files`]).
 
 pub(crate) mod bench;
 pub(crate) mod compile;
 pub(crate) mod device;
 pub(crate) mod files;
+pub(crate) mod generate;
 pub(crate) mod market;
 pub(crate) mod prove;
 pub(crate) mod run;

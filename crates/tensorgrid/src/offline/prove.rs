@@ -1,13 +1,13 @@
 //! `tensorgrid prove`.
 
-use crate::cli::ProveArguments;
+use crate::cli::{Mode, ProveArguments};
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use std::path::Path;
 use std::time::Instant;
-use tg_model::Tensor;
-use tg_model::input::quantise;
-use tg_proof::ProofFile;
-use tg_prover::{Limits, ProveError, ProvingModel, Stage, prove_batch, prove_zk};
+use tg_model::input::encode;
+use tg_proof::{Modes, ProofFile, Visibility};
+use tg_prover::{Limits, Masking, ProveError, ProvingModel, Stage, Work, prove_tensors, prove_zk};
 use tg_types::codec::Encode;
 use tg_types::{Address, JobId};
 
@@ -15,43 +15,30 @@ use tg_types::{Address, JobId};
 pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     let model = files::compiled_model(&arguments.model)?;
     let reals = files::one_input(&arguments.input, &model.program)?;
-    let input = quantise(&model.program.input, &reals);
+    let input = encode(&model.program.input, &reals).or_fail(Exit::Usage, "take the input")?;
+    let masking = masking(arguments)?;
     say("committing the weights ...");
     let model = ProvingModel::new(model)
         .or_fail(Exit::Usage, "this model cannot be proved")
         .map_err(|failure| {
             failure.hint("`verify: zk` covers the operators listed in docs/PROOF.md")
         })?;
-    let work = model
-        .work(1)
-        .or_fail(Exit::Usage, "this model cannot be proved")?;
     let limits = Limits {
         memory: arguments.memory.map(|mib| mib << 20),
         cancel: None,
     };
     let start = Instant::now();
-    let mut shown = Instant::now();
-    let mut observe = |stage| {
-        if shown.elapsed().as_secs() >= 1 {
-            shown = Instant::now();
-            let left = left(start.elapsed().as_secs_f64(), work.done(stage));
-            say(format!("{}{left}", describe(stage)));
-        }
-    };
+    let mut progress = Progress::of(&model)?;
+    let mut observe = |stage| progress.show(stage);
     let names = (JobId::default(), Address::default());
-    let proved = if arguments.zk {
-        let with = (random_seed()?, &limits);
-        prove_zk(&model, vec![Tensor::I8(input)], names, with, &mut observe)
-    } else {
-        prove_batch(&model, &[&input], names, &limits, &mut observe)
+    let proved = match &masking {
+        Some(masking) => {
+            let with = (masking, &limits);
+            prove_zk(&model, vec![input], names, with, &mut observe)
+        }
+        None => prove_tensors(&model, vec![input], names, &limits, &mut observe),
     };
-    let (file, mut traces) = proved.map_err(|error| {
-        let exit = match error {
-            ProveError::Memory { .. } | ProveError::Plan(_) => Exit::Usage,
-            _ => Exit::Failed,
-        };
-        Failure::new(exit, anyhow::Error::new(error).context("prove"))
-    })?;
+    let (file, mut traces) = proved.map_err(failed)?;
     let Some(trace) = traces.pop() else {
         return Err(Failure::new(
             Exit::Failed,
@@ -61,41 +48,123 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
     let bytes = file.to_bytes();
     files::write(&arguments.output, &bytes)?;
-    let values = files::output_values(&model.compiled().program, &file.output);
+    let values = trace.output().widened();
+    let shown = modes_of(&file);
     if as_json {
         return Ok(json(&serde_json::json!({
             "model": model.id().to_string(), "prove_ms": elapsed_ms, "proof_bytes": file.proof.len(),
             "values": values, "greatest": trace.top_class(), "trace": trace.digest().to_string(),
-            "file": arguments.output, "zk": file.statement.zk,
+            "file": arguments.output, "zk": file.statement.zk.is_some(),
+            "input_mode": shown[0], "output_mode": shown[1],
+            "input": file.statement.input.to_string(), "output": file.statement.output.to_string(),
         }))?);
     }
     line(format_args!(
         "output {values:?}; greatest at index {}",
         trace.top_class()
     ))?;
-    let held = held(&file);
     line(format_args!(
-        "proved in {elapsed_ms:.0} ms; {} ({} bytes) holds {held}",
+        "proved in {elapsed_ms:.0} ms; {} ({} bytes) holds the proof; input {}, output {}",
         arguments.output.display(),
-        bytes.len()
+        bytes.len(),
+        shown[0],
+        shown[1],
     ))?;
     Ok(())
 }
 
-/// What a proof file holds.
-const fn held(file: &ProofFile) -> &'static str {
-    if file.statement.zk {
-        "the proof and the output, not the input"
-    } else {
-        "the proof, the input and the output"
+/// Why nothing was proved.
+pub(crate) fn failed(error: ProveError) -> Failure {
+    let exit = match error {
+        ProveError::Memory { .. } | ProveError::Plan(_) => Exit::Usage,
+        _ => Exit::Failed,
+    };
+    Failure::new(exit, anyhow::Error::new(error).context("prove"))
+}
+
+/// What is printed while a proof is made: a line a second.
+pub(crate) struct Progress {
+    work: Work,
+    start: Instant,
+    shown: Instant,
+}
+
+impl Progress {
+    /// Of a proof that begins now.
+    pub(crate) fn of(model: &ProvingModel) -> Result<Self, Failure> {
+        let work = model
+            .work(1)
+            .or_fail(Exit::Usage, "this model cannot be proved")?;
+        let start = Instant::now();
+        let shown = start;
+        Ok(Self { work, start, shown })
     }
+
+    /// Says where it is, unless it did so just now.
+    pub(crate) fn show(&mut self, stage: Stage) {
+        if self.shown.elapsed().as_secs() >= 1 {
+            self.shown = Instant::now();
+            let elapsed = self.start.elapsed().as_secs_f64();
+            let left = left(elapsed, self.work.done(stage));
+            say(format!("{}{left}", describe(stage)));
+        }
+    }
+}
+
+/// What a statement shows of input and output, in words.
+pub(crate) fn modes_of(file: &ProofFile) -> [&'static str; 2] {
+    let modes = file.statement.modes();
+    [modes.input, modes.output].map(|mode| match mode {
+        Visibility::Public => "public",
+        Visibility::Committed => "committed",
+        Visibility::Hidden => "hidden",
+    })
+}
+
+/// How a proof is to hide, if it is.
+fn masking(arguments: &ProveArguments) -> Result<Option<Masking>, Failure> {
+    if !arguments.zk {
+        return Ok(None);
+    }
+    let visibility = |mode| match mode {
+        Mode::Public => Visibility::Public,
+        Mode::Committed => Visibility::Committed,
+        Mode::Hidden => Visibility::Hidden,
+    };
+    let modes = Modes {
+        input: visibility(arguments.input_mode),
+        output: visibility(arguments.output_mode),
+    };
+    let mut masking = Masking::new(random_seed()?, modes);
+    let salts = [&arguments.input_salt, &arguments.output_salt];
+    for (salt, path) in masking.salts.iter_mut().zip(salts) {
+        if let Some(path) = path {
+            *salt = salt_of(path)?;
+        }
+    }
+    Ok(Some(masking))
+}
+
+/// The salt in a file, which is made if it is missing.
+fn salt_of(path: &Path) -> Result<[u8; 32], Failure> {
+    if !path.exists() {
+        let salt = random_seed()?;
+        files::write_secret(path, &tg_types::Digest::new(salt).to_string())?;
+        return Ok(salt);
+    }
+    let text = String::from_utf8(files::read(path, 1 << 10)?).unwrap_or_default();
+    let salt = tg_types::Digest::from_hex(text.trim()).ok_or_else(|| {
+        let path = path.display();
+        let text = format!("{path} is not a salt of 32 bytes in hexadecimal");
+        Failure::new(Exit::Usage, anyhow::anyhow!(text))
+    })?;
+    Ok(*salt.as_bytes())
 }
 
 /// Randomness of the operating system, for one proof in zero knowledge.
 pub(crate) fn random_seed() -> Result<[u8; 32], anyhow::Error> {
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("draw randomness: {error}"))?;
-    Ok(seed)
+    use anyhow::Context;
+    files::entropy().context("draw randomness")
 }
 
 /// How much is done, and about how long the rest takes at the speed so far.

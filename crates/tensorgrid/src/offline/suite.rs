@@ -2,29 +2,30 @@
 
 use crate::cli::BenchArguments;
 use crate::offline::bench::{Moment, peak_memory_mib, reset_peak_memory};
+use crate::offline::prove::random_seed;
 use crate::offline::{files, suite_page};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use serde::{Deserialize, Serialize};
 use std::process::Command;
 use tg_model::Tensor;
 use tg_model::suite::{Architecture, random_input};
-use tg_proof::{ExpectedStatement, security, verify};
-use tg_prover::{Limits, ProvingModel, Stage, prove_tensors};
+use tg_proof::{ExpectedStatement, Modes, security, verify};
+use tg_prover::{Limits, Masking, ProvingModel, Stage, prove_tensors, prove_zk};
 use tg_types::{Address, JobId};
 
 /// The seed of every model and input.
 const SEED: u64 = 1;
+/// Rows that are measured in zero knowledge too.
+pub(crate) const MASKED: [usize; 4] = [0, 1, 3, 4];
 /// Rows whose proofs take longer than this are left out by `--quick`.
 const QUICK_MS: f64 = 5_000.0;
 
-/// What stands in a row of the suite.
+/// Rows whose proofs take longer than this are run once, without a run that warms caches.
+const ONCE_MS: f64 = 60_000.0;
+
+/// What stands in a row of the suite: a model proved for a batch of inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Entry {
-    /// A model proved for a batch of inputs.
-    Model(Architecture, usize),
-    /// A model whose operators have no proof yet.
-    NotYet(&'static str),
-}
+pub(crate) struct Entry(Architecture, usize);
 
 /// What a row is held to: milliseconds, milliseconds, kilobytes, megabytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,43 +39,43 @@ pub(crate) struct Target {
 /// The rows in order, with what they are held to.
 pub(crate) const ENTRIES: [(Entry, Target); 10] = [
     (
-        Entry::Model(Architecture::Mlp, 1),
+        Entry(Architecture::Mlp, 1),
         target([10.0, 3.0, 160.0, 50.0]),
     ),
     (
-        Entry::Model(Architecture::LeNet, 1),
+        Entry(Architecture::LeNet, 1),
         target([40.0, 8.0, 220.0, 100.0]),
     ),
     (
-        Entry::Model(Architecture::LeNet, 64),
+        Entry(Architecture::LeNet, 64),
         target([400.0, 80.0, 1_000.0, 1_000.0]),
     ),
     (
-        Entry::Model(Architecture::Cnn264k, 1),
+        Entry(Architecture::Cnn264k, 1),
         target([120.0, 12.0, 240.0, 200.0]),
     ),
     (
-        Entry::Model(Architecture::Dense4M, 1),
+        Entry(Architecture::Dense4M, 1),
         target([350.0, 12.0, 240.0, 500.0]),
     ),
     (
-        Entry::Model(Architecture::Vgg16, 1),
+        Entry(Architecture::Vgg16, 1),
         target([1_200.0, 25.0, 350.0, 3_000.0]),
     ),
     (
-        Entry::Model(Architecture::ResNet18, 1),
+        Entry(Architecture::ResNet18, 1),
         target([3_000.0, 40.0, 450.0, 4_000.0]),
     ),
     (
-        Entry::Model(Architecture::Gpt250k, 1),
+        Entry(Architecture::Gpt250k, 1),
         target([800.0, 30.0, 400.0, 1_000.0]),
     ),
     (
-        Entry::Model(Architecture::Gpt2, 1),
+        Entry(Architecture::Gpt2, 1),
         target([10_000.0, 100.0, 1_000.0, 8_000.0]),
     ),
     (
-        Entry::NotYet("GPT-2 shape 124M, 512 tokens"),
+        Entry(Architecture::Gpt2Of512, 1),
         target([200_000.0, 200.0, 2_000.0, 16_000.0]),
     ),
 ];
@@ -90,10 +91,10 @@ const fn target([prove_ms, verify_ms, proof_kb, peak_mb]: [f64; 4]) -> Target {
 
 impl Entry {
     pub(crate) fn name(self) -> String {
-        match self {
-            Self::Model(architecture, 1) => architecture.name().to_owned(),
-            Self::Model(architecture, batch) => format!("{} x {batch}", architecture.name()),
-            Self::NotYet(name) => name.to_owned(),
+        let Self(architecture, batch) = self;
+        match batch {
+            1 => architecture.name().to_owned(),
+            batch => format!("{} x {batch}", architecture.name()),
         }
     }
 }
@@ -146,19 +147,23 @@ impl Row {
 /// Measures the suite, or one row of it in this process.
 pub(crate) fn run(arguments: &BenchArguments, as_json: bool) -> Outcome {
     if let Some(index) = arguments.row {
-        let row = measure(index, arguments.runs)?;
+        let row = measure(index, arguments.runs, arguments.zk)?;
         return Ok(json(
             &serde_json::to_value(row).or_fail(Exit::Failed, "write the row")?,
         )?);
     }
     let mut rows = Vec::new();
     for (index, (entry, target)) in ENTRIES.iter().enumerate() {
-        let skipped = arguments.quick && target.prove_ms >= QUICK_MS;
-        if skipped || matches!(entry, Entry::NotYet(_)) {
+        if arguments.zk || arguments.quick && target.prove_ms >= QUICK_MS {
             continue;
         }
         say(format_args!("measuring {} ...", entry.name()));
-        rows.push(measure_apart(index, arguments.runs)?);
+        rows.push(measure_apart(index, arguments.runs, false)?);
+    }
+    for index in MASKED {
+        let name = ENTRIES[index].0.name();
+        say(format_args!("measuring {name} in zero knowledge ..."));
+        rows.push(measure_apart(index, arguments.runs, true)?);
     }
     if let Some(path) = &arguments.write {
         files::write(path, suite_page::page(&rows).as_bytes())?;
@@ -167,20 +172,23 @@ pub(crate) fn run(arguments: &BenchArguments, as_json: bool) -> Outcome {
         let value = serde_json::to_value(&rows).or_fail(Exit::Failed, "write the rows")?;
         return Ok(json(&value)?);
     }
-    for text in suite_page::table(&rows) {
-        line(format_args!("{text}"))?;
+    for zk in [false, true] {
+        for text in suite_page::table(&rows, zk) {
+            line(format_args!("{text}"))?;
+        }
     }
     line(format_args!("{}", suite_page::machine()))?;
     Ok(())
 }
 
 /// Measures a row in a process of its own, so that its memory is its own.
-fn measure_apart(index: usize, runs: u32) -> Result<Row, Failure> {
+fn measure_apart(index: usize, runs: u32, zk: bool) -> Result<Row, Failure> {
     let doing = "measure a row in a process of its own";
     let program = std::env::current_exe().or_fail(Exit::Failed, doing)?;
     let output = Command::new(program)
         .args(["--json", "bench", "prove", "--suite"])
         .args(["--runs", &runs.to_string(), "--row", &index.to_string()])
+        .args(zk.then_some("--zk"))
         .output()
         .or_fail(Exit::Failed, doing)?;
     if !output.status.success() {
@@ -190,9 +198,9 @@ fn measure_apart(index: usize, runs: u32) -> Result<Row, Failure> {
     serde_json::from_slice(&output.stdout).or_fail(Exit::Failed, doing)
 }
 
-fn measure(index: usize, runs: u32) -> Result<Row, Failure> {
+fn measure(index: usize, runs: u32, zk: bool) -> Result<Row, Failure> {
     let known = ENTRIES.get(index).map(|(entry, _)| *entry);
-    let Some(entry @ Entry::Model(architecture, batch)) = known else {
+    let Some(entry @ Entry(architecture, batch)) = known else {
         let error = anyhow::anyhow!("row {index} of the suite has no model");
         return Err(Failure::new(Exit::Usage, error));
     };
@@ -220,18 +228,30 @@ fn measure(index: usize, runs: u32) -> Result<Row, Failure> {
     let mut left = 1 + runs;
     let mut first = true;
     while left > 0 {
-        let wall = runs_done.one(&model, &public, &inputs, first)?;
+        let of = (&model, &public, inputs.as_slice());
+        let wall = runs_done.one(of, zk, first)?;
         // The first run warms caches and the allocator; long rows are run a few times only.
         if first {
             left = left.min(1 + few(wall));
         }
+        if runs_done.prove.len() == 1 && wall >= ONCE_MS {
+            break;
+        }
         first = false;
         left -= 1;
     }
-    let report = security::report_batch(&public, batch);
+    let (report, estimated) = if zk {
+        let modes = Modes::HIDDEN_INPUT;
+        (
+            security::report_zk(&public, batch, modes),
+            model.memory_zk(batch, modes),
+        )
+    } else {
+        (security::report_batch(&public, batch), model.memory(batch))
+    };
     Ok(Row {
         name: entry.name(),
-        zk: false,
+        zk,
         parameters,
         macs: program.macs() * batch as u64,
         batch,
@@ -249,7 +269,7 @@ fn measure(index: usize, runs: u32) -> Result<Row, Failure> {
         proof_bytes: runs_done.bytes,
         public_model_bytes: public.encode().len(),
         peak_mib: peak_memory_mib(),
-        estimated_mib: model.memory(batch).map_or(0.0, |bytes| bytes as f64) / 1_048_576.0,
+        estimated_mib: estimated.map_or(0.0, |bytes| bytes as f64) / 1_048_576.0,
         load,
     })
 }
@@ -278,32 +298,33 @@ impl Runs {
     /// Proves and verifies once and returns the milliseconds of the proof. A warming run is not kept.
     fn one(
         &mut self,
-        model: &ProvingModel,
-        public: &tg_proof::PublicModel,
-        inputs: &[Tensor],
+        (model, public, inputs): (&ProvingModel, &tg_proof::PublicModel, &[Tensor]),
+        zk: bool,
         warming: bool,
     ) -> Result<f64, Failure> {
         let mut marks: Vec<(&'static str, Moment)> = Vec::new();
+        let masking = Masking::new(random_seed()?, Modes::HIDDEN_INPUT);
+        let mut observe = |stage| {
+            let name = stage_name(stage);
+            if marks.last().is_none_or(|(last, _)| *last != name) {
+                marks.push((name, Moment::now()));
+            }
+        };
+        let (names, limits) = ((JobId::default(), Address::default()), Limits::default());
         let start = Moment::now();
-        let (file, _) = prove_tensors(
-            model,
-            inputs.to_vec(),
-            (JobId::default(), Address::default()),
-            &Limits::default(),
-            &mut |stage| {
-                let name = stage_name(stage);
-                if marks.last().is_none_or(|(last, _)| *last != name) {
-                    marks.push((name, Moment::now()));
-                }
-            },
-        )
-        .or_fail(Exit::Failed, "prove")?;
+        let proved = if zk {
+            let with = (&masking, &limits);
+            prove_zk(model, inputs.to_vec(), names, with, &mut observe)
+        } else {
+            prove_tensors(model, inputs.to_vec(), names, &limits, &mut observe)
+        };
+        let (file, _) = proved.or_fail(Exit::Failed, "prove")?;
         let prove = start.cost().times();
         let start = Moment::now();
         verify(public, &file, &ExpectedStatement::default()).or_fail(Exit::Rejected, "verify")?;
         let verified = start.cost().times();
         self.bytes = self.bytes.max(file.proof.len());
-        if !warming {
+        if !warming || prove[0] >= ONCE_MS {
             self.prove.push(prove);
             self.verify.push(verified);
             for pair in marks.windows(2) {
@@ -370,13 +391,17 @@ mod tests {
     /// The first row is measured, and its page holds what was measured.
     #[test]
     fn a_row_is_measured_and_written() {
-        let row = measure(0, 2).unwrap();
+        let row = measure(0, 2, false).unwrap();
         assert_eq!((row.runs, row.batch, row.parameters), (2, 1, 2_410));
         assert!(row.proof_bytes > 10_000 && row.prove.wall_ms > 0.0);
         assert!(row.security_bits >= 100.0);
         assert!(row.stage("lookup").wall_ms > 0.0);
-        let page = suite_page::page(std::slice::from_ref(&row));
-        assert!(page.contains("MLP 64-32-10") && page.contains("not yet"));
-        assert!(measure(9, 1).is_err());
+        let masked = measure(0, 1, true).unwrap();
+        assert!(masked.zk && masked.proof_bytes > row.proof_bytes);
+        assert!(masked.security_bits >= 100.0);
+        let page = suite_page::page(&[row, masked]);
+        assert!(page.contains("MLP 64-32-10") && page.contains("not measured"));
+        assert_eq!(page.matches("| MLP 64-32-10 |").count(), 4);
+        assert!(measure(ENTRIES.len(), 1, false).is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! What the benchmark suite prints and writes: a table for the terminal, `docs/BENCHMARKS.md`.
 
-use crate::offline::suite::{ENTRIES, Entry, Row, Target};
+use crate::offline::suite::{ENTRIES, Row, Target};
 use std::fmt::Write;
 use std::process::Command;
 
@@ -53,22 +53,22 @@ fn megabytes(mib: Option<f64>) -> String {
     })
 }
 
-/// Lines for the terminal.
-pub(crate) fn table(rows: &[Row]) -> Vec<String> {
+/// Lines for the terminal: of proofs in the clear, or of those in zero knowledge.
+pub(crate) fn table(rows: &[Row], zk: bool) -> Vec<String> {
+    if rows.iter().all(|row| row.zk != zk) {
+        return Vec::new();
+    }
     let heads = [
         "register", "witness", "commit", "prove", "least", "CPU", "verify", "proof", "peak", "bits",
     ];
-    let mut head = format!("{:<30}", "model");
+    let mut head = format!("{:<30}", if zk { "zk: true" } else { "model" });
     heads
         .iter()
         .for_each(|name| head.push_str(&format!("{name:>10}")));
     let mut lines = vec![head];
     for (entry, target) in &ENTRIES {
         let name = entry.name();
-        let Some(row) = rows.iter().find(|row| row.name == name) else {
-            if matches!(entry, Entry::NotYet(_)) {
-                lines.push(format!("{name:<30}{:>10}", "not yet"));
-            }
+        let Some(row) = rows.iter().find(|row| row.name == name && row.zk == zk) else {
             continue;
         };
         let cells = [
@@ -88,7 +88,8 @@ pub(crate) fn table(rows: &[Row]) -> Vec<String> {
             .iter()
             .for_each(|cell| text.push_str(&format!("{cell:>10}")));
         let missed = missed(row, target);
-        if !missed.is_empty() {
+        // The targets are for proofs in the clear.
+        if !missed.is_empty() && !zk {
             text.push_str(&format!("  above its target: {}", missed.join(", ")));
         }
         lines.push(text);
@@ -136,7 +137,7 @@ pub(crate) fn page(rows: &[Row]) -> String {
             target.proof_kb,
             target.peak_mb
         );
-        match rows.iter().find(|row| row.name == name) {
+        match rows.iter().find(|row| row.name == name && !row.zk) {
             Some(row) => {
                 let above = missed(row, target).join(", ");
                 push(
@@ -154,18 +155,47 @@ pub(crate) fn page(rows: &[Row]) -> String {
             }
             None => push(
                 &mut text,
-                &format!("| {name} | not yet | | | | | | {held} | |"),
+                &format!("| {name} | not measured | | | | | | {held} | |"),
             ),
         }
     }
-    once(&mut text, rows);
-    stages(&mut text, rows);
+    let (masked, rows): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.zk);
+    in_zero_knowledge(&mut text, &masked);
+    once(&mut text, &rows);
+    stages(&mut text, &rows);
     text.push_str(PEERS);
     text
 }
 
+/// The rows whose proofs hide input and activations.
+fn in_zero_knowledge(text: &mut String, rows: &[&Row]) {
+    push(text, ZERO_KNOWLEDGE);
+    push(
+        text,
+        "| model | prove | least | CPU | verify | proof | peak | bits | runs |",
+    );
+    push(text, "|---|---|---|---|---|---|---|---|---|");
+    for row in rows {
+        push(
+            text,
+            &format!(
+                "| {} | {} | {} | {} | {} | {:.0} kB | {} | {:.1} | {} |",
+                row.name,
+                time(row.prove.wall_ms),
+                time(row.prove.least_wall_ms),
+                time(row.prove.cpu_ms),
+                time(row.verify.wall_ms),
+                row.proof_bytes as f64 / 1e3,
+                megabytes(row.peak_mib),
+                row.security_bits,
+                row.runs,
+            ),
+        );
+    }
+}
+
 /// What is paid once per model.
-fn once(text: &mut String, rows: &[Row]) {
+fn once(text: &mut String, rows: &[&Row]) {
     push(
         text,
         "\n## Once per model\nCommitting the weights and proving that each is in its range (register), and checking that.\n",
@@ -196,7 +226,7 @@ fn once(text: &mut String, rows: &[Row]) {
 }
 
 /// Where the time of a proof goes.
-fn stages(text: &mut String, rows: &[Row]) {
+fn stages(text: &mut String, rows: &[&Row]) {
     const STAGES: [&str; 7] = [
         "execute",
         "witness",
@@ -243,12 +273,17 @@ const HEAD: &str = "# Benchmarks
 Written by `tensorgrid bench prove --suite --write docs/BENCHMARKS.md`. Models are built from a seed: known
 architectures, bell-shaped random weights of 8 bits, requantisations calibrated on one input. `zk: false`. A row runs in
 its own process, on all cores; `prove` holds execution, witness and commitment of the activations; medians, and the
-least run beside them because the machine may be shared. Peak is the highest resident set, the model and its registration
-included. The GPTs have 8 bits where something is multiplied and 16 elsewhere; `no logits` ends at the last hidden state,
+least run beside them because the machine may be shared; a proof of over a minute is made once. Peak is the highest resident set, the model and its registration
+included. The GPTs have 8 bits where something is multiplied and 16 elsewhere; `no logits` ends at the last hidden state (of 512 tokens that of the last),
 without the output layer that shares the embedding's weights. Security is composed and at least 100 bits (Johnson bound,
 no conjecture). A machine with other work (see the loads) stretches wall
 times, which are what a row is held to; CPU time is then the figure to compare.
 
+";
+
+const ZERO_KNOWLEDGE: &str = "
+## In zero knowledge
+`zk: true`, the input hidden, the output public, the weights not hidden ([PROOF.md](PROOF.md#zero-knowledge)).
 ";
 
 const PEERS: &str = "

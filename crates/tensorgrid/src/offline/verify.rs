@@ -1,70 +1,216 @@
 //! `tensorgrid verify`.
 
-use crate::cli::VerifyArguments;
-use crate::offline::files;
+use crate::cli::{Same, VerifyArguments};
+use crate::offline::files::{self, AnyProof};
+use crate::offline::generate::hex;
+use crate::offline::prove::modes_of;
 use crate::outcome::{Exit, Failure, Outcome, json, line};
 use std::fmt::Write;
+use std::path::Path;
 use std::time::Instant;
-use tg_proof::{ExpectedStatement, ProofFile, PublicModel, SecurityReport, commitment, security};
+use tg_ir::sampling::NUCLEUS_ALL;
+use tg_ir::{Generation, Sampling};
+use tg_proof::linking::{self, Shared, Verified};
+use tg_proof::{
+    ExpectedStatement, ProofFile, PublicModel, SecurityReport, SequenceError, SequenceFile,
+    Visibility, commitment, security,
+};
+use tg_types::Digest;
 
 /// Checks a proof file against a public model.
 pub(crate) fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
     let model = files::public_model(&arguments.model)?;
     let file = files::proof_file(&arguments.proof, arguments.flip_byte)?;
-    let start = Instant::now();
-    let verdict = tg_proof::verify(&model, &file, &ExpectedStatement::default());
-    let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
-    if let Err(error) = verdict {
-        if as_json {
-            let (check, code) = (error.check(), error.code());
-            json(
-                &serde_json::json!({ "verified": false, "check": check, "code": code, "reason": error.to_string() }),
-            )?;
-        }
-        let reason = anyhow::Error::from(error).context("REJECTED");
-        return Err(Failure::new(Exit::Rejected, reason));
-    }
-    let batch = file.statement.batch as usize;
-    let report = if file.statement.zk {
-        security::report_zk(&model, batch)
-    } else {
-        security::report_batch(&model, batch)
+    let elapsed_ms = check(&model, &file, as_json)?;
+    let (file, sequence) = match file {
+        AnyProof::Plain(file) => (file, None),
+        AnyProof::Sequence(file) => (file.proof.clone(), Some(file)),
     };
-    let values = files::output_values(model.program(), &file.output);
+    let same = match (&arguments.and, arguments.same) {
+        (Some(path), Some(same)) => Some((
+            same,
+            compare(arguments, (&model, &file), path, same, as_json)?,
+        )),
+        _ => None,
+    };
+    let batch = file.statement.batch as usize;
+    let report = match file.statement.zk {
+        Some(modes) => security::report_zk(&model, batch, modes),
+        None => security::report_batch(&model, batch),
+    };
+    let values = match file.statement.modes().output {
+        Visibility::Public => files::output_values(model.program(), &file.output),
+        _ => Vec::new(),
+    };
     if as_json {
-        return Ok(json(&verdict_json(
-            &model,
-            &file,
-            report.as_ref(),
-            &values,
-            elapsed_ms,
-        ))?);
+        let mut verdict = verdict_json(&model, &file, report.as_ref(), &values, elapsed_ms);
+        verdict["sequence"] = sequence.as_ref().map(sequence_json).into();
+        verdict["same"] = same.map(|(_, shared)| shared.to_string()).into();
+        return Ok(json(&verdict)?);
     }
-    line(format_args!(
-        "VERIFIED in {elapsed_ms:.1} ms: {}",
-        sentence(&model, &file)
-    ))?;
-    line(format_args!(
-        "output {values:?}; greatest at index {}",
-        tg_model::execute::top_class(&values).unwrap_or(0)
-    ))?;
+    say_verified(&model, (&file, sequence.as_ref()), &values, elapsed_ms)?;
+    if let Some((same, shared)) = same {
+        let what = match same {
+            Same::Model => "both proofs used the same model",
+            Same::Input => "both proofs have the same input",
+            Same::Output => "both proofs have the same output",
+            Same::Chain => "the output of this proof is the input of the second",
+        };
+        line(format_args!("SAME: {what} ({shared})"))?;
+    }
     if arguments.explain {
         line(explain(&model, &file, report.as_ref()))?;
     }
     Ok(())
 }
 
-fn sentence(model: &PublicModel, file: &ProofFile) -> String {
-    let input = if file.statement.zk {
-        "an input that is hidden".to_owned()
+/// What was proved, in a sentence or two.
+fn say_verified(
+    model: &PublicModel,
+    (file, sequence): (&ProofFile, Option<&SequenceFile>),
+    values: &[i32],
+    elapsed_ms: f64,
+) -> Outcome {
+    let what = match sequence {
+        Some(sequence) => written(model, sequence),
+        None => sentence(model, file),
+    };
+    line(format_args!("VERIFIED in {elapsed_ms:.1} ms: {what}"))?;
+    if sequence.is_none() && !values.is_empty() {
+        line(format_args!(
+            "output {values:?}; greatest at index {}",
+            tg_model::execute::top_class(values).unwrap_or(0)
+        ))?;
+    }
+    Ok(())
+}
+
+/// Verifies a proof; gives the milliseconds it took.
+fn check(model: &PublicModel, file: &AnyProof, as_json: bool) -> Result<f64, Failure> {
+    let start = Instant::now();
+    let expected = ExpectedStatement::default();
+    let verdict = match file {
+        AnyProof::Plain(file) => {
+            tg_proof::verify(model, file, &expected).map_err(SequenceError::Proof)
+        }
+        AnyProof::Sequence(file) => tg_proof::verify_sequence(model, file, &expected),
+    };
+    match verdict {
+        Ok(()) => Ok(start.elapsed().as_secs_f64() * 1e3),
+        Err(error) => Err(rejected(error, as_json)),
+    }
+}
+
+/// Says what failed.
+fn rejected(error: SequenceError, as_json: bool) -> Failure {
+    if as_json {
+        let (check, code) = match &error {
+            SequenceError::Proof(error) => (error.check(), Some(error.code())),
+            _ => ("sequence", None),
+        };
+        let value = serde_json::json!({ "verified": false, "check": check, "code": code, "reason": error.to_string() });
+        // The failure says the same.
+        let _written = json(&value);
+    }
+    let reason = match error {
+        SequenceError::Proof(error) => anyhow::Error::from(error),
+        error => anyhow::Error::from(error),
+    };
+    Failure::new(Exit::Rejected, reason.context("REJECTED"))
+}
+
+/// Verifies a second proof; gives the digest by which both statements name what they share.
+fn compare(
+    arguments: &VerifyArguments,
+    (model, first): (&PublicModel, &ProofFile),
+    path: &Path,
+    same: Same,
+    as_json: bool,
+) -> Result<Digest, Failure> {
+    let second = files::proof_file(path, None)?;
+    let other = arguments.and_model.as_deref().map(files::public_model);
+    let other = other.transpose()?;
+    let other = other.as_ref().unwrap_or(model);
+    check(other, &second, as_json)?;
+    let second = match &second {
+        AnyProof::Plain(file) => file,
+        AnyProof::Sequence(file) => &file.proof,
+    };
+    let what = match same {
+        Same::Model => Shared::Model,
+        Same::Input => Shared::Input,
+        Same::Output => Shared::Output,
+        Same::Chain => Shared::Chain,
+    };
+    let of = Verified::new(model.program(), &first.statement);
+    let and = Verified::new(other.program(), &second.statement);
+    linking::shared(&of, &and, what).map_err(|reason| {
+        if as_json {
+            let value =
+                serde_json::json!({ "verified": true, "same": null, "reason": reason.to_string() });
+            // The failure says the same.
+            let _written = json(&value);
+        }
+        let reason = anyhow::Error::from(reason).context("NOT THE SAME");
+        Failure::new(Exit::Rejected, reason)
+    })
+}
+
+/// What was written, and by what rule.
+fn written(model: &PublicModel, file: &SequenceFile) -> String {
+    let (given, written) = file.tokens();
+    let Sampling {
+        keep,
+        nucleus,
+        seed,
+        ..
+    } = file.generation.sampling;
+    let rule = if keep == 1 {
+        "always the greatest score".to_owned()
     } else {
-        format!("this input ({} bytes)", file.input.len())
+        let share = 100.0 * f64::from(nucleus) / f64::from(NUCLEUS_ALL);
+        format!(
+            "drawn among the {keep} greatest scores ({share:.0} % of their weight) by seed {}",
+            hex(&seed)
+        )
     };
     format!(
-        "model `{}` ({}) gives this output ({} bytes) on {input}",
+        "model `{}` ({}) wrote {} tokens after these {}, {rule}\n{given:?}\n{written:?}",
         model.program().name,
         model.id(),
-        file.output.len(),
+        written.len(),
+        given.len(),
+    )
+}
+
+fn sequence_json(file: &SequenceFile) -> serde_json::Value {
+    let (prompt, tokens) = file.tokens();
+    let Generation {
+        limit,
+        stop,
+        sampling,
+        ..
+    } = file.generation;
+    serde_json::json!({
+        "prompt": prompt, "tokens": tokens, "limit": limit, "stop": stop, "keep": sampling.keep,
+        "nucleus": f64::from(sampling.nucleus) / f64::from(NUCLEUS_ALL), "seed": hex(&sampling.seed),
+        "rescale": [sampling.rescale.multiplier(), sampling.rescale.shift()],
+    })
+}
+
+fn sentence(model: &PublicModel, file: &ProofFile) -> String {
+    let modes = file.statement.modes();
+    let tensor = |mode, name, bytes: &[u8]| match mode {
+        Visibility::Public => format!("this {name} ({} bytes)", bytes.len()),
+        Visibility::Committed => format!("the {name} of this commitment"),
+        Visibility::Hidden => format!("an {name} that is hidden"),
+    };
+    format!(
+        "model `{}` ({}) gives {} on {}",
+        model.program().name,
+        model.id(),
+        tensor(modes.output, "output", &file.output),
+        tensor(modes.input, "input", &file.input),
     )
 }
 
@@ -75,7 +221,7 @@ fn verdict_json(
     values: &[i32],
     elapsed_ms: f64,
 ) -> serde_json::Value {
-    let statement = &file.statement;
+    let (statement, modes) = (&file.statement, modes_of(file));
     serde_json::json!({
         "verified": true,
         "verify_ms": elapsed_ms,
@@ -88,7 +234,9 @@ fn verdict_json(
         "output": statement.output.to_string(),
         "values": values,
         "proof_bytes": file.proof.len(),
-        "zk": statement.zk,
+        "zk": statement.zk.is_some(),
+        "input_mode": modes[0],
+        "output_mode": modes[1],
         "security_bits": report.map(|report| report.bits),
         "terms": report.map(|report| {
             report.terms.iter().map(|term| serde_json::json!({
@@ -100,7 +248,11 @@ fn verdict_json(
 
 /// What was proved, by what, how surely, and what was not.
 fn explain(model: &PublicModel, file: &ProofFile, report: Option<&SecurityReport>) -> String {
-    let statement = &file.statement;
+    let (statement, modes) = (&file.statement, modes_of(file));
+    let shown = |mode: &str, digest: Digest| match mode {
+        "hidden" => mode.to_owned(),
+        _ => format!("{mode}, {digest}"),
+    };
     let mut text = String::from("\nStatement\n");
     let rows = [
         ("model", model.id().to_string()),
@@ -109,15 +261,8 @@ fn explain(model: &PublicModel, file: &ProofFile, report: Option<&SecurityReport
         ("job", statement.job.to_string()),
         ("provider", statement.provider.to_string()),
         ("inputs", statement.batch.to_string()),
-        (
-            "input",
-            if statement.zk {
-                "hidden".to_owned()
-            } else {
-                statement.input.to_string()
-            },
-        ),
-        ("output", statement.output.to_string()),
+        ("input", shown(modes[0], statement.input)),
+        ("output", shown(modes[1], statement.output)),
     ];
     for (name, value) in rows {
         push(&mut text, format_args!("  {name:<13} {value}"));
@@ -146,7 +291,14 @@ fn explain(model: &PublicModel, file: &ProofFile, report: Option<&SecurityReport
         security::registration_report(model).as_ref(),
     );
     text.push_str(ASSUMPTIONS);
-    text.push_str(if statement.zk { HIDDEN } else { SHOWN });
+    if modes.contains(&"committed") {
+        text.push_str(ASSUMED_OF_COMMITMENTS);
+    }
+    text.push_str(if statement.zk.is_some() {
+        HIDDEN
+    } else {
+        SHOWN
+    });
     text.push_str(NOT_COVERED);
     text
 }
@@ -183,11 +335,15 @@ Assumed
   phase is counted within the openings' terms.
 ";
 
+const ASSUMED_OF_COMMITMENTS: &str = "  Ring-SIS of degree 512 (a commitment binds), Module-LWE of rank 3 (it hides), at the parameters of docs/PROOF.md,
+  statements. Who knows the salt of a commitment can test guesses of its tensor.
+";
+
 const HIDDEN: &str = "
 Hidden
-  zk: true: the input, and everything that the model computes between it and the output. A proof shows nothing of them
-  but what the output says itself; every message is padded (docs/PROOF.md, zero knowledge).
-  Not hidden: the program, all sizes, the output, and evaluations of the weights. Nothing is hidden from the prover.
+  zk: true: an input or output that is not public, and everything that the model computes between them. A proof shows
+  nothing of these but what the public ones say themselves; every message is padded (docs/PROOF.md, zero knowledge).
+  Not hidden: the program, all sizes, and evaluations of the weights. Nothing is hidden from the prover.
 ";
 
 const SHOWN: &str = "

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::run::{program, root, run};
+use tg_types::codec::Encode;
 
 /// Every command, in the order of the help.
 const COMMANDS: &[&[&str]] = &[
@@ -27,6 +28,7 @@ const COMMANDS: &[&[&str]] = &[
     &["model", "list"],
     &["model", "show"],
     &["run"],
+    &["generate"],
     &["prove"],
     &["verify"],
     &["market"],
@@ -134,4 +136,75 @@ fn a_reader_that_goes_away_is_no_failure() {
         .unwrap();
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
+}
+
+/// A model that writes, its public part, and the folder they are in.
+fn writer() -> (tempfile::TempDir, String, String) {
+    let (mut model, _) = tg_model::suite::tiny_transformer(5);
+    tg_ir::generation::rank(&mut model.program, 4).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (private, public) = (path("gpt.tgm"), path("gpt.tgv"));
+    std::fs::write(&private, model.to_bytes()).unwrap();
+    let proving = tg_prover::ProvingModel::new(model).unwrap();
+    std::fs::write(&public, proving.register().unwrap().encode()).unwrap();
+    (folder, private, public)
+}
+
+#[test]
+fn a_model_writes_and_proves_it() {
+    let (folder, private, public) = writer();
+    let file = folder.path().join("story.bin");
+    let file = file.to_str().unwrap();
+    let seed = "07".repeat(32);
+    let common = ["generate", &private, "--prompt", "7,1,30", "--seed", &seed];
+    let with = |more: &[&str]| run(&[&common[..], more].concat());
+    let written = with(&["-n", "3", "-o", file, "--json"]).ends(0).json();
+    assert_eq!(written["tokens"].as_array().unwrap().len(), 3);
+    assert_eq!(written["seed"], seed);
+    let again = with(&["-n", "3", "--json"]).ends(0).json();
+    assert_eq!(again["tokens"], written["tokens"]);
+    let verify = ["verify", file, "--model", &public];
+    let verdict = run(&[&verify[..], &["--json"]].concat()).ends(0).json();
+    let sequence = &verdict["sequence"];
+    assert_eq!(sequence["prompt"], serde_json::json!([7, 1, 30]));
+    assert_eq!(sequence["tokens"], written["tokens"]);
+    let text = run(&verify).ends(0).stdout;
+    assert!(text.contains("wrote 3 tokens after these 3"), "{text}");
+    let forged = run(&[&verify[..], &["--flip-byte", "300"]].concat()).ends(3);
+    assert!(forged.stdout.is_empty());
+    let greatest = with(&["--temperature", "0", "--top-k", "2", "--json"]);
+    let greatest = greatest.ends(0).json();
+    assert_eq!(
+        greatest["tokens"].as_array().unwrap().len(),
+        5,
+        "to the window's end"
+    );
+    for wrong in [
+        &["--temperature", "-1"][..],
+        &["--temperature", "1e300"],
+        &["--top-k", "9"],
+        &["--top-p", "1.5"],
+        &["--seed", "00"],
+        &["-n", "0"],
+    ] {
+        with(wrong).ends(2);
+    }
+    run(&["generate", &private, "--prompt", "99"]).ends(2);
+    run(&["generate", &private, "--text", "abc"]).ends(2);
+    run(&["generate", &private]).ends(2);
+}
+
+/// A model of tokens is proved as any other.
+#[test]
+fn tokens_are_an_input_of_a_proof() {
+    let (folder, private, public) = writer();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (input, file) = (path("tokens.json"), path("proof.bin"));
+    std::fs::write(&input, r#"{"input_data": [[7, 1, 30, 4, 0, 0, 0, 31]]}"#).unwrap();
+    run(&["prove", &private, &input, "-o", &file]).ends(0);
+    run(&["verify", &file, "--model", &public]).ends(0);
+    std::fs::write(&input, r#"{"input_data": [[7, 1, 30, 4, 0, 0, 0, 32]]}"#).unwrap();
+    let refused = run(&["prove", &private, &input, "-o", &file]).ends(2);
+    assert!(refused.stderr.contains("32"), "{}", refused.stderr);
 }

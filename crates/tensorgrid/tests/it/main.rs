@@ -5,3 +5,4 @@ mod command_line;
 mod fuzz;
 mod grid;
 mod run;
+mod statements;

@@ -2,8 +2,15 @@
 
 use crate::graphs::Writer;
 use proptest::prelude::*;
+use tg_ir::causality::{self, CausalityError};
+use tg_ir::generation::{self, GenerationError, GeneratorError};
+use tg_ir::{Generation, Sampling};
+use tg_model::generate::{GenerateError, Request, Written, generate};
 use tg_model::integer::Precision;
+use tg_model::kernels::Cpu;
 use tg_model::net::{Attribute, DType, Graph, Tensor, ValueId};
+use tg_model::sample::wide::random_program;
+use tg_model::suite::random_input;
 use tg_model::{CompileOptions, Compiled, PrecisionChoice, compile, execute_tensor, input};
 
 const VOCABULARY: usize = 11;
@@ -143,4 +150,204 @@ proptest! {
         let (whole, prefix) = (run(&model, &tokens), run(&model, &changed));
         prop_assert_eq!(&whole[..kept * VOCABULARY], &prefix[..kept * VOCABULARY]);
     }
+}
+
+/// A model that gives its five greatest scores for each of eight positions.
+fn writer_of(seed: u64) -> tg_ir::CompiledModel {
+    let mut model = compiled(seed, 8, Precision::Mixed).model;
+    let generator = generation::rank(&mut model.program, 5).unwrap();
+    assert_eq!(
+        (generator.window, generator.vocabulary, generator.ranks),
+        (8, VOCABULARY as u32, 5)
+    );
+    assert!(generator.unit > 0.0);
+    model
+}
+
+fn request(model: &tg_ir::CompiledModel, seed: u8) -> Request {
+    let unit = f64::from(tg_ir::Generator::of(&model.program).unwrap().unit);
+    Request {
+        prompt: vec![3, 1, 4],
+        limit: 5,
+        stop: None,
+        sampling: Sampling {
+            keep: 5,
+            rescale: Sampling::rescale(unit, 1.0).unwrap(),
+            nucleus: tg_ir::sampling::NUCLEUS_ALL,
+            seed: [seed; 32],
+        },
+    }
+}
+
+fn write(model: &tg_ir::CompiledModel, request: &Request) -> Result<Written, GenerateError> {
+    generate(model, request, Cpu::new(1), &mut |_| true)
+}
+
+/// One execution over what was written says that it was written, and nothing else.
+#[test]
+fn what_was_written_is_what_one_execution_says() {
+    let model = writer_of(11);
+    let generator = tg_ir::Generator::of(&model.program).unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..8 {
+        let written = write(&model, &request(&model, seed)).unwrap();
+        seen.insert(written.written());
+        let output = execute_tensor(&model, written.tokens.clone()).unwrap();
+        let (tokens, output) = (written.tokens.widened(), output.output().widened());
+        let generation = written.generation;
+        assert_eq!((generation.prompt, generation.written), (3, 5));
+        assert_eq!(generation.check(&generator, &tokens, &output), Ok(()));
+        // Another token anywhere in what was written, with what the model gives for it.
+        for position in 3..8 {
+            let mut forged = tokens.clone();
+            forged[position] = (forged[position] + 1) % VOCABULARY as i32;
+            let input = tg_model::Tensor::I32(forged.clone());
+            let output = execute_tensor(&model, input).unwrap().output().widened();
+            let found = generation.check(&generator, &forged, &output);
+            let at = u32::try_from(position).unwrap();
+            assert!(
+                matches!(found, Err(GenerationError::Token { position, .. }) if position == at),
+                "{found:?}"
+            );
+        }
+    }
+    assert!(seen.len() > 2, "seeds draw different tokens: {seen:?}");
+}
+
+#[test]
+fn writing_ends_where_it_was_told_to() {
+    let model = writer_of(11);
+    let generator = tg_ir::Generator::of(&model.program).unwrap();
+    let whole = write(&model, &request(&model, 1)).unwrap();
+    let stop = whole.written()[2];
+    let first = whole.written().iter().position(|&token| token == stop);
+    let stopped = Request {
+        stop: Some(stop),
+        ..request(&model, 1)
+    };
+    let stopped = write(&model, &stopped).unwrap();
+    assert_eq!(stopped.written().len(), first.unwrap() + 1);
+    let check = |written: &Written, change: &dyn Fn(&mut Generation, &mut Vec<i32>)| {
+        let (mut generation, mut tokens) = (written.generation, written.tokens.widened());
+        change(&mut generation, &mut tokens);
+        let input = tg_model::Tensor::I32(tokens.clone());
+        let output = execute_tensor(&model, input).unwrap().output().widened();
+        generation.check(&generator, &tokens, &output)
+    };
+    assert_eq!(check(&stopped, &|_, _| {}), Ok(()));
+    let ends = check(&stopped, &|generation, _| generation.stop = None);
+    assert!(matches!(
+        ends,
+        Err(GenerationError::Length { limit: 5, .. })
+    ));
+    let goes_on = check(&whole, &|generation, _| generation.stop = Some(stop));
+    assert!(matches!(goes_on, Err(GenerationError::Stopped { .. })));
+    let after = check(&stopped, &|_, tokens| tokens[7] = 1);
+    assert_eq!(after, Err(GenerationError::After { position: 7 }));
+    let keep = check(&whole, &|generation, _| generation.sampling.keep = 6);
+    assert_eq!(keep, Err(GenerationError::Keep { keep: 6, ranks: 5 }));
+    for (prompt, written) in [(0, 8), (8, 0), (4, 5), (u32::MAX, 2)] {
+        let window = check(&whole, &|generation, _| {
+            (generation.prompt, generation.written) = (prompt, written);
+        });
+        assert!(matches!(window, Err(GenerationError::Window { .. })));
+    }
+    let output = execute_tensor(&model, whole.tokens.clone()).unwrap();
+    let (tokens, output) = (whole.tokens.widened(), output.output().widened());
+    let short = whole.generation.check(&generator, &tokens[1..], &output);
+    assert_eq!(short, Err(GenerationError::Sizes));
+}
+
+#[test]
+fn requests_that_do_not_fit_are_refused() {
+    let model = writer_of(11);
+    let with = |change: &dyn Fn(&mut Request)| {
+        let mut request = request(&model, 1);
+        change(&mut request);
+        write(&model, &request).unwrap_err()
+    };
+    for prompt in [vec![], vec![0; 8], vec![0; 9]] {
+        let got = prompt.len();
+        let error = with(&move |request| request.prompt.clone_from(&prompt));
+        assert!(matches!(error, GenerateError::Prompt { got: found, window: 8 } if found == got));
+    }
+    let error = with(&|request| request.prompt[1] = VOCABULARY as u32);
+    assert!(matches!(error, GenerateError::Token { position: 1, .. }));
+    let error = with(&|request| request.limit = 0);
+    assert!(matches!(error, GenerateError::Nothing));
+    let error = with(&|request| request.sampling.keep = 6);
+    assert!(matches!(error, GenerateError::Keep { keep: 6, ranks: 5 }));
+    let stopped = generate(&model, &request(&model, 1), Cpu::new(1), &mut |_| false);
+    assert!(matches!(stopped, Err(GenerateError::Stopped)));
+}
+
+#[test]
+fn programs_that_cannot_generate_say_why() {
+    let whole = compiled(7, 6, Precision::Bits8).model.program;
+    assert_eq!(causality::check(&whole), Ok(()));
+    let refused = tg_ir::Generator::of(&whole);
+    assert_eq!(refused, Err(GeneratorError::NotRanked));
+    let mut many = whole.clone();
+    let refused = generation::rank(&mut many, VOCABULARY as u32 + 1);
+    assert!(matches!(refused, Err(GeneratorError::Program(_))));
+    // Without its mask it looks ahead.
+    let mut open = whole.clone();
+    for node in &mut open.nodes {
+        if let tg_ir::Op::Softmax { how, .. } = &mut node.op {
+            how.causal = None;
+        }
+    }
+    let future = CausalityError::Future {
+        output: 0,
+        input: 5,
+    };
+    assert_eq!(causality::check(&open), Err(future));
+    let refused = generation::rank(&mut open, 3);
+    assert_eq!(refused, Err(GeneratorError::Causality(future)));
+    // One place further than the mask that hides the future.
+    let mut ahead = whole;
+    for node in &mut ahead.nodes {
+        if let tg_ir::Op::Softmax { how, .. } = &mut node.op {
+            how.causal = Some(1);
+        }
+    }
+    let future = CausalityError::Future {
+        output: 0,
+        input: 1,
+    };
+    assert_eq!(causality::check(&ahead), Err(future));
+}
+
+/// An input pixel changes no output element that is said not to depend on it.
+#[test]
+fn nothing_depends_on_later_pixels_than_it_is_said_to() {
+    let mut spared = 0_u64;
+    for seed in 0..3_000 {
+        let (model, input) = random_program(seed);
+        let program = &model.program;
+        let latest = causality::latest_of_output(program);
+        let before = execute_tensor(&model, input.clone()).unwrap();
+        let before = before.output().widened();
+        assert_eq!(latest.len(), before.len());
+        let other = random_input(program, seed).widened();
+        let channels = program.input.shape.channels as usize;
+        // All pixels from one on are others.
+        for pixel in 0..program.input.shape.pixels() {
+            let mut changed = input.widened();
+            let from = pixel * channels;
+            changed[from..].copy_from_slice(&other[from..]);
+            let changed = tg_model::Tensor::of(program.input.element_type(), &changed);
+            let after = execute_tensor(&model, changed).unwrap().output().widened();
+            for (element, (before, after)) in before.iter().zip(&after).enumerate() {
+                if latest[element] as usize <= pixel {
+                    spared += 1;
+                    assert_eq!(
+                        before, after,
+                        "seed {seed}: element {element}, pixel {pixel}"
+                    );
+                }
+            }
+        }
+    }
+    assert!(spared > 10_000, "{spared}");
 }

@@ -1,8 +1,9 @@
 //! Real proofs of a small model, and everything near them that must be refused.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use tg_model::Tensor;
 use tg_model::sample::random_model;
-use tg_prover::{ModelError, ProvingModel, prove};
+use tg_prover::{Limits, Masking, ModelError, Modes, ProvingModel, prove, prove_zk};
 use tg_types::{Encode as _, LeaseId, Tier};
 
 use super::*;
@@ -18,6 +19,8 @@ struct Case {
     public: PublicModel,
     registration: EvidenceTask,
     work: EvidenceTask,
+    model: ProvingModel,
+    input: Vec<i8>,
 }
 
 fn provable() -> (ProvingModel, Vec<i8>) {
@@ -70,10 +73,27 @@ fn case() -> Case {
         },
         public,
         work,
+        model,
+        input,
     }
 }
 
 impl Case {
+    /// The work's task with a proof in zero knowledge.
+    fn masked(&self, modes: Modes) -> EvidenceTask {
+        let (masking, limits) = (Masking::new([3; 32], modes), Limits::default());
+        let inputs = vec![Tensor::I8(self.input.clone())];
+        let with = (&masking, &limits);
+        let proved = prove_zk(&self.model, inputs, (JOB, PROVIDER), with, &mut |_| {});
+        let bytes = proved.unwrap().0.to_bytes();
+        let mut task = self.work.clone();
+        if let EvidenceTask::Lease { evidence, size, .. } = &mut task {
+            *evidence = self.blobs.put(&bytes, EVIDENCE_BYTES_MAX).unwrap();
+            *size = u32::try_from(bytes.len()).unwrap();
+        }
+        task
+    }
+
     fn check(&self, task: &EvidenceTask) -> Outcome {
         self.checker.check(task, &self.blobs).unwrap()
     }
@@ -109,6 +129,18 @@ impl Case {
             .unwrap()
             .unwrap()
     }
+}
+
+/// A proof in zero knowledge answers a job if it shows what the job names: its input and the receipt's output.
+#[test]
+fn a_masked_proof_is_accepted_if_its_input_is_public() {
+    let case = case();
+    assert_eq!(
+        case.check(&case.masked(Modes::PUBLIC)),
+        Outcome::LeaseAccepted
+    );
+    let (code, check) = case.refused(&case.masked(Modes::HIDDEN_INPUT));
+    assert_eq!((code, check.as_str()), (2, "statement: input"));
 }
 
 #[test]

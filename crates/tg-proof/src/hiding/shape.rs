@@ -179,6 +179,18 @@ impl HidingShape {
         &self.stacks
     }
 
+    /// Per commitment the variables of its polynomial, log2 of the inverse rate of its first code, and log2 of the places
+    /// of that code: what a prover keeps.
+    pub fn codewords(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
+        self.configs.iter().map(|config| {
+            let (vars, rate) = (
+                config.num_variables(),
+                config.params().starting_log_inv_rate,
+            );
+            (vars, rate, vars + rate - config.round_folding_factor(0))
+        })
+    }
+
     /// Rounds of the sumcheck.
     #[must_use]
     pub fn rounds(&self) -> usize {

@@ -14,6 +14,7 @@ mod maximum;
 mod norm;
 mod pushforwards;
 mod refuse;
+mod sections;
 mod softmax;
 mod stage;
 mod tables;
@@ -23,12 +24,13 @@ mod value;
 mod wide;
 
 pub use compare::CompareShape;
-pub use input::InputPlan;
+pub use input::{Digit, OUTPUT, SaltPlan, TensorCoding, TensorPlan};
 pub use leaves::{LeafBlock, PlacedBlock};
 pub use linear::MapPlan;
 pub use maximum::{MAXIMUM_POSITIONS_MAX, MaximumShape};
 pub use norm::{NORM_CARRY_BITS, NormShape, SQUARE_CARRY_BITS};
 pub use pushforwards::{COMMITTED_FROM, PushforwardLayout};
+pub use sections::{Section, SectionSize};
 pub use softmax::{
     PROBABILITY_BITS, SCORE_BITS, SOFTMAX_CARRY_BITS, SOFTMAX_CHANNELS_MAX, SOFTMAX_COUNT_BITS,
     SoftmaxShape,
@@ -42,6 +44,7 @@ pub use value::REQUANTISE_COLUMNS;
 use crate::commitment::CommittedTable;
 use crate::cost::VerifierCost;
 use crate::error::PlanError;
+use crate::file::{Modes, Visibility};
 use crate::layout::{Chunk, TensorLayout, WeightLayout};
 use crate::staged::Staged;
 use std::collections::BTreeMap;
@@ -191,16 +194,23 @@ pub struct Plan {
     pub groups: Vec<ReaderGroup>,
     /// The weight layouts in node order.
     pub weights: Vec<WeightLayout>,
-    /// The leaves of the fractional sum, largest blocks first.
+    /// The sections of the witness, in order.
+    pub sections: Vec<Section>,
+    /// The leaves of the last fractional sum, largest blocks first: those of the tables, and of all readers if there is
+    /// one section.
     pub leaves: Vec<PlacedBlock>,
     /// log2 of the number of leaves, padding included.
     pub leaf_vars: usize,
     /// Where the pushforwards stand if they are committed; else they are sent.
     pub pushforwards: Option<PushforwardLayout>,
-    /// Whether proofs are in zero knowledge: the input is committed, and what is committed is opened nowhere.
+    /// Whether proofs are in zero knowledge: what is committed is opened nowhere.
     pub hidden: bool,
     /// The committed input, if it is not public.
-    pub input: Option<InputPlan>,
+    pub input: Option<TensorPlan>,
+    /// The committed output, if it is not public.
+    pub output: Option<TensorPlan>,
+    /// What hides those of them whose commitments the statement names.
+    pub salts: Option<SaltPlan>,
     /// What checking a proof costs.
     pub cost: VerifierCost,
     /// Per tensor the greatest absolute value it can have.
@@ -221,7 +231,20 @@ impl Plan {
     /// # Errors
     /// [`PlanError`] names the node that cannot be proved and why.
     pub fn batched(program: &Program, batch: usize) -> Result<Self, PlanError> {
-        let mut plan = Self::of_nodes(program, batch)?;
+        Self::sectioned(program, batch, SectionSize::default())
+    }
+
+    /// The same with sections of another size.
+    ///
+    /// # Errors
+    /// Those of [`Plan::batched`].
+    pub fn sectioned(
+        program: &Program,
+        batch: usize,
+        size: SectionSize,
+    ) -> Result<Self, PlanError> {
+        let mut plan = Self::of_nodes(program, batch, Visibility::Public)?;
+        plan.cut_witness(program, size)?;
         plan.place_leaves();
         plan.pushforwards = plan.plan_pushforwards();
         Ok(plan)
@@ -230,11 +253,14 @@ impl Plan {
     /// Derives the plan of a proof in zero knowledge about a batch of inputs.
     ///
     /// # Errors
-    /// Those of [`Plan::batched`], and [`PlanError::HiddenInput`] for an input that cannot be hidden.
-    pub fn hidden(program: &Program, batch: usize) -> Result<Self, PlanError> {
-        let mut plan = Self::of_nodes(program, batch)?;
+    /// Those of [`Plan::batched`], and [`PlanError::CommittedTensor`] for a tensor that is too large to be named by a
+    /// commitment.
+    pub fn hidden(program: &Program, batch: usize, modes: Modes) -> Result<Self, PlanError> {
+        let mut plan = Self::of_nodes(program, batch, modes.input)?;
         plan.hidden = true;
-        plan.input = Some(plan.plan_input(program)?);
+        plan.plan_statement(program, modes)?;
+        // What is hidden is committed as a whole, or refused by its commitment.
+        plan.cut_witness(program, SectionSize::forced(usize::MAX))?;
         plan.place_leaves();
         let entries = plan.tables.iter().map(LookupTable::len);
         plan.pushforwards = Some(PushforwardLayout::of(entries));
@@ -242,7 +268,7 @@ impl Plan {
     }
 
     /// The plan of all nodes.
-    fn of_nodes(program: &Program, batch: usize) -> Result<Self, PlanError> {
+    fn of_nodes(program: &Program, batch: usize, input: Visibility) -> Result<Self, PlanError> {
         program.validate()?;
         refuse::dead_nodes(program)?;
         refuse::deep_nodes(program)?;
@@ -259,22 +285,30 @@ impl Plan {
             witness: Vec::new(),
             groups: Vec::new(),
             weights: Vec::new(),
+            sections: Vec::new(),
             leaves: Vec::new(),
             leaf_vars: 0,
             pushforwards: None,
             hidden: false,
             input: None,
+            output: None,
+            salts: None,
             cost,
             magnitudes: bounds::magnitudes(program, program.nodes.len()),
         };
         for node in 0..program.nodes.len() {
-            let node_plan = plan.plan_node(program, node)?;
+            let node_plan = plan.plan_node(program, node, input)?;
             plan.nodes.push(node_plan);
         }
         Ok(plan)
     }
 
-    fn plan_node(&mut self, program: &Program, node: usize) -> Result<NodePlan, PlanError> {
+    fn plan_node(
+        &mut self,
+        program: &Program,
+        node: usize,
+        public: Visibility,
+    ) -> Result<NodePlan, PlanError> {
         match &program.nodes[node].op {
             Op::Conv { .. } | Op::Dense { .. } | Op::Parameter => {
                 let weights = self.plan_weights(program, node);
@@ -283,7 +317,9 @@ impl Plan {
             Op::Embed { input, rows } => {
                 let weights = self.plan_weights(program, node);
                 match *input {
-                    TensorId::INPUT => Ok(NodePlan::Weighted { weights }),
+                    TensorId::INPUT if public == Visibility::Public => {
+                        Ok(NodePlan::Weighted { weights })
+                    }
                     input => self.plan_chosen(program, node, (input, *rows), weights),
                 }
             }
@@ -406,22 +442,6 @@ impl Plan {
         let table = self.add_table(program, node, tables::limb_table(class_max))?;
         self.limbs.insert(class_max, table);
         Ok(table)
-    }
-
-    /// The witness tables as the commitment sees them: every column at the lookup point, then the gadget's openings.
-    #[must_use]
-    pub fn witness_tables(&self) -> Vec<CommittedTable> {
-        self.witness
-            .iter()
-            .map(|table| {
-                let all: Vec<usize> = (0..table.columns).collect();
-                CommittedTable {
-                    vars: table.chunk.column_vars(),
-                    columns: table.columns,
-                    batches: [vec![all], table.openings.clone()].concat(),
-                }
-            })
-            .collect()
     }
 
     /// The weight tables as the commitment sees them: per node the pieces of the weights and the bias digits, each opened

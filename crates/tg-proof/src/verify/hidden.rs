@@ -3,11 +3,13 @@
 //! knowledge".
 
 use super::{Walk, WeightClaims};
+use crate::ajtai::{self, TensorCommitment};
 use crate::commitment::Challenger;
 use crate::error::{LookupCheck, VerifyError};
-use crate::field::E;
+use crate::field::{E, F};
+use crate::lookup::LookupMessages;
 use crate::messages::{LookupProof, NodeProof};
-use crate::plan::Plan;
+use crate::plan::{Plan, TensorPlan};
 use crate::pushforward::PushforwardWeights;
 use crate::tape::{self, Form, ProductMessages, Secrets, Tape};
 use crate::transcript::draw;
@@ -25,6 +27,8 @@ pub struct Walked<'a> {
     pub input: &'a [i32],
     /// The output, batched.
     pub output: &'a [i32],
+    /// The commitments that the statement names of input and output.
+    pub commitments: [Option<&'a TensorCommitment>; 2],
     /// The padded messages of the nodes.
     pub nodes: &'a [NodeProof],
     /// The padded messages of the lookup argument.
@@ -40,6 +44,8 @@ pub struct Obligations {
     columns: Vec<ColumnObligation>,
     /// Per entry of the pushforwards' layout a weight, and what their sum must be.
     pushforwards: (Vec<E>, Form),
+    /// What the openings of tensor commitments in committed columns must add up to.
+    openings: Vec<TensorOpening>,
     /// The claims on the weights, which are public.
     pub weights: Vec<Option<WeightClaims>>,
 }
@@ -57,6 +63,57 @@ struct ColumnObligation {
     value: Form,
 }
 
+/// That committed columns open a tensor commitment: weights of their cells, and what they must add up to.
+#[derive(Debug)]
+struct TensorOpening {
+    /// Witness table, column, and per cell its weight.
+    cells: Vec<(usize, usize, Vec<E>)>,
+    /// The commitment at the drawn point, less what is public of the digits.
+    sum: E,
+}
+
+impl TensorOpening {
+    /// For a point that is drawn after the columns are committed.
+    fn new(plan: &Plan, tensor: &TensorPlan, commitment: &TensorCommitment, at: E) -> Self {
+        let layout = tensor.columns.layout;
+        let digits = tensor.coding.digits();
+        let elements = layout.pixels * layout.batch * layout.channels;
+        let (of_string, of_salt) = ajtai::weights(elements * digits.len(), at);
+        let columns = digits.iter().filter_map(|digit| digit.column).count();
+        let rows = tensor.columns.covered;
+        let mut weights = vec![vec![E::default(); rows]; columns];
+        let mut sum = commitment.at(at);
+        let one = layout.pixels * layout.channels;
+        for (element, own) in of_string.chunks_exact(digits.len()).enumerate() {
+            // The string has the inputs of a batch one after the other.
+            let (input, place) = (element / one, element % one);
+            let index = layout.index(place / layout.channels, input, place % layout.channels);
+            for (digit, &weight) in digits.iter().zip(own) {
+                sum -= weight * F::from_u32(digit.constant);
+                if let Some(column) = digit.column {
+                    weights[column][index] = weight;
+                }
+            }
+        }
+        let mut cells = Vec::new();
+        for table in tensor.columns.witness.clone() {
+            let chunk = plan.witness[table].chunk;
+            for (column, weights) in weights.iter().enumerate() {
+                let own = weights[chunk.start..chunk.start + chunk.rows()].to_vec();
+                cells.push((table, column, own));
+            }
+        }
+        if let (Some(salts), Some(column)) = (&plan.salts, tensor.salt) {
+            for table in salts.columns.witness.clone() {
+                let chunk = plan.witness[table].chunk;
+                let own = of_salt[chunk.start..chunk.start + chunk.rows()].to_vec();
+                cells.push((table, column, own));
+            }
+        }
+        Self { cells, sum }
+    }
+}
+
 /// Plays the walk and the lookup argument over padded messages; gives what is left to show, and what the prover sends about
 /// products. A prover calls it with its secrets before it sends anything.
 ///
@@ -69,12 +126,11 @@ pub fn walk(
 ) -> Result<(Obligations, ProductMessages), VerifyError> {
     let plan = walked.plan;
     let mut walk = Walk::new(tape, walked.program, plan, walked.input);
-    let lookup = walk.check(
-        (walked.nodes, walked.lookup),
-        None,
-        walked.output,
-        challenger,
-    )?;
+    let lookup = LookupMessages {
+        proof: walked.lookup,
+        sums: (&[], E::ZERO),
+    };
+    let lookup = walk.check((walked.nodes, lookup), None, walked.output, challenger)?;
     let mut columns = Vec::new();
     let opened = std::mem::take(&mut walk.opened);
     let opened = opened.into_iter().zip(lookup.columns);
@@ -105,11 +161,26 @@ pub fn walk(
     };
     let weights = PushforwardWeights::new(plan, layout, &lookup.point, draw(challenger));
     let pushforwards = (weights.table(), weights.claimed(owed));
+    let mut openings = Vec::new();
+    let tensors = [("input", &plan.input), ("output", &plan.output)].into_iter();
+    for ((which, tensor), commitment) in tensors.zip(walked.commitments) {
+        let named = tensor.as_ref().filter(|tensor| tensor.salt.is_some());
+        match (named, commitment) {
+            (Some(tensor), Some(commitment)) => {
+                let at = draw(challenger);
+                openings.push(TensorOpening::new(plan, tensor, commitment, at));
+            }
+            (None, None) => {}
+            // Stops: a commitment that is named and not opened.
+            _ => return Err(VerifyError::Commitment { which }),
+        }
+    }
     let (vanishing, products) = walk.arithmetic.finish().ok_or(VerifyError::Secrets)?;
     let obligations = Obligations {
         vanishing,
         columns,
         pushforwards,
+        openings,
         weights: walk.weights,
     };
     Ok((obligations, products))
@@ -122,6 +193,8 @@ pub struct Batch {
     pub secrets: Vec<E>,
     /// Witness table, column, point and coefficient of an evaluation.
     pub evaluations: Vec<(usize, usize, Vec<E>, E)>,
+    /// Witness table, column, and per cell its coefficient.
+    pub cells: Vec<(usize, usize, Vec<E>)>,
     /// Per entry of the pushforwards' layout its coefficient.
     pub pushforwards: Vec<E>,
     /// What they add up to.
@@ -147,7 +220,7 @@ impl Obligations {
     /// How many checks are batched.
     #[must_use]
     pub const fn count(&self) -> usize {
-        self.vanishing.len() + self.columns.len() + 1
+        self.vanishing.len() + self.columns.len() + 1 + self.openings.len()
     }
 
     /// All of them as one, by the powers of a challenge.
@@ -176,6 +249,13 @@ impl Obligations {
             batch.add(sum, power);
             let weights = weights.iter().map(|&weight| -(weight * power));
             batch.pushforwards = weights.collect();
+        }
+        for (opening, power) in self.openings.iter().zip(&mut powers) {
+            batch.sum += power * opening.sum;
+            for (table, column, weights) in &opening.cells {
+                let weights = weights.iter().map(|&weight| power * weight);
+                batch.cells.push((*table, *column, weights.collect()));
+            }
         }
         batch
     }

@@ -1,18 +1,28 @@
 //! The public input and output: their bytes, digests, bounds and extensions.
 
+use crate::ajtai::TensorCommitment;
 use crate::error::VerifyError;
 use crate::field::{E, eq_table, signed};
-use crate::file::ProofFile;
+use crate::file::{ProofFile, Visibility};
 use crate::layout::TensorLayout;
+use crate::plan::TensorCoding;
 use tg_ir::bounds::FIELD_BOUND;
 use tg_ir::{ElementType, Program, Shape};
 use tg_types::Digest;
+use tg_types::codec::Decode;
 
 /// The public bytes as integers, with lengths, digests and bounds checked.
 pub(super) fn tensors(
     program: &Program,
     file: &ProofFile,
 ) -> Result<(Vec<i32>, Vec<i32>), VerifyError> {
+    Ok((
+        input_elements(program, file)?,
+        output_elements(program, file)?,
+    ))
+}
+
+fn input_elements(program: &Program, file: &ProofFile) -> Result<Vec<i32>, VerifyError> {
     let batch = file.statement.batch as usize;
     let expected = batch.saturating_mul(program.input_bytes());
     let input = ("input", file.input.as_slice());
@@ -26,24 +36,83 @@ pub(super) fn tensors(
     {
         return Err(VerifyError::InputCoding { index });
     }
-    let output = output_elements(program, file)?;
-    Ok((interleaved(input, program.input.shape, batch), output))
+    Ok(interleaved(input, program.input.shape, batch))
 }
 
-/// The output of a proof that hides its input: nothing may be said about that.
-pub(crate) fn output(program: &Program, file: &ProofFile) -> Result<Vec<i32>, VerifyError> {
-    // Stops: an input beside a proof that is not about it.
-    if file.statement.input != Digest::default() {
-        return Err(VerifyError::Digest { which: "input" });
+/// What a statement in zero knowledge shows of a tensor.
+#[derive(Debug, Clone, Default)]
+pub struct ShownTensor {
+    /// Its elements, batched, if it is public.
+    pub elements: Vec<i32>,
+    /// Its commitment, if it is named by one.
+    pub commitment: Option<TensorCommitment>,
+}
+
+/// What a statement in zero knowledge shows of input and output.
+pub(crate) fn shown(program: &Program, file: &ProofFile) -> Result<[ShownTensor; 2], VerifyError> {
+    let modes = file.statement.modes();
+    let input = match modes.input {
+        Visibility::Public => ShownTensor {
+            elements: input_elements(program, file)?,
+            commitment: None,
+        },
+        mode => {
+            let of = ("input", file.input.as_slice(), file.statement.input);
+            let kind = TensorCoding::of_input(program).kind();
+            let elements = program.input.shape.elements();
+            not_public(mode, of, kind, (elements, file))?
+        }
+    };
+    let output = match modes.output {
+        Visibility::Public => ShownTensor {
+            elements: output_elements(program, file)?,
+            commitment: None,
+        },
+        mode => {
+            let of = ("output", file.output.as_slice(), file.statement.output);
+            let kind = TensorCoding::of_output(program).kind();
+            let elements = program.shape(program.output()).elements();
+            not_public(mode, of, kind, (elements, file))?
+        }
+    };
+    Ok([input, output])
+}
+
+/// A tensor that is committed, or of which nothing may be said.
+fn not_public(
+    mode: Visibility,
+    (which, bytes, digest): (&'static str, &[u8], Digest),
+    kind: ElementType,
+    (elements, file): (usize, &ProofFile),
+) -> Result<ShownTensor, VerifyError> {
+    if mode == Visibility::Hidden {
+        // Stops: a tensor beside a proof that is not about it.
+        if digest != Digest::default() {
+            return Err(VerifyError::Digest { which });
+        }
+        if !bytes.is_empty() {
+            let (expected, got) = (0, bytes.len());
+            return Err(VerifyError::Length {
+                which,
+                expected,
+                got,
+            });
+        }
+        return Ok(ShownTensor::default());
     }
-    if !file.input.is_empty() {
-        return Err(VerifyError::Length {
-            which: "input",
-            expected: 0,
-            got: file.input.len(),
-        });
+    if Digest::of_blob(bytes) != digest {
+        return Err(VerifyError::Digest { which });
     }
-    output_elements(program, file)
+    let commitment = TensorCommitment::from_bytes(bytes).ok();
+    let elements = elements.saturating_mul(file.statement.batch as usize);
+    // Stops: the commitment of another type of tensor, whose equal bytes are other numbers.
+    let commitment = commitment
+        .filter(|own| own.kind == kind && own.elements as usize == elements)
+        .ok_or(VerifyError::Commitment { which })?;
+    Ok(ShownTensor {
+        elements: Vec::new(),
+        commitment: Some(commitment),
+    })
 }
 
 fn output_elements(program: &Program, file: &ProofFile) -> Result<Vec<i32>, VerifyError> {
@@ -82,7 +151,7 @@ fn check_bytes(
 }
 
 /// Little-endian elements of a type.
-fn integers(kind: ElementType, bytes: &[u8]) -> Vec<i32> {
+pub(crate) fn integers(kind: ElementType, bytes: &[u8]) -> Vec<i32> {
     match kind {
         ElementType::I8 => {
             let elements = bytes.iter().map(|&byte| i32::from(byte.cast_signed()));

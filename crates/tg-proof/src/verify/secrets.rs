@@ -29,12 +29,19 @@ pub fn secrets(program: &Program, plan: &Plan) -> Secrets {
         claims: vec![0; nodes + 1],
     };
     count.claims[nodes] = 1;
+    if let Some(output) = &plan.output {
+        count.messages(1);
+        count.stage(&output.staged.elements);
+    }
     for node in (0..nodes).rev() {
         count.node(node);
     }
     if let Some(input) = &plan.input {
         count.merge(TensorId::INPUT);
         count.stage(&input.staged.elements);
+    }
+    if let Some(salts) = &plan.salts {
+        count.stage(&salts.staged.elements);
     }
     count.lookup();
     count.secrets

@@ -7,7 +7,7 @@ use crate::error::{NodeCheck, VerifyError};
 use crate::field::E;
 use crate::lookup::Pulled;
 use crate::messages::{GadgetProof, NodeProof, Sumcheck};
-use crate::plan::{InputPlan, NodePlan, Plan};
+use crate::plan::{NodePlan, Plan, TensorPlan};
 use crate::sumcheck;
 use crate::transcript::{absorb, draw_point};
 use tg_ir::weights::BIAS_DIGITS;
@@ -92,8 +92,15 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
         challenger: &mut Challenger,
     ) -> Result<(), VerifyError> {
         let nodes = self.program.nodes.len();
-        // A committed input has messages too, the last.
-        let expected = nodes + usize::from(self.plan.input.is_some());
+        // What is committed of the statement has messages too: an output the first, an input and salts the last.
+        let Plan {
+            input,
+            output: hidden,
+            salts,
+            ..
+        } = self.plan;
+        let more = [input.is_some(), hidden.is_some(), salts.is_some()];
+        let expected = nodes + more.iter().filter(|&&there| there).count();
         if proofs.len() != expected {
             return Err(VerifyError::Nodes {
                 expected,
@@ -102,38 +109,85 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
         }
         let layout = self.plan.layouts[nodes];
         let drawn = draw_point(challenger, layout.vars());
-        // Stops: another output than the one proved.
-        let value = evaluate_tensor(output, layout, &drawn);
-        self.claims[nodes].push(Claim {
-            point: drawn,
-            value: A::Value::from(value),
-        });
+        let of_statement = |name: &str| {
+            let name = name.to_owned();
+            move |check| VerifyError::Node {
+                node: nodes,
+                name,
+                check,
+            }
+        };
+        let (claim, proofs) = match (hidden, proofs) {
+            (Some(output), [first, rest @ ..]) => {
+                let claim = self.hidden_output(output, drawn, first, challenger);
+                (claim.map_err(of_statement("output"))?, rest)
+            }
+            _ => {
+                // Stops: another output than the one proved.
+                let value = A::Value::from(evaluate_tensor(output, layout, &drawn));
+                let point = drawn;
+                (Claim { point, value }, proofs)
+            }
+        };
+        self.claims[nodes].push(claim);
         for (node, proof) in (0..nodes).rev().zip(proofs) {
             self.node(node, proof, challenger).map_err(|check| {
                 let name = self.program.nodes[node].name.clone();
                 VerifyError::Node { node, name, check }
             })?;
         }
-        match (&self.plan.input, proofs.last()) {
-            (Some(input), Some(proof)) => {
-                self.hidden_input(input, proof, challenger)
-                    .map_err(|check| {
-                        let name = "input".to_owned();
-                        VerifyError::Node {
-                            node: nodes,
-                            name,
-                            check,
-                        }
-                    })
-            }
-            _ => self.public_input(),
+        let mut rest = proofs[nodes..].iter();
+        match (input, input.as_ref().and_then(|_| rest.next())) {
+            (Some(input), Some(proof)) => self
+                .hidden_input(input, proof, challenger)
+                .map_err(of_statement("input"))?,
+            _ => self.public_input()?,
         }
+        if let (Some(salts), Some(proof)) = (salts, rest.next()) {
+            let vars = salts.columns.layout.vars();
+            let claim = Claim {
+                point: draw_point(challenger, vars),
+                value: A::Value::from(E::default()),
+            };
+            let NodeProof {
+                merge: None,
+                gadget: GadgetProof::Staged(stages),
+            } = proof
+            else {
+                return Err(of_statement("salts")(NodeCheck::Messages));
+            };
+            self.staged(&salts.staged, &claim, stages, challenger)
+                .map_err(of_statement("salts"))?;
+        }
+        Ok(())
     }
 
-    /// The input is the committed column's.
+    /// The output is the committed columns'.
+    fn hidden_output(
+        &mut self,
+        output: &TensorPlan,
+        point: Vec<E>,
+        proof: &NodeProof,
+        challenger: &mut Challenger,
+    ) -> Result<Claim<A::Value>, NodeCheck> {
+        let NodeProof {
+            merge: None,
+            gadget: GadgetProof::Output(proof),
+        } = proof
+        else {
+            return Err(NodeCheck::Messages);
+        };
+        let value = self.absorb_one(proof.value, challenger);
+        let claim = Claim { point, value };
+        let stages = std::slice::from_ref(&proof.stage);
+        self.staged(&output.staged, &claim, stages, challenger)?;
+        Ok(claim)
+    }
+
+    /// The input is the committed columns'.
     fn hidden_input(
         &mut self,
-        input: &InputPlan,
+        input: &TensorPlan,
         proof: &NodeProof,
         challenger: &mut Challenger,
     ) -> Result<(), NodeCheck> {

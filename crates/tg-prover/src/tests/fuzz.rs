@@ -3,7 +3,8 @@
 use super::models::{PROVIDER, case};
 use tg_ir::CompiledModel;
 use tg_model::sample::Numbers;
-use tg_proof::{ExpectedStatement, ProofFile, PublicModel, verify};
+use tg_proof::zk::ZkProof;
+use tg_proof::{ExpectedStatement, Modes, ProofFile, PublicModel, Visibility, messages, verify};
 use tg_types::codec::{Decode, Encode};
 
 /// Reads any bytes as a proof file about a fixed model and checks it; whether it is accepted.
@@ -13,6 +14,14 @@ pub(super) fn fuzz_proof(bytes: &[u8]) -> bool {
         ..ExpectedStatement::default()
     };
     ProofFile::read(bytes).is_ok_and(|file| verify(&case().public, &file, &expected).is_ok())
+}
+
+/// Reads any bytes as the messages of a proof in zero knowledge, its openings and hidden columns included.
+pub(super) fn fuzz_zk_proof(bytes: &[u8]) -> bool {
+    messages::decode::<ZkProof>(bytes).is_some_and(|proof| {
+        assert_eq!(messages::encode(&proof), bytes, "a proof has one encoding");
+        true
+    })
 }
 
 /// Reads any bytes as a public model and checks its registration; whether it is accepted.
@@ -83,6 +92,31 @@ fn corrupted_proofs_are_refused() {
     }
     assert!(!fuzz_proof(&vec![0; tg_proof::PROOF_FILE_MAX + 1]));
     assert!(!fuzz_proof(&[]));
+}
+
+/// The same for a proof in zero knowledge whose file has a commitment.
+#[test]
+fn changed_proofs_in_zero_knowledge_are_refused() {
+    let modes = Modes {
+        input: Visibility::Committed,
+        output: Visibility::Public,
+    };
+    let file = super::zk::in_modes(case(), modes);
+    let honest = file.to_bytes();
+    assert!(fuzz_proof(&honest) && fuzz_zk_proof(&file.proof));
+    let mut numbers = Numbers::new(5);
+    let bits = honest.len() as u64 * 8;
+    let head = (0..1_400u64).step_by(3);
+    let scattered: Vec<u64> = (0..400).map(|_| numbers.next() % bits).collect();
+    for bit in head.chain(scattered) {
+        let mut bytes = honest.clone();
+        bytes[usize::try_from(bit / 8).unwrap()] ^= 1 << (bit % 8);
+        assert!(!fuzz_proof(&bytes), "bit {bit} is not bound");
+    }
+    for _ in 0..600 {
+        assert!(!fuzz_proof(&corrupt(&honest, &mut numbers)));
+        fuzz_zk_proof(&corrupt(&file.proof, &mut numbers));
+    }
 }
 
 #[test]

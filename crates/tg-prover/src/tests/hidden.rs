@@ -16,14 +16,17 @@ use serde_json::Value;
 use tg_ir::Program;
 use tg_model::Tensor;
 use tg_model::sample::random_model;
+use tg_proof::ajtai::{self, TensorCommitment};
 use tg_proof::commitment::Challenger;
-use tg_proof::error::{PlanError, VerifyError};
+use tg_proof::error::VerifyError;
 use tg_proof::field::{E, F, eq_table, inner_product};
 use tg_proof::messages::{LookupProof, NodeProof};
-use tg_proof::plan::{LookupTable, Plan, PushforwardLayout};
+use tg_proof::plan::{Plan, TensorPlan};
 use tg_proof::tape::{self, ProductMessages, Secrets, Tape};
 use tg_proof::transcript::{self, draw};
 use tg_proof::verify::{Batch, Walked, secrets, walk_hidden};
+use tg_proof::zk::ZkShape;
+use tg_proof::{Modes, Visibility};
 use tg_types::ProgramId;
 
 fn challenger(seed: u32) -> Challenger {
@@ -32,20 +35,16 @@ fn challenger(seed: u32) -> Challenger {
     challenger
 }
 
-/// The plan of proofs in zero knowledge; one with a public input if this input cannot be hidden, so that every operator is
-/// walked.
 fn plan_of(program: &Program) -> Plan {
-    match Plan::hidden(program, 1) {
-        Ok(plan) => plan,
-        Err(error) => {
-            assert_eq!(error, PlanError::HiddenInput);
-            let mut plan = Plan::batched(program, 1).unwrap();
-            let entries = plan.tables.iter().map(LookupTable::len);
-            plan.pushforwards = Some(PushforwardLayout::of(entries));
-            plan.hidden = true;
-            plan
-        }
-    }
+    Plan::hidden(program, 1, Modes::HIDDEN_INPUT).unwrap()
+}
+
+/// Every pair of modes.
+pub(super) fn all_modes() -> impl Iterator<Item = Modes> {
+    use Visibility::{Committed, Hidden, Public};
+    let all = [Public, Committed, Hidden];
+    all.into_iter()
+        .flat_map(move |input| all.map(move |output| Modes { input, output }))
 }
 
 /// The padded messages of an execution, with what was committed.
@@ -60,9 +59,24 @@ struct Hidden<'a> {
     nodes: Vec<NodeProof>,
     lookup: LookupProof,
     products: ProductMessages,
+    /// The commitments that the statement names.
+    commitments: [Option<TensorCommitment>; 2],
 }
 
 impl<'a> Hidden<'a> {
+    /// The messages of an honest prover under some modes.
+    fn of_modes(case: &'a Case, modes: Modes) -> Self {
+        let program = &case.model.model.program;
+        let tensors = case.trace.tensors();
+        let plan = Plan::hidden(program, 1, modes).unwrap();
+        let mut witness = Witness::of(program, &plan, tensors).unwrap();
+        let shows = super::zk::shows(case, modes);
+        witness.set_salts(&plan, &crate::zk::salts(&shows));
+        let mut hidden = Self::of_witness(case, plan, tensors, &witness).unwrap();
+        hidden.commitments = shows.each_ref().map(|shown| shown.commitment().cloned());
+        hidden
+    }
+
     fn of(case: &'a Case, tensors: &[Tensor]) -> Result<Self, ProveError> {
         let program = &case.model.model.program;
         let plan = plan_of(program);
@@ -99,8 +113,8 @@ impl<'a> Hidden<'a> {
             Ok(case.model.commitment.root.clone())
         };
         let pushing = Pushing::Hidden(&mut hide);
-        let columns_of = Columns(&column);
-        let (lookup, _) = lookup::prove(&plan, pushing, &columns_of, &reads, &mut channel)?;
+        let columns_of = Columns::Held(&column);
+        let looked_up = lookup::prove(&plan, pushing, &columns_of, &reads, &mut channel)?;
         let mut hidden = Self {
             case,
             plan,
@@ -110,9 +124,22 @@ impl<'a> Hidden<'a> {
             counted,
             secrets,
             nodes,
-            lookup,
+            lookup: looked_up.proof,
             products: ProductMessages::default(),
+            commitments: [None, None],
         };
+        let tensors = [&hidden.plan.input, &hidden.plan.output];
+        // What is sent does not depend on the commitments.
+        let blank = |tensor: &TensorPlan| {
+            let (kind, value) = (tensor.coding.kind(), vec![F::ZERO; ajtai::DEGREE]);
+            let elements = 0;
+            tensor.salt.map(|_| TensorCommitment {
+                kind,
+                elements,
+                value,
+            })
+        };
+        hidden.commitments = tensors.map(|tensor| tensor.as_ref().and_then(blank));
         let tape = Tape::of_secrets(counted, &hidden.secrets);
         let (_, products) = hidden.replay(tape).unwrap();
         hidden.products = products;
@@ -134,6 +161,7 @@ impl<'a> Hidden<'a> {
             plan: &self.plan,
             input: &self.tensors[0].widened(),
             output: &output.widened(),
+            commitments: self.commitments.each_ref().map(Option::as_ref),
             nodes: &self.nodes,
             lookup: &self.lookup,
         };
@@ -157,6 +185,10 @@ impl<'a> Hidden<'a> {
             let column = &self.columns[*table][*column][..1 << point.len()];
             *factor * inner_product(column, &eq_table(point))
         });
+        let cells = functional.cells.iter().map(|(table, column, factors)| {
+            inner_product(&self.columns[*table][*column][..factors.len()], factors)
+        });
+        let secrets = secrets + cells.sum::<E>();
         let pushforwards = functional.pushforwards.iter().zip(&self.pushforwards);
         let pushforwards: E = pushforwards.map(|(&a, &b)| a * b).sum();
         secrets + evaluations.sum::<E>() + pushforwards == functional.sum
@@ -177,6 +209,14 @@ fn honest_messages_behind_pads_leave_nothing_over() {
     }
 }
 
+#[test]
+fn input_and_output_may_be_public_committed_or_hidden() {
+    for modes in all_modes() {
+        let hidden = Hidden::of_modes(case(), modes);
+        assert_eq!(hidden.holds(), Ok(true), "{modes:?}");
+    }
+}
+
 /// The number of messages and products is known from the program alone, whatever its nodes are.
 #[test]
 fn messages_of_random_programs_are_as_many_as_counted() {
@@ -187,7 +227,17 @@ fn messages_of_random_programs_are_as_many_as_counted() {
             continue;
         }
         let case = Case::of((compiled, input));
-        assert_eq!(Hidden::honest(&case).holds(), Ok(true), "seed {seed}");
+        let modes = all_modes().nth(usize::try_from(seed).unwrap() % 9).unwrap();
+        let hidden = Hidden::of_modes(&case, modes);
+        assert_eq!(hidden.holds(), Ok(true), "seed {seed}");
+        let shape = ZkShape::new(&case.model.model.program, 1, modes).unwrap();
+        let tape = Tape::of_proof(hidden.counted, &hidden.products);
+        let (mut obligations, _) = hidden.replay(tape).unwrap();
+        let compared = &hidden.products.compared;
+        obligations
+            .compare(hidden.counted, compared, eta())
+            .unwrap();
+        assert!(obligations.count() <= shape.checks(), "seed {seed}");
         proved += 1;
     }
     assert!(proved >= 40, "{proved}");
@@ -265,7 +315,7 @@ fn another_input_is_refused() {
     );
     assert!(refused(&Hidden::of(case, &tensors).unwrap()));
     let program = &case.model.model.program;
-    let plan = Plan::hidden(program, 1).unwrap();
+    let plan = plan_of(program);
     let tables = plan.witness.iter();
     let input = tables.filter(|table| table.node == program.nodes.len());
     assert!(input.count() > 0);

@@ -178,8 +178,9 @@ impl Draft {
             layers: self.layers,
         };
         program.weights_root = weights.root();
-        let reach = match program.input.coding {
-            Coding::Tokens(vocabulary) => [0, i64::from(vocabulary) - 1],
+        let reach = match &program.input.coding {
+            Coding::Tokens(vocabulary) => [0, i64::from(*vocabulary) - 1],
+            Coding::Ranks(lists) => [0, lists.iter().map(Vec::len).min().unwrap() as i64],
             Coding::Scaled(ElementType::I16) => [-32_767, 32_767],
             _ => [-128, 127],
         };
@@ -275,10 +276,10 @@ impl Case {
 
     /// The verdict on the honest proof with changed messages.
     pub(super) fn forged(&self, change: impl FnOnce(&mut InferenceProof)) -> VerifyError {
-        let mut proof: InferenceProof = messages::decode(&self.file.proof).unwrap();
+        let mut proof = messages::decode_inference(&self.file.proof).unwrap();
         change(&mut proof);
         let file = ProofFile {
-            proof: messages::encode(&proof),
+            proof: messages::encode_inference(&proof),
             ..self.file.clone()
         };
         self.check(&file).unwrap_err()

@@ -18,7 +18,7 @@ fn stated(case: &Case, input: Vec<u8>, output: Vec<u8>) -> ProofFile {
         batch: 1,
         input: Digest::of_blob(&input),
         output: Digest::of_blob(&output),
-        zk: false,
+        zk: None,
     };
     let proof = prove_statement(
         &case.model,

@@ -2,16 +2,20 @@
 
 use super::models::{Case, Draft, JOB, PROVIDER, case, window};
 use crate::prove::{Limits, ProveError};
-use crate::prove_zk;
 use crate::tests::mutate;
+use crate::witness::Witness;
+use crate::zk::{Masking, Shows, ZkExecution, prove_zk};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
 use std::cell::Cell;
-use tg_ir::{Op, Shape, TensorId};
+use tg_ir::{Coding, ElementType, Op, Shape, TensorId};
 use tg_model::Tensor;
-use tg_proof::error::PlanError;
+use tg_proof::ajtai::TensorCommitment;
 use tg_proof::field::E;
 use tg_proof::messages;
-use tg_proof::zk::ZkProof;
-use tg_proof::{ProofFile, VerifyError, security};
+use tg_proof::plan::TensorCoding;
+use tg_proof::zk::{ZkProof, ZkShape};
+use tg_proof::{ExpectedStatement, Modes, ProofFile, Statement, VerifyError, Visibility, security};
 use tg_types::Digest;
 use tg_types::codec::{Decode, Encode};
 
@@ -27,11 +31,45 @@ pub(crate) fn leaked(mut pads: Vec<E>) -> Vec<E> {
     pads
 }
 
-fn prove(case: &Case, input: Tensor, seed: u8) -> ProofFile {
+/// The salts of input and output in these tests.
+const SALTS: [[u8; 32]; 2] = [[21; 32], [22; 32]];
+
+fn masking(seed: u8, modes: Modes) -> Masking {
+    Masking {
+        seed: [seed; 32],
+        modes,
+        salts: SALTS,
+    }
+}
+
+/// What statements in some modes show of a case's execution.
+pub(super) fn shows(case: &Case, modes: Modes) -> [Shows; 2] {
+    let (program, tensors) = (&case.model.model.program, case.trace.tensors());
+    let (input, output) = (
+        TensorCoding::of_input(program),
+        TensorCoding::of_output(program),
+    );
+    let last = tensors.last().unwrap();
+    [
+        Shows::of(modes.input, &input, &[&tensors[0]], &SALTS[0]),
+        Shows::of(modes.output, &output, &[last], &SALTS[1]),
+    ]
+}
+
+fn prove_as(case: &Case, inputs: Vec<Tensor>, masking: &Masking) -> Result<ProofFile, ProveError> {
     let limits = Limits::default();
-    let with = ([seed; 32], &limits);
-    let (file, _) = prove_zk(&case.model, vec![input], (JOB, PROVIDER), with, &mut |_| {}).unwrap();
-    file
+    let with = (masking, &limits);
+    let proved = prove_zk(&case.model, inputs, (JOB, PROVIDER), with, &mut |_| {});
+    proved.map(|(file, _)| file)
+}
+
+fn prove(case: &Case, input: Tensor, seed: u8) -> ProofFile {
+    prove_as(case, vec![input], &masking(seed, Modes::HIDDEN_INPUT)).unwrap()
+}
+
+pub(super) fn in_modes(case: &Case, modes: Modes) -> ProofFile {
+    let input = case.trace.tensors()[0].clone();
+    prove_as(case, vec![input], &masking(1, modes)).unwrap()
 }
 
 fn honest(case: &Case) -> ProofFile {
@@ -42,15 +80,227 @@ fn honest(case: &Case) -> ProofFile {
 fn an_honest_proof_verifies_without_the_input() {
     let case = case();
     let file = honest(case);
-    assert!(file.statement.zk && file.input.is_empty());
+    assert_eq!(file.statement.zk, Some(Modes::HIDDEN_INPUT));
+    assert!(file.input.is_empty());
     assert_eq!(file.statement.input, Digest::default());
     assert_eq!(file.output, case.file.output);
     let read = ProofFile::from_bytes(&file.to_bytes()).unwrap();
     assert_eq!(read, file);
     assert_eq!(case.check(&read), Ok(()));
     assert!(file.witness_root().is_some());
-    let report = security::report_zk(&case.public, 1).unwrap();
-    assert!(report.bits >= f64::from(security::LEVEL), "{}", report.bits);
+    for modes in super::hidden::all_modes() {
+        let report = security::report_zk(&case.public, 1, modes).unwrap();
+        assert!(report.bits >= f64::from(security::LEVEL), "{}", report.bits);
+    }
+}
+
+/// A job that names its input is answered by a proof with a public input, in zero knowledge or not, and by no other.
+#[test]
+fn a_job_that_names_its_input_is_answered_by_a_public_one() {
+    let case = case();
+    let (input, output) = (case.file.statement.input, case.file.statement.output);
+    let expected = ExpectedStatement {
+        job: Some(JOB),
+        provider: Some(PROVIDER),
+        input: Some(input),
+        output: Some(output),
+    };
+    let check = |file: &ProofFile, expected| tg_proof::verify(&case.public, file, &expected);
+    for modes in super::hidden::all_modes() {
+        let file = in_modes(case, modes);
+        assert_eq!(case.check(&file), Ok(()), "{modes:?}");
+        let field = match (modes.input, modes.output) {
+            (Visibility::Public, Visibility::Public) => {
+                assert_eq!(check(&file, expected), Ok(()));
+                assert_eq!(
+                    (&file.input, &file.output),
+                    (&case.file.input, &case.file.output)
+                );
+                continue;
+            }
+            (Visibility::Public, _) => "output",
+            _ => "input",
+        };
+        let refused = Err(VerifyError::Statement { field });
+        assert_eq!(check(&file, expected), refused, "{modes:?}");
+        // Not even one that names what the statement has in its place.
+        let named = ExpectedStatement {
+            input: Some(file.statement.input),
+            output: Some(file.statement.output),
+            ..expected
+        };
+        assert_eq!(check(&file, named), refused, "{modes:?}");
+    }
+}
+
+/// The modes are part of the statement: a proof in one is none in another.
+#[test]
+fn other_modes_than_the_proof_s_are_refused() {
+    let case = case();
+    for modes in super::hidden::all_modes() {
+        let honest = in_modes(case, modes);
+        for other in super::hidden::all_modes().filter(|other| *other != modes) {
+            let mut file = honest.clone();
+            file.statement.zk = Some(other);
+            assert!(case.check(&file).is_err());
+            // With the bytes that such a statement has.
+            let [input, output] = shows(case, other);
+            (file.input, file.statement.input) = input.bytes();
+            (file.output, file.statement.output) = output.bytes();
+            assert!(case.check(&file).is_err(), "{modes:?} as {other:?}");
+        }
+        let mut clear = honest.clone();
+        clear.statement.zk = None;
+        assert!(case.check(&clear).is_err());
+    }
+}
+
+const COMMITTED: Modes = Modes {
+    input: Visibility::Committed,
+    output: Visibility::Committed,
+};
+
+/// Two proofs that name one commitment are about one tensor, of which both hide everything.
+#[test]
+fn a_commitment_links_proofs() {
+    let (case, _) = statistics::silent();
+    let input = case.trace.tensors()[0].clone();
+    let [one, two] =
+        [3, 4].map(|seed| prove_as(&case, vec![input.clone()], &masking(seed, COMMITTED)).unwrap());
+    assert_eq!((case.check(&one), case.check(&two)), (Ok(()), Ok(())));
+    assert_ne!(one.proof, two.proof);
+    assert_eq!((&one.input, &one.output), (&two.input, &two.output));
+    assert_eq!(one.statement.input, Digest::of_blob(&one.input));
+    let commitment = TensorCommitment::from_bytes(&one.input).unwrap();
+    assert_eq!(commitment.digest(), one.statement.input);
+    // Another salt is another commitment, and says nothing of whether the tensor is the same.
+    let mut other = masking(5, COMMITTED);
+    other.salts[0] = [9; 32];
+    let third = prove_as(&case, vec![input], &other).unwrap();
+    assert_eq!(case.check(&third), Ok(()));
+    assert_ne!(third.statement.input, one.statement.input);
+    assert_eq!(third.statement.output, one.statement.output);
+}
+
+/// Commitments of other tensors, under other salts, swapped, or of other shapes, named by an honest proof.
+#[test]
+fn another_commitment_is_refused() {
+    let case = case();
+    let honest = in_modes(case, COMMITTED);
+    let with = |change: &dyn Fn(&mut ProofFile)| {
+        let mut file = honest.clone();
+        change(&mut file);
+        file.statement.input = Digest::of_blob(&file.input);
+        file.statement.output = Digest::of_blob(&file.output);
+        case.check(&file).unwrap_err()
+    };
+    let coding = TensorCoding::of_input(&case.model.model.program);
+    let made = |tensor: &Tensor, salt: u8| {
+        let shown = Shows::of(Visibility::Committed, &coding, &[tensor], &[salt; 32]);
+        shown.bytes().0
+    };
+    let input = &case.trace.tensors()[0];
+    assert_eq!(honest.input, made(input, 21));
+    let mut other = input.clone();
+    super::models::set(&mut other, 4, 17);
+    for bytes in [made(&other, 21), made(input, 20)] {
+        with(&|file| file.input = bytes.clone());
+    }
+    let of_input = VerifyError::Commitment { which: "input" };
+    assert_eq!(
+        with(&|file| std::mem::swap(&mut file.input, &mut file.output)),
+        of_input
+    );
+    // The type and the number of elements.
+    assert_eq!(with(&|file| file.input[4] = 1), of_input);
+    assert_eq!(with(&|file| file.input[5] ^= 1), of_input);
+    assert_eq!(with(&|file| file.input.truncate(9)), of_input);
+    let refused = VerifyError::Digest { which: "input" };
+    let mut file = honest.clone();
+    file.input[9] ^= 1;
+    assert_eq!(case.check(&file), Err(refused));
+}
+
+/// Provers that follow the protocol for a statement that is not true.
+#[test]
+fn a_commitment_of_another_tensor_is_not_shown() {
+    let case = case();
+    let program = &case.model.model.program;
+    let (plan_input, mut other) = (
+        TensorCoding::of_input(program),
+        case.trace.tensors()[0].clone(),
+    );
+    super::models::set(&mut other, 4, 17);
+    let shape = ZkShape::new(program, 1, COMMITTED).unwrap();
+    let tensors = case.trace.tensors();
+    let honest = shows(case, COMMITTED);
+    let committed =
+        |tensor: &Tensor, salt| Shows::of(Visibility::Committed, &plan_input, &[tensor], salt);
+    // Another tensor with the salt's bytes that hide it, or with those of the tensor that was computed on; another salt.
+    let of_other = committed(&other, &SALTS[0]);
+    let resalted = committed(&tensors[0], &[1; 32]);
+    let cases = [
+        (&honest[0], &honest[0], true),
+        (&of_other, &of_other, false),
+        (&of_other, &honest[0], false),
+        (&resalted, &honest[0], false),
+    ];
+    for (named, hidden, holds) in cases {
+        let mut witness = Witness::of(program, &shape.plan, tensors).unwrap();
+        let salts = [crate::zk::salt(hidden), crate::zk::salt(&honest[1])];
+        witness.set_salts(&shape.plan, &salts.map(Option::unwrap));
+        let [(input, input_digest), (output, output_digest)] = [named.bytes(), honest[1].bytes()];
+        let statement = Statement {
+            input: input_digest,
+            output: output_digest,
+            zk: Some(COMMITTED),
+            ..case.file.statement
+        };
+        let execution = ZkExecution {
+            model: &case.model,
+            shape: &shape,
+            tensors,
+            witness: &witness,
+            commitments: [named.commitment(), honest[1].commitment()],
+        };
+        let mut rng = StdRng::seed_from_u64(1);
+        let limits = Limits::default();
+        let proof = execution
+            .prove(&statement, &mut rng, &limits, &mut |_| {})
+            .unwrap();
+        let file = ProofFile {
+            statement,
+            input,
+            output,
+            proof: messages::encode(&proof),
+        };
+        assert_eq!(case.check(&file).is_ok(), holds);
+    }
+}
+
+/// The output of one model is the input of the next, committed in both proofs.
+#[test]
+fn proofs_are_chained_by_a_commitment() {
+    let (first, _) = statistics::silent();
+    let [input, output] = [Visibility::Hidden, Visibility::Committed];
+    let file = in_modes(&first, Modes { input, output });
+    let output = first.trace.tensors().last().unwrap().clone();
+    let mut draft = Draft::new(5, Shape::vector(2));
+    let acc = draft.push(
+        Op::Dense {
+            input: TensorId::INPUT,
+        },
+        Shape::vector(3),
+    );
+    draft.requantise(acc, 21, [-128, 127]);
+    let next = Case::of_tensor((draft.finish().0, output));
+    let [input, output] = [Visibility::Committed, Visibility::Public];
+    let mut with = masking(8, Modes { input, output });
+    with.salts[0] = SALTS[1];
+    let inputs = vec![next.trace.tensors()[0].clone()];
+    let second = prove_as(&next, inputs, &with).unwrap();
+    assert_eq!(next.check(&second), Ok(()));
+    assert_eq!(file.statement.output, second.statement.input);
 }
 
 /// Another input gives another commitment, and the same seed the same bytes on any number of threads.
@@ -68,6 +318,28 @@ fn one_seed_gives_one_proof_on_any_number_of_threads() {
 }
 
 #[test]
+fn a_limit_of_memory_is_kept_to() {
+    let case = case();
+    let need = case.model.memory_zk(1, Modes::HIDDEN_INPUT).unwrap();
+    assert!(need > 1 << 20);
+    for (memory, refused) in [(need, false), (need - 1, true)] {
+        let limits = Limits {
+            memory: Some(memory),
+            cancel: None,
+        };
+        let (masking, inputs) = (
+            masking(1, Modes::HIDDEN_INPUT),
+            vec![case.trace.tensors()[0].clone()],
+        );
+        let with = (&masking, &limits);
+        let proved = prove_zk(&case.model, inputs, (JOB, PROVIDER), with, &mut |_| {});
+        let limit = memory;
+        let error = refused.then_some(ProveError::Memory { need, limit });
+        assert_eq!(proved.err(), error);
+    }
+}
+
+#[test]
 fn a_batch_is_hidden_too() {
     let case = case();
     let input = case.trace.tensors()[0].clone();
@@ -75,10 +347,20 @@ fn a_batch_is_hidden_too() {
     super::models::set(&mut second, 4, 17);
     let limits = Limits::default();
     let inputs = vec![input.clone(), second, input];
-    let with = ([3; 32], &limits);
-    let (file, traces) = prove_zk(&case.model, inputs, (JOB, PROVIDER), with, &mut |_| {}).unwrap();
-    assert_eq!(traces.len(), 3);
-    assert_eq!(case.check(&file), Ok(()));
+    for modes in [Modes::HIDDEN_INPUT, Modes::PUBLIC, COMMITTED] {
+        let (masking, inputs) = (masking(3, modes), inputs.clone());
+        let with = (&masking, &limits);
+        let (file, traces) =
+            prove_zk(&case.model, inputs, (JOB, PROVIDER), with, &mut |_| {}).unwrap();
+        assert_eq!(traces.len(), 3);
+        assert_eq!(case.check(&file), Ok(()));
+        let commitment = TensorCommitment::from_bytes(&file.input).ok();
+        let elements = commitment.map(|own| own.elements as usize);
+        assert_eq!(
+            elements,
+            (modes == COMMITTED).then(|| 3 * case.file.input.len())
+        );
+    }
 }
 
 /// A statement, an input or an output that the proof is not about.
@@ -117,7 +399,7 @@ fn another_statement_is_refused() {
         VerifyError::Encoding
     );
     let mut clear = case.file.clone();
-    clear.statement.zk = true;
+    clear.statement.zk = Some(Modes::HIDDEN_INPUT);
     assert!(case.check(&clear).is_err());
     let mut clear = case.file.clone();
     clear.proof = honest.proof.clone();
@@ -151,30 +433,112 @@ fn every_message_is_bound() {
     );
 }
 
-/// A program whose input cannot be hidden is refused by name, not proved in the clear.
-#[test]
-fn an_input_that_cannot_be_hidden_is_refused() {
-    let mut draft =
-        Draft::new(3, Shape::new(2, 2, 3)).coded(tg_ir::Coding::Scaled(tg_ir::ElementType::I16));
+/// A program with an input of 16 bits.
+fn words() -> Case {
+    let mut draft = Draft::new(3, Shape::new(2, 2, 3)).coded(Coding::Scaled(ElementType::I16));
     let shape = Shape::new(2, 2, 4);
     let acc = draft.push(Op::conv(TensorId::INPUT, window(1, 1, [0; 4])), shape);
     draft.narrowed(acc, 8);
-    let case = Case::of_tensor(draft.finish_tensor());
-    let limits = Limits::default();
-    let input = case.trace.tensors()[0].clone();
-    let with = ([1; 32], &limits);
-    let refused = prove_zk(&case.model, vec![input], (JOB, PROVIDER), with, &mut |_| {});
-    assert_eq!(
-        refused.err(),
-        Some(ProveError::Plan(PlanError::HiddenInput))
-    );
+    Case::of_tensor(draft.finish_tensor())
+}
+
+/// A program that embeds tokens of a vocabulary of seven.
+fn tokens() -> Case {
+    let mut draft = Draft::new(31, Shape::new(1, 4, 1)).coded(Coding::Tokens(7));
+    let input = TensorId::INPUT;
+    let embedded = draft.push(Op::Embed { input, rows: 7 }, Shape::new(1, 4, 6));
+    let input = draft.narrowed(embedded, 8);
+    draft.push(Op::Dense { input }, Shape::vector(3));
+    Case::of_tensor(draft.finish_tensor())
+}
+
+/// A program of ranks, up to five, nine and 300.
+fn ranks() -> Case {
+    let list = |count: u16| (0..count).map(f32::from).collect();
+    let thresholds = [5, 9, 300].map(list).to_vec();
+    let mut draft = Draft::new(17, Shape::new(2, 2, 3)).coded(Coding::Ranks(thresholds));
+    let shape = Shape::new(2, 2, 4);
+    let acc = draft.push(Op::conv(TensorId::INPUT, window(1, 1, [0; 4])), shape);
+    draft.narrowed(acc, 8);
+    Case::of_tensor(draft.finish_tensor())
+}
+
+#[test]
+fn inputs_of_all_codings_are_hidden_and_committed() {
+    for case in [words(), tokens(), ranks()] {
+        for modes in super::hidden::all_modes() {
+            let file = in_modes(&case, modes);
+            assert_eq!(case.check(&file), Ok(()), "{modes:?}");
+        }
+    }
+}
+
+/// Elements that no coding gives, committed as if they were some.
+#[test]
+fn elements_that_no_coding_gives_are_refused() {
+    let cases = [
+        (words(), vec![-32_768, 32_768, -65_536]),
+        (tokens(), vec![-1, 7, 16, 1 << 20]),
+        (ranks(), vec![-1, 6, 4_096, 40_000]),
+    ];
+    let (mut executed, mut refused) = (0, 0);
+    for (case, lies) in cases {
+        let program = &case.model.model.program;
+        let shape = ZkShape::new(program, 1, Modes::HIDDEN_INPUT).unwrap();
+        let plan = shape.plan.input.as_ref().unwrap();
+        for lie in lies {
+            let mut tensors = case.trace.tensors().to_vec();
+            let mut values = tensors[0].widened();
+            values[0] = lie;
+            tensors[0] = Tensor::I32(values.clone());
+            // Where the executor takes it, all that follows is as it must be, and only the coding is violated.
+            let kind = plan.coding.kind();
+            let fits = kind == ElementType::I32 || i16::try_from(lie).is_ok();
+            let model = &case.model.model;
+            let trace = fits.then(|| tg_model::execute_tensor(model, Tensor::of(kind, &values)));
+            if let Some(Ok(trace)) = trace {
+                tensors = trace.tensors().to_vec();
+                executed += 1;
+            }
+            let Ok(witness) = Witness::of(program, &shape.plan, &tensors) else {
+                continue;
+            };
+            let output = tensors.last().unwrap().to_bytes();
+            let execution = ZkExecution {
+                model: &case.model,
+                shape: &shape,
+                tensors: &tensors,
+                witness: &witness,
+                commitments: [None, None],
+            };
+            let statement = Statement {
+                input: Digest::default(),
+                output: Digest::of_blob(&output),
+                zk: Some(Modes::HIDDEN_INPUT),
+                ..case.file.statement
+            };
+            let mut rng = StdRng::seed_from_u64(1);
+            let limits = Limits::default();
+            let proof = execution.prove(&statement, &mut rng, &limits, &mut |_| {});
+            let Ok(proof) = proof else { continue };
+            let file = ProofFile {
+                statement,
+                input: Vec::new(),
+                output,
+                proof: messages::encode(&proof),
+            };
+            assert!(case.check(&file).is_err(), "{lie}");
+            refused += 1;
+        }
+    }
+    assert!(executed >= 1 && refused >= 5, "{executed} {refused}");
 }
 
 mod statistics {
     //! Two inputs with one output: every element that a proof shows at a fixed place is distributed alike.
 
     use super::super::models::{Case, Draft};
-    use super::LEAK;
+    use super::{COMMITTED, LEAK, Shows};
     use crate::witness::Witness;
     use crate::zk::{Shown, ZkExecution};
     use p3_field::PrimeCharacteristicRing;
@@ -182,10 +546,13 @@ mod statistics {
     use rand::rngs::StdRng;
     use tg_ir::{Op, Shape, TensorId};
     use tg_model::Tensor;
+    use tg_proof::Modes;
     use tg_proof::Statement;
-    use tg_proof::field::E;
+    use tg_proof::field::{E, F};
     use tg_proof::hiding::{HidingShape, Strength};
     use tg_proof::messages::{self, GadgetProof};
+    use tg_proof::plan::TensorCoding;
+    use tg_proof::verify::ShownTensor;
     use tg_proof::zk::{ZkProof, ZkShape};
     use tg_types::Digest;
 
@@ -212,6 +579,7 @@ mod statistics {
     struct Setting {
         case: Case,
         shape: ZkShape,
+        modes: Modes,
     }
 
     impl Setting {
@@ -219,6 +587,7 @@ mod statistics {
         fn with<T>(
             &self,
             input: &Tensor,
+            seed: u64,
             take: impl FnOnce(&ZkExecution<'_>, &Statement) -> T,
         ) -> T {
             let trace = tg_model::execute_tensor(&self.case.model.model, input.clone()).unwrap();
@@ -228,17 +597,36 @@ mod statistics {
                 "the outputs are equal"
             );
             let program = &self.case.model.model.program;
-            let witness = Witness::of(program, &self.shape.plan, trace.tensors()).unwrap();
+            let mut witness = Witness::of(program, &self.shape.plan, trace.tensors()).unwrap();
+            let (coding, last) = (TensorCoding::of_output(program), trace.tensors().last());
+            // A salt of its own for every proof: what is compared are commitments too.
+            let mut salts = [[0; 32]; 2];
+            for (place, salt) in salts.iter_mut().enumerate() {
+                salt[..8].copy_from_slice(&seed.to_le_bytes());
+                salt[8] = u8::try_from(place).unwrap();
+            }
+            let shows = [
+                Shows::of(
+                    self.modes.input,
+                    &TensorCoding::of_input(program),
+                    &[input],
+                    &salts[0],
+                ),
+                Shows::of(self.modes.output, &coding, &[last.unwrap()], &salts[1]),
+            ];
+            witness.set_salts(&self.shape.plan, &crate::zk::salts(&shows));
             let execution = ZkExecution {
                 model: &self.case.model,
                 shape: &self.shape,
                 tensors: trace.tensors(),
                 witness: &witness,
+                commitments: shows.each_ref().map(Shows::commitment),
             };
+            let [(_, input), (_, output)] = shows.each_ref().map(Shows::bytes);
             let statement = Statement {
-                input: Digest::default(),
-                output: Digest::of_blob(&output),
-                zk: true,
+                input,
+                output,
+                zk: Some(self.modes),
                 ..self.case.file.statement
             };
             take(&execution, &statement)
@@ -246,7 +634,7 @@ mod statistics {
 
         fn prove(&self, input: &Tensor, seed: u64) -> ZkProof {
             let mut rng = StdRng::seed_from_u64(seed);
-            self.with(input, |execution, statement| {
+            self.with(input, seed, |execution, statement| {
                 let limits = crate::Limits::default();
                 let proof = execution.prove(statement, &mut rng, &limits, &mut |_| {});
                 proof.unwrap()
@@ -255,7 +643,7 @@ mod statistics {
 
         fn show(&self, input: &Tensor, seed: u64) -> Shown {
             let mut rng = StdRng::seed_from_u64(seed);
-            self.with(input, |execution, statement| {
+            self.with(input, seed, |execution, statement| {
                 let limits = crate::Limits::default();
                 let shown = execution.show(statement, &mut rng, &limits, &mut |_| {});
                 shown.unwrap().0
@@ -264,7 +652,14 @@ mod statistics {
 
         /// Everything at a fixed place: all messages but the queries of openings, as 32-bit words.
         fn words(&self, input: &Tensor, seed: u64) -> Vec<u32> {
-            let proof = self.show(input, seed);
+            let mut rng = StdRng::seed_from_u64(seed);
+            let (proof, commitments) = self.with(input, seed, |execution, statement| {
+                let limits = crate::Limits::default();
+                let shown = execution.show(statement, &mut rng, &limits, &mut |_| {});
+                let named = execution.commitments.into_iter().flatten();
+                let named: Vec<Vec<F>> = named.map(|own| own.value.clone()).collect();
+                (shown.unwrap().0, named)
+            });
             let Shown {
                 witness,
                 nodes,
@@ -274,7 +669,8 @@ mod statistics {
             } = &proof;
             let shown = (&opening.mask_sum, &opening.sumcheck, &opening.values);
             let blinded = (&opening.second, &opening.blinded);
-            let bytes = messages::encode(&((witness, nodes, lookup), products, shown, blinded));
+            let sent = ((witness, nodes, lookup), products, shown, blinded);
+            let bytes = messages::encode(&(sent, commitments));
             let words = bytes.as_chunks::<4>().0.iter();
             words.map(|&word| u32::from_le_bytes(word)).collect()
         }
@@ -308,29 +704,32 @@ mod statistics {
     /// Chi-square with 15 degrees of freedom exceeds this with probability below 10^-10: below 10^-6 for any of 10^4.
     const BOUND: f64 = 82.0;
 
-    fn setting() -> (Setting, [Tensor; 2]) {
+    fn setting(modes: Modes) -> (Setting, [Tensor; 2]) {
         let (case, inputs) = silent();
         let weak = Strength {
             bits: 10.0,
             grinding: 0,
         };
         let hiding = |columns: &[_]| HidingShape::with_strength(columns, weak);
-        let shape = ZkShape::with(&case.model.model.program, 1, hiding).unwrap();
-        (Setting { case, shape }, inputs)
+        let shape = ZkShape::with(&case.model.model.program, 1, modes, hiding).unwrap();
+        (Setting { case, shape, modes }, inputs)
     }
 
     #[test]
     fn proofs_about_two_inputs_look_alike() {
-        let (setting, inputs) = setting();
-        let (greatest, places) = setting.compare(&inputs, PROOFS);
-        assert!((200..5_000).contains(&places), "{places}");
-        assert!(greatest < BOUND, "{greatest} over {places}");
+        // Proofs with commitments are larger, by the bytes that hide.
+        for (modes, proofs) in [(Modes::HIDDEN_INPUT, PROOFS), (COMMITTED, PROOFS / 5)] {
+            let (setting, inputs) = setting(modes);
+            let (greatest, places) = setting.compare(&inputs, proofs);
+            assert!((200..10_000).contains(&places), "{places}");
+            assert!(greatest < BOUND, "{greatest} over {places}");
+        }
     }
 
     /// The input itself, which the first layer reads, sent without its pad.
     #[test]
     fn one_pad_that_is_missing_shows() {
-        let (setting, inputs) = setting();
+        let (setting, inputs) = setting(Modes::HIDDEN_INPUT);
         let reads = |seed: u64| {
             let proof = setting.show(&inputs[0], seed);
             let nodes = proof.nodes.iter().rev();
@@ -353,7 +752,7 @@ mod statistics {
     /// Weak proofs are proofs: what is measured is what is sent, and it verifies.
     #[test]
     fn proofs_that_are_measured_verify() {
-        let (setting, inputs) = setting();
+        let (setting, inputs) = setting(Modes::HIDDEN_INPUT);
         for (seed, input) in (0u64..).zip(&inputs) {
             let proof = setting.prove(input, seed);
             let output = vec![0u8; setting.case.file.output.len()];
@@ -361,19 +760,22 @@ mod statistics {
                 statement: Statement {
                     input: Digest::default(),
                     output: Digest::of_blob(&output),
-                    zk: true,
+                    zk: Some(Modes::HIDDEN_INPUT),
                     ..setting.case.file.statement
                 },
                 input: Vec::new(),
                 proof: messages::encode(&proof),
                 output: output.clone(),
             };
-            let output: Vec<i32> = output.iter().map(|_| 0).collect();
+            let output = ShownTensor {
+                elements: output.iter().map(|_| 0).collect(),
+                commitment: None,
+            };
             let verdict = tg_proof::zk::verify_messages(
                 &setting.case.public,
                 &setting.shape,
                 &file,
-                &output,
+                &[ShownTensor::default(), output],
                 &proof,
             );
             assert_eq!(verdict, Ok(()));

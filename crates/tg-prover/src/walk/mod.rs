@@ -24,7 +24,7 @@ use std::sync::Arc;
 use tg_ir::{Op, TensorId};
 use tg_model::Tensor;
 use tg_proof::field::E;
-use tg_proof::messages::{GadgetProof, NodeProof};
+use tg_proof::messages::{GadgetProof, NodeProof, OutputProof};
 use tg_proof::plan::{NodePlan, Plan};
 use tg_proof::verify::Claim;
 
@@ -74,8 +74,17 @@ impl<'a> Walk<'a> {
         let output = TensorId::of_node(nodes - 1);
         let point = channel.draw_point(self.plan.layouts[nodes].vars());
         let value = self.evaluate(output, &point);
+        let mut proofs = Vec::with_capacity(nodes + 3);
+        if let Some(output) = &self.plan.output {
+            let point = point.clone();
+            let [sent] = channel.send([value]);
+            let mut stages = self.staged(&output.staged, &Claim { point, value }, channel);
+            let stage = stages.pop().expect("a gadget has a stage");
+            let gadget = GadgetProof::Output(OutputProof { value: sent, stage });
+            let merge = None;
+            proofs.push(NodeProof { merge, gadget });
+        }
         self.claim(output, point, value);
-        let mut proofs = Vec::with_capacity(nodes + 1);
         for (done, node) in (0..nodes).rev().enumerate() {
             proofs.push(self.node(node, channel));
             visited(done + 1)?;
@@ -83,6 +92,15 @@ impl<'a> Walk<'a> {
         if let Some(input) = &self.plan.input {
             let (claim, merge) = self.single_claim(TensorId::INPUT, channel);
             let gadget = GadgetProof::Staged(self.staged(&input.staged, &claim, channel));
+            proofs.push(NodeProof { merge, gadget });
+        }
+        if let Some(salts) = &self.plan.salts {
+            let claim = Claim {
+                point: channel.draw_point(salts.columns.layout.vars()),
+                value: E::default(),
+            };
+            let gadget = GadgetProof::Staged(self.staged(&salts.staged, &claim, channel));
+            let merge = None;
             proofs.push(NodeProof { merge, gadget });
         }
         Ok(proofs)

@@ -1,19 +1,34 @@
-//! The column of a committed input.
+//! The columns of a committed input or output.
 
 use super::{Cell, at, cell};
+use tg_ir::{Program, TensorId};
 use tg_model::Tensor;
-use tg_proof::plan::WitnessTable;
+use tg_proof::plan::{Plan, WitnessTable};
 
-/// The column of one chunk: every element and 128; zeros where no element is.
-pub(super) fn columns(table: &WitnessTable, input: &Tensor) -> Vec<Vec<Cell>> {
-    let rows = table.chunk.start..table.chunk.start + table.chunk.rows();
-    let mut column: Vec<Cell> = rows
-        .map(|index| {
-            let element = table.layout.element_at(index);
-            // An input of another type than 8 bits is not hidden, see `Plan::hidden`.
-            element.map_or(0, |element| cell((at(input, element) + 128) as u32))
-        })
-        .collect();
-    column.resize(1 << table.chunk.column_vars(), 0);
-    vec![column]
+/// The columns of one chunk: the cells of every element, zeros where none is. Those of salts are put in later.
+pub(super) fn columns(
+    program: &Program,
+    plan: &Plan,
+    table: &WitnessTable,
+    tensors: &[Tensor],
+) -> Vec<Vec<Cell>> {
+    let mut columns = vec![vec![0; 1 << table.chunk.column_vars()]; table.columns];
+    let (own, id) = match table.node - program.nodes.len() {
+        0 => (&plan.input, TensorId::INPUT),
+        tg_proof::plan::OUTPUT => (&plan.output, program.output()),
+        _ => return columns,
+    };
+    let own = own.as_ref().expect("a tensor with columns is planned");
+    let tensor = &tensors[id.index()];
+    for row in 0..table.chunk.rows() {
+        let Some(element) = table.layout.element_at(table.chunk.start + row) else {
+            continue;
+        };
+        let channel = element % table.layout.channels;
+        let cells = own.coding.cells(channel, at(tensor, element));
+        for (column, value) in columns.iter_mut().zip(cells) {
+            column[row] = cell(value);
+        }
+    }
+    columns
 }

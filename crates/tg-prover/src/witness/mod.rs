@@ -16,6 +16,7 @@ use p3_field::PrimeCharacteristicRing;
 use p3_matrix::dense::RowMajorMatrix;
 use p3_maybe_rayon::prelude::*;
 use p3_sumcheck::layout::Table;
+use std::ops::Range;
 use tg_ir::{Op, Program};
 use tg_model::Tensor;
 use tg_proof::field::F;
@@ -54,8 +55,8 @@ impl Witness {
             .witness
             .iter()
             .map(|table| {
-                if table.node == program.nodes.len() {
-                    return Ok(input::columns(table, &tensors[0]));
+                if table.node >= program.nodes.len() {
+                    return Ok(input::columns(program, plan, table, tensors));
                 }
                 match (&program.nodes[table.node].op, &plan.nodes[table.node]) {
                     (_, NodePlan::Gadget(gadget) | NodePlan::Chosen { gadget, .. }) => {
@@ -80,9 +81,23 @@ impl Witness {
         Ok(Self { columns })
     }
 
-    /// The columns as field elements, one row of the matrix per column.
-    pub(crate) fn tables(&self) -> Vec<Table<F>> {
-        self.columns
+    /// Puts in the bytes that hide the tensors whose commitments a statement names, one list each.
+    pub(crate) fn set_salts(&mut self, plan: &Plan, salts: &[Vec<u8>]) {
+        let Some(own) = &plan.salts else { return };
+        for table in own.columns.witness.clone() {
+            let chunk = plan.witness[table].chunk;
+            let rows = chunk.start..chunk.start + chunk.rows();
+            for (column, salt) in self.columns[table].iter_mut().zip(salts) {
+                for (cell, &byte) in column.iter_mut().zip(&salt[rows.clone()]) {
+                    *cell = Cell::from(byte);
+                }
+            }
+        }
+    }
+
+    /// The columns of some tables as field elements, one row of the matrix per column.
+    pub(crate) fn tables_of(&self, tables: Range<usize>) -> Vec<Table<F>> {
+        self.columns[tables]
             .iter()
             .map(|columns| {
                 let rows = columns[0].len();

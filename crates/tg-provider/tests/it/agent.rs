@@ -199,6 +199,23 @@ async fn a_proved_job_is_paid_and_the_offer_withdrawn_at_the_end() {
     assert!(fixture.client.offers().await.unwrap().is_empty());
 }
 
+/// A masking worker answers the same job by a proof in zero knowledge.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_masked_proof_is_paid_like_another() {
+    let fixture = fixture().await;
+    // A provider's is the operating system's.
+    let entropy = || Ok([7; 32]);
+    let _running = fixture.agent(ProvingWorker::masking(entropy), AgentConfig::new(terms()));
+    let job = fixture.order(VerificationMode::Zk).await;
+    fixture.ends(job, JobStateDto::Paid).await;
+    let receipt = fixture.client.job_receipt(job).await.unwrap();
+    let proof = fixture.client.blob(receipt.evidence.unwrap(), 1 << 20);
+    let file = ProofFile::read(&proof.await.unwrap()).unwrap();
+    assert_eq!(file.statement.zk, Some(tg_proof::Modes::PUBLIC));
+    assert_eq!(file.statement.input, receipt.receipt.input);
+    assert_eq!(Digest::of_blob(&file.output), receipt.receipt.output);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unverified_job_is_paid_for_its_receipt() {
     let fixture = fixture().await;

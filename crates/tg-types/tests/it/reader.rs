@@ -115,6 +115,8 @@ fn domains_are_distinct_in_both_hashes() {
         Domain::Trace,
         Domain::ProofTranscript,
         Domain::RegistrationTranscript,
+        Domain::TensorMatrix,
+        Domain::TensorBlinding,
         Domain::Transaction,
         Domain::Job,
         Domain::Offer,
@@ -128,6 +130,7 @@ fn domains_are_distinct_in_both_hashes() {
         Domain::BidCommitment,
         Domain::Schedule,
         Domain::EpochSeed,
+        Domain::Sampling,
     ];
     let mut seen = std::collections::BTreeSet::new();
     for domain in domains {

@@ -261,7 +261,8 @@ fn print(inference: &Inference) -> Outcome {
         ))?,
         None => line("no proof was ordered: nobody checked this output")?,
     }
-    line(describe_receipt(&inference.receipt))?;
+    let zk = inference.proof.as_ref().map(|proof| proof.zk);
+    line(describe_receipt(&inference.receipt, zk))?;
     let job = brief_prefix(inference.receipt.job.id);
     say(format_args!(
         "next: tensorgrid job receipt {job} --proof-out proof.bin"
@@ -271,7 +272,7 @@ fn print(inference: &Inference) -> Outcome {
 
 fn print_json(inference: &Inference) -> Outcome {
     let proof = inference.proof.as_ref().map(|proof| {
-        serde_json::json!({ "bytes": proof.file.len(), "verify_ms": proof.verify_ms, "verified": true })
+        serde_json::json!({ "bytes": proof.file.len(), "verify_ms": proof.verify_ms, "verified": true, "zk": proof.zk })
     });
     Ok(json(&serde_json::json!({
         "job": inference.receipt.job.id.to_string(),

@@ -1,5 +1,6 @@
 //! `tensorgrid job list`, `show`, `why`, `receipt` and `cancel`.
 
+use tg_proof::ProofFile;
 use tg_sdk::JobFilter;
 use tg_sdk::dto::{JobDto, JobReceiptDto, JobWhyDto, LeaseDto};
 use tg_types::Transaction;
@@ -12,7 +13,7 @@ use crate::grid::connect::{self, Calling};
 use crate::grid::infer;
 use crate::grid::table::{Table, brief, short};
 use crate::offline::files;
-use crate::outcome::{Exit, Failure, Outcome, line, say};
+use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 
 /// Runs a command about jobs.
 pub(crate) async fn run(command: &JobCommand, as_json: bool) -> Outcome {
@@ -175,23 +176,36 @@ async fn receipt(arguments: &JobReceiptArguments, as_json: bool) -> Outcome {
         .job_receipt(id)
         .await
         .calling("ask for the receipt")?;
+    let mut proof = None;
+    if let Some(evidence) = receipt.evidence {
+        let bytes = client.blob(evidence, tg_proof::PROOF_FILE_MAX).await;
+        // A receipt outlives its proof's blob; who asks for the proof hears why it is not there.
+        proof = match bytes.calling("fetch the proof") {
+            Err(_) if arguments.proof_out.is_none() => None,
+            bytes => Some(bytes?),
+        };
+    }
     if let Some(path) = &arguments.proof_out {
-        let Some(evidence) = receipt.evidence else {
+        let Some(proof) = &proof else {
             let text = "the job has no proof: it was ordered with --verify none";
             return Err(Failure::new(Exit::NotFound, anyhow::anyhow!(text)));
         };
-        let proof = client.blob(evidence, tg_proof::PROOF_FILE_MAX).await;
-        files::write(path, &proof.calling("fetch the proof")?)?;
+        files::write(path, proof)?;
         say(format_args!("wrote {}", path.display()));
     }
+    let file = proof.map(|bytes| ProofFile::read(&bytes)).transpose();
+    let file = file.or_fail(Exit::Rejected, "read the proof")?;
+    let zk = file.map(|file| file.statement.zk.is_some());
     if as_json {
-        return json_of(&receipt);
+        let mut value = serde_json::to_value(&receipt)?;
+        value["zk"] = zk.into();
+        return Ok(json(&value)?);
     }
-    Ok(line(describe_receipt(&receipt))?)
+    Ok(line(describe_receipt(&receipt, zk))?)
 }
 
-/// A receipt in lines.
-pub(crate) fn describe_receipt(receipt: &JobReceiptDto) -> String {
+/// A receipt in lines. `zk`: whether its proof, which validators accepted, is in zero knowledge.
+pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> String {
     let settlement = &receipt.settlement;
     let mut lines = vec![
         format!("job        {}", receipt.job.id),
@@ -203,7 +217,10 @@ pub(crate) fn describe_receipt(receipt: &JobReceiptDto) -> String {
         format!("semantics  {}", receipt.receipt.tier),
     ];
     lines.push(match receipt.evidence {
-        Some(evidence) => format!("proof      {evidence}"),
+        Some(evidence) => match zk {
+            Some(zk) => format!("proof      {evidence}, zk: {zk}"),
+            None => format!("proof      {evidence}, not held here any more"),
+        },
         None => "proof      none: nobody checked this result".to_owned(),
     });
     lines.push(format!(

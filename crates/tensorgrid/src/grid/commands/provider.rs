@@ -15,6 +15,7 @@ use crate::grid::connect::{self, Calling};
 use crate::grid::embedded::RunningAgent;
 use crate::grid::machine::{self, Ask};
 use crate::grid::table::{Table, brief, short};
+use crate::offline::files;
 use crate::outcome::{Exit, Failure, Outcome, line, say};
 
 /// How long play money may take to arrive.
@@ -88,7 +89,12 @@ async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
         throttle_mmac_per_s: ask.throttle_mmac_per_s,
         ..AgentConfig::new(terms)
     };
-    let mut agent = RunningAgent::start(client, wallet, Arc::new(ProvingWorker::new()), config);
+    let worker = if arguments.masked {
+        ProvingWorker::masking(files::entropy)
+    } else {
+        ProvingWorker::new()
+    };
+    let mut agent = RunningAgent::start(client, wallet, Arc::new(worker), config);
     let mut signals = Signals::new()?;
     let mut stopping = false;
     loop {

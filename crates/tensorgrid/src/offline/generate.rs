@@ -1,0 +1,188 @@
+//! `tensorgrid generate`: a language model writes, and proves that it did.
+
+use crate::cli::GenerateArguments;
+use crate::offline::files;
+use crate::offline::prove::{Progress, failed, random_seed};
+use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use std::time::Instant;
+use tg_ir::sampling::NUCLEUS_ALL;
+use tg_ir::{CompiledModel, Generator, Sampling};
+use tg_model::generate::{GenerateError, Request, Written, generate};
+use tg_model::kernels::Cpu;
+use tg_proof::SequenceFile;
+use tg_prover::{Limits, ProvingModel, prove_tensors};
+use tg_types::codec::Encode;
+use tg_types::{Address, JobId};
+
+/// Writes what follows a prompt, and a proof of it where one is asked for.
+pub(crate) fn run(arguments: &GenerateArguments, as_json: bool) -> Outcome {
+    let model = files::compiled_model(&arguments.model)?;
+    let generator = Generator::of(&model.program)
+        .or_fail(
+            Exit::Usage,
+            format!("{} cannot generate", arguments.model.display()),
+        )
+        .map_err(|failure| {
+            failure.hint("compile a language model with `tensorgrid model compile ... --top-k 8`")
+        })?;
+    let request = request(arguments, &generator)?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let start = Instant::now();
+    let mut shown = Instant::now();
+    let mut count = 0_u32;
+    let mut observe = |_| {
+        count += 1;
+        if shown.elapsed().as_secs() >= 1 {
+            shown = Instant::now();
+            say(format!("{count} of at most {} tokens ...", request.limit));
+        }
+        true
+    };
+    let written = generate(&model, &request, Cpu::new(threads), &mut observe).map_err(|error| {
+        let exit = match error {
+            GenerateError::Execute(_) | GenerateError::Stopped => Exit::Failed,
+            _ => Exit::Usage,
+        };
+        Failure::new(exit, anyhow::Error::new(error).context("generate"))
+    })?;
+    let generate_ms = start.elapsed().as_secs_f64() * 1e3;
+    let tokens = written.written();
+    let seed = hex(&request.sampling.seed);
+    let proof = match &arguments.output {
+        None => None,
+        Some(path) => {
+            let start = Instant::now();
+            let bytes = proved(model, &written, arguments)?;
+            files::write(path, &bytes)?;
+            Some((path, bytes.len(), start.elapsed().as_secs_f64() * 1e3))
+        }
+    };
+    if as_json {
+        return Ok(json(&serde_json::json!({
+            "prompt": request.prompt, "tokens": tokens, "text": arguments.text.as_ref().map(|_| text(&tokens)),
+            "seed": seed, "generate_ms": generate_ms,
+            "file": proof.map(|(path, ..)| path), "bytes": proof.map(|(_, bytes, _)| bytes),
+            "prove_ms": proof.map(|(.., ms)| ms),
+        }))?);
+    }
+    if arguments.text.is_some() {
+        line(format_args!("{:?}", text(&tokens)))?;
+    } else {
+        let tokens: Vec<String> = tokens.iter().map(u32::to_string).collect();
+        line(tokens.join(","))?;
+    }
+    line(format_args!(
+        "{} tokens in {generate_ms:.0} ms; seed {seed}",
+        tokens.len()
+    ))?;
+    if let Some((path, bytes, ms)) = proof {
+        line(format_args!(
+            "proved in {ms:.0} ms; {} ({bytes} bytes) holds the sequence and the proof",
+            path.display()
+        ))?;
+    }
+    Ok(())
+}
+
+/// What the command line asks for.
+fn request(arguments: &GenerateArguments, generator: &Generator) -> Result<Request, Failure> {
+    let prompt = match &arguments.text {
+        None => arguments.prompt.clone(),
+        Some(text) if generator.vocabulary == 256 => text.bytes().map(u32::from).collect(),
+        Some(_) => {
+            let vocabulary = generator.vocabulary;
+            return Err(usage(format!(
+                "--text is for models whose tokens are bytes; this one has {vocabulary} tokens: give --prompt"
+            )));
+        }
+    };
+    let seed = match &arguments.seed {
+        Some(seed) => seed.0,
+        None => random_seed()?,
+    };
+    Ok(Request {
+        prompt,
+        limit: arguments.tokens,
+        stop: arguments.stop,
+        sampling: sampling(arguments, generator, seed)?,
+    })
+}
+
+fn sampling(
+    arguments: &GenerateArguments,
+    generator: &Generator,
+    seed: [u8; 32],
+) -> Result<Sampling, Failure> {
+    let &GenerateArguments {
+        temperature,
+        top_k,
+        top_p,
+        ..
+    } = arguments;
+    if temperature == 0.0 {
+        return Ok(Sampling {
+            seed,
+            ..Sampling::greatest()
+        });
+    }
+    let unit = f64::from(generator.unit);
+    let rescale = (temperature > 0.0)
+        .then(|| Sampling::rescale(unit, temperature))
+        .flatten();
+    let Some(rescale) = rescale else {
+        return Err(usage(format!(
+            "--temperature {temperature}: of the order of 1 for this model, or 0 for the greatest score always"
+        )));
+    };
+    if !(0.0..=1.0).contains(&top_p) {
+        return Err(usage(format!("--top-p {top_p}: a share, 0 to 1")));
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and 2^16"
+    )]
+    let nucleus = (top_p * f64::from(NUCLEUS_ALL)).round() as u32;
+    Ok(Sampling {
+        keep: top_k.unwrap_or(generator.ranks),
+        rescale,
+        nucleus: nucleus.max(1),
+        seed,
+    })
+}
+
+fn usage(text: String) -> Failure {
+    Failure::new(Exit::Usage, anyhow::anyhow!(text))
+}
+
+/// The bytes of the sequence file.
+fn proved(
+    model: CompiledModel,
+    written: &Written,
+    arguments: &GenerateArguments,
+) -> Result<Vec<u8>, Failure> {
+    say("committing the weights ...");
+    let model = ProvingModel::new(model).or_fail(Exit::Usage, "this model cannot be proved")?;
+    let limits = Limits {
+        memory: arguments.memory.map(|mib| mib << 20),
+        cancel: None,
+    };
+    let mut progress = Progress::of(&model)?;
+    let names = (JobId::default(), Address::default());
+    let inputs = vec![written.tokens.clone()];
+    let mut observe = |stage| progress.show(stage);
+    let (proof, _) = prove_tensors(&model, inputs, names, &limits, &mut observe).map_err(failed)?;
+    let generation = written.generation;
+    Ok(SequenceFile { generation, proof }.to_bytes())
+}
+
+/// Bytes as text.
+pub(crate) fn text(tokens: &[u32]) -> String {
+    let bytes: Vec<u8> = tokens.iter().map(|&token| token as u8).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,130 @@
+//! What proofs say of inputs and outputs, and what two of them share.
+
+use crate::run::{Ran, root, run};
+use std::path::Path;
+
+/// A folder with a model of digits and its public part.
+struct Desk {
+    folder: tempfile::TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let desk = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        let onnx = root().join("models/mlp-digits.onnx");
+        let digit = root().join("examples/digit.json");
+        let files = [desk.path("m.tgm"), desk.path("m.tgv")];
+        run(&[
+            "model",
+            "compile",
+            text(&onnx),
+            "--calibrate",
+            text(&digit),
+            "-o",
+            &files[0],
+            "--public-out",
+            &files[1],
+        ])
+        .ends(0);
+        desk
+    }
+
+    fn path(&self, name: &str) -> String {
+        text(&self.folder.path().join(name)).to_owned()
+    }
+
+    fn prove(&self, name: &str, flags: &[&str]) -> serde_json::Value {
+        let digit = root().join("examples/digit.json");
+        let (model, proof) = (self.path("m.tgm"), self.path(name));
+        let arguments = ["--json", "prove", &model, text(&digit), "-o", &proof];
+        run(&[&arguments, flags].concat()).ends(0).json()
+    }
+
+    fn verify(&self, name: &str, flags: &[&str]) -> Ran {
+        let (model, proof) = (self.path("m.tgv"), self.path(name));
+        run(&[&["verify", &proof, "--model", &model], flags].concat())
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Two proofs under one salt are linked, by a salt file that the first one made; a third under another is not.
+#[test]
+fn commitments_link_proofs() {
+    let desk = Desk::new();
+    let [salt, other, output] = ["in.salt", "other.salt", "out.salt"].map(|name| desk.path(name));
+    let committed = ["--zk", "--input-mode", "committed", "--input-salt"];
+    let first = desk.prove("a.proof", &[&committed[..], &[&salt]].concat());
+    assert_eq!(
+        (first["zk"].as_bool(), &first["input_mode"]),
+        (Some(true), &"committed".into())
+    );
+    let hidden = ["--output-mode", "committed", "--output-salt", &output];
+    let second = desk.prove("b.proof", &[&committed[..], &[&salt], &hidden].concat());
+    assert_eq!(first["input"], second["input"]);
+    assert_eq!(first["values"], second["values"]);
+    let third = desk.prove("c.proof", &[&committed[..], &[&other]].concat());
+    assert_ne!(first["input"], third["input"]);
+    let [second, third] = ["b.proof", "c.proof"].map(|name| desk.path(name));
+    for same in ["input", "model"] {
+        let shared = desk
+            .verify("a.proof", &["--and", &second, "--same", same])
+            .ends(0);
+        assert!(
+            shared.stdout.contains("SAME: both proofs"),
+            "{}",
+            shared.stdout
+        );
+    }
+    for (with, same) in [(&third, "input"), (&second, "output"), (&second, "chain")] {
+        let apart = desk
+            .verify("a.proof", &["--and", with, "--same", same])
+            .ends(3);
+        assert!(apart.stderr.contains("NOT THE SAME"), "{}", apart.stderr);
+    }
+    let told = desk.verify("b.proof", &["--explain"]).ends(0).stdout;
+    assert!(
+        told.contains("input         committed, ") && told.contains("Ring-SIS"),
+        "{told}"
+    );
+    assert!(!told.contains("greatest at index"), "{told}");
+}
+
+#[test]
+fn modes_are_what_they_say() {
+    let desk = Desk::new();
+    let clear = desk.prove("clear.proof", &[]);
+    let public = desk.prove("public.proof", &["--zk", "--input-mode", "public"]);
+    assert_eq!(
+        (&clear["input"], &clear["output"]),
+        (&public["input"], &public["output"])
+    );
+    assert_eq!(
+        (clear["zk"].as_bool(), public["zk"].as_bool()),
+        (Some(false), Some(true))
+    );
+    let other = desk.path("public.proof");
+    let shared = desk
+        .verify("clear.proof", &["--and", &other, "--same", "input"])
+        .ends(0);
+    assert!(shared.stdout.contains("SAME"), "{}", shared.stdout);
+    desk.prove("hidden.proof", &["--zk"]);
+    let other = desk.path("hidden.proof");
+    desk.verify("clear.proof", &["--and", &other, "--same", "input"])
+        .ends(3);
+    desk.verify("clear.proof", &["--and", &other, "--same", "output"])
+        .ends(0);
+    desk.verify("hidden.proof", &["--flip-byte", "5"]).ends(3);
+    // A commitment needs a salt, modes need --zk.
+    let (model, digit) = (desk.path("m.tgm"), root().join("examples/digit.json"));
+    let begin = ["prove", &model, text(&digit), "-o", &other];
+    run(&[&begin[..], &["--zk", "--input-mode", "committed"]].concat()).ends(2);
+    run(&[&begin[..], &["--output-mode", "hidden"]].concat()).ends(2);
+    std::fs::write(desk.path("bad.salt"), "no salt").unwrap();
+    let bad = ["--zk", "--input-mode", "committed", "--input-salt"];
+    run(&[&begin[..], &bad, &[&desk.path("bad.salt")]].concat()).ends(2);
+}

@@ -1,0 +1,187 @@
+//! Sequences: what a language model wrote is proved by one execution over it, and nothing else is.
+
+use crate::{Limits, ProvingModel, prove_tensors};
+use std::sync::LazyLock;
+use tg_ir::generation::{GenerationError, GeneratorError};
+use tg_ir::{Sampling, sampling::NUCLEUS_ALL};
+use tg_model::Tensor;
+use tg_model::generate::{Request, generate};
+use tg_model::kernels::Cpu;
+use tg_model::sample::Numbers;
+use tg_model::suite::tiny_transformer;
+use tg_proof::{
+    ExpectedStatement, PublicModel, SequenceError, SequenceFile, VerifyError, verify_sequence,
+};
+use tg_types::codec::Encode;
+use tg_types::{Address, Digest, JobId};
+
+use super::fuzz::corrupt;
+
+struct Written {
+    model: ProvingModel,
+    public: PublicModel,
+    file: SequenceFile,
+}
+
+static WRITTEN: LazyLock<Written> = LazyLock::new(|| {
+    let (mut model, _) = tiny_transformer(5);
+    tg_ir::generation::rank(&mut model.program, 4).unwrap();
+    let request = Request {
+        prompt: vec![7, 1, 30],
+        limit: 4,
+        stop: None,
+        sampling: Sampling {
+            keep: 4,
+            rescale: Sampling::rescale(1.0, 3_000.0).unwrap(),
+            nucleus: NUCLEUS_ALL,
+            seed: [3; 32],
+        },
+    };
+    let written = generate(&model, &request, Cpu::new(1), &mut |_| true).unwrap();
+    let model = ProvingModel::new(model).unwrap();
+    let public = model.register().unwrap();
+    let generation = written.generation;
+    let proof = prove(&model, written.tokens);
+    let file = SequenceFile { generation, proof };
+    Written {
+        model,
+        public,
+        file,
+    }
+});
+
+fn prove(model: &ProvingModel, tokens: Tensor) -> tg_proof::ProofFile {
+    let names = (JobId::default(), Address::default());
+    let limits = Limits::default();
+    let (proof, _) = prove_tensors(model, vec![tokens], names, &limits, &mut |_| {}).unwrap();
+    proof
+}
+
+fn verdict(file: &SequenceFile) -> Result<(), SequenceError> {
+    verify_sequence(&WRITTEN.public, file, &ExpectedStatement::default())
+}
+
+#[test]
+fn a_written_sequence_is_proved_by_one_execution() {
+    let Written { file, .. } = &*WRITTEN;
+    assert_eq!(verdict(file), Ok(()));
+    let (given, written) = file.tokens();
+    assert_eq!((given, written.len()), (vec![7, 1, 30], 4));
+    let bytes = file.to_bytes();
+    assert!(SequenceFile::is_one(&bytes));
+    assert_eq!(SequenceFile::read(&bytes).as_ref(), Ok(file));
+}
+
+/// An honest proof of an execution over other tokens than were drawn.
+#[test]
+fn tokens_that_were_not_drawn_are_caught() {
+    let Written { model, file, .. } = &*WRITTEN;
+    let first = file.generation.prompt as usize;
+    for position in first..file.generation.length() as usize {
+        let mut tokens: Vec<i32> = file
+            .proof
+            .input
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|bytes| i32::from_le_bytes(*bytes))
+            .collect();
+        tokens[position] ^= 1;
+        let proof = prove(model, Tensor::I32(tokens));
+        let forged = SequenceFile {
+            proof,
+            ..file.clone()
+        };
+        assert!(matches!(
+            verdict(&forged),
+            Err(SequenceError::Generation(GenerationError::Token { .. }))
+        ));
+    }
+    let mut other = file.clone();
+    other.generation.sampling.seed[31] ^= 1;
+    let mut drawn = verdict(&other);
+    // A seed may happen to draw the same: the next ones do not.
+    for seed in 0..4 {
+        other.generation.sampling.seed = [seed + 100; 32];
+        drawn = drawn.and(verdict(&other));
+    }
+    assert!(matches!(drawn, Err(SequenceError::Generation(_))));
+}
+
+/// Scores from which the written tokens are drawn, and which the model does not give.
+#[test]
+fn scores_that_the_model_does_not_give_are_caught() {
+    let Written { file, .. } = &*WRITTEN;
+    let mut forged = file.clone();
+    let (first, prompt) = (
+        forged.proof.input.len() - 4,
+        file.generation.prompt as usize,
+    );
+    // The last position's scores draw nothing: only the proof says that they are wrong.
+    let output = &mut forged.proof.output;
+    let last = output.len() - 4;
+    output[last] ^= 1;
+    forged.proof.statement.output = Digest::of_blob(output);
+    assert!(matches!(verdict(&forged), Err(SequenceError::Proof(_))));
+    // Other tokens, and scores that draw them.
+    let mut forged = file.clone();
+    let rows = forged.proof.output.len() / (first / 4 + 1);
+    let before = &mut forged.proof.output[(prompt - 1) * rows..][..rows];
+    let token = 4 * prompt;
+    let drawn: [u8; 4] = forged.proof.input[token..][..4].try_into().unwrap();
+    let other = (i32::from_le_bytes(drawn) ^ 1).to_le_bytes();
+    before[rows / 2..].as_chunks_mut::<4>().0.fill(other);
+    forged.proof.input[token..][..4].copy_from_slice(&other);
+    forged.proof.statement.input = Digest::of_blob(&forged.proof.input);
+    forged.proof.statement.output = Digest::of_blob(&forged.proof.output);
+    assert!(
+        matches!(
+            verdict(&forged),
+            Err(SequenceError::Proof(VerifyError::Node { .. }))
+        ),
+        "{:?}",
+        verdict(&forged)
+    );
+}
+
+#[test]
+fn other_models_and_statements_are_refused() {
+    let Written { file, .. } = &*WRITTEN;
+    let mut several = file.clone();
+    several.proof.statement.batch = 2;
+    assert_eq!(verdict(&several), Err(SequenceError::Statement));
+    let mut hidden = file.clone();
+    hidden.proof.statement.zk = true;
+    assert_eq!(verdict(&hidden), Err(SequenceError::Statement));
+    let mut short = file.clone();
+    short.proof.input.pop();
+    assert_eq!(verdict(&short), Err(SequenceError::Statement));
+    let other = super::models::case();
+    let refused = verify_sequence(&other.public, file, &ExpectedStatement::default());
+    assert_eq!(
+        refused,
+        Err(SequenceError::Generator(GeneratorError::NoTokens))
+    );
+    let expected = ExpectedStatement {
+        job: Some(JobId::new([1; 32])),
+        ..ExpectedStatement::default()
+    };
+    let refused = verify_sequence(&WRITTEN.public, file, &expected);
+    let field = "job";
+    assert_eq!(
+        refused,
+        Err(SequenceError::Proof(VerifyError::Statement { field }))
+    );
+}
+
+/// Any bytes give a verdict, and none but the file's own is accepted.
+#[test]
+fn corrupted_sequences_are_refused() {
+    let honest = WRITTEN.file.to_bytes();
+    let mut numbers = Numbers::new(31);
+    for case in 0..600 {
+        let bytes = corrupt(&honest, &mut numbers);
+        let accepted = SequenceFile::read(&bytes).is_ok_and(|file| verdict(&file).is_ok());
+        assert!(!accepted, "case {case}");
+    }
+}
