@@ -1,11 +1,11 @@
 //! From the ledger's records to wire types.
 
 use tg_ledger::{
-    Job, JobState, Lease, LeaseEnd, Model, ModelState, Offer, Parameters, RefusedBecause,
+    Bid, Job, JobState, Lease, LeaseEnd, Model, ModelState, Offer, Parameters, RefusedBecause,
     Settlement, State, Step, UnverifiedJobs,
 };
 use tg_sdk::dto::{
-    AccountDto, JobCountsDto, JobDto, JobReceiptDto, JobStateDto, JobStepDto, LeaseDto,
+    AccountDto, BidDto, JobCountsDto, JobDto, JobReceiptDto, JobStateDto, JobStepDto, LeaseDto,
     LeaseEndDto, ModelDto, ModelFactsDto, ModelStateDto, OfferDto, ParametersDto, ProviderDto,
     QuoteDto, RejectionDto, ReputationDto, SettlementDto, StatusDto, TotalsDto,
 };
@@ -59,6 +59,22 @@ fn parameters(parameters: &Parameters) -> ParametersDto {
         collateral_min: parameters.collateral_min,
         unverified_jobs: parameters.unverified_jobs == UnverifiedJobs::Allowed,
         job_horizon_ms: parameters.job_horizon.get(),
+        auction_slot_ms: parameters.auction_slot.get(),
+        bid_deposit_min: parameters.bid_deposit_min,
+    }
+}
+
+/// A sealed bid.
+#[must_use]
+pub fn bid(state: &State, bid: &Bid) -> BidDto {
+    let begins = |slot: u64| state.parameters().slot_begins(slot).get();
+    BidDto {
+        id: bid.id,
+        bidder: bid.bidder,
+        deposit: bid.deposit,
+        slot: bid.slot,
+        opens_ms: begins(bid.slot.saturating_add(1)),
+        closes_ms: begins(bid.slot.saturating_add(2)),
     }
 }
 

@@ -12,8 +12,9 @@ pub const LEASES_PER_BLOCK_MAX: usize = 256;
 /// Bytes of one encoded block.
 pub const BLOCK_BYTES_MAX: usize = 1 << 20;
 
-/// Offers looked at in one block: about 30 ms; the jobs not reached come first in the next block.
-pub const ASSESSMENTS_PER_BLOCK_MAX: u64 = 1 << 18;
+/// Offers, or groups of equal offers, looked at in one block, beside those of the job that reaches the bound: about
+/// 30 ms; the jobs not reached come first in the next block.
+pub const LOOKS_PER_BLOCK_MAX: u64 = 1 << 18;
 
 /// Jobs that did not end, of all accounts.
 pub const OPEN_JOBS_MAX: usize = 10_000;
@@ -65,7 +66,7 @@ pub const LOST_PER_VALIDATOR_MAX: usize = 1_024;
 pub const EPOCH_BLOCKS: u64 = 64;
 
 /// Offers of all accounts.
-pub const OFFERS_MAX: usize = 4_096;
+pub const OFFERS_MAX: usize = 1 << 16;
 
 /// Offers of one account.
 pub const OFFERS_PER_ACCOUNT_MAX: u32 = 16;

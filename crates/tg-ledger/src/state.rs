@@ -3,6 +3,7 @@
 //! A `State` never changes: [`apply`](crate::apply()) makes the next one, and both share what is equal. Beside the
 //! tables it keeps two queues and the state tree, which follow from the tables and are not encoded.
 
+mod book;
 mod codec;
 mod market;
 mod schedule;
@@ -13,7 +14,7 @@ mod why;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tg_market::Stock;
+use tg_market::{OfferBook, Stock};
 use tg_types::{
     Address, Amount, BidId, BlockId, ChainDomain, Height, JobId, LeaseId, ModelId, OfferId,
     StateRoot, TimestampMs,
@@ -30,6 +31,7 @@ use crate::table::Table;
 use crate::tree::{StateProof, Tree};
 use crate::verdict::EvidenceTask;
 
+pub(crate) use book::BookChanges;
 pub use schedule::{Schedule, Work};
 pub use seal::MoneyReport;
 pub(crate) use stock::put as put_in_stock;
@@ -87,6 +89,9 @@ pub struct State {
     pub(crate) stock: Arc<Stock>,
     /// Whether offers came, changed or went since the stock was built.
     pub(crate) stock_is_stale: bool,
+    /// The offers in the order that matching needs them, up to date but for `book_changes`.
+    pub(crate) book: Arc<OfferBook>,
+    pub(crate) book_changes: BookChanges,
 }
 
 /// Leaf 0 holds the numbers that belong to no record; records start at 1.
@@ -147,6 +152,8 @@ impl State {
             tree: Tree::default(),
             stock: Arc::default(),
             stock_is_stale: false,
+            book: Arc::default(),
+            book_changes: BookChanges::everything(),
         }
     }
 

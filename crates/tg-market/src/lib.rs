@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`demand`] (what a job needs and what an offer gives), [`constraint`] (why an offer does not
 //! fit), [`record`] (how likely a provider is to fail), [`view`] (what is free on the machines behind offers), [`placement`] (which offer wins, and the
-//! explanation). That is what the ledger calls for each job.
+//! explanation), [`book`] (the same winner without looking at all offers). That is what the ledger calls for each job.
 //!
 //! For machines with many GPUs and many jobs: [`cluster`] (machines and what is free on them), [`packing`] (where a job
 //! does the least harm, and the index that finds it), [`mig`] (hardware partitions), [`lane`] (auction, deadlines,
@@ -35,6 +35,7 @@
 #![deny(clippy::float_arithmetic)]
 
 pub mod baseline;
+pub mod book;
 pub mod cluster;
 pub mod compare;
 pub mod constraint;
@@ -66,6 +67,7 @@ mod tests;
 #[cfg(test)]
 mod view_tests;
 
+pub use book::OfferBook;
 pub use constraint::{Constraint, ConstraintSet, Rejections};
 pub use demand::{JobDemand, OfferFacts, OfferView};
 pub use placement::{Assessment, Placement, Quote, best_offer, cheapest, explain};

@@ -9,14 +9,15 @@
 use std::cmp::Ordering;
 
 use tg_types::{
-    Address, Amount, CapacityTier, Digest, Domain, DurationMs, JobNeeds, OfferId, OfferTerms,
-    Pricing, TimestampMs,
+    Address, Amount, CapacityTier, Digest, Domain, DurationMs, JobNeeds, Machine, OfferId,
+    OfferTerms, Pricing, TimestampMs,
 };
 
 use crate::constraint::{Constraint, ConstraintSet, Rejections};
 use crate::demand::{JobDemand, OfferFacts, OfferView};
 use crate::mig::MigInstance;
 use crate::pricing::PriceTier;
+use crate::throughput::Correction;
 use crate::view::{Room, gpu_time, held_milli, node_spec, request_of};
 
 /// What one offer would cost for one job.
@@ -108,23 +109,32 @@ pub fn cheapest<'a>(
 ) -> Option<Quote> {
     let mut best: Option<Quote> = None;
     for view in offers {
-        let Terms { quote, broken, .. } = terms_for(demand, &view);
-        let Some(quote) = quote.filter(|_| broken.is_empty()) else {
+        let most = best.map(|best| best.expected_cost);
+        let Some(quote) = quote_now(demand, &view, most) else {
             continue;
         };
-        if best.is_some_and(|best| best.expected_cost < quote.expected_cost) {
-            continue;
-        }
-        let Some(room) = room(demand, &view, quote.until) else {
-            continue;
-        };
-        let quote = placed(demand, &view, quote, &room);
         let wins = best.is_none_or(|best| compare_quotes(&demand.tie_seed, &quote, &best).is_lt());
         if wins {
             best = Some(quote);
         }
     }
     best
+}
+
+/// What an offer that fits would cost; also `None` if its terms alone cost more than `most`.
+#[must_use]
+pub fn quote_now(
+    demand: &JobDemand<'_>,
+    view: &OfferView<'_>,
+    most: Option<Amount>,
+) -> Option<Quote> {
+    let Terms { quote, broken, .. } = terms_for(demand, view);
+    let quote = quote.filter(|_| broken.is_empty())?;
+    if most.is_some_and(|most| most < quote.expected_cost) {
+        return None;
+    }
+    let room = room(demand, view, quote.until)?;
+    Some(placed(demand, view, quote, &room))
 }
 
 /// Every offer seen from `demand`: those that fit first, cheapest first, then the others by offer id.
@@ -158,7 +168,8 @@ pub fn compare_quotes(seed: &[u8; 32], left: &Quote, right: &Quote) -> Ordering 
         .then_with(|| left.offer.cmp(&right.offer))
 }
 
-fn tie_key(seed: &[u8; 32], offer: OfferId) -> Digest {
+/// The turn of an offer among those that cost the same.
+pub(crate) fn tie_key(seed: &[u8; 32], offer: OfferId) -> Digest {
     let mut bytes = [0; 64];
     bytes[..32].copy_from_slice(seed);
     bytes[32..].copy_from_slice(offer.as_bytes());
@@ -174,19 +185,49 @@ pub fn ask(
     macs: u64,
     needs: &JobNeeds,
 ) -> (Option<Amount>, DurationMs) {
-    let gpu_time = gpu_time(&terms.machine, needs, &facts.correction);
-    let duration = terms.duration(macs).saturating_add(gpu_time);
+    let work = gpu_work(&terms.machine, needs, &facts.correction);
+    let duration = terms.duration(macs).saturating_add(work.time);
     let second = match terms.pricing {
         Pricing::Fixed => terms.price_per_gpu_second,
         Pricing::Dynamic => terms.price_per_gpu_second.max(facts.class_price),
     };
+    (work.price(terms.price(macs), second), duration)
+}
+
+/// The GPU time of a job on one kind of machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GpuWork {
+    /// How long it takes.
+    pub time: DurationMs,
+    /// Millionths of a GPU second; `None` if they cannot be written.
+    millionths: Option<u64>,
+}
+
+/// The GPU time of a job with `needs` on `machine`.
+#[must_use]
+pub fn gpu_work(machine: &Machine, needs: &JobNeeds, correction: &Correction) -> GpuWork {
+    let time = gpu_time(machine, needs, correction);
     // Thousandths of a GPU times milliseconds are millionths of a GPU second.
-    let held = held_milli(&terms.machine, needs);
-    let millionths = u64::from(held).checked_mul(gpu_time.get());
-    let price = millionths
-        .and_then(|it| second.checked_mul_div_ceil(it, 1_000_000))
-        .and_then(|gpu| terms.price(macs)?.checked_add(gpu));
-    (price, duration)
+    let held = held_milli(machine, needs);
+    GpuWork {
+        time,
+        millionths: u64::from(held).checked_mul(time.get()),
+    }
+}
+
+impl GpuWork {
+    /// `base` and the GPU time at `second` for each second of a whole GPU; `None` if it cannot be written.
+    #[must_use]
+    pub fn price(&self, base: Option<Amount>, second: Amount) -> Option<Amount> {
+        let gpu = second.checked_mul_div_ceil(self.millionths?, 1_000_000)?;
+        base?.checked_add(gpu)
+    }
+
+    /// Whether there is none, so that its price does not matter.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.millionths == Some(0)
+    }
 }
 
 /// What is paid for an ask in a tier and with a priority; `None` if it cannot be written.

@@ -1,10 +1,17 @@
 //! Generated markets for tests and benchmarks: seeded, and shaped like published GPU clusters.
 
+use tg_types::{
+    Address, Amount, DurationMs, GpuModel, JobClass, JobNeeds, Label, Machine, ModeSet, OfferId,
+    OfferTerms, Pricing, RegionSet, SharingMode, SharingSet, TierSet, TimestampMs,
+};
+
+use crate::book::{Mark, Standing};
 use crate::cluster::{
     Gpu, Interconnect, Isolation, ModelSet, Needs, NodeSpec, Request, Sharing, WHOLE_GPU,
 };
 use crate::mig::{MigModel, MigProfile};
 use crate::packing::shape::mix;
+use crate::record::TrackRecord;
 use crate::trace::{Trace, TraceJob, TraceNode};
 
 /// A seeded sequence of numbers.
@@ -174,4 +181,109 @@ pub fn synthetic_trace(seed: u64, nodes: u32, jobs: u32) -> Trace {
         })
         .collect();
     Trace { nodes, jobs }
+}
+
+/// How much the offers of a generated market differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Variety {
+    /// Offers of one kind of machine ask the same, and all providers are newcomers.
+    Alike,
+    /// Some prices and some records occur often, so that many offers are equal.
+    Some,
+    /// Every offer has its own price, speed and record.
+    Own,
+}
+
+/// Offer `number` of a generated market: a machine as [`synthetic_node`] draws it, of one of four regions.
+#[must_use]
+pub fn synthetic_standing(draws: &mut Draws, variety: Variety, number: u64) -> Standing {
+    let spec = synthetic_node(draws);
+    let one_of = |draws: &mut Draws, some: u64, own: u64| match variety {
+        Variety::Alike => 0,
+        Variety::Some => draws.below(some),
+        Variety::Own => draws.below(own),
+    };
+    let gpu = GpuModel::ALL[1 + usize::from(spec.gpu.model) % (GpuModel::ALL.len() - 1)];
+    let sharing = [SharingMode::Mps, SharingMode::TimeSlice, SharingMode::Mig];
+    let sharing = sharing[one_of(draws, 2, 3) as usize];
+    let dear = 1_000_000 * (1 + u64::from(gpu.tag()));
+    let failure_ppm = 20_000 + one_of(draws, 3, 1_000) as u32 * 200;
+    let top = one_of(draws, 8, 8) == 1;
+    Standing {
+        offer: OfferId::new(numbered(3, number)),
+        provider: Address::new(numbered(2, number)),
+        terms: OfferTerms {
+            hardware: Label::default(),
+            price_base: Amount::new(u128::from(100 + one_of(draws, 2, 100))),
+            price_per_mmac: Amount::new(u128::from(10 + one_of(draws, 3, 50))),
+            latency_base_ms: DurationMs::new(10_000),
+            speed_mmac_per_s: 1_000 + one_of(draws, 2, 4_000),
+            memory_bytes: 1 << 30,
+            slots: 64,
+            collateral_per_lease: Amount::new(10),
+            modes: ModeSet::ALL,
+            machine: Machine {
+                gpu_count: spec.gpu_count,
+                gpu,
+                gpu_memory_mib: spec.gpu.memory_mib,
+                capability: spec.gpu.capability,
+                tensor_cores: spec.gpu.tensor_cores,
+                sharing: SharingSet::of(&[sharing]),
+                cpu_milli: spec.cpu_milli,
+                memory_mib: spec.memory_mib,
+                disk_gib: spec.disk_gib,
+                region: spec.region as u8,
+                coordinate_us: spec.coordinate,
+                tiers: TierSet::ANY,
+                ..Machine::CPU_ONLY
+            },
+            price_per_gpu_second: Amount::new(u128::from(dear / 2 + one_of(draws, 4, dear))),
+            pricing: match one_of(draws, 4, 4) {
+                1 => Pricing::Dynamic,
+                _ => Pricing::Fixed,
+            },
+        },
+        slots_free: 64,
+        funds: Amount::from_tgrid(1),
+        suspended_until: TimestampMs::ZERO,
+        record: TrackRecord::default(),
+        marks: [Mark {
+            failure_ppm,
+            removed: false,
+            top,
+        }; JobClass::ALL.len()],
+        offline: false,
+    }
+}
+
+/// What a job of a generated market needs: [`synthetic_request`] with GPU time; every third in some regions only.
+#[must_use]
+pub fn synthetic_needs(draws: &mut Draws) -> JobNeeds {
+    let request = synthetic_request(draws);
+    let isolation = [SharingMode::TimeSlice, SharingMode::Mps, SharingMode::Mig];
+    JobNeeds {
+        gpus: request.gpus(),
+        gpu_milli: request.gpu_milli(),
+        cpu_milli: request.cpu_milli(),
+        memory_mib: request.memory_mib(),
+        reference: DurationMs::from_secs(match request.gpus() {
+            0 => 0,
+            _ => 60 * (1 + draws.below(8)),
+        }),
+        isolation: *draws.pick(&isolation[..2]),
+        regions: match draws.below(3) {
+            0 => RegionSet::only(draws.below(4) as u8),
+            _ => RegionSet::ANY,
+        },
+        ..JobNeeds::ANY_MACHINE
+    }
+}
+
+/// A name of `N` bytes.
+#[must_use]
+pub fn numbered<const N: usize>(kind: u8, number: u64) -> [u8; N] {
+    let mut bytes = [kind; N];
+    // Scattered, as names are hashes.
+    bytes[..8].copy_from_slice(&mix(number).to_be_bytes());
+    bytes
 }

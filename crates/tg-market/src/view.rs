@@ -72,7 +72,9 @@ pub struct Stock {
     cluster: Cluster,
     offers: Vec<OfferId>,
     nodes: BTreeMap<OfferId, NodeIndex>,
-    running: BTreeMap<LeaseId, (Allocation, TimestampMs)>,
+    running: BTreeMap<NodeIndex, BTreeMap<LeaseId, (Allocation, TimestampMs)>>,
+    /// The machine of each lease that runs.
+    places: BTreeMap<LeaseId, NodeIndex>,
     booked: BTreeMap<NodeIndex, BTreeMap<LeaseId, Hold>>,
     burden: Burden,
 }
@@ -100,6 +102,7 @@ impl Stock {
             offers: machines.into_keys().collect(),
             nodes,
             running: BTreeMap::new(),
+            places: BTreeMap::new(),
             booked: BTreeMap::new(),
         }
     }
@@ -113,9 +116,15 @@ impl Stock {
     /// the middle one of what `terms` ask for them.
     #[must_use]
     pub fn packing_prices<'a>(&self, terms: impl Iterator<Item = &'a OfferTerms>) -> PackingPrices {
+        self.packing_prices_at(middle_asks(terms))
+    }
+
+    /// As [`Self::packing_prices`], with what a GPU second of each model costs.
+    #[must_use]
+    pub fn packing_prices_at(&self, seconds: [Amount; GpuModel::ALL.len()]) -> PackingPrices {
         PackingPrices {
             tables: self.burden.priced(),
-            seconds: middle_asks(terms),
+            seconds,
         }
     }
 
@@ -140,8 +149,18 @@ impl Stock {
     /// What runs now, with the latest end.
     pub fn running(&self) -> impl Iterator<Item = (LeaseId, &Allocation, TimestampMs)> {
         self.running
-            .iter()
+            .values()
+            .flatten()
             .map(|(lease, (allocation, until))| (*lease, allocation, *until))
+    }
+
+    /// What runs on one machine.
+    fn running_on(
+        &self,
+        node: NodeIndex,
+    ) -> impl Iterator<Item = (&LeaseId, &Allocation, TimestampMs)> {
+        let running = self.running.get(&node).into_iter().flatten();
+        running.map(|(lease, (allocation, until))| (lease, allocation, *until))
     }
 
     /// What is booked for later on the machine of `offer`.
@@ -161,7 +180,7 @@ impl Stock {
             .node(&hold.offer)
             .ok_or(HoldError::UnknownOffer(hold.offer))?;
         let is_booked = |it: &BTreeMap<LeaseId, Hold>| it.contains_key(&hold.lease);
-        if self.running.contains_key(&hold.lease) || self.booked.values().any(is_booked) {
+        if self.places.contains_key(&hold.lease) || self.booked.values().any(is_booked) {
             return Err(HoldError::Held(hold.lease));
         }
         if hold.from > now {
@@ -183,14 +202,23 @@ impl Stock {
             .allocate_at(node, hold.devices, &hold.request, hold.partition)
             .map_err(HoldError::Full)?;
         self.burden.moved(&before, &self.cluster, node);
-        self.running.insert(hold.lease, (allocation, hold.until));
+        self.places.insert(hold.lease, node);
+        let running = self.running.entry(node).or_default();
+        running.insert(hold.lease, (allocation, hold.until));
         Ok(())
     }
 
     /// Gives back what a lease holds or booked; nothing happens if it holds nothing.
     pub fn give_back(&mut self, lease: &LeaseId) {
-        if let Some((allocation, _)) = self.running.remove(lease) {
-            let node = allocation.node();
+        if let Some(node) = self.places.remove(lease) {
+            let Some(running) = self.running.get_mut(&node) else {
+                return;
+            };
+            let held = running.remove(lease);
+            if running.is_empty() {
+                self.running.remove(&node);
+            }
+            let Some((allocation, _)) = held else { return };
             let before = Shape::of(&self.cluster, node);
             self.cluster.release(&allocation);
             self.burden.moved(&before, &self.cluster, node);
@@ -202,18 +230,18 @@ impl Stock {
         self.booked.retain(|_, holds| !holds.is_empty());
     }
 
+    /// Bookings whose time has come.
+    pub fn due(&self, now: TimestampMs) -> impl Iterator<Item = &Hold> {
+        let holds = self.booked.values().flat_map(BTreeMap::values);
+        holds.filter(move |hold| hold.from <= now)
+    }
+
     /// Bookings whose time has come begin.
     ///
     /// # Errors
     /// [`HoldError::Full`] if one does not fit, which [`Self::room`] rules out while leases end in time.
     pub fn advance(&mut self, now: TimestampMs) -> Result<(), HoldError> {
-        let due: Vec<Hold> = self
-            .booked
-            .values()
-            .flat_map(BTreeMap::values)
-            .filter(|hold| hold.from <= now)
-            .copied()
-            .collect();
+        let due: Vec<Hold> = self.due(now).copied().collect();
         for hold in due {
             self.give_back(&hold.lease);
             self.take(&hold, now)?;
@@ -269,8 +297,8 @@ impl Stock {
         // Few machines are looked at like this: a copy of the one machine decides.
         let mut alone = Cluster::new(vec![*self.cluster.spec(node)]);
         let only = NodeIndex(0);
-        for (lease, (allocation, ends)) in &self.running {
-            if allocation.node() == node && *ends >= from && !gone.contains(lease) {
+        for (lease, allocation, ends) in self.running_on(node) {
+            if ends >= from && !gone.contains(lease) {
                 alone
                     .allocate_at(
                         only,
@@ -321,10 +349,10 @@ impl Stock {
         let Some(node) = self.node(offer) else {
             return 0;
         };
-        let running = self.running.values();
-        let running = running
-            .filter(|(allocation, ends)| allocation.node() == node && *ends >= from)
-            .map(|(allocation, _)| allocation.request());
+        let running = self
+            .running_on(node)
+            .filter(|(_, _, ends)| *ends >= from)
+            .map(|(_, allocation, _)| allocation.request());
         let booked = self
             .bookings(offer)
             .filter(|hold| hold.from <= until && hold.until >= from)
@@ -338,11 +366,10 @@ impl Stock {
     /// When something that is held of the machine of `offer` is given back at the latest, rising.
     #[must_use]
     pub fn ends(&self, offer: &OfferId) -> Vec<TimestampMs> {
-        let node = self.node(offer);
-        let running = self.running.values();
+        let running = self.node(offer).into_iter();
         let mut ends: Vec<TimestampMs> = running
-            .filter(|(allocation, _)| Some(allocation.node()) == node)
-            .map(|(_, until)| *until)
+            .flat_map(|node| self.running_on(node))
+            .map(|(_, _, until)| until)
             .chain(self.bookings(offer).map(|hold| hold.until))
             .collect();
         ends.sort_unstable();
@@ -402,6 +429,26 @@ pub struct PackingPrices {
 }
 
 impl PackingPrices {
+    /// Of `kinds` of machine one for each way to value what they have.
+    #[must_use]
+    pub fn distinct(&self, kinds: impl Iterator<Item = usize>) -> Vec<u16> {
+        let by_table: BTreeMap<Option<u16>, usize> = kinds
+            .map(|kind| (self.tables.table_of(kind), kind))
+            .collect();
+        by_table.into_values().map(|kind| kind as u16).collect()
+    }
+
+    /// What `request` takes at least from the work to come on a machine of `shape`; `None` if its GPUs have no place.
+    #[must_use]
+    pub fn least_burden(&self, shape: &Shape, request: &Request) -> Option<i64> {
+        let after = shape
+            .choices(request)
+            .map(|slot| self.tables.value(&shape.after(request, slot)));
+        // Most machines of a full market have no place: what they are worth is not worked out.
+        let after = after.max()?;
+        Some((self.tables.value(shape) - after).max(0))
+    }
+
     /// What it costs others that `burden` is taken from them for `time` on a machine with GPUs of `model`: the usable
     /// compute that is lost to them, each kind of it the dearer the less there is, at the usual price of these GPUs.
     #[must_use]

@@ -31,11 +31,13 @@ pub enum Architecture {
     /// The layers of GPT-2 small on 16 tokens, with the embedding of its whole vocabulary and without the output
     /// projection (whose weights are the embedding's): 12 layers of 768 channels and 12 heads, 124M parameters.
     Gpt2,
+    /// The same on 512 tokens, of which the last one's hidden state is the output.
+    Gpt2Of512,
 }
 
 impl Architecture {
     /// All of them, the smallest first.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Mlp,
         Self::LeNet,
         Self::Cnn264k,
@@ -44,6 +46,7 @@ impl Architecture {
         Self::ResNet18,
         Self::Gpt250k,
         Self::Gpt2,
+        Self::Gpt2Of512,
     ];
 
     /// What the tables call it.
@@ -58,6 +61,7 @@ impl Architecture {
             Self::ResNet18 => "ResNet-18 224",
             Self::Gpt250k => "GPT 0.25M, 64 tokens",
             Self::Gpt2 => "GPT-2 124M, 16 tokens, no logits",
+            Self::Gpt2Of512 => "GPT-2 124M, 512 tokens, no logits",
         }
     }
 
@@ -73,6 +77,7 @@ impl Architecture {
             Self::ResNet18 => resnet(seed),
             Self::Gpt250k => gpt::small(seed),
             Self::Gpt2 => gpt::gpt2(seed),
+            Self::Gpt2Of512 => gpt::gpt2_last(512, seed),
         }
     }
 }

@@ -195,6 +195,8 @@ pub struct Schedule {
 pub enum Role {
     /// Columns of one execution: committed once per proof.
     Witness,
+    /// One section of a witness that is committed in several, with so many bits of security more: their errors add up.
+    Section(usize),
     /// Weights: committed once per model, opened by every proof.
     Weights,
     /// Pushforwards of lookup tables: committed once per proof, far smaller than the witness where they are.
@@ -222,8 +224,8 @@ pub fn schedule(role: Role, vars: usize) -> Schedule {
     };
     let log_inv_rate = match (role, vars) {
         (Role::Weights, 23 | 26..) => 2,
-        (Role::Weights | Role::Pushforwards, _) | (Role::Witness, ..=17) => 3,
-        (Role::Witness, _) => 2,
+        (Role::Weights | Role::Pushforwards, _) | (Role::Witness | Role::Section(_), ..=17) => 3,
+        (Role::Witness | Role::Section(_), _) => 2,
     };
     let mut folds = vec![first];
     let rest = vars.saturating_sub(first + LAST_VARS);
@@ -267,7 +269,11 @@ pub fn scheme(role: Role, vars: usize, claims: usize) -> Result<Pcs, CommitmentE
             cells: 1 << vars.min(62),
         });
     }
-    scheme_with(vars, claims, schedule(role, vars))
+    let security = match role {
+        Role::Section(bits) => PHASE_SECURITY + bits,
+        Role::Witness | Role::Weights | Role::Pushforwards => PHASE_SECURITY,
+    };
+    scheme_at(security, vars, claims, schedule(role, vars))
 }
 
 /// A commitment scheme with a given schedule.
@@ -275,9 +281,19 @@ pub fn scheme(role: Role, vars: usize, claims: usize) -> Result<Pcs, CommitmentE
 /// # Errors
 /// If no parameters reach the target.
 pub fn scheme_with(vars: usize, claims: usize, schedule: Schedule) -> Result<Pcs, CommitmentError> {
+    scheme_at(PHASE_SECURITY, vars, claims, schedule)
+}
+
+/// The same with a target of the caller's for each phase.
+fn scheme_at(
+    security_level: usize,
+    vars: usize,
+    claims: usize,
+    schedule: Schedule,
+) -> Result<Pcs, CommitmentError> {
     let no_parameters = CommitmentError::NoParameters { vars };
     let parameters = ProtocolParameters {
-        security_level: PHASE_SECURITY,
+        security_level,
         pow_bits: schedule.grinding,
         folding_factor: FoldingFactor::PerRound(schedule.folds),
         soundness_type: SecurityAssumption::JohnsonBound,
@@ -307,7 +323,8 @@ mod tests {
 
     #[test]
     fn every_size_has_a_scheme_within_the_column_limit() {
-        for role in [Role::Witness, Role::Weights, Role::Pushforwards] {
+        let section = Role::Section(crate::cost::SECTIONS_MAX.ilog2() as usize);
+        for role in [Role::Witness, Role::Weights, Role::Pushforwards, section] {
             for vars in STACK_VARS_MIN..=STACK_VARS_MAX {
                 let schedule = schedule(role, vars);
                 let folded: usize = schedule.folds.iter().sum();

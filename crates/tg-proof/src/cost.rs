@@ -4,7 +4,6 @@
 //! state and dear to verify is an attack. All figures follow from shapes and attributes; none needs a table.
 
 use crate::error::PlanError;
-use crate::file::PROOF_FILE_MAX;
 use crate::layout::{TensorLayout, WeightLayout, log2_ceil};
 use tg_ir::{Axis, Op, Program, TensorId, Window};
 
@@ -15,7 +14,11 @@ pub const TABLE_ENTRIES_MAX: u64 = 1 << 18;
 /// hundred MiB of equality tables at worst.
 pub const STEPS_MAX: u64 = 1 << 24;
 /// Most bytes of input and output together: they travel in the proof file.
-pub const PUBLIC_BYTES_MAX: u64 = PROOF_FILE_MAX as u64;
+pub const PUBLIC_BYTES_MAX: u64 = 1 << 20;
+const _: () = assert!(PUBLIC_BYTES_MAX < crate::file::PROOF_FILE_MAX as u64);
+/// Most sections that a witness is committed in. Each is a fractional sum and an opening: some milliseconds and a tenth
+/// of a megabyte.
+pub const SECTIONS_MAX: u64 = 16;
 
 /// Most inputs of one proof.
 pub const BATCH_MAX: usize = 1 << 10;
@@ -29,6 +32,8 @@ pub struct VerifierCost {
     pub steps: u64,
     /// Bytes of input and output.
     pub public_bytes: u64,
+    /// Sections that the witness is committed in.
+    pub sections: u64,
 }
 
 impl VerifierCost {
@@ -95,16 +100,27 @@ impl VerifierCost {
         self.within(program, node)
     }
 
+    /// Counts a section of the witness that begins with a node's columns.
+    ///
+    /// # Errors
+    /// [`PlanError::TooCostly`] if there are more than [`SECTIONS_MAX`].
+    pub fn add_section(&mut self, program: &Program, node: usize) -> Result<(), PlanError> {
+        self.sections += 1;
+        self.within(program, node)
+    }
+
     fn within(&self, program: &Program, node: usize) -> Result<(), PlanError> {
         let Self {
             table_entries,
             steps,
             public_bytes,
+            sections,
         } = *self;
         let figures = [
             ("lookup table entries", table_entries, TABLE_ENTRIES_MAX),
             ("verifier steps", steps, STEPS_MAX),
             ("bytes of input and output", public_bytes, PUBLIC_BYTES_MAX),
+            ("sections of the witness", sections, SECTIONS_MAX),
         ];
         match figures.into_iter().find(|&(_, cost, limit)| cost > limit) {
             Some((what, cost, limit)) => Err(PlanError::TooCostly {

@@ -2,14 +2,14 @@
 
 use crate::commitment;
 use crate::error::ProofFileError;
-use crate::messages::{self, InferenceProof};
+use crate::messages;
 use crate::transcript::ZK;
 use crate::zk::ZkProof;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Address, Digest, JobId, ModelId};
 
 /// Most bytes of a proof file.
-pub const PROOF_FILE_MAX: usize = 1 << 20;
+pub const PROOF_FILE_MAX: usize = 1 << 22;
 /// Version of the file format.
 pub const PROOF_FILE_VERSION: u16 = 4;
 
@@ -182,13 +182,13 @@ impl ProofFile {
 }
 
 impl ProofFile {
-    /// The root of the witness commitment, or nothing if the proof is not canonical.
+    /// The root of the (first) witness commitment, or nothing if the proof is not canonical.
     #[must_use]
     pub fn witness_root(&self) -> Option<Digest> {
         let witness = if self.statement.zk.is_some() {
             messages::decode::<ZkProof>(&self.proof)?.witness
         } else {
-            messages::decode::<InferenceProof>(&self.proof)?.witness
+            messages::decode_inference(&self.proof)?.witness
         };
         Some(commitment::root(&witness))
     }

@@ -29,13 +29,25 @@ pub fn verify<A: Arithmetic>(
     vars: usize,
     challenger: &mut Challenger,
 ) -> Option<LeafClaim<A::Value>> {
+    let root = arithmetic.receive(proof.root_denominator);
+    let sum = (A::Value::from(E::ZERO), root);
+    verify_sum(arithmetic, proof, (sum, vars), challenger)
+}
+
+/// Checks that 2^vars fractions add up to one with a given numerator, which is absorbed already, and the root's
+/// denominator, which is received already and not zero.
+pub fn verify_sum<A: Arithmetic>(
+    arithmetic: &mut A,
+    proof: &FractionGkrProof<E>,
+    ((numerator, root), vars): ((A::Value, A::Value), usize),
+    challenger: &mut Challenger,
+) -> Option<LeafClaim<A::Value>> {
     let mut layers = proof.layers.iter().enumerate();
     let shape =
         proof.layers.len() == vars && layers.all(|(index, layer)| layer.round_polys.len() == index);
     if !shape || vars == 0 {
         return None;
     }
-    let root = arithmetic.receive(proof.root_denominator);
     // Stops: 0/0, which is every sum.
     if !arithmetic.is_not_zero(&root) {
         return None;
@@ -50,7 +62,7 @@ pub fn verify<A: Arithmetic>(
     let interpolation = Rounds::new(ROUND_POLY_LEN);
     let mut claim = LeafClaim {
         point: Vec::new(),
-        numerator: A::Value::from(E::ZERO),
+        numerator,
         denominator: root,
     };
     // The transcript is played to its end whatever the verdict: it must not be dropped before.

@@ -1,12 +1,12 @@
 //! The one lookup argument of a proof: its public side.
 
-use crate::arithmetic::Arithmetic;
+use crate::arithmetic::{Arithmetic, Value};
 use crate::commitment::{Challenger, Pcs};
 use crate::error::{LookupCheck, VerifyError};
 use crate::field::{E, eq, eq_at, evaluate, identity_at, inner_product};
-use crate::fractional;
-use crate::messages::{LookupProof, Pushforward, Pushforwards};
-use crate::plan::{LeafBlock, Plan};
+use crate::fractional::{self, LeafClaim};
+use crate::messages::{LookupProof, Pushforward, Pushforwards, SumProof};
+use crate::plan::{LeafBlock, PlacedBlock, Plan};
 use crate::transcript::{absorb, draw};
 use p3_challenger::CanObserve;
 use p3_commit::MultilinearPcs;
@@ -24,13 +24,26 @@ pub struct Pulled<V = E> {
 /// What the argument leaves to be opened.
 #[derive(Debug, Clone)]
 pub struct LookupClaims<V = E> {
-    /// The point of the fractional sum; the columns of a witness table with n variables are claimed at its last n
-    /// coordinates.
+    /// The point of the last fractional sum.
     pub point: Vec<E>,
-    /// Per witness table its columns there.
+    /// The points of the sections' sums, if there are several.
+    pub section_points: Vec<Vec<E>>,
+    /// Per witness table of n variables its columns at the last n coordinates of its section's point, or of the last.
     pub columns: Vec<Vec<V>>,
     /// What is claimed of the pushforwards, if they are committed.
     pub pushforwards: Option<PushforwardClaims<V>>,
+}
+
+impl<V> LookupClaims<V> {
+    /// Per section of a plan the point at whose last coordinates its columns are claimed.
+    #[must_use]
+    pub fn points(&self) -> &[Vec<E>] {
+        if self.section_points.is_empty() {
+            std::slice::from_ref(&self.point)
+        } else {
+            &self.section_points
+        }
+    }
 }
 
 /// What is claimed of committed pushforwards Y.
@@ -56,6 +69,15 @@ pub fn chunk_weights<'a>(plan: &Plan, witness: usize, point: &'a [E]) -> (E, &'a
     (eq_at(high, chunk.start >> chunk.vars), rest)
 }
 
+/// The messages of the argument.
+#[derive(Debug, Clone, Copy)]
+pub struct LookupMessages<'a> {
+    /// Those of every proof.
+    pub proof: &'a LookupProof,
+    /// The sums of the sections, if there are several, and the numerator of the tables'.
+    pub sums: (&'a [SumProof], E),
+}
+
 /// Checks the argument, up to what it leaves to be opened.
 ///
 /// # Errors
@@ -64,10 +86,11 @@ pub fn verify<A: Arithmetic>(
     arithmetic: &mut A,
     (plan, scheme): (&Plan, Option<&Pcs>),
     pulled: &[Pulled<A::Value>],
-    proof: &LookupProof,
+    messages: LookupMessages<'_>,
     challenger: &mut Challenger,
 ) -> Result<LookupClaims<A::Value>, VerifyError> {
-    check_messages(plan, proof)?;
+    let LookupMessages { proof, sums } = messages;
+    check_messages(plan, &messages)?;
     let gamma = draw(challenger);
     let weights = group_weights(gamma, plan.groups.len());
     let claimed = claimed_columns::<A>(plan, pulled, &weights)?;
@@ -83,65 +106,140 @@ pub fn verify<A: Arithmetic>(
         Pushforwards::Hidden(root) => challenger.observe(root.clone()),
     }
     let poles: Vec<E> = plan.tables.iter().map(|_| draw(challenger)).collect();
-    let sum = fractional::verify(arithmetic, &proof.gkr, plan.leaf_vars, challenger)
-        .ok_or(VerifyError::Lookup(LookupCheck::Sum))?;
+    let (sections, last) = verify_sums(arithmetic, plan, (proof, sums), challenger)?;
     let columns = proof.columns.iter();
     let mut claims = LookupClaims {
-        point: sum.point,
+        point: last.point.clone(),
+        section_points: sections.iter().map(|sum| sum.point.clone()).collect(),
         columns: columns
             .map(|columns| arithmetic.absorb(columns, challenger))
             .collect(),
         pushforwards: None,
     };
-    let point = &claims.point;
-
-    // The leaves at the final point, from public values and claimed columns. Stops: leaves that are not
-    // (weight of the reader, pole - committed position) and (-pushforward, pole - entry).
-    let (mut numerator, mut denominator, mut covered) = (E::ZERO, E::ONE, E::ZERO);
-    let mut positions = A::Value::from(E::ZERO);
-    for placed in &plan.leaves {
-        let (high, rest) = point.split_at(point.len() - placed.vars);
-        let selector = eq_at(high, placed.start >> placed.vars);
-        covered += selector;
-        match placed.block {
-            LeafBlock::Reader { group, witness } => {
-                let reader = &plan.groups[group];
-                let (scale, read_at) = chunk_weights(plan, witness, &pulled[group].point);
-                numerator += selector * weights[group] * scale * eq(read_at, rest);
-                denominator += selector * (poles[reader.table] - E::from_u32(reader.offset));
-                let position = claims.columns[witness][reader.column].clone();
-                positions = positions + position * selector;
-            }
-            LeafBlock::Table { table } => {
-                if let Pushforwards::Clear(tables) = &proof.pushforwards {
-                    numerator -= selector * evaluate(&tables[table], rest);
-                }
-                denominator += selector * (poles[table] - identity_at(rest));
-            }
-        }
+    let public = Leaves {
+        plan,
+        pulled,
+        weights: &weights,
+        poles: &poles,
+        pushforwards: &proof.pushforwards,
+    };
+    let mut holds = true;
+    for (section, sum) in plan.sections.iter().zip(sections) {
+        let (numerators, denominators) = public.differences(&section.leaves, &claims.columns, sum);
+        holds &= arithmetic.vanishes(numerators) && arithmetic.vanishes(denominators);
     }
-    let denominator = A::Value::from(denominator - covered) - positions;
-    let leaves = A::Value::from(numerator) - sum.numerator;
-    let numerators = match &proof.pushforwards {
-        Pushforwards::Clear(_) => arithmetic.vanishes(leaves),
+    let (numerators, denominators) = public.differences(&plan.leaves, &claims.columns, last);
+    holds &= match &proof.pushforwards {
+        Pushforwards::Clear(_) => arithmetic.vanishes(numerators),
         // What is missing from the readers' numerators is the tables'.
         Pushforwards::Committed(_) | Pushforwards::Hidden(_) => {
             claims.pushforwards = Some(PushforwardClaims {
-                leaves,
+                leaves: numerators,
                 columns: claimed,
             });
             true
         }
     };
-    if !numerators || !arithmetic.vanishes(denominator - sum.denominator) {
+    if !holds || !arithmetic.vanishes(denominators) {
         return Err(VerifyError::Lookup(LookupCheck::Leaves));
     }
     Ok(claims)
 }
 
+/// What is left of the sections' sums, and of the last.
+type SumClaims<V> = (Vec<LeafClaim<V>>, LeafClaim<V>);
+
+/// Checks all fractional sums down to their leaves: those of the sections, if there are several, and the last. They add
+/// up to zero. Stops: a sum of one section that is not its readers', or that another one's does not make up for.
+fn verify_sums<A: Arithmetic>(
+    arithmetic: &mut A,
+    plan: &Plan,
+    (proof, (sums, numerator)): (&LookupProof, (&[SumProof], E)),
+    challenger: &mut Challenger,
+) -> Result<SumClaims<A::Value>, VerifyError> {
+    const SUM: VerifyError = VerifyError::Lookup(LookupCheck::Sum);
+    let mut claims = Vec::with_capacity(sums.len());
+    let (mut total, mut below) = (A::Value::from(E::ZERO), A::Value::from(E::ONE));
+    for (section, sum) in plan.sections.iter().zip(sums) {
+        let numerator = arithmetic.absorb(&[sum.numerator], challenger).remove(0);
+        let root = arithmetic.receive(sum.gkr.root_denominator);
+        let shape = ((numerator.clone(), root.clone()), section.leaf_vars);
+        claims.push(fractional::verify_sum(arithmetic, &sum.gkr, shape, challenger).ok_or(SUM)?);
+        let crossed = arithmetic.product(&numerator, &below);
+        total = arithmetic.product(&total, &root) + crossed;
+        below = arithmetic.product(&below, &root);
+    }
+    let last = if sums.is_empty() {
+        fractional::verify(arithmetic, &proof.gkr, plan.leaf_vars, challenger)
+    } else {
+        let numerator = arithmetic.absorb(&[numerator], challenger).remove(0);
+        let root = arithmetic.receive(proof.gkr.root_denominator);
+        let crossed = arithmetic.product(&numerator, &below);
+        let total = arithmetic.product(&total, &root) + crossed;
+        if !arithmetic.vanishes(total) {
+            return Err(SUM);
+        }
+        let shape = ((numerator, root), plan.leaf_vars);
+        fractional::verify_sum(arithmetic, &proof.gkr, shape, challenger)
+    };
+    Ok((claims, last.ok_or(SUM)?))
+}
+
+/// What the leaves depend on besides the committed columns.
+struct Leaves<'a, V> {
+    plan: &'a Plan,
+    pulled: &'a [Pulled<V>],
+    weights: &'a [E],
+    poles: &'a [E],
+    pushforwards: &'a Pushforwards,
+}
+
+impl<V: Value> Leaves<'_, V> {
+    /// The leaves of a sum at its final point, from public values and claimed columns, less what the sum claims there.
+    /// Stops: leaves that are not (weight of the reader, pole - committed position) and (-pushforward, pole - entry).
+    fn differences(&self, leaves: &[PlacedBlock], columns: &[Vec<V>], sum: LeafClaim<V>) -> (V, V) {
+        let (mut numerator, mut denominator, mut covered) = (E::ZERO, E::ONE, E::ZERO);
+        let mut positions = V::from(E::ZERO);
+        for placed in leaves {
+            let (high, rest) = sum.point.split_at(sum.point.len() - placed.vars);
+            let selector = eq_at(high, placed.start >> placed.vars);
+            covered += selector;
+            match placed.block {
+                LeafBlock::Reader { group, witness } => {
+                    let reader = &self.plan.groups[group];
+                    let (scale, read_at) =
+                        chunk_weights(self.plan, witness, &self.pulled[group].point);
+                    numerator += selector * self.weights[group] * scale * eq(read_at, rest);
+                    denominator +=
+                        selector * (self.poles[reader.table] - E::from_u32(reader.offset));
+                    let position = columns[witness][reader.column].clone();
+                    positions = positions + position * selector;
+                }
+                LeafBlock::Table { table } => {
+                    if let Pushforwards::Clear(tables) = self.pushforwards {
+                        numerator -= selector * evaluate(&tables[table], rest);
+                    }
+                    denominator += selector * (self.poles[table] - identity_at(rest));
+                }
+            }
+        }
+        let denominators = V::from(denominator - covered) - positions;
+        (
+            V::from(numerator) - sum.numerator,
+            denominators - sum.denominator,
+        )
+    }
+}
+
 const MESSAGES: VerifyError = VerifyError::Lookup(LookupCheck::Messages);
 
-fn check_messages(plan: &Plan, proof: &LookupProof) -> Result<(), VerifyError> {
+fn check_messages(plan: &Plan, messages: &LookupMessages<'_>) -> Result<(), VerifyError> {
+    let LookupMessages { proof, sums } = messages;
+    let expected = if plan.is_anchored() {
+        plan.sections.len()
+    } else {
+        0
+    };
     let tables = match (&proof.pushforwards, &plan.pushforwards) {
         (Pushforwards::Clear(tables), None) => {
             tables.len() == plan.tables.len()
@@ -163,7 +261,8 @@ fn check_messages(plan: &Plan, proof: &LookupProof) -> Result<(), VerifyError> {
             .iter()
             .zip(&plan.witness)
             .all(|(columns, table)| columns.len() == table.columns);
-    if tables && columns {
+    // Stops: a section without a sum.
+    if tables && columns && sums.0.len() == expected {
         Ok(())
     } else {
         Err(MESSAGES)

@@ -25,6 +25,34 @@ pub struct InferenceProof {
     pub witness_opening: OpeningArgument,
     /// Opening of the weights.
     pub weights_opening: OpeningArgument,
+    /// What follows if the witness is committed in several sections: `witness` and `witness_opening` are then those of
+    /// the first.
+    #[serde(skip)]
+    pub sections: SectionProofs,
+}
+
+/// What a proof has besides if its witness is committed in several sections.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub struct SectionProofs {
+    /// Roots of the sections after the first.
+    pub roots: Vec<Commitment>,
+    /// Per witness table its columns at the last coordinates of the point drawn after the roots.
+    pub anchors: Vec<Vec<E>>,
+    /// Per section the sum of its readers' fractions.
+    pub sums: Vec<SumProof>,
+    /// The numerator of the sum of the tables' fractions, which [`LookupProof::gkr`] shows.
+    pub tables: E,
+    /// Openings of the sections after the first.
+    pub openings: Vec<OpeningArgument>,
+}
+
+/// Fractions that add up to a fraction.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SumProof {
+    /// The fraction's numerator; its denominator is the root's.
+    pub numerator: E,
+    /// The fractional sum.
+    pub gkr: FractionGkrProof<E>,
 }
 
 /// The messages of one node.
@@ -347,6 +375,14 @@ impl std::fmt::Debug for InferenceProof {
     }
 }
 
+impl std::fmt::Debug for SectionProofs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SectionProofs")
+            .field("sums", &self.sums.len())
+            .finish_non_exhaustive()
+    }
+}
+
 impl std::fmt::Debug for RegistrationProof {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RegistrationProof")
@@ -362,6 +398,31 @@ impl std::fmt::Debug for RegistrationProof {
 pub fn decode<T: Serialize + for<'de> Deserialize<'de>>(bytes: &[u8]) -> Option<T> {
     let proof: T = wire::from_bytes(bytes).ok()?;
     (encode(&proof) == bytes).then_some(proof)
+}
+
+/// Reads an inference proof from its canonical bytes. What concerns several sections follows the rest.
+#[must_use]
+pub fn decode_inference(bytes: &[u8]) -> Option<InferenceProof> {
+    let mut rest = bytes;
+    let mut proof: InferenceProof = wire::take(&mut rest).ok()?;
+    if !rest.is_empty() {
+        proof.sections = wire::from_bytes(rest).ok()?;
+        // Stops: two encodings of a proof with one section.
+        if proof.sections.sums.is_empty() {
+            return None;
+        }
+    }
+    (encode_inference(&proof) == bytes).then_some(proof)
+}
+
+/// The canonical bytes of an inference proof.
+#[must_use]
+pub fn encode_inference(proof: &InferenceProof) -> Vec<u8> {
+    let mut bytes = encode(proof);
+    if !proof.sections.sums.is_empty() {
+        bytes.extend(encode(&proof.sections));
+    }
+    bytes
 }
 
 /// The canonical bytes of a proof: four bytes per field element.

@@ -6,8 +6,9 @@ use crate::commitment::{
 use crate::error::{PlanError, PublicModelError, RegistrationError};
 use crate::field::E;
 use crate::file::Modes;
+use crate::layout::log2_ceil;
 use crate::messages;
-use crate::plan::Plan;
+use crate::plan::{Plan, SectionSize};
 use crate::zk::ZkShape;
 use crate::{registration, security};
 use p3_sumcheck::OpeningProtocol;
@@ -32,14 +33,12 @@ const REGISTRATION_BATCHES: usize = 3;
 pub struct ProofShape {
     /// The plan.
     pub plan: Plan,
-    /// Scheme of the witness.
-    pub witness_scheme: Pcs,
+    /// Scheme and opening schedule of each section of the witness.
+    pub sections: Vec<(Pcs, OpeningProtocol)>,
     /// Scheme of the weights, for inferences and for the registration.
     pub weights_scheme: Pcs,
     /// Scheme and opening schedule of the pushforwards, if they are committed.
     pub pushforwards: Option<(Pcs, OpeningProtocol)>,
-    /// Opening schedule of the witness.
-    pub witness_protocol: OpeningProtocol,
     /// Opening schedule of the weights in an inference.
     pub weights_protocol: OpeningProtocol,
     /// Opening schedule of the weights in the registration.
@@ -60,7 +59,19 @@ impl ProofShape {
     /// # Errors
     /// If the program cannot be proved for so many inputs at once.
     pub fn batched(program: &Program, batch: usize) -> Result<Self, PlanError> {
-        let plan = Plan::batched(program, batch)?;
+        Self::sectioned(program, batch, SectionSize::default())
+    }
+
+    /// The same with sections of another size.
+    ///
+    /// # Errors
+    /// If the program cannot be proved for so many inputs at once.
+    pub fn sectioned(
+        program: &Program,
+        batch: usize,
+        size: SectionSize,
+    ) -> Result<Self, PlanError> {
+        let plan = Plan::sectioned(program, batch, size)?;
         if plan.weights.is_empty() || plan.witness.is_empty() {
             let last = program.nodes.len() - 1;
             return Err(PlanError::unprovable(
@@ -69,9 +80,7 @@ impl ProofShape {
                 "the program has no weights or no requantisation",
             ));
         }
-        let witness_tables = plan.witness_tables();
         let weight_tables = plan.weight_tables(REGISTRATION_BATCHES);
-        let witness_protocol = opening_protocol(&witness_tables);
         let registration_protocol = opening_protocol(&weight_tables);
         let weights_protocol = opening_protocol(&plan.weight_tables(INFERENCE_BATCHES));
         let pushforwards = plan.pushforwards.as_ref().map(|layout| {
@@ -82,22 +91,32 @@ impl ProofShape {
         });
         Ok(Self {
             pushforwards: pushforwards.transpose()?,
-            witness_scheme: scheme(
-                Role::Witness,
-                stack_vars(&witness_tables),
-                claims(&witness_tables),
-            )?,
+            sections: section_schemes(&plan)?,
             weights_scheme: scheme(
                 Role::Weights,
                 stack_vars(&weight_tables),
                 claims(&weight_tables),
             )?,
             plan,
-            witness_protocol,
             weights_protocol,
             registration_protocol,
         })
     }
+}
+
+/// The schemes of the witness. The errors of several openings add up: each has as many bits more.
+fn section_schemes(plan: &Plan) -> Result<Vec<(Pcs, OpeningProtocol)>, CommitmentError> {
+    let role = if plan.is_anchored() {
+        Role::Section(log2_ceil(plan.sections.len()))
+    } else {
+        Role::Witness
+    };
+    let of = |section| {
+        let tables = plan.section_tables(section);
+        let scheme = scheme(role, stack_vars(&tables), claims(&tables))?;
+        Ok((scheme, opening_protocol(&tables)))
+    };
+    plan.sections.iter().map(of).collect()
 }
 
 fn claims(tables: &[commitment::CommittedTable]) -> usize {
@@ -122,6 +141,8 @@ pub struct PublicModel {
     /// The verdict on the registration, once it was asked for.
     registered: OnceLock<Result<(), RegistrationError>>,
     shape: Arc<ProofShape>,
+    /// Where witnesses are cut.
+    section_size: SectionSize,
     /// The shape of the last batch that was asked for.
     batch: Mutex<Option<(usize, Arc<ProofShape>)>>,
     /// The same for proofs in zero knowledge.
@@ -163,11 +184,24 @@ impl PublicModel {
             registration: proof,
             registered: OnceLock::new(),
             shape: Arc::new(shape),
+            section_size: SectionSize::default(),
             batch: Mutex::new(None),
             zk: Mutex::new(None),
         };
         security::check(&model)?;
         Ok(model)
+    }
+
+    /// The same model with sections of another size, see [`SectionSize::forced`].
+    ///
+    /// # Errors
+    /// If the program cannot be proved with such sections.
+    pub fn with_sections(mut self, size: SectionSize) -> Result<Self, PlanError> {
+        self.shape = Arc::new(ProofShape::sectioned(&self.program, 1, size)?);
+        self.section_size = size;
+        self.batch = Mutex::new(None);
+        security::check(&self)?;
+        Ok(self)
     }
 
     /// Reads a `.tgv` file. The registration proof is not checked yet.
@@ -246,7 +280,11 @@ impl PublicModel {
         if let Some((_, shape)) = kept.as_ref().filter(|(size, _)| *size == batch) {
             return Ok(Arc::clone(shape));
         }
-        let shape = Arc::new(ProofShape::batched(&self.program, batch)?);
+        let shape = Arc::new(ProofShape::sectioned(
+            &self.program,
+            batch,
+            self.section_size,
+        )?);
         security::check_shape(self, &shape)?;
         *kept = Some((batch, Arc::clone(&shape)));
         Ok(shape)

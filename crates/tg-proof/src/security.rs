@@ -1,5 +1,6 @@
 //! The composed security level: minus log2 of the sum of every error, each with its source.
 
+use crate::commitment::Pcs;
 use crate::error::PlanError;
 use crate::field::E;
 use crate::file::Modes;
@@ -10,7 +11,7 @@ use crate::registration;
 use crate::zk::ZkShape;
 use p3_field::Field;
 use p3_security::{CandidateSet, ErrorBits, SecurityTerm};
-use p3_sumcheck::PrescribedPointPcs;
+use p3_sumcheck::{OpeningProtocol, PrescribedPointPcs};
 use tg_ir::{Op, Program, TensorId};
 
 /// Least composed security of a proof and of a registration in bits.
@@ -50,30 +51,31 @@ pub fn report_batch(model: &PublicModel, batch: usize) -> Option<SecurityReport>
 }
 
 fn report_shape(model: &PublicModel, shape: &ProofShape) -> Option<SecurityReport> {
-    let witness = PrescribedPointPcs::<E, crate::commitment::Challenger>::prescribed_security(
-        &shape.witness_scheme,
-        &shape.witness_protocol,
-    )?;
-    let weights = PrescribedPointPcs::<E, crate::commitment::Challenger>::prescribed_security(
-        model.weights_scheme(),
-        model.weights_protocol(),
-    )?;
+    let opening = |scheme: &Pcs, protocol: &OpeningProtocol| {
+        PrescribedPointPcs::<E, crate::commitment::Challenger>::prescribed_security(
+            scheme, protocol,
+        )
+    };
+    let sections = shape.sections.iter();
+    let witness: Vec<_> = sections
+        .map(|(scheme, protocol)| opening(scheme, protocol))
+        .collect::<Option<_>>()?;
+    let weights = opening(model.weights_scheme(), model.weights_protocol())?;
     let pushforwards = match &shape.pushforwards {
-        Some((scheme, protocol)) => Some(
-            PrescribedPointPcs::<E, crate::commitment::Challenger>::prescribed_security(
-                scheme, protocol,
-            )?,
-        ),
+        Some((scheme, protocol)) => Some(opening(scheme, protocol)?),
         None => None,
     };
-    let mut candidates = witness.candidates()?.product(weights.candidates()?);
+    let mut candidates = weights.candidates()?;
+    if let [witness] = witness.as_slice() {
+        candidates = witness.candidates()?.product(candidates);
+    }
     if let Some(pushforwards) = &pushforwards {
         candidates = candidates.product(pushforwards.candidates()?);
     }
     let mut terms = Vec::new();
-    let openings = [("witness", &witness), ("weights", &weights)].into_iter();
+    let openings = witness.iter().map(|opening| ("witness", opening));
     let pushforwards = pushforwards.iter().map(|opening| ("pushforwards", opening));
-    for (which, opening) in openings.chain(pushforwards) {
+    for (which, opening) in openings.chain([("weights", &weights)]).chain(pushforwards) {
         terms.extend(opening.terms.iter().map(|term| ErrorTerm {
             label: format!("{which} opening: {}", term.label),
             source: "WHIR, ePrint 2024/1586, Johnson bound",
@@ -82,6 +84,17 @@ fn report_shape(model: &PublicModel, shape: &ProofShape) -> Option<SecurityRepor
     }
     let pairs = weights.candidates()?.product(weights.candidates()?);
     terms.push(anchor_term(model, pairs));
+    if shape.plan.is_anchored() {
+        for section in &witness {
+            // Each section is anchored by itself: what is drawn later meets one polynomial of it.
+            let pairs = section.candidates()?.product(section.candidates()?);
+            terms.push(ErrorTerm {
+                label: "anchor of a section of the witness".to_owned(),
+                source: "Schwartz-Zippel over all pairs of candidates",
+                bits: charge(shape.plan.anchor_vars() as f64, pairs),
+            });
+        }
+    }
     for (label, source, degree) in draws(model.program(), &shape.plan) {
         terms.push(ErrorTerm {
             label,
@@ -314,15 +327,16 @@ fn draws(program: &Program, plan: &Plan) -> Vec<(String, &'static str, f64)> {
         "Schwartz-Zippel",
         plan.groups.len() as f64,
     ));
+    let leaves: f64 = plan.sum_vars().map(|vars| (vars as f64).exp2()).sum();
     draws.push((
         "table poles".to_owned(),
         "logUp, ePrint 2022/1530, lemma 5",
-        (plan.leaf_vars as f64).exp2() + plan.tables.len() as f64,
+        leaves + plan.tables.len() as f64,
     ));
     draws.push((
         "fractional sum".to_owned(),
         "GKR, ePrint 2023/1284",
-        fractional_degree(plan.leaf_vars),
+        plan.sum_vars().map(fractional_degree).sum(),
     ));
     if let Some(layout) = &plan.pushforwards {
         // One claim per column and that of the leaves, in powers of one challenge, and a sum of degree 2.

@@ -54,10 +54,15 @@ pub(crate) fn to_bytes<T: Serialize>(value: &T) -> Result<Vec<u8>, WireError> {
     Ok(bytes)
 }
 
+/// The message that some bytes begin with; they are then what follows it.
+pub(crate) fn take<'a, T: Deserialize<'a>>(bytes: &mut &'a [u8]) -> Result<T, WireError> {
+    T::deserialize(In(bytes))
+}
+
 /// The message of some bytes, all of them.
 pub(crate) fn from_bytes<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, WireError> {
     let mut rest = bytes;
-    let value = T::deserialize(In(&mut rest))?;
+    let value = take(&mut rest)?;
     if rest.is_empty() {
         Ok(value)
     } else {

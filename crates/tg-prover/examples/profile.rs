@@ -78,6 +78,12 @@ fn parts(proof: &InferenceProof) -> BTreeMap<String, usize> {
     for (name, opening) in openings.into_iter().chain(pushforwards) {
         add(&format!("opening of {name}"), messages::encode(opening));
     }
+    let sections = &proof.sections;
+    add("witness anchors", messages::encode(&sections.anchors));
+    add("lookup sum", messages::encode(&sections.sums));
+    for opening in &sections.openings {
+        add("opening of witness", messages::encode(opening));
+    }
     parts
 }
 
@@ -93,6 +99,11 @@ fn main() {
         let (compiled, input) = architecture.model(1);
         println!("== {} build {:?}", architecture.name(), start.elapsed());
         let (start, c) = (Instant::now(), cpu());
+        if std::env::var_os("PLAN").is_some() {
+            let shape = tg_proof::model::ProofShape::new(&compiled.program);
+            println!("{:?}", shape.map(|shape| shape_of(&shape)));
+            continue;
+        }
         let model = ProvingModel::new(compiled).unwrap();
         println!("commit weights {:?} cpu {:.2}", start.elapsed(), cpu() - c);
         let (start, c) = (Instant::now(), cpu());
@@ -105,6 +116,23 @@ fn main() {
         }
         println!("{}", peak());
     }
+}
+
+/// The sizes of what is committed, and what a verifier does.
+fn shape_of(shape: &tg_proof::model::ProofShape) -> String {
+    let sections = shape.sections.iter();
+    let vars: Vec<usize> = sections.map(|(scheme, _)| scheme.num_variables()).collect();
+    let tables = shape.plan.witness.iter();
+    let cells: usize = tables
+        .clone()
+        .map(|t| t.columns << t.chunk.column_vars())
+        .sum();
+    let columns: usize = tables.map(|table| table.columns).sum();
+    let sums: Vec<usize> = shape.plan.sum_vars().collect();
+    format!(
+        "witness {vars:?} of {cells} cells in {columns} columns, sums {sums:?}, {:?}",
+        shape.plan.cost
+    )
 }
 
 /// Checks a registration, and prints the sizes of what is committed and the levels of security.
@@ -121,12 +149,12 @@ fn describe(public: &PublicModel) {
     let shape = tg_proof::model::ProofShape::new(public.program()).unwrap();
     let entries: Vec<usize> = shape.plan.tables.iter().map(|table| table.len()).collect();
     println!(
-        "{} tables of {} entries {entries:?}, witness 2^{}, weights 2^{}",
+        "{} tables of {} entries {entries:?}, weights 2^{}",
         entries.len(),
         entries.iter().sum::<usize>(),
-        shape.witness_scheme.num_variables(),
         shape.weights_scheme.num_variables()
     );
+    println!("{}", shape_of(&shape));
     println!(
         "security {security:.2}, registration {:.2}",
         registration.bits
@@ -137,7 +165,7 @@ fn describe(public: &PublicModel) {
 fn measure(run: usize, model: &ProvingModel, public: &PublicModel, input: &Tensor) {
     let c = cpu();
     let start = Instant::now();
-    let mut at = Instant::now();
+    let mut at = (Instant::now(), cpu());
     let mut stage = String::new();
     let mut line = String::new();
     let (file, _) = prove_tensor(
@@ -151,10 +179,11 @@ fn measure(run: usize, model: &ProvingModel, public: &PublicModel, input: &Tenso
             };
             if name != stage {
                 if !stage.is_empty() {
-                    line += &format!(" {stage} {:.1}", at.elapsed().as_secs_f64() * 1e3);
+                    let took = at.0.elapsed().as_secs_f64() * 1e3;
+                    line += &format!(" {stage} {took:.1} ({:.2} s)", cpu() - at.1);
                 }
                 stage = name;
-                at = Instant::now();
+                at = (Instant::now(), cpu());
             }
         },
     )
@@ -170,7 +199,7 @@ fn measure(run: usize, model: &ProvingModel, public: &PublicModel, input: &Tenso
         file.proof.len()
     );
     if run == 0 {
-        let proof: InferenceProof = messages::decode(&file.proof).unwrap();
+        let proof: InferenceProof = messages::decode_inference(&file.proof).unwrap();
         for (part, bytes) in parts(&proof) {
             println!("{bytes:>9} bytes {part}");
         }

@@ -2,6 +2,7 @@
 
 use crate::model::ProvingModel;
 use crate::prove::Stage;
+use crate::witness::Cell;
 use tg_proof::commitment::Pcs;
 use tg_proof::layout::TensorLayout;
 use tg_proof::model::ProofShape;
@@ -11,7 +12,11 @@ use tg_proof::zk::ZkShape;
 const BASE: u64 = 4;
 const EXTENSION: u64 = 20;
 
-/// Bytes at the highest point of a proof, the model's commitment included; an upper bound within about a half.
+/// Bytes of a process that has done nothing yet.
+const PROCESS: u64 = 12 << 20;
+
+/// Bytes at the highest point of a proof, the model's commitment included. A peak lies between half of it and five
+/// quarters.
 pub(crate) fn memory(model: &ProvingModel, shape: &ProofShape) -> u64 {
     let layers = &model.model.weights.layers;
     // The weights, their columns, and the tensors of the execution with their columns of positions.
@@ -23,15 +28,37 @@ pub(crate) fn memory(model: &ProvingModel, shape: &ProofShape) -> u64 {
         .iter()
         .map(|table| table.columns << table.chunk.vars)
         .sum();
-    let fixed = weights as u64 + 6 * tensors as u64 + 2 * cells as u64;
+    // What each reader reads, entry by entry of its table.
+    let readers = shape.plan.groups.iter();
+    let read: usize = readers
+        .map(|reader| shape.plan.tables[reader.table].len())
+        .sum();
+    let fixed = PROCESS
+        + weights as u64
+        + 6 * tensors as u64
+        + size_of::<Cell>() as u64 * cells as u64
+        + EXTENSION * read as u64;
+    let weights = &model.shape.weights_scheme;
     let pushforwards = shape.pushforwards.as_ref().map(|(scheme, _)| scheme);
-    let commitments = committed(&model.shape.weights_scheme)
-        + committed(&shape.witness_scheme)
-        + pushforwards.map_or(0, |scheme| committed(scheme) + opening(scheme));
-    // Numerators and denominators, and every layer above them; or an opening's copy and first folded codeword.
-    let leaves = (4 * EXTENSION) << shape.plan.leaf_vars;
-    let opening = opening(&model.shape.weights_scheme).max(opening(&shape.witness_scheme));
-    fixed + commitments + leaves.max(opening)
+    let kept =
+        committed(weights) + pushforwards.map_or(0, |scheme| committed(scheme) + opening(scheme));
+    let most = |of: fn(&Pcs) -> u64| {
+        let sections = shape.sections.iter().map(|(scheme, _)| of(scheme));
+        sections.max().unwrap_or_default()
+    };
+    // Numerators and denominators above the leaves, layer by layer.
+    let leaves = shape.plan.sum_vars().max().unwrap_or_default();
+    let sum = (2 * EXTENSION) << leaves;
+    let at_once = if shape.plan.is_anchored() {
+        // One section at a time: its commitment and opening, or its columns and its sum.
+        let columns = most(|scheme| BASE << scheme.num_variables());
+        let opened = most(|scheme| committed(scheme) + opening(scheme));
+        (columns + sum).max(opened).max(opening(weights))
+    } else {
+        // The commitment all the time, and the sum or an opening.
+        most(committed) + sum.max(most(opening)).max(opening(weights))
+    };
+    fixed + kept + at_once
 }
 
 /// The same for a proof in zero knowledge.
@@ -70,10 +97,15 @@ impl Work {
         let batch = shape.plan.layouts[0].batch as f64;
         let macs = model.model.program.macs() as f64 * batch;
         let cells = |scheme: &Pcs| (scheme.num_variables() as f64).exp2();
-        let (witness, committed) = (
-            cells(&shape.witness_scheme),
-            cells(&model.shape.weights_scheme),
-        );
+        let witness: f64 = shape.sections.iter().map(|(scheme, _)| cells(scheme)).sum();
+        let committed = cells(&model.shape.weights_scheme);
+        let leaves: f64 = shape.plan.sum_vars().map(|vars| (vars as f64).exp2()).sum();
+        // What is not held is committed again before its opening.
+        let again = if shape.plan.is_anchored() {
+            40.0 * witness
+        } else {
+            0.0
+        };
         // A search for a nonce takes a millisecond, and there are a few.
         let opening = |cells: f64| 20.0 * cells + 4e6;
         let pushforwards = shape.pushforwards.as_ref().map(|(scheme, _)| cells(scheme));
@@ -84,8 +116,8 @@ impl Work {
                 8.0 * witness,
                 40.0 * witness,
                 macs / 16.0 + 5.0 * weights as f64 + 2e5 * shape.plan.nodes.len() as f64,
-                65.0 * (shape.plan.leaf_vars as f64).exp2() + pushforwards,
-                opening(witness),
+                65.0 * leaves + pushforwards,
+                opening(witness) + again,
                 opening(committed),
             ],
         }
@@ -115,7 +147,7 @@ impl Work {
 
 /// Whether a proof is so small that handing parts of it to other threads takes longer than doing them.
 pub(crate) fn is_small(shape: &ProofShape) -> bool {
-    shape.plan.leaf_vars <= 13 && shape.weights_scheme.num_variables() <= 13
+    shape.plan.sum_vars().all(|vars| vars <= 13) && shape.weights_scheme.num_variables() <= 13
 }
 
 /// Bytes that a commitment keeps: columns, stacked polynomial, codeword and hashes of its rows.
@@ -142,6 +174,53 @@ mod tests {
 
     use super::*;
     use tg_model::suite::Architecture;
+
+    /// The highest resident set of this process since it was last reset, in bytes.
+    #[cfg(target_os = "linux")]
+    fn peak() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM"));
+        let kib = line.unwrap().split_whitespace().nth(1).unwrap();
+        kib.parse::<u64>().unwrap() << 10
+    }
+
+    /// A peak lies between half of the estimate and five quarters of it, with one section and with several. Each proof
+    /// is made by a process of its own, which this test starts as itself.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn memory_is_what_a_proof_takes() {
+        use crate::{Limits, prove_tensors};
+        use tg_proof::plan::SectionSize;
+        const CHILD: &str = "TG_PROVER_PEAK_OF";
+        if let Ok(cells) = std::env::var(CHILD) {
+            let (model, input) = Architecture::Gpt250k.model(1);
+            let model = ProvingModel::new(model).unwrap();
+            let size = SectionSize::forced(cells.parse().unwrap());
+            let model = model.with_sections(size).unwrap();
+            std::fs::write("/proc/self/clear_refs", "5").unwrap();
+            let limits = Limits::default();
+            let names = Default::default();
+            prove_tensors(&model, vec![input], names, &limits, &mut |_| {}).unwrap();
+            println!("of {} {}", peak(), model.memory(1).unwrap());
+            return;
+        }
+        for cells in [1usize << 27, 1 << 20] {
+            let output = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "estimate::tests::memory_is_what_a_proof_takes"])
+                .arg("--nocapture")
+                .env(CHILD, cells.to_string())
+                .output()
+                .unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            let figures = text.split("of ").last().unwrap().split_whitespace();
+            let figures: Vec<u64> = figures.take(2).map(|f| f.parse().unwrap()).collect();
+            let [peak, estimate] = figures[..] else {
+                panic!("{text}");
+            };
+            let is_near = 2 * peak >= estimate && 4 * peak <= 5 * estimate;
+            assert!(is_near, "{cells}: {peak} of {estimate}");
+        }
+    }
 
     #[test]
     fn work_rises_from_nothing_to_all() {

@@ -26,6 +26,17 @@ impl Integer for i16 {
     const TERMS: usize = 1 << 16;
 }
 
+/// Below 2^16, so 2^15 products stay below 2^62.
+impl Integer for u16 {
+    const TERMS: usize = 1 << 15;
+}
+
+/// Committed cells are below 2^31, so one product stays below 2^62.
+#[cfg(test)]
+impl Integer for u32 {
+    const TERMS: usize = 1;
+}
+
 /// At most 2^31, so one product stays below 2^62.
 impl Integer for i32 {
     const TERMS: usize = 1;

@@ -21,6 +21,7 @@ mod lookup;
 mod pack;
 mod pushforward;
 mod relation;
+mod sections;
 mod sumcheck;
 mod walk;
 mod witness;

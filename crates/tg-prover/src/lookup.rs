@@ -9,15 +9,17 @@ use crate::witness::{Witness, integer};
 use p3_challenger::CanObserve;
 use p3_field::PrimeCharacteristicRing;
 use p3_maybe_rayon::prelude::*;
-use p3_multilinear_util::poly::Poly;
+use p3_multilinear_util::poly::{Poly, PolyView};
 use p3_sumcheck::OpeningProtocol;
+use p3_sumcheck::layout::Table;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use tg_proof::commitment::{Commitment, Pcs};
 use tg_proof::field::{E, F, eq_table, inner_product};
 use tg_proof::lookup::{chunk_weights, group_weights};
-use tg_proof::messages::{LookupProof, Pushforward, Pushforwards};
-use tg_proof::plan::{LeafBlock, Plan};
+use tg_proof::messages::{LookupProof, Pushforward, Pushforwards, SumProof};
+use tg_proof::plan::{LeafBlock, PlacedBlock, Plan};
 
 /// Rows whose weights one task scatters.
 const TASK_ROWS: usize = 1 << 14;
@@ -89,14 +91,25 @@ const fn position(value: u32, offset: u32) -> usize {
 
 const PRIME: u64 = (1 << 31) - (1 << 24) + 1;
 
-/// Proves the argument and returns the point of the fractional sum.
+/// What proving the argument gives.
+pub(crate) struct LookedUp {
+    pub(crate) proof: LookupProof,
+    /// Of the sections, if there are several.
+    pub(crate) sums: Vec<SumProof>,
+    /// The numerator of the tables' sum, if there are several sections.
+    pub(crate) tables: E,
+    /// Per section the point at whose last coordinates its columns are claimed.
+    pub(crate) points: Vec<Vec<E>>,
+}
+
+/// Proves the argument.
 pub(crate) fn prove<'a>(
     plan: &'a Plan,
     pushing: Pushing<'a>,
     columns: &Columns<'_>,
     reads: &[Read],
     channel: &mut Channel,
-) -> Result<(LookupProof, Vec<E>), ProveError> {
+) -> Result<LookedUp, ProveError> {
     let gamma = channel.draw();
     let weights = group_weights(gamma, plan.groups.len());
     let pushforwards = combine(plan, reads, &weights);
@@ -105,17 +118,24 @@ pub(crate) fn prove<'a>(
     let pushed = pushing.commit(plan, &pushforwards, channel)?;
     let poles: Vec<E> = plan.tables.iter().map(|_| channel.draw()).collect();
     let drawn = Drawn {
+        plan,
+        reads,
         weights: &weights,
         pushforwards: &pushforwards,
         poles: &poles,
     };
-    let leaves = leaves(plan, columns, reads, &drawn);
-    #[cfg(test)]
-    let leaves = closed(leaves);
-    let (gkr, point) = fractional::prove(&leaves, channel);
-    drop(leaves);
-    let columns = evaluate_columns(plan, columns, &point).into_iter();
-    let columns = columns.map(|columns| channel.send_all(&columns)).collect();
+    let summed = match columns {
+        Columns::Held(columns) => drawn.sum_whole(columns, channel),
+        Columns::Sections(witness) => drawn.sum_sections(witness, channel),
+    };
+    let Summed {
+        sums,
+        last: SumProof { numerator, gkr },
+        columns,
+        points,
+        point,
+    } = summed;
+    let columns = columns.iter().map(|own| channel.send_all(own)).collect();
     let pushforwards = match pushed {
         Pushed::Clear => Pushforwards::Clear(pushforwards.into_iter().map(Pushforward).collect()),
         Pushed::Committed(committed) => committed.open(plan, &point, channel)?,
@@ -126,7 +146,12 @@ pub(crate) fn prove<'a>(
         gkr,
         columns,
     };
-    Ok((proof, point))
+    Ok(LookedUp {
+        proof,
+        sums,
+        tables: numerator,
+        points,
+    })
 }
 
 /// A hiding commitment to the pushforwards of all tables.
@@ -189,47 +214,123 @@ fn combine(plan: &Plan, reads: &[Read], weights: &[E]) -> Vec<Vec<E>> {
     pushforwards
 }
 
-/// What the leaves depend on besides columns and points.
+/// What the leaves depend on besides columns.
 struct Drawn<'a> {
+    plan: &'a Plan,
+    reads: &'a [Read],
     weights: &'a [E],
     pushforwards: &'a [Vec<E>],
     poles: &'a [E],
 }
 
-/// The leaves of the fractional sum.
-fn leaves<'a>(plan: &Plan, columns: &Columns<'a>, reads: &[Read], drawn: &Drawn<'_>) -> Leaves<'a> {
-    let mut leaves = LeavesBuilder::new(plan.leaf_vars);
-    for placed in &plan.leaves {
-        let length = 1usize << placed.vars;
-        match placed.block {
-            LeafBlock::Reader { group, witness } => {
-                let reader = &plan.groups[group];
-                let (scale, rest) = chunk_weights(plan, witness, &reads[group].point);
-                let pole = drawn.poles[reader.table] - E::from_u32(reader.offset);
-                let column = &columns.column(witness, reader.column)[..length];
-                leaves.column(drawn.weights[group] * scale, rest, pole, column);
-            }
-            LeafBlock::Table { table } => {
-                let values = drawn.pushforwards[table].iter().map(|&value| -value);
-                let mut values: Vec<E> = values.collect();
-                values.resize(length, E::ZERO);
-                let pole = drawn.poles[table];
-                let places = (0..length).map(|entry| pole - F::from_usize(entry));
-                leaves.fractions(values, places.collect());
-            }
-        }
-    }
-    leaves.finish()
+/// All fractional sums, and the columns at their points.
+struct Summed {
+    sums: Vec<SumProof>,
+    last: SumProof,
+    columns: Vec<Vec<E>>,
+    points: Vec<Vec<E>>,
+    /// That of the last sum.
+    point: Vec<E>,
 }
 
-/// The committed columns, wherever the commitment keeps them.
-pub(crate) struct Columns<'a>(pub(crate) &'a (dyn Fn(usize, usize) -> &'a [F] + Sync));
-
-impl<'a> Columns<'a> {
-    /// A column of a witness table.
-    fn column(&self, table: usize, column: usize) -> &'a [F] {
-        (self.0)(table, column)
+impl Drawn<'_> {
+    /// The one sum of readers and tables.
+    fn sum_whole<'c>(&self, columns: &Column<'c>, channel: &mut Channel) -> Summed {
+        let leaves = self.leaves((&self.plan.leaves, self.plan.leaf_vars), columns);
+        #[cfg(test)]
+        let leaves = closed(leaves);
+        let (gkr, point) = fractional::prove(&leaves, channel);
+        drop(leaves);
+        let tables = 0..self.plan.witness.len();
+        Summed {
+            sums: Vec::new(),
+            last: SumProof {
+                numerator: E::ZERO,
+                gkr,
+            },
+            columns: evaluate_columns(self.plan, tables, columns, &point),
+            points: vec![point.clone()],
+            point,
+        }
     }
+
+    /// The sum of each section, one after the other, and that of the tables.
+    fn sum_sections(&self, witness: &Witness, channel: &mut Channel) -> Summed {
+        let (mut sums, mut columns, mut points) = (Vec::new(), Vec::new(), Vec::new());
+        for section in &self.plan.sections {
+            let range = section.witness.clone();
+            let tables = witness.tables_of(range.clone());
+            let views: Vec<Vec<PolyView<'_, F>>> = tables.iter().map(views).collect();
+            let column = |table: usize, column: usize| {
+                let own: &[F] = views[table - range.start][column].as_slice();
+                own
+            };
+            let leaves = self.leaves((&section.leaves, section.leaf_vars), &column);
+            let (sum, point) = fractional::prove_sum(&leaves, channel);
+            drop(leaves);
+            columns.extend(evaluate_columns(self.plan, range.clone(), &column, &point));
+            sums.push(sum);
+            points.push(point);
+        }
+        let leaves = self.leaves((&self.plan.leaves, self.plan.leaf_vars), &|_, _| &[]);
+        let (last, point) = fractional::prove_sum(&leaves, channel);
+        Summed {
+            sums,
+            last,
+            columns,
+            points,
+            point,
+        }
+    }
+
+    /// The leaves of a fractional sum.
+    fn leaves<'c>(
+        &self,
+        (placed, vars): (&[PlacedBlock], usize),
+        columns: &Column<'c>,
+    ) -> Leaves<'c> {
+        let plan = self.plan;
+        let mut leaves = LeavesBuilder::new(vars);
+        for placed in placed {
+            let length = 1usize << placed.vars;
+            match placed.block {
+                LeafBlock::Reader { group, witness } => {
+                    let reader = &plan.groups[group];
+                    let (scale, rest) = chunk_weights(plan, witness, &self.reads[group].point);
+                    let pole = self.poles[reader.table] - E::from_u32(reader.offset);
+                    let column = &columns(witness, reader.column)[..length];
+                    leaves.column(self.weights[group] * scale, rest, pole, column);
+                }
+                LeafBlock::Table { table } => {
+                    let values = self.pushforwards[table].iter().map(|&value| -value);
+                    let mut values: Vec<E> = values.collect();
+                    values.resize(length, E::ZERO);
+                    let pole = self.poles[table];
+                    let places = (0..length).map(|entry| pole - F::from_usize(entry));
+                    leaves.fractions(values, places.collect());
+                }
+            }
+        }
+        leaves.finish()
+    }
+}
+
+/// The columns of a table.
+fn views(table: &Table<F>) -> Vec<PolyView<'_, F>> {
+    (0..table.num_polys())
+        .map(|column| table.poly(column))
+        .collect()
+}
+
+/// A committed column of a witness table.
+type Column<'a> = dyn Fn(usize, usize) -> &'a [F] + Sync + 'a;
+
+/// The committed columns, wherever they are.
+pub(crate) enum Columns<'a> {
+    /// Held as elements, all of them.
+    Held(&'a Column<'a>),
+    /// To be made for one section at a time.
+    Sections(&'a Witness),
 }
 
 /// The leaves with a lie in the last numerator that makes the sum vanish.
@@ -251,16 +352,21 @@ pub(crate) fn close(numerators: &mut [E], denominators: &[E]) {
     }
 }
 
-/// Per witness table its columns at the last coordinates of the point.
-fn evaluate_columns(plan: &Plan, columns: &Columns<'_>, point: &[E]) -> Vec<Vec<E>> {
+/// Per witness table of some its columns at the last coordinates of the point.
+fn evaluate_columns(
+    plan: &Plan,
+    tables: Range<usize>,
+    columns: &Column<'_>,
+    point: &[E],
+) -> Vec<Vec<E>> {
     let mut weights = BTreeMap::new();
     let short = pack::WIDTH.ilog2() as usize;
-    let tables = plan.witness.iter().enumerate();
     tables
-        .map(|(index, table)| {
+        .map(|index| {
+            let table = &plan.witness[index];
             let vars = table.chunk.vars;
             let rest = &point[point.len() - vars..];
-            let column = |column| &columns.column(index, column)[..1 << vars];
+            let column = |column| &columns(index, column)[..1 << vars];
             if vars < short {
                 let eq = eq_table(rest);
                 return (0..table.columns)

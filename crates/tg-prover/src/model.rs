@@ -12,6 +12,7 @@ use tg_proof::commitment::{Challenger, Pcs, Stacking, WeightCommitment};
 use tg_proof::error::PlanError;
 use tg_proof::field::{E, F, eq_table, signed};
 use tg_proof::model::{ProofShape, model_id};
+use tg_proof::plan::SectionSize;
 use tg_proof::transcript;
 use tg_proof::zk::ZkShape;
 use tg_proof::{Modes, PublicModel};
@@ -45,6 +46,8 @@ pub struct ProvingModel {
     /// The point of the commitment's anchor.
     pub(crate) anchor_point: Vec<E>,
     pub(crate) data: ProverData,
+    /// Where witnesses are cut.
+    section_size: SectionSize,
     id: ModelId,
 }
 
@@ -123,6 +126,7 @@ impl ProvingModel {
             commitment,
             anchor_point,
             data,
+            section_size: SectionSize::default(),
             id,
         })
     }
@@ -133,12 +137,27 @@ impl ProvingModel {
         self.id
     }
 
+    /// The same model with sections of another size, see [`SectionSize::forced`].
+    ///
+    /// # Errors
+    /// If the program cannot be proved with such sections.
+    pub fn with_sections(mut self, size: SectionSize) -> Result<Self, PlanError> {
+        self.shape = ProofShape::sectioned(&self.model.program, 1, size)?;
+        self.section_size = size;
+        Ok(self)
+    }
+
+    /// The shape of proofs about a batch of inputs.
+    pub(crate) fn shape_of(&self, batch: usize) -> Result<ProofShape, PlanError> {
+        ProofShape::sectioned(&self.model.program, batch, self.section_size)
+    }
+
     /// Bytes of memory that a proof about a batch of inputs needs at its highest point, about, the model included.
     ///
     /// # Errors
     /// If the program cannot be proved for so many inputs at once.
     pub fn memory(&self, batch: usize) -> Result<u64, PlanError> {
-        let shape = ProofShape::batched(&self.model.program, batch)?;
+        let shape = self.shape_of(batch)?;
         Ok(estimate::memory(self, &shape))
     }
 
@@ -156,7 +175,7 @@ impl ProvingModel {
     /// # Errors
     /// If the program cannot be proved for so many inputs at once.
     pub fn work(&self, batch: usize) -> Result<Work, PlanError> {
-        let shape = ProofShape::batched(&self.model.program, batch)?;
+        let shape = self.shape_of(batch)?;
         Ok(Work::of(self, &shape))
     }
 

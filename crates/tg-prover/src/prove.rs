@@ -2,22 +2,21 @@
 
 use crate::channel::Channel;
 use crate::estimate;
-use crate::lookup::{self, Columns, Pushing, Read};
+use crate::lookup::{self, Columns, LookedUp, Pushing, Read};
 use crate::model::ProvingModel;
+use crate::sections::Committed;
 use crate::walk::{Walk, WeightPoints};
 use crate::witness::Witness;
 use crate::workers;
 use p3_commit::MultilinearPcs;
 use p3_multilinear_util::poly::PolyView;
 use p3_sumcheck::PrescribedPointPcs;
-use p3_sumcheck::layout::Layout;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tg_ir::TensorId;
 use tg_model::{ExecuteError, Tensor, Trace};
-use tg_proof::commitment::Stacking;
 use tg_proof::error::PlanError;
 use tg_proof::field::{E, F};
-use tg_proof::messages::{self, InferenceProof};
+use tg_proof::messages::{self, InferenceProof, SectionProofs};
 use tg_proof::model::ProofShape;
 use tg_proof::verify::{interleaved, padded_point};
 use tg_proof::{ProofFile, Statement, transcript};
@@ -167,7 +166,7 @@ pub fn prove_tensors(
     let shape = if inputs.len() == 1 {
         &model.shape
     } else {
-        batched = ProofShape::batched(&model.model.program, inputs.len())?;
+        batched = model.shape_of(inputs.len())?;
         &batched
     };
     if let Some(limit) = limits.memory {
@@ -225,7 +224,7 @@ fn prove_on_workers(
         statement,
         input,
         output,
-        proof: messages::encode(&proof),
+        proof: messages::encode_inference(&proof),
     };
     Ok((file, traces))
 }
@@ -283,7 +282,7 @@ pub(crate) fn prove_witness(
         statement,
         input,
         output,
-        proof: messages::encode(&proof),
+        proof: messages::encode_inference(&proof),
     })
 }
 
@@ -329,15 +328,10 @@ pub(crate) fn prove_execution(
         .weights_scheme
         .observe_commitment(&model.commitment.root, &mut challenger);
 
-    limits.check()?;
-    observe(Stage::Commit);
-    let fold = shape.witness_scheme.folding_schedule()[0];
-    let stacked = Stacking::new_witness(witness.tables(), fold);
-    let failed = ProveError::Commitment { which: "witness" };
-    let (commitment, data) = shape
-        .witness_scheme
-        .commit(stacked, &mut challenger)
-        .map_err(|_| failed.clone())?;
+    let mut committed = Committed::new(shape, witness, &mut challenger, &mut |_| {
+        observe(Stage::Commit);
+        limits.check()
+    })?;
 
     let mut channel = Channel::clear(challenger);
     let mut walk = Walk::new(model, &shape.plan, tensors, witness);
@@ -353,28 +347,16 @@ pub(crate) fn prove_execution(
         .into_iter()
         .map(|read| read.expect("every reader is visited"))
         .collect();
-    let columns: Vec<Vec<PolyView<'_, F>>> = (0..shape.plan.witness.len())
-        .map(|table| {
-            let columns = 0..shape.plan.witness[table].columns;
-            columns
-                .map(|column| data.table(table).poly(column))
-                .collect()
-        })
-        .collect();
-    let column = |table: usize, column: usize| columns[table][column].as_slice();
-    let (pushing, looked_up) = (
-        Pushing::Plain(shape.pushforwards.as_ref()),
-        Columns(&column),
-    );
-    let (lookup, point) = lookup::prove(&shape.plan, pushing, &looked_up, &reads, &mut channel)?;
+    let looked_up = look_up(shape, (&committed, witness), &reads, &mut channel)?;
+    drop(reads);
 
-    limits.check()?;
-    observe(Stage::OpenWitness);
-    let points = witness_points(shape, &point, &walk.opened);
-    let witness_opening = shape
-        .witness_scheme
-        .open_at(data, &shape.witness_protocol, &points, channel.challenger())
-        .map_err(|_| failed)?;
+    let challenger = channel.challenger();
+    let mut witness_openings = committed
+        .open(&looked_up, &walk.opened, challenger, &mut |_| {
+            observe(Stage::OpenWitness);
+            limits.check()
+        })?
+        .into_iter();
 
     limits.check()?;
     observe(Stage::OpenWeights);
@@ -390,31 +372,48 @@ pub(crate) fn prove_execution(
         )
         .map_err(|_| ProveError::Commitment { which: "weights" })?;
     observe(Stage::Done);
+    let failed = ProveError::Commitment { which: "witness" };
+    let mut roots = committed.roots.into_iter();
+    let (root, opening) = roots.next().zip(witness_openings.next()).ok_or(failed)?;
     Ok(InferenceProof {
-        witness: commitment,
+        witness: root,
         nodes,
-        lookup,
-        witness_opening: witness_opening.whir,
+        lookup: looked_up.proof,
+        witness_opening: opening,
         weights_opening: weights_opening.whir,
+        sections: SectionProofs {
+            roots: roots.collect(),
+            anchors: committed.anchors,
+            sums: looked_up.sums,
+            tables: looked_up.tables,
+            openings: witness_openings.collect(),
+        },
     })
 }
 
-/// The points of the witness opening: each table at its part of the lookup point, then where its gadget opens it.
-fn witness_points(
+/// The lookup argument over columns that are held, or made section by section.
+fn look_up(
     shape: &ProofShape,
-    lookup_point: &[E],
-    opened: &[Vec<Vec<E>>],
-) -> Vec<p3_multilinear_util::point::Point<E>> {
-    let mut points = Vec::new();
-    for (table, opened) in shape.plan.witness.iter().zip(opened) {
-        let vars = table.chunk.column_vars();
-        points.push(padded_point(
-            &lookup_point[lookup_point.len() - table.chunk.vars..],
-            vars,
-        ));
-        points.extend(opened.iter().map(|at| padded_point(at, vars)));
-    }
-    points
+    (committed, witness): (&Committed<'_>, &Witness),
+    reads: &[Read],
+    channel: &mut Channel,
+) -> Result<LookedUp, ProveError> {
+    let pushing = Pushing::Plain(shape.pushforwards.as_ref());
+    let plan = &shape.plan;
+    let Some(data) = &committed.whole else {
+        return lookup::prove(plan, pushing, &Columns::Sections(witness), reads, channel);
+    };
+    let tables = plan.witness.iter().enumerate();
+    let columns: Vec<Vec<PolyView<'_, F>>> = tables
+        .map(|(table, own)| {
+            let columns = 0..own.columns;
+            columns
+                .map(|column| data.table(table).poly(column))
+                .collect()
+        })
+        .collect();
+    let column = |table: usize, column: usize| columns[table][column].as_slice();
+    lookup::prove(plan, pushing, &Columns::Held(&column), reads, channel)
 }
 
 /// The points of the weights' opening: per column its part of the claim's point, and the anchor.

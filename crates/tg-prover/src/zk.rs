@@ -302,13 +302,13 @@ impl ZkExecution<'_> {
             Ok(hidden.0)
         };
         let column = |table: usize, column: usize| columns[table][column].as_slice();
-        let (pushing, looked_up) = (Pushing::Hidden(&mut hide), Columns(&column));
-        let (lookup, _) = lookup::prove(&shape.plan, pushing, &looked_up, &reads, &mut channel)?;
+        let (pushing, looked_up) = (Pushing::Hidden(&mut hide), Columns::Held(&column));
+        let looked_up = lookup::prove(&shape.plan, pushing, &looked_up, &reads, &mut channel)?;
         let sent = Sent {
             root,
             committed: vec![committed, pushforwards.ok_or(FAILED)?],
             nodes,
-            lookup,
+            lookup: looked_up.proof,
             challenger,
         };
         limits.check()?;

@@ -5,14 +5,14 @@ use std::time::Duration;
 use hyper::Method;
 use serde::Serialize;
 use tg_types::{
-    Address, ChainDomain, Digest, Encode, JobId, JobOrder, ModelId, OfferId, SignedTransaction,
-    Transaction, TransactionId, Wallet,
+    Address, BidId, ChainDomain, Digest, Encode, JobId, JobOrder, ModelId, OfferId,
+    SignedTransaction, Transaction, TransactionId, Wallet,
 };
 
 use crate::dto::{
-    AccountDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, DryRunDto, FaucetRequestDto,
-    InferenceDto, JobDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, ModelDto, OfferDto,
-    ProviderDto, QuoteDto, StatusDto, SubmittedDto,
+    AccountDto, BidDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, DryRunDto,
+    FaucetRequestDto, InferenceDto, JobDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, ModelDto,
+    OfferDto, ProviderDto, QuoteDto, StatusDto, SubmittedDto,
 };
 use crate::error::ClientError;
 use crate::events::EventStream;
@@ -66,6 +66,14 @@ impl Client {
     #[must_use]
     pub fn url(&self) -> &str {
         self.transport.base()
+    }
+
+    /// A sealed bid.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if there is none, or it was opened or forfeited.
+    pub async fn bid(&self, id: BidId) -> Result<BidDto, ClientError> {
+        self.get(&format!("/v1/bids/{id}")).await
     }
 
     /// What the grid is and where it stands.

@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
 use tg_types::{
-    Address, Amount, BlockId, CapacityTier, Digest, GpuLink, GpuModel, JobClass, JobId, LeaseId,
-    ModelId, OfferId, Pricing, ProgramId, SharingMode, StateRoot, TransactionId,
+    Address, Amount, BidId, BlockId, CapacityTier, Digest, GpuLink, GpuModel, JobClass, JobId,
+    LeaseId, ModelId, OfferId, Pricing, ProgramId, SharingMode, StateRoot, TransactionId,
 };
 
 /// A value that is read from text.
@@ -31,6 +31,7 @@ macro_rules! from_hex {
 
 from_hex! {
     Address: "an address: 0x and 40 hexadecimal digits";
+    BidId: "a bid id: 0x and 64 hexadecimal digits";
     BlockId: "a block id: 0x and 64 hexadecimal digits";
     Digest: "a digest: 0x and 64 hexadecimal digits";
     JobId: "a job id: 0x and 64 hexadecimal digits";

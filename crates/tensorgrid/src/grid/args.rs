@@ -147,6 +147,9 @@ pub(crate) struct InferArguments {
     /// Say what ordering would come to in the next block, and order nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// What a sealed bid locks until it is opened (--class batch), in TGRID; the network's least if absent.
+    #[arg(long, value_parser = amount, value_name = "TGRID")]
+    pub(crate) deposit: Option<Amount>,
     #[command(flatten)]
     pub(crate) needs: NeedsArguments,
     /// Write the proof, with its input and output, for `tensorgrid verify`.

@@ -137,7 +137,7 @@ pub(crate) async fn submit(
 }
 
 /// The order of an input that was quantised here, with its bytes.
-fn order_of(
+pub(super) fn order_of(
     public: &PublicModel,
     reals: &[f32],
     wish: Wish,

@@ -2,11 +2,12 @@
 //!
 //! Read in this order: [`accounts`] (who has money on a development network), [`port`] (a node as the API sees it),
 //! [`embedded`] (a whole grid in this process), [`connect`] (a grid behind an API), [`infer`] (one job from order to
-//! checked result), [`machine`] (what this machine offers), [`needs`] (needs and machines as flags), [`table`] (how lists look), [`args`] and [`commands`]
+//! checked result), [`bid`] (an order as a sealed bid), [`machine`] (what this machine offers), [`needs`] (needs and machines as flags), [`table`] (how lists look), [`args`] and [`commands`]
 //! (what people type).
 
 pub(crate) mod accounts;
 pub(crate) mod args;
+pub(crate) mod bid;
 pub(crate) mod commands;
 pub(crate) mod connect;
 pub(crate) mod embedded;

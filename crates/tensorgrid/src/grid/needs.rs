@@ -8,6 +8,20 @@ use tg_types::{
     RegionSet, SharingMode, SharingSet, TierSet,
 };
 
+/// What a machine has beside its GPUs: what a job needs of it, or what is offered.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct HostArguments {
+    /// Processor in thousandths of a core.
+    #[arg(long, default_value_t = 0, value_name = "MILLI")]
+    pub(crate) cpu_milli: u32,
+    /// Memory of the machine in MiB.
+    #[arg(long, default_value_t = 0, value_name = "MIB")]
+    pub(crate) memory: u32,
+    /// Disk in GiB.
+    #[arg(long, default_value_t = 0, value_name = "GIB")]
+    pub(crate) disk: u32,
+}
+
 /// What a job needs beside its model's arithmetic. Without any of these, any machine will do.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Needs")]
@@ -42,19 +56,13 @@ pub(crate) struct NeedsArguments {
     /// Seconds of a whole T4 that it takes; what it takes elsewhere follows from the throughput table.
     #[arg(long, default_value_t = 0, value_name = "S")]
     pub(crate) gpu_seconds: u64,
-    /// Processor in thousandths of a core.
-    #[arg(long, default_value_t = 0, value_name = "MILLI")]
-    pub(crate) cpu_milli: u32,
-    /// Memory of the machine in MiB.
-    #[arg(long, default_value_t = 0, value_name = "MIB")]
-    pub(crate) memory: u32,
-    /// Disk in GiB.
-    #[arg(long, default_value_t = 0, value_name = "GIB")]
-    pub(crate) disk: u32,
+    #[command(flatten)]
+    pub(crate) host: HostArguments,
     /// Regions that will do.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..i64::from(REGIONS_MAX)), value_name = "N,..")]
     pub(crate) region: Vec<u8>,
-    /// What kind of work it is: inference, training.
+    /// What kind of work it is: inference, training, batch. Batch work bids in a sealed auction: --max-price is the bid,
+    /// and every winner of a class pays one price.
     #[arg(long, default_value = "inference", value_parser = class, value_name = "CLASS")]
     pub(crate) class: JobClass,
     /// Machines that must run it together.
@@ -111,9 +119,9 @@ impl NeedsArguments {
                 Some(_) => SharingMode::Mig,
                 None => self.isolation,
             },
-            cpu_milli: self.cpu_milli,
-            memory_mib: self.memory,
-            disk_gib: self.disk,
+            cpu_milli: self.host.cpu_milli,
+            memory_mib: self.host.memory,
+            disk_gib: self.host.disk,
             regions,
             reference: DurationMs::from_secs(self.gpu_seconds),
             gang: self.gang,
@@ -154,15 +162,8 @@ pub(crate) struct MachineArguments {
     /// How jobs may share one: time-slice, mps, mig.
     #[arg(long, value_delimiter = ',', value_parser = sharing, value_name = "MODE,..")]
     pub(crate) sharing: Vec<SharingMode>,
-    /// Processor in thousandths of a core.
-    #[arg(long, default_value_t = 0, value_name = "MILLI")]
-    pub(crate) cpu_milli: u32,
-    /// Memory in MiB.
-    #[arg(long, default_value_t = 0, value_name = "MIB")]
-    pub(crate) memory: u32,
-    /// Disk in GiB.
-    #[arg(long, default_value_t = 0, value_name = "GIB")]
-    pub(crate) disk: u32,
+    #[command(flatten)]
+    pub(crate) host: HostArguments,
     /// Region.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..i64::from(REGIONS_MAX)), value_name = "N")]
     pub(crate) region: u8,
@@ -185,9 +186,9 @@ impl MachineArguments {
             tensor_cores: self.tensor_cores,
             link: self.link,
             sharing: SharingSet::of(&self.sharing),
-            cpu_milli: self.cpu_milli,
-            memory_mib: self.memory,
-            disk_gib: self.disk,
+            cpu_milli: self.host.cpu_milli,
+            memory_mib: self.host.memory,
+            disk_gib: self.host.disk,
             region: self.region,
             coordinate_us: [0, 0],
             tiers: TierSet::of(&self.tiers),
@@ -234,8 +235,7 @@ fn tier(text: &str) -> Result<CapacityTier, String> {
 
 /// Bids of the batch auction are sealed first, which this command does not do.
 fn class(text: &str) -> Result<JobClass, String> {
-    let classes = [JobClass::Inference, JobClass::Training];
-    word(text, &classes, JobClass::as_str)
+    word(text, JobClass::ALL, JobClass::as_str)
 }
 
 /// `8.0` is 80.
@@ -348,7 +348,7 @@ mod tests {
             ("--mig 9g.1gb", "3g.40gb"),
             ("--capability best", "8.0"),
             ("--link rope", "nvlink"),
-            ("--class batch", "training"),
+            ("--class night", "training"),
         ] {
             let error = needs(flags).err().map(|it| it.to_string());
             assert!(error.is_some_and(|it| it.contains(known)), "{flags}");

@@ -1,6 +1,6 @@
 //! What the benchmark suite prints and writes: a table for the terminal, `docs/BENCHMARKS.md`.
 
-use crate::offline::suite::{ENTRIES, Entry, Row, Target};
+use crate::offline::suite::{ENTRIES, Row, Target};
 use std::fmt::Write;
 use std::process::Command;
 
@@ -69,9 +69,6 @@ pub(crate) fn table(rows: &[Row], zk: bool) -> Vec<String> {
     for (entry, target) in &ENTRIES {
         let name = entry.name();
         let Some(row) = rows.iter().find(|row| row.name == name && row.zk == zk) else {
-            if matches!(entry, Entry::NotYet(_)) && !zk {
-                lines.push(format!("{name:<30}{:>10}", "not yet"));
-            }
             continue;
         };
         let cells = [
@@ -158,7 +155,7 @@ pub(crate) fn page(rows: &[Row]) -> String {
             }
             None => push(
                 &mut text,
-                &format!("| {name} | not yet | | | | | | {held} | |"),
+                &format!("| {name} | not measured | | | | | | {held} | |"),
             ),
         }
     }
@@ -276,8 +273,8 @@ const HEAD: &str = "# Benchmarks
 Written by `tensorgrid bench prove --suite --write docs/BENCHMARKS.md`. Models are built from a seed: known
 architectures, bell-shaped random weights of 8 bits, requantisations calibrated on one input. `zk: false`. A row runs in
 its own process, on all cores; `prove` holds execution, witness and commitment of the activations; medians, and the
-least run beside them because the machine may be shared. Peak is the highest resident set, the model and its registration
-included. The GPTs have 8 bits where something is multiplied and 16 elsewhere; `no logits` ends at the last hidden state,
+least run beside them because the machine may be shared; a proof of over a minute is made once. Peak is the highest resident set, the model and its registration
+included. The GPTs have 8 bits where something is multiplied and 16 elsewhere; `no logits` ends at the last hidden state (of 512 tokens that of the last),
 without the output layer that shares the embedding's weights. Security is composed and at least 100 bits (Johnson bound,
 no conjecture). A machine with other work (see the loads) stretches wall
 times, which are what a row is held to; CPU time is then the figure to compare.

@@ -97,7 +97,7 @@ fn a_provider_joins_from_another_process_and_leaves() {
     );
 
     let key = folder.path().join("keys/provider");
-    let provider = Provider::start(&grid, &key, "0.01");
+    let provider = Provider::start(&grid, &key, "0.01", &[]);
     until("the offer stands", || offers(&grid) == 1);
     let ran = infer(&grid, &[]).ends(0).json();
     assert_eq!(ran["receipt"]["settlement"]["price"], "0.01");
@@ -119,6 +119,124 @@ fn a_provider_joins_from_another_process_and_leaves() {
     assert!(told.contains("withdrawn"), "{told}");
     until("the offer is gone", || offers(&grid) == 0);
     assert!(grid.interrupt().success());
+}
+
+/// The burned part of all money.
+fn burned(grid: &Grid) -> u128 {
+    let status = grid.run(&["status", "--json"]).ends(0).json();
+    let burned = status["totals"]["burned"].as_str().unwrap();
+    burned.parse::<tg_types::Amount>().unwrap().get()
+}
+
+#[test]
+fn a_batch_job_bids_sealed_and_an_unopened_bid_loses_its_deposit() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(&folder.path().join("data"), 0);
+    let key = folder.path().join("key");
+    let machine = [
+        "--gpus",
+        "1",
+        "--gpu-model",
+        "t4",
+        "--price-per-gpu-second",
+        "0.02",
+    ];
+    let _provider = Provider::start(&grid, &key, "0.01", &machine);
+    until("the offer stands", || offers(&grid) == 1);
+    let bid = ["--class", "batch", "--gpus", "1", "--gpu-seconds", "2"];
+    let money_before = money(&grid);
+
+    // What would be refused when it is opened is refused before anything is locked.
+    let wrong = infer(&grid, &["--class", "batch", "--max-price", "0.5"]).ends(3);
+    assert!(wrong.stderr.contains("TG-LED-034"), "{}", wrong.stderr);
+    assert!(!wrong.stderr.contains("sealed;"), "{}", wrong.stderr);
+
+    let ran = infer(&grid, &[&bid[..], &["--max-price", "0.5"]].concat()).ends(0);
+    assert!(ran.stderr.contains("is sealed"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("the deposit is back"), "{}", ran.stderr);
+    let ran = ran.json();
+    assert_eq!(ran["greatest"], 7);
+    let price: tg_types::Amount = ran["receipt"]["settlement"]["price"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    // Nobody pays more than it bid, no machine gets less than it asks.
+    let cents = |count: u128| count * 10_000_000_000_000_000;
+    assert!((cents(5)..=cents(50)).contains(&price.get()), "{price}");
+
+    // Whoever goes away before its slot loses the deposit, and nothing else.
+    let before = burned(&grid);
+    let jobs = || grid.run(&["job", "list", "--json"]).ends(0).json();
+    let listed = jobs();
+    let digit = root().join("examples/digit.json");
+    let more = ["--max-price", "0.5", "--deposit", "0.03", "--yes"];
+    let arguments = [&["infer", "mlp-digits", text(&digit)], &bid[..], &more].concat();
+    grid.run_until(&arguments, "is sealed");
+    until("the deposit is burned", || {
+        burned(&grid) >= before + cents(3)
+    });
+    assert_eq!(jobs(), listed);
+    assert_eq!(money(&grid).1, money_before.1);
+    assert_eq!(money(&grid).0, money(&grid).1);
+}
+
+#[test]
+fn a_killed_provider_loses_its_job_to_another_in_one_block() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(&folder.path().join("data"), 0);
+    let machine = ["--gpus", "1", "--gpu-model", "t4"];
+    // It says that it is slow, and is.
+    let slow = [&machine[..], &["--throttle-mmac-per-s", "1"]].concat();
+    let mut first = Provider::start(&grid, &folder.path().join("one"), "0.01", &slow);
+    let _second = Provider::start(&grid, &folder.path().join("two"), "0.05", &machine);
+    until("both offers stand", || offers(&grid) == 2);
+    let input = folder.path().join("image.json");
+    let image = serde_json::json!({ "input_data": [vec![0.25; 784]] });
+    std::fs::write(&input, image.to_string()).unwrap();
+    // The lease may take minutes: that it is lost is not a matter of its own limits.
+    let order = [
+        "infer",
+        "lenet-digits",
+        text(&input),
+        "--verify",
+        "none",
+        "--yes",
+        "--json",
+    ];
+    let needs = ["--gpus", "1", "--gpu-seconds", "60", "--max-price", "5"];
+    let ran = std::thread::scope(|scope| {
+        let run = scope.spawn(|| grid.run(&[&order[..], &needs].concat()));
+        first.read_until("working");
+        first.kill();
+        run.join().unwrap()
+    });
+    let ran = ran.ends(0).json();
+    let job = ran["job"].as_str().unwrap();
+    let job = grid.run(&["job", "show", job, "--json"]).ends(0).json();
+    let leases = job["leases"].as_array().unwrap();
+    assert_eq!(leases.len(), 2, "{job}");
+    assert_ne!(leases[0]["provider"], leases[1]["provider"]);
+    let end = leases[0]["end_text"].as_str().unwrap();
+    assert!(end.contains("reach"), "{end}");
+    // It waited again and was leased again in the block that found the provider lost.
+    let steps = job["history"].as_array().unwrap();
+    let of = |state: &str| {
+        let steps = steps.iter().filter(|it| it["state"] == state);
+        steps
+            .map(|it| it["height"].as_u64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("queued").len(), 2, "{job}");
+    assert_eq!(of("queued")[1], of("leased")[1], "{job}");
+    assert_eq!(of("paid").len(), 1, "{job}");
+    // The other is paid its price and has the collateral of the one that went.
+    let settlement = &ran["receipt"]["settlement"];
+    assert_eq!(settlement["price"], "0.05");
+    assert_eq!(settlement["prize"], "1");
+    assert_eq!(ran["receipt"]["lease"]["provider"], leases[1]["provider"]);
+    let (sum, minted) = money(&grid);
+    assert_eq!(sum, minted);
 }
 
 #[test]

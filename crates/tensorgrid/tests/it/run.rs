@@ -86,6 +86,20 @@ impl Grid {
         Ran::of(&command.output().unwrap())
     }
 
+    /// Runs a command against this grid until its error stream has a line with `text`, and kills it there.
+    pub(crate) fn run_until(&self, arguments: &[&str], text: &str) {
+        let mut child = program()
+            .env("TENSORGRID_API", &self.url)
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        read_until(child.stderr.take().unwrap(), text);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
     /// Ends it as a power cut would.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
@@ -114,16 +128,28 @@ pub(crate) struct Provider {
 
 impl Provider {
     /// Starts `tensorgrid provider`.
-    pub(crate) fn start(grid: &Grid, key: &Path, price: &str) -> Self {
+    pub(crate) fn start(grid: &Grid, key: &Path, price: &str, more: &[&str]) -> Self {
         let child = program()
             .env("TENSORGRID_API", &grid.url)
             .args(["provider", "--json", "--price", price, "--key"])
             .arg(key)
+            .args(more)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
         Self { child }
+    }
+
+    /// Waits until it tells a line with `text`; what it tells later is not read.
+    pub(crate) fn read_until(&mut self, text: &str) {
+        read_until(self.child.stdout.take().unwrap(), text);
+    }
+
+    /// Ends it as a power cut would (SIGKILL).
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Ends it as Ctrl-C would; gives its exit status and what it told.
@@ -142,6 +168,12 @@ impl Drop for Provider {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn read_until(stream: impl Read, text: &str) {
+    let mut lines = BufReader::new(stream).lines();
+    let found = lines.any(|line| line.unwrap().contains(text));
+    assert!(found, "it ended without telling {text:?}");
 }
 
 fn interrupt(child: &Child) {

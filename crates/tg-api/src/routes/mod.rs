@@ -1,6 +1,7 @@
 //! The routes, one file per subject. A route and its entry in the OpenAPI document are one declaration.
 
 mod accounts;
+mod bids;
 mod blobs;
 mod development;
 mod events;
@@ -63,6 +64,7 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(jobs::dry_run))
         .routes(routes!(jobs::why))
         .routes(routes!(jobs::receipt))
+        .routes(routes!(bids::bid))
         .routes(routes!(offers::offers))
         .routes(routes!(offers::offer))
         .routes(routes!(offers::provider))

@@ -47,8 +47,7 @@ impl Execution {
             }),
             Transaction::PostOffer { terms } => self.post_offer(transaction, terms),
             Transaction::WithdrawOffer { offer } => {
-                self.state.offers.remove(offer);
-                self.state.stock_is_stale = true;
+                self.state.remove_offer(offer);
                 self.update_account(sender, |account| {
                     account.offers = account.offers.saturating_sub(1);
                 })?;

@@ -16,7 +16,7 @@ type Done = Result<(), InvariantError>;
 
 impl Execution {
     /// Changes the terms of an offer; its leases keep their prices and what they hold.
-    pub(super) fn update_offer(&mut self, id: &OfferId, terms: &OfferTerms) -> Done {
+    pub(crate) fn update_offer(&mut self, id: &OfferId, terms: &OfferTerms) -> Done {
         let missing = InvariantError::Missing { table: Offer::NAME };
         let mut offer = self.state.offer(id).ok_or(missing)?.clone();
         offer.terms = terms.clone();

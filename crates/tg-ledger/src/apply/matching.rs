@@ -4,15 +4,16 @@
 //! stopped, so a crowd of jobs that fit nowhere cannot starve the ones behind it. Turns are those of
 //! [`tg_market::lane::queue`]: paid priority, growing with the wait; whoever waited long enough goes by age alone.
 
+use tg_market::book::Looks;
 use tg_market::lane::queue::{Turn, Waiting};
-use tg_market::{OfferFacts, OfferView, PackingPrices, Quote, Stock};
+use tg_market::{OfferView, PackingPrices, Quote, Stock};
 use tg_types::{Amount, Domain, JobClass, JobId, Lane, LeaseId, keccak256_of};
 
 use super::Execution;
 use crate::decision::Decision;
 use crate::error::InvariantError;
 use crate::event::Event;
-use crate::limits::{ASSESSMENTS_PER_BLOCK_MAX, LEASES_PER_BLOCK_MAX};
+use crate::limits::{LEASES_PER_BLOCK_MAX, LOOKS_PER_BLOCK_MAX};
 use crate::record::{Grant, Job, JobState, Lease, Offer, Record};
 use crate::state::State;
 
@@ -47,89 +48,30 @@ impl State {
     }
 }
 
-/// The offers as later jobs of the block see them.
-pub(super) struct Board<'a> {
-    pub(super) views: Vec<OfferView<'a>>,
-    facts: [Vec<OfferFacts>; JobClass::ALL.len()],
-    /// Fees that a provider keeps for each lease.
-    reserved: Amount,
+/// What a block's placements are priced by, and what may still be done in it.
+pub(super) struct Board {
     /// What placements take from the work to come, as the block found the machines.
     pub(super) prices: PackingPrices,
     pub(super) budget: Budget,
 }
 
 /// What may still be done in this block.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Budget {
-    assessments: u64,
+    looks: u64,
     leases: usize,
 }
 
 impl Budget {
-    /// Whether another job may look at `offers` offers and get `leases` leases; counts the looking if so.
-    pub(super) fn admit(&mut self, offers: usize, leases: usize) -> bool {
-        let looked = self.assessments.saturating_add(offers as u64);
-        let fits = looked <= ASSESSMENTS_PER_BLOCK_MAX
-            && self.leases.saturating_add(leases) <= LEASES_PER_BLOCK_MAX;
-        if fits {
-            self.assessments = looked;
-        }
-        fits
-    }
-}
-
-impl<'a> Board<'a> {
-    fn new(state: &State, offers: &'a [Offer]) -> Self {
-        let facts = |class: &JobClass| -> Vec<OfferFacts> {
-            offers
-                .iter()
-                .map(|it| state.offer_facts(it, *class))
-                .collect()
-        };
-        Self {
-            views: offers.iter().map(|it| state.offer_view(it)).collect(),
-            facts: [
-                facts(&JobClass::Inference),
-                facts(&JobClass::Training),
-                facts(&JobClass::Batch),
-            ],
-            reserved: state.lease_fees(),
-            prices: state.packing_prices(),
-            budget: Budget {
-                assessments: 0,
-                leases: 0,
-            },
-        }
+    /// Whether another job may be looked at that would get `leases` leases.
+    pub(super) const fn admits(&self, leases: usize) -> bool {
+        self.looks < LOOKS_PER_BLOCK_MAX
+            && self.leases.saturating_add(leases) <= LEASES_PER_BLOCK_MAX
     }
 
-    /// The offers as a job of `class` sees them.
-    pub(super) fn views(&self, class: JobClass) -> impl Iterator<Item = OfferView<'a>> {
-        let facts = &self.facts[usize::from(class.tag())];
-        let views = self.views.iter().zip(facts);
-        views.map(|(view, facts)| OfferView {
-            facts: *facts,
-            ..*view
-        })
-    }
-
-    fn has_slots(&self) -> bool {
-        self.views.iter().any(|view| view.slots_free > 0)
-    }
-
-    /// Notes that a lease was made.
-    pub(super) fn take(&mut self, quote: &Quote) {
-        self.budget.leases += 1;
-        for view in &mut self.views {
-            if view.offer == quote.offer {
-                view.slots_free = view.slots_free.saturating_sub(1);
-            }
-            if view.provider == quote.provider {
-                view.funds = view
-                    .funds
-                    .saturating_sub(quote.collateral)
-                    .saturating_sub(self.reserved);
-            }
-        }
+    /// Counts what was looked at for one job.
+    pub(super) const fn spend(&mut self, looks: Looks) {
+        self.looks = self.looks.saturating_add(looks.get());
     }
 }
 
@@ -147,9 +89,13 @@ impl Execution {
     /// Matches waiting jobs within the block's bounds.
     pub(crate) fn run_matching(&mut self) -> Result<(), InvariantError> {
         self.state.refresh_stock(self.now)?;
+        self.state.refresh_book();
         self.move_prices();
-        let offers: Vec<Offer> = self.state.offers.iter().cloned().collect();
-        let mut board = Board::new(&self.state, &offers);
+        let seconds = self.state.book.middle_asks();
+        let mut board = Board {
+            prices: self.state.stock.packing_prices_at(seconds),
+            budget: Budget::default(),
+        };
         let queue = self.queue();
         self.state.match_cursor = 0;
         self.move_running(&mut board)?;
@@ -163,7 +109,7 @@ impl Execution {
             let outcome = match job.order.needs.lane() {
                 Lane::Auction => Outcome::Waits,
                 Lane::Deadline => self.book(&mut board, job)?,
-                Lane::Posted | Lane::Gang if !board.has_slots() => Outcome::Waits,
+                Lane::Posted | Lane::Gang if !self.state.book.has_open() => Outcome::Waits,
                 Lane::Posted => self.place(&mut board, job)?,
                 Lane::Gang => self.place_gang(&mut board, job)?,
             };
@@ -198,6 +144,13 @@ impl Execution {
             .collect()
     }
 
+    /// The offers as they stand, as a job of `class` sees them.
+    pub(super) fn views(&self, class: JobClass) -> impl Iterator<Item = OfferView<'_>> {
+        let rates = self.state.rates();
+        let all = self.state.book.iter();
+        all.map(move |standing| standing.view(class, &rates))
+    }
+
     /// The machines as they stand; whoever changes a lease must have let go of it.
     pub(super) fn stock(&self) -> std::sync::Arc<Stock> {
         std::sync::Arc::clone(&self.state.stock)
@@ -206,7 +159,7 @@ impl Execution {
     /// Gives a job to one offer.
     pub(super) fn lease_to(
         &mut self,
-        board: &mut Board<'_>,
+        board: &mut Board,
         mut job: Job,
         quote: &Quote,
     ) -> Result<Outcome, InvariantError> {
@@ -222,7 +175,7 @@ impl Execution {
     /// its own and for the one that leads a gang.
     pub(super) fn make_lease(
         &mut self,
-        board: &mut Board<'_>,
+        board: &mut Board,
         job: &Job,
         quote: &Quote,
         member: u16,
@@ -250,7 +203,8 @@ impl Execution {
             devices: lease.grant.devices,
             from: lease.grant.from,
         });
-        board.take(quote);
+        board.budget.leases += 1;
+        self.state.refresh_book();
         Ok(lease)
     }
 

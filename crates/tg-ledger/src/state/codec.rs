@@ -128,6 +128,8 @@ impl Encode for State {
             schedule,
             stock: _,
             stock_is_stale: _,
+            book: _,
+            book_changes: _,
             queued: _,
             live: _,
             ended: _,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tg_types::{Amount, Encode, Writer};
+use tg_types::{Amount, Encode, OfferId, Writer};
 
 use crate::record::{Account, Bid, Job, Lease, LivenessReport, Model, Offer, Provider};
 use crate::state::State;
@@ -99,14 +99,23 @@ impl State {
     }
 
     pub(crate) fn put_account(&mut self, account: Account) {
+        self.book_changes.note_account(account.address);
         self.accounts.put(account, &mut self.next_index);
     }
 
     pub(crate) fn put_offer(&mut self, offer: Offer) {
+        self.book_changes.note_offer(offer.id);
         self.offers.put(offer, &mut self.next_index);
     }
 
+    pub(crate) fn remove_offer(&mut self, offer: &OfferId) {
+        self.offers.remove(offer);
+        self.book_changes.note_offer(*offer);
+        self.stock_is_stale = true;
+    }
+
     pub(crate) fn put_provider(&mut self, provider: Provider) {
+        self.book_changes.note_account(provider.address);
         self.providers.put(provider, &mut self.next_index);
     }
 

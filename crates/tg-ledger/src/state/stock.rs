@@ -40,6 +40,13 @@ impl State {
     /// Brings the stock to `now`, or builds it anew if offers changed.
     pub(crate) fn refresh_stock(&mut self, now: TimestampMs) -> Result<(), InvariantError> {
         let learned = self.schedule.work.learn();
+        let stock = Arc::clone(&self.stock);
+        stock
+            .due(now)
+            .for_each(|hold| self.book_changes.note_offer(hold.offer));
+        let is_due = stock.due(now).next().is_some();
+        // Or else it would be copied to be written to.
+        drop(stock);
         if self.stock_is_stale {
             self.stock = Arc::new(self.rebuilt_stock(now)?);
             self.stock_is_stale = false;
@@ -48,7 +55,7 @@ impl State {
         if learned {
             Arc::make_mut(&mut self.stock).expect(self.schedule.work.expected());
         }
-        if self.stock.booked_starts().any(|from| from <= now) {
+        if is_due {
             let stock = Arc::make_mut(&mut self.stock);
             stock.advance(now).map_err(InvariantError::Stock)?;
         }
@@ -62,6 +69,7 @@ impl State {
         lease: &Lease,
         now: TimestampMs,
     ) -> Result<(), InvariantError> {
+        self.book_changes.note_offer(lease.offer);
         put(Arc::make_mut(&mut self.stock), job, lease, now)
     }
 
@@ -69,8 +77,12 @@ impl State {
     pub(crate) fn release(&mut self, lease: &Lease) {
         let stock = Arc::make_mut(&mut self.stock);
         stock.give_back(&lease.id);
+        self.book_changes.note_offer(lease.offer);
         for member in &lease.members {
             stock.give_back(member);
+            if let Some(member) = self.leases.get(member) {
+                self.book_changes.note_offer(member.offer);
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use tg_types::{
 
 use super::pruning::{MODEL, network};
 use crate::apply::Execution;
-use crate::limits::{ASSESSMENTS_PER_BLOCK_MAX, OFFERS_MAX};
+use crate::limits::LOOKS_PER_BLOCK_MAX;
 use crate::{Job, JobState, Offer, Provider, State, Step};
 
 fn numbered(number: u64) -> [u8; 32] {
@@ -86,12 +86,16 @@ fn the_next_block_goes_on_where_one_stopped() {
     let provider = state.accounts.iter().next().unwrap().address;
     state.put_provider(Provider::new(provider));
     let only_none = ModeSet::of(&[VerificationMode::None]);
-    for number in 0..OFFERS_MAX as u64 {
-        state.put_offer(offer(number, only_none, provider));
+    // Each asks another price, so each is looked at by itself; all in one cohort.
+    let offers = 4_096;
+    for number in 0..offers {
+        let mut offer = offer(number, only_none, provider);
+        offer.terms.price_base = Amount::new(1 + u128::from(number));
+        state.put_offer(offer);
     }
     state.stock_is_stale = true;
     // The crowd asks for a mode that no offer serves; the last job would fit anywhere.
-    let per_block = ASSESSMENTS_PER_BLOCK_MAX / OFFERS_MAX as u64;
+    let per_block = LOOKS_PER_BLOCK_MAX.div_ceil(offers + 1);
     let crowd = 2 * per_block + 3;
     for sequence in 0..crowd {
         waiting(&mut state, sequence, VerificationMode::Zk);

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use tg_market::placement::{ask, charged};
 use tg_market::synthetic::Draws;
 use tg_types::{
-    Address, Amount, CapacityTier, Digest, DurationMs, GpuModel, GpuModelSet, JobClass, JobId,
-    JobNeeds, JobOrder, Label, Lane, Machine, ModeSet, OfferId, OfferTerms, Pricing, ProgramId,
-    Receipt, SharingMode, SharingSet, Tier, TierSet, TimestampMs, VerificationMode,
+    Address, Amount, CapacityTier, Decode, Digest, DurationMs, Encode, GpuModel, GpuModelSet,
+    JobClass, JobId, JobNeeds, JobOrder, Label, Lane, Machine, ModeSet, OfferId, OfferTerms,
+    Pricing, ProgramId, Receipt, SharingMode, SharingSet, Tier, TierSet, TimestampMs,
+    VerificationMode,
 };
 
 use super::pruning::{MODEL, network};
@@ -25,10 +26,13 @@ const BLOCKS: u64 = 7;
 const TICK_MS: u64 = 8_000;
 
 /// One market as it runs.
+#[derive(Clone)]
 struct Market {
     state: State,
     draws: Draws,
     jobs: u64,
+    /// Whether offers come, change and go.
+    is_lively: bool,
 }
 
 fn bytes_of<const N: usize>(kind: u8, number: u64) -> [u8; N] {
@@ -166,6 +170,39 @@ impl Market {
             state,
             draws,
             jobs: 0,
+            is_lively: false,
+        }
+    }
+
+    /// An offer comes, another one changes its prices, an idle one goes.
+    fn change_offers(&mut self, execution: &mut Execution) {
+        let all: Vec<Offer> = execution.state.offers().iter().cloned().collect();
+        let number = 1_000 + self.jobs * 8 + self.draws.below(8);
+        let provider = Address::new(bytes_of(2, 0));
+        if self.draws.below(2) == 0 {
+            execution.state.put_offer(Offer {
+                id: OfferId::new(bytes_of(3, number)),
+                provider,
+                terms: terms(&mut self.draws),
+                slots_taken: 0,
+                updated_at: execution.now,
+            });
+            execution.state.stock_is_stale = true;
+        }
+        for offer in all {
+            match self.draws.below(4) {
+                0 => {
+                    let new = terms(&mut self.draws);
+                    let terms = OfferTerms {
+                        machine: offer.terms.machine,
+                        slots: offer.terms.slots,
+                        ..new
+                    };
+                    execution.update_offer(&offer.id, &terms).unwrap();
+                }
+                1 if offer.slots_taken == 0 => execution.state.remove_offer(&offer.id),
+                _ => {}
+            }
         }
     }
 
@@ -174,6 +211,9 @@ impl Market {
         let now = TimestampMs::new(self.state.head.timestamp.get() + TICK_MS);
         let mut execution = Execution::begin(&self.state, now).unwrap();
         work(&mut execution, now);
+        if self.is_lively {
+            self.change_offers(&mut execution);
+        }
         for _ in 0..self.draws.below(6) {
             let needs = needs(&mut self.draws);
             let order = JobOrder {
@@ -251,6 +291,7 @@ fn never_over_capacity() {
         let now = state.head.timestamp;
         // Taking everything again from empty machines fails where too much was promised.
         assert_eq!(&state.rebuilt_stock(now).unwrap(), state.stock());
+        assert_eq!(state.rebuilt_book(), state.current_book());
         let mut held: BTreeMap<(OfferId, u32), u32> = BTreeMap::new();
         for (job, lease) in state.live_members() {
             let runs = job.holds_machine() && lease.grant.from <= now;
@@ -469,4 +510,36 @@ fn nobody_waits_for_what_is_free() {
             assert_eq!(fits.map(|it| it.offer), None, "job {}", job.sequence);
         }
     });
+}
+
+#[test]
+fn undone_blocks_and_changed_offers_leave_the_book_as_the_records_say() {
+    let (mut undone, mut leases) = (0, 0);
+    for seed in 0..MARKETS {
+        let mut market = Market::new(77 << 32 | seed, |index| index);
+        market.is_lively = true;
+        for _ in 0..BLOCKS {
+            let before = market.clone();
+            leases += market.block().len();
+            let sound = |state: &State| {
+                let now = state.head.timestamp;
+                assert_eq!(&state.rebuilt_stock(now).unwrap(), state.stock());
+                assert_eq!(state.rebuilt_book(), state.current_book());
+            };
+            sound(&market.state);
+            sound(&before.state);
+            // The same block once more, from a state that was written down and read back.
+            let bytes = before.state.to_bytes();
+            let mut again = before.clone();
+            again.state = State::from_bytes(&bytes).unwrap();
+            again.block();
+            assert_eq!(again.state.root(), market.state.root(), "seed {seed}");
+            // Another block takes its place.
+            if market.draws.below(3) == 0 {
+                undone += 1;
+                market.state = before.state;
+            }
+        }
+    }
+    assert!(undone > 1_000 && leases > 10_000, "{undone} {leases}");
 }

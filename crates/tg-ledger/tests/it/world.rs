@@ -435,6 +435,7 @@ fn assert_shape(state: &State) {
 fn assert_stock(state: &State) {
     let now = state.head().timestamp;
     assert_eq!(state.rebuilt_stock(now).unwrap(), *state.stock());
+    assert_eq!(state.rebuilt_book(), state.current_book());
     for offer in state.offers().iter() {
         let machine = &offer.terms.machine;
         let (mut milli, mut memory) = ([0_u32; 8], [0_u64; 8]);

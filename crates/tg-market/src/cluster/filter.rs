@@ -145,6 +145,19 @@ impl KindIndex {
         self.kinds.binary_search(&(node.gpu, node.region)).ok()
     }
 
+    /// The kinds with these GPUs, one for each region that has them.
+    pub fn with_gpu(&self, gpu: &Gpu) -> impl Iterator<Item = usize> + use<> {
+        let first = self.kinds.partition_point(|(it, _)| it < gpu);
+        let after = self.kinds.partition_point(|(it, _)| it <= gpu);
+        first..after
+    }
+
+    /// The region of `kind`.
+    #[must_use]
+    pub fn region(&self, kind: usize) -> Option<u16> {
+        self.kinds.get(kind).map(|(_, region)| *region)
+    }
+
     /// The GPUs of `kind`.
     #[must_use]
     pub fn gpu(&self, kind: usize) -> Option<&Gpu> {

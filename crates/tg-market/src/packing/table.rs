@@ -281,6 +281,12 @@ pub struct PricedTables {
 }
 
 impl PricedTables {
+    /// Machines of kinds with the same number here are worth the same if they look alike.
+    #[must_use]
+    pub fn table_of(&self, kind: usize) -> Option<u16> {
+        self.of_kind.get(kind).copied()
+    }
+
     /// The priced usable compute of a machine of `shape`, over all groups. At most
     /// 2^16 (weights) * 2^[`PRICE_BITS`] * 2^13 (thousandths of eight GPUs), so it fits 63 bits.
     #[must_use]

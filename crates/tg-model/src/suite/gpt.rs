@@ -27,8 +27,18 @@ struct Sizes {
     vocabulary: u32,
     channels: u32,
     heads: u32,
-    /// Whether the next token's scores are the output, rather than the last block's.
-    scores: bool,
+    output: Output,
+}
+
+/// What a transformer gives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Output {
+    /// Every position's scores of the next token.
+    Scores,
+    /// What the last block gives, normalised.
+    Hidden,
+    /// The same at the last position.
+    LastHidden,
 }
 
 /// 4 layers, 64 tokens of 256.
@@ -41,7 +51,7 @@ pub(super) fn small(seed: u64) -> (CompiledModel, Tensor) {
         vocabulary: 256,
         channels: 64,
         heads: 4,
-        scores: true,
+        output: Output::Scores,
     };
     transformer(&sizes, seed)
 }
@@ -56,22 +66,31 @@ pub(super) fn tiny(seed: u64) -> (CompiledModel, Tensor) {
         vocabulary: 32,
         channels: 16,
         heads: 2,
-        scores: true,
+        output: Output::Scores,
     };
     transformer(&sizes, seed)
 }
 
-/// The shape of GPT-2 small, 16 tokens.
+/// The shape of GPT-2 small, 16 tokens: every position's last hidden state.
 pub(super) fn gpt2(seed: u64) -> (CompiledModel, Tensor) {
+    gpt2_of((16, Output::Hidden), seed)
+}
+
+/// The shape of GPT-2 small: the last hidden state of the last of so many positions.
+pub(super) fn gpt2_last(tokens: u32, seed: u64) -> (CompiledModel, Tensor) {
+    gpt2_of((tokens, Output::LastHidden), seed)
+}
+
+fn gpt2_of((tokens, output): (u32, Output), seed: u64) -> (CompiledModel, Tensor) {
     let sizes = Sizes {
         name: "gpt2-124m",
         layers: 12,
-        tokens: 16,
+        tokens,
         places: 1_024,
         vocabulary: 50_257,
         channels: 768,
         heads: 12,
-        scores: false,
+        output,
     };
     transformer(&sizes, seed)
 }
@@ -90,11 +109,23 @@ fn transformer(sizes: &Sizes, seed: u64) -> (CompiledModel, Tensor) {
         let narrow = net.conv(wide, sizes.channels, square(1, 1, 0));
         stream = net.onward(stream, narrow);
     }
-    if sizes.scores {
-        let normal = net.normalised(stream);
-        net.conv(normal, sizes.vocabulary, square(1, 1, 0));
-    } else {
-        net.affine(stream);
+    match sizes.output {
+        Output::Scores => {
+            let normal = net.normalised(stream);
+            net.conv(normal, sizes.vocabulary, square(1, 1, 0));
+        }
+        Output::Hidden => {
+            net.affine(stream);
+        }
+        Output::LastHidden => {
+            let op = Op::Gather {
+                input: stream,
+                axis: Axis::Columns,
+                indices: vec![sizes.tokens - 1],
+            };
+            let last = net.push(op, Shape::new(1, 1, sizes.channels), None);
+            net.affine(last);
+        }
     }
     net.finish()
 }

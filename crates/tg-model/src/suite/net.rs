@@ -6,6 +6,7 @@ use crate::execute::Tensor;
 use crate::kernels::Cpu;
 use crate::range;
 use crate::sample::Numbers;
+use tg_ir::bounds::{self, FIELD_BOUND};
 use tg_ir::{
     CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise, Rescale,
     Shape, TensorId, Weights, Window,
@@ -150,8 +151,14 @@ impl Net {
 
     /// What a tensor can be, zero included.
     pub(super) fn range(&self, tensor: TensorId) -> [i32; 2] {
-        let range = range::hull(&self.intervals[tensor.index()])
-            .map(|end| i32::try_from(end).expect("within the field bound"));
+        let mut range = range::hull(&self.intervals[tensor.index()]);
+        if range.iter().any(|end| end.abs() > FIELD_BOUND / 2) {
+            // Intervals know nothing of what a row of probabilities sums to; the program's bound does.
+            let program = &self.model.program;
+            let bound = bounds::magnitudes(program, tensor.index())[tensor.index()];
+            range = range.map(|end| end.clamp(-bound, bound));
+        }
+        let range = range.map(|end| i32::try_from(end).expect("within the field bound"));
         [range[0].min(0), range[1].max(0)]
     }
 

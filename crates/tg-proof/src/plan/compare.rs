@@ -25,8 +25,10 @@ use tg_ir::{Op, Program, TensorId};
 const DIFFERENCE_BITS_MAX: u32 = 29;
 /// 1/2 modulo p.
 const HALF: i128 = (F::ORDER_U32 as i128 + 1) / 2;
-/// Most channels that are compared along: flags and channels are summed within the field.
-const CHANNELS_MAX: usize = 1 << 14;
+/// Most channels that are compared along: n (n - 1) / 2, the sum of all channels, is below p, so that sums of flagged channels
+/// that are equal modulo p are equal.
+const CHANNELS_MAX: usize = 65_279;
+const _: () = assert!((CHANNELS_MAX as u64) * (CHANNELS_MAX as u64 - 1) / 2 < F::ORDER_U32 as u64);
 
 /// What the columns of a comparison are cut by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,7 +186,7 @@ impl Plan {
     ) -> Result<CompareShape, PlanError> {
         let channels = self.layouts[input.index()].channels;
         if channels > CHANNELS_MAX {
-            let why = "it compares along more than 16,384 channels";
+            let why = "it compares along more than 65,279 channels";
             return Err(PlanError::unprovable(program, node, why));
         }
         let magnitude = self.magnitudes[input.index()];

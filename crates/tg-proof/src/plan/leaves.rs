@@ -1,9 +1,10 @@
-//! Where the leaves of the fractional sum stand.
+//! Where the leaves of the fractional sums stand.
 
 use super::Plan;
 use crate::layout::log2_ceil;
+use std::ops::Range;
 
-/// A block of leaves of the fractional sum.
+/// A block of leaves of a fractional sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeafBlock {
     /// One chunk of a reader.
@@ -32,33 +33,59 @@ pub struct PlacedBlock {
 }
 
 impl Plan {
-    /// Places all leaf blocks, largest first: every block is then aligned to its size.
+    /// Places the leaf blocks of all sums.
     pub(super) fn place_leaves(&mut self) {
-        let mut blocks = Vec::new();
-        for (group, reader) in self.groups.iter().enumerate() {
-            blocks.extend(reader.witness.clone().map(|witness| {
-                (
-                    LeafBlock::Reader { group, witness },
-                    self.witness[witness].chunk.vars,
-                )
-            }));
+        let whole = self.sections.len() == 1;
+        let all = 0..self.witness.len();
+        let mut blocks = self.reader_blocks(if whole { all } else { 0..0 });
+        let tables = self.tables.iter().enumerate();
+        blocks.extend(tables.map(|(table, entries)| (LeafBlock::Table { table }, entries.vars())));
+        (self.leaves, self.leaf_vars) = place(blocks);
+        if whole {
+            return;
         }
-        blocks.extend(
-            self.tables
-                .iter()
-                .enumerate()
-                .map(|(table, entries)| (LeafBlock::Table { table }, entries.vars())),
-        );
-        blocks.sort_by_key(|&(_, vars)| std::cmp::Reverse(vars));
-        let mut start = 0;
-        self.leaves = blocks
-            .into_iter()
-            .map(|(block, vars)| {
-                let placed = PlacedBlock { block, start, vars };
-                start += 1 << vars;
-                placed
-            })
-            .collect();
-        self.leaf_vars = log2_ceil(start).max(1);
+        for section in 0..self.sections.len() {
+            let blocks = self.reader_blocks(self.sections[section].witness.clone());
+            let own = &mut self.sections[section];
+            (own.leaves, own.leaf_vars) = place(blocks);
+        }
     }
+
+    /// The readers' blocks of some witness tables, group by group.
+    fn reader_blocks(&self, tables: Range<usize>) -> Vec<(LeafBlock, usize)> {
+        let groups = self.groups.iter().enumerate();
+        let blocks = groups.flat_map(|(group, reader)| {
+            let own = reader
+                .witness
+                .clone()
+                .filter(|table| tables.contains(table));
+            own.map(move |witness| (LeafBlock::Reader { group, witness }, witness))
+        });
+        blocks
+            .map(|(block, witness)| (block, self.witness[witness].chunk.vars))
+            .collect()
+    }
+
+    /// log2 of the number of leaves of each sum: the sections', if there are several, then the last one's.
+    pub fn sum_vars(&self) -> impl Iterator<Item = usize> {
+        let sections = self.sections.iter().filter(|_| self.sections.len() > 1);
+        sections
+            .map(|section| section.leaf_vars)
+            .chain([self.leaf_vars])
+    }
+}
+
+/// Places blocks, largest first: every block is then aligned to its size. Gives log2 of the number of leaves too.
+fn place(mut blocks: Vec<(LeafBlock, usize)>) -> (Vec<PlacedBlock>, usize) {
+    blocks.sort_by_key(|&(_, vars)| std::cmp::Reverse(vars));
+    let mut start = 0;
+    let placed = blocks
+        .into_iter()
+        .map(|(block, vars)| {
+            let placed = PlacedBlock { block, start, vars };
+            start += 1 << vars;
+            placed
+        })
+        .collect();
+    (placed, log2_ceil(start).max(1))
 }

@@ -14,6 +14,7 @@ mod maximum;
 mod norm;
 mod pushforwards;
 mod refuse;
+mod sections;
 mod softmax;
 mod stage;
 mod tables;
@@ -29,6 +30,7 @@ pub use linear::MapPlan;
 pub use maximum::{MAXIMUM_POSITIONS_MAX, MaximumShape};
 pub use norm::{NORM_CARRY_BITS, NormShape, SQUARE_CARRY_BITS};
 pub use pushforwards::{COMMITTED_FROM, PushforwardLayout};
+pub use sections::{Section, SectionSize};
 pub use softmax::{
     PROBABILITY_BITS, SCORE_BITS, SOFTMAX_CARRY_BITS, SOFTMAX_CHANNELS_MAX, SOFTMAX_COUNT_BITS,
     SoftmaxShape,
@@ -192,7 +194,10 @@ pub struct Plan {
     pub groups: Vec<ReaderGroup>,
     /// The weight layouts in node order.
     pub weights: Vec<WeightLayout>,
-    /// The leaves of the fractional sum, largest blocks first.
+    /// The sections of the witness, in order.
+    pub sections: Vec<Section>,
+    /// The leaves of the last fractional sum, largest blocks first: those of the tables, and of all readers if there is
+    /// one section.
     pub leaves: Vec<PlacedBlock>,
     /// log2 of the number of leaves, padding included.
     pub leaf_vars: usize,
@@ -226,7 +231,20 @@ impl Plan {
     /// # Errors
     /// [`PlanError`] names the node that cannot be proved and why.
     pub fn batched(program: &Program, batch: usize) -> Result<Self, PlanError> {
+        Self::sectioned(program, batch, SectionSize::default())
+    }
+
+    /// The same with sections of another size.
+    ///
+    /// # Errors
+    /// Those of [`Plan::batched`].
+    pub fn sectioned(
+        program: &Program,
+        batch: usize,
+        size: SectionSize,
+    ) -> Result<Self, PlanError> {
         let mut plan = Self::of_nodes(program, batch, Visibility::Public)?;
+        plan.cut_witness(program, size)?;
         plan.place_leaves();
         plan.pushforwards = plan.plan_pushforwards();
         Ok(plan)
@@ -241,6 +259,8 @@ impl Plan {
         let mut plan = Self::of_nodes(program, batch, modes.input)?;
         plan.hidden = true;
         plan.plan_statement(program, modes)?;
+        // What is hidden is committed as a whole, or refused by its commitment.
+        plan.cut_witness(program, SectionSize::forced(usize::MAX))?;
         plan.place_leaves();
         let entries = plan.tables.iter().map(LookupTable::len);
         plan.pushforwards = Some(PushforwardLayout::of(entries));
@@ -265,6 +285,7 @@ impl Plan {
             witness: Vec::new(),
             groups: Vec::new(),
             weights: Vec::new(),
+            sections: Vec::new(),
             leaves: Vec::new(),
             leaf_vars: 0,
             pushforwards: None,
@@ -421,22 +442,6 @@ impl Plan {
         let table = self.add_table(program, node, tables::limb_table(class_max))?;
         self.limbs.insert(class_max, table);
         Ok(table)
-    }
-
-    /// The witness tables as the commitment sees them: every column at the lookup point, then the gadget's openings.
-    #[must_use]
-    pub fn witness_tables(&self) -> Vec<CommittedTable> {
-        self.witness
-            .iter()
-            .map(|table| {
-                let all: Vec<usize> = (0..table.columns).collect();
-                CommittedTable {
-                    vars: table.chunk.column_vars(),
-                    columns: table.columns,
-                    batches: [vec![all], table.openings.clone()].concat(),
-                }
-            })
-            .collect()
     }
 
     /// The weight tables as the commitment sees them: per node the pieces of the weights and the bias digits, each opened

@@ -7,6 +7,7 @@ use crate::ajtai::{self, TensorCommitment};
 use crate::commitment::Challenger;
 use crate::error::{LookupCheck, VerifyError};
 use crate::field::{E, F};
+use crate::lookup::LookupMessages;
 use crate::messages::{LookupProof, NodeProof};
 use crate::plan::{Plan, TensorPlan};
 use crate::pushforward::PushforwardWeights;
@@ -125,12 +126,11 @@ pub fn walk(
 ) -> Result<(Obligations, ProductMessages), VerifyError> {
     let plan = walked.plan;
     let mut walk = Walk::new(tape, walked.program, plan, walked.input);
-    let lookup = walk.check(
-        (walked.nodes, walked.lookup),
-        None,
-        walked.output,
-        challenger,
-    )?;
+    let lookup = LookupMessages {
+        proof: walked.lookup,
+        sums: (&[], E::ZERO),
+    };
+    let lookup = walk.check((walked.nodes, lookup), None, walked.output, challenger)?;
     let mut columns = Vec::new();
     let opened = std::mem::take(&mut walk.opened);
     let opened = opened.into_iter().zip(lookup.columns);

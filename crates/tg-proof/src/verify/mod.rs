@@ -36,8 +36,8 @@ use crate::commitment::{Challenger, Pcs};
 use crate::error::VerifyError;
 use crate::field::{E, point};
 use crate::file::{ExpectedStatement, ProofFile};
-use crate::lookup::{self, LookupClaims};
-use crate::messages::{self, InferenceProof, LookupProof, NodeProof};
+use crate::lookup::{self, LookupClaims, LookupMessages};
+use crate::messages::{self, InferenceProof, NodeProof};
 use crate::model::PublicModel;
 use crate::{pushforward, transcript, zk};
 use p3_commit::MultilinearPcs;
@@ -68,20 +68,25 @@ pub fn verify(
     let shape = model.shape_of(batch as usize).map_err(|_| refused())?;
     // Stops: weights in no range, for which no accumulator has a bound.
     model.verify_registration()?;
-    let proof: InferenceProof = messages::decode(&file.proof).ok_or(VerifyError::Encoding)?;
+    let proof: InferenceProof =
+        messages::decode_inference(&file.proof).ok_or(VerifyError::Encoding)?;
     let mut challenger = transcript::inference(model.program_id(), &file.statement);
     model
         .weights_scheme()
         .observe_commitment(&model.weights_commitment().root, &mut challenger);
-    shape
-        .witness_scheme
-        .observe_commitment(&proof.witness, &mut challenger);
+    let anchor = openings::observe_witness(&shape, &proof, &mut challenger)?;
     let mut walk = Walk::new(Clear, model.program(), &shape.plan, &input);
     let scheme = shape.pushforwards.as_ref().map(|(scheme, _)| scheme);
-    let messages = (proof.nodes.as_slice(), &proof.lookup);
+    let sums = (proof.sections.sums.as_slice(), proof.sections.tables);
+    let lookup = LookupMessages {
+        proof: &proof.lookup,
+        sums,
+    };
+    let messages = (proof.nodes.as_slice(), lookup);
     let lookup = walk.check(messages, scheme, &output, &mut challenger)?;
     pushforward::check(&shape, &lookup, &proof.lookup, &mut challenger)?;
-    openings::check_witness(&shape, &proof, &walk, &lookup, &mut challenger)?;
+    let claimed = (&walk, &lookup, anchor.as_slice());
+    openings::check_witness(&shape, &proof, claimed, &mut challenger)?;
     let argument = &proof.weights_opening;
     check_weights(model, &walk.weights, argument, &mut challenger)
 }
@@ -90,7 +95,7 @@ impl<A: Arithmetic> Walk<'_, A> {
     /// All checks but the openings': the nodes, the input and the lookup argument.
     fn check(
         &mut self,
-        (nodes, lookup): (&[NodeProof], &LookupProof),
+        (nodes, lookup): (&[NodeProof], LookupMessages<'_>),
         scheme: Option<&Pcs>,
         output: &[i32],
         challenger: &mut Challenger,

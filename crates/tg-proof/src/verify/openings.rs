@@ -3,42 +3,96 @@
 use super::{Walk, WeightClaims, padded_point};
 use crate::commitment::{Challenger, OpeningArgument, OpeningClaims, opens_at};
 use crate::error::VerifyError;
-use crate::field::point;
+use crate::field::{E, point};
 use crate::lookup::LookupClaims;
-use crate::messages::InferenceProof;
+use crate::messages::{InferenceProof, SectionProofs};
 use crate::model::{ProofShape, PublicModel};
+use crate::transcript::{absorb, draw_point};
+use p3_commit::MultilinearPcs;
+
+const WITNESS: VerifyError = VerifyError::Opening { which: "witness" };
+
+/// Absorbs the roots of all sections, and the anchor if there are several; gives the anchor's point.
+///
+/// Each root leaves a few polynomials open. Were these candidates of all sections to be counted together, there would be
+/// too many for every later challenge; two of one section differ at the drawn point.
+pub(super) fn observe_witness(
+    shape: &ProofShape,
+    proof: &InferenceProof,
+    challenger: &mut Challenger,
+) -> Result<Vec<E>, VerifyError> {
+    let SectionProofs {
+        roots,
+        anchors,
+        sums: _,
+        tables: _,
+        openings,
+    } = &proof.sections;
+    let plan = &shape.plan;
+    let anchored = if plan.is_anchored() {
+        plan.witness.as_slice()
+    } else {
+        &[]
+    };
+    // Stops: another number of sections than the plan's, a column without an anchor.
+    let columns = anchors.iter().zip(anchored);
+    if roots.len() + 1 != plan.sections.len()
+        || openings.len() != roots.len()
+        || anchors.len() != anchored.len()
+        || columns
+            .clone()
+            .any(|(values, table)| values.len() != table.columns)
+    {
+        return Err(WITNESS);
+    }
+    let roots = std::iter::once(&proof.witness).chain(roots);
+    for ((scheme, _), root) in shape.sections.iter().zip(roots) {
+        scheme.observe_commitment(root, challenger);
+    }
+    if !plan.is_anchored() {
+        return Ok(Vec::new());
+    }
+    let point = draw_point(challenger, plan.anchor_vars());
+    anchors.iter().for_each(|values| absorb(challenger, values));
+    Ok(point)
+}
 
 pub(super) fn check_witness(
     shape: &ProofShape,
     proof: &InferenceProof,
-    walk: &Walk<'_>,
-    lookup: &LookupClaims,
+    (walk, lookup, anchor): (&Walk<'_>, &LookupClaims, &[E]),
     challenger: &mut Challenger,
 ) -> Result<(), VerifyError> {
-    let mut claims = OpeningClaims::default();
-    let tables = walk.plan.witness.iter().zip(&walk.opened);
-    for ((table, opened), columns) in tables.zip(&lookup.columns) {
-        let vars = table.chunk.column_vars();
-        let at = &lookup.point[lookup.point.len() - table.chunk.vars..];
-        claims.push(padded_point(at, vars), columns.clone());
-        for claim in opened {
-            claims.push(padded_point(&claim.point, vars), claim.values.clone());
+    let SectionProofs {
+        roots,
+        anchors,
+        openings,
+        ..
+    } = &proof.sections;
+    let roots = std::iter::once(&proof.witness).chain(roots);
+    let openings = std::iter::once(&proof.witness_opening).chain(openings);
+    let messages = roots.zip(openings).zip(lookup.points());
+    let sections = walk.plan.sections.iter().zip(&shape.sections);
+    for ((section, (scheme, protocol)), ((root, argument), point)) in sections.zip(messages) {
+        let mut claims = OpeningClaims::default();
+        for table in section.witness.clone() {
+            let chunk = walk.plan.witness[table].chunk;
+            let vars = chunk.column_vars();
+            let at = &point[point.len() - chunk.vars..];
+            claims.push(padded_point(at, vars), lookup.columns[table].clone());
+            if let Some(values) = anchors.get(table) {
+                let at = &anchor[anchor.len() - vars..];
+                claims.push(padded_point(at, vars), values.clone());
+            }
+            for claim in &walk.opened[table] {
+                claims.push(padded_point(&claim.point, vars), claim.values.clone());
+            }
+        }
+        if !opens_at(scheme, protocol, root, claims, argument, challenger) {
+            return Err(WITNESS);
         }
     }
-    let (scheme, protocol) = (&shape.witness_scheme, &shape.witness_protocol);
-    let argument = &proof.witness_opening;
-    if opens_at(
-        scheme,
-        protocol,
-        &proof.witness,
-        claims,
-        argument,
-        challenger,
-    ) {
-        Ok(())
-    } else {
-        Err(VerifyError::Opening { which: "witness" })
-    }
+    Ok(())
 }
 
 /// The pieces and biases of the weights, as the walk claims them, and their anchors.

@@ -18,6 +18,7 @@ pub(crate) use leaves::{Leaves, LeavesBuilder};
 use p3_field::{Field, PrimeCharacteristicRing};
 use p3_multi_stark::fractional_gkr::{FractionGkrLayerProof, FractionGkrProof, SplitFraction};
 use tg_proof::field::E;
+use tg_proof::messages::SumProof;
 
 /// Proves that the leaves add up to zero and returns the point at which they are then claimed.
 ///
@@ -25,12 +26,37 @@ use tg_proof::field::E;
 pub(crate) fn prove(leaves: &Leaves<'_>, channel: &mut Channel) -> (FractionGkrProof<E>, Vec<E>) {
     let mut levels = tree(leaves);
     let root = root(&mut levels);
+    prove_root(leaves, (levels, root, E::ZERO), channel)
+}
+
+/// Proves what the leaves add up to and returns the point at which they are then claimed.
+pub(crate) fn prove_sum(leaves: &Leaves<'_>, channel: &mut Channel) -> (SumProof, Vec<E>) {
+    let mut levels = tree(leaves);
+    let root = root(&mut levels);
+    let (numerator, _) = layer::sum_of(root.n0, root.d0, root.n1, root.d1);
+    #[cfg(test)]
+    let numerator = crate::tests::sections::lied_sum(numerator, root.d0 * root.d1);
+    let [sent] = channel.send([numerator]);
+    let (gkr, point) = prove_root(leaves, (levels, root, numerator), channel);
+    let sum = SumProof {
+        numerator: sent,
+        gkr,
+    };
+    (sum, point)
+}
+
+/// The layers from the root's children on.
+fn prove_root(
+    leaves: &Leaves<'_>,
+    (mut levels, root, numerator): (Vec<Level>, SplitFraction<E>, E),
+    channel: &mut Channel,
+) -> (FractionGkrProof<E>, Vec<E>) {
     let root_denominator = root.d0 * root.d1;
     let (sent_root, transcript) = channel.fractional(leaves.vars(), root_denominator);
     let mut walk = Walk {
         transcript,
         point: Vec::new(),
-        numerator: E::ZERO,
+        numerator,
         denominator: root_denominator,
         layers: Vec::with_capacity(leaves.vars()),
     };

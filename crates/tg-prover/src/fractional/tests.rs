@@ -1,7 +1,7 @@
 //! Our prover against the library's, message by message.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use super::{Leaves, LeavesBuilder, prove, sum};
+use super::{Leaves, LeavesBuilder, prove, prove_sum, sum};
 use crate::channel::Channel;
 use p3_challenger::{CanObserve, FieldChallenger};
 use p3_field::{Field, PrimeCharacteristicRing};
@@ -13,7 +13,7 @@ use tg_proof::arithmetic::Clear;
 use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, F, eq_table};
 use tg_proof::fractional::{self, LeafClaim};
-use tg_proof::transcript::{self, draw};
+use tg_proof::transcript::{self, absorb, draw};
 use tg_types::ProgramId;
 
 /// A challenger to draw from, and to prove with.
@@ -174,6 +174,28 @@ fn leaves_that_do_not_add_up_are_refused() {
         assert!(verdict.is_err(), "{} variables", example.vars);
         let own = fractional::verify(&mut Clear, &proof, example.vars, &mut challenger(7));
         assert_eq!(own, None, "{} variables", example.vars);
+    }
+}
+
+/// A sum that is another than zero is shown with its numerator, and no other numerator is.
+#[test]
+fn sums_other_than_zero_are_shown() {
+    for mut example in examples() {
+        let (n, _) = example.given.last_mut().unwrap();
+        *n.last_mut().unwrap() += E::ONE;
+        let (numerator, denominator) = sum(&example.leaves());
+        let (proof, point) = prove_sum(&example.leaves(), &mut Channel::clear(challenger(7)));
+        assert_eq!(proof.numerator, numerator);
+        assert_eq!(proof.gkr.root_denominator, denominator);
+        let verdict = |numerator: E| {
+            let mut verifier = challenger(7);
+            absorb(&mut verifier, &[proof.numerator]);
+            let sum = ((numerator, denominator), example.vars);
+            fractional::verify_sum(&mut Clear, &proof.gkr, sum, &mut verifier)
+        };
+        assert_eq!(verdict(numerator).unwrap().point, point);
+        assert_eq!(verdict(numerator + E::ONE), None);
+        assert_eq!(verdict(E::ZERO), None);
     }
 }
 

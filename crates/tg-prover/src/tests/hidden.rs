@@ -113,8 +113,8 @@ impl<'a> Hidden<'a> {
             Ok(case.model.commitment.root.clone())
         };
         let pushing = Pushing::Hidden(&mut hide);
-        let columns_of = Columns(&column);
-        let (lookup, _) = lookup::prove(&plan, pushing, &columns_of, &reads, &mut channel)?;
+        let columns_of = Columns::Held(&column);
+        let looked_up = lookup::prove(&plan, pushing, &columns_of, &reads, &mut channel)?;
         let mut hidden = Self {
             case,
             plan,
@@ -124,7 +124,7 @@ impl<'a> Hidden<'a> {
             counted,
             secrets,
             nodes,
-            lookup,
+            lookup: looked_up.proof,
             products: ProductMessages::default(),
             commitments: [None, None],
         };

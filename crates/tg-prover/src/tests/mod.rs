@@ -16,6 +16,7 @@ mod programs;
 pub(crate) mod pushforwards;
 mod random;
 mod registration;
+pub(crate) mod sections;
 mod sequence;
 mod statement;
 mod sums;

@@ -276,10 +276,10 @@ impl Case {
 
     /// The verdict on the honest proof with changed messages.
     pub(super) fn forged(&self, change: impl FnOnce(&mut InferenceProof)) -> VerifyError {
-        let mut proof: InferenceProof = messages::decode(&self.file.proof).unwrap();
+        let mut proof = messages::decode_inference(&self.file.proof).unwrap();
         change(&mut proof);
         let file = ProofFile {
-            proof: messages::encode(&proof),
+            proof: messages::encode_inference(&proof),
             ..self.file.clone()
         };
         self.check(&file).unwrap_err()

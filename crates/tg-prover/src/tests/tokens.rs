@@ -193,3 +193,37 @@ fn changed_messages_are_refused() {
     let swapped = refusal(&|proof| proof.stages.swap(0, 1));
     assert_eq!(swapped, failed(NodeCheck::Relation));
 }
+
+/// The greatest of more scores than 2^15, whose channels add up to nearly p.
+#[test]
+fn ranks_of_a_large_vocabulary() {
+    let (_, input) = draft(3, 1, 7).finish();
+    for (channels, provable) in [(50_257, true), (65_279, true), (65_280, false)] {
+        let mut draft = Draft::new(22, Shape::vector(2));
+        let scores = Shape::vector(channels);
+        let scores = draft.push(Op::conv(TensorId::INPUT, window(1, 1, [0; 4])), scores);
+        let give = Ranked::Channels;
+        draft.push(
+            Op::TopK {
+                input: scores,
+                give,
+            },
+            Shape::vector(2),
+        );
+        let (model, _) = draft.finish();
+        let Ok(model) = ProvingModel::new(model) else {
+            assert!(!provable, "{channels}");
+            continue;
+        };
+        assert!(provable, "{channels}");
+        if channels > 60_000 {
+            continue;
+        }
+        let public = model.register().unwrap();
+        let limits = Limits::default();
+        let names = (JOB, PROVIDER);
+        let (file, _) = prove_batch(&model, &[&input[..2]], names, &limits, &mut |_| {}).unwrap();
+        let verdict = verify(&public, &file, &ExpectedStatement::default());
+        assert_eq!(verdict, Ok(()), "{channels}");
+    }
+}

@@ -7,7 +7,7 @@ use std::ops::Range;
 use tg_ir::{Op, Program, TensorId};
 use tg_model::Tensor;
 use tg_proof::layout::TensorLayout;
-use tg_proof::plan::{ForestShape, GadgetKind, GadgetPlan, Plan, WitnessTable, limb_classes};
+use tg_proof::plan::{ForestShape, GadgetKind, GadgetPlan, LIMB_CLASS_LIMIT, Plan, WitnessTable};
 
 /// What a gadget's columns are computed from.
 pub(super) struct Sources<'a> {
@@ -225,10 +225,16 @@ fn fill(
 
 /// Appends the limbs of an integer that has `bits` bits if it is honest; of any other it is what the limbs hold.
 pub(super) fn push_limbs(cells: &mut Vec<u32>, value: i128, bits: u32) {
-    let mut rest = value;
-    for class in limb_classes(bits) {
+    // Those of `limb_classes`, without a list: this runs for every cell.
+    let (mut rest, mut left) = (value, bits);
+    loop {
+        let class = left.min(LIMB_CLASS_LIMIT);
         cells.push((rest & ((1 << class) - 1)) as u32);
         rest >>= 12;
+        left -= class;
+        if left == 0 {
+            return;
+        }
     }
 }
 

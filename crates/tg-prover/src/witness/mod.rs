@@ -16,6 +16,7 @@ use p3_field::PrimeCharacteristicRing;
 use p3_matrix::dense::RowMajorMatrix;
 use p3_maybe_rayon::prelude::*;
 use p3_sumcheck::layout::Table;
+use std::ops::Range;
 use tg_ir::{Op, Program};
 use tg_model::Tensor;
 use tg_proof::field::F;
@@ -94,9 +95,9 @@ impl Witness {
         }
     }
 
-    /// The columns as field elements, one row of the matrix per column.
-    pub(crate) fn tables(&self) -> Vec<Table<F>> {
-        self.columns
+    /// The columns of some tables as field elements, one row of the matrix per column.
+    pub(crate) fn tables_of(&self, tables: Range<usize>) -> Vec<Table<F>> {
+        self.columns[tables]
             .iter()
             .map(|columns| {
                 let rows = columns[0].len();

@@ -1,6 +1,7 @@
 //! The columns of a normalisation.
 
 use super::gadget::{Sources, push_limbs, push_signed};
+use p3_maybe_rayon::prelude::*;
 use tg_ir::scalar::root_above;
 use tg_proof::plan::{NORM_CARRY_BITS, NormShape, SQUARE_CARRY_BITS, limb_classes};
 
@@ -33,7 +34,10 @@ impl<'a> Filler<'a> {
         Self {
             sources,
             shape,
-            rows: rows.map(|row| of_row(sources, shape, row)).collect(),
+            rows: rows
+                .into_par_iter()
+                .map(|row| of_row(sources, shape, row))
+                .collect(),
         }
     }
 

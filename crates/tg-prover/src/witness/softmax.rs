@@ -2,6 +2,7 @@
 
 use super::gadget::{Sources, push_limbs, push_signed};
 use crate::prove::ProveError;
+use p3_maybe_rayon::prelude::*;
 use tg_ir::Op;
 use tg_ir::op::{PROBABILITY_ONE, Softmax};
 use tg_proof::plan::{
@@ -38,7 +39,7 @@ impl<'a> Filler<'a> {
         Self {
             sources,
             shape,
-            rows: rows.map(of).collect(),
+            rows: rows.into_par_iter().map(of).collect(),
         }
     }
 
@@ -71,12 +72,10 @@ impl<'a> Filler<'a> {
         push_limbs(cells, (sum & 1).into(), 1);
         push_limbs(cells, others, SOFTMAX_COUNT_BITS);
         push_signed(cells, total - one, SOFTMAX_COUNT_BITS);
-        let limb = |value: i128, place: usize| {
-            let class = limb_classes(bits)[place];
-            value >> (12 * place) & ((1 << class) - 1)
-        };
+        let classes = limb_classes(bits);
+        let limb = |value: i128, place: usize| value >> (12 * place) & ((1 << classes[place]) - 1);
         let mut carry = 0;
-        for place in 0..limb_classes(bits).len() - 1 {
+        for place in 0..classes.len() - 1 {
             let remainders: i128 = divisions.iter().map(|&(_, rest)| limb(rest, place)).sum();
             let halves = used as i128 * limb(half.into(), place);
             carry = (carry + (total - one) * limb(sum.into(), place) + remainders - halves) >> 12;

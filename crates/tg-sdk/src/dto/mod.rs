@@ -5,7 +5,7 @@ mod market;
 
 use serde::{Deserialize, Serialize};
 use tg_types::{
-    Address, Amount, BlockId, Digest, JobId, LeaseId, ModelId, OfferId, Pricing, ProgramId,
+    Address, Amount, BidId, BlockId, Digest, JobId, LeaseId, ModelId, OfferId, Pricing, ProgramId,
     StateRoot, TransactionId, VerificationMode,
 };
 
@@ -73,6 +73,36 @@ pub struct ParametersDto {
     pub unverified_jobs: bool,
     /// How far ahead a job's deadline may lie.
     pub job_horizon_ms: u64,
+    /// Length of a slot of the batch auction.
+    pub auction_slot_ms: u64,
+    /// The least deposit of a sealed bid.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub bid_deposit_min: Amount,
+}
+
+/// A sealed bid that was not opened yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BidDto {
+    /// Its id.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: BidId,
+    /// Who made it.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub bidder: Address,
+    /// What comes back when it is opened in time, and is burned if it is not.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub deposit: Amount,
+    /// The slot it was made in.
+    pub slot: u64,
+    /// It can be opened in blocks from this time on..
+    pub opens_ms: u64,
+    /// ..and before this time.
+    pub closes_ms: u64,
 }
 
 /// What a signature is bound to, so that it is worth nothing on another network.

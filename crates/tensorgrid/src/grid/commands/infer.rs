@@ -4,11 +4,12 @@ use std::io::{self, BufRead, IsTerminal};
 use std::time::Duration;
 
 use tg_sdk::dto::{DryRunDto, JobDto, ModeDto, ModelDto, QuoteDto};
-use tg_types::JobNeeds;
+use tg_types::{JobNeeds, Lane};
 
 use super::job::{describe_lease, describe_receipt, describe_why};
 use super::json_of;
 use crate::grid::args::{InferArguments, Verify};
+use crate::grid::bid::{self, Stage};
 use crate::grid::connect::{self, Calling};
 use crate::grid::infer::{self, Inference, Wish};
 use crate::grid::table::{Table, brief, brief_prefix, short};
@@ -59,7 +60,13 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     if !arguments.yes {
         confirm(&model, &quotes, wish)?;
     }
-    let id = infer::order(&client, &wallet, &public, &reals, wish).await?;
+    let id = if needs.lane() == Lane::Auction {
+        let work = (&public, &reals[..]);
+        let deposit = arguments.deposit;
+        bid::bid(&client, &wallet, work, wish, deposit, &mut tell_bid).await?
+    } else {
+        infer::order(&client, &wallet, &public, &reals, wish).await?
+    };
     say(format_args!("job {id}"));
     let mut shown = Shown::default();
     let job = infer::follow(&client, id, &mut |job| shown.tell(job)).await?;
@@ -72,6 +79,24 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         print_json(&inference)
     } else {
         print(&inference)
+    }
+}
+
+/// Tells where a bid stands.
+fn tell_bid(stage: Stage<'_>) {
+    match stage {
+        Stage::Sealed(bid) => say(format_args!(
+            "bid {} is sealed; {} TGRID are locked until it is opened in slot {}, {:.1} s from now. Who does not open a \
+             bid in its slot loses the deposit: let this command run",
+            brief(bid.id),
+            short(bid.deposit),
+            bid.slot.saturating_add(1),
+            bid.opens_ms.saturating_sub(infer::now().get()) as f64 / 1e3,
+        )),
+        Stage::Opened => say(
+            "the bid is open and the deposit is back; the auction of its slot clears when the slot is over, at one \
+             price for all winners of a class",
+        ),
     }
 }
 
@@ -140,6 +165,11 @@ fn confirm(model: &ModelDto, quotes: &[QuoteDto], wish: Wish) -> Outcome {
         let text = "nobody is here to confirm the price";
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
             .hint("--yes orders without asking; --max-price bounds what is spent"));
+    }
+    if wish.needs.lane() == Lane::Auction {
+        say(
+            "as a sealed bid: a deposit is locked, and lost unless this command runs until the bid is opened",
+        );
     }
     say("Proceed? [Y/n]");
     let mut answer = String::new();

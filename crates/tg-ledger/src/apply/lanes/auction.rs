@@ -4,13 +4,15 @@
 //! model, so bids and asks of all classes compare; what an offer asks beside GPU time is paid on top. [`tg_market::lane::auction`] clears them; a bid is served whole or
 //! not at all. Winners of one class pay one price, at most what they bid and at least what the machine asks.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
+use tg_market::book::{Looks, Reach};
 use tg_market::lane::auction::{Ask, Bid, ClassSet, Clearing, clear_uniform};
-use tg_market::placement::{ask, assess};
+use tg_market::placement::{ask, assess, compare_quotes};
 use tg_market::view::gpu_time;
-use tg_market::{OfferView, Quote};
-use tg_types::{Amount, DurationMs, JobId, JobNeeds, Lane, Pricing};
+use tg_market::{JobDemand, OfferView, Quote};
+use tg_types::{Amount, DurationMs, JobClass, JobId, JobNeeds, Lane, Pricing};
 
 use super::super::Execution;
 use super::super::matching::{Board, Outcome};
@@ -37,7 +39,7 @@ impl Execution {
     /// Clears the auction of the slot that is over, if there is one.
     pub(in crate::apply) fn clear_auction(
         &mut self,
-        board: &mut Board<'_>,
+        board: &mut Board,
     ) -> Result<(), InvariantError> {
         let slot = self.state.parameters.slot(self.now);
         if slot <= self.state.schedule.cleared_slot {
@@ -48,7 +50,7 @@ impl Execution {
         if entries.is_empty() {
             return Ok(());
         }
-        let asks = asks(&self.state, board);
+        let asks = asks(&self.state);
         let mut clearing = Clearing::default();
         for round in 1..=ROUNDS_MAX {
             let bids: Vec<Bid> = entries.iter().map(bid_of).collect();
@@ -83,7 +85,7 @@ impl Execution {
     }
 
     /// The bids that take part, in the order of their turns, with the classes that have a machine for them.
-    fn entries(&self, board: &mut Board<'_>, slot: u64) -> Vec<Entry> {
+    fn entries(&self, board: &mut Board, slot: u64) -> Vec<Entry> {
         let mut jobs: Vec<&Job> = self
             .state
             .queued_jobs()
@@ -95,21 +97,16 @@ impl Execution {
         let mut entries = Vec::new();
         for job in jobs {
             let needs = &job.order.needs;
-            if !board.budget.admit(board.views.len(), 1) {
+            if !board.budget.admits(1) {
                 break;
             }
             let market = (&*stock, &board.prices);
             let Some(demand) = self.state.job_demand(job, market, self.now) else {
                 continue;
             };
-            let mut accepts = ClassSet::NONE;
-            let mut base = Amount::ZERO;
-            for view in board.views(needs.class) {
-                if assess(&demand, &view).broken.is_empty() {
-                    accepts = accepts.with(view.terms.machine.gpu.tag());
-                    base = base.max(view.terms.price(job.macs).unwrap_or(Amount::MAX));
-                }
-            }
+            let mut looks = Looks::default();
+            let (accepts, base) = self.classes_for(&demand, &mut looks);
+            board.budget.spend(looks);
             // What an offer asks beside GPU time is paid on top, so it is no part of the bid.
             let value = per_second(job.order.max_price.saturating_sub(base), needs);
             if accepts != ClassSet::NONE && !value.is_zero() {
@@ -124,10 +121,44 @@ impl Execution {
         entries
     }
 
+    /// The classes that have a machine for a bid, and the most that one of these machines asks beside GPU time.
+    fn classes_for(&self, demand: &JobDemand<'_>, looks: &mut Looks) -> (ClassSet, Amount) {
+        let found = Cell::new((ClassSet::NONE, Amount::ZERO));
+        let of = |view: &OfferView<'_>| {
+            let base = view.terms.price(demand.macs).unwrap_or(Amount::MAX);
+            (view.terms.machine.gpu.tag(), base)
+        };
+        let wants = |view: &OfferView<'_>| {
+            let (accepts, most) = found.get();
+            let (class, base) = of(view);
+            !accepts.contains(class) || base > most
+        };
+        let rates = self.state.rates();
+        self.state
+            .book
+            .survey(demand, &rates, looks, wants, |view| {
+                let (accepts, most) = found.get();
+                let (class, base) = of(view);
+                found.set((accepts.with(class), most.max(base)));
+            });
+        debug_assert_eq!(
+            found.get(),
+            self.views(demand.needs.class)
+                .filter(|view| assess(demand, view).broken.is_empty())
+                .map(|view| of(&view))
+                .fold(
+                    (ClassSet::NONE, Amount::ZERO),
+                    |(set, most), (class, base)| { (set.with(class), most.max(base)) }
+                ),
+            "the book answers as a look at every offer does"
+        );
+        found.get()
+    }
+
     /// Gives the winners their machines: for each the one that asks least of those that the price pays.
     fn serve(
         &mut self,
-        board: &mut Board<'_>,
+        board: &mut Board,
         entries: &[Entry],
         clearing: &Clearing,
     ) -> Result<(), InvariantError> {
@@ -138,12 +169,12 @@ impl Execution {
             }
             let job = self.job(&entry.job)?;
             debug_assert_eq!(job.state, JobState::Queued, "a bid is served once");
+            if !board.budget.admits(1) {
+                break;
+            }
             let Some(quote) = self.winner(board, &job, got, &clearing.prices) else {
                 continue;
             };
-            if !board.budget.admit(board.views.len(), 1) {
-                break;
-            }
             let Outcome::Settled = self.lease_to(board, job, &quote)? else {
                 continue;
             };
@@ -153,40 +184,41 @@ impl Execution {
 
     fn winner(
         &self,
-        board: &Board<'_>,
+        board: &mut Board,
         job: &Job,
         got: &BTreeMap<u8, u32>,
         prices: &BTreeMap<u8, Amount>,
     ) -> Option<Quote> {
-        let stock = self.stock();
-        let demand = self
-            .state
-            .job_demand(job, (&stock, &board.prices), self.now)?;
-        let mut best: Option<(Amount, Quote)> = None;
-        for view in board.views(job.order.needs.class) {
+        let market = (self.state.stock(), &board.prices);
+        let demand = self.state.job_demand(job, market, self.now)?;
+        let sold = |view: &OfferView<'_>| {
             let class = view.terms.machine.gpu.tag();
-            let Some(price) = prices.get(&class).filter(|_| got.contains_key(&class)) else {
-                continue;
-            };
+            let price = prices.get(&class).filter(|_| got.contains_key(&class))?;
             let time = price.checked_mul_div_ceil(job.order.needs.reference.get(), 1_000)?;
-            let Some(paid) = view.terms.price(job.macs)?.checked_add(time) else {
-                continue;
-            };
+            let paid = view.terms.price(job.macs)?.checked_add(time)?;
             let paid = paid.min(job.order.max_price);
-            let assessment = assess(&demand, &view);
+            let assessment = assess(&demand, view);
             let quote = assessment.quote.filter(|_| assessment.broken.is_empty());
-            let Some(quote) = quote.filter(|it| it.price <= paid) else {
-                continue;
-            };
-            if best.is_none_or(|(least, _)| quote.expected_cost < least) {
-                let sold = Quote {
-                    price: paid,
-                    ..quote
-                };
-                best = Some((quote.expected_cost, sold));
-            }
-        }
-        best.map(|(_, quote)| quote)
+            let quote = quote.filter(|it| it.price <= paid)?;
+            Some(Quote {
+                price: paid,
+                ..quote
+            })
+        };
+        let (book, rates) = (&self.state.book, self.state.rates());
+        let mut looks = Looks::default();
+        let chosen = book.find(&demand, &rates, Reach::Now, &mut looks, |view, _| {
+            sold(view)
+        });
+        debug_assert_eq!(
+            chosen,
+            self.views(job.order.needs.class)
+                .filter_map(|view| sold(&view))
+                .min_by(|left, right| compare_quotes(&demand.tie_seed, left, right)),
+            "the book answers as a look at every offer does"
+        );
+        board.budget.spend(looks);
+        chosen
     }
 }
 
@@ -205,23 +237,21 @@ fn per_second(max_price: Amount, needs: &JobNeeds) -> Amount {
 }
 
 /// What is free on the machines, at what a second of a T4 costs on each.
-fn asks(state: &State, board: &Board<'_>) -> Vec<Ask> {
-    let views = board.views(tg_types::JobClass::Batch);
-    views
-        .filter(|view| view.slots_free > 0)
-        .filter_map(|view| ask_of(state, &view))
-        .collect()
+fn asks(state: &State) -> Vec<Ask> {
+    let rates = state.rates();
+    let open = state.book.open();
+    open.filter_map(|(standing, free_milli)| {
+        ask_of(&standing.view(JobClass::Batch, &rates), free_milli)
+    })
+    .collect()
 }
 
-fn ask_of(state: &State, view: &OfferView<'_>) -> Option<Ask> {
-    let stock = state.stock();
-    let free = stock.cluster().free(stock.node(&view.offer)?);
-    let units: u32 = free.gpu_milli.iter().map(|milli| u32::from(*milli)).sum();
+fn ask_of(view: &OfferView<'_>, units: u32) -> Option<Ask> {
     if units == 0 {
         return None;
     }
     let second = JobNeeds {
-        class: tg_types::JobClass::Batch,
+        class: JobClass::Batch,
         gpus: 1,
         gpu_milli: 1_000,
         reference: DurationMs::from_secs(1),

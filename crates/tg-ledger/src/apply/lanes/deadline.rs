@@ -5,6 +5,7 @@
 //! end before. Its price rises with what is reserved of the machine at that time, on the curve of
 //! [`tg_market::lane::deadline::Calendar`]: from the offer's price of tier reserved to [`PRICE_SPAN`] times as much.
 
+use tg_market::book::{Looks, Reach};
 use tg_market::lane::deadline::{Calendar, DeadlineJob};
 use tg_market::placement::{assess, compare_quotes};
 use tg_market::{JobDemand, OfferView, Quote, Stock};
@@ -27,20 +28,19 @@ impl Execution {
     /// Admits a job with a guaranteed deadline, or refuses it.
     pub(in crate::apply) fn book(
         &mut self,
-        board: &mut Board<'_>,
+        board: &mut Board,
         job: Job,
     ) -> Result<Outcome, InvariantError> {
-        let looks = board.views.len().saturating_mul(BOOKING_STARTS_MAX);
-        if !board.budget.admit(looks, 1) {
+        if !board.budget.admits(1) {
             return Ok(Outcome::Stopped);
         }
-        let chosen = {
-            let stock = self.stock();
-            let demand = self
-                .state
-                .job_demand(&job, (&stock, &board.prices), self.now);
-            demand.and_then(|demand| best_booking(&demand, board.views(job.order.needs.class)))
-        };
+        let mut looks = Looks::default();
+        let market = (self.state.stock(), &board.prices);
+        let demand = self.state.job_demand(&job, market, self.now);
+        let chosen = demand.and_then(|it| self.best_booking(&it, &mut looks));
+        for _ in 0..BOOKING_STARTS_MAX {
+            board.budget.spend(looks);
+        }
         match chosen {
             Some(quote) => self.lease_to(board, job, &quote),
             // Its provider failed: it was admitted once, and waits for another chance until its deadline.
@@ -52,24 +52,22 @@ impl Execution {
             }
         }
     }
-}
 
-/// The cheapest reservation over all offers and starts.
-pub(crate) fn best_booking<'a>(
-    demand: &JobDemand<'_>,
-    views: impl Iterator<Item = OfferView<'a>>,
-) -> Option<Quote> {
-    let mut best: Option<Quote> = None;
-    for view in views {
-        let Some(quote) = booking(demand, &view) else {
-            continue;
-        };
-        let wins = best.is_none_or(|best| compare_quotes(&demand.tie_seed, &quote, &best).is_lt());
-        if wins {
-            best = Some(quote);
-        }
+    /// The cheapest reservation over all offers and starts.
+    fn best_booking(&self, demand: &JobDemand<'_>, looks: &mut Looks) -> Option<Quote> {
+        let (book, rates) = (&self.state.book, self.state.rates());
+        let chosen = book.find(demand, &rates, Reach::Later, looks, |view, _| {
+            booking(demand, view)
+        });
+        debug_assert_eq!(
+            chosen,
+            self.views(demand.needs.class)
+                .filter_map(|view| booking(demand, &view))
+                .min_by(|left, right| compare_quotes(&demand.tie_seed, left, right)),
+            "the book answers as a look at every offer does"
+        );
+        chosen
     }
-    best
 }
 
 /// The earliest reservation on one offer.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use tg_market::book::Looks;
 use tg_market::placement::{assess, compare_quotes};
 use tg_market::{Hold, Quote, Room, Stock};
 use tg_types::{Address, Amount, JobNeeds, Machine, OfferId, TimestampMs};
@@ -30,16 +31,19 @@ impl Execution {
     /// Places all members of a gang, or none.
     pub(in crate::apply) fn place_gang(
         &mut self,
-        board: &mut Board<'_>,
+        board: &mut Board,
         job: Job,
     ) -> Result<Outcome, InvariantError> {
         let members = job.order.needs.gang;
-        // Every machine is looked at once, and once more for each member.
-        let looks = board.views.len().saturating_mul(2);
-        if !board.budget.admit(looks, usize::from(members)) {
+        if !board.budget.admits(usize::from(members)) {
             return Ok(Outcome::Stopped);
         }
-        let Some(quotes) = self.find_gang(board, &job) else {
+        let mut looks = Looks::default();
+        let found = self.find_gang(board, &job, &mut looks);
+        // Every machine that fits is looked at once, and once more for its members.
+        board.budget.spend(looks);
+        board.budget.spend(looks);
+        let Some(quotes) = found else {
             return Ok(Outcome::Waits);
         };
         self.lease_gang(board, job, &quotes)?;
@@ -48,7 +52,7 @@ impl Execution {
 
     fn lease_gang(
         &mut self,
-        board: &mut Board<'_>,
+        board: &mut Board,
         mut job: Job,
         quotes: &[Quote],
     ) -> Result<(), InvariantError> {
@@ -73,7 +77,7 @@ impl Execution {
     }
 
     /// The members' places in the cheapest neighbourhood that has room for all.
-    fn find_gang(&self, board: &Board<'_>, job: &Job) -> Option<Vec<Quote>> {
+    fn find_gang(&self, board: &Board, job: &Job, looks: &mut Looks) -> Option<Vec<Quote>> {
         let needs = job.order.needs;
         let stock = self.stock();
         let mut demand = self
@@ -81,7 +85,8 @@ impl Execution {
             .job_demand(job, (&stock, &board.prices), self.now)?;
         demand.max_price = Amount::new(demand.max_price.get() / u128::from(needs.gang));
         let mut cells: BTreeMap<Cell, Vec<Candidate>> = BTreeMap::new();
-        for view in board.views(needs.class) {
+        let rates = self.state.rates();
+        for view in self.state.book.candidates(&demand, &rates, looks) {
             let assessment = assess(&demand, &view);
             let quote = assessment.quote.filter(|_| assessment.broken.is_empty());
             let Some(quote) = quote else { continue };

@@ -1,6 +1,6 @@
 //! Posted prices: one job to the cheapest machine that fits, at what it asks.
 
-use tg_market::cheapest;
+use tg_market::book::Looks;
 
 use super::super::Execution;
 use super::super::matching::{Board, Outcome};
@@ -11,19 +11,17 @@ impl Execution {
     /// Gives a job to the cheapest offer; makes room for it if it goes first and nothing is free.
     pub(in crate::apply) fn place(
         &mut self,
-        board: &mut Board<'_>,
+        board: &mut Board,
         job: Job,
     ) -> Result<Outcome, InvariantError> {
-        if !board.budget.admit(board.views.len(), 1) {
+        if !board.budget.admits(1) {
             return Ok(Outcome::Stopped);
         }
-        let class = job.order.needs.class;
-        let chosen = {
-            let stock = self.stock();
-            let market = (&*stock, &board.prices);
-            let demand = self.state.job_demand(&job, market, self.now);
-            demand.and_then(|it| cheapest(&it, board.views(class)))
-        };
+        let mut looks = Looks::default();
+        let market = (self.state.stock(), &board.prices);
+        let demand = self.state.job_demand(&job, market, self.now);
+        let chosen = demand.and_then(|it| self.state.cheapest_offer(&it, &mut looks, None));
+        board.budget.spend(looks);
         match chosen {
             Some(quote) => self.lease_to(board, job, &quote),
             None => self.make_room(board, &job),

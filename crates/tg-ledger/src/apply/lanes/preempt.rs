@@ -3,6 +3,8 @@
 //! Only jobs of tier spot are pushed out, only by jobs that are not, and only if less is lost than the newcomer pays
 //! ([`tg_market::lane::queue::victims`]). A running job has a grace to hand in its result.
 
+use std::collections::BTreeSet;
+
 use tg_market::lane::queue::{Preemptible, victims};
 use tg_market::placement::assess;
 use tg_market::view::request_of;
@@ -21,14 +23,14 @@ impl Execution {
     /// Tells enough leases of one machine to end that `job` fits there; it waits until they have.
     pub(in crate::apply) fn make_room(
         &mut self,
-        board: &mut Board<'_>,
+        board: &mut Board,
         job: &Job,
     ) -> Result<Outcome, InvariantError> {
         let needs = job.order.needs;
         if needs.preemptible || needs.gpus == 0 || !self.may_make_room(job) {
             return Ok(Outcome::Waits);
         }
-        if !board.budget.admit(board.views.len(), 0) {
+        if !board.budget.admits(0) {
             return Ok(Outcome::Waits);
         }
         let chosen = self.cheapest_room(board, job);
@@ -62,14 +64,22 @@ impl Execution {
     }
 
     /// The leases to end on the machine where least is lost.
-    fn cheapest_room(&self, board: &Board<'_>, job: &Job) -> Vec<(LeaseId, bool)> {
+    fn cheapest_room(&self, board: &Board, job: &Job) -> Vec<(LeaseId, bool)> {
         let stock = self.stock();
         let market = (&*stock, &board.prices);
         let Some(demand) = self.state.job_demand(job, market, self.now) else {
             return Vec::new();
         };
         let mut best: Option<(Amount, Vec<(LeaseId, bool)>)> = None;
-        for view in board.views(job.order.needs.class) {
+        // Only where somebody agreed to leave can room be made.
+        let leases = self.state.live_leases();
+        let agreed: BTreeSet<OfferId> = leases
+            .filter(|(other, lease)| can_be_pushed_out(other, lease))
+            .map(|(_, lease)| lease.offer)
+            .collect();
+        let rates = self.state.rates();
+        for standing in agreed.iter().filter_map(|offer| self.state.book.get(offer)) {
+            let view = standing.view(job.order.needs.class, &rates);
             let assessment = assess(&demand, &view);
             let only_room = assessment
                 .broken

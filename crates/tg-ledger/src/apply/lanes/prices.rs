@@ -5,7 +5,7 @@
 //! price has become since its requestor looked.
 
 use tg_market::pricing::{DynamicPrice, Load};
-use tg_types::{Amount, GpuModel, Pricing};
+use tg_types::{Amount, GpuModel};
 
 use super::super::Execution;
 
@@ -32,22 +32,12 @@ impl Execution {
             floor: None,
         };
         let mut demands = vec![nothing; models];
-        let stock = self.state.stock();
-        for offer in self.state.offers.iter() {
-            let machine = &offer.terms.machine;
-            if offer.terms.pricing != Pricing::Dynamic || machine.gpu_count == 0 {
-                continue;
+        for (model, demand) in GpuModel::ALL.iter().zip(&mut demands) {
+            if let Some(moving) = self.state.book.moving_load(*model) {
+                demand.load.capacity = moving.capacity_milli;
+                demand.load.used = moving.used_milli;
+                demand.floor = Some(moving.floor);
             }
-            let demand = &mut demands[usize::from(machine.gpu.tag())];
-            let capacity = u64::from(machine.gpu_count) * 1_000;
-            let free = stock.node(&offer.id).map_or(0, |node| {
-                let free = stock.cluster().free(node);
-                free.gpu_milli.iter().map(|it| u64::from(*it)).sum()
-            });
-            demand.load.capacity += capacity;
-            demand.load.used += capacity.saturating_sub(free);
-            let ask = offer.terms.price_per_gpu_second;
-            demand.floor = Some(demand.floor.map_or(ask, |floor| floor.min(ask)));
         }
         for job in self.state.queued_jobs() {
             let needs = &job.order.needs;

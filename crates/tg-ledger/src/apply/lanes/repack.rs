@@ -6,9 +6,10 @@
 //! (price, risk, and what its place takes from the work to come for the time it may still run) less the cost of the
 //! best other place, against the work so far. It has the grace of everyone who is pushed out to hand in its result.
 
+use tg_market::book::Looks;
 use tg_market::placement::assess;
 use tg_market::view::request_of;
-use tg_market::{JobDemand, OfferView, PackingPrices, Stock, cheapest};
+use tg_market::{JobDemand, OfferView, PackingPrices, Stock};
 use tg_types::{Amount, LeaseId};
 
 use super::super::Execution;
@@ -24,7 +25,7 @@ impl Execution {
     /// to end, if the budget allows one.
     pub(in crate::apply) fn move_running(
         &mut self,
-        board: &mut Board<'_>,
+        board: &mut Board,
     ) -> Result<(), InvariantError> {
         let since = self.now.saturating_since(self.state.head.timestamp).get();
         let running = self.state.live.len() as u64;
@@ -53,7 +54,7 @@ impl Execution {
     }
 
     /// The lease whose move gains most, if any gains.
-    fn best_move(&self, board: &mut Board<'_>) -> Option<LeaseId> {
+    fn best_move(&self, board: &mut Board) -> Option<LeaseId> {
         let candidates = self
             .state
             .live_leases()
@@ -62,13 +63,14 @@ impl Execution {
         let mut trial = Stock::clone(&self.state.stock);
         let mut best: Option<(Amount, LeaseId)> = None;
         for (job, lease) in candidates {
-            if !board.budget.admit(board.views.len(), 0) {
+            if !board.budget.admits(0) {
                 break;
             }
             trial.give_back(&lease.id);
-            let terms = board.views.iter().map(|view| view.terms);
-            let prices = trial.packing_prices(terms);
-            let gain = self.gain_of_move(board, job, lease, (&trial, &prices));
+            let prices = trial.packing_prices_at(self.state.book.middle_asks());
+            let mut looks = Looks::default();
+            let gain = self.gain_of_move(job, lease, (&trial, &prices), &mut looks);
+            board.budget.spend(looks);
             if crate::state::put_in_stock(&mut trial, job, lease, self.now).is_err() {
                 break;
             }
@@ -82,18 +84,21 @@ impl Execution {
     /// What is gained if the job of `lease`, whose place is free in `market`, starts anew on the best other offer.
     fn gain_of_move(
         &self,
-        board: &Board<'_>,
         job: &Job,
         lease: &Lease,
         market: (&Stock, &PackingPrices),
+        looks: &mut Looks,
     ) -> Amount {
         let Some(demand) = self.state.job_demand(job, market, self.now) else {
             return Amount::ZERO;
         };
-        let class = job.order.needs.class;
-        let views = || board.views(class);
-        let elsewhere = cheapest(&demand, views().filter(|view| view.offer != lease.offer));
-        let own = views().find(|view| view.offer == lease.offer);
+        // Its own machine looks different without it; all others are as the book has them.
+        let elsewhere = self
+            .state
+            .cheapest_offer(&demand, looks, Some(&lease.offer));
+        let (class, rates) = (job.order.needs.class, self.state.rates());
+        let own = self.state.book.get(&lease.offer);
+        let own = own.map(|standing| standing.view(class, &rates));
         let stay = own.and_then(|view| self.cost_of_staying(&demand, &view, job, lease));
         let (Some(elsewhere), Some(stay)) = (elsewhere, stay) else {
             return Amount::ZERO;

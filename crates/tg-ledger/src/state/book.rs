@@ -1,0 +1,138 @@
+//! The standing offers in the order that matching needs them, derived from the records and the stock.
+//!
+//! Every change of an offer, of its provider's record or balance, and of what its machine holds is noted; the next
+//! match brings the book up to date with what was noted, and with nothing else.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tg_market::book::{Looks, Mark, Rates, Standing};
+use tg_market::{JobDemand, OfferBook, Quote, cheapest};
+use tg_types::{Address, JobClass, OfferId};
+
+use crate::record::Offer;
+use crate::state::State;
+
+/// What changed since the book was brought up to date.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BookChanges {
+    offers: BTreeSet<OfferId>,
+    /// Records or balances that may be a provider's.
+    accounts: BTreeSet<Address>,
+    /// Whether the book is to be built anew.
+    is_stale: bool,
+}
+
+impl BookChanges {
+    /// Everything may have changed.
+    pub(crate) fn everything() -> Self {
+        Self {
+            is_stale: true,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn note_offer(&mut self, offer: OfferId) {
+        self.offers.insert(offer);
+    }
+
+    pub(crate) fn note_account(&mut self, address: Address) {
+        self.accounts.insert(address);
+    }
+}
+
+impl State {
+    /// The standing offers built anew from the records and [`State::stock`].
+    #[must_use]
+    pub fn rebuilt_book(&self) -> OfferBook {
+        let mut book = OfferBook::new(*self.schedule.tie_seed.as_bytes());
+        for offer in self.offers.iter() {
+            book.set(self.standing(offer), &self.stock);
+        }
+        book
+    }
+
+    /// The standing offers as they were kept up to date: equal to [`Self::rebuilt_book`].
+    #[must_use]
+    pub fn current_book(&self) -> OfferBook {
+        let mut state = self.clone();
+        state.refresh_book();
+        OfferBook::clone(&state.book)
+    }
+
+    /// Brings the book up to date with what was noted.
+    pub(crate) fn refresh_book(&mut self) {
+        let changes = std::mem::take(&mut self.book_changes);
+        if changes.is_stale || self.book.seed() != self.schedule.tie_seed.as_bytes() {
+            self.book = Arc::new(self.rebuilt_book());
+            return;
+        }
+        let mut offers = changes.offers;
+        for address in &changes.accounts {
+            offers.extend(self.book.of_provider(address));
+        }
+        if offers.is_empty() {
+            return;
+        }
+        let standing = |id: &OfferId| self.offers.get(id).map(|it| self.standing(it));
+        let changed: Vec<_> = offers.iter().map(|id| (*id, standing(id))).collect();
+        let book = Arc::make_mut(&mut self.book);
+        for (id, standing) in changed {
+            match standing {
+                Some(standing) => book.set(standing, &self.stock),
+                None => book.remove(&id),
+            }
+        }
+    }
+
+    /// The cheapest offer for `demand` that fits now, `except` one; the book must be up to date.
+    pub(crate) fn cheapest_offer(
+        &self,
+        demand: &JobDemand<'_>,
+        looks: &mut Looks,
+        except: Option<&OfferId>,
+    ) -> Option<Quote> {
+        let chosen = self.book.cheapest(demand, &self.rates(), looks, except);
+        debug_assert_eq!(
+            chosen,
+            cheapest(
+                demand,
+                self.offer_views(demand.needs.class)
+                    .filter(|view| except != Some(&view.offer))
+            ),
+            "the book answers as a look at every offer does"
+        );
+        chosen
+    }
+
+    /// What all offers share.
+    pub(crate) const fn rates(&self) -> Rates<'_> {
+        Rates {
+            class_prices: &self.schedule.prices,
+            throughput: &self.schedule.throughput,
+        }
+    }
+
+    fn standing(&self, offer: &Offer) -> Standing {
+        let view = self.offer_view(offer);
+        let facts: [_; JobClass::ALL.len()] =
+            std::array::from_fn(|class| self.offer_facts(offer, JobClass::ALL[class]));
+        Standing {
+            offer: view.offer,
+            provider: view.provider,
+            terms: offer.terms.clone(),
+            slots_free: view.slots_free,
+            funds: view.funds,
+            suspended_until: view.suspended_until,
+            record: view.record,
+            marks: facts.map(|facts| Mark {
+                failure_ppm: facts
+                    .failure_ppm
+                    .unwrap_or_else(|| view.record.failure_ppm()),
+                removed: facts.removed,
+                top: facts.top,
+            }),
+            offline: facts.iter().any(|facts| facts.offline),
+        }
+    }
+}

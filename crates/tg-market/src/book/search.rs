@@ -1,0 +1,417 @@
+//! The best offer of a book, by lower bounds of the cost.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use tg_types::{Amount, DurationMs, GpuModel, OfferTerms, Pricing};
+
+use super::shelf::{Cohort, Floor, Group, Shelf, ShelfKey, Tariff};
+use super::{OfferBook, Rates, Standing};
+use crate::cluster::{KindSet, Request};
+use crate::demand::{JobDemand, OfferView};
+use crate::packing::Shape;
+use crate::packing::table::{CPU_UNIT_MILLI, CPU_UNITS_MAX};
+use crate::placement::{GpuWork, Quote, assess, charged, compare_quotes, gpu_work, quote_now};
+use crate::view::{PackingPrices, Stock, request_of};
+
+/// When what is looked for may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// At once: the machines as they look now decide, and what a place takes from the work to come counts.
+    Now,
+    /// At once or later: only the terms bound the cost.
+    Later,
+}
+
+/// How much was looked at: cohorts, groups and offers. It follows from the book and the demand alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Looks(u64);
+
+impl Looks {
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    const fn note(&mut self) {
+        self.0 = self.0.saturating_add(1);
+    }
+}
+
+/// One job before the book.
+struct Search<'a, 'd> {
+    demand: &'d JobDemand<'d>,
+    rates: &'d Rates<'d>,
+    request: Request,
+    kinds: KindSet,
+    stock: &'d Stock,
+    prices: Option<&'d PackingPrices>,
+    reach: Reach,
+    book: &'a OfferBook,
+}
+
+/// What the offers of one shelf have in common for one job, and the least of what they have not.
+struct Lot {
+    model: GpuModel,
+    /// Kinds of its machines, one for each way to value what they have.
+    kinds: Vec<u16>,
+    work: GpuWork,
+    class_price: Amount,
+    /// The least of each part of the terms.
+    terms: OfferTerms,
+    /// The least price of the arithmetic.
+    base: Option<Amount>,
+    duration: DurationMs,
+    risk: Amount,
+}
+
+/// A cohort with the least that its cheapest offer may cost before its place counts.
+struct Aisle<'a> {
+    least: Amount,
+    shape: Option<&'a Shape>,
+    lot: usize,
+    cohort: &'a Cohort,
+}
+
+impl OfferBook {
+    /// The cheapest offer for `demand` that fits now: what [`crate::cheapest`] chooses of all of them, `except` one.
+    #[must_use]
+    pub fn cheapest(
+        &self,
+        demand: &JobDemand<'_>,
+        rates: &Rates<'_>,
+        looks: &mut Looks,
+        except: Option<&tg_types::OfferId>,
+    ) -> Option<Quote> {
+        self.find(demand, rates, Reach::Now, looks, |view, most| {
+            if except == Some(&view.offer) {
+                return None;
+            }
+            quote_now(demand, view, most)
+        })
+    }
+
+    /// The best of the quotes that `quote_of` makes for open offers, in the order of [`compare_quotes`]. A quote must
+    /// cost as much as [`assess`] says, or more; `quote_of` may leave out what costs more than its second argument.
+    #[must_use]
+    pub fn find<'a>(
+        &'a self,
+        demand: &JobDemand<'_>,
+        rates: &Rates<'_>,
+        reach: Reach,
+        looks: &mut Looks,
+        mut quote_of: impl FnMut(&OfferView<'a>, Option<Amount>) -> Option<Quote>,
+    ) -> Option<Quote> {
+        let search = Search::new(self, demand, rates, reach)?;
+        let (lots, aisles) = search.aisles(looks);
+        // By the least cost; what a place takes is worked out for those only that may win without it.
+        let heads = aisles.iter().enumerate();
+        let mut heap: BinaryHeap<_> = heads
+            .map(|(at, aisle)| Reverse((aisle.least, at, None)))
+            .collect();
+        let mut best: Option<Quote> = None;
+        while let Some(Reverse((bound, at, burden))) = heap.pop() {
+            if best.is_some_and(|best| best.expected_cost < bound) {
+                break;
+            }
+            let aisle = &aisles[at];
+            let lot = &lots[aisle.lot];
+            if let Some(burden) = burden {
+                let cohort = (aisle.cohort, burden);
+                search.walk(lot, cohort, looks, &mut best, &mut quote_of);
+            } else if let Some(burden) = search.burden(lot, aisle) {
+                let packing = search.packing(lot, burden, lot.duration);
+                let bound = aisle.least.saturating_add(packing);
+                heap.push(Reverse((bound, at, Some(burden))));
+            }
+        }
+        best
+    }
+
+    /// Open offers that may fit now: all that do, and some that turn out not to.
+    #[must_use]
+    pub fn candidates<'a>(
+        &'a self,
+        demand: &JobDemand<'_>,
+        rates: &Rates<'_>,
+        looks: &mut Looks,
+    ) -> Vec<OfferView<'a>> {
+        let Some(search) = Search::new(self, demand, rates, Reach::Now) else {
+            return Vec::new();
+        };
+        let (lots, aisles) = search.aisles(looks);
+        let fits = |it: &&Aisle<'a>| search.burden(&lots[it.lot], it).is_some();
+        let fitting = aisles.iter().filter(fits);
+        let groups = fitting.flat_map(|it| it.cohort.groups.values());
+        let entries = groups.flat_map(|group| group.values());
+        let views: Vec<_> = entries.map(|it| search.view(&it.standing)).collect();
+        views.iter().for_each(|_| looks.note());
+        views
+    }
+
+    /// Shows `found` one fitting offer of each group that `wants` is interested in.
+    pub fn survey<'a>(
+        &'a self,
+        demand: &JobDemand<'_>,
+        rates: &Rates<'_>,
+        looks: &mut Looks,
+        mut wants: impl FnMut(&OfferView<'a>) -> bool,
+        mut found: impl FnMut(&OfferView<'a>),
+    ) {
+        let Some(search) = Search::new(self, demand, rates, Reach::Now) else {
+            return;
+        };
+        let (lots, aisles) = search.aisles(looks);
+        let fits = |it: &&Aisle<'a>| search.burden(&lots[it.lot], it).is_some();
+        for aisle in aisles.iter().filter(fits) {
+            for group in aisle.cohort.groups.values() {
+                looks.note();
+                let views = || group.values().map(|it| search.view(&it.standing));
+                let Some(first) = views().next() else {
+                    continue;
+                };
+                if !wants(&first) || search.group_bound(&lots[aisle.lot], &first, 0).is_none() {
+                    continue;
+                }
+                for view in views() {
+                    looks.note();
+                    if assess(demand, &view).broken.is_empty() {
+                        found(&view);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<'a, 'd> Search<'a, 'd> {
+    /// `None` if no machine could ever serve the job.
+    fn new(
+        book: &'a OfferBook,
+        demand: &'d JobDemand<'d>,
+        rates: &'d Rates<'d>,
+        reach: Reach,
+    ) -> Option<Self> {
+        let stock = demand.stock?;
+        let request = request_of(demand.needs).ok()?;
+        Some(Self {
+            kinds: stock.cluster().kinds().filter(&request),
+            prices: demand.prices.filter(|_| demand.start <= demand.now),
+            demand,
+            rates,
+            request,
+            stock,
+            reach,
+            book,
+        })
+    }
+
+    fn view(&self, standing: &'a Standing) -> OfferView<'a> {
+        standing.view(self.demand.needs.class, self.rates)
+    }
+
+    /// The cohorts that may have room at a price within the limit.
+    fn aisles(&self, looks: &mut Looks) -> (Vec<Lot>, Vec<Aisle<'a>>) {
+        let (mut lots, mut aisles) = (Vec::new(), Vec::new());
+        for (gpu, shelf) in &self.book.shelves {
+            let Some(lot) = self.lot(gpu, shelf) else {
+                continue;
+            };
+            for (shape, row) in &shelf.cohorts {
+                looks.note();
+                let second = row.second(lot.class_price);
+                if let Some(least) = self.cost_of(lot.work.price(lot.base, second), lot.risk) {
+                    aisles.push(Aisle {
+                        least,
+                        shape: shape.as_ref(),
+                        lot: lots.len(),
+                        cohort: &row.cohort,
+                    });
+                }
+            }
+            lots.push(lot);
+        }
+        (lots, aisles)
+    }
+
+    /// `None` if no machine of the shelf could ever serve the job.
+    fn lot(&self, gpu: &ShelfKey, shelf: &Shelf) -> Option<Lot> {
+        let needs = self.demand.needs;
+        let all = self.stock.cluster().kinds();
+        let is_in_region = |kind: &usize| {
+            let region = all.region(*kind).and_then(|it| u8::try_from(it).ok());
+            region.is_some_and(|region| needs.regions.contains(region))
+        };
+        let serving = |kind: &usize| self.kinds.contains(*kind) && is_in_region(kind);
+        let mut kinds = all.with_gpu(gpu).filter(serving).peekable();
+        kinds.peek()?;
+        let row = shelf.cohorts.values().next()?;
+        let first = row.cohort.groups.values().next()?;
+        let machine = &first.values().next()?.standing.terms.machine;
+        let Floor { terms, failure_ppm } = shelf.floor(needs.class, machine)?;
+        let correction = self.rates.correction(machine.gpu, needs.class);
+        let work = gpu_work(machine, needs, &correction);
+        Some(Lot {
+            model: machine.gpu,
+            kinds: match self.prices {
+                Some(prices) => prices.distinct(kinds),
+                None => Vec::new(),
+            },
+            class_price: self.rates.class_price(machine.gpu),
+            base: terms.price(self.demand.macs),
+            duration: terms.duration(self.demand.macs).saturating_add(work.time),
+            risk: self.demand.max_price.ppm_ceil(failure_ppm),
+            terms,
+            work,
+        })
+    }
+
+    /// What a price makes of the cost at least; `None` if it is above the limit.
+    fn cost_of(&self, price: Option<Amount>, risk: Amount) -> Option<Amount> {
+        let price = charged(price?, self.demand.needs)?;
+        (price <= self.demand.max_price).then(|| price.saturating_add(risk))
+    }
+
+    /// What a place on machines of a cohort takes from the work to come at least; `None` if there is no place.
+    fn burden(&self, lot: &Lot, aisle: &Aisle<'_>) -> Option<i64> {
+        let (Reach::Now, Some(shape)) = (self.reach, aisle.shape) else {
+            return Some(0);
+        };
+        let units = shape.cpu_units;
+        let beyond = (u32::from(units) + 1).saturating_mul(CPU_UNIT_MILLI);
+        if units < CPU_UNITS_MAX && self.request.cpu_milli() >= beyond {
+            return None;
+        }
+        match self.prices {
+            None => shape.choices(&self.request).next().map(|_| 0),
+            Some(prices) => {
+                let of = |kind: &u16| {
+                    let kind = *kind;
+                    prices.least_burden(&Shape { kind, ..*shape }, &self.request)
+                };
+                lot.kinds.iter().filter_map(of).min()
+            }
+        }
+    }
+
+    fn packing(&self, lot: &Lot, burden: i64, duration: DurationMs) -> Amount {
+        match (self.reach, self.prices) {
+            (Reach::Now, Some(prices)) => prices.cost(lot.model, burden, duration),
+            _ => Amount::ZERO,
+        }
+    }
+
+    /// Goes through the groups of a cohort as long as they may win.
+    fn walk(
+        &self,
+        lot: &Lot,
+        (cohort, burden): (&'a Cohort, i64),
+        looks: &mut Looks,
+        best: &mut Option<Quote>,
+        quote_of: &mut impl FnMut(&OfferView<'a>, Option<Amount>) -> Option<Quote>,
+    ) {
+        let packing = self.packing(lot, burden, lot.duration);
+        let may_win = |best: &Option<Quote>, cost: Option<Amount>| {
+            let cost = cost.map(|cost| cost.saturating_add(packing));
+            cost.is_some_and(|cost| best.is_none_or(|best| cost <= best.expected_cost))
+        };
+        let groups = &cohort.groups;
+        if lot.work.is_none() {
+            for (per_mmac, tariff) in &cohort.by_mmac {
+                let terms = OfferTerms {
+                    price_per_mmac: *per_mmac,
+                    ..lot.terms.clone()
+                };
+                if !may_win(best, self.cost_of(terms.price(self.demand.macs), lot.risk)) {
+                    break;
+                }
+                if let Some(group) = groups.get(tariff) {
+                    self.look(lot, burden, group, looks, best, quote_of);
+                }
+            }
+            return;
+        }
+        let pivot = Tariff::first_dynamic();
+        for (tariff, group) in groups.range(..&pivot) {
+            let price = lot.work.price(lot.base, tariff.second);
+            if !may_win(best, self.cost_of(price, lot.risk)) {
+                break;
+            }
+            self.look(lot, burden, group, looks, best, quote_of);
+        }
+        for (tariff, group) in groups.range(&pivot..) {
+            let second = tariff.second.max(lot.class_price);
+            let price = lot.work.price(lot.base, second);
+            if !may_win(best, self.cost_of(price, lot.risk)) {
+                break;
+            }
+            self.look(lot, burden, group, looks, best, quote_of);
+        }
+    }
+
+    /// Looks for the first of a group that has room.
+    fn look(
+        &self,
+        lot: &Lot,
+        burden: i64,
+        group: &'a Group,
+        looks: &mut Looks,
+        best: &mut Option<Quote>,
+        quote_of: &mut impl FnMut(&OfferView<'a>, Option<Amount>) -> Option<Quote>,
+    ) {
+        looks.note();
+        let first = group.values().next();
+        let bound = first.and_then(|it| self.group_bound(lot, &self.view(&it.standing), burden));
+        let Some(bound) = bound else { return };
+        for entry in group.values() {
+            if best.is_some_and(|best| best.expected_cost < bound) {
+                return;
+            }
+            looks.note();
+            let most = best.map(|best| best.expected_cost);
+            let Some(quote) = quote_of(&self.view(&entry.standing), most) else {
+                continue;
+            };
+            let seed = &self.demand.tie_seed;
+            if best.is_none_or(|best| compare_quotes(seed, &quote, &best).is_lt()) {
+                *best = Some(quote);
+            }
+            // Nobody in the group costs less, and those who cost the same come later.
+            if quote.expected_cost == bound {
+                return;
+            }
+        }
+    }
+
+    /// The cost of a group where it takes least from the work to come; `None` if its terms do not suit the job.
+    fn group_bound(&self, lot: &Lot, first: &OfferView<'_>, burden: i64) -> Option<Amount> {
+        let JobDemand {
+            macs,
+            memory_bytes,
+            mode,
+            max_price,
+            start,
+            deadline,
+            needs,
+            ..
+        } = *self.demand;
+        let terms = first.terms;
+        let duration = terms.duration(macs).saturating_add(lot.work.time);
+        let suits = terms.modes.contains(mode)
+            && terms.machine.tiers.contains(needs.tier)
+            && needs.regions.contains(terms.machine.region)
+            && memory_bytes <= terms.memory_bytes
+            && start.saturating_add(duration) <= deadline
+            && !first.facts.removed;
+        let failure_ppm = first.facts.failure_ppm.filter(|_| suits)?;
+        let second = match terms.pricing {
+            Pricing::Fixed => terms.price_per_gpu_second,
+            Pricing::Dynamic => terms.price_per_gpu_second.max(lot.class_price),
+        };
+        let price = lot.work.price(terms.price(macs), second);
+        let cost = self.cost_of(price, max_price.ppm_ceil(failure_ppm))?;
+        Some(cost.saturating_add(self.packing(lot, burden, duration)))
+    }
+}

@@ -1,0 +1,374 @@
+//! The book against looking at every offer, and against one built anew, in generated markets that change.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeMap;
+
+use tg_types::{
+    Address, Amount, DurationMs, GpuModel, JobClass, JobNeeds, LeaseId, OfferId, SharingMode,
+    TimestampMs, VerificationMode,
+};
+
+use super::{Looks, OfferBook, Rates, Reach, Standing};
+use crate::packing::WorkloadProfile;
+use crate::placement::{best_offer, cheapest, compare_quotes, explain};
+use crate::synthetic::{Draws, Variety, numbered, synthetic_needs, synthetic_standing};
+use crate::throughput::ThroughputMatrix;
+use crate::view::request_of;
+use crate::{Hold, JobDemand, PackingPrices, Quote, Stock};
+
+/// Markets of each variety.
+const MARKETS: u64 = 150;
+
+/// Changes of each market.
+const STEPS: usize = 60;
+
+/// A market, its book, and the records that the book follows from.
+#[derive(Clone)]
+struct Market {
+    now: TimestampMs,
+    standings: BTreeMap<OfferId, Standing>,
+    holds: BTreeMap<LeaseId, Hold>,
+    work: WorkloadProfile,
+    stock: Stock,
+    book: OfferBook,
+    class_prices: [Amount; GpuModel::ALL.len()],
+    throughput: ThroughputMatrix,
+    numbers: u64,
+}
+
+impl Market {
+    fn new(draws: &mut Draws, variety: Variety) -> Self {
+        let requests: Vec<_> = (0..8)
+            .map(|_| request_of(&synthetic_needs(draws)).unwrap())
+            .collect();
+        let mut market = Self {
+            now: TimestampMs::new(1_000),
+            standings: BTreeMap::new(),
+            holds: BTreeMap::new(),
+            work: WorkloadProfile::of(&requests),
+            stock: Stock::default(),
+            book: OfferBook::new(numbered(9, draws.below(u64::MAX))),
+            class_prices: std::array::from_fn(|_| Amount::new(u128::from(draws.below(12_000_000)))),
+            throughput: ThroughputMatrix::default(),
+            numbers: 0,
+        };
+        for _ in 0..=draws.below(24) {
+            market.post(draws, variety);
+        }
+        market
+    }
+
+    fn rates(&self) -> Rates<'_> {
+        Rates {
+            class_prices: &self.class_prices,
+            throughput: &self.throughput,
+        }
+    }
+
+    fn prices(&self) -> PackingPrices {
+        let terms = self.standings.values().map(|it| &it.terms);
+        let prices = self.stock.packing_prices(terms);
+        assert_eq!(
+            prices,
+            self.stock.packing_prices_at(self.book.middle_asks())
+        );
+        prices
+    }
+
+    /// Every machine with what is held of it, from nothing.
+    fn restock(&mut self) {
+        let machines = self.standings.values();
+        let machines = machines.map(|it| (it.offer, &it.terms.machine));
+        self.stock = Stock::new(machines, &self.work);
+        for hold in self.holds.values() {
+            self.stock.take(hold, self.now).unwrap();
+        }
+    }
+
+    fn rebuilt(&self) -> OfferBook {
+        let mut book = OfferBook::new(*self.book.seed());
+        // In another order than they came in.
+        for standing in self.standings.values().rev() {
+            book.set(standing.clone(), &self.stock);
+        }
+        book
+    }
+
+    fn enter(&mut self, standing: Standing) {
+        self.book.set(standing.clone(), &self.stock);
+        self.standings.insert(standing.offer, standing);
+    }
+
+    fn post(&mut self, draws: &mut Draws, variety: Variety) {
+        let mut standing = synthetic_standing(draws, variety, self.numbers);
+        // Some providers have several offers.
+        standing.provider = Address::new(numbered(2, self.numbers % 7));
+        standing.slots_free = 1 + draws.below(3) as u16;
+        self.numbers += 1;
+        self.standings.insert(standing.offer, standing.clone());
+        self.restock();
+        self.enter(standing);
+    }
+
+    fn any(&self, draws: &mut Draws) -> Option<Standing> {
+        let at = draws.below(self.standings.len() as u64) as usize;
+        self.standings.values().nth(at).cloned()
+    }
+
+    /// What may happen to an offer beside leases.
+    fn change(&mut self, draws: &mut Draws) {
+        let Some(mut standing) = self.any(draws) else {
+            return;
+        };
+        match draws.below(7) {
+            0 => standing.funds = Amount::new(u128::from(draws.below(20))),
+            1 => standing.offline = !standing.offline,
+            2 => standing.suspended_until = TimestampMs::new(draws.below(3_000)),
+            3 => standing.marks[0].removed = !standing.marks[0].removed,
+            4 => standing.marks[0].failure_ppm = draws.below(300_000) as u32,
+            5 => {
+                let ask = &mut standing.terms.price_per_gpu_second;
+                *ask = Amount::new(ask.get() / 2 + u128::from(draws.below(2_000_000)));
+            }
+            _ => standing.provider = Address::new(numbered(2, draws.below(7))),
+        }
+        self.enter(standing);
+    }
+
+    fn withdraw(&mut self, draws: &mut Draws) {
+        let Some(standing) = self.any(draws) else {
+            return;
+        };
+        self.standings.remove(&standing.offer);
+        self.holds.retain(|_, hold| hold.offer != standing.offer);
+        self.restock();
+        self.book.remove(&standing.offer);
+    }
+
+    fn lease(&mut self, needs: &JobNeeds, quote: &Quote) {
+        let lease = LeaseId::new(numbered(4, self.numbers));
+        self.numbers += 1;
+        let hold = Hold {
+            lease,
+            offer: quote.offer,
+            devices: quote.devices,
+            partition: quote.partition,
+            request: request_of(needs).unwrap(),
+            from: quote.start,
+            until: quote.until,
+        };
+        self.stock.take(&hold, self.now).unwrap();
+        self.holds.insert(lease, hold);
+        let mut standing = self.standings[&quote.offer].clone();
+        standing.slots_free -= 1;
+        self.enter(standing);
+    }
+
+    fn end(&mut self, draws: &mut Draws) {
+        let at = draws.below(self.holds.len() as u64) as usize;
+        let Some(hold) = self.holds.values().nth(at).copied() else {
+            return;
+        };
+        self.holds.remove(&hold.lease);
+        self.stock.give_back(&hold.lease);
+        let mut standing = self.standings[&hold.offer].clone();
+        standing.slots_free += 1;
+        self.enter(standing);
+    }
+
+    /// Time passes: what is over ends, what was booked begins.
+    fn pass(&mut self, ms: u64) {
+        self.now = TimestampMs::new(self.now.get() + ms);
+        let now = self.now;
+        let over: Vec<Hold> = self.holds.values().copied().collect();
+        for hold in over.iter().filter(|it| it.until < now) {
+            self.holds.remove(&hold.lease);
+            self.stock.give_back(&hold.lease);
+            let mut standing = self.standings[&hold.offer].clone();
+            standing.slots_free += 1;
+            self.enter(standing);
+        }
+        let due: Vec<OfferId> = self.stock.due(self.now).map(|it| it.offer).collect();
+        self.stock.advance(self.now).unwrap();
+        for offer in due {
+            self.enter(self.standings[&offer].clone());
+        }
+    }
+}
+
+/// An order as requestors write it: sometimes too cheap, too hurried, or too particular.
+fn demand<'a>(
+    draws: &mut Draws,
+    market: &Market,
+    needs: &'a JobNeeds,
+    excluded: &'a [Address],
+) -> JobDemand<'a> {
+    let now = market.now;
+    JobDemand {
+        macs: 1_000_000 * draws.below(3_000),
+        memory_bytes: draws.below(2) << 30,
+        mode: VerificationMode::Zk,
+        max_price: Amount::new(u128::from(draws.below(3_000_000_000))),
+        now,
+        deadline: TimestampMs::new(now.get() + 20_000 + draws.below(1_000_000)),
+        excluded,
+        tie_seed: *market.book.seed(),
+        needs,
+        stock: None,
+        prices: None,
+        start: now,
+        lease_factor: 3,
+        lease_grace: DurationMs::from_secs(20),
+    }
+}
+
+/// One decision, by the book and by looking at every offer.
+fn decide(draws: &mut Draws, market: &Market) -> (JobNeeds, Option<Quote>) {
+    let mut needs = synthetic_needs(draws);
+    if draws.below(3) == 0 && needs.gpus == 1 {
+        needs.gpu_milli = 100 * (1 + draws.below(9)) as u16;
+        needs.isolation = *draws.pick(&[SharingMode::Mps, SharingMode::Mig]);
+        needs.gpu_memory_mib = *draws.pick(&[0, 4_000, 20_000]);
+    }
+    needs.class = *draws.pick(&[JobClass::Inference, JobClass::Batch, JobClass::Training]);
+    let excluded = [Address::new(numbered(2, draws.below(12)))];
+    let prices = market.prices();
+    let mut demand = demand(draws, market, &needs, &excluded);
+    demand.stock = Some(&market.stock);
+    demand.prices = (draws.below(4) > 0).then_some(&prices);
+    let rates = market.rates();
+    let views = || {
+        let all = market.standings.values();
+        all.map(|it| it.view(needs.class, &rates))
+    };
+    let mut looks = Looks::default();
+    let chosen = market.book.cheapest(&demand, &rates, &mut looks, None);
+    assert_eq!(chosen, cheapest(&demand, views()));
+    // The reasons given to people are of the same answer.
+    assert_eq!(chosen, best_offer(&demand, views()).chosen);
+    let first = explain(&demand, views()).into_iter().next();
+    let first = first.filter(|it| it.broken.is_empty());
+    assert_eq!(chosen, first.and_then(|it| it.quote));
+    // A start that is late enough to find other machines free costs no place.
+    let later = JobDemand {
+        start: TimestampMs::new(market.now.get() + 30_000),
+        ..demand
+    };
+    let quote = |view: &crate::OfferView<'_>| crate::placement::quote_now(&later, view, None);
+    let booked = market
+        .book
+        .find(&later, &rates, Reach::Later, &mut looks, |view, _| {
+            quote(view)
+        });
+    let all = views().filter_map(|view| quote(&view));
+    let best = all.min_by(|left, right| compare_quotes(&later.tie_seed, left, right));
+    assert_eq!(booked, best);
+    match draws.below(6) {
+        0 => (needs, booked),
+        _ => (needs, chosen),
+    }
+}
+
+fn run(variety: Variety) -> [u32; 3] {
+    let [mut placed, mut waiting, mut booked] = [0; 3];
+    for seed in 0..MARKETS {
+        let mut draws = Draws::new(seed);
+        let mut market = Market::new(&mut draws, variety);
+        let mut before = market.clone();
+        for _ in 0..STEPS {
+            match draws.below(16) {
+                0 => market.post(&mut draws, variety),
+                1 => market.withdraw(&mut draws),
+                2 | 3 => market.change(&mut draws),
+                4 => market.end(&mut draws),
+                5 => market.pass(20_000),
+                // Blocks that were not final are undone, and later ones are not.
+                6 => market = before.clone(),
+                7 => before = market.clone(),
+                _ => {
+                    let (needs, quote) = decide(&mut draws, &market);
+                    match quote {
+                        Some(quote) => {
+                            market.lease(&needs, &quote);
+                            placed += 1;
+                            booked += u32::from(quote.start > market.now);
+                        }
+                        None => waiting += 1,
+                    }
+                }
+            }
+            assert_eq!(
+                market.book,
+                market.rebuilt(),
+                "kept up to date, seed {seed}"
+            );
+            assert_eq!(before.book, before.rebuilt(), "untouched, seed {seed}");
+        }
+    }
+    [placed, waiting, booked]
+}
+
+#[test]
+fn markets_of_equal_offers_decide_as_a_look_at_all() {
+    let counts = run(Variety::Alike);
+    assert!(counts.iter().all(|it| *it > 100), "{counts:?}");
+}
+
+#[test]
+fn markets_of_some_prices_decide_as_a_look_at_all() {
+    let counts = run(Variety::Some);
+    assert!(counts.iter().all(|it| *it > 100), "{counts:?}");
+}
+
+#[test]
+fn markets_of_own_prices_decide_as_a_look_at_all() {
+    let counts = run(Variety::Own);
+    assert!(counts.iter().all(|it| *it > 100), "{counts:?}");
+}
+
+#[test]
+fn equal_offers_are_not_all_looked_at() {
+    let mut draws = Draws::new(1);
+    let mut market = Market::new(&mut draws, Variety::Alike);
+    let like = synthetic_standing(&mut draws, Variety::Alike, 1_000);
+    for number in 0..2_000 {
+        let mut standing = like.clone();
+        standing.offer = OfferId::new(numbered(3, 2_000 + number));
+        market.standings.insert(standing.offer, standing);
+    }
+    market.restock();
+    market.book = market.rebuilt();
+    let (needs, prices) = (JobNeeds::ANY_MACHINE, market.prices());
+    let mut demand = demand(&mut draws, &market, &needs, &[]);
+    demand.max_price = Amount::from_tgrid(1);
+    demand.stock = Some(&market.stock);
+    demand.prices = Some(&prices);
+    let mut looks = Looks::default();
+    let chosen = market
+        .book
+        .cheapest(&demand, &market.rates(), &mut looks, None);
+    assert!(chosen.is_some());
+    assert!(looks.get() < 100, "{looks:?}");
+}
+
+#[test]
+fn an_offer_is_found_by_its_provider_until_it_goes() {
+    let mut draws = Draws::new(3);
+    let market = Market::new(&mut draws, Variety::Own);
+    let mut book = market.book.clone();
+    for standing in market.standings.values() {
+        assert!(
+            book.of_provider(&standing.provider)
+                .any(|it| it == standing.offer)
+        );
+        assert_eq!(book.get(&standing.offer), Some(standing));
+        book.remove(&standing.offer);
+        assert!(
+            book.of_provider(&standing.provider)
+                .all(|it| it != standing.offer)
+        );
+    }
+    assert!(book.is_empty() && !book.has_open());
+    assert_eq!(book, OfferBook::new(*book.seed()));
+}
