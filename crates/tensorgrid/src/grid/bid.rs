@@ -24,7 +24,7 @@ const SEAL_MAX: Duration = Duration::from_secs(30);
 const OPEN_MS_MAX: u64 = 5_000;
 
 /// Where a bid stands.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Stage<'a> {
     /// The deposit is locked; nobody can read the order.
     Sealed(&'a BidDto),

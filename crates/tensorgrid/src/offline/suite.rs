@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use std::process::Command;
 use tg_model::Tensor;
 use tg_model::suite::{Architecture, random_input};
-use tg_proof::{ExpectedStatement, Modes, security, verify};
+use tg_proof::{
+    ExpectedStatement, Modes, PlanError, PublicModel, SecurityReport, security, verify,
+};
 use tg_prover::{Limits, Masking, ProvingModel, Stage, prove_tensors, prove_zk};
 use tg_types::{Address, JobId};
 
@@ -240,15 +242,7 @@ fn measure(index: usize, runs: u32, zk: bool) -> Result<Row, Failure> {
         first = false;
         left -= 1;
     }
-    let (report, estimated) = if zk {
-        let modes = Modes::HIDDEN_INPUT;
-        (
-            security::report_zk(&public, batch, modes),
-            model.memory_zk(batch, modes),
-        )
-    } else {
-        (security::report_batch(&public, batch), model.memory(batch))
-    };
+    let (report, estimated) = stated(&model, &public, batch, zk);
     Ok(Row {
         name: entry.name(),
         zk,
@@ -272,6 +266,22 @@ fn measure(index: usize, runs: u32, zk: bool) -> Result<Row, Failure> {
         estimated_mib: estimated.map_or(0.0, |bytes| bytes as f64) / 1_048_576.0,
         load,
     })
+}
+
+/// The level of security and the memory that proofs are said to have.
+fn stated(
+    model: &ProvingModel,
+    public: &PublicModel,
+    batch: usize,
+    zk: bool,
+) -> (Option<SecurityReport>, Result<u64, PlanError>) {
+    if zk {
+        let modes = Modes::HIDDEN_INPUT;
+        let report = security::report_zk(public, batch, modes);
+        (report, model.memory_zk(batch, modes))
+    } else {
+        (security::report_batch(public, batch), model.memory(batch))
+    }
 }
 
 /// Runs of a row whose first took so many milliseconds.

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use tg_market::placement::{ask, charged};
 use tg_market::synthetic::Draws;
 use tg_types::{
-    Address, Amount, CapacityTier, Decode, Digest, DurationMs, Encode, GpuModel, GpuModelSet, JobClass, JobId,
-    JobNeeds, JobOrder, Label, Lane, Machine, ModeSet, OfferId, OfferTerms, Pricing, ProgramId,
-    Receipt, SharingMode, SharingSet, Tier, TierSet, TimestampMs, VerificationMode,
+    Address, Amount, CapacityTier, Decode, Digest, DurationMs, Encode, GpuModel, GpuModelSet,
+    JobClass, JobId, JobNeeds, JobOrder, Label, Lane, Machine, ModeSet, OfferId, OfferTerms,
+    Pricing, ProgramId, Receipt, SharingMode, SharingSet, Tier, TierSet, TimestampMs,
+    VerificationMode,
 };
 
 use super::pruning::{MODEL, network};
