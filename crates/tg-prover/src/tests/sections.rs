@@ -189,7 +189,9 @@ fn sections_do_not_stand_for_each_other() {
         |sections| drop(sections.roots.pop()),
         |sections| sections.roots.push(sections.roots[0].clone()),
         |sections| drop(sections.anchors.pop()),
-        |sections| drop(sections.anchors[1].pop()),
+        |sections| {
+            sections.anchors[1].pop();
+        },
         |sections| sections.anchors.push(vec![E::ONE]),
         |sections| {
             drop(sections.roots.pop());
@@ -210,7 +212,9 @@ fn sections_do_not_stand_for_each_other() {
         proof.sections.sums.push(sum);
     };
     assert_eq!(forged(more), SHAPE);
-    let column = |proof: &mut InferenceProof| drop(proof.lookup.columns[2].pop());
+    let column = |proof: &mut InferenceProof| {
+        proof.lookup.columns[2].pop();
+    };
     assert_eq!(forged(column), SHAPE);
     // Sums swapped, of another shape, with another fraction; none of them is another's.
     assert_eq!(forged(|proof| proof.sections.sums.swap(0, 1)), SUM);
