@@ -432,8 +432,9 @@ impl PackingPrices {
     /// Of `kinds` of machine one for each way to value what they have.
     #[must_use]
     pub fn distinct(&self, kinds: impl Iterator<Item = usize>) -> Vec<u16> {
-        let by_table: BTreeMap<Option<u16>, usize> =
-            kinds.map(|kind| (self.tables.table_of(kind), kind)).collect();
+        let by_table: BTreeMap<Option<u16>, usize> = kinds
+            .map(|kind| (self.tables.table_of(kind), kind))
+            .collect();
         by_table.into_values().map(|kind| kind as u16).collect()
     }
 

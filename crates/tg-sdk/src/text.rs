@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
 use tg_types::{
-    Address, Amount, BidId, BlockId, CapacityTier, Digest, GpuLink, GpuModel, JobClass, JobId, LeaseId,
-    ModelId, OfferId, Pricing, ProgramId, SharingMode, StateRoot, TransactionId,
+    Address, Amount, BidId, BlockId, CapacityTier, Digest, GpuLink, GpuModel, JobClass, JobId,
+    LeaseId, ModelId, OfferId, Pricing, ProgramId, SharingMode, StateRoot, TransactionId,
 };
 
 /// A value that is read from text.

@@ -146,9 +146,10 @@ impl Execution {
             self.views(demand.needs.class)
                 .filter(|view| assess(demand, view).broken.is_empty())
                 .map(|view| of(&view))
-                .fold((ClassSet::NONE, Amount::ZERO), |(set, most), (class, base)| {
-                    (set.with(class), most.max(base))
-                }),
+                .fold(
+                    (ClassSet::NONE, Amount::ZERO),
+                    |(set, most), (class, base)| { (set.with(class), most.max(base)) }
+                ),
             "the book answers as a look at every offer does"
         );
         found.get()
