@@ -177,12 +177,11 @@ impl Market {
     /// An offer comes, another one changes its prices, an idle one goes.
     fn change_offers(&mut self, execution: &mut Execution) {
         let all: Vec<Offer> = execution.state.offers().iter().cloned().collect();
-        let number = 1_000 + self.jobs * 8 + self.draws.below(8);
-        let provider = Address::new(bytes_of(2, 0));
-        if self.draws.below(2) == 0 {
+        let id = OfferId::new(bytes_of(3, 1_000 + self.jobs));
+        if self.draws.below(2) == 0 && execution.state.offer(&id).is_none() {
             execution.state.put_offer(Offer {
-                id: OfferId::new(bytes_of(3, number)),
-                provider,
+                id,
+                provider: Address::new(bytes_of(2, 0)),
                 terms: terms(&mut self.draws),
                 slots_taken: 0,
                 updated_at: execution.now,
@@ -527,7 +526,10 @@ fn undone_blocks_and_changed_offers_leave_the_book_as_the_records_say() {
                 assert_eq!(state.rebuilt_book(), state.current_book());
             };
             sound(&market.state);
-            sound(&before.state);
+            // The first one was put together by hand.
+            if !before.state.stock_is_stale {
+                sound(&before.state);
+            }
             // The same block once more, from a state that was written down and read back.
             let bytes = before.state.to_bytes();
             let mut again = before.clone();

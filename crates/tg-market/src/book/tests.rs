@@ -372,3 +372,57 @@ fn an_offer_is_found_by_its_provider_until_it_goes() {
     assert!(book.is_empty() && !book.has_open());
     assert_eq!(book, OfferBook::new(*book.seed()));
 }
+
+/// Nothing, one, something, all there is.
+fn extreme(draws: &mut Draws) -> u64 {
+    let some = draws.below(1 << 30);
+    *draws.pick(&[0, 1, some, u64::MAX])
+}
+
+#[test]
+fn extreme_terms_and_orders_decide_as_a_look_at_all() {
+    let (mut placed, mut waiting) = (0, 0);
+    for seed in 0..600 {
+        let mut draws = Draws::new(1_000 + seed);
+        let mut market = Market::new(&mut draws, Variety::Own);
+        for mut standing in market.standings.clone().into_values() {
+            let terms = &mut standing.terms;
+            let amount = |draws: &mut Draws| match draws.below(4) {
+                0 => Amount::MAX,
+                _ => Amount::new(u128::from(extreme(draws))),
+            };
+            match draws.below(6) {
+                0 => terms.price_base = amount(&mut draws),
+                1 => terms.price_per_mmac = amount(&mut draws),
+                2 => terms.price_per_gpu_second = amount(&mut draws),
+                3 => terms.latency_base_ms = DurationMs::new(extreme(&mut draws)),
+                4 => terms.speed_mmac_per_s = extreme(&mut draws),
+                _ => standing.marks[0].failure_ppm = *draws.pick(&[0, 1, 1_000_000]),
+            }
+            market.enter(standing);
+        }
+        assert_eq!(market.book, market.rebuilt(), "seed {seed}");
+        let (prices, rates) = (market.prices(), market.rates());
+        let needs = JobNeeds {
+            reference: DurationMs::new(*draws.pick(&[0, 1, 60_000, 1 << 50])),
+            ..synthetic_needs(&mut draws)
+        };
+        let mut demand = demand(&mut draws, &market, &needs, &[]);
+        demand.macs = extreme(&mut draws);
+        demand.max_price = *draws.pick(&[Amount::ZERO, Amount::from_tgrid(1), Amount::MAX]);
+        demand.deadline = *draws.pick(&[demand.deadline, TimestampMs::new(u64::MAX)]);
+        demand.stock = Some(&market.stock);
+        demand.prices = Some(&prices);
+        let views = market.standings.values();
+        let views = views.map(|it| it.view(needs.class, &rates));
+        let chosen = market
+            .book
+            .cheapest(&demand, &rates, &mut Looks::default(), None);
+        assert_eq!(chosen, cheapest(&demand, views), "seed {seed}");
+        match chosen {
+            Some(_) => placed += 1,
+            None => waiting += 1,
+        }
+    }
+    assert!(placed > 50 && waiting > 50, "{placed} {waiting}");
+}
