@@ -2,7 +2,7 @@
 
 use crate::outcome::{Exit, Failure, OrFail};
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tg_ir::{CompiledModel, Program};
 use tg_model::input::{self, Expected, Kind};
 use tg_model::passes::Prepared;
@@ -39,10 +39,7 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
 /// # Errors
 /// If it cannot be written.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let doing = format!("write {}", path.display());
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.partial", std::process::id()));
-    let partial = path.with_file_name(name);
+    let partial = partial(path);
     let written = std::fs::File::create(&partial)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
         .and_then(|()| std::fs::rename(&partial, path));
@@ -50,7 +47,24 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         // What was left half written is of no use; if it cannot be removed either, the error below says enough.
         let _gone = std::fs::remove_file(&partial);
     }
-    written.or_fail(Exit::Failed, doing)
+    written.or_fail(Exit::Failed, format!("write {}", path.display()))
+}
+
+/// Finds out before long work whether [`write`] will find its folder, and may write there.
+///
+/// # Errors
+/// If not.
+pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
+    let partial = partial(path);
+    let created = std::fs::File::create(&partial).and_then(|_| std::fs::remove_file(&partial));
+    created.or_fail(Exit::Usage, format!("write {}", path.display()))
+}
+
+/// The neighbour that is written first.
+fn partial(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.partial", std::process::id()));
+    path.with_file_name(name)
 }
 
 /// 32 bytes of the operating system's randomness.

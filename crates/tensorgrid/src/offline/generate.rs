@@ -26,6 +26,9 @@ pub(crate) fn run(arguments: &GenerateArguments, as_json: bool) -> Outcome {
             failure.hint("compile a language model with `tensorgrid model compile ... --top-k 8`")
         })?;
     let request = request(arguments, &generator)?;
+    if let Some(path) = &arguments.output {
+        files::check_writable(path)?;
+    }
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let start = Instant::now();
     let mut shown = Instant::now();

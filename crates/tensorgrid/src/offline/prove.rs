@@ -17,6 +17,7 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     let reals = files::one_input(&arguments.input, &model.program)?;
     let input = encode(&model.program.input, &reals).or_fail(Exit::Usage, "take the input")?;
     let masking = masking(arguments)?;
+    files::check_writable(&arguments.output)?;
     say("committing the weights ...");
     let model = ProvingModel::new(model)
         .or_fail(Exit::Usage, "this model cannot be proved")

@@ -190,6 +190,9 @@ fn a_model_writes_and_proves_it() {
     ] {
         with(wrong).ends(2);
     }
+    // Nothing is proved for nowhere.
+    let nowhere = with(&["-o", "/nonexistent/story.bin"]).ends(2);
+    assert!(!nowhere.stderr.contains("committing"), "{}", nowhere.stderr);
     run(&["generate", &private, "--prompt", "99"]).ends(2);
     run(&["generate", &private, "--text", "abc"]).ends(2);
     run(&["generate", &private]).ends(2);
@@ -205,6 +208,8 @@ fn tokens_are_an_input_of_a_proof() {
     run(&["prove", &private, &input, "-o", &file]).ends(0);
     run(&["verify", &file, "--model", &public]).ends(0);
     std::fs::write(&input, r#"{"input_data": [[7, 1, 30, 4, 0, 0, 0, 32]]}"#).unwrap();
+    let nowhere = run(&["prove", &private, &input, "-o", "/nonexistent/proof.bin"]).ends(2);
+    assert!(!nowhere.stderr.contains("committing"), "{}", nowhere.stderr);
     let refused = run(&["prove", &private, &input, "-o", &file]).ends(2);
     assert!(refused.stderr.contains("32"), "{}", refused.stderr);
 }
