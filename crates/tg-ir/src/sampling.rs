@@ -105,9 +105,10 @@ impl Sampling {
         sums.partition_point(|&sum| sum <= drawn).min(last)
     }
 
-    /// The weight of a token so far below the greatest.
+    /// The weight of a token so far below the greatest. Scores come from files before their proof is checked: one that is
+    /// above the first weighs as much as it.
     fn weight(&self, distance: i64) -> u32 {
-        let index = self.rescale.apply(distance);
+        let index = self.rescale.apply(distance.max(0));
         let (octave, step) = (
             index.div_euclid(OCTAVE as i64),
             index.rem_euclid(OCTAVE as i64),
@@ -238,6 +239,24 @@ mod tests {
         let scores = [900, 850, 800, 700, 600, 500, 300, 0];
         let drawn: Vec<usize> = (0..16).map(|at| sampling.draw(at, &scores)).collect();
         assert_eq!(drawn, [3, 1, 3, 2, 3, 0, 2, 2, 3, 5, 0, 2, 0, 6, 0, 4]);
+    }
+
+    /// What a forged file may hold: any scores in any order.
+    #[test]
+    fn scores_in_no_order_draw_something() {
+        let extremes = [i32::MIN, -1, 0, 1, i32::MAX];
+        for (multiplier, shift) in [(1, 46), (32_767, 2), (23_637, 16)] {
+            let rescale = Rescale::new(multiplier, shift).expect("in range");
+            let sampling = Sampling {
+                rescale,
+                ..sampling(5, 1.0, 2)
+            };
+            for first in extremes {
+                for second in extremes {
+                    assert!(sampling.draw(7, &[first, second, first]) < 3);
+                }
+            }
+        }
     }
 
     #[test]
