@@ -452,14 +452,21 @@ pub(crate) fn weight_points(
     let at = &model.anchor_point;
     let anchor = |vars: usize| tg_proof::field::point(&at[at.len() - vars..]);
     let mut points = Vec::new();
-    for (layout, claims) in model.shape.plan.weights.iter().zip(claims) {
-        let (weights, bias) = claims.as_ref().expect("every weighted node is visited");
-        for piece in layout.pieces() {
+    let plan = &model.shape.plan;
+    let claim = |index: usize| {
+        let claim = claims[index].as_ref();
+        claim.expect("every weighted node is visited")
+    };
+    for (own, layout) in plan.weights.iter().enumerate() {
+        for piece in layout.own_pieces() {
             let vars = piece.column_vars();
-            points.push(padded_point(&layout.piece_point(&piece, weights).0, vars));
+            for reader in plan.readers_of(own) {
+                let (at, _) = layout.piece_point(&piece, &claim(reader).0);
+                points.push(padded_point(&at, vars));
+            }
             points.push(anchor(vars));
         }
-        if let Some(bias) = bias {
+        if let Some(bias) = &claim(own).1 {
             points.push(padded_point(bias, layout.bias_vars()));
             points.push(anchor(layout.bias_vars()));
         }

@@ -95,6 +95,7 @@ mod tests {
             name: "deep".to_owned(),
             input: InputSpec::scaled(shape, 1.0),
             nodes: ops.into_iter().map(node).collect(),
+            ties: Vec::new(),
             weights_root: Weights { layers: Vec::new() }.root(),
         };
         match deep_nodes(&program, input) {
