@@ -376,7 +376,7 @@ mod tests {
                         unsafe {
                             let block = blocks.alloc(layout(size));
                             let ends = [0, size / 2, size - 1];
-                            ends.map(|at| block.add(at).write(thread));
+                            ends.iter().for_each(|&at| block.add(at).write(thread));
                             std::thread::yield_now();
                             assert!(ends.iter().all(|&at| block.add(at).read() == thread));
                             blocks.dealloc(block, layout(size));

@@ -407,6 +407,15 @@ mod tests {
             assert_eq!(bytes[4..6], version.to_le_bytes());
             assert_eq!(Program::from_bytes(&bytes).unwrap(), program(ties));
         }
+        // The bytes are a contract: of a program with ties, and of one without as they were before there were any.
+        let id = |ties: &[[u32; 2]]| program(ties).id().to_string();
+        assert_eq!(
+            [id(&[]), id(&[[FIRST, EMBED], [LAST, EMBED]])],
+            [
+                "0x2e246e8475b4a89a284aae867679dddd11d9a54f1b6ba5c2e438cfee391b0da7",
+                "0x4f2d359225fe9d920a89dd669128daa29ff90d3d9e32a7593dd622822909d567",
+            ]
+        );
         // The list with a count of nothing, which would be a second encoding.
         let mut bytes = program(&[]).to_bytes();
         bytes[4] = TIED_PROGRAM_VERSION.to_le_bytes()[0];

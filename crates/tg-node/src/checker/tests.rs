@@ -344,6 +344,7 @@ fn facts_count_bytes() {
             ),
             node(Op::Dense { input: TensorId(2) }, 2),
         ],
+        ties: Vec::new(),
         weights_root: weights.root(),
     };
     let model = ProvingModel::new(CompiledModel { program, weights }).unwrap();
