@@ -4,7 +4,7 @@ use tg_ir::forest::{Branch, Child};
 use tg_ir::op::{Extremum, Norm, Ranked, Reduction, Relation, Softmax};
 use tg_ir::{
     Axis, Coding, ElementType, Forest, InputSpec, Node, Op, Program, ProgramError, Requantise,
-    Rescale, Shape, TensorId, View, Weights, Window,
+    Rescale, Shape, TensorId, Tie, View, Weights, Window,
 };
 use tg_proof::plan::Plan;
 use tg_proof::{Modes, Visibility};
@@ -82,6 +82,7 @@ impl Author {
             name: String::new(),
             input,
             nodes: Vec::new(),
+            ties: Vec::new(),
             weights_root: Weights { layers: Vec::new() }.root(),
         };
         Self { numbers, program }
@@ -387,6 +388,25 @@ impl Author {
         }
     }
 
+    /// Ties to the first node that may be tied to, for some nodes; now and then any tie.
+    fn tie(&mut self) {
+        let nodes = self.program.nodes.len() as u32;
+        for node in 0..nodes {
+            if self.numbers.below(60) == 0 {
+                let to = self.numbers.extreme();
+                self.program.ties.push(Tie { node, to });
+            }
+            let wanted = self.numbers.below(3) == 0;
+            for to in 0..if wanted { node } else { 0 } {
+                self.program.ties.push(Tie { node, to });
+                if !matches!(self.program.validate(), Err(ProgramError::BadTie { .. })) {
+                    break;
+                }
+                self.program.ties.pop();
+            }
+        }
+    }
+
     /// Nodes that are well formed but for one in twenty.
     fn write(mut self) -> Program {
         if self.program.input.shape.is_valid() {
@@ -403,6 +423,7 @@ impl Author {
                     self.program.nodes.pop();
                 }
             }
+            self.tie();
         }
         self.program
     }
@@ -411,7 +432,7 @@ impl Author {
 /// No attribute makes a check overflow, and no program that is valid makes a plan panic.
 #[test]
 fn hostile_programs_get_a_verdict() {
-    let (mut valid, mut planned, mut hidden) = (0, 0, 0);
+    let (mut valid, mut planned, mut hidden, mut tied) = (0, 0, 0, 0);
     for seed in 0..40_000 {
         let program = Author::new(seed).write();
         let read = Program::from_bytes(&program.to_bytes());
@@ -422,6 +443,7 @@ fn hostile_programs_get_a_verdict() {
             continue;
         }
         valid += 1;
+        tied += usize::from(!program.ties.is_empty());
         let batch = [1, 1, 3, 1_024][seed as usize % 4];
         planned += usize::from(Plan::batched(&program, batch).is_ok());
         let modes = Modes {
@@ -431,8 +453,8 @@ fn hostile_programs_get_a_verdict() {
         hidden += usize::from(Plan::hidden(&program, batch.min(3), modes).is_ok());
     }
     assert!(
-        valid >= 8_000 && planned >= 1_000 && hidden >= 500,
-        "{valid} {planned} {hidden}"
+        valid >= 8_000 && planned >= 1_000 && hidden >= 500 && tied > 0,
+        "{valid} {planned} {hidden} {tied}"
     );
 }
 
@@ -458,6 +480,7 @@ fn scores_of_any_reach_are_refused() {
             name: String::new(),
             input: InputSpec::scaled(shape, 1.0),
             nodes,
+            ties: Vec::new(),
             weights_root: Weights { layers: Vec::new() }.root(),
         };
         let refused = program.validate();
