@@ -202,7 +202,8 @@ fn softmax(how: &Softmax, input: Shape, magnitude: i64) -> Option<&'static str> 
     (!entries)
         .then_some("table of exponentials")
         .or_else(|| (sum > bounds::FIELD_BOUND).then_some("number of channels"))
-        .or_else(|| (2 * magnitude > bounds::FIELD_BOUND).then_some("range of scores"))
+        // Halved, not doubled: magnitudes of nodes before this one are bounded after all nodes were looked at.
+        .or_else(|| (magnitude > bounds::FIELD_BOUND / 2).then_some("range of scores"))
 }
 
 fn norm(how: &Norm, input: Shape, magnitude: i64) -> Option<&'static str> {

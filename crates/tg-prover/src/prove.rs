@@ -10,6 +10,7 @@ use crate::walk::{Walk, Walked, WeightPoints};
 use crate::witness::Witness;
 use crate::workers;
 use p3_commit::MultilinearPcs;
+use p3_maybe_rayon::prelude::*;
 use p3_multilinear_util::poly::PolyView;
 use p3_sumcheck::PrescribedPointPcs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -246,7 +247,7 @@ pub(crate) fn execute(
         limits.check()?;
         Ok(tg_model::execute_tensor(&model.model, input)?)
     };
-    inputs.into_iter().map(execute).collect()
+    inputs.into_par_iter().map(execute).collect()
 }
 
 /// The tensors of several executions as batched tensors: pixels, then inputs, then channels.
@@ -254,6 +255,7 @@ pub(crate) fn stack(model: &ProvingModel, executions: &[&[Tensor]]) -> Vec<Tenso
     let program = &model.model.program;
     let count = executions.len();
     (0..=program.nodes.len())
+        .into_par_iter()
         .map(|index| {
             let shape = program.shape(TensorId(index as u32));
             let tensors = executions.iter().map(|tensors| &tensors[index]);

@@ -282,7 +282,7 @@ impl Plan {
     fn of_nodes(program: &Program, batch: usize, input: Visibility) -> Result<Self, PlanError> {
         program.validate()?;
         refuse::dead_nodes(program)?;
-        refuse::deep_nodes(program)?;
+        refuse::deep_nodes(program, input)?;
         let cost = VerifierCost::batched(program, batch)?;
         let tensors = (0..=program.nodes.len()).map(|tensor| TensorId(tensor as u32));
         let mut plan = Self {
