@@ -5,10 +5,11 @@
 //! may begin later than now (a booking); whoever wants room meanwhile must be gone before it begins, or leave enough.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tg_types::{
-    Amount, DurationMs, GpuLink, GpuModel, JobClass, JobNeeds, LeaseId, Machine, OfferId,
-    OfferTerms, SharingMode, TimestampMs,
+    Amount, Decode, DecodeError, DurationMs, Encode, GpuLink, GpuModel, JobClass, JobNeeds, LeaseId, Machine, OfferId,
+    OfferTerms, Reader, SharingMode, TimestampMs, Writer,
 };
 
 use crate::cluster::{
@@ -16,7 +17,7 @@ use crate::cluster::{
     NodeSpec, Request, RequestError, Sharing,
 };
 use crate::mig::{MigInstance, MigModel};
-use crate::packing::burden::MILLI_COST;
+use crate::packing::burden::{MILLI_COST, UsableAnchor};
 use crate::packing::profile::PRIOR_JOBS_WITH_GANGS;
 use crate::packing::table::PricedTables;
 use crate::packing::{Burden, Shape, WorkloadProfile};
@@ -123,9 +124,34 @@ impl Stock {
     #[must_use]
     pub fn packing_prices_at(&self, seconds: [Amount; GpuModel::ALL.len()]) -> PackingPrices {
         PackingPrices {
-            tables: self.burden.priced(),
+            tables: Arc::new(self.burden.priced()),
             seconds,
         }
+    }
+
+    /// What prices are set from that are set now.
+    #[must_use]
+    pub fn anchor(&self, seconds: [Amount; GpuModel::ALL.len()]) -> PriceAnchor {
+        PriceAnchor {
+            usable: self.burden.anchor(),
+            seconds,
+        }
+    }
+
+    /// Whether the prices set from `anchor` stand: the same work is expected, and of no kind of it half of what could be
+    /// used is lost, or half as much come, since they were set.
+    #[must_use]
+    pub fn stands(&self, anchor: &PriceAnchor) -> bool {
+        self.burden.stands(&anchor.usable)
+    }
+
+    /// The prices that were set from `anchor`; `None` if another kind of work is expected now.
+    #[must_use]
+    pub fn prices_from(&self, anchor: &PriceAnchor) -> Option<PackingPrices> {
+        Some(PackingPrices {
+            tables: Arc::new(self.burden.priced_from(&anchor.usable)?),
+            seconds: anchor.seconds,
+        })
     }
 
     /// The machines and what is free on them now.
@@ -421,21 +447,67 @@ fn burden_of(cluster: &Cluster, work: &WorkloadProfile) -> Burden {
     Burden::new(cluster, &profile)
 }
 
+/// What the prices of placements were set from: a part of the ledger's state, so that prices may stand for many blocks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PriceAnchor {
+    usable: UsableAnchor,
+    seconds: [Amount; GpuModel::ALL.len()],
+}
+
+impl Encode for PriceAnchor {
+    fn encode(&self, writer: &mut Writer) {
+        let Self { usable, seconds } = self;
+        usable.encode(writer);
+        seconds.iter().for_each(|it| it.encode(writer));
+    }
+}
+
+impl Decode for PriceAnchor {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let mut anchor = Self {
+            usable: UsableAnchor::decode(reader)?,
+            ..Self::default()
+        };
+        for second in &mut anchor.seconds {
+            *second = Amount::decode(reader)?;
+        }
+        Ok(anchor)
+    }
+}
+
 /// What a placement takes from the work to come, in money.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackingPrices {
-    tables: PricedTables,
+    tables: Arc<PricedTables>,
     seconds: [Amount; GpuModel::ALL.len()],
 }
 
 impl PackingPrices {
-    /// Of `kinds` of machine one for each way to value what they have.
+    /// For each way to value what machines of `kinds` have, the first kind of `all` that is valued so.
     #[must_use]
-    pub fn distinct(&self, kinds: impl Iterator<Item = usize>) -> Vec<u16> {
-        let by_table: BTreeMap<Option<u16>, usize> = kinds
-            .map(|kind| (self.tables.table_of(kind), kind))
-            .collect();
-        by_table.into_values().map(|kind| kind as u16).collect()
+    pub fn distinct(
+        &self,
+        all: impl Iterator<Item = usize>,
+        kinds: impl Iterator<Item = usize>,
+    ) -> Vec<u16> {
+        let mut tables: Vec<Option<u16>> = kinds.map(|it| self.tables.table_of(it)).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        let mut found = Vec::with_capacity(tables.len());
+        for kind in all {
+            let table = self.tables.table_of(kind);
+            if let Some(at) = tables.iter().position(|it| *it == table) {
+                tables.swap_remove(at);
+                found.push(kind as u16);
+            }
+        }
+        found
+    }
+
+    /// The value of what machines have, under these prices.
+    #[must_use]
+    pub const fn tables(&self) -> &Arc<PricedTables> {
+        &self.tables
     }
 
     /// What `request` takes at least from the work to come on a machine of `shape`; `None` if its GPUs have no place.

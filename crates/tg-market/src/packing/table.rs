@@ -15,7 +15,7 @@ use crate::cluster::{GPUS_PER_NODE_MAX, KindIndex, Needs, WHOLE_GPU};
 use crate::mig::{ALL_FREE, MigModel};
 use crate::packing::price::PRICE_BITS;
 use crate::packing::profile::WorkloadProfile;
-use crate::packing::shape::Shape;
+use crate::packing::shape::{Shape, mix};
 
 /// One unit of CPU in the tables, in thousandths of a core. Coarser tables are smaller and make more machines look
 /// alike; on the trace two cores did no worse than a thousandth of one.
@@ -120,6 +120,38 @@ impl Tables {
             served,
             cpu_units_max,
         }
+    }
+
+    /// A name of the groups, with their weights and needs: tables with the same name and number of groups have prices in
+    /// common.
+    #[must_use]
+    pub fn work(&self) -> u64 {
+        let mut name = 0;
+        let mut take = |value: u64| name = mix(name ^ mix(value));
+        for group in &self.groups {
+            let Needs {
+                models,
+                capability_min,
+                tensor_cores,
+                interconnect_min,
+                region,
+                isolation,
+            } = group.needs;
+            take(u64::from(group.gpus) << 16 | u64::from(group.gpu_milli));
+            take(models.bits());
+            take(region.map_or(u64::MAX, u64::from));
+            take(
+                u64::from(capability_min) << 24
+                    | u64::from(tensor_cores) << 16
+                    | (interconnect_min as u64) << 8
+                    | isolation as u64,
+            );
+            for [weight, per_unit] in &group.prefix {
+                take(*weight as u64);
+                take(*per_unit as u64);
+            }
+        }
+        name
     }
 
     /// The groups, by falling share of a GPU.
