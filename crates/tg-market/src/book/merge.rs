@@ -9,6 +9,7 @@ use tg_types::Amount;
 use super::places::{Footprint, OrderKey, Run, Spot};
 use super::search::{Looks, Lot, QuoteOf, Reach, Search};
 use super::shelf::{Cohort, Row};
+use crate::packing::Shape;
 use crate::placement::Quote;
 use crate::view::PackingPrices;
 
@@ -22,12 +23,22 @@ type Bound = Reverse<(Amount, usize, usize)>;
 const NEXT: usize = usize::MAX;
 
 /// The cohorts of one lot from the least.
-struct Lane<'a, 'p> {
+struct Lane<'p> {
     run: Run<'p>,
     /// The least that an offer of the lot costs before its place counts.
     least: Amount,
+    /// Whether an offer of the lot may go first among equals.
+    has_top: bool,
     /// The next one.
-    next: Option<(i64, &'a Row)>,
+    next: Option<Spot>,
+}
+
+/// A cohort that may win.
+struct Closer<'a> {
+    cohort: &'a Cohort,
+    burden: i64,
+    /// How all of its machines look.
+    shape: Option<Shape>,
 }
 
 impl<'a> Search<'a, '_> {
@@ -58,46 +69,53 @@ impl<'a> Search<'a, '_> {
     ) -> Option<Quote> {
         let mut shared = self.book.memory.lock();
         let places = shared.places(self.book, prices);
-        places.catch_up(keys, prices);
+        places.trim();
         let mut heap = BinaryHeap::with_capacity(4 * lots.len());
-        let mut cohorts: Vec<(&'a Cohort, i64)> = Vec::with_capacity(32);
-        let mut lanes: Vec<Option<Lane<'a, '_>>> = Vec::with_capacity(lots.len());
+        let mut closer: Vec<Closer<'a>> = Vec::with_capacity(32);
+        let mut lanes: Vec<Option<Lane<'_>>> = Vec::with_capacity(lots.len());
         for (at, (lot, key)) in lots.iter().zip(keys).enumerate() {
-            let least = self.least_of_all(lot);
-            let lane = least.zip(places.run(key)).map(|(least, run)| Lane {
-                run,
+            let lane = self.least_of_all(lot).map(|least| Lane {
+                run: places.begin(key, prices),
                 least,
+                has_top: lot.shelf.has_top(self.demand.needs.class),
                 next: None,
             });
             lanes.push(lane);
             // What is booked may be in the way of any place there: it takes nothing at least.
             if let Some(row) = lot.shelf.cohorts.get(&None) {
-                self.consider(lot, at, (0, row), &mut cohorts, &mut heap, looks);
+                self.consider((at, lot), (None, 0, row), &mut closer, &mut heap, looks);
             }
-            self.advance(lot, at, &mut lanes, &mut heap);
+            self.advance((at, lot), &mut lanes, &mut heap);
         }
         let mut best: Option<Quote> = None;
-        while let Some(Reverse((bound, at, cohort))) = heap.pop() {
+        while let Some(Reverse((bound, at, which))) = heap.pop() {
             if best.is_some_and(|best| best.expected_cost < bound) {
                 break;
             }
             let lot = &lots[at];
-            if let Some(cohort) = cohorts.get(cohort) {
-                self.walk(lot, *cohort, looks, &mut best, quote_of);
+            if let Some(Closer {
+                cohort,
+                burden,
+                shape,
+            }) = closer.get(which)
+            {
+                let cohort = (*cohort, *burden, shape.is_some());
+                self.walk(lot, cohort, looks, &mut best, quote_of);
                 continue;
             }
-            let next = lanes[at].as_mut().and_then(|lane| lane.next.take());
-            if let Some(next) = next {
-                self.consider(lot, at, next, &mut cohorts, &mut heap, looks);
+            let Some(lane) = &mut lanes[at] else { continue };
+            if let Some(spot) = lane.next.take() {
+                if lane.is_later_equal(&spot, bound, &best) {
+                    lane.run.skip_beyond(spot.burden);
+                } else if let Some(row) = row_of(lot, &spot.shape) {
+                    let found = (Some(spot.shape), spot.burden, row);
+                    self.consider((at, lot), found, &mut closer, &mut heap, looks);
+                }
             }
-            self.advance(lot, at, &mut lanes, &mut heap);
+            self.advance((at, lot), &mut lanes, &mut heap);
         }
-        let gone: Vec<Vec<Spot>> = lanes
-            .into_iter()
-            .map(|lane| lane.map_or_else(Vec::new, |lane| lane.run.into_gone()))
-            .collect();
-        for (key, gone) in keys.iter().zip(&gone) {
-            places.drop_gone(key, gone);
+        for lane in lanes.into_iter().flatten() {
+            places.end(lane.run);
         }
         best
     }
@@ -105,10 +123,9 @@ impl<'a> Search<'a, '_> {
     /// A cohort is looked at closer, once it is among the least.
     fn consider(
         &self,
-        lot: &Lot<'a>,
-        at: usize,
-        (burden, row): (i64, &'a Row),
-        cohorts: &mut Vec<(&'a Cohort, i64)>,
+        (at, lot): (usize, &Lot<'a>),
+        (shape, burden, row): (Option<Shape>, i64, &'a Row),
+        closer: &mut Vec<Closer<'a>>,
         heap: &mut BinaryHeap<Bound>,
         looks: &mut Looks,
     ) {
@@ -117,24 +134,27 @@ impl<'a> Search<'a, '_> {
             return;
         };
         let packing = self.packing(lot, burden, lot.duration);
-        heap.push(Reverse((least.saturating_add(packing), at, cohorts.len())));
-        cohorts.push((&row.cohort, burden));
+        heap.push(Reverse((least.saturating_add(packing), at, closer.len())));
+        closer.push(Closer {
+            cohort: &row.cohort,
+            burden,
+            shape,
+        });
     }
 
     /// Goes on to the next cohort of a lot.
     fn advance(
         &self,
-        lot: &Lot<'a>,
-        at: usize,
-        lanes: &mut [Option<Lane<'a, '_>>],
+        (at, lot): (usize, &Lot<'a>),
+        lanes: &mut [Option<Lane<'_>>],
         heap: &mut BinaryHeap<Bound>,
     ) {
         let Some(Some(lane)) = lanes.get_mut(at) else {
             return;
         };
-        lane.next = lane.run.next().and_then(|spot| row_of(lot, &spot));
-        if let Some((burden, _)) = lane.next {
-            let packing = self.packing(lot, burden, lot.duration);
+        lane.next = lane.run.next();
+        if let Some(spot) = lane.next {
+            let packing = self.packing(lot, spot.burden, lot.duration);
             heap.push(Reverse((lane.least.saturating_add(packing), at, NEXT)));
         }
     }
@@ -148,13 +168,15 @@ impl<'a> Search<'a, '_> {
     ) -> Vec<(usize, &'a Cohort)> {
         let mut shared = self.book.memory.lock();
         let places = shared.places(self.book, prices);
-        places.catch_up(keys, prices);
+        places.trim();
         let mut found = Vec::new();
         for (at, (lot, key)) in lots.iter().zip(keys).enumerate() {
             let booked = lot.shelf.cohorts.get(&None).into_iter();
-            let spots = places.run(key).into_iter().flatten();
-            let rows = spots.filter_map(|spot| row_of(lot, &spot));
-            for row in booked.chain(rows.map(|(_, row)| row)) {
+            let run = places.begin(key, prices);
+            let shapes = run.shapes();
+            places.end(run);
+            let rows = shapes.iter().filter_map(|shape| row_of(lot, shape));
+            for row in booked.chain(rows) {
                 looks.note();
                 if self.least_of(lot, row).is_some() {
                     found.push((at, &*row.cohort));
@@ -165,9 +187,20 @@ impl<'a> Search<'a, '_> {
     }
 }
 
-/// The cohort of a spot.
-fn row_of<'a>(lot: &Lot<'a>, spot: &Spot) -> Option<(i64, &'a Row)> {
-    let row = lot.shelf.cohorts.get(&Some(spot.shape));
+impl Lane<'_> {
+    /// Whether an offer of a cohort that costs `bound` at least, and all that follow in the lane and take as much, come
+    /// after `best`.
+    fn is_later_equal(&self, spot: &Spot, bound: Amount, best: &Option<Quote>) -> bool {
+        best.is_some_and(|best| {
+            let goes_first = best.is_top || !self.has_top;
+            best.expected_cost == bound && goes_first && best.look < spot.shape
+        })
+    }
+}
+
+/// The cohort of machines that look like `shape`.
+fn row_of<'a>(lot: &Lot<'a>, shape: &Shape) -> Option<&'a Row> {
+    let row = lot.shelf.cohorts.get(&Some(*shape));
     debug_assert!(row.is_some(), "the memory was told of this book");
-    row.map(|row| (spot.burden, row))
+    row
 }

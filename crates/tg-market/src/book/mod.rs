@@ -8,7 +8,8 @@
 //! 2. On a shelf, machines that look alike ([`Shape`]) are one *cohort*: a placement takes the same from the work to
 //!    come on all of them, so this part of the cost is worked out once.
 //! 3. In a cohort, offers whose cost for any job is equal are one *group* (price, speed, region, what is known of the
-//!    provider), in the order of ties: the first that has room is the best of its group.
+//!    provider), in the order of ties: the first that has room is the best of its group. Among cohorts that cost the
+//!    same the one goes first whose machines have less free, so that not all of them need be looked at.
 //!
 //! The cohorts of a shelf in the order of what a place takes are remembered while prices stand ([`places`]), so a decision
 //! values what changed since the last one like it, and looks at the cohorts that may win ([`merge`]).

@@ -6,32 +6,40 @@
 //! when its machines come and go. Each shelf has a log of looks that some machine took on; an order reads on in it when
 //! it is asked next, and drops a look that no machine has any more when it comes across it.
 //!
+//! When prices move, nothing is valued anew at once. With `L` the least ratio of a new price to its old one, `L` times the
+//! old value (less a bound for rounding) is a lower bound of the new one, so only cohorts are valued whose bound reaches
+//! the one that is looked at, as in [`crate::packing::index`].
+//!
 //! This is a memory and no state: answers and [`super::Looks`] are the same whether it is kept, brought over from
 //! another version of the book, or empty. All copies of a book share one memory, which belongs to the version that
 //! used it last; another version that wants it says what its own machines look like, and goes on from there. It is
-//! empty again when the tables of prices differ.
+//! empty again when other work is expected.
 
-use std::collections::{BTreeMap, BTreeSet, btree_set};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::OfferBook;
 use super::shelf::{Shelf, ShelfKey};
 use crate::cluster::{Gpu, Request};
 use crate::packing::Shape;
-use crate::packing::table::{CPU_UNIT_MILLI, CPU_UNITS_MAX, PricedTables};
+use crate::packing::table::{CPU_UNIT_MILLI, CPU_UNITS_MAX, PricedTables, STEP_BITS};
 use crate::view::PackingPrices;
 
 /// Length at which the older half of a shelf's log is dropped. An order that had not read it looks at all cohorts.
 const LOG_MAX: usize = 1 << 16;
 
 /// Looks kept although no machine has them any more, before a shelf is forgotten.
-const LOOKS_IDLE_MAX: usize = 1 << 16;
+const LOOKS_IDLE_MAX: usize = 1 << 14;
 
 /// Cohorts in all orders together, some 80 bytes each; then all orders are forgotten.
 const SPOTS_MAX: usize = 1 << 21;
 
 /// Orders; then all are forgotten. Each has a byte for each look of its shelf.
 const ORDERS_MAX: usize = 1 << 12;
+
+/// A step of prices below this makes bounds too loose; then an order is forgotten.
+const STEP_MIN: u64 = 1 << (STEP_BITS - 12);
 
 /// What the value of a place depends on in a request: requests with the same footprint take the same everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,12 +74,6 @@ impl Footprint {
     }
 }
 
-/// What `request` takes at least from the work to come on a machine of `shape`; `None` if there is no place.
-pub(super) fn burden(shape: &Shape, request: &Request, prices: &PackingPrices) -> Option<i64> {
-    has_cpu(shape, request).then_some(())?;
-    prices.least_burden(shape, request)
-}
-
 /// Whether a machine of `shape` may have the CPU for `request`.
 pub(super) fn has_cpu(shape: &Shape, request: &Request) -> bool {
     let units = shape.cpu_units;
@@ -95,9 +97,57 @@ pub(super) struct Spot {
 struct Order {
     /// How far it read the log; `None` before it read anything.
     cursor: Option<u64>,
-    /// Looks that are in `spots`, or have no place.
+    /// Looks that are in `spots` or `aged`, or have no place.
     is_known: Vec<bool>,
+    /// Valued under the present prices.
     spots: BTreeSet<Spot>,
+    /// Valued under older prices: `ratio` times the burden, less `slack`, is a lower bound.
+    aged: BTreeSet<Spot>,
+    ratio: u64,
+    slack: i64,
+}
+
+impl Order {
+    fn len(&self) -> usize {
+        self.spots.len() + self.aged.len()
+    }
+
+    /// A lower bound of what those take that were valued under older prices.
+    fn least_aged(&self) -> Option<i64> {
+        let first = self.aged.first()?;
+        let scaled = (i128::from(first.burden) * i128::from(self.ratio)) >> STEP_BITS;
+        Some((scaled as i64).saturating_sub(self.slack))
+    }
+
+    /// Prices moved: every one is at least `step` times what it was. False if that says too little.
+    fn age(&mut self, step: u64, slack: i64) -> bool {
+        self.slack = slack;
+        let spots = std::mem::take(&mut self.spots);
+        if self.aged.is_empty() {
+            (self.aged, self.ratio) = (spots, step);
+            return step >= STEP_MIN;
+        }
+        let product = (u128::from(self.ratio) * u128::from(step)) >> STEP_BITS;
+        self.ratio = product as u64;
+        if self.ratio < STEP_MIN {
+            return false;
+        }
+        // In the unit of those that were valued longer ago.
+        let scaled = spots.into_iter().map(|spot| {
+            let burden = i128::from(spot.burden) * i128::from(step) / i128::from(self.ratio);
+            Spot {
+                burden: i64::try_from(burden).unwrap_or(i64::MAX),
+                ..spot
+            }
+        });
+        self.aged.extend(scaled);
+        true
+    }
+
+    /// A look is in the order no more; the log says when a machine has it again.
+    fn forget(&mut self, look: u32) {
+        self.is_known[look as usize] = false;
+    }
 }
 
 /// What is remembered of a shelf.
@@ -105,13 +155,15 @@ struct Order {
 struct ShelfPlaces {
     numbers: BTreeMap<Shape, u32>,
     looks: Vec<Shape>,
+    /// What a machine of each look is worth to the work to come, by the kind that was asked for last.
+    worth: Vec<Option<(u16, i64)>>,
     /// For each look whether a machine has it now.
     is_here: Vec<bool>,
     here: usize,
     /// Looks that machines took on.
     log: Vec<u32>,
     log_base: u64,
-    orders: BTreeMap<(u16, Footprint), Order>,
+    orders: BTreeMap<(u16, Footprint), Box<Order>>,
 }
 
 impl ShelfPlaces {
@@ -122,6 +174,7 @@ impl ShelfPlaces {
         let number = self.looks.len() as u32;
         self.numbers.insert(*shape, number);
         self.looks.push(*shape);
+        self.worth.push(None);
         self.is_here.push(false);
         number
     }
@@ -171,33 +224,57 @@ impl ShelfPlaces {
         self.looks.len() > LOOKS_IDLE_MAX + 2 * self.here
     }
 
-    /// Brings an order up to date with the log; the number of cohorts that it has more.
-    fn catch_up(&mut self, key: (u16, Footprint), prices: &PackingPrices) -> usize {
+    /// What the request of `key` takes at least on a machine of a look.
+    fn burden(&mut self, key: &OrderKey, look: u32, prices: &PackingPrices) -> Option<i64> {
+        let OrderKey {
+            kind, footprint, ..
+        } = *key;
+        let Footprint(request) = footprint;
+        let at = look as usize;
+        let shape = Shape {
+            kind,
+            ..self.looks[at]
+        };
+        if !has_cpu(&shape, &request) {
+            return None;
+        }
+        let left = prices.most_left(&shape, &request)?;
+        let worth = match self.worth[at].filter(|(of, _)| *of == kind) {
+            Some((_, worth)) => worth,
+            None => prices.tables().value(&shape),
+        };
+        self.worth[at] = Some((kind, worth));
+        Some((worth - left).max(0))
+    }
+
+    /// Brings an order up to date with the log.
+    fn catch_up(&mut self, order: &mut Order, key: &OrderKey, prices: &PackingPrices) {
         let end = self.log_base + self.log.len() as u64;
-        let order = self.orders.entry(key).or_default();
-        let before = order.spots.len();
         order.is_known.resize(self.looks.len(), false);
-        let read = |number: u32| {
-            let at = number as usize;
+        let unread = order.cursor.and_then(|it| it.checked_sub(self.log_base));
+        let count = match unread {
+            Some(from) => self.log.len() - from as usize,
+            None => self.looks.len(),
+        };
+        for index in 0..count {
+            let look = match unread {
+                Some(from) => self.log[from as usize + index],
+                None => index as u32,
+            };
+            let at = look as usize;
             if order.is_known[at] || !self.is_here[at] {
-                return;
+                continue;
             }
             order.is_known[at] = true;
-            let shape = self.looks[at];
-            let (kind, Footprint(request)) = key;
-            let burden = burden(&Shape { kind, ..shape }, &request, prices);
-            order.spots.extend(burden.map(|burden| Spot {
-                burden,
-                shape,
-                look: number,
-            }));
-        };
-        match order.cursor.and_then(|it| it.checked_sub(self.log_base)) {
-            Some(from) => self.log[from as usize..].iter().copied().for_each(read),
-            None => (0..self.looks.len() as u32).for_each(read),
+            if let Some(burden) = self.burden(key, look, prices) {
+                order.spots.insert(Spot {
+                    burden,
+                    shape: self.looks[at],
+                    look,
+                });
+            }
         }
         order.cursor = Some(end);
-        order.spots.len() - before
     }
 }
 
@@ -210,33 +287,74 @@ pub(super) struct Places {
     orders: usize,
 }
 
-/// One order as a search goes through it.
+/// One order as a search goes through it, with its shelf, which the memory lends for the while.
 #[derive(Debug)]
-pub(super) struct Run<'p> {
-    spots: btree_set::Iter<'p, Spot>,
-    is_here: &'p [bool],
-    /// What it came across that is not here any more.
-    gone: Vec<Spot>,
+pub(super) struct Run<'d> {
+    key: OrderKey,
+    shelf: ShelfPlaces,
+    order: Box<Order>,
+    /// How many cohorts were in the order.
+    was: usize,
+    after: Bound<Spot>,
+    prices: &'d PackingPrices,
 }
 
 impl Iterator for Run<'_> {
     type Item = Spot;
 
     fn next(&mut self) -> Option<Spot> {
-        for spot in self.spots.by_ref() {
-            if self.is_here[spot.look as usize] {
-                return Some(*spot);
+        loop {
+            let rest = self.order.spots.range((self.after, Bound::Unbounded));
+            let exact = rest.copied().next();
+            let may_be_less = |least: i64| exact.is_none_or(|spot| least <= spot.burden);
+            if self.order.least_aged().is_some_and(may_be_less) {
+                let aged = self.order.aged.pop_first()?;
+                self.value(&aged);
+                continue;
             }
-            self.gone.push(*spot);
+            let spot = exact?;
+            self.after = Bound::Excluded(spot);
+            if self.shelf.is_here[spot.look as usize] {
+                return Some(spot);
+            }
+            self.order.spots.remove(&spot);
+            self.order.forget(spot.look);
         }
-        None
     }
 }
 
 impl Run<'_> {
-    /// What it came across that no machine looks like any more.
-    pub(super) fn into_gone(self) -> Vec<Spot> {
-        self.gone
+    /// Values a cohort under the present prices.
+    fn value(&mut self, aged: &Spot) {
+        let here = self.shelf.is_here[aged.look as usize];
+        let burden = match here {
+            true => self.shelf.burden(&self.key, aged.look, self.prices),
+            false => None,
+        };
+        match burden {
+            Some(burden) => {
+                self.order.spots.insert(Spot { burden, ..*aged });
+            }
+            None => self.order.forget(aged.look),
+        }
+    }
+
+    /// Leaves out what is left of those that take as much as `burden`.
+    pub(super) fn skip_beyond(&mut self, burden: i64) {
+        self.after = Bound::Included(Spot {
+            burden: burden.saturating_add(1),
+            shape: Shape::NOTHING,
+            look: 0,
+        });
+    }
+
+    /// How the machines of all cohorts with a place look.
+    pub(super) fn shapes(&self) -> Vec<Shape> {
+        let spots = self.order.spots.iter().chain(&self.order.aged);
+        let here = spots.filter(|spot| self.shelf.is_here[spot.look as usize]);
+        let mut shapes: Vec<Shape> = here.map(|spot| spot.shape).collect();
+        shapes.sort_unstable();
+        shapes
     }
 }
 
@@ -259,46 +377,66 @@ impl OrderKey {
 }
 
 impl Places {
-    /// Brings the orders of `keys` up to date.
-    pub(super) fn catch_up(&mut self, keys: &[OrderKey], prices: &PackingPrices) {
+    /// Forgets all orders if there are too many; not while one is lent.
+    pub(super) fn trim(&mut self) {
         if self.spots > SPOTS_MAX || self.orders > ORDERS_MAX {
             self.forget_orders();
         }
-        for key in keys {
-            let shelf = self.shelves.entry(key.gpu).or_default();
-            let before = shelf.orders.len();
-            self.spots += shelf.catch_up((key.kind, key.footprint), prices);
-            self.orders += shelf.orders.len() - before;
+    }
+
+    /// Lends the order of `key`, up to date.
+    pub(super) fn begin<'d>(&mut self, key: &OrderKey, prices: &'d PackingPrices) -> Run<'d> {
+        let shelf = self.shelves.get_mut(&key.gpu).map(std::mem::take);
+        let mut shelf = shelf.unwrap_or_default();
+        let order = shelf.orders.remove(&(key.kind, key.footprint));
+        self.orders += usize::from(order.is_none());
+        let mut order = order.unwrap_or_default();
+        let was = order.len();
+        shelf.catch_up(&mut order, key, prices);
+        Run {
+            key: *key,
+            shelf,
+            order,
+            was,
+            after: Bound::Unbounded,
+            prices,
         }
     }
 
-    /// The order of `key`, from the least; it must be up to date.
-    pub(super) fn run(&self, key: &OrderKey) -> Option<Run<'_>> {
-        let shelf = self.shelves.get(&key.gpu)?;
-        let order = shelf.orders.get(&(key.kind, key.footprint))?;
-        Some(Run {
-            spots: order.spots.iter(),
-            is_here: &shelf.is_here,
-            gone: Vec::new(),
-        })
+    /// Takes back what was lent.
+    pub(super) fn end(&mut self, run: Run<'_>) {
+        let Run {
+            key,
+            mut shelf,
+            order,
+            was,
+            after: _,
+            prices: _,
+        } = run;
+        self.spots = self.spots + order.len() - was;
+        shelf.orders.insert((key.kind, key.footprint), order);
+        self.shelves.insert(key.gpu, shelf);
     }
 
-    /// Drops from an order what is not here any more; the log says when it is again.
-    pub(super) fn drop_gone(&mut self, key: &OrderKey, gone: &[Spot]) {
-        let shelf = self.shelves.get_mut(&key.gpu);
-        let orders = shelf.map(|it| &mut it.orders);
-        let Some(order) = orders.and_then(|it| it.get_mut(&(key.kind, key.footprint))) else {
-            return;
-        };
-        for spot in gone {
-            order.is_known[spot.look as usize] = false;
-            self.spots -= usize::from(order.spots.remove(spot));
+    /// Prices moved from `self.tables` to `tables`.
+    fn age(&mut self, tables: &PricedTables) {
+        let before = Arc::clone(&self.tables);
+        (self.spots, self.orders) = (0, 0);
+        for shelf in self.shelves.values_mut() {
+            shelf.worth.fill(None);
+            shelf.orders.retain(|(kind, _), order| {
+                let step = tables.step_from(&before, usize::from(*kind));
+                step.is_some_and(|(step, slack)| order.age(step, slack))
+            });
+            self.orders += shelf.orders.len();
+            self.spots += shelf.orders.values().map(|it| it.len()).sum::<usize>();
         }
     }
 
     fn forget_orders(&mut self) {
         for shelf in self.shelves.values_mut() {
             shelf.orders.clear();
+            shelf.worth.fill(None);
         }
         (self.spots, self.orders) = (0, 0);
     }
@@ -346,7 +484,7 @@ impl Shared {
         });
         if !Arc::ptr_eq(&places.tables, tables) {
             if places.tables != *tables {
-                places.forget_orders();
+                places.age(tables);
             }
             places.tables = Arc::clone(tables);
         }
@@ -370,7 +508,7 @@ impl Shared {
         self.told = self.last;
         if shelf.is_overgrown() {
             let orders = std::mem::take(shelf).orders;
-            places.spots -= orders.values().map(|it| it.spots.len()).sum::<usize>();
+            places.spots -= orders.values().map(|it| it.len()).sum::<usize>();
             places.orders -= orders.len();
             // What is here now is told again.
             self.told = u64::MAX;

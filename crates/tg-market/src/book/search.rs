@@ -258,7 +258,7 @@ impl<'a, 'd> Search<'a, 'd> {
             let aisle = &aisles[at];
             let lot = &lots[aisle.lot];
             if let Some(burden) = burden {
-                let cohort = (aisle.cohort, burden);
+                let cohort = (aisle.cohort, burden, aisle.shape.is_some());
                 self.walk(lot, cohort, looks, &mut best, quote_of);
             } else if let Some(burden) = self.burden(lot, aisle) {
                 let packing = self.packing(lot, burden, lot.duration);
@@ -301,8 +301,8 @@ impl<'a, 'd> Search<'a, 'd> {
             region.is_some_and(|region| needs.regions.contains(region))
         };
         let serving = |kind: &usize| self.kinds.contains(*kind) && is_in_region(kind);
-        let mut kinds = all.with_gpu(gpu).filter(serving).peekable();
-        kinds.peek()?;
+        let mut kinds = all.with_gpu(gpu).filter(serving);
+        let kinds = std::iter::once(kinds.next()?).chain(kinds);
         let row = shelf.cohorts.values().next()?;
         let first = row.cohort.groups.values().next()?;
         let machine = &first.values().next()?.standing.terms.machine;
@@ -359,11 +359,12 @@ impl<'a, 'd> Search<'a, 'd> {
         }
     }
 
-    /// Goes through the groups of a cohort as long as they may win.
+    /// Goes through the groups of a cohort as long as they may win: what a place takes there at least, and whether all
+    /// its machines look alike.
     pub(super) fn walk(
         &self,
         lot: &Lot<'a>,
-        (cohort, burden): (&'a Cohort, i64),
+        (cohort, burden, is_alike): (&'a Cohort, i64, bool),
         looks: &mut Looks,
         best: &mut Option<Quote>,
         quote_of: &mut QuoteOf<'_, 'a>,
@@ -384,7 +385,7 @@ impl<'a, 'd> Search<'a, 'd> {
                     break;
                 }
                 if let Some(group) = groups.get(tariff) {
-                    self.look(lot, burden, group, looks, best, quote_of);
+                    self.look(lot, (burden, is_alike), group, looks, best, quote_of);
                 }
             }
             return;
@@ -395,7 +396,7 @@ impl<'a, 'd> Search<'a, 'd> {
             if !may_win(best, self.cost_of(price, lot.risk)) {
                 break;
             }
-            self.look(lot, burden, group, looks, best, quote_of);
+            self.look(lot, (burden, is_alike), group, looks, best, quote_of);
         }
         for (tariff, group) in groups.range(&pivot..) {
             let second = tariff.second.max(lot.class_price);
@@ -403,7 +404,7 @@ impl<'a, 'd> Search<'a, 'd> {
             if !may_win(best, self.cost_of(price, lot.risk)) {
                 break;
             }
-            self.look(lot, burden, group, looks, best, quote_of);
+            self.look(lot, (burden, is_alike), group, looks, best, quote_of);
         }
     }
 
@@ -411,7 +412,7 @@ impl<'a, 'd> Search<'a, 'd> {
     fn look(
         &self,
         lot: &Lot<'a>,
-        burden: i64,
+        (burden, is_alike): (i64, bool),
         group: &'a Group,
         looks: &mut Looks,
         best: &mut Option<Quote>,
@@ -434,8 +435,8 @@ impl<'a, 'd> Search<'a, 'd> {
             if best.is_none_or(|best| compare_quotes(seed, &quote, &best).is_lt()) {
                 *best = Some(quote);
             }
-            // Nobody in the group costs less, and those who cost the same come later.
-            if quote.expected_cost == bound {
+            // Nobody in the group costs less, and those who cost the same come later, if they look the same.
+            if quote.expected_cost == bound && is_alike {
                 return;
             }
         }

@@ -174,6 +174,7 @@ struct Spread {
     latency: Counts<DurationMs>,
     speed: Counts<u64>,
     failure_ppm: [Counts<u32>; JobClass::ALL.len()],
+    top: [Counts<bool>; JobClass::ALL.len()],
 }
 
 /// The least of each part of the cost over all offers of a shelf.
@@ -211,6 +212,9 @@ impl Shelf {
         for (counts, mark) in spread.failure_ppm.iter_mut().zip(&tariff.marks) {
             counts.count(mark.failure_ppm, is_new);
         }
+        for (counts, mark) in spread.top.iter_mut().zip(&tariff.marks) {
+            counts.count(mark.top, is_new);
+        }
     }
 
     /// How the machines of its open offers look, where nothing is booked.
@@ -224,6 +228,11 @@ impl Shelf {
         let moving = spread.moving.first().map(|ask| ask.max(class_price));
         let least = spread.fixed.first().into_iter().chain(moving).min();
         least.unwrap_or(Amount::MAX)
+    }
+
+    /// Whether some offer is of a provider that goes first among equals with jobs of `class`.
+    pub(crate) fn has_top(&self, class: JobClass) -> bool {
+        self.spread.top[usize::from(class.tag())].last() == Some(true)
     }
 
     /// The least of each part of the cost for jobs of `class`; `machine` is one of the shelf.

@@ -51,7 +51,9 @@ impl Decode for UsableAnchor {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let (work, capacity_milli) = (reader.u64()?, reader.u64()?);
         let groups = reader.count("groups of work", GROUPS_MAX, 8)?;
-        let usable = (0..groups).map(|_| reader.i64()).collect::<Result<_, _>>()?;
+        let usable = (0..groups)
+            .map(|_| reader.i64())
+            .collect::<Result<_, _>>()?;
         Ok(Self {
             work,
             capacity_milli,
