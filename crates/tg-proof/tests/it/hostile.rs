@@ -419,7 +419,7 @@ impl Author {
                     Ok(()) | Err(ProgramError::Bound(_))
                 );
                 let shape = self.program.nodes.last().map(|node| node.shape);
-                if !bounds && !(keep && shape.is_some_and(|shape| shape.is_valid())) {
+                if !(bounds || keep && shape.is_some_and(|shape| shape.is_valid())) {
                     self.program.nodes.pop();
                 }
             }

@@ -56,7 +56,7 @@ fn random_forest(numbers: &mut Numbers, features: u32, trees: usize, outputs: us
 }
 
 /// Features that a layer computes, and trees on them.
-fn draft(seed: u64, features: u32, trees: usize, outputs: usize) -> Draft {
+pub(super) fn draft(seed: u64, features: u32, trees: usize, outputs: usize) -> Draft {
     let mut draft = Draft::new(seed, Shape::new(1, 1, 6));
     let shape = Shape::vector(features);
     let acc = draft.push(Op::conv(TensorId::INPUT, window(1, 1, [0; 4])), shape);
