@@ -246,7 +246,11 @@ impl Arithmetic for Tape<'_> {
         Form::from(message) - pad
     }
 
+    /// Two hidden values take a triple; a public one scales the other.
     fn product(&mut self, left: &Form, right: &Form) -> Form {
+        if right.terms.is_empty() {
+            return left.clone() * right.known;
+        }
         let [a, b, c, ..] = self.secrets.triple(self.multiplied).map(Form::of);
         let differences = [left.clone() - a.clone(), right.clone() - b.clone()];
         let [p, q] = self.factors(differences.each_ref());

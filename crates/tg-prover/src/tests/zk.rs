@@ -20,7 +20,7 @@ use tg_types::Digest;
 use tg_types::codec::{Decode, Encode};
 
 thread_local! {
-    static LEAK: Cell<Option<usize>> = const { Cell::new(None) };
+    pub(crate) static LEAK: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 /// The pads, one of them forced to zero by a test that plants a leak.
