@@ -292,6 +292,8 @@ pub(crate) struct GenerateArguments {
     /// Most memory in MiB: a proof that is estimated to need more is refused before it is begun.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub(crate) memory: Option<u64>,
+    #[command(flatten)]
+    pub(crate) partial: PartialArguments,
 }
 
 /// 32 bytes.
@@ -356,6 +358,20 @@ pub(crate) struct ProveArguments {
     /// The salt of the output's commitment.
     #[arg(long, required_if_eq("output_mode", "committed"), value_name = "FILE")]
     pub(crate) output_salt: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) partial: PartialArguments,
+}
+
+/// How the steps of a proof are kept until it is whole.
+#[derive(Debug, Args)]
+pub(crate) struct PartialArguments {
+    /// Keep the steps of the proof here from the first one on; by default OUTPUT.partial, once it takes over ten seconds.
+    /// After a crash the same command on the same input goes on from them (not with --zk).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) partial: Option<PathBuf>,
+    /// Begin anew, whatever an earlier run has kept.
+    #[arg(long)]
+    pub(crate) restart: bool,
 }
 
 /// What a proof in zero knowledge shows of a tensor.

@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`witness`] (the committed columns of an execution), [`sumcheck`] and [`relation`] (the round provers),
 //! [`walk`] (the nodes from the output to the input, in step with the verifier), [`lookup`] (the one lookup
-//! argument) and [`pushforward`] (its second commitment), [`registration`] (weights are in range), [`hiding`] (a functional of hidden columns), [`estimate`] (memory and work, known beforehand), [`model`] and [`prove`](mod@prove) (what callers use).
+//! argument) and [`pushforward`] (its second commitment), [`registration`] (weights are in range), [`hiding`] (a functional of hidden columns), [`estimate`] (memory and work, known beforehand), [`record`] (steps kept for a proof that is gone on with), [`model`] and [`prove`](mod@prove) (what callers use).
 //!
 //! The prover is given a true execution; on a false one it either reports an error or makes a proof that does not
 //! verify. The tests of this crate do exactly that on purpose.
@@ -22,6 +22,7 @@ mod lookup;
 mod pack;
 mod private;
 mod pushforward;
+mod record;
 mod relation;
 mod sections;
 mod sumcheck;
@@ -35,6 +36,7 @@ mod tests;
 pub use estimate::Work;
 pub use model::{ModelError, ProvingModel};
 pub use prove::{Limits, ProveError, Stage, prove, prove_batch, prove_tensor, prove_tensors};
+pub use record::{Keep, Record};
 pub use tg_proof::{Modes, Visibility};
 pub use openings::{OpeningError, Openings, Secret, SecretFile};
 pub use zk::{Masking, prove_private, prove_zk};

@@ -3,23 +3,28 @@
 use crate::channel::Channel;
 use crate::fractional::{self, Leaves, LeavesBuilder};
 use crate::pack;
-use crate::prove::ProveError;
+use crate::prove::{Limits, ProveError};
 use crate::pushforward::{self, Committed};
+use crate::record::step;
 use crate::witness::{Witness, integer};
 use p3_challenger::CanObserve;
 use p3_field::PrimeCharacteristicRing;
 use p3_maybe_rayon::prelude::*;
+use p3_multi_stark::fractional_gkr::FractionGkrProof;
 use p3_multilinear_util::poly::{Poly, PolyView};
 use p3_sumcheck::OpeningProtocol;
 use p3_sumcheck::layout::Table;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use tg_proof::commitment::{Commitment, Pcs};
+use tg_proof::arithmetic::Clear;
+use tg_proof::commitment::{Challenger, Commitment, Pcs};
 use tg_proof::field::{E, F, eq_table, inner_product};
+use tg_proof::fractional::{verify as verify_fractions, verify_sum};
 use tg_proof::lookup::{chunk_weights, group_weights};
 use tg_proof::messages::{LookupProof, Pushforward, Pushforwards, SumProof};
-use tg_proof::plan::{LeafBlock, PlacedBlock, Plan};
+use tg_proof::plan::{LeafBlock, PlacedBlock, Plan, Section};
+use tg_proof::transcript::absorb;
 
 /// Rows whose weights one task scatters.
 const TASK_ROWS: usize = 1 << 14;
@@ -108,7 +113,7 @@ pub(crate) fn prove<'a>(
     pushing: Pushing<'a>,
     columns: &Columns<'_>,
     reads: &[Read],
-    channel: &mut Channel,
+    (channel, limits): (&mut Channel, &Limits<'_>),
 ) -> Result<LookedUp, ProveError> {
     let gamma = channel.draw();
     let weights = group_weights(gamma, plan.groups.len());
@@ -125,9 +130,9 @@ pub(crate) fn prove<'a>(
         poles: &poles,
     };
     let summed = match columns {
-        Columns::Held(columns) => drawn.sum_whole(columns, channel),
-        Columns::Sections(witness) => drawn.sum_sections(witness, channel),
-    };
+        Columns::Held(columns) => drawn.sum_whole(columns, channel, limits),
+        Columns::Sections(witness) => drawn.sum_sections(witness, channel, limits),
+    }?;
     let Summed {
         sums,
         last: SumProof { numerator, gkr },
@@ -235,52 +240,107 @@ struct Summed {
 
 impl Drawn<'_> {
     /// The one sum of readers and tables.
-    fn sum_whole<'c>(&self, columns: &Column<'c>, channel: &mut Channel) -> Summed {
-        let leaves = self.leaves((&self.plan.leaves, self.plan.leaf_vars), columns);
-        #[cfg(test)]
-        let leaves = closed(leaves);
-        let (gkr, point) = fractional::prove(&leaves, channel);
-        drop(leaves);
-        let tables = 0..self.plan.witness.len();
-        Summed {
-            sums: Vec::new(),
-            last: SumProof {
-                numerator: E::ZERO,
-                gkr,
+    fn sum_whole<'c>(
+        &self,
+        columns: &Column<'c>,
+        channel: &mut Channel,
+        limits: &Limits<'_>,
+    ) -> Result<Summed, ProveError> {
+        let plan = self.plan;
+        let tables = 0..plan.witness.len();
+        let ((gkr, columns), point) = step(
+            limits.record,
+            channel,
+            |(gkr, columns): &(FractionGkrProof<E>, Vec<Vec<E>>), challenger| {
+                let claim = verify_fractions(&mut Clear, gkr, plan.leaf_vars, challenger)?;
+                are_columns_of(plan, tables.clone(), columns).then_some(claim.point)
             },
-            columns: evaluate_columns(self.plan, tables, columns, &point),
+            |channel| {
+                let leaves = self.leaves((&plan.leaves, plan.leaf_vars), columns);
+                #[cfg(test)]
+                let leaves = closed(leaves);
+                let (gkr, point) = fractional::prove(&leaves, channel);
+                drop(leaves);
+                let columns = evaluate_columns(plan, tables.clone(), columns, &point);
+                Ok(((gkr, columns), point))
+            },
+        )?;
+        let numerator = E::ZERO;
+        Ok(Summed {
+            sums: Vec::new(),
+            last: SumProof { numerator, gkr },
+            columns,
             points: vec![point.clone()],
             point,
-        }
+        })
     }
 
     /// The sum of each section, one after the other, and that of the tables.
-    fn sum_sections(&self, witness: &Witness, channel: &mut Channel) -> Summed {
+    fn sum_sections(
+        &self,
+        witness: &Witness,
+        channel: &mut Channel,
+        limits: &Limits<'_>,
+    ) -> Result<Summed, ProveError> {
         let (mut sums, mut columns, mut points) = (Vec::new(), Vec::new(), Vec::new());
         for section in &self.plan.sections {
-            let range = section.witness.clone();
-            let tables = witness.tables_of(range.clone());
-            let views: Vec<Vec<PolyView<'_, F>>> = tables.iter().map(views).collect();
-            let column = |table: usize, column: usize| {
-                let own: &[F] = views[table - range.start][column].as_slice();
-                own
-            };
-            let leaves = self.leaves((&section.leaves, section.leaf_vars), &column);
-            let (sum, point) = fractional::prove_sum(&leaves, channel);
-            drop(leaves);
-            columns.extend(evaluate_columns(self.plan, range.clone(), &column, &point));
+            limits.check()?;
+            let ((sum, own), point) = step(
+                limits.record,
+                channel,
+                |kept: &(SumProof, Vec<Vec<E>>), challenger| {
+                    self.replay_section(section, kept, challenger)
+                },
+                |channel| Ok(self.sum_section(section, witness, channel)),
+            )?;
+            columns.extend(own);
             sums.push(sum);
             points.push(point);
         }
         let leaves = self.leaves((&self.plan.leaves, self.plan.leaf_vars), &|_, _| &[]);
         let (last, point) = fractional::prove_sum(&leaves, channel);
-        Summed {
+        Ok(Summed {
             sums,
             last,
             columns,
             points,
             point,
-        }
+        })
+    }
+
+    /// The sum of a section with its columns at the final point, and this.
+    fn sum_section(
+        &self,
+        section: &Section,
+        witness: &Witness,
+        channel: &mut Channel,
+    ) -> ((SumProof, Vec<Vec<E>>), Vec<E>) {
+        let range = section.witness.clone();
+        let tables = witness.tables_of(range.clone());
+        let views: Vec<Vec<PolyView<'_, F>>> = tables.iter().map(views).collect();
+        let column = |table: usize, column: usize| {
+            let own: &[F] = views[table - range.start][column].as_slice();
+            own
+        };
+        let leaves = self.leaves((&section.leaves, section.leaf_vars), &column);
+        let (sum, point) = fractional::prove_sum(&leaves, channel);
+        drop(leaves);
+        let columns = evaluate_columns(self.plan, range.clone(), &column, &point);
+        ((sum, columns), point)
+    }
+
+    /// Plays the sum of a section that was sent before; gives its final point.
+    fn replay_section(
+        &self,
+        section: &Section,
+        (sum, columns): &(SumProof, Vec<Vec<E>>),
+        challenger: &mut Challenger,
+    ) -> Option<Vec<E>> {
+        absorb(challenger, &[sum.numerator]);
+        let claimed = (sum.numerator, sum.gkr.root_denominator);
+        let shape = (claimed, section.leaf_vars);
+        let claim = verify_sum(&mut Clear, &sum.gkr, shape, challenger)?;
+        are_columns_of(self.plan, section.witness.clone(), columns).then_some(claim.point)
     }
 
     /// The leaves of a fractional sum.
@@ -350,6 +410,12 @@ pub(crate) fn close(numerators: &mut [E], denominators: &[E]) {
     if let Some((numerator, denominator)) = numerators.last_mut().zip(denominators.last()) {
         *numerator -= sum * *denominator;
     }
+}
+
+/// Whether there is a value for every column of some witness tables.
+fn are_columns_of(plan: &Plan, tables: Range<usize>, columns: &[Vec<E>]) -> bool {
+    let own = plan.witness[tables].iter().map(|table| table.columns);
+    own.eq(columns.iter().map(Vec::len))
 }
 
 /// Per witness table of some its columns at the last coordinates of the point.

@@ -4,8 +4,9 @@ use crate::channel::Channel;
 use crate::estimate;
 use crate::lookup::{self, Columns, LookedUp, Pushing, Read};
 use crate::model::ProvingModel;
+use crate::record::{Record, step};
 use crate::sections::Committed;
-use crate::walk::{Walk, WeightPoints};
+use crate::walk::{Walk, Walked, WeightPoints};
 use crate::witness::Witness;
 use crate::workers;
 use p3_commit::MultilinearPcs;
@@ -16,7 +17,7 @@ use tg_ir::TensorId;
 use tg_model::{ExecuteError, Tensor, Trace};
 use tg_proof::error::PlanError;
 use tg_proof::field::{E, F};
-use tg_proof::messages::{self, InferenceProof, SectionProofs};
+use tg_proof::messages::{self, InferenceProof, NodeProof, SectionProofs};
 use tg_proof::model::ProofShape;
 use tg_proof::verify::{interleaved, padded_point};
 use tg_proof::{ProofFile, Statement, transcript};
@@ -50,6 +51,9 @@ pub struct Limits<'a> {
     pub memory: Option<u64>,
     /// Set to stop at the next stage or node.
     pub cancel: Option<&'a AtomicBool>,
+    /// Where the steps of the proof are kept, and those of an earlier run. A proof in zero knowledge is not recorded:
+    /// its randomness is nowhere but in memory.
+    pub record: Option<&'a Record>,
 }
 
 impl Limits<'_> {
@@ -91,6 +95,9 @@ pub enum ProveError {
         /// The range.
         range: [i32; 2],
     },
+    /// A kept step is of another witness.
+    #[error("the steps that were kept are of another proof or another version of this program")]
+    Record,
     /// A message without a pad, or a pad without a message: such a proof would not hide and is not sent.
     #[error("the messages are not as many as the pads that hide them")]
     Pads,
@@ -322,54 +329,46 @@ pub(crate) struct Execution<'a> {
 /// Proves an execution for a statement.
 pub(crate) fn prove_execution(
     model: &ProvingModel,
-    &Execution {
-        shape,
-        tensors,
-        witness,
-    }: &Execution<'_>,
+    execution: &Execution<'_>,
     statement: &Statement,
     limits: &Limits<'_>,
     observe: &mut (dyn FnMut(Stage) + Send),
 ) -> Result<InferenceProof, ProveError> {
+    let &Execution { shape, witness, .. } = execution;
     let mut challenger = transcript::inference(model.program_id, statement);
     model
         .shape
         .weights_scheme
         .observe_commitment(&model.commitment.root, &mut challenger);
 
-    let mut committed = Committed::new(shape, witness, &mut challenger, &mut |_| {
+    let mut channel = Channel::clear(challenger);
+    let mut committed = Committed::new((shape, witness), &mut channel, limits, &mut || {
         observe(Stage::Commit);
-        limits.check()
     })?;
 
-    let mut channel = Channel::clear(challenger);
-    let mut walk = Walk::new(model, &shape.plan, tensors, witness);
-    let all = model.model.program.nodes.len();
-    let nodes = walk.run(&mut channel, &mut |done| {
-        observe(Stage::Nodes(done, all));
-        limits.check()
-    })?;
+    let (nodes, walked) = walk_nodes(model, execution, (&mut channel, limits), observe)?;
 
     observe(Stage::Lookup);
-    let reads: Vec<Read> = walk
-        .reads
-        .into_iter()
-        .map(|read| read.expect("every reader is visited"))
-        .collect();
-    let looked_up = look_up(shape, (&committed, witness), &reads, &mut channel)?;
-    drop(reads);
+    limits.check()?;
+    let looked_up = look_up(
+        shape,
+        (&committed, witness),
+        &walked.reads,
+        (&mut channel, limits),
+    )?;
+    let Walked {
+        weights, opened, ..
+    } = walked;
 
-    let challenger = channel.challenger();
     let mut witness_openings = committed
-        .open(&looked_up, &walk.opened, challenger, &mut |_| {
+        .open((&looked_up, &opened), &mut channel, limits, &mut || {
             observe(Stage::OpenWitness);
-            limits.check()
         })?
         .into_iter();
 
     limits.check()?;
     observe(Stage::OpenWeights);
-    let points = weight_points(model, &walk.weights);
+    let points = weight_points(model, &weights);
     let weights_opening = model
         .shape
         .weights_scheme
@@ -400,17 +399,43 @@ pub(crate) fn prove_execution(
     })
 }
 
+/// The messages of the nodes, and what the walk over them leaves behind.
+fn walk_nodes(
+    model: &ProvingModel,
+    execution: &Execution<'_>,
+    (channel, limits): (&mut Channel, &Limits<'_>),
+    observe: &mut (dyn FnMut(Stage) + Send),
+) -> Result<(Vec<NodeProof>, Walked), ProveError> {
+    let all = model.model.program.nodes.len();
+    let mut visited = |done| {
+        observe(Stage::Nodes(done, all));
+        limits.check()
+    };
+    step(
+        limits.record,
+        channel,
+        |nodes: &Vec<NodeProof>, challenger| Walked::replay(model, execution, nodes, challenger),
+        |channel| {
+            let plan = &execution.shape.plan;
+            let mut walk = Walk::new(model, plan, execution.tensors, execution.witness);
+            let nodes = walk.run(channel, &mut visited)?;
+            Ok((nodes, walk.walked()))
+        },
+    )
+}
+
 /// The lookup argument over columns that are held, or made section by section.
 fn look_up(
     shape: &ProofShape,
     (committed, witness): (&Committed<'_>, &Witness),
     reads: &[Read],
-    channel: &mut Channel,
+    (channel, limits): (&mut Channel, &Limits<'_>),
 ) -> Result<LookedUp, ProveError> {
     let pushing = Pushing::Plain(shape.pushforwards.as_ref());
     let plan = &shape.plan;
     let Some(data) = &committed.whole else {
-        return lookup::prove(plan, pushing, &Columns::Sections(witness), reads, channel);
+        let columns = Columns::Sections(witness);
+        return lookup::prove(plan, pushing, &columns, reads, (channel, limits));
     };
     let tables = plan.witness.iter().enumerate();
     let columns: Vec<Vec<PolyView<'_, F>>> = tables
@@ -422,7 +447,8 @@ fn look_up(
         })
         .collect();
     let column = |table: usize, column: usize| columns[table][column].as_slice();
-    lookup::prove(plan, pushing, &Columns::Held(&column), reads, channel)
+    let columns = Columns::Held(&column);
+    lookup::prove(plan, pushing, &columns, reads, (channel, limits))
 }
 
 /// The points of the weights' opening: per column its part of the claim's point, and the anchor.

@@ -3,20 +3,22 @@
 //! A witness of one section is held from its commitment to its opening. Of several only the roots are kept: what a section
 //! takes in memory (its codeword above all) is made again for its opening, so that there is never more than one.
 
+use crate::channel::Channel;
 use crate::fold::dot;
 use crate::lookup::LookedUp;
 use crate::model::ProverData;
-use crate::prove::ProveError;
+use crate::prove::{Limits, ProveError};
+use crate::record::step;
 use crate::witness::Witness;
 use p3_commit::MultilinearPcs;
 use p3_multilinear_util::point::Point;
-use p3_sumcheck::PrescribedPointPcs;
 use p3_sumcheck::layout::Layout;
+use p3_sumcheck::{OpeningBatch, PrescribedPointPcs};
 use std::collections::BTreeMap;
-use tg_proof::commitment::{Challenger, Commitment, OpeningArgument, Stacking};
+use tg_proof::commitment::{Challenger, Commitment, Opening, OpeningArgument, Stacking};
 use tg_proof::field::{E, eq_table};
 use tg_proof::model::ProofShape;
-use tg_proof::transcript::{absorb, draw_point};
+use tg_proof::transcript::absorb;
 use tg_proof::verify::padded_point;
 
 const FAILED: ProveError = ProveError::Commitment { which: "witness" };
@@ -35,13 +37,13 @@ pub(crate) struct Committed<'a> {
 }
 
 impl<'a> Committed<'a> {
-    /// Commits all sections, one after the other, absorbs their roots and anchors them. `next` is asked before each
-    /// section whether to go on.
+    /// Commits all sections, one after the other, absorbs their roots and anchors them. `next` is called before each
+    /// section.
     pub(crate) fn new(
-        shape: &'a ProofShape,
-        witness: &'a Witness,
-        challenger: &mut Challenger,
-        next: &mut dyn FnMut(usize) -> Result<(), ProveError>,
+        (shape, witness): (&'a ProofShape, &'a Witness),
+        channel: &mut Channel,
+        limits: &Limits<'_>,
+        next: &mut dyn FnMut(),
     ) -> Result<Self, ProveError> {
         let mut committed = Self {
             shape,
@@ -51,17 +53,36 @@ impl<'a> Committed<'a> {
             anchor: Vec::new(),
             anchors: Vec::new(),
         };
-        for section in 0..shape.sections.len() {
-            next(section)?;
-            let (root, data) = committed.commit(section, challenger)?;
+        if !shape.plan.is_anchored() {
+            next();
+            limits.check()?;
+            let (root, data) = committed.commit(0, channel.challenger())?;
             committed.roots.push(root);
-            if !shape.plan.is_anchored() {
-                committed.whole = Some(data);
-            }
+            committed.whole = Some(data);
+            return Ok(committed);
         }
-        if shape.plan.is_anchored() {
-            committed.anchor(challenger);
+        for (section, (scheme, _)) in shape.sections.iter().enumerate() {
+            next();
+            limits.check()?;
+            let (root, ()) = step(
+                limits.record,
+                channel,
+                |root: &Commitment, challenger| {
+                    scheme.observe_commitment(root, challenger);
+                    Some(())
+                },
+                |channel| Ok((committed.commit(section, channel.challenger())?.0, ())),
+            )?;
+            committed.roots.push(root);
         }
+        committed.anchor = channel.draw_point(shape.plan.anchor_vars());
+        let (anchors, ()) = step(
+            limits.record,
+            channel,
+            |anchors: &Vec<Vec<E>>, challenger| committed.replay_anchors(anchors, challenger),
+            |channel| Ok((committed.make_anchors(channel), ())),
+        )?;
+        committed.anchors = anchors;
         Ok(committed)
     }
 
@@ -77,10 +98,10 @@ impl<'a> Committed<'a> {
         scheme.commit(stacked, challenger).map_err(|_| FAILED)
     }
 
-    /// Draws the anchor's point and sends the columns there.
-    fn anchor(&mut self, challenger: &mut Challenger) {
+    /// Sends the columns at the anchor's point.
+    fn make_anchors(&self, channel: &mut Channel) -> Vec<Vec<E>> {
         let plan = &self.shape.plan;
-        self.anchor = draw_point(challenger, plan.anchor_vars());
+        let mut anchors = Vec::with_capacity(plan.witness.len());
         let mut weights: BTreeMap<usize, Vec<E>> = BTreeMap::new();
         for (table, columns) in plan.witness.iter().zip(&self.witness.columns) {
             let vars = table.chunk.column_vars();
@@ -90,36 +111,94 @@ impl<'a> Committed<'a> {
             let values: Vec<E> = columns.iter().map(|column| dot(column, eq)).collect();
             #[cfg(test)]
             let values = crate::tests::sections::lied_anchor(values);
-            absorb(challenger, &values);
-            self.anchors.push(values);
+            absorb(channel.challenger(), &values);
+            anchors.push(values);
         }
+        anchors
+    }
+
+    /// Plays anchors that were sent before.
+    fn replay_anchors(&self, anchors: &[Vec<E>], challenger: &mut Challenger) -> Option<()> {
+        let tables = &self.shape.plan.witness;
+        let columns = anchors.iter().zip(tables);
+        let fits = anchors.len() == tables.len()
+            && columns
+                .clone()
+                .all(|(values, table)| values.len() == table.columns);
+        anchors.iter().for_each(|values| absorb(challenger, values));
+        fits.then_some(())
     }
 
     /// Opens all sections: each table at its part of its section's point in the lookup argument, at the anchor's if there
-    /// is one, then where its gadget opens it.
+    /// is one, then where its gadget opens it. `next` is called before each section.
     pub(crate) fn open(
         &mut self,
-        looked_up: &LookedUp,
-        opened: &[Vec<Vec<E>>],
-        challenger: &mut Challenger,
-        next: &mut dyn FnMut(usize) -> Result<(), ProveError>,
+        (looked_up, opened): (&LookedUp, &[Vec<Vec<E>>]),
+        channel: &mut Channel,
+        limits: &Limits<'_>,
+        next: &mut dyn FnMut(),
     ) -> Result<Vec<OpeningArgument>, ProveError> {
         let mut openings = Vec::with_capacity(self.roots.len());
         for (section, point) in looked_up.points.iter().enumerate() {
-            next(section)?;
+            next();
+            limits.check()?;
             let points = self.points(section, point, opened);
-            let data = match self.whole.take() {
-                Some(data) => data,
-                // What this absorbs was absorbed before: the root.
-                None => self.commit(section, &mut challenger.clone())?.1,
-            };
             let (scheme, protocol) = &self.shape.sections[section];
-            let opening = scheme
-                .open_at(data, protocol, &points, challenger)
-                .map_err(|_| FAILED)?;
+            let root = self.roots[section].clone();
+            let (opening, ()) = step(
+                limits.record,
+                channel,
+                |opening: &Opening, challenger| {
+                    let verdict = scheme.verify_at(&root, opening, protocol, &points, challenger);
+                    verdict.ok().map(drop)
+                },
+                |channel| Ok((self.open_section(section, &points, channel)?, ())),
+            )?;
+            // What was kept of the values that are opened.
+            if limits.record.is_some() && !self.shows(section, &opening, looked_up) {
+                return Err(ProveError::Record);
+            }
             openings.push(opening.whir);
         }
         Ok(openings)
+    }
+
+    /// Whether a section's opening has the values that were sent: those of the lookup argument and the anchors.
+    fn shows(&self, section: usize, opening: &Opening, looked_up: &LookedUp) -> bool {
+        let mut shown = opening.evals.iter().map(OpeningBatch::current);
+        let tables = self.shape.plan.sections[section].witness.clone();
+        tables.into_iter().all(|table| {
+            let points = self.shape.plan.witness[table].openings.len();
+            let sent = looked_up.proof.columns.get(table);
+            let anchors = self.anchors.get(table);
+            shown.next() == sent.map(Vec::as_slice)
+                && (anchors.is_none() || shown.next() == anchors.map(Vec::as_slice))
+                && shown.by_ref().take(points).count() == points
+        })
+    }
+
+    fn open_section(
+        &mut self,
+        section: usize,
+        points: &[Point<E>],
+        channel: &mut Channel,
+    ) -> Result<Opening, ProveError> {
+        let challenger = channel.challenger();
+        let data = match self.whole.take() {
+            Some(data) => data,
+            None => {
+                // What this absorbs was absorbed before: the root.
+                let (root, data) = self.commit(section, &mut challenger.clone())?;
+                // Not so if the root was kept by another version of this program.
+                if root != self.roots[section] {
+                    return Err(ProveError::Record);
+                }
+                data
+            }
+        };
+        let (scheme, protocol) = &self.shape.sections[section];
+        let opening = scheme.open_at(data, protocol, points, challenger);
+        opening.map_err(|_| FAILED)
     }
 
     fn points(&self, section: usize, looked_up: &[E], opened: &[Vec<Vec<E>>]) -> Vec<Point<E>> {

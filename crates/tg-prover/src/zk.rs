@@ -3,7 +3,7 @@
 use crate::channel::Channel;
 use crate::estimate;
 use crate::hiding::{self, Committed};
-use crate::lookup::{self, Columns, Pushing, Read};
+use crate::lookup::{self, Columns, Pushing};
 use crate::model::ProvingModel;
 use crate::openings::Openings;
 use crate::prove::{Limits, ProveError, Stage, execute, stack, weight_points};
@@ -196,6 +196,10 @@ fn prove_shown(
         &mut (dyn FnMut(Stage) + Send),
     ),
 ) -> Result<(ProofFile, Vec<Trace>), ProveError> {
+    let limits = &Limits {
+        record: None,
+        ..*limits
+    };
     let (batch, modes, program) = (inputs.len(), masking.modes, &model.model.program);
     let shape = model.zk_shape(batch, modes)?;
     if let Some(limit) = limits.memory {
@@ -337,11 +341,7 @@ impl ZkExecution<'_> {
         })?;
 
         observe(Stage::Lookup);
-        let reads: Vec<Read> = walk
-            .reads
-            .into_iter()
-            .map(|read| read.expect("every reader is visited"))
-            .collect();
+        let walked = walk.walked();
         let mut pushforwards = None;
         let mut hide = |tables: &[Vec<E>]| {
             let cells = extension_cells(&tables.concat(), shape.pushforward_vars());
@@ -352,7 +352,8 @@ impl ZkExecution<'_> {
         };
         let column = |table: usize, column: usize| columns[table][column].as_slice();
         let (pushing, looked_up) = (Pushing::Hidden(&mut hide), Columns::Held(&column));
-        let looked_up = lookup::prove(&shape.plan, pushing, &looked_up, &reads, &mut channel)?;
+        let channel = (&mut channel, limits);
+        let looked_up = lookup::prove(&shape.plan, pushing, &looked_up, &walked.reads, channel)?;
         let mut all = vec![committed, pushforwards.ok_or(FAILED)?];
         if let Some(private) = &model.private {
             all.push(private.kept.open(rng).map_err(|_| WEIGHTS)?);
@@ -366,7 +367,7 @@ impl ZkExecution<'_> {
         };
         limits.check()?;
         observe(Stage::OpenWitness);
-        let points = weight_points(model, &walk.weights);
+        let points = weight_points(model, &walked.weights);
         let (shown, challenger) = self.open(sent, &secrets)?;
         Ok((shown, points, challenger))
     }

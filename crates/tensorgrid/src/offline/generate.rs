@@ -2,8 +2,10 @@
 
 use crate::cli::GenerateArguments;
 use crate::offline::files;
+use crate::offline::partial::Partial;
 use crate::offline::prove::{Progress, failed, random_seed};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use std::path::Path;
 use std::time::Instant;
 use tg_ir::sampling::NUCLEUS_ALL;
 use tg_ir::{CompiledModel, Generator, Sampling};
@@ -55,8 +57,9 @@ pub(crate) fn run(arguments: &GenerateArguments, as_json: bool) -> Outcome {
         None => None,
         Some(path) => {
             let start = Instant::now();
-            let bytes = proved(model, &written, arguments)?;
+            let (bytes, partial) = proved(model, &written, (arguments, path))?;
             files::write(path, &bytes)?;
+            partial.done();
             Some((path, bytes.len(), start.elapsed().as_secs_f64() * 1e3))
         }
     };
@@ -158,17 +161,20 @@ fn usage(text: String) -> Failure {
     Failure::new(Exit::Usage, anyhow::anyhow!(text))
 }
 
-/// The bytes of the sequence file.
+/// The bytes of the sequence file, and what was kept of the proof's steps meanwhile.
 fn proved(
     model: CompiledModel,
     written: &Written,
-    arguments: &GenerateArguments,
-) -> Result<Vec<u8>, Failure> {
+    (arguments, output): (&GenerateArguments, &Path),
+) -> Result<(Vec<u8>, Partial), Failure> {
     say("committing the weights ...");
     let model = ProvingModel::new(model).or_fail(Exit::Usage, "this model cannot be proved")?;
+    let of = (model.id(), &written.tokens);
+    let partial = Partial::of(&arguments.partial, output, of);
     let limits = Limits {
         memory: arguments.memory.map(|mib| mib << 20),
         cancel: None,
+        record: Some(&partial.record),
     };
     let mut progress = Progress::of(&model)?;
     let names = (JobId::default(), Address::default());
@@ -176,7 +182,7 @@ fn proved(
     let mut observe = |stage| progress.show(stage);
     let (proof, _) = prove_tensors(&model, inputs, names, &limits, &mut observe).map_err(failed)?;
     let generation = written.generation;
-    Ok(SequenceFile { generation, proof }.to_bytes())
+    Ok((SequenceFile { generation, proof }.to_bytes(), partial))
 }
 
 /// Bytes as text.

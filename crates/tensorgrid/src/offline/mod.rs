@@ -1,5 +1,5 @@
 //! Models and proofs without a grid: [`compile`], [`run`], [`generate`], [`prove`], [`verify`], [`bench`] with its [`suite`], what
-//! there is to compute with ([`device`]), placing a trace ([`market`]), and the files they share ([`files`]).
+//! there is to compute with ([`device`]), placing a trace ([`market`]), the steps of a long proof ([`partial`]), and the files they share ([`files`]).
 
 pub(crate) mod bench;
 pub(crate) mod compile;
@@ -7,6 +7,7 @@ pub(crate) mod device;
 pub(crate) mod files;
 pub(crate) mod generate;
 pub(crate) mod market;
+mod partial;
 pub(crate) mod prove;
 pub(crate) mod run;
 pub(crate) mod suite;

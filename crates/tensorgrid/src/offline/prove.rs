@@ -2,6 +2,7 @@
 
 use crate::cli::{Mode, ProveArguments};
 use crate::offline::files;
+use crate::offline::partial::Partial;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use std::path::Path;
 use std::time::Instant;
@@ -33,9 +34,12 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
         .map_err(|failure| {
             failure.hint("`verify: zk` covers the operators listed in docs/PROOF.md")
         })?;
+    let partial = (!arguments.zk)
+        .then(|| Partial::of(&arguments.partial, &arguments.output, (model.id(), &input)));
     let limits = Limits {
         memory: arguments.memory.map(|mib| mib << 20),
         cancel: None,
+        record: partial.as_ref().map(|partial| &partial.record),
     };
     let start = Instant::now();
     let mut progress = Progress::of(&model)?;
@@ -62,6 +66,9 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
     let bytes = file.to_bytes();
     files::write(&arguments.output, &bytes)?;
+    if let Some(partial) = partial {
+        partial.done();
+    }
     let values = trace.output().widened();
     let shown = modes_of(&file);
     if as_json {
@@ -105,7 +112,12 @@ pub(crate) fn failed(error: ProveError) -> Failure {
         ProveError::Memory { .. } | ProveError::Plan(_) | ProveError::Opening(_) => Exit::Usage,
         _ => Exit::Failed,
     };
-    Failure::new(exit, anyhow::Error::new(error).context("prove"))
+    let stale = error == ProveError::Record;
+    let failure = Failure::new(exit, anyhow::Error::new(error).context("prove"));
+    if stale {
+        return failure.hint("--restart begins anew");
+    }
+    failure
 }
 
 /// What is printed while a proof is made: a line a second.
@@ -151,6 +163,10 @@ pub(crate) fn modes_of(file: &ProofFile) -> [&'static str; 2] {
 fn masking(arguments: &ProveArguments) -> Result<Option<Masking>, Failure> {
     if !arguments.zk {
         return Ok(None);
+    }
+    if arguments.partial.partial.is_some() || arguments.partial.restart {
+        let text = "--partial and --restart: a proof in zero knowledge leaves nothing behind to go on from";
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
     }
     let visibility = |mode| match mode {
         Mode::Public => Visibility::Public,

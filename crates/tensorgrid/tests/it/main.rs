@@ -4,5 +4,6 @@
 mod command_line;
 mod fuzz;
 mod grid;
+mod resume;
 mod run;
 mod statements;

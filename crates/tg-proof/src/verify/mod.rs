@@ -3,7 +3,7 @@
 //! `walk` holds the open claims and hands each node to its gadget: `merge` (several claims become one), `products`
 //! (convolutions and dense nodes), `read` (public linear maps, on which most gadgets end), `matmul` and `mul` (products
 //! of two tensors), `weights` (parameters and embeddings), `requantise`, `maximum`, `staged` (all others: gadgets as data). `public` evaluates input and output,
-//! `openings` binds what the gadgets used to the commitments.
+//! `openings` binds what the gadgets used to the commitments; `replay` is the walk alone, for a prover that goes on after a crash.
 
 mod hidden;
 mod matmul;
@@ -14,6 +14,7 @@ mod openings;
 mod products;
 mod public;
 mod read;
+mod replay;
 mod requantise;
 mod secrets;
 mod staged;
@@ -26,6 +27,7 @@ pub use matmul::MatMulPoint;
 pub(crate) use openings::check_weights;
 pub use public::{ShownTensor, evaluate_tensor, interleaved};
 pub(crate) use public::{integers, shown};
+pub use replay::{Replayed, replay};
 pub use requantise::{padded_pair, padding_pair};
 pub use secrets::secrets;
 pub use walk::{Claim, ColumnClaim, Walk, WeightClaims};

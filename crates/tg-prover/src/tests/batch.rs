@@ -263,6 +263,7 @@ fn limits_are_kept() {
         let limits = Limits {
             memory: Some(limit),
             cancel: None,
+            record: None,
         };
         let expected = if fits {
             Ok(())
@@ -278,6 +279,7 @@ fn limits_are_kept() {
     let limits = Limits {
         memory: None,
         cancel: Some(&cancel),
+        record: None,
     };
     let stopped = prove(&limits, &mut |stage| {
         stages += 1;

@@ -6,8 +6,8 @@ use super::models::{CONV_OUT, Case, POOL, SECOND_OUT, SUM_OUT, case, set};
 use super::{mutate, values};
 use crate::ProvingModel;
 use crate::channel::Channel;
-use crate::lookup::{self, Columns, Pushing, Read};
-use crate::prove::ProveError;
+use crate::lookup::{self, Columns, Pushing};
+use crate::prove::{Limits, ProveError};
 use crate::walk::Walk;
 use crate::witness::{Witness, integer};
 use p3_challenger::CanObserve;
@@ -97,7 +97,7 @@ impl<'a> Hidden<'a> {
         let mut channel = Channel::padded(challenger(2), pads);
         let mut walk = Walk::new(&case.model, &plan, tensors, witness);
         let nodes = walk.run(&mut channel, &mut |_| Ok(())).unwrap();
-        let reads: Vec<Read> = walk.reads.into_iter().map(Option::unwrap).collect();
+        let reads = walk.walked().reads;
         let field = |column: &Vec<_>| -> Vec<F> {
             let cells = column.iter().map(|&cell| F::from_u32(integer(cell)));
             cells.collect()
@@ -114,7 +114,8 @@ impl<'a> Hidden<'a> {
         };
         let pushing = Pushing::Hidden(&mut hide);
         let columns_of = Columns::Held(&column);
-        let looked_up = lookup::prove(&plan, pushing, &columns_of, &reads, &mut channel)?;
+        let with = (&mut channel, &Limits::default());
+        let looked_up = lookup::prove(&plan, pushing, &columns_of, &reads, with)?;
         let mut hidden = Self {
             case,
             plan,

@@ -17,6 +17,7 @@ mod programs;
 pub(crate) mod pushforwards;
 mod random;
 mod registration;
+mod resume;
 pub(crate) mod sections;
 mod sequence;
 mod statement;

@@ -420,7 +420,7 @@ fn openings_are_counted_and_run_out() {
     // What is refused beforehand costs nothing.
     let memory = Limits {
         memory: Some(1),
-        cancel: None,
+        ..Limits::default()
     };
     assert!(prove(vec![input.clone()], &memory).is_err());
     assert!(prove(vec![Tensor::I8(vec![0])], &limits).is_err());

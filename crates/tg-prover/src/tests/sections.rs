@@ -81,7 +81,7 @@ fn cut(model: (CompiledModel, Tensor), parts: usize) -> Case {
 }
 
 /// The sections of [`everything`], three or more.
-fn sectioned() -> &'static Case {
+pub(super) fn sectioned() -> &'static Case {
     static CASE: OnceLock<Case> = OnceLock::new();
     CASE.get_or_init(|| {
         let (model, input) = everything();

@@ -326,6 +326,7 @@ fn a_limit_of_memory_is_kept_to() {
         let limits = Limits {
             memory: Some(memory),
             cancel: None,
+            record: None,
         };
         let (masking, inputs) = (
             masking(1, Modes::HIDDEN_INPUT),

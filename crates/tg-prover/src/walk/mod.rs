@@ -18,31 +18,76 @@ pub(crate) use staged::Variable;
 use crate::channel::Channel;
 use crate::lookup::Read;
 use crate::model::ProvingModel;
-use crate::prove::ProveError;
+use crate::prove::{Execution, ProveError};
 use crate::witness::Witness;
 use std::sync::Arc;
 use tg_ir::{Op, TensorId};
 use tg_model::Tensor;
-use tg_proof::field::E;
+use tg_proof::commitment::Challenger;
+use tg_proof::field::{E, eq_table};
 use tg_proof::messages::{GadgetProof, NodeProof, OutputProof};
 use tg_proof::plan::{NodePlan, Plan};
-use tg_proof::verify::Claim;
+use tg_proof::verify::{Claim, replay};
 
 /// The point of a node's weights and, if it has some, of its bias digits.
 pub(crate) type WeightPoints = (Vec<E>, Option<Vec<E>>);
 
-/// What the walk leaves behind: the messages, the reads of the lookup argument, and the points of the openings.
+/// What the walk leaves behind: the reads of the lookup argument, and the points of the openings.
+pub(crate) struct Walked {
+    /// Per reader group what it read.
+    pub(crate) reads: Vec<Read>,
+    /// Per weighted node the points of its weights and, if it has some, its bias digits.
+    pub(crate) weights: Vec<Option<WeightPoints>>,
+    /// Per witness table the points at which it is opened besides the one of the lookup argument.
+    pub(crate) opened: Vec<Vec<Vec<E>>>,
+}
+
+impl Walked {
+    /// From the messages of all nodes, as their verifier plays them; nothing if it would refuse them.
+    pub(crate) fn replay(
+        model: &ProvingModel,
+        &Execution {
+            shape,
+            tensors,
+            witness,
+        }: &Execution<'_>,
+        nodes: &[NodeProof],
+        challenger: &mut Challenger,
+    ) -> Option<Self> {
+        let program = (&model.model.program, &shape.plan);
+        let widened = |tensor: Option<&Tensor>| tensor.map(Tensor::widened).unwrap_or_default();
+        let (input, output) = (widened(tensors.first()), widened(tensors.last()));
+        let replayed = replay(program, (&input, &output), nodes, challenger).ok()?;
+        let reads = replayed.pulled.into_iter().enumerate().map(|(group, own)| {
+            let eq = eq_table(&own.point);
+            Read::new(&shape.plan, witness, group, &own.point.into(), &eq)
+        });
+        let weights = replayed.weights.into_iter().map(|claims| {
+            let claims = claims?;
+            Some((claims.point, claims.bias.map(|(point, _)| point)))
+        });
+        let opened = replayed.opened.into_iter().map(|claims| {
+            let points = claims.into_iter().map(|claim| claim.point);
+            points.collect()
+        });
+        Some(Self {
+            reads: reads.collect(),
+            weights: weights.collect(),
+            opened: opened.collect(),
+        })
+    }
+}
+
+/// The state of the walk.
 pub(crate) struct Walk<'a> {
     model: &'a ProvingModel,
     plan: &'a Plan,
     tensors: &'a [Tensor],
     witness: &'a Witness,
     claims: Vec<Vec<Claim>>,
-    pub(crate) reads: Vec<Option<Read>>,
-    /// Per weighted node the points of its weights and, if it has some, its bias digits.
-    pub(crate) weights: Vec<Option<WeightPoints>>,
-    /// Per witness table the points at which it is opened besides the one of the lookup argument.
-    pub(crate) opened: Vec<Vec<Vec<E>>>,
+    reads: Vec<Option<Read>>,
+    weights: Vec<Option<WeightPoints>>,
+    opened: Vec<Vec<Vec<E>>>,
 }
 
 impl<'a> Walk<'a> {
@@ -104,6 +149,17 @@ impl<'a> Walk<'a> {
             proofs.push(NodeProof { merge, gadget });
         }
         Ok(proofs)
+    }
+
+    /// What is left when all nodes are visited.
+    pub(crate) fn walked(self) -> Walked {
+        let reads = self.reads.into_iter();
+        let reads = reads.map(|read| read.expect("every reader is visited"));
+        Walked {
+            reads: reads.collect(),
+            weights: self.weights,
+            opened: self.opened,
+        }
     }
 
     fn node(&mut self, node: usize, channel: &mut Channel) -> NodeProof {

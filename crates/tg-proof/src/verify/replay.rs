@@ -1,0 +1,40 @@
+//! The walk of a proof that is not finished: what its messages leave behind.
+
+use super::{ColumnClaim, Walk, WeightClaims};
+use crate::arithmetic::Clear;
+use crate::commitment::Challenger;
+use crate::error::VerifyError;
+use crate::lookup::Pulled;
+use crate::messages::NodeProof;
+use crate::plan::Plan;
+use tg_ir::Program;
+
+/// What is left to show after a walk in the clear.
+#[derive(Debug)]
+pub struct Replayed {
+    /// Per reader group what it pulled.
+    pub pulled: Vec<Pulled>,
+    /// Per weighted node the claims on its weights.
+    pub weights: Vec<Option<WeightClaims>>,
+    /// Per witness table the claims besides those of the lookup argument.
+    pub opened: Vec<Vec<ColumnClaim>>,
+}
+
+/// Plays the messages of all nodes as a verifier does. A prover that kept them goes on from where they end.
+///
+/// # Errors
+/// The check of a node that fails.
+pub fn replay(
+    (program, plan): (&Program, &Plan),
+    (input, output): (&[i32], &[i32]),
+    nodes: &[NodeProof],
+    challenger: &mut Challenger,
+) -> Result<Replayed, VerifyError> {
+    let mut walk = Walk::new(Clear, program, plan, input);
+    walk.run(nodes, output, challenger)?;
+    Ok(Replayed {
+        pulled: walk.pulled,
+        weights: walk.weights,
+        opened: walk.opened,
+    })
+}
