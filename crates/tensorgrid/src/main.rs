@@ -8,12 +8,18 @@ mod bundled;
 mod cli;
 mod demo;
 mod grid;
+#[cfg(target_os = "linux")]
+mod memory;
 mod offline;
 mod outcome;
 
 use clap::Parser;
 use cli::{Cli, Command, ModelCommand};
 use std::process::ExitCode;
+
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static MEMORY: memory::LargeBlocks = memory::LargeBlocks::new();
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {

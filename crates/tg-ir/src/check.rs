@@ -1,7 +1,7 @@
 //! Whether a program is well formed: earlier inputs of the right types, attributes in range, shapes that follow.
 
 use crate::op::{Axis, CONCAT_MAX, Norm, Op, Softmax, TERMS_MAX};
-use crate::program::{Node, Program, ProgramError, TensorId};
+use crate::program::{Node, Program, ProgramError, TensorId, Tie};
 use crate::requantise::TABLE_MAX;
 use crate::rescale::MULTIPLIER_MAX;
 use crate::shape::{ElementType, Shape};
@@ -45,6 +45,25 @@ pub(crate) fn node(
     } else {
         Err(bad_shape())
     }
+}
+
+/// Checks the ties, given that all nodes are well formed.
+pub(crate) fn ties(program: &Program) -> Result<(), ProgramError> {
+    let Program { nodes, ties, .. } = program;
+    let has_weights = |node: u32| {
+        let node = nodes.get(node as usize);
+        node.is_some_and(|node| node.op.has_weights())
+    };
+    let mut last = None;
+    for (index, &Tie { node, to }) in ties.iter().enumerate() {
+        let in_order = to < node && last < Some(node) && has_weights(node) && has_weights(to);
+        let owned = in_order && program.weights_owner(to as usize) == to as usize;
+        if !owned || program.weight_axes(node as usize) != program.weight_axes(to as usize) {
+            return Err(ProgramError::BadTie { index, node, to });
+        }
+        last = Some(node);
+    }
+    Ok(())
 }
 
 fn inputs(program: &Program, index: usize) -> Result<(), ProgramError> {
@@ -183,7 +202,8 @@ fn softmax(how: &Softmax, input: Shape, magnitude: i64) -> Option<&'static str> 
     (!entries)
         .then_some("table of exponentials")
         .or_else(|| (sum > bounds::FIELD_BOUND).then_some("number of channels"))
-        .or_else(|| (2 * magnitude > bounds::FIELD_BOUND).then_some("range of scores"))
+        // Halved, not doubled: magnitudes of nodes before this one are bounded after all nodes were looked at.
+        .or_else(|| (magnitude > bounds::FIELD_BOUND / 2).then_some("range of scores"))
 }
 
 fn norm(how: &Norm, input: Shape, magnitude: i64) -> Option<&'static str> {
@@ -290,4 +310,158 @@ fn pad(input: Shape, before: [u32; 3], after: [u32; 3]) -> Option<Shape> {
         side(1, input.width)?,
         side(2, input.channels)?,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use crate::program::{PROGRAM_VERSION, TIED_PROGRAM_VERSION};
+    use crate::weights::WeightsError;
+    use crate::{
+        Axis, Coding, InputSpec, LinearWeights, Node, Op, Program, ProgramError, Shape, TensorId,
+        Tie, Weights, Window,
+    };
+    use tg_types::codec::{Decode, DecodeError, Encode};
+
+    const EMBED: u32 = 0;
+    const FIRST: u32 = 1;
+    const OTHER: u32 = 2;
+    const JOIN: u32 = 3;
+    const LAST: u32 = 4;
+
+    /// Rows of four tokens, two products with tables of four rows, one with six rows, and nodes without weights.
+    fn program(ties: &[[u32; 2]]) -> Program {
+        let mut input = InputSpec::scaled(Shape::new(1, 3, 1), 1.0);
+        input.coding = Coding::Tokens(4);
+        let of = |op: Op, channels: u32| Node {
+            name: op.name().to_owned(),
+            op,
+            shape: Shape::new(1, 3, channels),
+            scale: 1.0,
+        };
+        let conv = || Op::conv(TensorId::of_node(0), Window::new([1; 2], [1; 2], [0; 4]));
+        let embed = Op::Embed {
+            input: TensorId::INPUT,
+            rows: 4,
+        };
+        let join = Op::Concat {
+            inputs: vec![TensorId::of_node(1), TensorId::of_node(2)],
+            axis: Axis::Channels,
+        };
+        let tie = |&[node, to]: &[u32; 2]| Tie { node, to };
+        Program {
+            name: "tied".to_owned(),
+            input,
+            nodes: vec![
+                of(embed, 2),
+                of(conv(), 4),
+                of(conv(), 6),
+                of(join, 10),
+                of(conv(), 4),
+            ],
+            ties: ties.iter().map(tie).collect(),
+            weights_root: Weights::default().root(),
+        }
+    }
+
+    fn layer(weights: usize, biases: usize) -> LinearWeights {
+        LinearWeights {
+            weights: (1..).take(weights).collect(),
+            bias: (10..).take(biases).collect(),
+        }
+    }
+
+    #[test]
+    fn ties_are_of_nodes_whose_weights_have_the_same_axes() {
+        for ties in [&[][..], &[[FIRST, EMBED]], &[[FIRST, EMBED], [LAST, EMBED]]] {
+            assert_eq!(program(ties).validate(), Ok(()), "{ties:?}");
+        }
+        assert_eq!(program(&[[LAST, FIRST]]).validate(), Ok(()));
+        for (index, ties) in [
+            // Other axes; nodes without weights; nodes that do not exist; to itself; to a later node.
+            (0, &[[OTHER, EMBED]][..]),
+            (0, &[[JOIN, EMBED]]),
+            (0, &[[LAST, JOIN]]),
+            (0, &[[5, EMBED]]),
+            (0, &[[FIRST, FIRST]]),
+            (0, &[[EMBED, FIRST]]),
+            // To one that is tied; out of order; twice.
+            (1, &[[FIRST, EMBED], [LAST, FIRST]]),
+            (1, &[[LAST, EMBED], [FIRST, EMBED]]),
+            (1, &[[LAST, EMBED], [LAST, FIRST]]),
+        ] {
+            let [node, to] = ties[index];
+            let refused = ProgramError::BadTie { index, node, to };
+            assert_eq!(program(ties).validate(), Err(refused), "{ties:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_has_the_version_of_what_is_in_it() {
+        for (ties, version) in [
+            (&[][..], PROGRAM_VERSION),
+            (&[[FIRST, EMBED], [LAST, EMBED]], TIED_PROGRAM_VERSION),
+        ] {
+            let bytes = program(ties).to_bytes();
+            assert_eq!(bytes[4..6], version.to_le_bytes());
+            assert_eq!(Program::from_bytes(&bytes).unwrap(), program(ties));
+        }
+        // The bytes are a contract: of a program with ties, and of one without as they were before there were any.
+        let id = |ties: &[[u32; 2]]| program(ties).id().to_string();
+        assert_eq!(
+            [id(&[]), id(&[[FIRST, EMBED], [LAST, EMBED]])],
+            [
+                "0x2e246e8475b4a89a284aae867679dddd11d9a54f1b6ba5c2e438cfee391b0da7",
+                "0x4f2d359225fe9d920a89dd669128daa29ff90d3d9e32a7593dd622822909d567",
+            ]
+        );
+        // The list with a count of nothing, which would be a second encoding.
+        let mut bytes = program(&[]).to_bytes();
+        bytes[4] = TIED_PROGRAM_VERSION.to_le_bytes()[0];
+        let root = bytes.split_off(bytes.len() - 32);
+        let mut counted = tg_types::codec::Writer::new();
+        counted.count(0);
+        let bytes = [bytes, counted.into_bytes(), root].concat();
+        let empty = DecodeError::Invalid {
+            field: "ties",
+            value: 0,
+        };
+        assert_eq!(Program::from_bytes(&bytes), Err(empty));
+        let mut later = program(&[]).to_bytes();
+        later[4] = 4;
+        assert!(matches!(
+            Program::from_bytes(&later),
+            Err(DecodeError::Invalid { value: 4, .. })
+        ));
+    }
+
+    #[test]
+    fn a_tied_node_reads_the_weights_of_another_and_a_bias_of_its_own() {
+        let mut program = program(&[[FIRST, EMBED], [LAST, EMBED]]);
+        let mut weights = Weights {
+            layers: vec![layer(8, 0), layer(0, 4), layer(12, 6), layer(0, 4)],
+        };
+        weights.layers[3].bias = vec![7; 4];
+        program.weights_root = weights.root();
+        assert_eq!(weights.check(&program), Ok(()));
+        let last = weights.of_node(&program, LAST as usize).unwrap();
+        assert_eq!(last.weights, weights.layers[0].weights);
+        assert_eq!(last.bias, [7; 4]);
+        let other = weights.of_node(&program, OTHER as usize).unwrap();
+        assert_eq!(other, weights.layers[2].as_read());
+        assert_eq!(weights.of_node(&program, JOIN as usize), None);
+        // Weights of its own, or an owner without.
+        for (place, own, expected, got) in [(1, layer(8, 4), 0, 8), (0, layer(0, 0), 8, 0)] {
+            let mut weights = weights.clone();
+            weights.layers[place] = own;
+            let refused = WeightsError::Length {
+                name: program.nodes[place].name.clone(),
+                what: "weights",
+                expected,
+                got,
+            };
+            assert_eq!(weights.check(&program), Err(refused));
+        }
+    }
 }

@@ -6,8 +6,10 @@ use crate::{bounds, check};
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Digest, ProgramId, domain::Domain};
 
-/// Format version of the canonical encoding.
+/// Format version of the canonical encoding of a program without ties.
 pub const PROGRAM_VERSION: u16 = 2;
+/// Format version of the canonical encoding of a program with ties.
+pub const TIED_PROGRAM_VERSION: u16 = 3;
 /// Most nodes of a program.
 pub const NODES_MAX: usize = 4_096;
 /// Most bytes of a name.
@@ -83,6 +85,15 @@ pub struct Node {
     pub scale: f32,
 }
 
+/// Two nodes that read one tensor of weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tie {
+    /// Index of the node that has no weights of its own (a bias is its own).
+    pub node: u32,
+    /// Index of the earlier node whose weights it reads; that one is not tied itself.
+    pub to: u32,
+}
+
 /// The public part of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Program {
@@ -92,6 +103,8 @@ pub struct Program {
     pub input: InputSpec,
     /// Nodes in an order in which every node reads earlier tensors only. The last one gives the output.
     pub nodes: Vec<Node>,
+    /// Nodes that read the weights of another one, ascending.
+    pub ties: Vec<Tie>,
     /// BLAKE3 tree root of the weights' canonical encoding.
     pub weights_root: Digest,
 }
@@ -151,6 +164,16 @@ pub enum ProgramError {
         op: &'static str,
         /// The attribute.
         attribute: &'static str,
+    },
+    /// A tie that is out of order, or of nodes whose weights have not the same axes, or to weights that are tied.
+    #[error("tie {index} ({node} to {to}) is not one of two nodes with weights of the same axes")]
+    BadTie {
+        /// Its place in the list.
+        index: usize,
+        /// The node it states.
+        node: u32,
+        /// The node to whose weights it is tied.
+        to: u32,
     },
     /// An accumulator could leave the field.
     #[error(transparent)]
@@ -222,16 +245,45 @@ impl Program {
         }
     }
 
-    /// Weights of a node (biases not counted): `[out][position][in]`, a tensor of parameters, or rows of a table.
+    /// Lengths of the axes of the weights that a node reads (biases not counted): `[out][position][in]` of a linear
+    /// node (a position of a dense node is an input pixel), `[pixel][1][channel]` of parameters, `[row][1][channel]` of
+    /// a table; nothing if it reads none.
+    #[must_use]
+    pub fn weight_axes(&self, node: usize) -> Option<[usize; 3]> {
+        let shape = self.nodes[node].shape;
+        let channels = shape.channels as usize;
+        let inputs = |input: &TensorId| self.shape(*input).channels as usize;
+        match &self.nodes[node].op {
+            Op::Conv {
+                input,
+                window,
+                groups,
+                ..
+            } => {
+                let groups = (*groups).max(1) as usize;
+                Some([channels, window.positions(), inputs(input) / groups])
+            }
+            Op::Dense { input } => Some([channels, self.shape(*input).pixels(), inputs(input)]),
+            Op::Parameter => Some([shape.pixels(), 1, channels]),
+            Op::Embed { rows, .. } => Some([*rows as usize, 1, channels]),
+            _ => None,
+        }
+    }
+
+    /// Weights that a node reads, its own or those it is tied to (biases not counted).
     #[must_use]
     pub fn weights_of(&self, node: usize) -> usize {
-        let shape = self.nodes[node].shape;
-        match &self.nodes[node].op {
-            Op::Conv { .. } | Op::Dense { .. } => shape.channels as usize * self.reduction(node),
-            Op::Parameter => shape.elements(),
-            Op::Embed { rows, .. } => *rows as usize * shape.channels as usize,
-            _ => 0,
-        }
+        let axes = self.weight_axes(node);
+        axes.map_or(0, |axes| axes.into_iter().product())
+    }
+
+    /// The node whose weights a node reads: itself if it is not tied.
+    #[must_use]
+    pub fn weights_owner(&self, node: usize) -> usize {
+        let place = self
+            .ties
+            .binary_search_by_key(&node, |tie| tie.node as usize);
+        place.map_or(node, |place| self.ties[place].to as usize)
     }
 
     /// Multiply-accumulates of one execution.
@@ -264,6 +316,7 @@ impl Program {
             check::node(self, node, &magnitudes)?;
             magnitudes.push(bounds::of_node(self, node, &magnitudes));
         }
+        check::ties(self)?;
         bounds::check(self)?;
         Ok(())
     }
@@ -335,13 +388,22 @@ impl Encode for Program {
             name,
             input,
             nodes,
+            ties,
             weights_root,
         } = self;
+        let tied = !ties.is_empty();
         writer.raw(b"TGP\0");
-        writer.u16(PROGRAM_VERSION);
+        writer.u16(if tied {
+            TIED_PROGRAM_VERSION
+        } else {
+            PROGRAM_VERSION
+        });
         writer.str(name);
         input.encode(writer);
         writer.seq(nodes);
+        if tied {
+            writer.seq(ties);
+        }
         weights_root.encode(writer);
     }
 }
@@ -356,7 +418,7 @@ impl Decode for Program {
             });
         }
         let version = reader.u16()?;
-        if version != PROGRAM_VERSION {
+        if ![PROGRAM_VERSION, TIED_PROGRAM_VERSION].contains(&version) {
             return Err(DecodeError::Invalid {
                 field: "program version",
                 value: u64::from(version),
@@ -366,7 +428,40 @@ impl Decode for Program {
             name: reader.str("program name", NAME_MAX)?.to_owned(),
             input: InputSpec::decode(reader)?,
             nodes: reader.seq("nodes", NODES_MAX, 16)?,
+            ties: match version {
+                TIED_PROGRAM_VERSION => decode_ties(reader)?,
+                _ => Vec::new(),
+            },
             weights_root: Digest::decode(reader)?,
+        })
+    }
+}
+
+/// At least one tie: a program without has the version without.
+fn decode_ties(reader: &mut Reader<'_>) -> Result<Vec<Tie>, DecodeError> {
+    let ties: Vec<Tie> = reader.seq("ties", NODES_MAX, 8)?;
+    if ties.is_empty() {
+        return Err(DecodeError::Invalid {
+            field: "ties",
+            value: 0,
+        });
+    }
+    Ok(ties)
+}
+
+impl Encode for Tie {
+    fn encode(&self, writer: &mut Writer) {
+        let Self { node, to } = *self;
+        writer.u32(node);
+        writer.u32(to);
+    }
+}
+
+impl Decode for Tie {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            node: reader.u32()?,
+            to: reader.u32()?,
         })
     }
 }

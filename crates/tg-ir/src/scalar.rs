@@ -6,7 +6,7 @@
 use crate::op::{Axis, Extremum, Norm, Op, PROBABILITY_ONE, Ranked, Reduction, Relation, Softmax};
 use crate::program::{Program, TensorId};
 use crate::shape::Shape;
-use crate::weights::{LinearWeights, Weights};
+use crate::weights::{NodeWeights, Weights};
 use crate::window::Window;
 
 /// The tensors of an execution, widened to 32 bits; index 0 is the input.
@@ -248,7 +248,7 @@ fn moved(reads: &Reads<'_>, op: &Op, element: usize, place: Place) -> i64 {
     }
 }
 
-fn convolve(reads: &Reads<'_>, node: usize, layer: &LinearWeights, place: Place) -> i64 {
+fn convolve(reads: &Reads<'_>, node: usize, layer: NodeWeights<'_>, place: Place) -> i64 {
     let description = &reads.program.nodes[node];
     let Op::Conv {
         input,

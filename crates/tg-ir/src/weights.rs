@@ -18,11 +18,29 @@ pub const WEIGHTS_MAX: usize = 1 << 27;
 /// Weights and biases of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinearWeights {
-    /// `[output channel][kernel position or input pixel][input channel of the group]`, a tensor of parameters in
+    /// Empty if the node is tied to another one's (see [`crate::Tie`]). `[output channel][kernel position or input pixel][input channel of the group]`, a tensor of parameters in
     /// storage order, or `[row][channel]` of an embedding; each in [-127, 127].
     pub weights: Vec<i8>,
     /// For a convolution or dense node one per output channel, in units of the accumulator, |bias| <= [`BIAS_MAX`].
     pub bias: Vec<i32>,
+}
+
+/// What a node reads: its weights, its own or those it is tied to, and its bias.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeWeights<'a> {
+    /// See [`LinearWeights::weights`]; never empty for a tied node.
+    pub weights: &'a [i8],
+    /// See [`LinearWeights::bias`].
+    pub bias: &'a [i32],
+}
+
+impl LinearWeights {
+    /// As what a node reads that is not tied.
+    #[must_use]
+    pub fn as_read(&self) -> NodeWeights<'_> {
+        let Self { weights, bias } = self;
+        NodeWeights { weights, bias }
+    }
 }
 
 /// The weights of every node that has some, in node order.
@@ -123,17 +141,31 @@ impl Weights {
         Ok(())
     }
 
-    /// The weights of a node, or nothing if it has none.
+    /// What a node reads, or nothing if it reads no weights.
     #[must_use]
-    pub fn of_node(&self, program: &Program, node: usize) -> Option<&LinearWeights> {
+    pub fn of_node(&self, program: &Program, node: usize) -> Option<NodeWeights<'_>> {
+        Self::of_node_in(&self.layers, program, node)
+    }
+
+    /// The same of layers that are not all there yet.
+    #[must_use]
+    pub fn of_node_in<'a>(
+        layers: &'a [LinearWeights],
+        program: &Program,
+        node: usize,
+    ) -> Option<NodeWeights<'a>> {
         if !program.nodes[node].op.has_weights() {
             return None;
         }
-        let position = program.nodes[..node]
-            .iter()
-            .filter(|earlier| earlier.op.has_weights())
-            .count();
-        self.layers.get(position)
+        let layer = |node: usize| {
+            let earlier = program.nodes[..node].iter();
+            let position = earlier.filter(|earlier| earlier.op.has_weights()).count();
+            layers.get(position)
+        };
+        Some(NodeWeights {
+            weights: &layer(program.weights_owner(node))?.weights,
+            bias: &layer(node)?.bias,
+        })
     }
 }
 
@@ -145,7 +177,11 @@ fn check_layer(program: &Program, node: usize, layer: &LinearWeights) -> Result<
     } else {
         0
     };
-    let expected = program.weights_of(node);
+    let expected = if program.weights_owner(node) == node {
+        program.weights_of(node)
+    } else {
+        0
+    };
     if layer.weights.len() != expected {
         return Err(WeightsError::Length {
             name: name(),

@@ -185,6 +185,7 @@ impl Builder {
             name: name.to_owned(),
             input: InputSpec::scaled(self.input, 1.0),
             nodes: self.nodes,
+            ties: Vec::new(),
             weights_root: weights.root(),
         };
         program.validate().unwrap();

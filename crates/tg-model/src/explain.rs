@@ -44,12 +44,15 @@ pub fn cost_of(program: &Program, node: usize) -> Cost {
         macs: program.reduction(node) as u64 * elements,
         lookups: if looked_up { elements } else { 0 },
         tensor_bytes: elements * kind.bytes() as u64,
-        parameters: program.weights_of(node) as u64
-            + if description.op.has_bias() {
-                u64::from(description.shape.channels)
-            } else {
-                0
-            },
+        parameters: if program.weights_owner(node) == node {
+            program.weights_of(node) as u64
+        } else {
+            0
+        } + if description.op.has_bias() {
+            u64::from(description.shape.channels)
+        } else {
+            0
+        },
     }
 }
 

@@ -6,7 +6,7 @@
 
 use tg_ir::op::{PROBABILITY_ONE, Ranked, Reduction};
 use tg_ir::{
-    Axis, Coding, CompiledModel, ElementType, InputSpec, LinearWeights, Op, Requantise, Shape,
+    Axis, Coding, CompiledModel, ElementType, InputSpec, NodeWeights, Op, Requantise, Shape,
     TensorId, Window,
 };
 
@@ -70,7 +70,7 @@ pub fn first_violation(model: &CompiledModel) -> Option<(usize, Interval)> {
 pub(crate) fn of_op<'a>(
     op: &Op,
     output: Shape,
-    layer: Option<&LinearWeights>,
+    layer: Option<NodeWeights<'_>>,
     of: impl Fn(&TensorId) -> (&'a [Interval], Shape),
 ) -> Vec<Interval> {
     let layer = || layer.expect("a node with weights has some");
@@ -249,7 +249,7 @@ fn is_padded(window: &Window) -> bool {
 
 /// Weights are ordered with the input channel of the group innermost, for a convolution and a dense node alike.
 fn linear(
-    layer: &LinearWeights,
+    layer: NodeWeights<'_>,
     inputs: &[Interval],
     groups: usize,
     padding: Option<i64>,
@@ -264,7 +264,7 @@ fn linear(
     let reduction = layer.weights.len() / layer.bias.len();
     let runs = inputs.chunks_exact(inputs.len() / groups);
     let outputs = layer.bias.len() / groups;
-    let rows = layer.weights.chunks_exact(reduction).zip(&layer.bias);
+    let rows = layer.weights.chunks_exact(reduction).zip(layer.bias);
     let own: Vec<&[Interval]> = runs
         .flat_map(|run| std::iter::repeat_n(run, outputs))
         .collect();
@@ -333,11 +333,11 @@ mod tests {
     /// The bound is reached: for each output channel of a dense node there is an input that attains either end.
     #[test]
     fn the_interval_of_a_dense_node_is_tight() {
-        let layer = LinearWeights {
+        let layer = tg_ir::LinearWeights {
             weights: vec![3, -5, 0, 127, -127, 1],
             bias: vec![10, -7],
         };
-        let got = linear(&layer, &[ACTIVATION; 3], 1, None);
+        let got = linear(layer.as_read(), &[ACTIVATION; 3], 1, None);
         let extreme = |signs: [i64; 3], weights: [i64; 3], bias: i64| {
             bias + weights.iter().zip(signs).map(|(w, x)| w * x).sum::<i64>()
         };

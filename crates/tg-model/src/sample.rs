@@ -107,7 +107,8 @@ impl Builder {
         let shapes: Vec<Shape> = std::iter::once(self.input)
             .chain(self.nodes.iter().map(|node| node.shape))
             .collect();
-        let next = range::of_op(&op, shape, layer.as_ref(), |id| {
+        let read = layer.as_ref().map(LinearWeights::as_read);
+        let next = range::of_op(&op, shape, read, |id| {
             (self.intervals[id.index()].as_slice(), shapes[id.index()])
         });
         self.intervals.push(next);
@@ -259,6 +260,7 @@ impl Builder {
             name: "sample".to_owned(),
             input: InputSpec::scaled(self.input, 1.0 / 127.0),
             nodes: self.nodes,
+            ties: Vec::new(),
             weights_root: weights.root(),
         };
         let input = (0..self.input.elements())

@@ -28,10 +28,10 @@ pub enum Architecture {
     ResNet18,
     /// A transformer that predicts the next of 256 characters after each of 64: 4 layers of 64 channels and 4 heads.
     Gpt250k,
-    /// The layers of GPT-2 small on 16 tokens, with the embedding of its whole vocabulary and without the output
-    /// projection (whose weights are the embedding's): 12 layers of 768 channels and 12 heads, 124M parameters.
+    /// GPT-2 small on 16 tokens: 12 layers of 768 channels and 12 heads, 124M parameters, the embedding of its whole
+    /// vocabulary, and an output layer with the embedding's weights. Its output is the most likely next token after each.
     Gpt2,
-    /// The same on 512 tokens, of which the last one's hidden state is the output.
+    /// The same on 512 tokens; its output is the scores of all tokens after the last one.
     Gpt2Of512,
 }
 
@@ -60,8 +60,8 @@ impl Architecture {
             Self::Vgg16 => "VGG-16 CIFAR",
             Self::ResNet18 => "ResNet-18 224",
             Self::Gpt250k => "GPT 0.25M, 64 tokens",
-            Self::Gpt2 => "GPT-2 124M, 16 tokens, no logits",
-            Self::Gpt2Of512 => "GPT-2 124M, 512 tokens, no logits",
+            Self::Gpt2 => "GPT-2 124M, 16 tokens: next token after each",
+            Self::Gpt2Of512 => "GPT-2 124M, 512 tokens: scores after the last",
         }
     }
 
@@ -76,8 +76,8 @@ impl Architecture {
             Self::Vgg16 => vgg(seed),
             Self::ResNet18 => resnet(seed),
             Self::Gpt250k => gpt::small(seed),
-            Self::Gpt2 => gpt::gpt2(seed),
-            Self::Gpt2Of512 => gpt::gpt2_last(512, seed),
+            Self::Gpt2 => gpt::gpt2_likeliest(16, seed),
+            Self::Gpt2Of512 => gpt::gpt2_scores(512, seed),
         }
     }
 }

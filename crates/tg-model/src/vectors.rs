@@ -347,6 +347,7 @@ impl<'a> Vector<'a> {
             name: String::new(),
             input: spec,
             nodes,
+            ties: Vec::new(),
             weights_root: weights.root(),
         };
         if tensors

@@ -118,7 +118,7 @@ impl ProofChecker {
         Ok(Outcome::ModelAccepted(ModelFacts {
             program: public.program_id(),
             macs: program.macs(),
-            input_len: length(program.input.shape.elements())?,
+            input_len: length(program.input_bytes())?,
             output_len: length(program.output_bytes())?,
             // A program without a proof shape is refused when its public model is read.
             provable: true,

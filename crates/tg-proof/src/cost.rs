@@ -216,6 +216,7 @@ fn weight_steps(outputs: usize, positions: usize, inputs: usize) -> u64 {
         positions,
         inputs,
         biased: true,
+        tied: None,
     };
     4 * axes
         .axis_vars()

@@ -213,6 +213,9 @@ pub struct WeightLayout {
     pub inputs: usize,
     /// Whether there is a bias per output channel.
     pub biased: bool,
+    /// The weighted node whose tensor this one reads (it commits none of its own then), by index into
+    /// [`crate::plan::Plan::weights`].
+    pub tied: Option<usize>,
 }
 
 impl WeightLayout {
@@ -251,6 +254,15 @@ impl WeightLayout {
             }
         }
         pieces
+    }
+
+    /// The pieces that are committed for this node: none if it reads another one's.
+    #[must_use]
+    pub fn own_pieces(&self) -> Vec<WeightPiece> {
+        if self.tied.is_some() {
+            return Vec::new();
+        }
+        self.pieces()
     }
 
     /// The part of a point of the weights that belongs to a piece, and the weight of the piece at it.
@@ -365,6 +377,7 @@ mod tests {
                 positions,
                 inputs,
                 biased: true,
+                tied: None,
             };
             let layer = LinearWeights {
                 weights: vec![1; outputs * positions * inputs],

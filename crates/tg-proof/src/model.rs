@@ -9,7 +9,7 @@ use crate::file::Modes;
 use crate::hiding::{Anchor, Strength};
 use crate::layout::log2_ceil;
 use crate::messages;
-use crate::plan::{Plan, SectionSize};
+use crate::plan::{Plan, SectionSize, WeightUses};
 use crate::private::PrivateShape;
 use crate::zk::ZkShape;
 use crate::{registration, security};
@@ -28,7 +28,7 @@ pub const REGISTRATION_MAX: usize = 4 << 20;
 /// Most bytes of an encoded weight commitment: a root, and four elements per weighted node.
 pub const COMMITMENT_MAX: usize = 1 << 19;
 
-/// Points at which each weight table is opened by an inference, and by the registration.
+/// Points at which each weight table is opened by an inference if one node reads it, and by the registration.
 const INFERENCE_BATCHES: usize = 2;
 const REGISTRATION_BATCHES: usize = 3;
 
@@ -84,9 +84,10 @@ impl ProofShape {
                 "the program has no weights or no requantisation",
             ));
         }
-        let weight_tables = plan.weight_tables(REGISTRATION_BATCHES);
+        let weight_tables = plan.weight_tables(REGISTRATION_BATCHES, WeightUses::Once);
         let registration_protocol = opening_protocol(&weight_tables);
-        let weights_protocol = opening_protocol(&plan.weight_tables(INFERENCE_BATCHES));
+        let inference_tables = plan.weight_tables(INFERENCE_BATCHES, WeightUses::Each);
+        let weights_protocol = opening_protocol(&inference_tables);
         let pushforwards = plan.pushforwards.as_ref().map(|layout| {
             let tables = layout.tables();
             let (vars, protocol) = (stack_vars(&tables), opening_protocol(&tables));
@@ -99,7 +100,7 @@ impl ProofShape {
             weights_scheme: scheme(
                 Role::Weights,
                 stack_vars(&weight_tables),
-                claims(&weight_tables),
+                claims(&weight_tables).max(claims(&inference_tables)),
             )?,
             plan,
             weights_protocol,

@@ -93,13 +93,13 @@ impl WeightTable {
     }
 }
 
-/// The weight tables of a plan in commitment order: per node the pieces of the weights, then the bias digits.
+/// The weight tables of a plan in commitment order: per node the pieces of its own weights, then the bias digits.
 #[must_use]
 pub fn weight_tables(plan: &Plan) -> Vec<WeightTable> {
     plan.weights
         .iter()
         .flat_map(|layout| {
-            let pieces = layout.pieces().into_iter();
+            let pieces = layout.own_pieces().into_iter();
             pieces
                 .map(|piece| piece_axes(&piece))
                 .chain(layout.biased.then(|| bias_axes(layout)))

@@ -68,7 +68,7 @@ pub struct ProvingModel {
 /// The committed columns of one weighted node.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeColumns {
-    /// Per piece of the weights its column.
+    /// Per piece of its own weights its column.
     pub(crate) pieces: Vec<Vec<i8>>,
     /// The bias digits, if there are biases.
     pub(crate) bias: Option<[Vec<i8>; tg_ir::weights::BIAS_DIGITS]>,
@@ -104,7 +104,7 @@ impl ProvingModel {
             .zip(&model.weights.layers)
             .map(|(layout, layer): (_, &LinearWeights)| NodeColumns {
                 pieces: layout
-                    .pieces()
+                    .own_pieces()
                     .iter()
                     .map(|piece| layout.weight_column(piece, layer))
                     .collect(),

@@ -10,6 +10,7 @@ use crate::walk::{Walk, Walked, WeightPoints};
 use crate::witness::Witness;
 use crate::workers;
 use p3_commit::MultilinearPcs;
+use p3_maybe_rayon::prelude::*;
 use p3_multilinear_util::poly::PolyView;
 use p3_sumcheck::PrescribedPointPcs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -255,7 +256,7 @@ pub(crate) fn execute(
         limits.check()?;
         Ok(tg_model::execute_tensor(&model.model, input)?)
     };
-    inputs.into_iter().map(execute).collect()
+    inputs.into_par_iter().map(execute).collect()
 }
 
 /// The tensors of several executions as batched tensors: pixels, then inputs, then channels.
@@ -263,6 +264,7 @@ pub(crate) fn stack(model: &ProvingModel, executions: &[&[Tensor]]) -> Vec<Tenso
     let program = &model.model.program;
     let count = executions.len();
     (0..=program.nodes.len())
+        .into_par_iter()
         .map(|index| {
             let shape = program.shape(TensorId(index as u32));
             let tensors = executions.iter().map(|tensors| &tensors[index]);
@@ -459,14 +461,21 @@ pub(crate) fn weight_points(
     let at = &model.anchor_point;
     let anchor = |vars: usize| tg_proof::field::point(&at[at.len() - vars..]);
     let mut points = Vec::new();
-    for (layout, claims) in model.shape.plan.weights.iter().zip(claims) {
-        let (weights, bias) = claims.as_ref().expect("every weighted node is visited");
-        for piece in layout.pieces() {
+    let plan = &model.shape.plan;
+    let claim = |index: usize| {
+        let claim = claims[index].as_ref();
+        claim.expect("every weighted node is visited")
+    };
+    for (own, layout) in plan.weights.iter().enumerate() {
+        for piece in layout.own_pieces() {
             let vars = piece.column_vars();
-            points.push(padded_point(&layout.piece_point(&piece, weights).0, vars));
+            for reader in plan.readers_of(own) {
+                let (at, _) = layout.piece_point(&piece, &claim(reader).0);
+                points.push(padded_point(&at, vars));
+            }
             points.push(anchor(vars));
         }
-        if let Some(bias) = bias {
+        if let Some(bias) = &claim(own).1 {
             points.push(padded_point(bias, layout.bias_vars()));
             points.push(anchor(layout.bias_vars()));
         }

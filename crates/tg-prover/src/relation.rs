@@ -258,7 +258,7 @@ pub(crate) fn prove(
     let rounds = factors[0].len().ilog2() as usize;
     let packed = factors[0].len() > pack::WIDTH;
     let factors = if packed {
-        Factors::Packed(factors.into_iter().map(pack::poly).collect())
+        Factors::Packed(factors.into_par_iter().map(pack::poly).collect())
     } else {
         Factors::Scalar(factors.into_iter().map(Poly::new).collect())
     };

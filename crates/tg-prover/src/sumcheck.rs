@@ -135,7 +135,11 @@ fn many_sums<A: PrimeCharacteristicRing + Copy>(
     sums
 }
 
-fn prove(factors: Vec<Vec<E>>, sum: E, channel: &mut Channel) -> (Sumcheck, Vec<E>, Vec<E>) {
+pub(crate) fn prove(
+    factors: Vec<Vec<E>>,
+    sum: E,
+    channel: &mut Channel,
+) -> (Sumcheck, Vec<E>, Vec<E>) {
     let degree = factors.len();
     let mut state = Product::new(factors);
     let rounds = state.rounds();
@@ -193,12 +197,4 @@ pub(crate) fn products(
     let (proof, point) = channel.sumcheck(&mut state, (rounds, 2), sum);
     let values = state.0.iter().map(|term| term.values()[0]).collect();
     (proof, point, values)
-}
-
-/// Proves `sum_x prod_j factors_j(x) = 0` and returns the point and the factors there.
-pub(crate) fn zero_product(
-    factors: Vec<Vec<E>>,
-    channel: &mut Channel,
-) -> (Sumcheck, Vec<E>, Vec<E>) {
-    prove(factors, E::ZERO, channel)
 }

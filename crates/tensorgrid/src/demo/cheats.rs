@@ -167,6 +167,7 @@ fn without_last_hidden_layer(model: CompiledModel) -> Option<CompiledModel> {
     let (before, read) = (dense(hidden)?, dense(last)?);
     if !matches!(program.nodes[requantise].op, Op::Requantise { .. })
         || read != TensorId::of_node(requantise)
+        || !program.ties.is_empty()
     {
         return None;
     }

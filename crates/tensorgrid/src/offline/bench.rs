@@ -252,6 +252,9 @@ fn median(costs: &[Cost]) -> Cost {
 
 /// Lets the kernel forget the highest resident set so far (Linux; elsewhere the peak is unknown).
 pub(crate) fn reset_peak_memory() {
+    // What was freed before is not what comes.
+    #[cfg(target_os = "linux")]
+    crate::MEMORY.release();
     // Where it is not allowed the peak covers earlier models too, which only overstates it.
     let _overstated = std::fs::write("/proc/self/clear_refs", "5");
 }

@@ -274,8 +274,9 @@ Written by `tensorgrid bench prove --suite --write docs/BENCHMARKS.md`. Models a
 architectures, bell-shaped random weights of 8 bits, requantisations calibrated on one input. `zk: false`. A row runs in
 its own process, on all cores; `prove` holds execution, witness and commitment of the activations; medians, and the
 least run beside them because the machine may be shared; a proof of over a minute is made once. Peak is the highest resident set, the model and its registration
-included. The GPTs have 8 bits where something is multiplied and 16 elsewhere; `no logits` ends at the last hidden state (of 512 tokens that of the last),
-without the output layer that shares the embedding's weights. Security is composed and at least 100 bits (Johnson bound,
+included. The GPTs have 8 bits where something is multiplied and 16 elsewhere; GPT-2's output layer has
+the embedding's weights, as one tensor; it gives the most likely of 50,257 tokens after each of 16, or the scores of all of them after the last
+of 512. Security is composed and at least 100 bits (Johnson bound,
 no conjecture). A machine with other work (see the loads) stretches wall
 times, which are what a row is held to; CPU time is then the figure to compare.
 

@@ -337,6 +337,7 @@ impl Builder {
                 ..InputSpec::scaled(self.shapes[0], 1.0)
             },
             nodes: self.nodes,
+            ties: Vec::new(),
             weights_root: weights.root(),
         };
         Ok(Built {

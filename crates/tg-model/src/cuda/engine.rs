@@ -311,6 +311,7 @@ mod tests {
                 shape: Shape::new(rows, 1, columns),
                 scale: 1.0,
             }],
+            ties: Vec::new(),
             weights_root: weights.root(),
         };
         (CompiledModel { program, weights }, Tensor::I8(input))

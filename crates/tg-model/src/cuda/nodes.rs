@@ -161,7 +161,7 @@ fn per_row(
 /// The weights of a node in rows of `depth` bytes, padded with zeros to multiples of `run`.
 fn weights(planner: &mut Planner<'_>, node: usize, depth: usize, run: usize) -> Address {
     let layer = planner.weights.of_node(planner.program, node);
-    let list = layer.map_or(&[][..], |layer| &layer.weights);
+    let list = layer.map_or(&[][..], |layer| layer.weights);
     let padding = depth.next_multiple_of(run) - depth;
     let rows = list.chunks(depth.max(1)).flat_map(move |row| {
         let bytes = row.iter().map(|weight| weight.cast_unsigned());
@@ -172,7 +172,7 @@ fn weights(planner: &mut Planner<'_>, node: usize, depth: usize, run: usize) -> 
 
 fn bias(planner: &mut Planner<'_>, node: usize) -> Address {
     let layer = planner.weights.of_node(planner.program, node);
-    let list = layer.map_or(&[][..], |layer| &layer.bias);
+    let list = layer.map_or(&[][..], |layer| layer.bias);
     planner.constant(list.iter().flat_map(|value| value.to_ne_bytes()))
 }
 

@@ -379,6 +379,7 @@ mod tests {
             name: "chain".to_owned(),
             input: InputSpec::scaled(shape, 1.0),
             nodes,
+            ties: Vec::new(),
             weights_root: weights.root(),
         };
         program.validate().unwrap();

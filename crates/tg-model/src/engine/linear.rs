@@ -69,7 +69,7 @@ impl Convolution {
         let layer = model.weights.of_node(program, node);
         let layer = layer.expect("a convolution has weights");
         let form = (width(program.element_type(*input)), *zero);
-        let conv = ConvInt::new(cpu.level(), form, &conv, &layer.weights, Some(&layer.bias));
+        let conv = ConvInt::new(cpu.level(), form, &conv, layer.weights, Some(layer.bias));
         Self {
             input: *input,
             conv: conv.expect("the window of a valid program fits"),
@@ -110,8 +110,8 @@ impl Dense {
                 cpu.level(),
                 width,
                 size,
-                &layer.weights,
-                Some(&layer.bias),
+                layer.weights,
+                Some(layer.bias),
             ),
             how,
         }

@@ -285,5 +285,8 @@ impl WindowSum {
 
 fn weights_of(model: &CompiledModel, node: usize) -> Vec<i8> {
     let layer = model.weights.of_node(&model.program, node);
-    layer.expect("a node with weights has some").weights.clone()
+    layer
+        .expect("a node with weights has some")
+        .weights
+        .to_vec()
 }

@@ -70,6 +70,7 @@ fn program(input: Shape, nodes: Vec<(Op, Shape)>, layers: Vec<LinearWeights>) ->
         name: String::new(),
         input: InputSpec::scaled(input, 1.0),
         nodes: nodes.collect(),
+        ties: Vec::new(),
         weights_root: weights.root(),
     };
     program.validate().unwrap();

@@ -4,7 +4,7 @@ use crate::range::{self, Interval};
 use tg_ir::program::NAME_MAX;
 use tg_ir::{
     BoundError, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program,
-    ProgramError, Shape, TensorId, View, Weights, bounds,
+    ProgramError, Shape, TensorId, Tie, View, Weights, bounds,
 };
 use tg_types::Digest;
 
@@ -25,6 +25,7 @@ impl Builder {
             name: short(name),
             input,
             nodes: Vec::new(),
+            ties: Vec::new(),
             weights_root: Digest::of_blob(&[]),
         };
         let magnitudes = bounds::magnitudes(&program, 0);
@@ -51,24 +52,57 @@ impl Builder {
                 return TensorId::of_node(found);
             }
         }
-        let next = range::of_op(&op, shape, layer.as_ref(), |id| {
-            (
-                self.intervals[id.index()].as_slice(),
-                self.program.shape(*id),
-            )
-        });
-        self.layers.extend(layer);
         self.program.nodes.push(Node {
             name: short(name),
             op,
             shape,
             scale: scale as f32,
         });
+        let layer = layer.map(|layer| self.tied(layer));
+        self.layers.extend(layer);
+        let (program, node) = (&self.program, self.program.nodes.len() - 1);
+        let read = Weights::of_node_in(&self.layers, program, node);
+        let next = range::of_op(&program.nodes[node].op, shape, read, |id| {
+            (self.intervals[id.index()].as_slice(), program.shape(*id))
+        });
         let bound = bounds::magnitude(&self.program, &self.magnitudes);
         self.magnitudes.push(bound);
         let within = |&[low, high]: &Interval| [low.max(-bound), high.min(bound)];
         self.intervals.push(next.iter().map(within).collect());
         TensorId::of_node(self.program.nodes.len() - 1)
+    }
+
+    /// The layer of the last node: without weights of its own if an earlier node has the same, to which it is tied.
+    fn tied(&mut self, layer: LinearWeights) -> LinearWeights {
+        let program = &mut self.program;
+        let last = program.nodes.len() - 1;
+        let axes = program.weight_axes(last);
+        let mut owners = (0..last).filter(|&node| {
+            axes.is_some()
+                && program.weight_axes(node) == axes
+                && program.weights_owner(node) == node
+        });
+        let same = owners.find(|&node| {
+            let known = Weights::of_node_in(&self.layers, program, node);
+            known.is_some_and(|known| known.weights == layer.weights)
+        });
+        let Some(to) = same else {
+            return layer;
+        };
+        let index = |node: usize| u32::try_from(node).expect("a program has few nodes");
+        let (node, to) = (index(last), index(to));
+        program.ties.push(Tie { node, to });
+        LinearWeights {
+            weights: Vec::new(),
+            bias: layer.bias,
+        }
+    }
+
+    /// The integer weights that the node of a tensor reads, and their axes.
+    pub(crate) fn weights(&self, tensor: TensorId) -> Option<(&[i8], [usize; 3])> {
+        let node = tensor.index().checked_sub(1)?;
+        let read = Weights::of_node_in(&self.layers, &self.program, node)?;
+        Some((read.weights, self.program.weight_axes(node)?))
     }
 
     pub(crate) fn shape(&self, tensor: TensorId) -> Shape {

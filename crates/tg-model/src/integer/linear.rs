@@ -2,7 +2,7 @@
 
 use super::form::{Form, Read};
 use super::strided::{Factor, Strided};
-use super::weights::{Granularity, Layer};
+use super::weights::{Granularity, KnownWeights, Layer};
 use super::{ChannelScales, Lowering, Precision, Reader, Step, Stop, operand, result, unsupported};
 use crate::net::{Node, ValueId};
 use crate::passes::int;
@@ -75,14 +75,13 @@ impl Lowering<'_> {
         true
     }
 
-    /// Accumulators of a layer as the form of a value.
+    /// Accumulators of a layer, of activations of a scale, as the form of a value.
     fn accumulate(
         &mut self,
         index: usize,
         value: ValueId,
-        op: Op,
-        shape: Shape,
-        layer: Layer,
+        (op, shape): (Op, Shape),
+        (layer, input_scale): (Layer, f64),
         layout: Strided,
     ) {
         let Layer {
@@ -92,6 +91,12 @@ impl Lowering<'_> {
         } = layer;
         let name = self.node(index).name.clone();
         let tensor = self.builder.push(&name, op, shape, scale, Some(weights));
+        let granularity = self.granularity(index);
+        self.known.push(KnownWeights {
+            tensor,
+            unit: scale / input_scale,
+            channels: channels.clone().map(|factors| (factors, granularity)),
+        });
         let form = Form {
             value,
             tensor,
@@ -174,7 +179,7 @@ impl Lowering<'_> {
         let [height, width] = side.ok_or(Stop::Unsupported("its window does not fit"))?;
         let shape = Shape::new(height, width, narrow(outputs)?);
         let layout = super::movement::grouped_layout(output, &axes.map(<[usize]>::to_vec));
-        self.accumulate(index, value, op, shape, layer, layout);
+        self.accumulate(index, value, (op, shape), (layer, read.scale), layout);
         Ok(())
     }
 
@@ -340,7 +345,7 @@ impl Lowering<'_> {
             let op = Op::Dense { input: read.tensor };
             let shape = Shape::vector(narrow(outputs)?);
             let layout = Strided::contiguous(result_shape);
-            self.accumulate(index, value, op, shape, layer, layout);
+            self.accumulate(index, value, (op, shape), (layer, read.scale), layout);
             return Ok(());
         }
         let mut layer = self.layer(&stored, scales, bias, read.scale, self.granularity(index));
@@ -351,7 +356,7 @@ impl Lowering<'_> {
         let own = self.builder.shape(tensor);
         let shape = Shape::new(own.height, own.width, narrow(outputs)?);
         let layout = rechannelled(&layout, result_shape.len() - 1, inner, outputs);
-        self.accumulate(index, value, op, shape, layer, layout);
+        self.accumulate(index, value, (op, shape), (layer, read.scale), layout);
         Ok(())
     }
 

@@ -356,6 +356,8 @@ pub(crate) struct Lowering<'a> {
     absorbed: BTreeSet<usize>,
     sites: Vec<(ValueId, TensorId, f64, i64, usize)>,
     parameters: BTreeMap<(ValueId, bool), usize>,
+    /// Integer weights that later nodes may read too.
+    known: Vec<weights::KnownWeights>,
     /// Scores that a causal mask was taken off, with its offset.
     masks: BTreeMap<ValueId, u32>,
     /// The node whose accumulators are the program's output, if there is one.
@@ -391,6 +393,7 @@ impl<'a> Lowering<'a> {
             absorbed: BTreeSet::new(),
             sites: Vec::new(),
             parameters: BTreeMap::new(),
+            known: Vec::new(),
             masks: BTreeMap::new(),
             raw_output: None,
         };

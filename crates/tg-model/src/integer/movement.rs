@@ -451,8 +451,15 @@ impl Lowering<'_> {
                 weights,
                 bias: Vec::new(),
             };
-            this.builder
-                .push(&name, op.clone(), shape, scale, Some(layer))
+            let tensor = this
+                .builder
+                .push(&name, op.clone(), shape, scale, Some(layer));
+            this.known.push(super::weights::KnownWeights {
+                tensor,
+                unit: scale,
+                channels: None,
+            });
+            tensor
         };
         if self.bits(Reader::Other) == ElementType::I8 {
             let scale = greatest / 127.0;

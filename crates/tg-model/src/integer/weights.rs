@@ -44,6 +44,22 @@ pub(crate) struct Layer {
     pub(crate) channels: Option<Rc<[f64]>>,
 }
 
+/// Integer weights that a node of the program has.
+#[derive(Debug)]
+pub(crate) struct KnownWeights {
+    /// What it gives.
+    pub(crate) tensor: TensorId,
+    /// Real value of one unit of a weight of factor 1.
+    pub(crate) unit: f64,
+    /// Factors on that per output channel, and which could be chosen; nothing if there is one unit.
+    pub(crate) channels: Option<(Rc<[f64]>, Granularity)>,
+}
+
+/// Weights of another scale are used again if that is larger than their own by this at most.
+const COARSER_MAX: f64 = 1.01;
+/// In units of the integers, how far from its integer a weight may be: the high digit of two is rounded twice.
+const NEAR_MAX: f64 = 0.51;
+
 /// Places on the way from the largest scale of a layer to the least one that a cluster may have.
 const PLACES: usize = 256;
 /// Scales below the largest one times two to minus this are raised to it: a shift reaches no further.
@@ -253,6 +269,13 @@ fn round_i32(value: f64) -> i32 {
     value.round().clamp(-most, most) as i32
 }
 
+impl KnownWeights {
+    fn factor(&self, channel: usize) -> f64 {
+        let factors = self.channels.as_ref();
+        factors.map_or(1.0, |(factors, _)| factors[channel])
+    }
+}
+
 impl Lowering<'_> {
     /// The constant weights of a node, or nothing if they are computed from the input.
     pub(crate) fn weights(&self, value: ValueId) -> Option<FileWeights> {
@@ -359,8 +382,63 @@ impl Lowering<'_> {
     ) -> Layer {
         match scales {
             Some(scales) => given(weights, scales, bias, input_scale),
-            None => quantise(weights, bias, input_scale, granularity),
+            None => self
+                .known_layer(weights, bias, input_scale, granularity)
+                .unwrap_or_else(|| quantise(weights, bias, input_scale, granularity)),
         }
+    }
+
+    /// The integer weights of another node, if they are a rounding of these reals about as good as their own would be:
+    /// where a file has one tensor of weights, the program has one too.
+    fn known_layer(
+        &self,
+        weights: &[f64],
+        bias: &[f64],
+        input_scale: f64,
+        granularity: Granularity,
+    ) -> Option<Layer> {
+        let row = (weights.len() / bias.len().max(1)).max(1);
+        let greatest = || weights.iter().fold(0f64, |best, w| best.max(w.abs()));
+        let fits = |known: &&KnownWeights| {
+            let KnownWeights {
+                tensor,
+                unit,
+                channels,
+            } = known;
+            let like = channels.as_ref().is_none_or(|(_, own)| *own == granularity);
+            let Some((integers, axes)) = self.builder.weights(*tensor) else {
+                return false;
+            };
+            let rows = weights.chunks(row).zip(integers.chunks(row)).zip(bias);
+            like && integers.len() == weights.len()
+                && axes[0] == bias.len()
+                && rows
+                    .enumerate()
+                    .all(|(channel, ((reals, integers), bias))| {
+                        let unit = unit * known.factor(channel);
+                        let is_near = |(w, &q): (&f64, &i8)| {
+                            (w - f64::from(q) * unit).abs() <= NEAR_MAX * unit
+                        };
+                        bias.abs() <= unit * input_scale * f64::from(BIAS_MAX - 1)
+                            && reals.iter().zip(integers).all(is_near)
+                    })
+                && *unit <= COARSER_MAX * greatest() / WEIGHT_MAX
+        };
+        let known = self.known.iter().find(fits)?;
+        let (integers, _) = self.builder.weights(known.tensor)?;
+        let unit = |channel: usize| known.unit * known.factor(channel) * input_scale;
+        let bias = bias.iter().enumerate();
+        Some(Layer {
+            weights: LinearWeights {
+                weights: integers.to_vec(),
+                bias: bias.map(|(c, &b)| round_i32(b / unit(c))).collect(),
+            },
+            scale: known.unit * input_scale,
+            channels: known
+                .channels
+                .as_ref()
+                .map(|(factors, _)| Rc::clone(factors)),
+        })
     }
 
     /// A constant as a tensor of parameters: 8 bits, or two of 8 bits joined to 16.
@@ -430,8 +508,15 @@ impl Lowering<'_> {
                 weights: values,
                 bias: Vec::new(),
             };
-            this.builder
-                .push(name, Op::Parameter, shape, scale, Some(layer))
+            let tensor = this
+                .builder
+                .push(name, Op::Parameter, shape, scale, Some(layer));
+            this.known.push(KnownWeights {
+                tensor,
+                unit: scale,
+                channels: None,
+            });
+            tensor
         };
         let narrow = greatest / WEIGHT_MAX;
         let exact = values

@@ -2,7 +2,9 @@
 //! gains and offsets of a normalisation into the linear nodes that read it.
 
 use super::Fact;
-use super::edit::{VERSION, constant, float, floats_of, fresh_node, input, int, output, uses};
+use super::edit::{
+    VERSION, constant, float, floats_of, fresh_node, input, int, is_tied, output, uses,
+};
 use crate::net::{Graph, Node, ValueId};
 use std::collections::BTreeMap;
 
@@ -188,6 +190,9 @@ fn fold_step(graph: &mut Graph, index: usize, facts: &BTreeMap<ValueId, Fact>) -
     let weights = input(&linear, 1)?;
     let mut inputs = linear.inputs.clone();
     if let Some(factors) = &step.factors {
+        if is_tied(graph, weights) {
+            return None;
+        }
         let (shape, mut values) = {
             let (shape, values) = floats_of(graph, Some(weights))?;
             (shape.to_vec(), values)
@@ -364,7 +369,7 @@ fn push_gain(graph: &mut Graph, at: usize, facts: &BTreeMap<ValueId, Fact>) -> O
     Some(())
 }
 
-/// The nodes that read a normalisation over the last axis, if all of them multiply it by constant weights.
+/// The nodes that read a normalisation over the last axis, if all of them multiply it by constant weights of their own.
 pub(super) fn linear_readers(
     graph: &Graph,
     at: usize,
@@ -381,7 +386,8 @@ pub(super) fn linear_readers(
         let reads = input(node, 0) == Some(value) && weights != Some(value);
         let gemm =
             node.is("Gemm") && int(node, "transA", 0) == 0 && float(node, "alpha", 1.0) == 1.0;
-        reads && two && (node.is("MatMul") || gemm)
+        let own = weights.is_some_and(|weights| !is_tied(graph, weights));
+        reads && two && own && (node.is("MatMul") || gemm)
     };
     let taken = !graph.outputs.contains(&value)
         && !readers.is_empty()

@@ -1,6 +1,6 @@
 //! Reading and changing nodes.
 
-use crate::net::{Attribute, Graph, Node, Tensor, ValueId, convert};
+use crate::net::{Attribute, Data, Graph, Node, Tensor, ValueId, convert};
 
 /// An integer attribute, or its default.
 pub(crate) fn int(node: &Node, name: &str, default: i64) -> i64 {
@@ -75,6 +75,32 @@ pub(crate) fn constant(
 ) -> ValueId {
     let tensor = Tensor::of(shape, values).expect("the values fill the shape");
     graph.constant(name, tensor)
+}
+
+/// Whether the elements of a constant matrix or kernel are read elsewhere, as they are or transposed: weights that a
+/// file has once, which a pass that changes them for one of their readers would make two of.
+pub(crate) fn is_tied(graph: &Graph, value: ValueId) -> bool {
+    let uses = uses(graph);
+    let read = |value: ValueId| uses.get(value.index()).copied().unwrap_or(0);
+    let Some(tensor) = graph.constants.get(&value) else {
+        return false;
+    };
+    let transposed = |other: &Tensor| match (tensor.shape(), tensor.data(), other.data()) {
+        (&[rows, columns], Data::F32(own), Data::F32(values)) => {
+            other.shape() == [columns, rows]
+                && (0..rows).all(|row| {
+                    let own = own[row * columns..][..columns].iter();
+                    own.enumerate()
+                        .all(|(column, value)| *value == values[column * rows + row])
+                })
+        }
+        _ => false,
+    };
+    read(value) > 1
+        || tensor.shape().len() > 1
+            && graph.constants.iter().any(|(&other, own)| {
+                other != value && read(other) > 0 && (own == tensor || transposed(own))
+            })
 }
 
 /// A list of integers as a constant.

@@ -7,7 +7,7 @@ use tg_ir::forest::{Branch, Child, Forest};
 use tg_ir::op::{Extremum, Norm, PROBABILITY_ONE, Ranked, Reduction, Relation, Softmax};
 use tg_ir::{
     Axis, Coding, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program,
-    Requantise, Rescale, Shape, TensorId, View, Weights, Window,
+    Requantise, Rescale, Shape, TensorId, Tie, View, Weights, Window,
 };
 
 /// Tries per node: most proposals over small tensors are valid.
@@ -24,6 +24,7 @@ pub fn random_program(seed: u64) -> (CompiledModel, Tensor) {
             name: "sample".to_owned(),
             input,
             nodes: Vec::new(),
+            ties: Vec::new(),
             weights_root: Weights::default().root(),
         },
         layers: Vec::new(),
@@ -147,18 +148,46 @@ impl Draft {
         }
         let node = self.program.nodes.len() - 1;
         let layer = layer.map(|_| self.layer(node));
+        self.layers.extend(layer);
         let program = &self.program;
-        let next = range::of_op(&program.nodes[node].op, shape, layer.as_ref(), |id| {
+        let read = Weights::of_node_in(&self.layers, program, node);
+        let next = range::of_op(&program.nodes[node].op, shape, read, |id| {
             (self.intervals[id.index()].as_slice(), program.shape(*id))
         });
         self.intervals.push(next);
-        self.layers.extend(layer);
+        true
+    }
+
+    /// Ties a node to an earlier one with weights of the same axes, every second time that there is one.
+    fn tie(&mut self, node: usize) -> bool {
+        let program = &mut self.program;
+        let Some(axes) = program.weight_axes(node) else {
+            return false;
+        };
+        let owners = (0..node).filter(|&to| program.weights_owner(to) == to);
+        let like: Vec<usize> = owners
+            .filter(|&to| program.weight_axes(to) == Some(axes))
+            .collect();
+        let (Some(last), true) = (like.len().checked_sub(1), self.numbers.between(0, 1) == 0)
+        else {
+            return false;
+        };
+        let to = like[self.numbers.side(0, u32::try_from(last).expect("few")) as usize];
+        program.ties.push(Tie {
+            node: u32::try_from(node).expect("few"),
+            to: u32::try_from(to).expect("few"),
+        });
         true
     }
 
     fn layer(&mut self, node: usize) -> LinearWeights {
         let reach = self.numbers.between(1, 127);
-        let weights = (0..self.program.weights_of(node))
+        let own = if self.tie(node) {
+            0
+        } else {
+            self.program.weights_of(node)
+        };
+        let weights = (0..own)
             .map(|_| i8::try_from(self.numbers.between(-reach, reach)).expect("a weight"))
             .collect();
         let biases = if self.program.nodes[node].op.has_bias() {

@@ -14,6 +14,8 @@ use tg_ir::{
 
 /// Clamp of the stream between blocks.
 const STREAM_MAX: i16 = 16_383;
+/// The rows of the vocabulary: a transformer's first node.
+const EMBEDDING: TensorId = TensorId(1);
 /// The stream's units in the embedding's: both embedding and places have 37 in standard deviation.
 const STREAM_SHIFT: u32 = 5;
 
@@ -33,12 +35,12 @@ struct Sizes {
 /// What a transformer gives.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Output {
-    /// Every position's scores of the next token.
+    /// Every position's scores of the next token, by an output layer of its own.
     Scores,
-    /// What the last block gives, normalised.
-    Hidden,
-    /// The same at the last position.
-    LastHidden,
+    /// The last position's scores of the next token, by the weights of the embedding.
+    LastScores,
+    /// Every position's most likely next token, by the weights of the embedding.
+    Likeliest,
 }
 
 /// 4 layers, 64 tokens of 256.
@@ -71,14 +73,14 @@ pub(super) fn tiny(seed: u64) -> (CompiledModel, Tensor) {
     transformer(&sizes, seed)
 }
 
-/// The shape of GPT-2 small, 16 tokens: every position's last hidden state.
-pub(super) fn gpt2(seed: u64) -> (CompiledModel, Tensor) {
-    gpt2_of((16, Output::Hidden), seed)
+/// The shape of GPT-2 small: the scores of the next token after the last of so many.
+pub(super) fn gpt2_scores(tokens: u32, seed: u64) -> (CompiledModel, Tensor) {
+    gpt2_of((tokens, Output::LastScores), seed)
 }
 
-/// The shape of GPT-2 small: the last hidden state of the last of so many positions.
-pub(super) fn gpt2_last(tokens: u32, seed: u64) -> (CompiledModel, Tensor) {
-    gpt2_of((tokens, Output::LastHidden), seed)
+/// The shape of GPT-2 small: the most likely next token after each of so many.
+pub(super) fn gpt2_likeliest(tokens: u32, seed: u64) -> (CompiledModel, Tensor) {
+    gpt2_of((tokens, Output::Likeliest), seed)
 }
 
 fn gpt2_of((tokens, output): (u32, Output), seed: u64) -> (CompiledModel, Tensor) {
@@ -114,17 +116,20 @@ fn transformer(sizes: &Sizes, seed: u64) -> (CompiledModel, Tensor) {
             let normal = net.normalised(stream);
             net.conv(normal, sizes.vocabulary, square(1, 1, 0));
         }
-        Output::Hidden => {
-            net.affine(stream);
-        }
-        Output::LastHidden => {
+        Output::LastScores => {
             let op = Op::Gather {
                 input: stream,
                 axis: Axis::Columns,
                 indices: vec![sizes.tokens - 1],
             };
             let last = net.push(op, Shape::new(1, 1, sizes.channels), None);
-            net.affine(last);
+            let normal = net.normalised(last);
+            net.tied_conv(normal, EMBEDDING);
+        }
+        Output::Likeliest => {
+            let normal = net.normalised(stream);
+            let input = net.tied_conv(normal, EMBEDDING);
+            net.push(Op::ArgMax { input }, Shape::new(1, sizes.tokens, 1), None);
         }
     }
     net.finish()

@@ -9,7 +9,7 @@ use crate::sample::Numbers;
 use tg_ir::bounds::{self, FIELD_BOUND};
 use tg_ir::{
     CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise, Rescale,
-    Shape, TensorId, Weights, Window,
+    Shape, TensorId, Tie, Weights, Window,
 };
 
 pub(super) const RELU: [i8; 2] = [0, 127];
@@ -34,6 +34,7 @@ impl Net {
             name: name.to_owned(),
             input,
             nodes: Vec::new(),
+            ties: Vec::new(),
             weights_root: Weights { layers: Vec::new() }.root(),
         };
         let values = random_input(&program, seed);
@@ -50,13 +51,6 @@ impl Net {
     }
 
     pub(super) fn push(&mut self, op: Op, shape: Shape, layer: Option<LinearWeights>) -> TensorId {
-        let next = range::of_op(&op, shape, layer.as_ref(), |id| {
-            (
-                self.intervals[id.index()].as_slice(),
-                self.model.program.shape(*id),
-            )
-        });
-        self.intervals.push(next);
         let node = self.model.program.nodes.len();
         let name = format!("{}{node}", op.name().to_lowercase());
         self.model.program.nodes.push(Node {
@@ -66,6 +60,12 @@ impl Net {
             scale: 1.0,
         });
         self.model.weights.layers.extend(layer);
+        let CompiledModel { program, weights } = &self.model;
+        let read = weights.of_node(program, node);
+        let next = range::of_op(&program.nodes[node].op, shape, read, |id| {
+            (self.intervals[id.index()].as_slice(), program.shape(*id))
+        });
+        self.intervals.push(next);
         let values = run_node(&self.model, &self.cpu, node, &self.tensors);
         self.tensors.push(values);
         TensorId::of_node(node)
@@ -97,6 +97,29 @@ impl Net {
         let layer = self.layer(channels, window.positions() * from.channels as usize);
         let shape = Shape::new(height, width, channels);
         self.push(Op::conv(input, window), shape, Some(layer))
+    }
+
+    /// A layer without a bias whose weights are those of the node that gives a tensor.
+    pub(super) fn tied_conv(&mut self, input: TensorId, owner: TensorId) -> TensorId {
+        let program = &mut self.model.program;
+        let to = owner.0 - 1;
+        let [outputs, ..] = program
+            .weight_axes(to as usize)
+            .expect("a node with weights");
+        let shape = program.shape(input);
+        let node = u32::try_from(program.nodes.len()).expect("a program has few nodes");
+        program.ties.push(Tie { node, to });
+        let layer = LinearWeights {
+            weights: Vec::new(),
+            bias: vec![0; outputs],
+        };
+        let channels = u32::try_from(outputs).expect("as many as an axis has");
+        let op = Op::conv(input, Window::new([1; 2], [1; 2], [0; 4]));
+        self.push(
+            op,
+            Shape::new(shape.height, shape.width, channels),
+            Some(layer),
+        )
     }
 
     pub(super) fn dense(&mut self, input: TensorId, channels: u32) -> TensorId {

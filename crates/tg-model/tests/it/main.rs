@@ -10,3 +10,4 @@ mod passes;
 mod quantised;
 mod shipped;
 mod smoke;
+mod ties;

@@ -303,3 +303,62 @@ fn old_models_leave_the_cache() {
     assert!(case.checker.kept(&blob).is_none());
     assert_eq!(case.check(&case.work), Outcome::LeaseAccepted);
 }
+
+/// Orders and blobs count bytes: an input of 16 bits has two for each element.
+#[test]
+fn facts_count_bytes() {
+    use tg_ir::{Coding, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op};
+    use tg_ir::{Program, Requantise, Rescale, Shape, TensorId, Weights};
+    let node = |op: Op, channels| Node {
+        name: op.name().to_owned(),
+        op,
+        shape: Shape::vector(channels),
+        scale: 1.0,
+    };
+    let layer = |weights| LinearWeights {
+        weights: vec![1; weights],
+        bias: vec![0; 2],
+    };
+    let how = Requantise::to_i8(
+        vec![Rescale::new(16_384, 24).unwrap()],
+        vec![0],
+        [-100_000, 100_000],
+        [-128, 127],
+    );
+    let weights = Weights {
+        layers: vec![layer(6), layer(4)],
+    };
+    let mut input = InputSpec::scaled(Shape::vector(3), 1.0);
+    input.coding = Coding::Scaled(ElementType::I16);
+    let program = Program {
+        name: "words".to_owned(),
+        input,
+        nodes: vec![
+            node(Op::Dense { input: TensorId(0) }, 2),
+            node(
+                Op::Requantise {
+                    input: TensorId(1),
+                    how,
+                },
+                2,
+            ),
+            node(Op::Dense { input: TensorId(2) }, 2),
+        ],
+        ties: Vec::new(),
+        weights_root: weights.root(),
+    };
+    let model = ProvingModel::new(CompiledModel { program, weights }).unwrap();
+    let public = model.register().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = BlobStore::open(folder.path(), 64 << 20).unwrap();
+    let public_blob = blobs.put(&public.encode(), PUBLIC_MODEL_BYTES_MAX).unwrap();
+    let task = EvidenceTask::Model {
+        model: public.id(),
+        public_blob,
+    };
+    let outcome = ProofChecker::default().check(&task, &blobs).unwrap();
+    let Outcome::ModelAccepted(facts) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!((facts.input_len, facts.output_len), (6, 8));
+}

@@ -25,31 +25,26 @@ pub enum MapPlan {
 impl Plan {
     /// The weights of a node; gives their index.
     pub(super) fn plan_weights(&mut self, program: &Program, node: usize) -> usize {
-        let shape = program.nodes[node].shape;
-        let channels = shape.channels as usize;
-        let of = |tensor: TensorId| TensorLayout::of(program.shape(tensor));
-        let (outputs, positions, inputs) = match &program.nodes[node].op {
-            Op::Conv {
-                input,
-                window,
-                groups,
-                ..
-            } => (
-                channels,
-                window.positions(),
-                of(*input).channels / *groups as usize,
-            ),
-            Op::Dense { input } => (channels, of(*input).pixels, of(*input).channels),
-            Op::Embed { rows, .. } => (*rows as usize, 1, channels),
-            _ => (shape.pixels(), 1, channels),
+        let axes = program.weight_axes(node);
+        let [outputs, positions, inputs] = axes.expect("a node with weights");
+        let own = self.weights.len();
+        // An owner is an earlier node, so that it is planned already.
+        let tied = match self.nodes.get(program.weights_owner(node)) {
+            Some(NodePlan::Weighted { weights } | NodePlan::Chosen { weights, .. }) => {
+                self.tied_to[*weights].push(own);
+                Some(*weights)
+            }
+            _ => None,
         };
+        self.tied_to.push(Vec::new());
         self.weights.push(WeightLayout {
             outputs,
             positions,
             inputs,
             biased: program.nodes[node].op.has_bias(),
+            tied,
         });
-        self.weights.len() - 1
+        own
     }
 
     pub(super) fn plan_map(

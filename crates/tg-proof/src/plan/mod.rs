@@ -194,6 +194,8 @@ pub struct Plan {
     pub groups: Vec<ReaderGroup>,
     /// The weight layouts in node order.
     pub weights: Vec<WeightLayout>,
+    /// Per weight layout those that are tied to it, ascending.
+    pub tied_to: Vec<Vec<usize>>,
     /// The sections of the witness, in order.
     pub sections: Vec<Section>,
     /// The leaves of the last fractional sum, largest blocks first: those of the tables, and of all readers if there is
@@ -217,6 +219,15 @@ pub struct Plan {
     pub cost: VerifierCost,
     /// Per tensor the greatest absolute value it can have.
     pub(crate) magnitudes: Vec<i64>,
+}
+
+/// At how many points the weights of an opening are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WeightUses {
+    /// As often whoever reads them: the registration.
+    Once,
+    /// Once more for each further node that reads them: an inference.
+    Each,
 }
 
 impl Plan {
@@ -273,7 +284,7 @@ impl Plan {
     fn of_nodes(program: &Program, batch: usize, input: Visibility) -> Result<Self, PlanError> {
         program.validate()?;
         refuse::dead_nodes(program)?;
-        refuse::deep_nodes(program)?;
+        refuse::deep_nodes(program, input)?;
         let cost = VerifierCost::batched(program, batch)?;
         let tensors = (0..=program.nodes.len()).map(|tensor| TensorId(tensor as u32));
         let mut plan = Self {
@@ -287,6 +298,7 @@ impl Plan {
             witness: Vec::new(),
             groups: Vec::new(),
             weights: Vec::new(),
+            tied_to: Vec::new(),
             sections: Vec::new(),
             leaves: Vec::new(),
             leaf_vars: 0,
@@ -447,26 +459,39 @@ impl Plan {
         Ok(table)
     }
 
-    /// The weight tables as the commitment sees them: per node the pieces of the weights and the bias digits, each opened
-    /// `batches` times.
+    /// The weight tables as the commitment sees them: per node the pieces of its own weights and the bias digits, each
+    /// opened `batches` times, and the pieces once more for each node that is tied to them if `uses` says so.
     #[must_use]
-    pub fn weight_tables(&self, batches: usize) -> Vec<CommittedTable> {
-        let table = |vars, columns: usize| CommittedTable {
+    pub fn weight_tables(&self, batches: usize, uses: WeightUses) -> Vec<CommittedTable> {
+        let table = |vars, columns: usize, batches: usize| CommittedTable {
             vars,
             columns,
             batches: vec![(0..columns).collect(); batches],
         };
-        self.weights
-            .iter()
-            .flat_map(|layout| {
-                let bias = layout
-                    .biased
-                    .then(|| table(layout.bias_vars(), BIAS_DIGITS));
-                let pieces = layout.pieces().into_iter();
-                pieces
-                    .map(|piece| table(piece.column_vars(), 1))
-                    .chain(bias)
-            })
-            .collect()
+        let tables = self.weights.iter().enumerate().flat_map(|(own, layout)| {
+            let bias = layout
+                .biased
+                .then(|| table(layout.bias_vars(), BIAS_DIGITS, batches));
+            let more = match uses {
+                WeightUses::Once => 0,
+                WeightUses::Each => self.tied_to[own].len(),
+            };
+            let pieces = layout.own_pieces().into_iter();
+            pieces
+                .map(move |piece| table(piece.column_vars(), 1, batches + more))
+                .chain(bias)
+        });
+        tables.collect()
+    }
+
+    /// The weighted nodes that read the weights of one: itself, then those that are tied to it.
+    pub fn readers_of(&self, owner: usize) -> impl Iterator<Item = usize> + '_ {
+        std::iter::once(owner).chain(self.tied_to[owner].iter().copied())
+    }
+
+    /// The weighted node whose weights one reads.
+    #[must_use]
+    pub fn owner(&self, weights: usize) -> usize {
+        self.weights[weights].tied.unwrap_or(weights)
     }
 }

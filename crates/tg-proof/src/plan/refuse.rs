@@ -1,8 +1,9 @@
 //! What TGX-1 executes and TGP-1 does not prove, refused by operator name.
 
 use crate::error::PlanError;
+use crate::file::Visibility;
 use tg_ir::op::Reduction;
-use tg_ir::{Op, Program, TensorId};
+use tg_ir::{Axis, Op, Program, TensorId};
 
 /// Most factors, each fixed before the first challenge, of a product in an uncommitted tensor.
 const DEGREE_MAX: u32 = 2;
@@ -30,7 +31,7 @@ pub(super) fn dead_nodes(program: &Program) -> Result<(), PlanError> {
 
 /// No uncommitted stretch is deeper than one product. Stops: a program that computes the challenges it will meet, which
 /// takes an uncommitted circuit that evaluates the hash.
-pub(super) fn deep_nodes(program: &Program) -> Result<(), PlanError> {
+pub(super) fn deep_nodes(program: &Program, public: Visibility) -> Result<(), PlanError> {
     let mut degrees = vec![1u32];
     for (node, description) in program.nodes.iter().enumerate() {
         let inputs = description.op.inputs();
@@ -40,7 +41,7 @@ pub(super) fn deep_nodes(program: &Program) -> Result<(), PlanError> {
             Op::Conv { .. } | Op::Dense { .. } => of.sum::<u32>() + 1,
             Op::Mul { .. } | Op::MatMul { .. } => of.sum(),
             // Committed flags times weights; public tokens choose weights alone.
-            Op::Embed { input, .. } if *input != TensorId::INPUT => 2,
+            Op::Embed { input, .. } if *input != TensorId::INPUT || public != Visibility::Public => 2,
             Op::WindowSum { .. }
             | Op::Add { .. }
             | Op::View { .. }
@@ -48,8 +49,14 @@ pub(super) fn deep_nodes(program: &Program) -> Result<(), PlanError> {
             | Op::Concat { .. }
             | Op::Pad { .. }
             | Op::Extremum { .. }
+            // A maximum is an element plus a committed difference.
+            | Op::MaxPool { .. }
             | Op::Reduce {
                 reduction: Reduction::Sum,
+                ..
+            }
+            | Op::Reduce {
+                axis: Axis::Rows | Axis::Columns,
                 ..
             } => of.max().unwrap_or(1),
             // Everything else is weights, or fixed by committed columns.
@@ -73,6 +80,10 @@ mod tests {
 
     /// Whether a chain of nodes on one input is refused for its depth, and at which node.
     fn refused(ops: Vec<Op>) -> Option<usize> {
+        refused_for(ops, Visibility::Public)
+    }
+
+    fn refused_for(ops: Vec<Op>, input: Visibility) -> Option<usize> {
         let shape = Shape::new(1, 2, 2);
         let node = |op: Op| Node {
             name: op.name().to_owned(),
@@ -84,9 +95,10 @@ mod tests {
             name: "deep".to_owned(),
             input: InputSpec::scaled(shape, 1.0),
             nodes: ops.into_iter().map(node).collect(),
+            ties: Vec::new(),
             weights_root: Weights { layers: Vec::new() }.root(),
         };
-        match deep_nodes(&program) {
+        match deep_nodes(&program, input) {
             Ok(()) => None,
             Err(PlanError::Unprovable { node, .. }) => Some(node),
             Err(other) => panic!("{other}"),
@@ -141,6 +153,31 @@ mod tests {
         };
         assert_eq!(refused(vec![embed(0), mul(1, 1)]), None);
         assert_eq!(refused(vec![norm(0), embed(1), mul(2, 1)]), Some(2));
+        // So are those of hidden ones.
+        for input in [Visibility::Hidden, Visibility::Committed] {
+            assert_eq!(refused_for(vec![embed(0), norm(1)], input), None);
+            assert_eq!(refused_for(vec![embed(0), mul(1, 1)], input), Some(1));
+            assert_eq!(refused_for(vec![embed(0), conv(1)], input), Some(1));
+        }
+        // The greatest of windows, rows or columns is as deep as they are; along channels it is committed.
+        let greatest = |input, axis| Op::Reduce {
+            input: t(input),
+            reduction: Reduction::Greatest,
+            axis,
+        };
+        let pool = |input| Op::MaxPool {
+            input: t(input),
+            window: Window::new([2; 2], [1; 2], [0; 4]),
+        };
+        assert_eq!(refused(vec![norm(0), embed(1), pool(2), conv(3)]), Some(3));
+        assert_eq!(
+            refused(vec![mul(0, 0), greatest(1, Axis::Rows), mul(2, 0)]),
+            Some(2)
+        );
+        assert_eq!(
+            refused(vec![mul(0, 0), greatest(1, Axis::Channels), mul(2, 0)]),
+            None
+        );
         // Committed columns start again.
         assert_eq!(refused(vec![mul(0, 0), norm(1), mul(2, 2)]), None);
     }

@@ -66,35 +66,40 @@ struct PrivateObligation {
 /// The claims on private weights, column by column.
 fn private_obligations(
     plan: &Plan,
-    claimed: Vec<Option<WeightClaims<Form>>>,
+    claimed: &[Option<WeightClaims<Form>>],
 ) -> Result<Vec<PrivateObligation>, VerifyError> {
     const REFUSED: VerifyError = VerifyError::Opening { which: "weights" };
     let mut owed = Vec::new();
     let mut column = 0;
-    let mut owe = |point: Vec<E>, value: Form, owed: &mut Vec<_>| {
-        owed.push(PrivateObligation {
-            column,
-            point,
-            value,
-        });
-        column += 1;
-    };
-    for (layout, claims) in plan.weights.iter().zip(claimed) {
-        // Stops: weights that no message is about.
-        let WeightClaims {
-            point,
-            pieces,
-            bias,
-        } = claims.ok_or(REFUSED)?;
-        for (piece, value) in layout.pieces().iter().zip(pieces) {
-            let at = layout.piece_point(piece, &point).0;
-            let at = padded_point(&at, piece.column_vars());
-            owe(at.as_slice().to_vec(), value, &mut owed);
+    for (own, layout) in plan.weights.iter().enumerate() {
+        // Stops: weights that no message is about, other weights for one of the nodes that read them.
+        let uses = plan.readers_of(own);
+        let uses: Option<Vec<_>> = uses
+            .map(|index| claimed.get(index).and_then(Option::as_ref))
+            .collect();
+        let uses = uses.ok_or(REFUSED)?;
+        for (place, piece) in layout.own_pieces().iter().enumerate() {
+            for WeightClaims { point, pieces, .. } in &uses {
+                let value = pieces.get(place).ok_or(REFUSED)?.clone();
+                let at = padded_point(&layout.piece_point(piece, point).0, piece.column_vars());
+                let point = at.as_slice().to_vec();
+                owed.push(PrivateObligation {
+                    column,
+                    point,
+                    value,
+                });
+            }
+            column += 1;
         }
-        if let Some((at, digits)) = bias {
-            let at = padded_point(&at, layout.bias_vars());
+        if let Some((at, digits)) = &uses[0].bias {
+            let at = padded_point(at, layout.bias_vars());
             for value in digits {
-                owe(at.as_slice().to_vec(), value, &mut owed);
+                owed.push(PrivateObligation {
+                    column,
+                    point: at.as_slice().to_vec(),
+                    value: value.clone(),
+                });
+                column += 1;
             }
         }
     }
@@ -241,7 +246,7 @@ pub fn walk(
     }
     let (vanishing, products) = walk.arithmetic.finish().ok_or(VerifyError::Secrets)?;
     let (private, weights) = if plan.private_weights {
-        (private_obligations(plan, walk.weights)?, Vec::new())
+        (private_obligations(plan, &walk.weights)?, Vec::new())
     } else {
         (Vec::new(), public_claims(walk.weights))
     };

@@ -110,24 +110,26 @@ pub(crate) fn check_weights(
         let values = anchors.next().cloned().unwrap_or_default();
         (point(&at[at.len() - vars..]), values)
     };
-    for (layout, claims) in model.plan().weights.iter().zip(claimed) {
-        let Some(claims) = claims else {
-            return Err(REFUSED);
-        };
-        let WeightClaims {
-            point,
-            pieces,
-            bias,
-        } = claims;
-        // Per column the claim, and the anchor. Stops: other weights near the root than the registered ones.
-        for (piece, &value) in layout.pieces().iter().zip(pieces) {
+    let plan = model.plan();
+    for (own, layout) in plan.weights.iter().enumerate() {
+        let uses: Option<Vec<&WeightClaims>> = plan
+            .readers_of(own)
+            .map(|index| claimed.get(index).and_then(Option::as_ref))
+            .collect();
+        let uses = uses.ok_or(REFUSED)?;
+        // Per column a claim of each node that reads it, and the anchor. Stops: other weights near the root than the
+        // registered ones, other weights for one of the nodes.
+        for (place, piece) in layout.own_pieces().iter().enumerate() {
             let vars = piece.column_vars();
-            let at = padded_point(&layout.piece_point(piece, point).0, vars);
-            opened.push(at, vec![value]);
+            for WeightClaims { point, pieces, .. } in &uses {
+                let &value = pieces.get(place).ok_or(REFUSED)?;
+                let at = padded_point(&layout.piece_point(piece, point).0, vars);
+                opened.push(at, vec![value]);
+            }
             let (at, values) = anchor(vars);
             opened.push(at, values);
         }
-        if let Some((bias_point, bias)) = bias {
+        if let Some((bias_point, bias)) = &uses[0].bias {
             let vars = layout.bias_vars();
             opened.push(padded_point(bias_point, vars), bias.clone());
             let (at, values) = anchor(vars);

@@ -4,6 +4,8 @@
 //! `tensorgrid prove` on the same input. Writing them again is a breaking change of the proof format.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod hostile;
+
 use tg_proof::ajtai::{self, TensorCommitment};
 use tg_proof::messages::{self, InferenceProof, Pushforwards};
 use tg_proof::{ExpectedStatement, Modes, ProofFile, PublicModel, Visibility, verify};

@@ -22,6 +22,7 @@ pub(crate) mod sections;
 mod sequence;
 mod statement;
 mod sums;
+mod ties;
 mod tokens;
 mod trees;
 mod values;

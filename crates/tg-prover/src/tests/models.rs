@@ -6,7 +6,7 @@ use crate::{ProvingModel, prove_tensor};
 use std::sync::OnceLock;
 use tg_ir::{
     Coding, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise,
-    Rescale, Shape, TensorId, View, Weights, Window, scalar,
+    Rescale, Shape, TensorId, Tie, View, Weights, Window, scalar,
 };
 use tg_model::sample::Numbers;
 use tg_model::{Tensor, Trace};
@@ -41,6 +41,7 @@ pub(super) struct Draft {
     input: Shape,
     coding: Coding,
     nodes: Vec<Node>,
+    ties: Vec<Tie>,
     layers: Vec<LinearWeights>,
 }
 
@@ -51,6 +52,7 @@ impl Draft {
             input,
             coding: Coding::Scaled(ElementType::I8),
             nodes: Vec::new(),
+            ties: Vec::new(),
             layers: Vec::new(),
         }
     }
@@ -72,6 +74,7 @@ impl Draft {
             name: "draft".to_owned(),
             input,
             nodes: self.nodes.clone(),
+            ties: self.ties.clone(),
             weights_root: Weights { layers: Vec::new() }.root(),
         }
     }
@@ -123,6 +126,16 @@ impl Draft {
             scale: 1.0,
         });
         TensorId::of_node(self.nodes.len() - 1)
+    }
+
+    /// Appends a node that reads the weights of another one.
+    pub(super) fn push_tied(&mut self, op: Op, shape: Shape, owner: TensorId) -> TensorId {
+        let tensor = self.push(op, shape);
+        let layer = self.layers.last_mut().unwrap();
+        layer.weights.clear();
+        let (node, to) = (tensor.0 - 1, owner.0 - 1);
+        self.ties.push(Tie { node, to });
+        tensor
     }
 
     /// Appends a requantisation with two pairs, the channels alternating.

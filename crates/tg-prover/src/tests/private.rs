@@ -276,7 +276,7 @@ fn columns_of(model: &CompiledModel) -> (ProofShape, Vec<NodeColumns>) {
     let layers = shape.plan.weights.iter().zip(&model.weights.layers);
     let columns = layers.map(|(layout, layer)| NodeColumns {
         pieces: layout
-            .pieces()
+            .own_pieces()
             .iter()
             .map(|piece| layout.weight_column(piece, layer))
             .collect(),

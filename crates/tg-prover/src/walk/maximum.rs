@@ -2,15 +2,16 @@
 
 use super::Walk;
 use crate::channel::Channel;
-use crate::sumcheck;
 use crate::witness::{Cell, integer};
+use crate::zero_product;
 use p3_field::PrimeCharacteristicRing;
+use p3_maybe_rayon::prelude::*;
 use std::sync::Arc;
 use tg_proof::field::{E, F, eq_table};
 use tg_proof::layout::log2_ceil;
 use tg_proof::linear::{Along, Reading, SourceMap, Weights};
 use tg_proof::messages::{AttainedProof, MaximumProof};
-use tg_proof::plan::{ColumnSet, MaximumShape};
+use tg_proof::plan::{ColumnSet, LIMB_CLASS_LIMIT, MaximumShape};
 use tg_proof::verify::Claim;
 
 impl Walk<'_> {
@@ -64,22 +65,29 @@ impl Walk<'_> {
     ) -> AttainedProof {
         let chunk = self.plan.witness[table].chunk;
         let drawn = channel.draw_point(chunk.vars);
-        let mut factors = vec![eq_table(&drawn)];
         let columns = &self.witness.columns[table];
-        factors.extend(columns.chunks(shape.classes.len()).map(|limbs| {
+        let factors = columns.chunks(shape.classes.len()).map(|limbs| {
+            let places = (0..).step_by(LIMB_CLASS_LIMIT as usize);
+            let places: Vec<F> = places
+                .map(|place| F::from_u64(1 << place))
+                .take(limbs.len())
+                .collect();
             let difference = |row: usize| {
-                let limbs = limbs.iter().map(|limb| E::from_u32(integer(limb[row])));
-                shape.joined(&limbs.collect::<Vec<E>>())
+                let limbs = limbs.iter().zip(&places);
+                limbs
+                    .map(|(limb, &place)| F::from_u32(integer(limb[row])) * place)
+                    .sum::<F>()
             };
-            (0..chunk.rows()).map(difference).collect::<Vec<_>>()
-        }));
-        let (sumcheck, at, values) = sumcheck::zero_product(factors, channel);
+            let rows = (0..chunk.rows()).into_par_iter();
+            rows.map(difference).collect()
+        });
+        let (sumcheck, at, values) = zero_product::prove(&drawn, factors.collect(), channel);
         let differences: Vec<E> = if shape.classes.len() == 1 {
-            values[1..].to_vec()
+            values
         } else {
             let weights = eq_table(&at);
             let at_point = |column: &Vec<Cell>| {
-                let cells = column.iter().zip(&weights);
+                let cells = column.par_iter().zip(&weights);
                 cells
                     .map(|(&cell, &weight)| weight * F::from_u32(integer(cell)))
                     .sum()

@@ -109,7 +109,7 @@ impl Walk<'_> {
 
     fn fold_weights(&self, weights: usize, outputs: &[E]) -> FoldedWeights {
         let shape = self.plan.weights[weights];
-        let values = &self.model.model.weights.layers[weights].weights;
+        let values = &self.model.model.weights.layers[self.plan.owner(weights)].weights;
         let width = shape.positions * shape.inputs;
         let mut chunks: Vec<(usize, Vec<E>)> = Vec::new();
         let mut total = vec![E::ZERO; width];
@@ -139,7 +139,7 @@ impl Walk<'_> {
         let shape = self.plan.weights[weights];
         let [output_vars, position_vars, input_vars] = shape.axis_vars();
         let mut padded = vec![E::ZERO; 1 << (output_vars + position_vars + input_vars)];
-        let values = &self.model.model.weights.layers[weights].weights;
+        let values = &self.model.model.weights.layers[self.plan.owner(weights)].weights;
         for (row, values) in values.chunks_exact(shape.inputs).enumerate() {
             let (output, position) = (row / shape.positions, row % shape.positions);
             let start = (output << position_vars | position) << input_vars;

@@ -1,6 +1,7 @@
 //! Gadgets as data: variables over the hypercube, the sumchecks of their stages, and what readers pull at their points.
 
 use super::Walk;
+use super::values::with_values;
 use crate::channel::Channel;
 use crate::relation::{Relation, prove};
 use crate::witness::integer;
@@ -194,7 +195,7 @@ impl Walk<'_> {
                     values.get(channel(index)).copied().unwrap_or_default()
                 }
             };
-            variables[*variable].values = (0..layout.padded()).map(of).collect();
+            variables[*variable].values = (0..layout.padded()).into_par_iter().map(of).collect();
         }
         variables
     }
@@ -232,10 +233,16 @@ impl Walk<'_> {
     fn tensor_values(&self, tensor: TensorId) -> Vec<F> {
         let layout = self.plan.layouts[tensor.index()];
         let mut values = F::zero_vec(layout.padded());
-        let widened = self.tensor(tensor).widened();
-        for (element, value) in widened.into_iter().enumerate() {
-            values[layout.index_of_element(element)] = signed(i64::from(value));
-        }
+        let width = layout.channels;
+        with_values!(self.tensor(tensor), elements => {
+            let pixels = values.par_chunks_mut(1 << layout.inner_vars());
+            pixels.zip(elements.par_chunks(layout.batch * width)).for_each(|(to, from)| {
+                let rows = to.chunks_mut(1 << layout.channel_vars).zip(from.chunks(width));
+                for (to, &value) in rows.flat_map(|(to, from)| to.iter_mut().zip(from)) {
+                    *to = signed(i64::from(value));
+                }
+            });
+        });
         values
     }
 }

@@ -16,7 +16,7 @@ impl Walk<'_> {
     /// The pieces of a node's weights at their parts of a point.
     pub(super) fn piece_values(&self, weights: usize, point: &[E]) -> Vec<E> {
         let layout = self.plan.weights[weights];
-        let columns = &self.model.columns[weights].pieces;
+        let columns = &self.model.columns[self.plan.owner(weights)].pieces;
         let pieces = layout.pieces().into_iter().zip(columns);
         pieces
             .map(|(piece, column)| dot(column, &eq_table(&layout.piece_point(&piece, point).0)))
@@ -114,7 +114,7 @@ impl Walk<'_> {
     /// Per piece of an embedding the weight of its channels, and its rows at its part of the channel's point.
     fn row_sums(&self, weights: usize, channels: &[E]) -> Vec<(WeightPiece, E, Vec<E>)> {
         let layout = self.plan.weights[weights];
-        let columns = &self.model.columns[weights].pieces;
+        let columns = &self.model.columns[self.plan.owner(weights)].pieces;
         let pieces = layout.pieces().into_iter().zip(columns);
         pieces
             .map(|(piece, column)| {

@@ -13,6 +13,8 @@ use tg_proof::plan::{
 pub(super) struct Filler<'a> {
     sources: &'a Sources<'a>,
     shape: &'a SoftmaxShape,
+    /// Whether an offset takes a high limb: a look at the whole table.
+    high_limb: bool,
     /// Per row the number of channels in use, the greatest score and the sum of exponentials.
     rows: Vec<(usize, i64, i64)>,
 }
@@ -39,6 +41,7 @@ impl<'a> Filler<'a> {
         Self {
             sources,
             shape,
+            high_limb: shape.table.has_high_limb(),
             rows: rows.into_par_iter().map(of).collect(),
         }
     }
@@ -105,7 +108,7 @@ impl<'a> Filler<'a> {
         let offset = distance - segment.base;
         cells.push(found as u32);
         cells.push((1 << segment.class_low()) - 1 + (offset & 0xfff));
-        if self.shape.table.has_high_limb() {
+        if self.high_limb {
             cells.push((1 << segment.class_high()) - 1 + (offset >> 12));
         }
         let (probability, rest) = self.division(element, own);

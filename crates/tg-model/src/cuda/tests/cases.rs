@@ -178,6 +178,7 @@ impl Case {
             name: "case".to_owned(),
             input: InputSpec::scaled(Shape::vector(1), 1.0),
             nodes: self.nodes,
+            ties: Vec::new(),
             weights_root: weights.root(),
         };
         program.validate().unwrap();
@@ -526,6 +527,7 @@ impl Case {
             name: String::new(),
             input: InputSpec::scaled(Shape::vector(1), 1.0),
             nodes: self.nodes.clone(),
+            ties: Vec::new(),
             weights_root: Weights::default().root(),
         }
     }
