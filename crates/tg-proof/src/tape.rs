@@ -246,11 +246,7 @@ impl Arithmetic for Tape<'_> {
         Form::from(message) - pad
     }
 
-    /// Two hidden values take a triple; a public one scales the other.
     fn product(&mut self, left: &Form, right: &Form) -> Form {
-        if right.terms.is_empty() {
-            return left.clone() * right.known;
-        }
         let [a, b, c, ..] = self.secrets.triple(self.multiplied).map(Form::of);
         let differences = [left.clone() - a.clone(), right.clone() - b.clone()];
         let [p, q] = self.factors(differences.each_ref());
@@ -260,6 +256,14 @@ impl Arithmetic for Tape<'_> {
             self.vanishing.push(difference - Form::from(sent));
         }
         Form::from(p * q) + b * p + a * q + c
+    }
+
+    /// A product with private weights takes a triple; public ones scale the value.
+    fn weighed(&mut self, value: &Form, weight: &Form) -> Form {
+        if weight.terms.is_empty() {
+            return value.clone() * weight.known;
+        }
+        self.product(value, weight)
     }
 
     fn vanishes(&mut self, value: Form) -> bool {

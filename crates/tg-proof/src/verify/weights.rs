@@ -85,7 +85,7 @@ impl<A: Arithmetic> Walk<'_, A> {
         let (at, last, value) = self.table_rows(node, weights, claim, rows, challenger)?;
         let chosen = self.absorb_one(*chosen, challenger);
         // Stops: other weights.
-        let product = self.arithmetic.product(&chosen, &value);
+        let product = self.arithmetic.weighed(&chosen, &value);
         self.equal(last, product)
             .ok_or(NodeCheck::Weights)?;
         let (pixels, batch, _) = self.plan.layouts[node + 1].split(&claim.point);
