@@ -183,7 +183,12 @@ impl PublicModel {
         let (_, anchor_point) =
             registration::anchor_point(program_id, scheme, &commitment.root, &tables);
         let ids = (program_id, id);
-        Self::of(program, ids, (commitment, anchor_point), (shape, None, proof))
+        Self::of(
+            program,
+            ids,
+            (commitment, anchor_point),
+            (shape, None, proof),
+        )
     }
 
     /// Puts a public model with private weights together, for a number of proofs.
@@ -205,7 +210,12 @@ impl PublicModel {
         let id = private_model_id(program_id, &commitment, proofs);
         let (_, anchor_point) = private.anchor_point(program_id, &commitment.root);
         let (ids, private) = ((program_id, id), Some(Arc::new(private)));
-        Self::of(program, ids, (commitment, anchor_point), (shape, private, proof))
+        Self::of(
+            program,
+            ids,
+            (commitment, anchor_point),
+            (shape, private, proof),
+        )
     }
 
     fn of(
@@ -312,12 +322,10 @@ impl PublicModel {
     /// # Errors
     /// The part that fails.
     pub fn verify_registration(&self) -> Result<(), RegistrationError> {
-        *self
-            .registered
-            .get_or_init(|| match &self.private {
-                None => crate::registration::verify(self),
-                Some(private) => crate::private::verify(self, private),
-            })
+        *self.registered.get_or_init(|| match &self.private {
+            None => crate::registration::verify(self),
+            Some(private) => crate::private::verify(self, private),
+        })
     }
 
     /// The shape of proofs about a batch of inputs.

@@ -4,7 +4,9 @@
 use crate::commitment::{Challenger, Commitment, CommitmentError, WeightCommitment};
 use crate::error::RegistrationError;
 use crate::field::{E, EXTENSION_DEGREE, eq_at, eq_table, identity_at};
-use crate::hiding::{self, Anchor, Columns, Functional, HidingProof, HidingShape, KeptShape, Strength};
+use crate::hiding::{
+    self, Anchor, Columns, Functional, HidingProof, HidingShape, KeptShape, Strength,
+};
 use crate::layout::log2_ceil;
 use crate::messages;
 use crate::model::PublicModel;
@@ -276,7 +278,11 @@ impl Owed {
 pub(crate) fn verify(model: &PublicModel, shape: &PrivateShape) -> Result<(), RegistrationError> {
     let proof: PrivateRegistration =
         messages::decode(model.registration()).ok_or(RegistrationError::Malformed)?;
-    verify_messages((model.program_id(), model.weights_commitment()), shape, &proof)
+    verify_messages(
+        (model.program_id(), model.weights_commitment()),
+        shape,
+        &proof,
+    )
 }
 
 /// The checks of a registration's messages, for a shape.
@@ -298,13 +304,15 @@ pub fn verify_messages(
         root: weights,
         anchor,
     } = commitment;
-    let value = *anchor.concat().first().ok_or(RegistrationError::Malformed)?;
+    let value = *anchor
+        .concat()
+        .first()
+        .ok_or(RegistrationError::Malformed)?;
     let (mut challenger, point) = shape.anchor_point(program, weights);
     absorb(&mut challenger, &[value]);
     hiding::observe(root, &mut challenger);
     let tape = Tape::of_proof(shape.secrets, products);
-    let (mut owed, _) =
-        walk(shape, gkr, tape, &mut challenger).ok_or(RegistrationError::Range)?;
+    let (mut owed, _) = walk(shape, gkr, tape, &mut challenger).ok_or(RegistrationError::Range)?;
     let eta = zk::bind_factors(products, &mut challenger);
     let beta = zk::bind_compared(products, &mut challenger);
     owed.compare(shape.secrets, &products.compared, eta)

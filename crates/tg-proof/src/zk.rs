@@ -261,12 +261,7 @@ pub fn verify_messages(
     proof: &ZkProof,
 ) -> Result<(), VerifyError> {
     let (weights, mut challenger) = verify_shown(model, shape, (file, tensors), (proof, None))?;
-    check_weights(
-        model,
-        &weights,
-        &proof.weights_opening,
-        &mut challenger,
-    )
+    check_weights(model, &weights, &proof.weights_opening, &mut challenger)
 }
 
 /// All checks but the opening of public weights: the claims on them, and the transcript.
@@ -289,7 +284,9 @@ fn verify_shown<W>(
     };
     let weights = &model.weights_commitment().root;
     let absorb_weights = |challenger: &mut Challenger| match anchor {
-        None => model.weights_scheme().observe_commitment(weights, challenger),
+        None => model
+            .weights_scheme()
+            .observe_commitment(weights, challenger),
         Some(_) => hiding::observe(weights, challenger),
     };
     let (program, statement) = (model.program_id(), &file.statement);

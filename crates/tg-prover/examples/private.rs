@@ -42,7 +42,9 @@ fn measure(public: &PublicModel, mut prove: impl FnMut(u8) -> ProofFile) -> Stri
         times.sort_by(f64::total_cmp);
     }
     let middle = usize::from(RUNS / 2);
-    let bits = security::report_zk(public, 1, Modes::HIDDEN_INPUT).unwrap().bits;
+    let bits = security::report_zk(public, 1, Modes::HIDDEN_INPUT)
+        .unwrap()
+        .bits;
     format!(
         "prove {:.1} ms, verify {:.1} ms, {bytes} bytes, {bits:.1} bits",
         proving[middle], verifying[middle]
@@ -91,7 +93,9 @@ fn main() {
         let shown = measure(&public, |run| {
             let (masking, inputs) = (masking(run), vec![input.clone()]);
             let with = (&masking, &limits);
-            prove_zk(&model, inputs, names, with, &mut |_| {}).unwrap().0
+            prove_zk(&model, inputs, names, with, &mut |_| {})
+                .unwrap()
+                .0
         });
         println!("{}: public weights: {shown}", architecture.name());
 

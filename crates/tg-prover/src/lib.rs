@@ -36,8 +36,8 @@ mod tests;
 
 pub use estimate::Work;
 pub use model::{ModelError, ProvingModel};
+pub use openings::{OpeningError, Openings, Secret, SecretFile};
 pub use prove::{Limits, ProveError, Stage, prove, prove_batch, prove_tensor, prove_tensors};
 pub use record::{Keep, Record};
 pub use tg_proof::{Modes, Visibility};
-pub use openings::{OpeningError, Openings, Secret, SecretFile};
 pub use zk::{Masking, prove_private, prove_zk};

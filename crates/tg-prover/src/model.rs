@@ -141,7 +141,12 @@ impl ProvingModel {
         let commitment = WeightCommitment { root, anchor };
         let id = model_id(program_id, &commitment);
         let committed = (commitment, anchor_point, id);
-        Ok(Self::of((model, shape, columns), committed, Some(data), None))
+        Ok(Self::of(
+            (model, shape, columns),
+            committed,
+            Some(data),
+            None,
+        ))
     }
 
     pub(crate) fn of(

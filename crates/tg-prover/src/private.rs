@@ -11,8 +11,8 @@ use p3_field::PrimeCharacteristicRing;
 use p3_multi_stark::fractional_gkr::FractionGkrProof;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use tg_ir::weights::WEIGHT_MAX;
 use tg_ir::CompiledModel;
+use tg_ir::weights::WEIGHT_MAX;
 use tg_proof::commitment::WeightCommitment;
 use tg_proof::field::{E, F, signed};
 use tg_proof::hiding::{Strength, extension_cells, observe};
@@ -75,8 +75,7 @@ impl ProvingModel {
             .collect();
         let all = all.iter().map(Vec::as_slice).enumerate();
         let mut rng = StdRng::from_seed(secret.rows());
-        let kept =
-            Kept::commit(&private.kept, all, &mut rng).map_err(|_| ModelError::Commit)?;
+        let kept = Kept::commit(&private.kept, all, &mut rng).map_err(|_| ModelError::Commit)?;
         let (_, anchor_point) = private.anchor_point(program_id, kept.root());
         let commitment = WeightCommitment {
             root: kept.root().clone(),
@@ -88,7 +87,12 @@ impl ProvingModel {
             kept,
         };
         let committed = (commitment, anchor_point, id);
-        Ok(Self::of((model, shape, columns), committed, None, Some(private)))
+        Ok(Self::of(
+            (model, shape, columns),
+            committed,
+            None,
+            Some(private),
+        ))
     }
 
     /// How many openings the commitment of private weights serves, the registration's among them; none if they are public.

@@ -162,7 +162,13 @@ pub fn prove_zk(
         return Err(ProveError::PrivateWeights);
     }
     let begin = || Ok(());
-    prove_shown(model, inputs, (job, provider), (masking, limits), (&begin, observe))
+    prove_shown(
+        model,
+        inputs,
+        (job, provider),
+        (masking, limits),
+        (&begin, observe),
+    )
 }
 
 /// As [`prove_zk`], for a model whose weights are private: nothing of them is shown either. Takes one of the openings of
@@ -431,7 +437,10 @@ impl ZkExecution<'_> {
             .map_err(|_| ProveError::Pads)?;
         let batch = obligations.batched(shape.secrets, beta);
         let functionals = shape.functionals(&batch);
-        let anchor = model.private.as_ref().map(|_| model.anchor_point.as_slice());
+        let anchor = model
+            .private
+            .as_ref()
+            .map(|_| model.anchor_point.as_slice());
         let opening = hiding::prove_kept(
             &shape.hiding,
             (committed, anchor),

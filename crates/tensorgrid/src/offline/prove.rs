@@ -9,8 +9,8 @@ use std::time::Instant;
 use tg_model::input::encode;
 use tg_proof::{Modes, ProofFile, Visibility};
 use tg_prover::{
-    Limits, Masking, ProveError, ProvingModel, SecretFile, Stage, Work, prove_private, prove_tensors,
-    prove_zk,
+    Limits, Masking, ProveError, ProvingModel, SecretFile, Stage, Work, prove_private,
+    prove_tensors, prove_zk,
 };
 use tg_types::codec::Encode;
 use tg_types::{Address, JobId};

@@ -154,7 +154,11 @@ fn weights_may_be_private() {
     assert_eq!(hidden["proofs_left"], proofs - 1);
     assert_eq!(hidden["private_weights"], true);
     let told = desk.verify("a.proof", &["--explain"]).ends(0).stdout;
-    for part in ["its weights hidden", "anchor of the private weights", "and the weights."] {
+    for part in [
+        "its weights hidden",
+        "anchor of the private weights",
+        "and the weights.",
+    ] {
         assert!(told.contains(part), "{told}");
     }
     // Without the secret, in the clear, or with the secret of another model there is no proof.

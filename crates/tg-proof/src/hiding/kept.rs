@@ -119,7 +119,15 @@ mod tests {
     /// Every size has a shape with enough random rows, which withstands enough and has three words at most.
     #[test]
     fn every_size_has_room_for_its_openings() {
-        for (vars, openings) in [(7, 1), (7, 65), (12, 65), (16, 65), (19, 65), (22, 200), (26, 65)] {
+        for (vars, openings) in [
+            (7, 1),
+            (7, 65),
+            (12, 65),
+            (16, 65),
+            (19, 65),
+            (22, 200),
+            (26, 65),
+        ] {
             let shape = KeptShape::new(&Columns { vars: vec![vars] }, openings).unwrap();
             let (start, fold) = shape.stack.rows().unwrap();
             assert!(start >= 1 << vars && shape.openings() >= openings);

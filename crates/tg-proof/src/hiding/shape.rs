@@ -1,8 +1,8 @@
 //! What both sides derive from the public sizes of the columns: where they stand, and the schemes.
 
+use super::bound;
 use super::kept::KeptShape;
 use super::{Config, HidingMmcs, HidingPcs};
-use super::bound;
 use crate::commitment::{CommitmentError, STACK_VARS_MAX};
 use crate::field::{E, EXTENSION_DEGREE, basis};
 use crate::layout::log2_ceil;

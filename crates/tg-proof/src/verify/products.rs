@@ -62,8 +62,7 @@ impl<A: Arithmetic> Walk<'_, A> {
             .ok_or(NodeCheck::Messages)?;
         // Stops: accumulators that are not the products of the committed weights.
         let product = self.arithmetic.weighed(&reads, &(weight * factor));
-        self.equal(last, product)
-            .ok_or(NodeCheck::Products)?;
+        self.equal(last, product).ok_or(NodeCheck::Products)?;
         self.weights[weights] = Some(WeightClaims {
             point,
             pieces,

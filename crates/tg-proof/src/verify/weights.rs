@@ -64,8 +64,7 @@ impl<A: Arithmetic> Walk<'_, A> {
             .map(|(&token, weight)| weight * eq_at(&at, token_row(token, *rows as usize)))
             .sum();
         // Stops: rows of other tokens, or other weights.
-        self.equal(last, value * weight)
-            .ok_or(NodeCheck::Weights)
+        self.equal(last, value * weight).ok_or(NodeCheck::Weights)
     }
 
     /// `v = sum over rows t of O~(r_s, r_e, t) w~(t, r_c)`, O being 1 where a pixel's token is t.
@@ -86,8 +85,7 @@ impl<A: Arithmetic> Walk<'_, A> {
         let chosen = self.absorb_one(*chosen, challenger);
         // Stops: other weights.
         let product = self.arithmetic.weighed(&chosen, &value);
-        self.equal(last, product)
-            .ok_or(NodeCheck::Weights)?;
+        self.equal(last, product).ok_or(NodeCheck::Weights)?;
         let (pixels, batch, _) = self.plan.layouts[node + 1].split(&claim.point);
         let flags = Claim {
             point: [pixels, batch, &at].concat(),

@@ -54,7 +54,9 @@ impl Private {
     pub(super) fn of((compiled, input): (CompiledModel, Tensor)) -> Self {
         let secret = secret(&compiled, 7, 3);
         let model = ProvingModel::private(compiled, &secret).unwrap();
-        let public = model.register_private(&Counted::default(), [1; 32]).unwrap();
+        let public = model
+            .register_private(&Counted::default(), [1; 32])
+            .unwrap();
         Self {
             model,
             public,
@@ -130,10 +132,7 @@ fn every_gadget_with_weights_hides_them() {
     let input = TensorId::INPUT;
     let embedded = tokens.push(Op::Embed { input, rows: 7 }, Shape::new(1, 4, 6));
     let positions = tokens.push(Op::Parameter, Shape::new(1, 4, 6));
-    let added = tokens.push(
-        Op::add([embedded, positions], [1, 1]),
-        Shape::new(1, 4, 6),
-    );
+    let added = tokens.push(Op::add([embedded, positions], [1, 1]), Shape::new(1, 4, 6));
     let input = tokens.narrowed(added, 8);
     tokens.push(Op::Dense { input }, Shape::vector(3));
     let tokens = tokens.finish_tensor();
@@ -184,7 +183,13 @@ fn kinds_of_weights_are_not_mixed() {
     assert_eq!(clear.err(), Some(ProveError::PrivateWeights));
     let (masking, limits) = (Masking::new([1; 32], Modes::PUBLIC), Limits::default());
     let with = (&masking, &limits);
-    let proved = prove_zk(&own.model, vec![own.input.clone()], names, with, &mut |_| {});
+    let proved = prove_zk(
+        &own.model,
+        vec![own.input.clone()],
+        names,
+        with,
+        &mut |_| {},
+    );
     assert_eq!(proved.err(), Some(ProveError::PrivateWeights));
     let counted = Counted::default();
     let inputs = vec![own.input.clone()];
@@ -212,7 +217,11 @@ fn another_commitment_or_number_of_proofs_is_refused() {
         parts(4, &|_| ()).unwrap(),
         parts(3, &|commitment| commitment.anchor[0][0] += one).unwrap(),
         parts(3, &|commitment| {
-            commitment.root = super::models::case().public.weights_commitment().root.clone();
+            commitment.root = super::models::case()
+                .public
+                .weights_commitment()
+                .root
+                .clone();
         })
         .unwrap(),
     ] {
@@ -236,7 +245,9 @@ fn other_weights_than_the_committed_are_refused() {
     let (compiled, input) = small();
     let secret = secret(&compiled, 7, 3);
     let honest = ProvingModel::private(compiled.clone(), &secret).unwrap();
-    let public = honest.register_private(&Counted::default(), [1; 32]).unwrap();
+    let public = honest
+        .register_private(&Counted::default(), [1; 32])
+        .unwrap();
     let check = |model: &ProvingModel| {
         let file = prove_with(model, vec![input.clone()], Modes::HIDDEN_INPUT, 5);
         verify(&public, &file, &ExpectedStatement::default())
@@ -251,10 +262,10 @@ fn other_weights_than_the_committed_are_refused() {
         let own = ProvingModel::commit_private(other, (shape, columns), &secret, Strength::FULL);
         own.unwrap()
     };
-    let changes: [&dyn Fn(&mut CompiledModel); 2] = [
-        &|model| model.weights.layers[0].weights[0] ^= 1,
-        &|model| model.weights.layers[1].bias[1] += 1,
-    ];
+    let changes: [&dyn Fn(&mut CompiledModel); 2] =
+        [&|model| model.weights.layers[0].weights[0] ^= 1, &|model| {
+            model.weights.layers[1].bias[1] += 1
+        }];
     for changed in changes {
         let mut liar = change(changed);
         // It is honest about its own commitment, which is not the registered one.
@@ -340,7 +351,11 @@ fn every_message_is_bound() {
             proof,
             ..honest.clone()
         };
-        Some(own.check(&file).expect_err("a changed proof is refused").code())
+        Some(
+            own.check(&file)
+                .expect_err("a changed proof is refused")
+                .code(),
+        )
     });
     assert!(changes > 100 && codes.len() > 30, "{changes}");
 
@@ -368,7 +383,10 @@ fn corrupted_bytes_are_refused() {
         let bytes = super::fuzz::corrupt(&file, &mut numbers);
         let accepted = ProofFile::read(&bytes).is_ok_and(|file| own.check(&file).is_ok());
         assert!(!accepted);
-        assert!(!super::fuzz::fuzz_public_model(&super::fuzz::corrupt(&model, &mut numbers)));
+        assert!(!super::fuzz::fuzz_public_model(&super::fuzz::corrupt(
+            &model,
+            &mut numbers
+        )));
     }
     assert!(super::fuzz::fuzz_public_model(&model));
     for bit in (0..model.len() * 8).step_by(4_999) {
@@ -415,7 +433,10 @@ fn openings_are_counted_and_run_out() {
         prove_private(&model, &file, inputs, names, with, &mut |_| {})
     };
     let proof = prove(vec![input.clone()], &limits).unwrap().0;
-    assert_eq!(verify(&public, &proof, &ExpectedStatement::default()), Ok(()));
+    assert_eq!(
+        verify(&public, &proof, &ExpectedStatement::default()),
+        Ok(())
+    );
     assert_eq!(file.begun(), Ok(2));
     // What is refused beforehand costs nothing.
     let memory = Limits {
@@ -660,7 +681,10 @@ mod statistics {
         assert!(leak.is_some(), "some message is the first layer's weight");
         let (greatest, position, _) = compare(PROOFS / 10);
         LEAK.set(None);
-        assert!(greatest > BOUND && position.contains("weights"), "{position}: {greatest}");
+        assert!(
+            greatest > BOUND && position.contains("weights"),
+            "{position}: {greatest}"
+        );
     }
 
     /// Weak proofs are proofs: what is measured is what is sent, and it verifies.
@@ -672,8 +696,7 @@ mod statistics {
             let mut rng = StdRng::seed_from_u64(1);
             let registration = prove_registration(&model, private, &mut rng).unwrap();
             let named = (model.program_id, &model.commitment);
-            let verdict =
-                tg_proof::private::verify_messages(named, &private.shape, &registration);
+            let verdict = tg_proof::private::verify_messages(named, &private.shape, &registration);
             assert_eq!(verdict, Ok(()));
         }
     }
