@@ -16,11 +16,12 @@ use p3_sumcheck::generic_degree::RoundProver;
 use p3_whir::HidingWhirProverData;
 use rand::rngs::StdRng;
 use rand::{CryptoRng, RngExt, SeedableRng};
+use std::sync::OnceLock;
 use tg_proof::commitment::{Challenger, Commitment, CommitmentError};
 use tg_proof::field::{E, F, point};
 use tg_proof::hiding::{
     Columns, Functional, HidingMmcs, HidingPcs, HidingProof, HidingShape, KeptShape, Stack,
-    coefficient_weights, mask_weights, trailing,
+    Strength, coefficient_weights, mask_weights, trailing,
 };
 use tg_proof::transcript::{absorb, draw, draw_point};
 
@@ -175,10 +176,7 @@ impl Kept {
     /// # Errors
     /// If the scheme fails.
     pub fn open<R: CryptoRng>(&self, rng: &mut R) -> Result<Committed, CommitmentError> {
-        // The library's data have no copy and no constructor: a small commitment's are filled.
-        let small = HidingShape::new(&[Columns { vars: Vec::new() }])?;
-        let (_, blank) = commit(&small, 0, &[], &mut StdRng::from_rng(rng))?;
-        let mut data = blank.data;
+        let mut data = blank()?;
         data.message = self.message.clone();
         data.randomness.clone_from(&self.randomness);
         data.merkle = self.merkle.clone();
@@ -191,6 +189,22 @@ impl Kept {
             vectors: [Vec::new(), Vec::new()],
         })
     }
+}
+
+/// Data of a small commitment, to be filled: the library's have no copy and no constructor.
+fn blank() -> Result<HidingWhirProverData<F, E, HidingMmcs>, CommitmentError> {
+    static SMALL: OnceLock<Option<HidingShape>> = OnceLock::new();
+    let weak = Strength {
+        bits: 8.0,
+        grinding: 0,
+    };
+    let columns = [Columns { vars: Vec::new() }];
+    let small = SMALL.get_or_init(|| HidingShape::with_strength(&columns, weak).ok());
+    let none = CommitmentError::NoParameters { vars: 0 };
+    // Nothing of it is used.
+    let mut rng = StdRng::from_seed([0; 32]);
+    let (_, blank) = commit(small.as_ref().ok_or(none)?, 0, &[], &mut rng)?;
+    Ok(blank.data)
 }
 
 /// Uniform cells of one vector of coefficients, and the elements that they are.
