@@ -89,9 +89,12 @@ const fn rounded(bytes: usize) -> usize {
     bytes.next_multiple_of(if step > HUGE { step } else { HUGE })
 }
 
-/// Whether a block is large. Nothing asks for alignments beyond a huge page.
+/// Alignment of every large block: a block that has grown may lie at any page.
+const PAGE: usize = 4096;
+
+/// Whether a block is large. Nothing asks for alignments beyond a page.
 const fn is_large(layout: &Layout) -> bool {
-    layout.size() >= LARGE && layout.align() <= HUGE && layout.size() < 1 << 46
+    layout.size() >= LARGE && layout.align() <= PAGE && layout.size() < 1 << 46
 }
 
 impl LargeBlocks {
@@ -133,6 +136,27 @@ impl LargeBlocks {
             self.book().held -= bytes;
         }
         (block, true)
+    }
+
+    /// A held block with another number of bytes: its pages are moved, not their bytes. Null if there is no room.
+    fn resize(&self, block: *mut u8, bytes: usize, wanted: usize) -> *mut u8 {
+        let mut book = self.book();
+        book.held -= bytes;
+        book.hold(wanted);
+        while let Some((address, kept)) = book.surplus(false) {
+            unmap(address, kept);
+        }
+        drop(book);
+        // SAFETY: the block is a mapping of so many bytes whose owner gives it up for the result, or keeps it if that is
+        // null.
+        let moved = unsafe { libc::mremap(block.cast(), bytes, wanted, libc::MREMAP_MAYMOVE) };
+        if moved == libc::MAP_FAILED {
+            let mut book = self.book();
+            book.held -= wanted;
+            book.hold(bytes);
+            return ptr::null_mut();
+        }
+        moved.cast()
     }
 
     fn give_back(&self, block: *mut u8, bytes: usize) {
@@ -183,7 +207,7 @@ fn unmap(address: usize, bytes: usize) {
     }
 }
 
-// SAFETY: a large block is a mapping of its own of at least `rounded(size)` bytes, aligned to a huge page, handed to one
+// SAFETY: a large block is a mapping of its own of `rounded(size)` bytes, aligned to a page, handed to one
 // owner at a time: it is in the book only between `dealloc` and the next `alloc`. Whether a block is large, and how many
 // bytes it has, follow from the layout alone, which is the same at both. Everything else is the system's allocator.
 unsafe impl GlobalAlloc for LargeBlocks {
@@ -224,6 +248,7 @@ unsafe impl GlobalAlloc for LargeBlocks {
             // SAFETY: the caller's promises are passed on.
             (false, false) => unsafe { System.realloc(block, layout, size) },
             (true, true) if rounded(layout.size()) == rounded(size) => block,
+            (true, true) => self.resize(block, rounded(layout.size()), rounded(size)),
             _ => {
                 // SAFETY: both layouts are the caller's, the blocks do not overlap, and the shorter one's bytes are copied.
                 unsafe {

@@ -16,6 +16,9 @@ pub const BLOCK_BYTES_MAX: usize = 1 << 20;
 /// 30 ms; the jobs not reached come first in the next block.
 pub const LOOKS_PER_BLOCK_MAX: u64 = 1 << 18;
 
+/// Cohorts of machines that look alike which are valued for one footprint in the time of one look at an offer.
+pub const COHORTS_PER_LOOK: u64 = 8;
+
 /// Jobs that did not end, of all accounts.
 pub const OPEN_JOBS_MAX: usize = 10_000;
 

@@ -5,6 +5,7 @@
 
 mod book;
 mod codec;
+mod consents;
 mod market;
 mod schedule;
 mod seal;
@@ -14,7 +15,7 @@ mod why;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tg_market::{OfferBook, Stock};
+use tg_market::{OfferBook, PackingPrices, Stock};
 use tg_types::{
     Address, Amount, BidId, BlockId, ChainDomain, Height, JobId, LeaseId, ModelId, OfferId,
     StateRoot, TimestampMs,
@@ -32,6 +33,7 @@ use crate::tree::{StateProof, Tree};
 use crate::verdict::EvidenceTask;
 
 pub(crate) use book::BookChanges;
+pub(crate) use consents::{Consents, can_be_pushed_out};
 pub use schedule::{Schedule, Work};
 pub use seal::MoneyReport;
 pub(crate) use stock::put as put_in_stock;
@@ -92,6 +94,10 @@ pub struct State {
     /// The offers in the order that matching needs them, up to date but for `book_changes`.
     pub(crate) book: Arc<OfferBook>,
     pub(crate) book_changes: BookChanges,
+    /// Who may be pushed out.
+    pub(crate) consents: Arc<Consents>,
+    /// The prices that belong to [`Schedule::anchor`] and the machines, once they were asked for.
+    pub(crate) placing: Option<PackingPrices>,
 }
 
 /// Leaf 0 holds the numbers that belong to no record; records start at 1.
@@ -154,6 +160,8 @@ impl State {
             stock_is_stale: false,
             book: Arc::default(),
             book_changes: BookChanges::everything(),
+            consents: Arc::default(),
+            placing: None,
         }
     }
 

@@ -4,6 +4,7 @@ mod bounds;
 mod matching;
 mod pruning;
 mod random;
+mod starvation;
 mod stored;
 mod tables;
 mod trees;

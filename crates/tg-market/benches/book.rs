@@ -20,7 +20,7 @@ use tg_market::packing::WorkloadProfile;
 use tg_market::synthetic::{Draws, Variety, numbered, synthetic_needs, synthetic_standing};
 use tg_market::throughput::ThroughputMatrix;
 use tg_market::view::request_of;
-use tg_market::{Hold, JobDemand, OfferBook, PackingPrices, Quote, Stock, cheapest};
+use tg_market::{Hold, JobDemand, OfferBook, PackingPrices, PriceAnchor, Quote, Stock, cheapest};
 use tg_types::{
     Amount, DurationMs, GpuModel, JobNeeds, LeaseId, OfferId, TimestampMs, VerificationMode,
 };
@@ -42,6 +42,9 @@ struct Market {
     holds: VecDeque<Hold>,
     used_milli: u64,
     leases: u64,
+    anchor: PriceAnchor,
+    prices: PackingPrices,
+    renewals: u32,
 }
 
 impl Market {
@@ -54,8 +57,13 @@ impl Market {
             standings.insert(standing.offer, standing);
         }
         let machines = standings.values().map(|it| (it.offer, &it.terms.machine));
+        let stock = Stock::new(machines, work);
+        let seconds = [Amount::ZERO; GpuModel::ALL.len()];
         Self {
-            stock: Stock::new(machines, work),
+            anchor: PriceAnchor::default(),
+            prices: stock.packing_prices_at(seconds),
+            renewals: 0,
+            stock,
             book: OfferBook::new([7; 32]),
             class_prices: [Amount::ZERO; GpuModel::ALL.len()],
             throughput: ThroughputMatrix::default(),
@@ -72,6 +80,15 @@ impl Market {
             book.set(standing.clone(), &self.stock);
         }
         book
+    }
+
+    /// Sets prices anew if they do not stand, or if it `must`.
+    fn renew(&mut self, must: bool) {
+        if must || !self.stock.stands(&self.anchor) {
+            self.anchor = self.stock.anchor(self.book.middle_asks());
+            self.prices = self.stock.prices_from(&self.anchor).unwrap();
+            self.renewals += 1;
+        }
     }
 
     fn rates(&self) -> Rates<'_> {
@@ -163,7 +180,8 @@ impl Tally {
     /// Decisions between two settings of prices; counted once the market is as full as it gets.
     fn block(&mut self, market: &mut Market, draws: &mut Draws, distinct: &[JobNeeds], full: u64) {
         let started = Instant::now();
-        let prices = market.stock.packing_prices_at(market.book.middle_asks());
+        market.renew(false);
+        let prices = market.prices.clone();
         let priced = started.elapsed().as_secs_f64();
         let shared = (market.stock.clone(), market.book.clone());
         let mut is_full = false;
@@ -222,6 +240,7 @@ fn run(variety: Variety, gpus: u64) {
     while tally.times.len() < TIMED {
         tally.block(&mut market, &mut draws, &distinct, gpus * 800);
     }
+    let renewals = market.renewals;
     let before = Instant::now();
     let rebuilt = market.rebuilt();
     let built = before.elapsed();
@@ -235,8 +254,8 @@ fn run(variety: Variety, gpus: u64) {
     let a_block = |seconds: f64| seconds * 1e6 / f64::from(tally.blocks);
     println!(
         "{variety:?}, {gpus} gpus, {} offers, {} leases: {rate:.0}/s, p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us; \
-         {:.0} looks a decision, {} of {} placed; scan {scan_rate:.0}/s, ratio {:.0}; a block: prices {:.0} us, first \
-         copy {:.0} us; rebuilt in {} ms",
+         {:.0} looks a decision, {} of {} placed; scan {scan_rate:.0}/s, ratio {:.0}; a block: prices {:.0} us (set \
+         {renewals} times), first copy {:.0} us; rebuilt in {} ms",
         market.standings.len(),
         market.holds.len(),
         at(500),
@@ -252,7 +271,36 @@ fn run(variety: Variety, gpus: u64) {
     );
 }
 
+/// Thousandths of the compute that are placed when jobs for 95, 100 and 130 % of it came.
+fn fill(variety: Variety, gpus: u64, every_block: bool) -> ([u64; 3], u32) {
+    let mut draws = Draws::new(12);
+    let distinct: Vec<JobNeeds> = (0..600).map(|_| synthetic_needs(&mut draws)).collect();
+    let requests: Vec<_> = distinct.iter().map(|it| request_of(it).unwrap()).collect();
+    let work = WorkloadProfile::of(&requests);
+    let mut market = Market::new(&mut draws, variety, gpus, &work);
+    market.book = market.rebuilt();
+    let capacity = market.stock.cluster().gpu_milli_capacity();
+    let (mut came, mut index, mut shares) = (0, 0, Vec::new());
+    for percent in [95, 100, 130] {
+        while came < capacity * percent / 100 {
+            if index % BLOCK == 0 {
+                market.renew(every_block);
+            }
+            index += 1;
+            let needs = *draws.pick(&distinct);
+            came += u64::from(needs.gpu_milli_total());
+            let prices = market.prices.clone();
+            if let Some(quote) = market.best(&prices, &needs, &mut Looks::default()) {
+                market.lease(&needs, &quote);
+            }
+        }
+        shares.push(market.used_milli * 1_000 / capacity);
+    }
+    (shares.try_into().unwrap(), market.renewals)
+}
+
 fn main() {
+    let is_fill = std::env::args().any(|it| it == "fill");
     let named: Vec<u64> = std::env::args().filter_map(|it| it.parse().ok()).collect();
     let sizes = match named.is_empty() {
         true => vec![1_000, 10_000, 100_000],
@@ -260,6 +308,16 @@ fn main() {
     };
     for variety in [Variety::Alike, Variety::Some, Variety::Own] {
         for gpus in &sizes {
+            if is_fill {
+                for every_block in [true, false] {
+                    let (shares, renewals) = fill(variety, *gpus, every_block);
+                    println!(
+                        "{variety:?}, {gpus} gpus, prices of every block: {every_block}; placed {shares:?} thousandths at \
+                         95, 100, 130 %; prices set {renewals} times"
+                    );
+                }
+                continue;
+            }
             run(variety, *gpus);
         }
     }

@@ -72,4 +72,4 @@ pub use constraint::{Constraint, ConstraintSet, Rejections};
 pub use demand::{JobDemand, OfferFacts, OfferView};
 pub use placement::{Assessment, Placement, Quote, best_offer, cheapest, explain};
 pub use record::TrackRecord;
-pub use view::{Hold, HoldError, PackingPrices, Room, Stock};
+pub use view::{Hold, HoldError, PackingPrices, PriceAnchor, Room, Stock};

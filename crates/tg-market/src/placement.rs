@@ -3,8 +3,9 @@
 //! `cost = ask + p_fail * max_price + packing`: the ask is certain; a failed lease costs the requestor what the answer
 //! is worth to it, for which its own maximum price stands; and what the placement takes from the work to come
 //! ([`crate::packing`]: places broken up, and kinds of compute that run out) counts at the usual price of such GPUs,
-//! although nobody is charged for it. All in integer money. Offers of equal cost are ordered by standing, then by the
-//! hash of the seed and the offer, so neither names nor the order of iteration decide.
+//! although nobody is charged for it. All in integer money. Offers of equal cost are ordered by standing, then by what is
+//! free on their machines (the one with less goes first, so that equals are filled one after the other), then by the
+//! hash of the seed and the offer: neither names nor the order of iteration decide.
 
 use std::cmp::Ordering;
 
@@ -16,6 +17,7 @@ use tg_types::{
 use crate::constraint::{Constraint, ConstraintSet, Rejections};
 use crate::demand::{JobDemand, OfferFacts, OfferView};
 use crate::mig::MigInstance;
+use crate::packing::Shape;
 use crate::pricing::PriceTier;
 use crate::throughput::Correction;
 use crate::view::{Room, gpu_time, held_milli, node_spec, request_of};
@@ -47,6 +49,8 @@ pub struct Quote {
     pub devices: u8,
     /// The hardware partition it would take of its GPU, where fractions are partitions.
     pub partition: Option<MigInstance>,
+    /// How its machine looks now, of kind 0; nothing where no machine is known.
+    pub look: Shape,
 }
 
 /// The result of a match.
@@ -158,12 +162,14 @@ pub fn explain<'a>(
     assessments
 }
 
-/// Orders quotes by cost, then by standing, then by hash with the seed, then by offer id.
+/// Orders quotes by cost, then by standing, then by what is free on the machine (the one with less goes first), then by
+/// hash with the seed, then by offer id.
 #[must_use]
 pub fn compare_quotes(seed: &[u8; 32], left: &Quote, right: &Quote) -> Ordering {
     left.expected_cost
         .cmp(&right.expected_cost)
         .then_with(|| right.is_top.cmp(&left.is_top))
+        .then_with(|| left.look.cmp(&right.look))
         .then_with(|| tie_key(seed, left.offer).cmp(&tie_key(seed, right.offer)))
         .then_with(|| left.offer.cmp(&right.offer))
 }
@@ -336,6 +342,7 @@ fn terms_for(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Terms {
             until,
             devices: 0,
             partition: None,
+            look: Shape::NOTHING,
         }),
         broken,
         until,
@@ -353,6 +360,7 @@ fn placed(demand: &JobDemand<'_>, view: &OfferView<'_>, quote: Quote, room: &Roo
     Quote {
         devices: room.devices,
         partition: room.partition,
+        look: room.look,
         packing,
         expected_cost: quote.expected_cost.saturating_add(packing),
         ..quote
@@ -404,6 +412,7 @@ fn room(demand: &JobDemand<'_>, view: &OfferView<'_>, until: TimestampMs) -> Opt
             devices: 0,
             partition: None,
             burden: 0,
+            look: Shape::NOTHING,
         });
     };
     let request = request_of(demand.needs).ok()?;

@@ -113,6 +113,7 @@ fn the_cheapest_wins() {
             partition: None,
             packing: Amount::ZERO,
             is_top: false,
+            look: crate::packing::Shape::NOTHING,
         }
     );
     assert_eq!(winner(&[]), None);

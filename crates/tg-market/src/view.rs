@@ -5,18 +5,20 @@
 //! may begin later than now (a booking); whoever wants room meanwhile must be gone before it begins, or leave enough.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tg_types::{
-    Amount, DurationMs, GpuLink, GpuModel, JobClass, JobNeeds, LeaseId, Machine, OfferId,
-    OfferTerms, SharingMode, TimestampMs,
+    Amount, Decode, DecodeError, DurationMs, Encode, GpuLink, GpuModel, JobClass, JobNeeds,
+    LeaseId, Machine, OfferId, OfferTerms, Reader, SharingMode, TimestampMs, Writer,
 };
 
+use crate::book::shards::Shards;
 use crate::cluster::{
     AllocateError, Allocation, Cluster, Gpu, Interconnect, Isolation, ModelSet, Needs, NodeIndex,
     NodeSpec, Request, RequestError, Sharing,
 };
 use crate::mig::{MigInstance, MigModel};
-use crate::packing::burden::MILLI_COST;
+use crate::packing::burden::{MILLI_COST, UsableAnchor};
 use crate::packing::profile::PRIOR_JOBS_WITH_GANGS;
 use crate::packing::table::PricedTables;
 use crate::packing::{Burden, Shape, WorkloadProfile};
@@ -64,17 +66,19 @@ pub struct Room {
     pub partition: Option<MigInstance>,
     /// What it takes there from the work to come, in units of [`MILLI_COST`] for a thousandth of a GPU.
     pub burden: i64,
+    /// How the machine looks now, of kind 0.
+    pub look: Shape,
 }
 
 /// The machines of all offers with what is held of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stock {
     cluster: Cluster,
-    offers: Vec<OfferId>,
-    nodes: BTreeMap<OfferId, NodeIndex>,
-    running: BTreeMap<NodeIndex, BTreeMap<LeaseId, (Allocation, TimestampMs)>>,
+    offers: Arc<Vec<OfferId>>,
+    nodes: Arc<BTreeMap<OfferId, NodeIndex>>,
+    running: Shards<OfferId, BTreeMap<LeaseId, (Allocation, TimestampMs)>>,
     /// The machine of each lease that runs.
-    places: BTreeMap<LeaseId, NodeIndex>,
+    places: Shards<LeaseId, NodeIndex>,
     booked: BTreeMap<NodeIndex, BTreeMap<LeaseId, Hold>>,
     burden: Burden,
 }
@@ -94,15 +98,15 @@ impl Stock {
         work: &WorkloadProfile,
     ) -> Self {
         let machines: BTreeMap<OfferId, &Machine> = offers.collect();
-        let nodes = machines.keys().copied().zip((0..).map(NodeIndex)).collect();
+        let nodes: BTreeMap<_, _> = machines.keys().copied().zip((0..).map(NodeIndex)).collect();
         let cluster = Cluster::new(machines.values().map(|it| node_spec(it)).collect());
         Self {
             burden: burden_of(&cluster, work),
             cluster,
-            offers: machines.into_keys().collect(),
-            nodes,
-            running: BTreeMap::new(),
-            places: BTreeMap::new(),
+            offers: Arc::new(machines.into_keys().collect()),
+            nodes: Arc::new(nodes),
+            running: Shards::default(),
+            places: Shards::default(),
             booked: BTreeMap::new(),
         }
     }
@@ -123,9 +127,34 @@ impl Stock {
     #[must_use]
     pub fn packing_prices_at(&self, seconds: [Amount; GpuModel::ALL.len()]) -> PackingPrices {
         PackingPrices {
-            tables: self.burden.priced(),
+            tables: Arc::new(self.burden.priced()),
             seconds,
         }
+    }
+
+    /// What prices are set from that are set now.
+    #[must_use]
+    pub fn anchor(&self, seconds: [Amount; GpuModel::ALL.len()]) -> PriceAnchor {
+        PriceAnchor {
+            usable: self.burden.anchor(),
+            seconds,
+        }
+    }
+
+    /// Whether the prices set from `anchor` stand: the same work is expected, and of no kind of it half of what could be
+    /// used is lost, or half as much come, since they were set.
+    #[must_use]
+    pub fn stands(&self, anchor: &PriceAnchor) -> bool {
+        self.burden.stands(&anchor.usable)
+    }
+
+    /// The prices that were set from `anchor`; `None` if another kind of work is expected now.
+    #[must_use]
+    pub fn prices_from(&self, anchor: &PriceAnchor) -> Option<PackingPrices> {
+        Some(PackingPrices {
+            tables: Arc::new(self.burden.priced_from(&anchor.usable)?),
+            seconds: anchor.seconds,
+        })
     }
 
     /// The machines and what is free on them now.
@@ -159,8 +188,18 @@ impl Stock {
         &self,
         node: NodeIndex,
     ) -> impl Iterator<Item = (&LeaseId, &Allocation, TimestampMs)> {
-        let running = self.running.get(&node).into_iter().flatten();
+        let offer = self.offers.get(node.0 as usize);
+        let running = offer.and_then(|offer| self.running.get(offer));
+        let running = running.into_iter().flatten();
         running.map(|(lease, (allocation, until))| (lease, allocation, *until))
+    }
+
+    /// The leases that hold something of the machine of `offer` now, or booked it for later.
+    pub fn holders(&self, offer: &OfferId) -> impl Iterator<Item = LeaseId> {
+        let node = self.node(offer).into_iter();
+        let running = node.flat_map(|node| self.running_on(node));
+        let booked = self.bookings(offer).map(|hold| hold.lease);
+        running.map(|(lease, _, _)| *lease).chain(booked)
     }
 
     /// What is booked for later on the machine of `offer`.
@@ -180,7 +219,7 @@ impl Stock {
             .node(&hold.offer)
             .ok_or(HoldError::UnknownOffer(hold.offer))?;
         let is_booked = |it: &BTreeMap<LeaseId, Hold>| it.contains_key(&hold.lease);
-        if self.places.contains_key(&hold.lease) || self.booked.values().any(is_booked) {
+        if self.places.get(&hold.lease).is_some() || self.booked.values().any(is_booked) {
             return Err(HoldError::Held(hold.lease));
         }
         if hold.from > now {
@@ -203,7 +242,7 @@ impl Stock {
             .map_err(HoldError::Full)?;
         self.burden.moved(&before, &self.cluster, node);
         self.places.insert(hold.lease, node);
-        let running = self.running.entry(node).or_default();
+        let running = self.running.entry_or_default(hold.offer);
         running.insert(hold.lease, (allocation, hold.until));
         Ok(())
     }
@@ -211,12 +250,13 @@ impl Stock {
     /// Gives back what a lease holds or booked; nothing happens if it holds nothing.
     pub fn give_back(&mut self, lease: &LeaseId) {
         if let Some(node) = self.places.remove(lease) {
-            let Some(running) = self.running.get_mut(&node) else {
+            let Some(offer) = self.offer(node) else {
                 return;
             };
+            let running = self.running.entry_or_default(offer);
             let held = running.remove(lease);
             if running.is_empty() {
-                self.running.remove(&node);
+                self.running.remove(&offer);
             }
             let Some((allocation, _)) = held else { return };
             let before = Shape::of(&self.cluster, node);
@@ -317,7 +357,12 @@ impl Stock {
                     .ok()?;
             }
         }
-        room_on(&alone, only, self.cluster.kind(node), request, prices)
+        let room = room_on(&alone, only, self.cluster.kind(node), request, prices)?;
+        Some(Room {
+            // As it is, whoever will be gone.
+            look: look_of(&self.cluster, node),
+            ..room
+        })
     }
 
     /// What `request` takes from the work to come on the GPUs `devices` of the machine of `offer`; `None` if it does not
@@ -378,6 +423,14 @@ impl Stock {
     }
 }
 
+/// How a machine looks, apart from its kind.
+fn look_of(cluster: &Cluster, node: NodeIndex) -> Shape {
+    Shape {
+        kind: 0,
+        ..Shape::of(cluster, node)
+    }
+}
+
 /// The room on one machine, which is of kind `kind` to `prices`.
 fn room_on(
     cluster: &Cluster,
@@ -389,10 +442,12 @@ fn room_on(
     if !cluster.free(node).fits_host(request) {
         return None;
     }
+    let look = look_of(cluster, node);
     let found = |devices: u8, burden: i64| Room {
         devices,
         partition: cluster.partition(node, devices, request),
         burden,
+        look,
     };
     let Some(prices) = prices else {
         let devices = cluster.devices_for(node, request, None)?;
@@ -400,7 +455,7 @@ fn room_on(
     };
     let shape = Shape {
         kind: kind as u16,
-        ..Shape::of(cluster, node)
+        ..look
     };
     let before = prices.tables.value(&shape);
     let choices = shape.choices(request).filter_map(|slot| {
@@ -421,32 +476,104 @@ fn burden_of(cluster: &Cluster, work: &WorkloadProfile) -> Burden {
     Burden::new(cluster, &profile)
 }
 
+/// What the prices of placements were set from: a part of the ledger's state, so that prices may stand for many blocks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PriceAnchor {
+    usable: UsableAnchor,
+    seconds: [Amount; GpuModel::ALL.len()],
+}
+
+impl PriceAnchor {
+    /// The same, with what a GPU second of each model costs now.
+    #[must_use]
+    pub fn with_seconds(self, seconds: [Amount; GpuModel::ALL.len()]) -> Self {
+        Self { seconds, ..self }
+    }
+}
+
+impl Encode for PriceAnchor {
+    fn encode(&self, writer: &mut Writer) {
+        let Self { usable, seconds } = self;
+        usable.encode(writer);
+        seconds.iter().for_each(|it| it.encode(writer));
+    }
+}
+
+impl Decode for PriceAnchor {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let mut anchor = Self {
+            usable: UsableAnchor::decode(reader)?,
+            ..Self::default()
+        };
+        for second in &mut anchor.seconds {
+            *second = Amount::decode(reader)?;
+        }
+        Ok(anchor)
+    }
+}
+
 /// What a placement takes from the work to come, in money.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackingPrices {
-    tables: PricedTables,
+    tables: Arc<PricedTables>,
     seconds: [Amount; GpuModel::ALL.len()],
 }
 
 impl PackingPrices {
-    /// Of `kinds` of machine one for each way to value what they have.
+    /// For each way to value what machines of `kinds` have, the first kind of `all` that is valued so.
     #[must_use]
-    pub fn distinct(&self, kinds: impl Iterator<Item = usize>) -> Vec<u16> {
-        let by_table: BTreeMap<Option<u16>, usize> = kinds
-            .map(|kind| (self.tables.table_of(kind), kind))
-            .collect();
-        by_table.into_values().map(|kind| kind as u16).collect()
+    pub fn distinct(
+        &self,
+        all: impl Iterator<Item = usize>,
+        kinds: impl Iterator<Item = usize>,
+    ) -> Vec<u16> {
+        let mut found: Vec<usize> = Vec::new();
+        let is_like = |one: usize, other: usize| {
+            let of = |kind| self.tables.table_of(kind);
+            of(one) == of(other)
+        };
+        for kind in kinds {
+            if !found.iter().any(|it| is_like(*it, kind)) {
+                found.push(kind);
+            }
+        }
+        for kind in all {
+            let like = found.iter_mut().find(|it| is_like(**it, kind));
+            like.into_iter().for_each(|it| *it = kind.min(*it));
+        }
+        found.into_iter().map(|it| it as u16).collect()
+    }
+
+    /// The same tables, with what a GPU second of each model costs as `anchor` has it.
+    #[must_use]
+    pub fn with_seconds_of(self, anchor: &PriceAnchor) -> Self {
+        Self {
+            seconds: anchor.seconds,
+            ..self
+        }
+    }
+
+    /// The value of what machines have, under these prices.
+    #[must_use]
+    pub const fn tables(&self) -> &Arc<PricedTables> {
+        &self.tables
     }
 
     /// What `request` takes at least from the work to come on a machine of `shape`; `None` if its GPUs have no place.
     #[must_use]
     pub fn least_burden(&self, shape: &Shape, request: &Request) -> Option<i64> {
-        let after = shape
-            .choices(request)
-            .map(|slot| self.tables.value(&shape.after(request, slot)));
         // Most machines of a full market have no place: what they are worth is not worked out.
-        let after = after.max()?;
-        Some((self.tables.value(shape) - after).max(0))
+        let left = self.most_left(shape, request)?;
+        Some((self.tables.value(shape) - left).max(0))
+    }
+
+    /// What a machine of `shape` is worth to the work to come at most when `request` took its place; `None` if its GPUs
+    /// have no place.
+    #[must_use]
+    pub fn most_left(&self, shape: &Shape, request: &Request) -> Option<i64> {
+        let left = shape.choices(request);
+        left.map(|slot| self.tables.value(&shape.after(request, slot)))
+            .max()
     }
 
     /// What it costs others that `burden` is taken from them for `time` on a machine with GPUs of `model`: the usable

@@ -12,12 +12,14 @@ use tg_types::{
 use crate::cluster::{AllocateError, Cluster, NodeIndex};
 use crate::mig::{MigInstance, MigProfile};
 use crate::packing::profile::PRIOR_JOBS_WITH_GANGS;
-use crate::packing::{Learner, PackingIndex, WorkloadProfile, scan};
+use crate::packing::{Learner, PackingIndex, Shape, WorkloadProfile, scan};
 use crate::placement::{best_offer, cheapest};
 use crate::synthetic::Draws;
 use crate::throughput::{GpuClass, ThroughputMatrix, WorkKind};
 use crate::view::{node_spec, request_of};
-use crate::{Hold, HoldError, JobDemand, OfferFacts, OfferView, Room, Stock, TrackRecord};
+use crate::{
+    Hold, HoldError, JobDemand, OfferFacts, OfferView, PriceAnchor, Room, Stock, TrackRecord,
+};
 
 const NOW: TimestampMs = TimestampMs::new(1_000);
 const UNTIL: TimestampMs = TimestampMs::new(1_000_000);
@@ -280,6 +282,69 @@ fn what_was_kept_up_to_date_is_what_is_built_anew() {
 }
 
 #[test]
+fn prices_stand_until_something_is_half_gone() {
+    let (mut stood, mut fell) = (0, 0);
+    for seed in 0..MARKETS / 4 {
+        let mut market = Market::new(seed);
+        let seconds = [Amount::new(7); GpuModel::ALL.len()];
+        let anchor = market.stock.anchor(seconds);
+        assert_eq!(
+            PriceAnchor::from_bytes(&anchor.to_bytes()),
+            Ok(anchor.clone())
+        );
+        assert!(market.stock.stands(&anchor));
+        let set = market.stock.packing_prices_at(seconds);
+        assert_eq!(market.stock.prices_from(&anchor), Some(set.clone()));
+        for _ in 0..12 {
+            let needs = needs(&mut market.draws);
+            if let Some((offer, room, _)) = market.choice(&needs) {
+                market.take(&needs, offer, room);
+            }
+            // Prices that stand are those that were set, however much was taken since.
+            assert_eq!(market.stock.prices_from(&anchor), Some(set.clone()));
+            // Whether they stand follows from the machines as they are, and from nothing else.
+            let stands = market.stock.stands(&anchor);
+            assert_eq!(market.rebuilt().stands(&anchor), stands, "seed {seed}");
+            stood += u32::from(stands);
+            fell += u32::from(!stands);
+        }
+        while !market.holds.is_empty() {
+            market.leave();
+        }
+        assert!(
+            market.stock.stands(&anchor),
+            "all is as it was, seed {seed}"
+        );
+        let other = WorkloadProfile::of(&[request_of(&needs(&mut market.draws)).unwrap(); 3]);
+        market.stock.expect(&other);
+        if market.stock.anchor(seconds) != anchor {
+            assert!(!market.stock.stands(&anchor), "other work is expected");
+            assert_eq!(market.stock.prices_from(&anchor), None);
+        }
+    }
+    assert!(stood > 100 && fell > 100, "{stood} {fell}");
+}
+
+#[test]
+fn an_anchor_of_more_groups_than_there_can_be_is_refused() {
+    let mut bytes = vec![0; 16];
+    bytes.extend_from_slice(&u32::MAX.to_le_bytes());
+    let refused = PriceAnchor::from_bytes(&bytes).unwrap_err();
+    assert!(
+        matches!(refused, DecodeError::TooLong { .. }),
+        "{refused:?}"
+    );
+    // One that is cut off is refused wherever that is.
+    let stock = Market::new(1).stock;
+    let whole = stock
+        .anchor([Amount::new(1); GpuModel::ALL.len()])
+        .to_bytes();
+    for length in 0..whole.len() {
+        assert!(PriceAnchor::from_bytes(&whole[..length]).is_err());
+    }
+}
+
+#[test]
 fn without_leases_it_is_as_if_they_held_nothing() {
     for seed in 0..MARKETS / 4 {
         let mut market = Market::new(seed);
@@ -301,6 +366,13 @@ fn without_leases_it_is_as_if_they_held_nothing() {
         let mut trial = market.stock.clone();
         trial.give_back(&gone.lease);
         let then = trial.room(&gone.offer, &gone.request, NOW, time, None);
+        // It looks as it is until they are gone.
+        let node = market.stock.node(&gone.offer).unwrap();
+        let look = Shape {
+            kind: 0,
+            ..Shape::of(market.stock.cluster(), node)
+        };
+        let then = then.map(|room| Room { look, ..room });
         assert_eq!(without(&[gone.lease]), then, "seed {seed}");
         let now = market
             .stock

@@ -4,7 +4,9 @@
 //! stopped, so a crowd of jobs that fit nowhere cannot starve the ones behind it. Turns are those of
 //! [`tg_market::lane::queue`]: paid priority, growing with the wait; whoever waited long enough goes by age alone.
 
-use tg_market::book::Looks;
+use std::collections::BTreeSet;
+
+use tg_market::book::{Footprint, Looks};
 use tg_market::lane::queue::{Turn, Waiting};
 use tg_market::{OfferView, PackingPrices, Quote, Stock};
 use tg_types::{Amount, Domain, JobClass, JobId, Lane, LeaseId, keccak256_of};
@@ -13,7 +15,7 @@ use super::Execution;
 use crate::decision::Decision;
 use crate::error::InvariantError;
 use crate::event::Event;
-use crate::limits::{LEASES_PER_BLOCK_MAX, LOOKS_PER_BLOCK_MAX};
+use crate::limits::{COHORTS_PER_LOOK, LEASES_PER_BLOCK_MAX, LOOKS_PER_BLOCK_MAX};
 use crate::record::{Grant, Job, JobState, Lease, Offer, Record};
 use crate::state::State;
 
@@ -50,7 +52,7 @@ impl State {
 
 /// What a block's placements are priced by, and what may still be done in it.
 pub(super) struct Board {
-    /// What placements take from the work to come, as the block found the machines.
+    /// What placements take from the work to come, for all decisions of the block.
     pub(super) prices: PackingPrices,
     pub(super) budget: Budget,
 }
@@ -60,6 +62,8 @@ pub(super) struct Board {
 pub(super) struct Budget {
     looks: u64,
     leases: usize,
+    /// For which footprints cohorts were valued in this block.
+    valued: BTreeSet<Footprint>,
 }
 
 impl Budget {
@@ -69,9 +73,20 @@ impl Budget {
             && self.leases.saturating_add(leases) <= LEASES_PER_BLOCK_MAX
     }
 
-    /// Counts what was looked at for one job.
-    pub(super) const fn spend(&mut self, looks: Looks) {
+    /// Counts what was looked at for one job. A validator may remember nothing of its footprint: so each costs the block
+    /// once what valuing the cohorts for it takes, whether they were valued before or not.
+    pub(super) fn spend(&mut self, looks: Looks) {
         self.looks = self.looks.saturating_add(looks.get());
+        if let Some((footprint, cohorts)) = looks.valued()
+            && self.valued.insert(footprint)
+        {
+            self.looks = self.looks.saturating_add(cohorts / COHORTS_PER_LOOK);
+        }
+    }
+
+    /// Counts what was looked at beside offers.
+    pub(super) const fn spend_some(&mut self, looks: u64) {
+        self.looks = self.looks.saturating_add(looks);
     }
 }
 
@@ -91,9 +106,8 @@ impl Execution {
         self.state.refresh_stock(self.now)?;
         self.state.refresh_book();
         self.move_prices();
-        let seconds = self.state.book.middle_asks();
         let mut board = Board {
-            prices: self.state.stock.packing_prices_at(seconds),
+            prices: self.state.refresh_prices(self.height),
             budget: Budget::default(),
         };
         let queue = self.queue();

@@ -45,7 +45,7 @@ impl State {
     /// The standing offers built anew from the records and [`State::stock`].
     #[must_use]
     pub fn rebuilt_book(&self) -> OfferBook {
-        let mut book = OfferBook::new(*self.schedule.tie_seed.as_bytes());
+        let mut book = self.book.new_beside(*self.schedule.tie_seed.as_bytes());
         for offer in self.offers.iter() {
             book.set(self.standing(offer), &self.stock);
         }

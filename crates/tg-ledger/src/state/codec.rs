@@ -18,7 +18,7 @@ use crate::state::{FIRST_RECORD_INDEX, Head, Schedule, State, Totals};
 use crate::table::Table;
 
 /// Version of the encoding.
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
 
 /// Jobs in a state: open ones and ended ones, and those that end in the last block before the oldest leave.
 const JOBS_MAX: usize = OPEN_JOBS_MAX + ENDED_JOBS_MAX + OPEN_JOBS_MAX;
@@ -134,6 +134,8 @@ impl Encode for State {
             live: _,
             ended: _,
             tree: _,
+            consents: _,
+            placing: _,
         } = self;
         writer.u16(VERSION);
         domain.encode(writer);
@@ -184,6 +186,7 @@ impl Decode for State {
         state.reports = decode_table(reader, VALIDATORS_MAX, next)?;
         state.check_indices()?;
         state.rebuild_queues()?;
+        state.consents = Arc::new(state.rebuilt_consents());
         let stock = state.rebuilt_stock(head.timestamp);
         state.stock = Arc::new(stock.map_err(|_| DecodeError::Invalid {
             field: "leases of a machine",

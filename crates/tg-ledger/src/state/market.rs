@@ -3,8 +3,9 @@
 use tg_market::throughput::Correction;
 use tg_market::view::{gpu_class, work_kind};
 use tg_market::{Assessment, JobDemand, OfferFacts, OfferView, PackingPrices, Stock, explain};
-use tg_types::{Address, Amount, JobClass, JobOrder, TimestampMs};
+use tg_types::{Address, Amount, Height, JobClass, JobOrder, TimestampMs};
 
+use crate::limits::EPOCH_BLOCKS;
 use crate::record::{Job, ModelFacts, ModelState, Offer};
 use crate::state::State;
 
@@ -74,10 +75,38 @@ impl State {
         })
     }
 
-    /// What placements take from the work to come, as the machines stand.
+    /// What placements take from the work to come: at the prices that stand, or at those that the next block sets.
     pub(crate) fn packing_prices(&self) -> PackingPrices {
+        let anchor = &self.schedule.anchor;
+        let stands = self.stock.stands(anchor);
+        if let Some(prices) = self.placing.as_ref().filter(|_| stands) {
+            return prices.clone();
+        }
+        let prices = stands.then(|| self.stock.prices_from(anchor)).flatten();
         let terms = self.offers.iter().map(|offer| &offer.terms);
-        self.stock.packing_prices(terms)
+        prices.unwrap_or_else(|| self.stock.packing_prices(terms))
+    }
+
+    /// The prices of placements in the block of `height`: those that stand, or else they are set anew from the machines
+    /// as they are. What GPU seconds usually cost is looked up once an epoch. Stock and book must be up to date.
+    ///
+    /// All of it follows from what is encoded: whether prices stand, from the anchor, the offers, the expected work and
+    /// what leases hold.
+    pub(crate) fn refresh_prices(&mut self, height: Height) -> PackingPrices {
+        if !self.stock.stands(&self.schedule.anchor) {
+            self.schedule.anchor = self.stock.anchor(self.book.middle_asks());
+            self.placing = None;
+        } else if height.get().is_multiple_of(EPOCH_BLOCKS) {
+            let anchor = std::mem::take(&mut self.schedule.anchor);
+            self.schedule.anchor = anchor.with_seconds(self.book.middle_asks());
+        }
+        let anchor = &self.schedule.anchor;
+        let prices = match self.placing.take() {
+            Some(prices) => prices.with_seconds_of(anchor),
+            None => self.packing_prices(),
+        };
+        self.placing = Some(prices.clone());
+        prices
     }
 
     /// The offers as they stand now.

@@ -1,5 +1,6 @@
 //! What the scheduler keeps between blocks beside jobs and leases.
 
+use tg_market::PriceAnchor;
 use tg_market::packing::{Learner, WorkloadProfile};
 use tg_market::throughput::ThroughputMatrix;
 use tg_market::view::request_of;
@@ -86,6 +87,8 @@ pub struct Schedule {
     pub prices: [Amount; GpuModel::ALL.len()],
     /// The work that placements are priced by.
     pub work: Work,
+    /// What the prices of placements were set from; they stand until [`tg_market::Stock::stands`] says that they do not.
+    pub anchor: PriceAnchor,
     /// How fast GPUs turned out to be, from the durations of accepted receipts.
     pub throughput: ThroughputMatrix,
     /// Lease-milliseconds that passed for the budget of moves; see [`crate::limits::MOVE_LEASE_MS`].
@@ -101,6 +104,7 @@ impl Default for Schedule {
             cleared_slot: 0,
             prices: [Amount::ZERO; GpuModel::ALL.len()],
             work: Work::default(),
+            anchor: PriceAnchor::default(),
             throughput: ThroughputMatrix::default(),
             move_credit: 0,
         }
@@ -137,6 +141,7 @@ impl Encode for Schedule {
             cleared_slot,
             prices,
             work,
+            anchor,
             throughput,
             move_credit,
         } = self;
@@ -148,6 +153,7 @@ impl Encode for Schedule {
             price.encode(writer);
         }
         work.encode(writer);
+        anchor.encode(writer);
         throughput.encode(writer);
         writer.u64(*move_credit);
     }
@@ -166,6 +172,7 @@ impl Decode for Schedule {
             *price = Amount::decode(reader)?;
         }
         schedule.work = Work::decode(reader)?;
+        schedule.anchor = PriceAnchor::decode(reader)?;
         schedule.throughput = ThroughputMatrix::decode(reader)?;
         schedule.move_credit = reader.u64()?;
         Ok(schedule)

@@ -124,7 +124,9 @@ impl State {
     }
 
     pub(crate) fn put_job(&mut self, job: Job) {
+        let id = job.id;
         self.jobs.put(job, &mut self.next_index);
+        self.note_consent(&id);
     }
 
     pub(crate) fn put_bid(&mut self, bid: Bid) {
@@ -136,6 +138,8 @@ impl State {
     }
 
     pub(crate) fn put_lease(&mut self, lease: Lease) {
+        let job = lease.job;
         self.leases.put(lease, &mut self.next_index);
+        self.note_consent(&job);
     }
 }

@@ -50,10 +50,12 @@ impl State {
         if self.stock_is_stale {
             self.stock = Arc::new(self.rebuilt_stock(now)?);
             self.stock_is_stale = false;
+            self.placing = None;
             return Ok(());
         }
         if learned {
             Arc::make_mut(&mut self.stock).expect(self.schedule.work.expected());
+            self.placing = None;
         }
         if is_due {
             let stock = Arc::make_mut(&mut self.stock);

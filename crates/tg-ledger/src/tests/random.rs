@@ -23,25 +23,25 @@ const MARKETS: u64 = 1_000;
 const BLOCKS: u64 = 7;
 
 /// Short enough that leases start and results come in time.
-const TICK_MS: u64 = 8_000;
+pub(super) const TICK_MS: u64 = 8_000;
 
 /// One market as it runs.
 #[derive(Clone)]
-struct Market {
-    state: State,
-    draws: Draws,
-    jobs: u64,
+pub(super) struct Market {
+    pub(super) state: State,
+    pub(super) draws: Draws,
+    pub(super) jobs: u64,
     /// Whether offers come, change and go.
     is_lively: bool,
 }
 
-fn bytes_of<const N: usize>(kind: u8, number: u64) -> [u8; N] {
+pub(super) fn bytes_of<const N: usize>(kind: u8, number: u64) -> [u8; N] {
     let mut bytes = [kind; N];
     bytes[..8].copy_from_slice(&number.to_be_bytes());
     bytes
 }
 
-fn requestor(number: u64) -> Address {
+pub(super) fn requestor(number: u64) -> Address {
     Address::new(bytes_of(1, number))
 }
 
@@ -70,7 +70,7 @@ fn machine(draws: &mut Draws) -> Machine {
     }
 }
 
-fn terms(draws: &mut Draws) -> OfferTerms {
+pub(super) fn terms(draws: &mut Draws) -> OfferTerms {
     OfferTerms {
         hardware: Label::default(),
         price_base: Amount::new(u128::from(draws.below(100))),
@@ -138,7 +138,7 @@ fn needs(draws: &mut Draws) -> JobNeeds {
 
 impl Market {
     /// The market of `seed`, with its offers entered in the order that `order` sorts them by.
-    fn new(seed: u64, order: impl Fn(u64) -> u64) -> Self {
+    pub(super) fn new(seed: u64, order: impl Fn(u64) -> u64) -> Self {
         let mut state = network();
         let mut draws = Draws::new(seed);
         let count = 1 + draws.below(5);
@@ -238,7 +238,7 @@ impl Market {
 }
 
 /// Leases start at once, and results come when the declared time is over.
-fn work(execution: &mut Execution, now: TimestampMs) {
+pub(super) fn work(execution: &mut Execution, now: TimestampMs) {
     let state = &execution.state;
     let mut starts = Vec::new();
     let mut results = Vec::new();
@@ -291,6 +291,7 @@ fn never_over_capacity() {
         // Taking everything again from empty machines fails where too much was promised.
         assert_eq!(&state.rebuilt_stock(now).unwrap(), state.stock());
         assert_eq!(state.rebuilt_book(), state.current_book());
+        assert_eq!(state.rebuilt_consents(), *state.consents);
         let mut held: BTreeMap<(OfferId, u32), u32> = BTreeMap::new();
         for (job, lease) in state.live_members() {
             let runs = job.holds_machine() && lease.grant.from <= now;
@@ -512,6 +513,25 @@ fn nobody_waits_for_what_is_free() {
 }
 
 #[test]
+fn prices_of_placements_stand_for_blocks_and_are_set_anew_where_machines_fill() {
+    let (mut stood, mut set) = (0, 0);
+    for seed in 0..MARKETS {
+        let mut market = Market::new(12 << 32 | seed, |index| index);
+        market.block();
+        for _ in 1..BLOCKS {
+            let before = market.state.schedule().anchor.clone();
+            market.block();
+            let now = market.state.schedule().anchor.clone();
+            match before == now {
+                true => stood += 1,
+                false => set += 1,
+            }
+        }
+    }
+    assert!(stood > 500 && set > 500, "{stood} {set}");
+}
+
+#[test]
 fn undone_blocks_and_changed_offers_leave_the_book_as_the_records_say() {
     let (mut undone, mut leases) = (0, 0);
     for seed in 0..MARKETS {
@@ -524,6 +544,7 @@ fn undone_blocks_and_changed_offers_leave_the_book_as_the_records_say() {
                 let now = state.head.timestamp;
                 assert_eq!(&state.rebuilt_stock(now).unwrap(), state.stock());
                 assert_eq!(state.rebuilt_book(), state.current_book());
+                assert_eq!(state.rebuilt_consents(), *state.consents);
             };
             sound(&market.state);
             // The first one was put together by hand.

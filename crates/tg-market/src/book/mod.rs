@@ -8,7 +8,11 @@
 //! 2. On a shelf, machines that look alike ([`Shape`]) are one *cohort*: a placement takes the same from the work to
 //!    come on all of them, so this part of the cost is worked out once.
 //! 3. In a cohort, offers whose cost for any job is equal are one *group* (price, speed, region, what is known of the
-//!    provider), in the order of ties: the first that has room is the best of its group.
+//!    provider), in the order of ties: the first that has room is the best of its group. Among cohorts that cost the
+//!    same the one goes first whose machines have less free, so that not all of them need be looked at.
+//!
+//! The cohorts of a shelf in the order of what a place takes are remembered while prices stand ([`places`]), so a decision
+//! values what changed since the last one like it, and looks at the cohorts that may win ([`merge`]).
 //!
 //! From cohort and group follows a lower bound of the cost, in the arithmetic of [`crate::placement`] with the least
 //! that any member asks; all of it rises with each of its parts, so the bound holds with every rounding. [`search`] goes
@@ -17,8 +21,8 @@
 //! Offers that no job can have now (no free slot, too little money for the collateral, out of reach) are in the book,
 //! and in no cohort.
 //!
-//! Files: [`shelf`] (shelves, cohorts, groups, least values), [`search`] (the best offer), [`shards`] (maps that are
-//! cheap to copy).
+//! Files: [`shelf`] (shelves, cohorts, groups, least values), [`search`] (the best offer), [`places`] (cohorts by what a
+//! place takes), [`merge`] (the best offer by these), [`shards`] (maps that are cheap to copy).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,15 +36,19 @@ use crate::record::TrackRecord;
 use crate::throughput::{Correction, ThroughputMatrix};
 use crate::view::{Stock, gpu_class, node_spec, work_kind};
 
+mod merge;
+mod places;
 pub mod search;
 pub mod shards;
 pub mod shelf;
 #[cfg(test)]
 mod tests;
 
+use places::Memory;
 use shards::Shards;
 use shelf::{Counts, Place, Shelf, ShelfKey, Tariff};
 
+pub use places::Footprint;
 pub use search::{Looks, Reach};
 
 /// What the market knows of a provider's work with one class of jobs.
@@ -177,6 +185,7 @@ pub struct OfferBook {
     shelves: BTreeMap<ShelfKey, Arc<Shelf>>,
     asks: [Arc<Asks>; GpuModel::ALL.len()],
     moving: [Moving; GpuModel::ALL.len()],
+    memory: Memory,
 }
 
 impl OfferBook {
@@ -186,6 +195,16 @@ impl OfferBook {
         Self {
             seed,
             ..Self::default()
+        }
+    }
+
+    /// An empty book whose ties go by `seed`, which remembers what this one does of machines that look alike: for the
+    /// same offers, entered again.
+    #[must_use]
+    pub fn new_beside(&self, seed: [u8; 32]) -> Self {
+        Self {
+            memory: self.memory.for_another(),
+            ..Self::new(seed)
         }
     }
 
@@ -272,8 +291,8 @@ impl OfferBook {
             if old.shelf == entry.shelf && old.tariff == entry.tariff && same_asks(&old, &entry) {
                 let shelf = self.shelves.entry(entry.shelf).or_default();
                 let shelf = Arc::make_mut(shelf);
-                shelf.take_out(&old);
-                shelf.put_in(&entry);
+                let (lost, gained) = (shelf.take_out(&old), shelf.put_in(&entry));
+                self.memory.change(&entry.shelf, lost, gained);
                 if entry.counts_as_moving() {
                     let moving = &mut self.moving[entry.model()];
                     moving.free_milli -= u64::from(old.free_milli);
@@ -287,7 +306,8 @@ impl OfferBook {
         owner.insert(offer);
         let shelf = Arc::make_mut(self.shelves.entry(entry.shelf).or_default());
         shelf.count(&entry.tariff, true);
-        shelf.put_in(&entry);
+        let gained = shelf.put_in(&entry);
+        self.memory.change(&entry.shelf, None, gained);
         self.sum(&entry, true);
     }
 
@@ -308,10 +328,11 @@ impl OfferBook {
         if let Some(shelf) = self.shelves.get_mut(&old.shelf) {
             let shelf = Arc::make_mut(shelf);
             shelf.count(&old.tariff, false);
-            shelf.take_out(old);
+            let lost = shelf.take_out(old);
             if shelf.is_empty() {
                 self.shelves.remove(&old.shelf);
             }
+            self.memory.change(&old.shelf, lost, None);
         }
         self.sum(old, false);
     }

@@ -5,12 +5,12 @@ use std::collections::BinaryHeap;
 
 use tg_types::{Amount, DurationMs, GpuModel, OfferTerms, Pricing};
 
-use super::shelf::{Cohort, Floor, Group, Shelf, ShelfKey, Tariff};
+use super::places::{self, Footprint};
+use super::shelf::{Cohort, Floor, Group, Row, Shelf, ShelfKey, Tariff};
 use super::{OfferBook, Rates, Standing};
 use crate::cluster::{KindSet, Request};
 use crate::demand::{JobDemand, OfferView};
 use crate::packing::Shape;
-use crate::packing::table::{CPU_UNIT_MILLI, CPU_UNITS_MAX};
 use crate::placement::{GpuWork, Quote, assess, charged, compare_quotes, gpu_work, quote_now};
 use crate::view::{PackingPrices, Stock, request_of};
 
@@ -24,45 +24,60 @@ pub enum Reach {
 }
 
 /// How much was looked at: cohorts, groups and offers. It follows from the book and the demand alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Looks(u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Looks {
+    looked: u64,
+    valued: Option<(Footprint, u64)>,
+}
 
 impl Looks {
     /// The number.
     #[must_use]
     pub const fn get(self) -> u64 {
-        self.0
+        self.looked
     }
 
-    const fn note(&mut self) {
-        self.0 = self.0.saturating_add(1);
+    /// How many cohorts had to be valued for which footprint, if nothing had been remembered of it.
+    #[must_use]
+    pub const fn valued(self) -> Option<(Footprint, u64)> {
+        self.valued
+    }
+
+    pub(super) const fn note(&mut self) {
+        self.looked = self.looked.saturating_add(1);
+    }
+
+    pub(super) const fn note_valued(&mut self, footprint: Footprint, cohorts: u64) {
+        self.valued = Some((footprint, cohorts));
     }
 }
 
 /// One job before the book.
-struct Search<'a, 'd> {
-    demand: &'d JobDemand<'d>,
+pub(super) struct Search<'a, 'd> {
+    pub(super) demand: &'d JobDemand<'d>,
     rates: &'d Rates<'d>,
-    request: Request,
+    pub(super) request: Request,
     kinds: KindSet,
     stock: &'d Stock,
-    prices: Option<&'d PackingPrices>,
-    reach: Reach,
-    book: &'a OfferBook,
+    pub(super) prices: Option<&'d PackingPrices>,
+    pub(super) reach: Reach,
+    pub(super) book: &'a OfferBook,
 }
 
 /// What the offers of one shelf have in common for one job, and the least of what they have not.
-struct Lot {
+pub(super) struct Lot<'a> {
+    pub(super) gpu: ShelfKey,
+    pub(super) shelf: &'a Shelf,
     model: GpuModel,
     /// Kinds of its machines, one for each way to value what they have.
-    kinds: Vec<u16>,
+    pub(super) kinds: Vec<u16>,
     work: GpuWork,
     class_price: Amount,
     /// The least of each part of the terms.
     terms: OfferTerms,
     /// The least price of the arithmetic.
     base: Option<Amount>,
-    duration: DurationMs,
+    pub(super) duration: DurationMs,
     risk: Amount,
 }
 
@@ -73,6 +88,9 @@ struct Aisle<'a> {
     lot: usize,
     cohort: &'a Cohort,
 }
+
+/// What makes a quote of an offer, unless it costs more than the second argument.
+pub(super) type QuoteOf<'f, 'a> = dyn FnMut(&OfferView<'a>, Option<Amount>) -> Option<Quote> + 'f;
 
 impl OfferBook {
     /// The cheapest offer for `demand` that fits now: what [`crate::cheapest`] chooses of all of them, `except` one.
@@ -104,29 +122,11 @@ impl OfferBook {
         mut quote_of: impl FnMut(&OfferView<'a>, Option<Amount>) -> Option<Quote>,
     ) -> Option<Quote> {
         let search = Search::new(self, demand, rates, reach)?;
-        let (lots, aisles) = search.aisles(looks);
-        // By the least cost; what a place takes is worked out for those only that may win without it.
-        let heads = aisles.iter().enumerate();
-        let mut heap: BinaryHeap<_> = heads
-            .map(|(at, aisle)| Reverse((aisle.least, at, None)))
-            .collect();
-        let mut best: Option<Quote> = None;
-        while let Some(Reverse((bound, at, burden))) = heap.pop() {
-            if best.is_some_and(|best| best.expected_cost < bound) {
-                break;
-            }
-            let aisle = &aisles[at];
-            let lot = &lots[aisle.lot];
-            if let Some(burden) = burden {
-                let cohort = (aisle.cohort, burden);
-                search.walk(lot, cohort, looks, &mut best, &mut quote_of);
-            } else if let Some(burden) = search.burden(lot, aisle) {
-                let packing = search.packing(lot, burden, lot.duration);
-                let bound = aisle.least.saturating_add(packing);
-                heap.push(Reverse((bound, at, Some(burden))));
-            }
+        let lots = search.lots();
+        match search.order_keys(&lots, looks) {
+            Some((prices, keys)) => search.merge(&lots, (prices, &keys), looks, &mut quote_of),
+            None => search.sweep(&lots, looks, &mut quote_of),
         }
-        best
     }
 
     /// Open offers that may fit now: all that do, and some that turn out not to.
@@ -140,10 +140,9 @@ impl OfferBook {
         let Some(search) = Search::new(self, demand, rates, Reach::Now) else {
             return Vec::new();
         };
-        let (lots, aisles) = search.aisles(looks);
-        let fits = |it: &&Aisle<'a>| search.burden(&lots[it.lot], it).is_some();
-        let fitting = aisles.iter().filter(fits);
-        let groups = fitting.flat_map(|it| it.cohort.groups.values());
+        let lots = search.lots();
+        let fitting = search.fitting(&lots, looks).into_iter();
+        let groups = fitting.flat_map(|(_, cohort)| cohort.groups.values());
         let entries = groups.flat_map(|group| group.values());
         let views: Vec<_> = entries.map(|it| search.view(&it.standing)).collect();
         views.iter().for_each(|_| looks.note());
@@ -162,16 +161,15 @@ impl OfferBook {
         let Some(search) = Search::new(self, demand, rates, Reach::Now) else {
             return;
         };
-        let (lots, aisles) = search.aisles(looks);
-        let fits = |it: &&Aisle<'a>| search.burden(&lots[it.lot], it).is_some();
-        for aisle in aisles.iter().filter(fits) {
-            for group in aisle.cohort.groups.values() {
+        let lots = search.lots();
+        for (lot, cohort) in search.fitting(&lots, looks) {
+            for group in cohort.groups.values() {
                 looks.note();
                 let views = || group.values().map(|it| search.view(&it.standing));
                 let Some(first) = views().next() else {
                     continue;
                 };
-                if !wants(&first) || search.group_bound(&lots[aisle.lot], &first, 0).is_none() {
+                if !wants(&first) || search.group_bound(&lots[lot], &first, 0).is_none() {
                     continue;
                 }
                 for view in views() {
@@ -212,32 +210,90 @@ impl<'a, 'd> Search<'a, 'd> {
         standing.view(self.demand.needs.class, self.rates)
     }
 
+    /// The shelves that could serve the job.
+    fn lots(&self) -> Vec<Lot<'a>> {
+        let shelves = self.book.shelves.iter();
+        shelves
+            .filter_map(|(gpu, shelf)| self.lot(gpu, shelf))
+            .collect()
+    }
+
     /// The cohorts that may have room at a price within the limit.
-    fn aisles(&self, looks: &mut Looks) -> (Vec<Lot>, Vec<Aisle<'a>>) {
-        let (mut lots, mut aisles) = (Vec::new(), Vec::new());
-        for (gpu, shelf) in &self.book.shelves {
-            let Some(lot) = self.lot(gpu, shelf) else {
-                continue;
-            };
-            for (shape, row) in &shelf.cohorts {
+    fn aisles(&self, lots: &[Lot<'a>], looks: &mut Looks) -> Vec<Aisle<'a>> {
+        let mut aisles = Vec::new();
+        for (at, lot) in lots.iter().enumerate() {
+            for (shape, row) in &lot.shelf.cohorts {
                 looks.note();
-                let second = row.second(lot.class_price);
-                if let Some(least) = self.cost_of(lot.work.price(lot.base, second), lot.risk) {
+                if let Some(least) = self.least_of(lot, row) {
                     aisles.push(Aisle {
                         least,
                         shape: shape.as_ref(),
-                        lot: lots.len(),
+                        lot: at,
                         cohort: &row.cohort,
                     });
                 }
             }
-            lots.push(lot);
         }
-        (lots, aisles)
+        aisles
+    }
+
+    /// The best offer by a look at every cohort of `lots`.
+    fn sweep(
+        &self,
+        lots: &[Lot<'a>],
+        looks: &mut Looks,
+        quote_of: &mut QuoteOf<'_, 'a>,
+    ) -> Option<Quote> {
+        let aisles = self.aisles(lots, looks);
+        // By the least cost; what a place takes is worked out for those only that may win without it.
+        let heads = aisles.iter().enumerate();
+        let mut heap: BinaryHeap<_> = heads
+            .map(|(at, aisle)| Reverse((aisle.least, at, None)))
+            .collect();
+        let mut best: Option<Quote> = None;
+        while let Some(Reverse((bound, at, burden))) = heap.pop() {
+            if best.is_some_and(|best| best.expected_cost < bound) {
+                break;
+            }
+            let aisle = &aisles[at];
+            let lot = &lots[aisle.lot];
+            if let Some(burden) = burden {
+                let cohort = (aisle.cohort, burden, aisle.shape.is_some());
+                self.walk(lot, cohort, looks, &mut best, quote_of);
+            } else if let Some(burden) = self.burden(lot, aisle) {
+                let packing = self.packing(lot, burden, lot.duration);
+                let bound = aisle.least.saturating_add(packing);
+                heap.push(Reverse((bound, at, Some(burden))));
+            }
+        }
+        best
+    }
+
+    /// The cohorts that may have room at a price within the limit, with the number of their lot.
+    fn fitting(&self, lots: &[Lot<'a>], looks: &mut Looks) -> Vec<(usize, &'a Cohort)> {
+        if let Some((prices, keys)) = self.order_keys(lots, looks) {
+            return self.merge_fitting(lots, (prices, &keys), looks);
+        }
+        let aisles = self.aisles(lots, looks).into_iter();
+        let fits = |it: &Aisle<'a>| self.burden(&lots[it.lot], it).is_some();
+        aisles.filter(fits).map(|it| (it.lot, it.cohort)).collect()
+    }
+
+    /// The least that the cheapest offer of a cohort may cost before its place counts; `None` if that is above the
+    /// limit.
+    pub(super) fn least_of(&self, lot: &Lot<'a>, row: &Row) -> Option<Amount> {
+        let second = row.second(lot.class_price);
+        self.cost_of(lot.work.price(lot.base, second), lot.risk)
+    }
+
+    /// As [`Self::least_of`], of all cohorts of a lot.
+    pub(super) fn least_of_all(&self, lot: &Lot<'a>) -> Option<Amount> {
+        let second = lot.shelf.second(lot.class_price);
+        self.cost_of(lot.work.price(lot.base, second), lot.risk)
     }
 
     /// `None` if no machine of the shelf could ever serve the job.
-    fn lot(&self, gpu: &ShelfKey, shelf: &Shelf) -> Option<Lot> {
+    fn lot(&self, gpu: &ShelfKey, shelf: &'a Shelf) -> Option<Lot<'a>> {
         let needs = self.demand.needs;
         let all = self.stock.cluster().kinds();
         let is_in_region = |kind: &usize| {
@@ -245,8 +301,8 @@ impl<'a, 'd> Search<'a, 'd> {
             region.is_some_and(|region| needs.regions.contains(region))
         };
         let serving = |kind: &usize| self.kinds.contains(*kind) && is_in_region(kind);
-        let mut kinds = all.with_gpu(gpu).filter(serving).peekable();
-        kinds.peek()?;
+        let mut kinds = all.with_gpu(gpu).filter(serving);
+        let kinds = std::iter::once(kinds.next()?).chain(kinds);
         let row = shelf.cohorts.values().next()?;
         let first = row.cohort.groups.values().next()?;
         let machine = &first.values().next()?.standing.terms.machine;
@@ -254,9 +310,11 @@ impl<'a, 'd> Search<'a, 'd> {
         let correction = self.rates.correction(machine.gpu, needs.class);
         let work = gpu_work(machine, needs, &correction);
         Some(Lot {
+            gpu: *gpu,
+            shelf,
             model: machine.gpu,
             kinds: match self.prices {
-                Some(prices) => prices.distinct(kinds),
+                Some(prices) => prices.distinct(all.with_gpu(gpu), kinds),
                 None => Vec::new(),
             },
             class_price: self.rates.class_price(machine.gpu),
@@ -275,13 +333,11 @@ impl<'a, 'd> Search<'a, 'd> {
     }
 
     /// What a place on machines of a cohort takes from the work to come at least; `None` if there is no place.
-    fn burden(&self, lot: &Lot, aisle: &Aisle<'_>) -> Option<i64> {
+    fn burden(&self, lot: &Lot<'a>, aisle: &Aisle<'_>) -> Option<i64> {
         let (Reach::Now, Some(shape)) = (self.reach, aisle.shape) else {
             return Some(0);
         };
-        let units = shape.cpu_units;
-        let beyond = (u32::from(units) + 1).saturating_mul(CPU_UNIT_MILLI);
-        if units < CPU_UNITS_MAX && self.request.cpu_milli() >= beyond {
+        if !places::has_cpu(shape, &self.request) {
             return None;
         }
         match self.prices {
@@ -296,21 +352,22 @@ impl<'a, 'd> Search<'a, 'd> {
         }
     }
 
-    fn packing(&self, lot: &Lot, burden: i64, duration: DurationMs) -> Amount {
+    pub(super) fn packing(&self, lot: &Lot<'a>, burden: i64, duration: DurationMs) -> Amount {
         match (self.reach, self.prices) {
             (Reach::Now, Some(prices)) => prices.cost(lot.model, burden, duration),
             _ => Amount::ZERO,
         }
     }
 
-    /// Goes through the groups of a cohort as long as they may win.
-    fn walk(
+    /// Goes through the groups of a cohort as long as they may win: what a place takes there at least, and whether all
+    /// its machines look alike.
+    pub(super) fn walk(
         &self,
-        lot: &Lot,
-        (cohort, burden): (&'a Cohort, i64),
+        lot: &Lot<'a>,
+        (cohort, burden, is_alike): (&'a Cohort, i64, bool),
         looks: &mut Looks,
         best: &mut Option<Quote>,
-        quote_of: &mut impl FnMut(&OfferView<'a>, Option<Amount>) -> Option<Quote>,
+        quote_of: &mut QuoteOf<'_, 'a>,
     ) {
         let packing = self.packing(lot, burden, lot.duration);
         let may_win = |best: &Option<Quote>, cost: Option<Amount>| {
@@ -328,7 +385,7 @@ impl<'a, 'd> Search<'a, 'd> {
                     break;
                 }
                 if let Some(group) = groups.get(tariff) {
-                    self.look(lot, burden, group, looks, best, quote_of);
+                    self.look(lot, (burden, is_alike), group, looks, best, quote_of);
                 }
             }
             return;
@@ -339,7 +396,7 @@ impl<'a, 'd> Search<'a, 'd> {
             if !may_win(best, self.cost_of(price, lot.risk)) {
                 break;
             }
-            self.look(lot, burden, group, looks, best, quote_of);
+            self.look(lot, (burden, is_alike), group, looks, best, quote_of);
         }
         for (tariff, group) in groups.range(&pivot..) {
             let second = tariff.second.max(lot.class_price);
@@ -347,19 +404,19 @@ impl<'a, 'd> Search<'a, 'd> {
             if !may_win(best, self.cost_of(price, lot.risk)) {
                 break;
             }
-            self.look(lot, burden, group, looks, best, quote_of);
+            self.look(lot, (burden, is_alike), group, looks, best, quote_of);
         }
     }
 
     /// Looks for the first of a group that has room.
     fn look(
         &self,
-        lot: &Lot,
-        burden: i64,
+        lot: &Lot<'a>,
+        (burden, is_alike): (i64, bool),
         group: &'a Group,
         looks: &mut Looks,
         best: &mut Option<Quote>,
-        quote_of: &mut impl FnMut(&OfferView<'a>, Option<Amount>) -> Option<Quote>,
+        quote_of: &mut QuoteOf<'_, 'a>,
     ) {
         looks.note();
         let first = group.values().next();
@@ -378,15 +435,15 @@ impl<'a, 'd> Search<'a, 'd> {
             if best.is_none_or(|best| compare_quotes(seed, &quote, &best).is_lt()) {
                 *best = Some(quote);
             }
-            // Nobody in the group costs less, and those who cost the same come later.
-            if quote.expected_cost == bound {
+            // Nobody in the group costs less, and those who cost the same come later, if they look the same.
+            if quote.expected_cost == bound && is_alike {
                 return;
             }
         }
     }
 
     /// The cost of a group where it takes least from the work to come; `None` if its terms do not suit the job.
-    fn group_bound(&self, lot: &Lot, first: &OfferView<'_>, burden: i64) -> Option<Amount> {
+    fn group_bound(&self, lot: &Lot<'a>, first: &OfferView<'_>, burden: i64) -> Option<Amount> {
         let JobDemand {
             macs,
             memory_bytes,

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How many parts: one for each value of a key's first byte.
-const SHARDS: usize = 256;
+/// How many parts: one for each value of a key's first twelve bits. The changes of a block, some hundred, then copy a
+/// small part of a large map.
+const SHARDS: usize = 1 << 12;
 
-/// A sorted map in parts by the first byte of the key; iteration is in the order of keys.
+/// A sorted map in parts by the first bits of the key; iteration is in the order of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shards<K, V> {
     shards: Vec<Arc<BTreeMap<K, V>>>,
@@ -67,5 +68,6 @@ impl<K: Ord + Clone + AsRef<[u8]>, V: Clone + Default> Shards<K, V> {
 }
 
 fn shard_of(key: &impl AsRef<[u8]>) -> usize {
-    key.as_ref().first().copied().map_or(0, usize::from)
+    let byte = |at: usize| key.as_ref().get(at).copied().map_or(0, usize::from);
+    byte(0) << 4 | byte(1) >> 4
 }

@@ -165,11 +165,16 @@ impl<T: Ord + Copy> Counts<T> {
 /// Each part of the cost over all offers of a shelf.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Spread {
+    /// Of prices of GPU time that stand.
+    fixed: Counts<Amount>,
+    /// Of prices of GPU time that follow demand.
+    moving: Counts<Amount>,
     base: Counts<Amount>,
     per_mmac: Counts<Amount>,
     latency: Counts<DurationMs>,
     speed: Counts<u64>,
     failure_ppm: [Counts<u32>; JobClass::ALL.len()],
+    top: [Counts<bool>; JobClass::ALL.len()],
 }
 
 /// The least of each part of the cost over all offers of a shelf.
@@ -196,6 +201,10 @@ impl Shelf {
     /// Counts the offers that the least values are taken of.
     pub(crate) fn count(&mut self, tariff: &Tariff, is_new: bool) {
         let spread = Arc::make_mut(&mut self.spread);
+        match tariff.is_dynamic {
+            true => spread.moving.count(tariff.second, is_new),
+            false => spread.fixed.count(tariff.second, is_new),
+        }
         spread.base.count(tariff.base, is_new);
         spread.per_mmac.count(tariff.per_mmac, is_new);
         spread.latency.count(tariff.latency, is_new);
@@ -203,6 +212,27 @@ impl Shelf {
         for (counts, mark) in spread.failure_ppm.iter_mut().zip(&tariff.marks) {
             counts.count(mark.failure_ppm, is_new);
         }
+        for (counts, mark) in spread.top.iter_mut().zip(&tariff.marks) {
+            counts.count(mark.top, is_new);
+        }
+    }
+
+    /// How the machines of its open offers look, where nothing is booked.
+    pub(crate) fn shapes(&self) -> impl Iterator<Item = &Shape> {
+        self.cohorts.keys().flatten()
+    }
+
+    /// The least price of a GPU second of all offers, where the moving price is `class_price`.
+    pub(crate) fn second(&self, class_price: Amount) -> Amount {
+        let spread = &self.spread;
+        let moving = spread.moving.first().map(|ask| ask.max(class_price));
+        let least = spread.fixed.first().into_iter().chain(moving).min();
+        least.unwrap_or(Amount::MAX)
+    }
+
+    /// Whether some offer is of a provider that goes first among equals with jobs of `class`.
+    pub(crate) fn has_top(&self, class: JobClass) -> bool {
+        self.spread.top[usize::from(class.tag())].last() == Some(true)
     }
 
     /// The least of each part of the cost for jobs of `class`; `machine` is one of the shelf.
@@ -226,11 +256,11 @@ impl Shelf {
         Some(Floor { terms, failure_ppm })
     }
 
-    pub(crate) fn put_in(&mut self, entry: &Arc<Entry>) {
-        let Some(Place { shape, tie }) = entry.place else {
-            return;
-        };
+    /// Puts an open offer into its cohort; how its machine looks, if none looked like this.
+    pub(crate) fn put_in(&mut self, entry: &Arc<Entry>) -> Option<Shape> {
+        let Place { shape, tie } = entry.place?;
         let row = self.cohorts.entry(shape).or_default();
+        let is_first = row.cohort.groups.is_empty();
         let cohort = Arc::make_mut(&mut row.cohort);
         let group = match cohort.groups.get_mut(&entry.tariff) {
             Some(group) => group,
@@ -245,15 +275,13 @@ impl Shelf {
         if is_new {
             row.note_asks();
         }
+        shape.filter(|_| is_first)
     }
 
-    pub(crate) fn take_out(&mut self, entry: &Entry) {
-        let Some(Place { shape, tie }) = entry.place else {
-            return;
-        };
-        let Some(row) = self.cohorts.get_mut(&shape) else {
-            return;
-        };
+    /// Takes an offer out of its cohort; how its machine looked, if none looks like this any more.
+    pub(crate) fn take_out(&mut self, entry: &Entry) -> Option<Shape> {
+        let Place { shape, tie } = entry.place?;
+        let row = self.cohorts.get_mut(&shape)?;
         let cohort = Arc::make_mut(&mut row.cohort);
         let mut is_gone = false;
         if let Some(group) = cohort.groups.get_mut(&entry.tariff) {
@@ -267,8 +295,11 @@ impl Shelf {
         }
         if cohort.groups.is_empty() {
             self.cohorts.remove(&shape);
-        } else if is_gone {
+            return shape;
+        }
+        if is_gone {
             row.note_asks();
         }
+        None
     }
 }

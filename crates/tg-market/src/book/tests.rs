@@ -15,7 +15,7 @@ use crate::placement::{best_offer, cheapest, compare_quotes, explain};
 use crate::synthetic::{Draws, Variety, numbered, synthetic_needs, synthetic_standing};
 use crate::throughput::ThroughputMatrix;
 use crate::view::request_of;
-use crate::{Hold, JobDemand, PackingPrices, Quote, Stock};
+use crate::{Hold, JobDemand, PackingPrices, PriceAnchor, Quote, Stock};
 
 /// Markets of each variety.
 const MARKETS: u64 = 150;
@@ -34,6 +34,8 @@ struct Market {
     book: OfferBook,
     class_prices: [Amount; GpuModel::ALL.len()],
     throughput: ThroughputMatrix,
+    /// What prices of placements were set from; they stand much longer here than where they follow the machines.
+    anchor: PriceAnchor,
     numbers: u64,
 }
 
@@ -51,6 +53,7 @@ impl Market {
             book: OfferBook::new(numbered(9, draws.below(u64::MAX))),
             class_prices: std::array::from_fn(|_| Amount::new(u128::from(draws.below(12_000_000)))),
             throughput: ThroughputMatrix::default(),
+            anchor: PriceAnchor::default(),
             numbers: 0,
         };
         for _ in 0..=draws.below(24) {
@@ -73,7 +76,15 @@ impl Market {
             prices,
             self.stock.packing_prices_at(self.book.middle_asks())
         );
-        prices
+        // Machines that came may have brought other work with them.
+        self.stock.prices_from(&self.anchor).unwrap_or(prices)
+    }
+
+    /// Prices of placements are set anew.
+    fn renew(&mut self) {
+        self.anchor = self.stock.anchor(self.book.middle_asks());
+        let seconds = self.book.middle_asks();
+        assert_eq!(self.prices(), self.stock.packing_prices_at(seconds));
     }
 
     /// Every machine with what is held of it, from nothing.
@@ -245,6 +256,12 @@ fn decide(draws: &mut Draws, market: &Market) -> (JobNeeds, Option<Quote>) {
     let mut looks = Looks::default();
     let chosen = market.book.cheapest(&demand, &rates, &mut looks, None);
     assert_eq!(chosen, cheapest(&demand, views()));
+    // A book that remembers nothing, or is asked again, has the same answer after as many looks.
+    for book in [&market.rebuilt(), &market.book] {
+        let mut again = Looks::default();
+        assert_eq!(chosen, book.cheapest(&demand, &rates, &mut again, None));
+        assert_eq!(looks, again);
+    }
     // The reasons given to people are of the same answer.
     assert_eq!(chosen, best_offer(&demand, views()).chosen);
     let first = explain(&demand, views()).into_iter().next();
@@ -286,6 +303,7 @@ fn run(variety: Variety) -> [u32; 3] {
                 // Blocks that were not final are undone, and later ones are not.
                 6 => market = before.clone(),
                 7 => before = market.clone(),
+                8 => market.renew(),
                 _ => {
                     let (needs, quote) = decide(&mut draws, &market);
                     match quote {
@@ -325,6 +343,58 @@ fn markets_of_some_prices_decide_as_a_look_at_all() {
 fn markets_of_own_prices_decide_as_a_look_at_all() {
     let counts = run(Variety::Own);
     assert!(counts.iter().all(|it| *it > 100), "{counts:?}");
+}
+
+#[test]
+fn of_equal_costs_the_machine_with_less_free_goes_first() {
+    let mut draws = Draws::new(5);
+    let mut market = Market::new(&mut draws, Variety::Alike);
+    let like = synthetic_standing(&mut draws, Variety::Alike, 1_000);
+    market.standings.clear();
+    for number in 0..40 {
+        let mut standing = like.clone();
+        standing.offer = OfferId::new(numbered(3, 2_000 + number));
+        // Jobs without GPU take nothing where nobody expects work for the CPU.
+        standing.terms.machine.cpu_milli = 64_000;
+        market.standings.insert(standing.offer, standing);
+    }
+    market.work = WorkloadProfile::new();
+    market.restock();
+    market.book = market.rebuilt();
+    let busy: Vec<OfferId> = market.standings.keys().copied().take(3).collect();
+    for (cores, offer) in (1..).zip(&busy) {
+        let needs = JobNeeds {
+            cpu_milli: 4_000 * cores,
+            ..JobNeeds::ANY_MACHINE
+        };
+        let prices = market.prices();
+        let mut order = demand(&mut draws, &market, &needs, &[]);
+        order.max_price = Amount::from_tgrid(1);
+        order.stock = Some(&market.stock);
+        order.prices = Some(&prices);
+        let rates = market.rates();
+        let view = market.standings[offer].view(needs.class, &rates);
+        let quote = crate::placement::quote_now(&order, &view, None).unwrap();
+        market.lease(&needs, &quote);
+    }
+    let (needs, prices) = (JobNeeds::ANY_MACHINE, market.prices());
+    let mut order = demand(&mut draws, &market, &needs, &[]);
+    order.max_price = Amount::from_tgrid(1);
+    order.stock = Some(&market.stock);
+    // What a place takes apart, all cost the same.
+    for prices in [None, Some(&prices)] {
+        order.prices = prices;
+        let views = market.standings.values();
+        let rates = market.rates();
+        let views = views.map(|it| it.view(needs.class, &rates));
+        let scanned = cheapest(&order, views).unwrap();
+        let mut looks = Looks::default();
+        let chosen = market.book.cheapest(&order, &rates, &mut looks, None);
+        assert_eq!(chosen, Some(scanned));
+        if prices.is_none() {
+            assert_eq!(scanned.offer, busy[2], "it has the least CPU left");
+        }
+    }
 }
 
 #[test]

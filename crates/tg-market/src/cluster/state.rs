@@ -1,5 +1,7 @@
 //! What is free on every machine; taking and giving back.
 
+use std::sync::Arc;
+
 use super::filter::KindIndex;
 use super::spec::{
     DeviceDemand, GPUS_PER_NODE_MAX, Isolation, NodeSpec, Request, Sharing, WHOLE_GPU,
@@ -186,10 +188,10 @@ pub enum AllocateError {
 /// All machines with what is free on them.
 #[derive(Debug, Clone)]
 pub struct Cluster {
-    specs: Vec<NodeSpec>,
+    specs: Arc<Vec<NodeSpec>>,
     free: Vec<NodeFree>,
-    kinds: KindIndex,
-    kind_of: Vec<u16>,
+    kinds: Arc<KindIndex>,
+    kind_of: Arc<Vec<u16>>,
 }
 
 impl PartialEq for Cluster {
@@ -211,9 +213,9 @@ impl Cluster {
             .collect();
         Self {
             free: specs.iter().map(NodeFree::of).collect(),
-            specs,
-            kinds,
-            kind_of,
+            specs: Arc::new(specs),
+            kinds: Arc::new(kinds),
+            kind_of: Arc::new(kind_of),
         }
     }
 
@@ -263,7 +265,7 @@ impl Cluster {
 
     /// The kinds of machine and their filters.
     #[must_use]
-    pub const fn kinds(&self) -> &KindIndex {
+    pub fn kinds(&self) -> &KindIndex {
         &self.kinds
     }
 

@@ -1,25 +1,73 @@
 //! What a placement takes from the work to come, for machines that change one at a time: the cost of
 //! [`super::index`] without its heaps, for markets where every offer is looked at anyway, as prices and risks differ.
 //!
-//! The usable compute of each group is kept up to date with the machines, and prices follow from it alone: what was
-//! kept up to date and what is built anew from the same machines is equal, and there is no anchor to store.
+//! The usable compute of each group is kept up to date with the machines: what was kept up to date and what is built
+//! anew from the same machines is equal. Prices follow from it, or from what it was when they were set
+//! ([`UsableAnchor`]), which is for the state to keep.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cluster::{Cluster, NodeIndex};
+use tg_types::{Decode, DecodeError, Encode, Reader, Writer};
+
+use crate::cluster::{Cluster, GPUS_PER_NODE_MAX, NodeIndex};
 use crate::packing::price::{PRICE_UNIT_BITS, PriceBook};
-use crate::packing::profile::WorkloadProfile;
+use crate::packing::profile::{WORK_CLASSES_MAX, WorkloadProfile};
 use crate::packing::shape::Shape;
 use crate::packing::table::{PricedTables, Tables};
 
 /// The cost of a placement in [`PricedTables`] that takes one thousandth of a GPU from all work, while none is scarce.
 pub const MILLI_COST: i64 = 1 << (16 + PRICE_UNIT_BITS);
 
+/// What prices were set from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UsableAnchor {
+    /// Names the work that was expected.
+    work: u64,
+    /// GPU compute of all machines, in thousandths.
+    capacity_milli: u64,
+    /// What of it was usable for each group of work.
+    usable: Vec<i64>,
+}
+
+/// Most groups of work: the classes of a profile, and for each model and size of machine single GPUs and all of them.
+const GROUPS_MAX: usize = WORK_CLASSES_MAX + 2 * 64 * GPUS_PER_NODE_MAX;
+
+impl Encode for UsableAnchor {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            work,
+            capacity_milli,
+            usable,
+        } = self;
+        writer.u64(*work);
+        writer.u64(*capacity_milli);
+        writer.count(usable.len());
+        usable.iter().for_each(|it| writer.i64(*it));
+    }
+}
+
+impl Decode for UsableAnchor {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (work, capacity_milli) = (reader.u64()?, reader.u64()?);
+        let groups = reader.count("groups of work", GROUPS_MAX, 8)?;
+        let usable = (0..groups)
+            .map(|_| reader.i64())
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            work,
+            capacity_milli,
+            usable,
+        })
+    }
+}
+
 /// The usable compute of a cluster for the work that is expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Burden {
     tables: Arc<Tables>,
+    /// Names the groups of work, their weights and needs.
+    work: u64,
     usable: Vec<i64>,
     capacity_milli: u64,
 }
@@ -41,6 +89,7 @@ impl Burden {
             }
         }
         Self {
+            work: tables.work(),
             tables: Arc::new(tables),
             usable,
             capacity_milli: cluster.gpu_milli_capacity(),
@@ -66,5 +115,39 @@ impl Burden {
     pub fn priced(&self) -> PricedTables {
         let book = PriceBook::new(&self.tables, self.capacity_milli, self.usable.clone());
         self.tables.priced(book.prices())
+    }
+
+    /// What prices are set from that are set now.
+    #[must_use]
+    pub fn anchor(&self) -> UsableAnchor {
+        UsableAnchor {
+            work: self.work,
+            capacity_milli: self.capacity_milli,
+            usable: self.usable.clone(),
+        }
+    }
+
+    /// Whether the prices set from `anchor` stand: see [`PriceBook`].
+    #[must_use]
+    pub fn stands(&self, anchor: &UsableAnchor) -> bool {
+        self.book_of(anchor)
+            .is_some_and(|book| book.stands(&self.usable))
+    }
+
+    /// As [`Self::priced`], at the prices that were set from `anchor`; `None` if other work is expected now.
+    #[must_use]
+    pub fn priced_from(&self, anchor: &UsableAnchor) -> Option<PricedTables> {
+        let book = self.book_of(anchor)?;
+        Some(self.tables.priced(book.prices()))
+    }
+
+    fn book_of(&self, anchor: &UsableAnchor) -> Option<PriceBook> {
+        let UsableAnchor {
+            work,
+            capacity_milli,
+            usable,
+        } = anchor;
+        let is_same = *work == self.work && usable.len() == self.usable.len();
+        is_same.then(|| PriceBook::new(&self.tables, *capacity_milli, usable.clone()))
     }
 }

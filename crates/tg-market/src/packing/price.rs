@@ -118,13 +118,15 @@ impl PriceBook {
         }
     }
 
+    /// Whether prices stand where `usable` is usable for each group.
+    pub(crate) fn stands(&self, usable: &[i64]) -> bool {
+        let mut bounds = usable.iter().zip(&self.bounds);
+        bounds.all(|(usable, [low, high])| usable >= low && usable <= high)
+    }
+
     /// Sets prices anew if the usable compute of a group moved far enough; true if it did.
     pub(crate) fn settle(&mut self) -> bool {
-        let moved = self
-            .usable
-            .iter()
-            .zip(&self.bounds)
-            .any(|(usable, [low, high])| usable < low || usable > high);
+        let moved = !self.stands(&self.usable);
         if moved {
             self.anchor_before.copy_from_slice(&self.anchor);
             self.anchor.copy_from_slice(&self.usable);

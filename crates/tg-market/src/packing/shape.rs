@@ -22,6 +22,14 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// A machine of kind 0 with nothing free.
+    pub const NOTHING: Self = Self {
+        kind: 0,
+        cpu_units: 0,
+        mig: None,
+        gpu_milli: [0; GPUS_PER_NODE_MAX],
+    };
+
     /// The shape of `node` as it is now.
     #[must_use]
     pub fn of(cluster: &Cluster, node: NodeIndex) -> Self {

@@ -10,12 +10,13 @@
 //! geometry of the partitions, so a placement that breaks up a place that many jobs want costs what it breaks.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::cluster::{GPUS_PER_NODE_MAX, KindIndex, Needs, WHOLE_GPU};
 use crate::mig::{ALL_FREE, MigModel};
 use crate::packing::price::PRICE_BITS;
 use crate::packing::profile::WorkloadProfile;
-use crate::packing::shape::Shape;
+use crate::packing::shape::{Shape, mix};
 
 /// One unit of CPU in the tables, in thousandths of a core. Coarser tables are smaller and make more machines look
 /// alike; on the trace two cores did no worse than a thousandth of one.
@@ -68,8 +69,9 @@ pub struct Group {
 pub struct Tables {
     groups: Vec<Group>,
     /// For each kind of machine, which groups it may serve, in the order of [`Self::groups`].
-    served: Vec<Vec<u16>>,
+    served: Arc<Vec<Vec<u16>>>,
     cpu_units_max: u16,
+    work: u64,
 }
 
 /// Share of a GPU (falling), GPUs, needs.
@@ -116,10 +118,18 @@ impl Tables {
             }
         }
         Self {
+            work: name_of(&groups),
             groups,
-            served,
+            served: Arc::new(served),
             cpu_units_max,
         }
+    }
+
+    /// A name of the groups, with their weights and needs: tables with the same name and number of groups have prices in
+    /// common.
+    #[must_use]
+    pub const fn work(&self) -> u64 {
+        self.work
     }
 
     /// The groups, by falling share of a GPU.
@@ -156,17 +166,22 @@ impl Tables {
         let mut tables = Vec::new();
         let mut by_members: BTreeMap<&[u16], u16> = BTreeMap::new();
         let mut of_kind = Vec::with_capacity(self.served.len());
-        for served in &self.served {
+        for served in self.served.iter() {
             let index = *by_members.entry(served).or_insert_with(|| {
                 tables.push(self.priced_table(served, prices));
                 (tables.len() - 1) as u16
             });
             of_kind.push(index);
         }
+        let slacks = self.served.iter();
         PricedTables {
             tables,
             of_kind,
             cpu_units_max: self.cpu_units_max,
+            work: self.work,
+            served: Arc::clone(&self.served),
+            slacks: slacks.map(|it| self.rounding_slack(it, prices)).collect(),
+            prices: prices.to_vec(),
         }
     }
 
@@ -278,13 +293,41 @@ pub struct PricedTables {
     tables: Vec<Vec<PricedGroup>>,
     of_kind: Vec<u16>,
     cpu_units_max: u16,
+    work: u64,
+    served: Arc<Vec<Vec<u16>>>,
+    /// For each kind, how much a difference of two values may be off by rounding.
+    slacks: Vec<i64>,
+    prices: Vec<u32>,
 }
+
+/// Fixed point of [`PricedTables::step_from`].
+pub const STEP_BITS: u32 = 32;
 
 impl PricedTables {
     /// Machines of kinds with the same number here are worth the same if they look alike.
     #[must_use]
     pub fn table_of(&self, kind: usize) -> Option<u16> {
         self.of_kind.get(kind).copied()
+    }
+
+    /// From what a machine of `kind` lost in value under the prices `before`, what it loses under these at least: so many
+    /// parts of it in fixed point with [`STEP_BITS`], at most all, less the second number. `None` if other work was
+    /// expected.
+    #[must_use]
+    pub fn step_from(&self, before: &Self, kind: usize) -> Option<(u64, i64)> {
+        let served = self.served.get(kind)?;
+        if self.work != before.work || before.served.get(kind) != Some(served) {
+            return None;
+        }
+        let mut least = 1 << STEP_BITS;
+        for group in served {
+            let group = usize::from(*group);
+            let (now, then) = (*self.prices.get(group)?, *before.prices.get(group)?);
+            if then > 0 {
+                least = least.min((u64::from(now) << STEP_BITS) / u64::from(then));
+            }
+        }
+        Some((least, *self.slacks.get(kind)?))
     }
 
     /// The priced usable compute of a machine of `shape`, over all groups. At most
@@ -306,6 +349,36 @@ impl PricedTables {
         }
         sum
     }
+}
+
+/// The name of groups of work.
+fn name_of(groups: &[Group]) -> u64 {
+    let mut name = 0;
+    let mut take = |value: u64| name = mix(name ^ mix(value));
+    for group in groups {
+        let Needs {
+            models,
+            capability_min,
+            tensor_cores,
+            interconnect_min,
+            region,
+            isolation,
+        } = group.needs;
+        take(u64::from(group.gpus) << 16 | u64::from(group.gpu_milli));
+        take(models.bits());
+        take(region.map_or(u64::MAX, u64::from));
+        take(
+            u64::from(capability_min) << 24
+                | u64::from(tensor_cores) << 16
+                | (interconnect_min as u64) << 8
+                | isolation as u64,
+        );
+        for [weight, per_unit] in &group.prefix {
+            take(*weight as u64);
+            take(*per_unit as u64);
+        }
+    }
+    name
 }
 
 /// Sum over a group of what a machine offers, from its prefix sums.

@@ -293,3 +293,62 @@ impl Net {
         self.push(Op::Requantise { input, how }, shape, None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::execute_tensor;
+    use tg_ir::Tie;
+
+    #[test]
+    fn the_output_layer_has_the_weights_of_the_embedding() {
+        for (output, rows) in [(Output::LastScores, 1), (Output::Likeliest, 8)] {
+            let sizes = Sizes {
+                name: "gpt-tiny",
+                layers: 1,
+                tokens: 8,
+                places: 8,
+                vocabulary: 32,
+                channels: 16,
+                heads: 2,
+                output,
+            };
+            let (CompiledModel { program, weights }, input) = transformer(&sizes, 3);
+            program.validate().unwrap();
+            weights.check(&program).unwrap();
+            let [Tie { node, to: 0 }] = program.ties[..] else {
+                panic!("{:?}", program.ties);
+            };
+            let table = &weights.layers[0].weights;
+            let read = program.nodes[node as usize].op.inputs()[0];
+            let model = CompiledModel {
+                program: program.clone(),
+                weights: weights.clone(),
+            };
+            let trace = execute_tensor(&model, input).unwrap();
+            let hidden = trace.tensors()[read.index()].widened();
+            let scores = trace.tensors()[node as usize + 1].widened();
+            assert_eq!(scores.len(), 32 * rows);
+            for (scores, hidden) in scores.chunks(32).zip(hidden.chunks(16)) {
+                for (score, row) in scores.iter().zip(table.chunks(16)) {
+                    let products = row.iter().zip(hidden).map(|(&w, x)| i32::from(w) * x);
+                    assert_eq!(*score, products.sum::<i32>());
+                }
+            }
+            let greatest = scores.chunks(32).map(|row| {
+                let first = row
+                    .iter()
+                    .max()
+                    .and_then(|most| row.iter().position(|v| v == most));
+                i32::try_from(first.unwrap()).unwrap()
+            });
+            let expected = match output {
+                Output::Likeliest => greatest.collect(),
+                _ => scores.clone(),
+            };
+            assert_eq!(trace.output().widened(), expected);
+        }
+    }
+}

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use tg_market::book::Looks;
 use tg_market::placement::{assess, compare_quotes};
-use tg_market::{Hold, Quote, Room, Stock};
+use tg_market::{Hold, JobDemand, OfferView, Quote, Room, Stock};
 use tg_types::{Address, Amount, JobNeeds, Machine, OfferId, TimestampMs};
 
 use super::super::Execution;
@@ -76,6 +76,34 @@ impl Execution {
         Ok(())
     }
 
+    /// The machines that could take a member now.
+    fn machines_for_members(
+        &self,
+        demand: &JobDemand<'_>,
+        looks: &mut Looks,
+    ) -> Vec<(OfferView<'_>, Quote)> {
+        let fitting = |view: OfferView<'_>| {
+            let assessment = assess(demand, &view);
+            let quote = assessment.quote.filter(|_| assessment.broken.is_empty());
+            Some((view.offer, quote?))
+        };
+        let rates = self.state.rates();
+        let candidates = self.state.book.candidates(demand, &rates, looks);
+        let found: Vec<_> = candidates
+            .into_iter()
+            .filter_map(|view| Some((view, fitting(view)?.1)))
+            .collect();
+        debug_assert_eq!(
+            found
+                .iter()
+                .map(|(view, quote)| (view.offer, *quote))
+                .collect::<BTreeMap<_, _>>(),
+            self.views(demand.needs.class).filter_map(fitting).collect(),
+            "the book answers as a look at every offer does"
+        );
+        found
+    }
+
     /// The members' places in the cheapest neighbourhood that has room for all.
     fn find_gang(&self, board: &Board, job: &Job, looks: &mut Looks) -> Option<Vec<Quote>> {
         let needs = job.order.needs;
@@ -85,11 +113,7 @@ impl Execution {
             .job_demand(job, (&stock, &board.prices), self.now)?;
         demand.max_price = Amount::new(demand.max_price.get() / u128::from(needs.gang));
         let mut cells: BTreeMap<Cell, Vec<Candidate>> = BTreeMap::new();
-        let rates = self.state.rates();
-        for view in self.state.book.candidates(&demand, &rates, looks) {
-            let assessment = assess(&demand, &view);
-            let quote = assessment.quote.filter(|_| assessment.broken.is_empty());
-            let Some(quote) = quote else { continue };
+        for (view, quote) in self.machines_for_members(&demand, looks) {
             let [x, y] = view.terms.machine.coordinate_us;
             let side = i64::from(needs.neighbourhood_us.max(1));
             let cell = (i64::from(x).div_euclid(side), i64::from(y).div_euclid(side));

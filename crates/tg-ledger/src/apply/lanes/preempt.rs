@@ -3,8 +3,6 @@
 //! Only jobs of tier spot are pushed out, only by jobs that are not, and only if less is lost than the newcomer pays
 //! ([`tg_market::lane::queue::victims`]). A running job has a grace to hand in its result.
 
-use std::collections::BTreeSet;
-
 use tg_market::lane::queue::{Preemptible, victims};
 use tg_market::placement::assess;
 use tg_market::view::request_of;
@@ -15,9 +13,8 @@ use super::super::Execution;
 use super::super::matching::{Board, Outcome};
 use crate::decision::Decision;
 use crate::error::InvariantError;
-use crate::limits::PREEMPTIONS_MAX;
 use crate::record::{Job, JobState, Lease, Preemption};
-use crate::state::State;
+use crate::state::{State, can_be_pushed_out};
 
 impl Execution {
     /// Tells enough leases of one machine to end that `job` fits there; it waits until they have.
@@ -34,6 +31,7 @@ impl Execution {
             return Ok(Outcome::Waits);
         }
         let chosen = self.cheapest_room(board, job);
+        board.budget.spend_some(self.state.consents.len() as u64);
         let grace = self.state.parameters.preempt_grace;
         for (id, is_running) in chosen {
             let mut lease = self.lease(&id)?;
@@ -53,32 +51,61 @@ impl Execution {
 
     /// Whether any lease could end for `job`, and none was told so before.
     fn may_make_room(&self, job: &Job) -> bool {
-        let mut any = false;
-        for (other, lease) in self.state.live_leases() {
-            if lease.preemption.is_some_and(|it| it.by == job.id) {
-                return false;
-            }
-            any |= can_be_pushed_out(other, lease);
-        }
-        any
+        let consents = &self.state.consents;
+        consents.len() > 0 && !consents.makes_room_for(&job.id)
     }
 
     /// The leases to end on the machine where least is lost.
     fn cheapest_room(&self, board: &Board, job: &Job) -> Vec<(LeaseId, bool)> {
+        // Only where somebody agreed to leave can room be made.
+        let agreed = self.state.consents.offers();
+        let chosen = self.room_among(board, job, agreed, |offer| self.holders(offer));
+        debug_assert_eq!(
+            chosen,
+            self.room_among(
+                board,
+                job,
+                self.state.offers.iter().map(|it| it.id),
+                |offer| self
+                    .state
+                    .live_leases()
+                    .filter(|(other, lease)| lease.offer == *offer && other.holds_machine())
+                    .collect()
+            ),
+            "the consents answer as a look at every lease does"
+        );
+        chosen
+    }
+
+    /// The leases that hold something of the machine of `offer`, with their jobs; of gangs those that lead.
+    fn holders(&self, offer: &OfferId) -> Vec<(&Job, &Lease)> {
+        let leases = self.state.stock.holders(offer);
+        leases
+            .filter_map(|id| self.state.lease(&id))
+            .filter(|lease| lease.lead.is_none())
+            .filter_map(|lease| Some((self.state.job(&lease.job)?, lease)))
+            .collect()
+    }
+
+    /// The leases to end on that machine of `offers` where least is lost.
+    fn room_among<'a>(
+        &'a self,
+        board: &Board,
+        job: &Job,
+        offers: impl Iterator<Item = OfferId>,
+        holders: impl Fn(&OfferId) -> Vec<(&'a Job, &'a Lease)>,
+    ) -> Vec<(LeaseId, bool)> {
         let stock = self.stock();
         let market = (&*stock, &board.prices);
         let Some(demand) = self.state.job_demand(job, market, self.now) else {
             return Vec::new();
         };
         let mut best: Option<(Amount, Vec<(LeaseId, bool)>)> = None;
-        // Only where somebody agreed to leave can room be made.
-        let leases = self.state.live_leases();
-        let agreed: BTreeSet<OfferId> = leases
-            .filter(|(other, lease)| can_be_pushed_out(other, lease))
-            .map(|(_, lease)| lease.offer)
-            .collect();
         let rates = self.state.rates();
-        for standing in agreed.iter().filter_map(|offer| self.state.book.get(offer)) {
+        for offer in offers {
+            let Some(standing) = self.state.book.get(&offer) else {
+                continue;
+            };
             let view = standing.view(job.order.needs.class, &rates);
             let assessment = assess(&demand, &view);
             let only_room = assessment
@@ -88,7 +115,8 @@ impl Execution {
             let Some(quote) = assessment.quote.filter(|_| only_room) else {
                 continue;
             };
-            let Some((loss, leases)) = self.room_on(job, &view, &quote) else {
+            let held = holders(&offer);
+            let Some((loss, leases)) = self.room_on(job, &view, &quote, &held) else {
                 continue;
             };
             if best.as_ref().is_none_or(|(least, _)| loss < *least) {
@@ -98,32 +126,29 @@ impl Execution {
         best.map(|(_, leases)| leases).unwrap_or_default()
     }
 
+    /// What is lost on the machine of an offer where `held` holds something, and the leases to end there.
     fn room_on(
         &self,
         job: &Job,
         view: &OfferView<'_>,
         quote: &Quote,
+        held: &[(&Job, &Lease)],
     ) -> Option<(Amount, Vec<(LeaseId, bool)>)> {
-        let mut running = Vec::new();
-        let mut held: Vec<(&Job, &Lease)> = Vec::new();
+        // Somebody makes room there already.
+        if held.iter().any(|(_, lease)| lease.preemption.is_some()) {
+            return None;
+        }
         let turn = State::waiting(job).turn(self.now);
-        for (other, lease) in self.state.live_leases() {
-            if lease.offer != view.offer || !other.holds_machine() {
-                continue;
-            }
-            // Somebody makes room there already.
-            if lease.preemption.is_some() {
-                return None;
-            }
+        let preemptible = |(other, lease): &(&Job, &Lease)| {
             let goes_later = State::waiting(other).turn(self.now) > turn;
-            running.push(Preemptible {
+            Preemptible {
                 job: other.sequence,
                 consents: can_be_pushed_out(other, lease) && goes_later,
                 units: lease.grant.gpus() * u32::from(lease.grant.gpu_milli),
                 loss: loss_of(lease, self.now),
-            });
-            held.push((other, lease));
-        }
+            }
+        };
+        let running: Vec<Preemptible> = held.iter().map(preemptible).collect();
         let wanted = job.order.needs.gpu_milli_total();
         let free = self.free_milli(&view.offer);
         let chosen = victims(&running, wanted.saturating_sub(free).max(1), quote.price)?;
@@ -140,6 +165,8 @@ impl Execution {
                 gone.push(lease.id);
             }
         }
+        // The order does not matter to anybody, but has to be one.
+        leases.sort_unstable();
         // It pays its own provider and those who leave, or nobody leaves.
         let affordable = quote.price.saturating_add(owed) <= job.order.max_price;
         // What they leave must be of use: shares of two GPUs are no GPU.
@@ -158,12 +185,6 @@ impl Execution {
             free.gpu_milli.iter().map(|it| u32::from(*it)).sum()
         })
     }
-}
-
-pub(super) fn can_be_pushed_out(job: &Job, lease: &Lease) -> bool {
-    let waits = matches!(job.state, JobState::Leased | JobState::Running);
-    let agreed = job.order.needs.preemptible && job.preemptions < PREEMPTIONS_MAX;
-    waits && agreed && lease.members.is_empty() && lease.preemption.is_none()
 }
 
 /// What is lost with a lease: the part of its price that its work so far is worth.

@@ -14,11 +14,12 @@ use tg_types::{Amount, LeaseId};
 
 use super::super::Execution;
 use super::super::matching::Board;
-use super::preempt::{can_be_pushed_out, loss_of};
+use super::preempt::loss_of;
 use crate::decision::Decision;
 use crate::error::InvariantError;
 use crate::limits::{EPOCH_BLOCKS, MOVE_CANDIDATES_MAX, MOVE_LEASE_MS};
 use crate::record::{Job, Lease, Preemption};
+use crate::state::can_be_pushed_out;
 
 impl Execution {
     /// Lets the budget grow with what ran since the last block, and once an epoch tells the lease whose move gains most
@@ -67,9 +68,8 @@ impl Execution {
                 break;
             }
             trial.give_back(&lease.id);
-            let prices = trial.packing_prices_at(self.state.book.middle_asks());
             let mut looks = Looks::default();
-            let gain = self.gain_of_move(job, lease, (&trial, &prices), &mut looks);
+            let gain = self.gain_of_move(job, lease, (&trial, &board.prices), &mut looks);
             board.budget.spend(looks);
             if crate::state::put_in_stock(&mut trial, job, lease, self.now).is_err() {
                 break;

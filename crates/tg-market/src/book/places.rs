@@ -1,0 +1,570 @@
+//! The cohorts of each shelf in the order of what a place on them takes from the work to come, remembered for as long
+//! as the prices of placements stand.
+//!
+//! What a request takes on a machine follows from its [`Footprint`], from how the machine looks, and from the prices:
+//! not from who else is there. So a cohort is valued once for each footprint, when it is first met, and stays valued
+//! when its machines come and go. Each shelf has a log of looks that some machine took on; an order reads on in it when
+//! it is asked next, and drops a look that no machine has any more when it comes across it.
+//!
+//! When prices move, nothing is valued anew at once. With `L` the least ratio of a new price to its old one, `L` times the
+//! old value (less a bound for rounding) is a lower bound of the new one, so only cohorts are valued whose bound reaches
+//! the one that is looked at, as in [`crate::packing::index`].
+//!
+//! This is a memory and no state: answers and [`super::Looks`] are the same whether it is kept, brought over from
+//! another version of the book, or empty. All copies of a book share one memory, which belongs to the version that
+//! used it last; another version that wants it says what its own machines look like, and goes on from there. It is
+//! empty again when other work is expected.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::OfferBook;
+use super::shelf::{Shelf, ShelfKey};
+use crate::cluster::{Gpu, Request};
+use crate::packing::Shape;
+use crate::packing::table::{CPU_UNIT_MILLI, CPU_UNITS_MAX, PricedTables, STEP_BITS};
+use crate::view::PackingPrices;
+
+/// Length at which the older half of a shelf's log is dropped. An order that had not read it looks at all cohorts.
+const LOG_MAX: usize = 1 << 16;
+
+/// Looks kept although no machine has them any more, before a shelf is forgotten.
+const LOOKS_IDLE_MAX: usize = 1 << 14;
+
+/// Cohorts in all orders together, some 80 bytes each; then all orders are forgotten.
+const SPOTS_MAX: usize = 1 << 21;
+
+/// Orders; then all are forgotten. Each has a byte for each look of its shelf.
+const ORDERS_MAX: usize = 1 << 12;
+
+/// A step of prices below this makes bounds too loose; then an order is forgotten.
+const STEP_MIN: u64 = 1 << (STEP_BITS - 12);
+
+/// What the value of a place depends on in a request: requests with the same footprint take the same everywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Footprint(Request);
+
+impl Footprint {
+    /// The footprint of `request` on machines with any GPUs.
+    #[must_use]
+    pub fn of(request: &Request) -> Self {
+        // Memory counts where it decides on a partition.
+        let memory = match request.is_fraction() {
+            true => request.gpu_memory_mib(),
+            false => 0,
+        };
+        Self::with_memory(request, memory)
+    }
+
+    /// The footprint of `request` on machines with these GPUs.
+    fn on(gpu: &Gpu, request: &Request) -> Self {
+        match gpu.mig() {
+            Some(_) => Self::of(request),
+            None => Self::with_memory(request, 0),
+        }
+    }
+
+    fn with_memory(request: &Request, gpu_memory_mib: u32) -> Self {
+        // CPU counts in units, rounded down where it must fit and up where it is taken.
+        let whole = request.cpu_milli() / CPU_UNIT_MILLI * CPU_UNIT_MILLI;
+        let cpu_milli = whole + u32::from(whole < request.cpu_milli());
+        let alike = Request::new(cpu_milli, 0, request.gpus(), request.gpu_milli());
+        Self(alike.map_or(*request, |it| it.with_gpu_memory(gpu_memory_mib)))
+    }
+}
+
+/// Whether a machine of `shape` may have the CPU for `request`.
+pub(super) fn has_cpu(shape: &Shape, request: &Request) -> bool {
+    let units = shape.cpu_units;
+    let beyond = (u32::from(units) + 1).saturating_mul(CPU_UNIT_MILLI);
+    units >= CPU_UNITS_MAX || request.cpu_milli() < beyond
+}
+
+/// A cohort in an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Spot {
+    /// What a place takes at least.
+    pub(super) burden: i64,
+    /// How its machines look; of kind 0.
+    pub(super) shape: Shape,
+    /// Number of the look on its shelf.
+    look: u32,
+}
+
+/// The cohorts of a shelf with a place for one footprint.
+#[derive(Debug, Default)]
+struct Order {
+    /// How far it read the log; `None` before it read anything.
+    cursor: Option<u64>,
+    /// Looks that are in `spots` or `aged`, or have no place.
+    is_known: Vec<bool>,
+    /// Valued under the present prices.
+    spots: BTreeSet<Spot>,
+    /// Valued under older prices: `ratio` times the burden, less `slack`, is a lower bound.
+    aged: BTreeSet<Spot>,
+    ratio: u64,
+    slack: i64,
+}
+
+impl Order {
+    fn len(&self) -> usize {
+        self.spots.len() + self.aged.len()
+    }
+
+    /// A lower bound of what those take that were valued under older prices.
+    fn least_aged(&self) -> Option<i64> {
+        let first = self.aged.first()?;
+        let scaled = (i128::from(first.burden) * i128::from(self.ratio)) >> STEP_BITS;
+        Some((scaled as i64).saturating_sub(self.slack))
+    }
+
+    /// Prices moved: every one is at least `step` times what it was. False if that says too little.
+    fn age(&mut self, step: u64, slack: i64) -> bool {
+        self.slack = slack;
+        let spots = std::mem::take(&mut self.spots);
+        if self.aged.is_empty() {
+            (self.aged, self.ratio) = (spots, step);
+            return step >= STEP_MIN;
+        }
+        let product = (u128::from(self.ratio) * u128::from(step)) >> STEP_BITS;
+        self.ratio = product as u64;
+        if self.ratio < STEP_MIN {
+            return false;
+        }
+        // In the unit of those that were valued longer ago.
+        let scaled = spots.into_iter().map(|spot| {
+            let burden = i128::from(spot.burden) * i128::from(step) / i128::from(self.ratio);
+            Spot {
+                burden: i64::try_from(burden).unwrap_or(i64::MAX),
+                ..spot
+            }
+        });
+        self.aged.extend(scaled);
+        true
+    }
+
+    /// A look is in the order no more; the log says when a machine has it again.
+    fn forget(&mut self, look: u32) {
+        self.is_known[look as usize] = false;
+    }
+}
+
+/// What is remembered of a shelf.
+#[derive(Debug, Default)]
+struct ShelfPlaces {
+    numbers: BTreeMap<Shape, u32>,
+    looks: Vec<Shape>,
+    /// What a machine of each look is worth to the work to come, by the kind that was asked for last.
+    worth: Vec<Option<(u16, i64)>>,
+    /// For each look whether a machine has it now.
+    is_here: Vec<bool>,
+    here: usize,
+    /// Looks that machines took on.
+    log: Vec<u32>,
+    log_base: u64,
+    orders: BTreeMap<(u16, Footprint), Box<Order>>,
+}
+
+impl ShelfPlaces {
+    fn number(&mut self, shape: &Shape) -> u32 {
+        if let Some(number) = self.numbers.get(shape) {
+            return *number;
+        }
+        let number = self.looks.len() as u32;
+        self.numbers.insert(*shape, number);
+        self.looks.push(*shape);
+        self.worth.push(None);
+        self.is_here.push(false);
+        number
+    }
+
+    /// A machine looks like `shape` where none did.
+    fn gain(&mut self, shape: &Shape) {
+        let number = self.number(shape);
+        let is_here = &mut self.is_here[number as usize];
+        if *is_here {
+            return;
+        }
+        *is_here = true;
+        self.here += 1;
+        self.log.push(number);
+        if self.log.len() >= LOG_MAX {
+            let half = self.log.len() / 2;
+            self.log.drain(..half);
+            self.log_base += half as u64;
+        }
+    }
+
+    /// No machine looks like `shape` any more.
+    fn lose(&mut self, shape: &Shape) {
+        let number = self.number(shape);
+        let is_here = &mut self.is_here[number as usize];
+        self.here -= usize::from(*is_here);
+        *is_here = false;
+    }
+
+    /// Machines look as those of `shelf` do.
+    fn tell(&mut self, shelf: &Shelf) {
+        let before = std::mem::take(&mut self.is_here);
+        self.is_here = vec![false; before.len()];
+        self.here = 0;
+        for shape in shelf.shapes() {
+            let number = self.number(shape);
+            if before.get(number as usize).copied().unwrap_or(false) {
+                self.is_here[number as usize] = true;
+                self.here += 1;
+            } else {
+                self.gain(shape);
+            }
+        }
+    }
+
+    fn is_overgrown(&self) -> bool {
+        self.looks.len() > LOOKS_IDLE_MAX + 2 * self.here
+    }
+
+    /// What the request of `key` takes at least on a machine of a look.
+    fn burden(&mut self, key: &OrderKey, look: u32, prices: &PackingPrices) -> Option<i64> {
+        let OrderKey {
+            kind, footprint, ..
+        } = *key;
+        let Footprint(request) = footprint;
+        let at = look as usize;
+        let shape = Shape {
+            kind,
+            ..self.looks[at]
+        };
+        if !has_cpu(&shape, &request) {
+            return None;
+        }
+        let left = prices.most_left(&shape, &request)?;
+        let worth = match self.worth[at].filter(|(of, _)| *of == kind) {
+            Some((_, worth)) => worth,
+            None => prices.tables().value(&shape),
+        };
+        self.worth[at] = Some((kind, worth));
+        Some((worth - left).max(0))
+    }
+
+    /// Brings an order up to date with the log.
+    fn catch_up(&mut self, order: &mut Order, key: &OrderKey, prices: &PackingPrices) {
+        let end = self.log_base + self.log.len() as u64;
+        order.is_known.resize(self.looks.len(), false);
+        let unread = order.cursor.and_then(|it| it.checked_sub(self.log_base));
+        let count = match unread {
+            Some(from) => self.log.len() - from as usize,
+            None => self.looks.len(),
+        };
+        for index in 0..count {
+            let look = match unread {
+                Some(from) => self.log[from as usize + index],
+                None => index as u32,
+            };
+            let at = look as usize;
+            if order.is_known[at] || !self.is_here[at] {
+                continue;
+            }
+            order.is_known[at] = true;
+            if let Some(burden) = self.burden(key, look, prices) {
+                order.spots.insert(Spot {
+                    burden,
+                    shape: self.looks[at],
+                    look,
+                });
+            }
+        }
+        order.cursor = Some(end);
+    }
+}
+
+/// What is remembered of all shelves, under one set of prices.
+#[derive(Debug)]
+pub(super) struct Places {
+    tables: Arc<PricedTables>,
+    shelves: BTreeMap<ShelfKey, ShelfPlaces>,
+    spots: usize,
+    orders: usize,
+}
+
+/// One order as a search goes through it, with its shelf, which the memory lends for the while.
+#[derive(Debug)]
+pub(super) struct Run<'d> {
+    key: OrderKey,
+    shelf: ShelfPlaces,
+    order: Box<Order>,
+    /// How many cohorts were in the order.
+    was: usize,
+    after: Bound<Spot>,
+    prices: &'d PackingPrices,
+}
+
+impl Iterator for Run<'_> {
+    type Item = Spot;
+
+    fn next(&mut self) -> Option<Spot> {
+        loop {
+            let rest = self.order.spots.range((self.after, Bound::Unbounded));
+            let exact = rest.copied().next();
+            let may_be_less = |least: i64| exact.is_none_or(|spot| least <= spot.burden);
+            if self.order.least_aged().is_some_and(may_be_less) {
+                let aged = self.order.aged.pop_first()?;
+                self.value(&aged);
+                continue;
+            }
+            let spot = exact?;
+            self.after = Bound::Excluded(spot);
+            if self.shelf.is_here[spot.look as usize] {
+                return Some(spot);
+            }
+            self.order.spots.remove(&spot);
+            self.order.forget(spot.look);
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Values a cohort under the present prices.
+    fn value(&mut self, aged: &Spot) {
+        let here = self.shelf.is_here[aged.look as usize];
+        let burden = match here {
+            true => self.shelf.burden(&self.key, aged.look, self.prices),
+            false => None,
+        };
+        match burden {
+            Some(burden) => {
+                self.order.spots.insert(Spot { burden, ..*aged });
+            }
+            None => self.order.forget(aged.look),
+        }
+    }
+
+    /// Leaves out what is left of those that take as much as `burden`.
+    pub(super) fn skip_beyond(&mut self, burden: i64) {
+        self.after = Bound::Included(Spot {
+            burden: burden.saturating_add(1),
+            shape: Shape::NOTHING,
+            look: 0,
+        });
+    }
+
+    /// How the machines of all cohorts with a place look.
+    pub(super) fn shapes(&self) -> Vec<Shape> {
+        let spots = self.order.spots.iter().chain(&self.order.aged);
+        let here = spots.filter(|spot| self.shelf.is_here[spot.look as usize]);
+        let mut shapes: Vec<Shape> = here.map(|spot| spot.shape).collect();
+        shapes.sort_unstable();
+        shapes
+    }
+}
+
+/// Which order: of machines with these GPUs, of a kind that stands for all on the shelf, for one footprint.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OrderKey {
+    gpu: ShelfKey,
+    kind: u16,
+    footprint: Footprint,
+}
+
+impl OrderKey {
+    pub(super) fn new(gpu: &ShelfKey, kind: u16, request: &Request) -> Self {
+        Self {
+            gpu: *gpu,
+            kind,
+            footprint: Footprint::on(gpu, request),
+        }
+    }
+}
+
+impl Places {
+    /// Forgets all orders if there are too many; not while one is lent.
+    pub(super) fn trim(&mut self) {
+        if self.spots > SPOTS_MAX || self.orders > ORDERS_MAX {
+            self.forget_orders();
+        }
+    }
+
+    /// Lends the order of `key`, up to date.
+    pub(super) fn begin<'d>(&mut self, key: &OrderKey, prices: &'d PackingPrices) -> Run<'d> {
+        let shelf = self.shelves.get_mut(&key.gpu).map(std::mem::take);
+        let mut shelf = shelf.unwrap_or_default();
+        let order = shelf.orders.remove(&(key.kind, key.footprint));
+        self.orders += usize::from(order.is_none());
+        let mut order = order.unwrap_or_default();
+        let was = order.len();
+        shelf.catch_up(&mut order, key, prices);
+        Run {
+            key: *key,
+            shelf,
+            order,
+            was,
+            after: Bound::Unbounded,
+            prices,
+        }
+    }
+
+    /// Takes back what was lent.
+    pub(super) fn end(&mut self, run: Run<'_>) {
+        let Run {
+            key,
+            mut shelf,
+            order,
+            was,
+            after: _,
+            prices: _,
+        } = run;
+        self.spots = self.spots + order.len() - was;
+        shelf.orders.insert((key.kind, key.footprint), order);
+        self.shelves.insert(key.gpu, shelf);
+    }
+
+    /// Prices moved from `self.tables` to `tables`.
+    fn age(&mut self, tables: &PricedTables) {
+        let before = Arc::clone(&self.tables);
+        (self.spots, self.orders) = (0, 0);
+        for shelf in self.shelves.values_mut() {
+            shelf.worth.fill(None);
+            shelf.orders.retain(|(kind, _), order| {
+                let step = tables.step_from(&before, usize::from(*kind));
+                step.is_some_and(|(step, slack)| order.age(step, slack))
+            });
+            self.orders += shelf.orders.len();
+            self.spots += shelf.orders.values().map(|it| it.len()).sum::<usize>();
+        }
+    }
+
+    fn forget_orders(&mut self) {
+        for shelf in self.shelves.values_mut() {
+            shelf.orders.clear();
+            shelf.worth.fill(None);
+        }
+        (self.spots, self.orders) = (0, 0);
+    }
+
+    /// Machines look as those of `book` do.
+    fn tell(&mut self, book: &OfferBook) {
+        let none = Shelf::default();
+        for (gpu, places) in &mut self.shelves {
+            let shelf = book.shelves.get(gpu).map_or(&none, |it| it);
+            places.tell(shelf);
+        }
+        for (gpu, shelf) in &book.shelves {
+            if !self.shelves.contains_key(gpu) {
+                let mut places = ShelfPlaces::default();
+                places.tell(shelf);
+                self.shelves.insert(*gpu, places);
+            }
+        }
+    }
+}
+
+/// The memory that all versions of a book share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    places: Option<Places>,
+    /// The version of the book that `places` are told of.
+    told: u64,
+    /// The last version that was named.
+    last: u64,
+}
+
+impl Shared {
+    /// The places of `book` under `prices`, for the version that asks.
+    pub(super) fn places(&mut self, book: &OfferBook, prices: &PackingPrices) -> &mut Places {
+        let tables = prices.tables();
+        let places = self.places.get_or_insert_with(|| {
+            // Whatever version asks, it is not the one that this was told of.
+            self.told = u64::MAX;
+            Places {
+                tables: Arc::clone(tables),
+                shelves: BTreeMap::new(),
+                spots: 0,
+                orders: 0,
+            }
+        });
+        if !Arc::ptr_eq(&places.tables, tables) {
+            if places.tables != *tables {
+                places.age(tables);
+            }
+            places.tables = Arc::clone(tables);
+        }
+        if self.told != book.memory.version {
+            places.tell(book);
+            self.told = book.memory.version;
+        }
+        places
+    }
+
+    /// The version that was told of changes, and becomes the one that was named last.
+    fn change(&mut self, gpu: &ShelfKey, lost: Option<Shape>, gained: Option<Shape>) {
+        let Some(places) = &mut self.places else {
+            return;
+        };
+        let shelf = places.shelves.entry(*gpu).or_default();
+        if lost != gained {
+            lost.iter().for_each(|it| shelf.lose(it));
+            gained.iter().for_each(|it| shelf.gain(it));
+        }
+        self.told = self.last;
+        if shelf.is_overgrown() {
+            let orders = std::mem::take(shelf).orders;
+            places.spots -= orders.values().map(|it| it.len()).sum::<usize>();
+            places.orders -= orders.len();
+            // What is here now is told again.
+            self.told = u64::MAX;
+        }
+    }
+}
+
+/// A book's part in the memory that its versions share. Books with different memories are equal.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Memory {
+    shared: Arc<Mutex<Shared>>,
+    /// Names what the book says: changes get a new one.
+    version: u64,
+}
+
+impl PartialEq for Memory {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Memory {}
+
+impl Memory {
+    /// What is remembered, for as long as the guard lives.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(|poisoned| {
+            // Whoever held it did not finish.
+            self.shared.clear_poison();
+            let mut shared = PoisonError::into_inner(poisoned);
+            shared.places = None;
+            shared
+        })
+    }
+
+    /// The memory for a book built anew beside the one that has this.
+    pub(super) fn for_another(&self) -> Self {
+        let mut shared = self.lock();
+        shared.last += 1;
+        Self {
+            version: shared.last,
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    /// The book changes: on the shelf of `gpu` no machine looks like `lost` any more, and one looks like `gained` where
+    /// none did.
+    pub(super) fn change(&mut self, gpu: &ShelfKey, lost: Option<Shape>, gained: Option<Shape>) {
+        let version = {
+            let shared = &mut *self.lock();
+            shared.last += 1;
+            if shared.told == self.version {
+                shared.change(gpu, lost, gained);
+            }
+            shared.last
+        };
+        self.version = version;
+    }
+}
