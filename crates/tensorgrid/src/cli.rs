@@ -137,6 +137,13 @@ pub(crate) struct CompileArguments {
     /// Where to write the public part, for a model that is proved.
     #[arg(long, value_name = "F.tgv")]
     pub(crate) public_out: Option<PathBuf>,
+    /// Show nothing of the weights: make this secret, which proofs need and which counts them. Lost, the model cannot be
+    /// proved; copied, its count is worth nothing.
+    #[arg(long, requires = "public_out", value_name = "F.tgs")]
+    pub(crate) private_weights: Option<PathBuf>,
+    /// How many proofs private weights are for, at least; more cost larger commitments.
+    #[arg(long, requires = "private_weights", default_value_t = tg_proof::private::PROOFS_DEFAULT as u32, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=tg_proof::private::PROOFS_MAX as i64))]
+    pub(crate) openings: u32,
     /// The model's name; by default the one in the file.
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) name: String,
@@ -320,9 +327,13 @@ pub(crate) struct ProveArguments {
     /// Most memory in MiB: a proof that is estimated to need more is refused before it is begun.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub(crate) memory: Option<u64>,
-    /// Hide all that the model computes between input and output, and what the modes say of these. Weights are not hidden.
+    /// Hide all that the model computes between input and output, and what the modes say of these. Weights are hidden if
+    /// they were compiled as private.
     #[arg(long)]
     pub(crate) zk: bool,
+    /// The secret of private weights (.tgs), which counts this proof.
+    #[arg(long, requires = "zk", value_name = "F.tgs")]
+    pub(crate) secret: Option<PathBuf>,
     /// What the proof shows of the input.
     #[arg(
         long,

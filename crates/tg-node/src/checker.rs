@@ -203,6 +203,7 @@ fn describe(error: &VerifyError) -> String {
         | VerifyError::InputCoding { .. }
         | VerifyError::Commitment { .. }
         | VerifyError::Secrets
+        | VerifyError::PrivateWeights
         | VerifyError::Hidden(_) => error.check().to_owned(),
     }
 }

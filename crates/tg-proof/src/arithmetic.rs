@@ -43,6 +43,11 @@ pub trait Arithmetic {
     /// The product of two values.
     fn product(&mut self, left: &Self::Value, right: &Self::Value) -> Self::Value;
 
+    /// The product of a value and one of the weights, which may be public.
+    fn weighed(&mut self, value: &Self::Value, weight: &Self::Value) -> Self::Value {
+        self.product(value, weight)
+    }
+
     /// Whether a value is zero; an arithmetic that cannot tell yet notes what is to be shown, and says yes.
     fn vanishes(&mut self, value: Self::Value) -> bool;
 

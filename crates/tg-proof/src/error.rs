@@ -225,6 +225,9 @@ pub enum VerifyError {
     /// The public input is not what the first node read.
     #[error("the public input is not what the proof read")]
     Input,
+    /// A proof in the clear about weights that are private.
+    #[error("the model's weights are private: only proofs in zero knowledge are about them")]
+    PrivateWeights,
     /// A proof in zero knowledge with another number of messages than was padded.
     #[error("the messages are not as many as the secrets that hide them")]
     Secrets,
@@ -260,6 +263,7 @@ impl VerifyError {
             Self::Batch { .. } => 10,
             Self::InputCoding { .. } => 11,
             Self::Secrets => 12,
+            Self::PrivateWeights => 15,
             Self::Commitment { .. } => 14,
             Self::Hidden(_) => 13,
             Self::Node { check, .. } => match check {
@@ -299,6 +303,7 @@ impl VerifyError {
             Self::Batch { .. } => "batch size",
             Self::InputCoding { .. } => "input coding",
             Self::Secrets => "number of secrets",
+            Self::PrivateWeights => "kind of weights",
             Self::Commitment { .. } => "tensor commitment",
             Self::Hidden(_) => "checks behind pads",
             Self::Node { check, .. } => check.describe(),

@@ -186,7 +186,8 @@ impl ProofFile {
     #[must_use]
     pub fn witness_root(&self) -> Option<Digest> {
         let witness = if self.statement.zk.is_some() {
-            messages::decode::<ZkProof>(&self.proof)?.witness
+            let public = messages::decode::<ZkProof>(&self.proof).map(|proof| proof.witness);
+            public.or_else(|| Some(messages::decode::<ZkProof<()>>(&self.proof)?.witness))?
         } else {
             messages::decode_inference(&self.proof)?.witness
         };

@@ -1,5 +1,6 @@
 //! Tensors and weights on hypercubes, and the chunks their committed columns are cut into.
 
+use crate::arithmetic::Value;
 use crate::field::{E, eq_at, eq_prefix};
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::{LinearWeights, Shape, weights::BIAS_DIGITS};
@@ -280,12 +281,12 @@ impl WeightLayout {
 
     /// The weights at a point from their pieces at its parts; nothing if these are not the pieces' number.
     #[must_use]
-    pub fn combine(&self, point: &[E], values: &[E]) -> Option<E> {
+    pub fn combine<V: Value>(&self, point: &[E], values: &[V]) -> Option<V> {
         let pieces = self.pieces();
         (pieces.len() == values.len()).then(|| {
             let terms = pieces.iter().zip(values);
             terms
-                .map(|(piece, &value)| self.piece_point(piece, point).1 * value)
+                .map(|(piece, value)| value.clone() * self.piece_point(piece, point).1)
                 .sum()
         })
     }

@@ -5,7 +5,7 @@
 //! looks up), [`staged`] (gadgets as data), [`cost`] (what a program may ask of its verifiers), [`commitment`] (the polynomial commitment), [`transcript`] (what the challenges depend on),
 //! [`messages`] (what a prover sends), [`arithmetic`] (what checks compute with), [`sumcheck`] and [`fractional`] (the two
 //! sums), [`verify`] (the walk over the nodes), [`lookup`] (the one lookup argument) and [`pushforward`] (its second commitment),
-//! [`registration`] (weights are in range), [`security`] (the sum of all errors), [`model`] and [`file`] (the two
+//! [`registration`] (weights are in range), [`private`] (weights that nobody sees), [`security`] (the sum of all errors), [`model`] and [`file`] (the two
 //! files a user holds), [`hiding`] (a functional of hidden columns), [`tape`] and [`zk`] (proofs in zero knowledge),
 //! [`ajtai`] (commitments that their statements name), [`linking`] (what two proofs share), [`sequence`] (what a language
 //! model wrote).
@@ -29,6 +29,7 @@ pub mod messages;
 pub mod model;
 mod oracle;
 pub mod plan;
+pub mod private;
 pub mod pushforward;
 pub mod registration;
 pub mod security;

@@ -6,9 +6,11 @@ use crate::commitment::{
 use crate::error::{PlanError, PublicModelError, RegistrationError};
 use crate::field::E;
 use crate::file::Modes;
+use crate::hiding::{Anchor, Strength};
 use crate::layout::log2_ceil;
 use crate::messages;
 use crate::plan::{Plan, SectionSize, WeightUses};
+use crate::private::PrivateShape;
 use crate::zk::ZkShape;
 use crate::{registration, security};
 use p3_sumcheck::OpeningProtocol;
@@ -19,6 +21,8 @@ use tg_types::{Digest, ModelId, ProgramId, domain::Domain};
 
 /// Version of the file format.
 pub const PUBLIC_MODEL_VERSION: u16 = 3;
+/// Version of the format of a model with private weights.
+pub const PRIVATE_MODEL_VERSION: u16 = 4;
 /// Most bytes of a registration proof.
 pub const REGISTRATION_MAX: usize = 4 << 20;
 /// Most bytes of an encoded weight commitment: a root, and four elements per weighted node.
@@ -138,6 +142,8 @@ pub struct PublicModel {
     id: ModelId,
     commitment: WeightCommitment,
     anchor_point: Vec<E>,
+    /// What is derived for the weights if they are private.
+    private: Option<Arc<PrivateShape>>,
     registration: Vec<u8>,
     /// The verdict on the registration, once it was asked for.
     registered: OnceLock<Result<(), RegistrationError>>,
@@ -176,13 +182,56 @@ impl PublicModel {
         let scheme = &shape.weights_scheme;
         let (_, anchor_point) =
             registration::anchor_point(program_id, scheme, &commitment.root, &tables);
+        let ids = (program_id, id);
+        Self::of(
+            program,
+            ids,
+            (commitment, anchor_point),
+            (shape, None, proof),
+        )
+    }
+
+    /// Puts a public model with private weights together, for a number of proofs.
+    ///
+    /// # Errors
+    /// If the program cannot be proved or the commitment is not one of private weights.
+    pub fn with_private_weights(
+        program: Program,
+        commitment: WeightCommitment,
+        proofs: usize,
+        proof: Vec<u8>,
+    ) -> Result<Self, PlanError> {
+        let shape = ProofShape::new(&program)?;
+        let private = PrivateShape::new(&shape.plan, proofs)?;
+        if commitment.anchor.len() != 1 || commitment.anchor[0].len() != 1 {
+            return Err(CommitmentError::Anchor.into());
+        }
+        let program_id = program.id();
+        let id = private_model_id(program_id, &commitment, proofs);
+        let (_, anchor_point) = private.anchor_point(program_id, &commitment.root);
+        let (ids, private) = ((program_id, id), Some(Arc::new(private)));
+        Self::of(
+            program,
+            ids,
+            (commitment, anchor_point),
+            (shape, private, proof),
+        )
+    }
+
+    fn of(
+        program: Program,
+        (program_id, id): (ProgramId, ModelId),
+        (commitment, anchor_point): (WeightCommitment, Vec<E>),
+        (shape, private, registration): (ProofShape, Option<Arc<PrivateShape>>, Vec<u8>),
+    ) -> Result<Self, PlanError> {
         let model = Self {
             program,
             program_id,
             id,
             commitment,
             anchor_point,
-            registration: proof,
+            private,
+            registration,
             registered: OnceLock::new(),
             shape: Arc::new(shape),
             section_size: SectionSize::default(),
@@ -221,7 +270,7 @@ impl PublicModel {
             .into());
         }
         let version = reader.u16()?;
-        if version != PUBLIC_MODEL_VERSION {
+        if ![PUBLIC_MODEL_VERSION, PRIVATE_MODEL_VERSION].contains(&version) {
             return Err(DecodeError::Invalid {
                 field: "public model version",
                 value: u64::from(version),
@@ -229,6 +278,10 @@ impl PublicModel {
             .into());
         }
         let program = Program::decode(&mut reader)?;
+        let proofs = match version {
+            PRIVATE_MODEL_VERSION => Some(reader.u32()? as usize),
+            _ => None,
+        };
         let commitment = messages::decode(reader.bytes("weight commitment", COMMITMENT_MAX)?)
             .ok_or(DecodeError::Invalid {
                 field: "weight commitment",
@@ -238,7 +291,10 @@ impl PublicModel {
             .bytes("registration proof", REGISTRATION_MAX)?
             .to_vec();
         reader.finish()?;
-        Ok(Self::new(program, commitment, registration)?)
+        Ok(match proofs {
+            None => Self::new(program, commitment, registration)?,
+            Some(proofs) => Self::with_private_weights(program, commitment, proofs, registration)?,
+        })
     }
 
     /// The `.tgv` file.
@@ -246,8 +302,14 @@ impl PublicModel {
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::new();
         writer.raw(b"TGV\0");
-        writer.u16(PUBLIC_MODEL_VERSION);
-        self.program.encode(&mut writer);
+        if let Some(private) = &self.private {
+            writer.u16(PRIVATE_MODEL_VERSION);
+            self.program.encode(&mut writer);
+            writer.u32(private.proofs as u32);
+        } else {
+            writer.u16(PUBLIC_MODEL_VERSION);
+            self.program.encode(&mut writer);
+        }
         writer.bytes(&messages::encode(&self.commitment));
         writer.bytes(&self.registration);
         writer.into_bytes()
@@ -260,9 +322,10 @@ impl PublicModel {
     /// # Errors
     /// The part that fails.
     pub fn verify_registration(&self) -> Result<(), RegistrationError> {
-        *self
-            .registered
-            .get_or_init(|| crate::registration::verify(self))
+        *self.registered.get_or_init(|| match &self.private {
+            None => crate::registration::verify(self),
+            Some(private) => crate::private::verify(self, private),
+        })
     }
 
     /// The shape of proofs about a batch of inputs.
@@ -305,7 +368,14 @@ impl PublicModel {
         if let Some((_, shape)) = kept.as_ref().filter(|(known, _)| *known == of) {
             return Ok(Arc::clone(shape));
         }
-        let shape = Arc::new(ZkShape::new(&self.program, batch, modes)?);
+        let shape = match &self.private {
+            None => ZkShape::new(&self.program, batch, modes)?,
+            Some(private) => {
+                let kept = (&private.kept, Strength::FULL);
+                ZkShape::private(&self.program, batch, modes, kept)?
+            }
+        };
+        let shape = Arc::new(shape);
         security::check_zk(self, &shape)?;
         *kept = Some((of, Arc::clone(&shape)));
         Ok(shape)
@@ -341,6 +411,21 @@ impl PublicModel {
         &self.registration
     }
 
+    /// What is derived for the weights if they are private: nobody learns anything of them from registration and proofs.
+    #[must_use]
+    pub fn private_weights(&self) -> Option<&PrivateShape> {
+        self.private.as_deref()
+    }
+
+    /// The anchor of private weights.
+    pub(crate) fn private_anchor(&self) -> Option<Anchor> {
+        self.private.as_ref()?;
+        Some(Anchor {
+            point: self.anchor_point.clone(),
+            value: *self.commitment.anchor.first()?.first()?,
+        })
+    }
+
     pub(crate) fn anchor_point(&self) -> &[E] {
         &self.anchor_point
     }
@@ -372,5 +457,19 @@ pub fn model_id(program: ProgramId, commitment: &WeightCommitment) -> ModelId {
     let mut writer = Writer::new();
     program.encode(&mut writer);
     writer.bytes(&messages::encode(commitment));
+    ModelId::new(*Digest::of(Domain::Model, &writer.into_bytes()).as_bytes())
+}
+
+/// The id of a model with private weights: BLAKE3 of its program id, its weight commitment and the number of proofs.
+#[must_use]
+pub fn private_model_id(
+    program: ProgramId,
+    commitment: &WeightCommitment,
+    proofs: usize,
+) -> ModelId {
+    let mut writer = Writer::new();
+    program.encode(&mut writer);
+    writer.bytes(&messages::encode(commitment));
+    writer.u32(u32::try_from(proofs).unwrap_or(u32::MAX));
     ModelId::new(*Digest::of(Domain::Model, &writer.into_bytes()).as_bytes())
 }

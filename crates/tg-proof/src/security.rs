@@ -7,6 +7,7 @@ use crate::file::Modes;
 use crate::layout::TensorLayout;
 use crate::model::{ProofShape, PublicModel};
 use crate::plan::{MapPlan, NodePlan, Plan};
+use crate::private::PrivateShape;
 use crate::registration;
 use crate::zk::ZkShape;
 use p3_field::Field;
@@ -51,6 +52,9 @@ pub fn report_batch(model: &PublicModel, batch: usize) -> Option<SecurityReport>
 }
 
 fn report_shape(model: &PublicModel, shape: &ProofShape) -> Option<SecurityReport> {
+    if model.private_weights().is_some() {
+        return None;
+    }
     let opening = |scheme: &Pcs, protocol: &OpeningProtocol| {
         PrescribedPointPcs::<E, crate::commitment::Challenger>::prescribed_security(
             scheme, protocol,
@@ -113,19 +117,25 @@ pub fn report_zk(model: &PublicModel, batch: usize, modes: Modes) -> Option<Secu
 }
 
 fn report_zk_shape(model: &PublicModel, shape: &ZkShape) -> Option<SecurityReport> {
-    let weights = PrescribedPointPcs::<E, crate::commitment::Challenger>::prescribed_security(
-        model.weights_scheme(),
-        model.weights_protocol(),
-    )?;
     let mut terms = shape.hiding.report();
-    terms.extend(weights.terms.iter().map(|term| ErrorTerm {
-        label: format!("weights opening: {}", term.label),
-        source: "WHIR, ePrint 2024/1586, Johnson bound",
-        bits: term.bits.bits(),
-    }));
-    let of_weights = weights.candidates()?;
-    terms.push(anchor_term(model, of_weights.product(of_weights)));
-    let candidates = of_weights.log2_size() + shape.hiding.candidate_bits();
+    let mut candidates = shape.hiding.candidate_bits();
+    if let Some(private) = model.private_weights() {
+        // Their opening is one of the hiding ones.
+        terms.push(private_anchor_term(private));
+    } else {
+        let weights = PrescribedPointPcs::<E, crate::commitment::Challenger>::prescribed_security(
+            model.weights_scheme(),
+            model.weights_protocol(),
+        )?;
+        terms.extend(weights.terms.iter().map(|term| ErrorTerm {
+            label: format!("weights opening: {}", term.label),
+            source: "WHIR, ePrint 2024/1586, Johnson bound",
+            bits: term.bits.bits(),
+        }));
+        let of_weights = weights.candidates()?;
+        terms.push(anchor_term(model, of_weights.product(of_weights)));
+        candidates += of_weights.log2_size();
+    }
     let field = (E::bits() - 1) as f64;
     let all = draws(model.program(), &shape.plan).into_iter().chain([
         (
@@ -157,9 +167,69 @@ pub(crate) fn check_zk(model: &PublicModel, shape: &ZkShape) -> Result<(), PlanE
     check_report(report_zk_shape(model, shape).as_ref())
 }
 
+/// Two polynomials near the root of private weights that agree at their anchor.
+fn private_anchor_term(private: &PrivateShape) -> ErrorTerm {
+    let vars = private.kept.stack().vars as f64;
+    ErrorTerm {
+        label: "anchor of the private weights".to_owned(),
+        source: "Schwartz-Zippel over all pairs of candidates",
+        bits: (E::bits() - 1) as f64 - vars.log2() - 2.0 * private.kept.candidate_bits(),
+    }
+}
+
+/// What the registration of private weights may get wrong.
+fn private_registration_report(private: &PrivateShape) -> SecurityReport {
+    let mut terms = private.hiding.report();
+    terms.push(private_anchor_term(private));
+    let candidates = private.hiding.candidate_bits();
+    let tables = private.tables.iter();
+    let cells: f64 = tables
+        .clone()
+        .map(|table| table.columns as f64 * (table.vars() as f64).exp2())
+        .sum();
+    let padding = tables.map(registration::WeightTable::vars).max();
+    for (label, source, degree) in [
+        (
+            "range pole",
+            "logUp, ePrint 2022/1530, lemma 5",
+            cells + registration::WEIGHT_VALUES as f64,
+        ),
+        (
+            "range sum",
+            "GKR, ePrint 2023/1284",
+            fractional_degree(private.leaves.1),
+        ),
+        (
+            "padding",
+            "Schwartz-Zippel",
+            padding.unwrap_or_default() as f64,
+        ),
+        (
+            "triples of products",
+            "Schwartz-Zippel; Beaver, CRYPTO 1991",
+            private.secrets.products as f64,
+        ),
+        (
+            "batch of all checks",
+            "Schwartz-Zippel",
+            private.checks() as f64,
+        ),
+    ] {
+        terms.push(ErrorTerm {
+            label: label.to_owned(),
+            source,
+            bits: (E::bits() - 1) as f64 - degree.max(1.0).log2() - candidates,
+        });
+    }
+    composed(terms)
+}
+
 /// Adds up what the registration of a model may get wrong; nothing if the library gives no bound for its opening.
 #[must_use]
 pub fn registration_report(model: &PublicModel) -> Option<SecurityReport> {
+    if let Some(private) = model.private_weights() {
+        return Some(private_registration_report(private));
+    }
     let opening = PrescribedPointPcs::<E, crate::commitment::Challenger>::prescribed_security(
         model.weights_scheme(),
         model.registration_protocol(),
@@ -212,7 +282,9 @@ pub fn registration_report(model: &PublicModel) -> Option<SecurityReport> {
 /// # Errors
 /// [`PlanError::Insecure`].
 pub fn check(model: &PublicModel) -> Result<(), PlanError> {
-    check_shape(model, model.shape())?;
+    if model.private_weights().is_none() {
+        check_shape(model, model.shape())?;
+    }
     check_report(registration_report(model).as_ref())
 }
 

@@ -258,6 +258,14 @@ impl Arithmetic for Tape<'_> {
         Form::from(p * q) + b * p + a * q + c
     }
 
+    /// A product with private weights takes a triple; public ones scale the value.
+    fn weighed(&mut self, value: &Form, weight: &Form) -> Form {
+        if weight.terms.is_empty() {
+            return value.clone() * weight.known;
+        }
+        self.product(value, weight)
+    }
+
     fn vanishes(&mut self, value: Form) -> bool {
         if value.terms.is_empty() {
             return value.known == E::ZERO;

@@ -36,6 +36,16 @@ pub fn registration(program: ProgramId) -> Challenger {
     start(Domain::RegistrationTranscript, &writer.into_bytes())
 }
 
+/// The challenger of the registration of private weights for a number of proofs, with the program absorbed.
+#[must_use]
+pub fn private_registration(program: ProgramId, proofs: usize) -> Challenger {
+    let mut writer = Writer::new();
+    writer.u16(REGISTRATION_VERSION | ZK);
+    program.encode(&mut writer);
+    writer.u32(u32::try_from(proofs).unwrap_or(u32::MAX));
+    start(Domain::RegistrationTranscript, &writer.into_bytes())
+}
+
 fn start(domain: Domain, statement: &[u8]) -> Challenger {
     let mut challenger = Challenger::new(ByteOracle::new(domain.as_str().as_bytes().to_vec()));
     let digest = Digest::of(domain, statement);

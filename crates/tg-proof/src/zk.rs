@@ -5,17 +5,22 @@ use crate::commitment::{Challenger, Commitment, CommitmentError, OpeningArgument
 use crate::error::{LookupCheck, PlanError, VerifyError};
 use crate::field::{E, EXTENSION_DEGREE};
 use crate::file::{Modes, ProofFile};
-use crate::hiding::{self, Columns, Functional, HidingProof, HidingShape};
+use crate::hiding::{
+    self, Anchor, Columns, Functional, HidingProof, HidingShape, KeptShape, Strength,
+};
 use crate::layout::log2_ceil;
 use crate::messages::{self, LookupProof, NodeProof, Pushforwards};
 use crate::model::PublicModel;
 use crate::plan::{LookupTable, Plan};
 use crate::tape::{ProductMessages, Secrets, Tape};
 use crate::transcript::{self, absorb, draw};
-use crate::verify::{Batch, ShownTensor, Walked, check_weights, secrets, shown, walk_hidden};
+use crate::verify::{
+    Batch, ShownTensor, Walked, WeightClaims, check_weights, secrets, shown, walk_hidden,
+};
 use p3_commit::MultilinearPcs;
 use serde::{Deserialize, Serialize};
 use tg_ir::Program;
+use tg_types::ProgramId;
 
 /// What both sides derive from a program for proofs in zero knowledge.
 #[derive(Debug)]
@@ -26,7 +31,7 @@ pub struct ZkShape {
     pub secrets: Secrets,
     /// Entries of the pushforwards of all tables.
     pub entries: usize,
-    /// The two hiding commitments: witness columns and secrets; pushforwards.
+    /// The hiding commitments: witness columns and secrets; pushforwards; weights if they are private.
     pub hiding: HidingShape,
 }
 
@@ -49,7 +54,31 @@ impl ZkShape {
         modes: Modes,
         hiding: impl FnOnce(&[Columns]) -> Result<HidingShape, CommitmentError>,
     ) -> Result<Self, PlanError> {
-        let plan = Plan::hidden(program, batch, modes)?;
+        Self::of_plan(program, Plan::hidden(program, batch, modes)?, hiding)
+    }
+
+    /// Derives it for private weights.
+    ///
+    /// # Errors
+    /// Those of [`ZkShape::new`].
+    pub fn private(
+        program: &Program,
+        batch: usize,
+        modes: Modes,
+        (kept, strength): (&KeptShape, Strength),
+    ) -> Result<Self, PlanError> {
+        let mut plan = Plan::hidden(program, batch, modes)?;
+        plan.private_weights = true;
+        Self::of_plan(program, plan, |columns| {
+            Ok(HidingShape::with_strength(columns, strength)?.and_kept(kept))
+        })
+    }
+
+    fn of_plan(
+        program: &Program,
+        plan: Plan,
+        hiding: impl FnOnce(&[Columns]) -> Result<HidingShape, CommitmentError>,
+    ) -> Result<Self, PlanError> {
         let secrets = secrets(program, &plan);
         let entries = plan.tables.iter().map(LookupTable::len).sum();
         let cells = |elements: usize| log2_ceil(EXTENSION_DEGREE * elements);
@@ -89,9 +118,9 @@ impl ZkShape {
         3 * self.secrets.messages + 5 * self.secrets.products + 4
     }
 
-    /// A batch of checks as functionals of both commitments.
+    /// A batch of checks as functionals of all commitments.
     #[must_use]
-    pub fn functionals(&self, batch: &Batch) -> [Functional; 2] {
+    pub fn functionals(&self, batch: &Batch) -> Vec<Functional> {
         let [mut witness, mut pushforwards] = [Functional::default(), Functional::default()];
         let first: Vec<usize> = self
             .plan
@@ -119,13 +148,21 @@ impl ZkShape {
         for (index, &coefficient) in entries.enumerate() {
             pushforwards.add_extension(0, index, coefficient);
         }
-        [witness, pushforwards]
+        let mut functionals = vec![witness, pushforwards];
+        if self.plan.private_weights {
+            let mut weights = Functional::default();
+            for (column, point, coefficient) in &batch.weights {
+                weights.add_evaluation(*column, point, *coefficient);
+            }
+            functionals.push(weights);
+        }
+        functionals
     }
 }
 
-/// The proof of one inference in zero knowledge.
+/// The proof of one inference in zero knowledge, with an opening of the weights if they are public.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct ZkProof {
+pub struct ZkProof<W = OpeningArgument> {
     /// Root of witness columns, pads and triples.
     pub witness: Commitment,
     /// Per node, from the last to the first, and for the input, padded.
@@ -136,11 +173,11 @@ pub struct ZkProof {
     pub products: ProductMessages,
     /// That everything that must vanish does.
     pub opening: HidingProof,
-    /// Opening of the weights.
-    pub weights_opening: OpeningArgument,
+    /// Opening of the weights; of private ones there is none.
+    pub weights_opening: W,
 }
 
-impl std::fmt::Debug for ZkProof {
+impl<W> std::fmt::Debug for ZkProof<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ZkProof")
             .field("nodes", &self.nodes.len())
@@ -163,30 +200,18 @@ pub fn bind_compared(products: &ProductMessages, challenger: &mut Challenger) ->
     draw(challenger)
 }
 
-/// The transcript of a proof whose witness is committed.
+/// The transcript of a proof whose witness is committed; `weights` absorbs the root of the weights.
 #[must_use]
 pub fn start(
-    model: &PublicModelParts<'_>,
+    program: ProgramId,
     statement: &crate::Statement,
+    weights: impl FnOnce(&mut Challenger),
     witness: &Commitment,
 ) -> Challenger {
-    let mut challenger = transcript::inference(model.program_id, statement);
-    model
-        .weights_scheme
-        .observe_commitment(model.weights_root, &mut challenger);
+    let mut challenger = transcript::inference(program, statement);
+    weights(&mut challenger);
     hiding::observe(witness, &mut challenger);
     challenger
-}
-
-/// What of a model a transcript starts with.
-#[derive(Debug)]
-pub struct PublicModelParts<'a> {
-    /// The program's id.
-    pub program_id: tg_types::ProgramId,
-    /// The scheme of the weights.
-    pub weights_scheme: &'a crate::commitment::Pcs,
-    /// The root of the weights.
-    pub weights_root: &'a Commitment,
 }
 
 /// Checks a proof in zero knowledge; statement and registration are checked already.
@@ -201,8 +226,27 @@ pub(crate) fn verify(model: &PublicModel, file: &ProofFile) -> Result<(), Verify
         .zk_shape_of(batch as usize, file.statement.modes())
         .map_err(|_| VerifyError::Batch { batch })?;
     model.verify_registration()?;
+    if model.private_weights().is_some() {
+        let proof: ZkProof<()> = messages::decode(&file.proof).ok_or(VerifyError::Encoding)?;
+        return verify_private(model, &shape, file, &tensors, &proof);
+    }
     let proof: ZkProof = messages::decode(&file.proof).ok_or(VerifyError::Encoding)?;
     verify_messages(model, &shape, file, &tensors, &proof)
+}
+
+/// The checks of the messages of a proof about private weights, for a shape.
+///
+/// # Errors
+/// The check that failed.
+pub fn verify_private(
+    model: &PublicModel,
+    shape: &ZkShape,
+    file: &ProofFile,
+    tensors: &[ShownTensor; 2],
+    proof: &ZkProof<()>,
+) -> Result<(), VerifyError> {
+    let anchor = model.private_anchor().ok_or(VerifyError::PrivateWeights)?;
+    verify_shown(model, shape, (file, tensors), (proof, Some(&anchor))).map(|_| ())
 }
 
 /// The checks of a proof's messages, for a shape.
@@ -213,26 +257,40 @@ pub fn verify_messages(
     model: &PublicModel,
     shape: &ZkShape,
     file: &ProofFile,
-    [input, output]: &[ShownTensor; 2],
+    tensors: &[ShownTensor; 2],
     proof: &ZkProof,
 ) -> Result<(), VerifyError> {
+    let (weights, mut challenger) = verify_shown(model, shape, (file, tensors), (proof, None))?;
+    check_weights(model, &weights, &proof.weights_opening, &mut challenger)
+}
+
+/// All checks but the opening of public weights: the claims on them, and the transcript.
+fn verify_shown<W>(
+    model: &PublicModel,
+    shape: &ZkShape,
+    (file, [input, output]): (&ProofFile, &[ShownTensor; 2]),
+    (proof, anchor): (&ZkProof<W>, Option<&Anchor>),
+) -> Result<(Vec<Option<WeightClaims>>, Challenger), VerifyError> {
     let ZkProof {
         witness,
         nodes,
         lookup,
         products,
         opening,
-        weights_opening,
+        weights_opening: _,
     } = proof;
     let Pushforwards::Hidden(pushforwards) = &lookup.pushforwards else {
         return Err(VerifyError::Lookup(LookupCheck::Messages));
     };
-    let parts = PublicModelParts {
-        program_id: model.program_id(),
-        weights_scheme: model.weights_scheme(),
-        weights_root: &model.weights_commitment().root,
+    let weights = &model.weights_commitment().root;
+    let absorb_weights = |challenger: &mut Challenger| match anchor {
+        None => model
+            .weights_scheme()
+            .observe_commitment(weights, challenger),
+        Some(_) => hiding::observe(weights, challenger),
     };
-    let mut challenger = start(&parts, &file.statement, witness);
+    let (program, statement) = (model.program_id(), &file.statement);
+    let mut challenger = start(program, statement, absorb_weights, witness);
     let walked = Walked {
         program: model.program(),
         plan: &shape.plan,
@@ -248,19 +306,15 @@ pub fn verify_messages(
     let beta = bind_compared(products, &mut challenger);
     obligations.compare(shape.secrets, &products.compared, eta)?;
     let batch = obligations.batched(shape.secrets, beta);
+    let mut roots = vec![witness.clone(), pushforwards.clone()];
+    roots.extend(anchor.map(|_| weights.clone()));
     // Stops: any check that does not hold of what is committed.
-    hiding::verify(
+    hiding::verify_kept(
         &shape.hiding,
-        &[witness.clone(), pushforwards.clone()],
-        &shape.functionals(&batch),
-        batch.sum,
+        (&roots, anchor),
+        (&shape.functionals(&batch), batch.sum),
         opening,
         &mut challenger,
     )?;
-    check_weights(
-        model,
-        &obligations.weights,
-        weights_opening,
-        &mut challenger,
-    )
+    Ok((obligations.weights, challenger))
 }

@@ -33,6 +33,8 @@ impl Pads {
 pub(crate) struct Channel {
     challenger: Challenger,
     pads: Pads,
+    /// Whether values of the weights are padded too.
+    private_weights: bool,
 }
 
 impl Channel {
@@ -41,6 +43,7 @@ impl Channel {
         Self {
             challenger,
             pads: Pads::default(),
+            private_weights: false,
         }
     }
 
@@ -49,7 +52,23 @@ impl Channel {
         Self {
             challenger,
             pads: Pads(Some(pads.into_iter())),
+            private_weights: false,
         }
+    }
+
+    /// The same with values of the weights padded or not.
+    pub(crate) fn with_private_weights(mut self, private: bool) -> Self {
+        self.private_weights = private;
+        self
+    }
+
+    /// Sends values of the weights; gives what was sent.
+    pub(crate) fn send_weights(&mut self, values: &[E]) -> Vec<E> {
+        if self.private_weights {
+            return self.send_all(values);
+        }
+        self.send_public(values);
+        values.to_vec()
     }
 
     /// The transcript, for what is no message of the walk or the lookup argument.

@@ -6,8 +6,9 @@
 //! predict it, or sees its numbers hide two things, can read the columns.
 
 use crate::pack::tasks;
-use p3_commit::MultilinearPcs;
+use p3_commit::{Mmcs, MultilinearPcs};
 use p3_field::{Field, PrimeCharacteristicRing};
+use p3_matrix::dense::{DenseMatrix, RowMajorMatrix};
 use p3_maybe_rayon::prelude::*;
 use p3_multilinear_util::point::Point;
 use p3_multilinear_util::poly::Poly;
@@ -15,11 +16,12 @@ use p3_sumcheck::generic_degree::RoundProver;
 use p3_whir::HidingWhirProverData;
 use rand::rngs::StdRng;
 use rand::{CryptoRng, RngExt, SeedableRng};
+use std::sync::OnceLock;
 use tg_proof::commitment::{Challenger, Commitment, CommitmentError};
 use tg_proof::field::{E, F, point};
 use tg_proof::hiding::{
-    Functional, HidingMmcs, HidingPcs, HidingProof, HidingShape, Stack, coefficient_weights,
-    mask_weights, trailing,
+    Columns, Functional, HidingMmcs, HidingPcs, HidingProof, HidingShape, KeptShape, Stack,
+    Strength, coefficient_weights, mask_weights, trailing,
 };
 use tg_proof::transcript::{absorb, draw, draw_point};
 
@@ -28,6 +30,8 @@ pub struct Committed {
     root: Commitment,
     scheme: HidingPcs,
     data: HidingWhirProverData<F, E, HidingMmcs>,
+    /// The stacked cells, if they are committed in another order.
+    cells: Option<Vec<F>>,
     /// The mask's coefficients, and the vector that hides them; empty but in the first commitment.
     vectors: [Vec<E>; 2],
 }
@@ -81,9 +85,126 @@ pub fn commit<R: CryptoRng>(
         root: root.clone(),
         scheme,
         data,
+        cells: None,
         vectors,
     };
     Ok((root, committed))
+}
+
+/// A commitment that is opened more than once: what its openings need of it.
+pub struct Kept {
+    root: Commitment,
+    shape: KeptShape,
+    message: Poly<F>,
+    randomness: Vec<F>,
+    merkle: <HidingMmcs as Mmcs<F>>::ProverData<DenseMatrix<F>>,
+}
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kept")
+            .field("root", &self.root)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Kept {
+    /// Commits columns with random rows for the shape's openings. The same generator gives the same commitment.
+    ///
+    /// # Errors
+    /// If the scheme fails.
+    ///
+    /// # Panics
+    /// If the columns are not those of the shape.
+    pub fn commit<'a, R: CryptoRng>(
+        shape: &KeptShape,
+        columns: impl Iterator<Item = (usize, &'a [F])>,
+        rng: &mut R,
+    ) -> Result<Self, CommitmentError> {
+        let stack = shape.stack();
+        let mut cells = F::zero_vec(1 << stack.vars);
+        for (index, column) in columns {
+            let place = stack.columns[index];
+            assert_eq!(column.len(), 1 << place.vars, "the shape's columns");
+            cells[place.start..place.start + column.len()].copy_from_slice(column);
+        }
+        let (start, fold) = stack.rows().expect("a kept commitment has random rows");
+        let random = &mut cells[start..];
+        #[cfg(test)]
+        let random = tests::blinding(random);
+        random.fill_with(|| rng.random());
+        let whole = HidingShape::of_kept(shape);
+        let scheme = whole.scheme(0, StdRng::from_rng(rng));
+        let mut aside = tg_proof::transcript::registration(tg_types::ProgramId::default());
+        let message = RowMajorMatrix::new(cells, 1 << fold).transpose().values;
+        let (root, data) = scheme
+            .commit(Poly::new(message), &mut aside)
+            .map_err(|_| CommitmentError::NoParameters { vars: stack.vars })?;
+        Ok(Self {
+            root,
+            shape: shape.clone(),
+            message: data.message,
+            randomness: data.randomness,
+            merkle: data.merkle,
+        })
+    }
+
+    /// The root.
+    #[must_use]
+    pub const fn root(&self) -> &Commitment {
+        &self.root
+    }
+
+    /// The cells of the stack.
+    fn cells(&self) -> Vec<F> {
+        let stack = self.shape.stack();
+        let within = stack.rows().map_or(0, |(_, fold)| fold);
+        let message = self.message.as_slice().to_vec();
+        let matrix = RowMajorMatrix::new(message, 1 << (stack.vars - within));
+        matrix.transpose().values
+    }
+
+    /// The stacked polynomial at a point.
+    #[must_use]
+    pub fn evaluate(&self, at: &[E]) -> E {
+        let at = self.shape.stack().committed_point(at);
+        self.message.eval_base(&point(&at))
+    }
+
+    /// One of its openings, masked by a fresh generator.
+    ///
+    /// # Errors
+    /// If the scheme fails.
+    pub fn open<R: CryptoRng>(&self, rng: &mut R) -> Result<Committed, CommitmentError> {
+        let mut data = blank()?;
+        data.message = self.message.clone();
+        data.randomness.clone_from(&self.randomness);
+        data.merkle = self.merkle.clone();
+        let scheme = HidingShape::of_kept(&self.shape).scheme(0, StdRng::from_rng(rng));
+        Ok(Committed {
+            root: self.root.clone(),
+            scheme,
+            data,
+            cells: Some(self.cells()),
+            vectors: [Vec::new(), Vec::new()],
+        })
+    }
+}
+
+/// Data of a small commitment, to be filled: the library's have no copy and no constructor.
+fn blank() -> Result<HidingWhirProverData<F, E, HidingMmcs>, CommitmentError> {
+    static SMALL: OnceLock<Option<HidingShape>> = OnceLock::new();
+    let weak = Strength {
+        bits: 8.0,
+        grinding: 0,
+    };
+    let columns = [Columns { vars: Vec::new() }];
+    let small = SMALL.get_or_init(|| HidingShape::with_strength(&columns, weak).ok());
+    let none = CommitmentError::NoParameters { vars: 0 };
+    // Nothing of it is used.
+    let mut rng = StdRng::from_seed([0; 32]);
+    let (_, blank) = commit(small.as_ref().ok_or(none)?, 0, &[], &mut rng)?;
+    Ok(blank.data)
 }
 
 /// Uniform cells of one vector of coefficients, and the elements that they are.
@@ -124,6 +245,23 @@ pub fn prove(
     sum: E,
     challenger: &mut Challenger,
 ) -> Result<HidingProof, CommitmentError> {
+    prove_kept(shape, (committed, None), (functionals, sum), challenger)
+}
+
+/// The same, the last commitment being one that is kept and shows its value at the anchor's point too, if one is given.
+///
+/// # Errors
+/// If an opening fails.
+///
+/// # Panics
+/// If there are not as many commitments and functionals as the shape has, a functional is one of other columns, or the
+/// anchor of a kept commitment is missing.
+pub fn prove_kept(
+    shape: &HidingShape,
+    (committed, anchor): (Vec<Committed>, Option<&[E]>),
+    (functionals, sum): (&[Functional], E),
+    challenger: &mut Challenger,
+) -> Result<HidingProof, CommitmentError> {
     let stacks = shape.stacks();
     assert_eq!(
         committed.len(),
@@ -139,7 +277,8 @@ pub fn prove(
     let mut state = State {
         products: products
             .map(|((own, stack), functional)| {
-                let values = own.data.message.as_slice();
+                let message = own.data.message.as_slice();
+                let values = own.cells.as_deref().unwrap_or(message);
                 let values = values.par_iter().map(|&value| E::from(value)).collect();
                 Product::new(values, functional.table(stack), shape.rounds() - stack.vars)
             })
@@ -162,7 +301,12 @@ pub fn prove(
 
     let mut openings = Vec::with_capacity(committed.len());
     for (own, stack) in committed.into_iter().zip(stacks) {
-        let mut points: Vec<Point<E>> = vec![point(trailing(at, stack.vars).1)];
+        let at = stack.committed_point(trailing(at, stack.vars).1);
+        let mut points: Vec<Point<E>> = vec![point(&at)];
+        if stack.rows().is_some() {
+            let anchor = anchor.expect("a kept commitment has an anchor");
+            points.push(point(&stack.committed_point(anchor)));
+        }
         if stack.mask.is_some() {
             points.push(point(&stack.mask_point(t, &z)));
         }
@@ -325,4 +469,4 @@ impl RoundProver<E> for State {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

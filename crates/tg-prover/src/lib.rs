@@ -10,6 +10,7 @@
 pub mod estimate;
 pub mod hiding;
 pub mod model;
+pub mod openings;
 pub mod prove;
 pub mod registration;
 pub mod zk;
@@ -19,6 +20,7 @@ mod fold;
 mod fractional;
 mod lookup;
 mod pack;
+mod private;
 mod pushforward;
 mod record;
 mod relation;
@@ -34,7 +36,8 @@ mod tests;
 
 pub use estimate::Work;
 pub use model::{ModelError, ProvingModel};
+pub use openings::{OpeningError, Openings, Secret, SecretFile};
 pub use prove::{Limits, ProveError, Stage, prove, prove_batch, prove_tensor, prove_tensors};
 pub use record::{Keep, Record};
 pub use tg_proof::{Modes, Visibility};
-pub use zk::{Masking, prove_zk};
+pub use zk::{Masking, prove_private, prove_zk};

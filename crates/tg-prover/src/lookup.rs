@@ -395,7 +395,7 @@ pub(crate) enum Columns<'a> {
 
 /// The leaves with a lie in the last numerator that makes the sum vanish.
 #[cfg(test)]
-fn closed(mut leaves: Leaves<'_>) -> Leaves<'_> {
+pub(crate) fn closed(mut leaves: Leaves<'_>) -> Leaves<'_> {
     leaves.close();
     leaves
 }

@@ -2,6 +2,7 @@
 
 use crate::estimate::{self, Work};
 use crate::fold::dot;
+use crate::private::PrivateWeights;
 use crate::registration;
 use crate::workers;
 use p3_commit::MultilinearPcs;
@@ -11,6 +12,7 @@ use tg_ir::{CompiledModel, LinearWeights};
 use tg_proof::commitment::{Challenger, Pcs, Stacking, WeightCommitment};
 use tg_proof::error::PlanError;
 use tg_proof::field::{E, F, eq_table, signed};
+use tg_proof::hiding::Strength;
 use tg_proof::model::{ProofShape, model_id};
 use tg_proof::plan::SectionSize;
 use tg_proof::transcript;
@@ -33,6 +35,15 @@ pub enum ModelError {
     /// The commitment scheme failed.
     #[error("the weights cannot be committed")]
     Commit,
+    /// The secret of private weights is another model's.
+    #[error("the secret is another model's")]
+    Secret,
+    /// The weights are public.
+    #[error("the weights are public")]
+    Public,
+    /// An opening of private weights that may not begin.
+    #[error("no opening of these private weights may begin")]
+    Opening(#[from] crate::openings::OpeningError),
 }
 
 /// A compiled model with its weights committed.
@@ -45,7 +56,10 @@ pub struct ProvingModel {
     pub(crate) commitment: WeightCommitment,
     /// The point of the commitment's anchor.
     pub(crate) anchor_point: Vec<E>,
-    pub(crate) data: ProverData,
+    /// What openings need, if the weights are public.
+    pub(crate) data: Option<ProverData>,
+    /// What proofs need, if they are private.
+    pub(crate) private: Option<PrivateWeights>,
     /// Where witnesses are cut.
     section_size: SectionSize,
     id: ModelId,
@@ -66,6 +80,14 @@ impl ProvingModel {
     /// # Errors
     /// If the model is not well formed, cannot be proved or not be committed.
     pub fn new(model: CompiledModel) -> Result<Self, ModelError> {
+        let (shape, columns) = Self::columns_of(&model)?;
+        Self::commit(model, shape, columns)
+    }
+
+    /// Checks a model; its proof's shape and its committed columns.
+    pub(crate) fn columns_of(
+        model: &CompiledModel,
+    ) -> Result<(ProofShape, Vec<NodeColumns>), ModelError> {
         model
             .program
             .validate()
@@ -89,7 +111,7 @@ impl ProvingModel {
                 bias: layout.biased.then(|| layout.bias_columns(layer)),
             })
             .collect();
-        Self::commit(model, shape, columns)
+        Ok((shape, columns))
     }
 
     /// Commits columns as they are.
@@ -118,17 +140,39 @@ impl ProvingModel {
             .collect();
         let commitment = WeightCommitment { root, anchor };
         let id = model_id(program_id, &commitment);
-        Ok(Self {
+        let committed = (commitment, anchor_point, id);
+        Ok(Self::of(
+            (model, shape, columns),
+            committed,
+            Some(data),
+            None,
+        ))
+    }
+
+    pub(crate) fn of(
+        (model, shape, columns): (CompiledModel, ProofShape, Vec<NodeColumns>),
+        (commitment, anchor_point, id): (WeightCommitment, Vec<E>, ModelId),
+        data: Option<ProverData>,
+        private: Option<PrivateWeights>,
+    ) -> Self {
+        Self {
+            program_id: model.program.id(),
             model,
-            program_id,
             shape,
             columns,
             commitment,
             anchor_point,
             data,
+            private,
             section_size: SectionSize::default(),
             id,
-        })
+        }
+    }
+
+    /// Gives it another id.
+    #[cfg(test)]
+    pub(crate) const fn rename(&mut self, id: ModelId) {
+        self.id = id;
     }
 
     /// The model's id.
@@ -166,8 +210,19 @@ impl ProvingModel {
     /// # Errors
     /// If the program cannot be proved for so many inputs at once.
     pub fn memory_zk(&self, batch: usize, modes: Modes) -> Result<u64, PlanError> {
-        let shape = ZkShape::new(&self.model.program, batch, modes)?;
-        Ok(estimate::memory_zk(self, &shape))
+        Ok(estimate::memory_zk(self, &self.zk_shape(batch, modes)?))
+    }
+
+    /// The shape of proofs in zero knowledge.
+    pub(crate) fn zk_shape(&self, batch: usize, modes: Modes) -> Result<ZkShape, PlanError> {
+        let program = &self.model.program;
+        match &self.private {
+            None => ZkShape::new(program, batch, modes),
+            Some(private) => {
+                let kept = (&private.shape.kept, Strength::FULL);
+                ZkShape::private(program, batch, modes, kept)
+            }
+        }
     }
 
     /// How the work of a proof about a batch of inputs is spread over its stages.

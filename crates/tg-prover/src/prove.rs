@@ -102,6 +102,12 @@ pub enum ProveError {
     /// A message without a pad, or a pad without a message: such a proof would not hide and is not sent.
     #[error("the messages are not as many as the pads that hide them")]
     Pads,
+    /// Weights that are private, and a proof that would show them.
+    #[error("the weights are private: prove in zero knowledge, with their secret")]
+    PrivateWeights,
+    /// An opening of private weights that may not begin.
+    #[error("no proof about these private weights may begin")]
+    Opening(#[from] crate::openings::OpeningError),
     /// The commitment scheme failed.
     #[error("the {which} cannot be committed or opened")]
     Commitment {
@@ -177,6 +183,9 @@ pub fn prove_tensors(
         batched = model.shape_of(inputs.len())?;
         &batched
     };
+    if model.private.is_some() {
+        return Err(ProveError::PrivateWeights);
+    }
     if let Some(limit) = limits.memory {
         let need = estimate::memory(model, shape);
         if need > limit {
@@ -366,7 +375,7 @@ pub(crate) fn prove_execution(
         .shape
         .weights_scheme
         .open_at(
-            model.data.clone(),
+            model.data.clone().ok_or(ProveError::PrivateWeights)?,
             &model.shape.weights_protocol,
             &points,
             channel.challenger(),

@@ -58,7 +58,7 @@ pub fn prove(model: &ProvingModel) -> Result<Vec<u8>, ModelError> {
     }
     let opening = scheme
         .open_at(
-            model.data.clone(),
+            model.data.clone().ok_or(ModelError::Commit)?,
             &model.shape.registration_protocol,
             &points,
             channel.challenger(),
@@ -87,7 +87,7 @@ pub(crate) fn cells(columns: &[NodeColumns]) -> Vec<Vec<&[i8]>> {
 }
 
 /// How often each value from -127 to 127 occurs. A value outside is counted as the least, and the proof will not verify.
-fn count(cells: &[Vec<&[i8]>]) -> Vec<u32> {
+pub(crate) fn count(cells: &[Vec<&[i8]>]) -> Vec<u32> {
     let mut counts = vec![0u32; WEIGHT_VALUES];
     for &cell in cells.iter().flatten().copied().flatten() {
         counts[usize::try_from(i32::from(cell) + WEIGHT_MAX).unwrap_or(0)] += 1;

@@ -5,9 +5,11 @@ use crate::estimate;
 use crate::hiding::{self, Committed};
 use crate::lookup::{self, Columns, Pushing};
 use crate::model::ProvingModel;
+use crate::openings::Openings;
 use crate::prove::{Limits, ProveError, Stage, execute, stack, weight_points};
 use crate::walk::Walk;
 use crate::witness::{Witness, integer};
+use p3_commit::MultilinearPcs;
 use p3_field::{BasedVectorSpace, PrimeCharacteristicRing};
 use p3_multilinear_util::point::Point;
 use p3_sumcheck::PrescribedPointPcs;
@@ -24,7 +26,7 @@ use tg_proof::messages;
 use tg_proof::plan::TensorCoding;
 use tg_proof::tape::{self, ProductMessages, Tape};
 use tg_proof::verify::{Walked, walk_hidden};
-use tg_proof::zk::{self, PublicModelParts, ZkProof, ZkShape};
+use tg_proof::zk::{self, ZkProof, ZkShape};
 use tg_proof::{Modes, ProofFile, Statement, Visibility};
 use tg_types::codec::Encode;
 use tg_types::{Address, Digest, JobId};
@@ -156,12 +158,56 @@ pub fn prove_zk(
     (masking, limits): (&Masking, &Limits<'_>),
     observe: &mut (dyn FnMut(Stage) + Send),
 ) -> Result<(ProofFile, Vec<Trace>), ProveError> {
+    if model.private.is_some() {
+        return Err(ProveError::PrivateWeights);
+    }
+    let begin = || Ok(());
+    prove_shown(
+        model,
+        inputs,
+        (job, provider),
+        (masking, limits),
+        (&begin, observe),
+    )
+}
+
+/// As [`prove_zk`], for a model whose weights are private: nothing of them is shown either. Takes one of the openings of
+/// their commitment, once it is clear that a proof can be made.
+///
+/// # Errors
+/// Those of [`prove_zk`], if the weights are public, and if all openings were begun.
+pub fn prove_private(
+    model: &ProvingModel,
+    openings: &dyn Openings,
+    inputs: Vec<Tensor>,
+    names: (JobId, Address),
+    with: (&Masking, &Limits<'_>),
+    observe: &mut (dyn FnMut(Stage) + Send),
+) -> Result<(ProofFile, Vec<Trace>), ProveError> {
+    if model.private.is_none() {
+        return Err(ProveError::Commitment { which: "weights" });
+    }
+    let begin = || Ok(openings.begin(model)?);
+    prove_shown(model, inputs, names, with, (&begin, observe))
+}
+
+/// Proves; `begin` is called before anything is drawn that hides.
+fn prove_shown(
+    model: &ProvingModel,
+    inputs: Vec<Tensor>,
+    (job, provider): (JobId, Address),
+    (masking, limits): (&Masking, &Limits<'_>),
+    (begin, observe): (
+        &dyn Fn() -> Result<(), ProveError>,
+        &mut (dyn FnMut(Stage) + Send),
+    ),
+) -> Result<(ProofFile, Vec<Trace>), ProveError> {
     let limits = &Limits {
         record: None,
         ..*limits
     };
     let (batch, modes, program) = (inputs.len(), masking.modes, &model.model.program);
-    let shape = ZkShape::new(program, batch, modes)?;
+    let shape = model.zk_shape(batch, modes)?;
     if let Some(limit) = limits.memory {
         let need = estimate::memory_zk(model, &shape);
         if need > limit {
@@ -196,13 +242,18 @@ pub fn prove_zk(
         witness: &witness,
         commitments: shows.each_ref().map(Shows::commitment),
     };
+    begin()?;
     let mut rng = StdRng::from_seed(masking.seed);
-    let proof = execution.prove(&statement, &mut rng, limits, observe)?;
+    let proof = if model.private.is_some() {
+        messages::encode(&execution.prove_private(&statement, &mut rng, limits, observe)?)
+    } else {
+        messages::encode(&execution.prove(&statement, &mut rng, limits, observe)?)
+    };
     let file = ProofFile {
         statement,
         input,
         output,
-        proof: messages::encode(&proof),
+        proof,
     };
     Ok((file, traces))
 }
@@ -217,6 +268,7 @@ pub(crate) struct ZkExecution<'a> {
 }
 
 const FAILED: ProveError = ProveError::Commitment { which: "witness" };
+const WEIGHTS: ProveError = ProveError::Commitment { which: "weights" };
 
 impl ZkExecution<'_> {
     /// Proves it for a statement.
@@ -235,28 +287,27 @@ impl ZkExecution<'_> {
             .shape
             .weights_scheme
             .open_at(
-                model.data.clone(),
+                model.data.clone().ok_or(ProveError::PrivateWeights)?,
                 &model.shape.weights_protocol,
                 &points,
                 &mut challenger,
             )
             .map_err(|_| ProveError::Commitment { which: "weights" })?;
         observe(Stage::Done);
-        let Shown {
-            witness,
-            nodes,
-            lookup,
-            products,
-            opening,
-        } = shown;
-        Ok(ZkProof {
-            witness,
-            nodes,
-            lookup,
-            products,
-            opening,
-            weights_opening: weights_opening.whir,
-        })
+        Ok(shown.into_proof(weights_opening.whir))
+    }
+
+    /// Proves it for a statement about private weights.
+    pub(crate) fn prove_private(
+        &self,
+        statement: &Statement,
+        rng: &mut StdRng,
+        limits: &Limits<'_>,
+        observe: &mut (dyn FnMut(Stage) + Send),
+    ) -> Result<ZkProof<()>, ProveError> {
+        let (shown, _, _) = self.show(statement, rng, limits, observe)?;
+        observe(Stage::Done);
+        Ok(shown.into_proof(()))
     }
 
     /// Everything but the opening of the weights, at whose points, and the transcript up to it.
@@ -273,17 +324,21 @@ impl ZkExecution<'_> {
         let secrets = shape.secrets.from_uniform(|| uniform(rng));
         let columns = self.columns();
         let (root, committed) = self.commit(&columns, &secrets, rng)?;
-        let parts = PublicModelParts {
-            program_id: model.program_id,
-            weights_scheme: &model.shape.weights_scheme,
-            weights_root: &model.commitment.root,
+        let weights = &model.commitment.root;
+        let absorb_weights = |challenger: &mut Challenger| match &model.private {
+            None => {
+                let scheme = &model.shape.weights_scheme;
+                scheme.observe_commitment(weights, challenger);
+            }
+            Some(_) => tg_proof::hiding::observe(weights, challenger),
         };
-        let challenger = zk::start(&parts, statement, &root);
+        let challenger = zk::start(model.program_id, statement, absorb_weights, &root);
 
         let pads = secrets[..shape.secrets.messages].to_vec();
         #[cfg(test)]
         let pads = crate::tests::zk::leaked(pads);
-        let mut channel = Channel::padded(challenger.clone(), pads);
+        let mut channel = Channel::padded(challenger.clone(), pads)
+            .with_private_weights(shape.plan.private_weights);
         let mut walk = Walk::new(model, &shape.plan, self.tensors, self.witness);
         let all = model.model.program.nodes.len();
         let nodes = walk.run(&mut channel, &mut |done| {
@@ -305,9 +360,13 @@ impl ZkExecution<'_> {
         let (pushing, looked_up) = (Pushing::Hidden(&mut hide), Columns::Held(&column));
         let channel = (&mut channel, limits);
         let looked_up = lookup::prove(&shape.plan, pushing, &looked_up, &walked.reads, channel)?;
+        let mut all = vec![committed, pushforwards.ok_or(FAILED)?];
+        if let Some(private) = &model.private {
+            all.push(private.kept.open(rng).map_err(|_| WEIGHTS)?);
+        }
         let sent = Sent {
             root,
-            committed: vec![committed, pushforwards.ok_or(FAILED)?],
+            committed: all,
             nodes,
             lookup: looked_up.proof,
             challenger,
@@ -378,11 +437,14 @@ impl ZkExecution<'_> {
             .map_err(|_| ProveError::Pads)?;
         let batch = obligations.batched(shape.secrets, beta);
         let functionals = shape.functionals(&batch);
-        let opening = hiding::prove(
+        let anchor = model
+            .private
+            .as_ref()
+            .map(|_| model.anchor_point.as_slice());
+        let opening = hiding::prove_kept(
             &shape.hiding,
-            committed,
-            &functionals,
-            batch.sum,
+            (committed, anchor),
+            (&functionals, batch.sum),
             &mut challenger,
         )
         .map_err(|_| FAILED)?;
@@ -406,6 +468,27 @@ pub(crate) struct Shown {
     pub(crate) opening: HidingProof,
 }
 
+impl Shown {
+    /// The proof, with an opening of the weights or none.
+    fn into_proof<W>(self, weights_opening: W) -> ZkProof<W> {
+        let Self {
+            witness,
+            nodes,
+            lookup,
+            products,
+            opening,
+        } = self;
+        ZkProof {
+            witness,
+            nodes,
+            lookup,
+            products,
+            opening,
+            weights_opening,
+        }
+    }
+}
+
 /// What was committed and sent before everything is opened.
 struct Sent {
     root: Commitment,
@@ -417,6 +500,6 @@ struct Sent {
 }
 
 /// A uniform element.
-fn uniform(rng: &mut impl Rng) -> E {
+pub(crate) fn uniform(rng: &mut impl Rng) -> E {
     E::from_basis_coefficients_fn(|_| rng.random::<F>())
 }

@@ -19,6 +19,8 @@ pub enum Domain {
     TensorMatrix,
     /// What hides a tensor in its commitment.
     TensorBlinding,
+    /// Random rows of private weights.
+    PrivateWeights,
     /// Transaction id: sender and signing digest.
     Transaction,
     /// Job id: the transaction that ordered it.
@@ -66,6 +68,7 @@ impl Domain {
             Self::RegistrationTranscript => "TG/proof/registration-transcript/v1",
             Self::TensorMatrix => "TG/proof/tensor-commitment-matrix/v1",
             Self::TensorBlinding => "TG/proof/tensor-commitment-blinding/v1",
+            Self::PrivateWeights => "TG/proof/private-weights/v1",
             Self::Transaction => "TG/types/transaction/v1",
             Self::Job => "TG/types/job/v1",
             Self::Offer => "TG/types/offer/v1",

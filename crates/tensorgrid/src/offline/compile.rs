@@ -4,6 +4,7 @@ use crate::cli::{
     CompileArguments, ExplainArguments, ImportArguments, PrecisionArgument, ReachArgument,
 };
 use crate::offline::files;
+use crate::offline::prove::random_seed;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +14,7 @@ use tg_model::integer::Precision;
 use tg_model::net::ReadLimits;
 use tg_model::passes::{PrepareOptions, prepare};
 use tg_model::{CompileOptions, Compiled, PrecisionChoice, compile_prepared, explain};
-use tg_prover::ProvingModel;
+use tg_prover::{ProvingModel, Secret, SecretFile};
 use tg_types::ModelId;
 use tg_types::codec::Encode;
 
@@ -116,7 +117,7 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
     files::write(&arguments.output, &tgm)?;
     let public = match &arguments.public_out {
         None => None,
-        Some(path) => Some(public_part(&compiled, path, &arguments.output)?),
+        Some(path) => Some(public_part(&compiled, path, arguments)?),
     };
     if as_json {
         return Ok(json(&report_json(
@@ -126,7 +127,7 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
             tgm.len(),
         ))?);
     }
-    if let Some((id, _)) = &public {
+    if let Some((id, ..)) = &public {
         line(format_args!("model {id}"))?;
     }
     line(format_args!(
@@ -149,44 +150,77 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
         arguments.output.display(),
         tgm.len()
     ))?;
-    if let (Some((_, bytes)), Some(path)) = (&public, &arguments.public_out) {
+    if let (Some((_, bytes, _)), Some(path)) = (&public, &arguments.public_out) {
         line(format_args!(
             "{} ({bytes} bytes): program, weight commitment and range proof, for anyone",
+            path.display()
+        ))?;
+    }
+    if let (Some((.., proofs)), Some(path)) = (&public, &arguments.private_weights) {
+        line(format_args!(
+            "{}: the secret of the weights, for {proofs} proofs; keep it, and never use a copy beside it",
             path.display()
         ))?;
     }
     Ok(())
 }
 
-/// Writes the public part; its model id and size.
+/// Writes the public part; its model id and size, and how many proofs private weights serve.
 fn public_part(
     compiled: &Compiled,
     path: &Path,
-    model_file: &Path,
-) -> Result<(ModelId, usize), Failure> {
+    arguments: &CompileArguments,
+) -> Result<(ModelId, usize, usize), Failure> {
     say("committing the weights and proving their range ...");
-    let model = ProvingModel::new(compiled.model.clone())
+    let secret = secret(compiled, arguments)?;
+    let model = compiled.model.clone();
+    let model = match &secret {
+        None => ProvingModel::new(model),
+        Some(file) => ProvingModel::private(model, file.secret()),
+    };
+    let model = model
         .or_fail(
             Exit::Usage,
             format!(
                 "{} is written and runs, but cannot be proved yet",
-                model_file.display()
+                arguments.output.display()
             ),
         )
         .map_err(|failure| {
             failure.hint("leave out --public-out for a model that is only run: `tensorgrid run`")
         })?;
-    let tgv = model
-        .register()
+    let registered = match &secret {
+        None => model.register(),
+        Some(file) => model.register_private(file, random_seed()?),
+    };
+    let tgv = registered
         .or_fail(Exit::Failed, "prove the weights' range")?
         .encode();
     files::write(path, &tgv)?;
-    Ok((model.id(), tgv.len()))
+    // The first opening of private weights was the registration's.
+    Ok((model.id(), tgv.len(), model.openings().saturating_sub(1)))
+}
+
+/// The secret of private weights, made now.
+fn secret(
+    compiled: &Compiled,
+    arguments: &CompileArguments,
+) -> Result<Option<SecretFile>, Failure> {
+    let Some(path) = &arguments.private_weights else {
+        return Ok(None);
+    };
+    let secret = Secret {
+        program: compiled.model.program.id(),
+        seed: random_seed()?,
+        proofs: arguments.openings,
+    };
+    let file = SecretFile::create(path, secret).or_fail(Exit::Usage, "make the secret")?;
+    Ok(Some(file))
 }
 
 fn report_json(
     compiled: &Compiled,
-    public: Option<&(ModelId, usize)>,
+    public: Option<&(ModelId, usize, usize)>,
     arguments: &CompileArguments,
     tgm: usize,
 ) -> serde_json::Value {
@@ -197,7 +231,7 @@ fn report_json(
         .map(|layer| serde_json::json!({ "name": layer.name, "operator": layer.operator, "snr_db": layer.snr_db }))
         .collect();
     serde_json::json!({
-        "model": public.map(|(id, _)| id.to_string()),
+        "model": public.map(|(id, ..)| id.to_string()),
         "program": compiled.model.program.id().to_string(),
         "macs": compiled.model.program.macs(),
         "calibrated_on": compiled.report.calibrated_on,
@@ -207,6 +241,8 @@ fn report_json(
         "divergence_nats": compiled.report.divergence,
         "layers": layers,
         "model_file": arguments.output, "model_bytes": tgm,
-        "public_file": arguments.public_out, "public_bytes": public.map(|&(_, bytes)| bytes),
+        "public_file": arguments.public_out, "public_bytes": public.map(|&(_, bytes, _)| bytes),
+        "private_weights": arguments.private_weights.is_some(),
+        "proofs": arguments.private_weights.as_ref().and(public).map(|&(.., proofs)| proofs),
     })
 }

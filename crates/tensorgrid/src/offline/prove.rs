@@ -8,7 +8,10 @@ use std::path::Path;
 use std::time::Instant;
 use tg_model::input::encode;
 use tg_proof::{Modes, ProofFile, Visibility};
-use tg_prover::{Limits, Masking, ProveError, ProvingModel, Stage, Work, prove_tensors, prove_zk};
+use tg_prover::{
+    Limits, Masking, ProveError, ProvingModel, SecretFile, Stage, Work, prove_private,
+    prove_tensors, prove_zk,
+};
 use tg_types::codec::Encode;
 use tg_types::{Address, JobId};
 
@@ -20,7 +23,13 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     let masking = masking(arguments)?;
     files::check_writable(&arguments.output)?;
     say("committing the weights ...");
-    let model = ProvingModel::new(model)
+    let secret = arguments.secret.as_deref().map(SecretFile::open);
+    let secret = secret.transpose().or_fail(Exit::Usage, "read the secret")?;
+    let model = match &secret {
+        None => ProvingModel::new(model),
+        Some(file) => ProvingModel::private(model, file.secret()),
+    };
+    let model = model
         .or_fail(Exit::Usage, "this model cannot be proved")
         .map_err(|failure| {
             failure.hint("`verify: zk` covers the operators listed in docs/PROOF.md")
@@ -36,12 +45,16 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     let mut progress = Progress::of(&model)?;
     let mut observe = |stage| progress.show(stage);
     let names = (JobId::default(), Address::default());
-    let proved = match &masking {
-        Some(masking) => {
+    let proved = match (&masking, &secret) {
+        (Some(masking), Some(secret)) => {
+            let with = (masking, &limits);
+            prove_private(&model, secret, vec![input], names, with, &mut observe)
+        }
+        (Some(masking), None) => {
             let with = (masking, &limits);
             prove_zk(&model, vec![input], names, with, &mut observe)
         }
-        None => prove_tensors(&model, vec![input], names, &limits, &mut observe),
+        (None, _) => prove_tensors(&model, vec![input], names, &limits, &mut observe),
     };
     let (file, mut traces) = proved.map_err(failed)?;
     let Some(trace) = traces.pop() else {
@@ -63,6 +76,7 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
             "model": model.id().to_string(), "prove_ms": elapsed_ms, "proof_bytes": file.proof.len(),
             "values": values, "greatest": trace.top_class(), "trace": trace.digest().to_string(),
             "file": arguments.output, "zk": file.statement.zk.is_some(),
+            "private_weights": secret.is_some(), "proofs_left": proofs_left(&model, secret.as_ref()),
             "input_mode": shown[0], "output_mode": shown[1],
             "input": file.statement.input.to_string(), "output": file.statement.output.to_string(),
         }))?);
@@ -78,13 +92,24 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
         shown[0],
         shown[1],
     ))?;
+    if let Some(left) = proofs_left(&model, secret.as_ref()) {
+        line(format_args!(
+            "the weights are hidden; {left} more proofs may be made with this secret"
+        ))?;
+    }
     Ok(())
+}
+
+/// How many proofs private weights serve yet.
+fn proofs_left(model: &ProvingModel, secret: Option<&SecretFile>) -> Option<usize> {
+    let begun = secret?.begun().ok()? as usize;
+    Some(model.openings().saturating_sub(begun))
 }
 
 /// Why nothing was proved.
 pub(crate) fn failed(error: ProveError) -> Failure {
     let exit = match error {
-        ProveError::Memory { .. } | ProveError::Plan(_) => Exit::Usage,
+        ProveError::Memory { .. } | ProveError::Plan(_) | ProveError::Opening(_) => Exit::Usage,
         _ => Exit::Failed,
     };
     let stale = error == ProveError::Record;

@@ -205,8 +205,12 @@ fn sentence(model: &PublicModel, file: &ProofFile) -> String {
         Visibility::Committed => format!("the {name} of this commitment"),
         Visibility::Hidden => format!("an {name} that is hidden"),
     };
+    let weights = match model.private_weights() {
+        Some(_) => ", its weights hidden,",
+        None => "",
+    };
     format!(
-        "model `{}` ({}) gives {} on {}",
+        "model `{}` ({}){weights} gives {} on {}",
         model.program().name,
         model.id(),
         tensor(modes.output, "output", &file.output),
@@ -235,6 +239,7 @@ fn verdict_json(
         "values": values,
         "proof_bytes": file.proof.len(),
         "zk": statement.zk.is_some(),
+        "private_weights": model.private_weights().is_some(),
         "input_mode": modes[0],
         "output_mode": modes[1],
         "security_bits": report.map(|report| report.bits),
@@ -294,10 +299,10 @@ fn explain(model: &PublicModel, file: &ProofFile, report: Option<&SecurityReport
     if modes.contains(&"committed") {
         text.push_str(ASSUMED_OF_COMMITMENTS);
     }
-    text.push_str(if statement.zk.is_some() {
-        HIDDEN
-    } else {
-        SHOWN
+    text.push_str(match (statement.zk, model.private_weights()) {
+        (Some(_), Some(_)) => HIDDEN_WITH_WEIGHTS,
+        (Some(_), None) => HIDDEN,
+        (None, _) => SHOWN,
     });
     text.push_str(NOT_COVERED);
     text
@@ -344,6 +349,14 @@ Hidden
   zk: true: an input or output that is not public, and everything that the model computes between them. A proof shows
   nothing of these but what the public ones say themselves; every message is padded (docs/PROOF.md, zero knowledge).
   Not hidden: the program, all sizes, and evaluations of the weights. Nothing is hidden from the prover.
+";
+
+const HIDDEN_WITH_WEIGHTS: &str = "
+Hidden
+  zk: true: an input or output that is not public, everything that the model computes between them, and the weights. A proof
+  shows nothing of these but what the public ones say themselves; every message is padded (docs/PROOF.md, zero knowledge
+  and private weights). The prover counts its proofs: more than its commitment is for may give the weights away.
+  Not hidden: the program, with the BLAKE3 root of the weights, and all sizes. Nothing is hidden from the prover.
 ";
 
 const SHOWN: &str = "

@@ -128,3 +128,52 @@ fn modes_are_what_they_say() {
     let bad = ["--zk", "--input-mode", "committed", "--input-salt"];
     run(&[&begin[..], &bad, &[&desk.path("bad.salt")]].concat()).ends(2);
 }
+
+/// A model with private weights: its secret counts the proofs, and is needed for each.
+#[test]
+fn weights_may_be_private() {
+    let desk = Desk::new();
+    let [tgm, tgv, secret] = ["m.tgm", "m.tgv", "m.tgs"].map(|name| desk.path(name));
+    let clear = desk.prove("clear.proof", &[]);
+    let source = ["model", "compile"];
+    let model = root().join("models/mlp-digits.onnx");
+    let digits = root().join("examples/digit.json");
+    let outputs = ["-o", &tgm, "--public-out", &tgv];
+    let private = ["--private-weights", &secret, "--openings", "2"];
+    let calibrate = [text(&model), "--calibrate", text(&digits)];
+    let compile = [&["--json"], &source[..], &calibrate, &outputs, &private].concat();
+    let compiled = run(&compile).ends(0).json();
+    assert_ne!(compiled["model"], clear["model"]);
+    let proofs = compiled["proofs"].as_u64().unwrap();
+    assert!(proofs >= 2);
+    // A secret is not overwritten, and not made for a model that nobody verifies.
+    run(&compile).ends(2);
+    run(&[&source[..], &calibrate, &["-o", &tgm], &private].concat()).ends(2);
+
+    let hidden = desk.prove("a.proof", &["--zk", "--secret", &secret]);
+    assert_eq!(hidden["proofs_left"], proofs - 1);
+    assert_eq!(hidden["private_weights"], true);
+    let told = desk.verify("a.proof", &["--explain"]).ends(0).stdout;
+    for part in [
+        "its weights hidden",
+        "anchor of the private weights",
+        "and the weights.",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
+    // Without the secret, in the clear, or with the secret of another model there is no proof.
+    desk.verify("clear.proof", &[]).ends(3);
+    let (digit, other) = (root().join("examples/digit.json"), desk.path("b.proof"));
+    let begin = ["prove", &tgm, text(&digit), "-o", &other];
+    run(&[&begin[..], &["--secret", &secret]].concat()).ends(2);
+    run(&[&begin[..], &["--zk", "--secret", &tgm]].concat()).ends(2);
+    run(&[&begin[..], &["--zk"]].concat()).ends(0);
+    desk.verify("b.proof", &[]).ends(3);
+    // Used up.
+    let mut bytes = std::fs::read(&secret).unwrap();
+    let place = bytes.len() - 4;
+    bytes[place..].copy_from_slice(&u32::try_from(proofs + 1).unwrap().to_le_bytes());
+    std::fs::write(&secret, bytes).unwrap();
+    let refused = run(&[&begin[..], &["--zk", "--secret", &secret]].concat()).ends(2);
+    assert!(refused.stderr.contains("were begun"), "{}", refused.stderr);
+}

@@ -2,6 +2,7 @@
 
 use super::shape::Stack;
 use crate::field::{E, EXTENSION_DEGREE, F, basis, eq, eq_at, eq_table};
+use crate::registration::WeightTable;
 use p3_field::{BasedVectorSpace, PrimeCharacteristicRing};
 use std::collections::BTreeMap;
 
@@ -13,12 +14,20 @@ pub struct Functional {
     evaluations: Vec<(usize, Vec<E>, E)>,
     /// Per column coefficients of its first cells.
     cells: BTreeMap<usize, Vec<E>>,
+    /// Column, which of its cells are padding, point and coefficient.
+    paddings: Vec<(usize, WeightTable, Vec<E>, E)>,
 }
 
 impl Functional {
     /// Adds `coefficient * column~(point)`; coordinate 0 is the most significant bit of a cell's index.
     pub fn add_evaluation(&mut self, column: usize, point: &[E], coefficient: E) {
         self.evaluations.push((column, point.to_vec(), coefficient));
+    }
+
+    /// Adds `coefficient * sum_x column[x] pad(x) eq(point, x)`, pad being 1 where a table of weights is padded.
+    pub fn add_padding(&mut self, column: usize, table: &WeightTable, point: &[E], coefficient: E) {
+        let padding = (column, table.clone(), point.to_vec(), coefficient);
+        self.paddings.push(padding);
     }
 
     /// Adds `coefficient * column[cell]`.
@@ -44,6 +53,9 @@ impl Functional {
                 self.add_cell(column, cell, coefficient * factor);
             }
         }
+        for (column, table, point, coefficient) in &other.paddings {
+            self.add_padding(*column, table, point, *coefficient * factor);
+        }
     }
 
     fn place(&mut self, column: usize, cell: usize) -> &mut E {
@@ -64,6 +76,9 @@ impl Functional {
                 .cells
                 .iter()
                 .all(|(&column, cells)| vars(column).is_some_and(|vars| cells.len() <= 1 << vars))
+            && self.paddings.iter().all(|(column, table, point, _)| {
+                vars(*column) == Some(point.len()) && table.vars() == point.len()
+            })
     }
 
     /// Its extension at a point of the stacked polynomial.
@@ -82,7 +97,12 @@ impl Functional {
             let terms = cells.iter().zip(eq_table(rest));
             scale * terms.map(|(&a, b)| a * b).sum::<E>()
         });
-        evaluations.chain(cells).sum()
+        let paddings = self.paddings.iter();
+        let paddings = paddings.map(|(column, table, point, coefficient)| {
+            let (scale, rest) = place(*column);
+            scale * *coefficient * table.padding_at(point, rest)
+        });
+        evaluations.chain(cells).chain(paddings).sum()
     }
 
     /// One weight per cell of the stacked polynomial.
@@ -102,6 +122,11 @@ impl Functional {
             let start = stack.columns[column].start;
             let weights = table[start..].iter_mut().zip(cells);
             weights.for_each(|(weight, &coefficient)| *weight += coefficient);
+        }
+        for (column, of, point, coefficient) in &self.paddings {
+            let start = stack.columns[*column].start;
+            let weights = table[start..].iter_mut().zip(of.padding_weights(point));
+            weights.for_each(|(weight, padding)| *weight += *coefficient * padding);
         }
         table
     }

@@ -31,9 +31,11 @@
 
 mod bound;
 mod functional;
+mod kept;
 mod shape;
 
 pub use functional::{Functional, extension_cells};
+pub use kept::{Anchor, KeptShape, OPENINGS_MAX};
 pub use shape::{
     COEFFICIENT_VARS, Columns, HidingShape, Place, STACK_VARS_MIN, Stack, Strength,
     coefficient_weights,
@@ -157,6 +159,21 @@ pub fn verify(
     proof: &HidingProof,
     challenger: &mut Challenger,
 ) -> Result<(), HidingError> {
+    let sums = (functionals, sum);
+    verify_kept(shape, (commitments, None), sums, proof, challenger)
+}
+
+/// The same, the last commitment being one that is kept and shows its anchor too, if one is given.
+///
+/// # Errors
+/// Those of [`verify()`].
+pub fn verify_kept(
+    shape: &HidingShape,
+    (commitments, anchor): (&[Commitment], Option<&Anchor>),
+    (functionals, sum): (&[Functional], E),
+    proof: &HidingProof,
+    challenger: &mut Challenger,
+) -> Result<(), HidingError> {
     check_messages(shape, commitments, functionals, proof)?;
     absorb(challenger, &[proof.mask_sum]);
     let eps = draw(challenger);
@@ -186,8 +203,15 @@ pub fn verify(
     let z = draw_point(challenger, shape::COEFFICIENT_VARS);
     for (index, (commitment, opening)) in commitments.iter().zip(&proof.openings).enumerate() {
         let stack = &shape.stacks[index];
-        let mut points = vec![point(trailing(&at, stack.vars).1)];
+        let mut points = vec![point(&stack.committed_point(trailing(&at, stack.vars).1))];
         let mut values = vec![proof.values[index]];
+        if stack.rows().is_some() {
+            // Stops: another polynomial near the root than the one that is anchored.
+            let anchor = anchor.filter(|anchor| anchor.point.len() == stack.vars);
+            let anchor = anchor.ok_or(HidingError::Messages)?;
+            points.push(point(&stack.committed_point(&anchor.point)));
+            values.push(anchor.value);
+        }
         if stack.mask.is_some() {
             points.push(point(&stack.mask_point(t, &z)));
             values.push(evaluate(&proof.blinded, &z));

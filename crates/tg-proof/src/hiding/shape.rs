@@ -1,6 +1,7 @@
 //! What both sides derive from the public sizes of the columns: where they stand, and the schemes.
 
 use super::bound;
+use super::kept::KeptShape;
 use super::{Config, HidingMmcs, HidingPcs};
 use crate::commitment::{CommitmentError, STACK_VARS_MAX};
 use crate::field::{E, EXTENSION_DEGREE, basis};
@@ -50,6 +51,9 @@ pub struct Stack {
     pub columns: Vec<Place>,
     /// The coefficients of the sumcheck's mask, in the first commitment.
     pub mask: Option<Place>,
+    /// The random rows of a commitment that is opened more than once: the first cell, and log2 of the cells of a row. All
+    /// cells from there on are uniform.
+    rows: Option<(usize, usize)>,
     /// The cells that hide the value at a drawn point.
     pub blinding: Place,
     /// Variables of the stacked polynomial.
@@ -64,6 +68,20 @@ impl Stack {
             .filter(|(_, used)| *used)
             .map(|(vars, _)| *vars);
         let vars: Vec<usize> = columns.vars.iter().copied().chain(blocks).collect();
+        let (mut places, start) = Self::place(&vars);
+        let mask = masked.then(|| places.pop()).flatten();
+        let blinding = places.pop().unwrap_or(Place { start: 0, vars: 0 });
+        Self {
+            columns: places,
+            mask,
+            rows: None,
+            blinding,
+            vars: log2_ceil(start.min(1 << 40)).max(STACK_VARS_MIN),
+        }
+    }
+
+    /// Columns one after the other, largest first; the cell after the last.
+    pub(super) fn place(vars: &[usize]) -> (Vec<Place>, usize) {
         let mut order: Vec<usize> = (0..vars.len()).collect();
         order.sort_by_key(|&index| std::cmp::Reverse(vars[index]));
         let mut places = vec![Place { start: 0, vars: 0 }; vars.len()];
@@ -73,14 +91,32 @@ impl Stack {
             places[index] = Place { start, vars };
             start = start.saturating_add(1usize.checked_shl(vars as u32).unwrap_or(usize::MAX));
         }
-        let mask = masked.then(|| places.pop()).flatten();
-        let blinding = places.pop().unwrap_or(Place { start: 0, vars: 0 });
+        (places, start)
+    }
+
+    /// Columns in their places, and random rows.
+    pub(super) const fn kept(columns: Vec<Place>, rows: (usize, usize), vars: usize) -> Self {
         Self {
-            columns: places,
-            mask,
-            blinding,
-            vars: log2_ceil(start.min(1 << 40)).max(STACK_VARS_MIN),
+            columns,
+            mask: None,
+            rows: Some(rows),
+            blinding: Place { start: 0, vars: 0 },
+            vars,
         }
+    }
+
+    /// The first cell of the random rows and log2 of the cells of a row, if there are some.
+    #[must_use]
+    pub const fn rows(&self) -> Option<(usize, usize)> {
+        self.rows
+    }
+
+    /// A point of the stack as one of the committed polynomial: with random rows the variables within a row lead.
+    #[must_use]
+    pub fn committed_point(&self, at: &[E]) -> Vec<E> {
+        let within = self.rows.map_or(0, |(_, fold)| fold);
+        let (row, within) = at.split_at(at.len() - within);
+        [within, row].concat()
     }
 
     /// The point of the stacked polynomial whose value is `(1 - t) c~(z) + t d~(z)`, c and d the two vectors of
@@ -171,6 +207,21 @@ impl HidingShape {
             configs: configs.collect::<Result<_, _>>()?,
             stacks,
         })
+    }
+
+    /// A commitment that is kept, alone.
+    #[must_use]
+    pub fn of_kept(kept: &KeptShape) -> Self {
+        let (stacks, configs) = (Vec::new(), Vec::new());
+        Self { stacks, configs }.and_kept(kept)
+    }
+
+    /// The same with one more commitment, the last, that is kept.
+    #[must_use]
+    pub fn and_kept(mut self, kept: &KeptShape) -> Self {
+        self.stacks.push(kept.stack.clone());
+        self.configs.push(kept.config.clone());
+        self
     }
 
     /// Per commitment how it is stacked.
@@ -267,6 +318,27 @@ fn config(vars: usize, strength: Strength) -> Result<Config, CommitmentError> {
     let rows = vars - folds[0];
     let rate = if rows < 9 { 5 } else { 3 };
     let rates = vec![5; folds.len() - 1];
+    least_config(vars, (rate, folds, rates), strength)
+}
+
+/// Folds and rates of a commitment whose first fold is given.
+pub(super) fn fold_plan(vars: usize, first: usize) -> (Vec<usize>, Vec<usize>) {
+    let rest = vars.saturating_sub(first + LAST_VARS);
+    let folds = match rest {
+        0 => vec![first],
+        1..=FOLD_MAX => vec![first, rest],
+        _ => vec![first, rest.div_ceil(2), rest / 2],
+    };
+    let rates = vec![5; folds.len() - 1];
+    (folds, rates)
+}
+
+/// The parameters of least level that withstand enough, for the first rate, the folds, and the rates of later words.
+pub(super) fn least_config(
+    vars: usize,
+    (rate, folds, rates): (usize, Vec<usize>, Vec<usize>),
+    strength: Strength,
+) -> Result<Config, CommitmentError> {
     let mask_log_inv_rate = if folds.len() > 2 { 2 } else { 3 };
     let parameters = ProtocolParameters {
         security_level: 0,

@@ -207,6 +207,8 @@ pub struct Plan {
     pub pushforwards: Option<PushforwardLayout>,
     /// Whether proofs are in zero knowledge: what is committed is opened nowhere.
     pub hidden: bool,
+    /// Whether values of the weights are hidden too: their messages are padded like the others.
+    pub private_weights: bool,
     /// The committed input, if it is not public.
     pub input: Option<TensorPlan>,
     /// The committed output, if it is not public.
@@ -302,6 +304,7 @@ impl Plan {
             leaf_vars: 0,
             pushforwards: None,
             hidden: false,
+            private_weights: false,
             input: None,
             output: None,
             salts: None,

@@ -2,7 +2,7 @@
 //! challenge makes one statement about the commitments of them. The argument stands in `docs/PROOF.md`, "Zero
 //! knowledge".
 
-use super::{Walk, WeightClaims};
+use super::{Walk, WeightClaims, padded_point};
 use crate::ajtai::{self, TensorCommitment};
 use crate::commitment::Challenger;
 use crate::error::{LookupCheck, VerifyError};
@@ -46,8 +46,77 @@ pub struct Obligations {
     pushforwards: (Vec<E>, Form),
     /// What the openings of tensor commitments in committed columns must add up to.
     openings: Vec<TensorOpening>,
-    /// The claims on the weights, which are public.
+    /// Values that must be columns' of private weights.
+    private: Vec<PrivateObligation>,
+    /// The claims on the weights, if they are public.
     pub weights: Vec<Option<WeightClaims>>,
+}
+
+/// A value that must be a column's of private weights at a point.
+#[derive(Debug)]
+struct PrivateObligation {
+    /// The column among all.
+    column: usize,
+    /// The point, with as many coordinates as the column has variables.
+    point: Vec<E>,
+    /// The value.
+    value: Form,
+}
+
+/// The claims on private weights, column by column.
+fn private_obligations(
+    plan: &Plan,
+    claimed: &[Option<WeightClaims<Form>>],
+) -> Result<Vec<PrivateObligation>, VerifyError> {
+    const REFUSED: VerifyError = VerifyError::Opening { which: "weights" };
+    let mut owed = Vec::new();
+    let mut column = 0;
+    for (own, layout) in plan.weights.iter().enumerate() {
+        // Stops: weights that no message is about, other weights for one of the nodes that read them.
+        let uses = plan.readers_of(own);
+        let uses: Option<Vec<_>> = uses
+            .map(|index| claimed.get(index).and_then(Option::as_ref))
+            .collect();
+        let uses = uses.ok_or(REFUSED)?;
+        for (place, piece) in layout.own_pieces().iter().enumerate() {
+            for WeightClaims { point, pieces, .. } in &uses {
+                let value = pieces.get(place).ok_or(REFUSED)?.clone();
+                let at = padded_point(&layout.piece_point(piece, point).0, piece.column_vars());
+                let point = at.as_slice().to_vec();
+                owed.push(PrivateObligation {
+                    column,
+                    point,
+                    value,
+                });
+            }
+            column += 1;
+        }
+        if let Some((at, digits)) = &uses[0].bias {
+            let at = padded_point(at, layout.bias_vars());
+            for value in digits {
+                owed.push(PrivateObligation {
+                    column,
+                    point: at.as_slice().to_vec(),
+                    value: value.clone(),
+                });
+                column += 1;
+            }
+        }
+    }
+    Ok(owed)
+}
+
+/// The claims on public weights, which are known.
+fn public_claims(claimed: Vec<Option<WeightClaims<Form>>>) -> Vec<Option<WeightClaims>> {
+    let known = |forms: Vec<Form>| forms.into_iter().map(|form| form.known).collect();
+    let claims = claimed.into_iter().map(|claims| {
+        claims.map(|claims| WeightClaims {
+            point: claims.point,
+            pieces: known(claims.pieces),
+            bias: claims.bias.map(|(at, digits)| (at, known(digits))),
+        })
+    });
+    claims.collect()
 }
 
 /// A value that must be a committed column's at a point.
@@ -176,12 +245,18 @@ pub fn walk(
         }
     }
     let (vanishing, products) = walk.arithmetic.finish().ok_or(VerifyError::Secrets)?;
+    let (private, weights) = if plan.private_weights {
+        (private_obligations(plan, &walk.weights)?, Vec::new())
+    } else {
+        (Vec::new(), public_claims(walk.weights))
+    };
     let obligations = Obligations {
         vanishing,
         columns,
         pushforwards,
         openings,
-        weights: walk.weights,
+        private,
+        weights,
     };
     Ok((obligations, products))
 }
@@ -197,6 +272,8 @@ pub struct Batch {
     pub cells: Vec<(usize, usize, Vec<E>)>,
     /// Per entry of the pushforwards' layout its coefficient.
     pub pushforwards: Vec<E>,
+    /// Column of private weights, point and coefficient of an evaluation.
+    pub weights: Vec<(usize, Vec<E>, E)>,
     /// What they add up to.
     pub sum: E,
 }
@@ -220,7 +297,7 @@ impl Obligations {
     /// How many checks are batched.
     #[must_use]
     pub const fn count(&self) -> usize {
-        self.vanishing.len() + self.columns.len() + 1 + self.openings.len()
+        self.vanishing.len() + self.columns.len() + 1 + self.openings.len() + self.private.len()
     }
 
     /// All of them as one, by the powers of a challenge.
@@ -256,6 +333,11 @@ impl Obligations {
                 let weights = weights.iter().map(|&weight| power * weight);
                 batch.cells.push((*table, *column, weights.collect()));
             }
+        }
+        for (claim, power) in self.private.iter().zip(&mut powers) {
+            batch.add(&claim.value, power);
+            let evaluation = (claim.column, claim.point.clone(), -power);
+            batch.weights.push(evaluation);
         }
         batch
     }

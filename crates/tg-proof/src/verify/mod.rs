@@ -63,6 +63,10 @@ pub fn verify(
     if file.statement.zk.is_some() {
         return zk::verify(model, file);
     }
+    // Stops: a proof that would open a commitment of another kind.
+    if model.private_weights().is_some() {
+        return Err(VerifyError::PrivateWeights);
+    }
     let batch = file.statement.batch;
     let refused = || VerifyError::Batch { batch };
     let (input, output) = public::tensors(model.program(), file)?;

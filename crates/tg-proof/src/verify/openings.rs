@@ -131,7 +131,7 @@ pub(crate) fn check_weights(
         }
         if let Some((bias_point, bias)) = &uses[0].bias {
             let vars = layout.bias_vars();
-            opened.push(padded_point(bias_point, vars), bias.to_vec());
+            opened.push(padded_point(bias_point, vars), bias.clone());
             let (at, values) = anchor(vars);
             opened.push(at, values);
         }

@@ -7,7 +7,6 @@ use crate::error::NodeCheck;
 use crate::field::{E, eq, eq_prefix};
 use crate::linear::{ConvPoint, conv_reading};
 use crate::messages::ProductsProof;
-use crate::transcript::absorb;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::Op;
 use tg_ir::weights::BIAS_BASE;
@@ -32,14 +31,15 @@ impl<A: Arithmetic> Walk<'_, A> {
         } = proof;
         let layout = self.plan.layouts[node + 1];
         let (pixels, batch, outputs) = layout.split(&claim.point);
-        absorb(challenger, bias);
+        let bias = self.absorb_weights(bias, challenger);
         let base = E::from_u32(BIAS_BASE.unsigned_abs());
         let bias_value = bias
             .iter()
             .rev()
-            .fold(E::ZERO, |value, &digit| value * base + digit);
+            .cloned()
+            .fold(A::Value::from(E::ZERO), |value, digit| value * base + digit);
         let rows = eq_prefix(pixels, layout.pixels) * eq_prefix(batch, layout.batch);
-        let sum = claim.value.clone() - A::Value::from(bias_value * rows);
+        let sum = claim.value.clone() - bias_value * rows;
         let weight_layout = self.plan.weights[weights];
         let [output_vars, position_vars, input_vars] = weight_layout.axis_vars();
         let grouped =
@@ -49,7 +49,7 @@ impl<A: Arithmetic> Walk<'_, A> {
         let (at, last) = self
             .sumcheck(products, challenger, (rounds, degree), sum)
             .ok_or(NodeCheck::Products)?;
-        absorb(challenger, pieces);
+        let pieces = self.absorb_weights(pieces, challenger);
         let reads = self.absorb_one(*reads, challenger);
         let (outputs_at, rest) = at.split_at(summed);
         let (point, factor) = if grouped {
@@ -58,15 +58,15 @@ impl<A: Arithmetic> Walk<'_, A> {
             ([outputs, &at].concat(), E::ONE)
         };
         let weight = weight_layout
-            .combine(&point, pieces)
+            .combine(&point, &pieces)
             .ok_or(NodeCheck::Messages)?;
         // Stops: accumulators that are not the products of the committed weights.
-        self.equal(last, reads.clone() * (factor * weight))
-            .ok_or(NodeCheck::Products)?;
+        let product = self.arithmetic.weighed(&reads, &(weight * factor));
+        self.equal(last, product).ok_or(NodeCheck::Products)?;
         self.weights[weights] = Some(WeightClaims {
             point,
-            pieces: pieces.clone(),
-            bias: Some((outputs.to_vec(), *bias)),
+            pieces,
+            bias: Some((outputs.to_vec(), bias)),
         });
         let (positions, channels) = rest.split_at(position_vars);
         let at = ConvPoint {

@@ -7,6 +7,7 @@ use crate::plan::{ColumnSet, MaximumShape, NodePlan, Plan, branch_reading};
 use crate::staged::{Stage, Staged};
 use crate::tape::Secrets;
 use p3_field::PrimeCharacteristicRing;
+use tg_ir::weights::BIAS_DIGITS;
 use tg_ir::{Op, Program, TensorId};
 
 /// The walk's messages and products, counted.
@@ -61,6 +62,16 @@ impl Count<'_> {
         self.messages(1 + rounds * degree);
     }
 
+    /// Values of a node's weights, if they are private, and products with them.
+    fn weights(&mut self, weights: usize, products: usize) {
+        if self.plan.private_weights {
+            let layout = self.plan.weights[weights];
+            let bias = if layout.biased { BIAS_DIGITS } else { 0 };
+            self.messages(layout.pieces().len() + bias);
+            self.secrets.products += products;
+        }
+    }
+
     fn merge(&mut self, tensor: TensorId) {
         if self.claims[tensor.index()] > 1 {
             self.sumcheck(self.plan.layouts[tensor.index()].vars(), 2);
@@ -82,14 +93,18 @@ impl Count<'_> {
                     _ => self.sumcheck(positions + inputs, 2),
                 }
                 self.messages(1);
+                self.weights(*weights, 1);
                 self.conv_read(node, [outputs, positions, inputs]);
             }
             (Op::Embed { .. }, NodePlan::Weighted { weights }) => {
                 self.sumcheck(plan.weights[*weights].axis_vars()[0], 2);
+                self.weights(*weights, 0);
             }
+            (Op::Parameter, NodePlan::Weighted { weights }) => self.weights(*weights, 0),
             (Op::Embed { .. }, NodePlan::Chosen { weights, gadget }) => {
                 self.sumcheck(plan.weights[*weights].axis_vars()[0], 2);
                 self.messages(1);
+                self.weights(*weights, 1);
                 self.stages(&gadget.staged);
             }
             (Op::Trees { input, forest }, NodePlan::Trees(trees)) => {

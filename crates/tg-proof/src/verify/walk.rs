@@ -10,7 +10,6 @@ use crate::messages::{GadgetProof, NodeProof, Sumcheck};
 use crate::plan::{NodePlan, Plan, TensorPlan};
 use crate::sumcheck;
 use crate::transcript::{absorb, draw_point};
-use tg_ir::weights::BIAS_DIGITS;
 use tg_ir::{Op, Program, TensorId};
 
 /// A claim that a tensor's extension has a value at a point.
@@ -33,13 +32,13 @@ pub struct ColumnClaim<V = E> {
 
 /// The claims on a node's weights.
 #[derive(Debug, Clone)]
-pub struct WeightClaims {
+pub struct WeightClaims<V = E> {
     /// Output channel, position and input channel.
     pub point: Vec<E>,
     /// The pieces at their parts of the point.
-    pub pieces: Vec<E>,
+    pub pieces: Vec<V>,
     /// The bias digits at the output channel's point of the claim, if there are biases.
-    pub bias: Option<(Vec<E>, [E; BIAS_DIGITS])>,
+    pub bias: Option<(Vec<E>, Vec<V>)>,
 }
 
 /// The state of the walk.
@@ -55,7 +54,7 @@ pub struct Walk<'a, A: Arithmetic = Clear> {
     /// Per reader group what it pulled.
     pub(super) pulled: Vec<Pulled<A::Value>>,
     /// Per weighted node the claims on its weights.
-    pub(super) weights: Vec<Option<WeightClaims>>,
+    pub(super) weights: Vec<Option<WeightClaims<A::Value>>>,
     /// Per witness table the claims besides those of the lookup argument, in the order of the plan's openings.
     pub(super) opened: Vec<Vec<ColumnClaim<A::Value>>>,
 }
@@ -303,6 +302,19 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
     pub(super) fn absorb_one(&mut self, message: E, challenger: &mut Challenger) -> A::Value {
         absorb(challenger, &[message]);
         self.arithmetic.receive(message)
+    }
+
+    /// Absorbs values of the weights, and receives them if they are private; else they are what was sent.
+    pub(super) fn absorb_weights(
+        &mut self,
+        messages: &[E],
+        challenger: &mut Challenger,
+    ) -> Vec<A::Value> {
+        absorb(challenger, messages);
+        if self.plan.private_weights {
+            return self.arithmetic.receive_all(messages);
+        }
+        messages.iter().copied().map(A::Value::from).collect()
     }
 
     /// Nothing if two values differ.

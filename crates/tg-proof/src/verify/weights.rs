@@ -8,7 +8,6 @@ use crate::field::{E, eq_at, eq_prefix, eq_table};
 use crate::layout::TensorLayout;
 use crate::messages::{ChosenProof, EmbedProof};
 use crate::plan::GadgetPlan;
-use crate::transcript::absorb;
 use tg_ir::Op;
 
 /// The row of a table of weights that a token names.
@@ -27,20 +26,20 @@ impl<A: Arithmetic> Walk<'_, A> {
         pieces: &[E],
         challenger: &mut Challenger,
     ) -> Result<(), NodeCheck> {
-        absorb(challenger, pieces);
+        let pieces = self.absorb_weights(pieces, challenger);
         let layout = self.plan.layouts[node + 1];
         let (pixels, batch, channels) = layout.split(&claim.point);
         let point = [pixels, channels].concat();
         let value = self.plan.weights[weights]
-            .combine(&point, pieces)
+            .combine(&point, &pieces)
             .ok_or(NodeCheck::Messages)?;
         // Stops: other weights than the committed ones.
-        let value = A::Value::from(eq_prefix(batch, layout.batch) * value);
+        let value = value * eq_prefix(batch, layout.batch);
         self.equal(claim.value.clone(), value)
             .ok_or(NodeCheck::Weights)?;
         self.weights[weights] = Some(WeightClaims {
             point,
-            pieces: pieces.to_vec(),
+            pieces,
             bias: None,
         });
         Ok(())
@@ -65,8 +64,7 @@ impl<A: Arithmetic> Walk<'_, A> {
             .map(|(&token, weight)| weight * eq_at(&at, token_row(token, *rows as usize)))
             .sum();
         // Stops: rows of other tokens, or other weights.
-        self.equal(last, A::Value::from(weight * value))
-            .ok_or(NodeCheck::Weights)
+        self.equal(last, value * weight).ok_or(NodeCheck::Weights)
     }
 
     /// `v = sum over rows t of O~(r_s, r_e, t) w~(t, r_c)`, O being 1 where a pixel's token is t.
@@ -86,8 +84,8 @@ impl<A: Arithmetic> Walk<'_, A> {
         let (at, last, value) = self.table_rows(node, weights, claim, rows, challenger)?;
         let chosen = self.absorb_one(*chosen, challenger);
         // Stops: other weights.
-        self.equal(last, chosen.clone() * value)
-            .ok_or(NodeCheck::Weights)?;
+        let product = self.arithmetic.weighed(&chosen, &value);
+        self.equal(last, product).ok_or(NodeCheck::Weights)?;
         let (pixels, batch, _) = self.plan.layouts[node + 1].split(&claim.point);
         let flags = Claim {
             point: [pixels, batch, &at].concat(),
@@ -105,7 +103,7 @@ impl<A: Arithmetic> Walk<'_, A> {
         claim: &Claim<A::Value>,
         proof: &EmbedProof,
         challenger: &mut Challenger,
-    ) -> Result<(Vec<E>, A::Value, E), NodeCheck> {
+    ) -> Result<(Vec<E>, A::Value, A::Value), NodeCheck> {
         let EmbedProof {
             sumcheck: rounds,
             weights: pieces,
@@ -116,14 +114,14 @@ impl<A: Arithmetic> Walk<'_, A> {
         let (at, last) = self
             .sumcheck(rounds, challenger, (vars, 2), claim.value.clone())
             .ok_or(NodeCheck::Weights)?;
-        absorb(challenger, pieces);
+        let pieces = self.absorb_weights(pieces, challenger);
         let point = [&at, channels].concat();
         let value = weight_layout
-            .combine(&point, pieces)
+            .combine(&point, &pieces)
             .ok_or(NodeCheck::Messages)?;
         self.weights[weights] = Some(WeightClaims {
             point,
-            pieces: pieces.clone(),
+            pieces,
             bias: None,
         });
         Ok((at, last, value))

@@ -21,7 +21,7 @@ use tg_proof::transcript;
 use tg_types::ProgramId;
 
 thread_local! {
-    static LEAK: Cell<bool> = const { Cell::new(false) };
+    pub(crate) static LEAK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The cells that this thread's prover draws to hide values: none if it is to leak.
@@ -301,7 +301,7 @@ fn elements_are_their_cells() {
 }
 
 /// What is revealed, position by position: every number of a message, but the lists that have no fixed length.
-fn revealed(value: &Value, path: &str, found: &mut BTreeMap<String, u64>) {
+pub(crate) fn revealed(value: &Value, path: &str, found: &mut BTreeMap<String, u64>) {
     match value {
         Value::Object(fields) => fields
             .iter()
@@ -319,10 +319,10 @@ fn revealed(value: &Value, path: &str, found: &mut BTreeMap<String, u64>) {
 }
 
 /// Per position and side how often each of eight classes was seen, by the lowest and by the highest bits.
-type Counts = BTreeMap<String, [[[u32; 8]; 2]; 2]>;
+pub(crate) type Counts = BTreeMap<String, [[[u32; 8]; 2]; 2]>;
 
 /// Two-sample chi-square statistic with seven degrees of freedom.
-fn distance([a, b]: [[u32; 8]; 2]) -> f64 {
+pub(crate) fn distance([a, b]: [[u32; 8]; 2]) -> f64 {
     let totals = [a, b].map(|counts| f64::from(counts.iter().sum::<u32>()));
     let classes = a.into_iter().zip(b).filter(|(a, b)| a + b > 0);
     classes

@@ -15,6 +15,7 @@ mod linear;
 mod maximum;
 mod models;
 pub(crate) mod mutate;
+mod private;
 mod programs;
 pub(crate) mod pushforwards;
 mod random;

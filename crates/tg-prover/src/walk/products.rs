@@ -34,7 +34,7 @@ impl Walk<'_> {
         let layout = self.plan.layouts[node + 1];
         let (pixels, batch, outputs) = layout.split(&claim.point);
         let (bias, bias_value) = self.bias(weights, outputs);
-        channel.send_public(&bias);
+        let sent_bias = channel.send_weights(&bias);
         let rows = eq_prefix(pixels, layout.pixels) * eq_prefix(batch, layout.batch);
         let sum = claim.value - bias_value * rows;
         let shape = self.plan.weights[weights];
@@ -65,7 +65,7 @@ impl Walk<'_> {
             let pieces = folded_pieces(&shape, &chunks, &point);
             (products, at, pieces, reads)
         };
-        channel.send_public(&pieces);
+        let pieces = channel.send_weights(&pieces);
         let [sent] = channel.send([reads]);
         let summed = at.len() - shape.axis_vars()[1] - shape.axis_vars()[2];
         let (outputs_at, rest) = at.split_at(summed);
@@ -85,7 +85,7 @@ impl Walk<'_> {
         let (reading, constant) = conv_reading(program, self.plan, node, &at);
         let read = self.read(&reading, reads - constant, channel);
         ProductsProof {
-            bias,
+            bias: std::array::from_fn(|digit| sent_bias[digit]),
             products,
             weights: pieces,
             reads: sent,

@@ -32,8 +32,7 @@ impl Walk<'_> {
     ) -> Vec<E> {
         let (pixels, _, channels) = self.plan.layouts[node + 1].split(&claim.point);
         let point = [pixels, channels].concat();
-        let pieces = self.piece_values(weights, &point);
-        channel.send_public(&pieces);
+        let pieces = channel.send_weights(&self.piece_values(weights, &point));
         self.weights[weights] = Some((point, None));
         pieces
     }
@@ -103,7 +102,7 @@ impl Walk<'_> {
                 sums.iter().zip(eq).map(|(&sum, weight)| sum * weight).sum()
             })
             .collect();
-        channel.send_public(&pieces);
+        let pieces = channel.send_weights(&pieces);
         self.weights[weights] = Some(([&at, channels].concat(), None));
         let proof = EmbedProof {
             sumcheck,

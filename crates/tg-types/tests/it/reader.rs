@@ -117,6 +117,7 @@ fn domains_are_distinct_in_both_hashes() {
         Domain::RegistrationTranscript,
         Domain::TensorMatrix,
         Domain::TensorBlinding,
+        Domain::PrivateWeights,
         Domain::Transaction,
         Domain::Job,
         Domain::Offer,

@@ -27,6 +27,12 @@ pub(crate) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
             .hint("compile both with one `tensorgrid model compile`"));
     }
+    // Providers would have to hold the secret that counts the proofs.
+    if public.private_weights().is_some() {
+        let text = "a grid's providers hold the weights: private ones cannot be added";
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
+            .hint("prove with `tensorgrid prove --zk --secret F.tgs`"));
+    }
     let name = arguments
         .name
         .clone()
