@@ -141,7 +141,7 @@ fn weights_may_be_private() {
     let outputs = ["-o", &tgm, "--public-out", &tgv];
     let private = ["--private-weights", &secret, "--openings", "2"];
     let calibrate = [text(&model), "--calibrate", text(&digits)];
-    let compile = [&["--json"], &source[..], &calibrate, &outputs, &private].concat();
+    let compile = [&["--json"][..], &source[..], &calibrate, &outputs, &private].concat();
     let compiled = run(&compile).ends(0).json();
     assert_ne!(compiled["model"], clear["model"]);
     let proofs = compiled["proofs"].as_u64().unwrap();
