@@ -57,6 +57,26 @@ fn the_kept_proof_in_zero_knowledge_verifies() {
     assert_eq!(file.statement.output, clear.statement.output);
 }
 
+/// A model with private weights, whose registration and proof show nothing of them. Written by
+/// `cargo run -p tg-prover --example private -- --keep crates/tg-proof/tests/data`.
+#[test]
+fn the_kept_proof_with_private_weights_verifies() {
+    const MODEL: &[u8] = include_bytes!("../data/private.tgv");
+    const PROOF: &[u8] = include_bytes!("../data/private.proof");
+    let model = PublicModel::decode(MODEL).unwrap();
+    let file = ProofFile::read(PROOF).unwrap();
+    assert_eq!(
+        (model.encode().as_slice(), file.to_bytes().as_slice()),
+        (MODEL, PROOF)
+    );
+    assert_eq!(model.private_weights().unwrap().proofs, 1);
+    assert_eq!(verify(&model, &file, &ExpectedStatement::default()), Ok(()));
+    // Without the number of proofs it is another model, and not read as one with public weights.
+    let mut public = MODEL.to_vec();
+    public[4] = 3;
+    assert!(PublicModel::decode(&public).is_err());
+}
+
 /// A proof whose tables are so large that their pushforwards are committed.
 #[test]
 fn the_kept_proof_with_committed_pushforwards_verifies() {
