@@ -191,16 +191,16 @@ pub fn prove_private(
     prove_shown(model, inputs, names, with, (&begin, observe))
 }
 
+/// Counts an opening of private weights before it begins.
+type Begin<'a> = &'a dyn Fn() -> Result<(), ProveError>;
+
 /// Proves; `begin` is called before anything is drawn that hides.
 fn prove_shown(
     model: &ProvingModel,
     inputs: Vec<Tensor>,
     (job, provider): (JobId, Address),
     (masking, limits): (&Masking, &Limits<'_>),
-    (begin, observe): (
-        &dyn Fn() -> Result<(), ProveError>,
-        &mut (dyn FnMut(Stage) + Send),
-    ),
+    (begin, observe): (Begin<'_>, &mut (dyn FnMut(Stage) + Send)),
 ) -> Result<(ProofFile, Vec<Trace>), ProveError> {
     let limits = &Limits {
         record: None,

@@ -6,6 +6,8 @@ use crate::offline::partial::Partial;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use std::path::Path;
 use std::time::Instant;
+use tg_ir::CompiledModel;
+use tg_model::Trace;
 use tg_model::input::encode;
 use tg_proof::{Modes, ProofFile, Visibility};
 use tg_prover::{
@@ -23,17 +25,7 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     let masking = masking(arguments)?;
     files::check_writable(&arguments.output)?;
     say("committing the weights ...");
-    let secret = arguments.secret.as_deref().map(SecretFile::open);
-    let secret = secret.transpose().or_fail(Exit::Usage, "read the secret")?;
-    let model = match &secret {
-        None => ProvingModel::new(model),
-        Some(file) => ProvingModel::private(model, file.secret()),
-    };
-    let model = model
-        .or_fail(Exit::Usage, "this model cannot be proved")
-        .map_err(|failure| {
-            failure.hint("`verify: zk` covers the operators listed in docs/PROOF.md")
-        })?;
+    let (model, secret) = committed(model, arguments.secret.as_deref())?;
     let partial = (!arguments.zk)
         .then(|| Partial::of(&arguments.partial, &arguments.output, (model.id(), &input)));
     let limits = Limits {
@@ -69,14 +61,61 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     if let Some(partial) = partial {
         partial.done();
     }
+    let left = proofs_left(&model, secret.as_ref());
+    let made = Made {
+        elapsed_ms,
+        bytes: bytes.len(),
+        left,
+    };
+    report(arguments, as_json, (&file, &trace), &made)
+}
+
+/// The model with its weights committed, and the secret of private ones.
+fn committed(
+    model: CompiledModel,
+    secret: Option<&Path>,
+) -> Result<(ProvingModel, Option<SecretFile>), Failure> {
+    let secret = secret.map(SecretFile::open).transpose();
+    let secret = secret.or_fail(Exit::Usage, "read the secret")?;
+    let model = match &secret {
+        None => ProvingModel::new(model),
+        Some(file) => ProvingModel::private(model, file.secret()),
+    };
+    let model = model
+        .or_fail(Exit::Usage, "this model cannot be proved")
+        .map_err(|failure| {
+            failure.hint("`verify: zk` covers the operators listed in docs/PROOF.md")
+        })?;
+    Ok((model, secret))
+}
+
+/// What is said of a proof beside what is in it.
+struct Made {
+    elapsed_ms: f64,
+    bytes: usize,
+    /// Proofs that private weights serve yet.
+    left: Option<usize>,
+}
+
+fn report(
+    arguments: &ProveArguments,
+    as_json: bool,
+    (file, trace): (&ProofFile, &Trace),
+    made: &Made,
+) -> Outcome {
+    let &Made {
+        elapsed_ms,
+        bytes,
+        left,
+    } = made;
     let values = trace.output().widened();
-    let shown = modes_of(&file);
+    let shown = modes_of(file);
     if as_json {
         return Ok(json(&serde_json::json!({
-            "model": model.id().to_string(), "prove_ms": elapsed_ms, "proof_bytes": file.proof.len(),
+            "model": file.statement.model.to_string(), "prove_ms": elapsed_ms, "proof_bytes": file.proof.len(),
             "values": values, "greatest": trace.top_class(), "trace": trace.digest().to_string(),
             "file": arguments.output, "zk": file.statement.zk.is_some(),
-            "private_weights": secret.is_some(), "proofs_left": proofs_left(&model, secret.as_ref()),
+            "private_weights": arguments.secret.is_some(), "proofs_left": left,
             "input_mode": shown[0], "output_mode": shown[1],
             "input": file.statement.input.to_string(), "output": file.statement.output.to_string(),
         }))?);
@@ -88,11 +127,11 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     line(format_args!(
         "proved in {elapsed_ms:.0} ms; {} ({} bytes) holds the proof; input {}, output {}",
         arguments.output.display(),
-        bytes.len(),
+        bytes,
         shown[0],
         shown[1],
     ))?;
-    if let Some(left) = proofs_left(&model, secret.as_ref()) {
+    if let Some(left) = left {
         line(format_args!(
             "the weights are hidden; {left} more proofs may be made with this secret"
         ))?;

@@ -57,7 +57,7 @@ impl<A: Arithmetic> Walk<'_, A> {
         let Op::Embed { rows, .. } = &self.program.nodes[node].op else {
             return Err(NodeCheck::Messages);
         };
-        let (at, last, value) = self.table_rows(node, weights, claim, proof, challenger)?;
+        let (at, [last, value]) = self.table_rows(node, weights, claim, proof, challenger)?;
         let tokens = token_weights(self.plan.layouts[node + 1], &claim.point);
         let named = self.input.iter().zip(tokens);
         let weight: E = named
@@ -81,7 +81,7 @@ impl<A: Arithmetic> Walk<'_, A> {
             chosen,
             stages,
         } = proof;
-        let (at, last, value) = self.table_rows(node, weights, claim, rows, challenger)?;
+        let (at, [last, value]) = self.table_rows(node, weights, claim, rows, challenger)?;
         let chosen = self.absorb_one(*chosen, challenger);
         // Stops: other weights.
         let product = self.arithmetic.weighed(&chosen, &value);
@@ -95,7 +95,7 @@ impl<A: Arithmetic> Walk<'_, A> {
         self.staged(&gadget.staged, &flags, stages, challenger)
     }
 
-    /// The sum over the rows of a table of weights: its point, what it ends in, and the table there.
+    /// The sum over the rows of a table of weights: its point, and what it ends in beside the table there.
     fn table_rows(
         &mut self,
         node: usize,
@@ -103,7 +103,7 @@ impl<A: Arithmetic> Walk<'_, A> {
         claim: &Claim<A::Value>,
         proof: &EmbedProof,
         challenger: &mut Challenger,
-    ) -> Result<(Vec<E>, A::Value, A::Value), NodeCheck> {
+    ) -> Result<(Vec<E>, [A::Value; 2]), NodeCheck> {
         let EmbedProof {
             sumcheck: rounds,
             weights: pieces,
@@ -124,7 +124,7 @@ impl<A: Arithmetic> Walk<'_, A> {
             pieces,
             bias: None,
         });
-        Ok((at, last, value))
+        Ok((at, [last, value]))
     }
 }
 
