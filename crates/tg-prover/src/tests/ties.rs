@@ -10,7 +10,8 @@ use tg_proof::error::NodeCheck;
 use tg_proof::messages::{self, GadgetProof, InferenceProof};
 use tg_proof::model::ProofShape;
 use tg_proof::plan::WeightUses;
-use tg_proof::{ExpectedStatement, Modes, ProofFile, Statement, VerifyError, security, verify};
+use tg_proof::{ExpectedStatement, Modes, ProofFile, Statement, VerifyError, Visibility};
+use tg_proof::{security, verify};
 use tg_types::Digest;
 
 /// Rows of the vocabulary, channels.
@@ -93,7 +94,11 @@ fn nodes_with_one_tensor_of_weights_prove_in_every_way() {
     let (file, _) = prove_tensors(&case.model, inputs, names, &limits, &mut |_| {}).unwrap();
     let verdict = verify(&case.public, &file, &ExpectedStatement::default());
     assert_eq!(verdict, Ok(()));
-    let file = in_modes(&case, Modes::HIDDEN_INPUT);
+    let modes = Modes {
+        input: Visibility::Public,
+        output: Visibility::Hidden,
+    };
+    let file = in_modes(&case, modes);
     assert_eq!(case.check(&file), Ok(()));
 }
 
