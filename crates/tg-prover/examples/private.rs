@@ -123,10 +123,9 @@ fn main() {
         });
         let private = public.private_weights().unwrap();
         println!(
-            "  private: {shown}; 2^{} cells, {:?}, {} rows shown, {} proofs; commit {committing:.1?}, register \
+            "  private: {shown}; 2^{} cells, {} rows shown, {} proofs; commit {committing:.1?}, register \
              {registering:.1?}, verify it {verifying:.1?}, {} bytes",
             private.kept.stack().vars,
-            private.kept.stack().rows(),
             private.kept.rows_shown(),
             private.capacity(),
             public.registration().len(),
