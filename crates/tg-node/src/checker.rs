@@ -30,6 +30,8 @@ pub const CODE_MODEL_ID: u16 = 84;
 pub const CODE_RECEIPT: u16 = 85;
 /// The model's input or output is larger than a job may have.
 pub const CODE_MODEL_SIZE: u16 = 86;
+/// The model's weights are private: no provider could make its proofs.
+pub const CODE_MODEL_PRIVATE: u16 = 87;
 
 /// Checks evidence by verifying its proof.
 #[derive(Debug, Default)]
@@ -106,6 +108,10 @@ impl ProofChecker {
         // Stops: registering a model under the id of another one.
         if public.id() != model {
             return Err(rejected(CODE_MODEL_ID, "model id"));
+        }
+        // Stops: jobs that cost every provider its collateral, because only the owner of the secret can prove them.
+        if public.private_weights().is_some() {
+            return Err(rejected(CODE_MODEL_PRIVATE, "private weights"));
         }
         // Stops: weights outside their range, with which every later proof would mean nothing.
         public

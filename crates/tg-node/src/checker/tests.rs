@@ -362,3 +362,19 @@ fn facts_count_bytes() {
     };
     assert_eq!((facts.input_len, facts.output_len), (6, 8));
 }
+
+/// Providers hold the weights of what they prove, but not the secret that hides private ones.
+#[test]
+fn private_weights_are_not_for_grids() {
+    const PUBLIC: &[u8] = include_bytes!("../../../tg-proof/tests/data/private.tgv");
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = BlobStore::open(folder.path(), 64 << 20).unwrap();
+    let public_blob = blobs.put(PUBLIC, PUBLIC_MODEL_BYTES_MAX).unwrap();
+    let model = PublicModel::decode(PUBLIC).unwrap().id();
+    let task = EvidenceTask::Model { model, public_blob };
+    let outcome = ProofChecker::default().check(&task, &blobs).unwrap();
+    let Outcome::Rejected { code, check } = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!((code, check.to_string().as_str()), (87, "private weights"));
+}
