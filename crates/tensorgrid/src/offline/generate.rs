@@ -170,7 +170,7 @@ fn proved(
     say("committing the weights ...");
     let model = ProvingModel::new(model).or_fail(Exit::Usage, "this model cannot be proved")?;
     let of = (model.id(), &written.tokens);
-    let partial = Partial::of(&arguments.partial, output, of);
+    let partial = Partial::of(&arguments.partial, output, of)?;
     let limits = Limits {
         memory: arguments.memory.map(|mib| mib << 20),
         cancel: None,

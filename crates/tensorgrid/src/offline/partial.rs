@@ -1,7 +1,7 @@
 //! The steps of a long proof on disk, so that a crash costs the last of them and not all.
 
 use crate::cli::PartialArguments;
-use crate::outcome::say;
+use crate::outcome::{Exit, Failure, say};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -42,11 +42,14 @@ pub(crate) struct Partial {
 
 impl Partial {
     /// Of the proof of a model on an input that is to be written to a path.
+    ///
+    /// # Errors
+    /// If there is a file in the way that is of no proof: it is left alone.
     pub(crate) fn of(
         arguments: &PartialArguments,
         output: &Path,
         (model, input): (ModelId, &Tensor),
-    ) -> Self {
+    ) -> Result<Self, Failure> {
         let mut beside = output.as_os_str().to_owned();
         beside.push(".partial");
         let (path, after) = match &arguments.partial {
@@ -63,11 +66,19 @@ impl Partial {
             ]
             .concat(),
         );
+        if !is_free(&path) {
+            let text = format!(
+                "{} holds something else than steps of a proof",
+                path.display()
+            );
+            let failure = Failure::new(Exit::Usage, anyhow::anyhow!(text));
+            return Err(failure.hint("--partial names the file of the steps"));
+        }
         if arguments.restart {
             remove(&path);
         }
         let record = record(&path, key, after);
-        Self { path, record }
+        Ok(Self { path, record })
     }
 
     /// Forgets the steps: the proof is written.
@@ -97,6 +108,19 @@ fn record(path: &Path, key: Digest, after: Duration) -> Record {
     Record::new(known, Box::new(move |number, step| file.keep(number, step)))
 }
 
+/// Whether a path has no file, an empty one, or one of steps.
+fn is_free(path: &Path) -> bool {
+    let mut start = Vec::new();
+    match File::open(path) {
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+        Ok(file) => {
+            let read = file.take(MAGIC.len() as u64).read_to_end(&mut start);
+            read.is_ok() && MAGIC.starts_with(&start)
+        }
+    }
+}
+
+/// Forgets the steps of a proof that is done.
 fn remove(path: &Path) {
     match std::fs::remove_file(path) {
         Ok(()) => {}

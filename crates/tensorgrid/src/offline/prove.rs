@@ -27,7 +27,8 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     say("committing the weights ...");
     let (model, secret) = committed(model, arguments.secret.as_deref())?;
     let partial = (!arguments.zk)
-        .then(|| Partial::of(&arguments.partial, &arguments.output, (model.id(), &input)));
+        .then(|| Partial::of(&arguments.partial, &arguments.output, (model.id(), &input)))
+        .transpose()?;
     let limits = Limits {
         memory: arguments.memory.map(|mib| mib << 20),
         cancel: None,

@@ -103,6 +103,12 @@ fn a_killed_proof_goes_on_and_has_the_same_bytes() {
         );
     }
 
+    // A file of something else is left alone.
+    let mut taken = prove(&proof);
+    taken.extend(["--restart", "--partial", text(&model)].map(str::to_owned));
+    of(&taken).ends(2);
+    assert_eq!(std::fs::read(&model).unwrap(), compiled.to_bytes());
+
     // A place that cannot be written to costs a sentence, not the proof.
     let mut nowhere = prove(&proof);
     let missing = path("missing/kept");
