@@ -63,6 +63,10 @@ impl TransactionKind {
                 "ReportLiveness(uint64 nonce,uint64 epoch,address[] lost,address[] back)",
                 &[],
             ),
+            Self::RaiseJob => (
+                "RaiseJob(uint64 nonce,bytes32 job,uint128 maxPrice,uint8 maxAttempts)",
+                &[],
+            ),
         };
         format!("{own}{}", nested.concat())
     }
@@ -187,6 +191,14 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64) -> [u8; 32] {
             .number(u128::from(*epoch))
             .addresses(lost)
             .addresses(back),
+        Transaction::RaiseJob {
+            job,
+            max_price,
+            max_attempts,
+        } => start
+            .word(*job.as_bytes())
+            .amount(*max_price)
+            .number(u128::from(*max_attempts)),
     }
     .finish()
 }

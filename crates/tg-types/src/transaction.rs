@@ -110,6 +110,15 @@ pub enum Transaction {
         /// Providers it reaches again.
         back: Vec<Address>,
     },
+    /// Pay more for a job that did not end, or let it have more leases.
+    RaiseJob {
+        /// The job.
+        job: JobId,
+        /// The new maximum price; no less than before.
+        max_price: Amount,
+        /// The new number of leases it may have; no fewer than before.
+        max_attempts: u8,
+    },
 }
 
 /// What a sealed bid commits to: nobody can read the order from it without the salt, and nobody else can reveal it.
@@ -154,11 +163,13 @@ pub enum TransactionKind {
     RateJob = 12,
     /// [`Transaction::ReportLiveness`].
     ReportLiveness = 13,
+    /// [`Transaction::RaiseJob`].
+    RaiseJob = 17,
 }
 
 impl TransactionKind {
     /// Every kind, in the order of their tags.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Transfer,
         Self::RegisterModel,
         Self::PostOffer,
@@ -173,6 +184,7 @@ impl TransactionKind {
         Self::RevealBid,
         Self::RateJob,
         Self::ReportLiveness,
+        Self::RaiseJob,
     ];
 
     /// The name, which is also the primary type of its typed data.
@@ -193,6 +205,7 @@ impl TransactionKind {
             Self::RevealBid => "RevealBid",
             Self::RateJob => "RateJob",
             Self::ReportLiveness => "ReportLiveness",
+            Self::RaiseJob => "RaiseJob",
         }
     }
 
@@ -228,6 +241,7 @@ impl Transaction {
             Self::RevealBid { .. } => TransactionKind::RevealBid,
             Self::RateJob { .. } => TransactionKind::RateJob,
             Self::ReportLiveness { .. } => TransactionKind::ReportLiveness,
+            Self::RaiseJob { .. } => TransactionKind::RaiseJob,
         }
     }
 }
@@ -294,6 +308,15 @@ impl Encode for Transaction {
                 writer.seq(lost);
                 writer.seq(back);
             }
+            Self::RaiseJob {
+                job,
+                max_price,
+                max_attempts,
+            } => {
+                job.encode(writer);
+                max_price.encode(writer);
+                writer.u8(*max_attempts);
+            }
         }
     }
 }
@@ -356,6 +379,11 @@ impl Decode for Transaction {
                 epoch: reader.u64()?,
                 lost: reader.seq("lost providers", LIVENESS_CHANGES_MAX, 20)?,
                 back: reader.seq("providers that are back", LIVENESS_CHANGES_MAX, 20)?,
+            },
+            17 => Self::RaiseJob {
+                job: JobId::decode(reader)?,
+                max_price: Amount::decode(reader)?,
+                max_attempts: reader.u8()?,
             },
             tag => {
                 return Err(DecodeError::Invalid {

@@ -164,6 +164,11 @@ pub(crate) fn transactions() -> Vec<Transaction> {
             lost: vec![Address::new([0xa2; 20]), Address::new([0xa3; 20])],
             back: vec![Address::new([0xa4; 20])],
         },
+        Transaction::RaiseJob {
+            job: JobId::new([0x32; 32]),
+            max_price: Amount::new(30_000_000_000_000_000),
+            max_attempts: 5,
+        },
     ]
 }
 
@@ -341,6 +346,13 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
         }),
         (any::<u64>(), any_addresses(), any_addresses())
             .prop_map(|(epoch, lost, back)| { Transaction::ReportLiveness { epoch, lost, back } }),
+        (id(), any::<u128>(), any::<u8>()).prop_map(|(job, price, max_attempts)| {
+            Transaction::RaiseJob {
+                job: JobId::new(job),
+                max_price: Amount::new(price),
+                max_attempts,
+            }
+        }),
         any_order().prop_map(|order| Transaction::SubmitJob { order }),
         id().prop_map(|id| Transaction::WithdrawOffer {
             offer: OfferId::new(id)
