@@ -59,7 +59,7 @@ impl Encode for Globals<'_> {
         state.head.timestamp.encode(writer);
         state.totals.encode(writer);
         writer.u32(state.next_index);
-        writer.u64(state.match_cursor);
+        state.cursors.encode(writer);
         state.schedule.encode(writer);
         writer.seq(&state.validators);
     }
