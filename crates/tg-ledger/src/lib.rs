@@ -66,7 +66,7 @@ pub use record::{
     Preemption, Provider, RefusedBecause, Settlement, Step, Validator,
 };
 pub use state::{
-    DryRun, Eta, Head, MoneyReport, Relaxation, Schedule, State, Totals, WhyWaiting, Work,
+    DryRun, Eta, GangWhy, Head, MoneyReport, Relaxation, Schedule, State, Totals, WhyWaiting, Work,
 };
 pub use table::Table;
 pub use tree::{StateProof, Tree};
