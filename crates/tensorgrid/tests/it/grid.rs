@@ -266,3 +266,30 @@ fn wrong_orders_are_refused_and_nothing_is_lost() {
     assert!(undecided.stderr.contains("--yes"), "{}", undecided.stderr);
     assert_eq!(grid.run(&["balance", "--json"]).ends(0).json(), before);
 }
+
+/// Inferences that are ordered at once, by one account.
+const CROWD: usize = 50;
+
+#[test]
+fn fifty_orders_at_once_wait_for_the_slots_that_are_taken_and_each_is_paid_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(&folder.path().join("data"), 1);
+    let ran: Vec<Ran> = std::thread::scope(|scope| {
+        let one = || infer(&grid, &["--verify", "none", "--deadline-s", "600"]);
+        let running: Vec<_> = (0..CROWD).map(|_| scope.spawn(one)).collect();
+        running.into_iter().map(|it| it.join().unwrap()).collect()
+    });
+    let jobs: std::collections::BTreeSet<String> = ran
+        .into_iter()
+        .map(|ran| ran.ends(0).json()["job"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(jobs.len(), CROWD);
+    let list = ["job", "list", "--limit", "1000", "--json"];
+    let listed = grid.run(&list).ends(0).json();
+    let listed = listed.as_array().unwrap();
+    // Who signed again because of a nonce ordered nothing twice.
+    assert_eq!(listed.len(), CROWD);
+    assert!(listed.iter().all(|job| job["state"] == "paid"));
+    let (sum, minted) = money(&grid);
+    assert_eq!(sum, minted);
+}
