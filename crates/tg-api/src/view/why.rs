@@ -4,7 +4,7 @@ use tg_ledger::{
     GangWhy, Job, JobState, LeaseEnd, Relaxation, State, TransactionError, WhyWaiting,
 };
 use tg_sdk::dto::{ConstraintDto, DryRunDto, JobWhyDto, OfferWhyDto};
-use tg_types::{Address, Amount, JobOrder, TimestampMs};
+use tg_types::{Address, Amount, JobOrder, Lane, TimestampMs};
 
 use super::{job_state, lacks};
 
@@ -166,7 +166,10 @@ fn hint(job: &Job, waiting: Option<&WhyWaiting>) -> String {
         return "start a provider: tensorgrid provider --price 0.01".to_owned();
     }
     let price = |it: &&Relaxation| it.is_of_price();
-    if let Some(raised) = waiting.relaxations.iter().find(price) {
+    let may_be_raised = job.order.needs.lane() != Lane::Auction;
+    if let Some(raised) = waiting.relaxations.iter().find(price)
+        && may_be_raised
+    {
         return format!(
             "tensorgrid job raise {} --max-price {}",
             job.id,

@@ -267,7 +267,6 @@ fn describe_money(settlement: &SettlementDto) -> String {
         compensation,
     } = settlement;
     let parts = [
-        (*price, "to the provider"),
         (*members, "to the other members"),
         (*prize, "to it from what others forfeited"),
         (*bonus, "to it for its reputation"),
@@ -275,15 +274,12 @@ fn describe_money(settlement: &SettlementDto) -> String {
         (*compensation, "to those who made room"),
         (*burned, "burned"),
     ];
-    let mut text = "money      ".to_owned();
-    for (amount, whom) in parts {
-        // The provider and what came back are always named.
-        if !amount.is_zero() || whom == "to the provider" {
-            text.push_str(&format!("{} TGRID {whom}, ", short(amount)));
-        }
-    }
-    text.push_str(&format!("{} back", short(*refund)));
-    text
+    let parts = parts.iter().filter(|(amount, _)| !amount.is_zero());
+    let parts = parts.map(|(amount, whom)| format!("{} {whom}", short(*amount)));
+    let first = format!("{} TGRID to the provider", short(*price));
+    let last = format!("{} back", short(*refund));
+    let all: Vec<String> = std::iter::once(first).chain(parts).chain([last]).collect();
+    format!("money      {}", all.join(", "))
 }
 
 /// How long a transaction may take to be in a final block.
