@@ -66,8 +66,8 @@ pub use record::{
     Preemption, Provider, Recheck, RefusedBecause, SeatSet, Settlement, Step, Storage, Validator,
 };
 pub use state::{
-    DryRun, Eta, Head, MoneyReport, Outage, Relaxation, Schedule, State, StorageTask, StoredFile,
-    Totals, WhyWaiting, Work,
+    DryRun, Eta, GangWhy, Head, MoneyReport, Outage, Relaxation, Schedule, State, StorageTask,
+    StoredFile, Totals, WhyWaiting, Work,
 };
 pub use table::Table;
 pub use tree::{StateProof, Tree};

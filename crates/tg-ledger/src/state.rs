@@ -6,6 +6,7 @@
 mod book;
 mod codec;
 mod consents;
+mod cursors;
 mod market;
 mod schedule;
 mod seal;
@@ -35,11 +36,12 @@ use crate::verdict::EvidenceTask;
 
 pub(crate) use book::BookChanges;
 pub(crate) use consents::{Consents, can_be_pushed_out};
+pub(crate) use cursors::{Cursor, Cursors};
 pub use schedule::{Schedule, Work};
 pub use seal::MoneyReport;
 pub(crate) use stock::put as put_in_stock;
 pub use storage::{StorageTask, StoredFile};
-pub use why::{DryRun, Eta, Relaxation, WhyWaiting};
+pub use why::{DryRun, Eta, GangWhy, Relaxation, WhyWaiting};
 
 /// The block a state belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +88,8 @@ pub struct State {
     pub(crate) head: Head,
     pub(crate) totals: Totals,
     pub(crate) next_index: u32,
-    pub(crate) match_cursor: u64,
+    /// Where matching goes on.
+    pub(crate) cursors: Cursors,
     pub(crate) validators: Arc<Vec<Validator>>,
     pub(crate) accounts: Table<Account>,
     pub(crate) offers: Table<Offer>,
@@ -163,7 +166,7 @@ impl State {
             head,
             totals: Totals::default(),
             next_index: FIRST_RECORD_INDEX,
-            match_cursor: 0,
+            cursors: Cursors::default(),
             validators: Arc::default(),
             accounts: Table::default(),
             offers: Table::default(),

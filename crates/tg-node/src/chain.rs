@@ -8,7 +8,7 @@ use tg_ledger::{
     Verdict,
 };
 use tg_types::{
-    Address, BlockId, Decode as _, Encode as _, Height, SignedTransaction, TimestampMs,
+    Address, BlockId, Decode as _, Encode as _, SignedTransaction, TimestampMs,
     TransactionId,
 };
 

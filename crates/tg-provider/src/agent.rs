@@ -441,7 +441,7 @@ impl<W: Worker> Agent<W> {
                 self.end(id).await;
                 false
             }
-            Step::Forget(farewell) => {
+            Step::Forget(_) => {
                 // A lease that was left stays listed until the ledger ends it: keep it, or it would come again.
                 if is_closing {
                     self.leases.remove(&id);

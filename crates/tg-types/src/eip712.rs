@@ -72,6 +72,10 @@ impl TransactionKind {
                 "CommitPart(uint64 nonce,bytes32 lease,Receipt receipt)",
                 &[Receipt::TYPE],
             ),
+            Self::RaiseJob => (
+                "RaiseJob(uint64 nonce,bytes32 job,uint128 maxPrice,uint8 maxAttempts)",
+                &[],
+            ),
         };
         format!("{own}{}", nested.concat())
     }
@@ -203,6 +207,14 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64) -> [u8; 32] {
         Transaction::CommitPart { lease, receipt } => {
             start.word(*lease.as_bytes()).word(receipt.struct_hash())
         }
+        Transaction::RaiseJob {
+            job,
+            max_price,
+            max_attempts,
+        } => start
+            .word(*job.as_bytes())
+            .amount(*max_price)
+            .number(u128::from(*max_attempts)),
     }
     .finish()
 }

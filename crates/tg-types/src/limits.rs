@@ -12,6 +12,9 @@ pub const INPUT_BYTES_MAX: u32 = 1 << 20;
 /// Attempts a job may ask for: each failed one costs the grid a verification.
 pub const ATTEMPTS_MAX: u8 = 16;
 
+/// Attempts of an order that says nothing else.
+pub const ATTEMPTS_USUAL: u8 = 3;
+
 /// Slots of one offer: a provider with more work side by side posts a second offer.
 pub const SLOTS_MAX: u16 = 1024;
 

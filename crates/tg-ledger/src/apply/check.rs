@@ -59,6 +59,11 @@ pub(super) fn check(state: &State, now: TimestampMs, transaction: &VerifiedTrans
             check_order(state, now, &account, order)?.saturating_sub(back)
         }
         Transaction::RateJob { job, stars } => market::check_rating(state, sender, job, *stars)?,
+        Transaction::RaiseJob {
+            job,
+            max_price,
+            max_attempts,
+        } => market::check_raise(state, sender, job, *max_price, *max_attempts)?,
         Transaction::ReportLiveness { epoch, lost, back } => {
             // Free: a validator reports once an epoch, and may own nothing yet.
             return market::check_report(state, sender, *epoch, lost, back);

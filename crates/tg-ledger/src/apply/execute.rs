@@ -85,6 +85,11 @@ impl Execution {
                 self.submit_as(job_id(transaction.id()), sender, order)
             }
             Transaction::RateJob { job, stars } => self.rate(job, *stars),
+            Transaction::RaiseJob {
+                job,
+                max_price,
+                max_attempts,
+            } => self.raise(job, *max_price, *max_attempts),
             Transaction::ReportLiveness { epoch, lost, back } => {
                 self.report_liveness(sender, *epoch, lost, back)
             }

@@ -141,6 +141,22 @@ pub enum TransactionError {
     /// A job that does not wait cannot be taken back.
     #[error("job {job} is {state}; only a Queued job can be cancelled")]
     JobNotCancellable { job: JobId, state: JobState },
+    /// The job ended.
+    #[error("job {job} is {state}; nothing more can be paid for it")]
+    JobEnded { job: JobId, state: JobState },
+    /// A bid of the auction stays as it was sealed.
+    #[error("job {job} is a bid of the batch auction, which stays as it was sealed")]
+    BidNotRaised { job: JobId },
+    /// Nothing becomes more, or something becomes less.
+    #[error(
+        "job {job} allows {max_price} TGRID and {max_attempts} attempts already; neither may become less, and one must \
+         become more"
+    )]
+    NotRaised {
+        job: JobId,
+        max_price: Amount,
+        max_attempts: u8,
+    },
     /// The offer has no slot, or too many.
     #[error("the offer has {got} slots; 1 to {limit} are possible")]
     BadSlots { got: u16, limit: u16 },
@@ -312,6 +328,9 @@ impl TransactionError {
             Self::ModelExists { .. } => "TG-LED-010",
             Self::TooManyModels { .. } => "TG-LED-011",
             Self::TooManyModelsOfAccount { .. } => "TG-LED-012",
+            Self::JobEnded { .. } => "TG-LED-017",
+            Self::BidNotRaised { .. } => "TG-LED-018",
+            Self::NotRaised { .. } => "TG-LED-019",
             Self::UnknownModel { .. } => "TG-LED-020",
             Self::ModelNotActive { .. } => "TG-LED-021",
             Self::ModelNotProvable { .. } => "TG-LED-022",

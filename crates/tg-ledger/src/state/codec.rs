@@ -15,7 +15,7 @@ use crate::limits::{
 };
 use crate::parameters::Parameters;
 use crate::record::{JobState, Record};
-use crate::state::{FIRST_RECORD_INDEX, Head, Outage, Schedule, State, Totals};
+use crate::state::{Cursors, FIRST_RECORD_INDEX, Head, Outage, Schedule, State, Totals};
 use crate::table::Table;
 
 /// Version of the encoding.
@@ -142,7 +142,7 @@ impl Encode for State {
             head,
             totals,
             next_index,
-            match_cursor,
+            cursors,
             validators,
             accounts,
             offers,
@@ -171,7 +171,7 @@ impl Encode for State {
         head.encode(writer);
         totals.encode(writer);
         writer.u32(*next_index);
-        writer.u64(*match_cursor);
+        cursors.encode(writer);
         schedule.encode(writer);
         writer.seq(validators);
         encode_table(accounts, writer);
@@ -200,7 +200,7 @@ impl Decode for State {
         let mut state = Self::empty(domain, parameters, head);
         state.totals = Totals::decode(reader)?;
         state.next_index = reader.u32()?;
-        state.match_cursor = reader.u64()?;
+        state.cursors = Cursors::decode(reader)?;
         state.schedule = Schedule::decode(reader)?;
         state.validators = Arc::new(reader.seq("validators", VALIDATORS_MAX, 68)?);
         let next = state.next_index;

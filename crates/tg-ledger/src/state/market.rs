@@ -1,8 +1,11 @@
 //! The state as `tg-market` sees it: what a job needs, and what the offers give.
 
+use tg_market::pricing;
 use tg_market::throughput::Correction;
 use tg_market::view::{gpu_class, work_kind};
-use tg_market::{Assessment, JobDemand, OfferFacts, OfferView, PackingPrices, Stock, explain};
+use tg_market::{
+    Assessment, Constraint, JobDemand, OfferFacts, OfferView, PackingPrices, Stock, explain,
+};
 use tg_types::{Address, Amount, Height, JobClass, JobOrder, TimestampMs};
 
 use crate::limits::EPOCH_BLOCKS;
@@ -21,6 +24,27 @@ impl State {
         let market = (&*self.stock, &prices);
         let demand = self.demand(order, facts, &[], market, self.head.time);
         Some(explain(&demand, self.offer_views(order.needs.class)))
+    }
+
+    /// The maximum price of an order that names none ([`pricing::usual_max_price`], and the least that the network takes);
+    /// `None` if its model is not active or no offer could ever serve it. What `order` says of it does not count.
+    #[must_use]
+    pub fn usual_max_price(&self, order: &JobOrder) -> Option<Amount> {
+        let assessments = self.assess_order(&JobOrder {
+            max_price: Amount::MAX,
+            ..order.clone()
+        })?;
+        let asks = |passes: fn(Constraint) -> bool| {
+            let able = move |it: &&Assessment| it.broken.iter().all(passes);
+            let asks = assessments.iter().filter(able);
+            let asks = asks.filter_map(|it| Some((it.provider, it.quote?.price)));
+            pricing::usual_max_price(asks, order.max_attempts)
+        };
+        // Who failed lately does not set the price where others serve.
+        let each = asks(Constraint::is_occupied).or_else(|| asks(Constraint::may_pass))?;
+        let all = each.checked_mul_div_ceil(u64::from(order.needs.gang), 1);
+        let least = self.parameters.job_price_min;
+        Some(all.unwrap_or(Amount::MAX).max(least))
     }
 
     /// What the validators found out about an order's model; `None` unless it is active.

@@ -63,7 +63,7 @@ impl Encode for Globals<'_> {
         encode_option(state.head.outage.as_ref(), writer);
         state.totals.encode(writer);
         writer.u32(state.next_index);
-        writer.u64(state.match_cursor);
+        state.cursors.encode(writer);
         state.schedule.encode(writer);
         writer.seq(&state.validators);
     }

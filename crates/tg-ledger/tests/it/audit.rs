@@ -14,6 +14,8 @@ use tg_types::{
 /// What is locked for one job.
 #[derive(Debug, Default, Clone, Copy)]
 struct Pot {
+    /// What its order allows.
+    max_price: u128,
     escrow: u128,
 }
 
@@ -99,6 +101,7 @@ impl Auditor {
         let escrow = order.max_price.checked_add(fee).unwrap();
         self.take(sender, escrow);
         let pot = Pot {
+            max_price: order.max_price.get(),
             escrow: escrow.get(),
         };
         assert!(self.pots.insert(job, pot).is_none());
@@ -127,6 +130,13 @@ impl Auditor {
             }
             Transaction::SubmitJob { order } => self.lock_escrow(signed.sender, job, order),
             Transaction::RevealBid { order, .. } => self.lock_escrow(signed.sender, job, order),
+            Transaction::RaiseJob { job, max_price, .. } => {
+                let pot = self.pots.get_mut(job).unwrap();
+                let more = max_price.get() - pot.max_price;
+                pot.max_price = max_price.get();
+                pot.escrow += more;
+                self.take(signed.sender, Amount::new(more));
+            }
             other => assert_ne!(other.kind(), TransactionKind::SubmitJob),
         }
     }

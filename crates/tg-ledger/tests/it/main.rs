@@ -1,6 +1,7 @@
 //! Tests of the public interface of `tg-ledger`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod answers;
 mod audit;
 mod blocks;
 mod fault;

@@ -1,7 +1,9 @@
 //! The lease logic, step by step.
 
 use tg_sdk::dto::LeaseEndDto;
-use tg_types::{Address, Amount, DeclineReason, JobId, LeaseId, ModelId, OfferId, ProgramId, Receipt, Tier};
+use tg_types::{
+    Address, Amount, DeclineReason, JobId, LeaseId, ModelId, OfferId, ProgramId, Receipt, Tier,
+};
 
 use super::*;
 

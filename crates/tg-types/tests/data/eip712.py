@@ -87,6 +87,7 @@ TYPES = {
     "ReportStorage": "uint64 nonce,bytes32[] held,bytes32[] missing",
     "DeclineLease": "uint64 nonce,bytes32 lease,uint8 reason",
     "CommitPart": "uint64 nonce,bytes32 lease,Receipt receipt",
+    "RaiseJob": "uint64 nonce,bytes32 job,uint128 maxPrice,uint8 maxAttempts",
     "JobOrder": "bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,"
     "uint8 maxAttempts,JobNeeds needs",
     "JobNeeds": "uint8 class,uint8 gpus,uint16 gpuMilli,uint32 gpuMemoryMib,uint16 models,uint16 capabilityMin,"
@@ -323,6 +324,7 @@ SAMPLES = {
             "tier": 1,
         },
     },
+    "RaiseJob": {"job": word(0x32), "maxPrice": 3 * 10**16, "maxAttempts": 5},
 }
 
 

@@ -179,6 +179,11 @@ pub(crate) fn transactions() -> Vec<Transaction> {
             lease,
             receipt: receipt(),
         },
+        Transaction::RaiseJob {
+            job: JobId::new([0x32; 32]),
+            max_price: Amount::new(30_000_000_000_000_000),
+            max_attempts: 5,
+        },
     ]
 }
 
@@ -372,6 +377,13 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
                 output: Digest::new(output),
                 ..receipt()
             },
+        }),
+        (id(), any::<u128>(), any::<u8>()).prop_map(|(job, price, max_attempts)| {
+            Transaction::RaiseJob {
+                job: JobId::new(job),
+                max_price: Amount::new(price),
+                max_attempts,
+            }
         }),
         any_order().prop_map(|order| Transaction::SubmitJob { order }),
         id().prop_map(|id| Transaction::WithdrawOffer {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tg_market::Stock;
 use tg_market::packing::WorkloadProfile;
+use tg_types::limits::ATTEMPTS_MAX;
 use tg_types::resources::{GANG_MEMBERS_MAX, GPUS_MAX, PRIORITY_MAX, REGIONS_MAX, WHOLE_GPU_MILLI};
 use tg_types::transaction::bid_commitment;
 use tg_types::{
@@ -226,6 +227,56 @@ pub(super) fn check_rating(state: &State, sender: Address, id: &JobId, stars: u8
         return Err(TransactionError::AlreadyRated { job: *id });
     }
     Ok(Amount::ZERO)
+}
+
+/// What it costs to pay more for a job, or to let it have more leases. It is a promise to whoever takes the job next, so it
+/// only goes up; what a live lease is paid was agreed before and stays.
+pub(super) fn check_raise(
+    state: &State,
+    sender: Address,
+    id: &JobId,
+    max_price: Amount,
+    max_attempts: u8,
+) -> Spent {
+    let job = state
+        .job(id)
+        .ok_or(TransactionError::UnknownJob { job: *id })?;
+    if job.requestor != sender {
+        return Err(TransactionError::NotRequestor {
+            job: *id,
+            requestor: job.requestor,
+        });
+    }
+    if job.state.is_final() {
+        return Err(TransactionError::JobEnded {
+            job: *id,
+            state: job.state,
+        });
+    }
+    // Who could raise a bid that is open would have seen the others'.
+    if job.order.needs.lane() == Lane::Auction {
+        return Err(TransactionError::BidNotRaised { job: *id });
+    }
+    if max_attempts > ATTEMPTS_MAX {
+        return Err(TransactionError::BadAttempts {
+            got: max_attempts,
+            limit: ATTEMPTS_MAX,
+        });
+    }
+    let JobOrder {
+        max_price: price,
+        max_attempts: attempts,
+        ..
+    } = job.order;
+    let is_less = max_price < price || max_attempts < attempts;
+    if is_less || (max_price, max_attempts) == (price, attempts) {
+        return Err(TransactionError::NotRaised {
+            job: *id,
+            max_price: price,
+            max_attempts: attempts,
+        });
+    }
+    Ok(max_price.saturating_sub(price))
 }
 
 /// Whether a validator's report holds.
