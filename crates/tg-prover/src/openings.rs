@@ -12,7 +12,9 @@ use tg_types::{Digest, ProgramId, domain::Domain};
 
 /// Version of the file format.
 pub const SECRET_VERSION: u16 = 1;
-const MAGIC: &[u8; 4] = b"TGS\0";
+const MAGIC: &[u8; 4] = b"TGK\0";
+/// What older files begin with, which sequence files do too. They are read still.
+const OLD_MAGIC: &[u8; 4] = b"TGS\0";
 /// Bytes of a secret file: magic, version, program, seed, proofs, begun.
 const SECRET_BYTES: usize = 4 + 2 + 32 + 32 + 4 + 4;
 
@@ -105,7 +107,7 @@ impl Secret {
         let mut reader = Reader::new(bytes);
         let invalid = |field, value| Err(DecodeError::Invalid { field, value });
         let magic = reader.array::<4>()?;
-        if &magic != MAGIC {
+        if &magic != MAGIC && &magic != OLD_MAGIC {
             return invalid("secret magic", u64::from(u32::from_le_bytes(magic)));
         }
         let version = reader.u16()?;

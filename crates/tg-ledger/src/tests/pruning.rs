@@ -43,6 +43,9 @@ pub(super) fn network() -> State {
             input_len: 1,
             output_len: 1,
             provable: true,
+            proof_bytes: 1,
+            work: 1,
+            memory: 1,
         }),
     });
     state.seal();
