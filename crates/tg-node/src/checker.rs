@@ -31,7 +31,6 @@ pub const CODE_RECEIPT: u16 = 85;
 pub const CODE_MODEL_SIZE: u16 = 86;
 /// The model's weights are private: no provider could make its proofs.
 pub const CODE_MODEL_PRIVATE: u16 = 87;
-
 /// The model's proofs are larger than evidence may be.
 pub const CODE_MODEL_PROOF: u16 = 88;
 

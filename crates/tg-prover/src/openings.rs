@@ -242,3 +242,27 @@ fn failed(path: &Path, error: &std::io::Error) -> OpeningError {
         error: error.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    /// Secret files and sequence files began with the same four bytes. Those that exist are read.
+    #[test]
+    fn a_secret_file_is_no_sequence_file() {
+        let secret = Secret {
+            program: ProgramId::default(),
+            seed: [7; 32],
+            proofs: 3,
+        };
+        let mut bytes = secret.to_bytes(2);
+        assert!(!tg_proof::SequenceFile::is_one(&bytes));
+        assert_eq!(Secret::read(&bytes), Ok((secret.clone(), 2)));
+        bytes[..4].copy_from_slice(OLD_MAGIC);
+        assert_eq!(Secret::read(&bytes), Ok((secret, 2)));
+        bytes[2] = b'M';
+        assert!(Secret::read(&bytes).is_err());
+    }
+}

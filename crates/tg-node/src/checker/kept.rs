@@ -11,7 +11,7 @@ use tg_proof::PublicModel;
 use tg_types::Digest;
 
 /// Most bytes of the models that are kept, the last one apart: some hundred usual ones.
-const BYTES_MAX: u64 = 256 << 20;
+pub(super) const BYTES_MAX: u64 = 256 << 20;
 /// Most refused models that are remembered: some hundred bytes each.
 const REFUSED_MAX: usize = 1 << 12;
 
