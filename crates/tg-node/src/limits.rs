@@ -102,8 +102,9 @@ pub const SUBSCRIBER_LAG_MAX: usize = 1_024;
 /// One evidence blob, in bytes.
 pub const EVIDENCE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// One public model (`.tgv`), in bytes.
-pub const PUBLIC_MODEL_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// One public model (`.tgv`), in bytes: a registration proof of at most 4 MiB, a commitment of half of one, and a program. A
+/// program takes up to three times its bytes in memory, and the largest known model has 815 kB.
+pub const PUBLIC_MODEL_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// One model with weights (`.tgm`), in bytes.
 pub const MODEL_BYTES_MAX: u64 = 256 * 1024 * 1024;

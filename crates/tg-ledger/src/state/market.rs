@@ -66,8 +66,7 @@ impl State {
     ) -> JobDemand<'a> {
         JobDemand {
             macs: facts.macs,
-            // The least that any run needs: its input and its output.
-            memory_bytes: u64::from(facts.input_len) + u64::from(facts.output_len),
+            memory_bytes: facts.memory,
             mode: order.mode,
             max_price: order.max_price,
             now,

@@ -640,6 +640,14 @@ fn verdicts_on_models_are_checked_too() {
                 ..facts()
             },
         ),
+        (
+            "proof_bytes",
+            EVIDENCE_BYTES_MAX + 1,
+            tg_ledger::ModelFacts {
+                proof_bytes: EVIDENCE_BYTES_MAX + 1,
+                ..facts()
+            },
+        ),
     ] {
         assert_eq!(
             refusal(Outcome::ModelAccepted(facts)),

@@ -92,6 +92,9 @@ pub(crate) fn facts() -> ModelFacts {
         input_len: 784,
         output_len: 10,
         provable: true,
+        proof_bytes: 40_000,
+        work: 100_000_000,
+        memory: 784 + 10,
     }
 }
 
