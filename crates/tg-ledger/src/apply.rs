@@ -9,6 +9,7 @@
 
 mod check;
 mod execute;
+mod gas;
 mod lanes;
 mod lifecycle;
 mod market;
@@ -25,11 +26,14 @@ use crate::block::{Block, BlockHeader, body_digest};
 use crate::decision::{Decision, schedule_root};
 use crate::error::{BlockError, InvariantError, TransactionError, VerdictError};
 use crate::event::Event;
+use crate::gas::{BlockGas, LANE_GAS_MAX};
 use crate::limits::{
     BLOCK_BYTES_MAX, NONCES_AHEAD_MAX, TRANSACTIONS_PER_BLOCK_MAX, VERDICTS_PER_BLOCK_MAX,
 };
 use crate::state::{Head, State};
 use crate::verdict::Verdict;
+
+use gas::Fee;
 
 /// The state after `block`, and what happened in it.
 ///
@@ -44,10 +48,17 @@ pub fn apply(state: &State, block: &Block) -> Result<(State, Vec<Event>), BlockE
             .verify(state.domain())
             .map_err(TransactionError::Signature)
             .and_then(|verified| {
-                check::check(&execution.state, execution.now, &verified).map(|()| verified)
+                let fee = check::check(&execution.state, execution.now, &verified)?;
+                Ok((verified, fee))
             })
             .map_err(|source| BlockError::Transaction { index, source })?;
-        execution.execute(&verified)?;
+        let (verified, fee) = verified;
+        let gas = execution.gas.with(verified.transaction());
+        execution.gas = gas.ok_or(BlockError::TooMuchGas {
+            index,
+            limit: LANE_GAS_MAX,
+        })?;
+        execution.execute(&verified, fee)?;
     }
     for (index, verdict) in block.verdicts.iter().enumerate() {
         execution
@@ -67,7 +78,8 @@ pub fn apply(state: &State, block: &Block) -> Result<(State, Vec<Event>), BlockE
 }
 
 /// Whether a mempool may keep a transaction: it is signed, its nonce is not used, and, if it is the account's next,
-/// it would hold at the state's time.
+/// it would hold at the state's time; if its turn has not come, its sender has an account, and what it serves, if it is
+/// of a prepaid kind, is the sender's.
 ///
 /// # Errors
 /// [`TransactionError`] says why not.
@@ -86,8 +98,8 @@ pub fn check_transaction(
                 limit: NONCES_AHEAD_MAX,
             })
         }
-        Err(TransactionError::NonceGap { .. }) => Ok(()),
-        result => result,
+        Err(TransactionError::NonceGap { .. }) => check::check_ahead(state, &verified),
+        result => result.map(|_| ()),
     }
 }
 
@@ -155,13 +167,18 @@ pub fn propose(state: &State, proposal: Proposal) -> Result<Proposed, BlockError
     let (mut taken, mut refused, mut left) = (Vec::new(), Vec::new(), Vec::new());
     for transaction in transactions {
         let size = transaction.to_bytes().len();
-        if size > room || taken.len() == TRANSACTIONS_PER_BLOCK_MAX {
+        let gas = execution.gas.with(&transaction.transaction);
+        let (true, Some(gas)) = (
+            size <= room && taken.len() < TRANSACTIONS_PER_BLOCK_MAX,
+            gas,
+        ) else {
             left.push(transaction);
             continue;
-        }
+        };
         match execution.admit(&transaction) {
-            Ok(verified) => {
-                execution.execute(&verified)?;
+            Ok((verified, fee)) => {
+                execution.gas = gas;
+                execution.execute(&verified, fee)?;
                 room -= size;
                 taken.push(transaction);
             }
@@ -282,6 +299,10 @@ pub(crate) struct Execution {
     pub(crate) events: Vec<Event>,
     /// Fees of this block that no validator has yet.
     pub(crate) fees: Amount,
+    /// Tips of this block.
+    pub(crate) tips: Amount,
+    /// The gas that its transactions used.
+    pub(crate) gas: BlockGas,
     /// What the scheduler decided in this block.
     pub(crate) decisions: Vec<Decision>,
 }
@@ -295,6 +316,8 @@ impl Execution {
             height: state.head.height.next(),
             events: Vec::new(),
             fees: Amount::ZERO,
+            tips: Amount::ZERO,
+            gas: BlockGas::default(),
             decisions: Vec::new(),
         };
         let (parent, height) = (state.head.block, execution.height);
@@ -306,12 +329,12 @@ impl Execution {
     fn admit(
         &self,
         transaction: &SignedTransaction,
-    ) -> Result<VerifiedTransaction, TransactionError> {
+    ) -> Result<(VerifiedTransaction, Fee), TransactionError> {
         let verified = transaction
             .verify(self.state.domain())
             .map_err(TransactionError::Signature)?;
-        check::check(&self.state, self.now, &verified)?;
-        Ok(verified)
+        let fee = check::check(&self.state, self.now, &verified)?;
+        Ok((verified, fee))
     }
 
     /// Names the block's decisions.
@@ -339,8 +362,14 @@ impl Execution {
             height,
             events,
             fees: _,
+            tips: _,
+            gas,
             decisions: _,
         } = self;
+        // How long the block had to fill up.
+        let elapsed = now.saturating_since(state.head.timestamp);
+        let floor = state.parameters.base_fee_min;
+        state.fee_market = state.fee_market.after(gas.paid, elapsed, floor);
         let report = state.money();
         if !report.is_conserved() {
             return Err(InvariantError::MoneyNotConserved { report });

@@ -21,6 +21,7 @@ use tg_types::{
     StateRoot, TimestampMs,
 };
 
+use crate::gas::FeeMarket;
 use crate::genesis::{Genesis, GenesisError};
 use crate::limits::{ACCOUNTS_MAX, VALIDATORS_MAX};
 use crate::parameters::Parameters;
@@ -70,6 +71,7 @@ pub struct State {
     pub(crate) totals: Totals,
     pub(crate) next_index: u32,
     pub(crate) match_cursor: u64,
+    pub(crate) fee_market: FeeMarket,
     pub(crate) validators: Arc<Vec<Validator>>,
     pub(crate) accounts: Table<Account>,
     pub(crate) offers: Table<Offer>,
@@ -142,6 +144,9 @@ impl State {
             totals: Totals::default(),
             next_index: FIRST_RECORD_INDEX,
             match_cursor: 0,
+            fee_market: FeeMarket {
+                base_fee: parameters.base_fee_min,
+            },
             validators: Arc::default(),
             accounts: Table::default(),
             offers: Table::default(),
@@ -175,6 +180,12 @@ impl State {
     #[must_use]
     pub const fn parameters(&self) -> &Parameters {
         &self.parameters
+    }
+
+    /// What is burned for each unit of gas in the block that follows.
+    #[must_use]
+    pub const fn base_fee(&self) -> Amount {
+        self.fee_market.base_fee
     }
 
     /// The block this is the state of.

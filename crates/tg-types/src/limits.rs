@@ -18,5 +18,5 @@ pub const SLOTS_MAX: u16 = 1024;
 /// Providers that one liveness report may name.
 pub const LIVENESS_CHANGES_MAX: usize = 32;
 
-/// Bytes of one encoded signed transaction; the longest kind, a full liveness report, has about 800.
-pub const TRANSACTION_BYTES_MAX: usize = 1024;
+/// Bytes of one encoded signed transaction; the longest kind, a full liveness report, has 1,423.
+pub const TRANSACTION_BYTES_MAX: usize = 1_536;

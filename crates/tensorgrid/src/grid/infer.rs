@@ -125,7 +125,15 @@ pub(crate) async fn submit(
     loop {
         let result = client.sign_and_submit(wallet, transaction.clone()).await;
         let raced = result.as_ref().is_err_and(|error| {
-            let raced = ["TG-LED-002", "TG-LED-003", "TG-NODE-044", "TG-NODE-046"];
+            // Another one was faster, or the base fee rose beyond what was offered.
+            let raced = [
+                "TG-LED-002",
+                "TG-LED-003",
+                "TG-LED-008",
+                "TG-NODE-044",
+                "TG-NODE-046",
+                "TG-NODE-049",
+            ];
             error.code().is_some_and(|code| raced.contains(&code))
         });
         if !raced || tries == NONCE_TRIES {

@@ -128,7 +128,7 @@ impl Execution {
         self.note_accepted(&lease, class, earned)?;
         self.learn_throughput(&job, &lease);
         let provider = lease.provider;
-        self.close_lease(lease, LeaseEnd::Fulfilled);
+        self.close_lease(lease, LeaseEnd::Fulfilled)?;
         self.step(&mut job, JobState::Paid)?;
         self.close_job(job, Some(provider), EndReason::Fulfilled, settlement)
     }
@@ -218,7 +218,7 @@ impl Execution {
                 provider: member.provider,
                 amount: member.price,
             });
-            self.close_lease(member, LeaseEnd::Fulfilled);
+            self.close_lease(member, LeaseEnd::Fulfilled)?;
         }
         Ok(sum)
     }
@@ -372,16 +372,14 @@ impl Execution {
         if !job.excluded.contains(&lease.provider) {
             job.excluded.push(lease.provider);
         }
-        self.close_lease(lease, end);
-        Ok(())
+        self.close_lease(lease, end)
     }
 
     /// Ends a lease whose provider did nothing wrong: the collateral goes back.
     fn let_go(&mut self, mut lease: Lease, end: LeaseEnd) -> Done {
         let locked = std::mem::replace(&mut lease.locked, Amount::ZERO);
         self.credit(lease.provider, locked)?;
-        self.close_lease(lease, end);
-        Ok(())
+        self.close_lease(lease, end)
     }
 
     /// A job whose lease ended waits again, or ends.
@@ -436,8 +434,9 @@ impl Execution {
         Ok(())
     }
 
-    /// Ends a lease whose money is settled, and frees its slot if the offer still stands.
-    fn close_lease(&mut self, mut lease: Lease, end: LeaseEnd) {
+    /// Ends a lease whose money is settled but for its gas, and frees its slot if the offer still stands.
+    fn close_lease(&mut self, mut lease: Lease, end: LeaseEnd) -> Done {
+        self.settle_gas(&mut lease, &end)?;
         self.state.release(&lease);
         if let Some(offer) = self.state.offer(&lease.offer) {
             let mut offer = offer.clone();
@@ -453,6 +452,7 @@ impl Execution {
         lease.end = Some(end);
         lease.ended_at = Some(self.now);
         self.state.put_lease(lease);
+        Ok(())
     }
 
     fn update_provider(&mut self, lease: &Lease, change: impl FnOnce(&mut Provider)) -> Done {

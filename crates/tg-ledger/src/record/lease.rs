@@ -214,6 +214,8 @@ pub struct Lease {
     pub collateral: Amount,
     /// What of it is still locked; nothing after the end.
     pub locked: Amount,
+    /// What is locked for the gas of its transactions; nothing after the end.
+    pub gas: Amount,
     /// When the match was made.
     pub matched_at: TimestampMs,
     /// In which block the match was made.
@@ -254,6 +256,7 @@ impl Encode for Lease {
             price,
             collateral,
             locked,
+            gas,
             matched_at,
             matched_height,
             start_by,
@@ -276,6 +279,7 @@ impl Encode for Lease {
         price.encode(writer);
         collateral.encode(writer);
         locked.encode(writer);
+        gas.encode(writer);
         matched_at.encode(writer);
         matched_height.encode(writer);
         start_by.encode(writer);
@@ -303,6 +307,7 @@ impl Decode for Lease {
             price: Amount::decode(reader)?,
             collateral: Amount::decode(reader)?,
             locked: Amount::decode(reader)?,
+            gas: Amount::decode(reader)?,
             matched_at: TimestampMs::decode(reader)?,
             matched_height: Height::decode(reader)?,
             start_by: TimestampMs::decode(reader)?,
@@ -331,6 +336,6 @@ impl Record for Lease {
     }
 
     fn money(&self) -> Amount {
-        self.locked
+        self.locked.saturating_add(self.gas)
     }
 }

@@ -9,6 +9,7 @@ use tg_types::{
     Amount, BlockId, ChainDomain, Decode, DecodeError, Encode, Height, Reader, TimestampMs, Writer,
 };
 
+use crate::gas::FeeMarket;
 use crate::limits::{
     ACCOUNTS_MAX, BIDS_MAX, ENDED_JOBS_MAX, MODELS_MAX, OFFERS_MAX, OPEN_JOBS_MAX, VALIDATORS_MAX,
 };
@@ -18,7 +19,7 @@ use crate::state::{FIRST_RECORD_INDEX, Head, Schedule, State, Totals};
 use crate::table::Table;
 
 /// Version of the encoding.
-const VERSION: u16 = 4;
+const VERSION: u16 = 5;
 
 /// Jobs in a state: open ones and ended ones, and those that end in the last block before the oldest leave.
 const JOBS_MAX: usize = OPEN_JOBS_MAX + ENDED_JOBS_MAX + OPEN_JOBS_MAX;
@@ -116,6 +117,7 @@ impl Encode for State {
             totals,
             next_index,
             match_cursor,
+            fee_market,
             validators,
             accounts,
             offers,
@@ -144,6 +146,7 @@ impl Encode for State {
         totals.encode(writer);
         writer.u32(*next_index);
         writer.u64(*match_cursor);
+        fee_market.encode(writer);
         schedule.encode(writer);
         writer.seq(validators);
         encode_table(accounts, writer);
@@ -173,6 +176,7 @@ impl Decode for State {
         state.totals = Totals::decode(reader)?;
         state.next_index = reader.u32()?;
         state.match_cursor = reader.u64()?;
+        state.fee_market = FeeMarket::decode(reader)?;
         state.schedule = Schedule::decode(reader)?;
         state.validators = Arc::new(reader.seq("validators", VALIDATORS_MAX, 68)?);
         let next = state.next_index;

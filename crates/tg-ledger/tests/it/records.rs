@@ -115,6 +115,7 @@ fn any_lease(seeds: &Seeds) -> Lease {
         price: seeds.amount(),
         collateral: seeds.amount(),
         locked: seeds.amount(),
+        gas: seeds.amount(),
         matched_at: seeds.time(),
         matched_height: Height::new(seeds.number()),
         start_by: seeds.time(),

@@ -6,7 +6,7 @@ use tg_ledger::{
 };
 use tg_types::{Amount, TimestampMs, Transaction};
 
-use crate::world::{MODEL, World, address, commit, evidence, register, tgrid};
+use crate::world::{MODEL, World, address, commit, evidence, lease_fee, register, tgrid};
 
 #[test]
 fn a_job_without_a_provider_expires_and_its_escrow_goes_back() {
@@ -59,12 +59,16 @@ fn a_lease_that_is_never_started_is_abandoned_and_its_collateral_becomes_the_pri
         (settlement.price, settlement.prize),
         (tgrid(40), tgrid(500))
     );
-    // Price, prize and its own collateral, less three fees.
+    // Price, prize and its own collateral; the gas of the lease was prepaid before.
     assert_eq!(
         world.balance("middle").checked_sub(middle),
-        Some(tgrid(1_037))
+        Some(tgrid(1_040))
     );
-    assert_eq!(cheap.checked_sub(world.balance("cheap")), Some(tgrid(500)));
+    // What it prepaid is lost too, though it used nothing of it.
+    assert_eq!(
+        cheap.checked_sub(world.balance("cheap")),
+        tgrid(500).checked_add(lease_fee())
+    );
     let cheap = world.state.provider(&address("cheap")).unwrap();
     assert_eq!(cheap.record.abandoned, 1);
 }

@@ -93,7 +93,7 @@ fn modes() {
 fn kinds_have_their_own_tags_and_types() {
     for (index, kind) in TransactionKind::ALL.into_iter().enumerate() {
         assert_eq!(usize::from(kind.tag()), index);
-        let start = format!("{kind}(uint64 nonce,");
+        let start = format!("{kind}({},", tg_types::eip712::HEAD);
         assert!(kind.encoded_type().starts_with(&start), "{kind}");
     }
 }
