@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tg_ledger::block::body_digest;
 use tg_ledger::{
     Block, BlockError, BlockHeader, Event, EvidenceTask, Genesis, GenesisError, Proposal, State,
-    Verdict,
+    TransactionError, Verdict,
 };
 use tg_types::{
     Address, BlockId, Decode as _, Encode as _, Height, SignedTransaction, TimestampMs,
