@@ -70,7 +70,9 @@ const fn cost_of(kind: TransactionKind) -> (u64, u64, u64) {
         TransactionKind::CancelJob => (32, 3, 0),
         // Account, lease and job each.
         TransactionKind::StartLease | TransactionKind::SubmitEvidence => (68, 3, 0),
-        TransactionKind::CommitReceipt => (193, 3, 0),
+        TransactionKind::CommitReceipt | TransactionKind::CommitPart => (193, 3, 0),
+        // Account, lease, job, provider, offer, and the job or model again with the answer.
+        TransactionKind::DeclineLease => (33, 6, 0),
         TransactionKind::UpdateOffer => (262, 3, MATCHING_GAS),
         // Account and bid now and when it is cleared.
         TransactionKind::CommitBid => (48, 4, MATCHING_GAS),
@@ -78,6 +80,8 @@ const fn cost_of(kind: TransactionKind) -> (u64, u64, u64) {
         TransactionKind::RateJob => (33, 3, 0),
         // Account and report, and each provider that is named.
         TransactionKind::ReportLiveness => (1_296, 66, 0),
+        // Account, and each job or model that is named.
+        TransactionKind::ReportStorage => (1_544, 49, 0),
     }
 }
 
@@ -143,7 +147,7 @@ pub fn most_taken(parameters: &Parameters, signed: &SignedTransaction) -> Amount
 pub struct Prepaid {
     /// What is asked for.
     pub kind: TransactionKind,
-    /// The lease, the bid, or the sender padded with zeros.
+    /// The lease, the bid, or what names a validator's report.
     pub subject: [u8; 32],
 }
 
@@ -153,10 +157,21 @@ impl Prepaid {
     pub fn of(signed: &SignedTransaction) -> Option<Self> {
         let subject = match &signed.transaction {
             Transaction::StartLease { lease }
+            | Transaction::DeclineLease { lease, .. }
+            | Transaction::CommitPart { lease, .. }
             | Transaction::CommitReceipt { lease, .. }
             | Transaction::SubmitEvidence { lease, .. } => *lease.as_bytes(),
             Transaction::RevealBid { bid, .. } => *bid.as_bytes(),
             Transaction::ReportLiveness { .. } => subject_of(&signed.sender),
+            Transaction::ReportStorage { held, missing } => {
+                let first = held.first().or(missing.first()).map(|it| *it.as_bytes());
+                let mut subject = first.unwrap_or_default();
+                // One for each validator and subject that comes first.
+                for (byte, of) in subject.iter_mut().zip(signed.sender.as_bytes()) {
+                    *byte ^= of;
+                }
+                subject
+            }
             _ => return None,
         };
         let kind = signed.transaction.kind();
@@ -171,7 +186,7 @@ impl State {
         let Prepaid { kind, subject } = *prepaid;
         match kind {
             TransactionKind::RevealBid => self.bid(&BidId::new(subject)).is_some(),
-            TransactionKind::ReportLiveness => true,
+            TransactionKind::ReportLiveness | TransactionKind::ReportStorage => true,
             _ => {
                 let lease = self.lease(&LeaseId::new(subject));
                 lease.is_some_and(|it| it.end.is_none())

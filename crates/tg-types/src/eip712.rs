@@ -52,6 +52,9 @@ impl TransactionKind {
             ),
             Self::RateJob => ("bytes32 job,uint8 stars", &[]),
             Self::ReportLiveness => ("uint64 epoch,address[] lost,address[] back", &[]),
+            Self::ReportStorage => ("bytes32[] held,bytes32[] missing", &[]),
+            Self::DeclineLease => ("bytes32 lease,uint8 reason", &[]),
+            Self::CommitPart => ("bytes32 lease,Receipt receipt", &[Receipt::TYPE]),
         };
         format!("{self}({HEAD},{members}){}", nested.concat())
     }
@@ -180,6 +183,13 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 3
             .number(u128::from(*epoch))
             .addresses(lost)
             .addresses(back),
+        Transaction::ReportStorage { held, missing } => start.words(held).words(missing),
+        Transaction::DeclineLease { lease, reason } => start
+            .word(*lease.as_bytes())
+            .number(u128::from(reason.tag())),
+        Transaction::CommitPart { lease, receipt } => {
+            start.word(*lease.as_bytes()).word(receipt.struct_hash())
+        }
     }
     .finish()
 }

@@ -10,7 +10,9 @@ use tg_node::limits::MODEL_BYTES_MAX;
 use tg_node::{BlobError, NodeHandle, SubmitError};
 use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
-use tg_types::{Address, Amount, Digest, Fault, Fees, SignedTransaction, Transaction, TransactionId};
+use tg_types::{
+    Address, Amount, Digest, Fault, Fees, SignedTransaction, Transaction, TransactionId,
+};
 use tokio::sync::{broadcast, mpsc};
 
 use super::{accounts, infer};

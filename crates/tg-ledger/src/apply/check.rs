@@ -7,6 +7,7 @@ use tg_types::{
 };
 
 mod market;
+mod storage;
 
 use super::gas::Fee;
 use crate::error::TransactionError;
@@ -69,6 +70,15 @@ pub(super) fn check(
             market::check_report(state, sender, *epoch, lost, back)?;
             Amount::ZERO
         }
+        Transaction::ReportStorage { held, missing } => {
+            storage::check_storage_report(state, sender, held, missing)?;
+            Amount::ZERO
+        }
+        Transaction::DeclineLease { lease, .. } => {
+            held_lease(state, sender, lease, JobState::Leased)?;
+            Amount::ZERO
+        }
+        Transaction::CommitPart { lease, receipt } => check_part(state, sender, lease, receipt)?,
     };
     let fee = Fee::of(state, transaction)?;
     let needed = spent.saturating_add(fee.sum());
@@ -90,12 +100,16 @@ pub(super) fn check_ahead(state: &State, transaction: &VerifiedTransaction) -> C
     }
     match transaction.transaction() {
         Transaction::StartLease { lease }
+        | Transaction::DeclineLease { lease, .. }
+        | Transaction::CommitPart { lease, .. }
         | Transaction::CommitReceipt { lease, .. }
         | Transaction::SubmitEvidence { lease, .. } => {
             check_holder(state, sender, lease).map(|_| ())
         }
         Transaction::RevealBid { bid, .. } => market::check_bidder(state, sender, bid).map(|_| ()),
-        Transaction::ReportLiveness { .. } => market::check_validator(state, sender),
+        Transaction::ReportLiveness { .. } | Transaction::ReportStorage { .. } => {
+            market::check_validator(state, sender)
+        }
         _ => Ok(()),
     }
 }
@@ -280,7 +294,8 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
         });
     }
     market::check_needs(state, needs)?;
-    if state.queued.len() + state.live.len() >= OPEN_JOBS_MAX {
+    let open = state.submitted.len() + state.queued.len() + state.live.len();
+    if open >= OPEN_JOBS_MAX {
         return Err(TransactionError::TooManyOpenJobs {
             limit: OPEN_JOBS_MAX,
         });
@@ -311,6 +326,13 @@ fn check_model<'a>(
             });
         }
     };
+    if !state.is_held(&found.storage) {
+        return Err(TransactionError::ModelNotHeld {
+            model: *model,
+            held: found.storage.held.len(),
+            needed: state.quorum(),
+        });
+    }
     match mode {
         VerificationMode::Zk if !facts.provable => {
             Err(TransactionError::ModelNotProvable { model: *model })
@@ -332,7 +354,11 @@ fn check_cancel(state: &State, sender: Address, job: &JobId) -> Spent {
             requestor: found.requestor,
         });
     }
-    if found.state != JobState::Queued {
+    // A result that was committed to is paid if it holds.
+    if !matches!(
+        found.state,
+        JobState::Submitted | JobState::Queued | JobState::Leased | JobState::Running
+    ) {
         return Err(TransactionError::JobNotCancellable {
             job: *job,
             state: found.state,
@@ -384,9 +410,31 @@ fn check_holder<'a>(
     Ok(found)
 }
 
+/// Whether a member of a gang may commit to its part.
+fn check_part(state: &State, sender: Address, lease: &LeaseId, receipt: &Receipt) -> Spent {
+    let (held, job) = held_lease(state, sender, lease, JobState::Running)?;
+    if held.lead.is_none() {
+        return Err(TransactionError::NotGangMember { lease: *lease });
+    }
+    if held.receipt.is_some() {
+        return Err(TransactionError::PartCommitted { lease: *lease });
+    }
+    check_claims(state, job, receipt)
+}
+
 fn check_receipt(state: &State, sender: Address, lease: &LeaseId, receipt: &Receipt) -> Spent {
     let (held, job) = held_lease(state, sender, lease, JobState::Running)?;
     market::check_leads(held)?;
+    // Stops: a lead that is quick and leaves the others without pay.
+    let mut parts = held.members.iter().filter_map(|it| state.lease(it));
+    if let Some(member) = parts.find(|it| it.receipt.is_none()) {
+        return Err(TransactionError::PartMissing { member: member.id });
+    }
+    check_claims(state, job, receipt)
+}
+
+/// Whether a receipt is about a job.
+fn check_claims(state: &State, job: &Job, receipt: &Receipt) -> Spent {
     let facts = state
         .active_model(&job.order)
         .ok_or(TransactionError::UnknownModel {

@@ -10,7 +10,7 @@ use super::gas::Fee;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::record::{
-    Account, EndReason, Evidence, Job, JobState, Model, ModelState, Offer, Provider, Record, Step,
+    Account, Evidence, Job, JobState, Model, ModelState, Offer, Provider, Record, Step, Storage,
 };
 
 type Done = Result<(), InvariantError>;
@@ -43,6 +43,8 @@ impl Execution {
                 registered_at: self.now,
                 registered_height: self.height,
                 state: ModelState::Pending,
+                storage: Storage::default(),
+                owners_paid: Vec::new(),
             }),
             Transaction::PostOffer { terms } => self.post_offer(transaction, terms),
             Transaction::WithdrawOffer { offer } => {
@@ -61,7 +63,7 @@ impl Execution {
             }
             Transaction::CancelJob { job } => {
                 let job = self.job(job)?;
-                self.end_unpaid(job, JobState::Cancelled, EndReason::CancelledByRequestor)
+                self.cancel(job)
             }
             Transaction::StartLease { lease } => self.start(lease),
             Transaction::CommitReceipt { lease, receipt } => self.commit(lease, receipt),
@@ -83,6 +85,11 @@ impl Execution {
             Transaction::ReportLiveness { epoch, lost, back } => {
                 self.report_liveness(sender, *epoch, lost, back)
             }
+            Transaction::ReportStorage { held, missing } => {
+                self.report_storage(sender, held, missing)
+            }
+            Transaction::DeclineLease { lease, reason } => self.decline(lease, *reason),
+            Transaction::CommitPart { lease, receipt } => self.commit_part(lease, receipt),
         }
     }
 
@@ -145,21 +152,26 @@ impl Execution {
         let escrow = order.max_price.saturating_add(verification_fee);
         self.debit(requestor, escrow)?;
         self.update_account(requestor, |account| account.open_jobs += 1)?;
+        let ready = self.state.is_held(&Storage::default());
+        let state = match ready {
+            true => JobState::Queued,
+            false => JobState::Submitted,
+        };
         let job = Job {
             id,
             sequence: self.state.totals.jobs,
             requestor,
             order: order.clone(),
             macs,
-            state: JobState::Queued,
+            state,
             history: vec![Step {
-                state: JobState::Queued,
+                state,
                 height: self.height,
                 at: self.now,
+                timestamp: self.timestamp,
             }],
             escrow,
             verification_fee,
-            prize: Amount::ZERO,
             leases: Vec::new(),
             excluded: Vec::new(),
             end: None,
@@ -171,13 +183,15 @@ impl Execution {
             },
             stars: 0,
             owed: Vec::new(),
+            storage: Storage::default(),
+            declined: 0,
         };
         self.state.schedule.work.observe(&order.needs);
         self.state.totals.jobs += 1;
         self.events.push(Event::JobChanged {
             job: job.id,
             requestor,
-            state: JobState::Queued,
+            state,
         });
         self.save_job(job);
         Ok(())
@@ -215,6 +229,14 @@ impl Execution {
                 Ok(())
             }
         }
+    }
+
+    /// Takes the part of a member of a gang.
+    pub(crate) fn commit_part(&mut self, id: &LeaseId, receipt: &Receipt) -> Done {
+        let mut lease = self.lease(id)?;
+        lease.receipt = Some(receipt.clone());
+        self.state.put_lease(lease);
+        Ok(())
     }
 
     fn take_evidence(&mut self, id: &LeaseId, digest: Digest, size: u32) -> Done {

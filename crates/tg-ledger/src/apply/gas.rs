@@ -76,9 +76,14 @@ impl Execution {
     pub(super) fn settle_gas(&mut self, lease: &mut Lease, end: &LeaseEnd) -> Done {
         let prepaid = std::mem::replace(&mut lease.gas, Amount::ZERO);
         let burned = match end {
-            LeaseEnd::Fulfilled | LeaseEnd::Preempted | LeaseEnd::Released => {
+            LeaseEnd::Fulfilled
+            | LeaseEnd::Preempted
+            | LeaseEnd::Released
+            | LeaseEnd::Declined(_)
+            | LeaseEnd::Unavailable
+            | LeaseEnd::Cancelled => {
                 let price = self.state.parameters.base_fee_min;
-                price.saturating_mul(used_gas(lease)).min(prepaid)
+                price.saturating_mul(used_gas(lease, end)).min(prepaid)
             }
             LeaseEnd::Rejected { .. } | LeaseEnd::Late(_) | LeaseEnd::Abandoned(_) => prepaid,
         };
@@ -96,8 +101,12 @@ impl Execution {
 }
 
 /// The gas of the transactions that a lease has had.
-fn used_gas(lease: &Lease) -> u64 {
+fn used_gas(lease: &Lease, end: &LeaseEnd) -> u64 {
     let did = [
+        (
+            matches!(end, LeaseEnd::Declined(_)),
+            TransactionKind::DeclineLease,
+        ),
         (lease.started_at.is_some(), TransactionKind::StartLease),
         (lease.receipt.is_some(), TransactionKind::CommitReceipt),
         (lease.evidence.is_some(), TransactionKind::SubmitEvidence),

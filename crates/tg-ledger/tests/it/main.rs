@@ -3,6 +3,7 @@
 
 mod audit;
 mod blocks;
+mod fault;
 mod gas;
 mod golden;
 mod journal;

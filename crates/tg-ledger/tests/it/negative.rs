@@ -434,7 +434,7 @@ fn each_field_of_a_header() {
         (
             |it| it.timestamp = TimestampMs::new(1),
             BlockError::TimeNotIncreasing {
-                parent: head.timestamp,
+                parent: head.time,
                 got: TimestampMs::new(1),
             },
         ),
@@ -688,7 +688,7 @@ fn codes_are_stable_and_unique() {
         .collect();
     let unique: BTreeSet<&str> = codes.iter().copied().collect();
     assert_eq!(unique.len(), codes.len());
-    assert_eq!(codes.len(), 67 + 5 + 13);
+    assert_eq!(codes.len(), 73 + 5 + 14);
     let model = MODEL;
     let error = TransactionError::UnknownModel { model };
     assert_eq!((error.code(), error.fault()), ("TG-LED-020", Fault::Client));

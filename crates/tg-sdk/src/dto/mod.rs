@@ -35,6 +35,9 @@ pub struct StatusDto {
     pub state_root: StateRoot,
     /// Time of that block.
     pub timestamp_ms: u64,
+    /// Its ledger time, in milliseconds since the Unix epoch: what deadlines and every other window go by. It stands
+    /// still while no blocks come, so it lags behind the clock by all pauses together.
+    pub ledger_time_ms: u64,
     /// How many validators vote.
     pub validators: u32,
     /// What is burned for each unit of gas in the next block.
@@ -137,7 +140,7 @@ pub struct TotalsDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub balances: Amount,
-    /// Locked for jobs, prizes of late leases included.
+    /// Locked for jobs and sealed bids.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub escrow: Amount,
@@ -479,6 +482,8 @@ pub enum JobStateDto {
     Expired,
     /// Its requestor took it back.
     Cancelled,
+    /// Too few validators hold its input and its model's files.
+    Submitted,
 }
 
 impl JobStateDto {
@@ -495,6 +500,7 @@ impl JobStateDto {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Submitted => "submitted",
             Self::Queued => "queued",
             Self::Leased => "leased",
             Self::Running => "running",
@@ -533,6 +539,12 @@ pub enum LeaseEndDto {
     Preempted,
     /// Another member of its gang failed.
     Released,
+    /// Its provider declined before it started.
+    Declined,
+    /// Validators do not hold what it needs any more.
+    Unavailable,
+    /// The requestor took the job back.
+    Cancelled,
 }
 
 impl std::fmt::Display for LeaseEndDto {
@@ -544,6 +556,9 @@ impl std::fmt::Display for LeaseEndDto {
             Self::Abandoned => "abandoned",
             Self::Preempted => "preempted",
             Self::Released => "released",
+            Self::Declined => "declined",
+            Self::Unavailable => "unavailable",
+            Self::Cancelled => "cancelled",
         })
     }
 }
@@ -596,10 +611,6 @@ pub struct JobDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub verification_fee: Amount,
-    /// Collateral that late providers lost, for the one who finishes.
-    #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub prize: Amount,
     /// Every state it entered.
     pub history: Vec<JobStepDto>,
     /// Its leases, oldest first.
@@ -634,10 +645,6 @@ pub struct SettlementDto {
     #[serde(with = "text", default)]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub members: Amount,
-    /// To the provider, from collateral that earlier leases lost.
-    #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub prize: Amount,
     /// To the validators.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]

@@ -50,10 +50,10 @@ fn other_lanes_of_nonces_are_reserved() {
 #[test]
 fn unknown_kinds_are_named() {
     assert_eq!(
-        Transaction::from_bytes(&[14]),
+        Transaction::from_bytes(&[200]),
         Err(DecodeError::Invalid {
             field: "transaction kind",
-            value: 14
+            value: 200
         })
     );
 }
