@@ -72,7 +72,8 @@ impl Execution {
         Ok(())
     }
 
-    /// Burns what a lease prepaid, less what it did not use if it ends without its provider's fault.
+    /// Burns what a lease prepaid, less what it did not use if it ends without its provider's fault and nobody else pays
+    /// for it.
     pub(super) fn settle_gas(&mut self, lease: &mut Lease, end: &LeaseEnd) -> Done {
         let prepaid = std::mem::replace(&mut lease.gas, Amount::ZERO);
         let burned = match end {
@@ -80,12 +81,15 @@ impl Execution {
             | LeaseEnd::Preempted
             | LeaseEnd::Released
             | LeaseEnd::Declined(_)
-            | LeaseEnd::Unavailable
-            | LeaseEnd::Cancelled => {
+            | LeaseEnd::Unavailable => {
                 let price = self.state.parameters.base_fee_min;
                 price.saturating_mul(used_gas(lease, end)).min(prepaid)
             }
-            LeaseEnd::Rejected { .. } | LeaseEnd::Late(_) | LeaseEnd::Abandoned(_) => prepaid,
+            // A requestor that takes its job back pays for the gas.
+            LeaseEnd::Cancelled
+            | LeaseEnd::Rejected { .. }
+            | LeaseEnd::Late(_)
+            | LeaseEnd::Abandoned(_) => prepaid,
         };
         let returned = prepaid.saturating_sub(burned);
         self.burn(burned);

@@ -125,7 +125,7 @@ fn a_rejected_result_is_slashed_once_and_the_job_goes_on_with_its_escrow() {
     assert_eq!(slashes(&proposed.events), 1);
     assert_eq!(
         world.state.totals().burned.checked_sub(burned),
-        Some(tgrid(500))
+        tgrid(500).checked_add(lease_fee())
     );
     // And in a later block it does not count again.
     let again = world.block(vec![], vec![verdict]);
@@ -135,7 +135,10 @@ fn a_rejected_result_is_slashed_once_and_the_job_goes_on_with_its_escrow() {
     let first = world.job(job).leases[0];
     let lease = world.state.lease(&first).unwrap();
     assert_eq!(lease.end, Some(rejected_end()));
-    assert_eq!(cheap.checked_sub(world.balance("cheap")), Some(tgrid(503)));
+    assert_eq!(
+        cheap.checked_sub(world.balance("cheap")),
+        tgrid(500).checked_add(lease_fee())
+    );
     let provider = world.state.provider(&address("cheap")).unwrap();
     assert_eq!((provider.record.rejected, provider.lost), (1, tgrid(500)));
     // The next cheapest has it, with the same escrow; the liar is excluded from it.
@@ -246,15 +249,17 @@ fn a_job_can_be_taken_back_until_its_result_is_committed() {
     let settlement = world.job(job).settlement.unwrap();
     assert_eq!(
         (settlement.compensation, settlement.refund),
-        (tgrid(3), tgrid(107))
+        (lease_fee(), tgrid(110).saturating_sub(lease_fee()))
     );
     assert_eq!(
         world.balance("alice").checked_sub(alice),
-        Some(tgrid(107 - 1))
+        settlement
+            .refund
+            .checked_sub(fee(TransactionKind::CancelJob))
     );
     assert_eq!(
         world.balance("cheap").checked_sub(cheap),
-        lease.collateral.checked_add(tgrid(3))
+        lease.collateral.checked_add(lease_fee())
     );
     let job = world.submit("alice", world.order());
     let lease = world.lease(job).id;

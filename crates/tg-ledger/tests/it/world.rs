@@ -333,7 +333,7 @@ impl World {
         let held = self.now().saturating_since(lease.matched_at).get();
         let longest = lease.deadline.saturating_since(lease.grant.from).get();
         let time = lease.price.checked_mul_div_ceil(held.min(longest), longest);
-        time.unwrap().max(tgrid(3))
+        time.unwrap().max(lease_fee())
     }
 
     pub(crate) fn balance(&self, name: &str) -> Amount {
