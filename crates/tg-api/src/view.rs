@@ -37,6 +37,7 @@ pub fn status(network: &str, development: bool, state: &State) -> StatusDto {
         timestamp_ms: head.timestamp.get(),
         ledger_time_ms: head.time.get(),
         validators: u32::try_from(state.validators().len()).unwrap_or(u32::MAX),
+        base_fee_per_gas: state.base_fee(),
         parameters: parameters(state.parameters()),
         totals: TotalsDto {
             minted: money.minted,
@@ -56,7 +57,7 @@ pub fn status(network: &str, development: bool, state: &State) -> StatusDto {
 
 fn parameters(parameters: &Parameters) -> ParametersDto {
     ParametersDto {
-        transaction_fee: parameters.transaction_fee,
+        base_fee_min: parameters.base_fee_min,
         registration_fee: parameters.registration_fee,
         zk_verification_fee: parameters.verification_fee_zk,
         job_price_min: parameters.job_price_min,

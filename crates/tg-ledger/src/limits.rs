@@ -6,8 +6,8 @@ pub const TRANSACTIONS_PER_BLOCK_MAX: usize = 1_024;
 /// Verdicts in one block: each stands for a proof that every validator verified.
 pub const VERDICTS_PER_BLOCK_MAX: usize = 256;
 
-/// Leases made in one block.
-pub const LEASES_PER_BLOCK_MAX: usize = 256;
+/// Leases made in one block: their transactions fill the prepaid lane of one block at most; see [`crate::gas`].
+pub const LEASES_PER_BLOCK_MAX: usize = 120;
 
 /// Bytes of one encoded block.
 pub const BLOCK_BYTES_MAX: usize = 1 << 20;

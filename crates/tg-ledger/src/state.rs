@@ -23,6 +23,7 @@ use tg_types::{
     StateRoot, TimestampMs,
 };
 
+use crate::gas::FeeMarket;
 use crate::genesis::{Genesis, GenesisError};
 use crate::limits::{ACCOUNTS_MAX, VALIDATORS_MAX};
 use crate::parameters::Parameters;
@@ -90,6 +91,7 @@ pub struct State {
     pub(crate) next_index: u32,
     /// Where matching goes on.
     pub(crate) cursors: Cursors,
+    pub(crate) fee_market: FeeMarket,
     pub(crate) validators: Arc<Vec<Validator>>,
     pub(crate) accounts: Table<Account>,
     pub(crate) offers: Table<Offer>,
@@ -140,7 +142,7 @@ impl State {
                 block: genesis.id(),
                 timestamp: genesis.timestamp,
                 time: genesis.timestamp,
-                base_fee: genesis.parameters.transaction_fee,
+                base_fee: genesis.parameters.base_fee_min,
                 outage: None,
             },
         );
@@ -167,6 +169,9 @@ impl State {
             totals: Totals::default(),
             next_index: FIRST_RECORD_INDEX,
             cursors: Cursors::default(),
+            fee_market: FeeMarket {
+                base_fee: parameters.base_fee_min,
+            },
             validators: Arc::default(),
             accounts: Table::default(),
             offers: Table::default(),
@@ -201,6 +206,12 @@ impl State {
     #[must_use]
     pub const fn parameters(&self) -> &Parameters {
         &self.parameters
+    }
+
+    /// What is burned for each unit of gas in the block that follows.
+    #[must_use]
+    pub const fn base_fee(&self) -> Amount {
+        self.fee_market.base_fee
     }
 
     /// The block this is the state of.

@@ -136,5 +136,6 @@ pub use evidence::{CheckError, EvidenceChecker};
 pub use handle::{Finalized, NodeHandle, Status, SubmitError};
 pub use key::ValidatorKey;
 pub use liveness::{Watch, report_liveness};
+pub use mempool::{DropReason, MempoolError, TransactionStatus};
 pub use store::{OpenError, StoreError};
 pub use validator::{EmbeddedConfig, Validators, spawn_validators};

@@ -254,6 +254,32 @@ impl TransactionKind {
         }
     }
 
+    /// Whether the gas is paid before it comes, because it is demanded under threat of a loss: at the match for a lease,
+    /// with the bid for its reveal, with the stake for reports of validators. Half of every block is kept for these kinds.
+    #[must_use]
+    pub const fn is_prepaid(self) -> bool {
+        match self {
+            Self::StartLease
+            | Self::CommitReceipt
+            | Self::SubmitEvidence
+            | Self::RevealBid
+            | Self::ReportLiveness
+            | Self::ReportStorage
+            | Self::DeclineLease
+            | Self::CommitPart => true,
+            Self::Transfer
+            | Self::RegisterModel
+            | Self::PostOffer
+            | Self::WithdrawOffer
+            | Self::SubmitJob
+            | Self::CancelJob
+            | Self::UpdateOffer
+            | Self::CommitBid
+            | Self::RateJob
+            | Self::RaiseJob => false,
+        }
+    }
+
     /// The tag in encodings.
     #[must_use]
     pub const fn tag(self) -> u8 {

@@ -42,13 +42,16 @@ const ABSENCE_MAX: Duration = Duration::from_secs(30);
 const SIGN_MAX: Duration = Duration::from_secs(60);
 
 /// Refusals of a nonce that another transaction of the account took.
-const NONCE_TAKEN: [&str; 6] = [
+const NONCE_TAKEN: [&str; 8] = [
     "TG-LED-002",
     "TG-LED-003",
     "TG-LED-004",
     "TG-NODE-044",
     "TG-NODE-045",
     "TG-NODE-046",
+    // The base fee rose beyond what was offered, or another one waits that offers more.
+    "TG-LED-008",
+    "TG-NODE-049",
 ];
 
 /// Refusals of a grid that takes nothing more at the moment.

@@ -307,7 +307,7 @@ impl Execution {
         let mut offer = self.state.offer(&quote.offer).ok_or(missing)?.clone();
         self.debit(quote.provider, quote.collateral)?;
         offer.slots_taken = offer.slots_taken.saturating_add(1);
-        let lease = self.new_lease(job, quote, &offer, member);
+        let mut lease = self.new_lease(job, quote, &offer, member);
         self.state.put_offer(offer);
         self.state.hold(job, &lease, self.now)?;
         self.events.push(Event::LeaseMade {
@@ -318,6 +318,7 @@ impl Execution {
             price: lease.price,
             collateral: lease.collateral,
         });
+        self.prepay_gas(&mut lease)?;
         self.decisions.push(Decision::Placed {
             job: job.id,
             lease: lease.id,
@@ -356,6 +357,7 @@ impl Execution {
             collateral: quote.collateral,
             at_risk: self.at_risk(job, quote.collateral),
             locked: quote.collateral,
+            gas: Amount::ZERO,
             matched_at: self.now,
             matched_height: self.height,
             start_by: quote

@@ -84,6 +84,14 @@ pub enum TransactionError {
         got: Amount,
         floor: Amount,
     },
+    /// The offer for gas is below the base fee.
+    #[error(
+        "the transaction offers at most {max_fee} TGRID for each unit of gas, the base fee is {base_fee}"
+    )]
+    FeeTooLow { max_fee: Amount, base_fee: Amount },
+    /// A transaction may wait for those before it only if its sender has an account.
+    #[error("{sender} has no account, so nothing of it may wait")]
+    NoAccount { sender: Address },
     /// The model is registered.
     #[error("model {model} is already registered")]
     ModelExists { model: ModelId },
@@ -325,6 +333,8 @@ impl TransactionError {
             Self::InsufficientFunds { .. } => "TG-LED-005",
             Self::TooManyAccounts { .. } => "TG-LED-006",
             Self::TooLittleForNewAccount { .. } => "TG-LED-007",
+            Self::FeeTooLow { .. } => "TG-LED-008",
+            Self::NoAccount { .. } => "TG-LED-009",
             Self::ModelExists { .. } => "TG-LED-010",
             Self::TooManyModels { .. } => "TG-LED-011",
             Self::TooManyModelsOfAccount { .. } => "TG-LED-012",
@@ -407,6 +417,6 @@ impl TransactionError {
     /// Whether the same bytes may hold later, so that a mempool may keep them.
     #[must_use]
     pub const fn may_hold_later(&self) -> bool {
-        matches!(self, Self::NonceGap { .. })
+        matches!(self, Self::NonceGap { .. } | Self::FeeTooLow { .. })
     }
 }

@@ -10,6 +10,7 @@ use tg_types::{
 };
 
 use crate::codec::{decode_option, encode_option};
+use crate::gas::FeeMarket;
 use crate::limits::{
     ACCOUNTS_MAX, BIDS_MAX, ENDED_JOBS_MAX, MODELS_MAX, OFFERS_MAX, OPEN_JOBS_MAX, VALIDATORS_MAX,
 };
@@ -143,6 +144,7 @@ impl Encode for State {
             totals,
             next_index,
             cursors,
+            fee_market,
             validators,
             accounts,
             offers,
@@ -172,6 +174,7 @@ impl Encode for State {
         totals.encode(writer);
         writer.u32(*next_index);
         cursors.encode(writer);
+        fee_market.encode(writer);
         schedule.encode(writer);
         writer.seq(validators);
         encode_table(accounts, writer);
@@ -201,6 +204,7 @@ impl Decode for State {
         state.totals = Totals::decode(reader)?;
         state.next_index = reader.u32()?;
         state.cursors = Cursors::decode(reader)?;
+        state.fee_market = FeeMarket::decode(reader)?;
         state.schedule = Schedule::decode(reader)?;
         state.validators = Arc::new(reader.seq("validators", VALIDATORS_MAX, 68)?);
         let next = state.next_index;

@@ -8,12 +8,10 @@ use tg_market::{
 };
 use tg_types::{Address, Amount, Height, JobClass, JobOrder, TimestampMs};
 
+use crate::gas::LEASE_GAS;
 use crate::limits::EPOCH_BLOCKS;
 use crate::record::{Job, ModelFacts, ModelState, Offer};
 use crate::state::State;
-
-/// Transactions that serve one lease: start, receipt, evidence.
-const LEASE_TRANSACTIONS: usize = 3;
 
 impl State {
     /// Every offer seen from an order that was not signed yet; `None` if its model is not active.
@@ -167,11 +165,10 @@ impl State {
         })
     }
 
-    /// What a provider pays in fees to serve one lease. A provider that could lock its last coin could not hand in
-    /// its result.
-    pub(crate) fn lease_fees(&self) -> Amount {
-        let fee = self.parameters.transaction_fee;
-        (0..LEASE_TRANSACTIONS).fold(Amount::ZERO, |sum, _| sum.saturating_add(fee))
+    /// What a provider prepays for the gas of one lease beside its collateral: at the least base fee, as nobody else can
+    /// take the room that its transactions have. Otherwise whoever fills the rest of the blocks would make leases dear.
+    pub(crate) const fn lease_fees(&self) -> Amount {
+        self.parameters.base_fee_min.saturating_mul(LEASE_GAS)
     }
 
     pub(crate) fn offer_view<'a>(&self, offer: &'a Offer) -> OfferView<'a> {

@@ -9,10 +9,10 @@ use tg_types::transaction::bid_commitment;
 use tg_types::{
     Amount, BidId, CapacityTier, Digest, DurationMs, GpuModel, GpuModelSet, JobClass, JobId,
     JobNeeds, JobOrder, Machine, OfferTerms, Pricing, SharingMode, SharingSet, TierSet,
-    TimestampMs, Transaction, VerificationMode, bid_id, job_id,
+    TimestampMs, Transaction, TransactionKind, VerificationMode, bid_id, job_id,
 };
 
-use crate::world::{PEOPLE, TICK, World, address, commit, part, terms, tgrid, wallet};
+use crate::world::{PEOPLE, TICK, World, address, commit, fee, part, terms, tgrid, wallet};
 
 /// A machine with `gpus` of `model`, 16 GiB each.
 pub(crate) fn machine(model: GpuModel, gpus: u8) -> Machine {
@@ -319,7 +319,8 @@ fn a_guaranteed_deadline_is_reserved_or_refused_at_once() {
     let refused = world.submit("alice", tight);
     assert_eq!(world.job(refused).end, Some(EndReason::NotAdmitted));
     // All it cost was the fee.
-    assert_eq!(alice.checked_sub(world.balance("alice")), Some(tgrid(1)));
+    let ordering = fee(TransactionKind::SubmitJob);
+    assert_eq!(alice.checked_sub(world.balance("alice")), Some(ordering));
     let admitted = world.submit("alice", world.order_for(guaranteed));
     let booked = world.live(admitted);
     assert_eq!(booked.grant.from, TimestampMs::new(ends.get() + 1));

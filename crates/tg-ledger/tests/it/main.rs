@@ -5,6 +5,7 @@ mod answers;
 mod audit;
 mod blocks;
 mod fault;
+mod gas;
 mod golden;
 mod journal;
 mod lanes;

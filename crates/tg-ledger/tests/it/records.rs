@@ -123,6 +123,7 @@ fn any_lease(seeds: &Seeds) -> Lease {
         collateral: seeds.amount(),
         at_risk: seeds.amount(),
         locked: seeds.amount(),
+        gas: seeds.amount(),
         matched_at: seeds.time(),
         matched_height: Height::new(seeds.number()),
         start_by: seeds.time(),

@@ -40,6 +40,10 @@ pub struct StatusDto {
     pub ledger_time_ms: u64,
     /// How many validators vote.
     pub validators: u32,
+    /// What is burned for each unit of gas in the next block.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub base_fee_per_gas: Amount,
     /// Fees and rules of the network.
     pub parameters: ParametersDto,
     /// Where all money is.
@@ -52,10 +56,10 @@ pub struct StatusDto {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ParametersDto {
-    /// Fee of every transaction; it is burned.
+    /// The least that is burned for each unit of gas.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub transaction_fee: Amount,
+    pub base_fee_min: Amount,
     /// What is paid to the validators for checking a model's registration.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]

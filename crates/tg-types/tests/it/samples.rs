@@ -2,13 +2,24 @@
 
 use proptest::prelude::*;
 use tg_types::{
-    Address, Amount, BidId, CapacityTier, ChainDomain, DeclineReason, Digest, DurationMs, GpuLink,
-    GpuModel, GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, Label, LeaseId, Machine, ModeSet,
-    ModelId, OfferId, OfferTerms, Pricing, ProgramId, Receipt, RegionSet, SharingMode, SharingSet,
-    StorageSubject, Tier, TierSet, TimestampMs, Transaction, VerificationMode, Wallet,
+    Address, Amount, BidId, CapacityTier, ChainDomain, DeclineReason, Digest, DurationMs, Fees,
+    GpuLink, GpuModel, GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, Label, LeaseId, Machine,
+    ModeSet, ModelId, OfferId, OfferTerms, Pricing, ProgramId, Receipt, RegionSet, SharingMode,
+    SharingSet, SignedTransaction, StorageSubject, Tier, TierSet, TimestampMs, Transaction,
+    VerificationMode, Wallet,
 };
 
 pub(crate) const NONCE: u64 = 7;
+
+pub(crate) const FEES: Fees = Fees {
+    max_fee_per_gas: Amount::new(4_000_000_007),
+    max_tip_per_gas: Amount::new(3_000_001),
+};
+
+/// A transaction of the sample wallet with the sample nonce and fees.
+pub(crate) fn signed(transaction: Transaction) -> SignedTransaction {
+    wallet().sign_with_fees(transaction, NONCE, FEES, &domain())
+}
 
 pub(crate) fn domain() -> ChainDomain {
     ChainDomain {

@@ -94,7 +94,7 @@ fn kinds_have_their_own_tags_and_types() {
     let tags: Vec<u8> = TransactionKind::ALL.map(TransactionKind::tag).to_vec();
     assert!(tags.is_sorted_by(|left, right| left < right), "{tags:?}");
     for kind in TransactionKind::ALL {
-        let start = format!("{kind}(uint64 nonce,");
+        let start = format!("{kind}({},", tg_types::eip712::HEAD);
         assert!(kind.encoded_type().starts_with(&start), "{kind}");
     }
 }

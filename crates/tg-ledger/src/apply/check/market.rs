@@ -15,7 +15,7 @@ use tg_types::{
 use super::{Check, Spent, check_terms};
 use crate::error::{MachineProblem, NeedsProblem, TransactionError};
 use crate::limits::{BIDS_MAX, BIDS_PER_ACCOUNT_MAX, LOST_PER_VALIDATOR_MAX};
-use crate::record::{Account, JobState, Lease};
+use crate::record::{Account, Bid, JobState, Lease};
 use crate::state::{Schedule, State, put_in_stock};
 
 /// Whether a machine of this kind can be.
@@ -177,14 +177,7 @@ pub(super) fn check_reveal(
     salt: &Digest,
     order: &JobOrder,
 ) -> Spent {
-    let unknown = TransactionError::UnknownBid { bid: *id };
-    let bid = state.bid(id).ok_or(unknown)?;
-    if bid.bidder != sender {
-        return Err(TransactionError::NotBidder {
-            bid: *id,
-            bidder: bid.bidder,
-        });
-    }
+    let bid = check_bidder(state, sender, id)?;
     let expected = bid.slot.saturating_add(1);
     let got = state.parameters.slot(now);
     if got != expected {
@@ -202,6 +195,31 @@ pub(super) fn check_reveal(
         return Err(TransactionError::BadNeeds { problem });
     }
     Ok(bid.deposit)
+}
+
+/// The sender's sealed bid.
+pub(super) fn check_bidder<'a>(
+    state: &'a State,
+    sender: Address,
+    id: &BidId,
+) -> Result<&'a Bid, TransactionError> {
+    let unknown = TransactionError::UnknownBid { bid: *id };
+    let bid = state.bid(id).ok_or(unknown)?;
+    if bid.bidder != sender {
+        return Err(TransactionError::NotBidder {
+            bid: *id,
+            bidder: bid.bidder,
+        });
+    }
+    Ok(bid)
+}
+
+/// Whether the sender votes.
+pub(super) fn check_validator(state: &State, sender: Address) -> Check {
+    match state.validators.iter().any(|it| it.address == sender) {
+        true => Ok(()),
+        false => Err(TransactionError::NotValidator { sender }),
+    }
 }
 
 /// Whether a rating counts.
@@ -287,9 +305,7 @@ pub(super) fn check_report(
     lost: &[Address],
     back: &[Address],
 ) -> Check {
-    if state.validators.iter().all(|it| it.address != sender) {
-        return Err(TransactionError::NotValidator { sender });
-    }
+    check_validator(state, sender)?;
     let expected = Schedule::epoch(state.head.height.next());
     if epoch != expected {
         return Err(TransactionError::WrongEpoch {
