@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tg_types::{Decode, DecodeError, Encode, SignedTransaction, Transaction};
 
-use crate::samples::{NONCE, any_transaction, domain, signed, transactions, wallet};
+use crate::samples::{any_transaction, signed, transactions};
 
 #[test]
 fn every_kind_round_trips_and_is_read_to_its_end() {

@@ -6,7 +6,7 @@ use tg_types::{
     job_id, keccak256, offer_id,
 };
 
-use crate::samples::{NONCE, any_transaction, domain, signed, transactions, wallet};
+use crate::samples::{any_transaction, domain, signed, transactions, wallet};
 
 /// Order of secp256k1.
 const ORDER: [u8; 32] = [
