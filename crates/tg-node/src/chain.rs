@@ -113,10 +113,10 @@ pub(crate) fn execute(parent: &Executed, body: &Body) -> Result<Executed, Box<Bl
     })
 }
 
-/// A block built on a parent, and the transactions that it cannot hold, by sender and nonce.
+/// A block built on a parent, and the transactions that it cannot hold, by sender and nonce, with the reason.
 pub(crate) struct Built {
     pub(crate) executed: Executed,
-    pub(crate) refused: Vec<(Address, u64)>,
+    pub(crate) refused: Vec<(Address, u64, tg_ledger::TransactionError)>,
 }
 
 /// Builds a block of what holds in the given order.
@@ -127,7 +127,7 @@ pub(crate) fn build(parent: &Executed, proposal: Proposal) -> Result<Built, Box<
         .into_iter()
         .map(|(signed, error)| {
             tracing::debug!(sender = %signed.sender, nonce = signed.nonce, %error, "transaction is refused");
-            (signed.sender, signed.nonce)
+            (signed.sender, signed.nonce, error)
         })
         .collect();
     for (verdict, error) in &proposed.refused_verdicts {

@@ -1,13 +1,14 @@
 //! What the rest of a process sees of a validator: submit, read, subscribe.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use tg_types::{BlockId, Fault, SignedTransaction, TimestampMs, TransactionId};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::blob::BlobStore;
 use crate::chain::{Body, Executed};
+use crate::fate::{Fate, Fates};
 use crate::limits::{PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
 use crate::liveness::Watch;
 use crate::mempool::MempoolError;
@@ -129,6 +130,7 @@ pub(crate) struct Board {
     status: Mutex<Status>,
     heard: Mutex<BTreeMap<[u8; 32], (TimestampMs, u64)>>,
     providers: Mutex<Watch>,
+    fates: Mutex<Fates>,
 }
 
 impl Board {
@@ -150,6 +152,7 @@ impl Board {
             }),
             heard: Mutex::default(),
             providers: Mutex::default(),
+            fates: Mutex::default(),
         }
     }
 
@@ -162,6 +165,11 @@ impl Board {
         });
         // Without subscribers there is nobody to tell.
         let _ = self.finalized.send(finalized);
+    }
+
+    /// What became of transactions.
+    pub(crate) fn fates(&self) -> MutexGuard<'_, Fates> {
+        self.fates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut Status)) {
@@ -254,6 +262,13 @@ impl NodeHandle {
                 mpsc::error::TrySendError::Closed(_) => SubmitError::Stopped,
             })?;
         answer.await.unwrap_or(Err(SubmitError::Stopped))
+    }
+
+    /// What became of a transaction that this validator took lately, or saw in a final block lately; nothing if it
+    /// remembers none of that id.
+    #[must_use]
+    pub fn transaction(&self, id: &TransactionId) -> Option<Fate> {
+        self.board.fates().get(id)
     }
 
     /// The last final block and the state after it.

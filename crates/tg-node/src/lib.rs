@@ -122,6 +122,7 @@ mod application;
 mod chain;
 mod core;
 pub mod engine;
+mod fate;
 pub mod handle;
 pub mod key;
 pub mod liveness;
@@ -129,10 +130,13 @@ pub mod open;
 pub mod validator;
 
 pub use application::Scheme;
-pub use blob::{BlobError, BlobStore};
+pub use blob::{
+    Allowance, BlobError, BlobReader, BlobStore, BlobWriter, PENDING_TIME, PendingBlob, Stored,
+};
 pub use checker::ProofChecker;
 pub use core::{Fatal, Peer};
 pub use evidence::{CheckError, EvidenceChecker};
+pub use fate::Fate;
 pub use handle::{Finalized, NodeHandle, Status, SubmitError};
 pub use key::ValidatorKey;
 pub use liveness::{Watch, report_liveness};

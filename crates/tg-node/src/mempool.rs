@@ -205,6 +205,11 @@ impl Mempool {
         taken
     }
 
+    /// Whether a transaction of this sender and nonce waits here.
+    pub(crate) fn waits(&self, sender: &Address, nonce: u64) -> bool {
+        self.entry(sender, nonce).is_some()
+    }
+
     /// Forgets a transaction that no block can hold.
     pub(crate) fn remove(&mut self, sender: &Address, nonce: u64) {
         if let Some(waiting) = self.senders.get_mut(sender) {

@@ -174,6 +174,24 @@ pub(crate) async fn dry_run(
     answer.calling("ask what the order would come to")
 }
 
+/// Stores the input of an order. An account that may store nothing is told why it cannot order either.
+async fn store_input(
+    client: &Client,
+    wallet: &Wallet,
+    order: &JobOrder,
+    bytes: Vec<u8>,
+) -> Result<(), Failure> {
+    let stored = client.uploading_as(wallet).put_blob(bytes).await;
+    if stored.as_ref().is_err_and(|it| it.status() == Some(401)) {
+        let asked = client.dry_run(wallet.address(), order).await;
+        asked.calling("order the job").map_err(|failure| {
+            failure.hint("an account needs the maximum price, the verification fee and the fees of its transactions")
+        })?;
+    }
+    stored.calling("store the input")?;
+    Ok(())
+}
+
 /// Stores the input, signs the order and submits it.
 pub(crate) async fn order(
     client: &Client,
@@ -184,7 +202,7 @@ pub(crate) async fn order(
 ) -> Result<JobId, Failure> {
     let status = client.status().await.calling("ask for the grid's time")?;
     let (order, bytes) = order_of(public, reals, wish, status.timestamp_ms)?;
-    client.put_blob(bytes).await.calling("store the input")?;
+    store_input(client, wallet, &order, bytes).await?;
     let signed = submit(
         client,
         wallet,

@@ -247,9 +247,12 @@ impl Core {
                 verdicts,
             },
         )?;
-        for (sender, nonce) in &built.refused {
+        let mut fates = self.board.fates();
+        for (sender, nonce, error) in &built.refused {
             self.mempool.remove(sender, *nonce);
+            fates.dropped(*sender, *nonce, || format!("{}: {error}", error.code()));
         }
+        drop(fates);
         let id = built.executed.id;
         let bytes = chain::encode(&built.executed.block);
         self.store

@@ -238,11 +238,15 @@ impl Core {
         origin: Origin,
     ) -> Result<(TransactionId, Admission), SubmitError> {
         let id = chain::check(&self.tip.state, &signed)?;
-        let next = self.tip.state.nonce(&signed.sender);
+        let (sender, nonce) = (signed.sender, signed.nonce);
+        let next = self.tip.state.nonce(&sender);
         let admission = self
             .mempool
             .insert(id, signed, next, now, origin)
             .map_err(SubmitError::Mempool)?;
+        if admission == Admission::New {
+            self.board.fates().taken(id, sender, nonce);
+        }
         Ok((id, admission))
     }
 
