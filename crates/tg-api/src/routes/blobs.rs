@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::Json;
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Extension;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -170,7 +170,9 @@ pub(super) async fn put(
     let config = &shared.config;
     let declared = headers
         .get(header::CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+        .and_then(|value| value.to_str().ok()?.parse::<usize>().ok())
+        // A client may send nothing without saying so.
+        .or_else(|| body.is_end_stream().then_some(0));
     let limit = config.blob_bytes_max;
     if declared.is_some_and(|length| length > limit) {
         return Err(ApiError::TooLarge { limit });

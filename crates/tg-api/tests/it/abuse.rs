@@ -40,7 +40,7 @@ async fn honest(client: &Client, blob: Digest, stop: &AtomicBool, rounds: &Atomi
         client.leases(carol.address()).await.unwrap();
         client.offers_of(carol.address()).await.unwrap();
         let payment = Transaction::Transfer {
-            to: wallet("nobody").address(),
+            to: wallet("alice").address(),
             amount: Amount::new(1),
         };
         client.sign_and_submit(&carol, payment).await.unwrap();

@@ -35,7 +35,7 @@ fn what_is_signed_is_pinned() {
     let digest = Digest::new(permit().signing_digest(&domain()));
     assert_eq!(
         digest.to_string(),
-        "0x0000000000000000000000000000000000000000000000000000000000000000"
+        "0xd4a0edf338919d68a07b7015db36d0ae0443be75be6780905d19e0735a023b4f"
     );
 }
 
