@@ -129,7 +129,9 @@ pub mod open;
 pub mod validator;
 
 pub use application::Scheme;
-pub use blob::{BlobError, BlobStore};
+pub use blob::{
+    Allowance, BlobError, BlobReader, BlobStore, BlobWriter, PENDING_TIME, PendingBlob, Stored,
+};
 pub use checker::ProofChecker;
 pub use core::{Fatal, Peer};
 pub use evidence::{CheckError, EvidenceChecker};
