@@ -8,6 +8,8 @@
 //! nobody can make a live one seem dead.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::Instant;
 
 use tg_ledger::limits::LOST_PER_VALIDATOR_MAX;
 use tg_ledger::{Schedule, State};
@@ -65,7 +67,16 @@ impl Watch {
     }
 }
 
-/// Reports for the validator whose ledger account is `account`, until it stops. `now` is the clock.
+/// Milliseconds since this process first asked, on a clock that nobody sets: a wall clock that is set forward must not make
+/// all providers seem silent.
+#[must_use]
+pub fn steady_now() -> TimestampMs {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    TimestampMs::new(u64::try_from(START.elapsed().as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Reports for the validator whose ledger account is `account`, until it stops. `now` is the clock by which
+/// providers were noted.
 pub async fn report_liveness(
     node: NodeHandle,
     account: Wallet,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tg_api::{DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture};
 use tg_ledger::State;
 use tg_node::limits::MODEL_BYTES_MAX;
-use tg_node::{BlobError, NodeHandle, SubmitError};
+use tg_node::{BlobError, BlobStore, NodeHandle, SubmitError};
 use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
 use tg_types::{Address, Amount, Digest, Fault, SignedTransaction, Transaction, TransactionId};
@@ -60,6 +60,13 @@ impl NodePort {
         running.unwrap_or(&self.nodes[0])
     }
 
+    /// The validators' stores, the one that this API writes to first.
+    fn stores(&self) -> Vec<Arc<BlobStore>> {
+        let first = Arc::clone(self.node().blobs());
+        let others = self.nodes.iter().map(|node| Arc::clone(node.blobs()));
+        std::iter::once(first).chain(others).collect()
+    }
+
     fn remember(&self, address: Address, nonce: u64) {
         let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
         if nonces.len() >= NONCES_MAX {
@@ -92,7 +99,7 @@ impl GridPort for NodePort {
 
     fn heard_provider(&self, provider: Address) {
         // Validators of one process hear with one ear.
-        let now = super::infer::now();
+        let now = tg_node::steady_now();
         self.nodes
             .iter()
             .for_each(|node| node.heard_provider(provider, now));
@@ -141,13 +148,23 @@ impl GridPort for NodePort {
     }
 
     fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Vec<u8>>> {
-        let blobs = Arc::clone(self.node().blobs());
-        blocking(move || blobs.get(&digest, MODEL_BYTES_MAX))
+        let stores = self.stores();
+        blocking(move || {
+            // One that is damaged or missing beside this API may be whole beside another validator.
+            let mut found = Ok(None);
+            for blobs in stores {
+                found = blobs.get(&digest, MODEL_BYTES_MAX);
+                if matches!(found, Ok(Some(_))) {
+                    break;
+                }
+            }
+            found
+        })
     }
 
     fn blob_size(&self, digest: Digest) -> PortFuture<'_, Option<u64>> {
-        let blobs = Arc::clone(self.node().blobs());
-        blocking(move || Ok(blobs.size(&digest)))
+        let stores = self.stores();
+        blocking(move || Ok(stores.iter().find_map(|blobs| blobs.size(&digest))))
     }
 
     fn development(&self) -> Option<&dyn DevelopmentPort> {
