@@ -32,6 +32,7 @@ pub fn status(network: &str, development: bool, state: &State) -> StatusDto {
         block: head.block,
         state_root: state.root(),
         timestamp_ms: head.timestamp.get(),
+        ledger_time_ms: head.time.get(),
         validators: u32::try_from(state.validators().len()).unwrap_or(u32::MAX),
         parameters: parameters(state.parameters()),
         totals: TotalsDto {
@@ -205,7 +206,7 @@ pub fn quotes(
         input_len: facts.input_len,
         mode,
         max_price: max_price.unwrap_or_else(|| dearest.saturating_add(dearest)),
-        deadline: state.head().timestamp.saturating_add(horizon),
+        deadline: state.head().time.saturating_add(horizon),
         max_attempts: 1,
         needs: JobNeeds::ANY_MACHINE,
     };
@@ -238,6 +239,7 @@ fn lacks(explanations: impl Iterator<Item = &'static str>) -> Vec<String> {
 #[must_use]
 pub const fn job_state(state: JobState) -> JobStateDto {
     match state {
+        JobState::Submitted => JobStateDto::Submitted,
         JobState::Queued => JobStateDto::Queued,
         JobState::Leased => JobStateDto::Leased,
         JobState::Running => JobStateDto::Running,
@@ -265,7 +267,6 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         history,
         escrow,
         verification_fee,
-        prize,
         leases,
         excluded: _,
         end,
@@ -274,6 +275,8 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         revealed_in: _,
         stars: _,
         owed: _,
+        storage: _,
+        declined: _,
     } = job;
     JobDto {
         id: *id,
@@ -285,18 +288,17 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         mode: order.mode.into(),
         state: job_state(*stands),
         max_price: order.max_price,
-        deadline_ms: order.deadline.get(),
+        deadline_ms: by_clocks(state, order.deadline),
         sequence: *sequence,
         macs: *macs,
         max_attempts: order.max_attempts,
         escrow: *escrow,
         verification_fee: *verification_fee,
-        prize: *prize,
         history: history.iter().map(step).collect(),
         leases: leases
             .iter()
             .filter_map(|id| state.lease(id))
-            .map(|it| lease(job, it))
+            .map(|it| lease(state, job, it))
             .collect(),
         reason: end.map(|end| end.to_string()),
         settlement: settled.as_ref().map(settlement),
@@ -304,11 +306,16 @@ pub fn job(state: &State, job: &Job) -> JobDto {
 }
 
 const fn step(step: &Step) -> JobStepDto {
-    let Step { state, height, at } = step;
+    let Step {
+        state,
+        height,
+        at: _,
+        timestamp,
+    } = step;
     JobStepDto {
         state: job_state(*state),
         height: height.get(),
-        at_ms: at.get(),
+        at_ms: timestamp.get(),
     }
 }
 
@@ -316,7 +323,6 @@ const fn settlement(settlement: &Settlement) -> SettlementDto {
     let Settlement {
         price,
         members,
-        prize,
         verification_fee,
         refund,
         burned,
@@ -326,7 +332,6 @@ const fn settlement(settlement: &Settlement) -> SettlementDto {
     SettlementDto {
         price: *price,
         members: *members,
-        prize: *prize,
         verification_fee: *verification_fee,
         refund: *refund,
         burned: *burned,
@@ -335,9 +340,17 @@ const fn settlement(settlement: &Settlement) -> SettlementDto {
     }
 }
 
+/// When clocks will show what is at `time` of the ledger, if no pause comes before it: ledger time lags behind them by
+/// all pauses so far.
+fn by_clocks(state: &State, time: TimestampMs) -> u64 {
+    let head = state.head();
+    let lag = head.timestamp.saturating_since(head.time).get();
+    time.get().saturating_add(lag)
+}
+
 /// A lease of a job.
 #[must_use]
-pub fn lease(job: &Job, lease: &Lease) -> LeaseDto {
+pub fn lease(state: &State, job: &Job, lease: &Lease) -> LeaseDto {
     let (end, rejection) = match &lease.end {
         None => (None, None),
         Some(LeaseEnd::Fulfilled) => (Some(LeaseEndDto::Fulfilled), None),
@@ -345,6 +358,9 @@ pub fn lease(job: &Job, lease: &Lease) -> LeaseDto {
         Some(LeaseEnd::Abandoned(_)) => (Some(LeaseEndDto::Abandoned), None),
         Some(LeaseEnd::Preempted) => (Some(LeaseEndDto::Preempted), None),
         Some(LeaseEnd::Released) => (Some(LeaseEndDto::Released), None),
+        Some(LeaseEnd::Declined(_)) => (Some(LeaseEndDto::Declined), None),
+        Some(LeaseEnd::Unavailable) => (Some(LeaseEndDto::Unavailable), None),
+        Some(LeaseEnd::Cancelled) => (Some(LeaseEndDto::Cancelled), None),
         Some(LeaseEnd::Rejected { code, check }) => {
             let rejection = RejectionDto {
                 code: *code,
@@ -361,8 +377,8 @@ pub fn lease(job: &Job, lease: &Lease) -> LeaseDto {
         price: lease.price,
         collateral: lease.collateral,
         state: lease_state(job, lease),
-        matched_ms: lease.matched_at.get(),
-        begins_ms: lease.grant.from.get(),
+        matched_ms: by_clocks(state, lease.matched_at),
+        begins_ms: by_clocks(state, lease.grant.from),
         devices: (0..8)
             .filter(|device| lease.grant.devices >> device & 1 == 1)
             .collect(),
@@ -370,8 +386,8 @@ pub fn lease(job: &Job, lease: &Lease) -> LeaseDto {
         lead: lease.lead,
         started: lease.started_at.is_some(),
         members: u16::try_from(lease.members.len()).unwrap_or(u16::MAX),
-        start_by_ms: lease.start_by.get(),
-        finish_by_ms: lease.deadline.get(),
+        start_by_ms: by_clocks(state, lease.start_by),
+        finish_by_ms: by_clocks(state, lease.deadline),
         receipt: lease.receipt.as_ref().map(Into::into),
         evidence: lease.evidence.map(|evidence| evidence.digest),
         end,
@@ -403,7 +419,7 @@ pub fn receipt(state: &State, paid: &Job) -> Option<JobReceiptDto> {
         .find(|lease| lease.end == Some(LeaseEnd::Fulfilled))?;
     Some(JobReceiptDto {
         job: job(state, paid),
-        lease: lease(paid, fulfilled),
+        lease: lease(state, paid, fulfilled),
         receipt: fulfilled.receipt.as_ref()?.into(),
         settlement: settlement(settled),
         evidence: fulfilled.evidence.map(|evidence| evidence.digest),

@@ -6,6 +6,7 @@ use tg_types::{Address, BlockId, Digest, Fault, Height, StateRoot, TimestampMs};
 
 pub use transaction::{MachineProblem, NeedsProblem, TransactionError};
 
+use crate::block::BlockHeader;
 use crate::record::JobState;
 use crate::state::MoneyReport;
 use crate::verdict::Subject;
@@ -201,6 +202,15 @@ pub enum BlockError {
         /// The one it leads to.
         got: StateRoot,
     },
+    /// The header says something else than what follows from the block and its parent: the version, the ledger time,
+    /// the epoch, the base fee, the validators, or a field that has no rule yet.
+    #[error("the block's header is {got:?}, what follows from it is {expected:?}")]
+    WrongHeader {
+        /// What follows.
+        expected: Box<BlockHeader>,
+        /// The block's.
+        got: Box<BlockHeader>,
+    },
     /// A rule of the ledger itself broke.
     #[error("executing the block broke a rule of the ledger")]
     Invariant(#[source] InvariantError),
@@ -229,6 +239,7 @@ impl BlockError {
             Self::Verdict { .. } => "TG-LED-089",
             Self::WrongStateRoot { .. } => "TG-LED-090",
             Self::Invariant(_) => "TG-LED-091",
+            Self::WrongHeader { .. } => "TG-LED-092",
         }
     }
 
@@ -247,7 +258,8 @@ impl BlockError {
             | Self::TooLarge { .. }
             | Self::Transaction { .. }
             | Self::Verdict { .. }
-            | Self::WrongStateRoot { .. } => Fault::Peer,
+            | Self::WrongStateRoot { .. }
+            | Self::WrongHeader { .. } => Fault::Peer,
         }
     }
 }

@@ -51,7 +51,7 @@ pub mod verdict;
 mod tests;
 
 pub use apply::{Proposal, Proposed, apply, check_transaction, propose};
-pub use block::{Block, BlockHeader};
+pub use block::{Block, BlockHeader, PROTOCOL_VERSION, Reserved, seat_set_digest};
 pub use decision::{Decision, schedule_root};
 pub use error::{
     BlockError, InvariantError, MachineProblem, NeedsProblem, TransactionError, VerdictError,
@@ -59,14 +59,15 @@ pub use error::{
 pub use event::Event;
 pub use genesis::{Genesis, GenesisError};
 pub use journal::{Entry, JournalWriter, ReplayError, Replayed, replay};
-pub use parameters::{Parameters, UnverifiedJobs, development_domain};
+pub use parameters::{Parameters, StorageRule, UnverifiedJobs, development_domain};
 pub use record::{
     AbandonedBecause, Account, Bid, ConsensusKey, EndReason, Evidence, Grant, Job, JobState,
     LatePhase, Lease, LeaseEnd, LivenessReport, Model, ModelFacts, ModelState, Offer, Owed,
-    Preemption, Provider, RefusedBecause, Settlement, Step, Validator,
+    Preemption, Provider, Recheck, RefusedBecause, SeatSet, Settlement, Step, Storage, Validator,
 };
 pub use state::{
-    DryRun, Eta, Head, MoneyReport, Relaxation, Schedule, State, Totals, WhyWaiting, Work,
+    DryRun, Eta, Head, MoneyReport, Outage, Relaxation, Schedule, State, StorageTask, StoredFile,
+    Totals, WhyWaiting, Work,
 };
 pub use table::Table;
 pub use tree::{StateProof, Tree};

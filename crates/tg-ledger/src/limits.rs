@@ -65,6 +65,15 @@ pub const WORK_JOBS_MAX: u64 = 1 << 16;
 /// Providers that one validator may report as lost.
 pub const LOST_PER_VALIDATOR_MAX: usize = 1_024;
 
+/// Leases of one job that may end before they started without counting as attempts.
+pub const DECLINES_MAX: usize = 32;
+
+/// How often the penalty for not starting a lease doubles at most.
+pub const DECLINE_DOUBLINGS_MAX: u8 = 12;
+
+/// Declined leases that wait for one answer of the validators; whoever declines beyond pays at once.
+pub const DECLINED_PER_RECHECK_MAX: usize = 16;
+
 /// Blocks of an epoch: seeds of ties, decay of reputations and reports of liveness go by it.
 pub const EPOCH_BLOCKS: u64 = 64;
 

@@ -10,6 +10,7 @@ mod market;
 mod schedule;
 mod seal;
 mod stock;
+mod storage;
 mod why;
 
 use std::collections::BTreeMap;
@@ -37,6 +38,7 @@ pub(crate) use consents::{Consents, can_be_pushed_out};
 pub use schedule::{Schedule, Work};
 pub use seal::MoneyReport;
 pub(crate) use stock::put as put_in_stock;
+pub use storage::{StorageTask, StoredFile};
 pub use why::{DryRun, Eta, Relaxation, WhyWaiting};
 
 /// The block a state belongs to.
@@ -46,8 +48,23 @@ pub struct Head {
     pub height: Height,
     /// The block.
     pub block: BlockId,
-    /// Its time.
+    /// Its block time: what the proposer's clock said.
     pub timestamp: TimestampMs,
+    /// Its ledger time, which every window goes by.
+    pub time: TimestampMs,
+    /// Burned for each unit of gas in the block.
+    pub base_fee: Amount,
+    /// The last block after an outage.
+    pub outage: Option<Outage>,
+}
+
+/// The first block after a pause that validators within the fault bound could not have made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outage {
+    /// The block.
+    pub height: Height,
+    /// Its ledger time.
+    pub time: TimestampMs,
 }
 
 /// Sums over the network's life.
@@ -80,6 +97,8 @@ pub struct State {
     pub(crate) bids: Table<Bid>,
     pub(crate) reports: Table<LivenessReport>,
     pub(crate) schedule: Schedule,
+    /// Jobs that wait for validators to hold what they need, by sequence.
+    pub(crate) submitted: Arc<BTreeMap<u64, JobId>>,
     /// Jobs that wait for a provider, by sequence.
     pub(crate) queued: Arc<BTreeMap<u64, JobId>>,
     /// Jobs that have a live lease, by sequence.
@@ -117,6 +136,9 @@ impl State {
                 height: Height::ZERO,
                 block: genesis.id(),
                 timestamp: genesis.timestamp,
+                time: genesis.timestamp,
+                base_fee: genesis.parameters.transaction_fee,
+                outage: None,
             },
         );
         state.totals.minted = minted;
@@ -152,6 +174,7 @@ impl State {
             bids: Table::default(),
             reports: Table::default(),
             schedule: Schedule::default(),
+            submitted: Arc::default(),
             queued: Arc::default(),
             live: Arc::default(),
             ended: Arc::default(),
@@ -193,6 +216,37 @@ impl State {
     #[must_use]
     pub const fn totals(&self) -> Totals {
         self.totals
+    }
+
+    /// The ledger time of a block that is made at `timestamp` on this one: a pause of the validators is at most
+    /// [`Parameters::time_step_max`] of it.
+    #[must_use]
+    pub fn time_at(&self, timestamp: TimestampMs) -> TimestampMs {
+        let step = timestamp.saturating_since(self.head.timestamp);
+        let step = step.min(self.parameters.time_step_max);
+        self.head.time.saturating_add(step)
+    }
+
+    /// Whether windows may end in the block of `height` at ledger time `now`: after an outage everybody has some blocks
+    /// and some time to hand in what waited for a block.
+    pub(crate) fn windows_may_end(&self, height: Height, now: TimestampMs) -> bool {
+        self.head.outage.is_none_or(|outage| {
+            let blocks = height.get().saturating_sub(outage.height.get());
+            let earliest = outage.time.saturating_add(self.parameters.outage_grace);
+            blocks > self.faults_max() as u64 && now > earliest
+        })
+    }
+
+    /// How many validators may be faulty: f of n, with n at least 3 f + 1.
+    #[must_use]
+    pub fn faults_max(&self) -> usize {
+        self.validators.len().saturating_sub(1) / 3
+    }
+
+    /// How many validators a statement needs: n - f.
+    #[must_use]
+    pub fn quorum(&self) -> usize {
+        self.validators.len() - self.faults_max()
     }
 
     /// Who votes, in the order of addresses.
@@ -316,6 +370,11 @@ impl State {
         &self.stock
     }
 
+    /// Jobs that wait for validators to hold what they need, oldest first.
+    pub fn submitted_jobs(&self) -> impl Iterator<Item = &Job> {
+        self.submitted.values().filter_map(|id| self.job(id))
+    }
+
     /// Jobs that wait for a provider, oldest first.
     pub fn queued_jobs(&self) -> impl Iterator<Item = &Job> {
         self.queued.values().filter_map(|id| self.job(id))
@@ -378,7 +437,8 @@ impl State {
                     .registered_at
                     .saturating_add(self.parameters.verification_timeout)
             });
-        let queued = self.queued_jobs().map(|job| job.order.deadline);
+        let waiting = self.submitted_jobs().chain(self.queued_jobs());
+        let queued = waiting.map(|job| job.order.deadline);
         let live = self.live_leases().map(|(job, lease)| {
             let due = match job.state {
                 JobState::Leased => lease.start_by.min(lease.deadline),
@@ -428,7 +488,7 @@ impl State {
 fn check_genesis(genesis: &Genesis) -> Result<Amount, GenesisError> {
     let Genesis {
         domain: _,
-        parameters: _,
+        parameters,
         timestamp: _,
         accounts,
         validators,
@@ -440,6 +500,9 @@ fn check_genesis(genesis: &Genesis) -> Result<Amount, GenesisError> {
         return Err(GenesisError::TooManyValidators {
             count: validators.len(),
         });
+    }
+    if let Some(window) = parameters.short_window(validators.len()) {
+        return Err(GenesisError::ShortWindow { window });
     }
     if accounts.len() > ACCOUNTS_MAX {
         return Err(GenesisError::TooManyAccounts {

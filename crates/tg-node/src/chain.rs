@@ -74,14 +74,7 @@ impl From<&Executed> for Body {
 pub(crate) fn genesis(genesis: &Genesis) -> Result<Executed, GenesisError> {
     let state = State::genesis(genesis)?;
     let block = Block {
-        header: BlockHeader {
-            height: Height::ZERO,
-            parent: BlockId::default(),
-            timestamp: genesis.timestamp,
-            proposer: Address::default(),
-            body: body_digest(&[], &[]),
-            state_root: state.root(),
-        },
+        header: BlockHeader::of_genesis(&state, genesis.timestamp),
         transactions: Vec::new(),
         verdicts: Vec::new(),
     };

@@ -166,7 +166,8 @@ impl LeaseTask {
             _ if self.lease.lead.is_some() => Step::Wait(u64::MAX),
             JobStateDto::Running => self.next_running(now),
             JobStateDto::Committed => self.next_committed(now),
-            JobStateDto::Queued
+            JobStateDto::Submitted
+            | JobStateDto::Queued
             | JobStateDto::Verifying
             | JobStateDto::Accepted
             | JobStateDto::Paid

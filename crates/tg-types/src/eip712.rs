@@ -63,6 +63,15 @@ impl TransactionKind {
                 "ReportLiveness(uint64 nonce,uint64 epoch,address[] lost,address[] back)",
                 &[],
             ),
+            Self::ReportStorage => (
+                "ReportStorage(uint64 nonce,bytes32[] held,bytes32[] missing)",
+                &[],
+            ),
+            Self::DeclineLease => ("DeclineLease(uint64 nonce,bytes32 lease,uint8 reason)", &[]),
+            Self::CommitPart => (
+                "CommitPart(uint64 nonce,bytes32 lease,Receipt receipt)",
+                &[Receipt::TYPE],
+            ),
         };
         format!("{own}{}", nested.concat())
     }
@@ -187,6 +196,13 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64) -> [u8; 32] {
             .number(u128::from(*epoch))
             .addresses(lost)
             .addresses(back),
+        Transaction::ReportStorage { held, missing } => start.words(held).words(missing),
+        Transaction::DeclineLease { lease, reason } => start
+            .word(*lease.as_bytes())
+            .number(u128::from(reason.tag())),
+        Transaction::CommitPart { lease, receipt } => {
+            start.word(*lease.as_bytes()).word(receipt.struct_hash())
+        }
     }
     .finish()
 }

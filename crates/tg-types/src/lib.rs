@@ -40,7 +40,8 @@ pub use domain::Domain;
 pub use eip712::ChainDomain;
 pub use fault::Fault;
 pub use id::{
-    Address, BidId, BlockId, JobId, LeaseId, ModelId, OfferId, ProgramId, StateRoot, TransactionId,
+    Address, BidId, BlockId, JobId, LeaseId, ModelId, OfferId, ProgramId, StateRoot,
+    StorageSubject, TransactionId,
 };
 pub use keccak::{keccak256, keccak256_of};
 pub use label::{Label, LabelError};
@@ -55,4 +56,4 @@ pub use signed::{
     job_id, offer_id,
 };
 pub use time::{DurationMs, Height, TimestampMs};
-pub use transaction::{Transaction, TransactionKind};
+pub use transaction::{DeclineReason, Transaction, TransactionKind};

@@ -18,5 +18,8 @@ pub const SLOTS_MAX: u16 = 1024;
 /// Providers that one liveness report may name.
 pub const LIVENESS_CHANGES_MAX: usize = 32;
 
-/// Bytes of one encoded signed transaction; the longest kind, a full liveness report, has about 800.
+/// Inputs and models that one storage report may name: as many as fit a transaction.
+pub const STORAGE_STATEMENTS_MAX: usize = 24;
+
+/// Bytes of one encoded signed transaction; the longest kinds, full reports, have about 900.
 pub const TRANSACTION_BYTES_MAX: usize = 1024;

@@ -136,16 +136,15 @@ pub(crate) async fn submit(
     }
 }
 
-/// The order of an input that was quantised here, with its bytes.
+/// The order of an input that was quantised here, with its bytes; `ledger_ms` is the grid's ledger time.
 pub(super) fn order_of(
     public: &PublicModel,
     reals: &[f32],
     wish: Wish,
-    grid_ms: u64,
+    ledger_ms: u64,
 ) -> Result<(JobOrder, Vec<u8>), Failure> {
     let input = encode(&public.program().input, reals).or_fail(Exit::Usage, "take the input")?;
     let bytes = input.to_bytes();
-    let now = now_ms().max(grid_ms);
     let deadline = u64::try_from(wish.deadline.as_millis()).unwrap_or(u64::MAX);
     let order = JobOrder {
         model: public.id(),
@@ -153,7 +152,7 @@ pub(super) fn order_of(
         input_len: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
         mode: wish.mode.into(),
         max_price: wish.max_price,
-        deadline: TimestampMs::new(now.saturating_add(deadline)),
+        deadline: TimestampMs::new(ledger_ms.saturating_add(deadline)),
         max_attempts: wish.max_attempts,
         needs: wish.needs,
     };
@@ -169,7 +168,7 @@ pub(crate) async fn dry_run(
     wish: Wish,
 ) -> Result<DryRunDto, Failure> {
     let status = client.status().await.calling("ask for the grid's time")?;
-    let (order, _) = order_of(public, reals, wish, status.timestamp_ms)?;
+    let (order, _) = order_of(public, reals, wish, status.ledger_time_ms)?;
     let answer = client.dry_run(requestor, &order).await;
     answer.calling("ask what the order would come to")
 }
@@ -183,7 +182,7 @@ pub(crate) async fn order(
     wish: Wish,
 ) -> Result<JobId, Failure> {
     let status = client.status().await.calling("ask for the grid's time")?;
-    let (order, bytes) = order_of(public, reals, wish, status.timestamp_ms)?;
+    let (order, bytes) = order_of(public, reals, wish, status.ledger_time_ms)?;
     client.put_blob(bytes).await.calling("store the input")?;
     let signed = submit(
         client,

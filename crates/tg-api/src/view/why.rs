@@ -89,6 +89,7 @@ pub fn dry_run(
 fn summary(state: &State, job: &Job, considered: Option<u32>, suitable: bool) -> String {
     let failed = failures(state, job);
     let stands = match job.state {
+        JobState::Submitted => waits_for_storage(state, job),
         JobState::Queued => match (considered, suitable) {
             (Some(0), _) => "waits: there is no offer".to_owned(),
             (Some(_), true) => "waits for the next block, which will match it".to_owned(),
@@ -110,6 +111,18 @@ fn summary(state: &State, job: &Job, considered: Option<u32>, suitable: bool) ->
     } else {
         format!("{stands}; earlier attempts: {}", failed.join(", "))
     }
+}
+
+/// What validators do not hold yet.
+fn waits_for_storage(state: &State, job: &Job) -> String {
+    let needed = state.quorum();
+    let held = job.storage.held.len();
+    if held < needed {
+        return format!("waits until {needed} validators hold its input; {held} do");
+    }
+    let model = state.model(&job.order.model);
+    let held = model.map_or(0, |it| it.storage.held.len());
+    format!("waits until {needed} validators hold its model's files; {held} do")
 }
 
 /// How earlier leases failed.

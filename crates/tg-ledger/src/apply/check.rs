@@ -7,6 +7,7 @@ use tg_types::{
 };
 
 mod market;
+mod storage;
 
 use crate::error::TransactionError;
 use crate::limits::{
@@ -62,6 +63,14 @@ pub(super) fn check(state: &State, now: TimestampMs, transaction: &VerifiedTrans
             // Free: a validator reports once an epoch, and may own nothing yet.
             return market::check_report(state, sender, *epoch, lost, back);
         }
+        Transaction::ReportStorage { held, missing } => {
+            return storage::check_storage_report(state, sender, held, missing);
+        }
+        Transaction::DeclineLease { lease, .. } => {
+            held_lease(state, sender, lease, JobState::Leased)?;
+            Amount::ZERO
+        }
+        Transaction::CommitPart { lease, receipt } => check_part(state, sender, lease, receipt)?,
     };
     let needed = spent.saturating_add(state.parameters.transaction_fee);
     if needed > account.balance {
@@ -252,7 +261,8 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
         });
     }
     market::check_needs(state, needs)?;
-    if state.queued.len() + state.live.len() >= OPEN_JOBS_MAX {
+    let open = state.submitted.len() + state.queued.len() + state.live.len();
+    if open >= OPEN_JOBS_MAX {
         return Err(TransactionError::TooManyOpenJobs {
             limit: OPEN_JOBS_MAX,
         });
@@ -283,6 +293,13 @@ fn check_model<'a>(
             });
         }
     };
+    if !state.is_held(&found.storage) {
+        return Err(TransactionError::ModelNotHeld {
+            model: *model,
+            held: found.storage.held.len(),
+            needed: state.quorum(),
+        });
+    }
     match mode {
         VerificationMode::Zk if !facts.provable => {
             Err(TransactionError::ModelNotProvable { model: *model })
@@ -304,7 +321,11 @@ fn check_cancel(state: &State, sender: Address, job: &JobId) -> Spent {
             requestor: found.requestor,
         });
     }
-    if found.state != JobState::Queued {
+    // A result that was committed to is paid if it holds.
+    if !matches!(
+        found.state,
+        JobState::Submitted | JobState::Queued | JobState::Leased | JobState::Running
+    ) {
         return Err(TransactionError::JobNotCancellable {
             job: *job,
             state: found.state,
@@ -345,9 +366,31 @@ fn held_lease<'a>(
     Ok((found, job))
 }
 
+/// Whether a member of a gang may commit to its part.
+fn check_part(state: &State, sender: Address, lease: &LeaseId, receipt: &Receipt) -> Spent {
+    let (held, job) = held_lease(state, sender, lease, JobState::Running)?;
+    if held.lead.is_none() {
+        return Err(TransactionError::NotGangMember { lease: *lease });
+    }
+    if held.receipt.is_some() {
+        return Err(TransactionError::PartCommitted { lease: *lease });
+    }
+    check_claims(state, job, receipt)
+}
+
 fn check_receipt(state: &State, sender: Address, lease: &LeaseId, receipt: &Receipt) -> Spent {
     let (held, job) = held_lease(state, sender, lease, JobState::Running)?;
     market::check_leads(held)?;
+    // Stops: a lead that is quick and leaves the others without pay.
+    let mut parts = held.members.iter().filter_map(|it| state.lease(it));
+    if let Some(member) = parts.find(|it| it.receipt.is_none()) {
+        return Err(TransactionError::PartMissing { member: member.id });
+    }
+    check_claims(state, job, receipt)
+}
+
+/// Whether a receipt is about a job.
+fn check_claims(state: &State, job: &Job, receipt: &Receipt) -> Spent {
     let facts = state
         .active_model(&job.order)
         .ok_or(TransactionError::UnknownModel {

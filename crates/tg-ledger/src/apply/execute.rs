@@ -9,7 +9,7 @@ use super::Execution;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::record::{
-    Account, EndReason, Evidence, Job, JobState, Model, ModelState, Offer, Provider, Record, Step,
+    Account, Evidence, Job, JobState, Model, ModelState, Offer, Provider, Record, Step, Storage,
 };
 
 type Done = Result<(), InvariantError>;
@@ -20,7 +20,9 @@ impl Execution {
         let sender = transaction.sender();
         match transaction.transaction() {
             // A validator without money must be able to report.
-            Transaction::ReportLiveness { .. } => self.count_transaction(sender)?,
+            Transaction::ReportLiveness { .. } | Transaction::ReportStorage { .. } => {
+                self.count_transaction(sender)?;
+            }
             _ => self.charge_fee(sender)?,
         }
         self.events.push(Event::TransactionExecuted {
@@ -44,6 +46,8 @@ impl Execution {
                 registered_at: self.now,
                 registered_height: self.height,
                 state: ModelState::Pending,
+                storage: Storage::default(),
+                owners_paid: Vec::new(),
             }),
             Transaction::PostOffer { terms } => self.post_offer(transaction, terms),
             Transaction::WithdrawOffer { offer } => {
@@ -62,7 +66,7 @@ impl Execution {
             }
             Transaction::CancelJob { job } => {
                 let job = self.job(job)?;
-                self.end_unpaid(job, JobState::Cancelled, EndReason::CancelledByRequestor)
+                self.cancel(job)
             }
             Transaction::StartLease { lease } => self.start(lease),
             Transaction::CommitReceipt { lease, receipt } => self.commit(lease, receipt),
@@ -84,6 +88,11 @@ impl Execution {
             Transaction::ReportLiveness { epoch, lost, back } => {
                 self.report_liveness(sender, *epoch, lost, back)
             }
+            Transaction::ReportStorage { held, missing } => {
+                self.report_storage(sender, held, missing)
+            }
+            Transaction::DeclineLease { lease, reason } => self.decline(lease, *reason),
+            Transaction::CommitPart { lease, receipt } => self.commit_part(lease, receipt),
         }
     }
 
@@ -157,21 +166,26 @@ impl Execution {
         let escrow = order.max_price.saturating_add(verification_fee);
         self.debit(requestor, escrow)?;
         self.update_account(requestor, |account| account.open_jobs += 1)?;
+        let ready = self.state.is_held(&Storage::default());
+        let state = match ready {
+            true => JobState::Queued,
+            false => JobState::Submitted,
+        };
         let job = Job {
             id,
             sequence: self.state.totals.jobs,
             requestor,
             order: order.clone(),
             macs,
-            state: JobState::Queued,
+            state,
             history: vec![Step {
-                state: JobState::Queued,
+                state,
                 height: self.height,
                 at: self.now,
+                timestamp: self.timestamp,
             }],
             escrow,
             verification_fee,
-            prize: Amount::ZERO,
             leases: Vec::new(),
             excluded: Vec::new(),
             end: None,
@@ -183,13 +197,15 @@ impl Execution {
             },
             stars: 0,
             owed: Vec::new(),
+            storage: Storage::default(),
+            declined: 0,
         };
         self.state.schedule.work.observe(&order.needs);
         self.state.totals.jobs += 1;
         self.events.push(Event::JobChanged {
             job: job.id,
             requestor,
-            state: JobState::Queued,
+            state,
         });
         self.save_job(job);
         Ok(())
@@ -227,6 +243,14 @@ impl Execution {
                 Ok(())
             }
         }
+    }
+
+    /// Takes the part of a member of a gang.
+    pub(crate) fn commit_part(&mut self, id: &LeaseId, receipt: &Receipt) -> Done {
+        let mut lease = self.lease(id)?;
+        lease.receipt = Some(receipt.clone());
+        self.state.put_lease(lease);
+        Ok(())
     }
 
     fn take_evidence(&mut self, id: &LeaseId, digest: Digest, size: u32) -> Done {

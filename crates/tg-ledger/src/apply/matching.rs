@@ -37,7 +37,7 @@ impl State {
     pub(crate) fn priority_to_be_next(&self, job: &Job) -> Option<u8> {
         let waiting: Vec<Waiting> = self.queued_jobs().map(Self::waiting).collect();
         let own = Self::waiting(job);
-        let now = self.head.timestamp;
+        let now = self.head.time;
         let others = waiting.iter().filter(|it| it.job != own.job);
         let first: Option<Turn> = others.map(|it| it.turn(now)).min();
         (1..=tg_types::resources::PRIORITY_MAX).find(|priority| {
@@ -49,6 +49,9 @@ impl State {
         })
     }
 }
+
+/// How many times its gas a lease risks on a model for which too few owners were paid.
+const UNKNOWN_MODEL_GAS: u64 = 10;
 
 /// What a block's placements are priced by, and what may still be done in it.
 pub(super) struct Board {
@@ -222,6 +225,19 @@ impl Execution {
         Ok(lease)
     }
 
+    /// What of a lease's collateral is lost for being late or gone: all of it, or little as long as nobody knows whether
+    /// the model can be served.
+    fn at_risk(&self, job: &Job, collateral: Amount) -> Amount {
+        let needed = usize::from(self.state.parameters.owners_paid_min);
+        let model = self.state.model(&job.order.model);
+        if model.is_some_and(|it| it.owners_paid.len() >= needed) {
+            return collateral;
+        }
+        let gas = self.state.lease_fees();
+        let little = gas.checked_mul_div_ceil(UNKNOWN_MODEL_GAS, 1);
+        collateral.min(little.unwrap_or(collateral))
+    }
+
     fn new_lease(&self, job: &Job, quote: &Quote, offer: &Offer, member: u16) -> Lease {
         let parameters = &self.state.parameters;
         let machine = &offer.terms.machine;
@@ -232,6 +248,7 @@ impl Execution {
             provider: quote.provider,
             price: quote.price,
             collateral: quote.collateral,
+            at_risk: self.at_risk(job, quote.collateral),
             locked: quote.collateral,
             matched_at: self.now,
             matched_height: self.height,

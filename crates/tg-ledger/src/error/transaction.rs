@@ -2,7 +2,7 @@
 
 use tg_types::{
     Address, Amount, BidId, Digest, Fault, JobId, LeaseId, ModelId, OfferId, ProgramId,
-    SignatureError, TimestampMs,
+    SignatureError, StorageSubject, TimestampMs,
 };
 
 use crate::record::JobState;
@@ -270,6 +270,28 @@ pub enum TransactionError {
         "the report names {provider} twice, out of order, without a change, or it is no provider"
     )]
     BadReport { provider: Address },
+    /// The report states nothing.
+    #[error("the report states nothing")]
+    EmptyReport,
+    /// The report names something twice, out of order, or that the validator was not asked or has stated.
+    #[error("the report names {subject} twice, out of order, or without being asked for it")]
+    BadStatement { subject: StorageSubject },
+    /// Too few validators hold the files of the model.
+    #[error("too few validators hold the files of model {model}: {held} of {needed}")]
+    ModelNotHeld {
+        model: ModelId,
+        held: usize,
+        needed: usize,
+    },
+    /// The lease is not one of a gang, or leads it.
+    #[error("lease {lease} has no part to commit to: it leads its job")]
+    NotGangMember { lease: LeaseId },
+    /// The part was committed.
+    #[error("the part of lease {lease} was committed before")]
+    PartCommitted { lease: LeaseId },
+    /// A member of the gang did not commit to its part.
+    #[error("the result of a gang is committed after all parts; {member} has none yet")]
+    PartMissing { member: LeaseId },
     /// The validator lost too many providers.
     #[error("a validator reports at most {limit} providers as lost")]
     ReportTooLong { limit: usize },
@@ -345,6 +367,12 @@ impl TransactionError {
             Self::ReportedBefore { .. } => "TG-LED-077",
             Self::BadReport { .. } => "TG-LED-078",
             Self::ReportTooLong { .. } => "TG-LED-079",
+            Self::EmptyReport => "TG-LED-093",
+            Self::BadStatement { .. } => "TG-LED-094",
+            Self::ModelNotHeld { .. } => "TG-LED-095",
+            Self::NotGangMember { .. } => "TG-LED-096",
+            Self::PartCommitted { .. } => "TG-LED-097",
+            Self::PartMissing { .. } => "TG-LED-098",
         }
     }
 

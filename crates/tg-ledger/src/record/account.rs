@@ -3,8 +3,8 @@
 use tg_market::TrackRecord;
 use tg_market::reputation::{LeaseOutcome, Reputation, Standing};
 use tg_types::{
-    Address, Amount, Decode, DecodeError, Encode, JobClass, OfferId, OfferTerms, Reader,
-    TimestampMs, Writer,
+    Address, Amount, Decode, DecodeError, DurationMs, Encode, JobClass, OfferId, OfferTerms,
+    Reader, TimestampMs, Writer,
 };
 
 use crate::codec::decode_flag;
@@ -230,6 +230,12 @@ pub struct Provider {
     pub earned: Amount,
     /// Collateral it lost.
     pub lost: Amount,
+    /// What was burned for its verified work, less the bonuses that it got.
+    pub credit: Amount,
+    /// Leases that it did not start, within a window.
+    pub unstarted: u8,
+    /// When that window began.
+    pub unstarted_since: TimestampMs,
 }
 
 impl Provider {
@@ -245,7 +251,26 @@ impl Provider {
             suspended_until: TimestampMs::ZERO,
             earned: Amount::ZERO,
             lost: Amount::ZERO,
+            credit: Amount::ZERO,
+            unstarted: 0,
+            unstarted_since: TimestampMs::ZERO,
         }
+    }
+
+    /// How many leases it did not start in the window that `now` lies in.
+    pub(crate) const fn unstarted_at(&self, now: TimestampMs, window: DurationMs) -> u8 {
+        match now.saturating_since(self.unstarted_since).get() < window.get() {
+            true => self.unstarted,
+            false => 0,
+        }
+    }
+
+    /// Its record as it counts in an epoch: old outcomes are forgotten whether it works or not.
+    #[must_use]
+    pub fn at_epoch(&self, epoch: u64) -> Self {
+        let mut decayed = self.clone();
+        decayed.decay(epoch);
+        decayed
     }
 }
 
@@ -310,6 +335,9 @@ impl Encode for Provider {
             suspended_until,
             earned,
             lost,
+            credit,
+            unstarted,
+            unstarted_since,
         } = self;
         address.encode(writer);
         record.encode(writer);
@@ -321,6 +349,9 @@ impl Encode for Provider {
         suspended_until.encode(writer);
         earned.encode(writer);
         lost.encode(writer);
+        credit.encode(writer);
+        writer.u8(*unstarted);
+        unstarted_since.encode(writer);
     }
 }
 
@@ -339,6 +370,9 @@ impl Decode for Provider {
             suspended_until: TimestampMs::decode(reader)?,
             earned: Amount::decode(reader)?,
             lost: Amount::decode(reader)?,
+            credit: Amount::decode(reader)?,
+            unstarted: reader.u8()?,
+            unstarted_since: TimestampMs::decode(reader)?,
         })
     }
 }

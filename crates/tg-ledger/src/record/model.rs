@@ -5,7 +5,7 @@ use tg_types::{
     Reader, TimestampMs, Writer,
 };
 
-use crate::record::Record;
+use crate::record::{Record, Storage};
 
 /// What the validators found out about a model when they verified its public part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,6 +152,10 @@ pub struct Model {
     pub registered_height: Height,
     /// Whether jobs may name it.
     pub state: ModelState,
+    /// Which validators hold its files.
+    pub storage: Storage,
+    /// The first owners that were paid for it, as many as make it known; see [`crate::Parameters::owners_paid_min`].
+    pub owners_paid: Vec<Address>,
 }
 
 impl Encode for Model {
@@ -165,6 +169,8 @@ impl Encode for Model {
             registered_at,
             registered_height,
             state,
+            storage,
+            owners_paid,
         } = self;
         id.encode(writer);
         owner.encode(writer);
@@ -174,6 +180,8 @@ impl Encode for Model {
         registered_at.encode(writer);
         registered_height.encode(writer);
         state.encode(writer);
+        storage.encode(writer);
+        writer.seq(owners_paid);
     }
 }
 
@@ -188,6 +196,8 @@ impl Decode for Model {
             registered_at: TimestampMs::decode(reader)?,
             registered_height: Height::decode(reader)?,
             state: ModelState::decode(reader)?,
+            storage: Storage::decode(reader)?,
+            owners_paid: reader.seq("owners paid", u8::MAX as usize, 20)?,
         })
     }
 }

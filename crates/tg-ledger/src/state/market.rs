@@ -19,7 +19,7 @@ impl State {
         let facts = self.active_model(order)?;
         let prices = self.packing_prices();
         let market = (&*self.stock, &prices);
-        let demand = self.demand(order, facts, &[], market, self.head.timestamp);
+        let demand = self.demand(order, facts, &[], market, self.head.time);
         Some(explain(&demand, self.offer_views(order.needs.class)))
     }
 
@@ -122,7 +122,10 @@ impl State {
         let stake = offer.terms.collateral_per_lease;
         let for_one = self.parameters.reputation_stake;
         let model = usize::from(offer.terms.machine.gpu.tag());
+        // As it counts now: what nobody touched was not decayed where it is kept.
         let provider = self.provider(&offer.provider);
+        let provider = provider.map(|it| it.at_epoch(self.schedule.epoch));
+        let provider = provider.as_ref();
         let failure = provider.map(|it| it.reputation_with(class).failure_ppm(stake, for_one));
         OfferFacts {
             failure_ppm: failure,

@@ -108,7 +108,7 @@ impl State {
         if job.state != JobState::Queued {
             return None;
         }
-        let now = self.head.timestamp;
+        let now = self.head.time;
         let prices = self.packing_prices();
         let mut demand = self.job_demand(job, (&self.stock, &prices), now)?;
         if job.order.needs.lane() == Lane::Gang {
@@ -165,16 +165,19 @@ impl State {
         time: TimestampMs,
     ) -> Result<(Self, JobId), TransactionError> {
         let refused = Self::refusal(order);
-        let mut execution = Execution::begin(self, time).map_err(|_| refused)?;
+        let mut execution = Execution::begin(self, time);
         execution.check_order(requestor, order)?;
         let id = JobId::default();
         execution
             .submit_as(id, requestor, order)
+            .and_then(|()| execution.run_timeouts())
             .and_then(|()| execution.run_matching())
             .map_err(|_| refused)?;
-        let mut after = execution.state;
         // As the next block leaves it.
+        let now = execution.now;
+        let mut after = execution.state;
         after.head.timestamp = time;
+        after.head.time = now;
         after.head.height = after.head.height.next();
         Ok((after, id))
     }
@@ -261,7 +264,7 @@ impl State {
 
     /// When a machine that could take the job becomes free.
     fn eta(&self, job: &Job, assessments: &[Assessment]) -> Option<Eta> {
-        let now = self.head.timestamp;
+        let now = self.head.time;
         let passes = |it: &Constraint| matches!(it, Constraint::Busy | Constraint::Slots);
         let mut eta: Option<Eta> = None;
         for assessment in assessments {
@@ -285,7 +288,7 @@ impl State {
     }
 
     fn free_at(&self, job: &Job, assessment: &Assessment) -> Option<Eta> {
-        let now = self.head.timestamp;
+        let now = self.head.time;
         let request = request_of(&job.order.needs).ok()?;
         let length = |quote: &tg_market::Quote| quote.until.saturating_since(quote.start);
         let span = assessment.quote.as_ref().map(length)?;

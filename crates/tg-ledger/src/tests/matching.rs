@@ -62,10 +62,12 @@ fn waiting(state: &mut State, sequence: u64, mode: VerificationMode) -> JobId {
             state: JobState::Queued,
             height: Height::ZERO,
             at: TimestampMs::ZERO,
+            timestamp: TimestampMs::ZERO,
         }],
         escrow: Amount::ZERO,
         verification_fee: Amount::ZERO,
-        prize: Amount::ZERO,
+        storage: crate::Storage::default(),
+        declined: 0,
         leases: vec![],
         excluded: vec![],
         end: None,
@@ -103,7 +105,7 @@ fn the_next_block_goes_on_where_one_stopped() {
     let last = waiting(&mut state, crowd, VerificationMode::None);
     let mut cursors = Vec::new();
     for block in 1..=3 {
-        let mut execution = Execution::begin(&state, TimestampMs::new(2_000 + block)).unwrap();
+        let mut execution = Execution::begin(&state, TimestampMs::new(2_000 + block));
         execution.run_matching().unwrap();
         state = execution.state;
         cursors.push(state.match_cursor);

@@ -15,7 +15,6 @@ use tg_types::{
 #[derive(Debug, Default, Clone, Copy)]
 struct Pot {
     escrow: u128,
-    prize: u128,
 }
 
 /// The auditor's books.
@@ -25,6 +24,8 @@ pub(crate) struct Auditor {
     balances: BTreeMap<Address, u128>,
     pots: BTreeMap<JobId, Pot>,
     collateral: BTreeMap<LeaseId, (Address, u128)>,
+    /// Penalties of declined leases that wait for an answer.
+    held: BTreeMap<LeaseId, (Address, u128)>,
     deposits: BTreeMap<BidId, (Address, u128)>,
     /// Paid to members of gangs whose job did not end yet.
     members: BTreeMap<JobId, u128>,
@@ -45,6 +46,7 @@ impl Auditor {
             balances: accounts.map(|(who, money)| (*who, money.get())).collect(),
             pots: BTreeMap::new(),
             collateral: BTreeMap::new(),
+            held: BTreeMap::new(),
             deposits: BTreeMap::new(),
             members: BTreeMap::new(),
             compensated: BTreeMap::new(),
@@ -98,14 +100,16 @@ impl Auditor {
         self.take(sender, escrow);
         let pot = Pot {
             escrow: escrow.get(),
-            prize: 0,
         };
         assert!(self.pots.insert(job, pot).is_none());
     }
 
     /// What a transaction costs when it is executed.
     fn charge(&mut self, signed: &SignedTransaction, job: JobId) {
-        if signed.transaction.kind() == TransactionKind::ReportLiveness {
+        if matches!(
+            signed.transaction.kind(),
+            TransactionKind::ReportLiveness | TransactionKind::ReportStorage
+        ) {
             return;
         }
         self.take(signed.sender, self.parameters.transaction_fee);
@@ -153,13 +157,42 @@ impl Auditor {
             }
             Event::Forfeited {
                 lease,
-                job,
+                provider,
+                amount,
+                job: _,
+            } => {
+                self.lose(lease, *provider, *amount);
+                self.burned += amount.get();
+            }
+            Event::PenaltyHeld {
+                lease,
                 provider,
                 amount,
             } => {
-                let lost = self.collateral.remove(lease);
-                assert_eq!(lost, Some((*provider, amount.get())));
-                self.pots.get_mut(job).unwrap().prize += amount.get();
+                self.lose(lease, *provider, *amount);
+                self.held.insert(*lease, (*provider, amount.get()));
+            }
+            Event::PenaltySettled {
+                lease,
+                provider,
+                amount,
+                is_burned,
+            } => {
+                let held = self.held.remove(lease);
+                assert_eq!(held, Some((*provider, amount.get())));
+                match is_burned {
+                    true => self.burned += amount.get(),
+                    false => self.give(*provider, *amount),
+                }
+            }
+            Event::HolderPaid {
+                job,
+                provider,
+                amount,
+                lease: _,
+            } => {
+                self.give(*provider, *amount);
+                *self.compensated.entry(*job).or_default() += amount.get();
             }
             Event::LeaseEnded { lease, .. } => {
                 // Whatever was not lost goes back.
@@ -180,6 +213,13 @@ impl Auditor {
             }
             other => self.settle_market(other),
         }
+    }
+
+    /// Takes a part of a lease's collateral; the rest goes back when the lease ends.
+    fn lose(&mut self, lease: &LeaseId, provider: Address, amount: Amount) {
+        let (owner, locked) = self.collateral.get_mut(lease).unwrap();
+        assert_eq!(*owner, provider);
+        *locked = locked.checked_sub(amount.get()).unwrap();
     }
 
     /// The end of a job: all that its pot held went somewhere.
@@ -204,12 +244,11 @@ impl Auditor {
             self.members.remove(job).unwrap_or(0),
             settlement.members.get()
         );
-        assert_eq!(pot.escrow, paid + settlement.refund.get());
-        assert_eq!(pot.prize, settlement.prize.get() + settlement.burned.get());
+        let gone = paid + settlement.refund.get() + settlement.burned.get();
+        assert_eq!(pot.escrow, gone);
         self.give(requestor, settlement.refund);
         if let Some(provider) = provider {
             self.give(provider, settlement.price);
-            self.give(provider, settlement.prize);
             self.give(provider, settlement.bonus);
         }
         self.burned += settlement.burned.get();
@@ -238,8 +277,7 @@ impl Auditor {
                 // A member that was let go is paid by what its own gang forfeited, whoever made room by the job it made
                 // room for.
                 if self.job_of.get(lease) == Some(job) {
-                    let pot = self.pots.get_mut(job).unwrap();
-                    pot.prize = pot.prize.checked_sub(amount.get()).unwrap();
+                    self.burned = self.burned.checked_sub(amount.get()).unwrap();
                 } else {
                     *self.compensated.entry(*job).or_default() += amount.get();
                 }
@@ -284,10 +322,11 @@ impl Auditor {
         assert_eq!(state.bids().len(), self.deposits.len());
         for job in state.jobs().iter() {
             let pot = self.pots.get(&job.id).copied().unwrap_or_default();
-            assert_eq!((job.escrow.get(), job.prize.get()), (pot.escrow, pot.prize));
+            assert_eq!(job.escrow.get(), pot.escrow);
         }
         for lease in state.leases().iter() {
-            let locked = self.collateral.get(&lease.id).map_or(0, |(_, it)| *it);
+            let locked = self.collateral.get(&lease.id).or(self.held.get(&lease.id));
+            let locked = locked.map_or(0, |(_, it)| *it);
             assert_eq!(lease.locked.get(), locked);
         }
     }

@@ -36,10 +36,9 @@ fn a_job_is_paid_and_every_coin_is_accounted_for() {
     let settlement = Settlement {
         price: tgrid(30),
         members: Amount::ZERO,
-        prize: Amount::ZERO,
-        verification_fee: tgrid(10),
+        verification_fee: tgrid(9),
         refund: tgrid(70),
-        burned: Amount::ZERO,
+        burned: tgrid(1),
         ..Settlement::default()
     };
     assert_eq!(world.job(job).settlement, Some(settlement));
@@ -58,11 +57,11 @@ fn a_job_is_paid_and_every_coin_is_accounted_for() {
     let validators = world.state.validators().len() as u64;
     assert_eq!(
         world.state.balance(&validator).checked_sub(reward),
-        Some(Amount::new(tgrid(10).get() / u128::from(validators)))
+        Some(Amount::new(tgrid(9).get() / u128::from(validators)))
     );
     assert_eq!(
         world.state.totals().burned.checked_sub(burned),
-        Some(tgrid(4))
+        Some(tgrid(5))
     );
     let provider = world.state.provider(&address("cheap")).unwrap();
     assert_eq!(provider.record.accepted, 1);
@@ -135,11 +134,8 @@ fn a_rejected_result_is_slashed_once_and_the_job_goes_on_with_its_escrow() {
     world.decide(&task, Outcome::LeaseAccepted);
     assert_eq!(world.job(job).state, JobState::Paid);
     let settlement = world.job(job).settlement.unwrap();
-    // Slashed collateral is burned: the finisher gets its price and no prize.
-    assert_eq!(
-        (settlement.price, settlement.prize),
-        (tgrid(40), Amount::ZERO)
-    );
+    // Slashed collateral is burned: the finisher gets its price and nothing of it.
+    assert_eq!(settlement.price, tgrid(40));
 }
 
 #[test]
@@ -202,7 +198,7 @@ fn mode_none_is_accepted_on_commitment() {
 }
 
 #[test]
-fn a_waiting_job_can_be_taken_back_and_a_leased_one_cannot() {
+fn a_job_can_be_taken_back_until_its_result_is_committed() {
     let mut world = World::new();
     let alice = world.balance("alice");
     let job = world.submit("alice", world.order());
@@ -228,11 +224,43 @@ fn a_waiting_job_can_be_taken_back_and_a_leased_one_cannot() {
     );
     world.post("cheap", crate::world::terms(30));
     let job = world.submit("alice", world.order());
+    // Whoever holds it gets its gas before it started, its time after, and its collateral back.
+    let (alice, cheap) = (world.balance("alice"), world.balance("cheap"));
+    let lease = world.lease(job).clone();
+    world.send("alice", Transaction::CancelJob { job });
+    assert_eq!(world.lease(job).end, Some(LeaseEnd::Cancelled));
+    let settlement = world.job(job).settlement.unwrap();
+    assert_eq!(
+        (settlement.compensation, settlement.refund),
+        (tgrid(3), tgrid(107))
+    );
+    assert_eq!(
+        world.balance("alice").checked_sub(alice),
+        Some(tgrid(107 - 1))
+    );
+    assert_eq!(
+        world.balance("cheap").checked_sub(cheap),
+        lease.collateral.checked_add(tgrid(3))
+    );
+    let job = world.submit("alice", world.order());
+    let lease = world.lease(job).id;
+    world.send("cheap", Transaction::StartLease { lease });
+    world.idle();
+    world.send("alice", Transaction::CancelJob { job });
+    // Two seconds of a lease that may take half a second: the whole price and nothing above it.
+    assert_eq!(
+        world.job(job).settlement.unwrap().compensation,
+        world.lease(job).price
+    );
+    let job = world.submit("alice", world.order());
+    let lease = world.lease(job).id;
+    world.send("cheap", Transaction::StartLease { lease });
+    world.send("cheap", commit(lease));
     assert_eq!(
         world.refusal("alice", Transaction::CancelJob { job }),
         TransactionError::JobNotCancellable {
             job,
-            state: JobState::Leased
+            state: JobState::Committed
         }
     );
 }

@@ -3,6 +3,7 @@
 
 mod audit;
 mod blocks;
+mod fault;
 mod golden;
 mod journal;
 mod lanes;

@@ -430,7 +430,7 @@ fn each_field_of_a_header() {
         (
             |it| it.timestamp = TimestampMs::new(1),
             BlockError::TimeNotIncreasing {
-                parent: head.timestamp,
+                parent: head.time,
                 got: TimestampMs::new(1),
             },
         ),
@@ -684,7 +684,7 @@ fn codes_are_stable_and_unique() {
         .collect();
     let unique: BTreeSet<&str> = codes.iter().copied().collect();
     assert_eq!(unique.len(), codes.len());
-    assert_eq!(codes.len(), 65 + 5 + 12);
+    assert_eq!(codes.len(), 71 + 5 + 13);
     let model = MODEL;
     let error = TransactionError::UnknownModel { model };
     assert_eq!((error.code(), error.fault()), ("TG-LED-020", Fault::Client));

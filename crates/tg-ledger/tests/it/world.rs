@@ -21,6 +21,9 @@ pub(crate) const START: u64 = 1_000_000;
 /// Time between two blocks.
 pub(crate) const TICK: u64 = 1_000;
 
+/// Longer than any step of a test's clock.
+pub(crate) const LEAP: DurationMs = DurationMs::from_secs(365 * 24 * 3600);
+
 pub(crate) const MODEL: ModelId = ModelId::new([0x11; 32]);
 pub(crate) const PROGRAM: ProgramId = ProgramId::new([0x10; 32]);
 pub(crate) const INPUT: Digest = Digest::new([0x31; 32]);
@@ -43,6 +46,14 @@ pub(crate) fn parameters() -> Parameters {
         transaction_fee: tgrid(1),
         verification_fee_zk: tgrid(10),
         registration_fee: tgrid(100),
+        // Rounder windows, and leaps in time: outages are a test of their own.
+        auction_slot: DurationMs::from_secs(2),
+        preempt_grace: DurationMs::from_secs(5),
+        leader_timeout: DurationMs::new(300),
+        time_step_max: LEAP,
+        outage_min: LEAP,
+        // All collateral is at risk: unknown models are a test of their own.
+        owners_paid_min: 0,
         ..Parameters::development()
     }
 }
@@ -303,6 +314,14 @@ impl World {
             .unwrap()
     }
 
+    /// What not starting a lease costs at the state's time, if it is the provider's first.
+    pub(crate) fn penalty(&self, lease: &Lease) -> Amount {
+        let held = self.now().saturating_since(lease.matched_at).get();
+        let longest = lease.deadline.saturating_since(lease.grant.from).get();
+        let time = lease.price.checked_mul_div_ceil(held.min(longest), longest);
+        time.unwrap().max(tgrid(3))
+    }
+
     pub(crate) fn balance(&self, name: &str) -> Amount {
         self.state.balance(&address(name))
     }
@@ -327,6 +346,13 @@ pub(crate) fn register() -> Transaction {
 
 pub(crate) fn commit(lease: LeaseId) -> Transaction {
     Transaction::CommitReceipt {
+        lease,
+        receipt: receipt(),
+    }
+}
+
+pub(crate) fn part(lease: LeaseId) -> Transaction {
+    Transaction::CommitPart {
         lease,
         receipt: receipt(),
     }
@@ -368,7 +394,7 @@ pub(crate) fn assert_conserved(state: &State) {
         sum(&mut state.leases().iter().map(|it| it.locked)),
         report.collateral
     );
-    let jobs = state.jobs().iter().flat_map(|it| [it.escrow, it.prize]);
+    let jobs = state.jobs().iter().map(|it| it.escrow);
     let bids = state.bids().iter().map(|it| it.deposit);
     assert_eq!(sum(&mut jobs.chain(bids)), report.escrow);
     assert!(report.is_conserved(), "{report:?}");
@@ -381,11 +407,11 @@ fn assert_shape(state: &State) {
         assert_eq!(job.state.is_final(), job.end.is_some());
         assert_eq!(job.end.is_some(), job.settlement.is_some());
         if job.state.is_final() {
-            assert!(job.escrow.is_zero() && job.prize.is_zero());
+            assert!(job.escrow.is_zero());
         }
         let steps = job.history.windows(2);
         assert!(steps.clone().all(|it| it[0].state.may_become(it[1].state)));
-        let counted = job.leases.len() - usize::from(job.preemptions);
+        let counted = job.leases.len() - usize::from(job.preemptions) - usize::from(job.declined);
         assert!(counted <= usize::from(job.order.max_attempts));
         for (index, id) in job.leases.iter().enumerate() {
             let lease = state.lease(id).unwrap();
@@ -395,7 +421,8 @@ fn assert_shape(state: &State) {
                 is_live,
                 index + 1 == job.leases.len() && job.live_lease().is_some()
             );
-            assert!(is_live || lease.locked.is_zero());
+            let is_declined = matches!(lease.end, Some(LeaseEnd::Declined(_)));
+            assert!(is_live || lease.locked.is_zero() || is_declined);
             for member in &lease.members {
                 let member = state.lease(member).unwrap();
                 assert_eq!(member.lead, Some(lease.id));
@@ -427,13 +454,14 @@ fn assert_shape(state: &State) {
         assert!(offer.slots_taken <= offer.terms.slots);
     }
     assert_stock(state);
-    let queues = state.queued_jobs().count() + state.live_leases().count();
+    let waiting = state.submitted_jobs().count() + state.queued_jobs().count();
+    let queues = waiting + state.live_leases().count();
     assert_eq!(queues + state.ended_jobs().count(), state.jobs().len());
 }
 
 /// What is free on the machines is what follows from the records, and nothing is given away twice.
 fn assert_stock(state: &State) {
-    let now = state.head().timestamp;
+    let now = state.head().time;
     assert_eq!(state.rebuilt_stock(now).unwrap(), *state.stock());
     assert_eq!(state.rebuilt_book(), state.current_book());
     for offer in state.offers().iter() {

@@ -35,6 +35,9 @@ pub struct StatusDto {
     pub state_root: StateRoot,
     /// Time of that block.
     pub timestamp_ms: u64,
+    /// Its ledger time, in milliseconds since the Unix epoch: what deadlines and every other window go by. It stands
+    /// still while no blocks come, so it lags behind the clock by all pauses together.
+    pub ledger_time_ms: u64,
     /// How many validators vote.
     pub validators: u32,
     /// Fees and rules of the network.
@@ -133,7 +136,7 @@ pub struct TotalsDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub balances: Amount,
-    /// Locked for jobs, prizes of late leases included.
+    /// Locked for jobs and sealed bids.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub escrow: Amount,
@@ -475,6 +478,8 @@ pub enum JobStateDto {
     Expired,
     /// Its requestor took it back.
     Cancelled,
+    /// Too few validators hold its input and its model's files.
+    Submitted,
 }
 
 impl JobStateDto {
@@ -491,6 +496,7 @@ impl JobStateDto {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Submitted => "submitted",
             Self::Queued => "queued",
             Self::Leased => "leased",
             Self::Running => "running",
@@ -529,6 +535,12 @@ pub enum LeaseEndDto {
     Preempted,
     /// Another member of its gang failed.
     Released,
+    /// Its provider declined before it started.
+    Declined,
+    /// Validators do not hold what it needs any more.
+    Unavailable,
+    /// The requestor took the job back.
+    Cancelled,
 }
 
 impl std::fmt::Display for LeaseEndDto {
@@ -540,6 +552,9 @@ impl std::fmt::Display for LeaseEndDto {
             Self::Abandoned => "abandoned",
             Self::Preempted => "preempted",
             Self::Released => "released",
+            Self::Declined => "declined",
+            Self::Unavailable => "unavailable",
+            Self::Cancelled => "cancelled",
         })
     }
 }
@@ -592,10 +607,6 @@ pub struct JobDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub verification_fee: Amount,
-    /// Collateral that late providers lost, for the one who finishes.
-    #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub prize: Amount,
     /// Every state it entered.
     pub history: Vec<JobStepDto>,
     /// Its leases, oldest first.
@@ -630,10 +641,6 @@ pub struct SettlementDto {
     #[serde(with = "text", default)]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub members: Amount,
-    /// To the provider, from collateral that earlier leases lost.
-    #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub prize: Amount,
     /// To the validators.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]

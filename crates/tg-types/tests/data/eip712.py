@@ -84,6 +84,9 @@ TYPES = {
     "RevealBid": "uint64 nonce,bytes32 bid,bytes32 salt,JobOrder order",
     "RateJob": "uint64 nonce,bytes32 job,uint8 stars",
     "ReportLiveness": "uint64 nonce,uint64 epoch,address[] lost,address[] back",
+    "ReportStorage": "uint64 nonce,bytes32[] held,bytes32[] missing",
+    "DeclineLease": "uint64 nonce,bytes32 lease,uint8 reason",
+    "CommitPart": "uint64 nonce,bytes32 lease,Receipt receipt",
     "JobOrder": "bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,"
     "uint8 maxAttempts,JobNeeds needs",
     "JobNeeds": "uint8 class,uint8 gpus,uint16 gpuMilli,uint32 gpuMemoryMib,uint16 models,uint16 capabilityMin,"
@@ -129,6 +132,8 @@ def hash_struct(name, value):
             words.append(bytes(12) + item)
         elif kind == "address[]":
             words.append(keccak(b"".join(bytes(12) + it for it in item)))
+        elif kind == "bytes32[]":
+            words.append(keccak(b"".join(item)))
         elif kind == "bool":
             words.append(int(item).to_bytes(32, "big"))
         elif kind == "int32":
@@ -304,6 +309,19 @@ SAMPLES = {
         "epoch": 9,
         "lost": [bytes([0xA2]) * 20, bytes([0xA3]) * 20],
         "back": [bytes([0xA4]) * 20],
+    },
+    "ReportStorage": {"held": [word(0x11), word(0x32)], "missing": [word(0x38)]},
+    "DeclineLease": {"lease": word(0x33), "reason": 1},
+    "CommitPart": {
+        "lease": word(0x33),
+        "receipt": {
+            "program": word(0x10),
+            "model": word(0x11),
+            "input": word(0x31),
+            "output": word(0x34),
+            "trace": word(0x35),
+            "tier": 1,
+        },
     },
 }
 

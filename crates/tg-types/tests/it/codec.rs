@@ -33,10 +33,10 @@ fn every_kind_round_trips_and_is_read_to_its_end() {
 #[test]
 fn unknown_kinds_are_named() {
     assert_eq!(
-        Transaction::from_bytes(&[14]),
+        Transaction::from_bytes(&[200]),
         Err(DecodeError::Invalid {
             field: "transaction kind",
-            value: 14
+            value: 200
         })
     );
 }

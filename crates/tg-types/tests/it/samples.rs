@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use tg_types::{
-    Address, Amount, BidId, CapacityTier, ChainDomain, Digest, DurationMs, GpuLink, GpuModel,
-    GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, Label, LeaseId, Machine, ModeSet, ModelId,
-    OfferId, OfferTerms, Pricing, ProgramId, Receipt, RegionSet, SharingMode, SharingSet, Tier,
-    TierSet, TimestampMs, Transaction, VerificationMode, Wallet,
+    Address, Amount, BidId, CapacityTier, ChainDomain, DeclineReason, Digest, DurationMs, GpuLink,
+    GpuModel, GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, Label, LeaseId, Machine, ModeSet,
+    ModelId, OfferId, OfferTerms, Pricing, ProgramId, Receipt, RegionSet, SharingMode, SharingSet,
+    StorageSubject, Tier, TierSet, TimestampMs, Transaction, VerificationMode, Wallet,
 };
 
 pub(crate) const NONCE: u64 = 7;
@@ -164,6 +164,21 @@ pub(crate) fn transactions() -> Vec<Transaction> {
             lost: vec![Address::new([0xa2; 20]), Address::new([0xa3; 20])],
             back: vec![Address::new([0xa4; 20])],
         },
+        Transaction::ReportStorage {
+            held: vec![
+                StorageSubject::new([0x11; 32]),
+                StorageSubject::new([0x32; 32]),
+            ],
+            missing: vec![StorageSubject::new([0x38; 32])],
+        },
+        Transaction::DeclineLease {
+            lease,
+            reason: DeclineReason::InputMissing,
+        },
+        Transaction::CommitPart {
+            lease,
+            receipt: receipt(),
+        },
     ]
 }
 
@@ -306,6 +321,10 @@ fn any_addresses() -> impl Strategy<Value = Vec<Address>> {
     proptest::collection::vec(any::<[u8; 20]>().prop_map(Address::new), 0..4)
 }
 
+fn any_subjects() -> impl Strategy<Value = Vec<StorageSubject>> {
+    proptest::collection::vec(any::<[u8; 32]>().prop_map(StorageSubject::new), 0..4)
+}
+
 pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
     let id = || any::<[u8; 32]>();
     prop_oneof![
@@ -341,6 +360,19 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
         }),
         (any::<u64>(), any_addresses(), any_addresses())
             .prop_map(|(epoch, lost, back)| { Transaction::ReportLiveness { epoch, lost, back } }),
+        (any_subjects(), any_subjects())
+            .prop_map(|(held, missing)| Transaction::ReportStorage { held, missing }),
+        (id(), 0..3usize).prop_map(|(lease, reason)| Transaction::DeclineLease {
+            lease: LeaseId::new(lease),
+            reason: DeclineReason::ALL[reason],
+        }),
+        (id(), id()).prop_map(|(lease, output)| Transaction::CommitPart {
+            lease: LeaseId::new(lease),
+            receipt: Receipt {
+                output: Digest::new(output),
+                ..receipt()
+            },
+        }),
         any_order().prop_map(|order| Transaction::SubmitJob { order }),
         id().prop_map(|id| Transaction::WithdrawOffer {
             offer: OfferId::new(id)

@@ -225,7 +225,7 @@ pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> Str
     });
     lines.push(format!(
         "money      {} TGRID to the provider, {} to the validators, {} back",
-        short(settlement.price.saturating_add(settlement.prize)),
+        short(settlement.price),
         short(settlement.verification_fee),
         short(settlement.refund)
     ));
