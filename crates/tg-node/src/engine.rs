@@ -158,8 +158,10 @@ where
     let scheme = signer(&namespace, &participants, &key);
     let (mailbox, messages) = Mailbox::new(board.clone());
     let me = crate::key::peer(&key);
+    let address = addresses.get(&key.public()).copied();
     let fetching = Fetching {
         store: blobs.clone(),
+        address: address.expect("the key was found among the validators when the node was opened"),
         peers: participants
             .iter()
             .filter(|peer| **peer != me)

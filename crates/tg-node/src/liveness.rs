@@ -13,11 +13,10 @@ use std::time::Instant;
 
 use tg_ledger::limits::LOST_PER_VALIDATOR_MAX;
 use tg_ledger::{Schedule, State};
-use tg_types::{Address, SignedTransaction, TimestampMs, Transaction, Wallet};
+use tg_types::{Address, TimestampMs, Transaction};
 
 use crate::core::span;
-use crate::handle::NodeHandle;
-use crate::limits::{LIVENESS_INTERVAL, PROVIDER_SILENCE_MAX, PROVIDERS_HEARD_MAX};
+use crate::limits::{PROVIDER_SILENCE_MAX, PROVIDERS_HEARD_MAX};
 
 /// When each provider was heard last.
 #[derive(Debug, Clone, Default)]
@@ -75,29 +74,6 @@ pub fn steady_now() -> TimestampMs {
     TimestampMs::new(u64::try_from(START.elapsed().as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Reports for the validator whose ledger account is `account`, until it stops. `now` is the clock by which
-/// providers were noted.
-pub async fn report_liveness(
-    node: NodeHandle,
-    account: Wallet,
-    now: impl Fn() -> TimestampMs + Send + Sync,
-) {
-    while node.status().running {
-        if let Some(signed) = due(&node, &account, now()) {
-            // Refused if the epoch ended meanwhile: the next round says it again.
-            let _ = node.submit(signed).await;
-        }
-        tokio::time::sleep(LIVENESS_INTERVAL).await;
-    }
-}
-
-fn due(node: &NodeHandle, account: &Wallet, now: TimestampMs) -> Option<SignedTransaction> {
-    let state = node.snapshot().state.clone();
-    let report = node.watch(|watch| watch.report(&state, &account.address(), now))?;
-    let nonce = state.nonce(&account.address());
-    Some(account.sign(report, nonce, state.domain()))
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -110,6 +86,7 @@ mod tests {
     };
 
     use super::*;
+    use tg_types::Wallet;
 
     const START: u64 = 1_000_000;
 

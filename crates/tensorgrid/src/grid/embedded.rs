@@ -9,7 +9,7 @@ use tg_api::{ApiConfig, ApiServer, GridPort};
 use tg_ledger::{ConsensusKey, Genesis, Parameters, Validator, development_domain};
 use tg_node::{
     EmbeddedConfig, NodeHandle, OpenError, ProofChecker, Status, ValidatorKey, Validators,
-    report_liveness, spawn_validators, steady_now,
+    perform_duties, spawn_validators, steady_now,
 };
 use tg_prover::ProvingModel;
 use tg_provider::{Agent, AgentConfig, AgentError, AgentEvent, Shutdown, ShutdownTrigger, Worker};
@@ -102,7 +102,7 @@ impl EmbeddedGrid {
             let own = node.status().validator;
             let index = publics.iter().position(|public| *public == own)?;
             let account = accounts::wallet(&accounts::validator(index));
-            let report = report_liveness(node.clone(), account, steady_now);
+            let report = perform_duties(node.clone(), account, steady_now);
             Some(tokio::spawn(report).abort_handle())
         });
         let reporters = Reporters(reporters.collect());

@@ -8,7 +8,7 @@ use commonware_macros::select_loop;
 use commonware_p2p::{Blocker, Receiver, Recipients, Sender};
 use commonware_runtime::{Clock, Spawner};
 use commonware_utils::channel::mpsc;
-use tg_types::{BlockId, Digest, Encode as _, TimestampMs};
+use tg_types::{Address, BlockId, Digest, Encode as _, TimestampMs};
 
 use super::{Fetcher, Need, needs};
 use crate::blob::BlobStore;
@@ -28,6 +28,8 @@ const HELD_FOR: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Fetching {
     pub(crate) store: Arc<BlobStore>,
+    /// This validator in the ledger.
+    pub(crate) address: Address,
     pub(crate) peers: Vec<Peer>,
     pub(crate) board: Arc<Board>,
     /// Blobs that checks wait for.
@@ -57,6 +59,7 @@ impl Fetching {
     {
         let Self {
             store,
+            address,
             peers,
             board,
             mut urgent,
@@ -82,7 +85,7 @@ impl Fetching {
             _ = context.sleep(TURN) => {},
             on_end => {
                 let now = now(&context);
-                looked.look(&board, &store, &mut fetcher, now);
+                looked.look(&board, &address, &store, &mut fetcher, now);
                 for (peer, message) in fetcher.turn(now) {
                     sender.send(Recipients::One(peer), message.to_bytes(), false);
                 }
@@ -93,7 +96,14 @@ impl Fetching {
 
 impl Looked {
     /// Looks at the ledger if there is a new block and some time has passed.
-    fn look(&mut self, board: &Board, store: &BlobStore, fetcher: &mut Fetcher, now: TimestampMs) {
+    fn look(
+        &mut self,
+        board: &Board,
+        me: &Address,
+        store: &BlobStore,
+        fetcher: &mut Fetcher,
+        now: TimestampMs,
+    ) {
         let passed = |since: TimestampMs, time: Duration| {
             u128::from(now.saturating_since(since).get()) >= time.as_millis()
         };
@@ -111,7 +121,7 @@ impl Looked {
         }
         self.block = Some(latest.id);
         self.at = now;
-        let missing = needs(&latest.state, |digest| self.held.contains(digest));
+        let missing = needs(&latest.state, me, |digest| self.held.contains(digest));
         let (here, missing): (Vec<Need>, Vec<Need>) = missing
             .into_iter()
             .partition(|it| store.contains(&it.digest));
