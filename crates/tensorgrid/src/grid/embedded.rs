@@ -164,11 +164,7 @@ impl EmbeddedGrid {
     /// The validators that stopped by themselves, with what they say.
     fn stopped(&self) -> Vec<(usize, String)> {
         let handles = self.validators.handles().enumerate();
-        let stopped = handles.filter_map(|(index, node)| {
-            let status = node.status();
-            let reason = || "it does not say why".to_owned();
-            (!status.running).then(|| (index, status.stopped.unwrap_or_else(reason)))
-        });
+        let stopped = handles.filter_map(|(index, node)| Some((index, node.status().stopped?)));
         stopped.collect()
     }
 
