@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use tg_ledger::ModelState;
+use tg_ledger::{JobState, ModelState, StorageRule};
 use tg_node::limits::PUBLIC_MODEL_BYTES_MAX;
-use tg_types::Digest;
+use tg_node::{perform_duties, steady_now};
+use tg_types::{Digest, Wallet};
 
 use crate::support::{Network, wait_for};
 use crate::work::{input_bytes, one_paid_job, order, public_bytes, register};
@@ -67,4 +68,31 @@ async fn evidence_shown_to_one_validator_is_judged_by_all() {
         .handles()
         .filter(|it| it.blobs().contains(&evidence));
     assert!(held.count() >= 3);
+}
+
+#[tokio::test]
+async fn a_job_waits_until_a_quorum_states_that_it_holds_the_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut network = Network::new(4);
+    network.genesis.parameters.storage = StorageRule::Stated;
+    let validators = network.start_checking(folder.path());
+    for (handle, key) in validators.handles().zip(&network.keys) {
+        let account = Wallet::from_seed(&key.public());
+        tokio::spawn(perform_duties(handle.clone(), account, steady_now));
+    }
+    let handle = validators.handle(2);
+    register(&network, validators.handle(1)).await;
+    let job = order(&network, handle, &network.wallets[1]).await;
+    // Nobody has the input.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let state = |handle: &tg_node::NodeHandle| handle.snapshot().state.job(&job).unwrap().state;
+    assert_eq!(state(handle), JobState::Submitted);
+    for index in [0, 3] {
+        let blobs = validators.handle(index).blobs();
+        blobs.put(&input_bytes(), 1 << 20).unwrap();
+    }
+    wait_for(handle, "statements of a quorum", |state| {
+        state.job(&job).unwrap().state == JobState::Queued
+    })
+    .await;
 }

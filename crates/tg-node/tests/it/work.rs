@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use tg_ledger::{JobState, ModelState, State};
 use tg_model::sample::random_model;
 use tg_node::NodeHandle;
-use tg_node::limits::{EVIDENCE_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
+use tg_node::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use tg_proof::PublicModel;
 use tg_prover::{ProvingModel, prove};
 use tg_types::{
@@ -21,13 +21,15 @@ pub(crate) struct Sample {
     model: ProvingModel,
     public: PublicModel,
     input: Vec<i8>,
+    weights: Vec<u8>,
 }
 
 pub(crate) static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
-    let (model, input) = (0..)
+    let (model, input, weights) = (0..)
         .find_map(|seed| {
             let (compiled, input) = random_model(seed);
-            Some((ProvingModel::new(compiled).ok()?, input))
+            let weights = compiled.to_bytes();
+            Some((ProvingModel::new(compiled).ok()?, input, weights))
         })
         .unwrap();
     let public = model.register().unwrap();
@@ -35,6 +37,7 @@ pub(crate) static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
         model,
         public,
         input,
+        weights,
     }
 });
 
@@ -78,7 +81,7 @@ pub(crate) fn registration() -> Transaction {
     Transaction::RegisterModel {
         model: SAMPLE.public.id(),
         public_blob: Digest::of_blob(&public_bytes()),
-        weights_blob: Digest::default(),
+        weights_blob: Digest::of_blob(&SAMPLE.weights),
         name: Label::new("sample").unwrap(),
     }
 }
@@ -102,6 +105,10 @@ pub(crate) fn sample_order(state: &State) -> JobOrder {
 pub(crate) async fn register(network: &Network, handle: &NodeHandle) -> ModelId {
     let public = public_bytes();
     handle.blobs().put(&public, PUBLIC_MODEL_BYTES_MAX).unwrap();
+    handle
+        .blobs()
+        .put(&SAMPLE.weights, MODEL_BYTES_MAX)
+        .unwrap();
     let model = SAMPLE.public.id();
     let transaction = registration();
     send(network, handle, &network.wallets[0], transaction).await;
