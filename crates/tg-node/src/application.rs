@@ -2,7 +2,6 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use commonware_actor::Feedback;
 use commonware_codec::Encode as _;
@@ -14,18 +13,20 @@ use commonware_cryptography::sha256;
 use commonware_macros::select_loop;
 use commonware_p2p::{Blocker, Receiver, Recipients, Sender};
 use commonware_parallel::Sequential;
-use commonware_runtime::{Clock, Metrics, Spawner};
+use commonware_runtime::{Clock as RuntimeClock, Metrics, Spawner};
 use commonware_utils::channel::{mpsc, oneshot};
 use commonware_utils::ordered::Set;
 use rand_core::CryptoRng;
 use tg_types::{BlockId, TimestampMs};
 
-use crate::blob::BlobStore;
+use crate::blob::{BlobError, BlobStore};
+use crate::clock::{Clock, WallClock};
 use crate::core::{Core, Effect, Fatal, Peer, Proposal, block_id};
 use crate::evidence::{CheckError, EvidenceChecker};
+use crate::fetch::Need;
 use crate::handle::{Board, Submission};
 use crate::key::public_bytes;
-use crate::limits::MAILBOX_MAX;
+use crate::limits::{MAILBOX_MAX, PUBLIC_MODEL_BYTES_MAX};
 use tg_ledger::{EvidenceTask, Outcome};
 
 /// The signature scheme of votes: ed25519, attributable, so a double vote convicts its signer.
@@ -165,7 +166,13 @@ pub(crate) struct Application<E> {
     pub(crate) context: E,
     pub(crate) core: Core,
     pub(crate) board: Arc<Board>,
+    pub(crate) clock: Clock,
+    pub(crate) wall: WallClock,
+    /// By how much the wall clock was said to have jumped.
+    pub(crate) jumped: Option<i64>,
     pub(crate) blobs: Arc<BlobStore>,
+    /// Tells the fetching loop which blob a check waits for.
+    pub(crate) urgent: mpsc::Sender<Need>,
     pub(crate) checker: Arc<dyn EvidenceChecker>,
     pub(crate) scheme: Scheme,
     pub(crate) participants: Set<Peer>,
@@ -182,7 +189,7 @@ pub(crate) struct Ports<B, BS, BR, TS, TR> {
 
 type Checked = (EvidenceTask, Result<Outcome, CheckError>);
 
-impl<E: Clock + CryptoRng + Spawner + Metrics> Application<E> {
+impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
     /// Runs until the runtime stops, consensus ends, or the machine must stop.
     pub(crate) async fn run<B, BS, BR, TS, TR>(
         mut self,
@@ -236,9 +243,10 @@ impl<E: Clock + CryptoRng + Spawner + Metrics> Application<E> {
                     None => open = false,
                 }
             },
-            _ = self.context.sleep_until(time(wake)) => {},
+            _ = self.context.sleep_until(self.clock.steady(wake)) => {},
             on_end => {
-                wake = self.core.progress(self.now())?;
+                let now = self.now();
+                wake = self.core.progress(now)?;
                 for effect in self.core.effects() {
                     match effect {
                         Effect::Block(recipients, bytes) => {
@@ -307,6 +315,7 @@ impl<E: Clock + CryptoRng + Spawner + Metrics> Application<E> {
     /// Checks evidence on a thread that may block.
     fn check(&self, task: EvidenceTask, done: mpsc::Sender<Checked>) {
         let (checker, blobs) = (self.checker.clone(), self.blobs.clone());
+        let urgent = self.urgent.clone();
         let context = self.context.child("evidence").shared(true);
         context.spawn(move |_| async move {
             let check = AssertUnwindSafe(|| checker.check(&task, &blobs));
@@ -314,18 +323,37 @@ impl<E: Clock + CryptoRng + Spawner + Metrics> Application<E> {
                 tracing::error!(?task, "evidence checker panicked");
                 Err(CheckError::Panicked)
             });
+            if let Err(
+                CheckError::Missing { digest } | CheckError::Blob(BlobError::Damaged { digest }),
+            ) = &result
+            {
+                // With many at once, the next try of the check asks again.
+                let _ = urgent.try_send(Need {
+                    digest: *digest,
+                    limit: PUBLIC_MODEL_BYTES_MAX,
+                    exact: None,
+                });
+            }
             // The loop may have stopped meanwhile.
             let _ = done.send((task, result)).await;
         });
     }
 
-    fn now(&self) -> TimestampMs {
-        let since = self
-            .context
-            .current()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or(Duration::ZERO);
-        TimestampMs::new(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    /// The time by the wall clock, as far as it is trusted.
+    fn now(&mut self) -> TimestampMs {
+        let steady = self.context.current();
+        let reading = self.clock.read(self.wall.read(steady), steady);
+        if reading.set || self.jumped != reading.jumped {
+            self.jumped = reading.jumped;
+            match reading.jumped {
+                Some(by) => tracing::warn!(by, "wall clock jumped: no proposals and votes"),
+                None => tracing::info!(now = %reading.now, "wall clock is trusted"),
+            }
+            self.board
+                .update(|status| status.clock_jumped_ms = reading.jumped);
+            self.core.clock(reading.jumped.is_none(), reading.set);
+        }
+        reading.now
     }
 }
 
@@ -336,8 +364,4 @@ async fn next(submissions: &mut mpsc::Receiver<Submission>, open: bool) -> Optio
     } else {
         std::future::pending().await
     }
-}
-
-fn time(at: TimestampMs) -> SystemTime {
-    UNIX_EPOCH + Duration::from_millis(at.get().min(u64::MAX / 4))
 }

@@ -15,12 +15,17 @@ use tg_types::Digest;
 
 use crate::limits::MODEL_BYTES_MAX;
 
+mod incoming;
 mod pending;
 mod reader;
+mod space;
 mod writer;
 
+pub(crate) use incoming::Incoming;
 pub use pending::{Allowance, PENDING_TIME, PendingBlob};
 pub use reader::BlobReader;
+pub use space::DISK_RESERVE_BYTES_DEFAULT;
+pub(crate) use space::free_bytes;
 pub use writer::{BlobWriter, Stored};
 
 /// Why a blob could not be stored or read.
@@ -61,6 +66,14 @@ pub enum BlobError {
     PendingFull {
         /// The limit in bytes.
         capacity: u64,
+    },
+    /// The rest of the disk is kept for the validator's own data.
+    #[error("disk has {free} bytes free, of which {reserve} are kept for the validator's data")]
+    DiskReserve {
+        /// Free bytes.
+        free: u64,
+        /// Bytes that blobs may not take.
+        reserve: u64,
     },
     /// The file system has no space left.
     #[error("no space left on the device for a blob of {bytes} bytes")]
@@ -105,7 +118,7 @@ impl BlobError {
         match self {
             Self::TooLarge { .. } => "TG-NODE-020",
             Self::StoreFull { .. } => "TG-NODE-021",
-            Self::DiskFull { .. } => "TG-NODE-022",
+            Self::DiskFull { .. } | Self::DiskReserve { .. } => "TG-NODE-022",
             Self::WrongDigest { .. } => "TG-NODE-023",
             Self::Damaged { .. } => "TG-NODE-024",
             Self::Io { .. } => "TG-NODE-025",
@@ -120,6 +133,8 @@ impl BlobError {
 pub struct BlobStore {
     root: PathBuf,
     capacity: u64,
+    /// Bytes of the disk that blobs leave free.
+    disk_reserve: u64,
     /// Bytes held, with those of writes in progress.
     used: Mutex<u64>,
     pending: Mutex<pending::Pending>,
@@ -145,10 +160,18 @@ impl BlobStore {
         Ok(Self {
             root: root.to_path_buf(),
             capacity,
+            disk_reserve: space::reserve_on(root, DISK_RESERVE_BYTES_DEFAULT),
             used: Mutex::new(used),
             pending: Mutex::default(),
             sequence: AtomicU64::new(0),
         })
+    }
+
+    /// The same store, which leaves `reserve` bytes of its disk free.
+    #[must_use]
+    pub const fn with_disk_reserve(mut self, reserve: u64) -> Self {
+        self.disk_reserve = reserve;
+        self
     }
 
     /// Stores `bytes` of at most `limit` bytes and returns their digest. Storing the same bytes again is free.
@@ -266,6 +289,15 @@ impl BlobStore {
     }
 
     fn reserve(&self, size: u64) -> Result<(), BlobError> {
+        // Stops: uploads that fill the disk on which the validator must write its votes.
+        if let Some(free) = free_bytes(&self.root)
+            && free < self.disk_reserve.saturating_add(size)
+        {
+            return Err(BlobError::DiskReserve {
+                free,
+                reserve: self.disk_reserve,
+            });
+        }
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let after = used.saturating_add(size);
         if after > self.capacity {

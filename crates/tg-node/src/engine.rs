@@ -2,32 +2,28 @@
 //!
 //! [`crate::validator`] runs it on tokio and TCP; simulations run it on the deterministic runtime.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use commonware_consensus::simplex::{
-    self, Engine, Floor, ForwardPolicy, SkipBudget, SkipPolicy, elector::RoundRobin,
-};
-use commonware_consensus::types::{Epoch, ViewDelta};
-use commonware_cryptography::{Sha256, sha256};
 use commonware_p2p::{Blocker, Receiver, Sender};
-use commonware_parallel::Sequential;
-use commonware_runtime::{Clock, Handle, Metrics, Spawner, Storage, buffer::paged::CacheRef};
+use commonware_runtime::{Clock as RuntimeClock, Handle, Metrics, Spawner, Storage};
 use commonware_utils::channel::mpsc;
 use commonware_utils::ordered::Set;
-use commonware_utils::{NZDuration, NZU16, NZUsize};
 use rand_core::CryptoRng;
 use tg_types::BlockId;
 
 use crate::application::{Application, Mailbox, Ports, Scheme};
 use crate::blob::BlobStore;
 use crate::chain::Executed;
-use crate::core::{Addresses, Core, Fatal, Pace, Peer, Start, payload};
+use crate::clock::{Clock, WallClock};
+use crate::core::{Addresses, Core, Fatal, Pace, Peer, Start};
 use crate::evidence::EvidenceChecker;
+use crate::fetch::{Fetching, Need};
 use crate::handle::{Board, Submission};
 use crate::key::ValidatorKey;
 use crate::limits::{BLOCK_INTERVAL_BUSY, BLOCK_INTERVAL_IDLE};
 use crate::store::Store;
+use crate::voting::{Consensus, History, Lines};
 
 /// How long consensus waits for what. All validators of a network should use the same.
 #[derive(Debug, Clone, Copy)]
@@ -45,12 +41,6 @@ pub struct Timers {
     /// Between a block and its parent while there is none; shorter than `leader`.
     pub idle: Duration,
 }
-
-/// How long consensus waits for connected peers before it starts without them.
-const START_WAIT_MAX: Duration = Duration::from_secs(3);
-
-/// How often it looks.
-const START_POLL: Duration = Duration::from_millis(20);
 
 impl Default for Timers {
     fn default() -> Self {
@@ -80,9 +70,13 @@ pub struct Parts {
     pub(crate) blobs: Arc<BlobStore>,
     pub(crate) checker: Arc<dyn EvidenceChecker>,
     pub(crate) submissions: mpsc::Receiver<Submission>,
+    pub(crate) urgent: mpsc::Sender<Need>,
+    pub(crate) asked: mpsc::Receiver<Need>,
     pub(crate) timers: Timers,
     /// Names the journal of votes within the runtime's storage.
     pub(crate) partition: String,
+    pub(crate) history: History,
+    pub(crate) wall: WallClock,
 }
 
 /// A sender and a receiver for each channel of [`crate::wire::channel`].
@@ -98,6 +92,8 @@ pub struct Channels<S, R> {
     pub blocks: (S, R),
     /// [`TRANSACTIONS`](crate::wire::channel::TRANSACTIONS).
     pub transactions: (S, R),
+    /// [`BLOBS`](crate::wire::channel::BLOBS).
+    pub blobs: (S, R),
 }
 
 impl Parts {
@@ -134,7 +130,7 @@ pub fn start<E, S, R, B>(
     blocker: B,
 ) -> Handle<Result<(), Fatal>>
 where
-    E: Clock + CryptoRng + Spawner + Storage + Metrics,
+    E: RuntimeClock + CryptoRng + Spawner + Storage + Metrics,
     S: Sender<PublicKey = Peer>,
     R: Receiver<PublicKey = Peer>,
     B: Blocker<PublicKey = Peer>,
@@ -152,19 +148,35 @@ where
         blobs,
         checker,
         submissions,
+        urgent,
+        asked,
         timers,
         partition,
+        history,
+        wall,
     } = parts;
     let scheme = signer(&namespace, &participants, &key);
     let (mailbox, messages) = Mailbox::new(board.clone());
     let me = crate::key::peer(&key);
+    let address = addresses.get(&key.public()).copied();
+    let fetching = Fetching {
+        store: blobs.clone(),
+        address: address.expect("the key was found among the validators when the node was opened"),
+        peers: participants
+            .iter()
+            .filter(|peer| **peer != me)
+            .cloned()
+            .collect(),
+        board: board.clone(),
+        urgent: asked,
+    };
     let application = Application {
         context: context.child("application"),
         core: Core::new(Start {
             me,
             participants: participants.iter().cloned().collect(),
             addresses,
-            store,
+            store: store.clone(),
             board: board.clone(),
             tip,
             snapshot_height,
@@ -173,8 +185,12 @@ where
                 idle: timers.idle,
             },
         }),
-        board,
+        board: board.clone(),
+        clock: Clock::new(wall.read(context.current()), context.current()),
+        wall,
+        jumped: None,
         blobs,
+        urgent,
         checker,
         scheme: scheme.clone(),
         participants,
@@ -186,79 +202,35 @@ where
         transactions: channels.transactions,
         blocker: blocker.clone(),
     };
-    let config = simplex(scheme, mailbox, blocker, &genesis, timers, partition);
-    let quorum = quorum_of_others(application.participants.len());
+    let consensus = Consensus {
+        store,
+        board: board.clone(),
+        watcher: Scheme::verifier(&namespace, application.participants.clone()),
+        signer: scheme,
+        mailbox,
+        blocker: Mutex::new(blocker.clone()),
+        genesis,
+        timers,
+        partition,
+        history,
+        validators: application.participants.len(),
+    };
+    let lines = Lines {
+        votes: channels.votes,
+        certificates: channels.certificates,
+        resolver: channels.resolver,
+    };
     context.dedicated().spawn(move |context| async move {
-        let board = application.board.clone();
         // Dropped with this task when the application ends: consensus does not outlive it.
         let _consensus = context.child("consensus").spawn(move |context| async move {
-            await_peers(&context, &board, quorum).await;
-            let engine = Engine::new(context.child("engine"), config);
-            let ended = engine
-                .start(channels.votes, channels.certificates, channels.resolver)
-                .await;
-            tracing::error!(?ended, "consensus ended");
+            if let Err(error) = consensus.run(context, lines).await {
+                tracing::error!(%error, "consensus ended");
+                board.stop(&crate::report(&error));
+            }
         });
+        // In a thread of its own, since it waits for the disk; it ends with this task too.
+        let blobs = context.child("blobs").dedicated();
+        let _fetching = blobs.spawn(move |context| fetching.run(context, channels.blobs, blocker));
         application.run(ports).await
     })
-}
-
-/// Votes of the first view would be lost if nobody is connected yet, and the view with them.
-async fn await_peers<E: Clock>(context: &E, board: &Board, quorum: usize) {
-    let deadline = context.current() + START_WAIT_MAX;
-    while board.peers() < quorum && context.current() < deadline {
-        context.sleep(START_POLL).await;
-    }
-}
-
-/// How many others make a quorum together with one validator.
-const fn quorum_of_others(validators: usize) -> usize {
-    validators - (validators - 1) / 3 - 1
-}
-
-fn simplex<B: Blocker<PublicKey = Peer>>(
-    scheme: Scheme,
-    mailbox: Mailbox,
-    blocker: B,
-    genesis: &BlockId,
-    timers: Timers,
-    partition: String,
-) -> simplex::Config<
-    Scheme,
-    RoundRobin<Sha256>,
-    B,
-    sha256::Digest,
-    Mailbox,
-    Mailbox,
-    Mailbox,
-    Sequential,
-> {
-    simplex::Config {
-        scheme,
-        elector: RoundRobin::<Sha256>::default(),
-        blocker,
-        automaton: mailbox.clone(),
-        relay: mailbox.clone(),
-        reporter: mailbox,
-        track_historical_votes: true,
-        strategy: Sequential,
-        partition,
-        mailbox_size: NZUsize!(1024),
-        epoch: Epoch::zero(),
-        floor: Floor::Genesis(payload(genesis)),
-        replay_buffer: NZUsize!(1024 * 1024),
-        write_buffer: NZUsize!(64 * 1024),
-        page_cache: CacheRef::new(NZU16!(16_384), NZUsize!(32)),
-        leader_timeout: timers.leader,
-        certification_timeout: timers.certification,
-        timeout_retry: timers.retry,
-        view_retention: ViewDelta::new(32),
-        skip: SkipPolicy::Enabled {
-            timeout: timers.skip,
-            budget: SkipBudget::Participants,
-        },
-        fetch_timeout: NZDuration!(Duration::from_secs(1)),
-        fetch_retry_delay: Duration::from_millis(100),
-        forward: ForwardPolicy::SilentVoters,
-    }
 }

@@ -113,6 +113,15 @@ impl Desk {
         self.end(task, Progress::Waiting { not_before });
     }
 
+    /// Forgets when failed checks were to be tried again: the clock was set.
+    pub(crate) fn retry_now(&mut self) {
+        for case in self.cases.values_mut() {
+            if let Progress::Waiting { not_before } = &mut case.progress {
+                *not_before = TimestampMs::ZERO;
+            }
+        }
+    }
+
     fn end(&mut self, task: &EvidenceTask, progress: Progress) {
         let key = key_of(task);
         self.running.remove(&key);

@@ -8,7 +8,8 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::blob::BlobStore;
 use crate::chain::{Body, Executed};
-use crate::limits::{PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
+use crate::fetch::Need;
+use crate::limits::{MODEL_BYTES_MAX, PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
 use crate::liveness::Watch;
 use crate::mempool::{MempoolError, Statuses, TransactionStatus};
 use crate::store::{Store, StoreError};
@@ -116,6 +117,12 @@ pub struct Status {
     pub equivocators: Vec<[u8; 32]>,
     /// Whether the validator runs. False after a stop or a failure.
     pub running: bool,
+    /// Why it stopped by itself.
+    pub stopped: Option<String>,
+    /// The height up to which it signs nothing, because it does not know what it signed; 0 before that height is known.
+    pub abstains_until: Option<u64>,
+    /// By how many milliseconds its wall clock has jumped; meanwhile it neither proposes nor votes for blocks.
+    pub clock_jumped_ms: Option<i64>,
 }
 
 /// A submission on its way to the validator's loop.
@@ -152,6 +159,9 @@ impl Board {
                 mempool: 0,
                 equivocators: Vec::new(),
                 running: true,
+                stopped: None,
+                abstains_until: None,
+                clock_jumped_ms: None,
             }),
             heard: Mutex::default(),
             providers: Mutex::default(),
@@ -176,6 +186,12 @@ impl Board {
         let _ = self.finalized.send(finalized);
     }
 
+    /// The last final block.
+    pub(crate) fn latest(&self) -> Arc<Finalized> {
+        let latest = self.latest.read();
+        latest.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(crate) fn update(&self, change: impl FnOnce(&mut Status)) {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
     }
@@ -195,6 +211,23 @@ impl Board {
         all.unwrap_or_else(PoisonError::into_inner).get(id)
     }
 
+    /// Notes that the validator has stopped by itself, and why; the first reason stays.
+    pub(crate) fn stop(&self, reason: &str) {
+        self.update(|status| {
+            status.running = false;
+            status.stopped.get_or_insert_with(|| reason.to_owned());
+        });
+    }
+
+    /// A final height that at least `count` others have told or passed; `None` before so many were heard.
+    pub(crate) fn told_by(&self, count: usize) -> Option<u64> {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut heights: Vec<u64> = heard.values().map(|(_, height)| *height).collect();
+        drop(heard);
+        heights.sort_unstable_by(|a, b| b.cmp(a));
+        heights.get(count.checked_sub(1)?).copied()
+    }
+
     /// Other validators heard during the last seconds.
     pub(crate) fn peers(&self) -> usize {
         self.status
@@ -210,6 +243,12 @@ impl Board {
             .unwrap_or_else(PoisonError::into_inner)
             .insert(peer, (now, height));
         self.forget_silent(now);
+    }
+
+    /// Forgets when peers were heard: the clock was set.
+    pub(crate) fn forget_all(&self) {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.clear();
     }
 
     /// Counts the peers that are still there.
@@ -236,6 +275,7 @@ pub struct NodeHandle {
     store: Arc<Store>,
     blobs: Arc<BlobStore>,
     submissions: mpsc::Sender<Submission>,
+    urgent: mpsc::Sender<Need>,
 }
 
 impl NodeHandle {
@@ -244,13 +284,27 @@ impl NodeHandle {
         store: Arc<Store>,
         blobs: Arc<BlobStore>,
         submissions: mpsc::Sender<Submission>,
+        urgent: mpsc::Sender<Need>,
     ) -> Self {
         Self {
             board,
             store,
             blobs,
             submissions,
+            urgent,
         }
+    }
+
+    /// Asks the other validators for a blob that is missing or damaged here. It is looked for during some seconds; with
+    /// many asked for at once, this one may be left out.
+    pub fn needs_blob(&self, digest: tg_types::Digest) {
+        let need = Need {
+            digest,
+            limit: MODEL_BYTES_MAX,
+            exact: None,
+        };
+        // The loop that fetches may have stopped, or be busy with others.
+        let _ = self.urgent.try_send(need);
     }
 
     /// Notes that a provider spoke to this process at `now`: what the validator reports its liveness by.
@@ -286,11 +340,7 @@ impl NodeHandle {
     /// The last final block and the state after it.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Finalized> {
-        self.board
-            .latest
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.board.latest()
     }
 
     /// Every block that becomes final from now on, in order. A receiver that lags more than

@@ -37,11 +37,11 @@
 //!   header commits to; the block executes on its parent to the state root in its header; its parent and proposer are
 //!   those of the view; its time is within [`limits::CLOCK_SKEW_MAX`] of this validator's clock; each verdict is about
 //!   evidence pending on the parent's state and equals the outcome of this validator's own check; the body is on
-//!   disk. It says *no* only for what can never become right. Otherwise it **waits**: for a missing body or ancestor
+//!   disk. While its wall clock has jumped ([`clock`]) it says nothing. It says *no* only for what can never become right. Otherwise it **waits**: for a missing body or ancestor
 //!   (asked from one peer after the other every [`limits::FETCH_RETRY`]), for its own check of the evidence, for its
 //!   clock. A view that waits too long is nullified by consensus and another leader tries.
 //! - **Evidence pending on an executed block**: checked off the loop by the [`EvidenceChecker`], two at a time; a
-//!   missing blob is retried. Outcomes are kept while any state asks for them.
+//!   missing blob is asked of the other validators (`fetch`) and the check retried. Outcomes are kept while any state asks for them.
 //! - **Finalization of a block**: the way down to the last final block is completed by fetching, executed, and written
 //!   in one durable transaction; then the state, the pool and subscribers move on.
 //! - **Conflicting votes of one validator**: their signatures are checked and the signer is listed in
@@ -62,10 +62,11 @@
 //! | own votes and certificates | commonware journal | the vote is sent |
 //! | body of a block | [`store`], `bodies` | a vote for it is cast, or it is proposed |
 //! | final blocks, heights, certificate, snapshot | [`store`], one transaction | anyone is told |
-//! | blobs | [`blob`], one synced file each | `put` returns |
+//! | blobs | [`blob`], one synced file each, in a store of each validator's own | `put` returns |
 //!
 //! A snapshot of the state is written every [`limits::SNAPSHOT_INTERVAL`] blocks; a restart loads it, executes the
-//! final blocks after it, and compares state roots. A process killed at any point finds all that it told anyone.
+//! final blocks after it, and compares state roots; consensus starts at the newest certificate. A validator whose journal is
+//! gone abstains for a while, see [`voting`]. A process killed at any point finds all that it told anyone.
 //!
 //! ## What `Finalization` means
 //!
@@ -85,8 +86,8 @@
 //! # Where to look
 //!
 //! In reading order: [`limits`], [`wire`], [`mempool`], [`blob`], [`store`], [`evidence`], [`checker`], `chain` (the
-//! ledger as used here), `core` (the machine without I/O), `application` (the loop around it), [`engine`] (consensus
-//! wired to it on any runtime), [`open`], [`validator`] (on tokio), [`handle`] (for the rest of the process), [`liveness`] (which
+//! ledger as used here), `core` (the machine without I/O), [`clock`], `application` (the loop around it), `fetch` (blobs from others),
+//! [`voting`] (when it votes), [`engine`] (all of it wired on any runtime), [`open`], [`validator`] (on tokio), [`handle`] (for the rest of the process), [`liveness`] (which
 //! providers are there).
 //!
 //! ```no_run
@@ -120,24 +121,45 @@ pub mod evidence;
 
 mod application;
 mod chain;
+pub mod clock;
 mod core;
+pub mod duties;
 pub mod engine;
+mod fetch;
 pub mod handle;
 pub mod key;
 pub mod liveness;
 pub mod open;
+mod steady;
+pub mod storage;
 pub mod validator;
+pub mod voting;
 
 pub use application::Scheme;
 pub use blob::{
     Allowance, BlobError, BlobReader, BlobStore, BlobWriter, PENDING_TIME, PendingBlob, Stored,
 };
 pub use checker::ProofChecker;
+pub use clock::WallClock;
 pub use core::{Fatal, Peer};
+pub use duties::perform_duties;
 pub use evidence::{CheckError, EvidenceChecker};
 pub use handle::{Finalized, NodeHandle, Status, SubmitError};
 pub use key::ValidatorKey;
-pub use liveness::{Watch, report_liveness};
+pub use liveness::{Watch, steady_now};
 pub use mempool::{DropReason, MempoolError, TransactionStatus};
 pub use store::{OpenError, StoreError};
 pub use validator::{EmbeddedConfig, Validators, spawn_validators};
+pub use voting::History;
+
+/// An error and what caused it, in one line.
+fn report(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        source = inner.source();
+    }
+    text
+}

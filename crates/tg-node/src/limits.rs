@@ -75,6 +75,24 @@ pub const PROVIDERS_HEARD_MAX: usize = 8_192;
 /// How often a validator looks whether it has to report providers.
 pub const LIVENESS_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often a validator looks whether it has something to state.
+pub const DUTIES_INTERVAL: Duration = Duration::from_millis(250);
+
+/// How long it waits for what it sent to become final before it sends again.
+pub const DUTIES_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Time after which files that cannot be had are stated as missing, once the ledger asks for that.
+pub const MISSING_AFTER: Duration = Duration::from_secs(10);
+
+/// Time after which files that are not what they must be are looked at again.
+pub const WRONG_AGAIN_AFTER: Duration = Duration::from_secs(60);
+
+/// Files that are looked for in one turn: some 20 ms of looks at a disk.
+pub const STORAGE_LOOKS_PER_TURN: usize = 2_048;
+
+/// Of these, files that are read in one turn.
+pub const STORAGE_CHECKS_PER_TURN: usize = 16;
+
 /// Time after which a missing block is asked for again, from the next peer.
 pub const FETCH_RETRY: Duration = Duration::from_millis(300);
 
@@ -103,6 +121,12 @@ pub const CATCH_UP_BLOCKS: usize = 32;
 /// A state snapshot is written every this many blocks; a restart replays at most this many.
 pub const SNAPSHOT_INTERVAL: u64 = 32;
 
+/// A validator that lost its votes votes again after a height that is a multiple of this.
+pub const VOTE_EPOCH: u64 = 64;
+
+/// Final blocks between those that others told and that height, at least.
+pub const ABSTAIN_MARGIN: u64 = 8;
+
 /// Messages waiting for the application loop.
 pub const MAILBOX_MAX: usize = 4_096;
 
@@ -122,6 +146,37 @@ pub const MODEL_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// All blobs of one store together, in bytes, unless configured otherwise.
 pub const BLOB_TOTAL_BYTES_DEFAULT: u64 = 16 * 1024 * 1024 * 1024;
 
+/// Bytes of a blob in one message: small beside a message's limit, so that blobs do not hold up a connection.
+pub const BLOB_CHUNK_BYTES: usize = 128 * 1024;
+
+/// Messages per second and peer of the channel of blobs: what is served and asked for takes a third of it.
+pub const BLOB_QUOTA_PER_SECOND: u32 = 1_000;
+
+/// Bytes of blobs that one peer is sent per second: four peers that ask for nothing but blobs keep no disk busy.
+pub const BLOB_SERVED_BYTES_PER_SECOND: u64 = 16 * 1024 * 1024;
+
+/// Blobs received at once.
+pub const BLOB_TRANSFERS_MAX: usize = 8;
+
+/// Blobs received at once from one peer, so that a slow one holds up little.
+pub const BLOB_TRANSFERS_PER_PEER_MAX: usize = 3;
+
+/// Chunks of one blob that are asked for ahead.
+pub const BLOB_CHUNKS_AHEAD: u64 = 4;
+
+/// Time in which a peer must send something of what it was asked for.
+pub const BLOB_CHUNK_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The slowest that a peer may send: at less, another peer is asked.
+pub const BLOB_RATE_MIN_PER_SECOND: u64 = 512 * 1024;
+
+/// Blobs that checks may ask for before the fetching loop looks.
+pub const BLOBS_URGENT_MAX: usize = 64;
+
+/// Blobs that a validator looks for at once; the rest waits until some are here.
+pub const BLOBS_WANTED_MAX: usize = 32_768;
+
+const _: () = assert!(BLOB_CHUNK_BYTES + 64 * 1024 < MESSAGE_BYTES_MAX as usize);
 const _: () = assert!(BLOCK_BYTES_MAX + 64 * 1024 < MESSAGE_BYTES_MAX as usize);
 const _: () = assert!(FETCH_BYTES_MAX + 64 * 1024 < MESSAGE_BYTES_MAX as usize);
 const _: () = assert!(BLOCK_BYTES_MAX < FETCH_BYTES_MAX);

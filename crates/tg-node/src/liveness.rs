@@ -8,14 +8,15 @@
 //! nobody can make a live one seem dead.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::Instant;
 
 use tg_ledger::limits::LOST_PER_VALIDATOR_MAX;
 use tg_ledger::{Schedule, State};
-use tg_types::{Address, Fees, SignedTransaction, TimestampMs, Transaction, Wallet};
+use tg_types::{Address, TimestampMs, Transaction};
 
 use crate::core::span;
-use crate::handle::NodeHandle;
-use crate::limits::{LIVENESS_INTERVAL, PROVIDER_SILENCE_MAX, PROVIDERS_HEARD_MAX};
+use crate::limits::{PROVIDER_SILENCE_MAX, PROVIDERS_HEARD_MAX};
 
 /// When each provider was heard last.
 #[derive(Debug, Clone, Default)]
@@ -65,26 +66,12 @@ impl Watch {
     }
 }
 
-/// Reports for the validator whose ledger account is `account`, until it stops. `now` is the clock.
-pub async fn report_liveness(
-    node: NodeHandle,
-    account: Wallet,
-    now: impl Fn() -> TimestampMs + Send + Sync,
-) {
-    while node.status().running {
-        if let Some(signed) = due(&node, &account, now()) {
-            // Refused if the epoch ended meanwhile: the next round says it again.
-            let _ = node.submit(signed).await;
-        }
-        tokio::time::sleep(LIVENESS_INTERVAL).await;
-    }
-}
-
-fn due(node: &NodeHandle, account: &Wallet, now: TimestampMs) -> Option<SignedTransaction> {
-    let state = node.snapshot().state.clone();
-    let report = node.watch(|watch| watch.report(&state, &account.address(), now))?;
-    let nonce = state.nonce(&account.address());
-    Some(account.sign_with_fees(report, nonce, Fees::NONE, state.domain()))
+/// Milliseconds since this process first asked, on a clock that nobody sets: a wall clock that is set forward must not make
+/// all providers seem silent.
+#[must_use]
+pub fn steady_now() -> TimestampMs {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    TimestampMs::new(u64::try_from(START.elapsed().as_millis()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -99,6 +86,7 @@ mod tests {
     };
 
     use super::*;
+    use tg_types::Wallet;
 
     const START: u64 = 1_000_000;
 

@@ -10,13 +10,15 @@ use tg_types::{BlockId, Domain};
 
 use crate::blob::BlobStore;
 use crate::chain::{self, Executed};
+use crate::clock::WallClock;
 use crate::core::{Addresses, Peer};
 use crate::engine::{Parts, Timers};
 use crate::evidence::EvidenceChecker;
 use crate::handle::{Board, NodeHandle};
 use crate::key::{ValidatorKey, peer_of};
-use crate::limits::{MAILBOX_MAX, VALIDATORS_MAX};
+use crate::limits::{BLOBS_URGENT_MAX, MAILBOX_MAX, VALIDATORS_MAX};
 use crate::store::{Location, OpenError, Store, hex};
+use crate::voting::History;
 use tg_ledger::Genesis;
 
 /// What a validator is opened with.
@@ -34,6 +36,10 @@ pub struct Opening<'a> {
     pub checker: Arc<dyn EvidenceChecker>,
     /// The timers of consensus.
     pub timers: Timers,
+    /// What it means if there are no data.
+    pub history: History,
+    /// The wall clock.
+    pub wall: WallClock,
 }
 
 /// Opens the data of one validator: what it returns is started with [`crate::engine::start`].
@@ -49,6 +55,8 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
         blobs,
         checker,
         timers,
+        history,
+        wall,
     } = opening;
     let root = chain::genesis(genesis)?;
     let addresses = addresses(genesis, &key)?;
@@ -57,7 +65,14 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
     let (tip, snapshot_height) = replay(&store, &root)?;
     let board = Arc::new(Board::new(key.public(), participants.len(), &tip));
     let (sender, submissions) = mpsc::channel(MAILBOX_MAX);
-    let handle = NodeHandle::new(board.clone(), store.clone(), blobs.clone(), sender);
+    let (urgent, asked) = mpsc::channel(BLOBS_URGENT_MAX);
+    let handle = NodeHandle::new(
+        board.clone(),
+        store.clone(),
+        blobs.clone(),
+        sender,
+        urgent.clone(),
+    );
     let partition = format!("votes-{}", &hex(&key.public())[..16]);
     let parts = Parts {
         key,
@@ -72,8 +87,12 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
         blobs,
         checker,
         submissions,
+        urgent,
+        asked,
         timers,
         partition,
+        history,
+        wall,
     };
     Ok((handle, parts))
 }

@@ -3,7 +3,7 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | `meta` | name | format version, network, validator, last finalised height |
+//! | `meta` | name | format version, network, validator, last finalised height, consensus epoch and the block it began at, height up to which the validator abstains, height at which its journal of votes began |
 //! | `blocks` | height | encoded finalised block |
 //! | `heights` | block id | height |
 //! | `certificates` | height | encoded finalisation certificate |
@@ -15,6 +15,9 @@
 use std::path::Path;
 
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError};
+use tg_types::BlockId;
+
+use crate::voting::History;
 
 /// Version of the tables above. A store of another version is refused.
 pub const FORMAT_VERSION: u64 = 1;
@@ -103,6 +106,16 @@ pub enum OpenError {
         #[source]
         source: std::io::Error,
     },
+    /// So many validators lost what they need to vote that the others are no quorum.
+    #[error("validators {lost} cannot vote, at most {faults} may miss: {reason}")]
+    NoQuorum {
+        /// Their numbers.
+        lost: String,
+        /// How many of them the network can do without.
+        faults: usize,
+        /// What is gone.
+        reason: &'static str,
+    },
     /// The file system failed.
     #[error("{action} {path}")]
     Io {
@@ -116,7 +129,53 @@ pub enum OpenError {
     },
 }
 
+/// What a store says of its validator's votes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Voting {
+    /// The consensus epoch.
+    pub(crate) epoch: u64,
+    /// The block at which a later epoch than the first began.
+    pub(crate) anchor: Option<(u64, BlockId)>,
+    /// The height up to which the validator abstains; 0 before it is known.
+    pub(crate) abstains_until: Option<u64>,
+    /// The height at which its journal began, if it is not the first.
+    journal_from: u64,
+}
+
+impl Voting {
+    /// What the name of the journal ends with: a new epoch and a new start have journals of their own.
+    pub(crate) fn journal_suffix(&self) -> String {
+        let Self {
+            epoch,
+            journal_from,
+            ..
+        } = self;
+        match (epoch, journal_from) {
+            (0, 0) => String::new(),
+            _ => format!("-{epoch}-{journal_from}"),
+        }
+    }
+}
+
+impl Voting {
+    /// Whether the validator may have voted in this epoch, if `height` is final and its store was not made anew.
+    pub(crate) fn has_voted(&self, height: u64, history: History) -> bool {
+        let began_at = self.anchor.map_or(0, |(height, _)| height);
+        height > began_at || history == History::Lost
+    }
+}
+
 impl OpenError {
+    /// Whether the data themselves are bad, so that they can be rebuilt from other validators.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Store(error) => error.is_damage(),
+            Self::Inconsistent { .. } => true,
+            _ => false,
+        }
+    }
+
     /// The stable code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
@@ -134,6 +193,7 @@ impl OpenError {
             Self::Inconsistent { .. } => "TG-NODE-005",
             Self::Store(_) => "TG-NODE-006",
             Self::Io { .. } => "TG-NODE-007",
+            Self::NoQuorum { .. } => "TG-NODE-014",
         }
     }
 }
@@ -142,6 +202,23 @@ impl OpenError {
 #[derive(Debug, thiserror::Error)]
 #[error("database of the validator failed")]
 pub struct StoreError(#[source] Box<redb::Error>);
+
+impl StoreError {
+    /// Whether the file's bytes are bad, rather than the disk full or the file not to be read.
+    fn is_damage(&self) -> bool {
+        use std::io::ErrorKind;
+        match &*self.0 {
+            redb::Error::Corrupted(_) => true,
+            redb::Error::Io(error) => {
+                matches!(
+                    error.kind(),
+                    ErrorKind::InvalidData | ErrorKind::UnexpectedEof
+                )
+            }
+            _ => false,
+        }
+    }
+}
 
 impl<E: Into<redb::Error>> From<E> for StoreError {
     fn from(error: E) -> Self {
@@ -252,6 +329,60 @@ impl Store {
         }
     }
 
+    /// What is kept of the validator's votes.
+    pub(crate) fn voting(&self) -> Result<Voting, StoreError> {
+        let number = |name| Ok::<_, StoreError>(self.meta(name)?.map(|bytes| u64_of(&bytes)));
+        let anchor = self.meta("anchor")?.and_then(|bytes| {
+            let (height, id) = bytes.split_first_chunk::<8>()?;
+            let id: [u8; 32] = id.try_into().ok()?;
+            Some((u64::from_le_bytes(*height), BlockId::new(id)))
+        });
+        Ok(Voting {
+            epoch: number("epoch")?.unwrap_or(0),
+            anchor,
+            abstains_until: number("abstains")?,
+            journal_from: number("journal")?.unwrap_or(0),
+        })
+    }
+
+    /// Notes that the validator abstains until a height is final; 0 if that height is not known yet.
+    pub(crate) fn abstain_until(&self, height: u64) -> Result<(), StoreError> {
+        self.set_meta(&[("abstains", &height.to_le_bytes())], &[])
+    }
+
+    /// Notes that the validator votes again, with a journal that begins at `height`.
+    pub(crate) fn vote_again(&self, height: u64) -> Result<(), StoreError> {
+        self.set_meta(&[("journal", &height.to_le_bytes())], &["abstains"])
+    }
+
+    /// Notes that a new consensus epoch begins at a final block.
+    pub(crate) fn begin_epoch(
+        &self,
+        epoch: u64,
+        (height, id): (u64, BlockId),
+    ) -> Result<(), StoreError> {
+        let anchor = [height.to_le_bytes().as_slice(), id.as_bytes()].concat();
+        self.set_meta(
+            &[("epoch", &epoch.to_le_bytes()), ("anchor", &anchor)],
+            &["abstains", "journal"],
+        )
+    }
+
+    fn set_meta(&self, set: &[(&str, &[u8])], removed: &[&str]) -> Result<(), StoreError> {
+        let write = self.db.begin_write()?;
+        {
+            let mut meta = write.open_table(META)?;
+            for (name, value) in set {
+                meta.insert(*name, *value)?;
+            }
+            for name in removed {
+                meta.remove(*name)?;
+            }
+        }
+        write.commit()?;
+        Ok(())
+    }
+
     /// Writes bodies of blocks that are not final, so that a vote for them may be cast.
     pub(crate) fn put_bodies<'a>(
         &self,
@@ -345,6 +476,14 @@ impl Store {
         Ok(bytes)
     }
 
+    /// The newest finalisation certificate, with its height.
+    pub(crate) fn newest_certificate(&self) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
+        let read = self.db.begin_read()?;
+        let table = read.open_table(CERTIFICATES)?;
+        let last = table.last()?;
+        Ok(last.map(|(height, bytes)| (height.value(), bytes.value().to_vec())))
+    }
+
     /// The first finalisation certificate at or above `height`, with its height: it covers all blocks below.
     pub(crate) fn certificate(&self, height: u64) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
         let read = self.db.begin_read()?;
@@ -418,6 +557,26 @@ mod tests {
         assert_eq!(store.snapshot().unwrap().unwrap(), (4, b"t".to_vec()));
         store.finalise(&[], None).unwrap();
         assert_eq!(store.height().unwrap(), 4);
+    }
+
+    #[test]
+    fn what_is_known_of_votes_is_kept() {
+        let store = Store::open(Location::Memory, &GENESIS, &KEY).unwrap();
+        assert_eq!(store.voting().unwrap(), Voting::default());
+        assert_eq!(store.voting().unwrap().journal_suffix(), "");
+        store.abstain_until(128).unwrap();
+        assert_eq!(store.voting().unwrap().abstains_until, Some(128));
+        store.vote_again(128).unwrap();
+        let voting = store.voting().unwrap();
+        assert_eq!(voting.abstains_until, None);
+        assert_eq!(voting.journal_suffix(), "-0-128");
+        store.abstain_until(0).unwrap();
+        let id = BlockId::new([5; 32]);
+        store.begin_epoch(3, (77, id)).unwrap();
+        let voting = store.voting().unwrap();
+        assert_eq!((voting.epoch, voting.anchor), (3, Some((77, id))));
+        assert_eq!(voting.abstains_until, None);
+        assert_eq!(voting.journal_suffix(), "-3-0");
     }
 
     #[test]

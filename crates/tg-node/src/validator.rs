@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,19 +19,29 @@ use commonware_utils::channel::oneshot;
 use commonware_utils::ordered::Map;
 use commonware_utils::{NZU32, NZUsize};
 
-use crate::blob::BlobStore;
+use crate::blob::DISK_RESERVE_BYTES_DEFAULT;
+use crate::clock::WallClock;
 use crate::core::Peer;
 use crate::engine::{self, Channels, Parts, Timers};
 use crate::evidence::EvidenceChecker;
 use crate::handle::NodeHandle;
 use crate::key::{ValidatorKey, peer_of};
 use crate::limits::{
-    BLOB_TOTAL_BYTES_DEFAULT, CHANNEL_QUOTA_PER_SECOND, MESSAGE_BYTES_MAX, VALIDATORS_MAX,
+    BLOB_QUOTA_PER_SECOND, BLOB_TOTAL_BYTES_DEFAULT, CHANNEL_QUOTA_PER_SECOND, MESSAGE_BYTES_MAX,
+    VALIDATORS_MAX,
 };
-use crate::open::{self, Opening};
-use crate::store::{Location, OpenError};
+use crate::open;
+use crate::steady::Steady;
+use crate::store::OpenError;
 use crate::wire::channel;
 use tg_ledger::Genesis;
+
+mod recovery;
+
+use recovery::Opened;
+
+/// The folder of the journals within a validator's.
+const CONSENSUS: &str = "consensus";
 
 /// How long a stopping validator may take to write what it has.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -48,8 +59,15 @@ pub struct EmbeddedConfig {
     pub checker: Arc<dyn EvidenceChecker>,
     /// The timers of consensus.
     pub timers: Timers,
-    /// Room for blobs in bytes.
+    /// Room for blobs of each validator in bytes.
     pub blob_bytes_max: u64,
+    /// Bytes of the disk that blobs leave free, so that validators can write their votes.
+    pub disk_reserve_bytes: u64,
+    /// The wall clock of these validators.
+    pub wall: WallClock,
+    /// Begin a new consensus epoch at the highest final block of these validators: what operators order when too many of
+    /// them have lost their votes ([`crate::voting`]). All validators of the network must be among `keys`.
+    pub new_epoch: bool,
 }
 
 impl EmbeddedConfig {
@@ -68,6 +86,9 @@ impl EmbeddedConfig {
             checker,
             timers: Timers::default(),
             blob_bytes_max: BLOB_TOTAL_BYTES_DEFAULT,
+            disk_reserve_bytes: DISK_RESERVE_BYTES_DEFAULT,
+            wall: WallClock::system(),
+            new_epoch: false,
         }
     }
 }
@@ -88,48 +109,31 @@ pub struct Validators {
     _lock: File,
 }
 
-/// Starts the validators of `config` in this process, each with its own database under the directory, its own
-/// thread and its own TCP port on loopback; blobs are shared between them. Returns when all have opened their data;
-/// blocks come a second or so later, when they have connected.
+/// Starts the validators of `config` in this process, each with its own database and blobs under the directory,
+/// its own thread and its own TCP port on loopback; a blob that one of them lacks comes from another. Returns when all
+/// have opened their data; blocks come a second or so later, when they have connected.
+///
+/// As many damaged or missing databases as the network has faults to spare are rebuilt from the other validators; a
+/// damaged one is kept beside it as `chain.redb.damaged`.
 ///
 /// # Errors
-/// [`OpenError`] if the directory is in use, belongs to another network or format, or cannot be opened.
+/// [`OpenError`] if the directory is in use, belongs to another network or format, or cannot be opened, or if so many
+/// validators lost their data that the others are no quorum.
 pub fn spawn_validators(config: EmbeddedConfig) -> Result<Validators, OpenError> {
-    let EmbeddedConfig {
-        genesis,
-        keys,
-        directory,
-        checker,
-        timers,
-        blob_bytes_max,
-    } = config;
-    let lock = lock_directory(&directory)?;
-    let blobs = Arc::new(BlobStore::open(&directory.join("blobs"), blob_bytes_max)?);
-    let listeners = free_ports(keys.len())?;
-    let addresses: Vec<([u8; 32], SocketAddr)> = keys
+    let lock = lock_directory(&config.directory)?;
+    let listeners = free_ports(config.keys.len())?;
+    let addresses: Vec<([u8; 32], SocketAddr)> = config
+        .keys
         .iter()
         .map(ValidatorKey::public)
         .zip(listeners.iter().map(|(_, address)| *address))
         .collect();
-    let mut opened = Vec::new();
-    for (index, key) in keys.into_iter().enumerate() {
-        let folder = directory.join(format!("validator-{index}"));
-        create_folder(&folder)?;
-        let (handle, parts) = open::open(Opening {
-            genesis: &genesis,
-            key,
-            location: Location::File(&folder.join("chain.redb")),
-            blobs: blobs.clone(),
-            checker: checker.clone(),
-            timers,
-        })?;
-        opened.push((handle, parts, folder));
-    }
+    let opened = recovery::open_all(&config)?;
     // The listeners kept the ports from being given twice; now the validators listen on them.
     drop(listeners);
     let mut running = Vec::new();
-    for (index, (handle, parts, folder)) in opened.into_iter().enumerate() {
-        running.push(run(index, handle, parts, folder, addresses.clone())?);
+    for (index, opened) in opened.into_iter().enumerate() {
+        running.push(run(index, opened, addresses.clone())?);
     }
     Ok(Validators {
         running,
@@ -193,24 +197,36 @@ impl Running {
     }
 }
 
-/// Runs one validator in a thread of its own.
+/// Runs one validator in a thread of its own. Whatever ends it, a panic of a library included, ends this validator only,
+/// and its status says why.
 fn run(
     index: usize,
-    handle: NodeHandle,
-    parts: Parts,
-    folder: PathBuf,
+    opened: Opened,
     addresses: Vec<([u8; 32], SocketAddr)>,
 ) -> Result<Running, OpenError> {
+    let Opened {
+        handle,
+        parts,
+        folder,
+    } = opened;
     let (stop, stopped) = oneshot::channel();
+    let (board, store) = (parts.board.clone(), parts.store.clone());
     let thread = std::thread::Builder::new()
         .name(format!("validator-{index}"))
         .spawn(move || {
             let config = tokio::Config::new()
-                .with_storage_directory(folder.join("consensus"))
+                .with_storage_directory(folder.join(CONSENSUS))
                 .with_worker_threads(2)
                 .with_tcp_nodelay(Some(true));
-            tokio::Runner::new(config)
-                .start(|context| validate(context, parts, addresses, stopped));
+            let data = folder.clone();
+            let body = AssertUnwindSafe(|| {
+                tokio::Runner::new(config).start(|context| {
+                    validate(Steady::new(context), parts, (addresses, data), stopped)
+                });
+            });
+            if let Err(panic) = std::panic::catch_unwind(body) {
+                recovery::panicked(&*panic, &board, &store, &folder);
+            }
         })
         .map_err(|source| OpenError::Thread { source })?;
     Ok(Running {
@@ -221,9 +237,9 @@ fn run(
 }
 
 async fn validate(
-    context: tokio::Context,
+    context: Steady<tokio::Context>,
     parts: Parts,
-    addresses: Vec<([u8; 32], SocketAddr)>,
+    (addresses, folder): (Vec<([u8; 32], SocketAddr)>, PathBuf),
     stopped: oneshot::Receiver<()>,
 ) {
     let board = parts.board.clone();
@@ -264,6 +280,10 @@ async fn validate(
         resolver: network.register(channel::RESOLVER, quota),
         blocks: network.register(channel::BLOCKS, quota),
         transactions: network.register(channel::TRANSACTIONS, quota),
+        blobs: network.register(
+            channel::BLOBS,
+            Quota::per_second(NZU32!(BLOB_QUOTA_PER_SECOND)),
+        ),
     };
     let network = network.start();
     let validator = engine::start(context.child("validator"), parts, channels, oracle);
@@ -273,9 +293,9 @@ async fn validate(
             let _ = context.child("stop").stop(0, Some(STOP_TIMEOUT)).await;
         },
         result = validator => match result {
-            Ok(Ok(())) => tracing::error!("validator ended by itself"),
-            Ok(Err(error)) => tracing::error!(%error, "validator stops"),
-            Err(error) => tracing::error!(%error, "validator was aborted"),
+            Ok(Ok(())) => board.stop("consensus ended"),
+            Ok(Err(error)) => board.stop(&recovery::reason(&crate::report(&error), &folder)),
+            Err(error) => board.stop(&crate::report(&error)),
         },
     }
     network.abort();

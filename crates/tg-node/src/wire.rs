@@ -1,11 +1,15 @@
 //! What validators say to each other beside the votes: block bodies, fetches, heights and transactions.
 //!
-//! Two p2p channels, each with its closed set of messages in the canonical codec of `tg-types`. Decoding is bounded
+//! Three p2p channels, each with its closed set of messages in the canonical codec of `tg-types`. Decoding is bounded
 //! by the message size that the network enforces; the bytes of blocks and transactions are decoded by their owner.
 
 use tg_types::{Decode, DecodeError, Encode, Reader, Writer};
 
 use crate::limits::{BLOCK_BYTES_MAX, FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, GOSSIP_TRANSACTIONS_MAX};
+
+mod blobs;
+
+pub use blobs::BlobMessage;
 
 /// P2p channel numbers. Changing one is a breaking change of the network.
 pub mod channel {
@@ -19,6 +23,8 @@ pub mod channel {
     pub const BLOCKS: u64 = 3;
     /// Transactions: [`super::TransactionMessage`].
     pub const TRANSACTIONS: u64 = 4;
+    /// Blobs: [`super::BlobMessage`].
+    pub const BLOBS: u64 = 5;
 }
 
 /// A message about blocks.

@@ -163,6 +163,7 @@ pub(crate) async fn tell(arguments: &DemoArguments, quiet: bool) -> Result<Story
         },
         validators: VALIDATORS,
         accounts: accounts::funded(players.len()),
+        new_epoch: false,
     })
     .await?;
     let told = Scene {

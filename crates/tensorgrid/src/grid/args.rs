@@ -65,6 +65,10 @@ pub(crate) struct UpArguments {
     /// Do not register the built-in models.
     #[arg(long)]
     pub(crate) no_models: bool,
+    /// Begin a new consensus epoch at the highest final block: for a grid whose validators have lost the journals of their
+    /// votes and so may not go on. Blocks that were not final are left; nothing that was final is.
+    #[arg(long)]
+    pub(crate) new_epoch: bool,
 }
 
 /// `provider`.

@@ -19,13 +19,23 @@ use super::port::chain;
 /// How often blobs are looked through that no record may name any more.
 const SWEEP: Duration = Duration::from_secs(10);
 
-/// Opens a blob for reading.
+/// Opens a blob for reading, from the first store that has it: one that is missing beside this API may be beside another
+/// validator.
 pub(super) fn open(
-    store: Arc<BlobStore>,
+    stores: Vec<Arc<BlobStore>>,
     digest: Digest,
 ) -> PortFuture<'static, Option<Box<dyn BlobSource>>> {
     Box::pin(async move {
-        let opened = tokio::task::spawn_blocking(move || store.reader(&digest, MODEL_BYTES_MAX));
+        let opened = tokio::task::spawn_blocking(move || {
+            let mut opened = Ok(None);
+            for store in &stores {
+                opened = store.reader(&digest, MODEL_BYTES_MAX);
+                if matches!(opened, Ok(Some(_))) {
+                    break;
+                }
+            }
+            opened
+        });
         let reader = opened.await.map_err(|error| stopped(&error))?;
         let reader = reader.map_err(|error| refused(&error))?;
         Ok(reader.map(|reader| Box::new(Source(reader)) as Box<dyn BlobSource>))

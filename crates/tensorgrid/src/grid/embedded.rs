@@ -1,5 +1,6 @@
 //! A whole grid in this process: validators over loopback TCP, the API, the built-in models, providers.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -7,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tg_api::{ApiConfig, ApiListener, ApiServer, GridPort};
 use tg_ledger::{ConsensusKey, Genesis, Parameters, Validator, development_domain};
 use tg_node::{
-    EmbeddedConfig, NodeHandle, ProofChecker, ValidatorKey, Validators, report_liveness,
-    spawn_validators,
+    EmbeddedConfig, NodeHandle, OpenError, ProofChecker, Status, ValidatorKey, Validators,
+    perform_duties, spawn_validators, steady_now,
 };
 use tg_prover::ProvingModel;
 use tg_provider::{Agent, AgentConfig, AgentError, AgentEvent, Shutdown, ShutdownTrigger, Worker};
@@ -22,7 +23,7 @@ use super::port::NodePort;
 use super::{accounts, blob, infer};
 use crate::bundled::Bundled;
 use crate::offline::files;
-use crate::outcome::{Exit, Failure, OrFail};
+use crate::outcome::{Exit, Failure, OrFail, say};
 
 /// Stake of each embedded validator.
 const STAKE: Amount = Amount::from_tgrid(10_000);
@@ -53,6 +54,8 @@ pub(crate) struct EmbeddedOptions {
     pub(crate) validators: usize,
     /// Names and balances of the accounts at the first start.
     pub(crate) accounts: Vec<(String, Amount)>,
+    /// Whether the validators begin a new consensus epoch.
+    pub(crate) new_epoch: bool,
 }
 
 /// A grid in this process.
@@ -86,24 +89,26 @@ impl EmbeddedGrid {
             .collect();
         let publics: Vec<[u8; 32]> = keys.iter().map(ValidatorKey::public).collect();
         let genesis = genesis(&options, &keys)?;
-        let config = EmbeddedConfig::new(
+        let mut config = EmbeddedConfig::new(
             genesis,
             keys,
             options.directory.clone(),
             Arc::new(ProofChecker::default()),
         );
-        let validators = tokio::task::spawn_blocking(move || spawn_validators(config))
-            .await?
-            .or_fail(Exit::Failed, "start the validators")
-            .map_err(|failure| {
-                failure.hint("is another grid running in this folder? --data-dir names another")
-            })?;
+        config.new_epoch = options.new_epoch;
+        let started = tokio::task::spawn_blocking(move || spawn_validators(config)).await?;
+        let hint = started.as_ref().err().map(hint_of);
+        let started = started.or_fail(Exit::Failed, "start the validators");
+        let validators = started.map_err(|failure| match hint {
+            Some(hint) if !hint.is_empty() => failure.hint(hint),
+            _ => failure,
+        })?;
         let nodes: Vec<NodeHandle> = validators.handles().cloned().collect();
         let reporters = nodes.iter().filter_map(|node| {
             let own = node.status().validator;
             let index = publics.iter().position(|public| *public == own)?;
             let account = accounts::wallet(&accounts::validator(index));
-            let report = report_liveness(node.clone(), account, infer::now);
+            let report = perform_duties(node.clone(), account, steady_now);
             Some(tokio::spawn(report).abort_handle())
         });
         let sweepers = nodes.iter().map(|node| {
@@ -147,24 +152,42 @@ impl EmbeddedGrid {
         Ok(())
     }
 
-    /// Why the grid cannot go on, if a validator stopped by itself: it could not write its journal, most likely.
+    /// Why the grid cannot go on, if so many validators stopped by themselves that the others are no quorum.
     fn stopped_validator(&self) -> Option<Failure> {
-        let stopped = self
-            .validators
-            .handles()
-            .position(|node| !node.status().running)?;
-        let text = format!("validator {} stopped by itself", stopped + 1);
+        let stopped = self.stopped();
+        let count = self.validators.handles().count();
+        let (_, reason) = stopped.get((count - 1) / 3)?;
+        let text = format!(
+            "{} of {count} validators stopped by themselves: {reason}",
+            stopped.len()
+        );
         Some(
             Failure::new(Exit::Failed, anyhow::anyhow!(text))
-                .hint("is the disk full? what was final is kept; start again with more room"),
+                .hint("what was final is kept; mend the cause and start again"),
         )
     }
 
-    /// Returns once a validator has stopped by itself.
+    /// The validators that stopped by themselves, with what they say.
+    fn stopped(&self) -> Vec<(usize, String)> {
+        let handles = self.validators.handles().enumerate();
+        let stopped = handles.filter_map(|(index, node)| Some((index, node.status().stopped?)));
+        stopped.collect()
+    }
+
+    /// Returns once so many validators have stopped by themselves that the grid cannot go on; says which stopped, which
+    /// abstain and whose clock jumped.
     pub(crate) async fn broken(&self) -> Failure {
+        let mut said = BTreeSet::new();
         loop {
             if let Some(failure) = self.stopped_validator() {
                 return failure;
+            }
+            for (index, node) in self.validators.handles().enumerate() {
+                if let Some(text) = trouble(&node.status())
+                    && said.insert((index, text.clone()))
+                {
+                    say(format_args!("validator {}: {text}", index + 1));
+                }
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
@@ -186,6 +209,43 @@ impl EmbeddedGrid {
         let validators = self.validators;
         tokio::task::spawn_blocking(move || validators.shutdown()).await?;
         Ok(())
+    }
+}
+
+/// What is wrong with a validator while the others go on.
+fn trouble(status: &Status) -> Option<String> {
+    if let Some(reason) = &status.stopped {
+        return Some(format!("stopped, the others go on: {reason}"));
+    }
+    match status.abstains_until {
+        Some(0) => Some("its journal of votes is gone: it abstains for a while".to_owned()),
+        Some(height) => Some(format!(
+            "its journal of votes is gone: it votes again after height {height}"
+        )),
+        None if status.clock_jumped_ms.is_some() => {
+            Some("the wall clock jumped: no blocks until it is right again".to_owned())
+        }
+        None => None,
+    }
+}
+
+/// What to do about validators that do not start.
+fn hint_of(error: &OpenError) -> &'static str {
+    match error {
+        OpenError::InUse { .. } => {
+            "is another grid running in this folder? --data-dir names another"
+        }
+        OpenError::NoQuorum { .. } => {
+            "tensorgrid up --new-epoch begins a new consensus epoch at the highest final block; do it only if nobody \
+             goes on with the old votes"
+        }
+        OpenError::OtherFormat { .. } | OpenError::OtherGenesis { .. } => {
+            "--data-dir names another folder"
+        }
+        error if error.is_damage() => {
+            "too many validators' databases are damaged to rebuild them from the others; restore them from a copy"
+        }
+        _ => "",
     }
 }
 

@@ -9,7 +9,7 @@ use tg_api::{
     TransactionStatus, Upload,
 };
 use tg_ledger::State;
-use tg_node::{NodeHandle, SubmitError};
+use tg_node::{BlobStore, NodeHandle, SubmitError};
 use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
 use tg_types::{
@@ -64,6 +64,13 @@ impl NodePort {
         running.unwrap_or(&self.nodes[0])
     }
 
+    /// The validators' stores, the one that this API writes to first.
+    fn stores(&self) -> Vec<Arc<BlobStore>> {
+        let first = Arc::clone(self.node().blobs());
+        let others = self.nodes.iter().map(|node| Arc::clone(node.blobs()));
+        std::iter::once(first).chain(others).collect()
+    }
+
     fn remember(&self, address: Address, nonce: u64) {
         let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
         if nonces.len() >= NONCES_MAX {
@@ -96,7 +103,7 @@ impl GridPort for NodePort {
 
     fn heard_provider(&self, provider: Address) {
         // Validators of one process hear with one ear.
-        let now = super::infer::now();
+        let now = tg_node::steady_now();
         self.nodes
             .iter()
             .for_each(|node| node.heard_provider(provider, now));
@@ -155,7 +162,7 @@ impl GridPort for NodePort {
     }
 
     fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Box<dyn BlobSource>>> {
-        blob::open(Arc::clone(self.node().blobs()), digest)
+        blob::open(self.stores(), digest)
     }
 
     fn development(&self) -> Option<&dyn DevelopmentPort> {

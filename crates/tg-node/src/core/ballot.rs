@@ -78,6 +78,11 @@ impl Core {
     }
 
     pub(super) fn vote(&mut self, now: TimestampMs) -> Result<(), Fatal> {
+        // Stops: validators of one machine that agree on blocks of a wrong time.
+        if !self.clock_is_trusted {
+            self.votes.retain(|pending| !pending.reply.is_closed());
+            return Ok(());
+        }
         for pending in std::mem::take(&mut self.votes) {
             // Consensus left the view: nobody waits for the answer.
             if pending.reply.is_closed() {
@@ -173,6 +178,10 @@ impl Core {
     }
 
     pub(super) fn propose(&mut self, now: TimestampMs) -> Result<(), Fatal> {
+        if !self.clock_is_trusted {
+            self.proposals.retain(|pending| !pending.reply.is_closed());
+            return Ok(());
+        }
         for pending in std::mem::take(&mut self.proposals) {
             if pending.reply.is_closed() {
                 continue;

@@ -123,6 +123,8 @@ pub(crate) struct Core {
     next_gossip: TimestampMs,
     /// Until when peers are told often that this validator is there; set at the first turn.
     hurry_until: TimestampMs,
+    /// Whether the time is trusted: else nothing is proposed and no block voted for.
+    clock_is_trusted: bool,
     /// When the machine wants to be called again, set while it makes progress.
     wake: TimestampMs,
 }
@@ -178,6 +180,7 @@ impl Core {
             next_tip: TimestampMs::ZERO,
             next_gossip: TimestampMs::ZERO,
             hurry_until: TimestampMs::ZERO,
+            clock_is_trusted: true,
             wake: TimestampMs::ZERO,
         }
     }
@@ -201,6 +204,20 @@ impl Core {
         self.send_fetches(now);
         self.send_periodic(now);
         Ok(self.wake)
+    }
+
+    /// Hears whether the time is trusted, and whether it was set: then what is due at a time is due now, since the old
+    /// times mean nothing.
+    pub(crate) fn clock(&mut self, is_trusted: bool, was_set: bool) {
+        self.clock_is_trusted = is_trusted;
+        if was_set {
+            self.next_tip = TimestampMs::ZERO;
+            self.next_gossip = TimestampMs::ZERO;
+            self.hurry_until = TimestampMs::ZERO;
+            self.fetches = Fetches::default();
+            self.desk.retry_now();
+            self.board.forget_all();
+        }
     }
 
     /// Takes the effects collected so far.

@@ -673,6 +673,8 @@ fn an_opened_store_leads_to_the_state_that_was_left() {
             location: Location::File(&path),
             blobs: blobs.clone(),
             checker: Arc::new(crate::checker::ProofChecker::default()),
+            history: crate::voting::History::New,
+            wall: crate::clock::WallClock::of_runtime(),
             timers: crate::engine::Timers::default(),
         })
     };

@@ -1,8 +1,11 @@
 //! Validators as a whole: on tokio with TCP and disks, and in simulations with a faulty one among them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod blobs;
+mod clock;
 mod evidence;
 mod network;
+mod recovery;
 mod restart;
 mod simulation;
 mod support;

@@ -15,12 +15,15 @@ use tg_node::engine::{self, Channels, Parts, Timers};
 use tg_node::open::{self, Opening};
 use tg_node::store::Location;
 use tg_node::wire::channel;
-use tg_node::{BlobStore, NodeHandle, Peer, ValidatorKey};
-use tg_types::StateRoot;
+use tg_node::{
+    BlobStore, EvidenceChecker, History, NodeHandle, Peer, ProofChecker, ValidatorKey, WallClock,
+};
+use tg_types::{Digest, StateRoot, Transaction};
 
 use crate::support::{Network, NoEvidence, assert_agree};
+use crate::work::{input_bytes, public_bytes, registration, sample_order};
 
-type Context = deterministic::Context;
+pub(crate) type Context = deterministic::Context;
 
 /// The validator that lies.
 const FAULTY: usize = 3;
@@ -58,21 +61,35 @@ const TIMERS: Timers = Timers {
 };
 
 /// A simulated network of four and what is needed to open validators on it.
-struct World {
-    context: Context,
-    network: Network,
-    blobs: Arc<BlobStore>,
+pub(crate) struct World {
+    pub(crate) context: Context,
+    pub(crate) network: Network,
+    /// The validators' stores; one for all where no blobs are used.
+    blobs: Vec<Arc<BlobStore>>,
+    checker: Arc<dyn EvidenceChecker>,
+    /// The wall clock that all validators share.
+    wall: WallClock,
     oracle: Oracle<Peer, Context>,
     peers: Vec<Peer>,
 }
 
 impl World {
-    async fn new(context: Context, blobs: Arc<BlobStore>) -> Self {
+    pub(crate) async fn new(
+        context: Context,
+        blobs: Vec<Arc<BlobStore>>,
+        checker: Arc<dyn EvidenceChecker>,
+        wall: WallClock,
+    ) -> Self {
         let network = Network::new(4);
         let peers: Vec<Peer> = network
             .keys
             .iter()
-            .map(|key| open(&network, key, &blobs, TIMERS).1.peer())
+            .map(|key| {
+                let (blobs, checker) = (blobs[0].clone(), checker.clone());
+                open(&network, key, (blobs, checker), (wall.clone(), TIMERS))
+                    .1
+                    .peer()
+            })
             .collect();
         let config = simulated::Config {
             max_size: tg_node::limits::MESSAGE_BYTES_MAX,
@@ -88,6 +105,8 @@ impl World {
             context,
             network,
             blobs,
+            checker,
+            wall,
             oracle,
             peers,
         };
@@ -111,12 +130,13 @@ impl World {
         }
     }
 
-    fn open(&self, index: usize) -> (NodeHandle, Parts) {
+    fn open(&self, index: usize, timers: Timers) -> (NodeHandle, Parts) {
+        let blobs = self.blobs[index % self.blobs.len()].clone();
         open(
             &self.network,
             &self.network.keys[index],
-            &self.blobs,
-            TIMERS,
+            (blobs, self.checker.clone()),
+            (self.wall.clone(), timers),
         )
     }
 
@@ -131,8 +151,8 @@ impl World {
             .with_attribute("side", side)
     }
 
-    async fn honest(&self, index: usize) -> NodeHandle {
-        let (handle, parts) = self.open(index);
+    pub(crate) async fn honest(&self, index: usize) -> NodeHandle {
+        let (handle, parts) = self.open(index, TIMERS);
         let control = self.control(index);
         let register = |channel| control.register(channel, QUOTA);
         let channels = Channels {
@@ -141,6 +161,7 @@ impl World {
             resolver: register(channel::RESOLVER).await.unwrap(),
             blocks: register(channel::BLOCKS).await.unwrap(),
             transactions: register(channel::TRANSACTIONS).await.unwrap(),
+            blobs: register(channel::BLOBS).await.unwrap(),
         };
         engine::start(self.context(index, "only"), parts, channels, control);
         handle
@@ -154,7 +175,7 @@ impl World {
             .await
             .unwrap();
         let config = equivocator::Config::<_, _, Sha256> {
-            scheme: self.open(index).1.scheme(),
+            scheme: self.open(index, TIMERS).1.scheme(),
             elector: RoundRobin::<Sha256>::default(),
             epoch: Epoch::zero(),
             relay: Arc::new(Relay::new()),
@@ -177,6 +198,7 @@ impl World {
             channel::RESOLVER,
             channel::BLOCKS,
             channel::TRANSACTIONS,
+            channel::BLOBS,
         ] {
             let (sender, receiver) = control.register(number, QUOTA).await.unwrap();
             let sides = sides.clone();
@@ -199,14 +221,15 @@ impl World {
             secondary.push((second, heard_second));
         }
         for (side, ports) in [("first", primary), ("second", secondary)] {
-            let [votes, certificates, resolver, blocks, transactions] =
-                <[_; 5]>::try_from(ports).unwrap();
+            let [votes, certificates, resolver, blocks, transactions, blobs] =
+                <[_; 6]>::try_from(ports).unwrap();
             let channels = Channels {
                 votes,
                 certificates,
                 resolver,
                 blocks,
                 transactions,
+                blobs,
             };
             // Twins of one mind make the same block at the same time; these two differ in patience.
             let mut timers = TIMERS;
@@ -214,8 +237,7 @@ impl World {
                 timers.busy += Duration::from_millis(7);
                 timers.idle += Duration::from_millis(11);
             }
-            let key = &self.network.keys[index];
-            let (_, parts) = open(&self.network, key, &self.blobs, timers);
+            let (_, parts) = self.open(index, timers);
             let parts = parts.in_partition(side);
             engine::start(self.context(index, side), parts, channels, control.clone());
         }
@@ -225,16 +247,18 @@ impl World {
 fn open(
     network: &Network,
     key: &ValidatorKey,
-    blobs: &Arc<BlobStore>,
-    timers: Timers,
+    (blobs, checker): (Arc<BlobStore>, Arc<dyn EvidenceChecker>),
+    (wall, timers): (WallClock, Timers),
 ) -> (NodeHandle, Parts) {
     open::open(Opening {
         genesis: &network.genesis,
         key: key.clone(),
         location: Location::Memory,
-        blobs: blobs.clone(),
-        checker: Arc::new(NoEvidence),
+        blobs,
+        checker,
         timers,
+        history: History::New,
+        wall,
     })
     .unwrap()
 }
@@ -247,7 +271,8 @@ fn run(seed: u64, fault: Fault, blobs: &Arc<BlobStore>) -> Outcome {
         .with_seed(seed)
         .with_timeout(Some(Duration::from_secs(120)));
     deterministic::Runner::new(config).start(|context| async move {
-        let world = World::new(context, blobs).await;
+        let checker = Arc::new(NoEvidence);
+        let world = World::new(context, vec![blobs], checker, WallClock::of_runtime()).await;
         let mut honest: Vec<NodeHandle> = Vec::new();
         for index in 0..FAULTY {
             honest.push(world.honest(index).await);
@@ -325,4 +350,59 @@ fn equivocator_100_seeds() {
 fn twins_25_seeds() {
     let accusers = check(Fault::Twins, 25);
     assert!(accusers > 0, "nobody convicted the twins in 25 runs");
+}
+
+/// Runs four honest validators with stores of their own: the public part of a model is given to one of them, the input of
+/// a job to two. Returns the auditor's word, so that runs of one seed can be compared.
+fn fetch(seed: u64) -> String {
+    let folders: Vec<_> = (0..4).map(|_| tempfile::tempdir().unwrap()).collect();
+    let open =
+        |folder: &tempfile::TempDir| Arc::new(BlobStore::open(folder.path(), 1 << 30).unwrap());
+    let stores: Vec<Arc<BlobStore>> = folders.iter().map(open).collect();
+    let config = deterministic::Config::new()
+        .with_seed(seed)
+        .with_timeout(Some(Duration::from_secs(120)));
+    deterministic::Runner::new(config).start(|context| async move {
+        let checker = Arc::new(ProofChecker::default());
+        let world = World::new(context, stores.clone(), checker, WallClock::of_runtime()).await;
+        let mut handles = Vec::new();
+        for index in 0..4 {
+            handles.push(world.honest(index).await);
+        }
+        let send = |wallet: usize, what: Transaction| {
+            let wallet = &world.network.wallets[wallet];
+            handles[2].submit(wallet.sign(what, 0, &world.network.genesis.domain))
+        };
+        stores[1].put(&public_bytes(), 1 << 24).unwrap();
+        send(0, registration()).await.unwrap();
+        let is_active = |handle: &NodeHandle| {
+            let state = &handle.snapshot().state;
+            let mut models = state.models().iter();
+            models.any(|model| matches!(model.state, tg_ledger::ModelState::Active(_)))
+        };
+        while !handles.iter().all(is_active) {
+            world.context.sleep(Duration::from_millis(50)).await;
+        }
+        let input = Digest::of_blob(&input_bytes());
+        for index in [0, 3] {
+            stores[index].put(&input_bytes(), 1 << 20).unwrap();
+        }
+        let order = sample_order(&handles[2].snapshot().state);
+        send(1, Transaction::SubmitJob { order }).await.unwrap();
+        while !stores.iter().all(|store| store.contains(&input)) {
+            world.context.sleep(Duration::from_millis(50)).await;
+        }
+        for store in &stores {
+            let size = store.verified_size(&input).unwrap();
+            assert_eq!(size, Some(input_bytes().len() as u64));
+        }
+        world.context.auditor().state()
+    })
+}
+
+#[test]
+fn an_input_given_to_two_of_four_comes_to_all_5_seeds() {
+    for seed in 0..5 {
+        assert_eq!(fetch(seed), fetch(seed), "runs of seed {seed} differ");
+    }
 }

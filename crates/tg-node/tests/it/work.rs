@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use tg_ledger::{JobState, ModelState, State};
 use tg_model::sample::random_model;
 use tg_node::NodeHandle;
-use tg_node::limits::{EVIDENCE_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
+use tg_node::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use tg_proof::PublicModel;
 use tg_prover::{ProvingModel, prove};
 use tg_types::{
@@ -21,13 +21,15 @@ pub(crate) struct Sample {
     model: ProvingModel,
     public: PublicModel,
     input: Vec<i8>,
+    weights: Vec<u8>,
 }
 
 pub(crate) static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
-    let (model, input) = (0..)
+    let (model, input, weights) = (0..)
         .find_map(|seed| {
             let (compiled, input) = random_model(seed);
-            Some((ProvingModel::new(compiled).ok()?, input))
+            let weights = compiled.to_bytes();
+            Some((ProvingModel::new(compiled).ok()?, input, weights))
         })
         .unwrap();
     let public = model.register().unwrap();
@@ -35,8 +37,19 @@ pub(crate) static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
         model,
         public,
         input,
+        weights,
     }
 });
+
+/// The sample's public part.
+pub(crate) fn public_bytes() -> Vec<u8> {
+    SAMPLE.public.encode()
+}
+
+/// The sample's input.
+pub(crate) fn input_bytes() -> Vec<u8> {
+    SAMPLE.input.iter().map(|x| x.cast_unsigned()).collect()
+}
 
 /// What a provider hands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,17 +76,41 @@ pub(crate) async fn send(
     .await;
 }
 
+/// The registration of the sample model.
+pub(crate) fn registration() -> Transaction {
+    Transaction::RegisterModel {
+        model: SAMPLE.public.id(),
+        public_blob: Digest::of_blob(&public_bytes()),
+        weights_blob: Digest::of_blob(&SAMPLE.weights),
+        name: Label::new("sample").unwrap(),
+    }
+}
+
+/// An order of a proved job of the sample.
+pub(crate) fn sample_order(state: &State) -> JobOrder {
+    let input = input_bytes();
+    JobOrder {
+        model: SAMPLE.public.id(),
+        input: Digest::of_blob(&input),
+        input_len: u32::try_from(input.len()).unwrap(),
+        mode: VerificationMode::Zk,
+        max_price: Amount::from_tgrid(10),
+        deadline: TimestampMs::new(state.head().time.get() + 600_000),
+        max_attempts: 3,
+        needs: JobNeeds::ANY_MACHINE,
+    }
+}
+
 /// Registers the sample model; waits until the validators have verified its registration proof.
 pub(crate) async fn register(network: &Network, handle: &NodeHandle) -> ModelId {
-    let public = SAMPLE.public.encode();
-    let public_blob = handle.blobs().put(&public, PUBLIC_MODEL_BYTES_MAX).unwrap();
+    let public = public_bytes();
+    handle.blobs().put(&public, PUBLIC_MODEL_BYTES_MAX).unwrap();
+    handle
+        .blobs()
+        .put(&SAMPLE.weights, MODEL_BYTES_MAX)
+        .unwrap();
     let model = SAMPLE.public.id();
-    let transaction = Transaction::RegisterModel {
-        model,
-        public_blob,
-        weights_blob: Digest::default(),
-        name: Label::new("sample").unwrap(),
-    };
+    let transaction = registration();
     send(network, handle, &network.wallets[0], transaction).await;
     wait_for(handle, "the model's verification", |state| {
         matches!(state.model(&model).unwrap().state, ModelState::Active(_))
@@ -104,17 +141,7 @@ pub(crate) async fn offer(network: &Network, handle: &NodeHandle, wallet: &Walle
 /// Orders a proved job of the sample.
 pub(crate) async fn order(network: &Network, handle: &NodeHandle, wallet: &Wallet) -> JobId {
     let state = handle.snapshot().state.clone();
-    let input: Vec<u8> = SAMPLE.input.iter().map(|x| x.cast_unsigned()).collect();
-    let order = JobOrder {
-        model: SAMPLE.public.id(),
-        input: Digest::of_blob(&input),
-        input_len: u32::try_from(input.len()).unwrap(),
-        mode: VerificationMode::Zk,
-        max_price: Amount::from_tgrid(10),
-        deadline: TimestampMs::new(state.head().time.get() + 600_000),
-        max_attempts: 3,
-        needs: JobNeeds::ANY_MACHINE,
-    };
+    let order = sample_order(&state);
     let transaction = Transaction::SubmitJob { order };
     let nonce = state.nonce(&wallet.address());
     let signed = wallet.sign(transaction.clone(), nonce, &network.genesis.domain);

@@ -49,6 +49,7 @@ pub(crate) async fn run(arguments: &UpArguments, as_json: bool) -> Outcome {
         },
         validators: usize::from(arguments.validators),
         accounts: accounts::funded(PROVIDERS_MAX),
+        new_epoch: arguments.new_epoch,
     })
     .await?;
     let mut signals = Signals::new()?;

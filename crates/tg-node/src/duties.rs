@@ -1,0 +1,372 @@
+//! What a validator's ledger account sends by itself: which providers it lost ([`crate::liveness`]), and what it holds of
+//! what jobs and models need ([`crate::storage`]). Both come from one account, so one loop gives out its nonces.
+//!
+//! A statement that files are held is sent when all of them were read and are right. "Missing" is sent only when the
+//! ledger asks again after a provider declined, and the files could not be had for [`MISSING_AFTER`] although they were
+//! asked of all the others. What was stated is not stated again; a restart looks at the files anew.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tg_ledger::{State, StorageTask, StoredFile};
+use tg_types::limits::STORAGE_STATEMENTS_MAX;
+use tg_types::{Digest, Fees, StorageSubject, TimestampMs, Transaction, Wallet};
+
+use crate::blob::BlobStore;
+use crate::core::span;
+use crate::handle::NodeHandle;
+use crate::limits::{
+    DUTIES_INTERVAL, DUTIES_PATIENCE, LIVENESS_INTERVAL, MISSING_AFTER, STORAGE_CHECKS_PER_TURN,
+    STORAGE_LOOKS_PER_TURN, WRONG_AGAIN_AFTER,
+};
+use crate::storage::{self, Holding};
+
+/// What is known of one subject's files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// They were read and are right.
+    Held,
+    /// They are not all here, or not right.
+    Lacking,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    known: Known,
+    /// When it was first looked for since the ledger asked like this.
+    since: TimestampMs,
+    /// Whether the ledger asked again when it was first looked for.
+    is_recheck: bool,
+    /// Not looked at before.
+    not_before: TimestampMs,
+}
+
+/// What this validator knows of what it has to state.
+#[derive(Debug, Default)]
+struct Statements {
+    entries: BTreeMap<StorageSubject, Entry>,
+}
+
+impl Statements {
+    /// The tasks to look at now. What the ledger no longer asks for is forgotten.
+    fn due(&mut self, tasks: &[StorageTask], now: TimestampMs) -> Vec<StorageTask> {
+        let asked: BTreeMap<StorageSubject, &StorageTask> =
+            tasks.iter().map(|task| (task.subject, task)).collect();
+        self.entries.retain(|subject, entry| {
+            // What is asked again is looked at again.
+            asked
+                .get(subject)
+                .is_some_and(|task| task.is_recheck == entry.is_recheck)
+        });
+        let mut due = Vec::new();
+        for task in tasks {
+            let entry = self.entries.entry(task.subject).or_insert(Entry {
+                known: Known::Lacking,
+                since: now,
+                is_recheck: task.is_recheck,
+                not_before: TimestampMs::ZERO,
+            });
+            if entry.known == Known::Lacking && entry.not_before <= now {
+                due.push((entry.not_before, task));
+            }
+        }
+        // Those never looked at first, then those whose last look is longest ago.
+        due.sort_by_key(|(not_before, _)| *not_before);
+        due.truncate(STORAGE_LOOKS_PER_TURN);
+        let due: Vec<StorageTask> = due.into_iter().map(|(_, task)| task.clone()).collect();
+        for task in &due {
+            if let Some(entry) = self.entries.get_mut(&task.subject) {
+                entry.not_before = now.saturating_add(span(DUTIES_INTERVAL));
+            }
+        }
+        due
+    }
+
+    /// Notes what a look at the store found.
+    fn found(&mut self, subject: &StorageSubject, holding: Holding, now: TimestampMs) {
+        if let Some(entry) = self.entries.get_mut(subject) {
+            match holding {
+                Holding::Held => entry.known = Known::Held,
+                Holding::Missing(_) => {}
+                Holding::Wrong(digest) => {
+                    tracing::debug!(%subject, %digest, "blob is not what it must be");
+                    entry.not_before = now.saturating_add(span(WRONG_AGAIN_AFTER));
+                }
+            }
+        }
+    }
+
+    /// The statements to send, if there are any: sorted, as many as one transaction takes.
+    fn report(&self, tasks: &[StorageTask], now: TimestampMs) -> Option<Transaction> {
+        let mut held = Vec::new();
+        let mut missing = Vec::new();
+        for task in tasks {
+            if held.len() + missing.len() == STORAGE_STATEMENTS_MAX {
+                break;
+            }
+            match self.entries.get(&task.subject) {
+                Some(entry) if entry.known == Known::Held => held.push(task.subject),
+                Some(entry)
+                    if entry.is_recheck
+                        && task.is_recheck
+                        && now.saturating_since(entry.since) >= span(MISSING_AFTER) =>
+                {
+                    missing.push(task.subject);
+                }
+                Some(_) | None => {}
+            }
+        }
+        held.sort_unstable();
+        missing.sort_unstable();
+        let is_some = !held.is_empty() || !missing.is_empty();
+        is_some.then_some(Transaction::ReportStorage { held, missing })
+    }
+}
+
+/// Looks at the files of a task.
+fn look(store: &BlobStore, task: &StorageTask) -> Holding {
+    let mut public: Option<Digest> = None;
+    let mut holding = Holding::Held;
+    for file in &task.files {
+        holding = match file {
+            StoredFile::Input { digest, length } => {
+                storage::input(store, digest, u64::from(*length))
+            }
+            // Looked at together with the weights.
+            StoredFile::PublicModel { digest } => {
+                public = Some(*digest);
+                Holding::Held
+            }
+            StoredFile::Weights { digest } => match &public {
+                Some(public) => storage::model(store, public, digest),
+                None => Holding::Missing(*digest),
+            },
+        };
+        if holding != Holding::Held {
+            break;
+        }
+    }
+    holding
+}
+
+/// Whether all files of a task are here, unread: the look that costs nothing.
+fn is_here(store: &BlobStore, task: &StorageTask) -> bool {
+    task.files.iter().all(|file| {
+        let (StoredFile::Input { digest, .. }
+        | StoredFile::PublicModel { digest }
+        | StoredFile::Weights { digest }) = file;
+        store.contains(digest)
+    })
+}
+
+/// Transactions that were sent and are not in a final block yet.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    /// The account's nonce once they are.
+    next: u64,
+    at: TimestampMs,
+}
+
+/// Sends what the validator whose ledger account is `account` has to say, until it stops. `now` is the clock by which
+/// providers were noted.
+pub async fn perform_duties(
+    node: NodeHandle,
+    account: Wallet,
+    now: impl Fn() -> TimestampMs + Send + Sync,
+) {
+    let mut statements = Statements::default();
+    let mut sent: Option<Sent> = None;
+    let mut liveness_at = TimestampMs::ZERO;
+    while node.status().running {
+        let time = now();
+        let state = node.snapshot().state.clone();
+        let tasks = state.storage_tasks(&account.address());
+        look_at(&node, &mut statements, &tasks, time).await;
+        let waits = sent.is_some_and(|sent| {
+            state.nonce(&account.address()) < sent.next
+                && now().saturating_since(sent.at) < span(DUTIES_PATIENCE)
+        });
+        if !waits {
+            let mut reports = Vec::new();
+            if time.saturating_since(liveness_at) >= span(LIVENESS_INTERVAL) {
+                liveness_at = time;
+                let me = account.address();
+                reports.extend(node.watch(|watch| watch.report(&state, &me, time)));
+            }
+            reports.extend(statements.report(&tasks, now()));
+            sent = send(&node, &account, &state, reports, now()).await;
+        }
+        tokio::time::sleep(DUTIES_INTERVAL).await;
+    }
+}
+
+/// Reads files beside the event loop.
+async fn look_at(
+    node: &NodeHandle,
+    statements: &mut Statements,
+    tasks: &[StorageTask],
+    now: TimestampMs,
+) {
+    let due = statements.due(tasks, now);
+    if due.is_empty() {
+        return;
+    }
+    let store = Arc::clone(node.blobs());
+    let looked = tokio::task::spawn_blocking(move || {
+        let here = due.into_iter().filter(|task| is_here(&store, task));
+        here.take(STORAGE_CHECKS_PER_TURN)
+            .map(|task| (task.subject, look(&store, &task)))
+            .collect::<Vec<_>>()
+    });
+    let found = match looked.await {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::error!(%error, "look at stored files");
+            return;
+        }
+    };
+    for (subject, holding) in found {
+        statements.found(&subject, holding, now);
+        if let Holding::Missing(digest) = holding {
+            // It is there and damaged: fetched anew.
+            node.needs_blob(digest);
+        }
+    }
+}
+
+/// Sends reports under the account's next nonces.
+async fn send(
+    node: &NodeHandle,
+    account: &Wallet,
+    state: &State,
+    reports: Vec<Transaction>,
+    at: TimestampMs,
+) -> Option<Sent> {
+    let first = state.nonce(&account.address());
+    let mut next = first;
+    for report in reports {
+        let signed = account.sign_with_fees(report, next, Fees::NONE, state.domain());
+        // Refused if the ledger has moved on meanwhile: the next turn says what is still true.
+        if node.submit(signed).await.is_err() {
+            break;
+        }
+        next += 1;
+    }
+    (next > first).then_some(Sent { next, at })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    const START: u64 = 1_000_000;
+
+    fn at(after: u64) -> TimestampMs {
+        TimestampMs::new(START + after)
+    }
+
+    fn task(number: u8, is_recheck: bool) -> StorageTask {
+        StorageTask {
+            subject: StorageSubject::new([number; 32]),
+            files: vec![StoredFile::Input {
+                digest: Digest::of_blob(&[number]),
+                length: 1,
+            }],
+            is_recheck,
+        }
+    }
+
+    fn subjects(numbers: &[u8]) -> Vec<StorageSubject> {
+        let subject = |number: &u8| StorageSubject::new([*number; 32]);
+        numbers.iter().map(subject).collect()
+    }
+
+    #[test]
+    fn what_is_held_is_stated_sorted_and_what_is_missing_only_when_asked_again() {
+        let mut statements = Statements::default();
+        let tasks = [task(3, false), task(1, false), task(2, false)];
+        assert_eq!(statements.due(&tasks, at(0)), tasks);
+        assert_eq!(statements.report(&tasks, at(0)), None);
+        for number in [3, 1] {
+            statements.found(&subjects(&[number])[0], Holding::Held, at(0));
+        }
+        let missing = Digest::of_blob(&[2]);
+        statements.found(&subjects(&[2])[0], Holding::Missing(missing), at(0));
+        let expected = Transaction::ReportStorage {
+            held: subjects(&[1, 3]),
+            missing: vec![],
+        };
+        assert_eq!(statements.report(&tasks, at(1)), Some(expected.clone()));
+        // However late it is: nobody asked whether it is missing.
+        let late = 10 * span(MISSING_AFTER).get();
+        assert_eq!(statements.report(&tasks, at(late)), Some(expected));
+        // Asked again, it is looked for for a while before it is called missing, and what was held is looked at anew.
+        let again = [task(2, true), task(3, true)];
+        assert_eq!(statements.due(&again, at(late)), again);
+        assert_eq!(statements.report(&again, at(late)), None);
+        statements.found(&subjects(&[3])[0], Holding::Held, at(late));
+        let later = late + span(MISSING_AFTER).get();
+        let expected = Transaction::ReportStorage {
+            held: subjects(&[3]),
+            missing: subjects(&[2]),
+        };
+        assert_eq!(statements.report(&again, at(later)), Some(expected));
+        // What is no longer asked for is forgotten.
+        assert!(statements.due(&[], at(later)).is_empty());
+        assert!(statements.entries.is_empty());
+    }
+
+    #[test]
+    fn many_that_nobody_has_do_not_keep_others_from_being_looked_at() {
+        let mut statements = Statements::default();
+        let many: Vec<StorageTask> = (0..2 * STORAGE_LOOKS_PER_TURN as u64)
+            .map(|number| {
+                let mut bytes = [0; 32];
+                bytes[..8].copy_from_slice(&number.to_be_bytes());
+                StorageTask {
+                    subject: StorageSubject::new(bytes),
+                    ..task(0, false)
+                }
+            })
+            .collect();
+        let mut tasks = many;
+        let mut now = 0;
+        assert_eq!(
+            statements.due(&tasks, at(now)).len(),
+            STORAGE_LOOKS_PER_TURN
+        );
+        let last = StorageTask {
+            subject: StorageSubject::new([0xff; 32]),
+            ..task(0, false)
+        };
+        tasks.push(last.clone());
+        let mut turns = 0;
+        loop {
+            now += span(DUTIES_INTERVAL).get();
+            turns += 1;
+            if statements.due(&tasks, at(now)).contains(&last) {
+                break;
+            }
+        }
+        assert!(turns <= 2, "{turns}");
+    }
+
+    #[test]
+    fn a_report_takes_as_many_statements_as_a_transaction() {
+        let mut statements = Statements::default();
+        let tasks: Vec<StorageTask> = (0..=STORAGE_STATEMENTS_MAX)
+            .map(|number| task(u8::try_from(number).unwrap(), false))
+            .collect();
+        for task in statements.due(&tasks, at(0)) {
+            statements.found(&task.subject, Holding::Held, at(0));
+        }
+        let Some(Transaction::ReportStorage { held, missing }) = statements.report(&tasks, at(0))
+        else {
+            panic!("there is something to state");
+        };
+        assert_eq!(held.len(), STORAGE_STATEMENTS_MAX);
+        assert!(missing.is_empty() && held.is_sorted());
+    }
+}

@@ -1,0 +1,474 @@
+//! Blobs that this validator lacks, from the others.
+//!
+//! Each validator has a store of its own. What the ledger names (inputs of open jobs, files of models, evidence) is
+//! looked for at one other validator after the other, in parts of [`BLOB_CHUNK_BYTES`], and counts as held when the
+//! digest of the whole is right. What a faulty peer costs is bounded:
+//!
+//! - It sends wrong bytes, or a size that cannot be right: it is not asked for that blob again. That costs one transfer
+//!   for each of its blobs, at most [`BLOB_TRANSFERS_PER_PEER_MAX`] at once.
+//! - It sends nothing, or little: after [`BLOB_CHUNK_PATIENCE`], or below [`BLOB_RATE_MIN_PER_SECOND`], another is asked.
+//! - It asks for much: it gets at most [`BLOB_SERVED_BYTES_PER_SECOND`], and what it asks beyond a short queue is dropped.
+//! - The ledger names blobs that nobody has: the asks of a second are bounded, those never looked for come first, and
+//!   the waits between rounds double up to [`ROUND_WAIT_MAX`].
+//!
+//! `Fetcher` is a machine: messages and the time go in, messages come out; only the store is used directly.
+
+mod needs;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use tg_types::{Decode as _, Digest, DurationMs, TimestampMs};
+
+use crate::blob::{BlobError, BlobStore, Incoming};
+use crate::core::{Peer, span};
+use crate::limits::{
+    BLOB_CHUNK_BYTES, BLOB_CHUNK_PATIENCE, BLOB_CHUNKS_AHEAD, BLOB_RATE_MIN_PER_SECOND,
+    BLOB_SERVED_BYTES_PER_SECOND, BLOB_TRANSFERS_MAX, BLOB_TRANSFERS_PER_PEER_MAX,
+    BLOBS_WANTED_MAX,
+};
+use crate::wire::BlobMessage;
+
+pub(crate) use needs::needs;
+pub(crate) use run::Fetching;
+
+/// Blobs asked for per second, over all peers.
+const STARTS_PER_SECOND: u64 = 128;
+
+/// Asks of one peer that wait for its share of the next second.
+const QUEUE_MAX: usize = 64;
+
+/// The wait after the first round in which nobody had a blob.
+const ROUND_WAIT: DurationMs = DurationMs::new(100);
+
+/// The longest wait between two rounds.
+const ROUND_WAIT_MAX: DurationMs = DurationMs::new(10_000);
+
+/// How long a blob is looked for that only a check asked for.
+const URGENT_FOR: DurationMs = DurationMs::new(10_000);
+
+/// What a transfer may take beside its bytes.
+const TRANSFER_GRACE: DurationMs = DurationMs::new(10_000);
+
+const CHUNK: u64 = BLOB_CHUNK_BYTES as u64;
+
+/// A blob that is needed here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// Its name.
+    pub(crate) digest: Digest,
+    /// The most bytes that it may have.
+    pub(crate) limit: u64,
+    /// Its bytes, where the ledger says them.
+    pub(crate) exact: Option<u64>,
+}
+
+/// A blob that is not here.
+#[derive(Debug)]
+struct Want {
+    need: Need,
+    /// Whether the last look at the ledger named it.
+    named: bool,
+    /// Until when a check wants it.
+    urgent_until: TimestampMs,
+    /// Peers that sent what it is not.
+    wrong: BTreeSet<Peer>,
+    attempts: usize,
+    next_try: TimestampMs,
+    transfer: Option<Transfer>,
+}
+
+/// A blob on its way.
+#[derive(Debug)]
+struct Transfer {
+    peer: Peer,
+    since: TimestampMs,
+    last: TimestampMs,
+    incoming: Option<Incoming>,
+    /// Up to where parts were asked for.
+    asked: u64,
+    /// Parts that came before those in front of them.
+    early: BTreeMap<u64, Vec<u8>>,
+}
+
+/// What a part of a transfer leads to.
+enum Step {
+    /// More is to come.
+    Going,
+    /// All is here and right.
+    Done,
+    /// The peer sent what the blob is not.
+    Wrong,
+    /// It cannot be stored here now.
+    Local(BlobError),
+}
+
+/// What one peer is served.
+#[derive(Debug)]
+struct Service {
+    /// Bytes that it may be sent now.
+    budget: u64,
+    since: TimestampMs,
+    queue: VecDeque<(Digest, u64)>,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub(crate) struct Fetcher {
+    store: Arc<BlobStore>,
+    peers: Vec<Peer>,
+    wants: BTreeMap<Digest, Want>,
+    services: BTreeMap<Peer, Service>,
+    starts: u64,
+    starts_since: TimestampMs,
+    outbox: Vec<(Peer, BlobMessage)>,
+}
+
+impl Fetcher {
+    /// A machine of a validator whose peers are `peers`.
+    pub(crate) fn new(store: Arc<BlobStore>, peers: Vec<Peer>) -> Self {
+        Self {
+            store,
+            peers,
+            wants: BTreeMap::new(),
+            services: BTreeMap::new(),
+            starts: 0,
+            starts_since: TimestampMs::ZERO,
+            outbox: Vec::new(),
+        }
+    }
+
+    /// Says what the ledger names and this validator lacks; what was named before and is no more is forgotten.
+    pub(crate) fn named(&mut self, missing: impl IntoIterator<Item = Need>) {
+        for want in self.wants.values_mut() {
+            want.named = false;
+        }
+        for need in missing {
+            if let Some(want) = self.want(need) {
+                want.named = true;
+            }
+        }
+    }
+
+    /// Says that a check waits for a blob.
+    pub(crate) fn urgent(&mut self, need: Need, now: TimestampMs) {
+        if let Some(want) = self.want(need) {
+            want.urgent_until = now.saturating_add(URGENT_FOR);
+            // A check that asks for it again is a reason to ask sooner than the doubled waits.
+            want.next_try = want.next_try.min(now.saturating_add(ROUND_WAIT));
+        }
+    }
+
+    fn want(&mut self, need: Need) -> Option<&mut Want> {
+        let room = self.wants.len() < BLOBS_WANTED_MAX;
+        match self.wants.entry(need.digest) {
+            std::collections::btree_map::Entry::Occupied(entry) => Some(entry.into_mut()),
+            std::collections::btree_map::Entry::Vacant(entry) if room => Some(entry.insert(Want {
+                need,
+                named: false,
+                urgent_until: TimestampMs::ZERO,
+                wrong: BTreeSet::new(),
+                attempts: 0,
+                next_try: TimestampMs::ZERO,
+                transfer: None,
+            })),
+            std::collections::btree_map::Entry::Vacant(_) => None,
+        }
+    }
+
+    /// A message of a peer; an error is a reason to refuse the peer.
+    pub(crate) fn message(
+        &mut self,
+        peer: &Peer,
+        bytes: &[u8],
+        now: TimestampMs,
+    ) -> Result<(), &'static str> {
+        let message = BlobMessage::from_bytes(bytes).map_err(|_| "blob message is malformed")?;
+        match message {
+            BlobMessage::Ask { digest, offset } => {
+                let service = self.service(peer, now);
+                if service.queue.len() < QUEUE_MAX {
+                    service.queue.push_back((digest, offset));
+                }
+                self.serve(peer, now);
+            }
+            BlobMessage::Chunk {
+                digest,
+                offset,
+                total,
+                bytes,
+            } => self.chunk(peer, digest, (offset, total, bytes), now),
+            BlobMessage::Absent { digest } => {
+                if self.is_from(&digest, peer) {
+                    self.give_up(&digest, now);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what is due, and returns what is to be sent.
+    pub(crate) fn turn(&mut self, now: TimestampMs) -> Vec<(Peer, BlobMessage)> {
+        self.wants
+            .retain(|_, want| want.named || want.urgent_until > now);
+        let late: Vec<Digest> = self
+            .wants
+            .iter()
+            .filter(|(_, want)| want.transfer.as_ref().is_some_and(|it| it.is_late(now)))
+            .map(|(digest, _)| *digest)
+            .collect();
+        for digest in late {
+            self.give_up(&digest, now);
+        }
+        self.start(now);
+        for peer in self.peers.clone() {
+            self.serve(&peer, now);
+        }
+        std::mem::take(&mut self.outbox)
+    }
+
+    /// Asks for blobs that are due: those that a check waits for first, then those looked for least.
+    fn start(&mut self, now: TimestampMs) {
+        if now.saturating_since(self.starts_since).get() >= 1_000 || now < self.starts_since {
+            (self.starts, self.starts_since) = (0, now);
+        }
+        let mut of_peer: BTreeMap<Peer, usize> = BTreeMap::new();
+        for transfer in self.wants.values().filter_map(|it| it.transfer.as_ref()) {
+            *of_peer.entry(transfer.peer.clone()).or_default() += 1;
+        }
+        let mut running: usize = of_peer.values().sum();
+        if running >= BLOB_TRANSFERS_MAX || self.starts >= STARTS_PER_SECOND {
+            return;
+        }
+        let mut due: Vec<(bool, usize, Digest)> = self
+            .wants
+            .values()
+            .filter(|want| want.transfer.is_none() && want.next_try <= now)
+            .map(|want| (want.urgent_until <= now, want.attempts, want.need.digest))
+            .collect();
+        due.sort_unstable();
+        for (_, _, digest) in due {
+            if running >= BLOB_TRANSFERS_MAX || self.starts >= STARTS_PER_SECOND {
+                break;
+            }
+            let Some(want) = self.wants.get_mut(&digest) else {
+                continue;
+            };
+            let Some(peer) = want.peer(&self.peers) else {
+                want.next_try = now.saturating_add(ROUND_WAIT_MAX);
+                continue;
+            };
+            let busy = of_peer.entry(peer.clone()).or_default();
+            if *busy >= BLOB_TRANSFERS_PER_PEER_MAX {
+                continue;
+            }
+            *busy += 1;
+            running += 1;
+            self.starts += 1;
+            want.transfer = Some(Transfer {
+                peer: peer.clone(),
+                since: now,
+                last: now,
+                incoming: None,
+                asked: CHUNK,
+                early: BTreeMap::new(),
+            });
+            self.outbox
+                .push((peer, BlobMessage::Ask { digest, offset: 0 }));
+        }
+    }
+
+    fn is_from(&self, digest: &Digest, peer: &Peer) -> bool {
+        let transfer = self.wants.get(digest).and_then(|it| it.transfer.as_ref());
+        transfer.is_some_and(|transfer| transfer.peer == *peer)
+    }
+
+    /// Ends a transfer; the next peer is asked, at once or after a wait when all were.
+    fn give_up(&mut self, digest: &Digest, now: TimestampMs) {
+        let peers = self.peers.len().max(1);
+        let Some(want) = self.wants.get_mut(digest) else {
+            return;
+        };
+        want.transfer = None;
+        want.attempts += 1;
+        let round = want.attempts / peers;
+        want.next_try = now;
+        if want.attempts.is_multiple_of(peers) {
+            let doubled = ROUND_WAIT.get() << round.min(16);
+            let wait = DurationMs::new(doubled.min(ROUND_WAIT_MAX.get()));
+            want.next_try = now.saturating_add(wait);
+        }
+    }
+
+    fn chunk(&mut self, peer: &Peer, digest: Digest, part: (u64, u64, Vec<u8>), now: TimestampMs) {
+        // A late part of a transfer that was given up.
+        if !self.is_from(&digest, peer) {
+            return;
+        }
+        let Some(want) = self.wants.get_mut(&digest) else {
+            return;
+        };
+        match want.take(&self.store, part, now) {
+            Step::Going => {
+                for offset in want.next_asks() {
+                    self.outbox
+                        .push((peer.clone(), BlobMessage::Ask { digest, offset }));
+                }
+            }
+            Step::Done => {
+                tracing::debug!(%digest, %peer, "blob is here");
+                self.wants.remove(&digest);
+            }
+            Step::Wrong => {
+                // Stops: a liar that is asked again and again.
+                tracing::warn!(%digest, %peer, "peer sent what the blob is not");
+                want.wrong.insert(peer.clone());
+                self.give_up(&digest, now);
+            }
+            Step::Local(error) => {
+                tracing::warn!(%digest, %error, "blob cannot be stored");
+                self.give_up(&digest, now);
+                if let Some(want) = self.wants.get_mut(&digest) {
+                    want.next_try = now.saturating_add(ROUND_WAIT_MAX);
+                }
+            }
+        }
+    }
+
+    fn service(&mut self, peer: &Peer, now: TimestampMs) -> &mut Service {
+        let service = self.services.entry(peer.clone()).or_insert(Service {
+            budget: BLOB_SERVED_BYTES_PER_SECOND,
+            since: now,
+            queue: VecDeque::new(),
+        });
+        let passed = now.saturating_since(service.since).get();
+        let earned = passed.saturating_mul(BLOB_SERVED_BYTES_PER_SECOND) / 1_000;
+        service.budget = service
+            .budget
+            .saturating_add(earned)
+            .min(BLOB_SERVED_BYTES_PER_SECOND);
+        service.since = now;
+        service
+    }
+
+    /// Answers what a peer asked for, within its share.
+    fn serve(&mut self, peer: &Peer, now: TimestampMs) {
+        let store = self.store.clone();
+        let mut answers = Vec::new();
+        let service = self.service(peer, now);
+        while service.budget >= CHUNK {
+            let Some((digest, offset)) = service.queue.pop_front() else {
+                break;
+            };
+            // What cannot be read is not held.
+            let part = store.part(&digest, offset, BLOB_CHUNK_BYTES);
+            let answer = match part.ok().flatten() {
+                Some((total, bytes)) => BlobMessage::Chunk {
+                    digest,
+                    offset,
+                    total,
+                    bytes,
+                },
+                None => BlobMessage::Absent { digest },
+            };
+            // An answer without bytes costs a look at the disk too.
+            service.budget -= match &answer {
+                BlobMessage::Chunk { bytes, .. } => (bytes.len() as u64).max(CHUNK / 16),
+                BlobMessage::Ask { .. } | BlobMessage::Absent { .. } => CHUNK / 16,
+            };
+            answers.push((peer.clone(), answer));
+        }
+        self.outbox.extend(answers);
+    }
+}
+
+impl Transfer {
+    fn is_late(&self, now: TimestampMs) -> bool {
+        let total = self.incoming.as_ref().map_or(0, Incoming::total);
+        let allowed = TRANSFER_GRACE
+            .get()
+            .saturating_add(total.saturating_mul(1_000) / BLOB_RATE_MIN_PER_SECOND);
+        now.saturating_since(self.last) > span(BLOB_CHUNK_PATIENCE)
+            || now.saturating_since(self.since).get() > allowed
+    }
+}
+
+impl Want {
+    /// The next peer to ask: each starts at another one, and none that lied is asked again.
+    fn peer(&self, peers: &[Peer]) -> Option<Peer> {
+        let first = usize::from(self.need.digest.as_bytes()[0]) + self.attempts;
+        (0..peers.len())
+            .map(|step| &peers[(first + step) % peers.len()])
+            .find(|peer| !self.wrong.contains(*peer))
+            .cloned()
+    }
+
+    /// Offsets to ask for now.
+    fn next_asks(&mut self) -> Vec<u64> {
+        let mut offsets = Vec::new();
+        if let Some(transfer) = &mut self.transfer
+            && let Some(incoming) = &transfer.incoming
+        {
+            let ahead = incoming.received() + BLOB_CHUNKS_AHEAD * CHUNK;
+            while transfer.asked < incoming.total().min(ahead) {
+                offsets.push(transfer.asked);
+                transfer.asked += CHUNK;
+            }
+        }
+        offsets
+    }
+
+    /// Takes a part of the running transfer.
+    fn take(
+        &mut self,
+        store: &Arc<BlobStore>,
+        (offset, total, bytes): (u64, u64, Vec<u8>),
+        now: TimestampMs,
+    ) -> Step {
+        let need = self.need;
+        let Some(transfer) = &mut self.transfer else {
+            return Step::Going;
+        };
+        if total > need.limit || need.exact.is_some_and(|exact| exact != total) {
+            return Step::Wrong;
+        }
+        if transfer.incoming.is_none() {
+            match Incoming::begin(store, need.digest, total, need.limit) {
+                Ok(incoming) => transfer.incoming = Some(incoming),
+                Err(error) => return Step::Local(error),
+            }
+        }
+        let Some(incoming) = &mut transfer.incoming else {
+            return Step::Going;
+        };
+        let whole = bytes.len() as u64 == total.saturating_sub(offset).min(CHUNK);
+        if incoming.total() != total || !offset.is_multiple_of(CHUNK) || !whole {
+            return Step::Wrong;
+        }
+        // Not asked for, or here already.
+        if offset >= transfer.asked || offset < incoming.received() {
+            return Step::Going;
+        }
+        transfer.last = now;
+        transfer.early.insert(offset, bytes);
+        while let Some(bytes) = transfer.early.remove(&incoming.received()) {
+            if let Err(error) = incoming.append(&bytes) {
+                return Step::Local(error);
+            }
+            if bytes.is_empty() {
+                break;
+            }
+        }
+        if incoming.received() < total {
+            return Step::Going;
+        }
+        match transfer.incoming.take().map(Incoming::finish) {
+            Some(Err(BlobError::WrongDigest { .. })) => Step::Wrong,
+            Some(Err(error)) => Step::Local(error),
+            Some(Ok(())) | None => Step::Done,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What the ledger names.
+
+use std::collections::BTreeSet;
+
+use tg_ledger::{EvidenceTask, ModelState, State, StoredFile};
+use tg_types::{Address, Digest};
+
+use super::Need;
+use crate::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
+
+/// The blobs that `state` names and that `is_held` does not know, the most urgent first: evidence, what checks it, what the
+/// validator `me` has not stated yet, inputs of open jobs, weights. Models that were refused name nothing.
+pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bool) -> Vec<Need> {
+    let mut seen = BTreeSet::new();
+    let evidence = state.pending_evidence().filter_map(|task| match task {
+        EvidenceTask::Lease { evidence, size, .. } => Some(Need {
+            digest: evidence,
+            limit: EVIDENCE_BYTES_MAX,
+            exact: Some(u64::from(size)),
+        }),
+        EvidenceTask::Model { .. } => None,
+    });
+    let models = || {
+        let all = state.models().iter();
+        all.filter(|model| !matches!(model.state, ModelState::Refused(_)))
+    };
+    let public = models().map(|model| Need {
+        digest: model.public_blob,
+        limit: PUBLIC_MODEL_BYTES_MAX,
+        exact: None,
+    });
+    let asked = state.storage_tasks(me).into_iter();
+    let asked = asked.flat_map(|task| task.files).map(|file| match file {
+        StoredFile::Input { digest, length } => Need {
+            digest,
+            limit: u64::from(length),
+            exact: Some(u64::from(length)),
+        },
+        StoredFile::PublicModel { digest } => Need {
+            digest,
+            limit: PUBLIC_MODEL_BYTES_MAX,
+            exact: None,
+        },
+        StoredFile::Weights { digest } => Need {
+            digest,
+            limit: MODEL_BYTES_MAX,
+            exact: None,
+        },
+    });
+    let leased = state.live_leases().map(|(job, _)| job);
+    let inputs = state.queued_jobs().chain(leased).map(|job| Need {
+        digest: job.order.input,
+        limit: u64::from(job.order.input_len),
+        exact: Some(u64::from(job.order.input_len)),
+    });
+    let weights = models().map(|model| Need {
+        digest: model.weights_blob,
+        limit: MODEL_BYTES_MAX,
+        exact: None,
+    });
+    evidence
+        .chain(public)
+        .chain(asked)
+        .chain(inputs)
+        .chain(weights)
+        .filter(|need| seen.insert(need.digest) && !is_held(&need.digest))
+        .collect()
+}

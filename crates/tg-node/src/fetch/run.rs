@@ -1,0 +1,137 @@
+//! The loop around the machine, in a thread of its own: it reads and writes files.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use commonware_macros::select_loop;
+use commonware_p2p::{Blocker, Receiver, Recipients, Sender};
+use commonware_runtime::{Clock, Spawner};
+use commonware_utils::channel::mpsc;
+use tg_types::{Address, BlockId, Digest, Encode as _, TimestampMs};
+
+use super::{Fetcher, Need, needs};
+use crate::blob::BlobStore;
+use crate::core::Peer;
+use crate::handle::Board;
+
+/// How often the machine gets a turn without messages, and the ledger is looked at.
+const TURN: Duration = Duration::from_millis(50);
+
+/// The shortest time between two looks at the whole ledger.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// How long a blob that was seen in the store is believed to be there.
+const HELD_FOR: Duration = Duration::from_secs(60);
+
+/// What the loop is made of.
+#[derive(Debug)]
+pub(crate) struct Fetching {
+    pub(crate) store: Arc<BlobStore>,
+    /// This validator in the ledger.
+    pub(crate) address: Address,
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) board: Arc<Board>,
+    /// Blobs that checks wait for.
+    pub(crate) urgent: mpsc::Receiver<Need>,
+}
+
+/// What was looked at last.
+struct Looked {
+    block: Option<BlockId>,
+    at: TimestampMs,
+    held: BTreeSet<Digest>,
+    held_since: TimestampMs,
+}
+
+impl Fetching {
+    /// Runs until the runtime stops.
+    pub(crate) async fn run<E, S, R, B>(
+        self,
+        context: E,
+        (mut sender, mut receiver): (S, R),
+        mut blocker: B,
+    ) where
+        E: Clock + Spawner,
+        S: Sender<PublicKey = Peer>,
+        R: Receiver<PublicKey = Peer>,
+        B: Blocker<PublicKey = Peer>,
+    {
+        let Self {
+            store,
+            address,
+            peers,
+            board,
+            mut urgent,
+        } = self;
+        let mut fetcher = Fetcher::new(store.clone(), peers);
+        let mut looked = Looked {
+            block: None,
+            at: TimestampMs::ZERO,
+            held: BTreeSet::new(),
+            held_since: TimestampMs::ZERO,
+        };
+        select_loop! {
+            context,
+            on_stopped => {},
+            Ok((peer, bytes)) = receiver.recv() else break => {
+                if let Err(reason) = fetcher.message(&peer, bytes.as_ref(), now(&context)) {
+                    commonware_p2p::block!(blocker, peer, reason);
+                }
+            },
+            Some(need) = urgent.recv() else break => {
+                fetcher.urgent(need, now(&context));
+            },
+            _ = context.sleep(TURN) => {},
+            on_end => {
+                let now = now(&context);
+                looked.look(&board, &address, &store, &mut fetcher, now);
+                for (peer, message) in fetcher.turn(now) {
+                    sender.send(Recipients::One(peer), message.to_bytes(), false);
+                }
+            },
+        }
+    }
+}
+
+impl Looked {
+    /// Looks at the ledger if there is a new block and some time has passed.
+    fn look(
+        &mut self,
+        board: &Board,
+        me: &Address,
+        store: &BlobStore,
+        fetcher: &mut Fetcher,
+        now: TimestampMs,
+    ) {
+        let passed = |since: TimestampMs, time: Duration| {
+            u128::from(now.saturating_since(since).get()) >= time.as_millis()
+        };
+        if !passed(self.at, LOOK) {
+            return;
+        }
+        let latest = board.latest();
+        let forget = passed(self.held_since, HELD_FOR);
+        if self.block == Some(latest.id) && !forget {
+            return;
+        }
+        if forget {
+            self.held.clear();
+            self.held_since = now;
+        }
+        self.block = Some(latest.id);
+        self.at = now;
+        let missing = needs(&latest.state, me, |digest| self.held.contains(digest));
+        let (here, missing): (Vec<Need>, Vec<Need>) = missing
+            .into_iter()
+            .partition(|it| store.contains(&it.digest));
+        self.held.extend(here.into_iter().map(|need| need.digest));
+        fetcher.named(missing);
+    }
+}
+
+fn now<E: Clock>(context: &E) -> TimestampMs {
+    let since = context.current().duration_since(UNIX_EPOCH);
+    let millis = since.unwrap_or(Duration::ZERO).as_millis();
+    TimestampMs::new(u64::try_from(millis).unwrap_or(u64::MAX))
+}

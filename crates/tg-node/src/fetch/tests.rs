@@ -1,0 +1,233 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use tg_types::Encode as _;
+
+use super::*;
+use crate::key::{ValidatorKey, peer};
+
+const START: u64 = 1_000_000;
+
+fn at(after: u64) -> TimestampMs {
+    TimestampMs::new(START + after)
+}
+
+/// Some validators' machines with stores of their own, and the messages between them.
+struct World {
+    _folders: Vec<tempfile::TempDir>,
+    peers: Vec<Peer>,
+    stores: Vec<Arc<BlobStore>>,
+    fetchers: Vec<Fetcher>,
+}
+
+impl World {
+    fn new(count: u64) -> Self {
+        let peers: Vec<Peer> = (0..count)
+            .map(|seed| peer(&ValidatorKey::from_seed(seed)))
+            .collect();
+        let folders: Vec<_> = (0..count).map(|_| tempfile::tempdir().unwrap()).collect();
+        let stores: Vec<Arc<BlobStore>> = folders
+            .iter()
+            .map(|folder| Arc::new(BlobStore::open(folder.path(), 1 << 30).unwrap()))
+            .collect();
+        let fetchers = stores
+            .iter()
+            .enumerate()
+            .map(|(me, store)| {
+                let mut others = peers.clone();
+                others.remove(me);
+                Fetcher::new(store.clone(), others)
+            })
+            .collect();
+        Self {
+            _folders: folders,
+            peers,
+            stores,
+            fetchers,
+        }
+    }
+
+    fn index(&self, peer: &Peer) -> usize {
+        self.peers.iter().position(|it| it == peer).unwrap()
+    }
+
+    /// Gives everyone a turn and delivers what is sent, through `change`; returns the messages delivered.
+    fn round(
+        &mut self,
+        now: TimestampMs,
+        mut change: impl FnMut(usize, usize, BlobMessage) -> Option<BlobMessage>,
+    ) -> usize {
+        let mut sent = Vec::new();
+        for (from, fetcher) in self.fetchers.iter_mut().enumerate() {
+            for (to, message) in fetcher.turn(now) {
+                sent.push((from, to, message));
+            }
+        }
+        let mut delivered = 0;
+        for (from, to, message) in sent {
+            let to = self.index(&to);
+            if let Some(message) = change(from, to, message) {
+                let from = self.peers[from].clone();
+                self.fetchers[to]
+                    .message(&from, &message.to_bytes(), now)
+                    .unwrap();
+                delivered += 1;
+            }
+        }
+        delivered
+    }
+}
+
+fn need(digest: Digest, limit: u64) -> Need {
+    Need {
+        digest,
+        limit,
+        exact: None,
+    }
+}
+
+fn bytes(length: usize) -> Vec<u8> {
+    (0..length).map(|index| (index % 251) as u8).collect()
+}
+
+#[test]
+fn a_blob_held_by_one_comes_to_all() {
+    let mut world = World::new(4);
+    for length in [0, 1, BLOB_CHUNK_BYTES, 11 * BLOB_CHUNK_BYTES + 5] {
+        let blob = bytes(length);
+        let digest = world.stores[2].put(&blob, 1 << 24).unwrap();
+        for index in [0, 1, 3] {
+            world.fetchers[index].named([need(digest, 1 << 24)]);
+        }
+        let mut now = 0;
+        while !world.stores.iter().all(|store| store.contains(&digest)) {
+            now += 10;
+            world.round(at(now), |_, _, message| Some(message));
+            assert!(now < 5_000, "{length} bytes do not come");
+        }
+        for store in &world.stores {
+            assert_eq!(store.get(&digest, 1 << 24).unwrap().unwrap(), blob);
+        }
+        assert!(world.fetchers.iter().all(|it| it.wants.is_empty()));
+    }
+}
+
+#[test]
+fn a_peer_that_sends_wrong_bytes_is_not_asked_again() {
+    let mut world = World::new(4);
+    let blob = bytes(300_000);
+    let digest = world.stores[3].put(&blob, 1 << 24).unwrap();
+    // Validators 1 and 2 say that they have it, and send other bytes of the same length.
+    let lie = |from: usize, message: BlobMessage| match message {
+        BlobMessage::Absent { digest } if from == 1 || from == 2 => BlobMessage::Chunk {
+            digest,
+            offset: 0,
+            total: 4,
+            bytes: vec![9; 4],
+        },
+        other => other,
+    };
+    world.fetchers[0].named([need(digest, 1 << 24)]);
+    let mut asked = [0; 4];
+    for now in 0..200 {
+        world.round(at(now * 50), |from, to, message| {
+            if let BlobMessage::Ask { offset: 0, .. } = message {
+                asked[to] += 1;
+            }
+            Some(lie(from, message))
+        });
+        if world.stores[0].contains(&digest) {
+            break;
+        }
+    }
+    assert_eq!(
+        world.stores[0].get(&digest, 1 << 24).unwrap().unwrap(),
+        blob
+    );
+    assert!(asked[1] <= 1 && asked[2] <= 1, "{asked:?}");
+    assert_eq!(asked[3], 1);
+    assert_eq!(world.stores[0].used_bytes(), 300_000);
+}
+
+#[test]
+fn a_size_above_the_limit_or_other_than_the_order_is_a_lie() {
+    let mut world = World::new(2);
+    let digest = world.stores[1].put(&bytes(100), 1_000).unwrap();
+    world.fetchers[0].named([Need {
+        digest,
+        limit: 99,
+        exact: Some(99),
+    }]);
+    for now in 0..100 {
+        world.round(at(now * 50), |_, _, message| Some(message));
+    }
+    assert!(!world.stores[0].contains(&digest));
+    assert_eq!(world.fetchers[0].wants[&digest].wrong.len(), 1);
+    assert_eq!(world.stores[0].used_bytes(), 0);
+}
+
+#[test]
+fn a_silent_peer_costs_its_patience_and_no_more() {
+    let mut world = World::new(3);
+    let digest = world.stores[2].put(&bytes(500_000), 1 << 24).unwrap();
+    world.fetchers[0].named([need(digest, 1 << 24)]);
+    let mut now = 0;
+    while !world.stores[0].contains(&digest) {
+        now += 50;
+        world.round(at(now), |from, to, message| {
+            (from != 1 && to != 1).then_some(message)
+        });
+        assert!(now < 10_000, "the other peer is asked");
+    }
+    assert!(now <= 3_000, "{now} ms");
+}
+
+#[test]
+fn blobs_that_nobody_has_do_not_hold_up_one_that_somebody_has() {
+    let mut world = World::new(4);
+    let digest = world.stores[1].put(b"wanted", 100).unwrap();
+    let absent = (0..5_000u32).map(|index| need(Digest::of_blob(&index.to_le_bytes()), 100));
+    world.fetchers[0].named(absent.clone());
+    let mut messages = 0;
+    for now in 0..100 {
+        messages += world.round(at(now * 50), |_, _, message| Some(message));
+    }
+    // Asks and answers of five seconds.
+    assert!(messages as u64 <= 2 * 6 * STARTS_PER_SECOND, "{messages}");
+    world.fetchers[0].named(absent.chain([need(digest, 100)]));
+    world.fetchers[0].urgent(need(digest, 100), at(5_000));
+    let mut now = 5_000;
+    while !world.stores[0].contains(&digest) {
+        now += 50;
+        world.round(at(now), |_, _, message| Some(message));
+        assert!(now < 8_000, "it is lost among those that nobody has");
+    }
+    // What is no longer named is forgotten.
+    world.fetchers[0].named([]);
+    world.round(at(60_000), |_, _, message| Some(message));
+    assert!(world.fetchers[0].wants.is_empty());
+}
+
+#[test]
+fn a_peer_that_asks_for_much_gets_its_share() {
+    let mut world = World::new(2);
+    let digest = world.stores[1]
+        .put(&bytes(BLOB_CHUNK_BYTES), 1 << 24)
+        .unwrap();
+    let greedy = world.peers[0].clone();
+    let ask = BlobMessage::Ask { digest, offset: 0 }.to_bytes();
+    let mut served = 0;
+    for now in 0..2_000 {
+        for _ in 0..10 {
+            world.fetchers[1].message(&greedy, &ask, at(now)).unwrap();
+        }
+        served += world.fetchers[1].turn(at(now)).len();
+    }
+    let chunks = usize::try_from(BLOB_SERVED_BYTES_PER_SECOND / CHUNK).unwrap();
+    assert!(served <= 3 * chunks + 1, "{served} chunks in two seconds");
+    assert!(served >= 2 * chunks, "{served}");
+    assert!(world.fetchers[1].services[&greedy].queue.len() <= QUEUE_MAX);
+    assert_eq!(
+        world.fetchers[1].message(&greedy, &[7], at(0)),
+        Err("blob message is malformed")
+    );
+}
