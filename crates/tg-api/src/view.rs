@@ -6,10 +6,13 @@ use tg_ledger::{
 };
 use tg_sdk::dto::{
     AccountDto, BidDto, JobCountsDto, JobDto, JobReceiptDto, JobStateDto, JobStepDto, LeaseDto,
-    LeaseEndDto, ModelDto, ModelFactsDto, ModelStateDto, OfferDto, ParametersDto, ProviderDto,
-    QuoteDto, RejectionDto, ReputationDto, SettlementDto, StatusDto, TotalsDto,
+    LeaseEndDto, MemberPayDto, ModelDto, ModelFactsDto, ModelStateDto, OfferDto, ParametersDto,
+    ProviderDto, QuoteDto, RejectionDto, ReputationDto, SettlementDto, StatusDto, TotalsDto,
 };
-use tg_types::{Address, Amount, Digest, DurationMs, JobNeeds, JobOrder, VerificationMode};
+use tg_types::limits::ATTEMPTS_USUAL;
+use tg_types::{
+    Address, Amount, Digest, DurationMs, JobNeeds, JobOrder, TimestampMs, VerificationMode,
+};
 
 mod event;
 mod why;
@@ -32,7 +35,9 @@ pub fn status(network: &str, development: bool, state: &State) -> StatusDto {
         block: head.block,
         state_root: state.root(),
         timestamp_ms: head.timestamp.get(),
+        ledger_time_ms: head.time.get(),
         validators: u32::try_from(state.validators().len()).unwrap_or(u32::MAX),
+        base_fee_per_gas: state.base_fee(),
         parameters: parameters(state.parameters()),
         totals: TotalsDto {
             minted: money.minted,
@@ -52,7 +57,7 @@ pub fn status(network: &str, development: bool, state: &State) -> StatusDto {
 
 fn parameters(parameters: &Parameters) -> ParametersDto {
     ParametersDto {
-        transaction_fee: parameters.transaction_fee,
+        base_fee_min: parameters.base_fee_min,
         registration_fee: parameters.registration_fee,
         zk_verification_fee: parameters.verification_fee_zk,
         job_price_min: parameters.job_price_min,
@@ -188,7 +193,7 @@ pub fn provider(state: &State, address: Address) -> ProviderDto {
 }
 
 /// What every open offer would ask for one job on a model: those that fit first, in the order of the scheduler.
-/// Without a maximum price, twice the dearest ask stands in for it.
+/// Without a maximum price, that of an order that names none stands in for it.
 #[must_use]
 pub fn quotes(
     state: &State,
@@ -199,22 +204,19 @@ pub fn quotes(
     let ModelState::Active(facts) = &model.state else {
         return Vec::new();
     };
-    let asks = state
-        .offers()
-        .iter()
-        .filter_map(|offer| offer.terms.price(facts.macs));
-    let dearest = asks.max().unwrap_or(Amount::ZERO);
     let horizon = state.parameters().job_horizon;
-    let order = JobOrder {
+    let mut order = JobOrder {
         model: model.id,
         input: Digest::default(),
         input_len: facts.input_len,
         mode,
-        max_price: max_price.unwrap_or_else(|| dearest.saturating_add(dearest)),
-        deadline: state.head().timestamp.saturating_add(horizon),
-        max_attempts: 1,
+        max_price: Amount::ZERO,
+        deadline: state.head().time.saturating_add(horizon),
+        max_attempts: ATTEMPTS_USUAL,
         needs: JobNeeds::ANY_MACHINE,
     };
+    let usual = || state.usual_max_price(&order).unwrap_or(Amount::MAX);
+    order.max_price = max_price.unwrap_or_else(usual);
     let assessments = state.assess_order(&order).unwrap_or_default();
     let quotes = assessments
         .iter()
@@ -231,6 +233,8 @@ pub fn quotes(
                     .get(),
                 lacks: lacks(assessment.broken.iter().map(|it| it.explanation())),
                 chosen: rank == 0 && assessment.broken.is_empty(),
+                max_price: order.max_price,
+                serves: assessment.broken.iter().all(|it| it.may_pass()),
             })
         });
     quotes.collect()
@@ -244,6 +248,7 @@ fn lacks(explanations: impl Iterator<Item = &'static str>) -> Vec<String> {
 #[must_use]
 pub const fn job_state(state: JobState) -> JobStateDto {
     match state {
+        JobState::Submitted => JobStateDto::Submitted,
         JobState::Queued => JobStateDto::Queued,
         JobState::Leased => JobStateDto::Leased,
         JobState::Running => JobStateDto::Running,
@@ -271,7 +276,6 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         history,
         escrow,
         verification_fee,
-        prize,
         leases,
         excluded: _,
         end,
@@ -280,6 +284,8 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         revealed_in: _,
         stars: _,
         owed: _,
+        storage: _,
+        declined: _,
     } = job;
     JobDto {
         id: *id,
@@ -291,18 +297,18 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         mode: order.mode.into(),
         state: job_state(*stands),
         max_price: order.max_price,
-        deadline_ms: order.deadline.get(),
+        deadline_ms: by_clocks(state, order.deadline),
         sequence: *sequence,
         macs: *macs,
         max_attempts: order.max_attempts,
         escrow: *escrow,
         verification_fee: *verification_fee,
-        prize: *prize,
         history: history.iter().map(step).collect(),
         leases: leases
             .iter()
             .filter_map(|id| state.lease(id))
-            .map(|it| lease(job, it))
+            .flat_map(|lead| state.gang_of(lead))
+            .map(|it| lease(state, job, it))
             .collect(),
         reason: end.map(|end| end.to_string()),
         settlement: settled.as_ref().map(settlement),
@@ -310,11 +316,16 @@ pub fn job(state: &State, job: &Job) -> JobDto {
 }
 
 const fn step(step: &Step) -> JobStepDto {
-    let Step { state, height, at } = step;
+    let Step {
+        state,
+        height,
+        at: _,
+        timestamp,
+    } = step;
     JobStepDto {
         state: job_state(*state),
         height: height.get(),
-        at_ms: at.get(),
+        at_ms: timestamp.get(),
     }
 }
 
@@ -322,7 +333,6 @@ const fn settlement(settlement: &Settlement) -> SettlementDto {
     let Settlement {
         price,
         members,
-        prize,
         verification_fee,
         refund,
         burned,
@@ -332,7 +342,6 @@ const fn settlement(settlement: &Settlement) -> SettlementDto {
     SettlementDto {
         price: *price,
         members: *members,
-        prize: *prize,
         verification_fee: *verification_fee,
         refund: *refund,
         burned: *burned,
@@ -341,9 +350,17 @@ const fn settlement(settlement: &Settlement) -> SettlementDto {
     }
 }
 
+/// When clocks will show what is at `time` of the ledger, if no pause comes before it: ledger time lags behind them by
+/// all pauses so far.
+fn by_clocks(state: &State, time: TimestampMs) -> u64 {
+    let head = state.head();
+    let lag = head.timestamp.saturating_since(head.time).get();
+    time.get().saturating_add(lag)
+}
+
 /// A lease of a job.
 #[must_use]
-pub fn lease(job: &Job, lease: &Lease) -> LeaseDto {
+pub fn lease(state: &State, job: &Job, lease: &Lease) -> LeaseDto {
     let (end, rejection) = match &lease.end {
         None => (None, None),
         Some(LeaseEnd::Fulfilled) => (Some(LeaseEndDto::Fulfilled), None),
@@ -351,6 +368,9 @@ pub fn lease(job: &Job, lease: &Lease) -> LeaseDto {
         Some(LeaseEnd::Abandoned(_)) => (Some(LeaseEndDto::Abandoned), None),
         Some(LeaseEnd::Preempted) => (Some(LeaseEndDto::Preempted), None),
         Some(LeaseEnd::Released) => (Some(LeaseEndDto::Released), None),
+        Some(LeaseEnd::Declined(_)) => (Some(LeaseEndDto::Declined), None),
+        Some(LeaseEnd::Unavailable) => (Some(LeaseEndDto::Unavailable), None),
+        Some(LeaseEnd::Cancelled) => (Some(LeaseEndDto::Cancelled), None),
         Some(LeaseEnd::Rejected { code, check }) => {
             let rejection = RejectionDto {
                 code: *code,
@@ -367,8 +387,8 @@ pub fn lease(job: &Job, lease: &Lease) -> LeaseDto {
         price: lease.price,
         collateral: lease.collateral,
         state: lease_state(job, lease),
-        matched_ms: lease.matched_at.get(),
-        begins_ms: lease.grant.from.get(),
+        matched_ms: by_clocks(state, lease.matched_at),
+        begins_ms: by_clocks(state, lease.grant.from),
         devices: (0..8)
             .filter(|device| lease.grant.devices >> device & 1 == 1)
             .collect(),
@@ -376,8 +396,8 @@ pub fn lease(job: &Job, lease: &Lease) -> LeaseDto {
         lead: lease.lead,
         started: lease.started_at.is_some(),
         members: u16::try_from(lease.members.len()).unwrap_or(u16::MAX),
-        start_by_ms: lease.start_by.get(),
-        finish_by_ms: lease.deadline.get(),
+        start_by_ms: by_clocks(state, lease.start_by),
+        finish_by_ms: by_clocks(state, lease.deadline),
         receipt: lease.receipt.as_ref().map(Into::into),
         evidence: lease.evidence.map(|evidence| evidence.digest),
         end,
@@ -398,6 +418,17 @@ const fn lease_state(job: &Job, lease: &Lease) -> JobStateDto {
     }
 }
 
+fn member_pay(lease: &Lease) -> MemberPayDto {
+    MemberPayDto {
+        lease: lease.id,
+        provider: lease.provider,
+        price: match lease.end {
+            Some(LeaseEnd::Fulfilled) => lease.price,
+            _ => Amount::ZERO,
+        },
+    }
+}
+
 /// The receipt of a paid job; nothing for any other.
 #[must_use]
 pub fn receipt(state: &State, paid: &Job) -> Option<JobReceiptDto> {
@@ -409,9 +440,10 @@ pub fn receipt(state: &State, paid: &Job) -> Option<JobReceiptDto> {
         .find(|lease| lease.end == Some(LeaseEnd::Fulfilled))?;
     Some(JobReceiptDto {
         job: job(state, paid),
-        lease: lease(paid, fulfilled),
+        lease: lease(state, paid, fulfilled),
         receipt: fulfilled.receipt.as_ref()?.into(),
         settlement: settlement(settled),
+        members: state.gang_of(fulfilled).skip(1).map(member_pay).collect(),
         evidence: fulfilled.evidence.map(|evidence| evidence.digest),
     })
 }

@@ -1,19 +1,22 @@
 //! What a block does to a state.
 //!
-//! In this order, each step seeing what the ones before it did: **timeouts** (leases and jobs whose time is over at
-//! the block's time), **transactions** (in the block's order), **verdicts** (in the block's order), **matching**
-//! (the lanes of the market), **rewards** (the block's fees, split among the
+//! In this order, each step seeing what the ones before it did: **transactions** (in the block's order), **verdicts**
+//! (in the block's order), **timeouts** (leases and jobs whose time is over at the block's ledger time, so that what
+//! comes in the block in which a window ends is in time), **matching** (the lanes of the market), **rewards** (the block's fees, split among the
 //! validators), **pruning** (ended jobs beyond the bound leave the state). Then money is counted and the state root
 //! computed. A block with anything in it that does not hold is refused whole: whoever proposes a block drops such
 //! transactions first ([`propose`]).
 
 mod check;
+mod decline;
 mod execute;
+mod gas;
 mod lanes;
 mod lifecycle;
 mod market;
 mod matching;
 mod rewards;
+mod storage;
 mod timeouts;
 mod verdicts;
 
@@ -25,11 +28,14 @@ use crate::block::{Block, BlockHeader, body_digest};
 use crate::decision::{Decision, schedule_root};
 use crate::error::{BlockError, InvariantError, TransactionError, VerdictError};
 use crate::event::Event;
+use crate::gas::{BlockGas, LANE_GAS_MAX};
 use crate::limits::{
     BLOCK_BYTES_MAX, NONCES_AHEAD_MAX, TRANSACTIONS_PER_BLOCK_MAX, VERDICTS_PER_BLOCK_MAX,
 };
-use crate::state::{Head, State};
+use crate::state::{Head, Outage, State};
 use crate::verdict::Verdict;
+
+use gas::Fee;
 
 /// The state after `block`, and what happened in it.
 ///
@@ -38,16 +44,23 @@ use crate::verdict::Verdict;
 pub fn apply(state: &State, block: &Block) -> Result<(State, Vec<Event>), BlockError> {
     check_header(state, block)?;
     let header = &block.header;
-    let mut execution = Execution::begin(state, header.timestamp)?;
+    let mut execution = Execution::begin(state, header.timestamp);
     for (index, transaction) in block.transactions.iter().enumerate() {
         let verified = transaction
             .verify(state.domain())
             .map_err(TransactionError::Signature)
             .and_then(|verified| {
-                check::check(&execution.state, execution.now, &verified).map(|()| verified)
+                let fee = check::check(&execution.state, execution.now, &verified)?;
+                Ok((verified, fee))
             })
             .map_err(|source| BlockError::Transaction { index, source })?;
-        execution.execute(&verified)?;
+        let (verified, fee) = verified;
+        let gas = execution.gas.with(verified.transaction());
+        execution.gas = gas.ok_or(BlockError::TooMuchGas {
+            index,
+            limit: LANE_GAS_MAX,
+        })?;
+        execution.execute(&verified, fee)?;
     }
     for (index, verdict) in block.verdicts.iter().enumerate() {
         execution
@@ -62,12 +75,21 @@ pub fn apply(state: &State, block: &Block) -> Result<(State, Vec<Event>), BlockE
             got: root,
         });
     }
+    let (parent, body) = (header.parent, header.body);
+    let expected = BlockHeader::after(&next, parent, header.timestamp, header.proposer, body);
+    if *header != expected {
+        return Err(BlockError::WrongHeader {
+            expected: Box::new(expected),
+            got: Box::new(*header),
+        });
+    }
     next.head.block = block.id();
     Ok((next, events))
 }
 
 /// Whether a mempool may keep a transaction: it is signed, its nonce is not used, and, if it is the account's next,
-/// it would hold at the state's time.
+/// it would hold at the state's time; if its turn has not come, its sender has an account, and what it serves, if it is
+/// of a prepaid kind, is the sender's.
 ///
 /// # Errors
 /// [`TransactionError`] says why not.
@@ -78,7 +100,7 @@ pub fn check_transaction(
     let verified = transaction
         .verify(state.domain())
         .map_err(TransactionError::Signature)?;
-    match check::check(state, state.head.timestamp, &verified) {
+    match check::check(state, state.head.time, &verified) {
         Err(TransactionError::NonceGap { expected, got }) if got - expected > NONCES_AHEAD_MAX => {
             Err(TransactionError::NonceTooFarAhead {
                 expected,
@@ -86,8 +108,8 @@ pub fn check_transaction(
                 limit: NONCES_AHEAD_MAX,
             })
         }
-        Err(TransactionError::NonceGap { .. }) => Ok(()),
-        result => result,
+        Err(TransactionError::NonceGap { .. }) => check::check_ahead(state, &verified),
+        result => result.map(|_| ()),
     }
 }
 
@@ -146,7 +168,7 @@ pub fn propose(state: &State, proposal: Proposal) -> Result<Proposed, BlockError
         verdicts,
     } = proposal;
     check_place(state, proposer, timestamp)?;
-    let mut execution = Execution::begin(state, timestamp)?;
+    let mut execution = Execution::begin(state, timestamp);
     // Verdicts first take their room: they free providers and money, and there are few of them.
     let mut room = BLOCK_BYTES_MAX - HEADER_AND_COUNTS_BYTES;
     let mut verdicts = verdicts;
@@ -155,13 +177,18 @@ pub fn propose(state: &State, proposal: Proposal) -> Result<Proposed, BlockError
     let (mut taken, mut refused, mut left) = (Vec::new(), Vec::new(), Vec::new());
     for transaction in transactions {
         let size = transaction.to_bytes().len();
-        if size > room || taken.len() == TRANSACTIONS_PER_BLOCK_MAX {
+        let gas = execution.gas.with(&transaction.transaction);
+        let (true, Some(gas)) = (
+            size <= room && taken.len() < TRANSACTIONS_PER_BLOCK_MAX,
+            gas,
+        ) else {
             left.push(transaction);
             continue;
-        }
+        };
         match execution.admit(&transaction) {
-            Ok(verified) => {
-                execution.execute(&verified)?;
+            Ok((verified, fee)) => {
+                execution.gas = gas;
+                execution.execute(&verified, fee)?;
                 room -= size;
                 taken.push(transaction);
             }
@@ -178,15 +205,9 @@ pub fn propose(state: &State, proposal: Proposal) -> Result<Proposed, BlockError
             Err(error) => refused_verdicts.push((verdict, error)),
         }
     }
-    let (mut next, events, state_root) = execution.finish(proposer)?;
-    let header = BlockHeader {
-        height: state.head.height.next(),
-        parent: state.head.block,
-        timestamp,
-        proposer,
-        body: body_digest(&taken, &found),
-        state_root,
-    };
+    let (mut next, events, _) = execution.finish(proposer)?;
+    let body = body_digest(&taken, &found);
+    let header = BlockHeader::after(&next, state.head.block, timestamp, proposer, body);
     next.head.block = header.id();
     Ok(Proposed {
         block: Block {
@@ -203,7 +224,7 @@ pub fn propose(state: &State, proposal: Proposal) -> Result<Proposed, BlockError
 }
 
 /// Bytes of a block without transactions and verdicts.
-const HEADER_AND_COUNTS_BYTES: usize = 8 + 32 + 8 + 20 + 32 + 32 + 4 + 4;
+const HEADER_AND_COUNTS_BYTES: usize = BlockHeader::BYTES + 4 + 4;
 
 /// Whether a block may stand after `state` at all.
 fn check_place(state: &State, proposer: Address, timestamp: TimestampMs) -> Result<(), BlockError> {
@@ -221,13 +242,14 @@ fn check_place(state: &State, proposer: Address, timestamp: TimestampMs) -> Resu
 }
 
 fn check_header(state: &State, block: &Block) -> Result<(), BlockError> {
+    // What is not looked at here follows from executing the block, and is compared after that.
     let BlockHeader {
         height,
         parent,
         timestamp,
         proposer,
         body,
-        state_root: _,
+        ..
     } = block.header;
     let expected = state.head.height.next();
     if height != expected {
@@ -277,41 +299,55 @@ fn check_header(state: &State, block: &Block) -> Result<(), BlockError> {
 /// A block being executed: a copy of the state that changes, and what happened so far.
 pub(crate) struct Execution {
     pub(crate) state: State,
+    /// Ledger time of the block.
     pub(crate) now: TimestampMs,
+    /// Block time of the block.
+    pub(crate) timestamp: TimestampMs,
     pub(crate) height: Height,
     pub(crate) events: Vec<Event>,
     /// Fees of this block that no validator has yet.
     pub(crate) fees: Amount,
+    /// Tips of this block.
+    pub(crate) tips: Amount,
+    /// The gas that its transactions used.
+    pub(crate) gas: BlockGas,
     /// What the scheduler decided in this block.
     pub(crate) decisions: Vec<Decision>,
 }
 
 impl Execution {
-    /// Starts a block: a copy of the state, with everything done whose time is over.
-    pub(crate) fn begin(state: &State, now: TimestampMs) -> Result<Self, InvariantError> {
+    /// Starts a block: a copy of the state, at the ledger time of a block that is made at `timestamp`.
+    pub(crate) fn begin(state: &State, timestamp: TimestampMs) -> Self {
+        let height = state.head.height.next();
         let mut execution = Self {
             state: state.clone(),
-            now,
-            height: state.head.height.next(),
+            now: state.time_at(timestamp),
+            timestamp,
+            height,
             events: Vec::new(),
             fees: Amount::ZERO,
+            tips: Amount::ZERO,
+            gas: BlockGas::default(),
             decisions: Vec::new(),
         };
-        let (parent, height) = (state.head.block, execution.height);
+        let now = execution.now;
+        if timestamp.saturating_since(state.head.timestamp) >= state.parameters.outage_min {
+            execution.state.head.outage = Some(Outage { height, time: now });
+        }
+        let parent = state.head.block;
         execution.state.schedule.turn(parent, height);
-        execution.run_timeouts()?;
-        Ok(execution)
+        execution
     }
 
     fn admit(
         &self,
         transaction: &SignedTransaction,
-    ) -> Result<VerifiedTransaction, TransactionError> {
+    ) -> Result<(VerifiedTransaction, Fee), TransactionError> {
         let verified = transaction
             .verify(self.state.domain())
             .map_err(TransactionError::Signature)?;
-        check::check(&self.state, self.now, &verified)?;
-        Ok(verified)
+        let fee = check::check(&self.state, self.now, &verified)?;
+        Ok((verified, fee))
     }
 
     /// Names the block's decisions.
@@ -329,6 +365,7 @@ impl Execution {
         mut self,
         proposer: Address,
     ) -> Result<(State, Vec<Event>, StateRoot), InvariantError> {
+        self.run_timeouts()?;
         self.run_matching()?;
         self.seal_schedule();
         self.pay_validators(proposer)?;
@@ -336,11 +373,19 @@ impl Execution {
         let Self {
             mut state,
             now,
+            timestamp,
             height,
             events,
             fees: _,
+            tips: _,
+            gas,
             decisions: _,
         } = self;
+        // How long the block had to fill up.
+        let elapsed = now.saturating_since(state.head.time);
+        let base_fee = state.fee_market.base_fee;
+        let floor = state.parameters.base_fee_min;
+        state.fee_market = state.fee_market.after(gas.paid, elapsed, floor);
         let report = state.money();
         if !report.is_conserved() {
             return Err(InvariantError::MoneyNotConserved { report });
@@ -351,8 +396,10 @@ impl Execution {
         // The block's id is not known before its state root, so the root does not cover it; the header does.
         state.head = Head {
             height,
-            block: state.head.block,
-            timestamp: now,
+            timestamp,
+            time: now,
+            base_fee,
+            ..state.head
         };
         state.seal();
         let root = state.root();

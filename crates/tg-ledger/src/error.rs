@@ -6,6 +6,7 @@ use tg_types::{Address, BlockId, Digest, Fault, Height, StateRoot, TimestampMs};
 
 pub use transaction::{MachineProblem, NeedsProblem, TransactionError};
 
+use crate::block::BlockHeader;
 use crate::record::JobState;
 use crate::state::MoneyReport;
 use crate::verdict::Subject;
@@ -175,6 +176,14 @@ pub enum BlockError {
         /// How many there may be.
         limit: usize,
     },
+    /// A transaction uses more gas than its lane of the block has left.
+    #[error("transaction {index} of the block brings its lane above {limit} gas")]
+    TooMuchGas {
+        /// Which one.
+        index: usize,
+        /// How much gas the lane has.
+        limit: u64,
+    },
     /// A transaction does not hold.
     #[error("transaction {index} of the block does not hold")]
     Transaction {
@@ -200,6 +209,15 @@ pub enum BlockError {
         expected: StateRoot,
         /// The one it leads to.
         got: StateRoot,
+    },
+    /// The header says something else than what follows from the block and its parent: the version, the ledger time,
+    /// the epoch, the base fee, the validators, or a field that has no rule yet.
+    #[error("the block's header is {got:?}, what follows from it is {expected:?}")]
+    WrongHeader {
+        /// What follows.
+        expected: Box<BlockHeader>,
+        /// The block's.
+        got: Box<BlockHeader>,
     },
     /// A rule of the ledger itself broke.
     #[error("executing the block broke a rule of the ledger")]
@@ -229,6 +247,8 @@ impl BlockError {
             Self::Verdict { .. } => "TG-LED-089",
             Self::WrongStateRoot { .. } => "TG-LED-090",
             Self::Invariant(_) => "TG-LED-091",
+            Self::WrongHeader { .. } => "TG-LED-092",
+            Self::TooMuchGas { .. } => "TG-LED-099",
         }
     }
 
@@ -245,9 +265,11 @@ impl BlockError {
             | Self::TooManyTransactions { .. }
             | Self::TooManyVerdicts { .. }
             | Self::TooLarge { .. }
+            | Self::TooMuchGas { .. }
             | Self::Transaction { .. }
             | Self::Verdict { .. }
-            | Self::WrongStateRoot { .. } => Fault::Peer,
+            | Self::WrongStateRoot { .. }
+            | Self::WrongHeader { .. } => Fault::Peer,
         }
     }
 }

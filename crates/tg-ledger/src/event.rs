@@ -19,6 +19,30 @@ pub enum Event {
         sender: Address,
         /// What it asked for.
         kind: TransactionKind,
+        /// What was burned for its gas; nothing if it was prepaid.
+        burned: Amount,
+        /// What its sender tips the proposer.
+        tip: Amount,
+    },
+    /// A provider prepaid the gas of a new lease.
+    GasPrepaid {
+        /// The lease.
+        lease: LeaseId,
+        /// Who paid.
+        provider: Address,
+        /// How much.
+        amount: Amount,
+    },
+    /// What a lease prepaid for gas was settled at its end.
+    GasSettled {
+        /// The lease.
+        lease: LeaseId,
+        /// Who had paid.
+        provider: Address,
+        /// What was burned: all of it if the provider failed, else what was used.
+        burned: Amount,
+        /// What went back.
+        returned: Amount,
     },
     /// Money went from one account to another.
     Transferred {
@@ -35,6 +59,11 @@ pub enum Event {
         model: ModelId,
         /// The state.
         state: ModelState,
+    },
+    /// Enough validators state that they hold the files of a model: jobs may name it.
+    ModelHeld {
+        /// The model.
+        model: ModelId,
     },
     /// An offer was posted.
     OfferPosted {
@@ -94,13 +123,44 @@ pub enum Event {
         /// How much.
         amount: Amount,
     },
-    /// Collateral was taken from a provider and added to the job's prize.
+    /// Collateral was taken from a provider; what members of its gang are not paid out of it is burned.
     Forfeited {
         /// The lease.
         lease: LeaseId,
-        /// The job that has the prize.
+        /// The job.
         job: JobId,
         /// Whose collateral.
+        provider: Address,
+        /// How much.
+        amount: Amount,
+    },
+    /// A part of the collateral of a declined lease stays locked until validators said whether what it needs is there.
+    PenaltyHeld {
+        /// The lease.
+        lease: LeaseId,
+        /// Whose collateral.
+        provider: Address,
+        /// How much.
+        amount: Amount,
+    },
+    /// The penalty of a declined lease was burned or went back.
+    PenaltySettled {
+        /// The lease.
+        lease: LeaseId,
+        /// Whose collateral.
+        provider: Address,
+        /// How much.
+        amount: Amount,
+        /// Whether it was burned.
+        is_burned: bool,
+    },
+    /// A requestor took a job back and paid its holder for the time so far, out of the escrow.
+    HolderPaid {
+        /// The lease.
+        lease: LeaseId,
+        /// The job.
+        job: JobId,
+        /// Who was paid.
         provider: Address,
         /// How much.
         amount: Amount,

@@ -112,6 +112,12 @@ pub enum GenesisError {
         /// How many there are.
         count: usize,
     },
+    /// A window could end while faulty validators keep everybody's transactions out of their turns.
+    #[error("the window {window} is shorter than 3 (f + 1) timeouts of a leader")]
+    ShortWindow {
+        /// Its name in [`Parameters`].
+        window: &'static str,
+    },
     /// Balances and stakes are more than can be written.
     #[error("genesis balances and stakes overflow")]
     TooMuchMoney,

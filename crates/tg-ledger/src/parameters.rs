@@ -14,11 +14,20 @@ pub enum UnverifiedJobs {
     Allowed,
 }
 
+/// Whether validators state what they hold before a job is matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StorageRule {
+    /// A job waits until n - f of them state that they hold its input and its model's files.
+    Stated,
+    /// Nobody states anything: for simulations of the ledger alone, in which no file exists.
+    Assumed,
+}
+
 /// Fees, times and rules of one network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameters {
-    /// Burned with every transaction.
-    pub transaction_fee: Amount,
+    /// The least base fee: what is burned for each unit of gas of a transaction while blocks are not full.
+    pub base_fee_min: Amount,
     /// The least that a transfer to an address without an account must bring: accounts stay in the state for ever.
     pub account_min: Amount,
     /// Paid to the validators for verifying the registration proof of a model.
@@ -55,6 +64,18 @@ pub struct Parameters {
     pub preempt_grace: DurationMs,
     /// Collateral per lease that stands for one success in a reputation.
     pub reputation_stake: Amount,
+    /// How far ledger time moves in one block at most.
+    pub time_step_max: DurationMs,
+    /// A pause between two blocks from which on it counts as an outage: more than faulty validators can cause alone.
+    pub outage_min: DurationMs,
+    /// How long no window ends after an outage, beside f + 1 blocks.
+    pub outage_grace: DurationMs,
+    /// How long a leader that makes no block holds up the others.
+    pub leader_timeout: DurationMs,
+    /// Whether validators state what they hold.
+    pub storage: StorageRule,
+    /// Until so many distinct owners were paid for a model, a lease on it risks at most ten times its gas.
+    pub owners_paid_min: u8,
 }
 
 impl Parameters {
@@ -62,7 +83,7 @@ impl Parameters {
     #[must_use]
     pub const fn development() -> Self {
         Self {
-            transaction_fee: Amount::new(1_000_000_000_000),
+            base_fee_min: Amount::new(50_000_000),
             account_min: Amount::new(10_000_000_000_000_000),
             registration_fee: Amount::new(100_000_000_000_000_000),
             verification_fee_zk: Amount::new(10_000_000_000_000_000),
@@ -76,12 +97,44 @@ impl Parameters {
             verification_timeout: DurationMs::from_secs(30),
             suspension_rejected: DurationMs::from_secs(3600),
             suspension_lapsed: DurationMs::from_secs(10),
-            auction_slot: DurationMs::from_secs(2),
+            auction_slot: DurationMs::from_secs(9),
             bid_deposit_min: Amount::new(10_000_000_000_000_000),
             offer_update_interval: DurationMs::from_secs(5),
-            preempt_grace: DurationMs::from_secs(5),
+            preempt_grace: DurationMs::from_secs(9),
             reputation_stake: Amount::new(1_000_000_000_000_000_000),
+            time_step_max: DurationMs::from_secs(1),
+            outage_min: DurationMs::from_secs(10),
+            outage_grace: DurationMs::from_secs(10),
+            leader_timeout: DurationMs::new(1_500),
+            storage: StorageRule::Assumed,
+            owners_paid_min: 3,
         }
+    }
+
+    /// The windows in which somebody must act or lose something, by name.
+    const fn windows(&self) -> [(&'static str, DurationMs); 5] {
+        [
+            ("start_timeout", self.start_timeout),
+            ("lease_grace", self.lease_grace),
+            ("verification_timeout", self.verification_timeout),
+            ("auction_slot", self.auction_slot),
+            ("preempt_grace", self.preempt_grace),
+        ]
+    }
+
+    /// A window that faulty ones of `validators` could close on somebody by keeping its transactions out of their
+    /// turns: shorter than 3 (f + 1) timeouts of a leader.
+    #[must_use]
+    pub fn short_window(&self, validators: usize) -> Option<&'static str> {
+        let faults = u64::try_from(validators.saturating_sub(1) / 3).unwrap_or(u64::MAX);
+        let least = self
+            .leader_timeout
+            .get()
+            .saturating_mul(faults.saturating_add(1).saturating_mul(3));
+        let mut windows = self.windows().into_iter();
+        windows
+            .find(|(_, window)| window.get() < least)
+            .map(|(name, _)| name)
     }
 
     /// The slot of the batch auction that a time lies in, from 1 on.
@@ -137,10 +190,32 @@ impl Decode for UnverifiedJobs {
     }
 }
 
+impl Encode for StorageRule {
+    fn encode(&self, writer: &mut Writer) {
+        writer.u8(match self {
+            Self::Stated => 0,
+            Self::Assumed => 1,
+        });
+    }
+}
+
+impl Decode for StorageRule {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        match reader.u8()? {
+            0 => Ok(Self::Stated),
+            1 => Ok(Self::Assumed),
+            tag => Err(DecodeError::Invalid {
+                field: "storage rule",
+                value: u64::from(tag),
+            }),
+        }
+    }
+}
+
 impl Encode for Parameters {
     fn encode(&self, writer: &mut Writer) {
         let Self {
-            transaction_fee,
+            base_fee_min,
             account_min,
             registration_fee,
             verification_fee_zk,
@@ -159,8 +234,14 @@ impl Encode for Parameters {
             offer_update_interval,
             preempt_grace,
             reputation_stake,
+            time_step_max,
+            outage_min,
+            outage_grace,
+            leader_timeout,
+            storage,
+            owners_paid_min,
         } = self;
-        transaction_fee.encode(writer);
+        base_fee_min.encode(writer);
         account_min.encode(writer);
         registration_fee.encode(writer);
         verification_fee_zk.encode(writer);
@@ -179,13 +260,19 @@ impl Encode for Parameters {
         offer_update_interval.encode(writer);
         preempt_grace.encode(writer);
         reputation_stake.encode(writer);
+        time_step_max.encode(writer);
+        outage_min.encode(writer);
+        outage_grace.encode(writer);
+        leader_timeout.encode(writer);
+        storage.encode(writer);
+        writer.u8(*owners_paid_min);
     }
 }
 
 impl Decode for Parameters {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
-            transaction_fee: Amount::decode(reader)?,
+            base_fee_min: Amount::decode(reader)?,
             account_min: Amount::decode(reader)?,
             registration_fee: Amount::decode(reader)?,
             verification_fee_zk: Amount::decode(reader)?,
@@ -204,6 +291,12 @@ impl Decode for Parameters {
             offer_update_interval: DurationMs::decode(reader)?,
             preempt_grace: DurationMs::decode(reader)?,
             reputation_stake: Amount::decode(reader)?,
+            time_step_max: DurationMs::decode(reader)?,
+            outage_min: DurationMs::decode(reader)?,
+            outage_grace: DurationMs::decode(reader)?,
+            leader_timeout: DurationMs::decode(reader)?,
+            storage: StorageRule::decode(reader)?,
+            owners_paid_min: reader.u8()?,
         })
     }
 }

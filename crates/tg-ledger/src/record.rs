@@ -9,6 +9,7 @@ mod grant;
 mod job;
 mod lease;
 mod model;
+mod storage;
 
 use tg_types::{Amount, Decode, Encode};
 
@@ -18,6 +19,7 @@ pub use grant::Grant;
 pub use job::{EndReason, Job, JobState, Owed, Settlement, Step};
 pub use lease::{AbandonedBecause, Evidence, LatePhase, Lease, LeaseEnd, Preemption};
 pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
+pub use storage::{Recheck, SeatSet, Storage};
 
 /// One entry of a table.
 pub trait Record: Clone + Encode + Decode {

@@ -6,10 +6,12 @@
 mod book;
 mod codec;
 mod consents;
+mod cursors;
 mod market;
 mod schedule;
 mod seal;
 mod stock;
+mod storage;
 mod why;
 
 use std::collections::BTreeMap;
@@ -21,6 +23,7 @@ use tg_types::{
     StateRoot, TimestampMs,
 };
 
+use crate::gas::FeeMarket;
 use crate::genesis::{Genesis, GenesisError};
 use crate::limits::{ACCOUNTS_MAX, VALIDATORS_MAX};
 use crate::parameters::Parameters;
@@ -34,10 +37,12 @@ use crate::verdict::EvidenceTask;
 
 pub(crate) use book::BookChanges;
 pub(crate) use consents::{Consents, can_be_pushed_out};
+pub(crate) use cursors::{Cursor, Cursors};
 pub use schedule::{Schedule, Work};
 pub use seal::MoneyReport;
 pub(crate) use stock::put as put_in_stock;
-pub use why::{DryRun, Eta, Relaxation, WhyWaiting};
+pub use storage::{StorageTask, StoredFile};
+pub use why::{DryRun, Eta, GangWhy, Relaxation, WhyWaiting};
 
 /// The block a state belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +51,23 @@ pub struct Head {
     pub height: Height,
     /// The block.
     pub block: BlockId,
-    /// Its time.
+    /// Its block time: what the proposer's clock said.
     pub timestamp: TimestampMs,
+    /// Its ledger time, which every window goes by.
+    pub time: TimestampMs,
+    /// Burned for each unit of gas in the block.
+    pub base_fee: Amount,
+    /// The last block after an outage.
+    pub outage: Option<Outage>,
+}
+
+/// The first block after a pause that validators within the fault bound could not have made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outage {
+    /// The block.
+    pub height: Height,
+    /// Its ledger time.
+    pub time: TimestampMs,
 }
 
 /// Sums over the network's life.
@@ -69,7 +89,9 @@ pub struct State {
     pub(crate) head: Head,
     pub(crate) totals: Totals,
     pub(crate) next_index: u32,
-    pub(crate) match_cursor: u64,
+    /// Where matching goes on.
+    pub(crate) cursors: Cursors,
+    pub(crate) fee_market: FeeMarket,
     pub(crate) validators: Arc<Vec<Validator>>,
     pub(crate) accounts: Table<Account>,
     pub(crate) offers: Table<Offer>,
@@ -80,6 +102,8 @@ pub struct State {
     pub(crate) bids: Table<Bid>,
     pub(crate) reports: Table<LivenessReport>,
     pub(crate) schedule: Schedule,
+    /// Jobs that wait for validators to hold what they need, by sequence.
+    pub(crate) submitted: Arc<BTreeMap<u64, JobId>>,
     /// Jobs that wait for a provider, by sequence.
     pub(crate) queued: Arc<BTreeMap<u64, JobId>>,
     /// Jobs that have a live lease, by sequence.
@@ -117,6 +141,9 @@ impl State {
                 height: Height::ZERO,
                 block: genesis.id(),
                 timestamp: genesis.timestamp,
+                time: genesis.timestamp,
+                base_fee: genesis.parameters.base_fee_min,
+                outage: None,
             },
         );
         state.totals.minted = minted;
@@ -141,7 +168,10 @@ impl State {
             head,
             totals: Totals::default(),
             next_index: FIRST_RECORD_INDEX,
-            match_cursor: 0,
+            cursors: Cursors::default(),
+            fee_market: FeeMarket {
+                base_fee: parameters.base_fee_min,
+            },
             validators: Arc::default(),
             accounts: Table::default(),
             offers: Table::default(),
@@ -152,6 +182,7 @@ impl State {
             bids: Table::default(),
             reports: Table::default(),
             schedule: Schedule::default(),
+            submitted: Arc::default(),
             queued: Arc::default(),
             live: Arc::default(),
             ended: Arc::default(),
@@ -177,6 +208,12 @@ impl State {
         &self.parameters
     }
 
+    /// What is burned for each unit of gas in the block that follows.
+    #[must_use]
+    pub const fn base_fee(&self) -> Amount {
+        self.fee_market.base_fee
+    }
+
     /// The block this is the state of.
     #[must_use]
     pub const fn head(&self) -> Head {
@@ -193,6 +230,37 @@ impl State {
     #[must_use]
     pub const fn totals(&self) -> Totals {
         self.totals
+    }
+
+    /// The ledger time of a block that is made at `timestamp` on this one: a pause of the validators is at most
+    /// [`Parameters::time_step_max`] of it.
+    #[must_use]
+    pub fn time_at(&self, timestamp: TimestampMs) -> TimestampMs {
+        let step = timestamp.saturating_since(self.head.timestamp);
+        let step = step.min(self.parameters.time_step_max);
+        self.head.time.saturating_add(step)
+    }
+
+    /// Whether windows may end in the block of `height` at ledger time `now`: after an outage everybody has some blocks
+    /// and some time to hand in what waited for a block.
+    pub(crate) fn windows_may_end(&self, height: Height, now: TimestampMs) -> bool {
+        self.head.outage.is_none_or(|outage| {
+            let blocks = height.get().saturating_sub(outage.height.get());
+            let earliest = outage.time.saturating_add(self.parameters.outage_grace);
+            blocks > self.faults_max() as u64 && now > earliest
+        })
+    }
+
+    /// How many validators may be faulty: f of n, with n at least 3 f + 1.
+    #[must_use]
+    pub fn faults_max(&self) -> usize {
+        self.validators.len().saturating_sub(1) / 3
+    }
+
+    /// How many validators a statement needs: n - f.
+    #[must_use]
+    pub fn quorum(&self) -> usize {
+        self.validators.len() - self.faults_max()
     }
 
     /// Who votes, in the order of addresses.
@@ -316,6 +384,11 @@ impl State {
         &self.stock
     }
 
+    /// Jobs that wait for validators to hold what they need, oldest first.
+    pub fn submitted_jobs(&self) -> impl Iterator<Item = &Job> {
+        self.submitted.values().filter_map(|id| self.job(id))
+    }
+
     /// Jobs that wait for a provider, oldest first.
     pub fn queued_jobs(&self) -> impl Iterator<Item = &Job> {
         self.queued.values().filter_map(|id| self.job(id))
@@ -378,7 +451,8 @@ impl State {
                     .registered_at
                     .saturating_add(self.parameters.verification_timeout)
             });
-        let queued = self.queued_jobs().map(|job| job.order.deadline);
+        let waiting = self.submitted_jobs().chain(self.queued_jobs());
+        let queued = waiting.map(|job| job.order.deadline);
         let live = self.live_leases().map(|(job, lease)| {
             let due = match job.state {
                 JobState::Leased => lease.start_by.min(lease.deadline),
@@ -428,7 +502,7 @@ impl State {
 fn check_genesis(genesis: &Genesis) -> Result<Amount, GenesisError> {
     let Genesis {
         domain: _,
-        parameters: _,
+        parameters,
         timestamp: _,
         accounts,
         validators,
@@ -440,6 +514,9 @@ fn check_genesis(genesis: &Genesis) -> Result<Amount, GenesisError> {
         return Err(GenesisError::TooManyValidators {
             count: validators.len(),
         });
+    }
+    if let Some(window) = parameters.short_window(validators.len()) {
+        return Err(GenesisError::ShortWindow { window });
     }
     if accounts.len() > ACCOUNTS_MAX {
         return Err(GenesisError::TooManyAccounts {

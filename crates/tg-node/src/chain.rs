@@ -5,14 +5,14 @@ use std::sync::Arc;
 use tg_ledger::block::body_digest;
 use tg_ledger::{
     Block, BlockError, BlockHeader, Event, EvidenceTask, Genesis, GenesisError, Proposal, State,
-    Verdict,
+    TransactionError, Verdict,
 };
 use tg_types::{
-    Address, BlockId, Decode as _, Encode as _, Height, SignedTransaction, TimestampMs,
-    TransactionId,
+    Address, BlockId, Decode as _, Encode as _, SignedTransaction, TimestampMs, TransactionId,
 };
 
 use crate::handle::SubmitError;
+use crate::mempool::Standing;
 
 /// A block that was executed, with the state after it.
 #[derive(Debug, Clone)]
@@ -74,14 +74,7 @@ impl From<&Executed> for Body {
 pub(crate) fn genesis(genesis: &Genesis) -> Result<Executed, GenesisError> {
     let state = State::genesis(genesis)?;
     let block = Block {
-        header: BlockHeader {
-            height: Height::ZERO,
-            parent: BlockId::default(),
-            timestamp: genesis.timestamp,
-            proposer: Address::default(),
-            body: body_digest(&[], &[]),
-            state_root: state.root(),
-        },
+        header: BlockHeader::of_genesis(&state, genesis.timestamp),
         transactions: Vec::new(),
         verdicts: Vec::new(),
     };
@@ -113,10 +106,10 @@ pub(crate) fn execute(parent: &Executed, body: &Body) -> Result<Executed, Box<Bl
     })
 }
 
-/// A block built on a parent, and the transactions that it cannot hold, by sender and nonce, with the reason.
+/// A block built on a parent, and the transactions that no later block can hold either, by sender and nonce.
 pub(crate) struct Built {
     pub(crate) executed: Executed,
-    pub(crate) refused: Vec<(Address, u64, tg_ledger::TransactionError)>,
+    pub(crate) refused: Vec<(Address, u64, TransactionError)>,
 }
 
 /// Builds a block of what holds in the given order.
@@ -125,6 +118,7 @@ pub(crate) fn build(parent: &Executed, proposal: Proposal) -> Result<Built, Box<
     let refused = proposed
         .refused
         .into_iter()
+        .filter(|(_, error)| !error.may_hold_later())
         .map(|(signed, error)| {
             tracing::debug!(sender = %signed.sender, nonce = signed.nonce, %error, "transaction is refused");
             (signed.sender, signed.nonce, error)
@@ -177,6 +171,15 @@ pub(crate) fn evidence(state: &State) -> Vec<EvidenceTask> {
 pub(crate) fn is_due(due: &[EvidenceTask], verdict: &Verdict) -> bool {
     due.iter()
         .any(|task| task.subject() == verdict.subject && task.evidence() == verdict.evidence)
+}
+
+/// What the final state says of a sender; `None` without an account.
+pub(crate) fn standing(state: &State, sender: &Address) -> Option<Standing> {
+    let account = state.account(sender)?;
+    Some(Standing {
+        next: account.nonce,
+        balance: account.balance,
+    })
 }
 
 /// Checks a transaction before it enters the pool. One whose nonce is ahead is checked again when it is its turn.

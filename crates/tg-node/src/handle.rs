@@ -1,17 +1,16 @@
 //! What the rest of a process sees of a validator: submit, read, subscribe.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tg_types::{BlockId, Fault, SignedTransaction, TimestampMs, TransactionId};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::blob::BlobStore;
 use crate::chain::{Body, Executed};
-use crate::fate::{Fate, Fates};
 use crate::limits::{PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
 use crate::liveness::Watch;
-use crate::mempool::MempoolError;
+use crate::mempool::{MempoolError, Statuses, TransactionStatus};
 use crate::store::{Store, StoreError};
 use tg_ledger::{Block, Event, State, TransactionError};
 
@@ -67,6 +66,8 @@ impl SubmitError {
             Self::Mempool(MempoolError::NonceUsed { .. }) => "TG-NODE-044",
             Self::Mempool(MempoolError::NonceTooFar { .. }) => "TG-NODE-045",
             Self::Mempool(MempoolError::NonceTaken { .. }) => "TG-NODE-046",
+            Self::Mempool(MempoolError::ReplacementTooCheap { .. }) => "TG-NODE-049",
+            Self::Mempool(MempoolError::Unfunded { .. }) => "TG-NODE-050",
             Self::Busy => "TG-NODE-047",
             Self::Stopped => "TG-NODE-048",
         }
@@ -81,7 +82,9 @@ impl SubmitError {
                 MempoolError::SenderFull { .. }
                 | MempoolError::NonceUsed { .. }
                 | MempoolError::NonceTooFar { .. }
-                | MempoolError::NonceTaken { .. },
+                | MempoolError::NonceTaken { .. }
+                | MempoolError::ReplacementTooCheap { .. }
+                | MempoolError::Unfunded { .. },
             ) => Fault::Client,
             Self::Mempool(MempoolError::Full { .. }) | Self::Busy | Self::Stopped => {
                 Fault::Environment
@@ -130,7 +133,7 @@ pub(crate) struct Board {
     status: Mutex<Status>,
     heard: Mutex<BTreeMap<[u8; 32], (TimestampMs, u64)>>,
     providers: Mutex<Watch>,
-    fates: Mutex<Fates>,
+    transactions: Mutex<Statuses>,
 }
 
 impl Board {
@@ -152,7 +155,7 @@ impl Board {
             }),
             heard: Mutex::default(),
             providers: Mutex::default(),
-            fates: Mutex::default(),
+            transactions: Mutex::default(),
         }
     }
 
@@ -163,17 +166,33 @@ impl Board {
             status.height = executed.height();
             status.timestamp = executed.timestamp();
         });
+        for event in executed.events.iter() {
+            if let Event::TransactionExecuted { id, .. } = event {
+                let height = executed.height();
+                self.note(*id, TransactionStatus::Final { height });
+            }
+        }
         // Without subscribers there is nobody to tell.
         let _ = self.finalized.send(finalized);
     }
 
-    /// What became of transactions.
-    pub(crate) fn fates(&self) -> MutexGuard<'_, Fates> {
-        self.fates.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn update(&self, change: impl FnOnce(&mut Status)) {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Notes where a transaction stands.
+    pub(crate) fn note(&self, id: TransactionId, status: TransactionStatus) {
+        let mut all = self
+            .transactions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.set(id, status);
+    }
+
+    /// Where a transaction stands.
+    pub(crate) fn transaction(&self, id: &TransactionId) -> Option<TransactionStatus> {
+        let all = self.transactions.lock();
+        all.unwrap_or_else(PoisonError::into_inner).get(id)
     }
 
     /// Other validators heard during the last seconds.
@@ -264,13 +283,6 @@ impl NodeHandle {
         answer.await.unwrap_or(Err(SubmitError::Stopped))
     }
 
-    /// What became of a transaction that this validator took lately, or saw in a final block lately; nothing if it
-    /// remembers none of that id.
-    #[must_use]
-    pub fn transaction(&self, id: &TransactionId) -> Option<Fate> {
-        self.board.fates().get(id)
-    }
-
     /// The last final block and the state after it.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Finalized> {
@@ -286,6 +298,12 @@ impl NodeHandle {
     #[must_use]
     pub fn subscribe(&self) -> broadcast::Receiver<Arc<Finalized>> {
         self.board.finalized.subscribe()
+    }
+
+    /// Where a transaction stands, as far as this validator remembers; `None` if it never saw it, or long ago.
+    #[must_use]
+    pub fn transaction_status(&self, id: &TransactionId) -> Option<TransactionStatus> {
+        self.board.transaction(id)
     }
 
     /// The content-addressed store.

@@ -122,7 +122,6 @@ mod application;
 mod chain;
 mod core;
 pub mod engine;
-mod fate;
 pub mod handle;
 pub mod key;
 pub mod liveness;
@@ -136,9 +135,9 @@ pub use blob::{
 pub use checker::ProofChecker;
 pub use core::{Fatal, Peer};
 pub use evidence::{CheckError, EvidenceChecker};
-pub use fate::Fate;
 pub use handle::{Finalized, NodeHandle, Status, SubmitError};
 pub use key::ValidatorKey;
 pub use liveness::{Watch, report_liveness};
+pub use mempool::{DropReason, MempoolError, TransactionStatus};
 pub use store::{OpenError, StoreError};
 pub use validator::{EmbeddedConfig, Validators, spawn_validators};

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use tg_ledger::limits::LOST_PER_VALIDATOR_MAX;
 use tg_ledger::{Schedule, State};
-use tg_types::{Address, SignedTransaction, TimestampMs, Transaction, Wallet};
+use tg_types::{Address, Fees, SignedTransaction, TimestampMs, Transaction, Wallet};
 
 use crate::core::span;
 use crate::handle::NodeHandle;
@@ -84,7 +84,7 @@ fn due(node: &NodeHandle, account: &Wallet, now: TimestampMs) -> Option<SignedTr
     let state = node.snapshot().state.clone();
     let report = node.watch(|watch| watch.report(&state, &account.address(), now))?;
     let nonce = state.nonce(&account.address());
-    Some(account.sign(report, nonce, state.domain()))
+    Some(account.sign_with_fees(report, nonce, Fees::NONE, state.domain()))
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@ use std::time::Duration;
 use hyper::Method;
 use serde::Serialize;
 use tg_types::{
-    Address, BidId, ChainDomain, Digest, DurationMs, Encode, JobId, JobOrder, ModelId, OfferId,
-    SignedTransaction, SignedUpload, TimestampMs, Transaction, TransactionId, UploadPermit, Wallet,
+    Address, BidId, ChainDomain, Digest, DurationMs, Encode, Fees, JobId, JobOrder, ModelId,
+    OfferId, SignedTransaction, SignedUpload, TimestampMs, Transaction, TransactionId,
+    UploadPermit, Wallet,
 };
 
 use crate::dto::{
@@ -193,7 +194,8 @@ impl Client {
         self.get(&format!("/v1/transactions/{id}")).await
     }
 
-    /// Signs a transaction here, with the account's next nonce, and submits it. The key stays in this process.
+    /// Signs a transaction here, with the account's next nonce and four times the base fee at most, and submits it. The key
+    /// stays in this process.
     ///
     /// # Errors
     /// Those of any call. Two concurrent calls for one account may take the same nonce; the second is refused.
@@ -202,9 +204,35 @@ impl Client {
         wallet: &Wallet,
         transaction: Transaction,
     ) -> Result<SignedTransaction, ClientError> {
+        let status = self.status().await?;
+        let fees = Fees::from_base_fee(status.base_fee_per_gas);
+        let domain = status.domain.into();
+        self.sign_for(wallet, transaction, fees, &domain).await
+    }
+
+    /// The same for fees of the caller's choice.
+    ///
+    /// # Errors
+    /// Those of [`Client::sign_and_submit`].
+    pub async fn sign_and_submit_for(
+        &self,
+        wallet: &Wallet,
+        transaction: Transaction,
+        fees: Fees,
+    ) -> Result<SignedTransaction, ClientError> {
         let domain = self.domain().await?;
+        self.sign_for(wallet, transaction, fees, &domain).await
+    }
+
+    async fn sign_for(
+        &self,
+        wallet: &Wallet,
+        transaction: Transaction,
+        fees: Fees,
+        domain: &ChainDomain,
+    ) -> Result<SignedTransaction, ClientError> {
         let nonce = self.account(wallet.address()).await?.nonce;
-        let signed = wallet.sign(transaction, nonce, &domain);
+        let signed = wallet.sign_with_fees(transaction, nonce, fees, domain);
         self.submit(&signed).await?;
         Ok(signed)
     }

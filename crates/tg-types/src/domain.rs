@@ -33,6 +33,8 @@ pub enum Domain {
     Block,
     /// A block's transactions and verdicts.
     BlockBody,
+    /// The validators that vote in an epoch.
+    SeatSet,
     /// Votes of validators; the genesis id follows.
     Vote,
     /// Connections between validators; the genesis id follows.
@@ -77,6 +79,7 @@ impl Domain {
             Self::Lease => "TG/ledger/lease/v1",
             Self::Block => "TG/ledger/block/v1",
             Self::BlockBody => "TG/ledger/block-body/v1",
+            Self::SeatSet => "TG/ledger/seat-set/v1",
             Self::Vote => "TG/node/vote/v1",
             Self::Connection => "TG/node/connection/v1",
             Self::DevelopmentWallet => "TG/types/development-wallet/v1",

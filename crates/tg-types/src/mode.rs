@@ -16,6 +16,12 @@ impl VerificationMode {
     /// All modes, in the order of their tags.
     pub const ALL: [Self; 2] = [Self::None, Self::Zk];
 
+    /// Whether anybody checks a result before it is paid.
+    #[must_use]
+    pub const fn is_checked(self) -> bool {
+        !matches!(self, Self::None)
+    }
+
     /// The tag in encodings and typed data.
     #[must_use]
     pub const fn tag(self) -> u8 {

@@ -4,7 +4,7 @@
 use crate::amount::Amount;
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use crate::digest::Digest;
-use crate::id::{Address, ModelId, ProgramId};
+use crate::id::{Address, ModelId, ProgramId, StorageSubject};
 use crate::keccak::keccak256;
 use crate::label::Label;
 use crate::mode::{ModeSet, Tier, VerificationMode};
@@ -223,6 +223,12 @@ impl StructHash {
             words.extend_from_slice(address.as_bytes());
         }
         self.word(keccak256(&words))
+    }
+
+    /// The word of an array of 32-byte words.
+    pub(crate) fn words(self, words: &[StorageSubject]) -> Self {
+        let bytes: Vec<u8> = words.iter().flat_map(|it| *it.as_bytes()).collect();
+        self.word(keccak256(&bytes))
     }
 
     pub(crate) fn signed(self, value: i32) -> Self {

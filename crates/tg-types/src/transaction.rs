@@ -4,10 +4,22 @@ use crate::amount::Amount;
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use crate::digest::Digest;
 use crate::domain::Domain;
-use crate::id::{Address, BidId, JobId, LeaseId, ModelId, OfferId};
+use crate::id::{Address, BidId, JobId, LeaseId, ModelId, OfferId, StorageSubject};
 use crate::label::Label;
-use crate::limits::LIVENESS_CHANGES_MAX;
+use crate::limits::{LIVENESS_CHANGES_MAX, STORAGE_STATEMENTS_MAX};
 use crate::order::{JobOrder, OfferTerms, Receipt};
+
+crate::wire_enum! {
+    /// Why a provider does not start a lease.
+    DeclineReason, "decline reason", {
+        /// It does not want to, or cannot.
+        Unwilling = 0 => "unwilling",
+        /// Nobody gave it the job's input.
+        InputMissing = 1 => "input missing",
+        /// Nobody gave it the model's files.
+        ModelMissing = 2 => "model missing",
+    }
+}
 
 /// One request to the ledger, not yet signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,6 +122,36 @@ pub enum Transaction {
         /// Providers it reaches again.
         back: Vec<Address>,
     },
+    /// A validator states which inputs and models it holds, with length and root checked.
+    ReportStorage {
+        /// What it holds.
+        held: Vec<StorageSubject>,
+        /// What it was asked for again and does not hold.
+        missing: Vec<StorageSubject>,
+    },
+    /// A provider does not start a lease.
+    DeclineLease {
+        /// The lease.
+        lease: LeaseId,
+        /// Why not.
+        reason: DeclineReason,
+    },
+    /// A member of a gang that does not lead it commits to its own part.
+    CommitPart {
+        /// Its lease.
+        lease: LeaseId,
+        /// What it commits to.
+        receipt: Receipt,
+    },
+    /// Pay more for a job that did not end, or let it have more leases.
+    RaiseJob {
+        /// The job.
+        job: JobId,
+        /// The new maximum price; no less than before.
+        max_price: Amount,
+        /// The new number of leases it may have; no fewer than before.
+        max_attempts: u8,
+    },
 }
 
 /// What a sealed bid commits to: nobody can read the order from it without the salt, and nobody else can reveal it.
@@ -154,11 +196,19 @@ pub enum TransactionKind {
     RateJob = 12,
     /// [`Transaction::ReportLiveness`].
     ReportLiveness = 13,
+    /// [`Transaction::ReportStorage`].
+    ReportStorage = 14,
+    /// [`Transaction::DeclineLease`].
+    DeclineLease = 15,
+    /// [`Transaction::CommitPart`].
+    CommitPart = 16,
+    /// [`Transaction::RaiseJob`].
+    RaiseJob = 17,
 }
 
 impl TransactionKind {
     /// Every kind, in the order of their tags.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 18] = [
         Self::Transfer,
         Self::RegisterModel,
         Self::PostOffer,
@@ -173,6 +223,10 @@ impl TransactionKind {
         Self::RevealBid,
         Self::RateJob,
         Self::ReportLiveness,
+        Self::ReportStorage,
+        Self::DeclineLease,
+        Self::CommitPart,
+        Self::RaiseJob,
     ];
 
     /// The name, which is also the primary type of its typed data.
@@ -193,6 +247,36 @@ impl TransactionKind {
             Self::RevealBid => "RevealBid",
             Self::RateJob => "RateJob",
             Self::ReportLiveness => "ReportLiveness",
+            Self::ReportStorage => "ReportStorage",
+            Self::DeclineLease => "DeclineLease",
+            Self::CommitPart => "CommitPart",
+            Self::RaiseJob => "RaiseJob",
+        }
+    }
+
+    /// Whether the gas is paid before it comes, because it is demanded under threat of a loss: at the match for a lease,
+    /// with the bid for its reveal, with the stake for reports of validators. Half of every block is kept for these kinds.
+    #[must_use]
+    pub const fn is_prepaid(self) -> bool {
+        match self {
+            Self::StartLease
+            | Self::CommitReceipt
+            | Self::SubmitEvidence
+            | Self::RevealBid
+            | Self::ReportLiveness
+            | Self::ReportStorage
+            | Self::DeclineLease
+            | Self::CommitPart => true,
+            Self::Transfer
+            | Self::RegisterModel
+            | Self::PostOffer
+            | Self::WithdrawOffer
+            | Self::SubmitJob
+            | Self::CancelJob
+            | Self::UpdateOffer
+            | Self::CommitBid
+            | Self::RateJob
+            | Self::RaiseJob => false,
         }
     }
 
@@ -228,6 +312,10 @@ impl Transaction {
             Self::RevealBid { .. } => TransactionKind::RevealBid,
             Self::RateJob { .. } => TransactionKind::RateJob,
             Self::ReportLiveness { .. } => TransactionKind::ReportLiveness,
+            Self::ReportStorage { .. } => TransactionKind::ReportStorage,
+            Self::DeclineLease { .. } => TransactionKind::DeclineLease,
+            Self::CommitPart { .. } => TransactionKind::CommitPart,
+            Self::RaiseJob { .. } => TransactionKind::RaiseJob,
         }
     }
 }
@@ -294,6 +382,27 @@ impl Encode for Transaction {
                 writer.seq(lost);
                 writer.seq(back);
             }
+            Self::ReportStorage { held, missing } => {
+                writer.seq(held);
+                writer.seq(missing);
+            }
+            Self::DeclineLease { lease, reason } => {
+                lease.encode(writer);
+                reason.encode(writer);
+            }
+            Self::CommitPart { lease, receipt } => {
+                lease.encode(writer);
+                receipt.encode(writer);
+            }
+            Self::RaiseJob {
+                job,
+                max_price,
+                max_attempts,
+            } => {
+                job.encode(writer);
+                max_price.encode(writer);
+                writer.u8(*max_attempts);
+            }
         }
     }
 }
@@ -356,6 +465,23 @@ impl Decode for Transaction {
                 epoch: reader.u64()?,
                 lost: reader.seq("lost providers", LIVENESS_CHANGES_MAX, 20)?,
                 back: reader.seq("providers that are back", LIVENESS_CHANGES_MAX, 20)?,
+            },
+            14 => Self::ReportStorage {
+                held: reader.seq("held", STORAGE_STATEMENTS_MAX, 32)?,
+                missing: reader.seq("missing", STORAGE_STATEMENTS_MAX, 32)?,
+            },
+            15 => Self::DeclineLease {
+                lease: LeaseId::decode(reader)?,
+                reason: DeclineReason::decode(reader)?,
+            },
+            16 => Self::CommitPart {
+                lease: LeaseId::decode(reader)?,
+                receipt: Receipt::decode(reader)?,
+            },
+            17 => Self::RaiseJob {
+                job: JobId::decode(reader)?,
+                max_price: Amount::decode(reader)?,
+                max_attempts: reader.u8()?,
             },
             tag => {
                 return Err(DecodeError::Invalid {

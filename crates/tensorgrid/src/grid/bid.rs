@@ -42,7 +42,7 @@ pub(crate) async fn bid(
     tell: &mut (dyn FnMut(Stage<'_>) + Send),
 ) -> Result<JobId, Failure> {
     let status = client.status().await.calling("ask for the grid's time")?;
-    let (order, bytes) = infer::order_of(public, reals, wish, status.timestamp_ms)?;
+    let (order, bytes) = infer::order_of(public, reals, wish, status.ledger_time_ms)?;
     // Before anything is locked: an order that would be refused when it is opened costs nothing.
     let asked = client.dry_run(wallet.address(), &order).await;
     asked.calling("ask whether the order would be taken")?;

@@ -110,5 +110,8 @@ pub(super) async fn leases(shared: SharedState, Id(address): Id<Address>) -> Jso
     let live = state
         .live_members()
         .filter(|(_, lease)| lease.provider == address);
-    Json(live.map(|(job, lease)| view::lease(job, lease)).collect())
+    Json(
+        live.map(|(job, lease)| view::lease(&state, job, lease))
+            .collect(),
+    )
 }

@@ -66,6 +66,12 @@ fn parts(event: &Event) -> Parts {
             text: format!("model {model} is {}", state.as_str().to_lowercase()),
             ..Parts::default()
         },
+        Event::ModelHeld { model } => Parts {
+            kind: "model_held",
+            model: Some(*model),
+            text: format!("validators hold the files of model {model}"),
+            ..Parts::default()
+        },
         Event::OfferPosted { offer, provider } => Parts {
             kind: "offer_posted",
             account: Some(*provider),
@@ -99,6 +105,11 @@ fn parts(event: &Event) -> Parts {
         | Event::LeaseMade { .. }
         | Event::LeaseEnded { .. }
         | Event::Slashed { .. }
+        | Event::GasPrepaid { .. }
+        | Event::GasSettled { .. }
+        | Event::PenaltyHeld { .. }
+        | Event::PenaltySettled { .. }
+        | Event::HolderPaid { .. }
         | Event::Forfeited { .. } => job_parts(event),
     }
 }
@@ -288,9 +299,94 @@ fn collateral_parts(event: &Event) -> Parts {
             lease: Some(*lease),
             account: Some(*provider),
             amount: Some(*amount),
-            text: format!("{amount} TGRID of {provider} added to the prize of job {job}"),
+            text: format!("{amount} TGRID of {provider} lost with a lease of job {job}"),
             ..Parts::default()
         },
-        _ => Parts::default(),
+        _ => penalty_parts(event),
+    }
+}
+
+/// Leases that were not started, and jobs that were taken back.
+fn penalty_parts(event: &Event) -> Parts {
+    let (kind, lease, provider, amount, what) = match event {
+        Event::PenaltyHeld {
+            lease,
+            provider,
+            amount,
+        } => (
+            "penalty_held",
+            lease,
+            provider,
+            amount,
+            "held until validators said what is missing",
+        ),
+        Event::PenaltySettled {
+            lease,
+            provider,
+            amount,
+            is_burned: true,
+        } => (
+            "penalty_burned",
+            lease,
+            provider,
+            amount,
+            "burned for a declined lease",
+        ),
+        Event::PenaltySettled {
+            lease,
+            provider,
+            amount,
+            is_burned: false,
+        } => (
+            "penalty_returned",
+            lease,
+            provider,
+            amount,
+            "returned for a declined lease",
+        ),
+        Event::GasPrepaid {
+            lease,
+            provider,
+            amount,
+        } => (
+            "gas_prepaid",
+            lease,
+            provider,
+            amount,
+            "set aside for the gas of a lease",
+        ),
+        Event::GasSettled {
+            lease,
+            provider,
+            burned: _,
+            returned,
+        } => (
+            "gas_settled",
+            lease,
+            provider,
+            returned,
+            "returned of what was set aside for gas",
+        ),
+        Event::HolderPaid {
+            lease,
+            provider,
+            amount,
+            job: _,
+        } => (
+            "holder_paid",
+            lease,
+            provider,
+            amount,
+            "paid for a job that was taken back",
+        ),
+        _ => return Parts::default(),
+    };
+    Parts {
+        kind,
+        lease: Some(*lease),
+        account: Some(*provider),
+        amount: Some(*amount),
+        text: format!("{amount} TGRID of {provider} {what}"),
+        ..Parts::default()
     }
 }

@@ -5,6 +5,7 @@ mod abuse;
 mod blobs;
 mod calls;
 mod document;
+mod gangs;
 mod grid;
 mod limits;
 mod lists;

@@ -6,27 +6,26 @@ use tg_types::{
 };
 
 use super::Execution;
+use super::gas::Fee;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::record::{
-    Account, EndReason, Evidence, Job, JobState, Model, ModelState, Offer, Provider, Record, Step,
+    Account, Evidence, Job, JobState, Model, ModelState, Offer, Provider, Record, Step, Storage,
 };
 
 type Done = Result<(), InvariantError>;
 
 impl Execution {
-    /// Executes a transaction that holds.
-    pub(super) fn execute(&mut self, transaction: &VerifiedTransaction) -> Done {
+    /// Executes a transaction that holds, for its fee.
+    pub(super) fn execute(&mut self, transaction: &VerifiedTransaction, fee: Fee) -> Done {
         let sender = transaction.sender();
-        match transaction.transaction() {
-            // A validator without money must be able to report.
-            Transaction::ReportLiveness { .. } => self.count_transaction(sender)?,
-            _ => self.charge_fee(sender)?,
-        }
+        self.charge_fee(sender, fee)?;
         self.events.push(Event::TransactionExecuted {
             id: transaction.id(),
             sender,
             kind: transaction.transaction().kind(),
+            burned: fee.burned,
+            tip: fee.tip,
         });
         match transaction.transaction() {
             Transaction::Transfer { to, amount } => self.transfer(sender, *to, *amount),
@@ -44,6 +43,8 @@ impl Execution {
                 registered_at: self.now,
                 registered_height: self.height,
                 state: ModelState::Pending,
+                storage: Storage::default(),
+                owners_paid: Vec::new(),
             }),
             Transaction::PostOffer { terms } => self.post_offer(transaction, terms),
             Transaction::WithdrawOffer { offer } => {
@@ -62,7 +63,7 @@ impl Execution {
             }
             Transaction::CancelJob { job } => {
                 let job = self.job(job)?;
-                self.end_unpaid(job, JobState::Cancelled, EndReason::CancelledByRequestor)
+                self.cancel(job)
             }
             Transaction::StartLease { lease } => self.start(lease),
             Transaction::CommitReceipt { lease, receipt } => self.commit(lease, receipt),
@@ -81,21 +82,20 @@ impl Execution {
                 self.submit_as(job_id(transaction.id()), sender, order)
             }
             Transaction::RateJob { job, stars } => self.rate(job, *stars),
+            Transaction::RaiseJob {
+                job,
+                max_price,
+                max_attempts,
+            } => self.raise(job, *max_price, *max_attempts),
             Transaction::ReportLiveness { epoch, lost, back } => {
                 self.report_liveness(sender, *epoch, lost, back)
             }
+            Transaction::ReportStorage { held, missing } => {
+                self.report_storage(sender, held, missing)
+            }
+            Transaction::DeclineLease { lease, reason } => self.decline(lease, *reason),
+            Transaction::CommitPart { lease, receipt } => self.commit_part(lease, receipt),
         }
-    }
-
-    fn charge_fee(&mut self, sender: Address) -> Done {
-        let fee = self.state.parameters.transaction_fee;
-        self.debit(sender, fee)?;
-        self.burn(fee);
-        self.count_transaction(sender)
-    }
-
-    fn count_transaction(&mut self, sender: Address) -> Done {
-        self.update_account(sender, |account| account.nonce += 1)
     }
 
     fn transfer(&mut self, from: Address, to: Address, amount: Amount) -> Done {
@@ -157,21 +157,26 @@ impl Execution {
         let escrow = order.max_price.saturating_add(verification_fee);
         self.debit(requestor, escrow)?;
         self.update_account(requestor, |account| account.open_jobs += 1)?;
+        let ready = self.state.is_held(&Storage::default());
+        let state = match ready {
+            true => JobState::Queued,
+            false => JobState::Submitted,
+        };
         let job = Job {
             id,
             sequence: self.state.totals.jobs,
             requestor,
             order: order.clone(),
             macs,
-            state: JobState::Queued,
+            state,
             history: vec![Step {
-                state: JobState::Queued,
+                state,
                 height: self.height,
                 at: self.now,
+                timestamp: self.timestamp,
             }],
             escrow,
             verification_fee,
-            prize: Amount::ZERO,
             leases: Vec::new(),
             excluded: Vec::new(),
             end: None,
@@ -183,13 +188,15 @@ impl Execution {
             },
             stars: 0,
             owed: Vec::new(),
+            storage: Storage::default(),
+            declined: 0,
         };
         self.state.schedule.work.observe(&order.needs);
         self.state.totals.jobs += 1;
         self.events.push(Event::JobChanged {
             job: job.id,
             requestor,
-            state: JobState::Queued,
+            state,
         });
         self.save_job(job);
         Ok(())
@@ -229,6 +236,14 @@ impl Execution {
         }
     }
 
+    /// Takes the part of a member of a gang.
+    pub(crate) fn commit_part(&mut self, id: &LeaseId, receipt: &Receipt) -> Done {
+        let mut lease = self.lease(id)?;
+        lease.receipt = Some(receipt.clone());
+        self.state.put_lease(lease);
+        Ok(())
+    }
+
     fn take_evidence(&mut self, id: &LeaseId, digest: Digest, size: u32) -> Done {
         let mut lease = self.lease(id)?;
         let mut job = self.job(&lease.job)?;
@@ -257,7 +272,8 @@ impl Execution {
         let balance = self.state.balance(&address);
         let sum = balance.checked_add(amount).ok_or(out_of_range)?;
         if self.state.account(&address).is_none() {
-            self.state.put_account(Account::new(address, sum));
+            let account = Account::opened_at(self.height, address, sum);
+            self.state.put_account(account);
             return Ok(());
         }
         self.update_account(address, |account| account.balance = sum)

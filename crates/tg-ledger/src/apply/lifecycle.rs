@@ -2,27 +2,31 @@
 //!
 //! | end of a lease | collateral | provider | job |
 //! |---|---|---|---|
-//! | `Fulfilled` | goes back | price and prize; one accepted result more | `Paid` |
+//! | `Fulfilled` | goes back | price; one accepted result more | `Paid` |
 //! | `Rejected` | burned | suspended, excluded from the job | `Queued`, or `Refunded` without attempts left |
-//! | `Late`, `Abandoned` | becomes the job's prize | suspended for less, excluded from the job | likewise |
+//! | `Late`, `Abandoned` after the start | what was at risk is burned | suspended for less, excluded from the job | likewise |
+//! | `Abandoned` before the start, `Declined` | a penalty is burned ([`decline`](super::decline)) | likewise | `Queued` |
 //! | `Preempted` | goes back | what its work was worth, if the job it made room for is paid | likewise |
 //! | `Released` | goes back | what its work was worth, out of what the guilty members forfeit | likewise |
+//! | `Cancelled` | goes back | gas before the start, its time after it, at most its price | `Cancelled` |
+//! | `Unavailable` | goes back | nothing | `Submitted` |
 //!
-//! A refunded, expired or cancelled job gives its whole escrow back and burns its prize: whoever could earn a prize
-//! without a result would be paid for spoiling jobs.
+//! What a provider loses is burned: nobody gains from its failure, so nobody is paid for causing it. Only members of its
+//! gang, whose work it spoiled, are paid for that work out of it.
 
 use std::sync::Arc;
 
 use tg_market::reputation::{LeaseOutcome, TOP_BONUS_PPM};
 use tg_market::throughput::Correction;
 use tg_market::view::{gpu_class, gpu_time, held_milli, work_kind};
-use tg_types::{Address, Amount, DurationMs, JobClass, JobId, LeaseId};
+use tg_types::{Address, Amount, DurationMs, JobId, LeaseId};
 
 use super::Execution;
+use super::decline::Settled;
 use super::lanes::loss_of;
 use crate::error::InvariantError;
 use crate::event::Event;
-use crate::limits::OWED_MAX;
+use crate::limits::{DECLINES_MAX, OWED_MAX};
 use crate::record::{
     EndReason, Job, JobState, Lease, LeaseEnd, Owed, Provider, Record, Settlement, Step,
 };
@@ -56,6 +60,7 @@ impl Execution {
             state: to,
             height: self.height,
             at: self.now,
+            timestamp: self.timestamp,
         });
         self.events.push(Event::JobChanged {
             job: job.id,
@@ -68,9 +73,15 @@ impl Execution {
     /// Stores a job and puts it in the queue that its state belongs to.
     pub(super) fn save_job(&mut self, job: Job) {
         let state = &mut self.state;
+        let is_submitted = job.state == JobState::Submitted;
         let is_queued = job.state == JobState::Queued;
-        let is_live = !is_queued && !job.state.is_final();
-        for (queue, belongs) in [(&mut state.queued, is_queued), (&mut state.live, is_live)] {
+        let is_live = !is_submitted && !is_queued && !job.state.is_final();
+        let queues = [
+            (&mut state.submitted, is_submitted),
+            (&mut state.queued, is_queued),
+            (&mut state.live, is_live),
+        ];
+        for (queue, belongs) in queues {
             match (belongs, queue.contains_key(&job.sequence)) {
                 (true, false) => {
                     Arc::make_mut(queue).insert(job.sequence, job.id);
@@ -94,8 +105,7 @@ impl Execution {
         let out_of_range = InvariantError::AmountOutOfRange {
             account: lease.provider,
         };
-        let class = job.order.needs.class;
-        let members = self.pay_members(&lease, class)?;
+        let members = self.pay_members(&lease, &job)?;
         let compensation = self.compensate_displaced(&job)?;
         let spent = lease
             .price
@@ -104,31 +114,31 @@ impl Execution {
             .and_then(|it| it.checked_add(compensation))
             .ok_or(out_of_range)?;
         let bonus = self.bonus(&lease, &job);
+        let burned = self.verification_burn(&job);
+        let rest = job.verification_fee.saturating_sub(bonus);
         let settlement = Settlement {
             price: lease.price,
             members,
-            prize: job.prize,
-            verification_fee: job.verification_fee.saturating_sub(bonus),
+            verification_fee: rest.saturating_sub(burned),
             refund: job.escrow.checked_sub(spent).ok_or(out_of_range)?,
-            burned: Amount::ZERO,
+            burned,
             bonus,
             compensation,
         };
-        let earned = [job.prize, bonus]
-            .into_iter()
-            .try_fold(lease.price, Amount::checked_add)
-            .ok_or(out_of_range)?;
+        let earned = lease.price.checked_add(bonus).ok_or(out_of_range)?;
         let paid = earned.checked_add(lease.locked).ok_or(out_of_range)?;
         job.escrow = Amount::ZERO;
-        job.prize = Amount::ZERO;
         lease.locked = Amount::ZERO;
         self.credit(lease.provider, paid)?;
         self.credit(job.requestor, settlement.refund)?;
+        self.burn(burned);
         self.fees = self.fees.saturating_add(settlement.verification_fee);
-        self.note_accepted(&lease, class, earned)?;
+        self.note_accepted(&lease, &job, earned)?;
+        self.spend_credit(&lease, burned, bonus)?;
+        self.note_paid_owner(&job, &lease);
         self.learn_throughput(&job, &lease);
         let provider = lease.provider;
-        self.close_lease(lease, LeaseEnd::Fulfilled);
+        self.close_lease(lease, LeaseEnd::Fulfilled)?;
         self.step(&mut job, JobState::Paid)?;
         self.close_job(job, Some(provider), EndReason::Fulfilled, settlement)
     }
@@ -152,19 +162,52 @@ impl Execution {
         Ok(())
     }
 
-    /// What a provider of the top gets on top of its price: at most half of what verifying costs the requestor, so
-    /// that nobody gains by ordering from itself.
+    /// What a provider of the top gets on top of its price: at most half of what verifying costs the requestor, and
+    /// never more in all than was burned for its verified work, so that nobody gains by ordering from itself.
     fn bonus(&self, lease: &Lease, job: &Job) -> Amount {
         let (class, for_one) = (
             job.order.needs.class,
             self.state.parameters.reputation_stake,
         );
+        let epoch = self.state.schedule.epoch;
         let provider = self.state.provider(&lease.provider);
-        if !provider.is_some_and(|it| it.is_top(class, lease.collateral, for_one)) {
+        let provider = provider.map(|it| it.at_epoch(epoch));
+        let Some(provider) = provider.filter(|it| it.is_top(class, lease.collateral, for_one))
+        else {
             return Amount::ZERO;
-        }
+        };
         let half = Amount::new(job.verification_fee.get() / 2);
-        lease.price.ppm_ceil(TOP_BONUS_PPM).min(half)
+        let bonus = lease.price.ppm_ceil(TOP_BONUS_PPM);
+        bonus.min(half).min(provider.credit)
+    }
+
+    /// What of a job's verification fee is burned: what standing is bought with.
+    fn verification_burn(&self, job: &Job) -> Amount {
+        let tenth = Amount::new(job.verification_fee.get() / 10);
+        tenth.min(job.verification_fee)
+    }
+
+    /// Takes a bonus out of what was burned for a provider's work, after what this job adds.
+    fn spend_credit(&mut self, lease: &Lease, burned: Amount, bonus: Amount) -> Done {
+        self.update_provider(lease, |provider| {
+            let left = provider.credit.saturating_sub(bonus);
+            provider.credit = left.saturating_add(burned);
+        })
+    }
+
+    /// Notes that one owner more was paid for a model.
+    fn note_paid_owner(&mut self, job: &Job, lease: &Lease) {
+        let needed = usize::from(self.state.parameters.owners_paid_min);
+        let model = self.state.model(&job.order.model);
+        let Some(model) = model.filter(|it| it.owners_paid.len() < needed) else {
+            return;
+        };
+        if model.owners_paid.contains(&lease.provider) {
+            return;
+        }
+        let mut model = model.clone();
+        model.owners_paid.push(lease.provider);
+        self.state.put_model(model);
     }
 
     /// Learns from an accepted result how fast the GPUs of its machine are: from jobs in which their time is at least
@@ -200,10 +243,15 @@ impl Execution {
     }
 
     /// Pays the members of a gang beside the one that leads it; how much together.
-    fn pay_members(&mut self, lead: &Lease, class: JobClass) -> Result<Amount, InvariantError> {
+    fn pay_members(&mut self, lead: &Lease, job: &Job) -> Result<Amount, InvariantError> {
         let mut sum = Amount::ZERO;
         for id in &lead.members {
             let mut member = self.lease(id)?;
+            // The result is committed after all parts are; a share without a part would go back to the requestor.
+            if member.receipt.is_none() {
+                self.let_go(member, LeaseEnd::Released)?;
+                continue;
+            }
             let out_of_range = InvariantError::AmountOutOfRange {
                 account: member.provider,
             };
@@ -211,24 +259,28 @@ impl Execution {
             member.locked = Amount::ZERO;
             self.credit(member.provider, paid.ok_or(out_of_range)?)?;
             sum = sum.checked_add(member.price).ok_or(out_of_range)?;
-            self.note_accepted(&member, class, member.price)?;
+            self.note_accepted(&member, job, member.price)?;
             self.events.push(Event::MemberPaid {
                 lease: member.id,
                 job: member.job,
                 provider: member.provider,
                 amount: member.price,
             });
-            self.close_lease(member, LeaseEnd::Fulfilled);
+            self.close_lease(member, LeaseEnd::Fulfilled)?;
         }
         Ok(sum)
     }
 
-    fn note_accepted(&mut self, lease: &Lease, class: JobClass, earned: Amount) -> Done {
+    /// Notes an accepted result. Only results that somebody checked count for reputation.
+    fn note_accepted(&mut self, lease: &Lease, job: &Job, earned: Amount) -> Done {
         let epoch = Schedule::epoch(self.height);
+        let (class, is_checked) = (job.order.needs.class, job.order.mode.is_checked());
         self.update_provider(lease, |provider| {
             provider.record.accepted = provider.record.accepted.saturating_add(1);
             provider.earned = provider.earned.saturating_add(earned);
-            provider.observe(class, LeaseOutcome::Accepted, epoch);
+            if is_checked {
+                provider.observe(class, LeaseOutcome::Accepted, epoch);
+            }
         })
     }
 
@@ -248,13 +300,17 @@ impl Execution {
         end: &LeaseEnd,
     ) -> Done {
         let leases: Vec<Lease> = self.state.gang_of(lead).cloned().collect();
-        let before = job.prize;
+        if leases.iter().all(|it| it.started_at.is_none()) || job.state == JobState::Leased {
+            job.declined = job.declined.saturating_add(1);
+        }
+        let mut forfeited = Amount::ZERO;
         let at_fault = leases.iter().filter(|it| guilty.contains(&it.id));
         let guilty_providers: Vec<Address> = at_fault.map(|it| it.provider).collect();
         let mut released = Vec::new();
         for lease in leases {
             if guilty.contains(&lease.id) {
-                self.punish(&mut job, lease, end.clone())?;
+                let lost = self.punish(&mut job, lease, end.clone())?;
+                forfeited = forfeited.saturating_add(lost);
             } else if guilty_providers.contains(&lease.provider) {
                 self.let_go(lease, LeaseEnd::Released)?;
             } else {
@@ -266,19 +322,25 @@ impl Execution {
                 self.let_go(lease, LeaseEnd::Released)?;
             }
         }
-        let forfeited = job.prize.saturating_sub(before);
-        self.compensate_released(&mut job, &released, forfeited)?;
+        let paid = self.compensate_released(&job, &released, forfeited)?;
+        self.burn(forfeited.saturating_sub(paid));
         self.requeue(job)
     }
 
     /// Pays members of a gang for their work out of what the guilty ones forfeited; in equal parts of what each is due
-    /// if it does not suffice. Of what is burned for a lie nobody gets anything.
-    fn compensate_released(&mut self, job: &mut Job, released: &[Owed], forfeited: Amount) -> Done {
+    /// if it does not suffice; how much together. Of what is burned for a lie nobody gets anything.
+    fn compensate_released(
+        &mut self,
+        job: &Job,
+        released: &[Owed],
+        forfeited: Amount,
+    ) -> Result<Amount, InvariantError> {
         let due = released
             .iter()
             .fold(Amount::ZERO, |sum, it| sum.saturating_add(it.amount));
+        let mut paid = Amount::ZERO;
         if due.is_zero() || forfeited.is_zero() {
-            return Ok(());
+            return Ok(paid);
         }
         for owed in released {
             let amount = match due <= forfeited {
@@ -287,11 +349,11 @@ impl Execution {
             };
             let owed = Owed { amount, ..*owed };
             if !amount.is_zero() {
-                job.prize = job.prize.saturating_sub(amount);
+                paid = paid.saturating_add(amount);
                 self.compensate(job.id, &owed)?;
             }
         }
-        Ok(())
+        Ok(paid)
     }
 
     /// Ends the leases of a job to make room for another one, which owes them what their work was worth.
@@ -327,11 +389,28 @@ impl Execution {
         }
     }
 
-    /// Ends a lease whose provider failed: the collateral is burned or becomes the job's prize.
-    fn punish(&mut self, job: &mut Job, mut lease: Lease, end: LeaseEnd) -> Done {
-        let lost = lease.locked;
-        lease.locked = Amount::ZERO;
+    /// Ends a lease whose provider failed. What it loses for a lie is burned here; what it loses otherwise is returned,
+    /// to be burned after the members of its gang were paid out of it.
+    fn punish(
+        &mut self,
+        job: &mut Job,
+        mut lease: Lease,
+        end: LeaseEnd,
+    ) -> Result<Amount, InvariantError> {
+        if !job.excluded.contains(&lease.provider) {
+            job.excluded.push(lease.provider);
+        }
+        if lease.started_at.is_none() && !matches!(end, LeaseEnd::Rejected { .. }) {
+            return self.punish_unstarted(job, lease, end);
+        }
         let is_lie = matches!(end, LeaseEnd::Rejected { .. });
+        let lost = match is_lie {
+            true => lease.locked,
+            false => lease.at_risk.min(lease.locked),
+        };
+        let back = lease.locked.saturating_sub(lost);
+        lease.locked = Amount::ZERO;
+        self.credit(lease.provider, back)?;
         if is_lie {
             self.burn(lost);
             self.events.push(Event::Slashed {
@@ -340,7 +419,6 @@ impl Execution {
                 amount: lost,
             });
         } else {
-            job.prize = job.prize.saturating_add(lost);
             self.events.push(Event::Forfeited {
                 lease: lease.id,
                 job: job.id,
@@ -362,31 +440,34 @@ impl Execution {
                 LeaseEnd::Abandoned(_)
                 | LeaseEnd::Fulfilled
                 | LeaseEnd::Preempted
-                | LeaseEnd::Released => (&mut record.abandoned, LeaseOutcome::Lost),
+                | LeaseEnd::Released
+                | LeaseEnd::Declined(_)
+                | LeaseEnd::Unavailable
+                | LeaseEnd::Cancelled => (&mut record.abandoned, LeaseOutcome::Lost),
             };
             *counter = counter.saturating_add(1);
             provider.observe(class, outcome, epoch);
             provider.lost = provider.lost.saturating_add(lost);
             provider.suspended_until = provider.suspended_until.max(until);
         })?;
-        if !job.excluded.contains(&lease.provider) {
-            job.excluded.push(lease.provider);
-        }
-        self.close_lease(lease, end);
-        Ok(())
+        self.close_lease(lease, end)?;
+        Ok(match is_lie {
+            true => Amount::ZERO,
+            false => lost,
+        })
     }
 
     /// Ends a lease whose provider did nothing wrong: the collateral goes back.
-    fn let_go(&mut self, mut lease: Lease, end: LeaseEnd) -> Done {
+    pub(super) fn let_go(&mut self, mut lease: Lease, end: LeaseEnd) -> Done {
         let locked = std::mem::replace(&mut lease.locked, Amount::ZERO);
         self.credit(lease.provider, locked)?;
-        self.close_lease(lease, end);
-        Ok(())
+        self.close_lease(lease, end)
     }
 
     /// A job whose lease ended waits again, or ends.
     fn requeue(&mut self, mut job: Job) -> Done {
-        let counted = job.leases.len() - usize::from(job.preemptions).min(job.leases.len());
+        let free = usize::from(job.preemptions) + usize::from(job.declined).min(DECLINES_MAX);
+        let counted = job.leases.len().saturating_sub(free);
         if counted >= usize::from(job.order.max_attempts) {
             return self.end_unpaid(job, JobState::Refunded, EndReason::AttemptsExhausted);
         }
@@ -394,22 +475,74 @@ impl Execution {
             return self.end_unpaid(job, JobState::Refunded, EndReason::DeadlinePassed);
         }
         self.step(&mut job, JobState::Queued)?;
+        if !self.is_ready(&job) {
+            self.step(&mut job, JobState::Submitted)?;
+        }
         self.save_job(job);
         Ok(())
     }
 
-    /// Ends a job that nobody is paid for: the escrow goes back, the prize is burned.
-    pub(super) fn end_unpaid(&mut self, mut job: Job, state: JobState, reason: EndReason) -> Done {
+    /// Ends a job that nobody is paid for: the escrow goes back.
+    pub(super) fn end_unpaid(&mut self, job: Job, state: JobState, reason: EndReason) -> Done {
+        self.end_with(job, state, reason, Amount::ZERO)
+    }
+
+    /// Takes a job back. Whoever holds it is paid for that: gas before it started, its time after.
+    pub(super) fn cancel(&mut self, job: Job) -> Done {
+        let reason = EndReason::CancelledByRequestor;
+        let mut left = job.escrow;
+        if let Some(lead) = job.live_lease() {
+            let lead = self.lease(&lead)?;
+            let leases: Vec<Lease> = self.state.gang_of(&lead).cloned().collect();
+            for lease in leases {
+                let amount = self.due_for_holding(&lease).min(left);
+                left = left.saturating_sub(amount);
+                self.credit(lease.provider, amount)?;
+                self.events.push(Event::HolderPaid {
+                    lease: lease.id,
+                    job: job.id,
+                    provider: lease.provider,
+                    amount,
+                });
+                self.let_go(lease, LeaseEnd::Cancelled)?;
+            }
+        }
+        let paid = job.escrow.saturating_sub(left);
+        self.end_with(job, JobState::Cancelled, reason, paid)
+    }
+
+    /// What a requestor owes to the holder of a lease that it ends: the gas of the lease, and from its start on the part
+    /// of the price that its time so far is of the declared time, at most the price.
+    fn due_for_holding(&self, lease: &Lease) -> Amount {
+        let gas = self.state.lease_fees();
+        let Some(started) = lease.started_at else {
+            return gas;
+        };
+        let held = self.now.saturating_since(started).get();
+        let longest = lease.deadline.saturating_since(lease.grant.from).get();
+        let parameters = &self.state.parameters;
+        let without_grace = longest.saturating_sub(parameters.lease_grace.get());
+        let factor = u64::from(parameters.duration_factor.max(1));
+        let declared = match without_grace / factor {
+            0 => longest.max(1),
+            declared => declared,
+        };
+        let worth = lease
+            .price
+            .checked_mul_div_ceil(held.min(declared), declared);
+        worth.unwrap_or(lease.price).max(gas.min(lease.price))
+    }
+
+    /// Ends a job of whose escrow `paid` went to those who held it; the rest goes back.
+    fn end_with(&mut self, mut job: Job, state: JobState, reason: EndReason, paid: Amount) -> Done {
         self.step(&mut job, state)?;
         let settlement = Settlement {
-            refund: job.escrow,
-            burned: job.prize,
+            refund: job.escrow.saturating_sub(paid),
+            compensation: paid,
             ..Settlement::default()
         };
         job.escrow = Amount::ZERO;
-        job.prize = Amount::ZERO;
         self.credit(job.requestor, settlement.refund)?;
-        self.burn(settlement.burned);
         self.close_job(job, None, reason, settlement)
     }
 
@@ -420,6 +553,10 @@ impl Execution {
         reason: EndReason,
         settlement: Settlement,
     ) -> Done {
+        // Nobody is left to answer, and it cannot be told whether it was missing.
+        if let Some(recheck) = job.storage.recheck.take() {
+            self.settle_declined(&recheck.declined, Settled::Returned)?;
+        }
         job.end = Some(reason);
         job.settlement = Some(settlement);
         self.update_account(job.requestor, |account| {
@@ -436,8 +573,9 @@ impl Execution {
         Ok(())
     }
 
-    /// Ends a lease whose money is settled, and frees its slot if the offer still stands.
-    fn close_lease(&mut self, mut lease: Lease, end: LeaseEnd) {
+    /// Ends a lease whose money is settled but for its gas, and frees its slot if the offer still stands.
+    pub(super) fn close_lease(&mut self, mut lease: Lease, end: LeaseEnd) -> Done {
+        self.settle_gas(&mut lease, &end)?;
         self.state.release(&lease);
         if let Some(offer) = self.state.offer(&lease.offer) {
             let mut offer = offer.clone();
@@ -453,9 +591,14 @@ impl Execution {
         lease.end = Some(end);
         lease.ended_at = Some(self.now);
         self.state.put_lease(lease);
+        Ok(())
     }
 
-    fn update_provider(&mut self, lease: &Lease, change: impl FnOnce(&mut Provider)) -> Done {
+    pub(super) fn update_provider(
+        &mut self,
+        lease: &Lease,
+        change: impl FnOnce(&mut Provider),
+    ) -> Done {
         let missing = InvariantError::Missing {
             table: Provider::NAME,
         };

@@ -1,4 +1,6 @@
-//! What the passing of time does. A time limit holds to its last millisecond: only later blocks see it passed.
+//! What the passing of ledger time does. A time limit holds to its last millisecond, and for the whole block in which
+//! it ends: transactions of a block come before its timeouts. After an outage no window ends for some blocks and some
+//! time, so that nobody pays for a pause of the validators.
 
 use tg_types::{JobId, LeaseId, TimestampMs};
 
@@ -12,8 +14,12 @@ use crate::record::{
 
 impl Execution {
     /// Ends everything whose time is over: registrations, leases, then waiting jobs.
-    pub(super) fn run_timeouts(&mut self) -> Result<(), InvariantError> {
+    pub(crate) fn run_timeouts(&mut self) -> Result<(), InvariantError> {
+        if !self.state.windows_may_end(self.height, self.now) {
+            return Ok(());
+        }
         self.refuse_undelivered_models();
+        self.close_rechecks()?;
         self.forfeit_bids()?;
         let live: Vec<JobId> = self.state.live.values().copied().collect();
         for id in live {
@@ -31,7 +37,8 @@ impl Execution {
         }
         let late: Vec<JobId> = self
             .state
-            .queued_jobs()
+            .submitted_jobs()
+            .chain(self.state.queued_jobs())
             .filter(|job| job.order.deadline < self.now)
             .map(|job| job.id)
             .collect();
@@ -46,16 +53,25 @@ impl Execution {
         Ok(())
     }
 
-    /// Whose fault it is that a lease ran out of time: of a gang that never started those who did not, else the lead's.
+    /// Whose fault it is that a lease ran out of time: of a gang that never started those who did not, of one that
+    /// committed to nothing those who did not commit to their parts, else the lead's.
     fn absent(&self, job: &Job, lead: &Lease) -> Vec<LeaseId> {
-        if job.state != JobState::Leased {
-            return vec![lead.id];
-        }
         let members = self.state.gang_of(lead);
-        members
-            .filter(|member| member.started_at.is_none())
-            .map(|member| member.id)
-            .collect()
+        let absent: Vec<LeaseId> = match job.state {
+            JobState::Leased => members
+                .filter(|member| member.started_at.is_none())
+                .map(|member| member.id)
+                .collect(),
+            JobState::Running => members
+                .filter(|member| member.lead.is_some() && member.receipt.is_none())
+                .map(|member| member.id)
+                .collect(),
+            _ => Vec::new(),
+        };
+        match absent.is_empty() {
+            true => vec![lead.id],
+            false => absent,
+        }
     }
 
     /// Bids that were not revealed in their slot lose their deposit.
@@ -94,7 +110,8 @@ impl Execution {
                 lease.verify_by?,
                 LeaseEnd::Abandoned(AbandonedBecause::EvidenceNotDelivered),
             ),
-            JobState::Queued
+            JobState::Submitted
+            | JobState::Queued
             | JobState::Accepted
             | JobState::Paid
             | JobState::Refunded

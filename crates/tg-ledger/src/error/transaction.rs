@@ -2,7 +2,7 @@
 
 use tg_types::{
     Address, Amount, BidId, Digest, Fault, JobId, LeaseId, ModelId, OfferId, ProgramId,
-    SignatureError, TimestampMs,
+    SignatureError, StorageSubject, TimestampMs,
 };
 
 use crate::record::JobState;
@@ -84,6 +84,14 @@ pub enum TransactionError {
         got: Amount,
         floor: Amount,
     },
+    /// The offer for gas is below the base fee.
+    #[error(
+        "the transaction offers at most {max_fee} TGRID for each unit of gas, the base fee is {base_fee}"
+    )]
+    FeeTooLow { max_fee: Amount, base_fee: Amount },
+    /// A transaction may wait for those before it only if its sender has an account.
+    #[error("{sender} has no account, so nothing of it may wait")]
+    NoAccount { sender: Address },
     /// The model is registered.
     #[error("model {model} is already registered")]
     ModelExists { model: ModelId },
@@ -141,6 +149,22 @@ pub enum TransactionError {
     /// A job that does not wait cannot be taken back.
     #[error("job {job} is {state}; only a Queued job can be cancelled")]
     JobNotCancellable { job: JobId, state: JobState },
+    /// The job ended.
+    #[error("job {job} is {state}; nothing more can be paid for it")]
+    JobEnded { job: JobId, state: JobState },
+    /// A bid of the auction stays as it was sealed.
+    #[error("job {job} is a bid of the batch auction, which stays as it was sealed")]
+    BidNotRaised { job: JobId },
+    /// Nothing becomes more, or something becomes less.
+    #[error(
+        "job {job} allows {max_price} TGRID and {max_attempts} attempts already; neither may become less, and one must \
+         become more"
+    )]
+    NotRaised {
+        job: JobId,
+        max_price: Amount,
+        max_attempts: u8,
+    },
     /// The offer has no slot, or too many.
     #[error("the offer has {got} slots; 1 to {limit} are possible")]
     BadSlots { got: u16, limit: u16 },
@@ -270,6 +294,28 @@ pub enum TransactionError {
         "the report names {provider} twice, out of order, without a change, or it is no provider"
     )]
     BadReport { provider: Address },
+    /// The report states nothing.
+    #[error("the report states nothing")]
+    EmptyReport,
+    /// The report names something twice, out of order, or that the validator was not asked or has stated.
+    #[error("the report names {subject} twice, out of order, or without being asked for it")]
+    BadStatement { subject: StorageSubject },
+    /// Too few validators hold the files of the model.
+    #[error("too few validators hold the files of model {model}: {held} of {needed}")]
+    ModelNotHeld {
+        model: ModelId,
+        held: usize,
+        needed: usize,
+    },
+    /// The lease is not one of a gang, or leads it.
+    #[error("lease {lease} has no part to commit to: it leads its job")]
+    NotGangMember { lease: LeaseId },
+    /// The part was committed.
+    #[error("the part of lease {lease} was committed before")]
+    PartCommitted { lease: LeaseId },
+    /// A member of the gang did not commit to its part.
+    #[error("the result of a gang is committed after all parts; {member} has none yet")]
+    PartMissing { member: LeaseId },
     /// The validator lost too many providers.
     #[error("a validator reports at most {limit} providers as lost")]
     ReportTooLong { limit: usize },
@@ -287,9 +333,14 @@ impl TransactionError {
             Self::InsufficientFunds { .. } => "TG-LED-005",
             Self::TooManyAccounts { .. } => "TG-LED-006",
             Self::TooLittleForNewAccount { .. } => "TG-LED-007",
+            Self::FeeTooLow { .. } => "TG-LED-008",
+            Self::NoAccount { .. } => "TG-LED-009",
             Self::ModelExists { .. } => "TG-LED-010",
             Self::TooManyModels { .. } => "TG-LED-011",
             Self::TooManyModelsOfAccount { .. } => "TG-LED-012",
+            Self::JobEnded { .. } => "TG-LED-017",
+            Self::BidNotRaised { .. } => "TG-LED-018",
+            Self::NotRaised { .. } => "TG-LED-019",
             Self::UnknownModel { .. } => "TG-LED-020",
             Self::ModelNotActive { .. } => "TG-LED-021",
             Self::ModelNotProvable { .. } => "TG-LED-022",
@@ -345,6 +396,12 @@ impl TransactionError {
             Self::ReportedBefore { .. } => "TG-LED-077",
             Self::BadReport { .. } => "TG-LED-078",
             Self::ReportTooLong { .. } => "TG-LED-079",
+            Self::EmptyReport => "TG-LED-093",
+            Self::BadStatement { .. } => "TG-LED-094",
+            Self::ModelNotHeld { .. } => "TG-LED-095",
+            Self::NotGangMember { .. } => "TG-LED-096",
+            Self::PartCommitted { .. } => "TG-LED-097",
+            Self::PartMissing { .. } => "TG-LED-098",
         }
     }
 
@@ -360,6 +417,6 @@ impl TransactionError {
     /// Whether the same bytes may hold later, so that a mempool may keep them.
     #[must_use]
     pub const fn may_hold_later(&self) -> bool {
-        matches!(self, Self::NonceGap { .. })
+        matches!(self, Self::NonceGap { .. } | Self::FeeTooLow { .. })
     }
 }

@@ -3,8 +3,8 @@
 use tg_market::TrackRecord;
 use tg_market::reputation::{LeaseOutcome, Reputation, Standing};
 use tg_types::{
-    Address, Amount, Decode, DecodeError, Encode, JobClass, OfferId, OfferTerms, Reader,
-    TimestampMs, Writer,
+    Address, Amount, Decode, DecodeError, DurationMs, Encode, Height, JobClass, OfferId,
+    OfferTerms, Reader, TimestampMs, Writer,
 };
 
 use crate::codec::decode_flag;
@@ -18,7 +18,7 @@ pub struct Account {
     pub address: Address,
     /// What it can spend.
     pub balance: Amount,
-    /// How many transactions it made; the nonce of the next one.
+    /// The nonce of its next transaction: what it began with, and one for each transaction that it made.
     pub nonce: u64,
     /// Its jobs that did not end.
     pub open_jobs: u32,
@@ -42,6 +42,22 @@ impl Account {
             offers: 0,
             models: 0,
             bids: 0,
+        }
+    }
+}
+
+/// Nonces that an account can use in one block, and more: one that expired and is opened again begins above all that it
+/// used before, so nothing that was signed for it holds a second time.
+const NONCES_PER_BLOCK: u64 = 1 << 20;
+
+const _: () = assert!(NONCES_PER_BLOCK > crate::limits::TRANSACTIONS_PER_BLOCK_MAX as u64);
+
+impl Account {
+    /// An account that begins to exist in the block of `height`.
+    pub(crate) const fn opened_at(height: Height, address: Address, balance: Amount) -> Self {
+        Self {
+            nonce: height.get().saturating_mul(NONCES_PER_BLOCK),
+            ..Self::new(address, balance)
         }
     }
 }
@@ -230,6 +246,12 @@ pub struct Provider {
     pub earned: Amount,
     /// Collateral it lost.
     pub lost: Amount,
+    /// What was burned for its verified work, less the bonuses that it got.
+    pub credit: Amount,
+    /// Leases that it did not start, within a window.
+    pub unstarted: u8,
+    /// When that window began.
+    pub unstarted_since: TimestampMs,
 }
 
 impl Provider {
@@ -245,7 +267,26 @@ impl Provider {
             suspended_until: TimestampMs::ZERO,
             earned: Amount::ZERO,
             lost: Amount::ZERO,
+            credit: Amount::ZERO,
+            unstarted: 0,
+            unstarted_since: TimestampMs::ZERO,
         }
+    }
+
+    /// How many leases it did not start in the window that `now` lies in.
+    pub(crate) const fn unstarted_at(&self, now: TimestampMs, window: DurationMs) -> u8 {
+        match now.saturating_since(self.unstarted_since).get() < window.get() {
+            true => self.unstarted,
+            false => 0,
+        }
+    }
+
+    /// Its record as it counts in an epoch: old outcomes are forgotten whether it works or not.
+    #[must_use]
+    pub fn at_epoch(&self, epoch: u64) -> Self {
+        let mut decayed = self.clone();
+        decayed.decay(epoch);
+        decayed
     }
 }
 
@@ -310,6 +351,9 @@ impl Encode for Provider {
             suspended_until,
             earned,
             lost,
+            credit,
+            unstarted,
+            unstarted_since,
         } = self;
         address.encode(writer);
         record.encode(writer);
@@ -321,6 +365,9 @@ impl Encode for Provider {
         suspended_until.encode(writer);
         earned.encode(writer);
         lost.encode(writer);
+        credit.encode(writer);
+        writer.u8(*unstarted);
+        unstarted_since.encode(writer);
     }
 }
 
@@ -339,6 +386,9 @@ impl Decode for Provider {
             suspended_until: TimestampMs::decode(reader)?,
             earned: Amount::decode(reader)?,
             lost: Amount::decode(reader)?,
+            credit: Amount::decode(reader)?,
+            unstarted: reader.u8()?,
+            unstarted_since: TimestampMs::decode(reader)?,
         })
     }
 }

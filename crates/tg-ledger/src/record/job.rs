@@ -6,8 +6,8 @@ use tg_types::{
 };
 
 use crate::codec::{decode_option, encode_option};
-use crate::limits::OWED_MAX;
-use crate::record::Record;
+use crate::limits::{DECLINES_MAX, OWED_MAX};
+use crate::record::{Record, Storage};
 
 tg_types::wire_enum! {
     /// Where a job stands.
@@ -34,6 +34,8 @@ tg_types::wire_enum! {
         Expired = 9 => "Expired",
         /// The requestor took it back. Final.
         Cancelled = 10 => "Cancelled",
+        /// Escrow is locked; too few validators state that they hold its input and its model's files.
+        Submitted = 11 => "Submitted",
     }
 }
 
@@ -53,26 +55,27 @@ impl JobState {
         matches!(
             (self, next),
             (
+                Self::Submitted,
+                Self::Queued | Self::Refunded | Self::Expired | Self::Cancelled
+            ) | (
                 Self::Queued,
-                Self::Leased | Self::Refunded | Self::Expired | Self::Cancelled
-            ) | (Self::Leased, Self::Running | Self::Queued | Self::Refunded)
-                | (
-                    Self::Running,
-                    Self::Committed | Self::Queued | Self::Refunded
-                )
-                | (
-                    Self::Committed,
-                    Self::Verifying | Self::Accepted | Self::Queued | Self::Refunded
-                )
-                | (
-                    Self::Verifying,
-                    Self::Accepted | Self::Queued | Self::Refunded | Self::Disputed
-                )
-                | (
-                    Self::Disputed,
-                    Self::Accepted | Self::Queued | Self::Refunded
-                )
-                | (Self::Accepted, Self::Paid)
+                Self::Submitted | Self::Leased | Self::Refunded | Self::Expired | Self::Cancelled
+            ) | (
+                Self::Leased,
+                Self::Running | Self::Queued | Self::Refunded | Self::Cancelled
+            ) | (
+                Self::Running,
+                Self::Committed | Self::Queued | Self::Refunded | Self::Cancelled
+            ) | (
+                Self::Committed,
+                Self::Verifying | Self::Accepted | Self::Queued | Self::Refunded
+            ) | (
+                Self::Verifying,
+                Self::Accepted | Self::Queued | Self::Refunded | Self::Disputed
+            ) | (
+                Self::Disputed,
+                Self::Accepted | Self::Queued | Self::Refunded
+            ) | (Self::Accepted, Self::Paid)
         )
     }
 }
@@ -102,16 +105,24 @@ pub struct Step {
     pub state: JobState,
     /// In which block.
     pub height: Height,
-    /// At which block time.
+    /// At which ledger time.
     pub at: TimestampMs,
+    /// At which block time: what clocks said.
+    pub timestamp: TimestampMs,
 }
 
 impl Encode for Step {
     fn encode(&self, writer: &mut Writer) {
-        let Self { state, height, at } = self;
+        let Self {
+            state,
+            height,
+            at,
+            timestamp,
+        } = self;
         state.encode(writer);
         height.encode(writer);
         at.encode(writer);
+        timestamp.encode(writer);
     }
 }
 
@@ -121,6 +132,7 @@ impl Decode for Step {
             state: JobState::decode(reader)?,
             height: Height::decode(reader)?,
             at: TimestampMs::decode(reader)?,
+            timestamp: TimestampMs::decode(reader)?,
         })
     }
 }
@@ -132,13 +144,11 @@ pub struct Settlement {
     pub price: Amount,
     /// Paid to the providers of the other members of a gang.
     pub members: Amount,
-    /// Paid to the provider from collateral that earlier leases lost.
-    pub prize: Amount,
     /// Paid to the validators.
     pub verification_fee: Amount,
     /// Given back to the requestor.
     pub refund: Amount,
-    /// Prize that nobody earned.
+    /// Burned of the verification fee.
     pub burned: Amount,
     /// Paid to the provider on top of the price for its reputation; out of the verification fee.
     pub bonus: Amount,
@@ -151,7 +161,6 @@ impl Encode for Settlement {
         let Self {
             price,
             members,
-            prize,
             verification_fee,
             refund,
             burned,
@@ -160,7 +169,6 @@ impl Encode for Settlement {
         } = self;
         price.encode(writer);
         members.encode(writer);
-        prize.encode(writer);
         verification_fee.encode(writer);
         refund.encode(writer);
         burned.encode(writer);
@@ -174,7 +182,6 @@ impl Decode for Settlement {
         Ok(Self {
             price: Amount::decode(reader)?,
             members: Amount::decode(reader)?,
-            prize: Amount::decode(reader)?,
             verification_fee: Amount::decode(reader)?,
             refund: Amount::decode(reader)?,
             burned: Amount::decode(reader)?,
@@ -239,8 +246,6 @@ pub struct Job {
     pub escrow: Amount,
     /// The part of the escrow that validators get for an accepted result.
     pub verification_fee: Amount,
-    /// Collateral that late and abandoned leases lost; the finisher's.
-    pub prize: Amount,
     /// Its leases, oldest first; the last one lives if the state says so.
     pub leases: Vec<LeaseId>,
     /// Providers that failed it and do not get it again.
@@ -257,6 +262,10 @@ pub struct Job {
     pub stars: u8,
     /// What it owes to those who made room for it.
     pub owed: Vec<Owed>,
+    /// Which validators hold its input.
+    pub storage: Storage,
+    /// How many of its leases ended before they started.
+    pub declined: u8,
 }
 
 impl Job {
@@ -265,12 +274,17 @@ impl Job {
     pub fn attempts_failed(&self) -> usize {
         let without = usize::from(!matches!(
             self.state,
-            JobState::Queued | JobState::Refunded | JobState::Expired | JobState::Cancelled
+            JobState::Submitted
+                | JobState::Queued
+                | JobState::Refunded
+                | JobState::Expired
+                | JobState::Cancelled
         ));
         self.leases
             .len()
             .saturating_sub(without)
             .saturating_sub(usize::from(self.preemptions))
+            .saturating_sub(usize::from(self.declined).min(DECLINES_MAX))
     }
 
     /// What it owes in all.
@@ -304,7 +318,8 @@ impl Job {
             | JobState::Committed
             | JobState::Verifying
             | JobState::Disputed => self.leases.last().copied(),
-            JobState::Queued
+            JobState::Submitted
+            | JobState::Queued
             | JobState::Accepted
             | JobState::Paid
             | JobState::Refunded
@@ -314,16 +329,16 @@ impl Job {
     }
 }
 
-/// Leases a job may have: one for each attempt, and those that made room for others.
-const LEASES_MAX: usize =
-    tg_types::limits::ATTEMPTS_MAX as usize + crate::limits::PREEMPTIONS_MAX as usize;
+/// Leases a job may have: one for each attempt, those that made room for others, and those that were never started.
+const LEASES_MAX: usize = tg_types::limits::ATTEMPTS_MAX as usize
+    + crate::limits::PREEMPTIONS_MAX as usize
+    + DECLINES_MAX;
 
-/// Providers that may have failed a job: all members of a gang in each attempt.
-const EXCLUDED_MAX: usize =
-    tg_types::limits::ATTEMPTS_MAX as usize * tg_types::resources::GANG_MEMBERS_MAX as usize;
+/// Providers that may have failed a job: all members of a gang with each lease.
+const EXCLUDED_MAX: usize = LEASES_MAX * tg_types::resources::GANG_MEMBERS_MAX as usize;
 
-/// States a job may enter: up to six for each attempt, and the end.
-const STEPS_MAX: usize = LEASES_MAX * 6 + 2;
+/// States a job may enter: up to seven for each attempt, and the end.
+const STEPS_MAX: usize = LEASES_MAX * 7 + 3;
 
 impl Encode for Job {
     fn encode(&self, writer: &mut Writer) {
@@ -337,7 +352,6 @@ impl Encode for Job {
             history,
             escrow,
             verification_fee,
-            prize,
             leases,
             excluded,
             end,
@@ -346,6 +360,8 @@ impl Encode for Job {
             revealed_in,
             stars,
             owed,
+            storage,
+            declined,
         } = self;
         id.encode(writer);
         writer.u64(*sequence);
@@ -356,7 +372,6 @@ impl Encode for Job {
         writer.seq(history);
         escrow.encode(writer);
         verification_fee.encode(writer);
-        prize.encode(writer);
         writer.seq(leases);
         writer.seq(excluded);
         encode_option(end.as_ref(), writer);
@@ -365,6 +380,8 @@ impl Encode for Job {
         writer.u64(*revealed_in);
         writer.u8(*stars);
         writer.seq(owed);
+        storage.encode(writer);
+        writer.u8(*declined);
     }
 }
 
@@ -377,10 +394,9 @@ impl Decode for Job {
             order: JobOrder::decode(reader)?,
             macs: reader.u64()?,
             state: JobState::decode(reader)?,
-            history: reader.seq("history", STEPS_MAX, 17)?,
+            history: reader.seq("history", STEPS_MAX, 25)?,
             escrow: Amount::decode(reader)?,
             verification_fee: Amount::decode(reader)?,
-            prize: Amount::decode(reader)?,
             leases: reader.seq("leases", LEASES_MAX, 32)?,
             excluded: reader.seq("excluded", EXCLUDED_MAX, 20)?,
             end: decode_option(reader)?,
@@ -389,6 +405,8 @@ impl Decode for Job {
             revealed_in: reader.u64()?,
             stars: reader.u8()?,
             owed: reader.seq("owed", OWED_MAX, 68)?,
+            storage: Storage::decode(reader)?,
+            declined: reader.u8()?,
         })
     }
 }
@@ -403,7 +421,6 @@ impl Record for Job {
     }
 
     fn money(&self) -> Amount {
-        // Escrow and prize are parts of what was minted, so the sum cannot pass the maximum.
-        self.escrow.saturating_add(self.prize)
+        self.escrow
     }
 }

@@ -1,8 +1,8 @@
 //! Leases: a match of a job with an offer, from the locked collateral to its end.
 
 use tg_types::{
-    Address, Amount, Decode, DecodeError, Digest, Encode, Height, JobId, Label, LeaseId, OfferId,
-    Reader, Receipt, TimestampMs, Writer,
+    Address, Amount, DeclineReason, Decode, DecodeError, Digest, Encode, Height, JobId, Label,
+    LeaseId, OfferId, Reader, Receipt, TimestampMs, Writer,
 };
 
 use crate::codec::{decode_option, encode_option};
@@ -71,14 +71,20 @@ pub enum LeaseEnd {
         /// Name of the failed check.
         check: Label,
     },
-    /// It ran past its deadline; the collateral became the job's prize.
+    /// It ran past its deadline; what was at risk was burned.
     Late(LatePhase),
-    /// The provider walked away; the collateral became the job's prize.
+    /// The provider walked away; what was at risk was burned, or a penalty if it never started.
     Abandoned(AbandonedBecause),
     /// It made room for a job that goes first; the collateral went back.
     Preempted,
     /// Another member of its gang failed; the collateral went back.
     Released,
+    /// The provider declined before it started.
+    Declined(DeclineReason),
+    /// Validators do not hold what it needs any more; the collateral went back.
+    Unavailable,
+    /// The requestor took the job back and paid for what was done; the collateral went back.
+    Cancelled,
 }
 
 impl LeaseEnd {
@@ -92,6 +98,9 @@ impl LeaseEnd {
             Self::Abandoned(_) => "Abandoned",
             Self::Preempted => "Preempted",
             Self::Released => "Released",
+            Self::Declined(_) => "Declined",
+            Self::Unavailable => "Unavailable",
+            Self::Cancelled => "Cancelled",
         }
     }
 }
@@ -114,6 +123,15 @@ impl std::fmt::Display for LeaseEnd {
             }
             Self::Preempted => f.write_str("made room for a job that goes first"),
             Self::Released => f.write_str("another member of the gang failed"),
+            Self::Declined(DeclineReason::Unwilling) => f.write_str("declined by the provider"),
+            Self::Declined(DeclineReason::InputMissing) => {
+                f.write_str("declined: the provider could not get the input")
+            }
+            Self::Declined(DeclineReason::ModelMissing) => {
+                f.write_str("declined: the provider could not get the model")
+            }
+            Self::Unavailable => f.write_str("validators do not hold what it needs"),
+            Self::Cancelled => f.write_str("the requestor took the job back"),
         }
     }
 }
@@ -137,6 +155,12 @@ impl Encode for LeaseEnd {
             }
             Self::Preempted => writer.u8(4),
             Self::Released => writer.u8(5),
+            Self::Declined(reason) => {
+                writer.u8(6);
+                reason.encode(writer);
+            }
+            Self::Unavailable => writer.u8(7),
+            Self::Cancelled => writer.u8(8),
         }
     }
 }
@@ -166,6 +190,9 @@ impl Decode for LeaseEnd {
             },
             4 => Ok(Self::Preempted),
             5 => Ok(Self::Released),
+            6 => Ok(Self::Declined(DeclineReason::decode(reader)?)),
+            7 => Ok(Self::Unavailable),
+            8 => Ok(Self::Cancelled),
             tag => Err(invalid("lease end", tag)),
         }
     }
@@ -212,8 +239,12 @@ pub struct Lease {
     pub price: Amount,
     /// What the provider put up.
     pub collateral: Amount,
-    /// What of it is still locked; nothing after the end.
+    /// What of it is lost if the provider starts and is late or gone; all of it is lost for a wrong result.
+    pub at_risk: Amount,
+    /// What of it is still locked; after the end nothing but the penalty of a declined lease that waits for an answer.
     pub locked: Amount,
+    /// What is locked for the gas of its transactions; nothing after the end.
+    pub gas: Amount,
     /// When the match was made.
     pub matched_at: TimestampMs,
     /// In which block the match was made.
@@ -253,7 +284,9 @@ impl Encode for Lease {
             provider,
             price,
             collateral,
+            at_risk,
             locked,
+            gas,
             matched_at,
             matched_height,
             start_by,
@@ -275,7 +308,9 @@ impl Encode for Lease {
         provider.encode(writer);
         price.encode(writer);
         collateral.encode(writer);
+        at_risk.encode(writer);
         locked.encode(writer);
+        gas.encode(writer);
         matched_at.encode(writer);
         matched_height.encode(writer);
         start_by.encode(writer);
@@ -302,7 +337,9 @@ impl Decode for Lease {
             provider: Address::decode(reader)?,
             price: Amount::decode(reader)?,
             collateral: Amount::decode(reader)?,
+            at_risk: Amount::decode(reader)?,
             locked: Amount::decode(reader)?,
+            gas: Amount::decode(reader)?,
             matched_at: TimestampMs::decode(reader)?,
             matched_height: Height::decode(reader)?,
             start_by: TimestampMs::decode(reader)?,
@@ -331,6 +368,6 @@ impl Record for Lease {
     }
 
     fn money(&self) -> Amount {
-        self.locked
+        self.locked.saturating_add(self.gas)
     }
 }

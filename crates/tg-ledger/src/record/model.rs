@@ -5,7 +5,7 @@ use tg_types::{
     Reader, TimestampMs, Writer,
 };
 
-use crate::record::Record;
+use crate::record::{Record, Storage};
 
 /// What the validators found out about a model when they verified its public part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,12 @@ pub struct ModelFacts {
     pub output_len: u32,
     /// Whether a run can be proved, so that jobs may ask for mode `zk`.
     pub provable: bool,
+    /// Most bytes of a proof of one run, as evidence: 0 if there is none.
+    pub proof_bytes: u32,
+    /// Running and proving, as multiply-accumulates that take as long: operations that are none are counted by their time.
+    pub work: u64,
+    /// Bytes of memory that running and proving take.
+    pub memory: u64,
 }
 
 impl Encode for ModelFacts {
@@ -30,12 +36,18 @@ impl Encode for ModelFacts {
             input_len,
             output_len,
             provable,
+            proof_bytes,
+            work,
+            memory,
         } = self;
         program.encode(writer);
         writer.u64(*macs);
         writer.u32(*input_len);
         writer.u32(*output_len);
         writer.u8(u8::from(*provable));
+        writer.u32(*proof_bytes);
+        writer.u64(*work);
+        writer.u64(*memory);
     }
 }
 
@@ -56,6 +68,9 @@ impl Decode for ModelFacts {
                     });
                 }
             },
+            proof_bytes: reader.u32()?,
+            work: reader.u64()?,
+            memory: reader.u64()?,
         })
     }
 }
@@ -152,6 +167,10 @@ pub struct Model {
     pub registered_height: Height,
     /// Whether jobs may name it.
     pub state: ModelState,
+    /// Which validators hold its files.
+    pub storage: Storage,
+    /// The first owners that were paid for it, as many as make it known; see [`crate::Parameters::owners_paid_min`].
+    pub owners_paid: Vec<Address>,
 }
 
 impl Encode for Model {
@@ -165,6 +184,8 @@ impl Encode for Model {
             registered_at,
             registered_height,
             state,
+            storage,
+            owners_paid,
         } = self;
         id.encode(writer);
         owner.encode(writer);
@@ -174,6 +195,8 @@ impl Encode for Model {
         registered_at.encode(writer);
         registered_height.encode(writer);
         state.encode(writer);
+        storage.encode(writer);
+        writer.seq(owners_paid);
     }
 }
 
@@ -188,6 +211,8 @@ impl Decode for Model {
             registered_at: TimestampMs::decode(reader)?,
             registered_height: Height::decode(reader)?,
             state: ModelState::decode(reader)?,
+            storage: Storage::decode(reader)?,
+            owners_paid: reader.seq("owners paid", u8::MAX as usize, 20)?,
         })
     }
 }

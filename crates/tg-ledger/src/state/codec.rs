@@ -9,16 +9,18 @@ use tg_types::{
     Amount, BlockId, ChainDomain, Decode, DecodeError, Encode, Height, Reader, TimestampMs, Writer,
 };
 
+use crate::codec::{decode_option, encode_option};
+use crate::gas::FeeMarket;
 use crate::limits::{
     ACCOUNTS_MAX, BIDS_MAX, ENDED_JOBS_MAX, MODELS_MAX, OFFERS_MAX, OPEN_JOBS_MAX, VALIDATORS_MAX,
 };
 use crate::parameters::Parameters;
 use crate::record::{JobState, Record};
-use crate::state::{FIRST_RECORD_INDEX, Head, Schedule, State, Totals};
+use crate::state::{Cursors, FIRST_RECORD_INDEX, Head, Outage, Schedule, State, Totals};
 use crate::table::Table;
 
 /// Version of the encoding.
-const VERSION: u16 = 4;
+const VERSION: u16 = 5;
 
 /// Jobs in a state: open ones and ended ones, and those that end in the last block before the oldest leave.
 const JOBS_MAX: usize = OPEN_JOBS_MAX + ENDED_JOBS_MAX + OPEN_JOBS_MAX;
@@ -34,10 +36,16 @@ impl Encode for Head {
             height,
             block,
             timestamp,
+            time,
+            base_fee,
+            outage,
         } = self;
         height.encode(writer);
         block.encode(writer);
         timestamp.encode(writer);
+        time.encode(writer);
+        base_fee.encode(writer);
+        encode_option(outage.as_ref(), writer);
     }
 }
 
@@ -47,6 +55,26 @@ impl Decode for Head {
             height: Height::decode(reader)?,
             block: BlockId::decode(reader)?,
             timestamp: TimestampMs::decode(reader)?,
+            time: TimestampMs::decode(reader)?,
+            base_fee: Amount::decode(reader)?,
+            outage: decode_option(reader)?,
+        })
+    }
+}
+
+impl Encode for Outage {
+    fn encode(&self, writer: &mut Writer) {
+        let Self { height, time } = self;
+        height.encode(writer);
+        time.encode(writer);
+    }
+}
+
+impl Decode for Outage {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            height: Height::decode(reader)?,
+            time: TimestampMs::decode(reader)?,
         })
     }
 }
@@ -115,7 +143,8 @@ impl Encode for State {
             head,
             totals,
             next_index,
-            match_cursor,
+            cursors,
+            fee_market,
             validators,
             accounts,
             offers,
@@ -130,6 +159,7 @@ impl Encode for State {
             stock_is_stale: _,
             book: _,
             book_changes: _,
+            submitted: _,
             queued: _,
             live: _,
             ended: _,
@@ -143,7 +173,8 @@ impl Encode for State {
         head.encode(writer);
         totals.encode(writer);
         writer.u32(*next_index);
-        writer.u64(*match_cursor);
+        cursors.encode(writer);
+        fee_market.encode(writer);
         schedule.encode(writer);
         writer.seq(validators);
         encode_table(accounts, writer);
@@ -172,7 +203,8 @@ impl Decode for State {
         let mut state = Self::empty(domain, parameters, head);
         state.totals = Totals::decode(reader)?;
         state.next_index = reader.u32()?;
-        state.match_cursor = reader.u64()?;
+        state.cursors = Cursors::decode(reader)?;
+        state.fee_market = FeeMarket::decode(reader)?;
         state.schedule = Schedule::decode(reader)?;
         state.validators = Arc::new(reader.seq("validators", VALIDATORS_MAX, 68)?);
         let next = state.next_index;
@@ -187,7 +219,7 @@ impl Decode for State {
         state.check_indices()?;
         state.rebuild_queues()?;
         state.consents = Arc::new(state.rebuilt_consents());
-        let stock = state.rebuilt_stock(head.timestamp);
+        let stock = state.rebuilt_stock(head.time);
         state.stock = Arc::new(stock.map_err(|_| DecodeError::Invalid {
             field: "leases of a machine",
             value: 0,
@@ -228,12 +260,15 @@ impl State {
             field: "job sequence",
             value,
         };
+        let submitted = Arc::make_mut(&mut self.submitted);
         let queued = Arc::make_mut(&mut self.queued);
         let live = Arc::make_mut(&mut self.live);
         let ended = Arc::make_mut(&mut self.ended);
         for job in self.jobs.iter() {
             let last = job.history.last().ok_or_else(|| invalid(job.sequence))?;
-            let taken = if job.state == JobState::Queued {
+            let taken = if job.state == JobState::Submitted {
+                submitted.insert(job.sequence, job.id).is_some()
+            } else if job.state == JobState::Queued {
                 queued.insert(job.sequence, job.id).is_some()
             } else if job.state.is_final() {
                 let key = (last.height.get(), job.sequence);

@@ -93,6 +93,8 @@ pub struct Schedule {
     pub throughput: ThroughputMatrix,
     /// Lease-milliseconds that passed for the budget of moves; see [`crate::limits::MOVE_LEASE_MS`].
     pub move_credit: u64,
+    /// The epoch of the last block.
+    pub epoch: u64,
 }
 
 impl Default for Schedule {
@@ -107,6 +109,7 @@ impl Default for Schedule {
             anchor: PriceAnchor::default(),
             throughput: ThroughputMatrix::default(),
             move_credit: 0,
+            epoch: 0,
         }
     }
 }
@@ -125,6 +128,7 @@ impl Schedule {
         bytes[..32].copy_from_slice(self.next_seed.as_bytes());
         bytes[32..].copy_from_slice(parent.as_bytes());
         let mixed = Digest::of(Domain::EpochSeed, &bytes);
+        self.epoch = Self::epoch(height);
         if height.get().is_multiple_of(EPOCH_BLOCKS) {
             self.tie_seed = self.next_seed;
         }
@@ -144,6 +148,7 @@ impl Encode for Schedule {
             anchor,
             throughput,
             move_credit,
+            epoch,
         } = self;
         root.encode(writer);
         tie_seed.encode(writer);
@@ -156,6 +161,7 @@ impl Encode for Schedule {
         anchor.encode(writer);
         throughput.encode(writer);
         writer.u64(*move_credit);
+        writer.u64(*epoch);
     }
 }
 
@@ -175,6 +181,7 @@ impl Decode for Schedule {
         schedule.anchor = PriceAnchor::decode(reader)?;
         schedule.throughput = ThroughputMatrix::decode(reader)?;
         schedule.move_credit = reader.u64()?;
+        schedule.epoch = reader.u64()?;
         Ok(schedule)
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tg_types::{Amount, Encode, OfferId, Writer};
 
+use crate::codec::encode_option;
 use crate::record::{Account, Bid, Job, Lease, LivenessReport, Model, Offer, Provider};
 use crate::state::State;
 use crate::tree::leaf_of;
@@ -20,7 +21,7 @@ pub struct MoneyReport {
     pub balances: Amount,
     /// At stake by validators.
     pub stakes: Amount,
-    /// Locked by leases.
+    /// Locked by leases, as collateral and for gas.
     pub collateral: Amount,
     /// Locked by jobs, escrow and prizes, and by sealed bids.
     pub escrow: Amount,
@@ -57,9 +58,13 @@ impl Encode for Globals<'_> {
         state.parameters.encode(writer);
         state.head.height.encode(writer);
         state.head.timestamp.encode(writer);
+        state.head.time.encode(writer);
+        state.head.base_fee.encode(writer);
+        encode_option(state.head.outage.as_ref(), writer);
         state.totals.encode(writer);
         writer.u32(state.next_index);
-        writer.u64(state.match_cursor);
+        state.cursors.encode(writer);
+        state.fee_market.encode(writer);
         state.schedule.encode(writer);
         writer.seq(&state.validators);
     }

@@ -1,7 +1,7 @@
 //! Ended jobs beyond the bound leave the state, oldest first, with their leases and leaves.
 
 use tg_types::{
-    Amount, Digest, Encode, JobNeeds, JobOrder, Label, ModelId, ProgramId, TimestampMs,
+    Amount, Digest, DurationMs, Encode, JobNeeds, JobOrder, Label, ModelId, ProgramId, TimestampMs,
     Transaction, VerificationMode, Wallet,
 };
 
@@ -11,12 +11,20 @@ use crate::{
     Validator, development_domain, propose,
 };
 
+/// Longer than any step of a test's clock.
+const LEAP: DurationMs = DurationMs::from_secs(365 * 24 * 3600);
+
 pub(super) const MODEL: ModelId = ModelId::new([1; 32]);
 
 pub(super) fn network() -> State {
     let genesis = Genesis {
         domain: development_domain(),
-        parameters: Parameters::development(),
+        // Tests leap in time.
+        parameters: Parameters {
+            time_step_max: LEAP,
+            outage_min: LEAP,
+            ..Parameters::development()
+        },
         timestamp: TimestampMs::new(1_000),
         accounts: vec![(
             Wallet::from_seed(b"alice").address(),
@@ -43,7 +51,12 @@ pub(super) fn network() -> State {
             input_len: 1,
             output_len: 1,
             provable: true,
+            proof_bytes: 1,
+            work: 1,
+            memory: 1,
         }),
+        storage: crate::Storage::default(),
+        owners_paid: Vec::new(),
     });
     state.seal();
     state
@@ -89,7 +102,7 @@ fn the_oldest_leave_first() {
     let sequences =
         |state: &State| -> Vec<u64> { state.ended_jobs().map(|job| job.sequence).collect() };
     assert_eq!(sequences(&state), [4, 3, 2, 1, 0]);
-    let mut execution = Execution::begin(&state, TimestampMs::new(50_000)).unwrap();
+    let mut execution = Execution::begin(&state, TimestampMs::new(50_000));
     execution.prune(5).unwrap();
     assert_eq!(sequences(&execution.state), [4, 3, 2, 1, 0]);
     execution.prune(2).unwrap();
@@ -113,7 +126,7 @@ fn the_oldest_leave_first() {
 #[test]
 fn broken_money_stops_the_block() {
     let state = network();
-    let mut execution = Execution::begin(&state, TimestampMs::new(50_000)).unwrap();
+    let mut execution = Execution::begin(&state, TimestampMs::new(50_000));
     execution.state.totals.burned = Amount::new(1);
     let proposer = state.validators()[0].address;
     assert!(matches!(
@@ -125,7 +138,7 @@ fn broken_money_stops_the_block() {
 #[test]
 fn a_step_that_the_state_machine_does_not_have_is_refused() {
     let state = with_cancelled_jobs(1);
-    let mut execution = Execution::begin(&state, TimestampMs::new(50_000)).unwrap();
+    let mut execution = Execution::begin(&state, TimestampMs::new(50_000));
     let mut job = execution.state.ended_jobs().next().unwrap().clone();
     assert_eq!(
         execution.step(&mut job, JobState::Queued),

@@ -65,8 +65,8 @@ fn order(market: &mut Market, now: TimestampMs, priority: u8) -> JobOrder {
 
 /// The next block, in which jobs of these priorities are ordered; the jobs, and what happened.
 fn block(market: &mut Market, priorities: &[u8]) -> (Vec<JobId>, Vec<Event>) {
-    let now = TimestampMs::new(market.state.head().timestamp.get() + TICK_MS);
-    let mut execution = Execution::begin(&market.state, now).unwrap();
+    let now = TimestampMs::new(market.state.head().time.get() + TICK_MS);
+    let mut execution = Execution::begin(&market.state, now);
     work(&mut execution, now);
     let mut ids = Vec::new();
     for priority in priorities {
@@ -98,7 +98,7 @@ fn the_wait_of_whoever_pays_least_is_bounded() {
         while market.state.job(&low).unwrap().state == JobState::Queued {
             let arrivals = 1 + market.draws.below(2) as usize;
             let (_, events) = block(&mut market, &[8, 8][..arrivals]);
-            let waited = market.state.head().timestamp.saturating_since(since);
+            let waited = market.state.head().time.saturating_since(since);
             let leases = |it: &&Event| matches!(it, Event::LeaseMade { job, .. } if *job != low);
             let others = events.iter().filter(leases).count();
             overtaken += others;

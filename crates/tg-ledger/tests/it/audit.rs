@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use tg_ledger::gas::charged_gas;
 use tg_ledger::{Decision, Event, Genesis, Parameters, Settlement, State, schedule_root};
 use tg_types::{
     Address, Amount, BidId, Digest, JobId, JobOrder, LeaseId, SignedTransaction, Transaction,
@@ -14,8 +15,9 @@ use tg_types::{
 /// What is locked for one job.
 #[derive(Debug, Default, Clone, Copy)]
 struct Pot {
+    /// What its order allows.
+    max_price: u128,
     escrow: u128,
-    prize: u128,
 }
 
 /// The auditor's books.
@@ -25,6 +27,10 @@ pub(crate) struct Auditor {
     balances: BTreeMap<Address, u128>,
     pots: BTreeMap<JobId, Pot>,
     collateral: BTreeMap<LeaseId, (Address, u128)>,
+    /// What each lease prepaid for gas, and who.
+    gas: BTreeMap<LeaseId, (Address, u128)>,
+    /// Penalties of declined leases that wait for an answer.
+    held: BTreeMap<LeaseId, (Address, u128)>,
     deposits: BTreeMap<BidId, (Address, u128)>,
     /// Paid to members of gangs whose job did not end yet.
     members: BTreeMap<JobId, u128>,
@@ -45,6 +51,8 @@ impl Auditor {
             balances: accounts.map(|(who, money)| (*who, money.get())).collect(),
             pots: BTreeMap::new(),
             collateral: BTreeMap::new(),
+            gas: BTreeMap::new(),
+            held: BTreeMap::new(),
             deposits: BTreeMap::new(),
             members: BTreeMap::new(),
             compensated: BTreeMap::new(),
@@ -72,9 +80,21 @@ impl Auditor {
         }
         for event in events {
             match event {
-                Event::TransactionExecuted { id, sender, kind } => {
+                Event::TransactionExecuted {
+                    id,
+                    sender,
+                    kind,
+                    burned,
+                    tip,
+                } => {
                     let signed = asked.remove(id).unwrap();
                     assert_eq!((signed.sender, signed.transaction.kind()), (*sender, *kind));
+                    assert_eq!(kind.is_prepaid(), burned.is_zero());
+                    let gas = u128::from(charged_gas(&signed.transaction).max(1));
+                    assert_eq!(burned.get() % gas, 0);
+                    self.take(*sender, burned.saturating_add(*tip));
+                    self.burned += burned.get();
+                    self.unpaid_fees += tip.get();
                     self.charge(signed, job_id(*id));
                 }
                 Event::Transferred { from, to, amount } => {
@@ -97,19 +117,14 @@ impl Auditor {
         let escrow = order.max_price.checked_add(fee).unwrap();
         self.take(sender, escrow);
         let pot = Pot {
+            max_price: order.max_price.get(),
             escrow: escrow.get(),
-            prize: 0,
         };
         assert!(self.pots.insert(job, pot).is_none());
     }
 
     /// What a transaction costs when it is executed.
     fn charge(&mut self, signed: &SignedTransaction, job: JobId) {
-        if signed.transaction.kind() == TransactionKind::ReportLiveness {
-            return;
-        }
-        self.take(signed.sender, self.parameters.transaction_fee);
-        self.burned += self.parameters.transaction_fee.get();
         if let Transaction::RevealBid { bid, .. } = &signed.transaction {
             // What the deposit was is known from its own event.
             let (bidder, deposit) = self.deposits.remove(bid).unwrap();
@@ -123,6 +138,13 @@ impl Auditor {
             }
             Transaction::SubmitJob { order } => self.lock_escrow(signed.sender, job, order),
             Transaction::RevealBid { order, .. } => self.lock_escrow(signed.sender, job, order),
+            Transaction::RaiseJob { job, max_price, .. } => {
+                let pot = self.pots.get_mut(job).unwrap();
+                let more = max_price.get() - pot.max_price;
+                pot.max_price = max_price.get();
+                pot.escrow += more;
+                self.take(signed.sender, Amount::new(more));
+            }
             other => assert_ne!(other.kind(), TransactionKind::SubmitJob),
         }
     }
@@ -153,13 +175,42 @@ impl Auditor {
             }
             Event::Forfeited {
                 lease,
-                job,
+                provider,
+                amount,
+                job: _,
+            } => {
+                self.lose(lease, *provider, *amount);
+                self.burned += amount.get();
+            }
+            Event::PenaltyHeld {
+                lease,
                 provider,
                 amount,
             } => {
-                let lost = self.collateral.remove(lease);
-                assert_eq!(lost, Some((*provider, amount.get())));
-                self.pots.get_mut(job).unwrap().prize += amount.get();
+                self.lose(lease, *provider, *amount);
+                self.held.insert(*lease, (*provider, amount.get()));
+            }
+            Event::PenaltySettled {
+                lease,
+                provider,
+                amount,
+                is_burned,
+            } => {
+                let held = self.held.remove(lease);
+                assert_eq!(held, Some((*provider, amount.get())));
+                match is_burned {
+                    true => self.burned += amount.get(),
+                    false => self.give(*provider, *amount),
+                }
+            }
+            Event::HolderPaid {
+                job,
+                provider,
+                amount,
+                lease: _,
+            } => {
+                self.give(*provider, *amount);
+                *self.compensated.entry(*job).or_default() += amount.get();
             }
             Event::LeaseEnded { lease, .. } => {
                 // Whatever was not lost goes back.
@@ -180,6 +231,13 @@ impl Auditor {
             }
             other => self.settle_market(other),
         }
+    }
+
+    /// Takes a part of a lease's collateral; the rest goes back when the lease ends.
+    fn lose(&mut self, lease: &LeaseId, provider: Address, amount: Amount) {
+        let (owner, locked) = self.collateral.get_mut(lease).unwrap();
+        assert_eq!(*owner, provider);
+        *locked = locked.checked_sub(amount.get()).unwrap();
     }
 
     /// The end of a job: all that its pot held went somewhere.
@@ -204,16 +262,42 @@ impl Auditor {
             self.members.remove(job).unwrap_or(0),
             settlement.members.get()
         );
-        assert_eq!(pot.escrow, paid + settlement.refund.get());
-        assert_eq!(pot.prize, settlement.prize.get() + settlement.burned.get());
+        let gone = paid + settlement.refund.get() + settlement.burned.get();
+        assert_eq!(pot.escrow, gone);
         self.give(requestor, settlement.refund);
         if let Some(provider) = provider {
             self.give(provider, settlement.price);
-            self.give(provider, settlement.prize);
             self.give(provider, settlement.bonus);
         }
         self.burned += settlement.burned.get();
         self.unpaid_fees += settlement.verification_fee.get();
+    }
+
+    /// What leases prepay for gas, and what becomes of it.
+    fn settle_gas(&mut self, event: &Event) {
+        match event {
+            Event::GasPrepaid {
+                lease,
+                provider,
+                amount,
+            } => {
+                self.take(*provider, *amount);
+                assert!(self.gas.insert(*lease, (*provider, amount.get())).is_none());
+            }
+            Event::GasSettled {
+                lease,
+                provider,
+                burned,
+                returned,
+            } => {
+                let locked = self.gas.remove(lease);
+                let sum = burned.get() + returned.get();
+                assert_eq!(locked, Some((*provider, sum)));
+                self.burned += burned.get();
+                self.give(*provider, *returned);
+            }
+            _ => {}
+        }
     }
 
     /// The market's own events.
@@ -238,8 +322,7 @@ impl Auditor {
                 // A member that was let go is paid by what its own gang forfeited, whoever made room by the job it made
                 // room for.
                 if self.job_of.get(lease) == Some(job) {
-                    let pot = self.pots.get_mut(job).unwrap();
-                    pot.prize = pot.prize.checked_sub(amount.get()).unwrap();
+                    self.burned = self.burned.checked_sub(amount.get()).unwrap();
                 } else {
                     *self.compensated.entry(*job).or_default() += amount.get();
                 }
@@ -266,7 +349,7 @@ impl Auditor {
             Event::Scheduled { root, decisions } => {
                 self.scheduled = Some((*root, decisions.clone()));
             }
-            _ => {}
+            other => self.settle_gas(other),
         }
     }
 
@@ -284,11 +367,14 @@ impl Auditor {
         assert_eq!(state.bids().len(), self.deposits.len());
         for job in state.jobs().iter() {
             let pot = self.pots.get(&job.id).copied().unwrap_or_default();
-            assert_eq!((job.escrow.get(), job.prize.get()), (pot.escrow, pot.prize));
+            assert_eq!(job.escrow.get(), pot.escrow);
         }
         for lease in state.leases().iter() {
-            let locked = self.collateral.get(&lease.id).map_or(0, |(_, it)| *it);
+            let locked = self.collateral.get(&lease.id).or(self.held.get(&lease.id));
+            let locked = locked.map_or(0, |(_, it)| *it);
             assert_eq!(lease.locked.get(), locked);
+            let gas = self.gas.get(&lease.id).map_or(0, |(_, it)| *it);
+            assert_eq!(lease.gas.get(), gas);
         }
     }
 }

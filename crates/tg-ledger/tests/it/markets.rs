@@ -8,11 +8,12 @@ use tg_ledger::{EndReason, JobState, LeaseEnd, Schedule, State, apply};
 use tg_types::transaction::bid_commitment;
 use tg_types::{
     Amount, CapacityTier, Digest, DurationMs, Encode, GpuModel, GpuModelSet, JobClass, JobNeeds,
-    JobOrder, Lane, Pricing, SharingMode, SignedTransaction, TimestampMs, Transaction, bid_id,
+    JobOrder, Lane, LeaseId, Pricing, SharingMode, SignedTransaction, TimestampMs, Transaction,
+    bid_id,
 };
 
 use crate::lanes::{gpu_needs, gpu_terms};
-use crate::world::{PEOPLE, World, address, commit, genesis, tgrid, wallet};
+use crate::world::{PEOPLE, World, address, commit, genesis, part, tgrid, wallet};
 
 const MODELS: [GpuModel; 3] = [GpuModel::T4, GpuModel::A100M80, GpuModel::H100];
 
@@ -180,8 +181,16 @@ impl Market {
                 JobState::Leased if lease.started_at.is_none() => {
                     wishes.push((lease.provider, Transaction::StartLease { lease: lease_id }));
                 }
+                JobState::Running if lease.lead.is_some() && lease.receipt.is_none() => {
+                    wishes.push((lease.provider, part(lease_id)));
+                }
                 JobState::Running if lease.lead.is_none() => {
-                    wishes.push((lease.provider, commit(lease_id)));
+                    let parts = lease.members.iter();
+                    let missing =
+                        |it: &&LeaseId| self.world.state.lease(it).unwrap().receipt.is_none();
+                    if parts.filter(missing).count() == 0 {
+                        wishes.push((lease.provider, commit(lease_id)));
+                    }
                 }
                 _ => {}
             }

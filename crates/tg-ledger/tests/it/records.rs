@@ -4,8 +4,9 @@ use proptest::prelude::*;
 use tg_ledger::{
     AbandonedBecause, Account, Bid, Block, BlockHeader, ConsensusKey, Decision, EndReason,
     Evidence, Genesis, Grant, Job, JobState, LatePhase, Lease, LeaseEnd, LivenessReport, Model,
-    ModelFacts, ModelState, Offer, Outcome, Owed, Parameters, Preemption, Provider, RefusedBecause,
-    Settlement, Step, Subject, UnverifiedJobs, Validator, Verdict,
+    ModelFacts, ModelState, Offer, Outcome, Owed, Parameters, Preemption, Provider, Recheck,
+    RefusedBecause, SeatSet, Settlement, Step, Storage, Subject, UnverifiedJobs, Validator,
+    Verdict,
 };
 use tg_market::TrackRecord;
 use tg_market::mig::{MigInstance, MigProfile};
@@ -86,11 +87,14 @@ fn any_facts(seeds: &Seeds) -> ModelFacts {
         input_len: seeds.u32(),
         output_len: seeds.u32(),
         provable: seeds.number() % 2 == 1,
+        proof_bytes: seeds.u32(),
+        work: seeds.number(),
+        memory: seeds.number(),
     }
 }
 
 fn any_end(seeds: &Seeds) -> LeaseEnd {
-    match seeds.small(9) {
+    match seeds.small(12) {
         0 => LeaseEnd::Fulfilled,
         1 => LeaseEnd::Rejected {
             code: 77,
@@ -102,6 +106,9 @@ fn any_end(seeds: &Seeds) -> LeaseEnd {
         5 => LeaseEnd::Abandoned(AbandonedBecause::ProviderLost),
         6 => LeaseEnd::Preempted,
         7 => LeaseEnd::Released,
+        8 => LeaseEnd::Declined(tg_types::DeclineReason::ModelMissing),
+        9 => LeaseEnd::Unavailable,
+        10 => LeaseEnd::Cancelled,
         _ => LeaseEnd::Abandoned(AbandonedBecause::EvidenceNotDelivered),
     }
 }
@@ -114,7 +121,9 @@ fn any_lease(seeds: &Seeds) -> Lease {
         provider: seeds.address(),
         price: seeds.amount(),
         collateral: seeds.amount(),
+        at_risk: seeds.amount(),
         locked: seeds.amount(),
+        gas: seeds.amount(),
         matched_at: seeds.time(),
         matched_height: Height::new(seeds.number()),
         start_by: seeds.time(),
@@ -199,6 +208,7 @@ fn any_job(seeds: &Seeds) -> Job {
         state: JobState::ALL[seeds.small(JobState::ALL.len())],
         height: Height::new(seeds.number()),
         at: seeds.time(),
+        timestamp: seeds.time(),
     };
     Job {
         id: JobId::new(seeds.word()),
@@ -210,7 +220,6 @@ fn any_job(seeds: &Seeds) -> Job {
         history: (0..seeds.small(98)).map(|_| step()).collect(),
         escrow: seeds.amount(),
         verification_fee: seeds.amount(),
-        prize: seeds.amount(),
         leases: (0..seeds.small(17))
             .map(|_| LeaseId::new(seeds.word()))
             .collect(),
@@ -219,7 +228,6 @@ fn any_job(seeds: &Seeds) -> Job {
         settlement: seeds.option(Settlement {
             price: seeds.amount(),
             members: seeds.amount(),
-            prize: seeds.amount(),
             verification_fee: seeds.amount(),
             refund: seeds.amount(),
             burned: seeds.amount(),
@@ -236,6 +244,23 @@ fn any_job(seeds: &Seeds) -> Job {
                 amount: seeds.amount(),
             })
             .collect(),
+        storage: any_storage(seeds),
+        declined: 3,
+    }
+}
+
+fn any_storage(seeds: &Seeds) -> Storage {
+    let seats = || SeatSet::from_bytes(&seeds.word()[..16]).unwrap();
+    Storage {
+        held: seats(),
+        recheck: seeds.option(Recheck {
+            until: seeds.time(),
+            held: seats(),
+            missing: seats(),
+            declined: (0..seeds.small(16))
+                .map(|_| LeaseId::new(seeds.word()))
+                .collect(),
+        }),
     }
 }
 
@@ -257,6 +282,8 @@ fn any_model(seeds: &Seeds) -> Model {
                 check: seeds.label(),
             }),
         },
+        storage: any_storage(seeds),
+        owners_paid: (0..seeds.small(4)).map(|_| seeds.address()).collect(),
     }
 }
 
@@ -280,12 +307,25 @@ fn any_verdict(seeds: &Seeds) -> Verdict {
 
 fn any_header(seeds: &Seeds) -> BlockHeader {
     BlockHeader {
+        version: 2,
         height: Height::new(seeds.number()),
         parent: BlockId::new(seeds.word()),
         timestamp: seeds.time(),
+        time: seeds.time(),
+        epoch: seeds.number(),
+        base_fee: seeds.amount(),
         proposer: seeds.address(),
+        seats: Digest::new(seeds.word()),
+        next_seats: Digest::new(seeds.word()),
         body: Digest::new(seeds.word()),
         state_root: StateRoot::new(seeds.word()),
+        reserved: tg_ledger::Reserved {
+            l1_index: seeds.number(),
+            outbox: Digest::new(seeds.word()),
+            events: Digest::new(seeds.word()),
+            seed: Digest::new(seeds.word()),
+            key_generation: Digest::new(seeds.word()),
+        },
     }
 }
 
@@ -357,6 +397,9 @@ proptest! {
             suspended_until: seeds.time(),
             earned: seeds.amount(),
             lost: seeds.amount(),
+            credit: seeds.amount(),
+            unstarted: 3,
+            unstarted_since: seeds.time(),
         });
         check(&Validator {
             address: seeds.address(),
@@ -394,9 +437,10 @@ fn unknown_tags_are_named() {
             DecodeError::Invalid { field, value }
         );
     }
-    check::<JobState>(&[11], "job state");
+    check::<JobState>(&[12], "job state");
     check::<EndReason>(&[6], "end reason");
-    check::<LeaseEnd>(&[6], "lease end");
+    check::<LeaseEnd>(&[9], "lease end");
+    check::<LeaseEnd>(&[6, 3], "decline reason");
     check::<LeaseEnd>(&[2, 2], "late phase");
     check::<LeaseEnd>(&[3, 3], "abandoned because");
     check::<ModelState>(&[4], "model state");
@@ -406,7 +450,9 @@ fn unknown_tags_are_named() {
     check::<Decision>(&[5], "decision");
     check::<Decision>(&[9], "decision");
     let mut facts = crate::world::facts().to_bytes();
-    *facts.last_mut().unwrap() = 2;
+    // Before the size of a proof, the work and the memory.
+    let provable = facts.len() - (4 + 8 + 8) - 1;
+    facts[provable] = 2;
     check::<ModelFacts>(&facts, "provable");
 }
 
@@ -418,37 +464,38 @@ fn counts_beyond_their_limit_are_refused_before_anything_is_read() {
         at: std::cell::Cell::new(0),
     };
     let good = Job {
-        leases: vec![LeaseId::new([5; 32]); 19],
+        leases: vec![LeaseId::new([5; 32]); 51],
         ..any_job(&seeds)
     };
     check(&good);
     let many = Job {
-        leases: vec![LeaseId::new([5; 32]); 20],
+        leases: vec![LeaseId::new([5; 32]); 52],
         ..good.clone()
     };
     assert_eq!(
         Job::from_bytes(&many.to_bytes()).unwrap_err(),
         DecodeError::TooLong {
             field: "leases",
-            count: 20,
-            limit: 19
+            count: 52,
+            limit: 51
         }
     );
     let step = Step {
         state: JobState::Queued,
         height: Height::ZERO,
         at: TimestampMs::ZERO,
+        timestamp: TimestampMs::ZERO,
     };
     let long = Job {
-        history: vec![step; 117],
+        history: vec![step; 361],
         ..good
     };
     assert_eq!(
         Job::from_bytes(&long.to_bytes()).unwrap_err(),
         DecodeError::TooLong {
             field: "history",
-            count: 117,
-            limit: 116
+            count: 361,
+            limit: 360
         }
     );
     // A block that promises more transactions than there are bytes is refused by its count.
@@ -466,12 +513,13 @@ fn counts_beyond_their_limit_are_refused_before_anything_is_read() {
 fn the_state_machine_is_the_documented_one() {
     use JobState::{
         Accepted, Cancelled, Committed, Disputed, Expired, Leased, Paid, Queued, Refunded, Running,
-        Verifying,
+        Submitted, Verifying,
     };
-    let rows: [(JobState, &[JobState]); 11] = [
-        (Queued, &[Leased, Refunded, Expired, Cancelled]),
-        (Leased, &[Queued, Running, Refunded]),
-        (Running, &[Queued, Committed, Refunded]),
+    let rows: [(JobState, &[JobState]); 12] = [
+        (Submitted, &[Queued, Refunded, Expired, Cancelled]),
+        (Queued, &[Submitted, Leased, Refunded, Expired, Cancelled]),
+        (Leased, &[Queued, Running, Refunded, Cancelled]),
+        (Running, &[Queued, Committed, Refunded, Cancelled]),
         (Committed, &[Queued, Verifying, Accepted, Refunded]),
         (Verifying, &[Queued, Accepted, Refunded, Disputed]),
         (Accepted, &[Paid]),

@@ -247,10 +247,8 @@ fn make_top(world: &mut World, name: &'static str) -> u32 {
         let job = world.submit("alice", order);
         let task = world.work(job);
         world.decide(&task, Outcome::LeaseAccepted);
-        let provider = world.state.provider(&address(name)).unwrap();
-        let class = tg_types::JobClass::Inference;
-        let collateral = world.lease(job).collateral;
-        if provider.is_top(class, collateral, world.state.parameters().reputation_stake) {
+        let bonus = world.job(job).settlement.unwrap().bonus;
+        if world.holder(job) == name && !bonus.is_zero() {
             return count;
         }
     }
@@ -268,15 +266,22 @@ fn the_top_gets_a_bonus_out_of_the_verification_fee_and_goes_first_among_equals(
     order.mode = tg_types::VerificationMode::Zk;
     let job = world.submit("alice", order);
     let price = world.live(job).price;
+    let credit = world.state.provider(&address("cheap")).unwrap().credit;
     let task = world.work(job);
     world.decide(&task, Outcome::LeaseAccepted);
     let settlement = world.job(job).settlement.unwrap();
     let fee = world.state.parameters().verification_fee_zk;
     let half = Amount::new(fee.get() / 2);
-    assert_eq!(settlement.bonus, price.ppm_ceil(TOP_BONUS_PPM).min(half));
+    assert!(
+        settlement.bonus <= credit,
+        "no more than was burned for its work"
+    );
+    let most = half.min(credit);
+    assert_eq!(settlement.bonus, price.ppm_ceil(TOP_BONUS_PPM).min(most));
     assert!(!settlement.bonus.is_zero());
     let both = settlement.verification_fee.checked_add(settlement.bonus);
-    assert_eq!(both, Some(fee));
+    assert_eq!(both, fee.checked_sub(settlement.burned));
+    assert_eq!(settlement.burned.get(), fee.get() / 10);
 }
 
 /// Two machines with two GPUs each.

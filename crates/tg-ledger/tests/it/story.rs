@@ -97,17 +97,13 @@ impl Teller {
             Event::Forfeited {
                 provider, amount, ..
             } => {
-                format!("{amount} of {} becomes the prize", self.name(*provider))
+                format!("{amount} of {} is lost", self.name(*provider))
             }
             Event::JobEnded {
                 reason, settlement, ..
             } => format!(
-                "job ended, {reason}: price {} prize {} verification {} refund {} burned {}",
-                settlement.price,
-                settlement.prize,
-                settlement.verification_fee,
-                settlement.refund,
-                settlement.burned,
+                "job ended, {reason}: price {} verification {} refund {} burned {}",
+                settlement.price, settlement.verification_fee, settlement.refund, settlement.burned,
             ),
             // Four equal lines a block say nothing, and the decisions are told as leases.
             Event::Rewarded { .. } | Event::Scheduled { .. } => return None,
@@ -148,7 +144,7 @@ fn told() -> String {
     teller.deliver(job, Outcome::LeaseAccepted);
     text += &teller.text;
 
-    let mut teller = Teller::new("a provider that sleeps, and the prize of the next one");
+    let mut teller = Teller::new("a provider that sleeps, and the next one");
     let job = teller.order(3);
     let start_by = teller.world.lease(job).start_by.get();
     let events = teller.world.wait_until(start_by + 1);
@@ -156,7 +152,7 @@ fn told() -> String {
     teller.deliver(job, Outcome::LeaseAccepted);
     text += &teller.text;
 
-    let mut teller = Teller::new("sleepers only, until no attempt is left");
+    let mut teller = Teller::new("sleepers only: their leases are no attempts");
     let job = teller.order(2);
     for _ in 0..2 {
         let start_by = teller.world.lease(job).start_by.get();

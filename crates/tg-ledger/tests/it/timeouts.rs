@@ -4,9 +4,9 @@ use tg_ledger::{
     AbandonedBecause, EndReason, Event, JobState, LatePhase, LeaseEnd, ModelState, Outcome,
     RefusedBecause, TransactionError,
 };
-use tg_types::{Amount, TimestampMs, Transaction};
+use tg_types::{Amount, TimestampMs, Transaction, TransactionKind};
 
-use crate::world::{MODEL, World, address, commit, evidence, register, tgrid};
+use crate::world::{MODEL, World, address, commit, evidence, fee, lease_fee, register, tgrid};
 
 #[test]
 fn a_job_without_a_provider_expires_and_its_escrow_goes_back() {
@@ -23,12 +23,15 @@ fn a_job_without_a_provider_expires_and_its_escrow_goes_back() {
     world.idle();
     assert_eq!(world.job(job).state, JobState::Expired);
     assert_eq!(world.job(job).end, Some(EndReason::NoProviderInTime));
-    assert_eq!(alice.checked_sub(world.balance("alice")), Some(tgrid(1)));
+    assert_eq!(
+        alice.checked_sub(world.balance("alice")),
+        Some(fee(TransactionKind::SubmitJob))
+    );
     assert_eq!(world.state.next_timeout(), None);
 }
 
 #[test]
-fn a_lease_that_is_never_started_is_abandoned_and_its_collateral_becomes_the_prize() {
+fn a_lease_that_is_never_started_burns_what_its_time_was_worth() {
     let mut world = World::with_offers();
     let cheap = world.balance("cheap");
     let job = world.submit("alice", world.order());
@@ -42,29 +45,31 @@ fn a_lease_that_is_never_started_is_abandoned_and_its_collateral_becomes_the_pri
     let events = world.idle();
     let end = LeaseEnd::Abandoned(AbandonedBecause::NotStarted);
     assert_eq!(world.state.lease(&first.id).unwrap().end, Some(end));
+    let amount = world.penalty(&first);
+    assert!(amount > lease_fee() && amount < first.price);
     assert!(events.contains(&Event::Forfeited {
         lease: first.id,
         job,
         provider: address("cheap"),
-        amount: tgrid(500),
+        amount,
     }));
-    assert_eq!(world.job(job).prize, tgrid(500));
-    // The next provider has the job in the same block, and earns the prize with its result.
+    // The next provider has the job in the same block, and gains nothing by that.
     assert_eq!(world.holder(job), "middle");
     let middle = world.balance("middle");
     let task = world.work(job);
     world.decide(&task, Outcome::LeaseAccepted);
     let settlement = world.job(job).settlement.unwrap();
-    assert_eq!(
-        (settlement.price, settlement.prize),
-        (tgrid(40), tgrid(500))
-    );
-    // Price, prize and its own collateral, less three fees.
+    assert_eq!(settlement.price, tgrid(40));
+    // Price and its own collateral; the gas of the lease was prepaid before.
     assert_eq!(
         world.balance("middle").checked_sub(middle),
-        Some(tgrid(1_037))
+        Some(tgrid(540))
     );
-    assert_eq!(cheap.checked_sub(world.balance("cheap")), Some(tgrid(500)));
+    // What it prepaid is lost too, though it used nothing of it.
+    assert_eq!(
+        cheap.checked_sub(world.balance("cheap")),
+        amount.checked_add(lease_fee())
+    );
     let cheap = world.state.provider(&address("cheap")).unwrap();
     assert_eq!(cheap.record.abandoned, 1);
 }
@@ -84,10 +89,12 @@ fn leases_are_late_without_receipt_and_without_evidence() {
             lease.deadline.saturating_since(lease.matched_at).get(),
             3 * 501 + 20_000
         );
+        let burned = world.state.totals().burned;
         world.wait_until(lease.deadline.get() + 1);
         let ended = world.state.lease(&lease.id).unwrap();
         assert_eq!(ended.end, Some(LeaseEnd::Late(phase)));
-        assert_eq!(world.job(job).prize, tgrid(500));
+        let lost = world.state.totals().burned.checked_sub(burned);
+        assert_eq!(lost, tgrid(500).checked_add(lease_fee()));
         assert_eq!(world.holder(job), "middle");
         let late = world.state.provider(&address("cheap")).unwrap();
         assert_eq!(late.record.late, 1);
@@ -113,36 +120,40 @@ fn evidence_that_is_not_delivered_ends_the_lease() {
     assert!(due > lease.deadline.get());
     world.wait_until(due);
     assert_eq!(world.job(job).state, JobState::Verifying);
+    let burned = world.state.totals().burned;
     world.idle();
     let end = LeaseEnd::Abandoned(AbandonedBecause::EvidenceNotDelivered);
     assert_eq!(world.state.lease(&lease.id).unwrap().end, Some(end));
-    assert_eq!(world.job(job).prize, tgrid(500));
+    let lost = world.state.totals().burned.checked_sub(burned);
+    assert_eq!(lost, tgrid(500).checked_add(lease_fee()));
     let proposed = world.block(vec![], vec![task.verdict(Outcome::LeaseAccepted)]);
     assert_eq!(proposed.refused_verdicts.len(), 1);
 }
 
 #[test]
-fn the_prize_of_a_job_that_nobody_finishes_is_burned() {
+fn leases_that_never_started_are_no_attempts_of_the_job() {
     let mut world = World::with_offers();
     let mut order = world.order();
     order.max_attempts = 1;
     let alice = world.balance("alice");
     let job = world.submit("alice", order);
-    let start_by = world.lease(job).start_by.get();
-    let burned = world.state.totals().burned;
-    world.wait_until(start_by + 1);
+    world.wait_until(world.lease(job).start_by.get() + 1);
+    assert_eq!(
+        (world.job(job).state, world.job(job).declined),
+        (JobState::Leased, 1)
+    );
+    // An attempt that began counts.
+    let lease = world.lease(job).clone();
+    world.send("middle", Transaction::StartLease { lease: lease.id });
+    world.wait_until(lease.deadline.get() + 1);
     assert_eq!(world.job(job).state, JobState::Refunded);
     assert_eq!(world.job(job).end, Some(EndReason::AttemptsExhausted));
     let settlement = world.job(job).settlement.unwrap();
+    assert_eq!(settlement.refund, tgrid(110));
     assert_eq!(
-        (settlement.refund, settlement.burned),
-        (tgrid(110), tgrid(500))
+        alice.checked_sub(world.balance("alice")),
+        Some(fee(TransactionKind::SubmitJob))
     );
-    assert_eq!(
-        world.state.totals().burned.checked_sub(burned),
-        Some(tgrid(500))
-    );
-    assert_eq!(alice.checked_sub(world.balance("alice")), Some(tgrid(1)));
 }
 
 #[test]
@@ -172,8 +183,7 @@ fn a_queued_job_with_a_failed_attempt_is_refunded_at_its_deadline() {
     let deadline = world.job(job).order.deadline.get();
     world.wait_until(deadline + 1);
     assert_eq!(world.job(job).end, Some(EndReason::DeadlinePassed));
-    assert_eq!(world.job(job).settlement.unwrap().burned, tgrid(500));
-    assert_eq!(world.job(job).prize, Amount::ZERO);
+    assert_eq!(world.job(job).settlement.unwrap().burned, Amount::ZERO);
 }
 
 #[test]
@@ -223,8 +233,9 @@ fn a_model_that_is_not_delivered_is_refused() {
 fn lapses_suspend_for_less_than_lies() {
     let mut world = World::with_offers();
     let job = world.submit("alice", world.order());
-    let start_by = world.lease(job).start_by.get();
-    world.wait_until(start_by + 1);
+    let lease = world.lease(job).clone();
+    world.send("cheap", Transaction::StartLease { lease: lease.id });
+    world.wait_until(lease.deadline.get() + 1);
     let parameters = *world.state.parameters();
     let cheap = world.state.provider(&address("cheap")).unwrap();
     let until = world.now().saturating_add(parameters.suspension_lapsed);

@@ -4,6 +4,7 @@
 //! every record, state and events of both must be the same, and an auditor who
 //! saw only the events must know every balance.
 
+use tg_ledger::gas::{LEASE_GAS, gas_of};
 use tg_ledger::{
     Block, ConsensusKey, Event, EvidenceTask, Genesis, Job, JobState, Lease, LeaseEnd, ModelFacts,
     Outcome, Parameters, Proposal, Proposed, State, Subject, TransactionError, Validator, Verdict,
@@ -12,7 +13,7 @@ use tg_ledger::{
 use tg_types::{
     Address, Amount, Digest, DurationMs, JobId, JobNeeds, JobOrder, Label, LeaseId, Machine,
     ModeSet, ModelId, OfferId, OfferTerms, Pricing, ProgramId, Receipt, SignedTransaction, Tier,
-    TimestampMs, Transaction, VerificationMode, Wallet, job_id, offer_id,
+    TimestampMs, Transaction, TransactionKind, VerificationMode, Wallet, job_id, offer_id,
 };
 
 /// Time of the genesis block.
@@ -20,6 +21,9 @@ pub(crate) const START: u64 = 1_000_000;
 
 /// Time between two blocks.
 pub(crate) const TICK: u64 = 1_000;
+
+/// Longer than any step of a test's clock.
+pub(crate) const LEAP: DurationMs = DurationMs::from_secs(365 * 24 * 3600);
 
 pub(crate) const MODEL: ModelId = ModelId::new([0x11; 32]);
 pub(crate) const PROGRAM: ProgramId = ProgramId::new([0x10; 32]);
@@ -37,12 +41,33 @@ pub(crate) fn tgrid(milli: u64) -> Amount {
     Amount::new(u128::from(milli) * 1_000_000_000_000_000)
 }
 
-/// Round fees, so that settlements can be read off: fee 0.001, verification 0.01, registration 0.1 TGRID.
+/// What a unit of gas costs while blocks are not full: a transfer 0.00105 TGRID.
+pub(crate) const BASE_FEE: Amount = Amount::new(50_000_000_000);
+
+/// What a transaction of a kind costs then.
+pub(crate) fn fee(kind: TransactionKind) -> Amount {
+    BASE_FEE.saturating_mul(gas_of(kind))
+}
+
+/// What a provider prepays for a lease then.
+pub(crate) fn lease_fee() -> Amount {
+    BASE_FEE.saturating_mul(LEASE_GAS)
+}
+
+/// Round fees, so that settlements can be read off: verification 0.01, registration 0.1 TGRID.
 pub(crate) fn parameters() -> Parameters {
     Parameters {
-        transaction_fee: tgrid(1),
+        base_fee_min: BASE_FEE,
         verification_fee_zk: tgrid(10),
         registration_fee: tgrid(100),
+        // Rounder windows, and leaps in time: outages are a test of their own.
+        auction_slot: DurationMs::from_secs(2),
+        preempt_grace: DurationMs::from_secs(5),
+        leader_timeout: DurationMs::new(300),
+        time_step_max: LEAP,
+        outage_min: LEAP,
+        // All collateral is at risk: unknown models are a test of their own.
+        owners_paid_min: 0,
         ..Parameters::development()
     }
 }
@@ -81,6 +106,9 @@ pub(crate) fn facts() -> ModelFacts {
         input_len: 784,
         output_len: 10,
         provable: true,
+        proof_bytes: 40_000,
+        work: 100_000_000,
+        memory: 784 + 10,
     }
 }
 
@@ -303,6 +331,14 @@ impl World {
             .unwrap()
     }
 
+    /// What not starting a lease costs at the state's time, if it is the provider's first.
+    pub(crate) fn penalty(&self, lease: &Lease) -> Amount {
+        let held = self.now().saturating_since(lease.matched_at).get();
+        let longest = lease.deadline.saturating_since(lease.grant.from).get();
+        let time = lease.price.checked_mul_div_ceil(held.min(longest), longest);
+        time.unwrap().max(lease_fee())
+    }
+
     pub(crate) fn balance(&self, name: &str) -> Amount {
         self.state.balance(&address(name))
     }
@@ -327,6 +363,13 @@ pub(crate) fn register() -> Transaction {
 
 pub(crate) fn commit(lease: LeaseId) -> Transaction {
     Transaction::CommitReceipt {
+        lease,
+        receipt: receipt(),
+    }
+}
+
+pub(crate) fn part(lease: LeaseId) -> Transaction {
+    Transaction::CommitPart {
         lease,
         receipt: receipt(),
     }
@@ -365,10 +408,10 @@ pub(crate) fn assert_conserved(state: &State) {
         report.balances
     );
     assert_eq!(
-        sum(&mut state.leases().iter().map(|it| it.locked)),
+        sum(&mut state.leases().iter().flat_map(|it| [it.locked, it.gas])),
         report.collateral
     );
-    let jobs = state.jobs().iter().flat_map(|it| [it.escrow, it.prize]);
+    let jobs = state.jobs().iter().map(|it| it.escrow);
     let bids = state.bids().iter().map(|it| it.deposit);
     assert_eq!(sum(&mut jobs.chain(bids)), report.escrow);
     assert!(report.is_conserved(), "{report:?}");
@@ -381,11 +424,11 @@ fn assert_shape(state: &State) {
         assert_eq!(job.state.is_final(), job.end.is_some());
         assert_eq!(job.end.is_some(), job.settlement.is_some());
         if job.state.is_final() {
-            assert!(job.escrow.is_zero() && job.prize.is_zero());
+            assert!(job.escrow.is_zero());
         }
         let steps = job.history.windows(2);
         assert!(steps.clone().all(|it| it[0].state.may_become(it[1].state)));
-        let counted = job.leases.len() - usize::from(job.preemptions);
+        let counted = job.leases.len() - usize::from(job.preemptions) - usize::from(job.declined);
         assert!(counted <= usize::from(job.order.max_attempts));
         for (index, id) in job.leases.iter().enumerate() {
             let lease = state.lease(id).unwrap();
@@ -395,12 +438,14 @@ fn assert_shape(state: &State) {
                 is_live,
                 index + 1 == job.leases.len() && job.live_lease().is_some()
             );
-            assert!(is_live || lease.locked.is_zero());
+            assert!(is_live || lease.gas.is_zero());
+            let is_declined = matches!(lease.end, Some(LeaseEnd::Declined(_)));
+            assert!(is_live || lease.locked.is_zero() || is_declined);
             for member in &lease.members {
                 let member = state.lease(member).unwrap();
                 assert_eq!(member.lead, Some(lease.id));
                 assert_eq!(member.end.is_none(), is_live);
-                assert!(is_live || member.locked.is_zero());
+                assert!(is_live || member.locked.is_zero() && member.gas.is_zero());
             }
         }
     }
@@ -427,13 +472,14 @@ fn assert_shape(state: &State) {
         assert!(offer.slots_taken <= offer.terms.slots);
     }
     assert_stock(state);
-    let queues = state.queued_jobs().count() + state.live_leases().count();
+    let waiting = state.submitted_jobs().count() + state.queued_jobs().count();
+    let queues = waiting + state.live_leases().count();
     assert_eq!(queues + state.ended_jobs().count(), state.jobs().len());
 }
 
 /// What is free on the machines is what follows from the records, and nothing is given away twice.
 fn assert_stock(state: &State) {
-    let now = state.head().timestamp;
+    let now = state.head().time;
     assert_eq!(state.rebuilt_stock(now).unwrap(), *state.stock());
     assert_eq!(state.rebuilt_book(), state.current_book());
     for offer in state.offers().iter() {

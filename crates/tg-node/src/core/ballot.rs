@@ -217,7 +217,9 @@ impl Core {
     }
 
     fn has_work(&self, parent: &Executed) -> bool {
-        self.mempool.has_ready(|sender| parent.state.nonce(sender))
+        let base_fee = parent.state.base_fee();
+        self.mempool
+            .has_ready(|sender| parent.state.nonce(sender), base_fee)
             || !self
                 .desk
                 .verdicts(chain::evidence(&parent.state), 1)
@@ -227,6 +229,7 @@ impl Core {
     fn build(&mut self, parent: &Executed, now: TimestampMs) -> Result<BlockId, Fatal> {
         let candidates = self.mempool.candidates(
             |sender| parent.state.nonce(sender),
+            parent.state.base_fee(),
             BLOCK_TRANSACTIONS_MAX,
             BLOCK_BYTES_MAX - BLOCK_OVERHEAD_BYTES,
         );
@@ -247,12 +250,10 @@ impl Core {
                 verdicts,
             },
         )?;
-        let mut fates = self.board.fates();
         for (sender, nonce, error) in &built.refused {
-            self.mempool.remove(sender, *nonce);
-            fates.dropped(*sender, *nonce, || format!("{}: {error}", error.code()));
+            self.mempool.refuse(sender, *nonce, *error);
         }
-        drop(fates);
+        self.note_dropped();
         let id = built.executed.id;
         let bytes = chain::encode(&built.executed.block);
         self.store

@@ -127,26 +127,19 @@ impl Core {
         self.tip = last;
         self.tree.prune(self.tip.height());
         let tip = self.tip.clone();
-        self.mempool.prune(|sender| tip.state.nonce(sender), now);
-        self.note_fates(&executed);
+        self.mempool.prune(
+            |sender| chain::standing(&tip.state, sender),
+            |prepaid| tip.state.is_owed(prepaid),
+            tip.state.base_fee(),
+            now,
+        );
+        self.note_dropped();
         self.expect_evidence(&tip);
         self.desk.prune(tip.height());
         for block in &executed {
             self.board.publish(block);
         }
         Ok(())
-    }
-
-    /// Remembers what became of the transactions of final blocks and of those that left the pool.
-    fn note_fates(&self, executed: &[Executed]) {
-        let mut fates = self.board.fates();
-        for block in executed {
-            for signed in &block.block.transactions {
-                fates.is_final(signed.id(block.state.domain()), signed, block.height());
-            }
-        }
-        let mempool = &self.mempool;
-        fates.compare(mempool.len(), |sender, nonce| mempool.waits(sender, nonce));
     }
 
     fn write(&mut self, executed: &[Executed], target: &Target) -> Result<(), Fatal> {

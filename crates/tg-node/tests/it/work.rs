@@ -111,7 +111,7 @@ pub(crate) async fn order(network: &Network, handle: &NodeHandle, wallet: &Walle
         input_len: u32::try_from(input.len()).unwrap(),
         mode: VerificationMode::Zk,
         max_price: Amount::from_tgrid(10),
-        deadline: TimestampMs::new(state.head().timestamp.get() + 600_000),
+        deadline: TimestampMs::new(state.head().time.get() + 600_000),
         max_attempts: 3,
         needs: JobNeeds::ANY_MACHINE,
     };

@@ -40,8 +40,15 @@ pub struct StatusDto {
     pub state_root: StateRoot,
     /// Time of that block.
     pub timestamp_ms: u64,
+    /// Its ledger time, in milliseconds since the Unix epoch: what deadlines and every other window go by. It stands
+    /// still while no blocks come, so it lags behind the clock by all pauses together.
+    pub ledger_time_ms: u64,
     /// How many validators vote.
     pub validators: u32,
+    /// What is burned for each unit of gas in the next block.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub base_fee_per_gas: Amount,
     /// Fees and rules of the network.
     pub parameters: ParametersDto,
     /// Where all money is.
@@ -54,10 +61,10 @@ pub struct StatusDto {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ParametersDto {
-    /// Fee of every transaction; it is burned.
+    /// The least that is burned for each unit of gas.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub transaction_fee: Amount,
+    pub base_fee_min: Amount,
     /// What is paid to the validators for checking a model's registration.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
@@ -138,7 +145,7 @@ pub struct TotalsDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub balances: Amount,
-    /// Locked for jobs, prizes of late leases included.
+    /// Locked for jobs and sealed bids.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub escrow: Amount,
@@ -451,6 +458,13 @@ pub struct QuoteDto {
     pub lacks: Vec<String>,
     /// Whether the scheduler would choose it now.
     pub chosen: bool,
+    /// The maximum price that it was seen from: the one that was asked for, or that of an order that names none.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub max_price: Amount,
+    /// Whether it fits, or could without a change of the order or the offer: when a slot is free, or its provider is
+    /// back.
+    pub serves: bool,
 }
 
 /// Where a job stands.
@@ -480,6 +494,8 @@ pub enum JobStateDto {
     Expired,
     /// Its requestor took it back.
     Cancelled,
+    /// Too few validators hold its input and its model's files.
+    Submitted,
 }
 
 impl JobStateDto {
@@ -496,6 +512,7 @@ impl JobStateDto {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Submitted => "submitted",
             Self::Queued => "queued",
             Self::Leased => "leased",
             Self::Running => "running",
@@ -534,6 +551,12 @@ pub enum LeaseEndDto {
     Preempted,
     /// Another member of its gang failed.
     Released,
+    /// Its provider declined before it started.
+    Declined,
+    /// Validators do not hold what it needs any more.
+    Unavailable,
+    /// The requestor took the job back.
+    Cancelled,
 }
 
 impl std::fmt::Display for LeaseEndDto {
@@ -545,6 +568,9 @@ impl std::fmt::Display for LeaseEndDto {
             Self::Abandoned => "abandoned",
             Self::Preempted => "preempted",
             Self::Released => "released",
+            Self::Declined => "declined",
+            Self::Unavailable => "unavailable",
+            Self::Cancelled => "cancelled",
         })
     }
 }
@@ -597,13 +623,9 @@ pub struct JobDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub verification_fee: Amount,
-    /// Collateral that late providers lost, for the one who finishes.
-    #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub prize: Amount,
     /// Every state it entered.
     pub history: Vec<JobStepDto>,
-    /// Its leases, oldest first.
+    /// Its leases, oldest first; those of the members of a gang follow the one that leads it.
     pub leases: Vec<LeaseDto>,
     /// Why it ended, if it did.
     pub reason: Option<String>,
@@ -635,10 +657,6 @@ pub struct SettlementDto {
     #[serde(with = "text", default)]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub members: Amount,
-    /// To the provider, from collateral that earlier leases lost.
-    #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub prize: Amount,
     /// To the validators.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
@@ -768,6 +786,24 @@ pub struct ReceiptDto {
     pub tier: String,
 }
 
+/// What a member of a gang was paid, beside the one that led it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct MemberPayDto {
+    /// Its lease.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub lease: LeaseId,
+    /// Whose lease.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub provider: Address,
+    /// What it was paid; nothing if it had no part in the result.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub price: Amount,
+}
+
 /// What a requestor keeps: the result, who made it, what was paid, and what stands behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -780,6 +816,9 @@ pub struct JobReceiptDto {
     pub receipt: ReceiptDto,
     /// Where the money went.
     pub settlement: SettlementDto,
+    /// The other members of a gang with what each was paid; together what the settlement says of them.
+    #[serde(default)]
+    pub members: Vec<MemberPayDto>,
     /// The evidence blob; absent for mode none.
     #[serde(with = "text::option", default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]

@@ -2,13 +2,24 @@
 
 use proptest::prelude::*;
 use tg_types::{
-    Address, Amount, BidId, CapacityTier, ChainDomain, Digest, DurationMs, GpuLink, GpuModel,
-    GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, Label, LeaseId, Machine, ModeSet, ModelId,
-    OfferId, OfferTerms, Pricing, ProgramId, Receipt, RegionSet, SharingMode, SharingSet, Tier,
-    TierSet, TimestampMs, Transaction, VerificationMode, Wallet,
+    Address, Amount, BidId, CapacityTier, ChainDomain, DeclineReason, Digest, DurationMs, Fees,
+    GpuLink, GpuModel, GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, Label, LeaseId, Machine,
+    ModeSet, ModelId, OfferId, OfferTerms, Pricing, ProgramId, Receipt, RegionSet, SharingMode,
+    SharingSet, SignedTransaction, StorageSubject, Tier, TierSet, TimestampMs, Transaction,
+    VerificationMode, Wallet,
 };
 
 pub(crate) const NONCE: u64 = 7;
+
+pub(crate) const FEES: Fees = Fees {
+    max_fee_per_gas: Amount::new(4_000_000_007),
+    max_tip_per_gas: Amount::new(3_000_001),
+};
+
+/// A transaction of the sample wallet with the sample nonce and fees.
+pub(crate) fn signed(transaction: Transaction) -> SignedTransaction {
+    wallet().sign_with_fees(transaction, NONCE, FEES, &domain())
+}
 
 pub(crate) fn domain() -> ChainDomain {
     ChainDomain {
@@ -164,6 +175,26 @@ pub(crate) fn transactions() -> Vec<Transaction> {
             lost: vec![Address::new([0xa2; 20]), Address::new([0xa3; 20])],
             back: vec![Address::new([0xa4; 20])],
         },
+        Transaction::ReportStorage {
+            held: vec![
+                StorageSubject::new([0x11; 32]),
+                StorageSubject::new([0x32; 32]),
+            ],
+            missing: vec![StorageSubject::new([0x38; 32])],
+        },
+        Transaction::DeclineLease {
+            lease,
+            reason: DeclineReason::InputMissing,
+        },
+        Transaction::CommitPart {
+            lease,
+            receipt: receipt(),
+        },
+        Transaction::RaiseJob {
+            job: JobId::new([0x32; 32]),
+            max_price: Amount::new(30_000_000_000_000_000),
+            max_attempts: 5,
+        },
     ]
 }
 
@@ -306,6 +337,10 @@ fn any_addresses() -> impl Strategy<Value = Vec<Address>> {
     proptest::collection::vec(any::<[u8; 20]>().prop_map(Address::new), 0..4)
 }
 
+fn any_subjects() -> impl Strategy<Value = Vec<StorageSubject>> {
+    proptest::collection::vec(any::<[u8; 32]>().prop_map(StorageSubject::new), 0..4)
+}
+
 pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
     let id = || any::<[u8; 32]>();
     prop_oneof![
@@ -341,6 +376,26 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
         }),
         (any::<u64>(), any_addresses(), any_addresses())
             .prop_map(|(epoch, lost, back)| { Transaction::ReportLiveness { epoch, lost, back } }),
+        (any_subjects(), any_subjects())
+            .prop_map(|(held, missing)| Transaction::ReportStorage { held, missing }),
+        (id(), 0..3usize).prop_map(|(lease, reason)| Transaction::DeclineLease {
+            lease: LeaseId::new(lease),
+            reason: DeclineReason::ALL[reason],
+        }),
+        (id(), id()).prop_map(|(lease, output)| Transaction::CommitPart {
+            lease: LeaseId::new(lease),
+            receipt: Receipt {
+                output: Digest::new(output),
+                ..receipt()
+            },
+        }),
+        (id(), any::<u128>(), any::<u8>()).prop_map(|(job, price, max_attempts)| {
+            Transaction::RaiseJob {
+                job: JobId::new(job),
+                max_price: Amount::new(price),
+                max_attempts,
+            }
+        }),
         any_order().prop_map(|order| Transaction::SubmitJob { order }),
         id().prop_map(|id| Transaction::WithdrawOffer {
             offer: OfferId::new(id)

@@ -58,6 +58,7 @@ impl Cast {
             parameters: Parameters {
                 lease_grace: DurationMs::from_secs(5),
                 duration_factor: 2,
+                leader_timeout: DurationMs::new(300),
                 ..Parameters::development()
             },
             timestamp: TimestampMs::new(START),

@@ -109,7 +109,7 @@ impl Grid {
         let agrees =
             |it: &State| it.root() == first.root() && it.schedule().root == first.schedule().root;
         self.disagreements += u32::from(!self.replicas.iter().all(agrees));
-        let now = first.head().timestamp;
+        let now = first.head().time;
         let sound = first.money().is_conserved() && first.rebuilt_stock(now)? == *first.stock();
         self.broken += u32::from(!sound);
         self.untold.1 += entry.decisions.len();

@@ -28,7 +28,7 @@ impl Execution {
         &mut self,
         board: &mut Board,
     ) -> Result<(), InvariantError> {
-        let since = self.now.saturating_since(self.state.head.timestamp).get();
+        let since = self.now.saturating_since(self.state.head.time).get();
         let running = self.state.live.len() as u64;
         let most = MOVE_LEASE_MS.saturating_mul((running / 100).max(1));
         let credit = &mut self.state.schedule.move_credit;

@@ -1,0 +1,318 @@
+//! Leases that were matched and never started.
+//!
+//! A provider checks what it needs before it starts a lease, and may decline. It pays for what that costs others, the time
+//! for which it held the job, and twice as much for each further one in a window, unless validators state that what it
+//! was promised is not there: `max(gas, price x time held / longest time) x 2^k` of its collateral is burned, and it gets
+//! no leases for 2^k seconds. Not starting in time is the same without saying so.
+//!
+//! If the provider says that the input or the model is missing, the penalty stays locked and the validators are asked
+//! again. It goes back if n - f of them state that they do not hold it: then the job or the model is suspended too. It is
+//! burned once more than f of them state that they do, or when the time to answer is over.
+
+use tg_market::reputation::LeaseOutcome;
+use tg_types::{Amount, DeclineReason, DurationMs, LeaseId, ModelId};
+
+use super::Execution;
+use crate::error::InvariantError;
+use crate::event::Event;
+use crate::limits::{DECLINE_DOUBLINGS_MAX, DECLINED_PER_RECHECK_MAX};
+use crate::parameters::StorageRule;
+use crate::record::{
+    AbandonedBecause, Job, JobState, Lease, LeaseEnd, Model, Recheck, Record, Storage,
+};
+use crate::state::Schedule;
+
+type Done = Result<(), InvariantError>;
+
+/// How long a provider gets no leases after the first one that it did not start.
+const PAUSE: DurationMs = DurationMs::from_secs(1);
+
+/// Leases that were not started within this time count together.
+const WINDOW: DurationMs = DurationMs::from_secs(3_600);
+
+/// What becomes of the penalties that wait for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// What was promised was there.
+    Burned,
+    /// It was not, or nobody can tell.
+    Returned,
+}
+
+impl Execution {
+    /// Ends a lease that its provider declines.
+    pub(super) fn decline(&mut self, id: &LeaseId, reason: DeclineReason) -> Done {
+        let lease = self.lease(id)?;
+        let job = self.job(&lease.job)?;
+        let lead = self.lease(&lease.lead.unwrap_or(lease.id))?;
+        self.fail_gang(job, &lead, &[*id], &LeaseEnd::Declined(reason))
+    }
+
+    /// Ends a lease that was not started; what of its collateral is to be burned now.
+    pub(super) fn punish_unstarted(
+        &mut self,
+        job: &mut Job,
+        mut lease: Lease,
+        end: LeaseEnd,
+    ) -> Result<Amount, InvariantError> {
+        let penalty = self.penalty(&lease).min(lease.locked);
+        let back = lease.locked.saturating_sub(penalty);
+        lease.locked = Amount::ZERO;
+        self.credit(lease.provider, back)?;
+        let waits = match end {
+            LeaseEnd::Declined(reason) => self.ask_again(job, &lease, reason)?,
+            _ => false,
+        };
+        self.count_unstarted(&lease, job, &end, penalty)?;
+        let (id, provider) = (lease.id, lease.provider);
+        if waits {
+            lease.locked = penalty;
+            self.events.push(Event::PenaltyHeld {
+                lease: id,
+                provider,
+                amount: penalty,
+            });
+        } else {
+            self.events.push(Event::Forfeited {
+                lease: id,
+                job: job.id,
+                provider,
+                amount: penalty,
+            });
+        }
+        self.close_lease(lease, end)?;
+        Ok(match waits {
+            true => Amount::ZERO,
+            false => penalty,
+        })
+    }
+
+    /// What not starting a lease costs now.
+    fn penalty(&self, lease: &Lease) -> Amount {
+        let held = self.now.saturating_since(lease.matched_at).get();
+        let longest = lease.deadline.saturating_since(lease.grant.from).get();
+        let time = lease
+            .price
+            .checked_mul_div_ceil(held.min(longest), longest.max(1));
+        let base = time.unwrap_or(lease.price).max(self.state.lease_fees());
+        let provider = self.state.provider(&lease.provider);
+        let doublings = provider.map_or(0, |it| it.unstarted_at(self.now, WINDOW));
+        let factor = 1 << doublings.min(DECLINE_DOUBLINGS_MAX);
+        base.checked_mul_div_ceil(factor, 1).unwrap_or(Amount::MAX)
+    }
+
+    fn count_unstarted(&mut self, lease: &Lease, job: &Job, end: &LeaseEnd, lost: Amount) -> Done {
+        let (now, epoch) = (self.now, Schedule::epoch(self.height));
+        let class = job.order.needs.class;
+        let is_lost = matches!(
+            end,
+            LeaseEnd::Abandoned(AbandonedBecause::NotStarted | AbandonedBecause::ProviderLost)
+        );
+        self.update_provider(lease, |provider| {
+            let before = provider
+                .unstarted_at(now, WINDOW)
+                .min(DECLINE_DOUBLINGS_MAX);
+            if before == 0 {
+                provider.unstarted_since = now;
+            }
+            provider.unstarted = before + 1;
+            let pause = DurationMs::new(PAUSE.get() << before);
+            let until = now.saturating_add(pause);
+            provider.suspended_until = provider.suspended_until.max(until);
+            provider.lost = provider.lost.saturating_add(lost);
+            if is_lost {
+                provider.record.abandoned = provider.record.abandoned.saturating_add(1);
+                provider.observe(class, LeaseOutcome::Lost, epoch);
+            }
+        })
+    }
+
+    /// Asks the validators again whether they hold what a provider could not get; whether its penalty waits for that.
+    fn ask_again(
+        &mut self,
+        job: &mut Job,
+        lease: &Lease,
+        reason: DeclineReason,
+    ) -> Result<bool, InvariantError> {
+        if self.state.parameters.storage == StorageRule::Assumed {
+            return Ok(false);
+        }
+        let until = self
+            .now
+            .saturating_add(self.state.parameters.verification_timeout);
+        match reason {
+            DeclineReason::Unwilling => Ok(false),
+            DeclineReason::InputMissing => Ok(ask(&mut job.storage, lease.id, until)),
+            DeclineReason::ModelMissing => {
+                let mut model = self.model(&job.order.model)?;
+                let waits = ask(&mut model.storage, lease.id, until);
+                self.state.put_model(model);
+                Ok(waits)
+            }
+        }
+    }
+
+    fn model(&self, id: &ModelId) -> Result<Model, InvariantError> {
+        let missing = InvariantError::Missing { table: Model::NAME };
+        self.state.model(id).cloned().ok_or(missing)
+    }
+
+    /// What the answers about a job's input so far decide.
+    pub(super) fn judge_input(&mut self, mut job: Job) -> Done {
+        match self.answer(&job.storage) {
+            None => {
+                self.save_job(job);
+                Ok(())
+            }
+            Some((declined, Settled::Burned)) => {
+                job.storage.recheck = None;
+                self.save_job(job);
+                self.settle_declined(&declined, Settled::Burned)
+            }
+            Some((declined, Settled::Returned)) => {
+                job.storage = Storage::default();
+                self.settle_declined(&declined, Settled::Returned)?;
+                self.suspend(job)
+            }
+        }
+    }
+
+    /// What the answers about a model's files so far decide.
+    pub(super) fn judge_model(&mut self, mut model: Model) -> Done {
+        let Some((declined, settled)) = self.answer(&model.storage) else {
+            self.state.put_model(model);
+            return Ok(());
+        };
+        model.storage.recheck = None;
+        if settled == Settled::Returned {
+            model.storage = Storage::default();
+        }
+        let id = model.id;
+        self.state.put_model(model);
+        self.settle_declined(&declined, settled)?;
+        if settled == Settled::Burned {
+            return Ok(());
+        }
+        let waiting = self.state.open_jobs().filter(|it| it.order.model == id);
+        let waiting: Vec<Job> = waiting.cloned().collect();
+        waiting.into_iter().try_for_each(|job| self.suspend(job))
+    }
+
+    /// The leases whose penalty is decided, and how.
+    fn answer(&self, storage: &Storage) -> Option<(Vec<LeaseId>, Settled)> {
+        let recheck = storage.recheck.as_ref()?;
+        let settled = if recheck.missing.len() >= self.state.quorum() {
+            Settled::Returned
+        } else if recheck.held.len() > self.state.faults_max() {
+            Settled::Burned
+        } else {
+            return None;
+        };
+        Some((recheck.declined.clone(), settled))
+    }
+
+    /// Puts a job back that nobody started, until validators hold what it needs.
+    fn suspend(&mut self, mut job: Job) -> Done {
+        match job.state {
+            JobState::Queued => {}
+            JobState::Leased => {
+                let lead = job.live_lease().unwrap_or_default();
+                let lead = self.lease(&lead)?;
+                let leases: Vec<Lease> = self.state.gang_of(&lead).cloned().collect();
+                for lease in leases {
+                    self.let_go(lease, LeaseEnd::Unavailable)?;
+                }
+                job.declined = job.declined.saturating_add(1);
+                self.step(&mut job, JobState::Queued)?;
+            }
+            JobState::Submitted
+            | JobState::Running
+            | JobState::Committed
+            | JobState::Verifying
+            | JobState::Accepted
+            | JobState::Paid
+            | JobState::Refunded
+            | JobState::Disputed
+            | JobState::Expired
+            | JobState::Cancelled => {
+                self.save_job(job);
+                return Ok(());
+            }
+        }
+        self.step(&mut job, JobState::Submitted)?;
+        self.save_job(job);
+        Ok(())
+    }
+
+    /// Burns or returns the penalties of declined leases.
+    pub(super) fn settle_declined(&mut self, declined: &[LeaseId], settled: Settled) -> Done {
+        for id in declined {
+            let mut lease = self.lease(id)?;
+            let amount = std::mem::replace(&mut lease.locked, Amount::ZERO);
+            match settled {
+                Settled::Burned => self.burn(amount),
+                Settled::Returned => {
+                    self.credit(lease.provider, amount)?;
+                    self.update_provider(&lease, |provider| {
+                        provider.unstarted = provider.unstarted.saturating_sub(1);
+                        provider.lost = provider.lost.saturating_sub(amount);
+                    })?;
+                }
+            }
+            self.events.push(Event::PenaltySettled {
+                lease: *id,
+                provider: lease.provider,
+                amount,
+                is_burned: settled == Settled::Burned,
+            });
+            self.state.put_lease(lease);
+        }
+        Ok(())
+    }
+
+    /// Ends the questions that were not answered in time.
+    pub(super) fn close_rechecks(&mut self) -> Done {
+        let now = self.now;
+        let lapsed = |it: &Storage| it.recheck.as_ref().is_some_and(|it| it.until < now);
+        let jobs: Vec<Job> = self
+            .state
+            .open_jobs()
+            .filter(|it| lapsed(&it.storage))
+            .cloned()
+            .collect();
+        for mut job in jobs {
+            let recheck = job.storage.recheck.take();
+            self.save_job(job);
+            self.settle_declined(
+                &recheck.map(|it| it.declined).unwrap_or_default(),
+                Settled::Burned,
+            )?;
+        }
+        let models = self.state.models.iter().filter(|it| lapsed(&it.storage));
+        let models: Vec<Model> = models.cloned().collect();
+        for mut model in models {
+            let recheck = model.storage.recheck.take();
+            self.state.put_model(model);
+            self.settle_declined(
+                &recheck.map(|it| it.declined).unwrap_or_default(),
+                Settled::Burned,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Adds a declined lease to the question; whether there is room for it.
+fn ask(storage: &mut Storage, lease: LeaseId, until: tg_types::TimestampMs) -> bool {
+    let recheck = storage.recheck.get_or_insert_with(|| Recheck {
+        until,
+        held: crate::record::SeatSet::default(),
+        missing: crate::record::SeatSet::default(),
+        declined: Vec::new(),
+    });
+    let has_room = recheck.declined.len() < DECLINED_PER_RECHECK_MAX;
+    if has_room {
+        recheck.declined.push(lease);
+    }
+    has_room
+}

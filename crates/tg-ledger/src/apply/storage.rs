@@ -1,0 +1,94 @@
+//! What statements about storage do: a job waits for a provider once enough validators hold what it needs.
+
+use std::sync::Arc;
+
+use tg_types::{Address, JobId, ModelId, StorageSubject};
+
+use super::Execution;
+use crate::error::InvariantError;
+use crate::event::Event;
+use crate::record::{Job, JobState, Model, Storage};
+
+type Done = Result<(), InvariantError>;
+
+/// What a validator states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Statement {
+    Held,
+    Missing,
+}
+
+impl Execution {
+    /// Takes a validator's statements.
+    pub(super) fn report_storage(
+        &mut self,
+        validator: Address,
+        held: &[StorageSubject],
+        missing: &[StorageSubject],
+    ) -> Done {
+        let no_seat = InvariantError::Missing {
+            table: "validators",
+        };
+        let seat = self.state.seat_of(&validator).ok_or(no_seat)?;
+        let held = held.iter().map(|it| (it, Statement::Held));
+        let missing = missing.iter().map(|it| (it, Statement::Missing));
+        for (subject, statement) in held.chain(missing) {
+            let bytes = *subject.as_bytes();
+            if let Some(job) = self.state.job(&JobId::new(bytes)).cloned() {
+                self.note_input(job, seat, statement)?;
+            } else if let Some(model) = self.state.model(&ModelId::new(bytes)).cloned() {
+                self.note_model(model, seat, statement)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn note_input(&mut self, mut job: Job, seat: u8, statement: Statement) -> Done {
+        note(&mut job.storage, seat, statement);
+        if job.state == JobState::Submitted && self.is_ready(&job) {
+            self.step(&mut job, JobState::Queued)?;
+        }
+        self.judge_input(job)
+    }
+
+    fn note_model(&mut self, mut model: Model, seat: u8, statement: Statement) -> Done {
+        let was_held = self.state.is_held(&model.storage);
+        note(&mut model.storage, seat, statement);
+        let is_held = self.state.is_held(&model.storage);
+        let id = model.id;
+        self.judge_model(model)?;
+        if was_held || !is_held {
+            return Ok(());
+        }
+        self.events.push(Event::ModelHeld { model: id });
+        let submitted = Arc::clone(&self.state.submitted);
+        for job in submitted.values() {
+            let mut job = self.job(job)?;
+            if job.order.model == id && self.is_ready(&job) {
+                self.step(&mut job, JobState::Queued)?;
+                self.save_job(job);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether enough validators hold a job's input and its model's files.
+    pub(super) fn is_ready(&self, job: &Job) -> bool {
+        let model = self.state.model(&job.order.model);
+        self.state.is_held(&job.storage) && model.is_some_and(|it| self.state.is_held(&it.storage))
+    }
+}
+
+/// Writes a statement down.
+fn note(storage: &mut Storage, seat: u8, statement: Statement) {
+    match statement {
+        Statement::Held => storage.held.insert(seat),
+        Statement::Missing => {}
+    }
+    if let Some(recheck) = &mut storage.recheck {
+        match statement {
+            Statement::Held => recheck.held.insert(seat),
+            Statement::Missing => recheck.missing.insert(seat),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What validators state about the files that a job or a model needs.
+
+use tg_types::{Decode, DecodeError, Encode, LeaseId, Reader, TimestampMs, Writer};
+
+use crate::codec::{decode_option, encode_option};
+use crate::limits::{DECLINED_PER_RECHECK_MAX, VALIDATORS_MAX};
+
+const _: () = assert!(VALIDATORS_MAX <= u128::BITS as usize);
+
+/// Validators, by their place in the order of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SeatSet(u128);
+
+impl SeatSet {
+    /// How many there are.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether the validator at a place is one of them.
+    #[must_use]
+    pub const fn contains(self, seat: u8) -> bool {
+        seat < 128 && self.0 >> seat & 1 == 1
+    }
+
+    /// Adds the validator at a place.
+    pub(crate) const fn insert(&mut self, seat: u8) {
+        assert!((seat as usize) < VALIDATORS_MAX, "a validator has a place");
+        self.0 |= 1 << seat;
+    }
+}
+
+impl Encode for SeatSet {
+    fn encode(&self, writer: &mut Writer) {
+        writer.u128(self.0);
+    }
+}
+
+impl Decode for SeatSet {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self(reader.u128()?))
+    }
+}
+
+/// The question whether what was held still is, after a provider could not get it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recheck {
+    /// Until when validators may answer.
+    pub until: TimestampMs,
+    /// Who still holds it.
+    pub held: SeatSet,
+    /// Who does not.
+    pub missing: SeatSet,
+    /// Leases that were declined for it, whose penalty is due unless it is missing.
+    pub declined: Vec<LeaseId>,
+}
+
+impl Encode for Recheck {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            until,
+            held,
+            missing,
+            declined,
+        } = self;
+        until.encode(writer);
+        held.encode(writer);
+        missing.encode(writer);
+        writer.seq(declined);
+    }
+}
+
+impl Decode for Recheck {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            until: TimestampMs::decode(reader)?,
+            held: SeatSet::decode(reader)?,
+            missing: SeatSet::decode(reader)?,
+            declined: reader.seq("declined leases", DECLINED_PER_RECHECK_MAX, 32)?,
+        })
+    }
+}
+
+/// Which validators state that they hold an input or the files of a model.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Storage {
+    /// Who holds it.
+    pub held: SeatSet,
+    /// Whether it is asked again.
+    pub recheck: Option<Recheck>,
+}
+
+impl Storage {
+    /// Whether a validator has an answer to give: it did not say that it holds it, or it is asked again.
+    #[must_use]
+    pub fn waits_for(&self, seat: u8) -> bool {
+        let answered = |it: &Recheck| it.held.contains(seat) || it.missing.contains(seat);
+        match &self.recheck {
+            Some(recheck) if self.held.contains(seat) => !answered(recheck),
+            Some(_) | None => !self.held.contains(seat),
+        }
+    }
+}
+
+impl Encode for Storage {
+    fn encode(&self, writer: &mut Writer) {
+        let Self { held, recheck } = self;
+        held.encode(writer);
+        encode_option(recheck.as_ref(), writer);
+    }
+}
+
+impl Decode for Storage {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            held: SeatSet::decode(reader)?,
+            recheck: decode_option(reader)?,
+        })
+    }
+}

@@ -1,0 +1,153 @@
+//! What validators have to state about storage: which files jobs and models need, and who said that it holds them.
+
+use tg_types::{Address, Digest, StorageSubject};
+
+use crate::parameters::StorageRule;
+use crate::record::{Job, JobState, Model, ModelState, Storage};
+use crate::state::State;
+
+/// A file that a validator must hold before it states so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoredFile {
+    /// The input of a job.
+    Input {
+        /// Its content hash.
+        digest: Digest,
+        /// How many bytes the order says it has.
+        length: u32,
+    },
+    /// The public part of a model.
+    PublicModel {
+        /// Its content hash.
+        digest: Digest,
+    },
+    /// A model's program with its weights; the root of the weights must be the one that the program names.
+    Weights {
+        /// Its content hash.
+        digest: Digest,
+    },
+}
+
+/// A statement that a validator has to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StorageTask {
+    /// What the statement names.
+    pub subject: StorageSubject,
+    /// What must be held.
+    pub files: Vec<StoredFile>,
+    /// Whether it is asked again, so that "missing" is an answer.
+    pub is_recheck: bool,
+}
+
+impl State {
+    /// The place of a validator in the order of addresses.
+    #[must_use]
+    pub fn seat_of(&self, validator: &Address) -> Option<u8> {
+        let found = self
+            .validators
+            .binary_search_by_key(validator, |it| it.address);
+        found.ok().and_then(|seat| u8::try_from(seat).ok())
+    }
+
+    /// What `validator` has not stated yet: first what it is asked again, then models by id, then inputs of jobs, the
+    /// oldest first.
+    #[must_use]
+    pub fn storage_tasks(&self, validator: &Address) -> Vec<StorageTask> {
+        let Some(seat) = self.seat_of(validator) else {
+            return Vec::new();
+        };
+        let waiting_models = self.models.iter().filter(|it| it.needs_storage());
+        let models = waiting_models.map(|model| (&model.storage, model.storage_task()));
+        let open = self.open_jobs().filter(|it| it.needs_storage());
+        let jobs = open.map(|job| (&job.storage, job.storage_task()));
+        let due = models.chain(jobs).filter(|(it, _)| it.waits_for(seat));
+        let mut tasks: Vec<StorageTask> = due.map(|(_, task)| task).collect();
+        tasks.sort_by_key(|it| !it.is_recheck);
+        tasks
+    }
+
+    /// Whether enough validators state that they hold something.
+    #[must_use]
+    pub fn is_held(&self, storage: &Storage) -> bool {
+        match self.parameters.storage {
+            StorageRule::Assumed => true,
+            StorageRule::Stated => storage.held.len() >= self.quorum(),
+        }
+    }
+
+    /// The statements about a job's input or a model's files; `None` if nobody has to state anything about it.
+    pub(crate) fn storage_of(&self, subject: &StorageSubject) -> Option<&Storage> {
+        let bytes = *subject.as_bytes();
+        let job = self.job(&tg_types::JobId::new(bytes));
+        if let Some(job) = job.filter(|it| it.needs_storage()) {
+            return Some(&job.storage);
+        }
+        let model = self.model(&tg_types::ModelId::new(bytes));
+        model.filter(|it| it.needs_storage()).map(|it| &it.storage)
+    }
+
+    /// Jobs that did not end, in three queues: those whose input is not held, those that wait for a provider, those with
+    /// a lease; each the oldest first.
+    pub(crate) fn open_jobs(&self) -> impl Iterator<Item = &Job> {
+        let queues = [&self.submitted, &self.queued, &self.live];
+        queues
+            .into_iter()
+            .flat_map(|queue| queue.values())
+            .filter_map(|id| self.job(id))
+    }
+}
+
+impl Job {
+    /// Whether validators have to hold its input.
+    fn needs_storage(&self) -> bool {
+        match self.state {
+            JobState::Submitted | JobState::Queued | JobState::Leased => true,
+            // Whoever started has it.
+            JobState::Running
+            | JobState::Committed
+            | JobState::Verifying
+            | JobState::Accepted
+            | JobState::Paid
+            | JobState::Refunded
+            | JobState::Disputed
+            | JobState::Expired
+            | JobState::Cancelled => self.storage.recheck.is_some(),
+        }
+    }
+
+    fn storage_task(&self) -> StorageTask {
+        StorageTask {
+            subject: self.id.into(),
+            files: vec![StoredFile::Input {
+                digest: self.order.input,
+                length: self.order.input_len,
+            }],
+            is_recheck: self.storage.recheck.is_some(),
+        }
+    }
+}
+
+impl Model {
+    /// Whether validators have to hold its files.
+    const fn needs_storage(&self) -> bool {
+        match self.state {
+            ModelState::Pending | ModelState::Active(_) => true,
+            ModelState::Refused(_) => self.storage.recheck.is_some(),
+        }
+    }
+
+    fn storage_task(&self) -> StorageTask {
+        StorageTask {
+            subject: self.id.into(),
+            files: vec![
+                StoredFile::PublicModel {
+                    digest: self.public_blob,
+                },
+                StoredFile::Weights {
+                    digest: self.weights_blob,
+                },
+            ],
+            is_recheck: self.storage.recheck.is_some(),
+        }
+    }
+}
