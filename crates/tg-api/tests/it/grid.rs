@@ -184,7 +184,7 @@ impl Grid {
             };
             Some(task.verdict(outcome))
         });
-        let timestamp = TimestampMs::new(now().max(state.head().time.get() + 1));
+        let timestamp = TimestampMs::new(now().max(state.head().timestamp.get() + 1));
         let proposal = Proposal {
             proposer: self.validator,
             timestamp,
