@@ -21,7 +21,7 @@ pub mod view;
 pub use error::ApiError;
 pub use port::{
     BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,
-    TransactionStatus, Upload, UploadEnd,
+    TransactionFate, Upload, UploadEnd,
 };
 pub use routes::openapi;
 pub use server::{ApiConfig, ApiListener, ApiServer};

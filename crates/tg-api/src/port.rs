@@ -95,7 +95,7 @@ pub struct Upload {
 
 /// What became of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TransactionStatus {
+pub enum TransactionFate {
     /// It waits for a block.
     Pending,
     /// It is in a final block of this height.
@@ -126,7 +126,7 @@ pub trait GridPort: Send + Sync + 'static {
     fn subscribe(&self) -> mpsc::Receiver<FinalizedEvents>;
 
     /// What became of a transaction that this node saw lately; nothing if it remembers none of that id.
-    fn transaction(&self, id: TransactionId) -> Option<TransactionStatus>;
+    fn transaction(&self, id: TransactionId) -> Option<TransactionFate>;
 
     /// Makes room for a blob that arrives. Storing the same one again succeeds.
     fn store_blob(&self, upload: Upload) -> PortFuture<'_, Box<dyn BlobSink>>;

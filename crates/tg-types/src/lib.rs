@@ -3,7 +3,8 @@
 //! Read in this order: [`codec`] (how every byte is written and read), [`digest`] and [`keccak`] (how bytes are
 //! named), [`domain`] (the closed list of hashing purposes), [`id`] (what the grid names), [`amount`], [`time`],
 //! [`label`], [`mode`] and [`resources`] (the words of the protocol), [`order`] (what the parties promise), [`transaction`] (what
-//! an account can ask for), [`fees`], [`eip712`] (what a wallet signs), [`signed`] (signatures and wallets), [`upload`] (who may store a blob), [`limits`].
+//! an account can ask for), [`fees`], [`eip712`] (what a wallet signs), [`signed`] (signatures and wallets), [`upload`] (who may
+//! store a blob), [`limits`].
 //!
 //! ```
 //! use tg_types::{Address, Amount, ChainDomain, Transaction, Wallet};

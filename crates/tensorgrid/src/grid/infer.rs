@@ -201,8 +201,8 @@ async fn store_input(
     order: &JobOrder,
     bytes: Vec<u8>,
 ) -> Result<(), Failure> {
-    let uploading = client.uploading_as(wallet);
-    let stored = connect::patiently(|| uploading.put_blob(bytes.clone())).await;
+    let uploader = client.uploading_as(wallet);
+    let stored = connect::patiently(|| uploader.put_blob(bytes.clone())).await;
     if stored.as_ref().is_err_and(|it| it.status() == Some(401)) {
         let asked = client.dry_run(wallet.address(), order).await;
         asked.calling("order the job").map_err(|failure| {

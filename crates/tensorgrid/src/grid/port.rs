@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use tg_api::{
     BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,
-    TransactionStatus, Upload,
+    TransactionFate, Upload,
 };
 use tg_ledger::State;
-use tg_node::{BlobStore, NodeHandle, SubmitError};
+use tg_node::{BlobStore, NodeHandle, SubmitError, TransactionStatus};
 use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
 use tg_types::{
@@ -146,13 +146,12 @@ impl GridPort for NodePort {
         receiver
     }
 
-    fn transaction(&self, id: TransactionId) -> Option<TransactionStatus> {
-        let known = self.node().transaction_status(&id)?;
-        Some(match known {
-            tg_node::TransactionStatus::Waiting => TransactionStatus::Pending,
-            tg_node::TransactionStatus::Final { height } => TransactionStatus::Final(height),
-            tg_node::TransactionStatus::Dropped(reason) => {
-                TransactionStatus::Dropped(reason.to_string())
+    fn transaction(&self, id: TransactionId) -> Option<TransactionFate> {
+        self.node().transaction_status(&id).map(|it| match it {
+            TransactionStatus::Waiting => TransactionFate::Pending,
+            TransactionStatus::Final { height } => TransactionFate::Final(height),
+            TransactionStatus::Dropped(reason) => {
+                TransactionFate::Dropped(format!("{}: {}", reason.code(), chain(&reason)))
             }
         })
     }

@@ -11,7 +11,7 @@ use tg_types::{Decode, SignedTransaction, TransactionId};
 
 use super::{Id, SharedState};
 use crate::error::ApiError;
-use crate::port::TransactionStatus;
+use crate::port::TransactionFate;
 
 /// Submits a signed transaction in its canonical encoding. The same bytes again give the same id and do nothing.
 #[utoipa::path(
@@ -65,9 +65,9 @@ pub(super) async fn transaction(
         id: id.to_string(),
     })?;
     let (state, height, reason) = match status {
-        TransactionStatus::Pending => (TransactionStateDto::Pending, None, None),
-        TransactionStatus::Final(height) => (TransactionStateDto::Final, Some(height), None),
-        TransactionStatus::Dropped(reason) => (TransactionStateDto::Dropped, None, Some(reason)),
+        TransactionFate::Pending => (TransactionStateDto::Pending, None, None),
+        TransactionFate::Final(height) => (TransactionStateDto::Final, Some(height), None),
+        TransactionFate::Dropped(reason) => (TransactionStateDto::Dropped, None, Some(reason)),
     };
     Ok(Json(TransactionStatusDto {
         transaction: id,

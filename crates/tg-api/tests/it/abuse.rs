@@ -110,10 +110,6 @@ async fn half_sent_posts_stalled_readers_and_slow_heads_stop_nobody() {
         blob: 60 << 20,
     };
     let (rounds, growth) = attack(crowd, Duration::from_secs(4)).await;
-    println!(
-        "{rounds} rounds of the agent, {} MiB more memory",
-        growth >> 20
-    );
     assert!(rounds >= 10, "{rounds}");
     assert!(growth < 300 << 20, "{growth}");
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tg_api::{
     ApiConfig, ApiServer, BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort,
-    PortError, PortFuture, TransactionStatus, Upload, UploadEnd,
+    PortError, PortFuture, TransactionFate, Upload, UploadEnd,
 };
 use tg_ledger::{
     ConsensusKey, EvidenceTask, Genesis, ModelFacts, Outcome, Parameters, Proposal, State,
@@ -184,7 +184,7 @@ impl Grid {
             };
             Some(task.verdict(outcome))
         });
-        let timestamp = TimestampMs::new(now().max(state.head().time.get() + 1));
+        let timestamp = TimestampMs::new(now().max(state.head().timestamp.get() + 1));
         let proposal = Proposal {
             proposer: self.validator,
             timestamp,
@@ -240,9 +240,9 @@ impl GridPort for Grid {
         receiver
     }
 
-    fn transaction(&self, id: TransactionId) -> Option<TransactionStatus> {
+    fn transaction(&self, id: TransactionId) -> Option<TransactionFate> {
         let height = self.transactions.lock().unwrap().get(&id).copied();
-        height.map(TransactionStatus::Final)
+        height.map(TransactionFate::Final)
     }
 
     fn store_blob(&self, upload: Upload) -> PortFuture<'_, Box<dyn BlobSink>> {
