@@ -6,10 +6,13 @@ use tg_ledger::{
 };
 use tg_sdk::dto::{
     AccountDto, BidDto, JobCountsDto, JobDto, JobReceiptDto, JobStateDto, JobStepDto, LeaseDto,
-    LeaseEndDto, ModelDto, ModelFactsDto, ModelStateDto, OfferDto, ParametersDto, ProviderDto,
-    QuoteDto, RejectionDto, ReputationDto, SettlementDto, StatusDto, TotalsDto,
+    LeaseEndDto, MemberPayDto, ModelDto, ModelFactsDto, ModelStateDto, OfferDto, ParametersDto,
+    ProviderDto, QuoteDto, RejectionDto, ReputationDto, SettlementDto, StatusDto, TotalsDto,
 };
-use tg_types::{Address, Amount, Digest, DurationMs, JobNeeds, JobOrder, VerificationMode};
+use tg_types::limits::ATTEMPTS_USUAL;
+use tg_types::{
+    Address, Amount, Digest, DurationMs, JobNeeds, JobOrder, TimestampMs, VerificationMode,
+};
 
 mod event;
 mod why;
@@ -34,6 +37,7 @@ pub fn status(network: &str, development: bool, state: &State) -> StatusDto {
         timestamp_ms: head.timestamp.get(),
         ledger_time_ms: head.time.get(),
         validators: u32::try_from(state.validators().len()).unwrap_or(u32::MAX),
+        base_fee_per_gas: state.base_fee(),
         parameters: parameters(state.parameters()),
         totals: TotalsDto {
             minted: money.minted,
@@ -53,7 +57,7 @@ pub fn status(network: &str, development: bool, state: &State) -> StatusDto {
 
 fn parameters(parameters: &Parameters) -> ParametersDto {
     ParametersDto {
-        transaction_fee: parameters.transaction_fee,
+        base_fee_min: parameters.base_fee_min,
         registration_fee: parameters.registration_fee,
         zk_verification_fee: parameters.verification_fee_zk,
         job_price_min: parameters.job_price_min,
@@ -183,7 +187,7 @@ pub fn provider(state: &State, address: Address) -> ProviderDto {
 }
 
 /// What every open offer would ask for one job on a model: those that fit first, in the order of the scheduler.
-/// Without a maximum price, twice the dearest ask stands in for it.
+/// Without a maximum price, that of an order that names none stands in for it.
 #[must_use]
 pub fn quotes(
     state: &State,
@@ -194,22 +198,19 @@ pub fn quotes(
     let ModelState::Active(facts) = &model.state else {
         return Vec::new();
     };
-    let asks = state
-        .offers()
-        .iter()
-        .filter_map(|offer| offer.terms.price(facts.macs));
-    let dearest = asks.max().unwrap_or(Amount::ZERO);
     let horizon = state.parameters().job_horizon;
-    let order = JobOrder {
+    let mut order = JobOrder {
         model: model.id,
         input: Digest::default(),
         input_len: facts.input_len,
         mode,
-        max_price: max_price.unwrap_or_else(|| dearest.saturating_add(dearest)),
+        max_price: Amount::ZERO,
         deadline: state.head().time.saturating_add(horizon),
-        max_attempts: 1,
+        max_attempts: ATTEMPTS_USUAL,
         needs: JobNeeds::ANY_MACHINE,
     };
+    let usual = || state.usual_max_price(&order).unwrap_or(Amount::MAX);
+    order.max_price = max_price.unwrap_or_else(usual);
     let assessments = state.assess_order(&order).unwrap_or_default();
     let quotes = assessments
         .iter()
@@ -226,6 +227,8 @@ pub fn quotes(
                     .get(),
                 lacks: lacks(assessment.broken.iter().map(|it| it.explanation())),
                 chosen: rank == 0 && assessment.broken.is_empty(),
+                max_price: order.max_price,
+                serves: assessment.broken.iter().all(|it| it.may_pass()),
             })
         });
     quotes.collect()
@@ -298,6 +301,7 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         leases: leases
             .iter()
             .filter_map(|id| state.lease(id))
+            .flat_map(|lead| state.gang_of(lead))
             .map(|it| lease(state, job, it))
             .collect(),
         reason: end.map(|end| end.to_string()),
@@ -408,6 +412,17 @@ const fn lease_state(job: &Job, lease: &Lease) -> JobStateDto {
     }
 }
 
+fn member_pay(lease: &Lease) -> MemberPayDto {
+    MemberPayDto {
+        lease: lease.id,
+        provider: lease.provider,
+        price: match lease.end {
+            Some(LeaseEnd::Fulfilled) => lease.price,
+            _ => Amount::ZERO,
+        },
+    }
+}
+
 /// The receipt of a paid job; nothing for any other.
 #[must_use]
 pub fn receipt(state: &State, paid: &Job) -> Option<JobReceiptDto> {
@@ -422,6 +437,7 @@ pub fn receipt(state: &State, paid: &Job) -> Option<JobReceiptDto> {
         lease: lease(state, paid, fulfilled),
         receipt: fulfilled.receipt.as_ref()?.into(),
         settlement: settlement(settled),
+        members: state.gang_of(fulfilled).skip(1).map(member_pay).collect(),
         evidence: fulfilled.evidence.map(|evidence| evidence.digest),
     })
 }

@@ -6,8 +6,8 @@
 //! [`crate::weights`]; activations are bounded by what the node before can give (a clamp, a table), which is why an
 //! i16 tensor that a long sum reads is clamped to fewer bits.
 
-use crate::op::{Op, PROBABILITY_ONE, Reduction};
-use crate::program::{Program, TensorId};
+use crate::op::{Op, PROBABILITY_ONE, Ranked, Reduction};
+use crate::program::{Coding, Program, TensorId};
 use crate::shape::ElementType;
 use crate::weights::{BIAS_MAX, WEIGHT_MAX};
 
@@ -49,6 +49,76 @@ pub fn magnitudes(program: &Program, nodes: usize) -> Vec<i64> {
         known.push(bound);
     }
     known
+}
+
+/// The least and greatest value of every tensor, the input first, for all admissible weights and inputs.
+///
+/// Where only a bound of the absolute value is known it is both ends.
+#[must_use]
+pub fn intervals(program: &Program) -> Vec<[i64; 2]> {
+    let known = magnitudes(program, program.nodes.len());
+    let input = match &program.input.coding {
+        Coding::Scaled(_) => [-known[0], known[0]],
+        Coding::Ranks(lists) => {
+            let most = lists.iter().map(Vec::len).max().unwrap_or(0);
+            [0, i64::try_from(most).unwrap_or(i64::MAX)]
+        }
+        Coding::Tokens(count) => [0, i64::from(*count) - 1],
+    };
+    let mut intervals = Vec::with_capacity(known.len());
+    intervals.push(input);
+    for (node, magnitude) in known.into_iter().skip(1).enumerate() {
+        let interval = interval(program, node, magnitude, &intervals);
+        intervals.push(interval);
+    }
+    intervals
+}
+
+/// The least and greatest value of one node's output, given those of all tensors before it.
+fn interval(program: &Program, node: usize, magnitude: i64, known: &[[i64; 2]]) -> [i64; 2] {
+    let of = |id: &TensorId| known[id.index()];
+    let hull = |a: [i64; 2], b: [i64; 2]| [a[0].min(b[0]), a[1].max(b[1])];
+    match &program.nodes[node].op {
+        Op::Requantise { how, .. } => how.outputs().map(i64::from),
+        Op::Compare { .. } => [0, 1],
+        Op::ArgMax { input }
+        | Op::TopK {
+            input,
+            give: Ranked::Channels,
+        } => [0, i64::from(program.shape(*input).channels) - 1],
+        Op::Softmax { .. } => [0, magnitude],
+        Op::Select { inputs, .. } | Op::Extremum { inputs, .. } => {
+            hull(of(&inputs[0]), of(&inputs[1]))
+        }
+        Op::Reduce {
+            input,
+            reduction: Reduction::Greatest | Reduction::Least,
+            ..
+        }
+        | Op::TopK { input, .. }
+        | Op::MaxPool { input, .. }
+        | Op::View { input, .. }
+        | Op::Gather { input, .. } => of(input),
+        Op::Pad { input, value, .. } => hull(of(input), [i64::from(*value); 2]),
+        Op::Concat { inputs, .. } => {
+            let all = inputs.iter().map(of);
+            all.reduce(hull).unwrap_or([-magnitude, magnitude])
+        }
+        Op::Add {
+            inputs,
+            multipliers,
+            bias,
+        } => {
+            let mut ends = [i64::from(*bias); 2];
+            for (input, &factor) in inputs.iter().zip(multipliers) {
+                let scaled = of(input).map(|end| end.saturating_mul(i64::from(factor)));
+                ends[0] = ends[0].saturating_add(scaled[0].min(scaled[1]));
+                ends[1] = ends[1].saturating_add(scaled[0].max(scaled[1]));
+            }
+            ends
+        }
+        _ => [-magnitude, magnitude],
+    }
 }
 
 /// The greatest absolute value of the last node's output, given those of all tensors before it.
@@ -105,7 +175,7 @@ pub(crate) fn of_node(program: &Program, node: usize, known: &[i64]) -> i64 {
         Op::ArgMax { input }
         | Op::TopK {
             input,
-            give: crate::op::Ranked::Channels,
+            give: Ranked::Channels,
         } => i64::from(program.shape(*input).channels),
         Op::Softmax { .. } | Op::Norm { .. } => WIDE_ACTIVATION_MAX,
         Op::Reduce { input, .. }
@@ -135,13 +205,12 @@ fn row_sum(program: &Program, tensor: TensorId, known: &[i64]) -> i64 {
     }
 }
 
-/// Checks every node of a program, and that the ranges its segment tables cover lie within the field too (a segment
-/// is at most 2^16 wide).
+/// Checks every node of a program, given the [`magnitudes`] of all tensors, and that the ranges its segment tables cover lie
+/// within the field too (a segment is at most 2^16 wide).
 ///
 /// # Errors
 /// The first node that could leave the field.
-pub fn check(program: &Program) -> Result<(), BoundError> {
-    let known = magnitudes(program, program.nodes.len());
+pub(crate) fn check(program: &Program, known: &[i64]) -> Result<(), BoundError> {
     for (node, description) in program.nodes.iter().enumerate() {
         let mut bound = known[node + 1];
         if let Op::Requantise { how, .. } = &description.op {

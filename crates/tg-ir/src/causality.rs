@@ -6,7 +6,7 @@
 //! future by large negative numbers instead of a mask is refused.
 //!
 //! Cost: one step per element of every tensor, per window position, and per product of rows of a [`Op::MatMul`]; four bytes
-//! per element of the tensors that are still to be read.
+//! per element of the tensors that are still to be read. Programs of more than [`STEPS_MAX`] steps are refused first.
 
 use crate::op::{Axis, Op};
 use crate::program::{Program, TensorId};
@@ -14,9 +14,19 @@ use crate::requantise::Requantise;
 use crate::shape::Shape;
 use crate::window::Window;
 
+/// Most steps of the analysis: seconds of one core. GPT-2 with a window of 512 takes about as many. Only who asks for a
+/// generated sequence runs it; no validator does.
+pub const STEPS_MAX: u64 = 1 << 28;
+
 /// Why a program is not known to be causal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CausalityError {
+    /// Looking takes too long.
+    #[error("to find out takes {steps} steps, at most {STEPS_MAX} are taken")]
+    TooLarge {
+        /// Steps of the analysis.
+        steps: u64,
+    },
     /// Input and output are not sequences of one length.
     #[error("its input has {input} positions and its output {output}")]
     Positions {
@@ -56,6 +66,10 @@ pub fn check(program: &Program) -> Result<(), CausalityError> {
             output: output.pixels(),
         });
     }
+    let steps = steps(program);
+    if steps > STEPS_MAX {
+        return Err(CausalityError::TooLarge { steps });
+    }
     let latest = latest_of_output(program);
     let channels = output.channels as usize;
     let mut rows = latest.chunks_exact(channels).enumerate();
@@ -66,6 +80,29 @@ pub fn check(program: &Program) -> Result<(), CausalityError> {
     late.map_or(Ok(()), |(output, input)| {
         Err(CausalityError::Future { output, input })
     })
+}
+
+/// Steps that the analysis of a valid program takes, from its shapes alone.
+#[must_use]
+pub fn steps(program: &Program) -> u64 {
+    let elements = |shape: Shape| shape.elements() as u64;
+    let of = |node: &crate::Node| {
+        let inputs = node.op.inputs();
+        let read: u64 = inputs.iter().map(|&id| elements(program.shape(id))).sum();
+        let looked_at = match &node.op {
+            Op::Conv { window, groups, .. } => {
+                let pixels = node.shape.pixels() as u64;
+                pixels * window.positions() as u64 * u64::from(*groups)
+            }
+            Op::WindowSum { window, .. } | Op::MaxPool { window, .. } => {
+                elements(node.shape) * window.positions() as u64
+            }
+            _ => 0,
+        };
+        elements(node.shape) + read + looked_at
+    };
+    let nodes = program.nodes.iter().map(of);
+    nodes.fold(elements(program.input.shape), u64::saturating_add)
 }
 
 /// Per element of the output, in storage order: 0 if it is a constant, or the latest input pixel that it may depend on, plus

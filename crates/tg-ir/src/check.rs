@@ -12,17 +12,21 @@ pub const NORM_PRECISION_MAX: u8 = 12;
 /// Most fraction bits of a normalisation's result.
 pub const NORM_FRACTION_MAX: u8 = 14;
 
-/// Checks one node, given that all before it are well formed and the greatest absolute values of their outputs (a program has
-/// thousands of nodes: none is looked at once per later one).
-pub(crate) fn node(
-    program: &Program,
-    index: usize,
-    magnitudes: &[i64],
-) -> Result<(), ProgramError> {
+/// What is known of the tensors before a node. A program has thousands of nodes, each of which reads hundreds of others: what
+/// is asked of a tensor once per reader is found out once, forwards.
+pub(crate) struct Known<'a> {
+    /// The greatest absolute value of an element.
+    pub(crate) magnitudes: &'a [i64],
+    /// The type of its elements.
+    pub(crate) types: &'a [ElementType],
+}
+
+/// Checks one node, given that all before it are well formed and what is known of their outputs.
+pub(crate) fn node(program: &Program, index: usize, known: &Known<'_>) -> Result<(), ProgramError> {
     let Node {
         name, op, shape, ..
     } = &program.nodes[index];
-    inputs(program, index)?;
+    inputs(program, index, known.types)?;
     let bad_shape = || ProgramError::BadShape {
         node: index,
         name: name.clone(),
@@ -32,7 +36,7 @@ pub(crate) fn node(
     if !shape.is_valid() {
         return Err(bad_shape());
     }
-    if let Some(attribute) = invalid_attribute(program, index, magnitudes) {
+    if let Some(attribute) = invalid_attribute(program, index, known) {
         return Err(ProgramError::BadAttribute {
             node: index,
             name: name.clone(),
@@ -66,7 +70,7 @@ pub(crate) fn ties(program: &Program) -> Result<(), ProgramError> {
     Ok(())
 }
 
-fn inputs(program: &Program, index: usize) -> Result<(), ProgramError> {
+fn inputs(program: &Program, index: usize, types: &[ElementType]) -> Result<(), ProgramError> {
     let Node { name, op, .. } = &program.nodes[index];
     let bad = |tensor: TensorId| ProgramError::BadInput {
         node: index,
@@ -80,7 +84,7 @@ fn inputs(program: &Program, index: usize) -> Result<(), ProgramError> {
     if !op.takes_accumulators()
         && let Some(&wide) = read
             .iter()
-            .find(|&&input| program.element_type(input) == ElementType::I32)
+            .find(|input| types[input.index()] == ElementType::I32)
     {
         return Err(bad(wide));
     }
@@ -91,23 +95,24 @@ fn inputs(program: &Program, index: usize) -> Result<(), ProgramError> {
         Op::Concat { inputs, .. } => inputs,
         _ => &[],
     };
-    let types = |id: &TensorId| program.element_type(*id);
-    if let Some(&other) = alike.iter().find(|id| types(id) != types(&alike[0])) {
+    let of = |id: &TensorId| types[id.index()];
+    if let Some(&other) = alike.iter().find(|id| of(id) != of(&alike[0])) {
         return Err(bad(other));
     }
     if let Op::Select { condition, .. } = op
-        && types(condition) != ElementType::I8
+        && of(condition) != ElementType::I8
     {
         return Err(bad(*condition));
     }
     Ok(())
 }
 
-fn invalid_attribute(program: &Program, index: usize, magnitudes: &[i64]) -> Option<&'static str> {
+fn invalid_attribute(program: &Program, index: usize, known: &Known<'_>) -> Option<&'static str> {
     let Node { op, shape, .. } = &program.nodes[index];
+    let Known { magnitudes, types } = known;
     let input_shape = || program.shape(op.inputs()[0]);
     match op {
-        Op::Conv { .. } => convolution(program, index),
+        Op::Conv { .. } => convolution(program, index, types),
         Op::WindowSum { window, .. } => {
             (!window.is_valid() || window.spread != [1; 2]).then_some("window")
         }
@@ -144,7 +149,7 @@ fn invalid_attribute(program: &Program, index: usize, magnitudes: &[i64]) -> Opt
             (!inside || view.elements() != Some(shape.elements() as u64)).then_some("view")
         }
         Op::Pad { input, value, .. } => {
-            (!fits(program.element_type(*input), *value)).then_some("padding value")
+            (!fits(types[input.index()], *value)).then_some("padding value")
         }
         Op::Gather { axis, indices, .. } => {
             let length = input_shape().axis(*axis);
@@ -165,7 +170,7 @@ fn invalid_attribute(program: &Program, index: usize, magnitudes: &[i64]) -> Opt
     }
 }
 
-fn convolution(program: &Program, index: usize) -> Option<&'static str> {
+fn convolution(program: &Program, index: usize, types: &[ElementType]) -> Option<&'static str> {
     let Node { op, shape, .. } = &program.nodes[index];
     let Op::Conv {
         input,
@@ -183,7 +188,7 @@ fn convolution(program: &Program, index: usize) -> Option<&'static str> {
     if !divides(program.shape(*input).channels) || !divides(shape.channels) {
         return Some("number of groups");
     }
-    (!fits(program.element_type(*input), *zero)).then_some("zero point")
+    (!fits(types[input.index()], *zero)).then_some("zero point")
 }
 
 fn fits(kind: ElementType, value: i16) -> bool {

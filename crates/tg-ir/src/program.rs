@@ -312,13 +312,40 @@ impl Program {
             return Err(ProgramError::BadInputCoding);
         }
         let mut magnitudes = bounds::magnitudes(self, 0);
+        let mut types = vec![self.input.element_type()];
         for node in 0..self.nodes.len() {
-            check::node(self, node, &magnitudes)?;
+            let known = check::Known {
+                magnitudes: &magnitudes,
+                types: &types,
+            };
+            check::node(self, node, &known)?;
             magnitudes.push(bounds::of_node(self, node, &magnitudes));
+            types.push(self.output_type(node, &types));
         }
         check::ties(self)?;
-        bounds::check(self)?;
+        bounds::check(self, &magnitudes)?;
         Ok(())
+    }
+
+    /// Types of the elements of all tensors, the input first: each is looked at once.
+    ///
+    /// # Panics
+    /// If a node reads a later one; a valid program has none.
+    #[must_use]
+    pub fn element_types(&self) -> Vec<ElementType> {
+        let mut types = vec![self.input.element_type()];
+        for node in 0..self.nodes.len() {
+            types.push(self.output_type(node, &types));
+        }
+        types
+    }
+
+    /// Type of a node's output, given those of all tensors before it.
+    fn output_type(&self, node: usize, types: &[ElementType]) -> ElementType {
+        match self.nodes[node].op.output_type() {
+            TypeRule::Fixed(kind) => kind,
+            TypeRule::SameAs(input) => types[input.index()],
+        }
     }
 }
 

@@ -89,13 +89,21 @@ impl SegmentTable {
     /// # Errors
     /// [`SegmentError::TooManySegments`].
     pub fn build(requantise: &Requantise) -> Result<Self, SegmentError> {
+        Self::within(requantise, SEGMENTS_MAX)
+    }
+
+    /// The same with at most `limit` segments: no more are made.
+    ///
+    /// # Errors
+    /// [`SegmentError::TooManySegments`].
+    pub fn within(requantise: &Requantise, limit: usize) -> Result<Self, SegmentError> {
         let mut table = Self {
             segments: Vec::new(),
             starts: vec![0],
         };
         for (pair, rescale) in requantise.pairs.iter().enumerate() {
             let pair = u8::try_from(pair).expect("a requantisation has at most 16 pairs");
-            table.cover_pair(requantise, *rescale, pair)?;
+            table.cover_pair(requantise, *rescale, (pair, limit))?;
             table.starts.push(table.segments.len());
         }
         Ok(table)
@@ -125,7 +133,7 @@ impl SegmentTable {
         &mut self,
         requantise: &Requantise,
         rescale: Rescale,
-        pair: u8,
+        pair: (u8, usize),
     ) -> Result<(), SegmentError> {
         let [low, high] = requantise.range;
         let end_of_range = i64::from(high) + 1;
@@ -159,7 +167,7 @@ impl SegmentTable {
         requantise: &Requantise,
         run: std::ops::Range<i64>,
         output: i16,
-        pair: u8,
+        (pair, limit): (u8, usize),
     ) -> Result<(), SegmentError> {
         let width = u64::try_from(run.end - run.start).expect("a run is not empty");
         let bits = width.ilog2().min(SEGMENT_BITS_MAX);
@@ -168,13 +176,9 @@ impl SegmentTable {
         loop {
             let last = base + step >= run.end;
             let clipped = if last { run.end - step } else { base };
-            if self.segments.len() == SEGMENTS_MAX {
+            if self.segments.len() == limit {
                 let [low, high] = requantise.range;
-                return Err(SegmentError::TooManySegments {
-                    limit: SEGMENTS_MAX,
-                    low,
-                    high,
-                });
+                return Err(SegmentError::TooManySegments { limit, low, high });
             }
             let base_i32 = i32::try_from(clipped).expect("a run lies within the range of an i32");
             self.segments.push(Segment {

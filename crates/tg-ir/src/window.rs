@@ -98,14 +98,29 @@ impl Window {
     }
 
     /// Whether every window of an output reads at least one input pixel: with dilation it may fall between them.
+    ///
+    /// Cost: at most [`STRIDE_MAX`] steps an axis, whatever the sizes. A window from `at * stride` on reads the pixels
+    /// `at * stride + k * dilation - pad`. If it starts in the input, that is k = 0. If it starts in the padding before,
+    /// the first k that leaves it lands on the residue of `at * stride - pad` modulo the dilation, and the kernel has
+    /// that k, as padding is narrower than its reach. Residues repeat after at most `dilation` windows.
+    ///
+    /// # Panics
+    /// If the window is spread; those whose elements are compared are not.
     #[must_use]
     pub fn covers(&self, input: Shape, output: Shape) -> bool {
+        assert_eq!(self.spread, [1; 2], "a maximum is taken of neighbours");
         let axes = [(input.height, output.height), (input.width, output.width)];
         axes.iter().enumerate().all(|(axis, &(size, outputs))| {
-            let reads = |at| {
-                (0..self.kernel[axis]).any(|k| self.source_on_axis(axis, size, at, k).is_some())
+            let [stride, dilation, pad] =
+                [self.stride[axis], self.dilation[axis], self.pads[axis]].map(u64::from);
+            let last = u64::from(outputs.max(1) - 1) * stride;
+            let starts = u64::from(outputs).min(pad.div_ceil(stride)).min(dilation);
+            let first = |at: u64| {
+                // What lies between the window's start and the input, up to the next kernel index.
+                let before = pad - at * stride;
+                (dilation - before % dilation) % dilation
             };
-            (0..outputs).all(reads)
+            last < pad + u64::from(size) && (0..starts).all(|at| first(at) < u64::from(size))
         })
     }
 
@@ -168,5 +183,44 @@ impl Decode for Window {
             });
         }
         Ok(window)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The closed form against every window and kernel position, on an axis of all small sizes.
+    #[test]
+    fn a_window_covers_its_input_as_looking_at_each_says() {
+        let mut seen = [0, 0];
+        for kernel in 1..5 {
+            for stride in 1..5 {
+                for dilation in 1..6 {
+                    let reach = (kernel - 1) * dilation + 1;
+                    for [before, after] in (0..reach).flat_map(|b| (0..reach).map(move |a| [b, a]))
+                    {
+                        let mut window =
+                            Window::new([kernel, 1], [stride, 1], [before, 0, after, 0]);
+                        window.dilation = [dilation, 1];
+                        assert!(window.is_valid());
+                        for size in 1..8 {
+                            let input = Shape::new(size, 1, 1);
+                            let Some([height, width]) = window.output(input) else {
+                                continue;
+                            };
+                            let reads = |at| {
+                                (0..kernel).any(|k| window.source_on_axis(0, size, at, k).is_some())
+                            };
+                            let all = (0..height).all(reads);
+                            let output = Shape::new(height, width, 1);
+                            assert_eq!(window.covers(input, output), all, "{window:?} {size}");
+                            seen[usize::from(all)] += 1;
+                        }
+                    }
+                }
+            }
+        }
+        assert!(seen.iter().all(|&count| count > 100), "{seen:?}");
     }
 }

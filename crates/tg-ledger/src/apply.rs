@@ -10,6 +10,7 @@
 mod check;
 mod decline;
 mod execute;
+mod gas;
 mod lanes;
 mod lifecycle;
 mod market;
@@ -27,11 +28,14 @@ use crate::block::{Block, BlockHeader, body_digest};
 use crate::decision::{Decision, schedule_root};
 use crate::error::{BlockError, InvariantError, TransactionError, VerdictError};
 use crate::event::Event;
+use crate::gas::{BlockGas, LANE_GAS_MAX};
 use crate::limits::{
     BLOCK_BYTES_MAX, NONCES_AHEAD_MAX, TRANSACTIONS_PER_BLOCK_MAX, VERDICTS_PER_BLOCK_MAX,
 };
 use crate::state::{Head, Outage, State};
 use crate::verdict::Verdict;
+
+use gas::Fee;
 
 /// The state after `block`, and what happened in it.
 ///
@@ -46,10 +50,17 @@ pub fn apply(state: &State, block: &Block) -> Result<(State, Vec<Event>), BlockE
             .verify(state.domain())
             .map_err(TransactionError::Signature)
             .and_then(|verified| {
-                check::check(&execution.state, execution.now, &verified).map(|()| verified)
+                let fee = check::check(&execution.state, execution.now, &verified)?;
+                Ok((verified, fee))
             })
             .map_err(|source| BlockError::Transaction { index, source })?;
-        execution.execute(&verified)?;
+        let (verified, fee) = verified;
+        let gas = execution.gas.with(verified.transaction());
+        execution.gas = gas.ok_or(BlockError::TooMuchGas {
+            index,
+            limit: LANE_GAS_MAX,
+        })?;
+        execution.execute(&verified, fee)?;
     }
     for (index, verdict) in block.verdicts.iter().enumerate() {
         execution
@@ -77,7 +88,8 @@ pub fn apply(state: &State, block: &Block) -> Result<(State, Vec<Event>), BlockE
 }
 
 /// Whether a mempool may keep a transaction: it is signed, its nonce is not used, and, if it is the account's next,
-/// it would hold at the state's time.
+/// it would hold at the state's time; if its turn has not come, its sender has an account, and what it serves, if it is
+/// of a prepaid kind, is the sender's.
 ///
 /// # Errors
 /// [`TransactionError`] says why not.
@@ -96,8 +108,8 @@ pub fn check_transaction(
                 limit: NONCES_AHEAD_MAX,
             })
         }
-        Err(TransactionError::NonceGap { .. }) => Ok(()),
-        result => result,
+        Err(TransactionError::NonceGap { .. }) => check::check_ahead(state, &verified),
+        result => result.map(|_| ()),
     }
 }
 
@@ -165,13 +177,18 @@ pub fn propose(state: &State, proposal: Proposal) -> Result<Proposed, BlockError
     let (mut taken, mut refused, mut left) = (Vec::new(), Vec::new(), Vec::new());
     for transaction in transactions {
         let size = transaction.to_bytes().len();
-        if size > room || taken.len() == TRANSACTIONS_PER_BLOCK_MAX {
+        let gas = execution.gas.with(&transaction.transaction);
+        let (true, Some(gas)) = (
+            size <= room && taken.len() < TRANSACTIONS_PER_BLOCK_MAX,
+            gas,
+        ) else {
             left.push(transaction);
             continue;
-        }
+        };
         match execution.admit(&transaction) {
-            Ok(verified) => {
-                execution.execute(&verified)?;
+            Ok((verified, fee)) => {
+                execution.gas = gas;
+                execution.execute(&verified, fee)?;
                 room -= size;
                 taken.push(transaction);
             }
@@ -290,6 +307,10 @@ pub(crate) struct Execution {
     pub(crate) events: Vec<Event>,
     /// Fees of this block that no validator has yet.
     pub(crate) fees: Amount,
+    /// Tips of this block.
+    pub(crate) tips: Amount,
+    /// The gas that its transactions used.
+    pub(crate) gas: BlockGas,
     /// What the scheduler decided in this block.
     pub(crate) decisions: Vec<Decision>,
 }
@@ -305,6 +326,8 @@ impl Execution {
             height,
             events: Vec::new(),
             fees: Amount::ZERO,
+            tips: Amount::ZERO,
+            gas: BlockGas::default(),
             decisions: Vec::new(),
         };
         let now = execution.now;
@@ -319,12 +342,12 @@ impl Execution {
     fn admit(
         &self,
         transaction: &SignedTransaction,
-    ) -> Result<VerifiedTransaction, TransactionError> {
+    ) -> Result<(VerifiedTransaction, Fee), TransactionError> {
         let verified = transaction
             .verify(self.state.domain())
             .map_err(TransactionError::Signature)?;
-        check::check(&self.state, self.now, &verified)?;
-        Ok(verified)
+        let fee = check::check(&self.state, self.now, &verified)?;
+        Ok((verified, fee))
     }
 
     /// Names the block's decisions.
@@ -354,8 +377,15 @@ impl Execution {
             height,
             events,
             fees: _,
+            tips: _,
+            gas,
             decisions: _,
         } = self;
+        // How long the block had to fill up.
+        let elapsed = now.saturating_since(state.head.time);
+        let base_fee = state.fee_market.base_fee;
+        let floor = state.parameters.base_fee_min;
+        state.fee_market = state.fee_market.after(gas.paid, elapsed, floor);
         let report = state.money();
         if !report.is_conserved() {
             return Err(InvariantError::MoneyNotConserved { report });
@@ -368,6 +398,7 @@ impl Execution {
             height,
             timestamp,
             time: now,
+            base_fee,
             ..state.head
         };
         state.seal();

@@ -176,6 +176,14 @@ pub enum BlockError {
         /// How many there may be.
         limit: usize,
     },
+    /// A transaction uses more gas than its lane of the block has left.
+    #[error("transaction {index} of the block brings its lane above {limit} gas")]
+    TooMuchGas {
+        /// Which one.
+        index: usize,
+        /// How much gas the lane has.
+        limit: u64,
+    },
     /// A transaction does not hold.
     #[error("transaction {index} of the block does not hold")]
     Transaction {
@@ -240,6 +248,7 @@ impl BlockError {
             Self::WrongStateRoot { .. } => "TG-LED-090",
             Self::Invariant(_) => "TG-LED-091",
             Self::WrongHeader { .. } => "TG-LED-092",
+            Self::TooMuchGas { .. } => "TG-LED-099",
         }
     }
 
@@ -256,6 +265,7 @@ impl BlockError {
             | Self::TooManyTransactions { .. }
             | Self::TooManyVerdicts { .. }
             | Self::TooLarge { .. }
+            | Self::TooMuchGas { .. }
             | Self::Transaction { .. }
             | Self::Verdict { .. }
             | Self::WrongStateRoot { .. }

@@ -19,6 +19,30 @@ pub enum Event {
         sender: Address,
         /// What it asked for.
         kind: TransactionKind,
+        /// What was burned for its gas; nothing if it was prepaid.
+        burned: Amount,
+        /// What its sender tips the proposer.
+        tip: Amount,
+    },
+    /// A provider prepaid the gas of a new lease.
+    GasPrepaid {
+        /// The lease.
+        lease: LeaseId,
+        /// Who paid.
+        provider: Address,
+        /// How much.
+        amount: Amount,
+    },
+    /// What a lease prepaid for gas was settled at its end.
+    GasSettled {
+        /// The lease.
+        lease: LeaseId,
+        /// Who had paid.
+        provider: Address,
+        /// What was burned: all of it if the provider failed, else what was used.
+        burned: Amount,
+        /// What went back.
+        returned: Amount,
     },
     /// Money went from one account to another.
     Transferred {

@@ -2,7 +2,7 @@
 //!
 //! The ledger knows no clock, no network and no file: time is a field of the block, and whatever waits is somebody
 //! else's. Read in this order: [`parameters`] and [`limits`] (the rules), [`record`] (what is kept), [`state`],
-//! [`block`] and [`verdict`] (what arrives), [`mod@apply`] (what a block does), [`error`] (why it does not),
+//! [`block`] and [`verdict`] (what arrives), [`mod@apply`] (what a block does), [`gas`] (what it costs), [`error`] (why it does not),
 //! [`event`] (what it tells), [`decision`] (what the scheduler decided), [`journal`] (a chain to execute again), [`tree`] (the state root), [`table`] (how records are stored), [`genesis`].
 //!
 //! ```
@@ -37,6 +37,7 @@ mod codec;
 pub mod decision;
 pub mod error;
 pub mod event;
+pub mod gas;
 pub mod genesis;
 pub mod journal;
 pub mod limits;
@@ -57,6 +58,7 @@ pub use error::{
     BlockError, InvariantError, MachineProblem, NeedsProblem, TransactionError, VerdictError,
 };
 pub use event::Event;
+pub use gas::{FeeMarket, Prepaid};
 pub use genesis::{Genesis, GenesisError};
 pub use journal::{Entry, JournalWriter, ReplayError, Replayed, replay};
 pub use parameters::{Parameters, StorageRule, UnverifiedJobs, development_domain};
@@ -66,8 +68,8 @@ pub use record::{
     Preemption, Provider, Recheck, RefusedBecause, SeatSet, Settlement, Step, Storage, Validator,
 };
 pub use state::{
-    DryRun, Eta, Head, MoneyReport, Outage, Relaxation, Schedule, State, StorageTask, StoredFile,
-    Totals, WhyWaiting, Work,
+    DryRun, Eta, GangWhy, Head, MoneyReport, Outage, Relaxation, Schedule, State, StorageTask,
+    StoredFile, Totals, WhyWaiting, Work,
 };
 pub use table::Table;
 pub use tree::{StateProof, Tree};

@@ -6,15 +6,29 @@ pub const TRANSACTIONS_PER_BLOCK_MAX: usize = 1_024;
 /// Verdicts in one block: each stands for a proof that every validator verified.
 pub const VERDICTS_PER_BLOCK_MAX: usize = 256;
 
-/// Leases made in one block.
-pub const LEASES_PER_BLOCK_MAX: usize = 256;
+/// Leases made in one block: their transactions fill the prepaid lane of one block at most; see [`crate::gas`].
+pub const LEASES_PER_BLOCK_MAX: usize = 120;
 
 /// Bytes of one encoded block.
 pub const BLOCK_BYTES_MAX: usize = 1 << 20;
 
-/// Offers, or groups of equal offers, looked at in one block, beside those of the job that reaches the bound: about
-/// 30 ms; the jobs not reached come first in the next block.
+/// Offers, or groups of equal offers, looked at in one block: about 30 ms. It is divided among [`LOOKS_PER_BLOCK`], each
+/// of which the job that reaches its bound may exceed.
 pub const LOOKS_PER_BLOCK_MAX: u64 = 1 << 18;
+
+/// What each lane has of them, for jobs that wait and for jobs that came in this block: posted, gang, deadline; then the
+/// auction of a slot, and moves. Whoever fills one lane with jobs that fit nowhere takes nothing from the others, and
+/// nothing from whoever orders next; the jobs not reached come first in the next block.
+pub const LOOKS_PER_BLOCK: [u64; 8] = [
+    1 << 16,
+    1 << 16,
+    1 << 15,
+    1 << 15,
+    1 << 13,
+    1 << 13,
+    1 << 15,
+    1 << 14,
+];
 
 /// Cohorts of machines that look alike which are valued for one footprint in the time of one look at an offer.
 pub const COHORTS_PER_LOOK: u64 = 8;
@@ -100,3 +114,11 @@ pub const NONCES_AHEAD_MAX: u64 = 1_024;
 
 const _: () = assert!(ENDED_JOBS_MAX > OPEN_JOBS_MAX);
 const _: () = assert!(PRUNED_PER_BLOCK_MAX > TRANSACTIONS_PER_BLOCK_MAX + VERDICTS_PER_BLOCK_MAX);
+const _: () = {
+    let (mut sum, mut index) = (0, 0);
+    while index < LOOKS_PER_BLOCK.len() {
+        sum += LOOKS_PER_BLOCK[index];
+        index += 1;
+    }
+    assert!(sum <= LOOKS_PER_BLOCK_MAX);
+};

@@ -26,8 +26,8 @@ pub enum StorageRule {
 /// Fees, times and rules of one network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameters {
-    /// Burned with every transaction.
-    pub transaction_fee: Amount,
+    /// The least base fee: what is burned for each unit of gas of a transaction while blocks are not full.
+    pub base_fee_min: Amount,
     /// The least that a transfer to an address without an account must bring: accounts stay in the state for ever.
     pub account_min: Amount,
     /// Paid to the validators for verifying the registration proof of a model.
@@ -83,7 +83,7 @@ impl Parameters {
     #[must_use]
     pub const fn development() -> Self {
         Self {
-            transaction_fee: Amount::new(1_000_000_000_000),
+            base_fee_min: Amount::new(50_000_000),
             account_min: Amount::new(10_000_000_000_000_000),
             registration_fee: Amount::new(100_000_000_000_000_000),
             verification_fee_zk: Amount::new(10_000_000_000_000_000),
@@ -215,7 +215,7 @@ impl Decode for StorageRule {
 impl Encode for Parameters {
     fn encode(&self, writer: &mut Writer) {
         let Self {
-            transaction_fee,
+            base_fee_min,
             account_min,
             registration_fee,
             verification_fee_zk,
@@ -241,7 +241,7 @@ impl Encode for Parameters {
             storage,
             owners_paid_min,
         } = self;
-        transaction_fee.encode(writer);
+        base_fee_min.encode(writer);
         account_min.encode(writer);
         registration_fee.encode(writer);
         verification_fee_zk.encode(writer);
@@ -272,7 +272,7 @@ impl Encode for Parameters {
 impl Decode for Parameters {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
-            transaction_fee: Amount::decode(reader)?,
+            base_fee_min: Amount::decode(reader)?,
             account_min: Amount::decode(reader)?,
             registration_fee: Amount::decode(reader)?,
             verification_fee_zk: Amount::decode(reader)?,

@@ -6,6 +6,7 @@
 mod book;
 mod codec;
 mod consents;
+mod cursors;
 mod market;
 mod schedule;
 mod seal;
@@ -22,6 +23,7 @@ use tg_types::{
     StateRoot, TimestampMs,
 };
 
+use crate::gas::FeeMarket;
 use crate::genesis::{Genesis, GenesisError};
 use crate::limits::{ACCOUNTS_MAX, VALIDATORS_MAX};
 use crate::parameters::Parameters;
@@ -35,11 +37,12 @@ use crate::verdict::EvidenceTask;
 
 pub(crate) use book::BookChanges;
 pub(crate) use consents::{Consents, can_be_pushed_out};
+pub(crate) use cursors::{Cursor, Cursors};
 pub use schedule::{Schedule, Work};
 pub use seal::MoneyReport;
 pub(crate) use stock::put as put_in_stock;
 pub use storage::{StorageTask, StoredFile};
-pub use why::{DryRun, Eta, Relaxation, WhyWaiting};
+pub use why::{DryRun, Eta, GangWhy, Relaxation, WhyWaiting};
 
 /// The block a state belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +89,9 @@ pub struct State {
     pub(crate) head: Head,
     pub(crate) totals: Totals,
     pub(crate) next_index: u32,
-    pub(crate) match_cursor: u64,
+    /// Where matching goes on.
+    pub(crate) cursors: Cursors,
+    pub(crate) fee_market: FeeMarket,
     pub(crate) validators: Arc<Vec<Validator>>,
     pub(crate) accounts: Table<Account>,
     pub(crate) offers: Table<Offer>,
@@ -137,7 +142,7 @@ impl State {
                 block: genesis.id(),
                 timestamp: genesis.timestamp,
                 time: genesis.timestamp,
-                base_fee: genesis.parameters.transaction_fee,
+                base_fee: genesis.parameters.base_fee_min,
                 outage: None,
             },
         );
@@ -163,7 +168,10 @@ impl State {
             head,
             totals: Totals::default(),
             next_index: FIRST_RECORD_INDEX,
-            match_cursor: 0,
+            cursors: Cursors::default(),
+            fee_market: FeeMarket {
+                base_fee: parameters.base_fee_min,
+            },
             validators: Arc::default(),
             accounts: Table::default(),
             offers: Table::default(),
@@ -198,6 +206,12 @@ impl State {
     #[must_use]
     pub const fn parameters(&self) -> &Parameters {
         &self.parameters
+    }
+
+    /// What is burned for each unit of gas in the block that follows.
+    #[must_use]
+    pub const fn base_fee(&self) -> Amount {
+        self.fee_market.base_fee
     }
 
     /// The block this is the state of.

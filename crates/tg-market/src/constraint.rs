@@ -74,6 +74,18 @@ impl Constraint {
         Self::Offline,
     ];
 
+    /// Whether it ends when a lease of somebody else does.
+    #[must_use]
+    pub const fn is_occupied(self) -> bool {
+        matches!(self, Self::Slots | Self::Busy)
+    }
+
+    /// Whether it may end without a change of the order or of the offer.
+    #[must_use]
+    pub const fn may_pass(self) -> bool {
+        self.is_occupied() || matches!(self, Self::Suspended | Self::Offline | Self::Funds)
+    }
+
     /// The name used in answers to users.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

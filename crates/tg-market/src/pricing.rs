@@ -5,7 +5,9 @@
 //! With demand whose elasticity is at most eight, a step of load is followed without oscillation: the gain is an
 //! eighth, so each step takes away at most the distance to the target (a test runs it).
 
-use tg_types::{Amount, Height};
+use std::collections::BTreeMap;
+
+use tg_types::{Address, Amount, Height};
 
 /// Share of the capacity that should be used, in millionths.
 pub const TARGET_PPM: u64 = 850_000;
@@ -21,6 +23,39 @@ const GAIN_DIVISOR: u64 = 8;
 
 /// Blocks for which a quote holds.
 pub const QUOTE_BLOCKS: u64 = 20;
+
+/// The maximum price of an order that names none: twice what the `attempts`-th cheapest owner asks, or the dearest if
+/// there are fewer. `asks` are those of the offers that could serve the order, with their owners.
+///
+/// An order may have so many leases, and an owner that fails one gets no other. So as long as fewer owners than that bid
+/// under the others without serving, the next lease finds somebody within the price, and each of them costs the order
+/// one start timeout and no more. It counts owners and not offers, because one owner may post many. Nobody can raise it
+/// far either: the order goes to the cheapest that fits whatever its maximum is, and what stands above the cheapest
+/// `attempts` owners counts for nothing. Twice, because prices move while the order waits.
+///
+/// ```
+/// # use tg_market::pricing::usual_max_price;
+/// # use tg_types::{Address, Amount};
+/// let asks = [(1, 1), (2, 100), (3, 110), (4, 120)];
+/// let asks = asks.map(|(owner, ask)| (Address::new([owner; 20]), Amount::new(ask)));
+/// assert_eq!(usual_max_price(asks.into_iter(), 3), Some(Amount::new(220)));
+/// ```
+#[must_use]
+pub fn usual_max_price(
+    asks: impl Iterator<Item = (Address, Amount)>,
+    attempts: u8,
+) -> Option<Amount> {
+    let mut owners: BTreeMap<Address, Amount> = BTreeMap::new();
+    for (owner, ask) in asks {
+        let least = owners.entry(owner).or_insert(ask);
+        *least = ask.min(*least);
+    }
+    let mut asks: Vec<Amount> = owners.into_values().collect();
+    asks.sort_unstable();
+    asks.truncate(usize::from(attempts.max(1)));
+    let ask = *asks.last()?;
+    Some(ask.saturating_add(ask))
+}
 
 /// What a class of capacity sees in one block, in units of capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use tg_ledger::block::body_digest;
 use tg_ledger::{
     Block, BlockError, BlockHeader, Event, EvidenceTask, Genesis, GenesisError, Proposal, State,
-    Verdict,
+    TransactionError, Verdict,
 };
 use tg_types::{
-    Address, BlockId, Decode as _, Encode as _, Height, SignedTransaction, TimestampMs,
-    TransactionId,
+    Address, BlockId, Decode as _, Encode as _, SignedTransaction, TimestampMs, TransactionId,
 };
 
 use crate::handle::SubmitError;
+use crate::mempool::Standing;
 
 /// A block that was executed, with the state after it.
 #[derive(Debug, Clone)]
@@ -106,10 +106,10 @@ pub(crate) fn execute(parent: &Executed, body: &Body) -> Result<Executed, Box<Bl
     })
 }
 
-/// A block built on a parent, and the transactions that it cannot hold, by sender and nonce.
+/// A block built on a parent, and the transactions that no later block can hold either, by sender and nonce.
 pub(crate) struct Built {
     pub(crate) executed: Executed,
-    pub(crate) refused: Vec<(Address, u64)>,
+    pub(crate) refused: Vec<(Address, u64, TransactionError)>,
 }
 
 /// Builds a block of what holds in the given order.
@@ -118,9 +118,10 @@ pub(crate) fn build(parent: &Executed, proposal: Proposal) -> Result<Built, Box<
     let refused = proposed
         .refused
         .into_iter()
+        .filter(|(_, error)| !error.may_hold_later())
         .map(|(signed, error)| {
             tracing::debug!(sender = %signed.sender, nonce = signed.nonce, %error, "transaction is refused");
-            (signed.sender, signed.nonce)
+            (signed.sender, signed.nonce, error)
         })
         .collect();
     for (verdict, error) in &proposed.refused_verdicts {
@@ -170,6 +171,15 @@ pub(crate) fn evidence(state: &State) -> Vec<EvidenceTask> {
 pub(crate) fn is_due(due: &[EvidenceTask], verdict: &Verdict) -> bool {
     due.iter()
         .any(|task| task.subject() == verdict.subject && task.evidence() == verdict.evidence)
+}
+
+/// What the final state says of a sender; `None` without an account.
+pub(crate) fn standing(state: &State, sender: &Address) -> Option<Standing> {
+    let account = state.account(sender)?;
+    Some(Standing {
+        next: account.nonce,
+        balance: account.balance,
+    })
 }
 
 /// Checks a transaction before it enters the pool. One whose nonce is ahead is checked again when it is its turn.

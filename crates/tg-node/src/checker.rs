@@ -2,8 +2,9 @@
 //!
 //! Codes below 80 are those of `tg-proof`; those from 80 on name what is wrong before a proof is looked at.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+mod kept;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tg_ledger::{EvidenceTask, ModelFacts, Outcome};
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel, PublicModelError, VerifyError};
@@ -12,9 +13,7 @@ use tg_types::{Address, Digest, JobId, Label, ModelId, ProgramId, Receipt};
 use crate::blob::{BlobError, BlobStore};
 use crate::evidence::{CheckError, EvidenceChecker};
 use crate::limits::{EVIDENCE_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
-
-/// Decoded models that are kept: each takes a few megabytes and some milliseconds to prepare.
-const MODELS_KEPT: usize = 16;
+use kept::{Kept, Verdict};
 
 /// The blob is larger than its kind may be, or than its sender said.
 pub const CODE_SIZE: u16 = 80;
@@ -32,11 +31,13 @@ pub const CODE_RECEIPT: u16 = 85;
 pub const CODE_MODEL_SIZE: u16 = 86;
 /// The model's weights are private: no provider could make its proofs.
 pub const CODE_MODEL_PRIVATE: u16 = 87;
+/// The model's proofs are larger than evidence may be.
+pub const CODE_MODEL_PROOF: u16 = 88;
 
 /// Checks evidence by verifying its proof.
 #[derive(Debug, Default)]
 pub struct ProofChecker {
-    models: Mutex<VecDeque<(Digest, Arc<PublicModel>)>>,
+    models: Mutex<Kept>,
 }
 
 impl EvidenceChecker for ProofChecker {
@@ -109,18 +110,11 @@ impl ProofChecker {
         if public.id() != model {
             return Err(rejected(CODE_MODEL_ID, "model id"));
         }
-        // Stops: jobs that cost every provider its collateral, because only the owner of the secret can prove them.
-        if public.private_weights().is_some() {
-            return Err(rejected(CODE_MODEL_PRIVATE, "private weights"));
-        }
-        // Stops: weights outside their range, with which every later proof would mean nothing.
-        public
-            .verify_registration()
-            .map_err(|error| rejected(error.code(), &error.to_string()))?;
         let program = public.program();
         let length = |bytes: usize| {
             u32::try_from(bytes).map_err(|_| rejected(CODE_MODEL_SIZE, "input and output length"))
         };
+        let facts = public.facts();
         Ok(Outcome::ModelAccepted(ModelFacts {
             program: public.program_id(),
             macs: program.macs(),
@@ -128,7 +122,23 @@ impl ProofChecker {
             output_len: length(program.output_bytes())?,
             // A program without a proof shape is refused when its public model is read.
             provable: true,
+            proof_bytes: proof_bytes(&public)?,
+            work: facts.work(),
+            memory: facts.memory(),
         }))
+    }
+
+    /// What is asked of a model beside its id: the same for whoever names its public part.
+    fn admit(public: &PublicModel) -> Result<(), Refusal> {
+        // Stops: jobs that cost every provider its collateral, because only the owner of the secret can prove them.
+        if public.private_weights().is_some() {
+            return Err(rejected(CODE_MODEL_PRIVATE, "private weights"));
+        }
+        // Stops: leases that cost every provider its collateral, because the proof that it makes is no evidence.
+        proof_bytes(public)?;
+        // Stops: weights outside their range, with which every later proof would mean nothing.
+        let registered = public.verify_registration();
+        registered.map_err(|error| rejected(error.code(), &error.to_string()))
     }
 
     fn check_lease(
@@ -165,30 +175,50 @@ impl ProofChecker {
         Ok(Outcome::LeaseAccepted)
     }
 
-    /// The public model in a blob, decoded once for many leases.
+    /// The public model in a blob, if it is one that is admitted: decoded once for many leases, and not again if it was
+    /// refused.
     fn model(&self, blob: &Digest, blobs: &BlobStore) -> Result<Arc<PublicModel>, Refusal> {
-        if let Some(model) = self.kept(blob) {
-            return Ok(model);
+        match self.kept().find(blob) {
+            Some(Verdict::Admitted(model)) => return Ok(model),
+            Some(Verdict::Refused(outcome)) => return Err(Refusal::Rejected(outcome)),
+            None => {}
         }
-        let bytes = read(blobs, blob, PUBLIC_MODEL_BYTES_MAX, "public model size")?;
-        let model = PublicModel::decode(&bytes).map_err(|error| match error {
-            PublicModelError::Decode(_) => rejected(CODE_PUBLIC_MODEL, "public model encoding"),
-            PublicModelError::Plan(error) => rejected(CODE_PROGRAM, &error.to_string()),
-        })?;
-        let model = Arc::new(model);
-        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
-        if models.len() == MODELS_KEPT {
-            models.pop_front();
-        }
-        models.push_back((*blob, model.clone()));
-        Ok(model)
+        let found = decode(blob, blobs);
+        let verdict = match &found {
+            Ok(model) => Verdict::Admitted(model.clone()),
+            Err(Refusal::Rejected(outcome)) => Verdict::Refused(outcome.clone()),
+            // What could not be read now is looked at again.
+            Err(Refusal::NotNow(_)) => return found,
+        };
+        self.kept().keep(*blob, verdict);
+        found
     }
 
-    fn kept(&self, blob: &Digest) -> Option<Arc<PublicModel>> {
-        let models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = models.iter().find(|(digest, _)| digest == blob);
-        found.map(|(_, model)| model.clone())
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        // A poisoned lock holds whole values all the same.
+        self.models.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The public model in a blob, if it is one that is admitted.
+fn decode(blob: &Digest, blobs: &BlobStore) -> Result<Arc<PublicModel>, Refusal> {
+    let bytes = read(blobs, blob, PUBLIC_MODEL_BYTES_MAX, "public model size")?;
+    let model = PublicModel::decode(&bytes).map_err(|error| match error {
+        PublicModelError::Decode(_) => rejected(CODE_PUBLIC_MODEL, "public model encoding"),
+        PublicModelError::Plan(error) => rejected(CODE_PROGRAM, &error.to_string()),
+    })?;
+    ProofChecker::admit(&model)?;
+    Ok(Arc::new(model))
+}
+
+/// Most bytes of a model's proofs, if evidence holds them.
+fn proof_bytes(public: &PublicModel) -> Result<u32, Refusal> {
+    let bytes = public.facts().proof_bytes;
+    if bytes > EVIDENCE_BYTES_MAX {
+        let check = format!("a proof may have {bytes} bytes, evidence {EVIDENCE_BYTES_MAX}");
+        return Err(rejected(CODE_MODEL_PROOF, &check));
+    }
+    u32::try_from(bytes).map_err(|_| rejected(CODE_MODEL_PROOF, "size of a proof"))
 }
 
 /// The failed check in the words that a receipt shows.

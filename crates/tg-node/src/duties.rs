@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tg_ledger::{State, StorageTask, StoredFile};
 use tg_types::limits::STORAGE_STATEMENTS_MAX;
-use tg_types::{Digest, StorageSubject, TimestampMs, Transaction, Wallet};
+use tg_types::{Digest, Fees, StorageSubject, TimestampMs, Transaction, Wallet};
 
 use crate::blob::BlobStore;
 use crate::core::span;
@@ -245,7 +245,7 @@ async fn send(
     let first = state.nonce(&account.address());
     let mut next = first;
     for report in reports {
-        let signed = account.sign(report, next, state.domain());
+        let signed = account.sign_with_fees(report, next, Fees::NONE, state.domain());
         // Refused if the ledger has moved on meanwhile: the next turn says what is still true.
         if node.submit(signed).await.is_err() {
             break;

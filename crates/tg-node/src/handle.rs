@@ -11,7 +11,7 @@ use crate::chain::{Body, Executed};
 use crate::fetch::Need;
 use crate::limits::{MODEL_BYTES_MAX, PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
 use crate::liveness::Watch;
-use crate::mempool::MempoolError;
+use crate::mempool::{MempoolError, Statuses, TransactionStatus};
 use crate::store::{Store, StoreError};
 use tg_ledger::{Block, Event, State, TransactionError};
 
@@ -67,6 +67,8 @@ impl SubmitError {
             Self::Mempool(MempoolError::NonceUsed { .. }) => "TG-NODE-044",
             Self::Mempool(MempoolError::NonceTooFar { .. }) => "TG-NODE-045",
             Self::Mempool(MempoolError::NonceTaken { .. }) => "TG-NODE-046",
+            Self::Mempool(MempoolError::ReplacementTooCheap { .. }) => "TG-NODE-049",
+            Self::Mempool(MempoolError::Unfunded { .. }) => "TG-NODE-050",
             Self::Busy => "TG-NODE-047",
             Self::Stopped => "TG-NODE-048",
         }
@@ -81,7 +83,9 @@ impl SubmitError {
                 MempoolError::SenderFull { .. }
                 | MempoolError::NonceUsed { .. }
                 | MempoolError::NonceTooFar { .. }
-                | MempoolError::NonceTaken { .. },
+                | MempoolError::NonceTaken { .. }
+                | MempoolError::ReplacementTooCheap { .. }
+                | MempoolError::Unfunded { .. },
             ) => Fault::Client,
             Self::Mempool(MempoolError::Full { .. }) | Self::Busy | Self::Stopped => {
                 Fault::Environment
@@ -136,6 +140,7 @@ pub(crate) struct Board {
     status: Mutex<Status>,
     heard: Mutex<BTreeMap<[u8; 32], (TimestampMs, u64)>>,
     providers: Mutex<Watch>,
+    transactions: Mutex<Statuses>,
 }
 
 impl Board {
@@ -160,6 +165,7 @@ impl Board {
             }),
             heard: Mutex::default(),
             providers: Mutex::default(),
+            transactions: Mutex::default(),
         }
     }
 
@@ -170,6 +176,12 @@ impl Board {
             status.height = executed.height();
             status.timestamp = executed.timestamp();
         });
+        for event in executed.events.iter() {
+            if let Event::TransactionExecuted { id, .. } = event {
+                let height = executed.height();
+                self.note(*id, TransactionStatus::Final { height });
+            }
+        }
         // Without subscribers there is nobody to tell.
         let _ = self.finalized.send(finalized);
     }
@@ -199,6 +211,21 @@ impl Board {
         drop(heard);
         heights.sort_unstable_by(|a, b| b.cmp(a));
         heights.get(count.checked_sub(1)?).copied()
+    }
+
+    /// Notes where a transaction stands.
+    pub(crate) fn note(&self, id: TransactionId, status: TransactionStatus) {
+        let mut all = self
+            .transactions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.set(id, status);
+    }
+
+    /// Where a transaction stands.
+    pub(crate) fn transaction(&self, id: &TransactionId) -> Option<TransactionStatus> {
+        let all = self.transactions.lock();
+        all.unwrap_or_else(PoisonError::into_inner).get(id)
     }
 
     /// Other validators heard during the last seconds.
@@ -321,6 +348,12 @@ impl NodeHandle {
     #[must_use]
     pub fn subscribe(&self) -> broadcast::Receiver<Arc<Finalized>> {
         self.board.finalized.subscribe()
+    }
+
+    /// Where a transaction stands, as far as this validator remembers; `None` if it never saw it, or long ago.
+    #[must_use]
+    pub fn transaction_status(&self, id: &TransactionId) -> Option<TransactionStatus> {
+        self.board.transaction(id)
     }
 
     /// The content-addressed store.

@@ -145,6 +145,7 @@ pub use evidence::{CheckError, EvidenceChecker};
 pub use handle::{Finalized, NodeHandle, Status, SubmitError};
 pub use key::ValidatorKey;
 pub use liveness::{Watch, steady_now};
+pub use mempool::{DropReason, MempoolError, TransactionStatus};
 pub use store::{OpenError, StoreError};
 pub use validator::{EmbeddedConfig, Validators, spawn_validators};
 pub use voting::History;

@@ -5,8 +5,8 @@ use std::time::Duration;
 /// Encoded size of one block, in bytes. With a 1 MiB message cap this leaves room for framing.
 pub const BLOCK_BYTES_MAX: usize = 512 * 1024;
 
-/// Transactions in one block. At about 100 us per signature check this is 50 ms of one core per voter.
-pub const BLOCK_TRANSACTIONS_MAX: usize = 512;
+/// Transactions in one block: the ledger's own bound, so that gas and not their number decides what a block has room for.
+pub const BLOCK_TRANSACTIONS_MAX: usize = tg_ledger::limits::TRANSACTIONS_PER_BLOCK_MAX;
 
 /// Verdicts in one block: the cost cap of evidence checks, since a voter must have finished each of them.
 pub const BLOCK_VERDICTS_MAX: usize = 8;
@@ -29,11 +29,21 @@ pub const BLOCK_INTERVAL_IDLE: Duration = Duration::from_millis(400);
 /// How far a block's time may be from a voter's clock.
 pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(2);
 
-/// Transactions waiting in one validator.
+/// Transactions of paid kinds waiting in one validator.
 pub const MEMPOOL_TRANSACTIONS_MAX: usize = 8_192;
 
 /// Transactions of one sender waiting in one validator, so that no account can fill the pool alone.
 pub const MEMPOOL_SENDER_MAX: usize = 256;
+
+/// Transactions of prepaid kinds waiting in one validator, beside the others: three for as many leases as run at once.
+pub const MEMPOOL_PREPAID_MAX: usize = 30_000;
+
+/// How much more a transaction offers, in percent, to take the place of another one with its nonce, so that replacing
+/// costs more than the gossip it makes.
+pub const MEMPOOL_REPLACEMENT_PERCENT: u128 = 10;
+
+/// Transactions that ended and whose end is remembered: what some ten seconds of full blocks hold.
+pub const TRANSACTIONS_REMEMBERED_MAX: usize = 1 << 16;
 
 /// How long a transaction may wait before it is dropped; its sender may send it again.
 pub const MEMPOOL_AGE_MAX: Duration = Duration::from_secs(600);
@@ -126,8 +136,9 @@ pub const SUBSCRIBER_LAG_MAX: usize = 1_024;
 /// One evidence blob, in bytes.
 pub const EVIDENCE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// One public model (`.tgv`), in bytes.
-pub const PUBLIC_MODEL_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// One public model (`.tgv`), in bytes: a registration proof of at most 4 MiB, a commitment of half of one, and a program. A
+/// program takes up to three times its bytes in memory, and the largest known model has 815 kB.
+pub const PUBLIC_MODEL_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// One model with weights (`.tgm`), in bytes.
 pub const MODEL_BYTES_MAX: u64 = 256 * 1024 * 1024;

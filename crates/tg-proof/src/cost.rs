@@ -1,7 +1,9 @@
 //! What checking a proof of a program may cost, declared by its shape alone and capped before anything is allocated.
 //!
 //! A program is written by whoever registers it, and every validator checks its proofs: a program that is cheap to
-//! state and dear to verify is an attack. All figures follow from shapes and attributes; none needs a table.
+//! state and dear to verify is an attack. All figures follow from shapes and attributes; none needs a table. What follows
+//! from shapes alone is added up before a plan is begun, the rest as a plan grows, node by node, so that it never grows
+//! beyond a limit by more than one node. Adding up is linear in the program's bytes.
 
 use crate::error::PlanError;
 use crate::layout::{TensorLayout, WeightLayout, log2_ceil};
@@ -10,8 +12,7 @@ use tg_ir::{Axis, Op, Program, TensorId, Window};
 /// Most entries of all lookup tables together: some milliseconds of inner products. A proof carries one extension element
 /// per entry that is read while these are few, see [`crate::plan::COMMITTED_FROM`].
 pub const TABLE_ENTRIES_MAX: u64 = 1 << 18;
-/// Most extension-field steps of one verification outside the openings: some tenths of a second of one core, and some
-/// hundred MiB of equality tables at worst.
+/// Most extension-field steps of one verification outside the openings: some tenths of a second of one core.
 pub const STEPS_MAX: u64 = 1 << 24;
 /// Most bytes of input and output together: they travel in the proof file.
 pub const PUBLIC_BYTES_MAX: u64 = 1 << 20;
@@ -19,22 +20,101 @@ const _: () = assert!(PUBLIC_BYTES_MAX < crate::file::PROOF_FILE_MAX as u64);
 /// Most sections that a witness is committed in. Each is a fractional sum and an opening: some milliseconds and a tenth
 /// of a megabyte.
 pub const SECTIONS_MAX: u64 = 16;
+/// Most readers of the lookup argument. A proof sends at least two elements for each, so that more do not fit evidence;
+/// GPT-2 has about a tenth of it.
+pub const READERS_MAX: u64 = 1 << 15;
+/// Most committed columns, counted once per chunk and opening: each is opened.
+pub const COLUMNS_MAX: u64 = 1 << 16;
+/// Most terms of all relations of gadgets.
+pub const TERMS_MAX: u64 = 1 << 19;
+/// Most claims on tensors: one per tensor that a node reads.
+pub const CLAIMS_MAX: u64 = 1 << 15;
+/// Most entries of value tables and exponentials that are looked at for the tables of segments made of them: some tens of
+/// milliseconds.
+pub const SCANNED_MAX: u64 = 1 << 22;
+/// Most bytes that a plan and a verification hold at once: with the proof's own bytes below 64 MiB.
+pub const MEMORY_MAX: u64 = 56 << 20;
 
 /// Most inputs of one proof.
 pub const BATCH_MAX: usize = 1 << 10;
+
+/// Bytes of an extension element.
+const EXTENSION: u64 = 20;
+/// Bytes per reader: its group, its place in a stage, the point and the values it pulls.
+const READER_BYTES: u64 = 900;
+/// Bytes per column and opening: its place in both schedules, its claim.
+const COLUMN_BYTES: u64 = 200;
+/// Bytes per term of a relation.
+const TERM_BYTES: u64 = 24;
+/// Bytes per claim: a point of at most 26 coordinates, and a value.
+const CLAIM_BYTES: u64 = 700;
+/// Bytes per entry of a table: up to eight columns, the segment, the pushforward and its weight.
+const ENTRY_BYTES: u64 = 100;
+/// Bytes per byte of input and output: the file's, and elements of 32 bits in two orders.
+const PUBLIC_BYTES: u64 = 10;
+/// Bytes per node: its operator, its plan, its messages.
+const NODE_BYTES: u64 = 2_000;
 
 /// The cost of checking one proof of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct VerifierCost {
     /// Entries of all lookup tables.
     pub table_entries: u64,
-    /// Extension-field steps: kernel positions of windows, entries of equality tables, public elements.
+    /// Extension-field steps: kernel positions of windows, entries of equality tables, public elements, leaves, claims,
+    /// openings.
     pub steps: u64,
     /// Bytes of input and output.
     pub public_bytes: u64,
     /// Sections that the witness is committed in.
     pub sections: u64,
+    /// Readers of the lookup argument.
+    pub readers: u64,
+    /// Committed columns of witness and weights, once per chunk and opening.
+    pub columns: u64,
+    /// Terms of the relations of gadgets.
+    pub terms: u64,
+    /// Claims on tensors.
+    pub claims: u64,
+    /// Entries of value tables and exponentials that are looked at.
+    pub scanned: u64,
+    /// Extension elements that the dearest node needs at once.
+    pub working: u64,
+    /// Nodes.
+    pub nodes: u64,
 }
+
+/// What a part of a plan adds to the cost.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Added {
+    /// Steps.
+    pub(crate) steps: u64,
+    /// Extension elements held at once.
+    pub(crate) working: u64,
+    /// Readers, and blocks of leaves, one per chunk of each.
+    pub(crate) readers: [u64; 2],
+    /// Columns, once per chunk and opening.
+    pub(crate) columns: u64,
+    /// Terms of relations.
+    pub(crate) terms: u64,
+    /// Entries looked at.
+    pub(crate) scanned: u64,
+}
+
+impl Added {
+    /// Steps over tables that are held at once.
+    pub(crate) fn tables(entries: u64) -> Self {
+        Self {
+            steps: entries,
+            working: entries,
+            ..Self::default()
+        }
+    }
+}
+
+/// Steps per block of leaves: its place and its reader's point against the sum's.
+const LEAF_STEPS: u64 = 64;
+/// Steps per opened column or claim: `eq` of two points.
+const OPENING_STEPS: u64 = 64;
 
 impl VerifierCost {
     /// The cost of a valid program without its segment tables, each figure within its limit.
@@ -57,7 +137,10 @@ impl VerifierCost {
             });
         }
         let last = program.nodes.len() - 1;
-        let mut cost = Self::default();
+        let mut cost = Self {
+            nodes: program.nodes.len() as u64,
+            ..Self::default()
+        };
         let inputs = batch as u64;
         cost.public_bytes = inputs * program.input_bytes() as u64;
         cost.within(program, 0)?;
@@ -66,10 +149,42 @@ impl VerifierCost {
         cost.steps = output.padded() as u64;
         cost.within(program, last)?;
         for node in 0..program.nodes.len() {
-            cost.steps += steps(program, node, batch);
-            cost.within(program, node)?;
+            let reads = program.nodes[node].op.inputs();
+            cost.claims += reads.len() as u64;
+            // Each reader of the program's input leaves a claim that is evaluated from the input's bytes.
+            let claims = reads.iter().filter(|&&input| input == TensorId::INPUT);
+            let input = TensorLayout::batched(program.shape(TensorId::INPUT), batch);
+            cost.steps += claims.count() as u64 * input.padded() as u64;
+            cost.steps += reads.len() as u64 * OPENING_STEPS;
+            cost.add(program, node, gadget(program, node, batch))?;
         }
         Ok(cost)
+    }
+
+    /// Bytes that a plan and a verification hold at once, an upper bound.
+    #[must_use]
+    pub const fn memory(&self) -> u64 {
+        let Self {
+            table_entries,
+            steps: _,
+            public_bytes,
+            sections: _,
+            readers,
+            columns,
+            terms,
+            claims,
+            scanned: _,
+            working,
+            nodes,
+        } = *self;
+        table_entries * ENTRY_BYTES
+            + public_bytes * PUBLIC_BYTES
+            + readers * READER_BYTES
+            + columns * COLUMN_BYTES
+            + terms * TERM_BYTES
+            + claims * CLAIM_BYTES
+            + working * EXTENSION
+            + nodes * NODE_BYTES
     }
 
     /// Adds a table of a node.
@@ -86,17 +201,34 @@ impl VerifierCost {
         self.within(program, node)
     }
 
-    /// Adds steps of a node that follow from its plan.
+    /// Adds what follows from the plan of a node.
     ///
     /// # Errors
-    /// [`PlanError::TooCostly`] if the steps so far are more than [`STEPS_MAX`].
-    pub fn add_steps(
+    /// [`PlanError::TooCostly`] if a figure passes its limit.
+    pub(crate) fn add(
         &mut self,
         program: &Program,
         node: usize,
-        steps: u64,
+        added: Added,
     ) -> Result<(), PlanError> {
+        let Added {
+            steps,
+            working,
+            readers: [readers, leaves],
+            columns,
+            terms,
+            scanned,
+        } = added;
+        let steps = steps
+            .saturating_add(leaves * LEAF_STEPS)
+            .saturating_add(columns * OPENING_STEPS)
+            .saturating_add(terms);
         self.steps = self.steps.saturating_add(steps);
+        self.working = self.working.max(working);
+        self.readers += readers;
+        self.columns += columns;
+        self.terms += terms;
+        self.scanned += scanned;
         self.within(program, node)
     }
 
@@ -110,50 +242,54 @@ impl VerifierCost {
     }
 
     fn within(&self, program: &Program, node: usize) -> Result<(), PlanError> {
-        let Self {
-            table_entries,
-            steps,
-            public_bytes,
-            sections,
-        } = *self;
         let figures = [
-            ("lookup table entries", table_entries, TABLE_ENTRIES_MAX),
-            ("verifier steps", steps, STEPS_MAX),
-            ("bytes of input and output", public_bytes, PUBLIC_BYTES_MAX),
-            ("sections of the witness", sections, SECTIONS_MAX),
+            (
+                "lookup table entries",
+                self.table_entries,
+                TABLE_ENTRIES_MAX,
+            ),
+            ("verifier steps", self.steps, STEPS_MAX),
+            (
+                "bytes of input and output",
+                self.public_bytes,
+                PUBLIC_BYTES_MAX,
+            ),
+            ("sections of the witness", self.sections, SECTIONS_MAX),
+            ("readers of tables", self.readers, READERS_MAX),
+            ("openings of columns", self.columns, COLUMNS_MAX),
+            ("terms of relations", self.terms, TERMS_MAX),
+            ("claims on tensors", self.claims, CLAIMS_MAX),
+            ("entries of value tables", self.scanned, SCANNED_MAX),
+            ("bytes of a verifier's memory", self.memory(), MEMORY_MAX),
         ];
         match figures.into_iter().find(|&(_, cost, limit)| cost > limit) {
-            Some((what, cost, limit)) => Err(PlanError::TooCostly {
-                node,
-                name: program.nodes[node].name.clone(),
-                what,
-                cost,
-                limit,
-            }),
+            Some((what, cost, limit)) => {
+                // What is no node's is charged to the last.
+                let node = node.min(program.nodes.len() - 1);
+                Err(PlanError::TooCostly {
+                    node,
+                    name: program.nodes[node].name.clone(),
+                    what,
+                    cost,
+                    limit,
+                })
+            }
             None => Ok(()),
         }
     }
 }
 
-/// Steps of one node, an upper bound.
-fn steps(program: &Program, node: usize, batch: usize) -> u64 {
-    // Each reader of the program's input leaves a claim that is evaluated from the input's bytes.
-    let reads = program.nodes[node].op.inputs();
-    let claims = reads
-        .iter()
-        .filter(|&&input| input == TensorId::INPUT)
-        .count() as u64;
-    let input = TensorLayout::batched(program.shape(TensorId::INPUT), batch);
-    gadget_steps(program, node, batch) + claims * input.padded() as u64
-}
-
-/// Steps of the linear and product gadgets, and of those that commit three columns.
-fn gadget_steps(program: &Program, node: usize, batch: usize) -> u64 {
+/// The cost of the linear and product gadgets, and of those that commit three columns, an upper bound.
+fn gadget(program: &Program, node: usize, batch: usize) -> Added {
     let layout = |tensor: TensorId| TensorLayout::of(program.shape(tensor));
     let output = layout(TensorId::of_node(node));
-    let window_steps = |input: TensorId, window: &Window| {
+    let window_tables = |input: TensorId, window: &Window| {
         let reads = output.pixels as u64 * window.positions() as u64;
-        reads + (1 << layout(input).pixel_vars) + (1 << output.pixel_vars)
+        let tables = (1 << layout(input).pixel_vars) + (1 << output.pixel_vars);
+        Added {
+            steps: reads + tables,
+            ..Added::tables(tables)
+        }
     };
     // An equality table of the output's field, weights on each input's, and their extension.
     let field_steps = |inputs: &[TensorId], vars: fn(&TensorLayout) -> usize| {
@@ -162,65 +298,73 @@ fn gadget_steps(program: &Program, node: usize, batch: usize) -> u64 {
     };
     let pixels = |inputs: &[TensorId]| field_steps(inputs, |layout| layout.pixel_vars);
     let channels = |inputs: &[TensorId]| field_steps(inputs, |layout| layout.channel_vars);
-    match &program.nodes[node].op {
-        Op::Conv {
-            input,
-            window,
-            groups,
-            ..
-        } => {
-            let inputs = layout(*input).channels;
-            window_steps(*input, window)
-                + weight_steps(
-                    output.channels,
-                    window.positions(),
-                    inputs / *groups as usize,
-                )
-                + 3 * (1u64 << layout(*input).channel_vars)
+    let mut added = match &program.nodes[node].op {
+        Op::Conv { input, window, .. } => {
+            let more = 3 * (1u64 << layout(*input).channel_vars);
+            let tables = window_tables(*input, window);
+            Added {
+                steps: tables.steps + more,
+                working: tables.working + more,
+                ..tables
+            }
         }
-        Op::Dense { input } => {
-            let TensorLayout {
-                pixels, channels, ..
-            } = layout(*input);
-            weight_steps(output.channels, pixels, channels)
-        }
-        Op::Parameter => weight_steps(output.pixels, 1, output.channels),
         Op::Embed { rows, .. } => {
             let tokens = output.pixels as u64 * batch as u64;
-            let vars = log2_ceil(*rows as usize) as u64;
-            weight_steps(*rows as usize, 1, output.channels) + tokens * (vars + 2)
+            let vars = log2_ceil(*rows as usize);
+            Added {
+                steps: tokens * (vars as u64 + 2),
+                working: 2 << vars,
+                ..Added::default()
+            }
         }
-        Op::WindowSum { input, window } => window_steps(*input, window),
-        Op::MaxPool { input, window } => 2 * window_steps(*input, window),
-        Op::Requantise { .. } => 1 << log2_ceil(output.channels),
+        Op::WindowSum { input, window } => window_tables(*input, window),
+        Op::MaxPool { input, window } => {
+            let tables = window_tables(*input, window);
+            Added {
+                steps: 2 * tables.steps,
+                ..tables
+            }
+        }
+        Op::Requantise { .. } => Added::tables(1 << output.channel_vars),
         // The plan looks at every pixel and every channel. A map that has a weight per element costs these too.
-        Op::View { input, .. } | Op::Gather { input, .. } => {
-            pixels(&[*input]) + channels(&[*input])
+        Op::View { input, .. } | Op::Gather { input, .. } | Op::Pad { input, .. } => {
+            Added::tables(pixels(&[*input]) + channels(&[*input]))
         }
-        Op::Concat { inputs, axis } => match axis {
+        Op::Concat { inputs, axis } => Added::tables(match axis {
             Axis::Rows | Axis::Columns => pixels(inputs),
             Axis::Channels => channels(inputs),
-        },
-        Op::Pad { input, .. } => pixels(&[*input]) + channels(&[*input]),
-        Op::Reduce { input, .. } => 2 * (pixels(&[*input]) + channels(&[*input])),
-        Op::MatMul { inputs, .. } => pixels(inputs) + channels(inputs),
+        }),
+        Op::Reduce { input, .. } => Added::tables(2 * (pixels(&[*input]) + channels(&[*input]))),
+        Op::MatMul { inputs, .. } => Added::tables(pixels(inputs) + channels(inputs)),
         // The others cost nothing or are refused by the plan.
-        _ => 0,
+        _ => Added::default(),
+    };
+    if let Some(axes) = program.weight_axes(node) {
+        let weights = weights(axes, program.nodes[node].op.has_bias());
+        added.steps += weights.steps;
+        added.working = added.working.max(weights.working);
+        added.columns += weights.columns;
     }
+    added
 }
 
-/// Two equality tables per axis, for weights and for biases, in the registration.
-fn weight_steps(outputs: usize, positions: usize, inputs: usize) -> u64 {
+/// Two equality tables per axis, for weights and for biases, in the registration; and every piece opened by registration
+/// and inference.
+fn weights([outputs, positions, inputs]: [usize; 3], biased: bool) -> Added {
     let axes = WeightLayout {
         outputs,
         positions,
         inputs,
-        biased: true,
+        biased,
         tied: None,
     };
-    4 * axes
-        .axis_vars()
-        .map(|vars| 1u64 << vars)
-        .iter()
-        .sum::<u64>()
+    let tables = axes.axis_vars().map(|vars| 1u64 << vars);
+    let tables = tables.iter().sum::<u64>();
+    let bias = if biased { 3 } else { 0 };
+    Added {
+        steps: 4 * tables,
+        working: 2 * tables,
+        columns: 5 * (axes.pieces().len() as u64 + bias),
+        ..Added::default()
+    }
 }

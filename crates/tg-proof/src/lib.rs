@@ -2,7 +2,7 @@
 //!
 //! The protocol (TGP-1) stands in `docs/PROOF.md`, gadget by gadget, with the error of each. Read in this order:
 //! [`field`] (where the relations hold), [`layout`] (tensors on hypercubes), [`plan`] (what a program commits and
-//! looks up), [`staged`] (gadgets as data), [`cost`] (what a program may ask of its verifiers), [`commitment`] (the polynomial commitment), [`transcript`] (what the challenges depend on),
+//! looks up), [`staged`] (gadgets as data), [`cost`] (what a program may ask of its verifiers), [`size`] and [`facts`] (what its proofs and runs take), [`commitment`] (the polynomial commitment), [`transcript`] (what the challenges depend on),
 //! [`messages`] (what a prover sends), [`arithmetic`] (what checks compute with), [`sumcheck`] and [`fractional`] (the two
 //! sums), [`verify`] (the walk over the nodes), [`lookup`] (the one lookup argument) and [`pushforward`] (its second commitment),
 //! [`registration`] (weights are in range), [`private`] (weights that nobody sees), [`security`] (the sum of all errors), [`model`] and [`file`] (the two
@@ -17,6 +17,7 @@ pub mod arithmetic;
 pub mod commitment;
 pub mod cost;
 pub mod error;
+pub mod facts;
 pub mod field;
 pub mod file;
 pub mod fractional;
@@ -27,6 +28,7 @@ pub mod linking;
 pub mod lookup;
 pub mod messages;
 pub mod model;
+mod numbers;
 mod oracle;
 pub mod plan;
 pub mod private;
@@ -34,6 +36,7 @@ pub mod pushforward;
 pub mod registration;
 pub mod security;
 pub mod sequence;
+pub mod size;
 pub mod staged;
 pub mod sumcheck;
 pub mod tape;
@@ -44,6 +47,7 @@ pub mod zk;
 
 pub use cost::{BATCH_MAX, VerifierCost};
 pub use error::{PlanError, ProofFileError, PublicModelError, SequenceError, VerifyError};
+pub use facts::Facts;
 pub use file::{ExpectedStatement, Modes, PROOF_FILE_MAX, ProofFile, Statement, Visibility};
 pub use model::PublicModel;
 pub use security::SecurityReport;

@@ -61,6 +61,10 @@ pub struct Reading {
     pub terms: Vec<Term>,
     /// The point of the batch's inputs.
     pub batch: Vec<E>,
+    /// Whether a claim on one term passes unchanged: that term's factor is 1 at every point. A property of the plan, not of
+    /// the point at hand, at which a factor may be 1 by chance or because a coordinate is a constant: whoever counts the
+    /// messages of a proof does not know the point.
+    pub unscaled: bool,
 }
 
 impl Reading {
@@ -74,6 +78,7 @@ impl Reading {
                 weights,
             }],
             batch: batch.to_vec(),
+            unscaled: true,
         }
     }
 
@@ -113,7 +118,7 @@ impl Reading {
     /// Whether the claim passes to one tensor unchanged: no message is needed.
     #[must_use]
     pub fn is_direct(&self) -> bool {
-        self.summed() == [false; 2] && self.terms.len() == 1 && self.terms[0].scale == E::ONE
+        self.summed() == [false; 2] && self.terms.len() == 1 && self.unscaled
     }
 
     /// For a point of the summed variables: where a term's tensor is claimed, and the weight of that claim.

@@ -35,6 +35,14 @@ pub enum Unlinked {
     /// Other commitments.
     #[error("the commitments differ: two tensors, or one under two salts")]
     Commitments,
+    /// Tensors of two numbers of inputs or outputs.
+    #[error("one proof is about {first} inputs and the other about {second}")]
+    Batches {
+        /// Of the first proof.
+        first: u32,
+        /// Of the second.
+        second: u32,
+    },
     /// Equal bytes of elements of two types.
     #[error("the tensors have elements of two types")]
     Types,
@@ -87,6 +95,14 @@ pub fn shared(
         Shared::Output => [(one.output, first.output()), (two.output, second.output())],
         Shared::Chain => [(one.output, first.output()), (two.input, second.input())],
     };
+    // Stops: equal bytes that are two tensors of three elements for one proof, and three of two for the other.
+    let [own, other] = [first, second].map(|verified| verified.statement.batch);
+    if own != other {
+        return Err(Unlinked::Batches {
+            first: own,
+            second: other,
+        });
+    }
     match (left.0, right.0) {
         (Visibility::Hidden, _) | (_, Visibility::Hidden) => return Err(Unlinked::Hidden),
         (left, right) if left != right => return Err(Unlinked::Modes),
@@ -168,6 +184,17 @@ mod tests {
         let mut other = clear;
         other.model = ModelId::new([8; 32]);
         assert_eq!(check(&clear, &other, Shared::Model), Err(Unlinked::Models));
+        let mut more = masked;
+        more.batch = 3;
+        for what in [Shared::Input, Shared::Output, Shared::Chain] {
+            let batches = Unlinked::Batches {
+                first: 1,
+                second: 3,
+            };
+            assert_eq!(check(&masked, &more, what), Err(batches));
+            assert_eq!(check(&more, &more, what), Ok(ONE));
+        }
+        assert_eq!(check(&masked, &more, Shared::Model), Ok(model));
         let wide = of(&masked, I8, I32);
         let chained = shared(&wide, &bytes(&masked), Shared::Chain);
         assert_eq!(chained, Err(Unlinked::Types));

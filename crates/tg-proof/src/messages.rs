@@ -1,12 +1,15 @@
 //! What a prover sends, in the order the verifier absorbs it.
 
 use crate::commitment::{Commitment, Opening, OpeningArgument};
+use crate::cost::TABLE_ENTRIES_MAX;
 use crate::field::{E, EXTENSION_DEGREE, F};
 use crate::wire;
 use p3_field::PrimeCharacteristicRing;
 use p3_multi_stark::fractional_gkr::FractionGkrProof;
 use p3_sumcheck::generic_degree::GenericDegreeProof;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use tg_ir::program::NODES_MAX;
 use tg_ir::weights::BIAS_DIGITS;
 
 /// A sumcheck: the claimed sum and, per round, the round polynomial without its value at 1.
@@ -18,6 +21,7 @@ pub struct InferenceProof {
     /// Root of the witness columns.
     pub witness: Commitment,
     /// Per node, from the last to the first.
+    #[serde(deserialize_with = "node_proofs")]
     pub nodes: Vec<NodeProof>,
     /// The lookup argument.
     pub lookup: LookupProof,
@@ -239,7 +243,7 @@ pub struct LookupProof {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Pushforwards {
     /// Per table its pushforward.
-    Clear(Vec<Pushforward>),
+    Clear(#[serde(deserialize_with = "pushforwards")] Vec<Pushforward>),
     /// A commitment to them.
     Committed(Box<CommittedPushforwards>),
     /// A hiding commitment to them, in a proof in zero knowledge.
@@ -272,6 +276,59 @@ impl std::fmt::Debug for CommittedPushforwards {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SparseValues", into = "SparseValues")]
 pub struct Pushforward(pub Vec<E>);
+
+/// Pushforwards of no more entries together than all tables of a program may have. Stops: a few bytes of zeros for a list
+/// that takes gigabytes, times as many lists as a proof has room for.
+fn pushforwards<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Pushforward>, D::Error> {
+    struct Lists;
+    impl<'de> Visitor<'de> for Lists {
+        type Value = Vec<Pushforward>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("the pushforwards of all tables")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut lists: A) -> Result<Self::Value, A::Error> {
+            let (mut all, mut entries) = (Vec::new(), 0u64);
+            while let Some(list) = lists.next_element::<SparseValues>()? {
+                entries += u64::from(list.length);
+                if entries > TABLE_ENTRIES_MAX {
+                    return Err(A::Error::custom("more entries than tables have"));
+                }
+                all.push(Pushforward::try_from(list).map_err(A::Error::custom)?);
+            }
+            Ok(all)
+        }
+    }
+    deserializer.deserialize_seq(Lists)
+}
+
+/// Messages of no more nodes than a program has, input and output included: one takes far more memory than bytes.
+pub(crate) fn node_proofs<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<NodeProof>, D::Error> {
+    struct Nodes;
+    impl<'de> Visitor<'de> for Nodes {
+        type Value = Vec<NodeProof>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("the messages of all nodes")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut nodes: A) -> Result<Self::Value, A::Error> {
+            let mut all = Vec::new();
+            while let Some(node) = nodes.next_element()? {
+                // Those of input, output and salts stand beside the nodes'.
+                if all.len() == NODES_MAX + 3 {
+                    return Err(A::Error::custom("more messages than nodes"));
+                }
+                all.push(node);
+            }
+            Ok(all)
+        }
+    }
+    deserializer.deserialize_seq(Nodes)
+}
 
 /// A list with its zeros left out.
 #[derive(Serialize, Deserialize)]
@@ -311,6 +368,10 @@ impl TryFrom<SparseValues> for Pushforward {
             values,
         } = sparse;
         let length = length as usize;
+        // Stops: a length that nothing but zeros stands behind.
+        if length as u64 > TABLE_ENTRIES_MAX {
+            return Err("more entries than tables have");
+        }
         if used.len() != length.div_ceil(8) || values.contains(&E::ZERO) {
             return Err("no list has these bytes");
         }
@@ -439,6 +500,32 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+
+    /// Lists of zeros take a bit each in the bytes and 20 bytes in memory: their lengths are added up before one is made.
+    #[test]
+    fn lists_of_zeros_are_refused_by_their_lengths() {
+        let list = |length: u32| {
+            let zeros = SparseValues {
+                length,
+                used: vec![0; length.div_ceil(8) as usize],
+                values: Vec::new(),
+            };
+            encode(&zeros)
+        };
+        let most = u32::try_from(TABLE_ENTRIES_MAX).unwrap();
+        assert!(decode::<Pushforward>(&list(most)).is_some());
+        assert!(decode::<Pushforward>(&list(most + 1)).is_none());
+        let lists = |lengths: &[u32]| {
+            let count = u32::try_from(lengths.len()).unwrap().to_le_bytes();
+            let all: Vec<u8> = lengths.iter().flat_map(|&length| list(length)).collect();
+            [&[0], count.as_slice(), &all].concat()
+        };
+        let start = std::time::Instant::now();
+        assert!(decode::<Pushforwards>(&lists(&[most / 2; 2])).is_some());
+        assert!(decode::<Pushforwards>(&lists(&[most / 2 + 1; 2])).is_none());
+        assert!(decode::<Pushforwards>(&lists(&[most; 100])).is_none());
+        assert!(start.elapsed() < std::time::Duration::from_secs(1));
+    }
 
     #[test]
     fn a_pushforward_has_one_encoding_without_its_zeros() {

@@ -4,15 +4,16 @@ use crate::commitment::{
     self, CommitmentError, Pcs, Role, WeightCommitment, opening_protocol, scheme, stack_vars,
 };
 use crate::error::{PlanError, PublicModelError, RegistrationError};
+use crate::facts::Facts;
 use crate::field::E;
-use crate::file::Modes;
+use crate::file::{Modes, PROOF_FILE_MAX};
 use crate::hiding::{Anchor, Strength};
 use crate::layout::log2_ceil;
 use crate::messages;
 use crate::plan::{Plan, SectionSize, WeightUses};
 use crate::private::PrivateShape;
 use crate::zk::ZkShape;
-use crate::{registration, security};
+use crate::{registration, security, size};
 use p3_sumcheck::OpeningProtocol;
 use std::sync::{Arc, Mutex, OnceLock};
 use tg_ir::Program;
@@ -94,7 +95,7 @@ impl ProofShape {
             let scheme = scheme(Role::Pushforwards, vars, claims(&tables))?;
             Ok::<_, CommitmentError>((scheme, protocol))
         });
-        Ok(Self {
+        let shape = Self {
             pushforwards: pushforwards.transpose()?,
             sections: section_schemes(&plan)?,
             weights_scheme: scheme(
@@ -105,6 +106,24 @@ impl ProofShape {
             plan,
             weights_protocol,
             registration_protocol,
+        };
+        shape.check_size(program)?;
+        Ok(shape)
+    }
+
+    /// Refuses a program whose proofs no file holds: nobody could check them, and a validator would hold their shape.
+    fn check_size(&self, program: &Program) -> Result<(), PlanError> {
+        let (cost, limit) = (size::proof_file(program, self), PROOF_FILE_MAX as u64);
+        if cost <= limit {
+            return Ok(());
+        }
+        let node = program.nodes.len() - 1;
+        Err(PlanError::TooCostly {
+            node,
+            name: program.nodes[node].name.clone(),
+            what: "bytes of a proof",
+            cost,
+            limit,
         })
     }
 }
@@ -397,6 +416,20 @@ impl PublicModel {
     #[must_use]
     pub const fn program(&self) -> &Program {
         &self.program
+    }
+
+    /// What running the model and proving it in clear takes.
+    #[must_use]
+    pub fn facts(&self) -> Facts {
+        Facts::of(&self.program, &self.shape)
+    }
+
+    /// Most bytes that the model and what is derived from it take: the shapes of one input, of the last batch, and of the
+    /// last proof in zero knowledge.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        let own = self.registration.len() as u64 + self.shape.plan.cost.memory();
+        own.saturating_mul(3)
     }
 
     /// The commitment to the weights.

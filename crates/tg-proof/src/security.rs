@@ -6,13 +6,15 @@ use crate::field::E;
 use crate::file::Modes;
 use crate::layout::TensorLayout;
 use crate::model::{ProofShape, PublicModel};
+use crate::numbers::{exp2, log2, sqrt, sum_bits};
 use crate::plan::{MapPlan, NodePlan, Plan};
 use crate::private::PrivateShape;
 use crate::registration;
 use crate::zk::ZkShape;
 use p3_field::Field;
 use p3_security::{CandidateSet, ErrorBits, SecurityTerm};
-use p3_sumcheck::{OpeningProtocol, PrescribedPointPcs};
+use p3_sumcheck::{OpeningProtocol, PrescribedOpeningSecurity, PrescribedPointPcs};
+use p3_whir::parameters::SecurityAssumption;
 use tg_ir::{Op, Program, TensorId};
 
 /// Least composed security of a proof and of a registration in bits.
@@ -27,6 +29,86 @@ pub struct ErrorTerm {
     pub source: &'static str,
     /// Minus log2 of its probability.
     pub bits: f64,
+    /// The same with folds charged by the theorem before, [`BEFORE`]; for what is no fold it is the same.
+    pub bits_before: f64,
+}
+
+impl ErrorTerm {
+    /// What no fold is part of.
+    pub(crate) const fn new(label: String, source: &'static str, bits: f64) -> Self {
+        Self {
+            label,
+            source,
+            bits,
+            bits_before: bits,
+        }
+    }
+}
+
+/// The theorem that folds within the Johnson bound are charged by, which decides what is admitted.
+pub const FOLDS: &str = "folds: ePrint 2026/2056 (DKT26), theorem 5.12, with the library's own extension from lines to curves";
+/// The theorem that they were charged by before, for comparison.
+pub const BEFORE: &str = "ePrint 2025/2055 (BCSS25), theorem 4.2";
+/// The rest of an opening.
+const REST: &str = "queries, answers and sums: WHIR, ePrint 2024/1586, Johnson bound";
+
+/// What one challenge that combines two words of a code within the Johnson bound may get wrong under [`BEFORE`], as minus its
+/// log2: `(2 t^5 + 3 t rho) / (3 rho^(3/2)) n + t / sqrt(rho)` of |E| challenges, for t = m + 1/2, m = 10, n places and the
+/// rate rho, and the bit that the library keeps in reserve.
+#[must_use]
+pub fn combination_before(log_degree: usize, log_inv_rate: usize) -> f64 {
+    let (t, rate) = (10.5f64, exp2(-(log_inv_rate as f64)));
+    let root = sqrt(rate);
+    let places = exp2((log_degree + log_inv_rate) as f64);
+    let exceptions =
+        (2.0 * t * t * t * t * t + 3.0 * t * rate) / (3.0 * rate * root) * places + t / root;
+    field_bits() - log2(exceptions) - 1.0
+}
+
+fn field_bits() -> f64 {
+    (E::bits() - 1) as f64
+}
+
+/// The folds of an opening under both theorems, as minus log2 of their errors together.
+fn fold_bits(scheme: &Pcs) -> [f64; 2] {
+    let johnson = SecurityAssumption::JohnsonBound;
+    let first = (
+        scheme.num_variables(),
+        scheme.params().starting_log_inv_rate,
+        scheme.starting_folding_pow_bits(),
+    );
+    let rounds = scheme.round_parameters().iter();
+    let rounds = rounds.map(|round| {
+        (
+            round.num_variables,
+            round.log_inv_rate,
+            round.folding_pow_bits,
+        )
+    });
+    let words = std::iter::once(first).chain(rounds);
+    let errors: Vec<[f64; 2]> = words
+        .zip(scheme.folding_schedule())
+        .map(|((variables, rate, grinding), &folds)| {
+            let now = johnson.prox_gaps_error(variables, rate, E::bits() - 1, 2) - 1.0;
+            let own = [now, combination_before(variables, rate)];
+            own.map(|bits| bits + grinding as f64 - log2(folds as f64))
+        })
+        .collect();
+    [0, 1].map(|theorem| sum_bits(errors.iter().map(|error| error[theorem])))
+}
+
+/// The terms of an opening: its folds, and the rest of what the library charges for it.
+fn opening_terms(which: &str, scheme: &Pcs, opening: &PrescribedOpeningSecurity) -> Vec<ErrorTerm> {
+    let all = sum_bits(opening.terms.iter().map(|term| term.bits.bits()));
+    let [folds, before] = fold_bits(scheme);
+    let rest = exp2(-all) - exp2(-folds);
+    vec![
+        ErrorTerm {
+            bits_before: before,
+            ..ErrorTerm::new(format!("{which} opening: folds"), FOLDS, folds)
+        },
+        ErrorTerm::new(format!("{which} opening: the rest"), REST, -log2(rest)),
+    ]
 }
 
 /// All sources of error of one proof.
@@ -34,8 +116,10 @@ pub struct ErrorTerm {
 pub struct SecurityReport {
     /// The terms.
     pub terms: Vec<ErrorTerm>,
-    /// Minus log2 of their sum.
+    /// Minus log2 of their sum: what is held to [`LEVEL`].
     pub bits: f64,
+    /// The same with folds charged by [`BEFORE`].
+    pub bits_before: f64,
 }
 
 /// Adds up what a proof about one input of a model may get wrong; nothing if the library gives no bound for an opening.
@@ -77,14 +161,12 @@ fn report_shape(model: &PublicModel, shape: &ProofShape) -> Option<SecurityRepor
         candidates = candidates.product(pushforwards.candidates()?);
     }
     let mut terms = Vec::new();
-    let openings = witness.iter().map(|opening| ("witness", opening));
-    let pushforwards = pushforwards.iter().map(|opening| ("pushforwards", opening));
-    for (which, opening) in openings.chain([("weights", &weights)]).chain(pushforwards) {
-        terms.extend(opening.terms.iter().map(|term| ErrorTerm {
-            label: format!("{which} opening: {}", term.label),
-            source: "WHIR, ePrint 2024/1586, Johnson bound",
-            bits: term.bits.bits(),
-        }));
+    for ((scheme, _), opening) in shape.sections.iter().zip(&witness) {
+        terms.extend(opening_terms("witness", scheme, opening));
+    }
+    terms.extend(opening_terms("weights", model.weights_scheme(), &weights));
+    if let (Some((scheme, _)), Some(opening)) = (&shape.pushforwards, &pushforwards) {
+        terms.extend(opening_terms("pushforwards", scheme, opening));
     }
     let pairs = weights.candidates()?.product(weights.candidates()?);
     terms.push(anchor_term(model, pairs));
@@ -92,19 +174,15 @@ fn report_shape(model: &PublicModel, shape: &ProofShape) -> Option<SecurityRepor
         for section in &witness {
             // Each section is anchored by itself: what is drawn later meets one polynomial of it.
             let pairs = section.candidates()?.product(section.candidates()?);
-            terms.push(ErrorTerm {
-                label: "anchor of a section of the witness".to_owned(),
-                source: "Schwartz-Zippel over all pairs of candidates",
-                bits: charge(shape.plan.anchor_vars() as f64, pairs),
-            });
+            terms.push(ErrorTerm::new(
+                "anchor of a section of the witness".to_owned(),
+                "Schwartz-Zippel over all pairs of candidates",
+                charge(shape.plan.anchor_vars() as f64, pairs),
+            ));
         }
     }
     for (label, source, degree) in draws(model.program(), &shape.plan) {
-        terms.push(ErrorTerm {
-            label,
-            source,
-            bits: charge(degree, candidates),
-        });
+        terms.push(ErrorTerm::new(label, source, charge(degree, candidates)));
     }
     Some(composed(terms))
 }
@@ -127,16 +205,12 @@ fn report_zk_shape(model: &PublicModel, shape: &ZkShape) -> Option<SecurityRepor
             model.weights_scheme(),
             model.weights_protocol(),
         )?;
-        terms.extend(weights.terms.iter().map(|term| ErrorTerm {
-            label: format!("weights opening: {}", term.label),
-            source: "WHIR, ePrint 2024/1586, Johnson bound",
-            bits: term.bits.bits(),
-        }));
+        terms.extend(opening_terms("weights", model.weights_scheme(), &weights));
         let of_weights = weights.candidates()?;
         terms.push(anchor_term(model, of_weights.product(of_weights)));
         candidates += of_weights.log2_size();
     }
-    let field = (E::bits() - 1) as f64;
+    let field = field_bits();
     let all = draws(model.program(), &shape.plan).into_iter().chain([
         (
             "triples of products".to_owned(),
@@ -150,11 +224,8 @@ fn report_zk_shape(model: &PublicModel, shape: &ZkShape) -> Option<SecurityRepor
         ),
     ]);
     for (label, source, degree) in all {
-        terms.push(ErrorTerm {
-            label,
-            source,
-            bits: field - degree.max(1.0).log2() - candidates,
-        });
+        let bits = field - log2(degree.max(1.0)) - candidates;
+        terms.push(ErrorTerm::new(label, source, bits));
     }
     Some(composed(terms))
 }
@@ -170,11 +241,11 @@ pub(crate) fn check_zk(model: &PublicModel, shape: &ZkShape) -> Result<(), PlanE
 /// Two polynomials near the root of private weights that agree at their anchor.
 fn private_anchor_term(private: &PrivateShape) -> ErrorTerm {
     let vars = private.kept.stack().vars as f64;
-    ErrorTerm {
-        label: "anchor of the private weights".to_owned(),
-        source: "Schwartz-Zippel over all pairs of candidates",
-        bits: (E::bits() - 1) as f64 - vars.log2() - 2.0 * private.kept.candidate_bits(),
-    }
+    ErrorTerm::new(
+        "anchor of the private weights".to_owned(),
+        "Schwartz-Zippel over all pairs of candidates",
+        field_bits() - log2(vars) - 2.0 * private.kept.candidate_bits(),
+    )
 }
 
 /// What the registration of private weights may get wrong.
@@ -185,7 +256,7 @@ fn private_registration_report(private: &PrivateShape) -> SecurityReport {
     let tables = private.tables.iter();
     let cells: f64 = tables
         .clone()
-        .map(|table| table.columns as f64 * (table.vars() as f64).exp2())
+        .map(|table| table.columns as f64 * exp2(table.vars() as f64))
         .sum();
     let padding = tables.map(registration::WeightTable::vars).max();
     for (label, source, degree) in [
@@ -215,11 +286,11 @@ fn private_registration_report(private: &PrivateShape) -> SecurityReport {
             private.checks() as f64,
         ),
     ] {
-        terms.push(ErrorTerm {
-            label: label.to_owned(),
+        terms.push(ErrorTerm::new(
+            label.to_owned(),
             source,
-            bits: (E::bits() - 1) as f64 - degree.max(1.0).log2() - candidates,
-        });
+            field_bits() - log2(degree.max(1.0)) - candidates,
+        ));
     }
     composed(terms)
 }
@@ -235,21 +306,13 @@ pub fn registration_report(model: &PublicModel) -> Option<SecurityReport> {
         model.registration_protocol(),
     )?;
     let candidates = opening.candidates()?;
-    let mut terms: Vec<ErrorTerm> = opening
-        .terms
-        .iter()
-        .map(|term| ErrorTerm {
-            label: format!("weights opening: {}", term.label),
-            source: "WHIR, ePrint 2024/1586, Johnson bound",
-            bits: term.bits.bits(),
-        })
-        .collect();
+    let mut terms = opening_terms("weights", model.weights_scheme(), &opening);
     terms.push(anchor_term(model, candidates.product(candidates)));
     let tables = registration::weight_tables(model.plan());
     let (_, leaf_vars) = registration::range_leaves(&tables);
     let cells: f64 = tables
         .iter()
-        .map(|table| table.columns as f64 * (table.vars() as f64).exp2())
+        .map(|table| table.columns as f64 * exp2(table.vars() as f64))
         .sum();
     let padding: f64 = tables
         .iter()
@@ -268,11 +331,11 @@ pub fn registration_report(model: &PublicModel) -> Option<SecurityReport> {
         ),
         ("padding", "sumcheck and Schwartz-Zippel", padding),
     ] {
-        terms.push(ErrorTerm {
-            label: label.to_owned(),
+        terms.push(ErrorTerm::new(
+            label.to_owned(),
             source,
-            bits: charge(degree, candidates),
-        });
+            charge(degree, candidates),
+        ));
     }
     Some(composed(terms))
 }
@@ -313,22 +376,22 @@ fn check_report(report: Option<&SecurityReport>) -> Result<(), PlanError> {
 
 /// Two polynomials near the root that agree at the anchor.
 fn anchor_term(model: &PublicModel, pairs: CandidateSet) -> ErrorTerm {
-    ErrorTerm {
-        label: "anchor of the weights".to_owned(),
-        source: "Schwartz-Zippel over all pairs of candidates",
-        bits: charge((model.anchor_point().len() as f64).max(1.0), pairs),
-    }
+    ErrorTerm::new(
+        "anchor of the weights".to_owned(),
+        "Schwartz-Zippel over all pairs of candidates",
+        charge((model.anchor_point().len() as f64).max(1.0), pairs),
+    )
 }
 
 fn composed(mut terms: Vec<ErrorTerm>) -> SecurityReport {
-    terms.push(ErrorTerm {
-        label: "collision of a hash".to_owned(),
-        source: "BLAKE3, 256-bit output, birthday bound",
-        bits: 128.0,
-    });
-    let sum: f64 = terms.iter().map(|term| (-term.bits).exp2()).sum();
+    terms.push(ErrorTerm::new(
+        "collision of a hash".to_owned(),
+        "BLAKE3, 256-bit output, birthday bound",
+        128.0,
+    ));
     SecurityReport {
-        bits: -sum.log2(),
+        bits: sum_bits(terms.iter().map(|term| term.bits)),
+        bits_before: sum_bits(terms.iter().map(|term| term.bits_before)),
         terms,
     }
 }
@@ -341,8 +404,8 @@ fn fractional_degree(vars: usize) -> f64 {
 
 /// `degree / |E|`, charged over every pair of polynomials the two commitments leave open.
 fn charge(degree: f64, candidates: CandidateSet) -> f64 {
-    let field = (E::bits() - 1) as f64;
-    let term = SecurityTerm::new("draw", ErrorBits::from_log2(field - degree.max(1.0).log2()));
+    let field = field_bits();
+    let term = SecurityTerm::new("draw", ErrorBits::from_log2(field - log2(degree.max(1.0))));
     term.over_candidates(candidates).bits.bits()
 }
 
@@ -399,7 +462,7 @@ fn draws(program: &Program, plan: &Plan) -> Vec<(String, &'static str, f64)> {
         "Schwartz-Zippel",
         plan.groups.len() as f64,
     ));
-    let leaves: f64 = plan.sum_vars().map(|vars| (vars as f64).exp2()).sum();
+    let leaves: f64 = plan.sum_vars().map(|vars| exp2(vars as f64)).sum();
     draws.push((
         "table poles".to_owned(),
         "logUp, ePrint 2022/1530, lemma 5",

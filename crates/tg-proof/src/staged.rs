@@ -122,6 +122,14 @@ impl Constraint {
         self
     }
 
+    /// Terms of all its forms, constants included.
+    #[must_use]
+    pub fn terms(&self) -> usize {
+        let products = self.products.iter().flatten();
+        let forms = products.chain([&self.linear]);
+        forms.map(|form| 1 + form.terms.len()).sum()
+    }
+
     /// Its value for values of the variables.
     pub fn at<A: Arithmetic>(&self, values: &[A::Value], arithmetic: &mut A) -> A::Value {
         let products = self.products.iter();

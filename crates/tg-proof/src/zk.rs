@@ -166,6 +166,7 @@ pub struct ZkProof<W = OpeningArgument> {
     /// Root of witness columns, pads and triples.
     pub witness: Commitment,
     /// Per node, from the last to the first, and for the input, padded.
+    #[serde(deserialize_with = "messages::node_proofs")]
     pub nodes: Vec<NodeProof>,
     /// The lookup argument, padded.
     pub lookup: LookupProof,

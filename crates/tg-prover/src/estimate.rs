@@ -4,6 +4,7 @@ use crate::model::ProvingModel;
 use crate::prove::Stage;
 use crate::witness::Cell;
 use tg_proof::commitment::Pcs;
+use tg_proof::facts::{self, committed_bytes, opening_bytes};
 use tg_proof::layout::TensorLayout;
 use tg_proof::model::ProofShape;
 use tg_proof::zk::ZkShape;
@@ -12,53 +13,11 @@ use tg_proof::zk::ZkShape;
 const BASE: u64 = 4;
 const EXTENSION: u64 = 20;
 
-/// Bytes of a process that has done nothing yet.
-const PROCESS: u64 = 12 << 20;
-
 /// Bytes at the highest point of a proof, the model's commitment included. A peak lies between half of it and five
 /// quarters.
 pub(crate) fn memory(model: &ProvingModel, shape: &ProofShape) -> u64 {
-    let layers = &model.model.weights.layers;
-    // The weights, their columns, and the tensors of the execution with their columns of positions.
-    let weights: usize = layers.iter().map(|layer| 3 * layer.weights.len()).sum();
-    let tensors: usize = shape.plan.layouts.iter().map(TensorLayout::padded).sum();
-    let cells: usize = shape
-        .plan
-        .witness
-        .iter()
-        .map(|table| table.columns << table.chunk.vars)
-        .sum();
-    // What each reader reads, entry by entry of its table.
-    let readers = shape.plan.groups.iter();
-    let read: usize = readers
-        .map(|reader| shape.plan.tables[reader.table].len())
-        .sum();
-    let fixed = PROCESS
-        + weights as u64
-        + 6 * tensors as u64
-        + size_of::<Cell>() as u64 * cells as u64
-        + EXTENSION * read as u64;
-    let weights = &model.shape.weights_scheme;
-    let pushforwards = shape.pushforwards.as_ref().map(|(scheme, _)| scheme);
-    let kept =
-        committed(weights) + pushforwards.map_or(0, |scheme| committed(scheme) + opening(scheme));
-    let most = |of: fn(&Pcs) -> u64| {
-        let sections = shape.sections.iter().map(|(scheme, _)| of(scheme));
-        sections.max().unwrap_or_default()
-    };
-    // Numerators and denominators above the leaves, layer by layer.
-    let leaves = shape.plan.sum_vars().max().unwrap_or_default();
-    let sum = (2 * EXTENSION) << leaves;
-    let at_once = if shape.plan.is_anchored() {
-        // One section at a time: its commitment and opening, or its columns and its sum.
-        let columns = most(|scheme| BASE << scheme.num_variables());
-        let opened = most(|scheme| committed(scheme) + opening(scheme));
-        (columns + sum).max(opened).max(opening(weights))
-    } else {
-        // The commitment all the time, and the sum or an opening.
-        most(committed) + sum.max(most(opening)).max(opening(weights))
-    };
-    fixed + kept + at_once
+    let program = &model.model.program;
+    facts::prove_memory(program, shape, size_of::<Cell>() as u64)
 }
 
 /// The same for a proof in zero knowledge.
@@ -76,8 +35,9 @@ pub(crate) fn memory_zk(model: &ProvingModel, shape: &ZkShape) -> u64 {
         ((2 * BASE + 2 * EXTENSION) << vars) + codeword + codeword / 8 + (84 << rows)
     });
     let leaves = (4 * EXTENSION) << shape.plan.leaf_vars;
-    let opening = opening(&model.shape.weights_scheme).max(leaves);
-    fixed + hiding.sum::<u64>() + committed(&model.shape.weights_scheme) + opening
+    let weights = &model.shape.weights_scheme;
+    let opening = opening_bytes(weights).max(leaves);
+    fixed + hiding.sum::<u64>() + committed_bytes(weights) + opening
 }
 
 /// How the work of a proof is spread over its stages: for progress and for the time that is left.
@@ -148,24 +108,6 @@ impl Work {
 /// Whether a proof is so small that handing parts of it to other threads takes longer than doing them.
 pub(crate) fn is_small(shape: &ProofShape) -> bool {
     shape.plan.sum_vars().all(|vars| vars <= 13) && shape.weights_scheme.num_variables() <= 13
-}
-
-/// Bytes that a commitment keeps: columns, stacked polynomial, codeword and hashes of its rows.
-fn committed(scheme: &Pcs) -> u64 {
-    let vars = scheme.num_variables();
-    let rate = scheme.params().starting_log_inv_rate;
-    let rows = 1u64 << (vars + rate - scheme.folding_schedule()[0]);
-    ((2 * BASE) << vars) + (BASE << (vars + rate)) + 64 * rows
-}
-
-/// Bytes that an opening adds: a copy of columns and polynomial, the folded polynomial and its weights, its codeword.
-fn opening(scheme: &Pcs) -> u64 {
-    let vars = scheme.num_variables();
-    let first = scheme.folding_schedule()[0];
-    let codeword = scheme.round_parameters().first().map_or(0, |round| {
-        EXTENSION << (round.num_variables + round.log_inv_rate)
-    });
-    ((2 * BASE) << vars) + ((2 * EXTENSION) << (vars - first)) + 2 * codeword
 }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@ use tg_types::{Digest, ProgramId, domain::Domain};
 
 /// Version of the file format.
 pub const SECRET_VERSION: u16 = 1;
-const MAGIC: &[u8; 4] = b"TGS\0";
+const MAGIC: &[u8; 4] = b"TGK\0";
+/// What older files begin with, which sequence files do too. They are read still.
+const OLD_MAGIC: &[u8; 4] = b"TGS\0";
 /// Bytes of a secret file: magic, version, program, seed, proofs, begun.
 const SECRET_BYTES: usize = 4 + 2 + 32 + 32 + 4 + 4;
 
@@ -105,7 +107,7 @@ impl Secret {
         let mut reader = Reader::new(bytes);
         let invalid = |field, value| Err(DecodeError::Invalid { field, value });
         let magic = reader.array::<4>()?;
-        if &magic != MAGIC {
+        if &magic != MAGIC && &magic != OLD_MAGIC {
             return invalid("secret magic", u64::from(u32::from_le_bytes(magic)));
         }
         let version = reader.u16()?;
@@ -238,5 +240,29 @@ fn failed(path: &Path, error: &std::io::Error) -> OpeningError {
     OpeningError::File {
         path: path.display().to_string(),
         error: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    /// Secret files and sequence files began with the same four bytes. Those that exist are read.
+    #[test]
+    fn a_secret_file_is_no_sequence_file() {
+        let secret = Secret {
+            program: ProgramId::default(),
+            seed: [7; 32],
+            proofs: 3,
+        };
+        let mut bytes = secret.to_bytes(2);
+        assert!(!tg_proof::SequenceFile::is_one(&bytes));
+        assert_eq!(Secret::read(&bytes), Ok((secret.clone(), 2)));
+        bytes[..4].copy_from_slice(OLD_MAGIC);
+        assert_eq!(Secret::read(&bytes), Ok((secret, 2)));
+        bytes[2] = b'M';
+        assert!(Secret::read(&bytes).is_err());
     }
 }

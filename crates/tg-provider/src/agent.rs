@@ -163,6 +163,19 @@ struct Entry {
     pulled: Option<Arc<Task>>,
 }
 
+impl Entry {
+    fn order(&self, lease: LeaseId, provider: tg_types::Address) -> work::Order {
+        work::Order {
+            lease,
+            job: self.task.lease().job,
+            provider,
+            model: self.model,
+            input: self.input.0,
+            input_len: self.input.1,
+        }
+    }
+}
+
 impl<W: Worker> Agent<W> {
     /// An agent that will speak to the grid behind `client`. Events are dropped while `events` is full.
     #[must_use]
@@ -428,9 +441,9 @@ impl<W: Worker> Agent<W> {
                 self.end(id).await;
                 false
             }
-            Step::Forget(farewell) => {
+            Step::Forget(_) => {
                 // A lease that was left stays listed until the ledger ends it: keep it, or it would come again.
-                if farewell == Farewell::NotStarted || is_closing {
+                if is_closing {
                     self.leases.remove(&id);
                 }
                 false
@@ -447,6 +460,11 @@ impl<W: Worker> Agent<W> {
         let outcomes = self.outcomes.0.clone();
         let worker = Arc::clone(&self.worker);
         match (stage, &entry.pulled, entry.task.execution()) {
+            (Stage::Pull, _, _) => {
+                let order = entry.order(id, provider);
+                let (client, puller) = (self.client.clone(), self.puller.clone());
+                tokio::spawn(work::pull(client, puller, order, outcomes));
+            }
             (Stage::Prove, Some(task), Some(execution)) => {
                 let (task, execution) = (Arc::clone(task), execution.clone());
                 tokio::spawn(work::prove(
@@ -458,14 +476,7 @@ impl<W: Worker> Agent<W> {
                 ));
             }
             _ => {
-                let order = work::Order {
-                    lease: id,
-                    job: entry.task.lease().job,
-                    provider,
-                    model: entry.model,
-                    input: entry.input.0,
-                    input_len: entry.input.1,
-                };
+                let order = (entry.order(id, provider), entry.pulled.clone());
                 let puller = self.puller.clone();
                 let client = self.client.clone();
                 tokio::spawn(work::execute(client, puller, worker, order, outcomes));
@@ -491,7 +502,10 @@ impl<W: Worker> Agent<W> {
             }
             (Err(error), Some(task)) => {
                 task.refused(message, now);
-                self.problem("submit a transaction", &error);
+                // The others of a gang may need longer: that is no problem, and the result is sent again.
+                if error.code() != Some(PARTS_MISSING) {
+                    self.problem("submit a transaction", &error);
+                }
                 false
             }
             (_, None) => false,
@@ -506,6 +520,11 @@ impl<W: Worker> Agent<W> {
         };
         let event = match report {
             work::Report::Progress(progress) => AgentEvent::Working(id, progress),
+            work::Report::Pulled(task) => {
+                entry.pulled = Some(task);
+                entry.task.pulled();
+                return;
+            }
             work::Report::Executed(task, execution, elapsed_ms) => {
                 entry.pulled = Some(task);
                 entry.task.executed(execution);
@@ -522,8 +541,8 @@ impl<W: Worker> Agent<W> {
                     elapsed_ms,
                 }
             }
-            work::Report::Failed(message) => {
-                entry.task.failed(now_ms());
+            work::Report::Failed(message, missing) => {
+                entry.task.failed(now_ms(), missing);
                 if entry.task.failures() >= crate::lease::TRIES_MAX {
                     self.tell(AgentEvent::Left(id, Farewell::Failed));
                 }
@@ -547,11 +566,19 @@ impl<W: Worker> Agent<W> {
     }
 }
 
+/// The ledger's code for the result of a gang that came before all parts.
+const PARTS_MISSING: &str = "TG-LED-098";
+
 /// The transaction of a message; nothing if what it speaks of is not at hand.
 fn transaction(task: &LeaseTask, message: Message) -> Option<Transaction> {
     let lease = task.lease().id;
     Some(match message {
         Message::Start => Transaction::StartLease { lease },
+        Message::Decline(reason) => Transaction::DeclineLease { lease, reason },
+        Message::Part => Transaction::CommitPart {
+            lease,
+            receipt: task.execution()?.receipt.clone(),
+        },
         Message::Commit => Transaction::CommitReceipt {
             lease,
             receipt: task.execution()?.receipt.clone(),

@@ -2,18 +2,22 @@
 //!
 //! ```text
 //!  ledger:  leased ----> running ----> committed ----> verifying ----> (ended)
-//!  agent :  submit       execute,      prove, store    wait            forget
-//!           start        store output, evidence,
-//!                        submit        submit
+//!  agent :  pull,        execute,      prove, store    wait            forget
+//!           submit       store output, evidence,
+//!           start        submit        submit
 //!                        commitment    evidence
 //! ```
+//!
+//! What a lease needs is pulled and checked before it is started: from then on there is no end without a fault. What
+//! cannot be had is declined by name, which is free if the validators do not hold it either. A member of a gang that does
+//! not lead it commits to its part, and needs no proof.
 //!
 //! Proving starts while the commitment is still on its way into a block. A transaction without effect is sent again
 //! after [`RESEND_MS`]; work that fails is tried again after a growing wait, [`TRIES_MAX`] times.
 //! A declared throttle holds back the last message until the work has taken as long as a machine of that speed takes.
 
 use tg_sdk::dto::{JobStateDto, LeaseDto, ModeDto};
-use tg_types::Digest;
+use tg_types::{DeclineReason, Digest};
 
 use crate::worker::{Execution, Stage};
 
@@ -31,6 +35,10 @@ pub const RETRY_MS: u64 = 250;
 pub enum Message {
     /// Work begins.
     Start,
+    /// Work will not begin.
+    Decline(DeclineReason),
+    /// The receipt of a gang's member.
+    Part,
     /// The receipt.
     Commit,
     /// The evidence.
@@ -59,8 +67,8 @@ pub enum Farewell {
     Late,
     /// The work failed too often.
     Failed,
-    /// The agent shuts down and has not started it.
-    NotStarted,
+    /// The agent has declined it.
+    Declined,
 }
 
 /// Evidence that is stored where validators find it.
@@ -76,6 +84,8 @@ pub struct Evidence {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Hand {
     Nothing,
+    /// Model and input are pulled.
+    Pulled,
     Executed(Execution),
     Proved(Execution, Evidence),
 }
@@ -89,6 +99,8 @@ pub struct LeaseTask {
     busy: Option<Stage>,
     sent: Option<(Message, u64)>,
     failures: u32,
+    /// What could not be pulled, if that is why work failed last.
+    missing: Option<DeclineReason>,
     retry_at: u64,
     began_at: Option<u64>,
     work_ms_min: u64,
@@ -105,6 +117,7 @@ impl LeaseTask {
             busy: None,
             sent: None,
             failures: 0,
+            missing: None,
             retry_at: 0,
             began_at: None,
             work_ms_min,
@@ -121,7 +134,7 @@ impl LeaseTask {
     #[must_use]
     pub const fn execution(&self) -> Option<&Execution> {
         match &self.hand {
-            Hand::Nothing => None,
+            Hand::Nothing | Hand::Pulled => None,
             Hand::Executed(execution) | Hand::Proved(execution, _) => Some(execution),
         }
     }
@@ -131,7 +144,7 @@ impl LeaseTask {
     pub const fn evidence(&self) -> Option<Evidence> {
         match &self.hand {
             Hand::Proved(_, evidence) => Some(*evidence),
-            Hand::Nothing | Hand::Executed(_) => None,
+            Hand::Nothing | Hand::Pulled | Hand::Executed(_) => None,
         }
     }
 
@@ -150,18 +163,16 @@ impl LeaseTask {
         if now >= self.lease.finish_by_ms {
             return Step::Forget(Farewell::Late);
         }
+        if self.lease.state == JobStateDto::Leased && !self.lease.started {
+            return self.next_leased(now, is_closing);
+        }
         if self.failures >= TRIES_MAX {
             return Step::Forget(Farewell::Failed);
         }
         match self.lease.state {
-            JobStateDto::Leased if is_closing && self.sent.is_none() => {
-                Step::Forget(Farewell::NotStarted)
-            }
-            // Booked for later.
-            JobStateDto::Leased if now < self.lease.begins_ms => Step::Wait(self.lease.begins_ms),
             // The other members of the gang have yet to start.
-            JobStateDto::Leased if self.lease.started => Step::Wait(u64::MAX),
-            JobStateDto::Leased => self.submit(Message::Start, now),
+            JobStateDto::Leased => Step::Wait(u64::MAX),
+            JobStateDto::Running if self.lease.lead.is_some() => self.next_part(now),
             // Another member hands in the result.
             _ if self.lease.lead.is_some() => Step::Wait(u64::MAX),
             JobStateDto::Running => self.next_running(now),
@@ -178,8 +189,41 @@ impl LeaseTask {
         }
     }
 
+    /// Before the start: everything that is needed is pulled, or the lease is declined.
+    fn next_leased(&self, now: u64, is_closing: bool) -> Step {
+        if let Some((Message::Decline(_), at)) = self.sent
+            && now < at + RESEND_MS
+        {
+            return Step::Forget(Farewell::Declined);
+        }
+        if is_closing && self.sent.is_none() {
+            return Step::Submit(Message::Decline(DeclineReason::Unwilling));
+        }
+        if self.failures >= TRIES_MAX {
+            let reason = self.missing.unwrap_or(DeclineReason::Unwilling);
+            return Step::Submit(Message::Decline(reason));
+        }
+        match &self.hand {
+            Hand::Nothing => self.begin(Stage::Pull, now),
+            // Booked for later.
+            _ if now < self.lease.begins_ms => Step::Wait(self.lease.begins_ms),
+            _ => self.submit(Message::Start, now),
+        }
+    }
+
+    /// The part of a member that does not lead its gang.
+    fn next_part(&self, now: u64) -> Step {
+        match &self.hand {
+            Hand::Nothing | Hand::Pulled => self.begin(Stage::Execute, now),
+            Hand::Executed(_) | Hand::Proved(..) if self.lease.receipt.is_none() => {
+                self.submit(Message::Part, now)
+            }
+            Hand::Executed(_) | Hand::Proved(..) => Step::Wait(u64::MAX),
+        }
+    }
+
     fn next_running(&self, now: u64) -> Step {
-        if self.hand == Hand::Nothing {
+        if matches!(self.hand, Hand::Nothing | Hand::Pulled) {
             return self.begin(Stage::Execute, now);
         }
         let commit = match self.mode {
@@ -195,7 +239,7 @@ impl LeaseTask {
     fn next_committed(&self, now: u64) -> Step {
         match (self.mode, &self.hand) {
             (ModeDto::None, _) => Step::Wait(u64::MAX),
-            (ModeDto::Zk, Hand::Nothing) => self.begin(Stage::Execute, now),
+            (ModeDto::Zk, Hand::Nothing | Hand::Pulled) => self.begin(Stage::Execute, now),
             (ModeDto::Zk, Hand::Executed(_)) => self.begin(Stage::Prove, now),
             (ModeDto::Zk, Hand::Proved(..)) => self.submit_throttled(Message::Evidence, now),
         }
@@ -248,7 +292,19 @@ impl LeaseTask {
     pub fn begun(&mut self, stage: Stage, now: u64) {
         assert!(self.busy.is_none(), "one stage at a time");
         self.busy = Some(stage);
-        self.began_at.get_or_insert(now);
+        // What a throttle is measured from.
+        if stage != Stage::Pull {
+            self.began_at.get_or_insert(now);
+        }
+    }
+
+    /// Model and input are at hand, and have the lengths and digests that they should have.
+    pub fn pulled(&mut self) {
+        self.busy = None;
+        self.failures = 0;
+        if self.hand == Hand::Nothing {
+            self.hand = Hand::Pulled;
+        }
     }
 
     /// The execution ended and its output is stored.
@@ -260,14 +316,15 @@ impl LeaseTask {
     /// The proof ended and is stored.
     pub fn proved(&mut self, evidence: Evidence) {
         self.busy = None;
-        if let Hand::Executed(execution) = std::mem::replace(&mut self.hand, Hand::Nothing) {
+        if let Hand::Executed(execution) = std::mem::replace(&mut self.hand, Hand::Pulled) {
             self.hand = Hand::Proved(execution, evidence);
         }
     }
 
-    /// A stage of work failed at `now`.
-    pub const fn failed(&mut self, now: u64) {
+    /// A stage of work failed at `now`; `missing` says what could not be pulled, if that was it.
+    pub const fn failed(&mut self, now: u64, missing: Option<DeclineReason>) {
         self.busy = None;
+        self.missing = missing;
         self.retry_at = now.saturating_add(RETRY_MS << self.failures);
         self.failures += 1;
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tg_ir::CompiledModel;
 use tg_model::{ExecuteError, Tensor};
+use tg_proof::{ExpectedStatement, PublicModel};
 use tg_prover::{Limits, Masking, Modes, ProvingModel};
 use tg_types::{Digest, Encode, ProgramId, Receipt, Tier};
 
@@ -26,6 +27,8 @@ pub struct ProvingWorker {
 #[derive(Debug)]
 struct Ready {
     model: ProvingModel,
+    /// What checks the proofs that are made here.
+    public: PublicModel,
     program: ProgramId,
 }
 
@@ -71,7 +74,13 @@ impl ProvingWorker {
             if kept.len() >= MODELS_READY {
                 kept.pop_front();
             }
-            kept.push_back((task.model_blob, Arc::new(Ready { model, program })));
+            let public = model.unregistered().map_err(|e| failed(e.into()))?;
+            let ready = Ready {
+                model,
+                public,
+                program,
+            };
+            kept.push_back((task.model_blob, Arc::new(ready)));
         }
         let (_, ready) = kept.back().expect("an entry was pushed");
         if ready.model.id() != task.model {
@@ -128,7 +137,7 @@ impl Worker for ProvingWorker {
     fn prove(
         &self,
         task: &Task,
-        _execution: &Execution,
+        execution: &Execution,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Vec<u8>, WorkError> {
         let ready = self.ready(task)?;
@@ -150,6 +159,15 @@ impl Worker for ProvingWorker {
             }
         };
         let (file, _) = proved.map_err(|error| WorkError::Prove(error.into()))?;
+        let expected = ExpectedStatement {
+            job: Some(task.job),
+            provider: Some(task.provider),
+            input: Some(execution.receipt.input),
+            output: Some(execution.receipt.output),
+        };
+        // A proof that does not hold costs the collateral: whatever went wrong, it stays here.
+        tg_proof::verify(&ready.public, &file, &expected)
+            .map_err(|error| WorkError::Check(error.into()))?;
         Ok(file.to_bytes())
     }
 }

@@ -1,7 +1,7 @@
 //! Transactions of one account, in order of their nonces, signed here.
 
 use tg_sdk::{Client, ClientError};
-use tg_types::{ChainDomain, Transaction, TransactionId, Wallet};
+use tg_types::{ChainDomain, Fees, Transaction, TransactionId, Wallet};
 
 /// Signs and submits the transactions of one account. It counts nonces itself, so several transactions can be on
 /// their way at once; after a refusal or a loss it asks the ledger again.
@@ -44,15 +44,22 @@ impl Submitter {
     }
 
     async fn try_submit(&mut self, transaction: Transaction) -> Result<TransactionId, ClientError> {
-        let domain = match &self.domain {
-            Some(domain) => *domain,
-            None => self.client.domain().await?,
+        // What is prepaid needs no fee, so nothing has to be asked for it.
+        let (domain, fees) = match &self.domain {
+            Some(domain) if transaction.kind().is_prepaid() => (*domain, Fees::NONE),
+            _ => {
+                let status = self.client.status().await?;
+                let fees = Fees::from_base_fee(status.base_fee_per_gas);
+                (status.domain.into(), fees)
+            }
         };
         let nonce = match self.nonce {
             Some(nonce) => nonce,
             None => self.client.account(self.wallet.address()).await?.nonce,
         };
-        let signed = self.wallet.sign(transaction, nonce, &domain);
+        let signed = self
+            .wallet
+            .sign_with_fees(transaction, nonce, fees, &domain);
         let id = self.client.submit(&signed).await?;
         self.domain = Some(domain);
         self.nonce = Some(nonce + 1);

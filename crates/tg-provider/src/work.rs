@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tg_sdk::Client;
+use tg_sdk::{Client, ClientError};
 use tg_types::limits::EVIDENCE_BYTES_MAX;
-use tg_types::{Address, Digest, JobId, LeaseId, ModelId};
+use tg_types::{Address, DeclineReason, Digest, JobId, LeaseId, ModelId};
 use tokio::sync::mpsc::Sender;
 
 use crate::agent::chain;
@@ -21,12 +21,14 @@ pub(crate) type Outcome = (LeaseId, Report);
 pub(crate) enum Report {
     /// It goes on.
     Progress(Progress),
+    /// Model and input are at hand.
+    Pulled(Arc<Task>),
     /// The model was executed and the output is stored; milliseconds of the execution.
     Executed(Arc<Task>, Execution, u64),
     /// The execution was proved and the proof is stored; milliseconds of the proving.
     Proved(Evidence, u64),
-    /// It failed.
-    Failed(String),
+    /// It failed; what could not be pulled, if that was it.
+    Failed(String, Option<DeclineReason>),
 }
 
 /// What is to be executed.
@@ -40,18 +42,39 @@ pub(crate) struct Order {
     pub(crate) input_len: u32,
 }
 
-/// Pulls, executes, stores the output and reports.
+/// Pulls what a lease needs, checks it and reports.
+pub(crate) async fn pull(client: Client, puller: Puller, order: Order, outcomes: Sender<Outcome>) {
+    let lease = order.lease;
+    let report = match try_pull(&client, &puller, order, &outcomes).await {
+        Ok(task) => Report::Pulled(task),
+        Err((error, missing)) => Report::Failed(chain(&error), missing),
+    };
+    // A closed queue means that the agent is gone.
+    let _ = outcomes.send((lease, report)).await;
+}
+
+/// Executes, stores the output and reports; pulls first what an agent that was restarted has lost.
 pub(crate) async fn execute<W: Worker>(
     client: Client,
     puller: Puller,
     worker: Arc<W>,
-    order: Order,
+    (order, pulled): (Order, Option<Arc<Task>>),
     outcomes: Sender<Outcome>,
 ) {
     let lease = order.lease;
-    let report = match try_execute(&client, &puller, worker, order, &outcomes).await {
+    let pulled = match pulled {
+        Some(task) => Ok(task),
+        None => try_pull(&client, &puller, order, &outcomes)
+            .await
+            .map_err(|(error, _)| Failure::from(error)),
+    };
+    let executed = match pulled {
+        Ok(task) => try_execute(&client, worker, task, &outcomes).await,
+        Err(error) => Err(error),
+    };
+    let report = match executed {
         Ok((task, execution, elapsed_ms)) => Report::Executed(task, execution, elapsed_ms),
-        Err(error) => Report::Failed(chain(error.as_ref())),
+        Err(error) => Report::Failed(chain(error.as_ref()), None),
     };
     // A closed queue means that the agent is gone.
     let _ = outcomes.send((lease, report)).await;
@@ -68,12 +91,23 @@ pub(crate) async fn prove<W: Worker>(
     let lease = task.lease;
     let report = match try_prove(&client, worker, task, execution, &outcomes).await {
         Ok((evidence, elapsed_ms)) => Report::Proved(evidence, elapsed_ms),
-        Err(error) => Report::Failed(chain(error.as_ref())),
+        Err(error) => Report::Failed(chain(error.as_ref()), None),
     };
     let _ = outcomes.send((lease, report)).await;
 }
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why something could not be pulled.
+#[derive(Debug, thiserror::Error)]
+enum PullError {
+    /// The grid did not give it.
+    #[error("pull the model and the input")]
+    Client(#[source] ClientError),
+    /// It has another length.
+    #[error("the input has {got} bytes, the order says {expected}")]
+    Length { expected: u32, got: usize },
+}
 
 /// A proof is larger than the grid takes.
 #[derive(Debug, thiserror::Error)]
@@ -82,24 +116,41 @@ struct EvidenceTooLarge {
     size: usize,
 }
 
-async fn try_execute<W: Worker>(
+/// What a lease needs, with the lengths and digests that it should have; else what is missing.
+async fn try_pull(
     client: &Client,
     puller: &Puller,
-    worker: Arc<W>,
     order: Order,
     outcomes: &Sender<Outcome>,
-) -> Result<(Arc<Task>, Execution, u64), Failure> {
-    let pull = |permille| Progress {
-        stage: Stage::Pull,
-        permille,
+) -> Result<Arc<Task>, (PullError, Option<DeclineReason>)> {
+    let at = |permille| {
+        let stage = Stage::Pull;
+        report(outcomes, order.lease, Progress { stage, permille });
     };
-    report(outcomes, order.lease, pull(0));
-    let model_blob = client.model(order.model).await?.weights_blob;
-    let model_file = puller.model(model_blob).await?;
-    report(outcomes, order.lease, pull(500));
-    let input = puller.input(order.input, order.input_len).await?;
-    report(outcomes, order.lease, pull(1000));
-    let task = Arc::new(Task {
+    let named = |reason, error: ClientError| {
+        let missing = error.is_not_found().then_some(reason);
+        (PullError::Client(error), missing)
+    };
+    at(0);
+    let model = client.model(order.model).await;
+    let model_blob = model
+        .map_err(|error| named(DeclineReason::ModelMissing, error))?
+        .weights_blob;
+    let model_file = puller.model(model_blob).await;
+    let model_file = model_file.map_err(|error| named(DeclineReason::ModelMissing, error))?;
+    at(500);
+    let input = puller.input(order.input, order.input_len).await;
+    let input = input.map_err(|error| named(DeclineReason::InputMissing, error))?;
+    // Stops: an order that says another length than its input has, which no execution could take.
+    if u32::try_from(input.len()) != Ok(order.input_len) {
+        let error = PullError::Length {
+            expected: order.input_len,
+            got: input.len(),
+        };
+        return Err((error, Some(DeclineReason::InputMissing)));
+    }
+    at(1000);
+    Ok(Arc::new(Task {
         lease: order.lease,
         job: order.job,
         provider: order.provider,
@@ -107,7 +158,15 @@ async fn try_execute<W: Worker>(
         model_blob,
         model_file,
         input,
-    });
+    }))
+}
+
+async fn try_execute<W: Worker>(
+    client: &Client,
+    worker: Arc<W>,
+    task: Arc<Task>,
+    outcomes: &Sender<Outcome>,
+) -> Result<(Arc<Task>, Execution, u64), Failure> {
     let started = Instant::now();
     let (shared, sender) = (Arc::clone(&task), outcomes.clone());
     let execution = tokio::task::spawn_blocking(move || {

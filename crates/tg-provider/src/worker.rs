@@ -85,6 +85,9 @@ pub enum WorkError {
     /// The model could not be run.
     #[error("execute the model")]
     Execute(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The proof does not hold, so it is not sent: a rejected one would cost the collateral.
+    #[error("check the proof that was made here")]
+    Check(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The run could not be proved.
     #[error("prove the execution")]
     Prove(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hyper::Method;
 use serde::Serialize;
 use tg_types::{
-    Address, BidId, ChainDomain, Digest, Encode, JobId, JobOrder, ModelId, OfferId,
+    Address, BidId, ChainDomain, Digest, Encode, Fees, JobId, JobOrder, ModelId, OfferId,
     SignedTransaction, Transaction, TransactionId, Wallet,
 };
 
@@ -141,7 +141,8 @@ impl Client {
         Ok(answer.transaction)
     }
 
-    /// Signs a transaction here, with the account's next nonce, and submits it. The key stays in this process.
+    /// Signs a transaction here, with the account's next nonce and four times the base fee at most, and submits it. The key
+    /// stays in this process.
     ///
     /// # Errors
     /// Those of any call. Two concurrent calls for one account may take the same nonce; the second is refused.
@@ -150,9 +151,35 @@ impl Client {
         wallet: &Wallet,
         transaction: Transaction,
     ) -> Result<SignedTransaction, ClientError> {
+        let status = self.status().await?;
+        let fees = Fees::from_base_fee(status.base_fee_per_gas);
+        let domain = status.domain.into();
+        self.sign_for(wallet, transaction, fees, &domain).await
+    }
+
+    /// The same for fees of the caller's choice.
+    ///
+    /// # Errors
+    /// Those of [`Client::sign_and_submit`].
+    pub async fn sign_and_submit_for(
+        &self,
+        wallet: &Wallet,
+        transaction: Transaction,
+        fees: Fees,
+    ) -> Result<SignedTransaction, ClientError> {
         let domain = self.domain().await?;
+        self.sign_for(wallet, transaction, fees, &domain).await
+    }
+
+    async fn sign_for(
+        &self,
+        wallet: &Wallet,
+        transaction: Transaction,
+        fees: Fees,
+        domain: &ChainDomain,
+    ) -> Result<SignedTransaction, ClientError> {
         let nonce = self.account(wallet.address()).await?.nonce;
-        let signed = wallet.sign(transaction, nonce, &domain);
+        let signed = wallet.sign_with_fees(transaction, nonce, fees, domain);
         self.submit(&signed).await?;
         Ok(signed)
     }

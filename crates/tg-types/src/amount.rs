@@ -79,6 +79,12 @@ impl Amount {
         Self(self.0.saturating_sub(other.0))
     }
 
+    /// The product, at most [`Amount::MAX`].
+    #[must_use]
+    pub const fn saturating_mul(self, count: u64) -> Self {
+        Self(self.0.saturating_mul(count as u128))
+    }
+
     /// `self * count / per`, rounded up, or `None` above [`Amount::MAX`] or if `per` is zero.
     #[must_use]
     pub const fn checked_mul_div_ceil(self, count: u64, per: u64) -> Option<Self> {

@@ -6,6 +6,7 @@
 //! contract, so the domain names the L1 chain, the rollup contract and this network's salt.
 
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
+use crate::fees::Fees;
 use crate::id::Address;
 use crate::keccak::keccak256;
 use crate::order::{JobOrder, OfferTerms, Receipt};
@@ -16,64 +17,47 @@ use crate::transaction::{Transaction, TransactionKind};
 /// Encoded type of the domain.
 pub const DOMAIN_TYPE: &str = "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract,bytes32 salt)";
 
+/// Members that every kind begins with. The lane says which sequence the nonce belongs to; see [`NONCE_LANE_ACCOUNT`].
+pub const HEAD: &str = "uint8 lane,uint64 nonce,uint128 maxFeePerGas,uint128 maxTipPerGas";
+
+/// The lane of an account's own nonces, and the only one so far.
+pub const NONCE_LANE_ACCOUNT: u8 = 0;
+
 impl TransactionKind {
     /// The encoded type a wallet signs, with the nested type after it as EIP-712 orders.
     #[must_use]
     pub fn encoded_type(self) -> String {
         // What is nested follows in the order of names, as EIP-712 demands.
-        let (own, nested): (_, &[&str]) = match self {
-            Self::Transfer => ("Transfer(uint64 nonce,address to,uint128 amount)", &[]),
+        let (members, nested): (_, &[&str]) = match self {
+            Self::Transfer => ("address to,uint128 amount", &[]),
             Self::RegisterModel => (
-                "RegisterModel(uint64 nonce,bytes32 model,bytes32 publicBlob,bytes32 weightsBlob,string name)",
+                "bytes32 model,bytes32 publicBlob,bytes32 weightsBlob,string name",
                 &[],
             ),
-            Self::PostOffer => (
-                "PostOffer(uint64 nonce,OfferTerms terms)",
-                &[Machine::TYPE, OfferTerms::TYPE],
-            ),
-            Self::WithdrawOffer => ("WithdrawOffer(uint64 nonce,bytes32 offer)", &[]),
-            Self::SubmitJob => (
-                "SubmitJob(uint64 nonce,JobOrder order)",
-                &[JobNeeds::TYPE, JobOrder::TYPE],
-            ),
-            Self::CancelJob => ("CancelJob(uint64 nonce,bytes32 job)", &[]),
-            Self::StartLease => ("StartLease(uint64 nonce,bytes32 lease)", &[]),
-            Self::CommitReceipt => (
-                "CommitReceipt(uint64 nonce,bytes32 lease,Receipt receipt)",
-                &[Receipt::TYPE],
-            ),
-            Self::SubmitEvidence => (
-                "SubmitEvidence(uint64 nonce,bytes32 lease,bytes32 evidence,uint32 size)",
-                &[],
-            ),
+            Self::PostOffer => ("OfferTerms terms", &[Machine::TYPE, OfferTerms::TYPE]),
+            Self::WithdrawOffer => ("bytes32 offer", &[]),
+            Self::SubmitJob => ("JobOrder order", &[JobNeeds::TYPE, JobOrder::TYPE]),
+            Self::CancelJob => ("bytes32 job", &[]),
+            Self::StartLease => ("bytes32 lease", &[]),
+            Self::CommitReceipt => ("bytes32 lease,Receipt receipt", &[Receipt::TYPE]),
+            Self::SubmitEvidence => ("bytes32 lease,bytes32 evidence,uint32 size", &[]),
             Self::UpdateOffer => (
-                "UpdateOffer(uint64 nonce,bytes32 offer,OfferTerms terms)",
+                "bytes32 offer,OfferTerms terms",
                 &[Machine::TYPE, OfferTerms::TYPE],
             ),
-            Self::CommitBid => (
-                "CommitBid(uint64 nonce,bytes32 commitment,uint128 deposit)",
-                &[],
-            ),
+            Self::CommitBid => ("bytes32 commitment,uint128 deposit", &[]),
             Self::RevealBid => (
-                "RevealBid(uint64 nonce,bytes32 bid,bytes32 salt,JobOrder order)",
+                "bytes32 bid,bytes32 salt,JobOrder order",
                 &[JobNeeds::TYPE, JobOrder::TYPE],
             ),
-            Self::RateJob => ("RateJob(uint64 nonce,bytes32 job,uint8 stars)", &[]),
-            Self::ReportLiveness => (
-                "ReportLiveness(uint64 nonce,uint64 epoch,address[] lost,address[] back)",
-                &[],
-            ),
-            Self::ReportStorage => (
-                "ReportStorage(uint64 nonce,bytes32[] held,bytes32[] missing)",
-                &[],
-            ),
-            Self::DeclineLease => ("DeclineLease(uint64 nonce,bytes32 lease,uint8 reason)", &[]),
-            Self::CommitPart => (
-                "CommitPart(uint64 nonce,bytes32 lease,Receipt receipt)",
-                &[Receipt::TYPE],
-            ),
+            Self::RateJob => ("bytes32 job,uint8 stars", &[]),
+            Self::ReportLiveness => ("uint64 epoch,address[] lost,address[] back", &[]),
+            Self::ReportStorage => ("bytes32[] held,bytes32[] missing", &[]),
+            Self::DeclineLease => ("bytes32 lease,uint8 reason", &[]),
+            Self::CommitPart => ("bytes32 lease,Receipt receipt", &[Receipt::TYPE]),
+            Self::RaiseJob => ("bytes32 job,uint128 maxPrice,uint8 maxAttempts", &[]),
         };
-        format!("{own}{}", nested.concat())
+        format!("{self}({HEAD},{members}){}", nested.concat())
     }
 }
 
@@ -112,13 +96,13 @@ impl ChainDomain {
             .finish()
     }
 
-    /// What is signed for `transaction` with `nonce`.
+    /// What is signed for `transaction` with `nonce` and `fees`.
     #[must_use]
-    pub fn signing_digest(&self, transaction: &Transaction, nonce: u64) -> [u8; 32] {
+    pub fn signing_digest(&self, transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 32] {
         let mut bytes = Vec::with_capacity(66);
         bytes.extend_from_slice(&[0x19, 0x01]);
         bytes.extend_from_slice(&self.separator());
-        bytes.extend_from_slice(&struct_hash(transaction, nonce));
+        bytes.extend_from_slice(&struct_hash(transaction, nonce, fees));
         keccak256(&bytes)
     }
 }
@@ -146,10 +130,14 @@ impl Decode for ChainDomain {
     }
 }
 
-/// The EIP-712 struct hash of a transaction with its nonce.
+/// The EIP-712 struct hash of a transaction with its nonce and fees.
 #[must_use]
-pub fn struct_hash(transaction: &Transaction, nonce: u64) -> [u8; 32] {
-    let start = StructHash::new(&transaction.kind().encoded_type()).number(u128::from(nonce));
+pub fn struct_hash(transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 32] {
+    let start = StructHash::new(&transaction.kind().encoded_type())
+        .number(u128::from(NONCE_LANE_ACCOUNT))
+        .number(u128::from(nonce))
+        .amount(fees.max_fee_per_gas)
+        .amount(fees.max_tip_per_gas);
     match transaction {
         Transaction::Transfer { to, amount } => start.address(*to).amount(*amount),
         Transaction::RegisterModel {
@@ -203,6 +191,14 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64) -> [u8; 32] {
         Transaction::CommitPart { lease, receipt } => {
             start.word(*lease.as_bytes()).word(receipt.struct_hash())
         }
+        Transaction::RaiseJob {
+            job,
+            max_price,
+            max_attempts,
+        } => start
+            .word(*job.as_bytes())
+            .amount(*max_price)
+            .number(u128::from(*max_attempts)),
     }
     .finish()
 }

@@ -3,7 +3,7 @@
 //! Read in this order: [`codec`] (how every byte is written and read), [`digest`] and [`keccak`] (how bytes are
 //! named), [`domain`] (the closed list of hashing purposes), [`id`] (what the grid names), [`amount`], [`time`],
 //! [`label`], [`mode`] and [`resources`] (the words of the protocol), [`order`] (what the parties promise), [`transaction`] (what
-//! an account can ask for), [`eip712`] (what a wallet signs), [`signed`] (signatures and wallets), [`limits`].
+//! an account can ask for), [`fees`], [`eip712`] (what a wallet signs), [`signed`] (signatures and wallets), [`limits`].
 //!
 //! ```
 //! use tg_types::{Address, Amount, ChainDomain, Transaction, Wallet};
@@ -21,6 +21,7 @@ pub mod digest;
 pub mod domain;
 pub mod eip712;
 pub mod fault;
+pub mod fees;
 pub mod id;
 pub mod keccak;
 pub mod label;
@@ -39,6 +40,7 @@ pub use digest::Digest;
 pub use domain::Domain;
 pub use eip712::ChainDomain;
 pub use fault::Fault;
+pub use fees::Fees;
 pub use id::{
     Address, BidId, BlockId, JobId, LeaseId, ModelId, OfferId, ProgramId, StateRoot,
     StorageSubject, TransactionId,

@@ -12,14 +12,17 @@ pub const INPUT_BYTES_MAX: u32 = 1 << 20;
 /// Attempts a job may ask for: each failed one costs the grid a verification.
 pub const ATTEMPTS_MAX: u8 = 16;
 
+/// Attempts of an order that says nothing else.
+pub const ATTEMPTS_USUAL: u8 = 3;
+
 /// Slots of one offer: a provider with more work side by side posts a second offer.
 pub const SLOTS_MAX: u16 = 1024;
 
 /// Providers that one liveness report may name.
 pub const LIVENESS_CHANGES_MAX: usize = 32;
 
-/// Inputs and models that one storage report may name: as many as fit a transaction.
+/// Inputs and models that one storage report may name in each of its two lists.
 pub const STORAGE_STATEMENTS_MAX: usize = 24;
 
-/// Bytes of one encoded signed transaction; the longest kinds, full reports, have about 900.
-pub const TRANSACTION_BYTES_MAX: usize = 1024;
+/// Bytes of one encoded signed transaction; the longest kind, a full storage report, has 1,671.
+pub const TRANSACTION_BYTES_MAX: usize = 2_048;

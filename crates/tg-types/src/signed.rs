@@ -7,7 +7,8 @@ use k256::ecdsa::{RecoveryId, SigningKey, VerifyingKey};
 
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use crate::domain::Domain;
-use crate::eip712::ChainDomain;
+use crate::eip712::{ChainDomain, NONCE_LANE_ACCOUNT};
+use crate::fees::Fees;
 use crate::id::{Address, BidId, JobId, OfferId, TransactionId};
 use crate::keccak::{keccak256, keccak256_of};
 use crate::transaction::Transaction;
@@ -128,13 +129,15 @@ fn address_of(key: &VerifyingKey) -> Address {
     Address::new(address)
 }
 
-/// A transaction as it travels: content, nonce, sender and signature.
+/// A transaction as it travels: content, nonce, fees, sender and signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedTransaction {
     /// What is asked for.
     pub transaction: Transaction,
-    /// How many transactions the sender made before.
+    /// The sender's next number: numbers of one account are used in order, without gaps.
     pub nonce: u64,
+    /// What the sender pays for gas at most.
+    pub fees: Fees,
     /// Who asks; stated so that a changed byte is told from an unknown account.
     pub sender: Address,
     /// The sender's signature of the EIP-712 digest.
@@ -147,7 +150,7 @@ impl SignedTransaction {
     /// # Errors
     /// [`SignatureError`] says in which way the signature does not hold.
     pub fn verify(&self, domain: &ChainDomain) -> Result<VerifiedTransaction, SignatureError> {
-        let digest = domain.signing_digest(&self.transaction, self.nonce);
+        let digest = domain.signing_digest(&self.transaction, self.nonce, &self.fees);
         let recovered = self.signature.recover(&digest)?;
         if recovered != self.sender {
             return Err(SignatureError::WrongSigner {
@@ -158,15 +161,16 @@ impl SignedTransaction {
         Ok(VerifiedTransaction {
             transaction: self.transaction.clone(),
             nonce: self.nonce,
+            fees: self.fees,
             sender: self.sender,
             id: transaction_id(self.sender, &digest),
         })
     }
 
-    /// The transaction's name. It covers sender, content, nonce and network, not the signature.
+    /// The transaction's name. It covers sender, content, nonce, fees and network, not the signature.
     #[must_use]
     pub fn id(&self, domain: &ChainDomain) -> TransactionId {
-        let digest = domain.signing_digest(&self.transaction, self.nonce);
+        let digest = domain.signing_digest(&self.transaction, self.nonce, &self.fees);
         transaction_id(self.sender, &digest)
     }
 }
@@ -201,11 +205,14 @@ impl Encode for SignedTransaction {
         let Self {
             transaction,
             nonce,
+            fees,
             sender,
             signature,
         } = self;
         transaction.encode(writer);
+        writer.u8(NONCE_LANE_ACCOUNT);
         writer.u64(*nonce);
+        fees.encode(writer);
         sender.encode(writer);
         signature.encode(writer);
     }
@@ -213,9 +220,18 @@ impl Encode for SignedTransaction {
 
 impl Decode for SignedTransaction {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let transaction = Transaction::decode(reader)?;
+        let lane = reader.u8()?;
+        if lane != NONCE_LANE_ACCOUNT {
+            return Err(DecodeError::Invalid {
+                field: "nonce lane",
+                value: u64::from(lane),
+            });
+        }
         Ok(Self {
-            transaction: Transaction::decode(reader)?,
+            transaction,
             nonce: reader.u64()?,
+            fees: Fees::decode(reader)?,
             sender: Address::decode(reader)?,
             signature: Signature::decode(reader)?,
         })
@@ -227,6 +243,7 @@ impl Decode for SignedTransaction {
 pub struct VerifiedTransaction {
     transaction: Transaction,
     nonce: u64,
+    fees: Fees,
     sender: Address,
     id: TransactionId,
 }
@@ -238,10 +255,16 @@ impl VerifiedTransaction {
         &self.transaction
     }
 
-    /// How many transactions the sender made before.
+    /// The sender's number of it.
     #[must_use]
     pub const fn nonce(&self) -> u64 {
         self.nonce
+    }
+
+    /// What the sender pays for gas at most.
+    #[must_use]
+    pub const fn fees(&self) -> Fees {
+        self.fees
     }
 
     /// Who signed.
@@ -310,7 +333,7 @@ impl Wallet {
         self.key.to_bytes().into()
     }
 
-    /// Signs a transaction for one network.
+    /// Signs a transaction for one network with [`Fees::DEVELOPMENT`], for tests and development networks.
     #[must_use]
     pub fn sign(
         &self,
@@ -318,10 +341,23 @@ impl Wallet {
         nonce: u64,
         domain: &ChainDomain,
     ) -> SignedTransaction {
-        let signature = self.sign_digest(&domain.signing_digest(&transaction, nonce));
+        self.sign_with_fees(transaction, nonce, Fees::DEVELOPMENT, domain)
+    }
+
+    /// Signs a transaction for one network.
+    #[must_use]
+    pub fn sign_with_fees(
+        &self,
+        transaction: Transaction,
+        nonce: u64,
+        fees: Fees,
+        domain: &ChainDomain,
+    ) -> SignedTransaction {
+        let signature = self.sign_digest(&domain.signing_digest(&transaction, nonce, &fees));
         SignedTransaction {
             transaction,
             nonce,
+            fees,
             sender: self.address,
             signature,
         }

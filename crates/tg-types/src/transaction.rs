@@ -143,6 +143,15 @@ pub enum Transaction {
         /// What it commits to.
         receipt: Receipt,
     },
+    /// Pay more for a job that did not end, or let it have more leases.
+    RaiseJob {
+        /// The job.
+        job: JobId,
+        /// The new maximum price; no less than before.
+        max_price: Amount,
+        /// The new number of leases it may have; no fewer than before.
+        max_attempts: u8,
+    },
 }
 
 /// What a sealed bid commits to: nobody can read the order from it without the salt, and nobody else can reveal it.
@@ -193,11 +202,13 @@ pub enum TransactionKind {
     DeclineLease = 15,
     /// [`Transaction::CommitPart`].
     CommitPart = 16,
+    /// [`Transaction::RaiseJob`].
+    RaiseJob = 17,
 }
 
 impl TransactionKind {
     /// Every kind, in the order of their tags.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Transfer,
         Self::RegisterModel,
         Self::PostOffer,
@@ -215,6 +226,7 @@ impl TransactionKind {
         Self::ReportStorage,
         Self::DeclineLease,
         Self::CommitPart,
+        Self::RaiseJob,
     ];
 
     /// The name, which is also the primary type of its typed data.
@@ -238,6 +250,33 @@ impl TransactionKind {
             Self::ReportStorage => "ReportStorage",
             Self::DeclineLease => "DeclineLease",
             Self::CommitPart => "CommitPart",
+            Self::RaiseJob => "RaiseJob",
+        }
+    }
+
+    /// Whether the gas is paid before it comes, because it is demanded under threat of a loss: at the match for a lease,
+    /// with the bid for its reveal, with the stake for reports of validators. Half of every block is kept for these kinds.
+    #[must_use]
+    pub const fn is_prepaid(self) -> bool {
+        match self {
+            Self::StartLease
+            | Self::CommitReceipt
+            | Self::SubmitEvidence
+            | Self::RevealBid
+            | Self::ReportLiveness
+            | Self::ReportStorage
+            | Self::DeclineLease
+            | Self::CommitPart => true,
+            Self::Transfer
+            | Self::RegisterModel
+            | Self::PostOffer
+            | Self::WithdrawOffer
+            | Self::SubmitJob
+            | Self::CancelJob
+            | Self::UpdateOffer
+            | Self::CommitBid
+            | Self::RateJob
+            | Self::RaiseJob => false,
         }
     }
 
@@ -276,6 +315,7 @@ impl Transaction {
             Self::ReportStorage { .. } => TransactionKind::ReportStorage,
             Self::DeclineLease { .. } => TransactionKind::DeclineLease,
             Self::CommitPart { .. } => TransactionKind::CommitPart,
+            Self::RaiseJob { .. } => TransactionKind::RaiseJob,
         }
     }
 }
@@ -354,6 +394,15 @@ impl Encode for Transaction {
                 lease.encode(writer);
                 receipt.encode(writer);
             }
+            Self::RaiseJob {
+                job,
+                max_price,
+                max_attempts,
+            } => {
+                job.encode(writer);
+                max_price.encode(writer);
+                writer.u8(*max_attempts);
+            }
         }
     }
 }
@@ -428,6 +477,11 @@ impl Decode for Transaction {
             16 => Self::CommitPart {
                 lease: LeaseId::decode(reader)?,
                 receipt: Receipt::decode(reader)?,
+            },
+            17 => Self::RaiseJob {
+                job: JobId::decode(reader)?,
+                max_price: Amount::decode(reader)?,
+                max_attempts: reader.u8()?,
             },
             tag => {
                 return Err(DecodeError::Invalid {

@@ -128,7 +128,9 @@ impl Worker for Cheat {
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Vec<u8>, WorkError> {
         if self.lie == Lie::WrongOutput {
-            let proof = self.honest.prove(task, execution, progress)?;
+            // An honest worker sends no proof that it could not verify: it proves the truth, and the lie comes after.
+            let honest = self.honest.execute(task, &|_| {})?;
+            let proof = self.honest.prove(task, &honest, progress)?;
             let mut file =
                 ProofFile::read(&proof).map_err(|error| WorkError::Prove(error.into()))?;
             file.output.clone_from(&execution.output);

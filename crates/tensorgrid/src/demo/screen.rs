@@ -63,7 +63,8 @@ impl Screen {
         let bar: String = (0..STEPS.len())
             .map(|step| if step < reached { '#' } else { '.' })
             .collect();
-        let retries = job.leases.len().saturating_sub(1);
+        let leases = job.leases.iter().filter(|it| it.lead.is_none());
+        let retries = leases.count().saturating_sub(1);
         let again = if retries > 0 {
             format!("  lease {} after a rejection", retries + 1)
         } else {

@@ -22,7 +22,7 @@ use crate::bundled::{self, Bundled};
 use crate::cli::DemoArguments;
 use crate::grid::connect::Calling;
 use crate::grid::embedded::{EmbeddedGrid, EmbeddedOptions, RunningAgent, register_bundled};
-use crate::grid::infer::{self, Inference, Wish};
+use crate::grid::infer::{self, Followed, Inference, Wish};
 use crate::grid::{accounts, table};
 use crate::outcome::{Exit, Failure, OrFail, say};
 
@@ -380,8 +380,10 @@ impl Scene<'_> {
                         .and_then(|lease| names.get(&lease.provider));
                     provider.cloned().unwrap_or_default()
                 };
-                infer::follow(&client, id, &mut |job| {
-                    if !quiet {
+                infer::follow(&client, id, &mut |news| {
+                    if let Followed::Changed(job) = news
+                        && !quiet
+                    {
                         screen
                             .lock()
                             .unwrap_or_else(PoisonError::into_inner)

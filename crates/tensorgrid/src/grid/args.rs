@@ -136,7 +136,7 @@ pub(crate) struct InferArguments {
     /// How the result is checked.
     #[arg(long, value_enum, default_value = "zk")]
     pub(crate) verify: Verify,
-    /// Most that is paid to the provider, in TGRID; twice the cheapest ask if absent.
+    /// Most that is paid to the provider, in TGRID; twice what the third cheapest asks if absent.
     #[arg(long, value_parser = amount, value_name = "TGRID")]
     pub(crate) max_price: Option<Amount>,
     /// Seconds the job may take.
@@ -205,6 +205,8 @@ pub(crate) enum JobCommand {
     Why(JobArguments),
     /// Show the receipt of a paid job.
     Receipt(JobReceiptArguments),
+    /// Pay more for a job that did not end, or let it try more providers.
+    Raise(JobRaiseArguments),
     /// Take back a job that waits.
     Cancel(JobCancelArguments),
 }
@@ -238,6 +240,27 @@ pub(crate) struct JobReceiptArguments {
     pub(crate) proof_out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
+}
+
+/// `job raise`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid job raise 3fa1b2 --max-price 0.05 --attempts 5\n\n\
+                  Neither may become less. The difference is locked, and what is not needed of it comes back."
+)]
+pub(crate) struct JobRaiseArguments {
+    /// The job's id, or the beginning of it.
+    pub(crate) job: String,
+    /// Most that is paid to the provider, in TGRID; as it is if absent.
+    #[arg(long, value_parser = amount, value_name = "TGRID", required_unless_present = "attempts")]
+    pub(crate) max_price: Option<Amount>,
+    /// Providers to try at most; as it is if absent.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub(crate) attempts: Option<u8>,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
 }
 
 /// `job cancel`.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use tg_sdk::dto::{ModelDto, ModelStateDto};
 use tg_sdk::{Client, ClientError};
@@ -54,6 +55,38 @@ impl<T> Calling<T> for Result<T, ClientError> {
             failure
         })
     }
+}
+
+/// How long a call is repeated that a busy grid refused.
+const BUSY_MAX: Duration = Duration::from_secs(30);
+
+/// Repeats a call as long as the grid says that it is busy. For calls alone that change nothing when they are refused.
+pub(crate) async fn patiently<T, F: Future<Output = Result<T, ClientError>>>(
+    mut call: impl FnMut() -> F,
+) -> Result<T, ClientError> {
+    let started = Instant::now();
+    loop {
+        let result = call().await;
+        let busy = matches!(
+            &result,
+            Err(ClientError::Refused {
+                status: 429 | 503,
+                ..
+            })
+        );
+        if !busy || started.elapsed() > BUSY_MAX {
+            return result;
+        }
+        tokio::time::sleep(a_while()).await;
+    }
+}
+
+/// Between 100 and 355 ms: many who were refused together do not come again together.
+pub(crate) fn a_while() -> Duration {
+    let mut drawn = [0];
+    // Without a draw all wait equally long.
+    let _ = getrandom::fill(&mut drawn);
+    Duration::from_millis(100 + u64::from(drawn[0]))
 }
 
 /// A client of the API that was named.

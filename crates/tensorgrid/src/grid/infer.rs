@@ -9,9 +9,10 @@ use tg_model::input::encode;
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel};
 use tg_sdk::Client;
 use tg_sdk::dto::{
-    DevelopmentInferDto, DryRunDto, InferenceDto, JobDto, JobReceiptDto, JobStateDto, ModeDto,
-    ModelDto, ModelStateDto, QuoteDto,
+    DevelopmentInferDto, DryRunDto, InferenceDto, JobDto, JobReceiptDto, JobStateDto, JobWhyDto,
+    ModeDto, ModelDto, ModelStateDto, QuoteDto,
 };
+use tg_types::limits::ATTEMPTS_USUAL;
 use tg_types::{
     Address, Amount, Digest, JobId, JobNeeds, JobOrder, SignedTransaction, TimestampMs,
     Transaction, Wallet,
@@ -37,8 +38,27 @@ const DEVELOPMENT_DEADLINE: Duration = Duration::from_secs(120);
 /// How long the grid may be away while a job is followed.
 const ABSENCE_MAX: Duration = Duration::from_secs(30);
 
-/// How often a transaction is signed again because another one of the account was faster.
-const NONCE_TRIES: u32 = 8;
+/// How long a transaction is signed again because another one of the account was faster, or the grid is busy.
+const SIGN_MAX: Duration = Duration::from_secs(60);
+
+/// Refusals of a nonce that another transaction of the account took.
+const NONCE_TAKEN: [&str; 8] = [
+    "TG-LED-002",
+    "TG-LED-003",
+    "TG-LED-004",
+    "TG-NODE-044",
+    "TG-NODE-045",
+    "TG-NODE-046",
+    // The base fee rose beyond what was offered, or another one waits that offers more.
+    "TG-LED-008",
+    "TG-NODE-049",
+];
+
+/// Refusals of a grid that takes nothing more at the moment.
+const NO_ROOM: [&str; 3] = ["TG-NODE-042", "TG-NODE-043", "TG-NODE-047"];
+
+/// How often it is asked why a job waits.
+const WHY: Duration = Duration::from_secs(2);
 
 /// What the requestor wants.
 #[derive(Debug, Clone, Copy)]
@@ -107,32 +127,33 @@ pub(crate) async fn public_model(
     Ok(public)
 }
 
-/// A maximum price that leaves room for a second provider: twice the cheapest fitting ask, and the network's minimum.
-pub(crate) fn usual_max_price(quotes: &[QuoteDto], floor: Amount) -> Option<Amount> {
-    let fitting = quotes.iter().filter(|quote| quote.lacks.is_empty());
-    let cheapest = fitting.filter_map(|quote| quote.price).min()?;
-    Some(cheapest.saturating_add(cheapest).max(floor))
+/// The maximum price of an order that names none, as the grid works it out for its quotes; `None` if no offer could
+/// ever serve the order.
+pub(crate) fn usual_max_price(quotes: &[QuoteDto]) -> Option<Amount> {
+    let serving = quotes.iter().find(|quote| quote.serves);
+    serving.map(|quote| quote.max_price)
 }
 
-/// Signs and submits a transaction; signs again when another one of the same account was faster.
+/// Signs and submits a transaction; signs again when another one of the same account was faster. It is signed again only
+/// after the grid refused the former one with a code that says so: a refused transaction is in no pool and in no block,
+/// so nothing is paid twice. Where no answer came, nobody knows, and nothing is signed again.
 pub(crate) async fn submit(
     client: &Client,
     wallet: &Wallet,
     transaction: &Transaction,
     doing: &'static str,
 ) -> Result<SignedTransaction, Failure> {
-    let mut tries = 1;
+    let started = Instant::now();
     loop {
         let result = client.sign_and_submit(wallet, transaction.clone()).await;
-        let raced = result.as_ref().is_err_and(|error| {
-            let raced = ["TG-LED-002", "TG-LED-003", "TG-NODE-044", "TG-NODE-046"];
-            error.code().is_some_and(|code| raced.contains(&code))
+        let again = result.as_ref().is_err_and(|error| {
+            let code = error.code();
+            code.is_some_and(|code| NONCE_TAKEN.contains(&code) || NO_ROOM.contains(&code))
         });
-        if !raced || tries == NONCE_TRIES {
+        if !again || started.elapsed() > SIGN_MAX {
             return result.calling(doing);
         }
-        tries += 1;
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(connect::a_while()).await;
     }
 }
 
@@ -181,9 +202,11 @@ pub(crate) async fn order(
     reals: &[f32],
     wish: Wish,
 ) -> Result<JobId, Failure> {
-    let status = client.status().await.calling("ask for the grid's time")?;
+    let status = connect::patiently(|| client.status()).await;
+    let status = status.calling("ask for the grid's time")?;
     let (order, bytes) = order_of(public, reals, wish, status.ledger_time_ms)?;
-    client.put_blob(bytes).await.calling("store the input")?;
+    let stored = connect::patiently(|| client.put_blob(bytes.clone())).await;
+    stored.calling("store the input")?;
     let signed = submit(
         client,
         wallet,
@@ -194,24 +217,45 @@ pub(crate) async fn order(
     Ok(tg_types::signed::job_id(signed.id(&status.domain.into())))
 }
 
-/// Follows a job to its end and tells every new view of it.
+/// What is told of a job that is followed.
+pub(crate) enum Followed<'a> {
+    /// It changed.
+    Changed(&'a JobDto),
+    /// It waits, for another reason than before.
+    Waits(&'a JobWhyDto),
+}
+
+/// Follows a job to its end and tells every new view of it, and why it waits.
 pub(crate) async fn follow(
     client: &Client,
     id: JobId,
-    tell: &mut (dyn FnMut(&JobDto) + Send),
+    tell: &mut (dyn FnMut(Followed<'_>) + Send),
 ) -> Result<JobDto, Failure> {
     let ordered = Instant::now();
     let mut seen: Option<JobDto> = None;
     let mut answered = Instant::now();
+    let mut asked = Instant::now();
+    let mut reason = String::new();
     loop {
         match client.job(id).await {
             Ok(job) => {
                 answered = Instant::now();
                 if seen.as_ref() != Some(&job) {
-                    tell(&job);
+                    tell(Followed::Changed(&job));
                 }
                 if job.state.is_final() {
                     return Ok(job);
+                }
+                let waits = job.state == JobStateDto::Queued;
+                if waits && asked.elapsed() >= WHY {
+                    asked = Instant::now();
+                    // Nothing depends on it: who cannot say why now is asked again.
+                    if let Ok(why) = client.job_why(id).await
+                        && why.summary != reason
+                    {
+                        tell(Followed::Waits(&why));
+                        reason = why.summary;
+                    }
                 }
                 seen = Some(job);
             }
@@ -309,14 +353,13 @@ pub(crate) async fn on_behalf(
         .quotes(model.id, request.mode)
         .await
         .calling("ask for prices")?;
-    let status = client.status().await.calling("ask for the rules")?;
-    let usual = usual_max_price(&quotes, status.parameters.job_price_min);
+    let usual = usual_max_price(&quotes);
     let max_price = request.max_price.or(usual).ok_or_else(no_offer)?;
     let wish = Wish {
         mode: request.mode,
         max_price,
         deadline: DEVELOPMENT_DEADLINE,
-        max_attempts: 3,
+        max_attempts: ATTEMPTS_USUAL,
         needs: JobNeeds::ANY_MACHINE,
     };
     let wallet = accounts::wallet(accounts::REQUESTOR);

@@ -10,7 +10,9 @@ use tg_node::limits::MODEL_BYTES_MAX;
 use tg_node::{BlobError, BlobStore, NodeHandle, SubmitError};
 use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
-use tg_types::{Address, Amount, Digest, Fault, SignedTransaction, Transaction, TransactionId};
+use tg_types::{
+    Address, Amount, Digest, Fault, Fees, SignedTransaction, Transaction, TransactionId,
+};
 use tokio::sync::{broadcast, mpsc};
 
 use super::{accounts, infer};
@@ -204,7 +206,9 @@ impl DevelopmentPort for NodePort {
                 to: address,
                 amount,
             };
-            let signed = wallet.sign(transfer, nonce, self.state().domain());
+            let state = self.state();
+            let fees = Fees::from_base_fee(state.base_fee());
+            let signed = wallet.sign_with_fees(transfer, nonce, fees, state.domain());
             self.submit(signed).await
         })
     }
@@ -262,11 +266,15 @@ fn submit_error(error: &SubmitError) -> PortError {
 /// What to do about a refused transaction.
 fn hint_of(code: &str) -> &'static str {
     match code {
-        "TG-LED-002" | "TG-LED-003" | "TG-NODE-044" | "TG-NODE-046" => {
+        "TG-LED-002" | "TG-LED-003" | "TG-NODE-044" | "TG-NODE-046" | "TG-NODE-049" => {
             "another transaction of this account was faster; sign again with the account's next nonce"
         }
-        "TG-LED-005" => {
-            "an account needs the maximum price, the verification fee and the transaction fee; on a development \
+        "TG-LED-008" => {
+            "sign again with a higher maximum fee; GET /v1/status gives the base fee, which falls when blocks are less full"
+        }
+        "TG-NODE-042" => "sign again with a higher tip, or try again in a few seconds",
+        "TG-LED-005" | "TG-LED-009" | "TG-NODE-050" => {
+            "an account needs the maximum price, the verification fee and the gas at the maximum fee; on a development \
              network POST /v1/dev/faucet gives play money"
         }
         "TG-LED-020" => "tensorgrid model list shows the models",

@@ -243,9 +243,11 @@ fn verdict_json(
         "input_mode": modes[0],
         "output_mode": modes[1],
         "security_bits": report.map(|report| report.bits),
+        "security_bits_2055": report.map(|report| report.bits_before),
         "terms": report.map(|report| {
             report.terms.iter().map(|term| serde_json::json!({
                 "label": term.label, "source": term.source, "bits": term.bits,
+                "bits_2055": term.bits_before,
             })).collect::<Vec<_>>()
         }),
     })
@@ -308,6 +310,14 @@ fn explain(model: &PublicModel, file: &ProofFile, report: Option<&SecurityReport
     text
 }
 
+/// What a term reaches under the theorem before, if that is another level.
+fn beside(term: &security::ErrorTerm) -> String {
+    if term.bits_before == term.bits {
+        return String::new();
+    }
+    format!(" ({:.1} under {})", term.bits_before, security::BEFORE)
+}
+
 /// Every error term and their sum.
 fn explain_security(text: &mut String, of: &str, report: Option<&SecurityReport>) {
     push(
@@ -323,10 +333,24 @@ fn explain_security(text: &mut String, of: &str, report: Option<&SecurityReport>
     for term in &report.terms {
         push(
             text,
-            format_args!("  {:>6.1}  {:<52} {}", term.bits, term.label, term.source),
+            format_args!(
+                "  {:>6.1}  {:<52} {}{}",
+                term.bits,
+                term.label,
+                term.source,
+                beside(term)
+            ),
         );
     }
     push(text, format_args!("  {:>6.1}  TOTAL BITS", report.bits));
+    push(
+        text,
+        format_args!(
+            "  {:>6.1}  total bits with folds charged by {}",
+            report.bits_before,
+            security::BEFORE
+        ),
+    );
 }
 
 fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {

@@ -105,6 +105,8 @@ fn parts(event: &Event) -> Parts {
         | Event::LeaseMade { .. }
         | Event::LeaseEnded { .. }
         | Event::Slashed { .. }
+        | Event::GasPrepaid { .. }
+        | Event::GasSettled { .. }
         | Event::PenaltyHeld { .. }
         | Event::PenaltySettled { .. }
         | Event::HolderPaid { .. }
@@ -341,6 +343,29 @@ fn penalty_parts(event: &Event) -> Parts {
             provider,
             amount,
             "returned for a declined lease",
+        ),
+        Event::GasPrepaid {
+            lease,
+            provider,
+            amount,
+        } => (
+            "gas_prepaid",
+            lease,
+            provider,
+            amount,
+            "set aside for the gas of a lease",
+        ),
+        Event::GasSettled {
+            lease,
+            provider,
+            burned: _,
+            returned,
+        } => (
+            "gas_settled",
+            lease,
+            provider,
+            returned,
+            "returned of what was set aside for gas",
         ),
         Event::HolderPaid {
             lease,

@@ -1,8 +1,10 @@
 //! Why a job is where it is.
 
-use tg_ledger::{Job, JobState, LeaseEnd, State, TransactionError};
+use tg_ledger::{
+    GangWhy, Job, JobState, LeaseEnd, Relaxation, State, TransactionError, WhyWaiting,
+};
 use tg_sdk::dto::{ConstraintDto, DryRunDto, JobWhyDto, OfferWhyDto};
-use tg_types::{Address, Amount, JobOrder, TimestampMs};
+use tg_types::{Address, Amount, JobOrder, Lane, TimestampMs};
 
 use super::{job_state, lacks};
 
@@ -12,6 +14,8 @@ pub fn why(state: &State, job: &Job) -> JobWhyDto {
     let waiting = state.why_waiting(&job.id);
     let queue_position = waiting.as_ref().map(|it| it.queue_position);
     let eta = waiting.as_ref().and_then(|it| it.eta);
+    // What is free now is no time to wait for.
+    let eta = eta.filter(|it| it.latest > state.head().timestamp);
     let constraints = waiting.as_ref().map_or_else(Vec::new, |waiting| {
         let rejections = waiting.placement.rejections.iter();
         rejections
@@ -32,22 +36,16 @@ pub fn why(state: &State, job: &Job) -> JobWhyDto {
             })
             .collect()
     });
-    let considered = waiting.as_ref().map(|waiting| waiting.placement.considered);
-    let suitable = waiting
-        .as_ref()
-        .is_some_and(|waiting| waiting.placement.chosen.is_some());
     JobWhyDto {
         job: job.id,
         state: job_state(job.state),
-        summary: summary(state, job, considered, suitable),
+        summary: summary(state, job, waiting.as_ref()),
         queue_position,
-        hint: hint(state, job, considered, suitable),
+        hint: hint(job, waiting.as_ref()),
         relaxations: waiting.as_ref().map_or_else(Vec::new, |waiting| {
-            waiting
-                .relaxations
-                .iter()
-                .map(ToString::to_string)
-                .collect()
+            let changes = waiting.relaxations.iter().map(ToString::to_string);
+            let gang = waiting.gang.iter().flat_map(gang_changes);
+            changes.chain(gang).collect()
         }),
         priority_to_be_next: waiting.as_ref().and_then(|it| it.priority_to_be_next),
         price_to_be_next: waiting.as_ref().and_then(|it| it.price_to_be_next),
@@ -86,15 +84,13 @@ pub fn dry_run(
     })
 }
 
-fn summary(state: &State, job: &Job, considered: Option<u32>, suitable: bool) -> String {
+fn summary(state: &State, job: &Job, waiting: Option<&WhyWaiting>) -> String {
     let failed = failures(state, job);
     let stands = match job.state {
         JobState::Submitted => waits_for_storage(state, job),
-        JobState::Queued => match (considered, suitable) {
-            (Some(0), _) => "waits: there is no offer".to_owned(),
-            (Some(_), true) => "waits for the next block, which will match it".to_owned(),
-            (Some(count), false) => format!("waits: none of {count} offers fits"),
-            (None, _) => "waits: its model is not active".to_owned(),
+        JobState::Queued => match waiting {
+            Some(waiting) => waits(job, waiting),
+            None => "waits: its model is not active".to_owned(),
         },
         JobState::Leased => "a provider has it and has not started".to_owned(),
         JobState::Running => "a provider works on it".to_owned(),
@@ -125,6 +121,46 @@ fn waits_for_storage(state: &State, job: &Job) -> String {
     format!("waits until {needed} validators hold its model's files; {held} do")
 }
 
+/// Why a job waits, in one sentence.
+fn waits(job: &Job, waiting: &WhyWaiting) -> String {
+    let considered = waiting.placement.considered;
+    if considered == 0 {
+        return "waits: there is no offer".to_owned();
+    }
+    if waiting.is_suited() {
+        return "waits for the next block, which will match it".to_owned();
+    }
+    match &waiting.gang {
+        Some(gang) => format!(
+            "waits: {} of {} members have a place, each on a machine of its own within {} us of the others; {} of \
+             {considered} offers fit a member",
+            gang.placed, gang.members, job.order.needs.neighbourhood_us, gang.machines,
+        ),
+        None if waiting.is_occupied() => {
+            format!("waits: every offer that could serve it is busy, of {considered}")
+        }
+        None => format!("waits: none of {considered} offers fits"),
+    }
+}
+
+/// What would give all members of a gang a place, beside what their machines lack.
+fn gang_changes(gang: &GangWhy) -> Vec<String> {
+    let GangWhy {
+        members,
+        placed,
+        machines: _,
+        neighbourhood_us,
+    } = gang;
+    if placed >= members {
+        return Vec::new();
+    }
+    let wider = neighbourhood_us.map(|side| {
+        format!("a neighbourhood of {side} us would give all {members} members a place")
+    });
+    let fewer = (*placed > 1).then(|| format!("a gang of {placed} would have a place"));
+    wider.into_iter().chain(fewer).collect()
+}
+
 /// How earlier leases failed.
 fn failures(state: &State, job: &Job) -> Vec<String> {
     let leases = job.leases.iter().filter_map(|id| state.lease(id));
@@ -135,22 +171,27 @@ fn failures(state: &State, job: &Job) -> Vec<String> {
         .collect()
 }
 
-fn hint(state: &State, job: &Job, considered: Option<u32>, suitable: bool) -> String {
-    if job.state != JobState::Queued || suitable {
+fn hint(job: &Job, waiting: Option<&WhyWaiting>) -> String {
+    let Some(waiting) = waiting.filter(|it| !it.is_suited()) else {
         return String::new();
-    }
-    if considered == Some(0) {
+    };
+    if waiting.placement.considered == 0 {
         return "start a provider: tensorgrid provider --price 0.01".to_owned();
     }
-    let asks = state
-        .offers()
-        .iter()
-        .filter_map(|offer| offer.terms.price(job.macs));
-    match asks.min() {
-        Some(ask) if ask > job.order.max_price => {
-            format!("raise --max-price to {ask} or more: the cheapest offer asks that")
-        }
-        _ => "cancel the job, or wait until an offer fits; its deadline gives the escrow back"
-            .to_owned(),
+    let price = |it: &&Relaxation| it.is_of_price();
+    let may_be_raised = job.order.needs.lane() != Lane::Auction;
+    if let Some(raised) = waiting.relaxations.iter().find(price)
+        && may_be_raised
+    {
+        return format!(
+            "tensorgrid job raise {} --max-price {}",
+            job.id,
+            Amount::new(raised.value)
+        );
     }
+    if waiting.gang.is_none() && waiting.is_occupied() {
+        return "wait: it gets the next free slot when its turn comes; its deadline gives the escrow back"
+            .to_owned();
+    }
+    "cancel the job, or wait until an offer fits; its deadline gives the escrow back".to_owned()
 }

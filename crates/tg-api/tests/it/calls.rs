@@ -13,9 +13,9 @@ use tg_types::{
 
 use crate::grid::{FACTS, Grid, wallet};
 
-const MODEL: ModelId = ModelId::new([9; 32]);
+pub(crate) const MODEL: ModelId = ModelId::new([9; 32]);
 
-fn terms(price: u64) -> OfferTerms {
+pub(crate) fn terms(price: u64) -> OfferTerms {
     OfferTerms {
         hardware: Label::new("a test").unwrap(),
         price_base: Amount::from_tgrid(price),
@@ -32,7 +32,7 @@ fn terms(price: u64) -> OfferTerms {
     }
 }
 
-async fn until(mut condition: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(mut condition: impl AsyncFnMut() -> bool) {
     for _ in 0..500 {
         if condition().await {
             return;
@@ -43,7 +43,7 @@ async fn until(mut condition: impl AsyncFnMut() -> bool) {
 }
 
 /// A grid with a registered model.
-async fn start(grid: &Arc<Grid>) -> (ApiServer, Client) {
+pub(crate) async fn start(grid: &Arc<Grid>) -> (ApiServer, Client) {
     let (server, client) = grid.serve(ApiConfig::default()).await;
     let register = Transaction::RegisterModel {
         model: MODEL,
@@ -218,7 +218,8 @@ async fn a_job_that_waits_says_why() {
         why.offers[0].lacks,
         ["asks more than the job's maximum price"]
     );
-    assert!(why.hint.contains("raise --max-price to 7."), "{}", why.hint);
+    let raise = format!("tensorgrid job raise {id} --max-price 7.");
+    assert!(why.hint.starts_with(&raise), "{}", why.hint);
 
     let cancel = Transaction::CancelJob { job: id };
     let alice = wallet("alice");

@@ -30,6 +30,9 @@ pub(crate) const FACTS: ModelFacts = ModelFacts {
     input_len: 4,
     output_len: 2,
     provable: true,
+    proof_bytes: 40_000,
+    work: 2_500_000,
+    memory: 6,
 };
 
 /// The grid.

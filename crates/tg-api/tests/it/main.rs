@@ -4,5 +4,6 @@
 mod blobs;
 mod calls;
 mod document;
+mod gangs;
 mod grid;
 mod limits;

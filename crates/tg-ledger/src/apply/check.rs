@@ -9,7 +9,9 @@ use tg_types::{
 mod market;
 mod storage;
 
+use super::gas::Fee;
 use crate::error::TransactionError;
+use crate::gas::order_gas;
 use crate::limits::{
     ACCOUNTS_MAX, MODELS_MAX, MODELS_PER_ACCOUNT_MAX, OFFERS_MAX, OFFERS_PER_ACCOUNT_MAX,
     OPEN_JOBS_MAX, OPEN_JOBS_PER_ACCOUNT_MAX,
@@ -20,8 +22,12 @@ use crate::state::State;
 
 type Check = Result<(), TransactionError>;
 
-/// Whether `transaction` holds in `state` at `now`.
-pub(super) fn check(state: &State, now: TimestampMs, transaction: &VerifiedTransaction) -> Check {
+/// Whether `transaction` holds in `state` at `now`, and what it pays.
+pub(super) fn check(
+    state: &State,
+    now: TimestampMs,
+    transaction: &VerifiedTransaction,
+) -> Result<Fee, TransactionError> {
     let sender = transaction.sender();
     let account = state
         .account(&sender)
@@ -59,12 +65,19 @@ pub(super) fn check(state: &State, now: TimestampMs, transaction: &VerifiedTrans
             check_order(state, now, &account, order)?.saturating_sub(back)
         }
         Transaction::RateJob { job, stars } => market::check_rating(state, sender, job, *stars)?,
+        Transaction::RaiseJob {
+            job,
+            max_price,
+            max_attempts,
+        } => market::check_raise(state, sender, job, *max_price, *max_attempts)?,
         Transaction::ReportLiveness { epoch, lost, back } => {
-            // Free: a validator reports once an epoch, and may own nothing yet.
-            return market::check_report(state, sender, *epoch, lost, back);
+            // Paid by its stake: a validator reports once an epoch, and may own nothing yet.
+            market::check_report(state, sender, *epoch, lost, back)?;
+            Amount::ZERO
         }
         Transaction::ReportStorage { held, missing } => {
-            return storage::check_storage_report(state, sender, held, missing);
+            storage::check_storage_report(state, sender, held, missing)?;
+            Amount::ZERO
         }
         Transaction::DeclineLease { lease, .. } => {
             held_lease(state, sender, lease, JobState::Leased)?;
@@ -72,14 +85,38 @@ pub(super) fn check(state: &State, now: TimestampMs, transaction: &VerifiedTrans
         }
         Transaction::CommitPart { lease, receipt } => check_part(state, sender, lease, receipt)?,
     };
-    let needed = spent.saturating_add(state.parameters.transaction_fee);
+    let fee = Fee::of(state, transaction)?;
+    let needed = spent.saturating_add(fee.sum());
     if needed > account.balance {
         return Err(TransactionError::InsufficientFunds {
             needed,
             balance: account.balance,
         });
     }
-    Ok(())
+    Ok(fee)
+}
+
+/// Whether a transaction whose turn has not come may wait for it: its sender has an account, and if it is of a prepaid
+/// kind, what it serves is the sender's and not over.
+pub(super) fn check_ahead(state: &State, transaction: &VerifiedTransaction) -> Check {
+    let sender = transaction.sender();
+    if state.account(&sender).is_none() {
+        return Err(TransactionError::NoAccount { sender });
+    }
+    match transaction.transaction() {
+        Transaction::StartLease { lease }
+        | Transaction::DeclineLease { lease, .. }
+        | Transaction::CommitPart { lease, .. }
+        | Transaction::CommitReceipt { lease, .. }
+        | Transaction::SubmitEvidence { lease, .. } => {
+            check_holder(state, sender, lease).map(|_| ())
+        }
+        Transaction::RevealBid { bid, .. } => market::check_bidder(state, sender, bid).map(|_| ()),
+        Transaction::ReportLiveness { .. } | Transaction::ReportStorage { .. } => {
+            market::check_validator(state, sender)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_nonce(account: &Account, got: u64) -> Check {
@@ -100,7 +137,8 @@ impl super::Execution {
             .cloned()
             .unwrap_or(Account::new(requestor, Amount::ZERO));
         let spent = check_order(&self.state, self.now, &account, order)?;
-        let needed = spent.saturating_add(self.state.parameters.transaction_fee);
+        let gas = order_gas(order);
+        let needed = spent.saturating_add(self.state.fee_market.price(gas));
         match needed > account.balance {
             true => Err(TransactionError::InsufficientFunds {
                 needed,
@@ -342,6 +380,25 @@ fn held_lease<'a>(
     needed: JobState,
 ) -> Result<(&'a Lease, &'a Job), TransactionError> {
     let unknown = TransactionError::UnknownLease { lease: *lease };
+    let found = check_holder(state, sender, lease)?;
+    let job = state.job(&found.job).ok_or(unknown)?;
+    if job.state != needed {
+        return Err(TransactionError::WrongJobState {
+            lease: *lease,
+            state: job.state,
+            needed,
+        });
+    }
+    Ok((found, job))
+}
+
+/// The sender's live lease.
+fn check_holder<'a>(
+    state: &'a State,
+    sender: Address,
+    lease: &LeaseId,
+) -> Result<&'a Lease, TransactionError> {
+    let unknown = TransactionError::UnknownLease { lease: *lease };
     let found = state.lease(lease).ok_or(unknown)?;
     if found.provider != sender {
         return Err(TransactionError::NotLeaseHolder {
@@ -355,15 +412,7 @@ fn held_lease<'a>(
             end: end.as_str(),
         });
     }
-    let job = state.job(&found.job).ok_or(unknown)?;
-    if job.state != needed {
-        return Err(TransactionError::WrongJobState {
-            lease: *lease,
-            state: job.state,
-            needed,
-        });
-    }
-    Ok((found, job))
+    Ok(found)
 }
 
 /// Whether a member of a gang may commit to its part.

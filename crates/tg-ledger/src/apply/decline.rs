@@ -80,7 +80,7 @@ impl Execution {
                 amount: penalty,
             });
         }
-        self.close_lease(lease, end);
+        self.close_lease(lease, end)?;
         Ok(match waits {
             true => Amount::ZERO,
             false => penalty,

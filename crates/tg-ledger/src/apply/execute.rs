@@ -6,6 +6,7 @@ use tg_types::{
 };
 
 use super::Execution;
+use super::gas::Fee;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::record::{
@@ -15,20 +16,16 @@ use crate::record::{
 type Done = Result<(), InvariantError>;
 
 impl Execution {
-    /// Executes a transaction that holds.
-    pub(super) fn execute(&mut self, transaction: &VerifiedTransaction) -> Done {
+    /// Executes a transaction that holds, for its fee.
+    pub(super) fn execute(&mut self, transaction: &VerifiedTransaction, fee: Fee) -> Done {
         let sender = transaction.sender();
-        match transaction.transaction() {
-            // A validator without money must be able to report.
-            Transaction::ReportLiveness { .. } | Transaction::ReportStorage { .. } => {
-                self.count_transaction(sender)?;
-            }
-            _ => self.charge_fee(sender)?,
-        }
+        self.charge_fee(sender, fee)?;
         self.events.push(Event::TransactionExecuted {
             id: transaction.id(),
             sender,
             kind: transaction.transaction().kind(),
+            burned: fee.burned,
+            tip: fee.tip,
         });
         match transaction.transaction() {
             Transaction::Transfer { to, amount } => self.transfer(sender, *to, *amount),
@@ -85,6 +82,11 @@ impl Execution {
                 self.submit_as(job_id(transaction.id()), sender, order)
             }
             Transaction::RateJob { job, stars } => self.rate(job, *stars),
+            Transaction::RaiseJob {
+                job,
+                max_price,
+                max_attempts,
+            } => self.raise(job, *max_price, *max_attempts),
             Transaction::ReportLiveness { epoch, lost, back } => {
                 self.report_liveness(sender, *epoch, lost, back)
             }
@@ -94,17 +96,6 @@ impl Execution {
             Transaction::DeclineLease { lease, reason } => self.decline(lease, *reason),
             Transaction::CommitPart { lease, receipt } => self.commit_part(lease, receipt),
         }
-    }
-
-    fn charge_fee(&mut self, sender: Address) -> Done {
-        let fee = self.state.parameters.transaction_fee;
-        self.debit(sender, fee)?;
-        self.burn(fee);
-        self.count_transaction(sender)
-    }
-
-    fn count_transaction(&mut self, sender: Address) -> Done {
-        self.update_account(sender, |account| account.nonce += 1)
     }
 
     fn transfer(&mut self, from: Address, to: Address, amount: Amount) -> Done {
@@ -281,7 +272,8 @@ impl Execution {
         let balance = self.state.balance(&address);
         let sum = balance.checked_add(amount).ok_or(out_of_range)?;
         if self.state.account(&address).is_none() {
-            self.state.put_account(Account::new(address, sum));
+            let account = Account::opened_at(self.height, address, sum);
+            self.state.put_account(account);
             return Ok(());
         }
         self.update_account(address, |account| account.balance = sum)

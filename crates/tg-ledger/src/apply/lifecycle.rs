@@ -138,7 +138,7 @@ impl Execution {
         self.note_paid_owner(&job, &lease);
         self.learn_throughput(&job, &lease);
         let provider = lease.provider;
-        self.close_lease(lease, LeaseEnd::Fulfilled);
+        self.close_lease(lease, LeaseEnd::Fulfilled)?;
         self.step(&mut job, JobState::Paid)?;
         self.close_job(job, Some(provider), EndReason::Fulfilled, settlement)
     }
@@ -266,7 +266,7 @@ impl Execution {
                 provider: member.provider,
                 amount: member.price,
             });
-            self.close_lease(member, LeaseEnd::Fulfilled);
+            self.close_lease(member, LeaseEnd::Fulfilled)?;
         }
         Ok(sum)
     }
@@ -450,7 +450,7 @@ impl Execution {
             provider.lost = provider.lost.saturating_add(lost);
             provider.suspended_until = provider.suspended_until.max(until);
         })?;
-        self.close_lease(lease, end);
+        self.close_lease(lease, end)?;
         Ok(match is_lie {
             true => Amount::ZERO,
             false => lost,
@@ -461,8 +461,7 @@ impl Execution {
     pub(super) fn let_go(&mut self, mut lease: Lease, end: LeaseEnd) -> Done {
         let locked = std::mem::replace(&mut lease.locked, Amount::ZERO);
         self.credit(lease.provider, locked)?;
-        self.close_lease(lease, end);
-        Ok(())
+        self.close_lease(lease, end)
     }
 
     /// A job whose lease ended waits again, or ends.
@@ -574,8 +573,9 @@ impl Execution {
         Ok(())
     }
 
-    /// Ends a lease whose money is settled, and frees its slot if the offer still stands.
-    pub(super) fn close_lease(&mut self, mut lease: Lease, end: LeaseEnd) {
+    /// Ends a lease whose money is settled but for its gas, and frees its slot if the offer still stands.
+    pub(super) fn close_lease(&mut self, mut lease: Lease, end: LeaseEnd) -> Done {
+        self.settle_gas(&mut lease, &end)?;
         self.state.release(&lease);
         if let Some(offer) = self.state.offer(&lease.offer) {
             let mut offer = offer.clone();
@@ -591,6 +591,7 @@ impl Execution {
         lease.end = Some(end);
         lease.ended_at = Some(self.now);
         self.state.put_lease(lease);
+        Ok(())
     }
 
     pub(super) fn update_provider(

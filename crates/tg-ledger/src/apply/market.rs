@@ -30,6 +30,18 @@ impl Execution {
         Ok(())
     }
 
+    /// Lets a job cost more, or have more leases, and locks the difference.
+    pub(crate) fn raise(&mut self, id: &JobId, max_price: Amount, max_attempts: u8) -> Done {
+        let mut job = self.job(id)?;
+        let more = max_price.saturating_sub(job.order.max_price);
+        self.debit(job.requestor, more)?;
+        job.escrow = job.escrow.saturating_add(more);
+        job.order.max_price = max_price;
+        job.order.max_attempts = max_attempts;
+        self.save_job(job);
+        Ok(())
+    }
+
     /// Locks the deposit of a sealed bid.
     pub(super) fn commit_bid(
         &mut self,

@@ -1,23 +1,25 @@
 //! Matching: waiting jobs, in the order of their turns, each in its lane.
 //!
-//! A block looks at a bounded number of offers. If the bound is reached, the next block goes on where this one
-//! stopped, so a crowd of jobs that fit nowhere cannot starve the ones behind it. Turns are those of
-//! [`tg_market::lane::queue`]: paid priority, growing with the wait; whoever waited long enough goes by age alone.
+//! A block looks at a bounded number of offers. Each lane has its own [`Share`] of them, and another one for the jobs
+//! that began to wait in this block. If a share is used up, the next block goes on in that lane where this one stopped.
+//! So a crowd of jobs that fit nowhere starves neither the ones behind it, nor another lane, nor an order that comes in
+//! this block. Turns are those of [`tg_market::lane::queue`]: paid priority, growing with the wait; whoever waited long
+//! enough goes by age alone.
 
 use std::collections::BTreeSet;
 
 use tg_market::book::{Footprint, Looks};
 use tg_market::lane::queue::{Turn, Waiting};
 use tg_market::{OfferView, PackingPrices, Quote, Stock};
-use tg_types::{Amount, Domain, JobClass, JobId, Lane, LeaseId, keccak256_of};
+use tg_types::{Amount, Domain, JobClass, JobId, Lane, LeaseId, TimestampMs, keccak256_of};
 
 use super::Execution;
 use crate::decision::Decision;
 use crate::error::InvariantError;
 use crate::event::Event;
-use crate::limits::{COHORTS_PER_LOOK, LEASES_PER_BLOCK_MAX, LOOKS_PER_BLOCK_MAX};
+use crate::limits::{COHORTS_PER_LOOK, LEASES_PER_BLOCK_MAX, LOOKS_PER_BLOCK};
 use crate::record::{Grant, Job, JobState, Lease, Offer, Record};
-use crate::state::State;
+use crate::state::{Cursor, Cursors, State};
 
 /// What a unit of work is offered for before priority: all posted prices are the offers', so priority alone orders.
 const TURN_PRICE: Amount = Amount::new(1 << 32);
@@ -25,11 +27,16 @@ const TURN_PRICE: Amount = Amount::new(1 << 32);
 impl State {
     /// A waiting job as the queue sees it.
     pub(crate) fn waiting(job: &Job) -> Waiting {
+        Self::waiting_as(job.sequence, job.order.needs.priority, job.ordered_at())
+    }
+
+    /// As [`Self::waiting`], of all that counts.
+    pub(crate) const fn waiting_as(sequence: u64, priority: u8, since: TimestampMs) -> Waiting {
         Waiting {
-            job: job.sequence,
+            job: sequence,
             price: TURN_PRICE,
-            priority: job.order.needs.priority,
-            since: job.ordered_at(),
+            priority,
+            since,
         }
     }
 
@@ -60,36 +67,98 @@ pub(super) struct Board {
     pub(super) budget: Budget,
 }
 
+/// What a part of a block's looks is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Share {
+    /// Jobs of a lane; those that began to wait in this block apart.
+    Lane { lane: Lane, is_new: bool },
+    /// Leases that may be told to move.
+    Moves,
+}
+
+impl Share {
+    /// How many there are.
+    const COUNT: usize = 8;
+
+    const AUCTION: Self = Self::Lane {
+        lane: Lane::Auction,
+        is_new: false,
+    };
+
+    const fn index(self) -> usize {
+        match self {
+            Self::Lane { lane, is_new } => match lane {
+                Lane::Posted => is_new as usize,
+                Lane::Gang => 2 + is_new as usize,
+                Lane::Deadline => 4 + is_new as usize,
+                Lane::Auction => 6,
+            },
+            Self::Moves => 7,
+        }
+    }
+
+    /// The looks that it has in a block.
+    const fn limit(self) -> u64 {
+        LOOKS_PER_BLOCK[self.index()]
+    }
+}
+
+const _: () = assert!(LOOKS_PER_BLOCK.len() == Share::COUNT);
+
 /// What may still be done in this block.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Budget {
-    looks: u64,
+    /// What is being done.
+    share: Share,
+    looks: [u64; Share::COUNT],
     leases: usize,
     /// For which footprints cohorts were valued in this block.
     valued: BTreeSet<Footprint>,
 }
 
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            share: Share::Moves,
+            looks: [0; Share::COUNT],
+            leases: 0,
+            valued: BTreeSet::new(),
+        }
+    }
+}
+
 impl Budget {
+    /// What is looked at from now on is for this.
+    pub(super) const fn turn_to(&mut self, share: Share) {
+        self.share = share;
+    }
+
     /// Whether another job may be looked at that would get `leases` leases.
     pub(super) const fn admits(&self, leases: usize) -> bool {
-        self.looks < LOOKS_PER_BLOCK_MAX
+        self.looks[self.share.index()] < self.share.limit()
             && self.leases.saturating_add(leases) <= LEASES_PER_BLOCK_MAX
     }
 
     /// Counts what was looked at for one job. A validator may remember nothing of its footprint: so each costs the block
     /// once what valuing the cohorts for it takes, whether they were valued before or not.
     pub(super) fn spend(&mut self, looks: Looks) {
-        self.looks = self.looks.saturating_add(looks.get());
+        self.spend_some(looks.get());
         if let Some((footprint, cohorts)) = looks.valued()
             && self.valued.insert(footprint)
         {
-            self.looks = self.looks.saturating_add(cohorts / COHORTS_PER_LOOK);
+            self.spend_some(cohorts / COHORTS_PER_LOOK);
         }
     }
 
     /// Counts what was looked at beside offers.
     pub(super) const fn spend_some(&mut self, looks: u64) {
-        self.looks = self.looks.saturating_add(looks);
+        let spent = &mut self.looks[self.share.index()];
+        *spent = spent.saturating_add(looks);
+    }
+
+    /// What was looked at in all.
+    fn looks(&self) -> u64 {
+        self.looks.iter().sum()
     }
 }
 
@@ -103,9 +172,20 @@ pub(super) enum Outcome {
     Stopped,
 }
 
+/// A waiting job in the order in which a block looks at them.
+struct InQueue {
+    /// Whether the last block reached it and stopped behind it: those that it did not reach come first.
+    was_reached: bool,
+    turn: Turn,
+    id: JobId,
+    lane: Lane,
+    /// Whether it began to wait in this block.
+    is_new: bool,
+}
+
 impl Execution {
-    /// Matches waiting jobs within the block's bounds.
-    pub(crate) fn run_matching(&mut self) -> Result<(), InvariantError> {
+    /// Matches waiting jobs within the block's bounds; how much was looked at.
+    pub(crate) fn run_matching(&mut self) -> Result<u64, InvariantError> {
         self.state.refresh_stock(self.now)?;
         self.state.refresh_book();
         self.move_prices();
@@ -114,51 +194,77 @@ impl Execution {
             budget: Budget::default(),
         };
         let queue = self.queue();
-        self.state.match_cursor = 0;
+        self.state.cursors = Cursors::default();
+        board.budget.turn_to(Share::Moves);
         self.move_running(&mut board)?;
+        board.budget.turn_to(Share::AUCTION);
         self.clear_auction(&mut board)?;
-        for (sequence, id) in queue {
-            let job = self.job(&id)?;
-            // The auction settled it.
-            if job.state != JobState::Queued {
+        self.place_in_turn(&mut board, queue)?;
+        Ok(board.budget.looks())
+    }
+
+    /// Looks at every waiting job for which its lane has looks left.
+    fn place_in_turn(
+        &mut self,
+        board: &mut Board,
+        queue: Vec<InQueue>,
+    ) -> Result<(), InvariantError> {
+        let mut stopped = [false; Share::COUNT];
+        for InQueue {
+            lane, is_new, id, ..
+        } in queue
+        {
+            let share = Share::Lane { lane, is_new };
+            let needs_open = matches!(lane, Lane::Posted | Lane::Gang);
+            let is_idle = needs_open && !self.state.book.has_open();
+            if lane == Lane::Auction || stopped[share.index()] || is_idle {
                 continue;
             }
-            let outcome = match job.order.needs.lane() {
-                Lane::Auction => Outcome::Waits,
-                Lane::Deadline => self.book(&mut board, job)?,
-                Lane::Posted | Lane::Gang if !self.state.book.has_open() => Outcome::Waits,
-                Lane::Posted => self.place(&mut board, job)?,
-                Lane::Gang => self.place_gang(&mut board, job)?,
+            let job = self.job(&id)?;
+            board.budget.turn_to(share);
+            let cursor = Cursor::of(&job);
+            let outcome = match lane {
+                Lane::Deadline => self.book(board, job)?,
+                Lane::Gang => self.place_gang(board, job)?,
+                Lane::Posted | Lane::Auction => self.place(board, job)?,
             };
             if let Outcome::Stopped = outcome {
-                self.state.match_cursor = sequence;
-                break;
+                stopped[share.index()] = true;
+                if !is_new {
+                    self.state.cursors.stop(lane, cursor);
+                }
             }
         }
         Ok(())
     }
 
-    /// The waiting jobs in the order of their turns, from where the last block stopped.
-    fn queue(&self) -> Vec<(u64, JobId)> {
-        let mut waiting: Vec<(Turn, u64, JobId)> = self
+    /// The waiting jobs in the order of their turns; in each lane from where the last block stopped.
+    fn queue(&self) -> Vec<InQueue> {
+        let cursors = &self.state.cursors;
+        let resumes = |lane| cursors.of(lane).map(|it| it.turn(self.now));
+        let resumes = [Lane::Posted, Lane::Gang, Lane::Deadline].map(|it| (it, resumes(it)));
+        let mut waiting: Vec<InQueue> = self
             .state
             .queued_jobs()
-            .map(|job| (State::waiting(job).turn(self.now), job.sequence, job.id))
+            .map(|job| {
+                let lane = job.order.needs.lane();
+                let turn = State::waiting(job).turn(self.now);
+                let is_new = job
+                    .history
+                    .last()
+                    .is_some_and(|it| it.height == self.height);
+                let from = resumes.iter().find(|it| it.0 == lane).and_then(|it| it.1);
+                InQueue {
+                    was_reached: !is_new && from.is_some_and(|from| turn < from),
+                    turn,
+                    id: job.id,
+                    lane,
+                    is_new,
+                }
+            })
             .collect();
-        waiting.sort_unstable();
-        let cursor = self.state.match_cursor;
-        let at = waiting
-            .iter()
-            .position(|(_, sequence, _)| *sequence >= cursor);
-        if cursor > 0
-            && let Some(at) = at
-        {
-            waiting.rotate_left(at);
-        }
+        waiting.sort_unstable_by_key(|it| (it.was_reached, it.turn));
         waiting
-            .into_iter()
-            .map(|(_, sequence, id)| (sequence, id))
-            .collect()
     }
 
     /// The offers as they stand, as a job of `class` sees them.
@@ -201,7 +307,7 @@ impl Execution {
         let mut offer = self.state.offer(&quote.offer).ok_or(missing)?.clone();
         self.debit(quote.provider, quote.collateral)?;
         offer.slots_taken = offer.slots_taken.saturating_add(1);
-        let lease = self.new_lease(job, quote, &offer, member);
+        let mut lease = self.new_lease(job, quote, &offer, member);
         self.state.put_offer(offer);
         self.state.hold(job, &lease, self.now)?;
         self.events.push(Event::LeaseMade {
@@ -212,6 +318,7 @@ impl Execution {
             price: lease.price,
             collateral: lease.collateral,
         });
+        self.prepay_gas(&mut lease)?;
         self.decisions.push(Decision::Placed {
             job: job.id,
             lease: lease.id,
@@ -250,6 +357,7 @@ impl Execution {
             collateral: quote.collateral,
             at_risk: self.at_risk(job, quote.collateral),
             locked: quote.collateral,
+            gas: Amount::ZERO,
             matched_at: self.now,
             matched_height: self.height,
             start_by: quote
@@ -277,7 +385,7 @@ impl Execution {
 }
 
 /// The name of a job's next lease, or of another member of its gang.
-pub(super) fn lease_id(job: &Job, member: u16) -> LeaseId {
+fn lease_id(job: &Job, member: u16) -> LeaseId {
     let mut bytes = job.id.as_bytes().to_vec();
     bytes.extend_from_slice(&(job.leases.len() as u64).to_be_bytes());
     if member > 0 {

@@ -1,4 +1,4 @@
-//! The end of a block: fees go to the validators, and old jobs leave the state.
+//! The end of a block: fees go to the validators, tips to the proposer, and old jobs leave the state.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::limits::PRUNED_PER_BLOCK_MAX;
 
 impl Execution {
-    /// Splits the block's fees evenly among the validators; what cannot be split goes to the proposer.
+    /// Splits the block's fees evenly among the validators; what cannot be split goes to the proposer, and so do the tips.
     pub(super) fn pay_validators(&mut self, proposer: Address) -> Result<(), InvariantError> {
         let fees = std::mem::replace(&mut self.fees, Amount::ZERO);
         let validators = Arc::clone(&self.state.validators);
@@ -18,14 +18,15 @@ impl Execution {
         let Some((share, rest)) = fees.split(count) else {
             return Ok(());
         };
-        if fees.is_zero() {
-            return Ok(());
-        }
+        let tips = std::mem::replace(&mut self.tips, Amount::ZERO);
         for validator in validators.iter() {
             let amount = match validator.address == proposer {
-                true => share.saturating_add(rest),
+                true => share.saturating_add(rest).saturating_add(tips),
                 false => share,
             };
+            if amount.is_zero() {
+                continue;
+            }
             self.credit(validator.address, amount)?;
             self.events.push(Event::Rewarded {
                 validator: validator.address,

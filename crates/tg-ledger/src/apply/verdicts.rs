@@ -1,6 +1,6 @@
 //! What a verdict does: it decides about a model or settles a lease.
 
-use tg_types::limits::INPUT_BYTES_MAX;
+use tg_types::limits::{EVIDENCE_BYTES_MAX, INPUT_BYTES_MAX};
 use tg_types::{Digest, LeaseId, ModelId};
 
 use super::Execution;
@@ -104,7 +104,7 @@ impl Execution {
     }
 }
 
-/// A model whose input or output no proof could carry must not become active.
+/// A model whose input or output no proof could carry, or whose proof no evidence could, must not become active.
 fn check_facts(subject: Subject, facts: &ModelFacts) -> Result<(), VerdictError> {
     let ModelFacts {
         program: _,
@@ -112,7 +112,17 @@ fn check_facts(subject: Subject, facts: &ModelFacts) -> Result<(), VerdictError>
         input_len,
         output_len,
         provable: _,
+        proof_bytes,
+        work: _,
+        memory: _,
     } = facts;
+    if *proof_bytes > EVIDENCE_BYTES_MAX {
+        return Err(VerdictError::FactsOutOfBounds {
+            subject,
+            field: "proof_bytes",
+            value: u64::from(*proof_bytes),
+        });
+    }
     for (field, length) in [("input_len", *input_len), ("output_len", *output_len)] {
         if length == 0 || length > INPUT_BYTES_MAX {
             return Err(VerdictError::FactsOutOfBounds {

@@ -84,6 +84,14 @@ pub enum TransactionError {
         got: Amount,
         floor: Amount,
     },
+    /// The offer for gas is below the base fee.
+    #[error(
+        "the transaction offers at most {max_fee} TGRID for each unit of gas, the base fee is {base_fee}"
+    )]
+    FeeTooLow { max_fee: Amount, base_fee: Amount },
+    /// A transaction may wait for those before it only if its sender has an account.
+    #[error("{sender} has no account, so nothing of it may wait")]
+    NoAccount { sender: Address },
     /// The model is registered.
     #[error("model {model} is already registered")]
     ModelExists { model: ModelId },
@@ -141,6 +149,22 @@ pub enum TransactionError {
     /// A job that does not wait cannot be taken back.
     #[error("job {job} is {state}; only a Queued job can be cancelled")]
     JobNotCancellable { job: JobId, state: JobState },
+    /// The job ended.
+    #[error("job {job} is {state}; nothing more can be paid for it")]
+    JobEnded { job: JobId, state: JobState },
+    /// A bid of the auction stays as it was sealed.
+    #[error("job {job} is a bid of the batch auction, which stays as it was sealed")]
+    BidNotRaised { job: JobId },
+    /// Nothing becomes more, or something becomes less.
+    #[error(
+        "job {job} allows {max_price} TGRID and {max_attempts} attempts already; neither may become less, and one must \
+         become more"
+    )]
+    NotRaised {
+        job: JobId,
+        max_price: Amount,
+        max_attempts: u8,
+    },
     /// The offer has no slot, or too many.
     #[error("the offer has {got} slots; 1 to {limit} are possible")]
     BadSlots { got: u16, limit: u16 },
@@ -309,9 +333,14 @@ impl TransactionError {
             Self::InsufficientFunds { .. } => "TG-LED-005",
             Self::TooManyAccounts { .. } => "TG-LED-006",
             Self::TooLittleForNewAccount { .. } => "TG-LED-007",
+            Self::FeeTooLow { .. } => "TG-LED-008",
+            Self::NoAccount { .. } => "TG-LED-009",
             Self::ModelExists { .. } => "TG-LED-010",
             Self::TooManyModels { .. } => "TG-LED-011",
             Self::TooManyModelsOfAccount { .. } => "TG-LED-012",
+            Self::JobEnded { .. } => "TG-LED-017",
+            Self::BidNotRaised { .. } => "TG-LED-018",
+            Self::NotRaised { .. } => "TG-LED-019",
             Self::UnknownModel { .. } => "TG-LED-020",
             Self::ModelNotActive { .. } => "TG-LED-021",
             Self::ModelNotProvable { .. } => "TG-LED-022",
@@ -388,6 +417,6 @@ impl TransactionError {
     /// Whether the same bytes may hold later, so that a mempool may keep them.
     #[must_use]
     pub const fn may_hold_later(&self) -> bool {
-        matches!(self, Self::NonceGap { .. })
+        matches!(self, Self::NonceGap { .. } | Self::FeeTooLow { .. })
     }
 }

@@ -3,8 +3,8 @@
 use tg_market::TrackRecord;
 use tg_market::reputation::{LeaseOutcome, Reputation, Standing};
 use tg_types::{
-    Address, Amount, Decode, DecodeError, DurationMs, Encode, JobClass, OfferId, OfferTerms,
-    Reader, TimestampMs, Writer,
+    Address, Amount, Decode, DecodeError, DurationMs, Encode, Height, JobClass, OfferId,
+    OfferTerms, Reader, TimestampMs, Writer,
 };
 
 use crate::codec::decode_flag;
@@ -18,7 +18,7 @@ pub struct Account {
     pub address: Address,
     /// What it can spend.
     pub balance: Amount,
-    /// How many transactions it made; the nonce of the next one.
+    /// The nonce of its next transaction: what it began with, and one for each transaction that it made.
     pub nonce: u64,
     /// Its jobs that did not end.
     pub open_jobs: u32,
@@ -42,6 +42,22 @@ impl Account {
             offers: 0,
             models: 0,
             bids: 0,
+        }
+    }
+}
+
+/// Nonces that an account can use in one block, and more: one that expired and is opened again begins above all that it
+/// used before, so nothing that was signed for it holds a second time.
+const NONCES_PER_BLOCK: u64 = 1 << 20;
+
+const _: () = assert!(NONCES_PER_BLOCK > crate::limits::TRANSACTIONS_PER_BLOCK_MAX as u64);
+
+impl Account {
+    /// An account that begins to exist in the block of `height`.
+    pub(crate) const fn opened_at(height: Height, address: Address, balance: Amount) -> Self {
+        Self {
+            nonce: height.get().saturating_mul(NONCES_PER_BLOCK),
+            ..Self::new(address, balance)
         }
     }
 }

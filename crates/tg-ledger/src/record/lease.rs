@@ -243,6 +243,8 @@ pub struct Lease {
     pub at_risk: Amount,
     /// What of it is still locked; after the end nothing but the penalty of a declined lease that waits for an answer.
     pub locked: Amount,
+    /// What is locked for the gas of its transactions; nothing after the end.
+    pub gas: Amount,
     /// When the match was made.
     pub matched_at: TimestampMs,
     /// In which block the match was made.
@@ -284,6 +286,7 @@ impl Encode for Lease {
             collateral,
             at_risk,
             locked,
+            gas,
             matched_at,
             matched_height,
             start_by,
@@ -307,6 +310,7 @@ impl Encode for Lease {
         collateral.encode(writer);
         at_risk.encode(writer);
         locked.encode(writer);
+        gas.encode(writer);
         matched_at.encode(writer);
         matched_height.encode(writer);
         start_by.encode(writer);
@@ -335,6 +339,7 @@ impl Decode for Lease {
             collateral: Amount::decode(reader)?,
             at_risk: Amount::decode(reader)?,
             locked: Amount::decode(reader)?,
+            gas: Amount::decode(reader)?,
             matched_at: TimestampMs::decode(reader)?,
             matched_height: Height::decode(reader)?,
             start_by: TimestampMs::decode(reader)?,
@@ -363,6 +368,6 @@ impl Record for Lease {
     }
 
     fn money(&self) -> Amount {
-        self.locked
+        self.locked.saturating_add(self.gas)
     }
 }

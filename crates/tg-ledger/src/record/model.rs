@@ -20,6 +20,12 @@ pub struct ModelFacts {
     pub output_len: u32,
     /// Whether a run can be proved, so that jobs may ask for mode `zk`.
     pub provable: bool,
+    /// Most bytes of a proof of one run, as evidence: 0 if there is none.
+    pub proof_bytes: u32,
+    /// Running and proving, as multiply-accumulates that take as long: operations that are none are counted by their time.
+    pub work: u64,
+    /// Bytes of memory that running and proving take.
+    pub memory: u64,
 }
 
 impl Encode for ModelFacts {
@@ -30,12 +36,18 @@ impl Encode for ModelFacts {
             input_len,
             output_len,
             provable,
+            proof_bytes,
+            work,
+            memory,
         } = self;
         program.encode(writer);
         writer.u64(*macs);
         writer.u32(*input_len);
         writer.u32(*output_len);
         writer.u8(u8::from(*provable));
+        writer.u32(*proof_bytes);
+        writer.u64(*work);
+        writer.u64(*memory);
     }
 }
 
@@ -56,6 +68,9 @@ impl Decode for ModelFacts {
                     });
                 }
             },
+            proof_bytes: reader.u32()?,
+            work: reader.u64()?,
+            memory: reader.u64()?,
         })
     }
 }

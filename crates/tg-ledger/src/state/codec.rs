@@ -10,12 +10,13 @@ use tg_types::{
 };
 
 use crate::codec::{decode_option, encode_option};
+use crate::gas::FeeMarket;
 use crate::limits::{
     ACCOUNTS_MAX, BIDS_MAX, ENDED_JOBS_MAX, MODELS_MAX, OFFERS_MAX, OPEN_JOBS_MAX, VALIDATORS_MAX,
 };
 use crate::parameters::Parameters;
 use crate::record::{JobState, Record};
-use crate::state::{FIRST_RECORD_INDEX, Head, Outage, Schedule, State, Totals};
+use crate::state::{Cursors, FIRST_RECORD_INDEX, Head, Outage, Schedule, State, Totals};
 use crate::table::Table;
 
 /// Version of the encoding.
@@ -142,7 +143,8 @@ impl Encode for State {
             head,
             totals,
             next_index,
-            match_cursor,
+            cursors,
+            fee_market,
             validators,
             accounts,
             offers,
@@ -171,7 +173,8 @@ impl Encode for State {
         head.encode(writer);
         totals.encode(writer);
         writer.u32(*next_index);
-        writer.u64(*match_cursor);
+        cursors.encode(writer);
+        fee_market.encode(writer);
         schedule.encode(writer);
         writer.seq(validators);
         encode_table(accounts, writer);
@@ -200,7 +203,8 @@ impl Decode for State {
         let mut state = Self::empty(domain, parameters, head);
         state.totals = Totals::decode(reader)?;
         state.next_index = reader.u32()?;
-        state.match_cursor = reader.u64()?;
+        state.cursors = Cursors::decode(reader)?;
+        state.fee_market = FeeMarket::decode(reader)?;
         state.schedule = Schedule::decode(reader)?;
         state.validators = Arc::new(reader.seq("validators", VALIDATORS_MAX, 68)?);
         let next = state.next_index;

@@ -1,16 +1,17 @@
 //! The state as `tg-market` sees it: what a job needs, and what the offers give.
 
+use tg_market::pricing;
 use tg_market::throughput::Correction;
 use tg_market::view::{gpu_class, work_kind};
-use tg_market::{Assessment, JobDemand, OfferFacts, OfferView, PackingPrices, Stock, explain};
+use tg_market::{
+    Assessment, Constraint, JobDemand, OfferFacts, OfferView, PackingPrices, Stock, explain,
+};
 use tg_types::{Address, Amount, Height, JobClass, JobOrder, TimestampMs};
 
+use crate::gas::LEASE_GAS;
 use crate::limits::EPOCH_BLOCKS;
 use crate::record::{Job, ModelFacts, ModelState, Offer};
 use crate::state::State;
-
-/// Transactions that serve one lease: start, receipt, evidence.
-const LEASE_TRANSACTIONS: usize = 3;
 
 impl State {
     /// Every offer seen from an order that was not signed yet; `None` if its model is not active.
@@ -21,6 +22,27 @@ impl State {
         let market = (&*self.stock, &prices);
         let demand = self.demand(order, facts, &[], market, self.head.time);
         Some(explain(&demand, self.offer_views(order.needs.class)))
+    }
+
+    /// The maximum price of an order that names none ([`pricing::usual_max_price`], and the least that the network takes);
+    /// `None` if its model is not active or no offer could ever serve it. What `order` says of it does not count.
+    #[must_use]
+    pub fn usual_max_price(&self, order: &JobOrder) -> Option<Amount> {
+        let assessments = self.assess_order(&JobOrder {
+            max_price: Amount::MAX,
+            ..order.clone()
+        })?;
+        let asks = |passes: fn(Constraint) -> bool| {
+            let able = move |it: &&Assessment| it.broken.iter().all(passes);
+            let asks = assessments.iter().filter(able);
+            let asks = asks.filter_map(|it| Some((it.provider, it.quote?.price)));
+            pricing::usual_max_price(asks, order.max_attempts)
+        };
+        // Who failed lately does not set the price where others serve.
+        let each = asks(Constraint::is_occupied).or_else(|| asks(Constraint::may_pass))?;
+        let all = each.checked_mul_div_ceil(u64::from(order.needs.gang), 1);
+        let least = self.parameters.job_price_min;
+        Some(all.unwrap_or(Amount::MAX).max(least))
     }
 
     /// What the validators found out about an order's model; `None` unless it is active.
@@ -42,8 +64,7 @@ impl State {
     ) -> JobDemand<'a> {
         JobDemand {
             macs: facts.macs,
-            // The least that any run needs: its input and its output.
-            memory_bytes: u64::from(facts.input_len) + u64::from(facts.output_len),
+            memory_bytes: facts.memory,
             mode: order.mode,
             max_price: order.max_price,
             now,
@@ -144,11 +165,10 @@ impl State {
         })
     }
 
-    /// What a provider pays in fees to serve one lease. A provider that could lock its last coin could not hand in
-    /// its result.
-    pub(crate) fn lease_fees(&self) -> Amount {
-        let fee = self.parameters.transaction_fee;
-        (0..LEASE_TRANSACTIONS).fold(Amount::ZERO, |sum, _| sum.saturating_add(fee))
+    /// What a provider prepays for the gas of one lease beside its collateral: at the least base fee, as nobody else can
+    /// take the room that its transactions have. Otherwise whoever fills the rest of the blocks would make leases dear.
+    pub(crate) const fn lease_fees(&self) -> Amount {
+        self.parameters.base_fee_min.saturating_mul(LEASE_GAS)
     }
 
     pub(crate) fn offer_view<'a>(&self, offer: &'a Offer) -> OfferView<'a> {

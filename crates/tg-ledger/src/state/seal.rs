@@ -21,7 +21,7 @@ pub struct MoneyReport {
     pub balances: Amount,
     /// At stake by validators.
     pub stakes: Amount,
-    /// Locked by leases.
+    /// Locked by leases, as collateral and for gas.
     pub collateral: Amount,
     /// Locked by jobs, escrow and prizes, and by sealed bids.
     pub escrow: Amount,
@@ -63,7 +63,8 @@ impl Encode for Globals<'_> {
         encode_option(state.head.outage.as_ref(), writer);
         state.totals.encode(writer);
         writer.u32(state.next_index);
-        writer.u64(state.match_cursor);
+        state.cursors.encode(writer);
+        state.fee_market.encode(writer);
         state.schedule.encode(writer);
         writer.seq(&state.validators);
     }

@@ -1,5 +1,8 @@
 //! Why a job waits, what would let it run, when, and at what price it would be next; and what an order would get.
 
+use std::collections::BTreeMap;
+
+use tg_market::book::gang::{GangSurvey, cell_of, member_demand};
 use tg_market::view::request_of;
 use tg_market::{Assessment, Constraint, Placement, best_offer, explain};
 use tg_types::{Address, Amount, GpuLink, GpuModel, JobId, JobOrder, Lane, TimestampMs};
@@ -26,6 +29,39 @@ pub struct WhyWaiting {
     pub price_to_be_next: Option<Amount>,
     /// When it may get a machine, if nobody goes before it; `None` if none could ever take it.
     pub eta: Option<Eta>,
+    /// What its members have, if it is a gang.
+    pub gang: Option<GangWhy>,
+}
+
+impl WhyWaiting {
+    /// Whether it would be placed now, as far as the machines are concerned.
+    #[must_use]
+    pub fn is_suited(&self) -> bool {
+        match &self.gang {
+            Some(gang) => gang.placed >= gang.members,
+            None => self.placement.chosen.is_some(),
+        }
+    }
+
+    /// Whether some offer could take it, or a member of it, as soon as a lease of somebody else ends.
+    #[must_use]
+    pub fn is_occupied(&self) -> bool {
+        let occupied = |it: &Assessment| it.broken.iter().all(Constraint::is_occupied);
+        self.assessments.iter().any(occupied)
+    }
+}
+
+/// What the members of a gang that waits have, and what would help it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GangWhy {
+    /// Its members.
+    pub members: u32,
+    /// The most of them that have a place in one neighbourhood, each on a machine of its own.
+    pub placed: u32,
+    /// Machines that have a place for a member, wherever they are.
+    pub machines: u32,
+    /// A side of the neighbourhood at which all have one, if any is enough.
+    pub neighbourhood_us: Option<u32>,
 }
 
 /// One change of an order that would place it now.
@@ -38,6 +74,17 @@ pub struct Relaxation {
     /// What the order would have to say instead, in the unit of the constraint: base units of TGRID, a time in
     /// milliseconds, MiB, a count, a tag; 0 where any other value will do.
     pub value: u128,
+    /// How many members it would place; 1 if the job is no gang. `offer` is the last of their offers that would take one
+    /// then.
+    pub members: u32,
+}
+
+impl Relaxation {
+    /// Whether it is a higher price, which a job that waits may still be given.
+    #[must_use]
+    pub fn is_of_price(&self) -> bool {
+        self.constraint == Constraint::Price
+    }
 }
 
 /// One change of an order, as a sentence.
@@ -47,6 +94,7 @@ impl std::fmt::Display for Relaxation {
             constraint,
             offer,
             value,
+            members,
         } = self;
         let value = *value;
         let name = |index: u128, names: &[&'static str]| {
@@ -74,7 +122,10 @@ impl std::fmt::Display for Relaxation {
             Constraint::Tier => "another tier of capacity".to_owned(),
             other => format!("no need of {other}"),
         };
-        write!(f, "{change} would place it on offer {offer}")
+        match members {
+            0 | 1 => write!(f, "{change} would place it on offer {offer}"),
+            _ => write!(f, "{change} would give all {members} members a place"),
+        }
     }
 }
 
@@ -110,24 +161,38 @@ impl State {
         }
         let now = self.head.time;
         let prices = self.packing_prices();
-        let mut demand = self.job_demand(job, (&self.stock, &prices), now)?;
-        if job.order.needs.lane() == Lane::Gang {
-            let members = u128::from(job.order.needs.gang.max(1));
-            demand.max_price = Amount::new(demand.max_price.get() / members);
-        }
+        let whole = self.job_demand(job, (&self.stock, &prices), now)?;
         let class = job.order.needs.class;
+        let is_gang = job.order.needs.lane() == Lane::Gang;
+        let gang = is_gang.then(|| {
+            let views = self.offer_views(class);
+            let survey = GangSurvey::new(&whole, views, self.lease_fees());
+            let placed = survey.fit().most;
+            GangWhy {
+                members: u32::from(job.order.needs.gang),
+                placed: count(placed),
+                machines: count(survey.machines()),
+                neighbourhood_us: survey.wide_enough(),
+            }
+        });
+        let demand = if is_gang {
+            member_demand(&whole)
+        } else {
+            whole
+        };
         let assessments = explain(&demand, self.offer_views(class));
         let turn = Self::waiting(job).turn(now);
         let before = |other: &&Job| Self::waiting(other).turn(now) < turn;
         let priority_to_be_next = self.priority_to_be_next(job);
         Some(WhyWaiting {
             placement: best_offer(&demand, self.offer_views(class)),
-            relaxations: self.relaxations(&assessments),
+            relaxations: self.relaxations(job, &assessments),
             queue_position: self.queued_jobs().filter(before).count() as u64,
             priority_to_be_next,
             price_to_be_next: priority_to_be_next
                 .and_then(|priority| price_at(job, priority, &assessments)),
             eta: self.eta(job, &assessments),
+            gang,
             assessments,
         })
     }
@@ -190,34 +255,63 @@ impl State {
         }
     }
 
-    /// For each constraint that alone keeps an offer from taking the job, the smallest change.
-    fn relaxations(&self, assessments: &[Assessment]) -> Vec<Relaxation> {
-        let mut found = Vec::new();
-        for constraint in Constraint::ALL {
-            let alone = assessments
-                .iter()
-                .filter(|it| it.broken.contains(constraint) && it.broken.iter().count() == 1);
-            let best = alone
-                .filter_map(|it| {
-                    let value = self.changed_value(constraint, it)?;
-                    let gives_up = value.gives_up;
-                    Some((
-                        gives_up,
-                        it.quote.map(|quote| quote.expected_cost),
-                        it.offer,
-                        value.value,
-                    ))
-                })
-                .min();
-            if let Some((_, _, offer, value)) = best {
-                found.push(Relaxation {
-                    constraint,
-                    offer,
-                    value,
-                });
+    /// For each constraint that alone keeps an offer from taking the job, or offers from taking all members of a gang,
+    /// the smallest change.
+    fn relaxations(&self, job: &Job, assessments: &[Assessment]) -> Vec<Relaxation> {
+        let members = u32::from(job.order.needs.gang.max(1));
+        let cells = self.by_neighbourhood(job, assessments);
+        let found = Constraint::ALL.into_iter().filter_map(|constraint| {
+            let in_cells = cells.iter().filter_map(|cell| {
+                let fitting = cell.iter().filter(|it| it.broken.is_empty()).count();
+                // All that lack nothing else; the last one of those that are needed says how much is given up.
+                let last = (members as usize).checked_sub(fitting + 1)?;
+                let alone = cell
+                    .iter()
+                    .filter(|it| it.broken.contains(constraint) && it.broken.iter().count() == 1);
+                let mut changed: Vec<_> = alone
+                    .filter_map(|it| {
+                        let Changed { gives_up, value } = self.changed_value(constraint, it)?;
+                        let cost = it.quote.map(|quote| quote.expected_cost);
+                        Some((gives_up, cost, it.offer, value))
+                    })
+                    .collect();
+                changed.sort_unstable();
+                changed.get(last).copied()
+            });
+            let (_, _, offer, value) = in_cells.min()?;
+            // No member is paid more than an equal part of the maximum price.
+            let value = match constraint {
+                Constraint::Price => value.saturating_mul(u128::from(members)),
+                _ => value,
+            };
+            Some(Relaxation {
+                constraint,
+                offer,
+                value,
+                members,
+            })
+        });
+        found.collect()
+    }
+
+    /// The offers by where they lie, for a gang; all together for any other job.
+    fn by_neighbourhood<'a>(
+        &self,
+        job: &Job,
+        assessments: &'a [Assessment],
+    ) -> Vec<Vec<&'a Assessment>> {
+        let needs = &job.order.needs;
+        if needs.lane() != Lane::Gang {
+            return vec![assessments.iter().collect()];
+        }
+        let mut cells: BTreeMap<_, Vec<&Assessment>> = BTreeMap::new();
+        for assessment in assessments {
+            if let Some(offer) = self.offer(&assessment.offer) {
+                let cell = cell_of(&offer.terms.machine, needs);
+                cells.entry(cell).or_default().push(assessment);
             }
         }
-        found
+        cells.into_values().collect()
     }
 
     /// What the order would have to say so that the offer no longer breaks `constraint`; `None` if it is not the
@@ -262,29 +356,29 @@ impl State {
         })
     }
 
-    /// When a machine that could take the job becomes free.
+    /// When a machine that could take the job becomes free, or one for each member of a gang.
     fn eta(&self, job: &Job, assessments: &[Assessment]) -> Option<Eta> {
         let now = self.head.time;
-        let passes = |it: &Constraint| matches!(it, Constraint::Busy | Constraint::Slots);
-        let mut eta: Option<Eta> = None;
-        for assessment in assessments {
-            if !assessment.broken.iter().all(|it| passes(&it)) {
-                continue;
-            }
-            let this = if assessment.broken.is_empty() {
-                Eta {
-                    earliest: now,
-                    latest: now,
-                }
-            } else {
-                self.free_at(job, assessment)?
-            };
-            eta = Some(eta.map_or(this, |best| Eta {
-                earliest: best.earliest.min(this.earliest),
-                latest: best.latest.min(this.latest),
-            }));
-        }
-        eta
+        let last = usize::from(job.order.needs.gang.max(1)) - 1;
+        let cells = self.by_neighbourhood(job, assessments).into_iter();
+        let etas = cells.filter_map(|cell| {
+            let able = cell
+                .into_iter()
+                .filter(|it| it.broken.iter().all(Constraint::is_occupied));
+            let free = able.filter_map(|it| match it.broken.is_empty() {
+                true => Some((now, now)),
+                false => self.free_at(job, it).map(|it| (it.earliest, it.latest)),
+            });
+            let (mut earliest, mut latest): (Vec<_>, Vec<_>) = free.unzip();
+            earliest.sort_unstable();
+            latest.sort_unstable();
+            Some((*earliest.get(last)?, *latest.get(last)?))
+        });
+        let (earliest, latest): (Vec<_>, Vec<_>) = etas.unzip();
+        Some(Eta {
+            earliest: earliest.into_iter().min()?,
+            latest: latest.into_iter().min()?,
+        })
     }
 
     fn free_at(&self, job: &Job, assessment: &Assessment) -> Option<Eta> {
@@ -336,17 +430,26 @@ struct Changed {
     value: u128,
 }
 
-/// What a job would pay with `priority` on the cheapest offer that may take it some day.
+/// What a job would pay with `priority` on the cheapest offer that may take it some day; a gang, on as many as it has
+/// members.
 fn price_at(job: &Job, priority: u8, assessments: &[Assessment]) -> Option<Amount> {
     let own = u64::from(job.order.needs.priority.max(1));
-    let passes = |it: Constraint| matches!(it, Constraint::Busy | Constraint::Slots);
-    let prices = assessments
+    let mut prices: Vec<Amount> = assessments
         .iter()
-        .filter(|it| it.broken.iter().all(passes))
+        .filter(|it| it.broken.iter().all(Constraint::is_occupied))
         .filter_map(|it| {
             it.quote?
                 .price
                 .checked_mul_div_ceil(u64::from(priority), own)
-        });
-    prices.min()
+        })
+        .collect();
+    prices.sort_unstable();
+    let cheapest = prices.get(..usize::from(job.order.needs.gang.max(1)))?;
+    cheapest
+        .iter()
+        .try_fold(Amount::ZERO, |sum, it| sum.checked_add(*it))
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }

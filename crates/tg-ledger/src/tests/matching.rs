@@ -9,7 +9,7 @@ use tg_types::{
 
 use super::pruning::{MODEL, network};
 use crate::apply::Execution;
-use crate::limits::LOOKS_PER_BLOCK_MAX;
+use crate::limits::{LOOKS_PER_BLOCK, LOOKS_PER_BLOCK_MAX};
 use crate::{Job, JobState, Offer, Provider, State, Step};
 
 fn numbered(number: u64) -> [u8; 32] {
@@ -40,6 +40,15 @@ fn offer(number: u64, modes: ModeSet, provider: Address) -> Offer {
 }
 
 fn waiting(state: &mut State, sequence: u64, mode: VerificationMode) -> JobId {
+    waiting_with(state, sequence, mode, JobNeeds::ANY_MACHINE)
+}
+
+fn waiting_with(
+    state: &mut State,
+    sequence: u64,
+    mode: VerificationMode,
+    needs: JobNeeds,
+) -> JobId {
     let id = JobId::new(numbered(1_000_000 + sequence));
     let requestor = state.accounts.iter().next().unwrap().address;
     state.put_job(Job {
@@ -51,10 +60,10 @@ fn waiting(state: &mut State, sequence: u64, mode: VerificationMode) -> JobId {
             input: Digest::default(),
             input_len: 1,
             mode,
-            max_price: Amount::new(1),
+            max_price: Amount::new(u128::from(needs.gang)),
             deadline: TimestampMs::new(1_000_000),
             max_attempts: 1,
-            needs: JobNeeds::ANY_MACHINE,
+            needs,
         },
         macs: 1,
         state: JobState::Queued,
@@ -97,7 +106,7 @@ fn the_next_block_goes_on_where_one_stopped() {
     }
     state.stock_is_stale = true;
     // The crowd asks for a mode that no offer serves; the last job would fit anywhere.
-    let per_block = LOOKS_PER_BLOCK_MAX.div_ceil(offers + 1);
+    let per_block = LOOKS_PER_BLOCK[0].div_ceil(offers + 1);
     let crowd = 2 * per_block + 3;
     for sequence in 0..crowd {
         waiting(&mut state, sequence, VerificationMode::Zk);
@@ -108,7 +117,7 @@ fn the_next_block_goes_on_where_one_stopped() {
         let mut execution = Execution::begin(&state, TimestampMs::new(2_000 + block));
         execution.run_matching().unwrap();
         state = execution.state;
-        cursors.push(state.match_cursor);
+        cursors.push(state.cursors.posted.unwrap().sequence);
         let expected = match block {
             3 => JobState::Leased,
             _ => JobState::Queued,
@@ -118,4 +127,82 @@ fn the_next_block_goes_on_where_one_stopped() {
     // The third block reached the end of the queue and began again at the front.
     assert_eq!(cursors[..2], [per_block, 2 * per_block]);
     assert!(cursors[2] > 0 && cursors[2] < 2 * per_block);
+}
+
+/// An offer of a machine that lies far from all others.
+fn lonely(state: &mut State, number: u64, provider: Address) {
+    let mut offer = offer(number, ModeSet::ALL, provider);
+    let at = i32::try_from(number).unwrap();
+    offer.terms.machine.coordinate_us = [1_000 * (at % 256), 1_000 * (at / 256)];
+    state.put_offer(offer);
+}
+
+/// A market of lonely machines, with the gang orders of an attacker that fit nowhere.
+fn attacked(offers: u64, gangs: u64) -> State {
+    let mut state = network();
+    let provider = state.accounts.iter().next().unwrap().address;
+    state.put_provider(Provider::new(provider));
+    (0..offers).for_each(|number| lonely(&mut state, number, provider));
+    state.stock_is_stale = true;
+    for sequence in 0..gangs {
+        let needs = JobNeeds {
+            gang: 2 + (sequence % 31) as u16,
+            neighbourhood_us: 1 + (sequence % 900) as u32,
+            ..JobNeeds::ANY_MACHINE
+        };
+        waiting_with(&mut state, sequence, VerificationMode::None, needs);
+    }
+    state
+}
+
+#[test]
+fn gang_orders_that_fit_nowhere_cost_a_block_little_and_starve_nobody() {
+    let (offers, gangs) = (2_048, 64);
+    let mut state = attacked(offers, gangs);
+    let mut seen = Vec::new();
+    for block in 0..8 {
+        // An honest order comes in each block, behind all of the attacker's.
+        let mut execution = Execution::begin(&state, TimestampMs::new(2_000 + block));
+        let height = execution.height;
+        let state_now = &mut execution.state;
+        let sequence = state_now.totals.jobs;
+        let honest = waiting(state_now, sequence, VerificationMode::None);
+        let mut job = state_now.job(&honest).unwrap().clone();
+        job.history[0].height = height;
+        state_now.put_job(job);
+        let looks = execution.run_matching().unwrap();
+        state = execution.state;
+        assert_eq!(state.job(&honest).unwrap().state, JobState::Leased);
+        // One look for each machine, and for no machine whether it has room: there are too few in any neighbourhood.
+        // The lane's share and the one gang that exceeds it bound the block.
+        let bound = LOOKS_PER_BLOCK[2] + 2 * offers + 64;
+        assert!(looks <= bound && bound < LOOKS_PER_BLOCK_MAX, "{looks}");
+        seen.push(state.cursors.gang.unwrap().sequence);
+    }
+    // Each block goes on where the last one stopped, so every gang has its look.
+    let per_block = LOOKS_PER_BLOCK[2] / offers;
+    assert!(seen[0] >= per_block - 1 && seen[1] > seen[0], "{seen:?}");
+    // Two machines come near each other: the gangs of two are placed when their turn comes, not before all others.
+    let provider = state.accounts.iter().next().unwrap().address;
+    lonely(&mut state, offers + 255, provider);
+    let mut near = offer(1_000_000, ModeSet::ALL, provider);
+    near.terms.machine.coordinate_us = state
+        .offer(&OfferId::new(numbered(offers + 255)))
+        .unwrap()
+        .terms
+        .machine
+        .coordinate_us;
+    state.put_offer(near);
+    state.stock_is_stale = true;
+    let mut placed = false;
+    for block in 0..8 {
+        let mut execution = Execution::begin(&state, TimestampMs::new(3_000 + block));
+        execution.run_matching().unwrap();
+        state = execution.state;
+        placed |= state
+            .jobs()
+            .iter()
+            .any(|job| job.order.needs.gang == 2 && job.state == JobState::Leased);
+    }
+    assert!(placed);
 }

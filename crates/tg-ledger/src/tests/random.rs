@@ -162,7 +162,8 @@ impl Market {
             state.put_account(Account::new(requestor(index), rich));
         }
         // Lease fees are a part of what providers have here.
-        state.parameters.transaction_fee = Amount::new(1);
+        state.fee_market.base_fee = Amount::new(1);
+        state.parameters.base_fee_min = Amount::new(1);
         state.parameters.reputation_stake = Amount::new(1_000);
         state.totals.minted = state.money().balances;
         state.stock_is_stale = true;

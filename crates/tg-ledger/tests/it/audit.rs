@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use tg_ledger::gas::charged_gas;
 use tg_ledger::{Decision, Event, Genesis, Parameters, Settlement, State, schedule_root};
 use tg_types::{
     Address, Amount, BidId, Digest, JobId, JobOrder, LeaseId, SignedTransaction, Transaction,
@@ -14,6 +15,8 @@ use tg_types::{
 /// What is locked for one job.
 #[derive(Debug, Default, Clone, Copy)]
 struct Pot {
+    /// What its order allows.
+    max_price: u128,
     escrow: u128,
 }
 
@@ -24,6 +27,8 @@ pub(crate) struct Auditor {
     balances: BTreeMap<Address, u128>,
     pots: BTreeMap<JobId, Pot>,
     collateral: BTreeMap<LeaseId, (Address, u128)>,
+    /// What each lease prepaid for gas, and who.
+    gas: BTreeMap<LeaseId, (Address, u128)>,
     /// Penalties of declined leases that wait for an answer.
     held: BTreeMap<LeaseId, (Address, u128)>,
     deposits: BTreeMap<BidId, (Address, u128)>,
@@ -46,6 +51,7 @@ impl Auditor {
             balances: accounts.map(|(who, money)| (*who, money.get())).collect(),
             pots: BTreeMap::new(),
             collateral: BTreeMap::new(),
+            gas: BTreeMap::new(),
             held: BTreeMap::new(),
             deposits: BTreeMap::new(),
             members: BTreeMap::new(),
@@ -74,9 +80,21 @@ impl Auditor {
         }
         for event in events {
             match event {
-                Event::TransactionExecuted { id, sender, kind } => {
+                Event::TransactionExecuted {
+                    id,
+                    sender,
+                    kind,
+                    burned,
+                    tip,
+                } => {
                     let signed = asked.remove(id).unwrap();
                     assert_eq!((signed.sender, signed.transaction.kind()), (*sender, *kind));
+                    assert_eq!(kind.is_prepaid(), burned.is_zero());
+                    let gas = u128::from(charged_gas(&signed.transaction).max(1));
+                    assert_eq!(burned.get() % gas, 0);
+                    self.take(*sender, burned.saturating_add(*tip));
+                    self.burned += burned.get();
+                    self.unpaid_fees += tip.get();
                     self.charge(signed, job_id(*id));
                 }
                 Event::Transferred { from, to, amount } => {
@@ -99,6 +117,7 @@ impl Auditor {
         let escrow = order.max_price.checked_add(fee).unwrap();
         self.take(sender, escrow);
         let pot = Pot {
+            max_price: order.max_price.get(),
             escrow: escrow.get(),
         };
         assert!(self.pots.insert(job, pot).is_none());
@@ -106,14 +125,6 @@ impl Auditor {
 
     /// What a transaction costs when it is executed.
     fn charge(&mut self, signed: &SignedTransaction, job: JobId) {
-        if matches!(
-            signed.transaction.kind(),
-            TransactionKind::ReportLiveness | TransactionKind::ReportStorage
-        ) {
-            return;
-        }
-        self.take(signed.sender, self.parameters.transaction_fee);
-        self.burned += self.parameters.transaction_fee.get();
         if let Transaction::RevealBid { bid, .. } = &signed.transaction {
             // What the deposit was is known from its own event.
             let (bidder, deposit) = self.deposits.remove(bid).unwrap();
@@ -127,6 +138,13 @@ impl Auditor {
             }
             Transaction::SubmitJob { order } => self.lock_escrow(signed.sender, job, order),
             Transaction::RevealBid { order, .. } => self.lock_escrow(signed.sender, job, order),
+            Transaction::RaiseJob { job, max_price, .. } => {
+                let pot = self.pots.get_mut(job).unwrap();
+                let more = max_price.get() - pot.max_price;
+                pot.max_price = max_price.get();
+                pot.escrow += more;
+                self.take(signed.sender, Amount::new(more));
+            }
             other => assert_ne!(other.kind(), TransactionKind::SubmitJob),
         }
     }
@@ -255,6 +273,33 @@ impl Auditor {
         self.unpaid_fees += settlement.verification_fee.get();
     }
 
+    /// What leases prepay for gas, and what becomes of it.
+    fn settle_gas(&mut self, event: &Event) {
+        match event {
+            Event::GasPrepaid {
+                lease,
+                provider,
+                amount,
+            } => {
+                self.take(*provider, *amount);
+                assert!(self.gas.insert(*lease, (*provider, amount.get())).is_none());
+            }
+            Event::GasSettled {
+                lease,
+                provider,
+                burned,
+                returned,
+            } => {
+                let locked = self.gas.remove(lease);
+                let sum = burned.get() + returned.get();
+                assert_eq!(locked, Some((*provider, sum)));
+                self.burned += burned.get();
+                self.give(*provider, *returned);
+            }
+            _ => {}
+        }
+    }
+
     /// The market's own events.
     fn settle_market(&mut self, event: &Event) {
         match event {
@@ -304,7 +349,7 @@ impl Auditor {
             Event::Scheduled { root, decisions } => {
                 self.scheduled = Some((*root, decisions.clone()));
             }
-            _ => {}
+            other => self.settle_gas(other),
         }
     }
 
@@ -328,6 +373,8 @@ impl Auditor {
             let locked = self.collateral.get(&lease.id).or(self.held.get(&lease.id));
             let locked = locked.map_or(0, |(_, it)| *it);
             assert_eq!(lease.locked.get(), locked);
+            let gas = self.gas.get(&lease.id).map_or(0, |(_, it)| *it);
+            assert_eq!(lease.gas.get(), gas);
         }
     }
 }

@@ -7,10 +7,13 @@ use tg_ledger::{
     StorageRule, TransactionError,
 };
 use tg_types::{
-    Amount, DeclineReason, DurationMs, JobId, StorageSubject, Transaction, VerificationMode,
+    Amount, DeclineReason, DurationMs, JobId, StorageSubject, Transaction, TransactionKind,
+    VerificationMode,
 };
 
-use crate::world::{MODEL, World, address, commit, evidence, facts, genesis, part, terms, tgrid};
+use crate::world::{
+    MODEL, World, address, commit, evidence, facts, fee, genesis, lease_fee, part, terms, tgrid,
+};
 
 /// A network in which validators state what they hold.
 fn stated() -> World {
@@ -30,6 +33,11 @@ fn with(parameters: Parameters) -> World {
         world.post(name, terms(price));
     }
     world
+}
+
+/// What of the gas of a declined lease comes back.
+fn unused() -> Amount {
+    lease_fee().saturating_sub(fee(TransactionKind::DeclineLease))
 }
 
 fn hold(world: &mut World, validators: std::ops::Range<u8>, subject: impl Into<StorageSubject>) {
@@ -152,10 +160,10 @@ fn whoever_lets_others_fail_gains_nothing_by_finishing_the_job() {
     let dear = world.balance("dear");
     let task = world.work(job);
     world.decide(&task, Outcome::LeaseAccepted);
-    // Its collateral and price, less three fees.
+    // Its collateral and price; the gas of the lease was prepaid before.
     assert_eq!(
         world.balance("dear").checked_sub(dear),
-        Some(tgrid(500 + 50 - 3))
+        Some(tgrid(500 + 50))
     );
     let lost = world.state.totals().burned.checked_sub(before).unwrap();
     assert!(lost >= tgrid(1_000));
@@ -181,9 +189,9 @@ fn a_decline_costs_its_time_and_twice_as_much_each_time() {
             Some(LeaseEnd::Declined(reason))
         );
         let back = world.balance("cheap").checked_sub(before).unwrap();
-        // The fee of the transaction is not the penalty.
-        let kept = lease.collateral.checked_sub(back).unwrap();
-        lost.push(kept.checked_sub(tgrid(1)).unwrap().get());
+        // The gas that it did not use comes back beside.
+        let whole = lease.collateral.saturating_add(unused());
+        lost.push(whole.checked_sub(back).unwrap().get());
         assert_eq!(world.job(job).excluded, [address("cheap")]);
         assert_eq!(world.job(job).attempts_failed(), 0);
         assert_eq!(world.holder(job), "middle");
@@ -194,7 +202,7 @@ fn a_decline_costs_its_time_and_twice_as_much_each_time() {
     }
     assert_eq!(lost[1], 2 * lost[0]);
     assert_eq!(lost[2], 4 * lost[0]);
-    assert_eq!(Amount::new(lost[0]), tgrid(3));
+    assert_eq!(Amount::new(lost[0]), lease_fee());
 }
 
 #[test]
@@ -210,7 +218,7 @@ fn a_decline_is_free_only_if_validators_do_not_hold_what_was_promised() {
         };
         world.send("cheap", decline);
         // The penalty waits for an answer; the job does not.
-        assert_eq!(world.state.lease(&lease.id).unwrap().locked, tgrid(3));
+        assert_eq!(world.state.lease(&lease.id).unwrap().locked, lease_fee());
         assert_eq!(world.holder(job), "middle");
         miss(&mut world, 0..missing, job);
         if !is_free {
@@ -222,13 +230,11 @@ fn a_decline_is_free_only_if_validators_do_not_hold_what_was_promised() {
         assert_eq!(world.state.lease(&lease.id).unwrap().locked, Amount::ZERO);
         let kept = match is_free {
             true => Amount::ZERO,
-            false => tgrid(3),
+            false => lease_fee(),
         };
         assert_eq!(
             world.balance("cheap").checked_sub(before),
-            lease
-                .collateral
-                .checked_sub(kept.checked_add(tgrid(1)).unwrap())
+            lease.collateral.saturating_add(unused()).checked_sub(kept)
         );
         if is_free {
             // The order is suspended, and whoever had it meanwhile is let go.
@@ -276,7 +282,7 @@ fn a_requestor_that_ends_its_job_returns_the_penalty_that_waits() {
     world.send("alice", Transaction::CancelJob { job });
     assert_eq!(
         world.balance("cheap").checked_sub(before),
-        tgrid(500).checked_sub(tgrid(1))
+        tgrid(500).checked_add(unused())
     );
 }
 
@@ -362,13 +368,14 @@ fn a_model_that_cannot_be_served_ruins_nobody() {
     });
     let job = world.submit("mallory", world.order());
     let lease = world.lease(job).clone();
-    assert_eq!((lease.collateral, lease.at_risk), (tgrid(500), tgrid(30)));
+    let at_risk = lease_fee().saturating_mul(10);
+    assert_eq!((lease.collateral, lease.at_risk), (tgrid(500), at_risk));
     let before = world.balance("cheap");
     world.send("cheap", Transaction::StartLease { lease: lease.id });
     world.wait_until(lease.deadline.get() + 1);
     assert_eq!(
         world.balance("cheap").checked_sub(before),
-        tgrid(500).checked_sub(tgrid(31))
+        tgrid(500).checked_sub(at_risk)
     );
     // Three owners that were paid make it known; one of them three times does not.
     for _ in 0..3 {
@@ -393,7 +400,8 @@ fn a_wrong_result_loses_everything_on_any_model() {
     let burned = world.state.totals().burned;
     world.decide(&task, crate::world::rejected());
     let lost = world.state.totals().burned.checked_sub(burned);
-    assert_eq!(lost, Some(tgrid(500)));
+    // And what it prepaid for gas.
+    assert_eq!(lost, tgrid(500).checked_add(lease_fee()));
 }
 
 #[test]

@@ -9,10 +9,10 @@ use tg_types::transaction::bid_commitment;
 use tg_types::{
     Amount, BidId, CapacityTier, Digest, DurationMs, GpuModel, GpuModelSet, JobClass, JobId,
     JobNeeds, JobOrder, Machine, OfferTerms, Pricing, SharingMode, SharingSet, TierSet,
-    TimestampMs, Transaction, VerificationMode, bid_id, job_id,
+    TimestampMs, Transaction, TransactionKind, VerificationMode, bid_id, job_id,
 };
 
-use crate::world::{PEOPLE, TICK, World, address, commit, part, terms, tgrid, wallet};
+use crate::world::{PEOPLE, TICK, World, address, commit, fee, part, terms, tgrid, wallet};
 
 /// A machine with `gpus` of `model`, 16 GiB each.
 pub(crate) fn machine(model: GpuModel, gpus: u8) -> Machine {
@@ -132,6 +132,13 @@ impl World {
         id
     }
 
+    /// A bid that was sealed in one slot and opened in the next.
+    pub(crate) fn open_bid(&mut self, name: &str, needs: JobNeeds, price: Amount) -> JobId {
+        let sealed = self.bid(name, 7, needs, price);
+        self.next_slot();
+        self.reveal(name, sealed)
+    }
+
     /// Lets the slot end in which `time` lies.
     fn next_slot(&mut self) {
         let parameters = *self.state.parameters();
@@ -225,20 +232,21 @@ fn a_gang_starts_whole_or_not_at_all() {
         neighbourhood_us: 1_000,
         ..gpu_needs(1, 60)
     };
-    let too_many = world.submit("alice", world.order_for(gang(4)));
+    // Three GPUs, but two machines: each member has one of its own.
+    let too_many = world.submit("alice", world.order_for(gang(3)));
     assert_eq!(world.job(too_many).state, JobState::Queued);
     let mut far = gpu_terms(GpuModel::T4, 2, 10);
     far.machine.coordinate_us = [50_000, 0];
     world.post("dear", far);
-    // Five GPUs now, but not four near each other.
+    // Three machines now, but not near each other.
     world.idle();
     assert_eq!(world.job(too_many).state, JobState::Queued);
-    let three = world.submit("alice", world.order_for(gang(3)));
+    let three = world.submit("alice", world.order_for(gang(2)));
     let lead = world.live(three);
-    assert_eq!(lead.members.len(), 2);
+    assert_eq!(lead.members.len(), 1);
     let leases: Vec<Lease> = world.state.gang_of(&lead).cloned().collect();
     let cheap = leases.iter().filter(|it| it.provider == address("cheap"));
-    assert_eq!(cheap.count(), 2);
+    assert_eq!(cheap.count(), 1);
     let before = [world.balance("cheap"), world.balance("middle")];
     world.finish(three);
     let paid = leases
@@ -311,7 +319,8 @@ fn a_guaranteed_deadline_is_reserved_or_refused_at_once() {
     let refused = world.submit("alice", tight);
     assert_eq!(world.job(refused).end, Some(EndReason::NotAdmitted));
     // All it cost was the fee.
-    assert_eq!(alice.checked_sub(world.balance("alice")), Some(tgrid(1)));
+    let ordering = fee(TransactionKind::SubmitJob);
+    assert_eq!(alice.checked_sub(world.balance("alice")), Some(ordering));
     let admitted = world.submit("alice", world.order_for(guaranteed));
     let booked = world.live(admitted);
     assert_eq!(booked.grant.from, TimestampMs::new(ends.get() + 1));
@@ -576,6 +585,7 @@ fn a_dry_run_answers_what_submitting_answers() {
         neighbourhood_us: 1_000,
         ..gpu_needs(1, 60)
     };
+    world.post("middle", gpu_terms(GpuModel::T4, 1, 20));
     for needs in [
         gpu_needs(1, 60),
         only(GpuModel::H100),

@@ -4,9 +4,11 @@ use tg_ledger::{
     EndReason, Event, JobState, LeaseEnd, ModelState, Outcome, RefusedBecause, Settlement,
     TransactionError, VerdictError,
 };
-use tg_types::{Amount, Transaction, VerificationMode};
+use tg_types::{Amount, Transaction, TransactionKind, VerificationMode};
 
-use crate::world::{MODEL, World, address, commit, facts, register, rejected, rejected_end, tgrid};
+use crate::world::{
+    MODEL, World, address, commit, facts, fee, lease_fee, register, rejected, rejected_end, tgrid,
+};
 
 #[test]
 fn a_job_is_paid_and_every_coin_is_accounted_for() {
@@ -19,8 +21,14 @@ fn a_job_is_paid_and_every_coin_is_accounted_for() {
     let job = world.submit("alice", world.order());
     // Escrow is the maximum price and the verification fee; the collateral is locked in the same block.
     assert_eq!(world.job(job).escrow, tgrid(110));
-    assert_eq!(alice.checked_sub(world.balance("alice")), Some(tgrid(111)));
-    assert_eq!(cheap.checked_sub(world.balance("cheap")), Some(tgrid(500)));
+    let ordering = fee(TransactionKind::SubmitJob);
+    let paid = |amount: Amount| Some(amount.saturating_add(ordering));
+    assert_eq!(alice.checked_sub(world.balance("alice")), paid(tgrid(110)));
+    // And the gas of the lease is paid.
+    assert_eq!(
+        cheap.checked_sub(world.balance("cheap")),
+        tgrid(500).checked_add(lease_fee())
+    );
     assert_eq!(world.holder(job), "cheap");
     assert_eq!(world.lease(job).price, tgrid(30));
 
@@ -51,9 +59,12 @@ fn a_job_is_paid_and_every_coin_is_accounted_for() {
         reason: EndReason::Fulfilled,
         settlement,
     }));
-    // Alice paid the price, the verification and one fee; the provider earned the price and paid three fees.
-    assert_eq!(alice.checked_sub(world.balance("alice")), Some(tgrid(41)));
-    assert_eq!(world.balance("cheap").checked_sub(cheap), Some(tgrid(27)));
+    // Alice paid the price, the verification and one fee; the provider earned the price and paid for three transactions.
+    assert_eq!(alice.checked_sub(world.balance("alice")), paid(tgrid(40)));
+    assert_eq!(
+        world.balance("cheap").checked_sub(cheap),
+        tgrid(30).checked_sub(lease_fee())
+    );
     let validators = world.state.validators().len() as u64;
     assert_eq!(
         world.state.balance(&validator).checked_sub(reward),
@@ -61,7 +72,8 @@ fn a_job_is_paid_and_every_coin_is_accounted_for() {
     );
     assert_eq!(
         world.state.totals().burned.checked_sub(burned),
-        Some(tgrid(5))
+        // A tenth of the verification fee, too.
+        ordering.saturating_add(lease_fee()).checked_add(tgrid(1))
     );
     let provider = world.state.provider(&address("cheap")).unwrap();
     assert_eq!(provider.record.accepted, 1);
@@ -113,7 +125,7 @@ fn a_rejected_result_is_slashed_once_and_the_job_goes_on_with_its_escrow() {
     assert_eq!(slashes(&proposed.events), 1);
     assert_eq!(
         world.state.totals().burned.checked_sub(burned),
-        Some(tgrid(500))
+        tgrid(500).checked_add(lease_fee())
     );
     // And in a later block it does not count again.
     let again = world.block(vec![], vec![verdict]);
@@ -123,7 +135,10 @@ fn a_rejected_result_is_slashed_once_and_the_job_goes_on_with_its_escrow() {
     let first = world.job(job).leases[0];
     let lease = world.state.lease(&first).unwrap();
     assert_eq!(lease.end, Some(rejected_end()));
-    assert_eq!(cheap.checked_sub(world.balance("cheap")), Some(tgrid(503)));
+    assert_eq!(
+        cheap.checked_sub(world.balance("cheap")),
+        tgrid(500).checked_add(lease_fee())
+    );
     let provider = world.state.provider(&address("cheap")).unwrap();
     assert_eq!((provider.record.rejected, provider.lost), (1, tgrid(500)));
     // The next cheapest has it, with the same escrow; the liar is excluded from it.
@@ -178,7 +193,8 @@ fn attempts_run_out_and_the_escrow_goes_back() {
     assert_eq!(settlement.refund, tgrid(110));
     assert_eq!(settlement.verification_fee, Amount::ZERO);
     // Only the fee of the order is gone.
-    assert_eq!(alice.checked_sub(world.balance("alice")), Some(tgrid(1)));
+    let ordering = fee(TransactionKind::SubmitJob);
+    assert_eq!(alice.checked_sub(world.balance("alice")), Some(ordering));
 }
 
 #[test]
@@ -214,7 +230,8 @@ fn a_job_can_be_taken_back_until_its_result_is_committed() {
     assert_eq!(world.job(job).state, JobState::Cancelled);
     assert_eq!(world.job(job).end, Some(EndReason::CancelledByRequestor));
     // Order and cancellation cost their two fees.
-    assert_eq!(alice.checked_sub(world.balance("alice")), Some(tgrid(2)));
+    let fees = fee(TransactionKind::SubmitJob).checked_add(fee(TransactionKind::CancelJob));
+    assert_eq!(alice.checked_sub(world.balance("alice")), fees);
     assert_eq!(
         world.refusal("alice", Transaction::CancelJob { job }),
         TransactionError::JobNotCancellable {
@@ -232,15 +249,17 @@ fn a_job_can_be_taken_back_until_its_result_is_committed() {
     let settlement = world.job(job).settlement.unwrap();
     assert_eq!(
         (settlement.compensation, settlement.refund),
-        (tgrid(3), tgrid(107))
+        (lease_fee(), tgrid(110).saturating_sub(lease_fee()))
     );
     assert_eq!(
         world.balance("alice").checked_sub(alice),
-        Some(tgrid(107 - 1))
+        settlement
+            .refund
+            .checked_sub(fee(TransactionKind::CancelJob))
     );
     assert_eq!(
         world.balance("cheap").checked_sub(cheap),
-        lease.collateral.checked_add(tgrid(3))
+        lease.collateral.checked_add(lease_fee())
     );
     let job = world.submit("alice", world.order());
     let lease = world.lease(job).id;
@@ -379,8 +398,15 @@ fn transfers_reach_new_and_old_accounts_and_oneself() {
     assert_eq!(world.state.balance(&nobody), tgrid(5_000));
     let before = world.balance("alice");
     world.send("alice", pay(address("alice"), 7_000));
-    assert_eq!(before.checked_sub(world.balance("alice")), Some(tgrid(1)));
-    world.send("nobody yet", pay(address("alice"), 4_999));
+    let each = fee(TransactionKind::Transfer);
+    assert_eq!(before.checked_sub(world.balance("alice")), Some(each));
+    // An account begins with the height of its first block times 2^20.
+    assert_eq!(world.state.nonce(&nobody), 1 << 20);
+    let rest = Transaction::Transfer {
+        to: address("alice"),
+        amount: tgrid(5_000).saturating_sub(each),
+    };
+    world.send("nobody yet", rest);
     assert_eq!(world.state.balance(&nobody), Amount::ZERO);
-    assert_eq!(world.state.nonce(&nobody), 1);
+    assert_eq!(world.state.nonce(&nobody), (1 << 20) + 1);
 }

@@ -1,11 +1,12 @@
 //! The ledger's bounds hold.
 
+use tg_ledger::gas::{LANE_GAS_MAX, gas_of};
 use tg_ledger::limits::{
     BLOCK_BYTES_MAX, LEASES_PER_BLOCK_MAX, MODELS_PER_ACCOUNT_MAX, OFFERS_PER_ACCOUNT_MAX,
-    OPEN_JOBS_PER_ACCOUNT_MAX, TRANSACTIONS_PER_BLOCK_MAX,
+    OPEN_JOBS_PER_ACCOUNT_MAX,
 };
 use tg_ledger::{JobState, TransactionError};
-use tg_types::{Amount, Encode, ModelId, SignedTransaction, Transaction};
+use tg_types::{Amount, Encode, ModelId, SignedTransaction, Transaction, TransactionKind};
 
 use crate::world::{World, address, register, terms, wallet};
 
@@ -74,7 +75,7 @@ fn models_of_one_account() {
 #[test]
 fn transactions_open_jobs_and_leases_of_one_block() {
     let mut genesis = crate::world::genesis();
-    genesis.parameters.transaction_fee = Amount::new(1);
+    genesis.parameters.base_fee_min = Amount::new(1);
     genesis.parameters.verification_fee_zk = Amount::new(1);
     let mut world = World::with(&genesis);
     world.activate_model(crate::world::facts());
@@ -83,21 +84,19 @@ fn transactions_open_jobs_and_leases_of_one_block() {
     let submit = |_| Transaction::SubmitJob {
         order: order.clone(),
     };
-    let count = TRANSACTIONS_PER_BLOCK_MAX as u64 + 1;
-    let jobs = series(&world, "alice", count, submit);
-    let proposed = world.block(jobs, vec![]);
-    // The block is full; what did not fit stays with the proposer.
-    assert_eq!(
-        proposed.block.transactions.len(),
-        TRANSACTIONS_PER_BLOCK_MAX
-    );
-    assert_eq!(proposed.left.len(), 1);
-    assert_eq!(proposed.refused, []);
-    assert!(proposed.block.to_bytes().len() <= BLOCK_BYTES_MAX);
-    assert_eq!(
-        OPEN_JOBS_PER_ACCOUNT_MAX as usize,
-        TRANSACTIONS_PER_BLOCK_MAX
-    );
+    let each = LANE_GAS_MAX / gas_of(TransactionKind::SubmitJob);
+    let mut left = u64::from(OPEN_JOBS_PER_ACCOUNT_MAX);
+    while left > 0 {
+        let jobs = series(&world, "alice", left, submit);
+        let proposed = world.block(jobs, vec![]);
+        // The paid lane of the block is full; what did not fit stays with the proposer.
+        let taken = proposed.block.transactions.len() as u64;
+        assert_eq!(taken, left.min(each));
+        left -= taken;
+        assert_eq!(proposed.left.len() as u64, left);
+        assert_eq!(proposed.refused, []);
+        assert!(proposed.block.to_bytes().len() <= BLOCK_BYTES_MAX);
+    }
     assert_eq!(
         world.refusal("alice", submit(0)),
         TransactionError::TooManyOpenJobsOfAccount {

@@ -1,9 +1,11 @@
 //! Tests of the public interface of `tg-ledger`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod answers;
 mod audit;
 mod blocks;
 mod fault;
+mod gas;
 mod golden;
 mod journal;
 mod lanes;

@@ -2,9 +2,9 @@
 
 use tg_ledger::JobState;
 use tg_market::Constraint;
-use tg_types::{Amount, DurationMs, Transaction};
+use tg_types::{Amount, DurationMs, Transaction, TransactionKind};
 
-use crate::world::{World, address, terms, tgrid};
+use crate::world::{World, address, fee, terms, tgrid};
 
 #[test]
 fn jobs_of_one_block_fill_the_cheapest_slots_in_their_order() {
@@ -103,8 +103,9 @@ fn a_provider_is_never_given_more_than_it_can_lock() {
 fn a_provider_keeps_what_it_needs_to_hand_in() {
     let mut world = World::new();
     let mut all_in = terms(30);
-    // Everything it will have after the fee of posting the offer, so nothing would be left for three more fees.
-    all_in.collateral_per_lease = Amount::from_tgrid(100).saturating_sub(tgrid(1));
+    // Everything it will have after the fee of posting the offer, so nothing would be left for the gas of the lease.
+    all_in.collateral_per_lease =
+        Amount::from_tgrid(100).saturating_sub(fee(TransactionKind::PostOffer));
     world.post("cheap", all_in);
     let job = world.submit("alice", world.order());
     assert_eq!(world.job(job).state, JobState::Queued);

@@ -10,12 +10,13 @@ use tg_ledger::{
 use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX, INPUT_BYTES_MAX, SLOTS_MAX};
 use tg_types::{
     Address, Amount, BlockId, Digest, Fault, Height, JobId, JobOrder, LeaseId, ModeSet, ModelId,
-    OfferId, OfferTerms, ProgramId, Receipt, StateRoot, TimestampMs, Transaction, VerificationMode,
+    OfferId, OfferTerms, ProgramId, Receipt, StateRoot, TimestampMs, Transaction, TransactionKind,
+    VerificationMode,
 };
 
 use crate::world::{
-    INPUT, MODEL, PROGRAM, World, address, commit, evidence, facts, receipt, register, rejected,
-    terms, tgrid,
+    INPUT, MODEL, PROGRAM, World, address, commit, evidence, facts, fee, receipt, register,
+    rejected, terms, tgrid,
 };
 
 /// Orders with one field that does not hold, at a block time.
@@ -335,7 +336,7 @@ fn each_field_of_lease_transactions() {
 fn each_way_to_have_no_money() {
     let mut world = World::new();
     let all = world.balance("alice");
-    let needed = all.saturating_add(tgrid(1));
+    let needed = all.saturating_add(fee(TransactionKind::Transfer));
     assert_eq!(
         world.refusal(
             "alice",
@@ -349,7 +350,10 @@ fn each_way_to_have_no_money() {
             balance: all
         }
     );
-    let keep = |milli: u64| all.saturating_sub(tgrid(milli + 1));
+    let keep = |milli: u64| {
+        let kept = tgrid(milli).saturating_add(fee(TransactionKind::Transfer));
+        all.saturating_sub(kept)
+    };
     world.send(
         "alice",
         Transaction::Transfer {
@@ -362,14 +366,14 @@ fn each_way_to_have_no_money() {
     assert_eq!(
         world.refusal("alice", Transaction::SubmitJob { order }),
         TransactionError::InsufficientFunds {
-            needed: tgrid(111),
+            needed: tgrid(110).saturating_add(fee(TransactionKind::SubmitJob)),
             balance: tgrid(110)
         }
     );
     assert_eq!(
         world.refusal("stranger", Transaction::PostOffer { terms: terms(30) }),
         TransactionError::InsufficientFunds {
-            needed: tgrid(1),
+            needed: fee(TransactionKind::PostOffer),
             balance: Amount::ZERO
         }
     );
@@ -640,6 +644,14 @@ fn verdicts_on_models_are_checked_too() {
                 ..facts()
             },
         ),
+        (
+            "proof_bytes",
+            EVIDENCE_BYTES_MAX + 1,
+            tg_ledger::ModelFacts {
+                proof_bytes: EVIDENCE_BYTES_MAX + 1,
+                ..facts()
+            },
+        ),
     ] {
         assert_eq!(
             refusal(Outcome::ModelAccepted(facts)),
@@ -684,7 +696,7 @@ fn codes_are_stable_and_unique() {
         .collect();
     let unique: BTreeSet<&str> = codes.iter().copied().collect();
     assert_eq!(unique.len(), codes.len());
-    assert_eq!(codes.len(), 71 + 5 + 13);
+    assert_eq!(codes.len(), 76 + 5 + 14);
     let model = MODEL;
     let error = TransactionError::UnknownModel { model };
     assert_eq!((error.code(), error.fault()), ("TG-LED-020", Fault::Client));

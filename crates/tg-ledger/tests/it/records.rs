@@ -87,6 +87,9 @@ fn any_facts(seeds: &Seeds) -> ModelFacts {
         input_len: seeds.u32(),
         output_len: seeds.u32(),
         provable: seeds.number() % 2 == 1,
+        proof_bytes: seeds.u32(),
+        work: seeds.number(),
+        memory: seeds.number(),
     }
 }
 
@@ -120,6 +123,7 @@ fn any_lease(seeds: &Seeds) -> Lease {
         collateral: seeds.amount(),
         at_risk: seeds.amount(),
         locked: seeds.amount(),
+        gas: seeds.amount(),
         matched_at: seeds.time(),
         matched_height: Height::new(seeds.number()),
         start_by: seeds.time(),
@@ -446,7 +450,9 @@ fn unknown_tags_are_named() {
     check::<Decision>(&[5], "decision");
     check::<Decision>(&[9], "decision");
     let mut facts = crate::world::facts().to_bytes();
-    *facts.last_mut().unwrap() = 2;
+    // Before the size of a proof, the work and the memory.
+    let provable = facts.len() - (4 + 8 + 8) - 1;
+    facts[provable] = 2;
     check::<ModelFacts>(&facts, "provable");
 }
 

@@ -252,7 +252,8 @@ fn reports_of_liveness() {
 #[test]
 fn a_lease_is_started_once_and_its_gang_is_led_by_one() {
     let mut world = World::new();
-    world.post("cheap", gpu_terms(GpuModel::T4, 2, 10));
+    world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
+    world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
     let needs = JobNeeds {
         gang: 2,
         neighbourhood_us: 10,

@@ -4,9 +4,9 @@ use tg_ledger::{
     AbandonedBecause, EndReason, Event, JobState, LatePhase, LeaseEnd, ModelState, Outcome,
     RefusedBecause, TransactionError,
 };
-use tg_types::{Amount, TimestampMs, Transaction};
+use tg_types::{Amount, TimestampMs, Transaction, TransactionKind};
 
-use crate::world::{MODEL, World, address, commit, evidence, register, tgrid};
+use crate::world::{MODEL, World, address, commit, evidence, fee, lease_fee, register, tgrid};
 
 #[test]
 fn a_job_without_a_provider_expires_and_its_escrow_goes_back() {
@@ -23,7 +23,10 @@ fn a_job_without_a_provider_expires_and_its_escrow_goes_back() {
     world.idle();
     assert_eq!(world.job(job).state, JobState::Expired);
     assert_eq!(world.job(job).end, Some(EndReason::NoProviderInTime));
-    assert_eq!(alice.checked_sub(world.balance("alice")), Some(tgrid(1)));
+    assert_eq!(
+        alice.checked_sub(world.balance("alice")),
+        Some(fee(TransactionKind::SubmitJob))
+    );
     assert_eq!(world.state.next_timeout(), None);
 }
 
@@ -43,7 +46,7 @@ fn a_lease_that_is_never_started_burns_what_its_time_was_worth() {
     let end = LeaseEnd::Abandoned(AbandonedBecause::NotStarted);
     assert_eq!(world.state.lease(&first.id).unwrap().end, Some(end));
     let amount = world.penalty(&first);
-    assert!(amount > tgrid(3) && amount < first.price);
+    assert!(amount > lease_fee() && amount < first.price);
     assert!(events.contains(&Event::Forfeited {
         lease: first.id,
         job,
@@ -57,12 +60,16 @@ fn a_lease_that_is_never_started_burns_what_its_time_was_worth() {
     world.decide(&task, Outcome::LeaseAccepted);
     let settlement = world.job(job).settlement.unwrap();
     assert_eq!(settlement.price, tgrid(40));
-    // Price and its own collateral, less three fees.
+    // Price and its own collateral; the gas of the lease was prepaid before.
     assert_eq!(
         world.balance("middle").checked_sub(middle),
-        Some(tgrid(537))
+        Some(tgrid(540))
     );
-    assert_eq!(cheap.checked_sub(world.balance("cheap")), Some(amount));
+    // What it prepaid is lost too, though it used nothing of it.
+    assert_eq!(
+        cheap.checked_sub(world.balance("cheap")),
+        amount.checked_add(lease_fee())
+    );
     let cheap = world.state.provider(&address("cheap")).unwrap();
     assert_eq!(cheap.record.abandoned, 1);
 }
@@ -87,7 +94,7 @@ fn leases_are_late_without_receipt_and_without_evidence() {
         let ended = world.state.lease(&lease.id).unwrap();
         assert_eq!(ended.end, Some(LeaseEnd::Late(phase)));
         let lost = world.state.totals().burned.checked_sub(burned);
-        assert_eq!(lost, Some(tgrid(500)));
+        assert_eq!(lost, tgrid(500).checked_add(lease_fee()));
         assert_eq!(world.holder(job), "middle");
         let late = world.state.provider(&address("cheap")).unwrap();
         assert_eq!(late.record.late, 1);
@@ -118,7 +125,7 @@ fn evidence_that_is_not_delivered_ends_the_lease() {
     let end = LeaseEnd::Abandoned(AbandonedBecause::EvidenceNotDelivered);
     assert_eq!(world.state.lease(&lease.id).unwrap().end, Some(end));
     let lost = world.state.totals().burned.checked_sub(burned);
-    assert_eq!(lost, Some(tgrid(500)));
+    assert_eq!(lost, tgrid(500).checked_add(lease_fee()));
     let proposed = world.block(vec![], vec![task.verdict(Outcome::LeaseAccepted)]);
     assert_eq!(proposed.refused_verdicts.len(), 1);
 }
@@ -143,7 +150,10 @@ fn leases_that_never_started_are_no_attempts_of_the_job() {
     assert_eq!(world.job(job).end, Some(EndReason::AttemptsExhausted));
     let settlement = world.job(job).settlement.unwrap();
     assert_eq!(settlement.refund, tgrid(110));
-    assert_eq!(alice.checked_sub(world.balance("alice")), Some(tgrid(1)));
+    assert_eq!(
+        alice.checked_sub(world.balance("alice")),
+        Some(fee(TransactionKind::SubmitJob))
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! every record, state and events of both must be the same, and an auditor who
 //! saw only the events must know every balance.
 
+use tg_ledger::gas::{LEASE_GAS, gas_of};
 use tg_ledger::{
     Block, ConsensusKey, Event, EvidenceTask, Genesis, Job, JobState, Lease, LeaseEnd, ModelFacts,
     Outcome, Parameters, Proposal, Proposed, State, Subject, TransactionError, Validator, Verdict,
@@ -12,7 +13,7 @@ use tg_ledger::{
 use tg_types::{
     Address, Amount, Digest, DurationMs, JobId, JobNeeds, JobOrder, Label, LeaseId, Machine,
     ModeSet, ModelId, OfferId, OfferTerms, Pricing, ProgramId, Receipt, SignedTransaction, Tier,
-    TimestampMs, Transaction, VerificationMode, Wallet, job_id, offer_id,
+    TimestampMs, Transaction, TransactionKind, VerificationMode, Wallet, job_id, offer_id,
 };
 
 /// Time of the genesis block.
@@ -40,10 +41,23 @@ pub(crate) fn tgrid(milli: u64) -> Amount {
     Amount::new(u128::from(milli) * 1_000_000_000_000_000)
 }
 
-/// Round fees, so that settlements can be read off: fee 0.001, verification 0.01, registration 0.1 TGRID.
+/// What a unit of gas costs while blocks are not full: a transfer 0.00105 TGRID.
+pub(crate) const BASE_FEE: Amount = Amount::new(50_000_000_000);
+
+/// What a transaction of a kind costs then.
+pub(crate) fn fee(kind: TransactionKind) -> Amount {
+    BASE_FEE.saturating_mul(gas_of(kind))
+}
+
+/// What a provider prepays for a lease then.
+pub(crate) fn lease_fee() -> Amount {
+    BASE_FEE.saturating_mul(LEASE_GAS)
+}
+
+/// Round fees, so that settlements can be read off: verification 0.01, registration 0.1 TGRID.
 pub(crate) fn parameters() -> Parameters {
     Parameters {
-        transaction_fee: tgrid(1),
+        base_fee_min: BASE_FEE,
         verification_fee_zk: tgrid(10),
         registration_fee: tgrid(100),
         // Rounder windows, and leaps in time: outages are a test of their own.
@@ -92,6 +106,9 @@ pub(crate) fn facts() -> ModelFacts {
         input_len: 784,
         output_len: 10,
         provable: true,
+        proof_bytes: 40_000,
+        work: 100_000_000,
+        memory: 784 + 10,
     }
 }
 
@@ -319,7 +336,7 @@ impl World {
         let held = self.now().saturating_since(lease.matched_at).get();
         let longest = lease.deadline.saturating_since(lease.grant.from).get();
         let time = lease.price.checked_mul_div_ceil(held.min(longest), longest);
-        time.unwrap().max(tgrid(3))
+        time.unwrap().max(lease_fee())
     }
 
     pub(crate) fn balance(&self, name: &str) -> Amount {
@@ -391,7 +408,7 @@ pub(crate) fn assert_conserved(state: &State) {
         report.balances
     );
     assert_eq!(
-        sum(&mut state.leases().iter().map(|it| it.locked)),
+        sum(&mut state.leases().iter().flat_map(|it| [it.locked, it.gas])),
         report.collateral
     );
     let jobs = state.jobs().iter().map(|it| it.escrow);
@@ -421,13 +438,14 @@ fn assert_shape(state: &State) {
                 is_live,
                 index + 1 == job.leases.len() && job.live_lease().is_some()
             );
+            assert!(is_live || lease.gas.is_zero());
             let is_declined = matches!(lease.end, Some(LeaseEnd::Declined(_)));
             assert!(is_live || lease.locked.is_zero() || is_declined);
             for member in &lease.members {
                 let member = state.lease(member).unwrap();
                 assert_eq!(member.lead, Some(lease.id));
                 assert_eq!(member.end.is_none(), is_live);
-                assert!(is_live || member.locked.is_zero());
+                assert!(is_live || member.locked.is_zero() && member.gas.is_zero());
             }
         }
     }

@@ -22,7 +22,8 @@
 //! and in no cohort.
 //!
 //! Files: [`shelf`] (shelves, cohorts, groups, least values), [`search`] (the best offer), [`places`] (cohorts by what a
-//! place takes), [`merge`] (the best offer by these), [`shards`] (maps that are cheap to copy).
+//! place takes), [`merge`] (the best offer by these), [`gang`] (places for gangs), [`shards`] (maps that are cheap to
+//! copy).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use crate::record::TrackRecord;
 use crate::throughput::{Correction, ThroughputMatrix};
 use crate::view::{Stock, gpu_class, node_spec, work_kind};
 
+pub mod gang;
 mod merge;
 mod places;
 pub mod search;

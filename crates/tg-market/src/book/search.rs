@@ -47,6 +47,10 @@ impl Looks {
         self.looked = self.looked.saturating_add(1);
     }
 
+    pub(super) const fn note_many(&mut self, looks: u64) {
+        self.looked = self.looked.saturating_add(looks);
+    }
+
     pub(super) const fn note_valued(&mut self, footprint: Footprint, cohorts: u64) {
         self.valued = Some((footprint, cohorts));
     }
@@ -129,26 +133,6 @@ impl OfferBook {
         }
     }
 
-    /// Open offers that may fit now: all that do, and some that turn out not to.
-    #[must_use]
-    pub fn candidates<'a>(
-        &'a self,
-        demand: &JobDemand<'_>,
-        rates: &Rates<'_>,
-        looks: &mut Looks,
-    ) -> Vec<OfferView<'a>> {
-        let Some(search) = Search::new(self, demand, rates, Reach::Now) else {
-            return Vec::new();
-        };
-        let lots = search.lots();
-        let fitting = search.fitting(&lots, looks).into_iter();
-        let groups = fitting.flat_map(|(_, cohort)| cohort.groups.values());
-        let entries = groups.flat_map(|group| group.values());
-        let views: Vec<_> = entries.map(|it| search.view(&it.standing)).collect();
-        views.iter().for_each(|_| looks.note());
-        views
-    }
-
     /// Shows `found` one fitting offer of each group that `wants` is interested in.
     pub fn survey<'a>(
         &'a self,
@@ -186,7 +170,7 @@ impl OfferBook {
 
 impl<'a, 'd> Search<'a, 'd> {
     /// `None` if no machine could ever serve the job.
-    fn new(
+    pub(super) fn new(
         book: &'a OfferBook,
         demand: &'d JobDemand<'d>,
         rates: &'d Rates<'d>,
@@ -206,12 +190,12 @@ impl<'a, 'd> Search<'a, 'd> {
         })
     }
 
-    fn view(&self, standing: &'a Standing) -> OfferView<'a> {
+    pub(super) fn view(&self, standing: &'a Standing) -> OfferView<'a> {
         standing.view(self.demand.needs.class, self.rates)
     }
 
     /// The shelves that could serve the job.
-    fn lots(&self) -> Vec<Lot<'a>> {
+    pub(super) fn lots(&self) -> Vec<Lot<'a>> {
         let shelves = self.book.shelves.iter();
         shelves
             .filter_map(|(gpu, shelf)| self.lot(gpu, shelf))
@@ -270,7 +254,7 @@ impl<'a, 'd> Search<'a, 'd> {
     }
 
     /// The cohorts that may have room at a price within the limit, with the number of their lot.
-    fn fitting(&self, lots: &[Lot<'a>], looks: &mut Looks) -> Vec<(usize, &'a Cohort)> {
+    pub(super) fn fitting(&self, lots: &[Lot<'a>], looks: &mut Looks) -> Vec<(usize, &'a Cohort)> {
         if let Some((prices, keys)) = self.order_keys(lots, looks) {
             return self.merge_fitting(lots, (prices, &keys), looks);
         }
@@ -443,7 +427,12 @@ impl<'a, 'd> Search<'a, 'd> {
     }
 
     /// The cost of a group where it takes least from the work to come; `None` if its terms do not suit the job.
-    fn group_bound(&self, lot: &Lot<'a>, first: &OfferView<'_>, burden: i64) -> Option<Amount> {
+    pub(super) fn group_bound(
+        &self,
+        lot: &Lot<'a>,
+        first: &OfferView<'_>,
+        burden: i64,
+    ) -> Option<Amount> {
         let JobDemand {
             macs,
             memory_bytes,

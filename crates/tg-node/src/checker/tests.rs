@@ -285,23 +285,121 @@ fn missing_and_damaged_blobs_are_reasons_to_wait() {
     assert!(matches!(error, CheckError::Blob(BlobError::Damaged { .. })));
 }
 
+/// What decoded models take is counted in bytes, and the one that was not used longest leaves first.
 #[test]
-fn old_models_leave_the_cache() {
+fn kept_models_are_bounded_by_their_bytes() {
     let case = case();
     case.check(&case.registration);
     let blob = case.registration.evidence();
-    assert!(case.checker.kept(&blob).is_some());
-    let model = case.checker.kept(&blob).unwrap();
-    let mut models = case.checker.models.lock().unwrap();
-    for number in 0..u8::try_from(MODELS_KEPT).unwrap() {
-        if models.len() == MODELS_KEPT {
-            models.pop_front();
-        }
-        models.push_back((Digest::new([number; 32]), model.clone()));
+    let Some(Verdict::Admitted(model)) = case.checker.kept().find(&blob) else {
+        panic!("an admitted model is kept");
+    };
+    let named = |number: u64| Digest::of_blob(&number.to_le_bytes());
+    let room = kept::BYTES_MAX / model.memory();
+    for number in 1..room {
+        let verdict = Verdict::Admitted(model.clone());
+        case.checker.kept().keep(named(number), verdict);
     }
-    drop(models);
-    assert!(case.checker.kept(&blob).is_none());
+    // Looked up, it is the last to leave.
+    assert!(case.checker.kept().find(&blob).is_some());
+    for number in room..room + 2 {
+        let verdict = Verdict::Admitted(model.clone());
+        case.checker.kept().keep(named(number), verdict);
+    }
+    let mut kept = case.checker.kept();
+    assert!(kept.find(&named(1)).is_none());
+    assert!(kept.find(&blob).is_some());
+    assert!(kept.find(&named(room + 1)).is_some());
+    drop(kept);
     assert_eq!(case.check(&case.work), Outcome::LeaseAccepted);
+}
+
+/// Registering one refused model again and again costs its decoding once: nothing of it is kept but why.
+#[test]
+fn a_refused_model_is_decoded_once() {
+    let case = case();
+    let mut bad = case.public.encode();
+    let last = bad.len() - 1;
+    bad[last] ^= 1;
+    let public_blob = case.blobs.put(&bad, PUBLIC_MODEL_BYTES_MAX).unwrap();
+    let model = case.public.id();
+    let task = EvidenceTask::Model { model, public_blob };
+    let refused = case.check(&task);
+    assert!(matches!(refused, Outcome::Rejected { .. }));
+    let kept = case.checker.kept().find(&public_blob);
+    assert!(matches!(kept, Some(Verdict::Refused(outcome)) if outcome == refused));
+    // Its bytes are not asked for again.
+    for folder in std::fs::read_dir(case._folder.path()).unwrap() {
+        let folder = folder.unwrap().path();
+        for file in std::fs::read_dir(&folder).into_iter().flatten() {
+            std::fs::write(file.unwrap().path(), b"damaged").unwrap();
+        }
+    }
+    assert_eq!(case.check(&task), refused);
+}
+
+/// A dense layer and a hundred rankings: 24 kB whose proofs verify, and are larger than evidence may be. Every provider that
+/// made one would be late.
+#[test]
+fn a_model_whose_proofs_are_no_evidence_is_not_registered() {
+    use tg_ir::op::Ranked;
+    use tg_ir::{CompiledModel, InputSpec, LinearWeights, Node, Op};
+    use tg_ir::{Program, Requantise, Rescale, Shape, TensorId, Weights};
+    let shape = Shape::vector(32);
+    let node = |op: Op| Node {
+        name: op.name().to_owned(),
+        op,
+        shape,
+        scale: 1.0,
+    };
+    let weights = Weights {
+        layers: vec![LinearWeights {
+            weights: (0..32 * 32).map(|at| (at % 7) as i8 - 3).collect(),
+            bias: vec![0; 32],
+        }],
+    };
+    let model = |rankings: u32| {
+        let dense = Op::Dense { input: TensorId(0) };
+        let ranked = (1..=rankings).map(|input| Op::TopK {
+            input: TensorId(input),
+            give: Ranked::Values,
+        });
+        let how = Requantise::to_i8(
+            vec![Rescale::new(16_384, 24).unwrap()],
+            vec![0],
+            [-100_000, 100_000],
+            [-128, 127],
+        );
+        let last = Op::Requantise {
+            input: TensorId(rankings + 1),
+            how,
+        };
+        let ops = std::iter::once(dense).chain(ranked).chain([last]);
+        let program = Program {
+            name: "ranked".to_owned(),
+            input: InputSpec::scaled(shape, 1.0),
+            nodes: ops.map(node).collect(),
+            ties: Vec::new(),
+            weights_root: weights.root(),
+        };
+        let weights = weights.clone();
+        ProvingModel::new(CompiledModel { program, weights }).unwrap()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = BlobStore::open(folder.path(), 64 << 20).unwrap();
+    let register = |rankings| {
+        let public = model(rankings).register().unwrap();
+        let public_blob = blobs.put(&public.encode(), PUBLIC_MODEL_BYTES_MAX).unwrap();
+        let model = public.id();
+        let task = EvidenceTask::Model { model, public_blob };
+        ProofChecker::default().check(&task, &blobs).unwrap()
+    };
+    assert!(matches!(register(10), Outcome::ModelAccepted(_)));
+    let refused = register(80);
+    let Outcome::Rejected { code, .. } = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(code, CODE_MODEL_PROOF);
 }
 
 /// Orders and blobs count bytes: an input of 16 bits has two for each element.

@@ -226,7 +226,9 @@ impl Core {
     }
 
     fn has_work(&self, parent: &Executed) -> bool {
-        self.mempool.has_ready(|sender| parent.state.nonce(sender))
+        let base_fee = parent.state.base_fee();
+        self.mempool
+            .has_ready(|sender| parent.state.nonce(sender), base_fee)
             || !self
                 .desk
                 .verdicts(chain::evidence(&parent.state), 1)
@@ -236,6 +238,7 @@ impl Core {
     fn build(&mut self, parent: &Executed, now: TimestampMs) -> Result<BlockId, Fatal> {
         let candidates = self.mempool.candidates(
             |sender| parent.state.nonce(sender),
+            parent.state.base_fee(),
             BLOCK_TRANSACTIONS_MAX,
             BLOCK_BYTES_MAX - BLOCK_OVERHEAD_BYTES,
         );
@@ -256,9 +259,10 @@ impl Core {
                 verdicts,
             },
         )?;
-        for (sender, nonce) in &built.refused {
-            self.mempool.remove(sender, *nonce);
+        for (sender, nonce, error) in &built.refused {
+            self.mempool.refuse(sender, *nonce, *error);
         }
+        self.note_dropped();
         let id = built.executed.id;
         let bytes = chain::encode(&built.executed.block);
         self.store

@@ -15,9 +15,9 @@ use crate::key::public_bytes;
 use crate::limits::{
     FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, FETCH_RETRY, FETCHES_MAX, GOSSIP_TRANSACTIONS_MAX,
 };
-use crate::mempool::{Admission, Origin};
+use crate::mempool::{Admission, Arrival, Origin, TransactionStatus};
 use crate::wire::{BlockMessage, TransactionMessage};
-use tg_ledger::{EvidenceTask, Outcome};
+use tg_ledger::{EvidenceTask, Outcome, TransactionError};
 
 /// The proposer's own message is usually on its way, so the first fetch waits a little.
 const FETCH_FIRST: DurationMs = DurationMs::new(40);
@@ -237,13 +237,33 @@ impl Core {
         now: TimestampMs,
         origin: Origin,
     ) -> Result<(TransactionId, Admission), SubmitError> {
-        let id = chain::check(&self.tip.state, &signed)?;
-        let next = self.tip.state.nonce(&signed.sender);
-        let admission = self
-            .mempool
-            .insert(id, signed, next, now, origin)
-            .map_err(SubmitError::Mempool)?;
+        let state = &self.tip.state;
+        let id = chain::check(state, &signed)?;
+        // Only a validator of genesis may be without an account, and it has one as well.
+        let sender = signed.sender;
+        let standing = chain::standing(state, &sender)
+            .ok_or(SubmitError::Refused(TransactionError::NoAccount { sender }))?;
+        let arrival = Arrival {
+            id,
+            takes: tg_ledger::gas::most_taken(state.parameters(), &signed),
+            signed,
+            at: now,
+            origin,
+        };
+        let admission = self.mempool.insert(arrival, standing);
+        self.note_dropped();
+        let admission = admission.map_err(SubmitError::Mempool)?;
+        if admission == Admission::New {
+            self.board.note(id, TransactionStatus::Waiting);
+        }
         Ok((id, admission))
+    }
+
+    /// Tells what left the pool without a block.
+    pub(super) fn note_dropped(&mut self) {
+        for (id, reason) in self.mempool.take_dropped() {
+            self.board.note(id, TransactionStatus::Dropped(reason));
+        }
     }
 
     fn gossip(&mut self, transactions: Vec<Vec<u8>>) {

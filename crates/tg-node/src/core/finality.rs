@@ -127,7 +127,13 @@ impl Core {
         self.tip = last;
         self.tree.prune(self.tip.height());
         let tip = self.tip.clone();
-        self.mempool.prune(|sender| tip.state.nonce(sender), now);
+        self.mempool.prune(
+            |sender| chain::standing(&tip.state, sender),
+            |prepaid| tip.state.is_owed(prepaid),
+            tip.state.base_fee(),
+            now,
+        );
+        self.note_dropped();
         self.expect_evidence(&tip);
         self.desk.prune(tip.height());
         for block in &executed {

@@ -582,6 +582,84 @@ fn transactions_are_gossiped_once_and_again_while_they_wait() {
     assert_eq!(gossip(&mut core), 0);
 }
 
+fn submit(core: &mut Core, signed: SignedTransaction, now: u64) -> Result<(), SubmitError> {
+    let (reply, mut answer) = oneshot::channel();
+    core.submit(Submission { signed, reply }, at(now));
+    answer.try_recv().unwrap().map(|_| ())
+}
+
+/// Transfers of `count` nonces, from the first, of a key made of a number.
+fn posts(bench: &Bench, key: u64, from: u64, count: u64) -> Vec<SignedTransaction> {
+    let wallet = Wallet::from_seed(&key.to_be_bytes());
+    let nonces = from..from + count;
+    nonces
+        .map(|nonce| {
+            let transaction = bench.transfer(0).transaction;
+            wallet.sign(transaction, nonce, &bench.genesis.domain)
+        })
+        .collect()
+}
+
+#[test]
+fn thousands_of_posts_of_unfunded_keys_take_no_place_in_the_pool() {
+    let bench = bench();
+    let mut core = bench.core();
+    for key in 0..33 {
+        for signed in posts(&bench, key, 0, 255) {
+            let is_next = signed.nonce == 0;
+            let error = submit(&mut core, signed, 10).unwrap_err();
+            let expected = if is_next { "TG-LED-005" } else { "TG-LED-009" };
+            assert_eq!(error.code(), expected, "{error}");
+        }
+    }
+    let all: Vec<Vec<u8>> = posts(&bench, 34, 1, 100)
+        .iter()
+        .map(SignedTransaction::to_bytes)
+        .collect();
+    let message = TransactionMessage(all).to_bytes();
+    core.transaction_message(&bench.peer(1), &message, at(20));
+    assert_eq!(core.mempool.len(), 0);
+    submit(&mut core, bench.transfer(0), 30).unwrap();
+    submit(&mut core, bench.transfer(2), 30).unwrap();
+    assert_eq!(core.mempool.len(), 2);
+}
+
+#[test]
+fn a_dropped_transaction_says_why() {
+    use crate::mempool::{DropReason, TransactionStatus};
+    let bench = bench();
+    let mut core = bench.core();
+    let status = |core: &Core, signed: &SignedTransaction| {
+        core.board.transaction(&signed.id(&bench.genesis.domain))
+    };
+    let (first, second) = (bench.transfer(0), bench.transfer(1));
+    assert_eq!(status(&core, &first), None);
+    submit(&mut core, first.clone(), 10).unwrap();
+    submit(&mut core, second.clone(), 10).unwrap();
+    assert_eq!(status(&core, &second), Some(TransactionStatus::Waiting));
+    // Another transaction takes the nonce of the second one.
+    let all = Transaction::Transfer {
+        to: Address::new([6; 20]),
+        amount: Amount::from_tgrid(998),
+    };
+    let other = bench.wallet.sign(all, 1, &bench.genesis.domain);
+    let transactions = vec![first.clone(), other.clone()];
+    let block = bench.block(&bench.root, at(200), 1, transactions, vec![]);
+    assert_eq!(block.block.transactions.len(), 2);
+    bench.push(&mut core, 1, &block);
+    core.finalised(block.id, vec![]);
+    core.progress(at(300)).unwrap();
+    let is_final = Some(TransactionStatus::Final { height: 1 });
+    assert_eq!(status(&core, &first), is_final);
+    assert_eq!(status(&core, &other), is_final);
+    let used = DropReason::NonceUsed;
+    assert_eq!(
+        status(&core, &second),
+        Some(TransactionStatus::Dropped(used))
+    );
+    assert_eq!(used.code(), "TG-NODE-054");
+}
+
 #[test]
 fn an_opened_store_leads_to_the_state_that_was_left() {
     let bench = bench();

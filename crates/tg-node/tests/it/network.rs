@@ -139,7 +139,7 @@ async fn a_directory_of_others_is_refused() {
     assert!(matches!(error, OpenError::InUse { .. }), "{error}");
     drop(validators);
     let mut other = network.clone();
-    other.genesis.parameters.transaction_fee = Amount::new(7);
+    other.genesis.parameters.base_fee_min = Amount::new(7);
     let error = spawn_validators(other.config(folder.path())).unwrap_err();
     assert!(matches!(error, OpenError::OtherGenesis { .. }), "{error}");
     let mut stranger = network.clone();

@@ -9,7 +9,8 @@
 
 use super::{Config, HidingShape};
 use crate::field::E;
-use crate::security::ErrorTerm;
+use crate::numbers::{exp2, log2, sqrt, sum_bits};
+use crate::security::{ErrorTerm, FOLDS, combination_before};
 use p3_field::Field;
 use p3_whir::MaskGroupShape;
 use p3_whir::parameters::SecurityAssumption;
@@ -17,8 +18,19 @@ use p3_whir::parameters::SecurityAssumption;
 const JOHNSON: SecurityAssumption = SecurityAssumption::JohnsonBound;
 const SOURCE: &str = "hiding WHIR, ePrint 2026/391, theorem 10.2, Johnson bound";
 
-/// Minus log2 of an error, and what it is of.
-pub(super) type Term = (String, f64);
+/// What an error is of, and minus its log2: as it is charged, and with combinations of words charged by the theorem before.
+#[derive(Debug)]
+pub(super) struct Term {
+    label: String,
+    bits: [f64; 2],
+}
+
+impl Term {
+    const fn new(label: String, bits: f64) -> Self {
+        let bits = [bits; 2];
+        Self { label, bits }
+    }
+}
 
 /// One committed word of an opening.
 struct Oracle {
@@ -34,12 +46,12 @@ impl Oracle {
     /// Minus log2 of the chance that a word far from the code is met by no query.
     fn missed(&self) -> f64 {
         let rate = (self.message + self.random) / self.places;
-        self.queries * -(1.05 * rate.sqrt()).log2() + self.grinding
+        self.queries * -log2(1.05 * sqrt(rate)) + self.grinding
     }
 
     /// log2 of the words of the code near a word: 1 / (2 eta sqrt(rate)).
     fn list(&self) -> f64 {
-        (10.0 * self.places / self.message).log2()
+        log2(10.0 * self.places / self.message)
     }
 }
 
@@ -78,11 +90,12 @@ fn oracles(config: &Config) -> Vec<Oracle> {
         .collect()
 }
 
-/// Minus log2 of the error of combining words of a code by a challenge.
-fn combined(message: f64, places: f64) -> f64 {
-    let degree = message.log2().floor() as usize;
-    let rate = places.log2() as usize - degree;
-    JOHNSON.prox_gaps_error(degree, rate, field_bits(), 2) - 1.0
+/// Minus log2 of the error of combining words of a code by a challenge, under both theorems.
+fn combined(message: f64, places: f64) -> [f64; 2] {
+    let degree = log2(message).floor() as usize;
+    let rate = log2(places) as usize - degree;
+    let now = JOHNSON.prox_gaps_error(degree, rate, field_bits(), 2) - 1.0;
+    [now, combination_before(degree, rate)]
 }
 
 /// log2 of the number of polynomials that a root leaves open.
@@ -98,19 +111,22 @@ pub(super) fn opening(config: &Config) -> Vec<Term> {
     let mut terms = Vec::new();
     let (mut masks, mut before) = (0.0, 0.0);
     for (index, oracle) in oracles.iter().enumerate() {
-        terms.push((format!("queries of word {index}"), oracle.missed()));
+        terms.push(Term::new(
+            format!("queries of word {index}"),
+            oracle.missed(),
+        ));
         let folds = config.round_folding_factor(index) as f64;
         let grinding = if index == 0 {
             config.starting_folding_pow_bits()
         } else {
             config.round_parameters()[index - 1].folding_pow_bits
         };
-        let fold = combined(oracle.message, oracle.places) + grinding as f64;
         // Once more for the word that the last challenge combines with a fresh one.
-        terms.push((
-            format!("folds of word {index}"),
-            fold - (folds + 1.0).log2(),
-        ));
+        let combined = combined(oracle.message, oracle.places);
+        terms.push(Term {
+            label: format!("folds of word {index}"),
+            bits: combined.map(|bits| bits + grinding as f64 - log2(folds + 1.0)),
+        });
         // The masks of the rounds that fold it, and those of the switch to it.
         let own = if index == 0 {
             0..1
@@ -131,18 +147,18 @@ pub(super) fn opening(config: &Config) -> Vec<Term> {
         if let Some(last) = index.checked_sub(1) {
             // The answers at drawn points leave one pair of a word and its masks, so that queries are about one word.
             let switch = &groups[2 * last + 1];
-            let length = oracle.message * folds.exp2() + switch.shape.message_len as f64;
+            let length = oracle.message * exp2(folds) + switch.shape.message_len as f64;
             let samples = config.round_parameters()[last].ood_samples as f64;
             let pairs = 2.0 * (oracle.list() + mask_list(switch)) - 1.0;
-            terms.push((
+            terms.push(Term::new(
                 format!("drawn points of word {index}"),
-                samples * (field_bits() as f64 - length.log2()) - pairs,
+                samples * (field_bits() as f64 - log2(length)) - pairs,
             ));
         }
         let lists = masks + before + oracle.list();
-        terms.push((
+        terms.push(Term::new(
             format!("challenges for word {index}"),
-            field_bits() as f64 - degree.log2() - lists,
+            field_bits() as f64 - log2(degree) - lists,
         ));
         before = oracle.list();
     }
@@ -150,15 +166,15 @@ pub(super) fn opening(config: &Config) -> Vec<Term> {
         let message = (group.shape.message_len + group.shape.randomness_len) as f64;
         let places = group.shape.domain_size as f64;
         let queries = config.mask_queries() as f64;
-        terms.push((
+        terms.push(Term::new(
             format!("queries of masks {index}"),
-            queries * -(1.05 * (message / places).sqrt()).log2(),
+            queries * -log2(1.05 * sqrt(message / places)),
         ));
         let width = 2.0 * group.width as f64;
-        terms.push((
-            format!("combination of masks {index}"),
-            combined(message, places) - width.log2(),
-        ));
+        terms.push(Term {
+            label: format!("combination of masks {index}"),
+            bits: combined(message, places).map(|bits| bits - log2(width)),
+        });
     }
     terms
 }
@@ -166,26 +182,26 @@ pub(super) fn opening(config: &Config) -> Vec<Term> {
 /// log2 of the words near those of some masks.
 fn mask_list(group: &MaskGroupShape) -> f64 {
     let message = (group.shape.message_len + group.shape.randomness_len) as f64;
-    (10.0 * group.shape.domain_size as f64 / message).log2()
+    log2(10.0 * group.shape.domain_size as f64 / message)
 }
 
 /// Minus log2 of the sum of errors.
 pub(super) fn bits(terms: &[Term]) -> f64 {
-    -terms
-        .iter()
-        .map(|(_, bits)| (-bits).exp2())
-        .sum::<f64>()
-        .log2()
+    sum_bits(terms.iter().map(|term| term.bits[0]))
 }
 
 /// Every error of a proof.
 pub(super) fn report(shape: &HidingShape) -> Vec<ErrorTerm> {
     let mut terms = Vec::new();
     for (index, config) in shape.configs.iter().enumerate() {
-        terms.extend(opening(config).into_iter().map(|(label, bits)| ErrorTerm {
-            label: format!("hiding opening {index}: {label}"),
-            source: SOURCE,
-            bits,
+        terms.extend(opening(config).into_iter().map(|term| {
+            let Term { label, bits } = term;
+            let [now, before] = bits;
+            let source = if now == before { SOURCE } else { FOLDS };
+            ErrorTerm {
+                bits_before: before,
+                ..ErrorTerm::new(format!("hiding opening {index}: {label}"), source, now)
+            }
         }));
     }
     let drawn = [
@@ -202,10 +218,9 @@ pub(super) fn report(shape: &HidingShape) -> Vec<ErrorTerm> {
             1 + super::shape::COEFFICIENT_VARS,
         ),
     ];
-    terms.extend(drawn.map(|(label, source, degree)| ErrorTerm {
-        label: label.to_owned(),
-        source,
-        bits: field_bits() as f64 - (degree as f64).log2() - shape.candidate_bits(),
+    terms.extend(drawn.map(|(label, source, degree)| {
+        let bits = field_bits() as f64 - log2(degree as f64) - shape.candidate_bits();
+        ErrorTerm::new(label.to_owned(), source, bits)
     }));
     terms
 }

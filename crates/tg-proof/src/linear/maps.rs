@@ -126,6 +126,7 @@ impl Map<'_> {
         let reading = Reading {
             terms: inputs.iter().zip(multipliers).map(term).collect(),
             batch: self.at.1.to_vec(),
+            unscaled: multipliers == [1],
         };
         (reading, E::from_i32(bias) * self.used())
     }
@@ -145,6 +146,7 @@ impl Map<'_> {
                 let [pixels, channels] = [pixels, channels].map(|point| Along::At(point.to_vec()));
                 let mut reading = self.one(input, self.fields(pixels, channels));
                 reading.terms[0].scale = scale;
+                reading.unscaled = how.is_unscaled();
                 return (reading, E::ZERO);
             }
             MapPlan::Fields {
@@ -220,6 +222,7 @@ impl Map<'_> {
         let reading = Reading {
             terms: inputs.iter().map(term).collect(),
             batch: self.at.1.to_vec(),
+            unscaled: true,
         };
         (reading, E::ZERO)
     }

@@ -209,6 +209,12 @@ impl Rearrangement {
         !self.unused.is_empty()
     }
 
+    /// Whether the factor is 1 at every point: nothing is repeated, or a power of two of times.
+    #[must_use]
+    pub const fn is_unscaled(&self) -> bool {
+        self.repeats == 1 << self.unused.len()
+    }
+
     /// The point of (pixel, channel) of the input, and the factor.
     pub(super) fn apply(&self, at: &[E]) -> (Vec<E>, E) {
         let point = self.coordinates.iter().map(|coordinate| match coordinate {

@@ -20,6 +20,12 @@ impl Plan {
         (input, table_rows): (TensorId, u32),
         weights: usize,
     ) -> Result<NodePlan, PlanError> {
+        let [least, greatest] = self.intervals[input.index()];
+        // Stops: a token that execution reads as the nearest row and no proof has a flag for, at whoever runs it.
+        if least < 0 || greatest >= i64::from(table_rows) {
+            let why = "its tokens may lie beyond the table";
+            return Err(PlanError::unprovable(program, node, why));
+        }
         let (of, linear) = (Linear::of, Constraint::linear);
         let channels = table_rows as usize;
         let layout = TensorLayout {
@@ -32,14 +38,14 @@ impl Plan {
         let sums: Vec<usize> = (0..2).map(|_| rows.variable()).collect();
         rows.vanishes(linear(of(sums[0]).and(-1)));
         rows.vanishes(linear(of(sums[1]).plus(token, -1)));
-        let (rows, _) = rows.finish(self, node);
+        let (rows, _) = rows.finish(self, program, node)?;
         let mut elements = StageDraft::new(self, program, node, layout, Mask::ALL)?;
         let channel = elements.public(Public::Channel);
         let flag = elements.limb(1);
         elements.output(linear(of(flag)));
         elements.sum(linear(of(flag)));
         elements.sum(Constraint::default().times(of(flag), of(channel)));
-        let (elements, columns) = elements.finish(self, node);
+        let (elements, columns) = elements.finish(self, program, node)?;
         let gadget = GadgetPlan {
             kind: GadgetKind::Chosen,
             staged: Staged {

@@ -99,7 +99,7 @@ impl Plan {
             }
             _ => return Err(no_gadget(program, node)),
         }
-        Ok(self.elements_alone(draft, node, GadgetKind::Compare(shape)))
+        self.elements_alone(draft, program, node, GadgetKind::Compare(shape))
     }
 
     pub(super) fn plan_select(
@@ -132,7 +132,7 @@ impl Plan {
         // Stops: the other of the two.
         let other = of(second).plus_form(&chosen, -1);
         draft.vanishes(linear(other).times(of(flag), of(first).plus(second, -1)));
-        Ok(self.elements_alone(draft, node, GadgetKind::Select(shape)))
+        self.elements_alone(draft, program, node, GadgetKind::Select(shape))
     }
 
     pub(super) fn plan_greatest(
@@ -147,7 +147,7 @@ impl Plan {
         let ranked = matches!(op, Op::ArgMax { .. });
         let rows = StageDraft::new(self, program, node, rows_of(layout), Mask::ALL)?;
         let (rows, sums) = greatest_rows(rows, &shape, ranked);
-        let (rows, row_columns) = rows.finish(self, node);
+        let (rows, row_columns) = rows.finish(self, program, node)?;
         let mut elements = StageDraft::new(self, program, node, layout, Mask::ALL)?;
         let input = elements.tensor(input);
         let value = elements.row_limbs(&row_columns, 0, shape.value);
@@ -165,7 +165,7 @@ impl Plan {
             value.plus(input, -1)
         };
         greatest_elements(&mut elements, &shape, distance, ranked);
-        let (elements, columns) = elements.finish(self, node);
+        let (elements, columns) = elements.finish(self, program, node)?;
         Ok(NodePlan::Gadget(Box::new(GadgetPlan {
             kind: GadgetKind::Greatest(shape),
             staged: Staged {
@@ -214,9 +214,15 @@ impl Plan {
         })
     }
 
-    fn elements_alone(&mut self, draft: StageDraft, node: usize, kind: GadgetKind) -> NodePlan {
-        let (elements, columns) = draft.finish(self, node);
-        NodePlan::Gadget(Box::new(GadgetPlan {
+    fn elements_alone(
+        &mut self,
+        draft: StageDraft,
+        program: &Program,
+        node: usize,
+        kind: GadgetKind,
+    ) -> Result<NodePlan, PlanError> {
+        let (elements, columns) = draft.finish(self, program, node)?;
+        Ok(NodePlan::Gadget(Box::new(GadgetPlan {
             kind,
             staged: Staged {
                 rows: None,
@@ -224,7 +230,7 @@ impl Plan {
             },
             row_columns: None,
             columns,
-        }))
+        })))
     }
 }
 

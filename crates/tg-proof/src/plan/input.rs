@@ -3,6 +3,7 @@
 use super::stage::StageDraft;
 use super::{ColumnSet, Plan};
 use crate::ajtai;
+use crate::cost::Added;
 use crate::error::PlanError;
 use crate::file::{Modes, Visibility};
 use crate::layout::TensorLayout;
@@ -212,7 +213,8 @@ impl Plan {
                 return Err(PlanError::CommittedTensor);
             }
             let weights = elements * coding.kind().bytes() + (1 << ajtai::BLINDING_VARS);
-            self.cost.add_steps(program, last, weights as u64)?;
+            self.cost
+                .add(program, last, Added::tables(weights as u64))?;
         }
         let of = (layout, Mask::ALL);
         let mut draft = StageDraft::with_limbs(self, program, last, of, LIMB_CLASS_MAX)?;
@@ -247,7 +249,7 @@ impl Plan {
                 draft.vanishes(linear(Linear::of(limbs[3]).plus(limbs[4], 1).and(-126)));
             }
         }
-        let (elements, columns) = draft.finish(self, node);
+        let (elements, columns) = draft.finish(self, program, node)?;
         Ok(TensorPlan {
             staged: Staged {
                 rows: None,
@@ -269,7 +271,7 @@ impl Plan {
             draft.limb(LIMB_CLASS_MAX);
         });
         draft.output(Constraint::default());
-        let (elements, columns) = draft.finish(self, nodes + SALTS);
+        let (elements, columns) = draft.finish(self, program, nodes + SALTS)?;
         Ok(SaltPlan {
             staged: Staged {
                 rows: None,

@@ -1,6 +1,7 @@
 //! Linear and product gadgets: they commit nothing but weights.
 
 use super::{NodePlan, Plan};
+use crate::cost::Added;
 use crate::error::PlanError;
 use crate::layout::{TensorLayout, WeightLayout};
 use crate::linear::{Rearrangement, SeparableMap, is_separable};
@@ -93,7 +94,8 @@ impl Plan {
             let input = program.nodes[node].op.inputs()[0];
             let padded = |tensor| TensorLayout::of(program.shape(tensor)).padded();
             let elements = padded(input) + padded(TensorId::of_node(node));
-            self.cost.add_steps(program, node, elements as u64)?;
+            self.cost
+                .add(program, node, Added::tables(elements as u64))?;
         }
         Ok(NodePlan::Map(plan))
     }

@@ -87,7 +87,7 @@ impl Plan {
         }
         let magnitude = self.magnitudes[input.index()];
         let bits = i64::BITS - (2 * magnitude).leading_zeros();
-        let (classes, padding, limit) = match program.element_type(input) {
+        let (classes, padding, limit) = match self.types[input.index()] {
             ElementType::I8 => (vec![LIMB_CLASS_MAX], -128, LIMB_CLASS_MAX),
             _ if bits > DIFFERENCE_BITS_MAX => {
                 return Err(unprovable(
@@ -105,11 +105,18 @@ impl Plan {
         let limbs = self.limb_table(program, node, limit)?;
         // All differences once more, at the point of their zero-check.
         let openings = [(0..shape.columns()).collect()];
-        let columns = self.add_columns(node, self.layouts[node + 1], shape.columns(), &openings);
+        let columns = self.add_columns(
+            program,
+            node,
+            self.layouts[node + 1],
+            shape.columns(),
+            &openings,
+        )?;
         let first_group = self.groups.len();
         for column in 0..shape.columns() {
             let class = shape.classes[column % shape.classes.len()];
-            self.add_reader(node, &columns, column, limbs, (1 << class) - 1);
+            let offset = (1 << class) - 1;
+            self.add_reader(program, node, (&columns, column), (limbs, offset))?;
         }
         Ok(NodePlan::Maximum {
             shape,

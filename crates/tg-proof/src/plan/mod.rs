@@ -42,16 +42,20 @@ pub use trees::{FlagWeights, ForestShape, TreesPlan, branch_reading};
 pub use value::REQUANTISE_COLUMNS;
 
 use crate::commitment::CommittedTable;
-use crate::cost::VerifierCost;
+use crate::cost::{Added, VerifierCost};
 use crate::error::PlanError;
 use crate::file::{Modes, Visibility};
 use crate::layout::{Chunk, TensorLayout, WeightLayout};
 use crate::staged::Staged;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 use tg_ir::op::Reduction;
 use tg_ir::weights::BIAS_DIGITS;
-use tg_ir::{Op, Program, SegmentTable, TensorId, WideTable, bounds};
+use tg_ir::{
+    ElementType, ExponentialTable, Op, Program, SegmentTable, TensorId, WideTable, bounds,
+};
+use tg_types::Digest;
 
 /// One committed witness table: the columns of one chunk of one column set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -217,6 +221,14 @@ pub struct Plan {
     pub salts: Option<SaltPlan>,
     /// What checking a proof costs.
     pub cost: VerifierCost,
+    /// Tables that several nodes may have, by what is in them.
+    shared: BTreeMap<Digest, usize>,
+    /// Exponentials that several nodes may have, by what they are made of: their table is made once.
+    pub(crate) exponentials: BTreeMap<Digest, (usize, Arc<ExponentialTable>)>,
+    /// Per tensor the least and greatest value it can have.
+    pub(crate) intervals: Vec<[i64; 2]>,
+    /// Types of all tensors' elements.
+    pub(crate) types: Vec<ElementType>,
     /// Per tensor the greatest absolute value it can have.
     pub(crate) magnitudes: Vec<i64>,
 }
@@ -309,6 +321,10 @@ impl Plan {
             output: None,
             salts: None,
             cost,
+            shared: BTreeMap::new(),
+            exponentials: BTreeMap::new(),
+            intervals: bounds::intervals(program),
+            types: program.element_types(),
             magnitudes: bounds::magnitudes(program, program.nodes.len()),
         };
         for node in 0..program.nodes.len() {
@@ -367,13 +383,23 @@ impl Plan {
 
     /// Commits `columns` columns over a hypercube for a node. `openings` names, per opening besides the one of the lookup
     /// argument, the columns opened there; every chunk has all of them.
+    ///
+    /// # Errors
+    /// [`PlanError::TooCostly`] if the columns so far are too many.
     pub(crate) fn add_columns(
         &mut self,
+        program: &Program,
         node: usize,
         layout: TensorLayout,
         columns: usize,
         openings: &[Vec<usize>],
-    ) -> ColumnSet {
+    ) -> Result<ColumnSet, PlanError> {
+        let opened = columns + openings.iter().map(Vec::len).sum::<usize>();
+        let added = Added {
+            columns: (opened * layout.chunks().len()) as u64,
+            ..Added::default()
+        };
+        self.cost.add(program, node, added)?;
         let first = self.witness.len();
         let part = self
             .witness
@@ -391,22 +417,29 @@ impl Plan {
                 columns,
                 openings: openings.to_vec(),
             }));
-        ColumnSet {
+        Ok(ColumnSet {
             layout,
             witness: first..self.witness.len(),
             covered,
-        }
+        })
     }
 
     /// Lets a column look up a table at `offset` plus its value; gives the index of the reader group.
+    ///
+    /// # Errors
+    /// [`PlanError::TooCostly`] if the readers so far are too many.
     pub(crate) fn add_reader(
         &mut self,
+        program: &Program,
         node: usize,
-        columns: &ColumnSet,
-        column: usize,
-        table: usize,
-        offset: u32,
-    ) -> usize {
+        (columns, column): (&ColumnSet, usize),
+        (table, offset): (usize, u32),
+    ) -> Result<usize, PlanError> {
+        let added = Added {
+            readers: [1, columns.witness.len() as u64],
+            ..Added::default()
+        };
+        self.cost.add(program, node, added)?;
         self.groups.push(ReaderGroup {
             node,
             column,
@@ -414,7 +447,7 @@ impl Plan {
             offset,
             witness: columns.witness.clone(),
         });
-        self.groups.len() - 1
+        Ok(self.groups.len() - 1)
     }
 
     /// Adds a public table and charges its entries to the verifier.
@@ -437,10 +470,13 @@ impl Plan {
         node: usize,
         table: LookupTable,
     ) -> Result<usize, PlanError> {
-        match self.tables.iter().position(|known| *known == table) {
-            Some(known) => Ok(known),
-            None => self.add_table(program, node, table),
+        let digest = table.digest();
+        if let Some(&known) = self.shared.get(&digest) {
+            return Ok(known);
         }
+        let own = self.add_table(program, node, table)?;
+        self.shared.insert(digest, own);
+        Ok(own)
     }
 
     /// The table of all limbs with classes up to `class_max` (at most [`LIMB_CLASS_LIMIT`]), made on first use.

@@ -201,7 +201,7 @@ impl Plan {
         } else {
             draft.sum(Constraint::default().times(of(input), of(input)));
         }
-        let (elements, columns) = draft.finish(self, node);
+        let (elements, columns) = draft.finish(self, program, node)?;
         Ok(NodePlan::Gadget(Box::new(GadgetPlan {
             kind: GadgetKind::Norm(shape),
             staged: Staged {
@@ -261,7 +261,7 @@ impl Plan {
             delta: &delta,
         };
         equation.place(&mut draft, shape);
-        let (stage, columns) = draft.finish(self, node);
+        let (stage, columns) = draft.finish(self, program, node)?;
         Ok(Rows {
             columns,
             stage,

@@ -19,13 +19,17 @@
 use super::stage::{StageDraft, rows_of};
 use super::tables::LookupTable;
 use super::{GadgetKind, GadgetPlan, NodePlan, Plan};
+use crate::cost::Added;
 use crate::error::PlanError;
 use crate::field::F;
 use crate::staged::{Constraint, Linear, Mask, Public, Slot, Staged};
 use p3_field::PrimeCharacteristicRing;
+use std::sync::Arc;
 use tg_ir::exponential::ExponentialSegment;
 use tg_ir::op::{PROBABILITY_ONE, Softmax};
 use tg_ir::{ExponentialTable, Program};
+use tg_types::Digest;
+use tg_types::codec::{Encode, Writer};
 
 /// Most channels of a softmax that is proved: the sum of a row's probabilities is within 2^11 of 32,767.
 pub const SOFTMAX_CHANNELS_MAX: usize = 4_094;
@@ -42,7 +46,7 @@ pub const SOFTMAX_COUNT_BITS: u32 = 12;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SoftmaxShape {
     /// The exponentials.
-    pub table: ExponentialTable,
+    pub table: Arc<ExponentialTable>,
     /// Bits of the sum of a row's exponentials, of its half, of a remainder.
     pub sum_bits: u32,
 }
@@ -69,12 +73,7 @@ impl Plan {
         let input = program.nodes[node].op.inputs()[0];
         let reach = 2 * self.magnitudes[input.index()];
         let reach = u32::try_from(reach).map_err(|_| unprovable("its scores are too large"))?;
-        let exponentials = ExponentialTable::build(how, reach)
-            .ok_or_else(|| unprovable("its table of exponentials needs more than 2^14 segments"))?;
-        // Layers share a table, but each looks for it.
-        let segments = exponentials.segments().len() as u64;
-        self.cost.add_steps(program, node, segments)?;
-        let table = self.shared_table(program, node, exponential_table(&exponentials))?;
+        let (table, exponentials) = self.exponentials(program, node, how, reach)?;
         let shape = SoftmaxShape {
             table: exponentials,
             sum_bits: (layout.channels as u32 * u32::from(PROBABILITY_ONE)).ilog2() + 1,
@@ -86,7 +85,7 @@ impl Plan {
         let mut rows = StageDraft::new(self, program, node, rows_of(layout), Mask::ALL)?;
         let counts = (0..layout.pixels).map(|pixel| F::from_usize(mask.channels(&layout, pixel)));
         let (first, sums) = softmax_rows(&mut rows, &shape, counts.collect());
-        let (rows, row_columns) = rows.finish(self, node);
+        let (rows, row_columns) = rows.finish(self, program, node)?;
         let mut elements = StageDraft::new(self, program, node, layout, mask)?;
         let input = elements.tensor(input);
         let bits = shape.sum_bits;
@@ -97,7 +96,7 @@ impl Plan {
             limbs(&elements.row_limbs(&row_columns, first.half, bits)),
         ];
         softmax_elements(&mut elements, &shape, (table, input), &row);
-        let (elements, columns) = elements.finish(self, node);
+        let (elements, columns) = elements.finish(self, program, node)?;
         Ok(NodePlan::Gadget(Box::new(GadgetPlan {
             kind: GadgetKind::Softmax(shape),
             staged: Staged {
@@ -107,6 +106,40 @@ impl Plan {
             row_columns: Some(row_columns),
             columns,
         })))
+    }
+}
+
+impl Plan {
+    /// The exponentials of a softmax for scores that differ by at most `reach`, and the index of their table. Layers share
+    /// them: they are made once.
+    fn exponentials(
+        &mut self,
+        program: &Program,
+        node: usize,
+        how: &Softmax,
+        reach: u32,
+    ) -> Result<(usize, Arc<ExponentialTable>), PlanError> {
+        let mut made_of = Writer::new();
+        how.rescale.encode(&mut made_of);
+        made_of.u32(reach);
+        how.table.iter().for_each(|&entry| made_of.u16(entry));
+        let digest = Digest::of_blob(&made_of.into_bytes());
+        if let Some(known) = self.exponentials.get(&digest) {
+            return Ok(known.clone());
+        }
+        let scanned = Added {
+            scanned: how.table.len() as u64,
+            ..Added::default()
+        };
+        self.cost.add(program, node, scanned)?;
+        let made = ExponentialTable::build(how, reach).ok_or_else(|| {
+            let why = "its table of exponentials needs more than 2^14 segments";
+            PlanError::unprovable(program, node, why)
+        })?;
+        let table = self.shared_table(program, node, exponential_table(&made))?;
+        let own = (table, Arc::new(made));
+        self.exponentials.insert(digest, own.clone());
+        Ok(own)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Stages under construction: variables, columns and their readers.
 
 use super::{ColumnSet, LIMB_CLASS_LIMIT, Plan};
+use crate::cost::Added;
 use crate::error::PlanError;
 use crate::layout::TensorLayout;
 use crate::staged::{Constraint, Linear, Mask, Public, Reading, Slot, Stage};
@@ -55,7 +56,8 @@ impl StageDraft {
         (layout, mask): (TensorLayout, Mask),
         class_max: u32,
     ) -> Result<Self, PlanError> {
-        plan.cost.add_steps(program, node, Stage::steps(&layout))?;
+        let tables = Added::tables(Stage::steps(&layout));
+        plan.cost.add(program, node, tables)?;
         let limb_table = plan.limb_table(program, node, class_max)?;
         Ok(Self {
             stage: Stage {
@@ -176,13 +178,27 @@ impl StageDraft {
     }
 
     /// Commits the columns, if there are any, and adds the readers.
-    pub(super) fn finish(self, plan: &mut Plan, node: usize) -> (Stage, ColumnSet) {
+    ///
+    /// # Errors
+    /// [`PlanError::TooCostly`] if columns, readers or relations so far are too many.
+    pub(super) fn finish(
+        self,
+        plan: &mut Plan,
+        program: &Program,
+        node: usize,
+    ) -> Result<(Stage, ColumnSet), PlanError> {
         let Self {
             mut stage,
             readings,
             own,
             limb_table: _,
         } = self;
+        let relations = stage.own().chain(&stage.sums);
+        let added = Added {
+            terms: relations.map(Constraint::terms).sum::<usize>() as u64,
+            ..Added::default()
+        };
+        plan.cost.add(program, node, added)?;
         let set = if own == 0 {
             let next = plan.witness.len();
             ColumnSet {
@@ -191,7 +207,7 @@ impl StageDraft {
                 covered: 0,
             }
         } else {
-            plan.add_columns(node, stage.layout, own, &[])
+            plan.add_columns(program, node, stage.layout, own, &[])?
         };
         for reading in readings {
             let rows = reading.columns.is_some();
@@ -202,7 +218,7 @@ impl StageDraft {
                 offset,
                 ..
             } = reading;
-            let group = plan.add_reader(node, columns, column, table, offset);
+            let group = plan.add_reader(program, node, (columns, column), (table, offset))?;
             stage.readings.push(Reading {
                 group,
                 rows,
@@ -210,7 +226,7 @@ impl StageDraft {
                 slots: reading.slots,
             });
         }
-        (stage, set)
+        Ok((stage, set))
     }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::field::{F, signed};
 use crate::layout::log2_ceil;
-use p3_field::PrimeCharacteristicRing;
+use p3_field::{PrimeCharacteristicRing, PrimeField32};
 use tg_ir::SegmentTable;
 use tg_ir::segment::limb_entry;
+use tg_types::Digest;
 
 /// Columns of a limb table: value and class.
 pub const LIMB_COLUMNS: usize = 2;
@@ -40,6 +41,14 @@ impl LookupTable {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// What is in it.
+    pub(super) fn digest(&self) -> Digest {
+        let mut bytes = (self.columns.len() as u64).to_le_bytes().to_vec();
+        let entries = self.columns.iter().flatten();
+        bytes.extend(entries.flat_map(|entry| entry.as_canonical_u32().to_le_bytes()));
+        Digest::of_blob(&bytes)
     }
 
     /// Variables of its leaf block.

@@ -50,7 +50,7 @@ impl Plan {
         let shape = RankShape { ranks, bits };
         let rows = StageDraft::new(self, program, node, rows_of(layout), Mask::ALL)?;
         let (rows, sums) = rank_rows(rows, &shape, give);
-        let (rows, row_columns) = rows.finish(self, node);
+        let (rows, row_columns) = rows.finish(self, program, node)?;
         let mut elements = StageDraft::new(self, program, node, layout, Mask::ALL)?;
         let input = elements.tensor(input);
         let limbs = super::limb_classes(bits.value).len();
@@ -59,7 +59,7 @@ impl Plan {
             .map(|limbs| signed(&limbs, bits.value))
             .collect();
         rank_elements(&mut elements, &shape, input, &values);
-        let (elements, columns) = elements.finish(self, node);
+        let (elements, columns) = elements.finish(self, program, node)?;
         Ok(NodePlan::Gadget(Box::new(GadgetPlan {
             kind: GadgetKind::Ranks(shape),
             staged: Staged {

@@ -8,6 +8,7 @@
 
 use super::stage::StageDraft;
 use super::{ColumnSet, LIMB_CLASS_LIMIT, NodePlan, Plan};
+use crate::cost::Added;
 use crate::error::PlanError;
 use crate::field::{E, F, eq_prefix, eq_table};
 use crate::layout::{TensorLayout, log2_ceil};
@@ -158,7 +159,7 @@ impl Plan {
         let (branches, leaves) = (of(shape.ranges.len()), of(shape.places.len()));
         let sides = (8u64 << branches.channel_vars) + (8 << leaves.channel_vars);
         let steps = sides + forest.leaves.len() as u64;
-        self.cost.add_steps(program, node, steps)?;
+        self.cost.add(program, node, Added::tables(steps))?;
         let mut draft = StageDraft::new(self, program, node, branches, Mask::ALL)?;
         let (of, linear) = (Linear::of, Constraint::linear);
         let shown: [usize; 3] = std::array::from_fn(|_| draft.variable());
@@ -176,10 +177,10 @@ impl Plan {
         let other = Linear::default().and(1).plus(decision, -1);
         let astray = Constraint::default().times(of(below), other);
         draft.vanishes(astray.times(of(above), of(decision)));
-        let (elements, columns) = draft.finish(self, node);
-        let flags = self.add_columns(node, leaves, 1, &[]);
+        let (elements, columns) = draft.finish(self, program, node)?;
+        let flags = self.add_columns(program, node, leaves, 1, &[])?;
         let limbs = self.limb_table(program, node, LIMB_CLASS_LIMIT)?;
-        let group = self.add_reader(node, &flags, 0, limbs, 1);
+        let group = self.add_reader(program, node, (&flags, 0), (limbs, 1))?;
         Ok(NodePlan::Trees(Box::new(TreesPlan {
             shape,
             decisions: Staged {

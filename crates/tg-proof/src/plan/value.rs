@@ -1,8 +1,9 @@
 //! Requantisations by segment tables: three committed columns.
 
 use super::{NodePlan, Plan, tables};
+use crate::cost::Added;
 use crate::error::PlanError;
-use tg_ir::segment::LIMB_CLASS_MAX;
+use tg_ir::segment::{LIMB_CLASS_MAX, SEGMENTS_MAX};
 use tg_ir::{ElementType, Program, Requantise, SegmentTable, WideTable};
 
 /// Witness columns of a requantisation: segment, high limb, low limb.
@@ -16,21 +17,33 @@ impl Plan {
         node: usize,
         how: &Requantise,
     ) -> Result<NodePlan, PlanError> {
-        let segments = SegmentTable::build(how).ok();
+        // Without a value table every output is a segment, which is charged; with one, many may be joined.
+        let entries = how.table.as_ref().map_or(0, Vec::len);
+        let scanned = Added {
+            scanned: (how.pairs.len() * entries) as u64,
+            ..Added::default()
+        };
+        self.cost.add(program, node, scanned)?;
         let by_shifts = how.output == ElementType::I16 && WideTable::build(how).is_ok();
-        let segments = match segments {
-            // Its entries that are read travel in the proof: what goes by shifts has far fewer.
-            Some(segments) if !by_shifts || segments.segments().len() <= SHORT_TABLE => segments,
-            _ => return self.plan_wide(program, node, how),
+        // Its entries that are read travel in the proof: what goes by shifts has far fewer.
+        let limit = if by_shifts { SHORT_TABLE } else { SEGMENTS_MAX };
+        let Ok(segments) = SegmentTable::within(how, limit) else {
+            return self.plan_wide(program, node, how);
         };
         let limbs = self.limb_table(program, node, LIMB_CLASS_MAX)?;
         let entries = tables::segment_table(&segments, how.pairs.len());
         let table = self.add_table(program, node, entries)?;
         self.segments[table] = Some(segments);
-        let columns = self.add_columns(node, self.layouts[node + 1], REQUANTISE_COLUMNS, &[]);
+        let columns = self.add_columns(
+            program,
+            node,
+            self.layouts[node + 1],
+            REQUANTISE_COLUMNS,
+            &[],
+        )?;
         let first_group = self.groups.len();
         for (column, table) in [table, limbs, limbs].into_iter().enumerate() {
-            self.add_reader(node, &columns, column, table, 0);
+            self.add_reader(program, node, (&columns, column), (table, 0))?;
         }
         Ok(NodePlan::Requantise {
             table,

@@ -60,7 +60,7 @@ impl Plan {
         // Stops: another accumulator than the one whose output is named.
         let whole = of(base).plus_form(&rest, 1).plus(input, -1);
         draft.vanishes(Constraint::linear(whole).times(of(width), of(step)));
-        let (elements, columns) = draft.finish(self, node);
+        let (elements, columns) = draft.finish(self, program, node)?;
         Ok(NodePlan::Gadget(Box::new(GadgetPlan {
             kind: GadgetKind::Wide(segments),
             staged: Staged {

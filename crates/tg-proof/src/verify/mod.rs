@@ -29,6 +29,7 @@ pub use public::{ShownTensor, evaluate_tensor, interleaved};
 pub(crate) use public::{integers, shown};
 pub use replay::{Replayed, replay};
 pub use requantise::{padded_pair, padding_pair};
+pub(crate) use secrets::node_bytes;
 pub use secrets::secrets;
 pub use walk::{Claim, ColumnClaim, Walk, WeightClaims};
 pub use weights::{token_row, token_weights};

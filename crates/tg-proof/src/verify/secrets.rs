@@ -1,9 +1,11 @@
-//! How many messages and products a proof has, from its public shapes alone: the walk without values.
+//! How many messages and products a proof has, and how many bytes they take, from its public shapes alone: the walk without
+//! values.
 
 use super::MatMulPoint;
 use crate::field::E;
-use crate::linear::{Along, ConvPoint, Reading, Weights, conv_reading, map_reading};
-use crate::plan::{ColumnSet, MaximumShape, NodePlan, Plan, branch_reading};
+use crate::linear::{Along, Reading, Weights, is_pointwise};
+use crate::plan::{ColumnSet, MapPlan, MaximumShape, NodePlan, Plan, branch_reading};
+use crate::size;
 use crate::staged::{Stage, Staged};
 use crate::tape::Secrets;
 use p3_field::PrimeCharacteristicRing;
@@ -15,6 +17,8 @@ struct Count<'a> {
     program: &'a Program,
     plan: &'a Plan,
     secrets: Secrets,
+    /// Bytes of the nodes' messages.
+    bytes: u64,
     /// Per tensor how often it is claimed.
     claims: Vec<usize>,
 }
@@ -22,15 +26,29 @@ struct Count<'a> {
 /// The secrets of a proof: a pad for every message that depends on the witness, a triple for every product of two.
 #[must_use]
 pub fn secrets(program: &Program, plan: &Plan) -> Secrets {
+    let mut count = nodes(program, plan);
+    count.lookup();
+    count.secrets
+}
+
+/// Bytes of the messages of a proof's nodes.
+pub(crate) fn node_bytes(program: &Program, plan: &Plan) -> u64 {
+    nodes(program, plan).bytes
+}
+
+/// The messages of all nodes, counted.
+fn nodes<'a>(program: &'a Program, plan: &'a Plan) -> Count<'a> {
     let nodes = program.nodes.len();
     let mut count = Count {
         program,
         plan,
         secrets: Secrets::default(),
+        bytes: size::LENGTH,
         claims: vec![0; nodes + 1],
     };
     count.claims[nodes] = 1;
     if let Some(output) = &plan.output {
+        count.bytes += NODE_TAGS;
         count.messages(1);
         count.stage(&output.staged.elements);
     }
@@ -38,15 +56,19 @@ pub fn secrets(program: &Program, plan: &Plan) -> Secrets {
         count.node(node);
     }
     if let Some(input) = &plan.input {
+        count.bytes += NODE_TAGS + size::LENGTH;
         count.merge(TensorId::INPUT);
         count.stage(&input.staged.elements);
     }
     if let Some(salts) = &plan.salts {
+        count.bytes += NODE_TAGS + size::LENGTH;
         count.stage(&salts.staged.elements);
     }
-    count.lookup();
-    count.secrets
+    count
 }
+
+/// Whether there is a merge, and which gadget it is.
+const NODE_TAGS: u64 = 2;
 
 /// A point whose coordinates stand for drawn ones: all different, none 0 or 1.
 fn somewhere(vars: usize) -> Vec<E> {
@@ -56,19 +78,31 @@ fn somewhere(vars: usize) -> Vec<E> {
 impl Count<'_> {
     fn messages(&mut self, messages: usize) {
         self.secrets.messages += messages;
+        self.bytes += messages as u64 * size::EXTENSION;
     }
 
     fn sumcheck(&mut self, rounds: usize, degree: usize) {
         self.messages(1 + rounds * degree);
+        self.bytes += size::sumcheck_lengths(rounds);
     }
 
-    /// Values of a node's weights, if they are private, and products with them.
+    /// A list of messages.
+    fn list(&mut self, messages: usize) {
+        self.messages(messages);
+        self.bytes += size::LENGTH;
+    }
+
+    /// Values of a node's weights, secret if they are private, and products with them.
     fn weights(&mut self, weights: usize, products: usize) {
+        let layout = self.plan.weights[weights];
+        let bias = if layout.biased { BIAS_DIGITS } else { 0 };
+        let values = layout.pieces().len() + bias;
+        self.bytes += size::LENGTH;
         if self.plan.private_weights {
-            let layout = self.plan.weights[weights];
-            let bias = if layout.biased { BIAS_DIGITS } else { 0 };
-            self.messages(layout.pieces().len() + bias);
+            self.messages(values);
             self.secrets.products += products;
+        } else {
+            self.bytes += values as u64 * size::EXTENSION;
         }
     }
 
@@ -82,6 +116,7 @@ impl Count<'_> {
     fn node(&mut self, node: usize) {
         let layout = self.plan.layouts[node + 1];
         let (vars, plan) = (layout.vars(), self.plan);
+        self.bytes += NODE_TAGS;
         self.merge(TensorId::of_node(node));
         match (&self.program.nodes[node].op, &plan.nodes[node]) {
             (op @ (Op::Conv { .. } | Op::Dense { .. }), NodePlan::Weighted { weights }) => {
@@ -94,7 +129,7 @@ impl Count<'_> {
                 }
                 self.messages(1);
                 self.weights(*weights, 1);
-                self.conv_read(node, [outputs, positions, inputs]);
+                self.conv_read(node);
             }
             (Op::Embed { .. }, NodePlan::Weighted { weights }) => {
                 self.sumcheck(plan.weights[*weights].axis_vars()[0], 2);
@@ -105,6 +140,7 @@ impl Count<'_> {
                 self.sumcheck(plan.weights[*weights].axis_vars()[0], 2);
                 self.messages(1);
                 self.weights(*weights, 1);
+                self.bytes += size::LENGTH;
                 self.stages(&gadget.staged);
             }
             (Op::Trees { input, forest }, NodePlan::Trees(trees)) => {
@@ -116,10 +152,7 @@ impl Count<'_> {
                 self.sumcheck(trees.flags.layout.vars(), 2);
                 self.messages(1);
             }
-            (_, NodePlan::Map(_)) => {
-                let (reading, _) = map_reading(self.program, plan, node, &somewhere(vars));
-                self.read(&reading);
-            }
+            (op, NodePlan::Map(map)) => self.map(op, map),
             (Op::Mul { inputs }, _) => {
                 self.sumcheck(vars, 3);
                 self.messages(2);
@@ -132,7 +165,10 @@ impl Count<'_> {
                 self.claim(*input);
             }
             (_, NodePlan::Maximum { shape, columns, .. }) => self.maximum(node, shape, columns),
-            (_, NodePlan::Gadget(gadget)) => self.stages(&gadget.staged),
+            (_, NodePlan::Gadget(gadget)) => {
+                self.bytes += size::LENGTH;
+                self.stages(&gadget.staged);
+            }
             _ => {}
         }
     }
@@ -142,27 +178,66 @@ impl Count<'_> {
     }
 
     fn read(&mut self, reading: &Reading) {
-        if !reading.is_direct() {
-            if reading.summed() != [false; 2] {
-                self.sumcheck(reading.summed_vars(self.plan).iter().sum(), 2);
-            }
-            self.messages(reading.terms.len());
-        }
-        reading.terms.iter().for_each(|term| self.claim(term.input));
+        let inputs: Vec<TensorId> = reading.terms.iter().map(|term| term.input).collect();
+        self.read_of(&inputs, reading.summed(), reading.unscaled);
     }
 
-    fn conv_read(&mut self, node: usize, [outputs, positions, inputs]: [usize; 3]) {
-        let grouped =
-            matches!(&self.program.nodes[node].op, Op::Conv { groups, .. } if *groups > 1);
-        let [outputs, positions, channels] = [outputs, positions, inputs].map(somewhere);
-        let at = ConvPoint {
-            claim: &somewhere(self.plan.layouts[node + 1].vars()),
-            outputs: grouped.then_some(outputs.as_slice()),
-            positions: &positions,
-            channels: &channels,
+    /// A public linear form of some tensors, by which of their fields are summed over: its weights, which take time, do not
+    /// matter.
+    fn read_of(&mut self, inputs: &[TensorId], summed: [bool; 2], unscaled: bool) {
+        // Whether there is a sum, and the inputs' list.
+        self.bytes += 1 + size::LENGTH;
+        if summed != [false; 2] || inputs.len() > 1 || !unscaled {
+            if summed != [false; 2] {
+                let layouts = inputs.iter().map(|input| &self.plan.layouts[input.index()]);
+                let vars = layouts.fold([0; 2], |[pixels, channels], layout| {
+                    [
+                        layout.pixel_vars.max(pixels),
+                        layout.channel_vars.max(channels),
+                    ]
+                });
+                let vars = vars.into_iter().zip(summed);
+                let rounds = vars.filter(|(_, summed)| *summed).map(|(vars, _)| vars);
+                self.sumcheck(rounds.sum(), 2);
+            }
+            self.messages(inputs.len());
+        }
+        inputs.iter().for_each(|&input| self.claim(input));
+    }
+
+    fn map(&mut self, op: &Op, map: &MapPlan) {
+        let unscaled = match (op, map) {
+            (Op::Add { multipliers, .. }, _) => multipliers == &[1],
+            (_, MapPlan::Rearranged(how)) => how.is_unscaled(),
+            (_, MapPlan::Fields { .. } | MapPlan::Elements) => true,
         };
-        let (reading, _) = conv_reading(self.program, self.plan, node, &at);
-        self.read(&reading);
+        let summed = match map {
+            MapPlan::Rearranged(_) => [false; 2],
+            MapPlan::Fields { pixels, channels } => [*pixels, *channels],
+            MapPlan::Elements => [true; 2],
+        };
+        self.read_of(&op.inputs(), summed, unscaled);
+    }
+
+    /// The input of a convolution or dense node.
+    fn conv_read(&mut self, node: usize) {
+        let op = &self.program.nodes[node].op;
+        let summed = match op {
+            Op::Conv {
+                input,
+                window,
+                groups,
+                ..
+            } => {
+                let outputs = self.plan.layouts[node + 1].channels;
+                let inputs = self.plan.layouts[input.index()].channels;
+                let groups = *groups as usize;
+                let apart = inputs == groups && outputs == groups;
+                [!is_pointwise(window), groups > 1 && !apart]
+            }
+            _ => [false; 2],
+        };
+        self.read_of(&op.inputs(), summed, true);
     }
 
     fn matmul(&mut self, node: usize) {
@@ -180,7 +255,8 @@ impl Count<'_> {
 
     fn maximum(&mut self, node: usize, shape: &MaximumShape, columns: &ColumnSet) {
         let positions = shape.window.positions();
-        self.messages(shape.columns());
+        self.list(shape.columns());
+        self.bytes += size::LENGTH;
         let input = self.program.nodes[node].op.inputs()[0];
         let layout = self.plan.layouts[input.index()];
         let weights = Weights::Fields {
@@ -190,7 +266,7 @@ impl Count<'_> {
         self.read(&Reading::of(input, weights, &somewhere(layout.batch_vars)));
         for table in columns.witness.clone() {
             self.sumcheck(self.plan.witness[table].chunk.vars, positions + 1);
-            self.messages(shape.columns());
+            self.list(shape.columns());
             self.secrets.products += positions - 1;
         }
     }
@@ -203,7 +279,7 @@ impl Count<'_> {
 
     fn stage(&mut self, stage: &Stage) {
         self.sumcheck(stage.layout.vars(), stage.degree());
-        self.messages(stage.sent().len());
+        self.list(stage.sent().len());
         let relations = stage.own().chain(&stage.sums);
         let products = relations.map(|relation| relation.products.len());
         self.secrets.products += products.sum::<usize>();

@@ -2,10 +2,13 @@
 
 use super::models::{Draft, window};
 use std::time::{Duration, Instant};
-use tg_ir::op::Reduction;
-use tg_ir::{Axis, CompiledModel, Op, Program, Requantise, Rescale, Shape, TensorId, View};
+use tg_ir::op::{Ranked, Reduction};
+use tg_ir::{
+    Axis, CompiledModel, ElementType, InputSpec, Node, Op, Program, Requantise, Rescale, Shape,
+    TensorId, View, Weights, Window,
+};
 use tg_proof::commitment::WeightCommitment;
-use tg_proof::cost::{STEPS_MAX, TABLE_ENTRIES_MAX, VerifierCost};
+use tg_proof::cost::{MEMORY_MAX, STEPS_MAX, TABLE_ENTRIES_MAX, VerifierCost};
 use tg_proof::field::E;
 use tg_proof::model::ProofShape;
 use tg_proof::security::{registration_report, report};
@@ -253,4 +256,146 @@ fn huge_weights_are_refused_without_their_allocation() {
         };
         assert!(hostile.validate().is_err());
     }
+}
+
+/// Nodes and their shapes, one after the other, with weights that nobody has.
+fn chain(input: Shape, ops: impl IntoIterator<Item = (Op, Shape)>) -> Program {
+    let node = |(op, shape): (Op, Shape)| Node {
+        name: op.name().to_owned(),
+        op,
+        shape,
+        scale: 1.0,
+    };
+    Program {
+        name: "chain".to_owned(),
+        input: InputSpec::scaled(input, 1.0),
+        nodes: ops.into_iter().map(node).collect(),
+        ties: Vec::new(),
+        weights_root: Weights { layers: Vec::new() }.root(),
+    }
+}
+
+fn dense() -> Op {
+    Op::Dense {
+        input: TensorId::INPUT,
+    }
+}
+
+/// A dense layer and thousands of rankings of 32 channels: 100 kB that took 617 MiB to plan, as much again for each batch.
+#[test]
+fn thousands_of_rankings_are_refused_for_their_readers() {
+    let shape = Shape::vector(32);
+    let ranked = |node: u32| Op::TopK {
+        input: TensorId(node),
+        give: Ranked::Values,
+    };
+    let ranks = (1..=4_000).map(|node| (ranked(node), shape));
+    let program = chain(shape, std::iter::once((dense(), shape)).chain(ranks));
+    let (what, node) = refused(&program);
+    assert_eq!(what, "readers of tables");
+    assert!(node < 100, "{node}");
+    // Less than a hundred are admitted by their readers, and their proof is counted: no evidence holds it.
+    let ops = std::iter::once((dense(), shape)).chain((1..=60).map(|node| (ranked(node), shape)));
+    let last = Op::Requantise {
+        input: TensorId(61),
+        how: Requantise::to_i8(
+            vec![Rescale::new(1, 1).unwrap()],
+            vec![0],
+            [-9_000_000, 9_000_000],
+            [-128, 127],
+        ),
+    };
+    let program = chain(shape, ops.chain([(last, shape)]));
+    let plan = ProofShape::new(&program).unwrap();
+    assert!(tg_proof::size::proof_file(&program, &plan) > 1 << 20);
+    assert!(plan.plan.cost.memory() < MEMORY_MAX);
+}
+
+/// Value tables of 4,096 equal entries under 16 factors: a few segments each, but 65,536 entries to look at, 1,900 times.
+#[test]
+fn flat_value_tables_are_looked_at_a_limited_number_of_times() {
+    let shape = Shape::vector(16);
+    let flat = |input: u32| Op::Requantise {
+        input: TensorId(input),
+        how: Requantise {
+            pairs: (0..16)
+                .map(|pair| Rescale::new(1 << 14, 10 + pair).unwrap())
+                .collect(),
+            channel_pairs: (0..16).collect(),
+            zero: 0,
+            range: [-4_000_000, 4_000_000],
+            clamp: [-2_048, 2_047],
+            table: Some(vec![7; 4_096]),
+            output: ElementType::I8,
+        },
+    };
+    let tables = (1..=1_900).map(|node| (flat(node), shape));
+    let program = chain(shape, std::iter::once((dense(), shape)).chain(tables));
+    let (what, node) = refused(&program);
+    assert_eq!((what, node), ("entries of value tables", 65));
+}
+
+/// Whether windows with dilation meet their input is found out in a step or two per node, not one per pixel.
+#[test]
+fn thousands_of_wide_maxima_are_validated_in_a_moment() {
+    let side = 1 << 16;
+    let mut window = Window::new([2, 1], [1; 2], [0; 4]);
+    window.dilation = [64, 1];
+    window.pads = [32, 0, 32, 0];
+    let shape = Shape::new(side, 1, 1);
+    let maxima = (0..4_096).map(|node| {
+        let input = TensorId(node);
+        (Op::MaxPool { input, window }, shape)
+    });
+    let program = chain(shape, maxima);
+    let start = Instant::now();
+    assert_eq!(program.validate(), Ok(()));
+    assert!(start.elapsed() < Duration::from_millis(500));
+    assert!(ProofShape::new(&program).is_err());
+}
+
+/// A chain of views and joins of 256 of them each: every input's type was found out along the whole chain.
+#[test]
+fn thousands_of_joins_of_long_chains_are_validated_in_a_moment() {
+    let shape = Shape::new(1, 1, 1);
+    let view = |input: u32| Op::View {
+        input: TensorId(input),
+        view: View::new(0, &[(1, 0)]),
+    };
+    let views = (0..2_048).map(|node| (view(node), shape));
+    let joined = Shape::new(1, 1, 256);
+    let join = |first: u32| Op::Concat {
+        inputs: (0..256)
+            .map(|at| TensorId(2_048 - (first + at) % 256))
+            .collect(),
+        axis: Axis::Channels,
+    };
+    let joins = (0..2_047).map(|first| (join(first), joined));
+    let program = chain(shape, views.chain(joins));
+    let start = Instant::now();
+    assert_eq!(program.validate(), Ok(()));
+    assert!(start.elapsed() < Duration::from_secs(1));
+    let (what, _) = refused(&chain(
+        shape,
+        (0..2_048).map(|node| (view(node), shape)).chain(
+            (0..2_000)
+                .map(|at| {
+                    let inputs = vec![
+                        if at == 0 {
+                            TensorId(2_048)
+                        } else {
+                            TensorId(2_048 + at)
+                        };
+                        1
+                    ];
+                    let more = vec![TensorId(2_048); 255];
+                    let shape = Shape::new(1, 1, 256 + 255 * at.min(200));
+                    let inputs = [inputs, more].concat();
+                    let axis = Axis::Channels;
+                    (Op::Concat { inputs, axis }, shape)
+                })
+                .take(200),
+        ),
+    ));
+    assert_eq!(what, "claims on tensors");
 }

@@ -7,6 +7,7 @@ mod cheat;
 mod codings;
 mod cost;
 mod every;
+mod facts;
 pub(crate) mod fuzz;
 mod hidden;
 mod honest;

@@ -317,7 +317,7 @@ fn the_errors_of_all_sections_are_added_up() {
     let case = sectioned();
     let report = security::report(&case.public).unwrap();
     let sections = case.model.shape.sections.len();
-    for label in ["witness opening", "anchor of a section"] {
+    for label in ["witness opening: folds", "anchor of a section"] {
         let terms = report.terms.iter();
         let count = terms.filter(|term| term.label.starts_with(label)).count();
         assert_eq!(count, sections, "{label}");

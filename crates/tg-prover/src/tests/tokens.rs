@@ -1,10 +1,9 @@
 //! Embeddings of computed tokens: honest proofs, and provers that choose other rows.
 
 use super::models::{Case, Draft, JOB, PROVIDER, window};
-use crate::{Limits, ProveError, ProvingModel, prove_batch, prove_tensor};
+use crate::{Limits, ProvingModel, prove_batch};
 use tg_ir::op::Ranked;
 use tg_ir::{Axis, Op, Shape, TensorId};
-use tg_model::Tensor;
 use tg_proof::error::{LookupCheck, NodeCheck};
 use tg_proof::plan::NodePlan;
 use tg_proof::{ExpectedStatement, VerifyError, verify};
@@ -136,13 +135,20 @@ fn flags_of_padding_are_masked() {
     assert_eq!(case.verdict(case.trace.tensors(), &witness), Ok(()));
 }
 
-/// A token beyond the table reads its last row, which is not shown: nobody is given a proof of it.
+/// A token beyond the table reads its last row when the program runs, and no proof shows that: a program in which there may be
+/// one has no proofs, and nobody is bound to make one.
 #[test]
-fn tokens_beyond_the_table_are_not_proved() {
-    let (model, input) = draft(3, 1, 2).finish();
-    let model = ProvingModel::new(model).unwrap();
-    let made = prove_tensor(&model, Tensor::I8(input), (JOB, PROVIDER), &mut |_| {});
-    assert!(matches!(made, Err(ProveError::Range { range: [0, 1], .. })));
+fn tokens_that_may_lie_beyond_the_table_are_refused_before_anything_runs() {
+    for (rows, fits) in [(2, false), (4, false), (5, true)] {
+        let made = ProvingModel::new(draft(3, 1, rows).finish().0);
+        let why = made.err().map(|error| {
+            let source = std::error::Error::source(&error).unwrap();
+            source.to_string()
+        });
+        assert_eq!(why.is_none(), fits, "{rows}");
+        let named = |why: String| why.contains("its tokens may lie beyond the table");
+        assert!(why.is_none_or(named), "{rows}");
+    }
 }
 
 /// What is embedded is a product already: a layer right after it has a third factor.

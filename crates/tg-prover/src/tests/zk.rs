@@ -772,3 +772,22 @@ mod statistics {
         }
     }
 }
+
+/// A view that repeats its input three times has a factor at a point, which is 1 at the corner that a slice of it reads. Whether
+/// a message is sent follows from the plan and not from that: the pads that hide messages are counted without the point.
+#[test]
+fn a_slice_of_a_partial_repetition_is_proved() {
+    let mut draft = Draft::new(31, Shape::vector(4));
+    let conv = Op::conv(TensorId::INPUT, window(1, 1, [0; 4]));
+    let sums = draft.push(conv, Shape::vector(4));
+    let input = draft.narrowed(sums, 8);
+    let three = tg_ir::View::new(0, &[(3, 0), (4, 1)]);
+    let repeated = Op::View { input, view: three };
+    let input = draft.push(repeated, Shape::new(3, 1, 4));
+    let slice = tg_ir::View::new(4, &[(4, 1)]);
+    let input = draft.push(Op::View { input, view: slice }, Shape::vector(4));
+    draft.push(Op::Dense { input }, Shape::vector(3));
+    let case = Case::of(draft.finish());
+    assert_eq!(case.check(&case.file), Ok(()));
+    assert_eq!(case.check(&honest(&case)), Ok(()));
+}

@@ -1,7 +1,9 @@
 //! The lease logic, step by step.
 
 use tg_sdk::dto::LeaseEndDto;
-use tg_types::{Address, Amount, JobId, LeaseId, ModelId, OfferId, ProgramId, Receipt, Tier};
+use tg_types::{
+    Address, Amount, DeclineReason, JobId, LeaseId, ModelId, OfferId, ProgramId, Receipt, Tier,
+};
 
 use super::*;
 
@@ -52,8 +54,11 @@ const EVIDENCE: Evidence = Evidence {
     size: 99,
 };
 
+/// A lease whose model and input are pulled.
 fn task(mode: ModeDto) -> LeaseTask {
-    LeaseTask::new(lease(JobStateDto::Leased), mode, 0)
+    let mut task = LeaseTask::new(lease(JobStateDto::Leased), mode, 0);
+    task.pulled();
+    task
 }
 
 fn step(task: &LeaseTask, now: u64) -> Step {
@@ -145,7 +150,7 @@ fn failed_work_is_tried_again_with_growing_waits_and_then_left() {
         assert_eq!(task.failures(), failures);
         assert_eq!(step(&task, now), Step::Begin(Stage::Execute));
         task.begun(Stage::Execute, now);
-        task.failed(now);
+        task.failed(now, None);
         let wait = RETRY_MS << failures;
         if failures + 1 < TRIES_MAX {
             assert_eq!(step(&task, now), Step::Wait(now + wait));
@@ -174,7 +179,11 @@ fn a_late_lease_is_left() {
 #[test]
 fn a_closing_agent_starts_nothing_and_finishes_what_it_started() {
     let mut task = task(ModeDto::Zk);
-    assert_eq!(task.next(0, true), Step::Forget(Farewell::NotStarted));
+    let decline = Message::Decline(DeclineReason::Unwilling);
+    assert_eq!(task.next(0, true), Step::Submit(decline));
+    let mut declined = task.clone();
+    declined.submitted(decline, 0);
+    assert_eq!(declined.next(1, true), Step::Forget(Farewell::Declined));
     task.submitted(Message::Start, 0);
     assert_eq!(task.next(0, true), Step::Wait(RESEND_MS));
     task.seen(lease(JobStateDto::Running));
@@ -197,4 +206,48 @@ fn a_throttle_holds_the_last_message_back() {
     execute(&mut task, 100);
     assert_eq!(step(&task, 101), Step::Wait(1_000));
     assert_eq!(step(&task, 1_000), Step::Submit(Message::Commit));
+}
+
+#[test]
+fn what_cannot_be_pulled_is_declined_by_name_before_the_start() {
+    let mut task = LeaseTask::new(lease(JobStateDto::Leased), ModeDto::Zk, 0);
+    let mut now = 0;
+    for failures in 0..TRIES_MAX {
+        assert_eq!(step(&task, now), Step::Begin(Stage::Pull));
+        task.begun(Stage::Pull, now);
+        task.failed(now, Some(DeclineReason::InputMissing));
+        now += RETRY_MS << failures;
+    }
+    let decline = Message::Decline(DeclineReason::InputMissing);
+    assert_eq!(step(&task, now), Step::Submit(decline));
+    task.submitted(decline, now);
+    assert_eq!(step(&task, now), Step::Forget(Farewell::Declined));
+}
+
+#[test]
+fn nothing_starts_before_model_and_input_are_at_hand() {
+    let mut task = LeaseTask::new(lease(JobStateDto::Leased), ModeDto::Zk, 0);
+    assert_eq!(step(&task, 0), Step::Begin(Stage::Pull));
+    task.begun(Stage::Pull, 0);
+    assert_eq!(step(&task, 1), Step::Wait(u64::MAX));
+    task.pulled();
+    assert_eq!(step(&task, 2), Step::Submit(Message::Start));
+}
+
+#[test]
+fn a_member_of_a_gang_commits_to_its_part_and_proves_nothing() {
+    let member = |state| LeaseDto {
+        lead: Some(LeaseId::new([11; 32])),
+        ..lease(state)
+    };
+    let mut task = LeaseTask::new(member(JobStateDto::Running), ModeDto::Zk, 0);
+    execute(&mut task, 1);
+    assert_eq!(step(&task, 2), Step::Submit(Message::Part));
+    task.submitted(Message::Part, 2);
+    let committed = LeaseDto {
+        receipt: Some((&execution().receipt).into()),
+        ..member(JobStateDto::Running)
+    };
+    task.seen(committed);
+    assert_eq!(step(&task, 3), Step::Wait(u64::MAX));
 }

@@ -65,6 +65,9 @@ async fn fixture() -> Fixture {
         input_len: u32::try_from(input.len()).unwrap(),
         output_len: u32::try_from(public.program().output_bytes()).unwrap(),
         provable: true,
+        proof_bytes: 1 << 20,
+        work: public.facts().work(),
+        memory: public.facts().memory(),
     };
     let verifier = PublicModel::decode(&bytes).unwrap();
     let judge = move |evidence: &[u8]| {

@@ -40,6 +40,10 @@ pub struct StatusDto {
     pub ledger_time_ms: u64,
     /// How many validators vote.
     pub validators: u32,
+    /// What is burned for each unit of gas in the next block.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub base_fee_per_gas: Amount,
     /// Fees and rules of the network.
     pub parameters: ParametersDto,
     /// Where all money is.
@@ -52,10 +56,10 @@ pub struct StatusDto {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ParametersDto {
-    /// Fee of every transaction; it is burned.
+    /// The least that is burned for each unit of gas.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub transaction_fee: Amount,
+    pub base_fee_min: Amount,
     /// What is paid to the validators for checking a model's registration.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
@@ -449,6 +453,13 @@ pub struct QuoteDto {
     pub lacks: Vec<String>,
     /// Whether the scheduler would choose it now.
     pub chosen: bool,
+    /// The maximum price that it was seen from: the one that was asked for, or that of an order that names none.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub max_price: Amount,
+    /// Whether it fits, or could without a change of the order or the offer: when a slot is free, or its provider is
+    /// back.
+    pub serves: bool,
 }
 
 /// Where a job stands.
@@ -609,7 +620,7 @@ pub struct JobDto {
     pub verification_fee: Amount,
     /// Every state it entered.
     pub history: Vec<JobStepDto>,
-    /// Its leases, oldest first.
+    /// Its leases, oldest first; those of the members of a gang follow the one that leads it.
     pub leases: Vec<LeaseDto>,
     /// Why it ended, if it did.
     pub reason: Option<String>,
@@ -770,6 +781,24 @@ pub struct ReceiptDto {
     pub tier: String,
 }
 
+/// What a member of a gang was paid, beside the one that led it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct MemberPayDto {
+    /// Its lease.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub lease: LeaseId,
+    /// Whose lease.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub provider: Address,
+    /// What it was paid; nothing if it had no part in the result.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub price: Amount,
+}
+
 /// What a requestor keeps: the result, who made it, what was paid, and what stands behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -782,6 +811,9 @@ pub struct JobReceiptDto {
     pub receipt: ReceiptDto,
     /// Where the money went.
     pub settlement: SettlementDto,
+    /// The other members of a gang with what each was paid; together what the settlement says of them.
+    #[serde(default)]
+    pub members: Vec<MemberPayDto>,
     /// The evidence blob; absent for mode none.
     #[serde(with = "text::option", default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]

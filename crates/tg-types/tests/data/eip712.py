@@ -68,25 +68,27 @@ def keccak(data):
 assert keccak(b"").hex() == "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"
 
 # EIP-712.
+HEAD = "uint8 lane,uint64 nonce,uint128 maxFeePerGas,uint128 maxTipPerGas"
 TYPES = {
     "EIP712Domain": "string name,string version,uint256 chainId,address verifyingContract,bytes32 salt",
-    "Transfer": "uint64 nonce,address to,uint128 amount",
-    "RegisterModel": "uint64 nonce,bytes32 model,bytes32 publicBlob,bytes32 weightsBlob,string name",
-    "PostOffer": "uint64 nonce,OfferTerms terms",
-    "WithdrawOffer": "uint64 nonce,bytes32 offer",
-    "SubmitJob": "uint64 nonce,JobOrder order",
-    "CancelJob": "uint64 nonce,bytes32 job",
-    "StartLease": "uint64 nonce,bytes32 lease",
-    "CommitReceipt": "uint64 nonce,bytes32 lease,Receipt receipt",
-    "SubmitEvidence": "uint64 nonce,bytes32 lease,bytes32 evidence,uint32 size",
-    "UpdateOffer": "uint64 nonce,bytes32 offer,OfferTerms terms",
-    "CommitBid": "uint64 nonce,bytes32 commitment,uint128 deposit",
-    "RevealBid": "uint64 nonce,bytes32 bid,bytes32 salt,JobOrder order",
-    "RateJob": "uint64 nonce,bytes32 job,uint8 stars",
-    "ReportLiveness": "uint64 nonce,uint64 epoch,address[] lost,address[] back",
-    "ReportStorage": "uint64 nonce,bytes32[] held,bytes32[] missing",
-    "DeclineLease": "uint64 nonce,bytes32 lease,uint8 reason",
-    "CommitPart": "uint64 nonce,bytes32 lease,Receipt receipt",
+    "Transfer": HEAD + ",address to,uint128 amount",
+    "RegisterModel": HEAD + ",bytes32 model,bytes32 publicBlob,bytes32 weightsBlob,string name",
+    "PostOffer": HEAD + ",OfferTerms terms",
+    "WithdrawOffer": HEAD + ",bytes32 offer",
+    "SubmitJob": HEAD + ",JobOrder order",
+    "CancelJob": HEAD + ",bytes32 job",
+    "StartLease": HEAD + ",bytes32 lease",
+    "CommitReceipt": HEAD + ",bytes32 lease,Receipt receipt",
+    "SubmitEvidence": HEAD + ",bytes32 lease,bytes32 evidence,uint32 size",
+    "UpdateOffer": HEAD + ",bytes32 offer,OfferTerms terms",
+    "CommitBid": HEAD + ",bytes32 commitment,uint128 deposit",
+    "RevealBid": HEAD + ",bytes32 bid,bytes32 salt,JobOrder order",
+    "RateJob": HEAD + ",bytes32 job,uint8 stars",
+    "ReportLiveness": HEAD + ",uint64 epoch,address[] lost,address[] back",
+    "ReportStorage": HEAD + ",bytes32[] held,bytes32[] missing",
+    "DeclineLease": HEAD + ",bytes32 lease,uint8 reason",
+    "CommitPart": HEAD + ",bytes32 lease,Receipt receipt",
+    "RaiseJob": HEAD + ",bytes32 job,uint128 maxPrice,uint8 maxAttempts",
     "JobOrder": "bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,"
     "uint8 maxAttempts,JobNeeds needs",
     "JobNeeds": "uint8 class,uint8 gpus,uint16 gpuMilli,uint32 gpuMemoryMib,uint16 models,uint16 capabilityMin,"
@@ -215,7 +217,7 @@ DOMAIN = {
     "salt": word(0x5A),
 }
 SECRET = int.from_bytes(word(0x42), "big")
-NONCE = 7
+AROUND = {"lane": 0, "nonce": 7, "maxFeePerGas": 4 * 10**9 + 7, "maxTipPerGas": 3 * 10**6 + 1}
 TERMS = {
     "hardware": "2 CPU cores",
     "priceBase": 10**16,
@@ -323,6 +325,7 @@ SAMPLES = {
             "tier": 1,
         },
     },
+    "RaiseJob": {"job": word(0x32), "maxPrice": 3 * 10**16, "maxAttempts": 5},
 }
 
 
@@ -347,7 +350,7 @@ def main():
     print(f"domain.type = {encode_type('EIP712Domain')}")
     print(f"domain.separator = {separator.hex()}")
     for kind, fields in SAMPLES.items():
-        message = {"nonce": NONCE, **fields}
+        message = {**AROUND, **fields}
         struct = hash_struct(kind, message)
         digest = keccak(b"\x19\x01" + separator + struct)
         signature = sign(SECRET, digest)

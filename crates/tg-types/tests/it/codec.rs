@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 use tg_types::{Decode, DecodeError, Encode, SignedTransaction, Transaction};
 
-use crate::samples::{NONCE, any_transaction, domain, transactions, wallet};
+use crate::samples::{any_transaction, signed, transactions};
 
 #[test]
 fn every_kind_round_trips_and_is_read_to_its_end() {
     for transaction in transactions() {
-        let signed = wallet().sign(transaction, NONCE, &domain());
+        let signed = signed(transaction);
         let bytes = signed.to_bytes();
         assert!(bytes.len() <= tg_types::limits::TRANSACTION_BYTES_MAX);
         assert_eq!(SignedTransaction::from_bytes(&bytes), Ok(signed));
@@ -26,6 +26,23 @@ fn every_kind_round_trips_and_is_read_to_its_end() {
         assert_eq!(
             SignedTransaction::from_bytes(&longer),
             Err(DecodeError::Trailing { extra: 1 })
+        );
+    }
+}
+
+#[test]
+fn other_lanes_of_nonces_are_reserved() {
+    for transaction in transactions() {
+        let lane = transaction.to_bytes().len();
+        let mut bytes = signed(transaction).to_bytes();
+        assert_eq!(bytes[lane], tg_types::eip712::NONCE_LANE_ACCOUNT);
+        bytes[lane] = 1;
+        assert_eq!(
+            SignedTransaction::from_bytes(&bytes),
+            Err(DecodeError::Invalid {
+                field: "nonce lane",
+                value: 1
+            })
         );
     }
 }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use tg_types::{Domain, Encode, Transaction, TransactionKind, Wallet, eip712, job_id, offer_id};
 
-use crate::samples::{NONCE, domain, transactions, wallet};
+use crate::samples::{FEES, NONCE, domain, signed, transactions, wallet};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
@@ -27,9 +27,9 @@ fn eip712_lines() -> String {
         let kind = transaction.kind();
         let encoded_type = kind.encoded_type();
         let type_hash = tg_types::keccak256(encoded_type.as_bytes());
-        let struct_hash = eip712::struct_hash(&transaction, NONCE);
-        let digest = domain().signing_digest(&transaction, NONCE);
-        let signed = wallet().sign(transaction, NONCE, &domain());
+        let struct_hash = eip712::struct_hash(&transaction, NONCE, &FEES);
+        let digest = domain().signing_digest(&transaction, NONCE, &FEES);
+        let signed = signed(transaction);
         line(format!("{kind}.type"), encoded_type);
         line(format!("{kind}.type_hash"), hex(&type_hash));
         line(format!("{kind}.struct_hash"), hex(&struct_hash));
@@ -53,7 +53,7 @@ fn encoding_lines() -> String {
     let mut line = |name: String, value: String| writeln!(text, "{name} = {value}").unwrap();
     for transaction in transactions() {
         let kind = transaction.kind();
-        let signed = wallet().sign(transaction, NONCE, &domain());
+        let signed = signed(transaction);
         let id = signed.id(&domain());
         line(format!("{kind}.bytes"), hex(&signed.to_bytes()));
         line(format!("{kind}.id"), hex(id.as_bytes()));

@@ -6,7 +6,7 @@ use tg_types::{
     TimestampMs, Transaction, VerificationMode,
 };
 
-use crate::samples::{NONCE, domain, order, receipt, terms, transactions, wallet};
+use crate::samples::{FEES, NONCE, domain, order, receipt, signed, terms, transactions, wallet};
 
 type Change<T> = (&'static str, fn(&mut T));
 
@@ -170,7 +170,7 @@ fn every_field_of_every_kind_is_signed() {
     assert_eq!(cases.len(), (2 + 4 + 5 + 2) + (7 + 9 + 5));
     for (name, good, bad) in cases {
         assert_ne!(good, bad, "{name}");
-        let mut signed = wallet().sign(good, NONCE, &domain());
+        let mut signed = signed(good);
         assert!(signed.verify(&domain()).is_ok(), "{name}");
         signed.transaction = bad;
         let claimed = wallet().address();
@@ -185,9 +185,11 @@ fn every_field_of_every_kind_is_signed() {
 
 #[test]
 fn every_field_around_the_content_is_signed() {
-    let good = wallet().sign(transactions()[0].clone(), NONCE, &domain());
+    let good = signed(transactions()[0].clone());
     let changes: Vec<Change<SignedTransaction>> = vec![
         ("nonce", |it| it.nonce += 1),
+        ("max fee", |it| it.fees.max_fee_per_gas = Amount::ZERO),
+        ("max tip", |it| it.fees.max_tip_per_gas = Amount::ZERO),
         ("sender", |it| it.sender = Address::new([9; 20])),
         ("signature.y_parity", |it| it.signature.y_parity ^= 1),
         ("signature.s", |it| it.signature.s[31] ^= 1),
@@ -215,7 +217,7 @@ fn every_field_around_the_content_is_signed() {
 fn every_byte_of_every_kind_is_signed() {
     for good in transactions() {
         let bytes = good.to_bytes();
-        let expected = tg_types::eip712::struct_hash(&good, NONCE);
+        let expected = tg_types::eip712::struct_hash(&good, NONCE, &FEES);
         let mut read = 0;
         for at in 0..bytes.len() {
             let mut bytes = bytes.clone();
@@ -225,7 +227,7 @@ fn every_byte_of_every_kind_is_signed() {
             };
             read += 1;
             assert_ne!(good, bad, "{} byte {at}", good.kind());
-            let hash = tg_types::eip712::struct_hash(&bad, NONCE);
+            let hash = tg_types::eip712::struct_hash(&bad, NONCE, &FEES);
             assert_ne!(hash, expected, "{} byte {at}", good.kind());
         }
         assert!(read * 2 > bytes.len(), "{}: {read}", good.kind());

@@ -2,13 +2,24 @@
 
 use proptest::prelude::*;
 use tg_types::{
-    Address, Amount, BidId, CapacityTier, ChainDomain, DeclineReason, Digest, DurationMs, GpuLink,
-    GpuModel, GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, Label, LeaseId, Machine, ModeSet,
-    ModelId, OfferId, OfferTerms, Pricing, ProgramId, Receipt, RegionSet, SharingMode, SharingSet,
-    StorageSubject, Tier, TierSet, TimestampMs, Transaction, VerificationMode, Wallet,
+    Address, Amount, BidId, CapacityTier, ChainDomain, DeclineReason, Digest, DurationMs, Fees,
+    GpuLink, GpuModel, GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, Label, LeaseId, Machine,
+    ModeSet, ModelId, OfferId, OfferTerms, Pricing, ProgramId, Receipt, RegionSet, SharingMode,
+    SharingSet, SignedTransaction, StorageSubject, Tier, TierSet, TimestampMs, Transaction,
+    VerificationMode, Wallet,
 };
 
 pub(crate) const NONCE: u64 = 7;
+
+pub(crate) const FEES: Fees = Fees {
+    max_fee_per_gas: Amount::new(4_000_000_007),
+    max_tip_per_gas: Amount::new(3_000_001),
+};
+
+/// A transaction of the sample wallet with the sample nonce and fees.
+pub(crate) fn signed(transaction: Transaction) -> SignedTransaction {
+    wallet().sign_with_fees(transaction, NONCE, FEES, &domain())
+}
 
 pub(crate) fn domain() -> ChainDomain {
     ChainDomain {
@@ -178,6 +189,11 @@ pub(crate) fn transactions() -> Vec<Transaction> {
         Transaction::CommitPart {
             lease,
             receipt: receipt(),
+        },
+        Transaction::RaiseJob {
+            job: JobId::new([0x32; 32]),
+            max_price: Amount::new(30_000_000_000_000_000),
+            max_attempts: 5,
         },
     ]
 }
@@ -372,6 +388,13 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
                 output: Digest::new(output),
                 ..receipt()
             },
+        }),
+        (id(), any::<u128>(), any::<u8>()).prop_map(|(job, price, max_attempts)| {
+            Transaction::RaiseJob {
+                job: JobId::new(job),
+                max_price: Amount::new(price),
+                max_attempts,
+            }
         }),
         any_order().prop_map(|order| Transaction::SubmitJob { order }),
         id().prop_map(|id| Transaction::WithdrawOffer {

@@ -6,7 +6,7 @@ use tg_types::{
     job_id, keccak256, offer_id,
 };
 
-use crate::samples::{NONCE, any_transaction, domain, transactions, wallet};
+use crate::samples::{any_transaction, domain, signed, transactions, wallet};
 
 /// Order of secp256k1.
 const ORDER: [u8; 32] = [
@@ -41,7 +41,7 @@ fn keccak_is_the_one_of_ethereum() {
 
 #[test]
 fn a_high_s_is_refused_though_it_is_a_signature() {
-    let mut signed = wallet().sign(transactions()[0].clone(), NONCE, &domain());
+    let mut signed = signed(transactions()[0].clone());
     signed.signature.s = negate(&signed.signature.s);
     signed.signature.y_parity ^= 1;
     assert_eq!(signed.verify(&domain()), Err(SignatureError::HighS));
@@ -49,7 +49,7 @@ fn a_high_s_is_refused_though_it_is_a_signature() {
 
 #[test]
 fn scalars_out_of_range_are_refused() {
-    let good = wallet().sign(transactions()[0].clone(), NONCE, &domain());
+    let good = signed(transactions()[0].clone());
     for bad in [[0; 32], ORDER, [0xff; 32]] {
         let mut signed = good.clone();
         signed.signature.r = bad;
@@ -68,7 +68,7 @@ fn scalars_out_of_range_are_refused() {
 
 #[test]
 fn parity_is_one_bit() {
-    let good = wallet().sign(transactions()[0].clone(), NONCE, &domain());
+    let good = signed(transactions()[0].clone());
     for parity in [2, 3, 27, 28, 255] {
         let mut signed = good.clone();
         signed.signature.y_parity = parity;
@@ -105,7 +105,7 @@ fn rsv_is_read_as_wallets_write_it() {
 
 #[test]
 fn a_signature_holds_in_its_own_network_only() {
-    let signed = wallet().sign(transactions()[0].clone(), NONCE, &domain());
+    let signed = signed(transactions()[0].clone());
     let home = domain();
     let others = [
         ChainDomain {

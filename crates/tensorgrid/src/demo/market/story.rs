@@ -146,6 +146,9 @@ impl Stage {
             input_len: INPUT_LEN,
             output_len: 16,
             provable: false,
+            proof_bytes: 0,
+            work: 1_000_000,
+            memory: u64::from(INPUT_LEN) + 16,
         });
         let tasks = self.grid.state().pending_evidence();
         let verdicts = tasks.map(|task| task.verdict(accepted.clone())).collect();

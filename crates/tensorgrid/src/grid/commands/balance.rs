@@ -72,6 +72,10 @@ pub(crate) async fn status(arguments: &StatusArguments, as_json: bool) -> Outcom
         "jobs: {} wait, {} are worked on, {} are over",
         jobs.queued, jobs.active, jobs.ended
     ))?;
+    line(format_args!(
+        "gas costs {} TGRID a unit, {} at least",
+        status.base_fee_per_gas, status.parameters.base_fee_min
+    ))?;
     let totals = &status.totals;
     line(format_args!(
         "TGRID: {} minted = {} in accounts + {} in escrow + {} at stake + {} as collateral + {} burned",

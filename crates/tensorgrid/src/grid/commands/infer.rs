@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal};
 use std::time::Duration;
 
-use tg_sdk::dto::{DryRunDto, JobDto, ModeDto, ModelDto, QuoteDto};
+use tg_sdk::dto::{DryRunDto, JobDto, JobWhyDto, ModeDto, ModelDto, QuoteDto};
 use tg_types::{JobNeeds, Lane};
 
 use super::job::{describe_lease, describe_receipt, describe_why};
@@ -11,7 +11,7 @@ use super::json_of;
 use crate::grid::args::{InferArguments, Verify};
 use crate::grid::bid::{self, Stage};
 use crate::grid::connect::{self, Calling};
-use crate::grid::infer::{self, Inference, Wish};
+use crate::grid::infer::{self, Followed, Inference, Wish};
 use crate::grid::table::{Table, brief, brief_prefix, short};
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, Outcome, json, line, say};
@@ -27,13 +27,10 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         Verify::Zk => ModeDto::Zk,
         Verify::None => ModeDto::None,
     };
-    let quotes = client
-        .quotes(model.id, mode)
-        .await
-        .calling("ask for prices")?;
-    let status = client.status().await.calling("ask for the rules")?;
+    let quotes = connect::patiently(|| client.quotes(model.id, mode)).await;
+    let quotes = quotes.calling("ask for prices")?;
     let needs = arguments.needs.needs();
-    let usual = infer::usual_max_price(&quotes, status.parameters.job_price_min);
+    let usual = infer::usual_max_price(&quotes);
     // The quotes know nothing of GPU time, priorities and gangs.
     let usual = usual.filter(|_| needs == JobNeeds::ANY_MACHINE);
     let max_price = match arguments.max_price.or(usual) {
@@ -69,7 +66,11 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     };
     say(format_args!("job {id}"));
     let mut shown = Shown::default();
-    let job = infer::follow(&client, id, &mut |job| shown.tell(job)).await?;
+    let mut tell = |news: Followed<'_>| match news {
+        Followed::Changed(job) => shown.tell(job),
+        Followed::Waits(why) => say(format_args!("             {}", describe_wait(why))),
+    };
+    let job = infer::follow(&client, id, &mut tell).await?;
     let inference = infer::collect(&client, &public, &job).await?;
     if let (Some(path), Some(proof)) = (&arguments.proof_out, &inference.proof) {
         files::write(path, &proof.file)?;
@@ -134,8 +135,8 @@ fn describe_dry_run(answer: &DryRunDto) -> String {
 
 /// Refuses a price that no fitting offer takes: the job would only wait for its deadline.
 fn refuse_low_price(quotes: &[QuoteDto], wish: Wish) -> Outcome {
-    let fitting = quotes.iter().filter(|quote| quote.lacks.is_empty());
-    let Some(cheapest) = fitting.filter_map(|quote| quote.price).min() else {
+    let serving = quotes.iter().filter(|quote| quote.serves);
+    let Some(cheapest) = serving.filter_map(|quote| quote.price).min() else {
         return Ok(());
     };
     if cheapest <= wish.max_price {
@@ -147,7 +148,8 @@ fn refuse_low_price(quotes: &[QuoteDto], wish: Wish) -> Outcome {
     );
     Err(
         Failure::new(Exit::Rejected, anyhow::anyhow!(text)).hint(format!(
-            "--max-price {cheapest} or more; without it twice the cheapest is allowed"
+            "--max-price {cheapest} or more; without it {} is allowed",
+            quotes.first().map_or(cheapest, |quote| quote.max_price)
         )),
     )
 }
@@ -216,6 +218,21 @@ pub(crate) fn offers(quotes: &[QuoteDto]) -> Table {
     }
     table
 }
+
+/// Why a job waits, in one line.
+fn describe_wait(why: &JobWhyDto) -> String {
+    let mut parts = vec![why.summary.clone()];
+    let constraints = why.constraints.iter().take(REASONS_SHOWN);
+    parts.extend(constraints.map(|it| format!("{} {}", it.rejected, it.constraint)));
+    parts.extend(why.relaxations.first().cloned());
+    if let Some(position) = why.queue_position.filter(|it| *it > 0) {
+        parts.push(format!("{position} jobs are before it"));
+    }
+    parts.join("; ")
+}
+
+/// Constraints that are named while a job waits.
+const REASONS_SHOWN: usize = 3;
 
 /// What of a job was told already.
 #[derive(Debug, Default)]

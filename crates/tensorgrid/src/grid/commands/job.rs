@@ -1,13 +1,16 @@
-//! `tensorgrid job list`, `show`, `why`, `receipt` and `cancel`.
+//! `tensorgrid job list`, `show`, `why`, `receipt`, `raise` and `cancel`.
+
+use std::time::{Duration, Instant};
 
 use tg_proof::ProofFile;
 use tg_sdk::JobFilter;
-use tg_sdk::dto::{JobDto, JobReceiptDto, JobWhyDto, LeaseDto};
+use tg_sdk::dto::{JobDto, JobReceiptDto, JobWhyDto, LeaseDto, SettlementDto};
 use tg_types::Transaction;
 
 use super::json_of;
 use crate::grid::args::{
-    JobArguments, JobCancelArguments, JobCommand, JobListArguments, JobReceiptArguments,
+    JobArguments, JobCancelArguments, JobCommand, JobListArguments, JobRaiseArguments,
+    JobReceiptArguments,
 };
 use crate::grid::connect::{self, Calling};
 use crate::grid::infer;
@@ -22,6 +25,7 @@ pub(crate) async fn run(command: &JobCommand, as_json: bool) -> Outcome {
         JobCommand::Show(arguments) => show(arguments, as_json).await,
         JobCommand::Why(arguments) => why(arguments, as_json).await,
         JobCommand::Receipt(arguments) => receipt(arguments, as_json).await,
+        JobCommand::Raise(arguments) => raise(arguments, as_json).await,
         JobCommand::Cancel(arguments) => cancel(arguments, as_json).await,
     }
 }
@@ -44,7 +48,7 @@ async fn list(arguments: &JobListArguments, as_json: bool) -> Outcome {
             job.mode.to_string(),
             brief(job.model),
             short(job.max_price),
-            job.leases.len().to_string(),
+            attempts(&job).to_string(),
         ]);
     }
     Ok(line(table)?)
@@ -97,6 +101,11 @@ fn describe(job: &JobDto) -> String {
     lines.join("\n")
 }
 
+/// How many leases it had, a gang's counted as one.
+fn attempts(job: &JobDto) -> usize {
+    job.leases.iter().filter(|it| it.lead.is_none()).count()
+}
+
 /// A lease in one line.
 pub(crate) fn describe_lease(lease: &LeaseDto) -> String {
     let price = short(lease.price);
@@ -104,8 +113,12 @@ pub(crate) fn describe_lease(lease: &LeaseDto) -> String {
         .end_text
         .clone()
         .unwrap_or_else(|| lease.state.to_string());
+    let follows = match lease.lead {
+        Some(lead) => format!(" (follows {})", brief(lead)),
+        None => String::new(),
+    };
     format!(
-        "{} for {price} TGRID by {}: {end}",
+        "{} for {price} TGRID by {}: {end}{follows}",
         brief(lease.id),
         lease.provider
     )
@@ -144,9 +157,7 @@ pub(crate) fn describe_why(why: &JobWhyDto) -> String {
         ));
     }
     if let (Some(earliest), Some(latest)) = (why.eta_earliest_ms, why.eta_latest_ms) {
-        lines.push(format!(
-            "a machine is free between {earliest} and {latest} ms, if nobody goes before it"
-        ));
+        lines.extend(describe_eta(infer::now().get(), earliest, latest));
     }
     if !why.offers.is_empty() {
         let mut table = Table::new(&["offer", "provider", "price", "lacks"]);
@@ -167,6 +178,14 @@ pub(crate) fn describe_why(why: &JobWhyDto) -> String {
         lines.push(table.to_string());
     }
     lines.join("\n")
+}
+
+/// When a machine may be free; nothing if one is free now.
+fn describe_eta(now: u64, earliest: u64, latest: u64) -> Option<String> {
+    let seconds = |at: u64| at.saturating_sub(now).div_ceil(1_000);
+    let (earliest, latest) = (seconds(earliest), seconds(latest));
+    (latest > 0)
+        .then(|| format!("a place is free in {earliest} to {latest} s, if nobody goes before it"))
 }
 
 async fn receipt(arguments: &JobReceiptArguments, as_json: bool) -> Outcome {
@@ -223,13 +242,85 @@ pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> Str
         },
         None => "proof      none: nobody checked this result".to_owned(),
     });
-    lines.push(format!(
-        "money      {} TGRID to the provider, {} to the validators, {} back",
-        short(settlement.price),
-        short(settlement.verification_fee),
-        short(settlement.refund)
-    ));
+    let members = receipt.members.iter();
+    lines.extend(members.map(|member| {
+        format!(
+            "member     {} TGRID to {}",
+            short(member.price),
+            member.provider
+        )
+    }));
+    lines.push(describe_money(settlement));
     lines.join("\n")
+}
+
+/// Where the money of a job went: everything that was locked for it.
+fn describe_money(settlement: &SettlementDto) -> String {
+    let SettlementDto {
+        price,
+        members,
+        verification_fee,
+        refund,
+        burned,
+        bonus,
+        compensation,
+    } = settlement;
+    let parts = [
+        (*members, "to the other members"),
+        (*bonus, "to it for its reputation"),
+        (*verification_fee, "to the validators"),
+        (*compensation, "to those who made room"),
+        (*burned, "burned"),
+    ];
+    let parts = parts.iter().filter(|(amount, _)| !amount.is_zero());
+    let parts = parts.map(|(amount, whom)| format!("{} {whom}", short(*amount)));
+    let first = format!("{} TGRID to the provider", short(*price));
+    let last = format!("{} back", short(*refund));
+    let all: Vec<String> = std::iter::once(first).chain(parts).chain([last]).collect();
+    format!("money      {}", all.join(", "))
+}
+
+/// How long a transaction may take to be in a final block.
+const RAISE_MAX: Duration = Duration::from_secs(30);
+
+/// How often the job is asked.
+const POLL: Duration = Duration::from_millis(150);
+
+async fn raise(arguments: &JobRaiseArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&arguments.key)?;
+    let id = connect::job(&client, &arguments.job).await?;
+    let before = client.job(id).await.calling("ask for the job")?;
+    let max_price = arguments.max_price.unwrap_or(before.max_price);
+    let max_attempts = arguments.attempts.unwrap_or(before.max_attempts);
+    let raise = Transaction::RaiseJob {
+        job: id,
+        max_price,
+        max_attempts,
+    };
+    infer::submit(&client, &wallet, &raise, "raise the job").await?;
+    let sent = Instant::now();
+    let job = loop {
+        let job = client.job(id).await.calling("ask for the job")?;
+        if job.max_price >= max_price && job.max_attempts >= max_attempts {
+            break job;
+        }
+        if sent.elapsed() > RAISE_MAX {
+            let text = "the transaction was taken and is in no block yet";
+            return Err(Failure::new(Exit::Unavailable, anyhow::anyhow!(text)));
+        }
+        tokio::time::sleep(POLL).await;
+    };
+    if as_json {
+        return json_of(&job);
+    }
+    Ok(line(format_args!(
+        "job {} is {}: at most {} TGRID, {} attempts",
+        job.id,
+        job.state,
+        short(job.max_price),
+        job.max_attempts
+    ))?)
 }
 
 async fn cancel(arguments: &JobCancelArguments, as_json: bool) -> Outcome {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tg_market::Stock;
 use tg_market::packing::WorkloadProfile;
+use tg_types::limits::ATTEMPTS_MAX;
 use tg_types::resources::{GANG_MEMBERS_MAX, GPUS_MAX, PRIORITY_MAX, REGIONS_MAX, WHOLE_GPU_MILLI};
 use tg_types::transaction::bid_commitment;
 use tg_types::{
@@ -14,7 +15,7 @@ use tg_types::{
 use super::{Check, Spent, check_terms};
 use crate::error::{MachineProblem, NeedsProblem, TransactionError};
 use crate::limits::{BIDS_MAX, BIDS_PER_ACCOUNT_MAX, LOST_PER_VALIDATOR_MAX};
-use crate::record::{Account, JobState, Lease};
+use crate::record::{Account, Bid, JobState, Lease};
 use crate::state::{Schedule, State, put_in_stock};
 
 /// Whether a machine of this kind can be.
@@ -176,14 +177,7 @@ pub(super) fn check_reveal(
     salt: &Digest,
     order: &JobOrder,
 ) -> Spent {
-    let unknown = TransactionError::UnknownBid { bid: *id };
-    let bid = state.bid(id).ok_or(unknown)?;
-    if bid.bidder != sender {
-        return Err(TransactionError::NotBidder {
-            bid: *id,
-            bidder: bid.bidder,
-        });
-    }
+    let bid = check_bidder(state, sender, id)?;
     let expected = bid.slot.saturating_add(1);
     let got = state.parameters.slot(now);
     if got != expected {
@@ -201,6 +195,31 @@ pub(super) fn check_reveal(
         return Err(TransactionError::BadNeeds { problem });
     }
     Ok(bid.deposit)
+}
+
+/// The sender's sealed bid.
+pub(super) fn check_bidder<'a>(
+    state: &'a State,
+    sender: Address,
+    id: &BidId,
+) -> Result<&'a Bid, TransactionError> {
+    let unknown = TransactionError::UnknownBid { bid: *id };
+    let bid = state.bid(id).ok_or(unknown)?;
+    if bid.bidder != sender {
+        return Err(TransactionError::NotBidder {
+            bid: *id,
+            bidder: bid.bidder,
+        });
+    }
+    Ok(bid)
+}
+
+/// Whether the sender votes.
+pub(super) fn check_validator(state: &State, sender: Address) -> Check {
+    match state.validators.iter().any(|it| it.address == sender) {
+        true => Ok(()),
+        false => Err(TransactionError::NotValidator { sender }),
+    }
 }
 
 /// Whether a rating counts.
@@ -228,6 +247,56 @@ pub(super) fn check_rating(state: &State, sender: Address, id: &JobId, stars: u8
     Ok(Amount::ZERO)
 }
 
+/// What it costs to pay more for a job, or to let it have more leases. It is a promise to whoever takes the job next, so it
+/// only goes up; what a live lease is paid was agreed before and stays.
+pub(super) fn check_raise(
+    state: &State,
+    sender: Address,
+    id: &JobId,
+    max_price: Amount,
+    max_attempts: u8,
+) -> Spent {
+    let job = state
+        .job(id)
+        .ok_or(TransactionError::UnknownJob { job: *id })?;
+    if job.requestor != sender {
+        return Err(TransactionError::NotRequestor {
+            job: *id,
+            requestor: job.requestor,
+        });
+    }
+    if job.state.is_final() {
+        return Err(TransactionError::JobEnded {
+            job: *id,
+            state: job.state,
+        });
+    }
+    // Who could raise a bid that is open would have seen the others'.
+    if job.order.needs.lane() == Lane::Auction {
+        return Err(TransactionError::BidNotRaised { job: *id });
+    }
+    if max_attempts > ATTEMPTS_MAX {
+        return Err(TransactionError::BadAttempts {
+            got: max_attempts,
+            limit: ATTEMPTS_MAX,
+        });
+    }
+    let JobOrder {
+        max_price: price,
+        max_attempts: attempts,
+        ..
+    } = job.order;
+    let is_less = max_price < price || max_attempts < attempts;
+    if is_less || (max_price, max_attempts) == (price, attempts) {
+        return Err(TransactionError::NotRaised {
+            job: *id,
+            max_price: price,
+            max_attempts: attempts,
+        });
+    }
+    Ok(max_price.saturating_sub(price))
+}
+
 /// Whether a validator's report holds.
 pub(super) fn check_report(
     state: &State,
@@ -236,9 +305,7 @@ pub(super) fn check_report(
     lost: &[Address],
     back: &[Address],
 ) -> Check {
-    if state.validators.iter().all(|it| it.address != sender) {
-        return Err(TransactionError::NotValidator { sender });
-    }
+    check_validator(state, sender)?;
     let expected = Schedule::epoch(state.head.height.next());
     if epoch != expected {
         return Err(TransactionError::WrongEpoch {

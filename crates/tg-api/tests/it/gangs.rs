@@ -1,0 +1,111 @@
+//! What is said of a gang: why it waits, what would help, and where its money went.
+
+use tg_sdk::Client;
+use tg_sdk::dto::{JobStateDto, ModeDto};
+use tg_types::{
+    Amount, Digest, JobId, JobNeeds, JobOrder, Receipt, Tier, TimestampMs, Transaction,
+    VerificationMode,
+};
+
+use crate::calls::{MODEL, start, terms, until};
+use crate::grid::{FACTS, Grid, wallet};
+
+async fn post(client: &Client, name: &str, price: u64) {
+    let terms = terms(price);
+    let offer = Transaction::PostOffer { terms };
+    let posted = client.sign_and_submit(&wallet(name), offer).await;
+    posted.unwrap();
+}
+
+async fn order(client: &Client, members: u16) -> JobId {
+    let status = client.status().await.unwrap();
+    let order = JobOrder {
+        model: MODEL,
+        input: Digest::of_blob(b"1234"),
+        input_len: FACTS.input_len,
+        mode: VerificationMode::None,
+        max_price: Amount::from_tgrid(40),
+        deadline: TimestampMs::new(status.timestamp_ms + 600_000),
+        max_attempts: 3,
+        needs: JobNeeds {
+            gang: members,
+            neighbourhood_us: 1_000,
+            ..JobNeeds::ANY_MACHINE
+        },
+    };
+    let submit = Transaction::SubmitJob { order };
+    let signed = client.sign_and_submit(&wallet("alice"), submit).await;
+    tg_types::job_id(signed.unwrap().id(&client.domain().await.unwrap()))
+}
+
+#[tokio::test]
+async fn a_gang_with_too_few_machines_says_so_and_never_that_it_is_next() {
+    let grid = Grid::new();
+    let (_server, client) = start(&grid).await;
+    for name in ["bob", "carol", "dave"] {
+        post(&client, name, 7).await;
+    }
+    let id = order(&client, 4).await;
+    let why = client.job_why(id).await.unwrap();
+    let told = "waits: 3 of 4 members have a place, each on a machine of its own within 1000 us of the others; 3 of 3 \
+                offers fit a member";
+    assert_eq!(why.summary, told);
+    assert_eq!(why.relaxations, ["a gang of 3 would have a place"]);
+    assert_eq!(why.eta_earliest_ms, None, "no fourth machine will be free");
+    let smaller = order(&client, 3).await;
+    assert_eq!(
+        client.job(smaller).await.unwrap().state,
+        JobStateDto::Leased
+    );
+}
+
+#[tokio::test]
+async fn the_receipt_of_a_gang_names_every_member_and_adds_up() {
+    let grid = Grid::new();
+    let (_server, client) = start(&grid).await;
+    post(&client, "carol", 3).await;
+    post(&client, "dave", 5).await;
+    let id = order(&client, 2).await;
+    let job = client.job(id).await.unwrap();
+    assert_eq!(job.leases.len(), 2, "a lease for each member");
+    for lease in &job.leases {
+        let names = ["carol", "dave"].map(wallet);
+        let own = names.iter().find(|it| it.address() == lease.provider);
+        let begin = Transaction::StartLease { lease: lease.id };
+        client.sign_and_submit(own.unwrap(), begin).await.unwrap();
+    }
+    let lead = &job.leases[0];
+    assert_eq!((lead.lead, job.leases[1].lead), (None, Some(lead.id)));
+    let receipt = Receipt {
+        program: FACTS.program,
+        model: MODEL,
+        input: Digest::of_blob(b"1234"),
+        output: Digest::of_blob(b"out"),
+        trace: Digest::default(),
+        tier: Tier::Tgx1,
+    };
+    let commit = Transaction::CommitReceipt {
+        lease: lead.id,
+        receipt,
+    };
+    client
+        .sign_and_submit(&wallet("carol"), commit)
+        .await
+        .unwrap();
+    until(async || client.job(id).await.unwrap().state == JobStateDto::Paid).await;
+    let receipt = client.job_receipt(id).await.unwrap();
+    assert_eq!(receipt.job.mode, ModeDto::None);
+    let members = receipt.members.iter().map(|it| it.price);
+    let members = members.fold(Amount::ZERO, Amount::saturating_add);
+    assert_eq!(receipt.members.len(), 1);
+    assert_eq!(receipt.members[0].provider, wallet("dave").address());
+    assert!(!members.is_zero());
+    assert_eq!(receipt.settlement.members, members);
+    let out = receipt.settlement.price.saturating_add(members);
+    let all = out.saturating_add(receipt.settlement.refund);
+    assert_eq!(
+        all,
+        Amount::from_tgrid(40),
+        "all that was locked went somewhere"
+    );
+}

@@ -1,0 +1,122 @@
+//! Money for gas: what a transaction pays when it is executed, and what a lease prepays and gets back.
+
+use tg_types::{Address, Amount, TransactionKind, VerifiedTransaction};
+
+use super::Execution;
+use crate::error::{InvariantError, TransactionError};
+use crate::event::Event;
+use crate::gas::{charged_gas, gas_of};
+use crate::record::{Lease, LeaseEnd};
+use crate::state::State;
+
+type Done = Result<(), InvariantError>;
+
+/// What a transaction pays when it is executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fee {
+    /// The base fee.
+    pub(super) burned: Amount,
+    /// For the proposer.
+    pub(super) tip: Amount,
+}
+
+impl Fee {
+    /// What `transaction` pays in the block that follows `state`.
+    pub(super) fn of(
+        state: &State,
+        transaction: &VerifiedTransaction,
+    ) -> Result<Self, TransactionError> {
+        let gas = charged_gas(transaction.transaction());
+        if gas == 0 {
+            let (burned, tip) = (Amount::ZERO, Amount::ZERO);
+            return Ok(Self { burned, tip });
+        }
+        let base_fee = state.base_fee();
+        let fees = transaction.fees();
+        let tip = fees.tip(base_fee).ok_or(TransactionError::FeeTooLow {
+            max_fee: fees.max_fee_per_gas,
+            base_fee,
+        })?;
+        Ok(Self {
+            burned: base_fee.saturating_mul(gas),
+            tip: tip.saturating_mul(gas),
+        })
+    }
+
+    /// All of it.
+    pub(super) const fn sum(self) -> Amount {
+        self.burned.saturating_add(self.tip)
+    }
+}
+
+impl Execution {
+    /// Takes the fee of a transaction that holds: the base fee is burned, the tip waits for the end of the block.
+    pub(super) fn charge_fee(&mut self, sender: Address, fee: Fee) -> Done {
+        self.debit(sender, fee.sum())?;
+        self.burn(fee.burned);
+        self.tips = self.tips.saturating_add(fee.tip);
+        self.update_account(sender, |account| account.nonce += 1)
+    }
+
+    /// Takes what the transactions of a new lease cost from its provider, who has it: it was offered no more than it could
+    /// lock beside that.
+    pub(super) fn prepay_gas(&mut self, lease: &mut Lease) -> Done {
+        let balance = self.state.balance(&lease.provider);
+        lease.gas = self.state.lease_fees().min(balance);
+        self.debit(lease.provider, lease.gas)?;
+        self.events.push(Event::GasPrepaid {
+            lease: lease.id,
+            provider: lease.provider,
+            amount: lease.gas,
+        });
+        Ok(())
+    }
+
+    /// Burns what a lease prepaid, less what it did not use if it ends without its provider's fault and nobody else pays
+    /// for it.
+    pub(super) fn settle_gas(&mut self, lease: &mut Lease, end: &LeaseEnd) -> Done {
+        let prepaid = std::mem::replace(&mut lease.gas, Amount::ZERO);
+        let burned = match end {
+            LeaseEnd::Fulfilled
+            | LeaseEnd::Preempted
+            | LeaseEnd::Released
+            | LeaseEnd::Declined(_)
+            | LeaseEnd::Unavailable => {
+                let price = self.state.parameters.base_fee_min;
+                price.saturating_mul(used_gas(lease, end)).min(prepaid)
+            }
+            // A requestor that takes its job back pays for the gas.
+            LeaseEnd::Cancelled
+            | LeaseEnd::Rejected { .. }
+            | LeaseEnd::Late(_)
+            | LeaseEnd::Abandoned(_) => prepaid,
+        };
+        let returned = prepaid.saturating_sub(burned);
+        self.burn(burned);
+        self.credit(lease.provider, returned)?;
+        self.events.push(Event::GasSettled {
+            lease: lease.id,
+            provider: lease.provider,
+            burned,
+            returned,
+        });
+        Ok(())
+    }
+}
+
+/// The gas of the transactions that a lease has had.
+fn used_gas(lease: &Lease, end: &LeaseEnd) -> u64 {
+    let did = [
+        (
+            matches!(end, LeaseEnd::Declined(_)),
+            TransactionKind::DeclineLease,
+        ),
+        (lease.started_at.is_some(), TransactionKind::StartLease),
+        (lease.receipt.is_some(), TransactionKind::CommitReceipt),
+        (lease.evidence.is_some(), TransactionKind::SubmitEvidence),
+    ];
+    did.into_iter()
+        .filter(|(did, _)| *did)
+        .map(|(_, kind)| gas_of(kind))
+        .sum()
+}

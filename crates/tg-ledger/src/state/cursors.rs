@@ -1,0 +1,114 @@
+//! Where matching goes on in the next block.
+
+use tg_market::lane::queue::{Turn, Waiting};
+use tg_types::{Decode, DecodeError, Encode, Lane, Reader, TimestampMs, Writer};
+
+use crate::record::Job;
+use crate::state::State;
+
+/// A waiting job, as far as its turn follows from it: it may be gone when matching goes on where it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    /// Number of the job.
+    pub(crate) sequence: u64,
+    priority: u8,
+    since: TimestampMs,
+}
+
+impl Cursor {
+    pub(crate) fn of(job: &Job) -> Self {
+        let Waiting {
+            job,
+            price: _,
+            priority,
+            since,
+        } = State::waiting(job);
+        Self {
+            sequence: job,
+            priority,
+            since,
+        }
+    }
+
+    /// The turn at `now` of the job that it was made of.
+    pub(crate) fn turn(&self, now: TimestampMs) -> Turn {
+        State::waiting_as(self.sequence, self.priority, self.since).turn(now)
+    }
+}
+
+/// For each lane whose waiting jobs were more than a block could look at, the first of them that it did not reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Cursors {
+    pub(crate) posted: Option<Cursor>,
+    pub(crate) gang: Option<Cursor>,
+    pub(crate) deadline: Option<Cursor>,
+}
+
+impl Cursors {
+    /// The cursor of a lane.
+    pub(crate) const fn of(&self, lane: Lane) -> Option<&Cursor> {
+        match lane {
+            Lane::Posted => self.posted.as_ref(),
+            Lane::Gang => self.gang.as_ref(),
+            Lane::Deadline => self.deadline.as_ref(),
+            // A slot looks at its bids from the first.
+            Lane::Auction => None,
+        }
+    }
+
+    /// Notes where a lane stopped.
+    pub(crate) const fn stop(&mut self, lane: Lane, at: Cursor) {
+        match lane {
+            Lane::Posted => self.posted = Some(at),
+            Lane::Gang => self.gang = Some(at),
+            Lane::Deadline => self.deadline = Some(at),
+            Lane::Auction => {}
+        }
+    }
+}
+
+impl Encode for Cursor {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            sequence,
+            priority,
+            since,
+        } = self;
+        writer.u64(*sequence);
+        writer.u8(*priority);
+        since.encode(writer);
+    }
+}
+
+impl Decode for Cursor {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            sequence: reader.u64()?,
+            priority: reader.u8()?,
+            since: TimestampMs::decode(reader)?,
+        })
+    }
+}
+
+impl Encode for Cursors {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            posted,
+            gang,
+            deadline,
+        } = self;
+        for cursor in [posted, gang, deadline] {
+            crate::codec::encode_option(cursor.as_ref(), writer);
+        }
+    }
+}
+
+impl Decode for Cursors {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            posted: crate::codec::decode_option(reader)?,
+            gang: crate::codec::decode_option(reader)?,
+            deadline: crate::codec::decode_option(reader)?,
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! Models that were looked at: the admitted ones, ready to verify, and which were refused.
+//!
+//! Whoever registers a model writes its public part, and can name it in as many registrations as it pays for. Nothing is
+//! kept of a refused model but why, so that it costs its decoding once; what an admitted one takes is counted in bytes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tg_ledger::Outcome;
+use tg_proof::PublicModel;
+use tg_types::Digest;
+
+/// Most bytes of the models that are kept, the last one apart: some hundred usual ones.
+pub(super) const BYTES_MAX: u64 = 256 << 20;
+/// Most refused models that are remembered: some hundred bytes each.
+const REFUSED_MAX: usize = 1 << 12;
+
+/// What was found out about a public model.
+#[derive(Debug, Clone)]
+pub(super) enum Verdict {
+    /// It is one that leases may name.
+    Admitted(Arc<PublicModel>),
+    /// It is not, for good: its name fixes its bytes.
+    Refused(Outcome),
+}
+
+/// The verdicts on the public models that were last looked at.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    admitted: VecDeque<(Digest, Arc<PublicModel>)>,
+    bytes: u64,
+    refused: VecDeque<(Digest, Outcome)>,
+}
+
+impl Kept {
+    /// The verdict on a blob, if it is remembered.
+    pub(super) fn find(&mut self, blob: &Digest) -> Option<Verdict> {
+        if let Some(place) = self.admitted.iter().position(|(digest, _)| digest == blob) {
+            // The one that was used last goes last.
+            let found = self.admitted.remove(place)?;
+            let model = found.1.clone();
+            self.admitted.push_back(found);
+            return Some(Verdict::Admitted(model));
+        }
+        let mut refused = self.refused.iter();
+        let found = refused.find(|(digest, _)| digest == blob)?;
+        Some(Verdict::Refused(found.1.clone()))
+    }
+
+    /// Remembers a verdict, and forgets those that are too many.
+    pub(super) fn keep(&mut self, blob: Digest, verdict: Verdict) {
+        match verdict {
+            Verdict::Admitted(model) => {
+                // Another check may have decoded it at the same time.
+                if self.admitted.iter().any(|(digest, _)| *digest == blob) {
+                    return;
+                }
+                self.bytes += model.memory();
+                self.admitted.push_back((blob, model));
+                while self.bytes > BYTES_MAX && self.admitted.len() > 1 {
+                    if let Some((_, model)) = self.admitted.pop_front() {
+                        self.bytes -= model.memory();
+                    }
+                }
+            }
+            Verdict::Refused(outcome) => {
+                if self.refused.len() == REFUSED_MAX {
+                    self.refused.pop_front();
+                }
+                self.refused.push_back((blob, outcome));
+            }
+        }
+    }
+}

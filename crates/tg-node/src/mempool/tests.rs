@@ -1,0 +1,349 @@
+//! The pool alone.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use proptest::prelude::*;
+use tg_ledger::gas;
+use tg_types::{Amount, LeaseId, Signature, Transaction, TransactionKind};
+
+use super::*;
+
+const NOW: TimestampMs = TimestampMs::new(1_000);
+const BASE_FEE: Amount = Amount::new(100);
+const RICH: Amount = Amount::from_tgrid(1);
+
+fn sign(sender: u16, nonce: u64, tip: u128, transaction: Transaction) -> Arrival {
+    let mut address = [0; 20];
+    address[..2].copy_from_slice(&sender.to_be_bytes());
+    let fees = Fees {
+        max_fee_per_gas: Amount::new(BASE_FEE.get() + tip),
+        max_tip_per_gas: Amount::new(tip),
+    };
+    let mut id = [0; 32];
+    id[..2].copy_from_slice(&sender.to_be_bytes());
+    id[2..10].copy_from_slice(&nonce.to_le_bytes());
+    id[10..26].copy_from_slice(&tip.to_le_bytes());
+    id[26] = transaction.kind().tag();
+    if let Transaction::Transfer { amount, .. } = &transaction {
+        id[27] = u8::try_from(amount.get() % 251).unwrap();
+    }
+    let gas = gas::charged_gas(&transaction);
+    Arrival {
+        id: TransactionId::new(id),
+        takes: fees.max_fee_per_gas.saturating_mul(gas),
+        signed: SignedTransaction {
+            transaction,
+            nonce,
+            fees,
+            sender: Address::new(address),
+            signature: Signature {
+                r: [1; 32],
+                s: [1; 32],
+                y_parity: 0,
+            },
+        },
+        at: NOW,
+        origin: Origin::Local,
+    }
+}
+
+fn transfer(sender: u16, nonce: u64, tip: u128) -> Arrival {
+    let to = Address::default();
+    let amount = Amount::ZERO;
+    sign(sender, nonce, tip, Transaction::Transfer { to, amount })
+}
+
+fn start(sender: u16, nonce: u64, lease: u16) -> Arrival {
+    let mut bytes = [0; 32];
+    bytes[..2].copy_from_slice(&lease.to_be_bytes());
+    let lease = LeaseId::new(bytes);
+    sign(sender, nonce, 0, Transaction::StartLease { lease })
+}
+
+fn at(next: u64) -> Standing {
+    Standing {
+        next,
+        balance: RICH,
+    }
+}
+
+fn pool() -> Mempool {
+    Mempool::new(BASE_FEE)
+}
+
+fn insert(pool: &mut Mempool, sender: u16, nonce: u64) -> Result<Admission, MempoolError> {
+    pool.insert(transfer(sender, nonce, 5), at(0))
+}
+
+fn taken(pool: &Mempool, next: u64, count: usize) -> Vec<(u16, u64)> {
+    pool.candidates(|_| next, BASE_FEE, count, usize::MAX)
+        .iter()
+        .map(|signed| {
+            let address = signed.sender.as_bytes();
+            (u16::from_be_bytes([address[0], address[1]]), signed.nonce)
+        })
+        .collect()
+}
+
+fn reasons(pool: &mut Mempool) -> Vec<DropReason> {
+    pool.take_dropped().into_iter().map(|(_, it)| it).collect()
+}
+
+#[test]
+fn the_higher_tip_goes_first_and_nonces_keep_their_order() {
+    let mut pool = pool();
+    for (sender, nonce, tip) in [(1, 1, 9), (2, 0, 3), (1, 0, 2), (3, 0, 3), (2, 1, 8)] {
+        let admission = pool.insert(transfer(sender, nonce, tip), at(0));
+        assert_eq!(admission, Ok(Admission::New));
+    }
+    assert_eq!(taken(&pool, 0, 9), [(2, 0), (2, 1), (3, 0), (1, 0), (1, 1)]);
+    assert_eq!(taken(&pool, 0, 2), [(2, 0), (2, 1)]);
+    assert_eq!(taken(&pool, 1, 9), [(1, 1), (2, 1)]);
+    assert!(pool.has_ready(|_| 1, BASE_FEE) && !pool.has_ready(|_| 3, BASE_FEE));
+    // What offers less than the base fee waits, and so does all behind it.
+    let dear = Amount::new(103);
+    assert!(!pool.has_ready(|_| 0, Amount::new(110)));
+    let some = pool.candidates(|_| 0, dear, 9, usize::MAX);
+    assert_eq!(some.len(), 3);
+    let one = pool.candidates(|_| 0, BASE_FEE, 9, usize::MAX)[0]
+        .to_bytes()
+        .len();
+    assert_eq!(pool.candidates(|_| 0, BASE_FEE, 9, 2 * one + 1).len(), 2);
+}
+
+#[test]
+fn what_is_prepaid_goes_first_with_what_stands_before_it() {
+    let mut pool = pool();
+    pool.insert(transfer(1, 0, 9), at(0)).unwrap();
+    pool.insert(transfer(2, 0, 0), at(0)).unwrap();
+    pool.insert(start(2, 1, 7), at(0)).unwrap();
+    pool.insert(transfer(2, 2, 0), at(0)).unwrap();
+    assert_eq!(taken(&pool, 0, 9), [(2, 0), (2, 1), (1, 0), (2, 2)]);
+    // One for each lease and kind; the earlier nonce counts, as its signer may have started anew.
+    let again = MempoolError::NonceTaken {
+        sender: Address::new({
+            let mut bytes = [0; 20];
+            bytes[1] = 2;
+            bytes
+        }),
+        nonce: 1,
+    };
+    assert_eq!(pool.insert(start(2, 3, 7), at(0)), Err(again));
+    pool.insert(start(2, 3, 8), at(0)).unwrap();
+    // It takes the place of what its sender merely wants, and the later one of its lease goes.
+    assert_eq!(pool.insert(start(2, 2, 8), at(0)), Ok(Admission::New));
+    assert_eq!(reasons(&mut pool), [DropReason::Replaced; 2]);
+    assert_eq!(taken(&pool, 0, 9), [(2, 0), (2, 1), (2, 2), (1, 0)]);
+}
+
+#[test]
+fn a_full_pool_of_others_still_takes_what_is_prepaid_and_puts_it_into_the_next_block() {
+    let mut pool = pool();
+    let senders = u16::try_from(MEMPOOL_TRANSACTIONS_MAX / MEMPOOL_SENDER_MAX).unwrap();
+    for sender in 0..senders {
+        for nonce in 0..MEMPOOL_SENDER_MAX as u64 {
+            insert(&mut pool, sender, nonce).unwrap();
+        }
+    }
+    assert_eq!(pool.len(), MEMPOOL_TRANSACTIONS_MAX);
+    let full = Err(MempoolError::Full {
+        limit: MEMPOOL_TRANSACTIONS_MAX,
+    });
+    assert_eq!(insert(&mut pool, 999, 0), full);
+    assert_eq!(pool.take_dropped(), []);
+    assert_eq!(pool.insert(start(999, 0, 1), at(0)), Ok(Admission::New));
+    let block = taken(&pool, 0, 1_024);
+    assert_eq!(block[0], (999, 0));
+    // The rest of the block is what its lane of gas holds.
+    let each = gas::gas_of(TransactionKind::Transfer);
+    assert_eq!(block.len() as u64, 1 + gas::LANE_GAS_MAX / each);
+    // Whoever pays more than the least takes the place of that.
+    assert_eq!(pool.insert(transfer(998, 0, 6), at(0)), Ok(Admission::New));
+    assert_eq!(reasons(&mut pool), [DropReason::Evicted]);
+    assert_eq!(pool.len(), MEMPOOL_TRANSACTIONS_MAX + 1);
+}
+
+#[test]
+fn what_stands_behind_a_gap_makes_room_before_all_others() {
+    let mut pool = pool();
+    pool.insert(transfer(7, 3, 1_000), at(0)).unwrap();
+    let mut sender = 0;
+    while pool.len() < MEMPOOL_TRANSACTIONS_MAX {
+        sender += 10;
+        for nonce in 0..MEMPOOL_SENDER_MAX as u64 {
+            if pool.len() < MEMPOOL_TRANSACTIONS_MAX {
+                insert(&mut pool, sender, nonce).unwrap();
+            }
+        }
+    }
+    let gapped = pool.entry(&transfer(7, 3, 1_000).signed.sender, 3).unwrap();
+    let gapped = gapped.arrival.id;
+    insert(&mut pool, 9_999, 0).unwrap();
+    assert_eq!(pool.take_dropped(), [(gapped, DropReason::Evicted)]);
+    // A new one behind a gap is no better than what waits.
+    assert!(matches!(
+        pool.insert(transfer(8, 3, 1_000), at(0)),
+        Err(MempoolError::Full { .. })
+    ));
+}
+
+#[test]
+fn nothing_waits_that_its_sender_cannot_pay() {
+    let mut pool = pool();
+    let one = transfer(1, 0, 5).takes;
+    let poor = Standing {
+        next: 0,
+        balance: one.saturating_mul(2),
+    };
+    let unfunded = |needed, balance| {
+        Err(MempoolError::Unfunded {
+            sender: transfer(1, 0, 5).signed.sender,
+            needed,
+            balance,
+        })
+    };
+    let empty = Standing {
+        next: 0,
+        balance: Amount::ZERO,
+    };
+    // Behind a gap, without money.
+    let got = pool.insert(transfer(1, 1, 5), empty);
+    assert_eq!(got, unfunded(one, Amount::ZERO));
+    // The next one was checked by the ledger at the price of now.
+    assert_eq!(pool.insert(transfer(1, 0, 5), empty), Ok(Admission::New));
+    assert_eq!(pool.insert(transfer(1, 1, 5), poor), Ok(Admission::New));
+    let got = pool.insert(transfer(1, 2, 5), poor);
+    assert_eq!(got, unfunded(one.saturating_mul(3), poor.balance));
+    // The money goes elsewhere: what it does not cover any more leaves.
+    let less = Standing {
+        balance: one,
+        ..poor
+    };
+    pool.prune(|_| Some(less), |_| true, BASE_FEE, NOW);
+    assert_eq!(reasons(&mut pool), [DropReason::Unfunded]);
+    assert_eq!(taken(&pool, 0, 9), [(1, 0)]);
+    pool.prune(|_| None, |_| true, BASE_FEE, NOW);
+    assert_eq!((pool.len(), pool.ranks.len()), (0, 0));
+}
+
+#[test]
+fn a_replacement_offers_a_tenth_more() {
+    let mut pool = pool();
+    pool.insert(transfer(1, 0, 100), at(0)).unwrap();
+    assert_eq!(
+        pool.insert(transfer(1, 0, 100), at(0)),
+        Ok(Admission::Known)
+    );
+    let sender = transfer(1, 0, 1).signed.sender;
+    let cheap = Err(MempoolError::ReplacementTooCheap {
+        sender,
+        nonce: 0,
+        max_fee: Amount::new(220),
+        max_tip: Amount::new(110),
+    });
+    assert_eq!(pool.insert(transfer(1, 0, 119), at(0)), cheap);
+    assert_eq!(pool.insert(transfer(1, 0, 120), at(0)), Ok(Admission::New));
+    assert_eq!(reasons(&mut pool), [DropReason::Replaced]);
+    assert_eq!(pool.len(), 1);
+}
+
+#[test]
+fn what_cannot_be_taken_is_named() {
+    let mut pool = pool();
+    let sender = transfer(1, 4, 5).signed.sender;
+    let insert = |pool: &mut Mempool, nonce| pool.insert(transfer(1, nonce, 5), at(3));
+    assert_eq!(insert(&mut pool, 4), Ok(Admission::New));
+    assert_eq!(
+        insert(&mut pool, 2),
+        Err(MempoolError::NonceUsed {
+            sender,
+            nonce: 2,
+            next: 3
+        })
+    );
+    let limit = MEMPOOL_SENDER_MAX;
+    assert_eq!(
+        insert(&mut pool, 3 + limit as u64),
+        Err(MempoolError::NonceTooFar {
+            sender,
+            nonce: 3 + limit as u64,
+            next: 3,
+            limit
+        })
+    );
+    assert_eq!(pool.len(), 1);
+}
+
+#[test]
+fn used_old_and_lapsed_transactions_leave() {
+    let mut pool = pool();
+    insert(&mut pool, 1, 0).unwrap();
+    insert(&mut pool, 1, 1).unwrap();
+    pool.insert(start(2, 1, 7), at(0)).unwrap();
+    pool.prune(|_| Some(at(1)), |_| false, BASE_FEE, NOW);
+    let mut dropped = reasons(&mut pool);
+    dropped.sort_by_key(DropReason::code);
+    assert_eq!(dropped, [DropReason::NonceUsed, DropReason::Lapsed]);
+    assert_eq!(taken(&pool, 1, 9), [(1, 1)]);
+    let age = u64::try_from(MEMPOOL_AGE_MAX.as_millis()).unwrap();
+    let later = |more| TimestampMs::new(1_000 + age + more);
+    pool.prune(|_| Some(at(0)), |_| true, BASE_FEE, later(0));
+    assert_eq!(pool.len(), 1);
+    pool.prune(|_| Some(at(0)), |_| true, BASE_FEE, later(1));
+    assert_eq!((pool.len(), pool.prepaid.len()), (0, 0));
+    assert_eq!(reasons(&mut pool), [DropReason::TooOld]);
+}
+
+#[test]
+fn what_is_told_again_takes_turns_over_all_senders() {
+    let mut pool = pool();
+    for sender in 0..5 {
+        insert(&mut pool, sender, 0).unwrap();
+    }
+    let mut peer = transfer(9, 0, 5);
+    peer.origin = Origin::Peer;
+    pool.insert(peer, at(0)).unwrap();
+    let mut seen = BTreeSet::new();
+    let first = pool.local(2);
+    let second = pool.local(2);
+    let third = pool.local(2);
+    assert!(first[0] != second[0] && third.len() == 2);
+    seen.extend(first.into_iter().chain(second).chain(third.clone()));
+    assert_eq!(seen.len(), 5);
+    assert_eq!(pool.local(9).len(), 5);
+}
+
+proptest! {
+    #[test]
+    fn candidates_never_skip_a_nonce_and_the_books_agree(
+        steps in prop::collection::vec((0u16..4, 0u64..6, 0u128..40, 0u64..4), 0..60),
+        next in 0u64..4,
+    ) {
+        let mut pool = pool();
+        for (sender, nonce, tip, kind) in steps {
+            let _ = match kind {
+                0 => pool.insert(start(sender, nonce, sender * 2 + u16::from(tip > 20)), at(0)),
+                _ => pool.insert(transfer(sender, nonce, tip), at(0)),
+            };
+            if kind == 3 {
+                let address = transfer(sender, 0, 0).signed.sender;
+                pool.remove(&address, nonce / 2, DropReason::Evicted);
+            }
+        }
+        let mut expected: BTreeMap<u16, u64> = BTreeMap::new();
+        for (sender, nonce) in taken(&pool, next, usize::MAX) {
+            let counter = expected.entry(sender).or_insert(next);
+            prop_assert_eq!(nonce, *counter);
+            *counter += 1;
+        }
+        let held: usize = pool.senders.values().map(|it| it.waiting.len()).sum();
+        prop_assert_eq!(pool.len(), held);
+        let prepaid: usize = pool.senders.values().map(|it| it.prepaid.len()).sum();
+        prop_assert_eq!(pool.prepaid.len(), prepaid);
+        let ranked: BTreeSet<_> = pool
+            .senders
+            .iter()
+            .filter_map(|(address, it)| Some((it.ranked(BASE_FEE)?, *address)))
+            .collect();
+        prop_assert_eq!(&pool.ranks, &ranked);
+    }
+}
