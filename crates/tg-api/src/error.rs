@@ -10,6 +10,8 @@
 //! | `TG-API-006` | 408 | a body came too slowly |
 //! | `TG-API-007` | 503 | too many calls at once |
 //! | `TG-API-008` | 404 | a job has no receipt |
+//! | `TG-API-009` | 401 | a blob came without a permit that holds |
+//! | `TG-API-010` | 500 | the server failed |
 //!
 //! Other codes come from the node and the ledger, with status 422 for the client's fault, 503 for the environment's,
 //! 502 for a peer's and 500 for ours.
@@ -79,6 +81,20 @@ pub enum ApiError {
         /// Where it stands.
         state: String,
     },
+    /// A blob came without a permit that holds.
+    #[error("the blob {digest} came without a permit that holds: {detail}")]
+    NoPermit {
+        /// The digest of the path.
+        digest: Digest,
+        /// What is wrong with the permit.
+        detail: String,
+    },
+    /// The server failed.
+    #[error("the server failed: {detail}")]
+    Failed {
+        /// What happened.
+        detail: String,
+    },
     /// The node refused.
     #[error(transparent)]
     Port(#[from] PortError),
@@ -96,6 +112,8 @@ impl ApiError {
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow { .. } => StatusCode::REQUEST_TIMEOUT,
             Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoPermit { .. } => StatusCode::UNAUTHORIZED,
+            Self::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Port(error) => match error.fault {
                 Fault::Client => StatusCode::UNPROCESSABLE_ENTITY,
                 Fault::Environment => StatusCode::SERVICE_UNAVAILABLE,
@@ -117,6 +135,8 @@ impl ApiError {
             Self::TooSlow { .. } => "TG-API-006",
             Self::Busy { .. } => "TG-API-007",
             Self::NoReceipt { .. } => "TG-API-008",
+            Self::NoPermit { .. } => "TG-API-009",
+            Self::Failed { .. } => "TG-API-010",
             Self::Port(error) => &error.code,
         }
     }
@@ -126,6 +146,7 @@ impl ApiError {
     pub fn hint(&self) -> &str {
         match self {
             Self::Invalid { .. } => "GET /openapi.json describes every path and body",
+            Self::NotFound { kind: "path", .. } => "GET /openapi.json lists every path",
             Self::NotFound { .. } => {
                 "the last block may not be final yet; ids are hexadecimal and complete"
             }
@@ -134,6 +155,10 @@ impl ApiError {
             Self::NotDevelopment => "sign transactions with your own key",
             Self::TooSlow { .. } | Self::Busy { .. } => "try again in a moment",
             Self::NoReceipt { .. } => "GET /v1/jobs/{id}/why says where it stands",
+            Self::NoPermit { .. } => {
+                "an account signs an UploadPermit; it goes into the header tg-upload as 0x and hexadecimal digits"
+            }
+            Self::Failed { .. } => "look at the server's output",
             Self::Port(error) => &error.hint,
         }
     }

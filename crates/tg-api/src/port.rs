@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use tg_ledger::{Event, State};
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
-use tg_types::{Address, Digest, Fault, SignedTransaction, TransactionId};
+use tg_types::{Address, Digest, Fault, SignedTransaction, TimestampMs, TransactionId};
 use tokio::sync::mpsc;
+
+use crate::upload::UploadAllowance;
 
 /// What an asynchronous method of a port returns.
 pub type PortFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PortError>> + Send + 'a>>;
@@ -37,6 +39,71 @@ pub struct FinalizedEvents {
     pub events: Arc<Vec<Event>>,
 }
 
+/// A blob on its way out. Its methods read from a disk: the API calls them beside its event loop.
+pub trait BlobSource: Send + 'static {
+    /// Size of the whole in bytes.
+    fn size(&self) -> u64;
+
+    /// The next piece, empty after the last one. A damaged blob fails before its last piece, and is missing then.
+    ///
+    /// # Errors
+    /// If it is damaged or cannot be read.
+    fn next_piece(&mut self) -> Result<Vec<u8>, PortError>;
+}
+
+/// A blob on its way in. Its methods write to a disk: the API calls them beside its event loop. Dropping it forgets
+/// what came.
+pub trait BlobSink: Send + 'static {
+    /// Takes the next piece.
+    ///
+    /// # Errors
+    /// If more comes than was announced, or it cannot be written.
+    fn write(&mut self, piece: &[u8]) -> Result<(), PortError>;
+
+    /// Holds the blob if it has its name. Damaged bytes of that name are replaced.
+    ///
+    /// # Errors
+    /// If the bytes cannot be written.
+    fn finish(self: Box<Self>) -> Result<UploadEnd, PortError>;
+}
+
+/// What became of a blob that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UploadEnd {
+    /// It is new, or replaced a damaged one.
+    New,
+    /// It was held already.
+    Held,
+    /// Its bytes have this digest, which is not its name: nothing was stored.
+    Refused(Digest),
+}
+
+/// A blob that an account wants stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Upload {
+    /// The blob.
+    pub digest: Digest,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The account that signed for it.
+    pub owner: Address,
+    /// What the account may have stored that no record of the ledger names.
+    pub allowance: UploadAllowance,
+    /// The time of the ledger.
+    pub now: TimestampMs,
+}
+
+/// What became of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TransactionStatus {
+    /// It waits for a block.
+    Pending,
+    /// It is in a final block of this height.
+    Final(u64),
+    /// It left the pool without a block, and why.
+    Dropped(String),
+}
+
 /// A node, as the API sees it.
 pub trait GridPort: Send + Sync + 'static {
     /// Name of the network.
@@ -58,14 +125,14 @@ pub trait GridPort: Send + Sync + 'static {
     /// stops.
     fn subscribe(&self) -> mpsc::Receiver<FinalizedEvents>;
 
-    /// Stores a blob whose digest was checked. Storing the same one again succeeds.
-    fn put_blob(&self, digest: Digest, bytes: Vec<u8>) -> PortFuture<'_, ()>;
+    /// What became of a transaction that this node saw lately; nothing if it remembers none of that id.
+    fn transaction(&self, id: TransactionId) -> Option<TransactionStatus>;
+
+    /// Makes room for a blob that arrives. Storing the same one again succeeds.
+    fn store_blob(&self, upload: Upload) -> PortFuture<'_, Box<dyn BlobSink>>;
 
     /// A blob, or nothing if it is not held.
-    fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Vec<u8>>>;
-
-    /// Size of a blob in bytes, or nothing if it is not held.
-    fn blob_size(&self, digest: Digest) -> PortFuture<'_, Option<u64>>;
+    fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Box<dyn BlobSource>>>;
 
     /// What only a development network offers.
     fn development(&self) -> Option<&dyn DevelopmentPort>;

@@ -5,45 +5,96 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
-use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use axum::extract::DefaultBodyLimit;
+use axum::middleware;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tg_types::limits::TRANSACTION_BYTES_MAX;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
 
-use crate::error::ApiError;
+use crate::connection::{ConnectionPlace, Connections, PeerAddress};
+use crate::lane::{self, Lanes};
 use crate::port::GridPort;
 use crate::routes;
+use crate::socket::{PaceLimit, Socket};
 
-/// Limits of a server.
+/// Bytes of a request's head, and of an answer that wait to be written: what a connection may cost.
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// Wait after a failure to accept, which is a lack of descriptors or memory.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
+
+/// Limits of a server. One peer gets a quarter of each, loopback apart, where all processes are one peer.
 #[derive(Debug, Clone, Copy)]
 pub struct ApiConfig {
     /// Where to listen.
     pub listen: SocketAddr,
+    /// Most connections; a newcomer takes the place of the one that does nothing for longest.
+    pub connections_max: usize,
     /// Largest blob, in bytes.
     pub blob_bytes_max: usize,
-    /// Largest JSON body and transaction, in bytes.
+    /// Largest JSON body, in bytes.
     pub body_bytes_max: usize,
-    /// Most calls at once, event streams apart.
+    /// Largest transaction or order, in bytes.
+    pub small_body_bytes_max: usize,
+    /// Most cheap calls at work at once.
     pub calls_max: usize,
-    /// Most blobs that are read or written at once; each is held in memory.
-    pub transfers_max: usize,
+    /// Most calls at work at once that walk over all records.
+    pub reads_max: usize,
+    /// Most lists and blobs on their way to clients.
+    pub answers_max: usize,
+    /// Most blobs on their way from clients.
+    pub uploads_max: usize,
     /// Most event streams at once.
     pub streams_max: usize,
-    /// Longest a body may take to arrive.
+    /// Most inferences on behalf of clients of a development network.
+    pub inferences_max: usize,
+    /// Longest wait for a place among the calls of one kind.
+    pub wait_max: Duration,
+    /// Longest a request's head may take to arrive; an idle connection ends after it, too.
+    pub head_time_max: Duration,
+    /// Longest a body may take to arrive, besides the time that its size takes at the least rate.
     pub body_time_max: Duration,
+    /// Longest a client may take nothing of its answer, besides the time that its size takes at the least rate.
+    pub write_time_max: Duration,
+    /// The least rate at which bodies arrive and answers leave, in bytes a second.
+    pub rate_min: u64,
 }
 
 impl Default for ApiConfig {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7070)),
+            // With 16 KiB of buffers and half a MiB of an answer for some, far below 300 MB; half of the 1,024
+            // descriptors that a process usually gets.
+            connections_max: 512,
             blob_bytes_max: 64 << 20,
             body_bytes_max: 4 << 20,
-            calls_max: 256,
-            transfers_max: 8,
-            streams_max: 64,
-            body_time_max: Duration::from_secs(60),
+            small_body_bytes_max: 2 * TRANSACTION_BYTES_MAX,
+            calls_max: 64,
+            reads_max: 4,
+            answers_max: 128,
+            uploads_max: 32,
+            streams_max: 128,
+            inferences_max: 32,
+            wait_max: Duration::from_secs(20),
+            head_time_max: Duration::from_secs(15),
+            body_time_max: Duration::from_secs(10),
+            write_time_max: Duration::from_secs(10),
+            rate_min: 64 << 10,
+        }
+    }
+}
+
+impl ApiConfig {
+    /// How slow a client may be.
+    pub(crate) const fn pace(&self) -> PaceLimit {
+        PaceLimit {
+            patience: self.write_time_max,
+            bytes_per_second: self.rate_min,
         }
     }
 }
@@ -52,10 +103,47 @@ impl Default for ApiConfig {
 pub(crate) struct Shared {
     pub(crate) port: Arc<dyn GridPort>,
     pub(crate) config: ApiConfig,
-    pub(crate) transfers: Semaphore,
-    pub(crate) streams: Arc<Semaphore>,
+    pub(crate) lanes: Lanes,
     pub(crate) stopping: watch::Receiver<bool>,
-    calls: Semaphore,
+}
+
+/// An address that is taken and not served yet: clients that connect wait.
+#[derive(Debug)]
+pub struct ApiListener {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl ApiListener {
+    /// Takes an address.
+    ///
+    /// # Errors
+    /// If the address cannot be listened on.
+    pub async fn bind(listen: SocketAddr) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(listen).await?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
+    }
+
+    /// Serves until [`ApiServer::stop`].
+    pub fn serve(self, port: Arc<dyn GridPort>, config: ApiConfig) -> ApiServer {
+        let Self { listener, address } = self;
+        let (stop, stopping) = watch::channel(false);
+        let connections = Arc::new(Connections::new(config.connections_max));
+        let router = router(Arc::new(Shared {
+            port,
+            config,
+            lanes: Lanes::new(&config, Arc::clone(&connections)),
+            stopping: stopping.clone(),
+        }));
+        let accepting = accept(listener, router, config, Arc::clone(&connections), stopping);
+        ApiServer {
+            address,
+            stop,
+            connections,
+            task: tokio::spawn(accepting),
+        }
+    }
 }
 
 /// A listening server.
@@ -63,7 +151,8 @@ pub(crate) struct Shared {
 pub struct ApiServer {
     address: SocketAddr,
     stop: watch::Sender<bool>,
-    task: tokio::task::JoinHandle<std::io::Result<()>>,
+    connections: Arc<Connections>,
+    task: tokio::task::JoinHandle<()>,
 }
 
 impl ApiServer {
@@ -72,28 +161,7 @@ impl ApiServer {
     /// # Errors
     /// If the address cannot be listened on.
     pub async fn start(port: Arc<dyn GridPort>, config: ApiConfig) -> std::io::Result<Self> {
-        let listener = TcpListener::bind(config.listen).await?;
-        let address = listener.local_addr()?;
-        let (stop, mut stopping) = watch::channel(false);
-        let router = router(Arc::new(Shared {
-            port,
-            config,
-            transfers: Semaphore::new(config.transfers_max),
-            streams: Arc::new(Semaphore::new(config.streams_max)),
-            stopping: stopping.clone(),
-            calls: Semaphore::new(config.calls_max),
-        }));
-        let ordered = async move {
-            // An error means that the server's owner is gone, which is the same order.
-            let _ = stopping.wait_for(|&stop| stop).await;
-        };
-        let serve = axum::serve(listener, router).with_graceful_shutdown(ordered);
-        let task = tokio::spawn(serve.into_future());
-        Ok(Self {
-            address,
-            stop,
-            task,
-        })
+        Ok(ApiListener::bind(config.listen).await?.serve(port, config))
     }
 
     /// Where it listens.
@@ -113,26 +181,88 @@ impl ApiServer {
         self.stop.send_replace(true);
         let abort = self.task.abort_handle();
         if tokio::time::timeout(patience, self.task).await.is_err() {
+            self.connections.end_all();
             abort.abort();
         }
     }
 }
 
-fn router(shared: Arc<Shared>) -> Router {
-    routes::router()
-        .layer(DefaultBodyLimit::max(shared.config.body_bytes_max))
-        .layer(middleware::from_fn_with_state(
-            Arc::clone(&shared),
-            limit_calls,
-        ))
-        .with_state(shared)
+/// Accepts connections until the order to stop, then waits until those that are open have ended.
+async fn accept(
+    listener: TcpListener,
+    router: Router,
+    config: ApiConfig,
+    connections: Arc<Connections>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let (alive, mut ended) = mpsc::channel::<()>(1);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            // An error means that the server's owner is gone, which is the same order.
+            _ = stopping.wait_for(|&stop| stop) => break,
+        };
+        let Ok((stream, address)) = accepted else {
+            tokio::time::sleep(ACCEPT_AGAIN).await;
+            continue;
+        };
+        // Without a place the stream is dropped, which closes it.
+        let Some(place) = connections.admit(PeerAddress::of(address)) else {
+            continue;
+        };
+        let (router, stopping, alive) = (router.clone(), stopping.clone(), alive.clone());
+        tokio::spawn(async move {
+            connect(stream, router, config, place, stopping).await;
+            drop(alive);
+        });
+    }
+    drop((listener, alive));
+    // Nothing is ever sent: this returns when the last connection has dropped its sender.
+    let _ = ended.recv().await;
 }
 
-/// Refuses calls above the limit at once, rather than letting them pile up.
-async fn limit_calls(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    let Ok(_permit) = shared.calls.try_acquire() else {
-        let limit = shared.config.calls_max;
-        return ApiError::Busy { limit }.into_response();
-    };
-    next.run(request).await
+/// Serves one connection until it ends, is too slow, gives way to another one or the server stops.
+async fn connect(
+    stream: TcpStream,
+    router: Router,
+    config: ApiConfig,
+    place: ConnectionPlace,
+    mut stopping: watch::Receiver<bool>,
+) {
+    // Without it small answers may wait for an acknowledgement; a stream that refuses it still works.
+    let _ = stream.set_nodelay(true);
+    let connection = Arc::clone(&place.connection);
+    let socket = Socket::new(stream, Arc::clone(&connection), config.pace());
+    let service = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(Arc::clone(&connection));
+        service.call(request)
+    });
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(config.head_time_max)
+        .max_buf_size(BUFFER_BYTES)
+        .serve_connection(TokioIo::new(socket), service);
+    let mut serving = std::pin::pin!(serving);
+    tokio::select! {
+        // How a connection ends is the client's affair.
+        _ = serving.as_mut() => return,
+        () = place.connection.ordered_to_end() => return,
+        _ = stopping.wait_for(|&stop| stop) => serving.as_mut().graceful_shutdown(),
+    }
+    tokio::select! {
+        _ = serving => {}
+        () = place.connection.ordered_to_end() => {}
+    }
+}
+
+fn router(shared: Arc<Shared>) -> Router {
+    routes::router()
+        // The lanes bound every body.
+        .layer(DefaultBodyLimit::disable())
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(&shared),
+            lane::through,
+        ))
+        .with_state(shared)
 }

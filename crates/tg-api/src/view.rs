@@ -171,7 +171,10 @@ fn reputation(state: &State, provider: &Address) -> ReputationDto {
         })
 }
 
-/// A provider with its history and open offers.
+/// Most offers that are shown with a provider.
+const PROVIDER_OFFERS_MAX: usize = 100;
+
+/// A provider with its history and its first open offers.
 #[must_use]
 pub fn provider(state: &State, address: Address) -> ProviderDto {
     let offers = state
@@ -182,7 +185,10 @@ pub fn provider(state: &State, address: Address) -> ProviderDto {
         address,
         balance: state.balance(&address),
         reputation: reputation(state, &address),
-        offers: offers.map(|it| offer(state, it)).collect(),
+        offers: offers
+            .take(PROVIDER_OFFERS_MAX)
+            .map(|it| offer(state, it))
+            .collect(),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The content-addressed store: files on disk, named by the BLAKE3 digest of their bytes.
 //!
 //! A blob is written to a temporary file, synced and renamed, so that a name is only ever seen with all its bytes.
-//! It is hashed again when it is read: a damaged file is reported, never served. Sizes are capped per blob and in
+//! It is hashed again when it is read: a damaged file is reported, never served whole, and not held from then on, so
+//! that the right bytes can be stored again. Sizes are capped per blob and in
 //! total. The layout is `<root>/<first two hex digits>/<64 hex digits>`.
 
 use std::fs::{self, File};
@@ -15,11 +16,17 @@ use tg_types::Digest;
 use crate::limits::MODEL_BYTES_MAX;
 
 mod incoming;
+mod pending;
+mod reader;
 mod space;
+mod writer;
 
 pub(crate) use incoming::Incoming;
+pub use pending::{Allowance, PENDING_TIME, PendingBlob};
+pub use reader::BlobReader;
 pub use space::DISK_RESERVE_BYTES_DEFAULT;
 pub(crate) use space::free_bytes;
+pub use writer::{BlobWriter, Stored};
 
 /// Why a blob could not be stored or read.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +47,24 @@ pub enum BlobError {
         /// Bytes held or being written.
         used: u64,
         /// The configured capacity in bytes.
+        capacity: u64,
+    },
+    /// An account has as much pending as it may have.
+    #[error(
+        "{pending} bytes of the account are named by no record yet, and {bytes} more are above its {limit}"
+    )]
+    AllowanceUsed {
+        /// Bytes that were to be stored.
+        bytes: u64,
+        /// Bytes of the account that nothing names.
+        pending: u64,
+        /// Its allowance in bytes.
+        limit: u64,
+    },
+    /// All accounts together have as much pending as the store takes.
+    #[error("{capacity} bytes of blobs that no record names are held already")]
+    PendingFull {
+        /// The limit in bytes.
         capacity: u64,
     },
     /// The rest of the disk is kept for the validator's own data.
@@ -97,6 +122,8 @@ impl BlobError {
             Self::WrongDigest { .. } => "TG-NODE-023",
             Self::Damaged { .. } => "TG-NODE-024",
             Self::Io { .. } => "TG-NODE-025",
+            Self::AllowanceUsed { .. } => "TG-NODE-026",
+            Self::PendingFull { .. } => "TG-NODE-027",
         }
     }
 }
@@ -110,6 +137,7 @@ pub struct BlobStore {
     disk_reserve: u64,
     /// Bytes held, with those of writes in progress.
     used: Mutex<u64>,
+    pending: Mutex<pending::Pending>,
     sequence: AtomicU64,
 }
 
@@ -134,6 +162,7 @@ impl BlobStore {
             capacity,
             disk_reserve: space::reserve_on(root, DISK_RESERVE_BYTES_DEFAULT),
             used: Mutex::new(used),
+            pending: Mutex::default(),
             sequence: AtomicU64::new(0),
         })
     }
@@ -189,8 +218,8 @@ impl BlobStore {
     /// The bytes named by `digest`, or `None` if they are not here.
     ///
     /// # Errors
-    /// [`BlobError::Damaged`] if the file does not hash to its name, [`BlobError::TooLarge`] above `limit`,
-    /// [`BlobError::Io`] if it cannot be read.
+    /// [`BlobError::Damaged`] if the file does not hash to its name: it is not held from then on.
+    /// [`BlobError::TooLarge`] above `limit`, [`BlobError::Io`] if it cannot be read.
     pub fn get(&self, digest: &Digest, limit: u64) -> Result<Option<Vec<u8>>, BlobError> {
         let path = self.path(digest);
         let file = match File::open(&path) {
@@ -210,6 +239,7 @@ impl BlobStore {
             .read_to_end(&mut bytes)
             .map_err(|source| io_error("read", &path, source))?;
         if Digest::of_blob(&bytes) != *digest {
+            self.discard(digest);
             return Err(BlobError::Damaged { digest: *digest });
         }
         Ok(Some(bytes))
@@ -231,6 +261,31 @@ impl BlobStore {
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the blob is here with its right bytes.
+    fn is_intact(self: &std::sync::Arc<Self>, digest: &Digest) -> Result<bool, BlobError> {
+        let Some(mut reader) = self.reader(digest, MODEL_BYTES_MAX)? else {
+            return Ok(false);
+        };
+        loop {
+            match reader.next_piece() {
+                Ok(piece) if piece.is_empty() => return Ok(true),
+                Ok(_) => {}
+                Err(BlobError::Damaged { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Holds the blob no longer.
+    fn discard(&self, digest: &Digest) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let size = self.size(digest).unwrap_or(0);
+        // What cannot be removed is found damaged or unnamed again.
+        if fs::remove_file(self.path(digest)).is_ok() {
+            *used = used.saturating_sub(size);
+        }
     }
 
     fn reserve(&self, size: u64) -> Result<(), BlobError> {
@@ -292,19 +347,22 @@ impl BlobStore {
         file.write_all(bytes)
             .map_err(|source| failed("write", source))?;
         file.sync_all().map_err(|source| failed("sync", source))?;
-        let path = self.path(digest);
+        self.adopt(temporary, digest)
+            .map_err(|source| failed("rename", source))
+    }
+
+    /// Gives a complete file its name and returns the size in bytes of the one it replaced.
+    fn adopt(&self, temporary: &Path, digest: &Digest) -> io::Result<u64> {
         let folder = self.folder(digest);
-        fs::create_dir_all(&folder).map_err(|source| failed("create", source))?;
+        fs::create_dir_all(&folder)?;
         // Two writers of the same bytes race harmlessly, but only one of them may count them.
         let replaced = {
             let _one_at_a_time = self.used.lock().unwrap_or_else(PoisonError::into_inner);
             let replaced = self.size(digest).unwrap_or(0);
-            fs::rename(temporary, &path).map_err(|source| failed("rename", source))?;
+            fs::rename(temporary, self.path(digest))?;
             replaced
         };
-        File::open(&folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(|source| failed("sync", source))?;
+        File::open(&folder).and_then(|folder| folder.sync_all())?;
         Ok(replaced)
     }
 

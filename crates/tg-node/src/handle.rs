@@ -196,6 +196,21 @@ impl Board {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Notes where a transaction stands.
+    pub(crate) fn note(&self, id: TransactionId, status: TransactionStatus) {
+        let mut all = self
+            .transactions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.set(id, status);
+    }
+
+    /// Where a transaction stands.
+    pub(crate) fn transaction(&self, id: &TransactionId) -> Option<TransactionStatus> {
+        let all = self.transactions.lock();
+        all.unwrap_or_else(PoisonError::into_inner).get(id)
+    }
+
     /// Notes that the validator has stopped by itself, and why; the first reason stays.
     pub(crate) fn stop(&self, reason: &str) {
         self.update(|status| {
@@ -211,21 +226,6 @@ impl Board {
         drop(heard);
         heights.sort_unstable_by(|a, b| b.cmp(a));
         heights.get(count.checked_sub(1)?).copied()
-    }
-
-    /// Notes where a transaction stands.
-    pub(crate) fn note(&self, id: TransactionId, status: TransactionStatus) {
-        let mut all = self
-            .transactions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        all.set(id, status);
-    }
-
-    /// Where a transaction stands.
-    pub(crate) fn transaction(&self, id: &TransactionId) -> Option<TransactionStatus> {
-        let all = self.transactions.lock();
-        all.unwrap_or_else(PoisonError::into_inner).get(id)
     }
 
     /// Other validators heard during the last seconds.

@@ -136,7 +136,9 @@ pub mod validator;
 pub mod voting;
 
 pub use application::Scheme;
-pub use blob::{BlobError, BlobStore};
+pub use blob::{
+    Allowance, BlobError, BlobReader, BlobStore, BlobWriter, PENDING_TIME, PendingBlob, Stored,
+};
 pub use checker::ProofChecker;
 pub use clock::WallClock;
 pub use core::{Fatal, Peer};

@@ -56,7 +56,7 @@ pub fn model(store: &BlobStore, public: &Digest, weights: &Digest) -> Holding {
         return Holding::Wrong(*public);
     };
     drop(bytes);
-    match store.reader(weights) {
+    match store.file(weights) {
         Ok(Some((_, size))) if size > MODEL_BYTES_MAX => Holding::Wrong(*weights),
         Ok(Some((file, _))) => match stream(file, weights, decoded.program()) {
             Ok(()) => Holding::Held,

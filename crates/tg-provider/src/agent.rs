@@ -186,6 +186,8 @@ impl<W: Worker> Agent<W> {
         config: AgentConfig,
         events: mpsc::Sender<AgentEvent>,
     ) -> Self {
+        // Outputs and proofs are stored on this account's behalf.
+        let client = client.uploading_as(&wallet);
         Self {
             submitter: Submitter::new(client.clone(), wallet.clone()),
             puller: Puller::new(client.clone(), config.model_bytes_max),
@@ -267,13 +269,10 @@ impl<W: Worker> Agent<W> {
         let mut posted: Option<Instant> = None;
         let mut withdrawn = Vec::new();
         loop {
-            match self.client.offers().await {
+            match self.client.offers_of(self.wallet.address()).await {
                 Ok(offers) => {
                     let mut found = None;
                     for offer in offers {
-                        if offer.provider != self.wallet.address() {
-                            continue;
-                        }
                         if offer.terms == wanted && found.is_none() {
                             found = Some(offer.id);
                         } else if !withdrawn.contains(&offer.id) {

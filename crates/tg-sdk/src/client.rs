@@ -5,14 +5,16 @@ use std::time::Duration;
 use hyper::Method;
 use serde::Serialize;
 use tg_types::{
-    Address, BidId, ChainDomain, Digest, Encode, Fees, JobId, JobOrder, ModelId, OfferId,
-    SignedTransaction, Transaction, TransactionId, Wallet,
+    Address, BidId, ChainDomain, Digest, DurationMs, Encode, Fees, JobId, JobOrder, ModelId,
+    OfferId, SignedTransaction, SignedUpload, TimestampMs, Transaction, TransactionId,
+    UploadPermit, Wallet,
 };
 
 use crate::dto::{
     AccountDto, BidDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, DryRunDto,
-    FaucetRequestDto, InferenceDto, JobDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, ModelDto,
-    OfferDto, ProviderDto, QuoteDto, StatusDto, SubmittedDto,
+    FaucetRequestDto, InferenceDto, JobDto, JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto,
+    ModeDto, ModelDto, ModelPageDto, OfferDto, OfferPageDto, Paged, ProviderDto, QuoteDto,
+    QuotePageDto, StatusDto, SubmittedDto, TransactionStatusDto,
 };
 use crate::error::ClientError;
 use crate::events::EventStream;
@@ -20,6 +22,21 @@ use crate::transport::{Payload, Transport};
 
 /// How long an inference on behalf of a client may take: its job's own deadline and some.
 const DEVELOPMENT_INFER_LIMIT: Duration = Duration::from_secs(150);
+
+/// How long an upload may take to arrive.
+const UPLOAD_TIME: DurationMs = DurationMs::new(5 * 60 * 1_000);
+
+/// Items of a page that is asked for: the most that a server gives.
+const PAGE_ITEMS: usize = 200;
+
+/// Items of a list that a client reads: more than any table of the ledger holds.
+const LIST_ITEMS_MAX: usize = 1 << 17;
+
+/// Quotes that are read: the first ones are the ones that an order would take.
+const QUOTES_READ: usize = 200;
+
+/// Jobs that are listed unless the caller says otherwise.
+const JOBS_LISTED: usize = 50;
 
 /// A client of one grid's HTTP API. Cloning is cheap and shares connections.
 ///
@@ -32,6 +49,7 @@ const DEVELOPMENT_INFER_LIMIT: Duration = Duration::from_secs(150);
 #[derive(Debug, Clone)]
 pub struct Client {
     transport: Transport,
+    uploader: Option<Wallet>,
 }
 
 /// Which jobs to list.
@@ -39,7 +57,7 @@ pub struct Client {
 pub struct JobFilter {
     /// Only this requestor's.
     pub requestor: Option<Address>,
-    /// At most so many, newest first; the server's own limit if absent.
+    /// At most so many, newest first; 50 if absent.
     pub limit: Option<u32>,
 }
 
@@ -52,6 +70,7 @@ impl Client {
     pub fn new(url: &str) -> Result<Self, ClientError> {
         Ok(Self {
             transport: Transport::new(url)?,
+            uploader: None,
         })
     }
 
@@ -60,6 +79,16 @@ impl Client {
     pub fn with_time_limit(mut self, limit: Duration) -> Self {
         self.transport.set_limit(limit);
         self
+    }
+
+    /// The same client, whose uploads are signed by `wallet`: a grid stores blobs only of accounts that have money or
+    /// live leases.
+    #[must_use]
+    pub fn uploading_as(&self, wallet: &Wallet) -> Self {
+        Self {
+            transport: self.transport.clone(),
+            uploader: Some(wallet.clone()),
+        }
     }
 
     /// The address of the API.
@@ -92,15 +121,28 @@ impl Client {
         Ok(self.status().await?.domain.into())
     }
 
-    /// Stores a blob under its digest. Storing it again does nothing.
+    /// Stores a blob under its digest, on behalf of the account of [`Self::uploading_as`]. Storing it again does
+    /// nothing; a blob that no order, lease or model names within some minutes goes again.
     ///
     /// # Errors
-    /// Those of any call; status 413 if it is larger than the grid takes.
+    /// Those of any call; status 401 if this client signs no uploads or the account has no money, 413 if the blob is
+    /// larger than the grid takes, 422 if the account has too much stored that nothing names.
     pub async fn put_blob(&self, bytes: Vec<u8>) -> Result<BlobDto, ClientError> {
         let digest = Digest::of_blob(&bytes);
         let path = format!("/v1/blobs/{digest}");
+        let mut headers = Vec::new();
+        if let Some(wallet) = &self.uploader {
+            let status = self.status().await?;
+            let permit = UploadPermit {
+                digest,
+                length: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+                expires: TimestampMs::new(status.timestamp_ms).saturating_add(UPLOAD_TIME),
+            };
+            let signed = SignedUpload::new(permit, wallet, &status.domain.into());
+            headers.push(("tg-upload", signed.to_string()));
+        }
         self.transport
-            .json(Method::PUT, &path, Payload::Bytes(bytes))
+            .json(Method::PUT, &path, Payload::Upload(bytes, headers))
             .await
     }
 
@@ -139,6 +181,17 @@ impl Client {
             )
             .await?;
         Ok(answer.transaction)
+    }
+
+    /// What became of a transaction that the grid took lately.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if the grid does not remember it.
+    pub async fn transaction(
+        &self,
+        id: TransactionId,
+    ) -> Result<TransactionStatusDto, ClientError> {
+        self.get(&format!("/v1/transactions/{id}")).await
     }
 
     /// Signs a transaction here, with the account's next nonce and four times the base fee at most, and submits it. The key
@@ -192,12 +245,16 @@ impl Client {
         self.get(&format!("/v1/accounts/{address}")).await
     }
 
-    /// All models.
+    /// All models, oldest first.
     ///
     /// # Errors
     /// Those of any call.
     pub async fn models(&self) -> Result<Vec<ModelDto>, ClientError> {
-        self.get("/v1/models").await
+        let mut models = self
+            .list::<ModelPageDto>("/v1/models?", LIST_ITEMS_MAX)
+            .await?;
+        models.sort_by_key(|model| (model.registered_ms, model.id));
+        Ok(models)
     }
 
     /// One model.
@@ -208,7 +265,7 @@ impl Client {
         self.get(&format!("/v1/models/{id}")).await
     }
 
-    /// What every open offer would ask for one job on a model, cheapest first.
+    /// What open offers would ask for one job on a model, in the order of the scheduler; the first 200.
     ///
     /// # Errors
     /// Those of any call; status 404 if there is no such model.
@@ -217,8 +274,8 @@ impl Client {
         model: ModelId,
         mode: ModeDto,
     ) -> Result<Vec<QuoteDto>, ClientError> {
-        self.get(&format!("/v1/models/{model}/quotes?mode={mode}"))
-            .await
+        let path = format!("/v1/models/{model}/quotes?mode={mode}&");
+        self.list::<QuotePageDto>(&path, QUOTES_READ).await
     }
 
     /// Jobs, newest first.
@@ -227,10 +284,12 @@ impl Client {
     /// Those of any call.
     pub async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobDto>, ClientError> {
         let JobFilter { requestor, limit } = filter;
-        let mut query = Vec::new();
-        query.extend(requestor.map(|address| format!("requestor={address}")));
-        query.extend(limit.map(|limit| format!("limit={limit}")));
-        self.get(&format!("/v1/jobs?{}", query.join("&"))).await
+        let query = requestor.map_or_else(String::new, |it| format!("requestor={it}&"));
+        let most = limit.map_or(JOBS_LISTED, |limit| {
+            usize::try_from(limit).unwrap_or(LIST_ITEMS_MAX)
+        });
+        self.list::<JobPageDto>(&format!("/v1/jobs?{query}"), most)
+            .await
     }
 
     /// One job.
@@ -277,7 +336,17 @@ impl Client {
     /// # Errors
     /// Those of any call.
     pub async fn offers(&self) -> Result<Vec<OfferDto>, ClientError> {
-        self.get("/v1/offers").await
+        self.list::<OfferPageDto>("/v1/offers?", LIST_ITEMS_MAX)
+            .await
+    }
+
+    /// All open offers of one provider.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn offers_of(&self, provider: Address) -> Result<Vec<OfferDto>, ClientError> {
+        let path = format!("/v1/offers?provider={provider}&");
+        self.list::<OfferPageDto>(&path, LIST_ITEMS_MAX).await
     }
 
     /// One open offer.
@@ -342,6 +411,27 @@ impl Client {
     ) -> Result<InferenceDto, ClientError> {
         let patient = self.clone().with_time_limit(DEVELOPMENT_INFER_LIMIT);
         patient.post("/v1/dev/infer", request).await
+    }
+
+    /// Reads the pages of a list up to `most` items. `path` ends where a query goes on.
+    async fn list<P: Paged>(&self, path: &str, most: usize) -> Result<Vec<P::Item>, ClientError> {
+        let most = most.min(LIST_ITEMS_MAX);
+        let mut items = Vec::new();
+        let mut after = String::new();
+        while items.len() < most {
+            let limit = (most - items.len()).min(PAGE_ITEMS);
+            let page: P = self.get(&format!("{path}limit={limit}{after}")).await?;
+            let (more, next) = page.into_parts();
+            // A page without items that names a next one would go on for ever.
+            let is_last = more.is_empty();
+            items.extend(more);
+            match next.filter(|_| !is_last) {
+                Some(next) => after = format!("&after={next}"),
+                None => break,
+            }
+        }
+        items.truncate(most);
+        Ok(items)
     }
 
     async fn get<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {

@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::client::legacy::{Client as Pool, connect::HttpConnector};
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::de::DeserializeOwned;
 
 use crate::error::{ClientError, ErrorBody};
@@ -14,7 +14,10 @@ use crate::error::{ClientError, ErrorBody};
 /// Longest wait for an answer, in milliseconds. A proof travels in well under this on any link worth using.
 pub(crate) const CALL_LIMIT_MS: u64 = 30_000;
 
-/// Largest JSON answer a client reads, in bytes: a list of a few thousand jobs.
+/// How long an unused connection is kept: less than servers keep it, or a call meets one that is just being closed.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// Largest JSON answer a client reads, in bytes: far more than any page of a list.
 pub(crate) const JSON_BYTES_MAX: usize = 16 << 20;
 
 /// A body to send and its media type.
@@ -26,6 +29,8 @@ pub(crate) enum Payload {
     Json(Vec<u8>),
     /// Raw bytes.
     Bytes(Vec<u8>),
+    /// Raw bytes with headers of their own.
+    Upload(Vec<u8>, Vec<(&'static str, String)>),
 }
 
 /// A pool of connections to one API.
@@ -56,7 +61,10 @@ impl Transport {
         connector.set_connect_timeout(Some(Duration::from_secs(5)));
         Ok(Self {
             base,
-            pool: Pool::builder(TokioExecutor::new()).build(connector),
+            pool: Pool::builder(TokioExecutor::new())
+                .pool_timer(TokioTimer::new())
+                .pool_idle_timeout(IDLE)
+                .build(connector),
             limit: Duration::from_millis(CALL_LIMIT_MS),
         })
     }
@@ -139,6 +147,13 @@ impl Transport {
                 .header("content-type", "application/json")
                 .body(Full::from(json)),
             Payload::Bytes(bytes) => builder
+                .header("content-type", "application/octet-stream")
+                .body(Full::from(bytes)),
+            Payload::Upload(bytes, headers) => headers
+                .into_iter()
+                .fold(builder, |builder, (name, value)| {
+                    builder.header(name, value)
+                })
                 .header("content-type", "application/octet-stream")
                 .body(Full::from(bytes)),
         };

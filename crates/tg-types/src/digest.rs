@@ -39,6 +39,23 @@ impl Digest {
     }
 }
 
+/// [`Digest::of_blob`] over pieces, for blobs that are never held in memory.
+#[derive(Debug, Clone, Default)]
+pub struct BlobHasher(blake3::Hasher);
+
+impl BlobHasher {
+    /// Takes the next piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    /// The digest of all pieces so far.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        Digest(*self.0.finalize().as_bytes())
+    }
+}
+
 impl std::fmt::Display for Digest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         crate::id::write_hex(f, &self.0)

@@ -55,6 +55,8 @@ pub enum Domain {
     EpochSeed,
     /// Key of the stream that draws the tokens of a generation.
     Sampling,
+    /// Permit to store a blob.
+    Upload,
 }
 
 impl Domain {
@@ -88,6 +90,7 @@ impl Domain {
             Self::Schedule => "TG/ledger/schedule/v1",
             Self::EpochSeed => "TG/ledger/epoch-seed/v1",
             Self::Sampling => "TG/ir/sampling/v1",
+            Self::Upload => "TG/types/upload/v1",
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Read in this order: [`codec`] (how every byte is written and read), [`digest`] and [`keccak`] (how bytes are
 //! named), [`domain`] (the closed list of hashing purposes), [`id`] (what the grid names), [`amount`], [`time`],
 //! [`label`], [`mode`] and [`resources`] (the words of the protocol), [`order`] (what the parties promise), [`transaction`] (what
-//! an account can ask for), [`fees`], [`eip712`] (what a wallet signs), [`signed`] (signatures and wallets), [`limits`].
+//! an account can ask for), [`fees`], [`eip712`] (what a wallet signs), [`signed`] (signatures and wallets), [`upload`] (who may store a blob), [`limits`].
 //!
 //! ```
 //! use tg_types::{Address, Amount, ChainDomain, Transaction, Wallet};
@@ -33,10 +33,11 @@ pub mod signed;
 mod signed_struct;
 pub mod time;
 pub mod transaction;
+pub mod upload;
 
 pub use amount::{Amount, ParseAmountError};
 pub use codec::{Decode, DecodeError, Encode, Reader, Writer};
-pub use digest::Digest;
+pub use digest::{BlobHasher, Digest};
 pub use domain::Domain;
 pub use eip712::ChainDomain;
 pub use fault::Fault;
@@ -59,3 +60,4 @@ pub use signed::{
 };
 pub use time::{DurationMs, Height, TimestampMs};
 pub use transaction::{DeclineReason, Transaction, TransactionKind};
+pub use upload::{SignedUpload, UploadPermit};

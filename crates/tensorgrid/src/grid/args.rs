@@ -143,7 +143,7 @@ pub(crate) struct InferArguments {
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=604_800))]
     pub(crate) deadline_s: u64,
     /// Providers to try at most.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=16))]
+    #[arg(long, default_value_t = tg_types::limits::ATTEMPTS_USUAL, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub(crate) attempts: u8,
     /// Do not ask before spending.
     #[arg(short, long)]

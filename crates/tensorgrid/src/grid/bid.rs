@@ -46,7 +46,8 @@ pub(crate) async fn bid(
     // Before anything is locked: an order that would be refused when it is opened costs nothing.
     let asked = client.dry_run(wallet.address(), &order).await;
     asked.calling("ask whether the order would be taken")?;
-    client.put_blob(bytes).await.calling("store the input")?;
+    let stored = client.uploading_as(wallet).put_blob(bytes).await;
+    stored.calling("store the input")?;
     let mut salt = [0; 32];
     getrandom::fill(&mut salt).map_err(|error| anyhow::anyhow!("draw a salt: {error}"))?;
     let salt = Digest::new(salt);

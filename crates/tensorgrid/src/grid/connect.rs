@@ -21,7 +21,7 @@ impl From<&ClientError> for Exit {
             ClientError::WrongBlob { .. } => Self::Rejected,
             ClientError::Refused { status, .. } => match status {
                 404 => Self::NotFound,
-                422 => Self::Rejected,
+                401 | 422 => Self::Rejected,
                 408 | 429 | 503 => Self::Unavailable,
                 _ => Self::Failed,
             },

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tg_api::{ApiConfig, ApiServer, GridPort};
+use tg_api::{ApiConfig, ApiListener, ApiServer, GridPort};
 use tg_ledger::{ConsensusKey, Genesis, Parameters, Validator, development_domain};
 use tg_node::{
     EmbeddedConfig, NodeHandle, OpenError, ProofChecker, Status, ValidatorKey, Validators,
@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 
 use super::connect::Calling;
 use super::port::NodePort;
-use super::{accounts, infer};
+use super::{accounts, blob, infer};
 use crate::bundled::Bundled;
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail, say};
@@ -66,7 +66,7 @@ pub(crate) struct EmbeddedGrid {
     _reporters: Reporters,
 }
 
-/// The tasks in which validators report which providers they hear; they end with this.
+/// The tasks in which validators report which providers they hear and remove old blobs; they end with this.
 struct Reporters(Vec<tokio::task::AbortHandle>);
 
 impl Drop for Reporters {
@@ -78,6 +78,12 @@ impl Drop for Reporters {
 impl EmbeddedGrid {
     /// Starts the validators and the API, and waits until blocks come.
     pub(crate) async fn start(options: EmbeddedOptions) -> Result<Self, Failure> {
+        // Before the folder is made: a busy port leaves nothing behind.
+        let listen = options.api.listen;
+        let listener = ApiListener::bind(listen)
+            .await
+            .or_fail(Exit::Failed, format!("listen on {listen}"))
+            .map_err(|failure| failure.hint("--listen names another address"))?;
         let keys: Vec<ValidatorKey> = (0..options.validators as u64)
             .map(ValidatorKey::from_seed)
             .collect();
@@ -105,18 +111,18 @@ impl EmbeddedGrid {
             let report = perform_duties(node.clone(), account, steady_now);
             Some(tokio::spawn(report).abort_handle())
         });
-        let reporters = Reporters(reporters.collect());
+        let sweepers = nodes.iter().map(|node| {
+            let sweep = blob::sweep(node.clone());
+            tokio::spawn(sweep).abort_handle()
+        });
+        let reporters = Reporters(reporters.chain(sweepers).collect());
         let names = options
             .accounts
             .iter()
             .map(|(name, _)| name.clone())
             .collect();
         let port = Arc::new(NodePort::new(nodes, names));
-        let listen = options.api.listen;
-        let server = ApiServer::start(Arc::clone(&port) as Arc<dyn GridPort>, options.api)
-            .await
-            .or_fail(Exit::Failed, format!("listen on {listen}"))
-            .map_err(|failure| failure.hint("--listen names another address"))?;
+        let server = listener.serve(Arc::clone(&port) as Arc<dyn GridPort>, options.api);
         let client = Client::new(&server.url()).calling("name the API")?;
         port.set_client(client.clone());
         let grid = Self {
@@ -350,12 +356,13 @@ pub(crate) async fn register(
     name: &str,
 ) -> Result<tg_types::ModelId, Failure> {
     let name = Label::new(name).or_fail(Exit::Usage, "name the model")?;
-    let weights_blob = client
+    let uploader = client.uploading_as(wallet);
+    let weights_blob = uploader
         .put_blob(files.weights)
         .await
         .calling("store the weights")?
         .digest;
-    let public_blob = client
+    let public_blob = uploader
         .put_blob(files.public)
         .await
         .calling("store the public part")?

@@ -194,6 +194,25 @@ pub(crate) async fn dry_run(
     answer.calling("ask what the order would come to")
 }
 
+/// Stores the input of an order. An account that may store nothing is told why it cannot order either.
+async fn store_input(
+    client: &Client,
+    wallet: &Wallet,
+    order: &JobOrder,
+    bytes: Vec<u8>,
+) -> Result<(), Failure> {
+    let uploading = client.uploading_as(wallet);
+    let stored = connect::patiently(|| uploading.put_blob(bytes.clone())).await;
+    if stored.as_ref().is_err_and(|it| it.status() == Some(401)) {
+        let asked = client.dry_run(wallet.address(), order).await;
+        asked.calling("order the job").map_err(|failure| {
+            failure.hint("an account needs the maximum price, the verification fee and the fees of its transactions")
+        })?;
+    }
+    stored.calling("store the input")?;
+    Ok(())
+}
+
 /// Stores the input, signs the order and submits it.
 pub(crate) async fn order(
     client: &Client,
@@ -205,8 +224,7 @@ pub(crate) async fn order(
     let status = connect::patiently(|| client.status()).await;
     let status = status.calling("ask for the grid's time")?;
     let (order, bytes) = order_of(public, reals, wish, status.ledger_time_ms)?;
-    let stored = connect::patiently(|| client.put_blob(bytes.clone())).await;
-    stored.calling("store the input")?;
+    store_input(client, wallet, &order, bytes).await?;
     let signed = submit(
         client,
         wallet,

@@ -8,6 +8,7 @@
 pub(crate) mod accounts;
 pub(crate) mod args;
 pub(crate) mod bid;
+mod blob;
 pub(crate) mod commands;
 pub(crate) mod connect;
 pub(crate) mod embedded;

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use tg_api::{DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture};
+use tg_api::{
+    BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,
+    TransactionStatus, Upload,
+};
 use tg_ledger::State;
-use tg_node::limits::MODEL_BYTES_MAX;
-use tg_node::{BlobError, BlobStore, NodeHandle, SubmitError};
+use tg_node::{BlobStore, NodeHandle, SubmitError};
 use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
 use tg_types::{
@@ -15,7 +17,7 @@ use tg_types::{
 };
 use tokio::sync::{broadcast, mpsc};
 
-use super::{accounts, infer};
+use super::{accounts, blob, infer};
 use crate::outcome::Failure;
 
 /// How long a nonce that was taken here counts before the ledger shows it.
@@ -144,29 +146,23 @@ impl GridPort for NodePort {
         receiver
     }
 
-    fn put_blob(&self, digest: Digest, bytes: Vec<u8>) -> PortFuture<'_, ()> {
-        let blobs = Arc::clone(self.node().blobs());
-        blocking(move || blobs.put_named(&digest, &bytes, MODEL_BYTES_MAX))
-    }
-
-    fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Vec<u8>>> {
-        let stores = self.stores();
-        blocking(move || {
-            // One that is damaged or missing beside this API may be whole beside another validator.
-            let mut found = Ok(None);
-            for blobs in stores {
-                found = blobs.get(&digest, MODEL_BYTES_MAX);
-                if matches!(found, Ok(Some(_))) {
-                    break;
-                }
+    fn transaction(&self, id: TransactionId) -> Option<TransactionStatus> {
+        let known = self.node().transaction_status(&id)?;
+        Some(match known {
+            tg_node::TransactionStatus::Waiting => TransactionStatus::Pending,
+            tg_node::TransactionStatus::Final { height } => TransactionStatus::Final(height),
+            tg_node::TransactionStatus::Dropped(reason) => {
+                TransactionStatus::Dropped(reason.to_string())
             }
-            found
         })
     }
 
-    fn blob_size(&self, digest: Digest) -> PortFuture<'_, Option<u64>> {
-        let stores = self.stores();
-        blocking(move || Ok(stores.iter().find_map(|blobs| blobs.size(&digest))))
+    fn store_blob(&self, upload: Upload) -> PortFuture<'_, Box<dyn BlobSink>> {
+        blob::store(Arc::clone(self.node().blobs()), upload)
+    }
+
+    fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Box<dyn BlobSource>>> {
+        blob::open(self.stores(), digest)
     }
 
     fn development(&self) -> Option<&dyn DevelopmentPort> {
@@ -227,29 +223,6 @@ impl DevelopmentPort for NodePort {
     }
 }
 
-/// Runs file work beside the event loop.
-fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, BlobError> + Send + 'static,
-) -> PortFuture<'static, T> {
-    Box::pin(async move {
-        let done = tokio::task::spawn_blocking(work).await;
-        let failed = |fault, code: &str, error: &dyn std::error::Error| PortError {
-            fault,
-            code: code.to_owned(),
-            message: chain(error),
-            hint: String::new(),
-        };
-        done.map_err(|error| failed(Fault::Ours, "TG-NODE-000", &error))?
-            .map_err(|error| {
-                let fault = match &error {
-                    BlobError::TooLarge { .. } | BlobError::WrongDigest { .. } => Fault::Client,
-                    _ => Fault::Environment,
-                };
-                failed(fault, error.code(), &error)
-            })
-    })
-}
-
 fn submit_error(error: &SubmitError) -> PortError {
     PortError {
         fault: match error.fault() {
@@ -303,7 +276,7 @@ fn infer_error(failure: &Failure) -> PortError {
 }
 
 /// An error and what caused it, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {

@@ -239,6 +239,17 @@ fn a_killed_provider_loses_its_job_to_another_in_one_block() {
 }
 
 #[test]
+fn a_busy_port_is_told_before_a_folder_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = busy.local_addr().unwrap().to_string();
+    let ran = crate::run::run(&["up", "--listen", &address, "--data-dir", text(&data)]).ends(1);
+    assert!(ran.stderr.contains("--listen"), "{}", ran.stderr);
+    assert!(!data.exists());
+}
+
+#[test]
 fn wrong_orders_are_refused_and_nothing_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let grid = Grid::up(&folder.path().join("data"), 1);
@@ -263,6 +274,17 @@ fn wrong_orders_are_refused_and_nothing_is_lost() {
         undecided.stderr
     );
     assert!(undecided.stderr.contains("--yes"), "{}", undecided.stderr);
+    // What it would cost is asked without a price.
+    let gpu = [
+        "infer",
+        "mlp-digits",
+        text(&digit),
+        "--gpus",
+        "1",
+        "--dry-run",
+    ];
+    let dry = grid.run(&gpu).ends(0);
+    assert!(dry.stdout.contains("nothing was ordered"), "{}", dry.stdout);
     assert_eq!(grid.run(&["balance", "--json"]).ends(0).json(), before);
 }
 

@@ -13,7 +13,7 @@ use crate::view;
     path = "/v1/accounts/{address}",
     tag = "grid",
     params(("address" = String, Path, description = "0x and 40 hexadecimal digits")),
-    responses((status = 200, body = AccountDto)),
+    responses((status = 200, body = AccountDto, description = "The account")),
 )]
 pub(super) async fn account(shared: SharedState, Id(address): Id<Address>) -> Json<AccountDto> {
     let nonce = shared.port.next_nonce(&address);

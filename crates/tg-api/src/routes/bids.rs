@@ -15,7 +15,10 @@ use crate::view;
     path = "/v1/bids/{id}",
     tag = "jobs",
     params(("id" = String, Path, description = "The bid's id")),
-    responses((status = 200, body = BidDto), (status = 404, body = ErrorBody)),
+    responses(
+        (status = 200, body = BidDto, description = "The bid"),
+        (status = 404, body = ErrorBody, description = "There is none, or it was opened or forfeited"),
+    ),
 )]
 pub(super) async fn bid(shared: SharedState, Id(id): Id<BidId>) -> Result<Json<BidDto>, ApiError> {
     let state = shared.port.state();

@@ -16,7 +16,10 @@ use crate::error::ApiError;
     get,
     path = "/v1/dev/accounts",
     tag = "development",
-    responses((status = 200, body = Vec<DevelopmentAccountDto>), (status = 404, body = ErrorBody)),
+    responses(
+        (status = 200, body = Vec<DevelopmentAccountDto>, description = "The accounts"),
+        (status = 404, body = ErrorBody, description = "This is no development network"),
+    ),
 )]
 pub(super) async fn accounts(
     shared: SharedState,
@@ -31,7 +34,11 @@ pub(super) async fn accounts(
     path = "/v1/dev/faucet",
     tag = "development",
     request_body = FaucetRequestDto,
-    responses((status = 202, body = SubmittedDto), (status = 404, body = ErrorBody), (status = 422, body = ErrorBody)),
+    responses(
+        (status = 202, body = SubmittedDto, description = "On its way"),
+        (status = 404, body = ErrorBody, description = "This is no development network"),
+        (status = 422, body = ErrorBody, description = "More than the faucet gives"),
+    ),
 )]
 pub(super) async fn faucet(
     shared: SharedState,
@@ -50,7 +57,11 @@ pub(super) async fn faucet(
     path = "/v1/dev/infer",
     tag = "development",
     request_body = DevelopmentInferDto,
-    responses((status = 200, body = InferenceDto), (status = 404, body = ErrorBody), (status = 422, body = ErrorBody)),
+    responses(
+        (status = 200, body = InferenceDto, description = "Output and receipt"),
+        (status = 404, body = ErrorBody, description = "This is no development network"),
+        (status = 422, body = ErrorBody, description = "The inference was refused, with the reason"),
+    ),
 )]
 pub(super) async fn infer(
     shared: SharedState,

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,10 +11,9 @@ use axum::response::sse::{self, KeepAlive, Sse};
 use futures_core::Stream;
 use tg_sdk::ErrorBody;
 use tg_sdk::dto::EventDto;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 use super::SharedState;
-use crate::error::ApiError;
 use crate::port::FinalizedEvents;
 use crate::view;
 
@@ -29,16 +27,11 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
     path = "/v1/events",
     tag = "grid",
     responses(
-        (status = 200, content_type = "text/event-stream", body = EventDto),
+        (status = 200, content_type = "text/event-stream", body = EventDto, description = "One event after the other"),
         (status = 503, body = ErrorBody, description = "Too many streams"),
     ),
 )]
-pub(super) async fn events(shared: SharedState) -> Result<impl IntoResponse, ApiError> {
-    let permit = Arc::clone(&shared.streams)
-        .try_acquire_owned()
-        .map_err(|_| ApiError::Busy {
-            limit: shared.config.streams_max,
-        })?;
+pub(super) async fn events(shared: SharedState) -> impl IntoResponse {
     let (stop_sender, stopped) = mpsc::channel(1);
     let mut stopping = shared.stopping.clone();
     tokio::spawn(async move {
@@ -52,9 +45,8 @@ pub(super) async fn events(shared: SharedState) -> Result<impl IntoResponse, Api
         blocks: shared.port.subscribe(),
         stopped,
         ready: VecDeque::new(),
-        _permit: permit,
     };
-    Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+    Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
 }
 
 /// Events of blocks as they come.
@@ -62,7 +54,6 @@ struct Events {
     blocks: mpsc::Receiver<FinalizedEvents>,
     stopped: mpsc::Receiver<()>,
     ready: VecDeque<EventDto>,
-    _permit: OwnedSemaphorePermit,
 }
 
 impl Stream for Events {

@@ -9,20 +9,15 @@ use axum::extract::rejection::{BytesRejection, QueryRejection};
 use serde::Deserialize;
 use tg_ledger::Job;
 use tg_sdk::ErrorBody;
-use tg_sdk::dto::{DryRunDto, JobDto, JobReceiptDto, JobWhyDto};
+use tg_sdk::dto::{DryRunDto, JobDto, JobPageDto, JobReceiptDto, JobWhyDto};
 use tg_types::limits::TRANSACTION_BYTES_MAX;
 use tg_types::{Address, Decode, Fault, JobId, JobOrder, TimestampMs};
 
+use super::page::Page;
 use super::{Id, SharedState, parse_query};
 use crate::error::ApiError;
 use crate::port::PortError;
 use crate::view;
-
-/// Most jobs in one answer.
-const JOBS_LISTED_MAX: usize = 1_000;
-
-/// Jobs in one answer unless the client says otherwise.
-const JOBS_LISTED: u32 = 50;
 
 fn no_job(id: JobId) -> ApiError {
     ApiError::NotFound {
@@ -35,7 +30,8 @@ fn no_job(id: JobId) -> ApiError {
 #[derive(Debug, Deserialize)]
 pub(super) struct JobQuery {
     requestor: Option<String>,
-    limit: Option<u32>,
+    after: Option<u64>,
+    limit: Option<usize>,
 }
 
 /// Jobs, newest first.
@@ -45,17 +41,20 @@ pub(super) struct JobQuery {
     tag = "jobs",
     params(
         ("requestor" = Option<String>, Query, description = "Only this account's"),
-        ("limit" = Option<u32>, Query, description = "At most so many; 50 if absent, 1000 at most"),
+        ("after" = Option<u64>, Query, description = "Where the page begins: `next` of the one before"),
+        ("limit" = Option<usize>, Query, description = "At most so many; 100 if absent, 200 at most"),
     ),
-    responses((status = 200, body = Vec<JobDto>)),
+    responses(
+        (status = 200, body = JobPageDto, description = "A page of jobs"),
+        (status = 400, body = ErrorBody, description = "The query is not valid"),
+    ),
 )]
 pub(super) async fn jobs(
     shared: SharedState,
     query: Result<Query<JobQuery>, QueryRejection>,
-) -> Result<Json<Vec<JobDto>>, ApiError> {
+) -> Result<Json<JobPageDto>, ApiError> {
     let Query(query) = query?;
     let requestor = parse_query::<Address>(query.requestor.as_deref())?;
-    let limit = usize::try_from(query.limit.unwrap_or(JOBS_LISTED)).unwrap_or(JOBS_LISTED_MAX);
     let state = shared.port.state();
     let mut jobs: Vec<&Job> = state
         .jobs()
@@ -63,10 +62,15 @@ pub(super) async fn jobs(
         .filter(|job| requestor.is_none_or(|address| job.requestor == address))
         .collect();
     jobs.sort_by_key(|job| std::cmp::Reverse(job.sequence));
-    jobs.truncate(limit.min(JOBS_LISTED_MAX));
-    Ok(Json(
-        jobs.into_iter().map(|job| view::job(&state, job)).collect(),
-    ))
+    let begin = |it: &&Job| query.after.is_none_or(|after| it.sequence < after);
+    let page = Page::of(jobs.into_iter(), begin, query.limit, |it| {
+        it.sequence.to_string()
+    });
+    Ok(Json(JobPageDto {
+        items: page.items.iter().map(|it| view::job(&state, it)).collect(),
+        next: page.next,
+        total: page.total,
+    }))
 }
 
 /// One job.
@@ -75,7 +79,10 @@ pub(super) async fn jobs(
     path = "/v1/jobs/{id}",
     tag = "jobs",
     params(("id" = String, Path, description = "The job's id")),
-    responses((status = 200, body = JobDto), (status = 404, body = ErrorBody)),
+    responses(
+        (status = 200, body = JobDto, description = "The job"),
+        (status = 404, body = ErrorBody, description = "There is none of that id"),
+    ),
 )]
 pub(super) async fn job(shared: SharedState, Id(id): Id<JobId>) -> Result<Json<JobDto>, ApiError> {
     let state = shared.port.state();
@@ -89,7 +96,10 @@ pub(super) async fn job(shared: SharedState, Id(id): Id<JobId>) -> Result<Json<J
     path = "/v1/jobs/{id}/why",
     tag = "jobs",
     params(("id" = String, Path, description = "The job's id")),
-    responses((status = 200, body = JobWhyDto), (status = 404, body = ErrorBody)),
+    responses(
+        (status = 200, body = JobWhyDto, description = "The reasons"),
+        (status = 404, body = ErrorBody, description = "There is no job of that id"),
+    ),
 )]
 pub(super) async fn why(
     shared: SharedState,
@@ -114,7 +124,7 @@ pub(super) struct DryRunQuery {
     params(("requestor" = String, Query, description = "The account that would order")),
     request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The order in its canonical encoding"),
     responses(
-        (status = 200, body = DryRunDto),
+        (status = 200, body = DryRunDto, description = "What it would come to"),
         (status = 400, body = ErrorBody, description = "Not an order"),
         (status = 422, body = ErrorBody, description = "It would be refused, with the code of the ledger"),
     ),
@@ -162,7 +172,10 @@ fn now() -> TimestampMs {
     path = "/v1/jobs/{id}/receipt",
     tag = "jobs",
     params(("id" = String, Path, description = "The job's id")),
-    responses((status = 200, body = JobReceiptDto), (status = 404, body = ErrorBody)),
+    responses(
+        (status = 200, body = JobReceiptDto, description = "The receipt"),
+        (status = 404, body = ErrorBody, description = "There is no job of that id, or it has no receipt"),
+    ),
 )]
 pub(super) async fn receipt(
     shared: SharedState,

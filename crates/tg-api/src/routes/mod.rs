@@ -8,6 +8,7 @@ mod events;
 mod jobs;
 mod models;
 mod offers;
+mod page;
 mod status;
 mod transactions;
 
@@ -55,6 +56,7 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(status::status))
         .routes(routes!(accounts::account))
         .routes(routes!(transactions::submit))
+        .routes(routes!(transactions::transaction))
         .routes(routes!(events::events))
         .routes(routes!(models::models))
         .routes(routes!(models::model))

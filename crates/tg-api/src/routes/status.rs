@@ -7,7 +7,7 @@ use super::SharedState;
 use crate::view;
 
 /// What the grid is and where it stands.
-#[utoipa::path(get, path = "/v1/status", tag = "grid", responses((status = 200, body = StatusDto)))]
+#[utoipa::path(get, path = "/v1/status", tag = "grid", responses((status = 200, body = StatusDto, description = "The grid")))]
 pub(super) async fn status(shared: SharedState) -> Json<StatusDto> {
     let port = &shared.port;
     let is_development = port.development().is_some();

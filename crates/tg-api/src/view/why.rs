@@ -8,7 +8,10 @@ use tg_types::{Address, Amount, JobOrder, Lane, TimestampMs};
 
 use super::{job_state, lacks};
 
-/// Why a job is where it is: a sentence, its place in the queue, every offer with what it lacks, what to relax.
+/// Most offers that are explained: those that an order would take first.
+const OFFERS_EXPLAINED_MAX: usize = 200;
+
+/// Why a job is where it is: a sentence, its place in the queue, offers with what they lack, what to relax.
 #[must_use]
 pub fn why(state: &State, job: &Job) -> JobWhyDto {
     let waiting = state.why_waiting(&job.id);
@@ -28,6 +31,7 @@ pub fn why(state: &State, job: &Job) -> JobWhyDto {
     let offers = waiting.as_ref().map_or_else(Vec::new, |waiting| {
         let assessments = waiting.assessments.iter();
         assessments
+            .take(OFFERS_EXPLAINED_MAX)
             .map(|assessment| OfferWhyDto {
                 offer: assessment.offer,
                 provider: assessment.provider,

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tg_api::{ApiConfig, ApiServer};
-use tg_sdk::dto::{FaucetRequestDto, JobStateDto, LeaseDto, LeaseEndDto, ModeDto, ModelStateDto};
+use tg_sdk::dto::{
+    FaucetRequestDto, JobStateDto, LeaseDto, LeaseEndDto, ModeDto, ModelStateDto,
+    TransactionStateDto,
+};
 use tg_sdk::{Client, JobFilter};
 use tg_types::{
     Amount, Digest, DurationMs, JobId, JobNeeds, JobOrder, Label, Machine, ModeSet, ModelId,
@@ -150,6 +153,10 @@ async fn status_and_accounts_speak_of_money() {
     let nobody = wallet("nobody").address();
     let account = client.account(nobody).await.unwrap();
     assert_eq!((account.balance, account.nonce), (Amount::from_tgrid(2), 0));
+    let fate = client.transaction(signed.id(&status.domain.into())).await;
+    assert_eq!(fate.unwrap().state, TransactionStateDto::Final);
+    let unknown = client.transaction(tg_types::TransactionId::default()).await;
+    assert!(unknown.unwrap_err().is_not_found());
     let refused = client.submit(&signed).await.unwrap_err();
     assert_eq!(refused.status(), Some(422));
     assert!(refused.code().unwrap().starts_with("TG-LED-"), "{refused}");

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tg_api::{
-    ApiConfig, ApiServer, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,
+    ApiConfig, ApiServer, BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort,
+    PortError, PortFuture, TransactionStatus, Upload, UploadEnd,
 };
 use tg_ledger::{
     ConsensusKey, EvidenceTask, Genesis, ModelFacts, Outcome, Parameters, Proposal, State,
@@ -35,11 +36,53 @@ pub(crate) const FACTS: ModelFacts = ModelFacts {
     memory: 6,
 };
 
+type Blobs = Mutex<HashMap<Digest, Arc<Vec<u8>>>>;
+
+/// Bytes of a piece of a blob.
+const PIECE: usize = 128 << 10;
+
+/// A blob on its way out of memory.
+struct Source(Arc<Vec<u8>>, usize);
+
+impl BlobSource for Source {
+    fn size(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn next_piece(&mut self) -> Result<Vec<u8>, PortError> {
+        let end = (self.1 + PIECE).min(self.0.len());
+        let piece = self.0[self.1..end].to_vec();
+        self.1 = end;
+        Ok(piece)
+    }
+}
+
+/// A blob on its way into memory.
+struct Sink(Arc<Blobs>, Digest, Vec<u8>);
+
+impl BlobSink for Sink {
+    fn write(&mut self, piece: &[u8]) -> Result<(), PortError> {
+        self.2.extend_from_slice(piece);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<UploadEnd, PortError> {
+        let Self(blobs, digest, bytes) = *self;
+        let got = Digest::of_blob(&bytes);
+        if got != digest {
+            return Ok(UploadEnd::Refused(got));
+        }
+        let held = blobs.lock().unwrap().insert(digest, Arc::new(bytes));
+        Ok(held.map_or(UploadEnd::New, |_| UploadEnd::Held))
+    }
+}
+
 /// The grid.
 pub(crate) struct Grid {
     validator: Address,
     state: Mutex<Arc<State>>,
-    blobs: Mutex<HashMap<Digest, Vec<u8>>>,
+    blobs: Arc<Blobs>,
+    transactions: Mutex<HashMap<TransactionId, u64>>,
     listeners: Mutex<Vec<mpsc::Sender<FinalizedEvents>>>,
     /// Providers that asked for their leases.
     pub(crate) heard: Mutex<HashSet<Address>>,
@@ -94,7 +137,8 @@ impl Grid {
         Arc::new(Self {
             validator,
             state: Mutex::new(Arc::new(State::genesis(&genesis).unwrap())),
-            blobs: Mutex::default(),
+            blobs: Arc::default(),
+            transactions: Mutex::default(),
             listeners: Mutex::default(),
             heard: Mutex::default(),
             judge,
@@ -110,6 +154,7 @@ impl Grid {
         let port: Arc<dyn GridPort> = Arc::clone(self) as _;
         let server = ApiServer::start(port, config).await.unwrap();
         let client = Client::new(&server.url()).unwrap();
+        let client = client.uploading_as(&wallet("alice"));
         let grid = Arc::downgrade(self);
         tokio::spawn(async move {
             while let Some(grid) = grid.upgrade() {
@@ -183,6 +228,8 @@ impl GridPort for Grid {
                 .map_err(|error| refused(error.code(), error.to_string()))?;
             let id = transaction.id(state.domain());
             self.block(vec![transaction]);
+            let height = self.state().head().height.get();
+            self.transactions.lock().unwrap().insert(id, height);
             Ok(id)
         })
     }
@@ -193,20 +240,19 @@ impl GridPort for Grid {
         receiver
     }
 
-    fn put_blob(&self, digest: Digest, bytes: Vec<u8>) -> PortFuture<'_, ()> {
-        self.blobs.lock().unwrap().insert(digest, bytes);
-        Box::pin(async { Ok(()) })
+    fn transaction(&self, id: TransactionId) -> Option<TransactionStatus> {
+        let height = self.transactions.lock().unwrap().get(&id).copied();
+        height.map(TransactionStatus::Final)
     }
 
-    fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Vec<u8>>> {
+    fn store_blob(&self, upload: Upload) -> PortFuture<'_, Box<dyn BlobSink>> {
+        let sink = Sink(Arc::clone(&self.blobs), upload.digest, Vec::new());
+        Box::pin(async { Ok(Box::new(sink) as Box<dyn BlobSink>) })
+    }
+
+    fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Box<dyn BlobSource>>> {
         let found = self.blobs.lock().unwrap().get(&digest).cloned();
-        Box::pin(async { Ok(found) })
-    }
-
-    fn blob_size(&self, digest: Digest) -> PortFuture<'_, Option<u64>> {
-        let blobs = self.blobs.lock().unwrap();
-        let found = blobs.get(&digest).map(|bytes| bytes.len() as u64);
-        Box::pin(async move { Ok(found) })
+        Box::pin(async { Ok(found.map(|it| Box::new(Source(it, 0)) as Box<dyn BlobSource>)) })
     }
 
     fn development(&self) -> Option<&dyn DevelopmentPort> {

@@ -1,9 +1,12 @@
 //! The API over real sockets, in front of the real ledger.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod abuse;
 mod blobs;
 mod calls;
 mod document;
 mod gangs;
 mod grid;
 mod limits;
+mod lists;
+mod uploads;

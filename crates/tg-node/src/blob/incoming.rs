@@ -134,7 +134,7 @@ impl Drop for Incoming {
 
 impl BlobStore {
     /// The file of a blob with its size; `None` if it is not here.
-    pub(crate) fn reader(&self, digest: &Digest) -> Result<Option<(File, u64)>, BlobError> {
+    pub(crate) fn file(&self, digest: &Digest) -> Result<Option<(File, u64)>, BlobError> {
         let path = self.path(digest);
         match File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file))) {
             Ok((size, file)) => Ok(Some((file, size))),
@@ -156,7 +156,7 @@ impl BlobStore {
     ) -> Result<Option<(u64, Vec<u8>)>, BlobError> {
         let path = self.path(digest);
         let failed = |source| io_error("read", &path, source);
-        let Some((mut file, total)) = self.reader(digest)? else {
+        let Some((mut file, total)) = self.file(digest)? else {
             return Ok(None);
         };
         file.seek(SeekFrom::Start(offset)).map_err(failed)?;
@@ -174,7 +174,7 @@ impl BlobStore {
     pub fn verified_size(&self, digest: &Digest) -> Result<Option<u64>, BlobError> {
         let path = self.path(digest);
         let failed = |source| io_error("read", &path, source);
-        let Some((mut file, _)) = self.reader(digest)? else {
+        let Some((mut file, _)) = self.file(digest)? else {
             return Ok(None);
         };
         let mut hasher = blake3::Hasher::new();

@@ -21,8 +21,10 @@ impl Plan {
         weights: usize,
     ) -> Result<NodePlan, PlanError> {
         let [least, greatest] = self.intervals[input.index()];
-        // Stops: a token that execution reads as the nearest row and no proof has a flag for, at whoever runs it.
-        if least < 0 || greatest >= i64::from(table_rows) {
+        // Stops: a token that execution reads as the nearest row and no proof has a flag for, at whoever runs it. Those of an
+        // input are looked at by who gives it.
+        let computed = input != TensorId::INPUT;
+        if computed && (least < 0 || greatest >= i64::from(table_rows)) {
             let why = "its tokens may lie beyond the table";
             return Err(PlanError::unprovable(program, node, why));
         }

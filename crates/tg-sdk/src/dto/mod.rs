@@ -2,6 +2,7 @@
 
 mod convert;
 mod market;
+mod page;
 
 use serde::{Deserialize, Serialize};
 use tg_types::{
@@ -10,6 +11,10 @@ use tg_types::{
 };
 
 pub use market::{JobNeedsDto, MachineDto};
+pub(crate) use page::Paged;
+pub use page::{
+    JobPageDto, ModelPageDto, OfferPageDto, QuotePageDto, TransactionStateDto, TransactionStatusDto,
+};
 
 use crate::text;
 

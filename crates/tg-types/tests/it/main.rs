@@ -8,6 +8,7 @@ mod negative;
 mod reader;
 mod samples;
 mod signatures;
+mod uploads;
 mod words;
 
 /// Property tests draw the same cases in every run, so a failure is reproduced by running it again.

@@ -132,6 +132,7 @@ fn domains_are_distinct_in_both_hashes() {
         Domain::Schedule,
         Domain::EpochSeed,
         Domain::Sampling,
+        Domain::Upload,
     ];
     let mut seen = std::collections::BTreeSet::new();
     for domain in domains {

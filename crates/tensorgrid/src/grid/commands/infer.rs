@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal};
 use std::time::Duration;
 
 use tg_sdk::dto::{DryRunDto, JobDto, JobWhyDto, ModeDto, ModelDto, QuoteDto};
-use tg_types::{JobNeeds, Lane};
+use tg_types::{Amount, JobNeeds, Lane};
 
 use super::job::{describe_lease, describe_receipt, describe_why};
 use super::json_of;
@@ -35,6 +35,12 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     let usual = usual.filter(|_| needs == JobNeeds::ANY_MACHINE);
     let max_price = match arguments.max_price.or(usual) {
         Some(max_price) => max_price,
+        // What it would cost is what a dry run is asked: any price that the account can pay will do.
+        None if arguments.dry_run => {
+            let account = client.account(wallet.address()).await;
+            let balance = account.calling("ask for the balance")?.balance;
+            Amount::new(balance.get() / 2)
+        }
         None if needs == JobNeeds::ANY_MACHINE => return Err(infer::no_offer()),
         None => return Err(no_max_price()),
     };

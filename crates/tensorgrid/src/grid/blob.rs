@@ -1,0 +1,169 @@
+//! A validator's blob store as the API sees it, and the task that removes what no record names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tg_api::{
+    BlobSink, BlobSource, PortError, PortFuture, Upload, UploadAllowance, UploadEnd, allowance,
+    named_blobs,
+};
+use tg_node::limits::MODEL_BYTES_MAX;
+use tg_node::{
+    Allowance, BlobError, BlobReader, BlobStore, BlobWriter, NodeHandle, PENDING_TIME, PendingBlob,
+    Stored,
+};
+use tg_types::{Address, Digest, Fault};
+
+use super::port::chain;
+
+/// How often blobs are looked through that no record may name any more.
+const SWEEP: Duration = Duration::from_secs(10);
+
+/// Opens a blob for reading, from the first store that has it: one that is missing beside this API may be beside another
+/// validator.
+pub(super) fn open(
+    stores: Vec<Arc<BlobStore>>,
+    digest: Digest,
+) -> PortFuture<'static, Option<Box<dyn BlobSource>>> {
+    Box::pin(async move {
+        let opened = tokio::task::spawn_blocking(move || {
+            let mut opened = Ok(None);
+            for store in &stores {
+                opened = store.reader(&digest, MODEL_BYTES_MAX);
+                if matches!(opened, Ok(Some(_))) {
+                    break;
+                }
+            }
+            opened
+        });
+        let reader = opened.await.map_err(|error| stopped(&error))?;
+        let reader = reader.map_err(|error| refused(&error))?;
+        Ok(reader.map(|reader| Box::new(Source(reader)) as Box<dyn BlobSource>))
+    })
+}
+
+/// Counts a blob against its owner and makes room for it.
+pub(super) fn store(
+    store: Arc<BlobStore>,
+    upload: Upload,
+) -> PortFuture<'static, Box<dyn BlobSink>> {
+    let began = tokio::task::spawn_blocking(move || begin(&store, &upload));
+    Box::pin(async move {
+        let sink = began.await.map_err(|error| stopped(&error))?;
+        let sink = sink.map_err(|error| refused(&error))?;
+        Ok(Box::new(sink) as Box<dyn BlobSink>)
+    })
+}
+
+fn begin(store: &Arc<BlobStore>, upload: &Upload) -> Result<Sink, BlobError> {
+    let pending = PendingBlob {
+        digest: upload.digest,
+        size: upload.size,
+        owner: upload.owner,
+        expires: upload.now.saturating_add(PENDING_TIME),
+    };
+    store.put_pending(&pending, in_node(upload.allowance))?;
+    let mut sink = Sink {
+        store: Arc::clone(store),
+        digest: upload.digest,
+        writer: None,
+    };
+    sink.writer = Some(store.writer(&upload.digest, upload.size, MODEL_BYTES_MAX)?);
+    Ok(sink)
+}
+
+const fn in_node(allowance: UploadAllowance) -> Allowance {
+    let UploadAllowance { balance, leases } = allowance;
+    Allowance { balance, leases }
+}
+
+/// Removes blobs that no record of the ledger names, over and over. Ends when it is aborted.
+pub(super) async fn sweep(node: NodeHandle) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        let node = node.clone();
+        let swept = tokio::task::spawn_blocking(move || {
+            let state = &node.snapshot().state;
+            let named = named_blobs(state);
+            let owned = |owner: &Address| in_node(allowance(state, owner));
+            let now = state.head().timestamp;
+            node.blobs().sweep(now, |it| named.contains(it), owned)
+        });
+        // The process ends.
+        if swept.await.is_err() {
+            return;
+        }
+    }
+}
+
+struct Source(BlobReader);
+
+impl BlobSource for Source {
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+
+    fn next_piece(&mut self) -> Result<Vec<u8>, PortError> {
+        self.0.next_piece().map_err(|error| refused(&error))
+    }
+}
+
+struct Sink {
+    store: Arc<BlobStore>,
+    digest: Digest,
+    writer: Option<BlobWriter>,
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        // The writer first: it gives its room back.
+        self.writer = None;
+        self.store.end_pending(&self.digest);
+    }
+}
+
+impl BlobSink for Sink {
+    fn write(&mut self, piece: &[u8]) -> Result<(), PortError> {
+        let written = self.writer.as_mut().map(|writer| writer.write(piece));
+        written.transpose().map_err(|error| refused(&error))?;
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<UploadEnd, PortError> {
+        let Some(writer) = self.writer.take() else {
+            return Ok(UploadEnd::Held);
+        };
+        match writer.finish() {
+            Ok(Stored::New) => Ok(UploadEnd::New),
+            Ok(Stored::Held) => Ok(UploadEnd::Held),
+            Err(BlobError::WrongDigest { got, .. }) => Ok(UploadEnd::Refused(got)),
+            Err(error) => Err(refused(&error)),
+        }
+    }
+}
+
+fn stopped(error: &tokio::task::JoinError) -> PortError {
+    PortError {
+        fault: Fault::Ours,
+        code: "TG-NODE-000".to_owned(),
+        message: chain(error),
+        hint: String::new(),
+    }
+}
+
+fn refused(error: &BlobError) -> PortError {
+    let (fault, hint) = match error {
+        BlobError::TooLarge { .. } | BlobError::WrongDigest { .. } => (Fault::Client, ""),
+        BlobError::AllowanceUsed { .. } => (
+            Fault::Client,
+            "order, register or lease what was stored, wait until it expires, or hold more TGRID",
+        ),
+        _ => (Fault::Environment, ""),
+    };
+    PortError {
+        fault,
+        code: error.code().to_owned(),
+        message: chain(error),
+        hint: hint.to_owned(),
+    }
+}

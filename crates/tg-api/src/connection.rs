@@ -1,0 +1,312 @@
+//! Connections: how many there may be, in which stage each is, and which one ends when another needs its place.
+//!
+//! A server without a limit dies of descriptors and memory; one that refuses newcomers at its limit is held by whoever
+//! came first and does nothing. Here a newcomer is let in and the connection that has done nothing for longest ends:
+//! honest ones send their request at once and read the answer at once, so they are never that one while anybody idles.
+//!
+//! Of all places one peer may hold a quarter, loopback apart: on one machine all processes share 127.0.0.1, and a share
+//! would make honest agents pay for their neighbour. A peer is an IPv4 address or the first 64 bits of an IPv6 one.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+/// One part in so many of anything is the most that one peer may hold, loopback apart.
+const SHARE: usize = 4;
+
+/// A connection that moved no byte for this long is stalled: an honest one moves some in every round trip.
+const STALLED: Duration = Duration::from_secs(1);
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum PeerAddress {
+    /// This machine.
+    Loopback,
+    /// A network: an IPv4 address, or 64 bits of an IPv6 one.
+    Remote([u8; 8]),
+}
+
+impl PeerAddress {
+    /// The peer of an address.
+    pub(crate) fn of(address: SocketAddr) -> Self {
+        let ip = address.ip().to_canonical();
+        if ip.is_loopback() {
+            return Self::Loopback;
+        }
+        let mut network = [0; 8];
+        match ip {
+            IpAddr::V4(ip) => network[4..].copy_from_slice(&ip.octets()),
+            IpAddr::V6(ip) => network.copy_from_slice(&ip.octets()[..8]),
+        }
+        Self::Remote(network)
+    }
+
+    /// Most of `limit` things that this peer may hold.
+    pub(crate) const fn share(self, limit: usize) -> usize {
+        match self {
+            Self::Loopback => limit,
+            Self::Remote(_) => limit.div_ceil(SHARE),
+        }
+    }
+}
+
+/// What a connection is doing, in the order in which they give way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Stage {
+    /// It has not sent its first request yet.
+    New,
+    /// It waits for another request.
+    Idle,
+    /// A body arrives.
+    Body,
+    /// An answer leaves.
+    Sending,
+    /// A request is being answered, or events are followed.
+    Working,
+}
+
+impl Stage {
+    const fn of(number: u8) -> Self {
+        match number {
+            0 => Self::New,
+            1 => Self::Idle,
+            2 => Self::Body,
+            3 => Self::Sending,
+            _ => Self::Working,
+        }
+    }
+
+    /// Whether a connection in this stage may be ended for another one after `still` without a byte.
+    fn gives_way(self, still: Duration) -> bool {
+        match self {
+            Self::New | Self::Idle => true,
+            Self::Body | Self::Sending => still >= STALLED,
+            Self::Working => false,
+        }
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    /// Who is at the other end.
+    pub(crate) peer: PeerAddress,
+    stage: AtomicU8,
+    moved_ms: AtomicU64,
+    started: Instant,
+    end: Notify,
+}
+
+impl Connection {
+    /// Enters a stage.
+    pub(crate) fn enter(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Relaxed);
+        self.moved();
+    }
+
+    /// Notes that bytes moved.
+    pub(crate) fn moved(&self) {
+        let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.moved_ms.store(now, Ordering::Relaxed);
+    }
+
+    /// Returns once the connection has to end for another one.
+    pub(crate) async fn ordered_to_end(&self) {
+        self.end.notified().await;
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::of(self.stage.load(Ordering::Relaxed))
+    }
+
+    fn still(&self) -> Duration {
+        let moved = Duration::from_millis(self.moved_ms.load(Ordering::Relaxed));
+        self.started.elapsed().saturating_sub(moved)
+    }
+}
+
+/// All connections of a server.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    limit: usize,
+    started: Instant,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    next: u64,
+    open: BTreeMap<u64, Arc<Connection>>,
+}
+
+/// A place among the connections; dropping it frees the place.
+#[derive(Debug)]
+pub(crate) struct ConnectionPlace {
+    connections: Arc<Connections>,
+    number: u64,
+    /// The connection.
+    pub(crate) connection: Arc<Connection>,
+}
+
+impl Drop for ConnectionPlace {
+    fn drop(&mut self) {
+        self.connections.table().open.remove(&self.number);
+    }
+}
+
+impl Connections {
+    /// Room for `limit` connections.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            started: Instant::now(),
+            table: Mutex::default(),
+        }
+    }
+
+    /// A place for a new connection, for which another one may have to end; nothing if none gives way.
+    pub(crate) fn admit(self: &Arc<Self>, peer: PeerAddress) -> Option<ConnectionPlace> {
+        let mut table = self.table();
+        let of_peer = |table: &Table| {
+            let same = table.open.values().filter(|it| it.peer == peer);
+            same.count()
+        };
+        if of_peer(&table) >= peer.share(self.limit) {
+            table.make_room(Some(peer), |_| true)?;
+        } else if table.open.len() >= self.limit {
+            let greatest = table.greatest();
+            table.make_room(greatest, |_| true)?;
+        }
+        let number = table.next;
+        table.next += 1;
+        let connection = Arc::new(Connection {
+            peer,
+            stage: AtomicU8::new(Stage::New as u8),
+            moved_ms: AtomicU64::new(0),
+            started: self.started,
+            end: Notify::new(),
+        });
+        connection.moved();
+        table.open.insert(number, Arc::clone(&connection));
+        drop(table);
+        Some(ConnectionPlace {
+            connections: Arc::clone(self),
+            number,
+            connection,
+        })
+    }
+
+    /// Ends the connection that is stalled for longest in a stage, if there is one.
+    pub(crate) fn end_stalled(&self, stage: Stage) {
+        let is_stalled = |it: &Connection| it.stage() == stage;
+        // Without one nothing ends: the caller waits.
+        let _ = self.table().make_room(None, is_stalled);
+    }
+
+    /// Ends all of them.
+    pub(crate) fn end_all(&self) {
+        let open = std::mem::take(&mut self.table().open);
+        open.values()
+            .for_each(|connection| connection.end.notify_one());
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// The peer with the most connections.
+    fn greatest(&self) -> Option<PeerAddress> {
+        let mut counts: BTreeMap<PeerAddress, usize> = BTreeMap::new();
+        for connection in self.open.values() {
+            *counts.entry(connection.peer).or_default() += 1;
+        }
+        let greatest = counts.into_iter().max_by_key(|(_, count)| *count);
+        greatest.map(|(peer, _)| peer)
+    }
+
+    /// Ends the connection that gives way first among those of a peer that `may` end; nothing if there is none.
+    fn make_room(
+        &mut self,
+        peer: Option<PeerAddress>,
+        may: impl Fn(&Connection) -> bool,
+    ) -> Option<()> {
+        let candidates = self.open.iter().filter(|(_, it)| {
+            peer.is_none_or(|peer| it.peer == peer) && it.stage().gives_way(it.still()) && may(it)
+        });
+        let first = candidates.min_by_key(|(_, it)| (it.stage(), std::cmp::Reverse(it.still())));
+        let number = *first?.0;
+        let ended = self.open.remove(&number)?;
+        ended.end.notify_one();
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn remote(last: u8) -> PeerAddress {
+        PeerAddress::of(SocketAddr::from(([10, 0, 0, last], 1)))
+    }
+
+    fn is_open(place: &ConnectionPlace) -> bool {
+        place.connections.table().open.contains_key(&place.number)
+    }
+
+    #[test]
+    fn a_peer_is_an_address_or_a_network_and_loopback_is_one() {
+        let of = |text: &str| PeerAddress::of(text.parse().unwrap());
+        assert_eq!(of("127.0.0.1:5"), of("[::1]:9"));
+        assert_eq!(of("[::ffff:10.0.0.1]:1"), of("10.0.0.1:2"));
+        assert_eq!(of("[2001:db8::1]:1"), of("[2001:db8::2:3]:1"));
+        assert_ne!(of("[2001:db8:0:1::1]:1"), of("[2001:db8::1]:1"));
+        assert_eq!(
+            (of("127.0.0.1:5").share(8), of("10.0.0.1:1").share(8)),
+            (8, 2)
+        );
+    }
+
+    #[test]
+    fn whoever_did_nothing_for_longest_gives_way() {
+        let connections = Arc::new(Connections::new(3));
+        let places: Vec<ConnectionPlace> = (0..3)
+            .map(|_| connections.admit(PeerAddress::Loopback).unwrap())
+            .collect();
+        places[0].connection.enter(Stage::Working);
+        places[1].connection.enter(Stage::Idle);
+        let newcomer = connections.admit(PeerAddress::Loopback).unwrap();
+        // The one that never sent a request goes before the one that did.
+        assert_eq!(
+            [&places[0], &places[1], &places[2]].map(is_open),
+            [true, true, false]
+        );
+        newcomer.connection.enter(Stage::Body);
+        let second = connections.admit(PeerAddress::Loopback).unwrap();
+        assert!(!is_open(&places[1]) && is_open(&newcomer));
+        // A body that arrives and a request that is worked on give no way.
+        second.connection.enter(Stage::Working);
+        assert!(connections.admit(PeerAddress::Loopback).is_none());
+        connections.end_stalled(Stage::Body);
+        assert!(is_open(&newcomer));
+    }
+
+    #[test]
+    fn a_remote_peer_holds_a_quarter_and_pays_for_its_own_newcomers() {
+        let connections = Arc::new(Connections::new(8));
+        let honest = connections.admit(remote(1)).unwrap();
+        let greedy: Vec<ConnectionPlace> = (0..5)
+            .map(|_| connections.admit(remote(2)).unwrap())
+            .collect();
+        assert_eq!(greedy.iter().filter(|it| is_open(it)).count(), 2);
+        assert!(is_open(&honest));
+    }
+}

@@ -1,0 +1,124 @@
+//! Who may store a blob: an account that signed for it, as far as its money and its leases go.
+//!
+//! A blob costs its owner nothing while some record names it, or will within minutes. What it takes is money that lies
+//! in the account meanwhile: [`BYTES_PER_TGRID`] for each TGRID. Filling the quarter of a store that is open to such
+//! blobs takes hundreds of TGRID for as long as it is to be full, and hinders nobody whose blobs are named, and no
+//! provider at work: a live lease allows its evidence, whatever the balance is.
+
+use std::collections::HashSet;
+
+use axum::http::HeaderMap;
+use tg_ledger::{Model, ModelState, State};
+use tg_types::limits::EVIDENCE_BYTES_MAX;
+use tg_types::{Address, Digest, DurationMs, SignedUpload};
+
+use crate::error::ApiError;
+use crate::port::Upload;
+
+/// The header that carries a permit, as 0x and hexadecimal digits.
+pub(crate) const PERMIT: &str = "tg-upload";
+
+/// Bytes that a TGRID in an account lets it have stored without a record that names them.
+const BYTES_PER_TGRID: u128 = 16 << 20;
+
+/// How far ahead a permit may expire: a permit that was copied is worth nothing later.
+const PERMIT_TIME_MAX: DurationMs = DurationMs::new(10 * 60 * 1_000);
+
+/// What an account may have stored that no record of the ledger names, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UploadAllowance {
+    /// For its balance.
+    pub balance: u64,
+    /// For its live leases: the evidence and output that it owes.
+    pub leases: u64,
+}
+
+/// What an account may have stored.
+#[must_use]
+pub fn allowance(state: &State, owner: &Address) -> UploadAllowance {
+    let one = tg_types::Amount::from_tgrid(1).get();
+    let balance = state.balance(owner).get();
+    // Whole TGRID and the rest apart: the product of the whole might not fit.
+    let whole = (balance / one).saturating_mul(BYTES_PER_TGRID);
+    let rest = (balance % one).saturating_mul(BYTES_PER_TGRID) / one;
+    let leases = state.live_members().filter(|(_, it)| it.provider == *owner);
+    let owed = leases.map(|(job, _)| {
+        let output = state.model(&job.order.model).map_or(0, output_bytes);
+        u64::from(EVIDENCE_BYTES_MAX).saturating_add(output)
+    });
+    UploadAllowance {
+        balance: u64::try_from(whole.saturating_add(rest)).unwrap_or(u64::MAX),
+        leases: owed.fold(0, u64::saturating_add),
+    }
+}
+
+/// Bytes of a model's output, in the unit in which small blobs are counted.
+fn output_bytes(model: &Model) -> u64 {
+    match &model.state {
+        ModelState::Active(facts) => u64::from(facts.output_len).next_multiple_of(4_096),
+        ModelState::Pending | ModelState::Refused(_) => 0,
+    }
+}
+
+/// The digests that records of the ledger name: these blobs stay.
+#[must_use]
+pub fn named_blobs(state: &State) -> HashSet<Digest> {
+    let models = state.models().iter();
+    let models = models.flat_map(|model| [model.public_blob, model.weights_blob]);
+    let inputs = state.jobs().iter().map(|job| job.order.input);
+    let leases = state.leases().iter().flat_map(|lease| {
+        let output = lease.receipt.as_ref().map(|receipt| receipt.output);
+        let evidence = lease.evidence.as_ref().map(|evidence| evidence.digest);
+        [output, evidence].into_iter().flatten()
+    });
+    models.chain(inputs).chain(leases).collect()
+}
+
+/// Checks the permit of a blob of `size` bytes that is to be stored under `digest`.
+pub(crate) fn check(
+    state: &State,
+    headers: &HeaderMap,
+    digest: Digest,
+    size: u64,
+) -> Result<Upload, ApiError> {
+    let refuse = |detail: String| ApiError::NoPermit { digest, detail };
+    let header = headers
+        .get(PERMIT)
+        .ok_or_else(|| refuse(format!("there is no header {PERMIT}")))?;
+    let signed = header.to_str().ok().and_then(SignedUpload::from_hex);
+    let signed = signed.ok_or_else(|| refuse("it is not one".to_owned()))?;
+    let permit = &signed.permit;
+    if permit.digest != digest {
+        return Err(refuse(format!("it is for the blob {}", permit.digest)));
+    }
+    if permit.length != size {
+        return Err(refuse(format!(
+            "it is for {} bytes, not {size}",
+            permit.length
+        )));
+    }
+    let now = state.head().timestamp;
+    if permit.expires < now || permit.expires > now.saturating_add(PERMIT_TIME_MAX) {
+        let within = PERMIT_TIME_MAX.get() / 1_000;
+        return Err(refuse(format!(
+            "it expires at {}, which is not within {within} s of the last block's time, {now}",
+            permit.expires
+        )));
+    }
+    let owner = signed
+        .owner(state.domain())
+        .map_err(|error| refuse(error.to_string()))?;
+    let allowance = allowance(state, &owner);
+    if allowance == UploadAllowance::default() {
+        return Err(refuse(format!(
+            "the account that signed for this network, {owner}, has no money"
+        )));
+    }
+    Ok(Upload {
+        digest,
+        size,
+        owner,
+        allowance,
+        now,
+    })
+}

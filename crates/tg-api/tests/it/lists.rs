@@ -1,0 +1,86 @@
+//! Lists come in pages.
+
+use tg_api::ApiConfig;
+use tg_sdk::JobFilter;
+use tg_types::{
+    Amount, DurationMs, Label, Machine, ModeSet, OfferTerms, Pricing, Transaction, Wallet,
+};
+
+use crate::grid::{Grid, wallet};
+
+fn terms(price: u64) -> OfferTerms {
+    OfferTerms {
+        hardware: Label::new("a test").unwrap(),
+        price_base: Amount::new(u128::from(price)),
+        price_per_mmac: Amount::new(1),
+        latency_base_ms: DurationMs::new(100),
+        speed_mmac_per_s: 100,
+        memory_bytes: 1 << 30,
+        slots: 1,
+        collateral_per_lease: Amount::from_tgrid(1),
+        modes: ModeSet::ALL,
+        machine: Machine::CPU_ONLY,
+        price_per_gpu_second: Amount::ZERO,
+        pricing: Pricing::Fixed,
+    }
+}
+
+#[tokio::test]
+async fn a_list_longer_than_a_page_is_read_whole_and_once() {
+    let grid = Grid::new();
+    let (server, client) = grid.serve(ApiConfig::default()).await;
+    let domain = client.domain().await.unwrap();
+    // As many as one account may have, of as many accounts as it takes.
+    let sellers: Vec<_> = (0..16_u8)
+        .map(|seed| Wallet::from_seed(&[b's', seed]))
+        .collect();
+    let alice = wallet("alice");
+    let payments = (0_u64..).zip(&sellers).map(|(nonce, seller)| {
+        let payment = Transaction::Transfer {
+            to: seller.address(),
+            amount: Amount::from_tgrid(50),
+        };
+        alice.sign(payment, nonce, &domain)
+    });
+    grid.block(payments.collect());
+    for seller in &sellers {
+        let first = client.account(seller.address()).await.unwrap().nonce;
+        let posts = (0..16).map(|index| {
+            let terms = terms(1_000 + index);
+            seller.sign(Transaction::PostOffer { terms }, first + index, &domain)
+        });
+        grid.block(posts.collect());
+    }
+    let offers = client.offers().await.unwrap();
+    assert_eq!(offers.len(), 256);
+    assert!(offers.is_sorted_by_key(|offer| offer.id));
+    let one = sellers[3].address();
+    let own = client.offers_of(one).await.unwrap();
+    assert_eq!(own.len(), 16);
+    assert!(own.iter().all(|it| it.provider == one));
+    assert!(client.jobs(JobFilter::default()).await.unwrap().is_empty());
+
+    // However much is asked for, a page is bounded and says how many there are.
+    let answer = get(&server.url(), "/v1/offers?limit=100000").await;
+    assert_eq!(answer["items"].as_array().unwrap().len(), 200);
+    assert_eq!(answer["total"], 256);
+    assert_eq!(answer["next"], answer["items"][199]["id"]);
+    let next = answer["next"].as_str().unwrap();
+    let rest = get(&server.url(), &format!("/v1/offers?after={next}")).await;
+    assert_eq!(rest["items"].as_array().unwrap().len(), 56);
+    assert!(rest["next"].is_null());
+}
+
+/// A JSON answer, read over a plain socket.
+async fn get(url: &str, path: &str) -> serde_json::Value {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let address = url.strip_prefix("http://").unwrap();
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    let text = String::from_utf8(answer).unwrap();
+    let (_, body) = text.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap()
+}

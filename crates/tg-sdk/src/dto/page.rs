@@ -1,0 +1,81 @@
+//! Pages of lists, and what became of a transaction.
+
+use serde::{Deserialize, Serialize};
+use tg_types::TransactionId;
+
+use super::{JobDto, ModelDto, OfferDto, QuoteDto};
+use crate::text;
+
+/// Declares the page of a list: utoipa names a schema after its type.
+macro_rules! pages {
+    ($($(#[$doc:meta])* $name:ident of $item:ty;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        pub struct $name {
+            /// The items of this page.
+            pub items: Vec<$item>,
+            /// The `after` of the next page; absent on the last one.
+            pub next: Option<String>,
+            /// How many items all pages have together.
+            pub total: u64,
+        }
+
+        impl Paged for $name {
+            type Item = $item;
+
+            fn into_parts(self) -> (Vec<$item>, Option<String>) {
+                (self.items, self.next)
+            }
+        }
+    )*};
+}
+
+/// A page of a list.
+pub(crate) trait Paged: serde::de::DeserializeOwned {
+    /// What is listed.
+    type Item;
+
+    /// The items, and where the next page begins.
+    fn into_parts(self) -> (Vec<Self::Item>, Option<String>);
+}
+
+pages! {
+    /// A page of open offers, in the order of their ids.
+    OfferPageDto of OfferDto;
+    /// A page of models, in the order of their ids.
+    ModelPageDto of ModelDto;
+    /// A page of jobs, newest first.
+    JobPageDto of JobDto;
+    /// A page of quotes, in the order of the scheduler.
+    QuotePageDto of QuoteDto;
+}
+
+/// Where a transaction stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum TransactionStateDto {
+    /// It waits for a block.
+    Pending,
+    /// It is in a final block.
+    Final,
+    /// It left the pool without a block, and will be in none unless it is sent again.
+    Dropped,
+}
+
+/// What became of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TransactionStatusDto {
+    /// Its id.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub transaction: TransactionId,
+    /// Where it stands.
+    pub state: TransactionStateDto,
+    /// Height of its block, if it is final.
+    pub height: Option<u64>,
+    /// Why it was dropped, if it was.
+    pub reason: Option<String>,
+}
