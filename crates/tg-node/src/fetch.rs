@@ -66,6 +66,17 @@ pub(crate) struct Need {
     pub(crate) exact: Option<u64>,
 }
 
+impl Need {
+    /// Makes this the need of both. Stops: an order that names another's input with a wrong length, so that the right bytes
+    /// would be taken for a lie.
+    fn widen(&mut self, other: &Self) {
+        self.limit = self.limit.max(other.limit);
+        if self.exact != other.exact {
+            self.exact = None;
+        }
+    }
+}
+
 /// A blob that is not here.
 #[derive(Debug)]
 struct Want {
@@ -165,7 +176,16 @@ impl Fetcher {
     fn want(&mut self, need: Need) -> Option<&mut Want> {
         let room = self.wants.len() < BLOBS_WANTED_MAX;
         match self.wants.entry(need.digest) {
-            std::collections::btree_map::Entry::Occupied(entry) => Some(entry.into_mut()),
+            std::collections::btree_map::Entry::Occupied(entry) => {
+                let want = entry.into_mut();
+                let before = want.need;
+                want.need.widen(&need);
+                if want.need != before {
+                    // What was taken for a lie may have been right.
+                    want.wrong.clear();
+                }
+                Some(want)
+            }
             std::collections::btree_map::Entry::Vacant(entry) if room => Some(entry.insert(Want {
                 need,
                 named: false,

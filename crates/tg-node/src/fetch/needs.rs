@@ -1,6 +1,6 @@
 //! What the ledger names.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use tg_ledger::{EvidenceTask, ModelState, State, StoredFile};
 use tg_types::{Address, Digest};
@@ -11,7 +11,6 @@ use crate::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX}
 /// The blobs that `state` names and that `is_held` does not know, the most urgent first: evidence, what checks it, what the
 /// validator `me` has not stated yet, inputs of open jobs, weights. Models that were refused name nothing.
 pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bool) -> Vec<Need> {
-    let mut seen = BTreeSet::new();
     let evidence = state.pending_evidence().filter_map(|task| match task {
         EvidenceTask::Lease { evidence, size, .. } => Some(Need {
             digest: evidence,
@@ -58,11 +57,19 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
         limit: MODEL_BYTES_MAX,
         exact: None,
     });
-    evidence
+    let all = evidence
         .chain(public)
         .chain(asked)
         .chain(inputs)
-        .chain(weights)
-        .filter(|need| seen.insert(need.digest) && !is_held(&need.digest))
-        .collect()
+        .chain(weights);
+    let mut found: Vec<Need> = Vec::new();
+    let mut places = BTreeMap::new();
+    for need in all.filter(|need| !is_held(&need.digest)) {
+        let place = *places.entry(need.digest).or_insert(found.len());
+        match found.get_mut(place) {
+            Some(first) => first.widen(&need),
+            None => found.push(need),
+        }
+    }
+    found
 }

@@ -166,6 +166,27 @@ fn a_size_above_the_limit_or_other_than_the_order_is_a_lie() {
 }
 
 #[test]
+fn an_order_with_a_wrong_length_does_not_hide_the_input_of_another() {
+    let mut world = World::new(2);
+    let digest = world.stores[1].put(&bytes(100), 1_000).unwrap();
+    let of_length = |length| Need {
+        digest,
+        limit: length,
+        exact: Some(length),
+    };
+    world.fetchers[0].named([of_length(99)]);
+    for now in 0..20 {
+        world.round(at(now * 50), |_, _, message| Some(message));
+    }
+    assert!(!world.stores[0].contains(&digest));
+    world.fetchers[0].named([of_length(99), of_length(100)]);
+    for now in 20..300 {
+        world.round(at(now * 50), |_, _, message| Some(message));
+    }
+    assert!(world.stores[0].contains(&digest));
+}
+
+#[test]
 fn a_silent_peer_costs_its_patience_and_no_more() {
     let mut world = World::new(3);
     let digest = world.stores[2].put(&bytes(500_000), 1 << 24).unwrap();
