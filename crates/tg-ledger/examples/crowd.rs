@@ -1,6 +1,6 @@
 //! What a block costs where an attacker has filled the market, and whether an honest order is served in its block.
 //!
-//! 65,000 offers of lonely machines, each at another price; 9,000 orders that fit no offer, but only after a look at each
+//! 65,000 offers of lonely machines, each at another price; 8,900 orders that fit no offer, but only after a look at each
 //! price; 1,000 gang orders that every machine fits and no neighbourhood has room for. Then blocks with one honest order
 //! each, executed as a voter does.
 //!
@@ -150,7 +150,7 @@ fn terms(number: usize) -> OfferTerms {
 fn main() {
     let mut numbers = std::env::args().skip(1).map(|it| it.parse().unwrap());
     let offers: usize = numbers.next().unwrap_or(65_000);
-    let jobs: usize = numbers.next().unwrap_or(9_000);
+    let jobs: usize = numbers.next().unwrap_or(8_900);
     let gangs: usize = numbers.next().unwrap_or(1_000);
     let wallet = |number: usize| Wallet::from_seed(format!("account {number}").as_bytes());
     let providers = offers.div_ceil(OFFERS_EACH);
