@@ -345,9 +345,6 @@ impl Execution {
         if !report.is_conserved() {
             return Err(InvariantError::MoneyNotConserved { report });
         }
-        if state.next_index == u32::MAX {
-            return Err(InvariantError::TreeFull);
-        }
         // The block's id is not known before its state root, so the root does not cover it; the header does.
         state.head = Head {
             height,
@@ -355,6 +352,9 @@ impl Execution {
             timestamp: now,
         };
         state.seal();
+        if state.leaves.unused() == u32::MAX {
+            return Err(InvariantError::TreeFull);
+        }
         let root = state.root();
         Ok((state, events, root))
     }

@@ -69,5 +69,5 @@ pub use state::{
     DryRun, Eta, Head, MoneyReport, Relaxation, Schedule, State, Totals, WhyWaiting, Work,
 };
 pub use table::Table;
-pub use tree::{StateProof, Tree};
+pub use tree::{LeafHead, LeafKey, ProofError, StateProof, Tree};
 pub use verdict::{EvidenceTask, Outcome, Subject, Verdict};

@@ -1,7 +1,8 @@
 //! What the ledger keeps: accounts, validators, models, offers, providers, jobs, leases, bids and
 //! liveness reports.
 //!
-//! A [`Record`] is one entry of a table and one leaf of the state tree.
+//! A [`Record`] is one entry of a table and one leaf of the state tree; open jobs and live leases have a second leaf for
+//! their money.
 
 mod account;
 mod bid;
@@ -11,6 +12,8 @@ mod lease;
 mod model;
 
 use tg_types::{Amount, Decode, Encode};
+
+use crate::tree::LeafHead;
 
 pub use account::{Account, ConsensusKey, Offer, Provider, Validator};
 pub use bid::{Bid, LivenessReport};
@@ -30,8 +33,19 @@ pub trait Record: Clone + Encode + Decode {
     /// The table's name in errors.
     const NAME: &'static str;
 
+    /// Kind of the leaf that holds this entry's money, where that is a leaf of its own.
+    const MONEY_KIND: Option<u8> = None;
+
     /// What this entry is found by.
     fn key(&self) -> Self::Key;
+
+    /// What its leaf says beside its content.
+    fn head(&self) -> LeafHead;
+
+    /// What its money leaf says, while there is money in it.
+    fn money_head(&self) -> Option<LeafHead> {
+        None
+    }
 
     /// Money that lies in this entry.
     fn money(&self) -> Amount;

@@ -9,18 +9,15 @@ use std::sync::Arc;
 use tg_types::Amount;
 
 use crate::record::Record;
-use crate::tree::{EMPTY_LEAF, Leaf, leaf_of};
+use crate::tree::{BodyChanges, LeafKey, content_digest};
+
+/// The content of a leaf that says all in its head.
+pub(crate) const NO_CONTENT: [u8; 32] = [0; 32];
 
 /// How many shards: one for each value of a key's first byte.
 const SHARDS: usize = 256;
 
-#[derive(Debug, Clone)]
-struct Entry<R> {
-    index: u32,
-    record: Arc<R>,
-}
-
-type Shard<R> = BTreeMap<<R as Record>::Key, Entry<R>>;
+type Shard<R> = BTreeMap<<R as Record>::Key, Arc<R>>;
 
 /// Records of one kind by key.
 #[derive(Debug, Clone)]
@@ -28,8 +25,8 @@ pub struct Table<R: Record> {
     shards: Arc<Vec<Arc<Shard<R>>>>,
     len: usize,
     money: Amount,
+    /// Keys whose record came, changed or went since the tree was brought up to date.
     changed: BTreeSet<R::Key>,
-    removed: BTreeSet<u32>,
 }
 
 impl<R: Record> Default for Table<R> {
@@ -41,7 +38,6 @@ impl<R: Record> Default for Table<R> {
             len: 0,
             money: Amount::ZERO,
             changed: BTreeSet::new(),
-            removed: BTreeSet::new(),
         }
     }
 }
@@ -72,7 +68,7 @@ impl<R: Record> Table<R> {
     /// The record of `key`.
     #[must_use]
     pub fn get(&self, key: &R::Key) -> Option<&R> {
-        self.entry(key).map(|entry| &*entry.record)
+        self.shards[shard_of(key)].get(key).map(|record| &**record)
     }
 
     /// The records in the order of their keys.
@@ -80,72 +76,41 @@ impl<R: Record> Table<R> {
         self.shards
             .iter()
             .flat_map(|shard| shard.values())
-            .map(|entry| &*entry.record)
+            .map(|record| &**record)
     }
 
-    /// The records with their leaf indices, in the order of their keys.
-    pub(crate) fn iter_indexed(&self) -> impl Iterator<Item = (u32, &R)> {
-        self.shards
-            .iter()
-            .flat_map(|shard| shard.values())
-            .map(|entry| (entry.index, &*entry.record))
-    }
-
-    /// The leaf index of a record.
-    pub(crate) fn index(&self, key: &R::Key) -> Option<u32> {
-        self.entry(key).map(|entry| entry.index)
-    }
-
-    /// Adds a record, or replaces the one of the same key, which then keeps its leaf.
-    pub(crate) fn put(&mut self, record: R, next_index: &mut u32) {
-        let key = record.key();
-        let index = self.index(&key).unwrap_or_else(|| {
-            let index = *next_index;
-            *next_index = index.saturating_add(1);
-            index
-        });
-        self.put_at(record, index);
-    }
-
-    /// Adds or replaces a record at a given leaf.
-    pub(crate) fn put_at(&mut self, record: R, index: u32) {
+    /// Adds a record, or replaces the one of the same key.
+    pub(crate) fn put(&mut self, record: R) {
         let key = record.key();
         self.money = self.money.saturating_add(record.money());
-        let entry = Entry {
-            index,
-            record: Arc::new(record),
-        };
-        match self.shard_mut(&key).insert(key, entry) {
-            Some(old) => self.money = self.money.saturating_sub(old.record.money()),
+        match self.shard_mut(&key).insert(key, Arc::new(record)) {
+            Some(old) => self.money = self.money.saturating_sub(old.money()),
             None => self.len += 1,
         }
         self.changed.insert(key);
     }
 
-    /// Takes a record out; its leaf becomes empty and is never used again.
+    /// Takes a record out.
     pub(crate) fn remove(&mut self, key: &R::Key) {
         if let Some(old) = self.shard_mut(key).remove(key) {
-            self.money = self.money.saturating_sub(old.record.money());
+            self.money = self.money.saturating_sub(old.money());
             self.len -= 1;
-            self.changed.remove(key);
-            self.removed.insert(old.index);
+            self.changed.insert(*key);
         }
     }
 
-    /// The leaves that changed since the last call.
-    pub(crate) fn take_changes(&mut self, changes: &mut BTreeMap<u32, Leaf>) {
-        for index in std::mem::take(&mut self.removed) {
-            changes.insert(index, EMPTY_LEAF);
-        }
+    /// The bodies of the leaves that changed since the last call.
+    pub(crate) fn take_changes(&mut self, changes: &mut BodyChanges) {
         for key in std::mem::take(&mut self.changed) {
-            if let Some(entry) = self.entry(&key) {
-                changes.insert(entry.index, leaf_of(R::KIND, &*entry.record));
+            let record = self.get(&key);
+            let body = record.map(|it| it.head().body(&content_digest(R::KIND, it)));
+            changes.insert(LeafKey::of(R::KIND, key.as_ref()), body);
+            if let Some(kind) = R::MONEY_KIND {
+                let head = record.and_then(Record::money_head);
+                let body = head.map(|head| head.body(&NO_CONTENT));
+                changes.insert(LeafKey::of(kind, key.as_ref()), body);
             }
         }
-    }
-
-    fn entry(&self, key: &R::Key) -> Option<&Entry<R>> {
-        self.shards[shard_of(key)].get(key)
     }
 
     fn shard_mut(&mut self, key: &R::Key) -> &mut Shard<R> {

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod bounds;
+mod leaves;
 mod matching;
 mod pruning;
 mod random;

@@ -10,6 +10,7 @@ use tg_types::{
 use crate::codec::decode_flag;
 
 use crate::record::Record;
+use crate::tree::{LeafHead, kind};
 
 /// An account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,11 +84,18 @@ impl Decode for Account {
 
 impl Record for Account {
     type Key = Address;
-    const KIND: u8 = 1;
+    const KIND: u8 = kind::ACCOUNT;
     const NAME: &'static str = "accounts";
 
     fn key(&self) -> Address {
         self.address
+    }
+
+    fn head(&self) -> LeafHead {
+        LeafHead {
+            amount: self.balance,
+            ..LeafHead::of(Self::KIND, self.address)
+        }
     }
 
     fn money(&self) -> Amount {
@@ -199,11 +207,15 @@ impl Decode for Offer {
 
 impl Record for Offer {
     type Key = OfferId;
-    const KIND: u8 = 2;
+    const KIND: u8 = kind::OFFER;
     const NAME: &'static str = "offers";
 
     fn key(&self) -> OfferId {
         self.id
+    }
+
+    fn head(&self) -> LeafHead {
+        LeafHead::of(Self::KIND, self.provider)
     }
 
     fn money(&self) -> Amount {
@@ -345,11 +357,18 @@ impl Decode for Provider {
 
 impl Record for Provider {
     type Key = Address;
-    const KIND: u8 = 3;
+    const KIND: u8 = kind::PROVIDER;
     const NAME: &'static str = "providers";
 
     fn key(&self) -> Address {
         self.address
+    }
+
+    fn head(&self) -> LeafHead {
+        LeafHead {
+            state: u8::from(self.is_offline),
+            ..LeafHead::of(Self::KIND, self.address)
+        }
     }
 
     fn money(&self) -> Amount {

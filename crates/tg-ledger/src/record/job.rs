@@ -8,6 +8,7 @@ use tg_types::{
 use crate::codec::{decode_option, encode_option};
 use crate::limits::OWED_MAX;
 use crate::record::Record;
+use crate::tree::{LeafHead, kind};
 
 tg_types::wire_enum! {
     /// Where a job stands.
@@ -395,11 +396,27 @@ impl Decode for Job {
 
 impl Record for Job {
     type Key = JobId;
-    const KIND: u8 = 5;
+    const KIND: u8 = kind::JOB;
     const NAME: &'static str = "jobs";
+    const MONEY_KIND: Option<u8> = Some(kind::ESCROW);
 
     fn key(&self) -> JobId {
         self.id
+    }
+
+    fn head(&self) -> LeafHead {
+        LeafHead {
+            state: self.state.tag(),
+            ..LeafHead::of(Self::KIND, self.requestor)
+        }
+    }
+
+    fn money_head(&self) -> Option<LeafHead> {
+        let amount = self.money();
+        (!amount.is_zero()).then(|| LeafHead {
+            amount,
+            ..LeafHead::of(kind::ESCROW, self.requestor)
+        })
     }
 
     fn money(&self) -> Amount {

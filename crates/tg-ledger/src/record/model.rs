@@ -6,6 +6,7 @@ use tg_types::{
 };
 
 use crate::record::Record;
+use crate::tree::{LeafHead, kind};
 
 /// What the validators found out about a model when they verified its public part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +87,16 @@ pub enum ModelState {
 }
 
 impl ModelState {
+    /// The state's tag in the head of its leaf.
+    #[must_use]
+    pub const fn tag(&self) -> u8 {
+        match self {
+            Self::Pending => 0,
+            Self::Active(_) => 1,
+            Self::Refused(_) => 2,
+        }
+    }
+
     /// The state's name.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
@@ -194,11 +205,18 @@ impl Decode for Model {
 
 impl Record for Model {
     type Key = ModelId;
-    const KIND: u8 = 4;
+    const KIND: u8 = kind::MODEL;
     const NAME: &'static str = "models";
 
     fn key(&self) -> ModelId {
         self.id
+    }
+
+    fn head(&self) -> LeafHead {
+        LeafHead {
+            state: self.state.tag(),
+            ..LeafHead::of(Self::KIND, self.owner)
+        }
     }
 
     fn money(&self) -> Amount {

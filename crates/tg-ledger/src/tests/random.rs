@@ -165,6 +165,7 @@ impl Market {
         state.parameters.transaction_fee = Amount::new(1);
         state.parameters.reputation_stake = Amount::new(1_000);
         state.totals.minted = state.money().balances;
+        state.seal();
         state.stock_is_stale = true;
         Self {
             state,

@@ -65,12 +65,12 @@ fn a_truncated_state_is_refused() {
         DecodeError::Trailing { extra: 1 }
     );
     let mut future = bytes;
-    future[0] = 5;
+    future[0] = 6;
     assert_eq!(
         State::from_bytes(&future).unwrap_err(),
         DecodeError::Invalid {
             field: "state version",
-            value: 5
+            value: 6
         }
     );
 }
