@@ -13,6 +13,7 @@ mod lanes;
 mod lifecycle;
 mod market;
 mod matching;
+mod rent;
 mod rewards;
 mod timeouts;
 mod verdicts;
@@ -299,6 +300,7 @@ impl Execution {
         };
         let (parent, height) = (state.head.block, execution.height);
         execution.state.schedule.turn(parent, height);
+        execution.run_meters();
         execution.run_timeouts()?;
         Ok(execution)
     }
@@ -329,6 +331,7 @@ impl Execution {
         mut self,
         proposer: Address,
     ) -> Result<(State, Vec<Event>, StateRoot), InvariantError> {
+        self.expire_due()?;
         self.run_matching()?;
         self.seal_schedule();
         self.pay_validators(proposer)?;

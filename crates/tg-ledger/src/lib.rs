@@ -3,7 +3,7 @@
 //! The ledger knows no clock, no network and no file: time is a field of the block, and whatever waits is somebody
 //! else's. Read in this order: [`parameters`] and [`limits`] (the rules), [`record`] (what is kept), [`state`],
 //! [`block`] and [`verdict`] (what arrives), [`mod@apply`] (what a block does), [`error`] (why it does not),
-//! [`event`] (what it tells), [`decision`] (what the scheduler decided), [`journal`] (a chain to execute again), [`tree`] (the state root), [`table`] (how records are stored), [`genesis`].
+//! [`event`] (what it tells), [`decision`] (what the scheduler decided), [`journal`] (a chain to execute again), [`tree`] (the state root), [`rent`] (what staying costs), [`table`] (how records are stored), [`genesis`].
 //!
 //! ```
 //! use tg_ledger::{ConsensusKey, Genesis, Parameters, Proposal, State, Validator, apply, propose};
@@ -42,6 +42,7 @@ pub mod journal;
 pub mod limits;
 pub mod parameters;
 pub mod record;
+pub mod rent;
 pub mod state;
 pub mod table;
 pub mod tree;
@@ -65,6 +66,7 @@ pub use record::{
     LatePhase, Lease, LeaseEnd, LivenessReport, Model, ModelFacts, ModelState, Offer, Owed,
     Preemption, Provider, RefusedBecause, Settlement, Step, Validator,
 };
+pub use rent::{Charge, Meters, Rent, Shelf};
 pub use state::{
     DryRun, Eta, Head, MoneyReport, Relaxation, Schedule, State, Totals, WhyWaiting, Work,
 };

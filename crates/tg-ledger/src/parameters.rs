@@ -55,6 +55,8 @@ pub struct Parameters {
     pub preempt_grace: DurationMs,
     /// Collateral per lease that stands for one success in a reputation.
     pub reputation_stake: Amount,
+    /// What the records of a full shelf pay together for an hour in the state; see [`crate::rent`].
+    pub rent_full_hour: Amount,
 }
 
 impl Parameters {
@@ -81,6 +83,7 @@ impl Parameters {
             offer_update_interval: DurationMs::from_secs(5),
             preempt_grace: DurationMs::from_secs(5),
             reputation_stake: Amount::new(1_000_000_000_000_000_000),
+            rent_full_hour: Amount::from_tgrid(1_400),
         }
     }
 
@@ -159,6 +162,7 @@ impl Encode for Parameters {
             offer_update_interval,
             preempt_grace,
             reputation_stake,
+            rent_full_hour,
         } = self;
         transaction_fee.encode(writer);
         account_min.encode(writer);
@@ -179,6 +183,7 @@ impl Encode for Parameters {
         offer_update_interval.encode(writer);
         preempt_grace.encode(writer);
         reputation_stake.encode(writer);
+        rent_full_hour.encode(writer);
     }
 }
 
@@ -204,6 +209,7 @@ impl Decode for Parameters {
             offer_update_interval: DurationMs::decode(reader)?,
             preempt_grace: DurationMs::decode(reader)?,
             reputation_stake: Amount::decode(reader)?,
+            rent_full_hour: Amount::decode(reader)?,
         })
     }
 }

@@ -13,6 +13,7 @@ mod model;
 
 use tg_types::{Amount, Decode, Encode};
 
+use crate::rent::Due;
 use crate::tree::LeafHead;
 
 pub use account::{Account, ConsensusKey, Offer, Provider, Validator};
@@ -25,7 +26,7 @@ pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
 /// One entry of a table.
 pub trait Record: Clone + Encode + Decode {
     /// What the entry is found by. Its first byte spreads entries over a table's shards.
-    type Key: Copy + Ord + AsRef<[u8]> + std::fmt::Debug;
+    type Key: Copy + Ord + Default + AsRef<[u8]> + std::fmt::Debug;
 
     /// Tells leaves of different tables apart.
     const KIND: u8;
@@ -47,6 +48,16 @@ pub trait Record: Clone + Encode + Decode {
         None
     }
 
-    /// Money that lies in this entry.
+    /// Money that lies in this entry, but for its deposit.
     fn money(&self) -> Amount;
+
+    /// What secures its rent.
+    fn deposit(&self) -> Amount {
+        Amount::ZERO
+    }
+
+    /// When it leaves for want of rent; `None` while something refers to it, or if it pays none.
+    fn due(&self) -> Option<Due> {
+        None
+    }
 }

@@ -28,6 +28,7 @@ use crate::record::{
     Account, Bid, Job, JobState, Lease, LivenessReport, Model, ModelState, Offer, Provider, Record,
     Validator,
 };
+use crate::rent::Meters;
 use crate::table::{NO_CONTENT, Table};
 use crate::tree::{LeafHead, LeafKey, LeafPath, Leaves, StateProof, Tree, content_digest};
 use crate::verdict::EvidenceTask;
@@ -71,6 +72,8 @@ pub struct State {
     /// Where the leaves of the records stand in the tree.
     pub(crate) leaves: Leaves,
     pub(crate) match_cursor: u64,
+    /// What staying cost so far on each shelf.
+    pub(crate) meters: Meters,
     pub(crate) validators: Arc<Vec<Validator>>,
     pub(crate) accounts: Table<Account>,
     pub(crate) offers: Table<Offer>,
@@ -140,6 +143,7 @@ impl State {
             totals: Totals::default(),
             leaves: Leaves::default(),
             match_cursor: 0,
+            meters: Meters::default(),
             validators: Arc::default(),
             accounts: Table::default(),
             offers: Table::default(),

@@ -5,6 +5,7 @@ mod leaves;
 mod matching;
 mod pruning;
 mod random;
+mod rent;
 mod starvation;
 mod stored;
 mod tables;

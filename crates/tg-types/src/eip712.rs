@@ -59,6 +59,7 @@ impl TransactionKind {
                 &[JobNeeds::TYPE, JobOrder::TYPE],
             ),
             Self::RateJob => ("RateJob(uint64 nonce,bytes32 job,uint8 stars)", &[]),
+            Self::PayRent => ("PayRent(uint64 nonce,bytes32 record,uint128 amount)", &[]),
             Self::ReportLiveness => (
                 "ReportLiveness(uint64 nonce,uint64 epoch,address[] lost,address[] back)",
                 &[],
@@ -183,6 +184,7 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64) -> [u8; 32] {
         Transaction::RateJob { job, stars } => {
             start.word(*job.as_bytes()).number(u128::from(*stars))
         }
+        Transaction::PayRent { record, amount } => start.word(*record.as_bytes()).amount(*amount),
         Transaction::ReportLiveness { epoch, lost, back } => start
             .number(u128::from(*epoch))
             .addresses(lost)

@@ -101,6 +101,13 @@ pub enum Transaction {
         /// 1 to 5.
         stars: u8,
     },
+    /// Add to the deposit that secures the rent of a record, anybody's.
+    PayRent {
+        /// The id of an offer, a model or a job, or the address of a provider after twelve zero bytes.
+        record: Digest,
+        /// How much.
+        amount: Amount,
+    },
     /// A validator reports which providers it cannot reach, as changes to its last report.
     ReportLiveness {
         /// The epoch it reports for.
@@ -154,11 +161,13 @@ pub enum TransactionKind {
     RateJob = 12,
     /// [`Transaction::ReportLiveness`].
     ReportLiveness = 13,
+    /// [`Transaction::PayRent`].
+    PayRent = 18,
 }
 
 impl TransactionKind {
     /// Every kind, in the order of their tags.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Transfer,
         Self::RegisterModel,
         Self::PostOffer,
@@ -173,6 +182,7 @@ impl TransactionKind {
         Self::RevealBid,
         Self::RateJob,
         Self::ReportLiveness,
+        Self::PayRent,
     ];
 
     /// The name, which is also the primary type of its typed data.
@@ -193,6 +203,7 @@ impl TransactionKind {
             Self::RevealBid => "RevealBid",
             Self::RateJob => "RateJob",
             Self::ReportLiveness => "ReportLiveness",
+            Self::PayRent => "PayRent",
         }
     }
 
@@ -228,6 +239,7 @@ impl Transaction {
             Self::RevealBid { .. } => TransactionKind::RevealBid,
             Self::RateJob { .. } => TransactionKind::RateJob,
             Self::ReportLiveness { .. } => TransactionKind::ReportLiveness,
+            Self::PayRent { .. } => TransactionKind::PayRent,
         }
     }
 }
@@ -288,6 +300,10 @@ impl Encode for Transaction {
             Self::RateJob { job, stars } => {
                 job.encode(writer);
                 writer.u8(*stars);
+            }
+            Self::PayRent { record, amount } => {
+                record.encode(writer);
+                amount.encode(writer);
             }
             Self::ReportLiveness { epoch, lost, back } => {
                 writer.u64(*epoch);
@@ -356,6 +372,10 @@ impl Decode for Transaction {
                 epoch: reader.u64()?,
                 lost: reader.seq("lost providers", LIVENESS_CHANGES_MAX, 20)?,
                 back: reader.seq("providers that are back", LIVENESS_CHANGES_MAX, 20)?,
+            },
+            18 => Self::PayRent {
+                record: Digest::decode(reader)?,
+                amount: Amount::decode(reader)?,
             },
             tag => {
                 return Err(DecodeError::Invalid {

@@ -13,7 +13,7 @@ use crate::record::{
 impl Execution {
     /// Ends everything whose time is over: registrations, leases, then waiting jobs.
     pub(super) fn run_timeouts(&mut self) -> Result<(), InvariantError> {
-        self.refuse_undelivered_models();
+        self.refuse_undelivered_models()?;
         self.forfeit_bids()?;
         let live: Vec<JobId> = self.state.live.values().copied().collect();
         for id in live {
@@ -105,7 +105,7 @@ impl Execution {
         (due < self.now).then_some(end)
     }
 
-    fn refuse_undelivered_models(&mut self) {
+    fn refuse_undelivered_models(&mut self) -> Result<(), InvariantError> {
         let wait = self.state.parameters.verification_timeout;
         let late: Vec<Model> = self
             .state
@@ -117,12 +117,14 @@ impl Execution {
             .collect();
         for mut model in late {
             model.state = ModelState::Refused(RefusedBecause::NotDelivered);
+            self.settle_refused(&mut model)?;
             self.events.push(Event::ModelChanged {
                 model: model.id,
                 state: model.state.clone(),
             });
             self.state.put_model(model);
         }
+        Ok(())
     }
 }
 

@@ -270,6 +270,15 @@ pub enum TransactionError {
         "the report names {provider} twice, out of order, without a change, or it is no provider"
     )]
     BadReport { provider: Address },
+    /// No further provider fits.
+    #[error("the ledger has records of {limit} providers and takes no more now")]
+    TooManyProviders { limit: usize },
+    /// Nothing that pays rent has the name.
+    #[error("{record} is no offer, model, job or provider that pays rent")]
+    NoTenant { record: Digest },
+    /// Rent of nothing.
+    #[error("a payment of rent is more than zero")]
+    NoRent,
     /// The validator lost too many providers.
     #[error("a validator reports at most {limit} providers as lost")]
     ReportTooLong { limit: usize },
@@ -345,6 +354,9 @@ impl TransactionError {
             Self::ReportedBefore { .. } => "TG-LED-077",
             Self::BadReport { .. } => "TG-LED-078",
             Self::ReportTooLong { .. } => "TG-LED-079",
+            Self::TooManyProviders { .. } => "TG-LED-110",
+            Self::NoTenant { .. } => "TG-LED-111",
+            Self::NoRent => "TG-LED-112",
         }
     }
 

@@ -10,6 +10,7 @@ use tg_types::{
 use crate::codec::decode_flag;
 
 use crate::record::Record;
+use crate::rent::{Due, Rent, Shelf};
 use crate::tree::{LeafHead, kind};
 
 /// An account.
@@ -29,6 +30,8 @@ pub struct Account {
     pub models: u32,
     /// Its sealed bids.
     pub bids: u32,
+    /// The reading of the meter up to which its rent is paid; the greatest number before it is in the state.
+    pub rent_to: u128,
 }
 
 impl Account {
@@ -43,6 +46,7 @@ impl Account {
             offers: 0,
             models: 0,
             bids: 0,
+            rent_to: u128::MAX,
         }
     }
 }
@@ -57,6 +61,7 @@ impl Encode for Account {
             offers,
             models,
             bids,
+            rent_to,
         } = self;
         address.encode(writer);
         balance.encode(writer);
@@ -65,6 +70,7 @@ impl Encode for Account {
         writer.u32(*offers);
         writer.u32(*models);
         writer.u32(*bids);
+        writer.u128(*rent_to);
     }
 }
 
@@ -78,6 +84,7 @@ impl Decode for Account {
             offers: reader.u32()?,
             models: reader.u32()?,
             bids: reader.u32()?,
+            rent_to: reader.u128()?,
         })
     }
 }
@@ -100,6 +107,14 @@ impl Record for Account {
 
     fn money(&self) -> Amount {
         self.balance
+    }
+
+    fn due(&self) -> Option<Due> {
+        Some(Due {
+            shelf: Shelf::Accounts,
+            ends_at: self.rent_to,
+            order: 0,
+        })
     }
 }
 
@@ -174,6 +189,8 @@ pub struct Offer {
     pub slots_taken: u16,
     /// When the terms were posted or changed last.
     pub updated_at: TimestampMs,
+    /// What secures its rent.
+    pub rent: Rent,
 }
 
 impl Encode for Offer {
@@ -184,12 +201,14 @@ impl Encode for Offer {
             terms,
             slots_taken,
             updated_at,
+            rent,
         } = self;
         id.encode(writer);
         provider.encode(writer);
         terms.encode(writer);
         writer.u16(*slots_taken);
         updated_at.encode(writer);
+        rent.encode(writer);
     }
 }
 
@@ -201,6 +220,7 @@ impl Decode for Offer {
             terms: OfferTerms::decode(reader)?,
             slots_taken: reader.u16()?,
             updated_at: TimestampMs::decode(reader)?,
+            rent: Rent::decode(reader)?,
         })
     }
 }
@@ -215,11 +235,21 @@ impl Record for Offer {
     }
 
     fn head(&self) -> LeafHead {
-        LeafHead::of(Self::KIND, self.provider)
+        LeafHead::of(Self::KIND, self.provider).with_rent(&self.rent)
     }
 
     fn money(&self) -> Amount {
         Amount::ZERO
+    }
+
+    fn deposit(&self) -> Amount {
+        self.rent.deposit
+    }
+
+    fn due(&self) -> Option<Due> {
+        // Leases that run on it refer to it.
+        let is_free = self.slots_taken == 0;
+        self.rent.due(Shelf::Offers, 0).filter(|_| is_free)
     }
 }
 
@@ -242,6 +272,10 @@ pub struct Provider {
     pub earned: Amount,
     /// Collateral it lost.
     pub lost: Amount,
+    /// Its offers and its live leases, which refer to it.
+    pub uses: u32,
+    /// What secures its rent.
+    pub rent: Rent,
 }
 
 impl Provider {
@@ -257,6 +291,8 @@ impl Provider {
             suspended_until: TimestampMs::ZERO,
             earned: Amount::ZERO,
             lost: Amount::ZERO,
+            uses: 0,
+            rent: Rent::default(),
         }
     }
 }
@@ -322,6 +358,8 @@ impl Encode for Provider {
             suspended_until,
             earned,
             lost,
+            uses,
+            rent,
         } = self;
         address.encode(writer);
         record.encode(writer);
@@ -333,6 +371,8 @@ impl Encode for Provider {
         suspended_until.encode(writer);
         earned.encode(writer);
         lost.encode(writer);
+        writer.u32(*uses);
+        rent.encode(writer);
     }
 }
 
@@ -351,6 +391,8 @@ impl Decode for Provider {
             suspended_until: TimestampMs::decode(reader)?,
             earned: Amount::decode(reader)?,
             lost: Amount::decode(reader)?,
+            uses: reader.u32()?,
+            rent: Rent::decode(reader)?,
         })
     }
 }
@@ -367,11 +409,20 @@ impl Record for Provider {
     fn head(&self) -> LeafHead {
         LeafHead {
             state: u8::from(self.is_offline),
-            ..LeafHead::of(Self::KIND, self.address)
+            ..LeafHead::of(Self::KIND, self.address).with_rent(&self.rent)
         }
     }
 
     fn money(&self) -> Amount {
         Amount::ZERO
+    }
+
+    fn deposit(&self) -> Amount {
+        self.rent.deposit
+    }
+
+    fn due(&self) -> Option<Due> {
+        let is_free = self.uses == 0;
+        self.rent.due(Shelf::Providers, 0).filter(|_| is_free)
     }
 }

@@ -8,6 +8,7 @@ use tg_types::{
 use crate::codec::{decode_option, encode_option};
 use crate::limits::OWED_MAX;
 use crate::record::Record;
+use crate::rent::{Due, Rent, Shelf};
 use crate::tree::{LeafHead, kind};
 
 tg_types::wire_enum! {
@@ -93,6 +94,8 @@ tg_types::wire_enum! {
         AttemptsExhausted = 4 => "as many attempts failed as the order allows",
         /// No offer could guarantee the deadline.
         NotAdmitted = 5 => "no offer could guarantee its deadline",
+        /// Its deposit for rent was spent while it waited, or another job paid more for its place.
+        RentSpent = 9 => "the rent for its place in the queue was spent",
     }
 }
 
@@ -258,6 +261,8 @@ pub struct Job {
     pub stars: u8,
     /// What it owes to those who made room for it.
     pub owed: Vec<Owed>,
+    /// What secures its rent, of an open job or of an ended one.
+    pub rent: Rent,
 }
 
 impl Job {
@@ -347,6 +352,7 @@ impl Encode for Job {
             revealed_in,
             stars,
             owed,
+            rent,
         } = self;
         id.encode(writer);
         writer.u64(*sequence);
@@ -366,6 +372,7 @@ impl Encode for Job {
         writer.u64(*revealed_in);
         writer.u8(*stars);
         writer.seq(owed);
+        rent.encode(writer);
     }
 }
 
@@ -390,6 +397,7 @@ impl Decode for Job {
             revealed_in: reader.u64()?,
             stars: reader.u8()?,
             owed: reader.seq("owed", OWED_MAX, 68)?,
+            rent: Rent::decode(reader)?,
         })
     }
 }
@@ -407,7 +415,7 @@ impl Record for Job {
     fn head(&self) -> LeafHead {
         LeafHead {
             state: self.state.tag(),
-            ..LeafHead::of(Self::KIND, self.requestor)
+            ..LeafHead::of(Self::KIND, self.requestor).with_rent(&self.rent)
         }
     }
 
@@ -422,5 +430,19 @@ impl Record for Job {
     fn money(&self) -> Amount {
         // Escrow and prize are parts of what was minted, so the sum cannot pass the maximum.
         self.escrow.saturating_add(self.prize)
+    }
+
+    fn deposit(&self) -> Amount {
+        self.rent.deposit
+    }
+
+    fn due(&self) -> Option<Due> {
+        // A job that somebody works on is referred to by its lease.
+        let shelf = match self.state {
+            JobState::Queued => Shelf::OpenJobs,
+            state if state.is_final() => Shelf::EndedJobs,
+            _ => return None,
+        };
+        self.rent.due(shelf, self.sequence)
     }
 }

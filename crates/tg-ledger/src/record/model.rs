@@ -6,6 +6,7 @@ use tg_types::{
 };
 
 use crate::record::Record;
+use crate::rent::{Due, Rent, Shelf};
 use crate::tree::{LeafHead, kind};
 
 /// What the validators found out about a model when they verified its public part.
@@ -163,6 +164,10 @@ pub struct Model {
     pub registered_height: Height,
     /// Whether jobs may name it.
     pub state: ModelState,
+    /// Open jobs that name it.
+    pub jobs: u32,
+    /// What secures its rent.
+    pub rent: Rent,
 }
 
 impl Encode for Model {
@@ -176,6 +181,8 @@ impl Encode for Model {
             registered_at,
             registered_height,
             state,
+            jobs,
+            rent,
         } = self;
         id.encode(writer);
         owner.encode(writer);
@@ -185,6 +192,8 @@ impl Encode for Model {
         registered_at.encode(writer);
         registered_height.encode(writer);
         state.encode(writer);
+        writer.u32(*jobs);
+        rent.encode(writer);
     }
 }
 
@@ -199,6 +208,8 @@ impl Decode for Model {
             registered_at: TimestampMs::decode(reader)?,
             registered_height: Height::decode(reader)?,
             state: ModelState::decode(reader)?,
+            jobs: reader.u32()?,
+            rent: Rent::decode(reader)?,
         })
     }
 }
@@ -215,11 +226,21 @@ impl Record for Model {
     fn head(&self) -> LeafHead {
         LeafHead {
             state: self.state.tag(),
-            ..LeafHead::of(Self::KIND, self.owner)
+            ..LeafHead::of(Self::KIND, self.owner).with_rent(&self.rent)
         }
     }
 
     fn money(&self) -> Amount {
         Amount::ZERO
+    }
+
+    fn deposit(&self) -> Amount {
+        self.rent.deposit
+    }
+
+    fn due(&self) -> Option<Due> {
+        // Validators decide about a pending one within their time; then it is another record.
+        let is_free = self.jobs == 0 && self.state != ModelState::Pending;
+        self.rent.due(Shelf::Models, 0).filter(|_| is_free)
     }
 }

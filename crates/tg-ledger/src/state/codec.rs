@@ -15,6 +15,7 @@ use crate::limits::{
 };
 use crate::parameters::Parameters;
 use crate::record::{JobState, Record};
+use crate::rent::Meters;
 use crate::state::{Head, Schedule, State, Totals};
 use crate::table::Table;
 use crate::tree::Leaves;
@@ -139,6 +140,7 @@ impl Encode for State {
             totals,
             leaves,
             match_cursor,
+            meters,
             validators,
             accounts,
             offers,
@@ -166,6 +168,7 @@ impl Encode for State {
         head.encode(writer);
         totals.encode(writer);
         writer.u64(*match_cursor);
+        meters.encode(writer);
         schedule.encode(writer);
         writer.seq(validators);
         encode_table(accounts, writer);
@@ -195,6 +198,7 @@ impl Decode for State {
         let mut state = Self::empty(domain, parameters, head);
         state.totals = Totals::decode(reader)?;
         state.match_cursor = reader.u64()?;
+        state.meters = Meters::decode(reader)?;
         state.schedule = Schedule::decode(reader)?;
         state.validators = Arc::new(reader.seq("validators", VALIDATORS_MAX, 68)?);
         state.accounts = decode_table(reader, ACCOUNTS_MAX)?;

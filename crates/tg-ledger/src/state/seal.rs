@@ -1,6 +1,6 @@
 //! The end of a block: the state root, and the check that no money came or went.
 
-use tg_types::{Amount, Encode, OfferId, Writer};
+use tg_types::{Address, Amount, Encode, ModelId, OfferId, Writer};
 
 use crate::record::{Account, Bid, Job, Lease, LivenessReport, Model, Offer, Provider};
 use crate::state::State;
@@ -19,6 +19,8 @@ pub struct MoneyReport {
     pub collateral: Amount,
     /// Locked by jobs, escrow and prizes, and by sealed bids.
     pub escrow: Amount,
+    /// Locked by records to secure their rent.
+    pub deposits: Amount,
     /// Destroyed.
     pub burned: Amount,
 }
@@ -33,9 +35,10 @@ impl MoneyReport {
             stakes,
             collateral,
             escrow,
+            deposits,
             burned,
         } = *self;
-        [balances, stakes, collateral, escrow, burned]
+        [balances, stakes, collateral, escrow, deposits, burned]
             .into_iter()
             .try_fold(Amount::ZERO, Amount::checked_add)
             == Some(minted)
@@ -57,6 +60,7 @@ impl Encode for Globals<'_> {
         writer.count(state.leaves.free().len());
         writer.u32(state.leaves.free().last().copied().unwrap_or(0));
         writer.u64(state.match_cursor);
+        state.meters.encode(writer);
         state.schedule.encode(writer);
         writer.seq(&state.validators);
     }
@@ -75,8 +79,21 @@ impl State {
                 .fold(Amount::ZERO, |sum, it| sum.saturating_add(it.stake)),
             collateral: self.leases.money(),
             escrow: self.jobs.money().saturating_add(self.bids.money()),
+            deposits: self.deposits(),
             burned: self.totals.burned,
         }
+    }
+
+    fn deposits(&self) -> Amount {
+        let tables = [
+            self.offers.deposits(),
+            self.providers.deposits(),
+            self.models.deposits(),
+            self.jobs.deposits(),
+        ];
+        tables
+            .into_iter()
+            .fold(Amount::ZERO, Amount::saturating_add)
     }
 
     /// The bodies of the leaves whose records changed since the last call.
@@ -127,17 +144,36 @@ impl State {
         link.leaf(&head.body(&content))
     }
 
-    pub(crate) fn put_account(&mut self, account: Account) {
+    pub(crate) fn put_account(&mut self, mut account: Account) {
+        if account.rent_to == u128::MAX {
+            account.rent_to = self.first_rent();
+        }
         self.book_changes.note_account(account.address);
         self.accounts.put(account);
     }
 
     pub(crate) fn put_offer(&mut self, offer: Offer) {
         self.book_changes.note_offer(offer.id);
+        if self.offers.get(&offer.id).is_none() {
+            self.note_use(&offer.provider, 1);
+        }
         self.offers.put(offer);
     }
 
+    pub(crate) fn remove_account(&mut self, address: &Address) {
+        self.accounts.remove(address);
+        self.book_changes.note_account(*address);
+    }
+
+    pub(crate) fn remove_provider(&mut self, address: &Address) {
+        self.providers.remove(address);
+        self.book_changes.note_account(*address);
+    }
+
     pub(crate) fn remove_offer(&mut self, offer: &OfferId) {
+        if let Some(provider) = self.offers.get(offer).map(|it| it.provider) {
+            self.note_use(&provider, -1);
+        }
         self.offers.remove(offer);
         self.book_changes.note_offer(*offer);
         self.stock_is_stale = true;
@@ -154,6 +190,9 @@ impl State {
 
     pub(crate) fn put_job(&mut self, job: Job) {
         let id = job.id;
+        let is_open = |it: &Job| i32::from(!it.state.is_final());
+        let before = self.jobs.get(&id).map_or(0, is_open);
+        self.note_job(&job.order.model, is_open(&job) - before);
         self.jobs.put(job);
         self.note_consent(&id);
     }
@@ -168,7 +207,28 @@ impl State {
 
     pub(crate) fn put_lease(&mut self, lease: Lease) {
         let job = lease.job;
+        let is_live = |it: &Lease| i32::from(it.end.is_none());
+        let before = self.leases.get(&lease.id).map_or(0, is_live);
+        self.note_use(&lease.provider, is_live(&lease) - before);
         self.leases.put(lease);
         self.note_consent(&job);
+    }
+
+    /// Counts what refers to a provider's record.
+    fn note_use(&mut self, provider: &Address, change: i32) {
+        let provider = self.providers.get(provider).filter(|_| change != 0);
+        if let Some(mut provider) = provider.cloned() {
+            provider.uses = provider.uses.saturating_add_signed(change);
+            self.providers.put(provider);
+        }
+    }
+
+    /// Counts the open jobs that refer to a model.
+    fn note_job(&mut self, model: &ModelId, change: i32) {
+        let model = self.models.get(model).filter(|_| change != 0);
+        if let Some(mut model) = model.cloned() {
+            model.jobs = model.jobs.saturating_add_signed(change);
+            self.models.put(model);
+        }
     }
 }

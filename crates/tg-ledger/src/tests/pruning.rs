@@ -16,7 +16,11 @@ pub(super) const MODEL: ModelId = ModelId::new([1; 32]);
 pub(super) fn network() -> State {
     let genesis = Genesis {
         domain: development_domain(),
-        parameters: Parameters::development(),
+        // Rent has its own tests.
+        parameters: Parameters {
+            rent_full_hour: Amount::ZERO,
+            ..Parameters::development()
+        },
         timestamp: TimestampMs::new(1_000),
         accounts: vec![(
             Wallet::from_seed(b"alice").address(),
@@ -44,6 +48,8 @@ pub(super) fn network() -> State {
             output_len: 1,
             provable: true,
         }),
+        jobs: 0,
+        rent: crate::Rent::default(),
     });
     state.seal();
     state

@@ -156,6 +156,7 @@ impl Market {
                 terms,
                 slots_taken: 0,
                 updated_at: TimestampMs::ZERO,
+                rent: crate::Rent::default(),
             });
         }
         for index in 0..3 {
@@ -186,6 +187,7 @@ impl Market {
                 terms: terms(&mut self.draws),
                 slots_taken: 0,
                 updated_at: execution.now,
+                rent: crate::Rent::default(),
             });
             execution.state.stock_is_stale = true;
         }

@@ -7,6 +7,8 @@ use std::sync::LazyLock;
 
 use tg_types::{Address, Amount, Decode, DecodeError, Domain, Encode, Reader, Writer, keccak256};
 
+use crate::rent::Rent;
+
 /// The value at a place of the tree: the hash of what is there, or zeros where nothing ever was.
 pub type Leaf = [u8; 32];
 
@@ -152,6 +154,16 @@ impl LeafHead {
             kind,
             owner,
             ..Self::default()
+        }
+    }
+
+    /// The head with the deposit of a record and who paid it.
+    #[must_use]
+    pub fn with_rent(self, rent: &Rent) -> Self {
+        Self {
+            payer: rent.payer,
+            deposit: rent.deposit,
+            ..self
         }
     }
 

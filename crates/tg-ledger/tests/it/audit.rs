@@ -26,6 +26,8 @@ pub(crate) struct Auditor {
     pots: BTreeMap<JobId, Pot>,
     collateral: BTreeMap<LeaseId, (Address, u128)>,
     deposits: BTreeMap<BidId, (Address, u128)>,
+    /// What secures the rent of each record.
+    rents: BTreeMap<Digest, u128>,
     /// Paid to members of gangs whose job did not end yet.
     members: BTreeMap<JobId, u128>,
     /// Paid to those who made room for a job that did not end yet.
@@ -46,6 +48,7 @@ impl Auditor {
             pots: BTreeMap::new(),
             collateral: BTreeMap::new(),
             deposits: BTreeMap::new(),
+            rents: BTreeMap::new(),
             members: BTreeMap::new(),
             compensated: BTreeMap::new(),
             job_of: BTreeMap::new(),
@@ -263,6 +266,34 @@ impl Auditor {
                 assert_eq!(lost, Some((*bidder, amount.get())));
                 self.burned += amount.get();
             }
+            Event::RentDeposited {
+                record,
+                payer,
+                deposit,
+                burned,
+            } => {
+                self.take(*payer, deposit.checked_add(*burned).unwrap());
+                self.burned += burned.get();
+                *self.rents.entry(*record).or_default() += deposit.get();
+            }
+            Event::RentSettled {
+                record,
+                payer,
+                burned,
+                returned,
+            } => {
+                let gone = burned.get() + returned.get();
+                let deposit = self.rents.get_mut(record).unwrap();
+                *deposit = deposit.checked_sub(gone).unwrap();
+                self.burned += burned.get();
+                self.give(*payer, *returned);
+            }
+            Event::AccountRent {
+                account, burned, ..
+            } => {
+                self.take(*account, *burned);
+                self.burned += burned.get();
+            }
             Event::Scheduled { root, decisions } => {
                 self.scheduled = Some((*root, decisions.clone()));
             }
@@ -277,6 +308,8 @@ impl Auditor {
             assert_eq!(account.balance.get(), known, "{}", account.address);
         }
         assert_eq!(state.totals().burned.get(), self.burned);
+        let rents: u128 = self.rents.values().sum();
+        assert_eq!(state.money().deposits.get(), rents);
         for bid in state.bids().iter() {
             let known = self.deposits.get(&bid.id);
             assert_eq!(known, Some(&(bid.bidder, bid.deposit.get())));

@@ -14,6 +14,7 @@ mod negative;
 mod property;
 mod records;
 mod refusals;
+mod rent;
 mod sharing;
 mod storage;
 mod story;

@@ -5,7 +5,7 @@ use tg_ledger::{
     AbandonedBecause, Account, Bid, Block, BlockHeader, ConsensusKey, Decision, EndReason,
     Evidence, Genesis, Grant, Job, JobState, LatePhase, Lease, LeaseEnd, LivenessReport, Model,
     ModelFacts, ModelState, Offer, Outcome, Owed, Parameters, Preemption, Provider, RefusedBecause,
-    Settlement, Step, Subject, UnverifiedJobs, Validator, Verdict,
+    Rent, Settlement, Step, Subject, UnverifiedJobs, Validator, Verdict,
 };
 use tg_market::TrackRecord;
 use tg_market::mig::{MigInstance, MigProfile};
@@ -77,6 +77,15 @@ fn any_seeds() -> impl Strategy<Value = Seeds> {
             numbers,
             at: std::cell::Cell::new(0),
         })
+}
+
+fn any_rent(seeds: &Seeds) -> Rent {
+    Rent {
+        payer: seeds.address(),
+        deposit: seeds.amount(),
+        paid_to: u128::from(seeds.number()),
+        bytes: seeds.u32(),
+    }
 }
 
 fn any_facts(seeds: &Seeds) -> ModelFacts {
@@ -236,6 +245,7 @@ fn any_job(seeds: &Seeds) -> Job {
                 amount: seeds.amount(),
             })
             .collect(),
+        rent: any_rent(seeds),
     }
 }
 
@@ -257,6 +267,8 @@ fn any_model(seeds: &Seeds) -> Model {
                 check: seeds.label(),
             }),
         },
+        jobs: seeds.u32(),
+        rent: any_rent(seeds),
     }
 }
 
@@ -326,6 +338,7 @@ proptest! {
             offers: seeds.u32(),
             models: seeds.u32(),
             bids: seeds.u32(),
+            rent_to: u128::from(seeds.number()),
         });
         check(&Bid {
             id: BidId::new(seeds.word()),
@@ -342,6 +355,7 @@ proptest! {
             terms: terms(seeds.number() % 1_000),
             slots_taken: 3,
             updated_at: seeds.time(),
+            rent: any_rent(&seeds),
         });
         check(&Provider {
             address: seeds.address(),
@@ -357,6 +371,8 @@ proptest! {
             suspended_until: seeds.time(),
             earned: seeds.amount(),
             lost: seeds.amount(),
+            uses: seeds.u32(),
+            rent: any_rent(&seeds),
         });
         check(&Validator {
             address: seeds.address(),

@@ -37,12 +37,14 @@ pub(crate) fn tgrid(milli: u64) -> Amount {
     Amount::new(u128::from(milli) * 1_000_000_000_000_000)
 }
 
-/// Round fees, so that settlements can be read off: fee 0.001, verification 0.01, registration 0.1 TGRID.
+/// Round fees and no rent, so that settlements can be read off: fee 0.001, verification 0.01, registration 0.1 TGRID.
 pub(crate) fn parameters() -> Parameters {
     Parameters {
         transaction_fee: tgrid(1),
         verification_fee_zk: tgrid(10),
         registration_fee: tgrid(100),
+        // Rent has its own tests; elsewhere settlements are read off without it.
+        rent_full_hour: Amount::ZERO,
         ..Parameters::development()
     }
 }
@@ -370,6 +372,11 @@ pub(crate) fn assert_conserved(state: &State) {
     );
     let jobs = state.jobs().iter().flat_map(|it| [it.escrow, it.prize]);
     let bids = state.bids().iter().map(|it| it.deposit);
+    let deposits = (state.offers().iter().map(|it| it.rent.deposit))
+        .chain(state.providers().iter().map(|it| it.rent.deposit))
+        .chain(state.models().iter().map(|it| it.rent.deposit))
+        .chain(state.jobs().iter().map(|it| it.rent.deposit));
+    assert_eq!(sum(&mut deposits.into_iter()), report.deposits);
     assert_eq!(sum(&mut jobs.chain(bids)), report.escrow);
     assert!(report.is_conserved(), "{report:?}");
     assert_shape(state);

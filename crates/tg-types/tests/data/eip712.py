@@ -84,6 +84,7 @@ TYPES = {
     "RevealBid": "uint64 nonce,bytes32 bid,bytes32 salt,JobOrder order",
     "RateJob": "uint64 nonce,bytes32 job,uint8 stars",
     "ReportLiveness": "uint64 nonce,uint64 epoch,address[] lost,address[] back",
+    "PayRent": "uint64 nonce,bytes32 record,uint128 amount",
     "JobOrder": "bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,"
     "uint8 maxAttempts,JobNeeds needs",
     "JobNeeds": "uint8 class,uint8 gpus,uint16 gpuMilli,uint32 gpuMemoryMib,uint16 models,uint16 capabilityMin,"
@@ -305,6 +306,7 @@ SAMPLES = {
         "lost": [bytes([0xA2]) * 20, bytes([0xA3]) * 20],
         "back": [bytes([0xA4]) * 20],
     },
+    "PayRent": {"record": word(0x51), "amount": 25 * 10**14},
 }
 
 

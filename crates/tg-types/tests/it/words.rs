@@ -91,8 +91,9 @@ fn modes() {
 
 #[test]
 fn kinds_have_their_own_tags_and_types() {
-    for (index, kind) in TransactionKind::ALL.into_iter().enumerate() {
-        assert_eq!(usize::from(kind.tag()), index);
+    let tags = TransactionKind::ALL.map(TransactionKind::tag);
+    assert!(tags.is_sorted_by(|left, right| left < right), "{tags:?}");
+    for kind in TransactionKind::ALL {
         let start = format!("{kind}(uint64 nonce,");
         assert!(kind.encoded_type().starts_with(&start), "{kind}");
     }
