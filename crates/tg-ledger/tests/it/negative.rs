@@ -684,7 +684,7 @@ fn codes_are_stable_and_unique() {
         .collect();
     let unique: BTreeSet<&str> = codes.iter().copied().collect();
     assert_eq!(unique.len(), codes.len());
-    assert_eq!(codes.len(), 65 + 5 + 12);
+    assert_eq!(codes.len(), 68 + 5 + 12);
     let model = MODEL;
     let error = TransactionError::UnknownModel { model };
     assert_eq!((error.code(), error.fault()), ("TG-LED-020", Fault::Client));
