@@ -346,7 +346,10 @@ impl Execution {
         } = self;
         let report = state.money();
         if !report.is_conserved() {
-            return Err(InvariantError::MoneyNotConserved { report });
+            return Err(InvariantError::MoneyNotConserved {
+                minted: report.minted,
+                found: report.found().unwrap_or(Amount::MAX),
+            });
         }
         // The block's id is not known before its state root, so the root does not cover it; the header does.
         state.head = Head {

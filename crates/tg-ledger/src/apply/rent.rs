@@ -455,7 +455,7 @@ impl Execution {
         let job = self.job(id)?;
         let requestor = job.requestor;
         if job.state.is_final() {
-            self.forget_job(job)?;
+            self.forget_job(&job)?;
             return Ok(requestor);
         }
         let state = match job.leases.is_empty() {
@@ -467,7 +467,7 @@ impl Execution {
     }
 
     /// Takes an ended job out of the state, with its leases.
-    pub(super) fn forget_job(&mut self, job: Job) -> Done {
+    pub(super) fn forget_job(&mut self, job: &Job) -> Done {
         let name = Tenant::Job(job.id).name();
         self.settle_rent((Shelf::EndedJobs, job.rent), Amount::ZERO, name)?;
         for id in &job.leases {

@@ -49,7 +49,7 @@ impl Execution {
                 break;
             };
             let job = self.job(&id)?;
-            self.forget_job(job)?;
+            self.forget_job(&job)?;
         }
         Ok(())
     }

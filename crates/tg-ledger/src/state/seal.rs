@@ -29,8 +29,14 @@ impl MoneyReport {
     /// Whether everything that was minted is somewhere, and nothing else.
     #[must_use]
     pub fn is_conserved(&self) -> bool {
+        self.found() == Some(self.minted)
+    }
+
+    /// What is somewhere; `None` above the maximum.
+    #[must_use]
+    pub fn found(&self) -> Option<Amount> {
         let Self {
-            minted,
+            minted: _,
             balances,
             stakes,
             collateral,
@@ -41,7 +47,6 @@ impl MoneyReport {
         [balances, stakes, collateral, escrow, deposits, burned]
             .into_iter()
             .try_fold(Amount::ZERO, Amount::checked_add)
-            == Some(minted)
     }
 }
 

@@ -1,12 +1,16 @@
 //! Full shelves: what it costs to fill one and to hold it, and how honest records get in.
+#![allow(clippy::print_stdout, reason = "what attacks cost is printed")]
 
-use tg_types::{Address, Amount, DurationMs, OfferId, TimestampMs, Transaction, Wallet, keccak256};
+use tg_types::{
+    Address, Amount, Digest, DurationMs, JobId, JobNeeds, JobOrder, OfferId, TimestampMs,
+    Transaction, VerificationMode, Wallet, keccak256,
+};
 
 use super::bounds::terms;
-use super::pruning::network;
-use crate::apply::check_transaction;
-use crate::limits::{ENDED_JOBS_MAX, OFFERS_MAX};
-use crate::record::{Account, Offer};
+use super::pruning::{MODEL, network};
+use crate::apply::{Execution, check_transaction};
+use crate::limits::{ENDED_JOBS_MAX, OFFERS_MAX, OPEN_JOBS_MAX};
+use crate::record::{Account, EndReason, Offer};
 use crate::rent::{OFFER_BYTES, Rent, Shelf};
 use crate::state::State;
 use crate::{Event, Parameters, Proposal, propose};
@@ -148,4 +152,54 @@ fn the_price_rises_with_the_shelf_and_a_deposit_lasts_as_long_as_it_says() {
     assert_eq!(rent.owed(u128::MAX), Amount::new(1_000));
     assert_eq!(Rent::default().ends_at(), None);
     assert_eq!(Shelf::EndedJobs.capacity(), ENDED_JOBS_MAX);
+}
+
+#[test]
+fn an_honest_order_gets_into_a_queue_that_an_attacker_filled() {
+    let mut state = paying();
+    let bad = Address::new([2; 20]);
+    let wealth = Amount::from_tgrid(1_000_000);
+    state.put_account(Account::new(bad, wealth));
+    state.totals.minted = state.totals.minted.saturating_add(wealth);
+    let order = JobOrder {
+        model: MODEL,
+        input: Digest::default(),
+        input_len: 1,
+        mode: VerificationMode::None,
+        max_price: Amount::from_tgrid(1),
+        deadline: TimestampMs::new(602_000),
+        max_attempts: 3,
+        needs: JobNeeds::ANY_MACHINE,
+    };
+    let mut execution = Execution::begin(&state, TimestampMs::new(2_000)).unwrap();
+    let burned = execution.state.totals.burned;
+    for number in 0..OPEN_JOBS_MAX as u64 {
+        let id = JobId::new(keccak256(&number.to_be_bytes()));
+        execution.submit_as(id, bad, &order).unwrap();
+    }
+    let burned = execution.state.totals.burned.saturating_sub(burned);
+    let proposer = state.validators()[0].address;
+    let (state, _, _) = execution.finish(proposer).unwrap();
+    assert_eq!(state.queued_jobs().count(), OPEN_JOBS_MAX);
+    let alice = Wallet::from_seed(b"alice");
+    let submit = alice.sign(Transaction::SubmitJob { order }, 0, state.domain());
+    assert_eq!(check_transaction(&state, &submit), Ok(()));
+    let mut proposal = Proposal::empty(proposer, TimestampMs::new(3_000));
+    proposal.transactions = vec![submit];
+    let proposed = propose(&state, proposal).unwrap();
+    assert_eq!(proposed.refused, []);
+    let mut queued = proposed.state.queued_jobs();
+    let mine = queued.find(|job| job.requestor == alice.address()).unwrap();
+    println!(
+        "filling the queue burned {burned} TGRID at once; the order that came then locked {} for rent",
+        mine.rent.deposit
+    );
+    // Whoever entered the cheapest left first, and got its escrow back.
+    let ended: Vec<_> = proposed.state.ended_jobs().collect();
+    assert!(!ended.is_empty());
+    assert!(ended.iter().all(|job| job.requestor == bad
+        && job.end == Some(EndReason::RentSpent)
+        && job.escrow.is_zero()));
+    assert!(proposed.state.queued_jobs().count() <= OPEN_JOBS_MAX);
+    assert!(proposed.state.money().is_conserved());
 }

@@ -266,6 +266,16 @@ impl Auditor {
                 assert_eq!(lost, Some((*bidder, amount.get())));
                 self.burned += amount.get();
             }
+            Event::Scheduled { root, decisions } => {
+                self.scheduled = Some((*root, decisions.clone()));
+            }
+            other => self.settle_rent(other),
+        }
+    }
+
+    /// What staying in the state costs.
+    fn settle_rent(&mut self, event: &Event) {
+        match event {
             Event::RentDeposited {
                 record,
                 payer,
@@ -293,9 +303,6 @@ impl Auditor {
             } => {
                 self.take(*account, *burned);
                 self.burned += burned.get();
-            }
-            Event::Scheduled { root, decisions } => {
-                self.scheduled = Some((*root, decisions.clone()));
             }
             _ => {}
         }

@@ -32,6 +32,32 @@ fn story() -> World {
     world
 }
 
+/// Proofs that a leaf is there and that none is, and the values of free places.
+fn proof_lines(state: &State, line: &mut dyn FnMut(&str, &[u8])) {
+    // For each proof the key, the value of the leaf and the whole proof; the roots are those of the states above.
+    let alice = LeafKey::of(kind::ACCOUNT, address("alice").as_ref());
+    let nobody = LeafKey::of(kind::ACCOUNT, &[0; 20]);
+    let proofs = [
+        ("present", alice, state.prove_account(&address("alice"))),
+        ("absent", nobody, state.prove_account(&Address::default())),
+    ];
+    for (name, key, proof) in proofs {
+        let leaf = match &proof {
+            StateProof::Present {
+                path,
+                head,
+                content,
+            } => path.link.leaf(&head.body(content)),
+            StateProof::Absent { path, body } => path.link.leaf(body),
+        };
+        line(&format!("proof.{name}.key"), key.as_bytes());
+        line(&format!("proof.{name}.leaf"), &leaf);
+        line(&format!("proof.{name}.bytes"), &proof.to_bytes());
+    }
+    line("leaf.free.0", &free_leaf(0));
+    line("leaf.free.7", &free_leaf(7));
+}
+
 fn lines() -> String {
     let mut text = "# Written by golden.rs; see there how.\n".to_owned();
     let mut line = |name: &str, value: &[u8]| writeln!(text, "{name} = {}", hex(value)).unwrap();
@@ -85,28 +111,7 @@ fn lines() -> String {
     for lease in state.leases().iter() {
         line("record.lease", &lease.to_bytes());
     }
-    // For each proof the key, the value of the leaf and the whole proof; the roots are those of the states above.
-    let alice = LeafKey::of(kind::ACCOUNT, address("alice").as_ref());
-    let nobody = LeafKey::of(kind::ACCOUNT, &[0; 20]);
-    let proofs = [
-        ("present", alice, state.prove_account(&address("alice"))),
-        ("absent", nobody, state.prove_account(&Address::default())),
-    ];
-    for (name, key, proof) in proofs {
-        let leaf = match &proof {
-            StateProof::Present {
-                path,
-                head,
-                content,
-            } => path.link.leaf(&head.body(content)),
-            StateProof::Absent { path, body } => path.link.leaf(body),
-        };
-        line(&format!("proof.{name}.key"), key.as_bytes());
-        line(&format!("proof.{name}.leaf"), &leaf);
-        line(&format!("proof.{name}.bytes"), &proof.to_bytes());
-    }
-    line("leaf.free.0", &free_leaf(0));
-    line("leaf.free.7", &free_leaf(7));
+    proof_lines(state, &mut line);
     text
 }
 
