@@ -42,7 +42,8 @@ pub fn status(network: &str, development: bool, state: &State) -> StatusDto {
         totals: TotalsDto {
             minted: money.minted,
             balances: money.balances,
-            escrow: money.escrow,
+            // What secures rent is locked by records as escrow is by jobs.
+            escrow: money.escrow.saturating_add(money.deposits),
             stake: money.stakes,
             collateral: money.collateral,
             burned: money.burned,

@@ -15,6 +15,7 @@ mod lanes;
 mod lifecycle;
 mod market;
 mod matching;
+mod rent;
 mod rewards;
 mod storage;
 mod timeouts;
@@ -336,6 +337,7 @@ impl Execution {
         }
         let parent = state.head.block;
         execution.state.schedule.turn(parent, height);
+        execution.run_meters();
         execution
     }
 
@@ -366,6 +368,7 @@ impl Execution {
         proposer: Address,
     ) -> Result<(State, Vec<Event>, StateRoot), InvariantError> {
         self.run_timeouts()?;
+        self.expire_due()?;
         self.run_matching()?;
         self.seal_schedule();
         self.pay_validators(proposer)?;
@@ -388,10 +391,10 @@ impl Execution {
         state.fee_market = state.fee_market.after(gas.paid, elapsed, floor);
         let report = state.money();
         if !report.is_conserved() {
-            return Err(InvariantError::MoneyNotConserved { report });
-        }
-        if state.next_index == u32::MAX {
-            return Err(InvariantError::TreeFull);
+            return Err(InvariantError::MoneyNotConserved {
+                minted: report.minted,
+                found: report.found().unwrap_or(Amount::MAX),
+            });
         }
         // The block's id is not known before its state root, so the root does not cover it; the header does.
         state.head = Head {
@@ -402,6 +405,9 @@ impl Execution {
             ..state.head
         };
         state.seal();
+        if state.leaves.unused() == u32::MAX {
+            return Err(InvariantError::TreeFull);
+        }
         let root = state.root();
         Ok((state, events, root))
     }

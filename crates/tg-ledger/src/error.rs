@@ -2,13 +2,12 @@
 
 mod transaction;
 
-use tg_types::{Address, BlockId, Digest, Fault, Height, StateRoot, TimestampMs};
+use tg_types::{Address, Amount, BlockId, Digest, Fault, Height, StateRoot, TimestampMs};
 
 pub use transaction::{MachineProblem, NeedsProblem, TransactionError};
 
 use crate::block::BlockHeader;
 use crate::record::JobState;
-use crate::state::MoneyReport;
 use crate::verdict::Subject;
 
 /// Why a verdict does not fit the state.
@@ -78,10 +77,12 @@ impl VerdictError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvariantError {
     /// Money came from nowhere or went nowhere.
-    #[error("money is not conserved: {report:?}")]
+    #[error("money is not conserved: of {minted} TGRID {found} are somewhere")]
     MoneyNotConserved {
-        /// Where all money is.
-        report: MoneyReport,
+        /// What was minted.
+        minted: Amount,
+        /// What the tables and the burned sum have.
+        found: Amount,
     },
     /// A record that another one names is missing.
     #[error("a record is missing in {table}")]

@@ -260,6 +260,47 @@ pub enum Event {
         /// Whether they cannot reach it.
         is_offline: bool,
     },
+    /// The rent of a record was paid: a deposit, and a part that is burned at once.
+    RentDeposited {
+        /// The record: its id, or the address of a provider after twelve zero bytes.
+        record: Digest,
+        /// Who paid.
+        payer: Address,
+        /// What was locked.
+        deposit: Amount,
+        /// What was burned.
+        burned: Amount,
+    },
+    /// What a record owed was burned, and the rest of its deposit, or a part of it, went back.
+    RentSettled {
+        /// The record.
+        record: Digest,
+        /// Who gets back what is left.
+        payer: Address,
+        /// What was burned.
+        burned: Amount,
+        /// What went back.
+        returned: Amount,
+    },
+    /// An account paid rent from its balance: its own, that of an account that it opened, or of a record that leaves
+    /// within seconds.
+    AccountRent {
+        /// Who paid.
+        account: Address,
+        /// The account that it opened.
+        opened: Option<Address>,
+        /// What was burned.
+        burned: Amount,
+    },
+    /// A record left the state because its rent was spent, or for one that pays more.
+    RecordExpired {
+        /// The record.
+        record: Digest,
+        /// The kind of its leaf.
+        kind: u8,
+        /// Whose it was.
+        owner: Address,
+    },
     /// The scheduler decided something in this block.
     Scheduled {
         /// Root of the decisions.

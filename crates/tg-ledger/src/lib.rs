@@ -3,7 +3,7 @@
 //! The ledger knows no clock, no network and no file: time is a field of the block, and whatever waits is somebody
 //! else's. Read in this order: [`parameters`] and [`limits`] (the rules), [`record`] (what is kept), [`state`],
 //! [`block`] and [`verdict`] (what arrives), [`mod@apply`] (what a block does), [`gas`] (what it costs), [`error`] (why it does not),
-//! [`event`] (what it tells), [`decision`] (what the scheduler decided), [`journal`] (a chain to execute again), [`tree`] (the state root), [`table`] (how records are stored), [`genesis`].
+//! [`event`] (what it tells), [`decision`] (what the scheduler decided), [`journal`] (a chain to execute again), [`tree`] (the state root), [`rent`] (what staying costs), [`table`] (how records are stored), [`genesis`].
 //!
 //! ```
 //! use tg_ledger::{ConsensusKey, Genesis, Parameters, Proposal, State, Validator, apply, propose};
@@ -43,6 +43,7 @@ pub mod journal;
 pub mod limits;
 pub mod parameters;
 pub mod record;
+pub mod rent;
 pub mod state;
 pub mod table;
 pub mod tree;
@@ -67,10 +68,11 @@ pub use record::{
     LatePhase, Lease, LeaseEnd, LivenessReport, Model, ModelFacts, ModelState, Offer, Owed,
     Preemption, Provider, Recheck, RefusedBecause, SeatSet, Settlement, Step, Storage, Validator,
 };
+pub use rent::{Charge, Meters, Rent, Shelf};
 pub use state::{
     DryRun, Eta, GangWhy, Head, MoneyReport, Outage, Relaxation, Schedule, State, StorageTask,
     StoredFile, Totals, WhyWaiting, Work,
 };
 pub use table::Table;
-pub use tree::{StateProof, Tree};
+pub use tree::{LeafHead, LeafKey, ProofError, StateProof, Tree};
 pub use verdict::{EvidenceTask, Outcome, Subject, Verdict};

@@ -76,6 +76,8 @@ pub struct Parameters {
     pub storage: StorageRule,
     /// Until so many distinct owners were paid for a model, a lease on it risks at most ten times its gas.
     pub owners_paid_min: u8,
+    /// What the records of a full shelf pay together for an hour in the state; see [`crate::rent`].
+    pub rent_full_hour: Amount,
 }
 
 impl Parameters {
@@ -108,6 +110,7 @@ impl Parameters {
             leader_timeout: DurationMs::new(1_500),
             storage: StorageRule::Assumed,
             owners_paid_min: 3,
+            rent_full_hour: Amount::from_tgrid(1_400),
         }
     }
 
@@ -240,6 +243,7 @@ impl Encode for Parameters {
             leader_timeout,
             storage,
             owners_paid_min,
+            rent_full_hour,
         } = self;
         base_fee_min.encode(writer);
         account_min.encode(writer);
@@ -266,6 +270,7 @@ impl Encode for Parameters {
         leader_timeout.encode(writer);
         storage.encode(writer);
         writer.u8(*owners_paid_min);
+        rent_full_hour.encode(writer);
     }
 }
 
@@ -297,6 +302,7 @@ impl Decode for Parameters {
             leader_timeout: DurationMs::decode(reader)?,
             storage: StorageRule::decode(reader)?,
             owners_paid_min: reader.u8()?,
+            rent_full_hour: Amount::decode(reader)?,
         })
     }
 }

@@ -1,7 +1,8 @@
 //! What the ledger keeps: accounts, validators, models, offers, providers, jobs, leases, bids and
 //! liveness reports.
 //!
-//! A [`Record`] is one entry of a table and one leaf of the state tree.
+//! A [`Record`] is one entry of a table and one leaf of the state tree; open jobs and live leases have a second leaf for
+//! their money.
 
 mod account;
 mod bid;
@@ -12,6 +13,9 @@ mod model;
 mod storage;
 
 use tg_types::{Amount, Decode, Encode};
+
+use crate::rent::Due;
+use crate::tree::LeafHead;
 
 pub use account::{Account, ConsensusKey, Offer, Provider, Validator};
 pub use bid::{Bid, LivenessReport};
@@ -24,7 +28,7 @@ pub use storage::{Recheck, SeatSet, Storage};
 /// One entry of a table.
 pub trait Record: Clone + Encode + Decode {
     /// What the entry is found by. Its first byte spreads entries over a table's shards.
-    type Key: Copy + Ord + AsRef<[u8]> + std::fmt::Debug;
+    type Key: Copy + Ord + Default + AsRef<[u8]> + std::fmt::Debug;
 
     /// Tells leaves of different tables apart.
     const KIND: u8;
@@ -32,9 +36,30 @@ pub trait Record: Clone + Encode + Decode {
     /// The table's name in errors.
     const NAME: &'static str;
 
+    /// Kind of the leaf that holds this entry's money, where that is a leaf of its own.
+    const MONEY_KIND: Option<u8> = None;
+
     /// What this entry is found by.
     fn key(&self) -> Self::Key;
 
-    /// Money that lies in this entry.
+    /// What its leaf says beside its content.
+    fn head(&self) -> LeafHead;
+
+    /// What its money leaf says, while there is money in it.
+    fn money_head(&self) -> Option<LeafHead> {
+        None
+    }
+
+    /// Money that lies in this entry, but for its deposit.
     fn money(&self) -> Amount;
+
+    /// What secures its rent.
+    fn deposit(&self) -> Amount {
+        Amount::ZERO
+    }
+
+    /// When it leaves for want of rent; `None` while something refers to it, or if it pays none.
+    fn due(&self) -> Option<Due> {
+        None
+    }
 }

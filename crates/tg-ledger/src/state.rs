@@ -31,8 +31,9 @@ use crate::record::{
     Account, Bid, Job, JobState, Lease, LivenessReport, Model, ModelState, Offer, Provider, Record,
     Validator,
 };
-use crate::table::Table;
-use crate::tree::{StateProof, Tree};
+use crate::rent::Meters;
+use crate::table::{NO_CONTENT, Table};
+use crate::tree::{LeafHead, LeafKey, LeafPath, Leaves, StateProof, Tree, content_digest};
 use crate::verdict::EvidenceTask;
 
 pub(crate) use book::BookChanges;
@@ -88,10 +89,13 @@ pub struct State {
     pub(crate) parameters: Parameters,
     pub(crate) head: Head,
     pub(crate) totals: Totals,
-    pub(crate) next_index: u32,
+    /// Where the leaves of the records stand in the tree.
+    pub(crate) leaves: Leaves,
     /// Where matching goes on.
     pub(crate) cursors: Cursors,
     pub(crate) fee_market: FeeMarket,
+    /// What staying cost so far on each shelf.
+    pub(crate) meters: Meters,
     pub(crate) validators: Arc<Vec<Validator>>,
     pub(crate) accounts: Table<Account>,
     pub(crate) offers: Table<Offer>,
@@ -123,9 +127,6 @@ pub struct State {
     /// The prices that belong to [`Schedule::anchor`] and the machines, once they were asked for.
     pub(crate) placing: Option<PackingPrices>,
 }
-
-/// Leaf 0 holds the numbers that belong to no record; records start at 1.
-pub(crate) const FIRST_RECORD_INDEX: u32 = 1;
 
 impl State {
     /// The state of block 0.
@@ -167,11 +168,12 @@ impl State {
             parameters,
             head,
             totals: Totals::default(),
-            next_index: FIRST_RECORD_INDEX,
+            leaves: Leaves::default(),
             cursors: Cursors::default(),
             fee_market: FeeMarket {
                 base_fee: parameters.base_fee_min,
             },
+            meters: Meters::default(),
             validators: Arc::default(),
             accounts: Table::default(),
             offers: Table::default(),
@@ -475,27 +477,90 @@ impl State {
             .map(|due| TimestampMs::new(due.get().saturating_add(1)))
     }
 
-    /// Proof that an account is in the state of [`State::root`].
+    /// Proof of what the state of [`State::root`] has of an account.
     #[must_use]
-    pub fn prove_account(&self, address: &Address) -> Option<StateProof> {
+    pub fn prove_account(&self, address: &Address) -> StateProof {
         self.prove(&self.accounts, address)
     }
 
-    /// Proof that a job is in the state of [`State::root`].
+    /// Proof of what the state of [`State::root`] has of a job, without its money.
     #[must_use]
-    pub fn prove_job(&self, id: &JobId) -> Option<StateProof> {
+    pub fn prove_job(&self, id: &JobId) -> StateProof {
         self.prove(&self.jobs, id)
     }
 
-    fn prove<R: Record>(&self, table: &Table<R>, key: &R::Key) -> Option<StateProof> {
-        let index = table.index(key)?;
-        let mut content = vec![R::KIND];
-        content.extend_from_slice(&table.get(key)?.to_bytes());
-        Some(StateProof {
+    /// Proof of what the state of [`State::root`] has of a lease, without its collateral.
+    #[must_use]
+    pub fn prove_lease(&self, id: &LeaseId) -> StateProof {
+        self.prove(&self.leases, id)
+    }
+
+    /// Proof of what the state of [`State::root`] has of an offer.
+    #[must_use]
+    pub fn prove_offer(&self, id: &OfferId) -> StateProof {
+        self.prove(&self.offers, id)
+    }
+
+    /// Proof of what the state of [`State::root`] has of a model.
+    #[must_use]
+    pub fn prove_model(&self, id: &ModelId) -> StateProof {
+        self.prove(&self.models, id)
+    }
+
+    /// Proof of what an open job locks.
+    #[must_use]
+    pub fn prove_escrow(&self, id: &JobId) -> StateProof {
+        self.prove_money(&self.jobs, id)
+    }
+
+    /// Proof of what a live lease locks.
+    #[must_use]
+    pub fn prove_collateral(&self, id: &LeaseId) -> StateProof {
+        self.prove_money(&self.leases, id)
+    }
+
+    fn prove<R: Record>(&self, table: &Table<R>, key: &R::Key) -> StateProof {
+        let record = table.get(key);
+        let leaf = record.map(|it| (it.head(), content_digest(R::KIND, it)));
+        self.prove_leaf(&LeafKey::of(R::KIND, key.as_ref()), leaf)
+    }
+
+    fn prove_money<R: Record>(&self, table: &Table<R>, key: &R::Key) -> StateProof {
+        let head = table.get(key).and_then(Record::money_head);
+        let kind = R::MONEY_KIND.unwrap_or(R::KIND);
+        self.prove_leaf(
+            &LeafKey::of(kind, key.as_ref()),
+            head.map(|head| (head, NO_CONTENT)),
+        )
+    }
+
+    /// Proof that a leaf says this, or that there is none if nothing is given.
+    fn prove_leaf(&self, key: &LeafKey, leaf: Option<(LeafHead, [u8; 32])>) -> StateProof {
+        let path = |index, key: &LeafKey| LeafPath {
             index,
-            content,
+            link: self.leaves.link(key),
             siblings: self.tree.siblings(index),
-        })
+        };
+        if let (Some((head, content)), Some((index, _))) = (leaf, self.leaves.get(key)) {
+            return StateProof::Present {
+                path: path(index, key),
+                head,
+                content,
+            };
+        }
+        match self.leaves.before(key) {
+            Some((low, index, body)) => StateProof::Absent {
+                path: path(index, &low),
+                body,
+            },
+            None => {
+                let (head, content) = self.globals();
+                StateProof::Absent {
+                    path: path(0, &LeafKey::FIRST),
+                    body: head.body(&content),
+                }
+            }
+        }
     }
 }
 

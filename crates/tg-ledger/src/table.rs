@@ -9,18 +9,47 @@ use std::sync::Arc;
 use tg_types::Amount;
 
 use crate::record::Record;
-use crate::tree::{EMPTY_LEAF, Leaf, leaf_of};
+use crate::rent::{Due, Shelf};
+use crate::tree::{BodyChanges, LeafKey, content_digest};
+
+/// The content of a leaf that says all in its head.
+pub(crate) const NO_CONTENT: [u8; 32] = [0; 32];
 
 /// How many shards: one for each value of a key's first byte.
 const SHARDS: usize = 256;
 
+/// A part of a table, with the records that may leave in the order in which they do.
 #[derive(Debug, Clone)]
-struct Entry<R> {
-    index: u32,
-    record: Arc<R>,
+struct Shard<R: Record> {
+    records: BTreeMap<R::Key, Arc<R>>,
+    due: BTreeSet<(Due, R::Key)>,
 }
 
-type Shard<R> = BTreeMap<<R as Record>::Key, Entry<R>>;
+impl<R: Record> Shard<R> {
+    const fn new() -> Self {
+        Self {
+            records: BTreeMap::new(),
+            due: BTreeSet::new(),
+        }
+    }
+
+    fn insert(&mut self, key: R::Key, record: R) -> Option<Arc<R>> {
+        let due = record.due();
+        let old = self.records.insert(key, Arc::new(record));
+        let before = old.as_ref().and_then(|old| old.due());
+        if before != due {
+            before.map(|before| self.due.remove(&(before, key)));
+            due.map(|due| self.due.insert((due, key)));
+        }
+        old
+    }
+
+    fn remove(&mut self, key: &R::Key) -> Option<Arc<R>> {
+        let old = self.records.remove(key)?;
+        old.due().map(|due| self.due.remove(&(due, *key)));
+        Some(old)
+    }
+}
 
 /// Records of one kind by key.
 #[derive(Debug, Clone)]
@@ -28,20 +57,21 @@ pub struct Table<R: Record> {
     shards: Arc<Vec<Arc<Shard<R>>>>,
     len: usize,
     money: Amount,
+    deposits: Amount,
+    /// Keys whose record came, changed or went since the tree was brought up to date.
     changed: BTreeSet<R::Key>,
-    removed: BTreeSet<u32>,
 }
 
 impl<R: Record> Default for Table<R> {
     fn default() -> Self {
         // All empty shards are one allocation until they are written to.
-        let empty = Arc::new(BTreeMap::new());
+        let empty = Arc::new(Shard::new());
         Self {
             shards: Arc::new(vec![empty; SHARDS]),
             len: 0,
             money: Amount::ZERO,
+            deposits: Amount::ZERO,
             changed: BTreeSet::new(),
-            removed: BTreeSet::new(),
         }
     }
 }
@@ -63,7 +93,13 @@ impl<R: Record> Table<R> {
         self.len == 0
     }
 
-    /// The money that lies in the table.
+    /// The deposits that secure the rent of its records.
+    #[must_use]
+    pub const fn deposits(&self) -> Amount {
+        self.deposits
+    }
+
+    /// The money that lies in the table, but for deposits.
     #[must_use]
     pub const fn money(&self) -> Amount {
         self.money
@@ -72,80 +108,72 @@ impl<R: Record> Table<R> {
     /// The record of `key`.
     #[must_use]
     pub fn get(&self, key: &R::Key) -> Option<&R> {
-        self.entry(key).map(|entry| &*entry.record)
+        let shard = &self.shards[shard_of(key)];
+        shard.records.get(key).map(|record| &**record)
     }
 
     /// The records in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = &R> {
         self.shards
             .iter()
-            .flat_map(|shard| shard.values())
-            .map(|entry| &*entry.record)
+            .flat_map(|shard| shard.records.values())
+            .map(|record| &**record)
     }
 
-    /// The records with their leaf indices, in the order of their keys.
-    pub(crate) fn iter_indexed(&self) -> impl Iterator<Item = (u32, &R)> {
-        self.shards
-            .iter()
-            .flat_map(|shard| shard.values())
-            .map(|entry| (entry.index, &*entry.record))
-    }
-
-    /// The leaf index of a record.
-    pub(crate) fn index(&self, key: &R::Key) -> Option<u32> {
-        self.entry(key).map(|entry| entry.index)
-    }
-
-    /// Adds a record, or replaces the one of the same key, which then keeps its leaf.
-    pub(crate) fn put(&mut self, record: R, next_index: &mut u32) {
-        let key = record.key();
-        let index = self.index(&key).unwrap_or_else(|| {
-            let index = *next_index;
-            *next_index = index.saturating_add(1);
-            index
+    /// The record of a shelf that leaves first for want of rent, and at which reading of the shelf's meter.
+    pub(crate) fn first_due(&self, shelf: Shelf) -> Option<(u128, R::Key)> {
+        let start = Due {
+            shelf,
+            ends_at: 0,
+            order: 0,
+        };
+        let firsts = self.shards.iter().filter_map(|shard| {
+            let first = shard.due.range((start, R::Key::default())..).next()?;
+            (first.0.shelf == shelf).then_some(*first)
         });
-        self.put_at(record, index);
+        let (due, key) = firsts.min()?;
+        Some((due.ends_at, key))
     }
 
-    /// Adds or replaces a record at a given leaf.
-    pub(crate) fn put_at(&mut self, record: R, index: u32) {
+    /// Adds a record, or replaces the one of the same key.
+    pub(crate) fn put(&mut self, record: R) {
         let key = record.key();
         self.money = self.money.saturating_add(record.money());
-        let entry = Entry {
-            index,
-            record: Arc::new(record),
-        };
-        match self.shard_mut(&key).insert(key, entry) {
-            Some(old) => self.money = self.money.saturating_sub(old.record.money()),
+        self.deposits = self.deposits.saturating_add(record.deposit());
+        match self.shard_mut(&key).insert(key, record) {
+            Some(old) => self.forget(&old),
             None => self.len += 1,
         }
         self.changed.insert(key);
     }
 
-    /// Takes a record out; its leaf becomes empty and is never used again.
+    /// Takes a record out.
     pub(crate) fn remove(&mut self, key: &R::Key) {
         if let Some(old) = self.shard_mut(key).remove(key) {
-            self.money = self.money.saturating_sub(old.record.money());
+            self.forget(&old);
             self.len -= 1;
-            self.changed.remove(key);
-            self.removed.insert(old.index);
+            self.changed.insert(*key);
         }
     }
 
-    /// The leaves that changed since the last call.
-    pub(crate) fn take_changes(&mut self, changes: &mut BTreeMap<u32, Leaf>) {
-        for index in std::mem::take(&mut self.removed) {
-            changes.insert(index, EMPTY_LEAF);
-        }
+    /// Takes the money of a record that was replaced or taken out from the sums.
+    fn forget(&mut self, old: &R) {
+        self.money = self.money.saturating_sub(old.money());
+        self.deposits = self.deposits.saturating_sub(old.deposit());
+    }
+
+    /// The bodies of the leaves that changed since the last call.
+    pub(crate) fn take_changes(&mut self, changes: &mut BodyChanges) {
         for key in std::mem::take(&mut self.changed) {
-            if let Some(entry) = self.entry(&key) {
-                changes.insert(entry.index, leaf_of(R::KIND, &*entry.record));
+            let record = self.get(&key);
+            let body = record.map(|it| it.head().body(&content_digest(R::KIND, it)));
+            changes.insert(LeafKey::of(R::KIND, key.as_ref()), body);
+            if let Some(kind) = R::MONEY_KIND {
+                let head = record.and_then(Record::money_head);
+                let body = head.map(|head| head.body(&NO_CONTENT));
+                changes.insert(LeafKey::of(kind, key.as_ref()), body);
             }
         }
-    }
-
-    fn entry(&self, key: &R::Key) -> Option<&Entry<R>> {
-        self.shards[shard_of(key)].get(key)
     }
 
     fn shard_mut(&mut self, key: &R::Key) -> &mut Shard<R> {

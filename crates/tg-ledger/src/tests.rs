@@ -1,9 +1,11 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod bounds;
+mod leaves;
 mod matching;
 mod pruning;
 mod random;
+mod rent;
 mod starvation;
 mod stored;
 mod tables;

@@ -1,21 +1,26 @@
-//! The state tree: keccak-256, fixed depth 32, a leaf for each record at the index it got when it was made.
+//! The state tree: keccak-256, fixed depth 32, one leaf for each key, in the order of keys by links.
 //!
-//! An empty leaf is 32 zero bytes and a node is `keccak256(left ‖ right)`, so an L1 contract walks a proof with 32
-//! hashes and no branching on depth. Subtrees without a leaf are not stored. Nodes are shared between versions: a
-//! block that changes `k` leaves makes at most `32 k` new nodes.
+//! A place that was never used holds 32 zero bytes and a node is `keccak256(left ‖ right)`, so an L1 contract walks a
+//! proof with 32 hashes and no branching on depth. Each leaf names the next key, so that one leaf proves that a key
+//! is absent. Subtrees that were never used are not stored. Nodes are shared between versions: a block that changes
+//! `k` leaves makes at most `32 k` new nodes.
+
+mod index;
+mod leaf;
+mod proof;
 
 use std::sync::{Arc, LazyLock};
 
-use tg_types::{Domain, Encode, StateRoot, keccak256, keccak256_of};
+use tg_types::{StateRoot, keccak256};
+
+#[cfg(test)]
+pub(crate) use index::Body;
+pub(crate) use index::{BodyChanges, Leaves};
+pub use leaf::{EMPTY_LEAF, Leaf, LeafHead, LeafKey, Link, content_digest, free_leaf, kind};
+pub use proof::{LeafPath, ProofError, StateProof};
 
 /// Levels between a leaf and the root.
 pub const DEPTH: usize = 32;
-
-/// A leaf's value: the hash of its content, or zeros.
-pub type Leaf = [u8; 32];
-
-/// What an empty leaf holds.
-pub const EMPTY_LEAF: Leaf = [0; 32];
 
 /// Hash of an empty subtree of each height.
 static EMPTY: LazyLock<[[u8; 32]; DEPTH + 1]> = LazyLock::new(|| {
@@ -26,18 +31,11 @@ static EMPTY: LazyLock<[[u8; 32]; DEPTH + 1]> = LazyLock::new(|| {
     hashes
 });
 
-fn node_hash(left: &[u8; 32], right: &[u8; 32]) -> [u8; 32] {
+pub(crate) fn node_hash(left: &[u8; 32], right: &[u8; 32]) -> [u8; 32] {
     let mut bytes = [0; 64];
     bytes[..32].copy_from_slice(left);
     bytes[32..].copy_from_slice(right);
     keccak256(&bytes)
-}
-
-/// The leaf of a record: its kind and its canonical encoding.
-pub(crate) fn leaf_of(kind: u8, content: &impl Encode) -> Leaf {
-    let mut bytes = vec![kind];
-    bytes.extend_from_slice(&content.to_bytes());
-    keccak256_of(Domain::StateLeaf, &bytes)
 }
 
 #[derive(Debug)]
@@ -116,30 +114,4 @@ fn updated(node: Option<&Arc<Node>>, height: usize, changes: &[(u32, Leaf)]) -> 
         &hash_of(right.as_ref(), below),
     );
     Some(Arc::new(Node { hash, left, right }))
-}
-
-/// Proof that a record is in the state of a root.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StateProof {
-    /// Where the leaf stands.
-    pub index: u32,
-    /// The table's tag and the record's canonical encoding.
-    pub content: Vec<u8>,
-    /// The siblings, from the leaf's own level up.
-    pub siblings: [[u8; 32]; DEPTH],
-}
-
-impl StateProof {
-    /// The root that the proof belongs to.
-    #[must_use]
-    pub fn root(&self) -> StateRoot {
-        let mut hash = keccak256_of(Domain::StateLeaf, &self.content);
-        for (height, sibling) in self.siblings.iter().enumerate() {
-            hash = match self.index >> height & 1 {
-                0 => node_hash(&hash, sibling),
-                _ => node_hash(sibling, &hash),
-            };
-        }
-        StateRoot::new(hash)
-    }
 }

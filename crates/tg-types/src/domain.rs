@@ -43,6 +43,12 @@ pub enum Domain {
     DevelopmentWallet,
     /// Leaf of the state tree.
     StateLeaf,
+    /// What a leaf of the state tree is found by.
+    StateKey,
+    /// The record behind a leaf of the state tree.
+    StateContent,
+    /// A place of the state tree that was used and is free.
+    StateFree,
     /// Order of offers that cost the same.
     MatchTie,
     /// Bid id: the transaction that committed to it.
@@ -83,7 +89,10 @@ impl Domain {
             Self::Vote => "TG/node/vote/v1",
             Self::Connection => "TG/node/connection/v1",
             Self::DevelopmentWallet => "TG/types/development-wallet/v1",
-            Self::StateLeaf => "TG/ledger/state-leaf/v1",
+            Self::StateLeaf => "TG/ledger/state-leaf/v2",
+            Self::StateKey => "TG/ledger/state-key/v1",
+            Self::StateContent => "TG/ledger/state-content/v1",
+            Self::StateFree => "TG/ledger/state-free/v1",
             Self::MatchTie => "TG/market/tie/v1",
             Self::Bid => "TG/types/bid/v1",
             Self::BidCommitment => "TG/types/bid-commitment/v1",

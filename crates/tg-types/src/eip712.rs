@@ -56,6 +56,7 @@ impl TransactionKind {
             Self::DeclineLease => ("bytes32 lease,uint8 reason", &[]),
             Self::CommitPart => ("bytes32 lease,Receipt receipt", &[Receipt::TYPE]),
             Self::RaiseJob => ("bytes32 job,uint128 maxPrice,uint8 maxAttempts", &[]),
+            Self::PayRent => ("bytes32 record,uint128 amount", &[]),
         };
         format!("{self}({HEAD},{members}){}", nested.concat())
     }
@@ -180,6 +181,7 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 3
         Transaction::RateJob { job, stars } => {
             start.word(*job.as_bytes()).number(u128::from(*stars))
         }
+        Transaction::PayRent { record, amount } => start.word(*record.as_bytes()).amount(*amount),
         Transaction::ReportLiveness { epoch, lost, back } => start
             .number(u128::from(*epoch))
             .addresses(lost)

@@ -113,6 +113,13 @@ pub enum Transaction {
         /// 1 to 5.
         stars: u8,
     },
+    /// Add to the deposit that secures the rent of a record, anybody's.
+    PayRent {
+        /// The id of an offer, a model or a job, or the address of a provider after twelve zero bytes.
+        record: Digest,
+        /// How much.
+        amount: Amount,
+    },
     /// A validator reports which providers it cannot reach, as changes to its last report.
     ReportLiveness {
         /// The epoch it reports for.
@@ -204,11 +211,13 @@ pub enum TransactionKind {
     CommitPart = 16,
     /// [`Transaction::RaiseJob`].
     RaiseJob = 17,
+    /// [`Transaction::PayRent`].
+    PayRent = 18,
 }
 
 impl TransactionKind {
     /// Every kind, in the order of their tags.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Transfer,
         Self::RegisterModel,
         Self::PostOffer,
@@ -227,6 +236,7 @@ impl TransactionKind {
         Self::DeclineLease,
         Self::CommitPart,
         Self::RaiseJob,
+        Self::PayRent,
     ];
 
     /// The name, which is also the primary type of its typed data.
@@ -251,6 +261,7 @@ impl TransactionKind {
             Self::DeclineLease => "DeclineLease",
             Self::CommitPart => "CommitPart",
             Self::RaiseJob => "RaiseJob",
+            Self::PayRent => "PayRent",
         }
     }
 
@@ -276,7 +287,8 @@ impl TransactionKind {
             | Self::UpdateOffer
             | Self::CommitBid
             | Self::RateJob
-            | Self::RaiseJob => false,
+            | Self::RaiseJob
+            | Self::PayRent => false,
         }
     }
 
@@ -316,6 +328,7 @@ impl Transaction {
             Self::DeclineLease { .. } => TransactionKind::DeclineLease,
             Self::CommitPart { .. } => TransactionKind::CommitPart,
             Self::RaiseJob { .. } => TransactionKind::RaiseJob,
+            Self::PayRent { .. } => TransactionKind::PayRent,
         }
     }
 }
@@ -376,6 +389,10 @@ impl Encode for Transaction {
             Self::RateJob { job, stars } => {
                 job.encode(writer);
                 writer.u8(*stars);
+            }
+            Self::PayRent { record, amount } => {
+                record.encode(writer);
+                amount.encode(writer);
             }
             Self::ReportLiveness { epoch, lost, back } => {
                 writer.u64(*epoch);
@@ -482,6 +499,10 @@ impl Decode for Transaction {
                 job: JobId::decode(reader)?,
                 max_price: Amount::decode(reader)?,
                 max_attempts: reader.u8()?,
+            },
+            18 => Self::PayRent {
+                record: Digest::decode(reader)?,
+                amount: Amount::decode(reader)?,
             },
             tag => {
                 return Err(DecodeError::Invalid {

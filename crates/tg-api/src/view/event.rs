@@ -100,6 +100,10 @@ fn parts(event: &Event) -> Parts {
         | Event::Scheduled { .. }
         | Event::MemberPaid { .. }
         | Event::Compensated { .. } => market_parts(event),
+        Event::RentDeposited { .. }
+        | Event::RentSettled { .. }
+        | Event::AccountRent { .. }
+        | Event::RecordExpired { .. } => rent_parts(event),
         Event::JobChanged { .. }
         | Event::JobEnded { .. }
         | Event::LeaseMade { .. }
@@ -171,6 +175,52 @@ fn job_parts(event: &Event) -> Parts {
             ..Parts::default()
         },
         _ => collateral_parts(event),
+    }
+}
+
+/// What staying in the state costs.
+fn rent_parts(event: &Event) -> Parts {
+    match event {
+        Event::RentDeposited {
+            record,
+            payer,
+            deposit,
+            burned,
+        } => Parts {
+            kind: "rent_deposited",
+            account: Some(*payer),
+            amount: Some(*deposit),
+            text: format!("{deposit} TGRID secure the rent of {record}, {burned} were burned"),
+            ..Parts::default()
+        },
+        Event::RentSettled {
+            record,
+            payer,
+            burned,
+            returned,
+        } => Parts {
+            kind: "rent_settled",
+            account: Some(*payer),
+            amount: Some(*returned),
+            text: format!("{burned} TGRID of rent of {record} burned, {returned} back to {payer}"),
+            ..Parts::default()
+        },
+        Event::AccountRent {
+            account, burned, ..
+        } => Parts {
+            kind: "account_rent",
+            account: Some(*account),
+            amount: Some(*burned),
+            text: format!("{burned} TGRID of rent burned by {account}"),
+            ..Parts::default()
+        },
+        Event::RecordExpired { record, owner, .. } => Parts {
+            kind: "record_expired",
+            account: Some(*owner),
+            text: format!("{record} of {owner} left the state: its rent was spent"),
+            ..Parts::default()
+        },
+        _ => Parts::default(),
     }
 }
 

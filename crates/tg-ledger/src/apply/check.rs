@@ -2,7 +2,7 @@
 
 use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX, SLOTS_MAX};
 use tg_types::{
-    Address, Amount, JobId, JobOrder, Lane, LeaseId, ModelId, OfferId, OfferTerms, Receipt,
+    Address, Amount, Digest, JobId, JobOrder, Lane, LeaseId, ModelId, OfferId, OfferTerms, Receipt,
     TimestampMs, Transaction, VerificationMode, VerifiedTransaction,
 };
 
@@ -14,10 +14,11 @@ use crate::error::TransactionError;
 use crate::gas::order_gas;
 use crate::limits::{
     ACCOUNTS_MAX, MODELS_MAX, MODELS_PER_ACCOUNT_MAX, OFFERS_MAX, OFFERS_PER_ACCOUNT_MAX,
-    OPEN_JOBS_MAX, OPEN_JOBS_PER_ACCOUNT_MAX,
+    OPEN_JOBS_MAX, OPEN_JOBS_PER_ACCOUNT_MAX, PROVIDERS_MAX,
 };
 use crate::parameters::UnverifiedJobs;
 use crate::record::{Account, Job, JobState, Lease, ModelFacts, ModelState};
+use crate::rent::{MODEL_BYTES, OFFER_BYTES, Shelf};
 use crate::state::State;
 
 type Check = Result<(), TransactionError>;
@@ -70,6 +71,7 @@ pub(super) fn check(
             max_price,
             max_attempts,
         } => market::check_raise(state, sender, job, *max_price, *max_attempts)?,
+        Transaction::PayRent { record, amount } => check_pay_rent(state, record, *amount)?,
         Transaction::ReportLiveness { epoch, lost, back } => {
             // Paid by its stake: a validator reports once an epoch, and may own nothing yet.
             market::check_report(state, sender, *epoch, lost, back)?;
@@ -169,17 +171,26 @@ fn check_transfer(state: &State, to: &Address, amount: Amount) -> Spent {
             floor,
         });
     }
-    Ok(amount)
+    Ok(amount.saturating_add(state.account_charge()))
+}
+
+fn check_pay_rent(state: &State, record: &Digest, amount: Amount) -> Spent {
+    match state.tenant(record) {
+        None => Err(TransactionError::NoTenant { record: *record }),
+        Some(_) if amount.is_zero() => Err(TransactionError::NoRent),
+        Some(_) => Ok(amount),
+    }
 }
 
 fn check_register(state: &State, account: &Account, model: &ModelId) -> Spent {
+    let charge = state.charge(Shelf::Models, MODEL_BYTES);
     match state.model(model).map(|it| &it.state) {
         Some(ModelState::Pending | ModelState::Active(_)) => {
             return Err(TransactionError::ModelExists { model: *model });
         }
         // A refused id may be registered again, so that nobody can block an id with a bad blob.
         Some(ModelState::Refused(_)) => {}
-        None if state.models.len() >= MODELS_MAX => {
+        None if !state.has_room(Shelf::Models, &charge) => {
             return Err(TransactionError::TooManyModels { limit: MODELS_MAX });
         }
         None => {}
@@ -189,12 +200,16 @@ fn check_register(state: &State, account: &Account, model: &ModelId) -> Spent {
             limit: MODELS_PER_ACCOUNT_MAX,
         });
     }
-    Ok(state.parameters.registration_fee)
+    Ok(state
+        .parameters
+        .registration_fee
+        .saturating_add(charge.total()))
 }
 
 fn check_offer(state: &State, account: &Account, terms: &OfferTerms) -> Spent {
     check_terms(state, terms)?;
-    if state.offers.len() >= OFFERS_MAX {
+    let charge = state.charge(Shelf::Offers, OFFER_BYTES);
+    if !state.has_room(Shelf::Offers, &charge) {
         return Err(TransactionError::TooManyOffers { limit: OFFERS_MAX });
     }
     if account.offers >= OFFERS_PER_ACCOUNT_MAX {
@@ -202,7 +217,13 @@ fn check_offer(state: &State, account: &Account, terms: &OfferTerms) -> Spent {
             limit: OFFERS_PER_ACCOUNT_MAX,
         });
     }
-    Ok(Amount::ZERO)
+    let record = state.provider_charge(&account.address);
+    if record.bytes > 0 && !state.has_room(Shelf::Providers, &record) {
+        return Err(TransactionError::TooManyProviders {
+            limit: PROVIDERS_MAX,
+        });
+    }
+    Ok(charge.total().saturating_add(record.total()))
 }
 
 fn check_terms(state: &State, terms: &OfferTerms) -> Check {
@@ -299,8 +320,8 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
         });
     }
     market::check_needs(state, needs)?;
-    let open = state.submitted.len() + state.queued.len() + state.live.len();
-    if open >= OPEN_JOBS_MAX {
+    let charge = state.job_charge(order, now);
+    if !state.has_room(Shelf::OpenJobs, &charge) {
         return Err(TransactionError::TooManyOpenJobs {
             limit: OPEN_JOBS_MAX,
         });
@@ -310,7 +331,8 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
             limit: OPEN_JOBS_PER_ACCOUNT_MAX,
         });
     }
-    Ok(max_price.saturating_add(parameters.verification_fee(*mode)))
+    let escrow = max_price.saturating_add(parameters.verification_fee(*mode));
+    Ok(escrow.saturating_add(charge.total()))
 }
 
 /// Whether a job of this mode may name the model.

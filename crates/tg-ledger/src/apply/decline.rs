@@ -247,8 +247,14 @@ impl Execution {
     /// Burns or returns the penalties of declined leases.
     pub(super) fn settle_declined(&mut self, declined: &[LeaseId], settled: Settled) -> Done {
         for id in declined {
-            let mut lease = self.lease(id)?;
+            // Its job may have left the state meanwhile, and then its penalty went back.
+            let Some(mut lease) = self.state.lease(id).cloned() else {
+                continue;
+            };
             let amount = std::mem::replace(&mut lease.locked, Amount::ZERO);
+            if amount.is_zero() {
+                continue;
+            }
             match settled {
                 Settled::Burned => self.burn(amount),
                 Settled::Returned => {

@@ -10,8 +10,9 @@ use super::gas::Fee;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::record::{
-    Account, Evidence, Job, JobState, Model, ModelState, Offer, Provider, Record, Step, Storage,
+    Account, Evidence, Job, JobState, Model, ModelState, Offer, Record, Step, Storage,
 };
+use crate::rent::{MODEL_BYTES, OFFER_BYTES, Rent, Shelf};
 
 type Done = Result<(), InvariantError>;
 
@@ -45,13 +46,12 @@ impl Execution {
                 state: ModelState::Pending,
                 storage: Storage::default(),
                 owners_paid: Vec::new(),
+                jobs: 0,
+                rent: Rent::default(),
             }),
             Transaction::PostOffer { terms } => self.post_offer(transaction, terms),
             Transaction::WithdrawOffer { offer } => {
-                self.state.remove_offer(offer);
-                self.update_account(sender, |account| {
-                    account.offers = account.offers.saturating_sub(1);
-                })?;
+                self.remove_offer(offer)?;
                 self.events.push(Event::OfferWithdrawn {
                     offer: *offer,
                     provider: sender,
@@ -87,6 +87,7 @@ impl Execution {
                 max_price,
                 max_attempts,
             } => self.raise(job, *max_price, *max_attempts),
+            Transaction::PayRent { record, amount } => self.pay_rent(sender, record, *amount),
             Transaction::ReportLiveness { epoch, lost, back } => {
                 self.report_liveness(sender, *epoch, lost, back)
             }
@@ -99,22 +100,26 @@ impl Execution {
     }
 
     fn transfer(&mut self, from: Address, to: Address, amount: Amount) -> Done {
+        if self.state.account(&to).is_none() {
+            let charge = self.state.account_charge();
+            self.burn_rent(from, Some(to), charge)?;
+        }
         self.debit(from, amount)?;
         self.credit(to, amount)?;
         self.events.push(Event::Transferred { from, to, amount });
         Ok(())
     }
 
-    fn register(&mut self, model: Model) -> Done {
+    fn register(&mut self, mut model: Model) -> Done {
+        let charge = self.state.charge(Shelf::Models, MODEL_BYTES);
         let fee = self.state.parameters.registration_fee;
         self.debit(model.owner, fee)?;
         self.fees = self.fees.saturating_add(fee);
-        if let Some(previous) = self.state.model(&model.id) {
-            let owner = previous.owner;
-            self.update_account(owner, |account| {
-                account.models = account.models.saturating_sub(1);
-            })?;
+        if self.state.model(&model.id).is_some() {
+            self.remove_model(&model.id)?;
         }
+        let name = Digest::new(*model.id.as_bytes());
+        model.rent = self.move_in((Shelf::Models, charge), model.owner, name)?;
         self.update_account(model.owner, |account| account.models += 1)?;
         self.events.push(Event::ModelChanged {
             model: model.id,
@@ -127,17 +132,19 @@ impl Execution {
     fn post_offer(&mut self, transaction: &VerifiedTransaction, terms: &OfferTerms) -> Done {
         let provider = transaction.sender();
         let id = offer_id(transaction.id());
+        let charge = self.state.charge(Shelf::Offers, OFFER_BYTES);
+        let name = Digest::new(*id.as_bytes());
+        self.ensure_provider(provider)?;
+        let rent = self.move_in((Shelf::Offers, charge), provider, name)?;
         self.state.put_offer(Offer {
             id,
             provider,
             terms: terms.clone(),
             slots_taken: 0,
             updated_at: self.now,
+            rent,
         });
         self.state.stock_is_stale = true;
-        if self.state.provider(&provider).is_none() {
-            self.state.put_provider(Provider::new(provider));
-        }
         self.update_account(provider, |account| account.offers += 1)?;
         self.events.push(Event::OfferPosted {
             offer: id,
@@ -154,6 +161,9 @@ impl Execution {
             .active_model(order)
             .ok_or(InvariantError::Missing { table: Model::NAME })?
             .macs;
+        let charge = self.state.job_charge(order, self.now);
+        let name = Digest::new(*id.as_bytes());
+        let rent = self.move_in((Shelf::OpenJobs, charge), requestor, name)?;
         let escrow = order.max_price.saturating_add(verification_fee);
         self.debit(requestor, escrow)?;
         self.update_account(requestor, |account| account.open_jobs += 1)?;
@@ -190,6 +200,7 @@ impl Execution {
             owed: Vec::new(),
             storage: Storage::default(),
             declined: 0,
+            rent,
         };
         self.state.schedule.work.observe(&order.needs);
         self.state.totals.jobs += 1;

@@ -559,6 +559,7 @@ impl Execution {
         }
         job.end = Some(reason);
         job.settlement = Some(settlement);
+        self.settle_job_rent(&mut job)?;
         self.update_account(job.requestor, |account| {
             account.open_jobs = account.open_jobs.saturating_sub(1);
         })?;

@@ -9,7 +9,8 @@ use super::Execution;
 use crate::decision::Decision;
 use crate::error::InvariantError;
 use crate::event::Event;
-use crate::record::{AbandonedBecause, Bid, LeaseEnd, LivenessReport, Offer, Provider, Record};
+use crate::record::{AbandonedBecause, Bid, LeaseEnd, LivenessReport, Offer, Record};
+use crate::rent::{BID_BYTES, Shelf};
 use crate::state::Schedule;
 
 type Done = Result<(), InvariantError>;
@@ -50,6 +51,8 @@ impl Execution {
         deposit: Amount,
     ) -> Done {
         let bidder = transaction.sender();
+        let entry = self.state.charge(Shelf::Bids, BID_BYTES).entry;
+        self.burn_rent(bidder, None, entry)?;
         self.debit(bidder, deposit)?;
         self.update_account(bidder, |account| account.bids += 1)?;
         let id = bid_id(transaction.id());
@@ -89,21 +92,20 @@ impl Execution {
     /// Notes what a requestor thinks of the provider of a paid job; it weighs what was spent on it.
     pub(super) fn rate(&mut self, id: &JobId, stars: u8) -> Done {
         let mut job = self.job(id)?;
-        let missing = InvariantError::Missing {
-            table: Provider::NAME,
-        };
         let last = job.leases.last().copied().unwrap_or_default();
         let lease = self.lease(&last)?;
-        let mut provider = self.state.provider(&lease.provider).ok_or(missing)?.clone();
         let spent = job.settlement.map_or(Amount::ZERO, |it| it.price);
-        provider.decay(Schedule::epoch(self.height));
-        provider.reputation[usize::from(job.order.needs.class.tag())].rate(stars, spent);
         self.events.push(Event::Rated {
             job: *id,
-            provider: provider.address,
+            provider: lease.provider,
             stars,
         });
-        self.state.put_provider(provider);
+        // A provider that left in the meantime has no record.
+        if let Some(mut provider) = self.state.provider(&lease.provider).cloned() {
+            provider.decay(Schedule::epoch(self.height));
+            provider.reputation[usize::from(job.order.needs.class.tag())].rate(stars, spent);
+            self.state.put_provider(provider);
+        }
         job.stars = stars;
         self.state.put_job(job);
         Ok(())

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use tg_types::{Address, Amount, JobId};
+use tg_types::{Address, Amount};
 
 use super::Execution;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::limits::PRUNED_PER_BLOCK_MAX;
+use crate::rent::Shelf;
 
 impl Execution {
     /// Splits the block's fees evenly among the validators; what cannot be split goes to the proposer, and so do the tips.
@@ -36,30 +37,20 @@ impl Execution {
         Ok(())
     }
 
-    /// Takes the oldest ended jobs beyond `bound` out of the state, with their leases.
+    /// Takes ended jobs beyond `bound` out of the state, with their leases: first those whose rent ends first.
     pub(crate) fn prune(&mut self, bound: usize) -> Result<(), InvariantError> {
         let excess = self.state.ended.len().saturating_sub(bound);
         if excess == 0 {
             return Ok(());
         }
-        let old: Vec<((u64, u64), JobId)> = self
-            .state
-            .ended
-            .iter()
-            .take(excess.min(PRUNED_PER_BLOCK_MAX))
-            .map(|(key, id)| (*key, *id))
-            .collect();
-        for (key, id) in old {
+        for _ in 0..excess.min(PRUNED_PER_BLOCK_MAX) {
+            let by_rent = self.state.jobs.first_due(Shelf::EndedJobs);
+            let oldest = || self.state.ended.values().next().copied();
+            let Some(id) = by_rent.map(|(_, id)| id).or_else(oldest) else {
+                break;
+            };
             let job = self.job(&id)?;
-            for id in &job.leases {
-                let lease = self.lease(id)?;
-                for member in &lease.members {
-                    self.state.leases.remove(member);
-                }
-                self.state.leases.remove(id);
-            }
-            self.state.jobs.remove(&id);
-            Arc::make_mut(&mut self.state.ended).remove(&key);
+            self.forget_job(&job)?;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ impl Execution {
         if !self.state.windows_may_end(self.height, self.now) {
             return Ok(());
         }
-        self.refuse_undelivered_models();
+        self.refuse_undelivered_models()?;
         self.close_rechecks()?;
         self.forfeit_bids()?;
         let live: Vec<JobId> = self.state.live.values().copied().collect();
@@ -122,7 +122,7 @@ impl Execution {
         (due < self.now).then_some(end)
     }
 
-    fn refuse_undelivered_models(&mut self) {
+    fn refuse_undelivered_models(&mut self) -> Result<(), InvariantError> {
         let wait = self.state.parameters.verification_timeout;
         let late: Vec<Model> = self
             .state
@@ -134,12 +134,14 @@ impl Execution {
             .collect();
         for mut model in late {
             model.state = ModelState::Refused(RefusedBecause::NotDelivered);
+            self.settle_refused(&mut model)?;
             self.events.push(Event::ModelChanged {
                 model: model.id,
                 state: model.state.clone(),
             });
             self.state.put_model(model);
         }
+        Ok(())
     }
 }
 

@@ -98,6 +98,9 @@ impl Execution {
         let missing = InvariantError::Missing { table: Model::NAME };
         let mut model = self.state.model(id).ok_or(missing)?.clone();
         model.state = state.clone();
+        if let ModelState::Refused(_) = state {
+            self.settle_refused(&mut model)?;
+        }
         self.state.put_model(model);
         self.events.push(Event::ModelChanged { model: *id, state });
         Ok(())

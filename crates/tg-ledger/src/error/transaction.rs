@@ -316,6 +316,15 @@ pub enum TransactionError {
     /// A member of the gang did not commit to its part.
     #[error("the result of a gang is committed after all parts; {member} has none yet")]
     PartMissing { member: LeaseId },
+    /// No further provider fits.
+    #[error("the ledger has records of {limit} providers and takes no more now")]
+    TooManyProviders { limit: usize },
+    /// Nothing that pays rent has the name.
+    #[error("{record} is no offer, model, job or provider that pays rent")]
+    NoTenant { record: Digest },
+    /// Rent of nothing.
+    #[error("a payment of rent is more than zero")]
+    NoRent,
     /// The validator lost too many providers.
     #[error("a validator reports at most {limit} providers as lost")]
     ReportTooLong { limit: usize },
@@ -402,6 +411,9 @@ impl TransactionError {
             Self::NotGangMember { .. } => "TG-LED-096",
             Self::PartCommitted { .. } => "TG-LED-097",
             Self::PartMissing { .. } => "TG-LED-098",
+            Self::TooManyProviders { .. } => "TG-LED-110",
+            Self::NoTenant { .. } => "TG-LED-111",
+            Self::NoRent => "TG-LED-112",
         }
     }
 

@@ -10,6 +10,8 @@ use tg_types::{
 use crate::codec::decode_flag;
 
 use crate::record::Record;
+use crate::rent::{Due, Rent, Shelf};
+use crate::tree::{LeafHead, kind};
 
 /// An account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub struct Account {
     pub models: u32,
     /// Its sealed bids.
     pub bids: u32,
+    /// The reading of the meter up to which its rent is paid; the greatest number before it is in the state.
+    pub rent_to: u128,
 }
 
 impl Account {
@@ -42,6 +46,7 @@ impl Account {
             offers: 0,
             models: 0,
             bids: 0,
+            rent_to: u128::MAX,
         }
     }
 }
@@ -72,6 +77,7 @@ impl Encode for Account {
             offers,
             models,
             bids,
+            rent_to,
         } = self;
         address.encode(writer);
         balance.encode(writer);
@@ -80,6 +86,7 @@ impl Encode for Account {
         writer.u32(*offers);
         writer.u32(*models);
         writer.u32(*bids);
+        writer.u128(*rent_to);
     }
 }
 
@@ -93,21 +100,37 @@ impl Decode for Account {
             offers: reader.u32()?,
             models: reader.u32()?,
             bids: reader.u32()?,
+            rent_to: reader.u128()?,
         })
     }
 }
 
 impl Record for Account {
     type Key = Address;
-    const KIND: u8 = 1;
+    const KIND: u8 = kind::ACCOUNT;
     const NAME: &'static str = "accounts";
 
     fn key(&self) -> Address {
         self.address
     }
 
+    fn head(&self) -> LeafHead {
+        LeafHead {
+            amount: self.balance,
+            ..LeafHead::of(Self::KIND, self.address)
+        }
+    }
+
     fn money(&self) -> Amount {
         self.balance
+    }
+
+    fn due(&self) -> Option<Due> {
+        Some(Due {
+            shelf: Shelf::Accounts,
+            ends_at: self.rent_to,
+            order: 0,
+        })
     }
 }
 
@@ -182,6 +205,8 @@ pub struct Offer {
     pub slots_taken: u16,
     /// When the terms were posted or changed last.
     pub updated_at: TimestampMs,
+    /// What secures its rent.
+    pub rent: Rent,
 }
 
 impl Encode for Offer {
@@ -192,12 +217,14 @@ impl Encode for Offer {
             terms,
             slots_taken,
             updated_at,
+            rent,
         } = self;
         id.encode(writer);
         provider.encode(writer);
         terms.encode(writer);
         writer.u16(*slots_taken);
         updated_at.encode(writer);
+        rent.encode(writer);
     }
 }
 
@@ -209,21 +236,36 @@ impl Decode for Offer {
             terms: OfferTerms::decode(reader)?,
             slots_taken: reader.u16()?,
             updated_at: TimestampMs::decode(reader)?,
+            rent: Rent::decode(reader)?,
         })
     }
 }
 
 impl Record for Offer {
     type Key = OfferId;
-    const KIND: u8 = 2;
+    const KIND: u8 = kind::OFFER;
     const NAME: &'static str = "offers";
 
     fn key(&self) -> OfferId {
         self.id
     }
 
+    fn head(&self) -> LeafHead {
+        LeafHead::of(Self::KIND, self.provider).with_rent(&self.rent)
+    }
+
     fn money(&self) -> Amount {
         Amount::ZERO
+    }
+
+    fn deposit(&self) -> Amount {
+        self.rent.deposit
+    }
+
+    fn due(&self) -> Option<Due> {
+        // Leases that run on it refer to it.
+        let is_free = self.slots_taken == 0;
+        self.rent.due(Shelf::Offers, 0).filter(|_| is_free)
     }
 }
 
@@ -252,6 +294,10 @@ pub struct Provider {
     pub unstarted: u8,
     /// When that window began.
     pub unstarted_since: TimestampMs,
+    /// Its offers and its live leases, which refer to it.
+    pub uses: u32,
+    /// What secures its rent.
+    pub rent: Rent,
 }
 
 impl Provider {
@@ -270,6 +316,8 @@ impl Provider {
             credit: Amount::ZERO,
             unstarted: 0,
             unstarted_since: TimestampMs::ZERO,
+            uses: 0,
+            rent: Rent::default(),
         }
     }
 
@@ -354,6 +402,8 @@ impl Encode for Provider {
             credit,
             unstarted,
             unstarted_since,
+            uses,
+            rent,
         } = self;
         address.encode(writer);
         record.encode(writer);
@@ -368,6 +418,8 @@ impl Encode for Provider {
         credit.encode(writer);
         writer.u8(*unstarted);
         unstarted_since.encode(writer);
+        writer.u32(*uses);
+        rent.encode(writer);
     }
 }
 
@@ -389,20 +441,38 @@ impl Decode for Provider {
             credit: Amount::decode(reader)?,
             unstarted: reader.u8()?,
             unstarted_since: TimestampMs::decode(reader)?,
+            uses: reader.u32()?,
+            rent: Rent::decode(reader)?,
         })
     }
 }
 
 impl Record for Provider {
     type Key = Address;
-    const KIND: u8 = 3;
+    const KIND: u8 = kind::PROVIDER;
     const NAME: &'static str = "providers";
 
     fn key(&self) -> Address {
         self.address
     }
 
+    fn head(&self) -> LeafHead {
+        LeafHead {
+            state: u8::from(self.is_offline),
+            ..LeafHead::of(Self::KIND, self.address).with_rent(&self.rent)
+        }
+    }
+
     fn money(&self) -> Amount {
         Amount::ZERO
+    }
+
+    fn deposit(&self) -> Amount {
+        self.rent.deposit
+    }
+
+    fn due(&self) -> Option<Due> {
+        let is_free = self.uses == 0;
+        self.rent.due(Shelf::Providers, 0).filter(|_| is_free)
     }
 }

@@ -4,6 +4,7 @@ use tg_types::{Address, Amount, BidId, Decode, DecodeError, Digest, Encode, Read
 
 use crate::limits::LOST_PER_VALIDATOR_MAX;
 use crate::record::Record;
+use crate::tree::{LeafHead, kind};
 
 /// A sealed bid: nobody knows yet what it asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,11 +52,18 @@ impl Decode for Bid {
 
 impl Record for Bid {
     type Key = BidId;
-    const KIND: u8 = 7;
+    const KIND: u8 = kind::BID;
     const NAME: &'static str = "bids";
 
     fn key(&self) -> BidId {
         self.id
+    }
+
+    fn head(&self) -> LeafHead {
+        LeafHead {
+            amount: self.deposit,
+            ..LeafHead::of(Self::KIND, self.bidder)
+        }
     }
 
     fn money(&self) -> Amount {
@@ -106,11 +114,15 @@ impl Decode for LivenessReport {
 
 impl Record for LivenessReport {
     type Key = Address;
-    const KIND: u8 = 8;
+    const KIND: u8 = kind::REPORT;
     const NAME: &'static str = "liveness reports";
 
     fn key(&self) -> Address {
         self.validator
+    }
+
+    fn head(&self) -> LeafHead {
+        LeafHead::of(Self::KIND, self.validator)
     }
 
     fn money(&self) -> Amount {

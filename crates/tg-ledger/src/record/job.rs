@@ -8,6 +8,8 @@ use tg_types::{
 use crate::codec::{decode_option, encode_option};
 use crate::limits::{DECLINES_MAX, OWED_MAX};
 use crate::record::{Record, Storage};
+use crate::rent::{Due, Rent, Shelf};
+use crate::tree::{LeafHead, kind};
 
 tg_types::wire_enum! {
     /// Where a job stands.
@@ -95,6 +97,8 @@ tg_types::wire_enum! {
         AttemptsExhausted = 4 => "as many attempts failed as the order allows",
         /// No offer could guarantee the deadline.
         NotAdmitted = 5 => "no offer could guarantee its deadline",
+        /// Its deposit for rent was spent while it waited, or another job paid more for its place.
+        RentSpent = 9 => "the rent for its place in the queue was spent",
     }
 }
 
@@ -266,6 +270,8 @@ pub struct Job {
     pub storage: Storage,
     /// How many of its leases ended before they started.
     pub declined: u8,
+    /// What secures its rent, of an open job or of an ended one.
+    pub rent: Rent,
 }
 
 impl Job {
@@ -362,6 +368,7 @@ impl Encode for Job {
             owed,
             storage,
             declined,
+            rent,
         } = self;
         id.encode(writer);
         writer.u64(*sequence);
@@ -382,6 +389,7 @@ impl Encode for Job {
         writer.seq(owed);
         storage.encode(writer);
         writer.u8(*declined);
+        rent.encode(writer);
     }
 }
 
@@ -407,20 +415,51 @@ impl Decode for Job {
             owed: reader.seq("owed", OWED_MAX, 68)?,
             storage: Storage::decode(reader)?,
             declined: reader.u8()?,
+            rent: Rent::decode(reader)?,
         })
     }
 }
 
 impl Record for Job {
     type Key = JobId;
-    const KIND: u8 = 5;
+    const KIND: u8 = kind::JOB;
     const NAME: &'static str = "jobs";
+    const MONEY_KIND: Option<u8> = Some(kind::ESCROW);
 
     fn key(&self) -> JobId {
         self.id
     }
 
+    fn head(&self) -> LeafHead {
+        LeafHead {
+            state: self.state.tag(),
+            ..LeafHead::of(Self::KIND, self.requestor).with_rent(&self.rent)
+        }
+    }
+
+    fn money_head(&self) -> Option<LeafHead> {
+        let amount = self.money();
+        (!amount.is_zero()).then(|| LeafHead {
+            amount,
+            ..LeafHead::of(kind::ESCROW, self.requestor)
+        })
+    }
+
     fn money(&self) -> Amount {
         self.escrow
+    }
+
+    fn deposit(&self) -> Amount {
+        self.rent.deposit
+    }
+
+    fn due(&self) -> Option<Due> {
+        // A job that somebody works on is referred to by its lease.
+        let shelf = match self.state {
+            JobState::Submitted | JobState::Queued => Shelf::OpenJobs,
+            state if state.is_final() => Shelf::EndedJobs,
+            _ => return None,
+        };
+        self.rent.due(shelf, self.sequence)
     }
 }

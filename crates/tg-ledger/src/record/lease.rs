@@ -7,6 +7,7 @@ use tg_types::{
 
 use crate::codec::{decode_option, encode_option};
 use crate::record::{Grant, Record};
+use crate::tree::{LeafHead, kind};
 
 /// Leases beside the one that leads a gang.
 const MEMBERS_MAX: usize = tg_types::resources::GANG_MEMBERS_MAX as usize - 1;
@@ -360,11 +361,26 @@ impl Decode for Lease {
 
 impl Record for Lease {
     type Key = LeaseId;
-    const KIND: u8 = 6;
+    const KIND: u8 = kind::LEASE;
     const NAME: &'static str = "leases";
+    const MONEY_KIND: Option<u8> = Some(kind::COLLATERAL);
 
     fn key(&self) -> LeaseId {
         self.id
+    }
+
+    fn head(&self) -> LeafHead {
+        LeafHead {
+            state: u8::from(self.end.is_some()),
+            ..LeafHead::of(Self::KIND, self.provider)
+        }
+    }
+
+    fn money_head(&self) -> Option<LeafHead> {
+        (!self.locked.is_zero()).then(|| LeafHead {
+            amount: self.locked,
+            ..LeafHead::of(kind::COLLATERAL, self.provider)
+        })
     }
 
     fn money(&self) -> Amount {

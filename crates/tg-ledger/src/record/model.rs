@@ -6,6 +6,8 @@ use tg_types::{
 };
 
 use crate::record::{Record, Storage};
+use crate::rent::{Due, Rent, Shelf};
+use crate::tree::{LeafHead, kind};
 
 /// What the validators found out about a model when they verified its public part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +103,16 @@ pub enum ModelState {
 }
 
 impl ModelState {
+    /// The state's tag in the head of its leaf.
+    #[must_use]
+    pub const fn tag(&self) -> u8 {
+        match self {
+            Self::Pending => 0,
+            Self::Active(_) => 1,
+            Self::Refused(_) => 2,
+        }
+    }
+
     /// The state's name.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
@@ -171,6 +183,10 @@ pub struct Model {
     pub storage: Storage,
     /// The first owners that were paid for it, as many as make it known; see [`crate::Parameters::owners_paid_min`].
     pub owners_paid: Vec<Address>,
+    /// Open jobs that name it.
+    pub jobs: u32,
+    /// What secures its rent.
+    pub rent: Rent,
 }
 
 impl Encode for Model {
@@ -186,6 +202,8 @@ impl Encode for Model {
             state,
             storage,
             owners_paid,
+            jobs,
+            rent,
         } = self;
         id.encode(writer);
         owner.encode(writer);
@@ -197,6 +215,8 @@ impl Encode for Model {
         state.encode(writer);
         storage.encode(writer);
         writer.seq(owners_paid);
+        writer.u32(*jobs);
+        rent.encode(writer);
     }
 }
 
@@ -213,20 +233,39 @@ impl Decode for Model {
             state: ModelState::decode(reader)?,
             storage: Storage::decode(reader)?,
             owners_paid: reader.seq("owners paid", u8::MAX as usize, 20)?,
+            jobs: reader.u32()?,
+            rent: Rent::decode(reader)?,
         })
     }
 }
 
 impl Record for Model {
     type Key = ModelId;
-    const KIND: u8 = 4;
+    const KIND: u8 = kind::MODEL;
     const NAME: &'static str = "models";
 
     fn key(&self) -> ModelId {
         self.id
     }
 
+    fn head(&self) -> LeafHead {
+        LeafHead {
+            state: self.state.tag(),
+            ..LeafHead::of(Self::KIND, self.owner).with_rent(&self.rent)
+        }
+    }
+
     fn money(&self) -> Amount {
         Amount::ZERO
+    }
+
+    fn deposit(&self) -> Amount {
+        self.rent.deposit
+    }
+
+    fn due(&self) -> Option<Due> {
+        // Validators decide about a pending one within their time; then it is another record.
+        let is_free = self.jobs == 0 && self.state != ModelState::Pending;
+        self.rent.due(Shelf::Models, 0).filter(|_| is_free)
     }
 }

@@ -1,6 +1,7 @@
 //! The state as bytes, for storage: one encoding for one state.
 //!
-//! Queues and the state tree are rebuilt when it is read, so a stored state cannot disagree with its own root: the
+//! Beside the records it has the places of their leaves, in the order of keys, and the free places in the order in which
+//! they became free. Queues and the state tree are rebuilt when it is read, so a stored state cannot disagree with its own root: the
 //! reader compares [`State::root`] with the root of the block it expects.
 
 use std::sync::Arc;
@@ -16,8 +17,10 @@ use crate::limits::{
 };
 use crate::parameters::Parameters;
 use crate::record::{JobState, Record};
-use crate::state::{Cursors, FIRST_RECORD_INDEX, Head, Outage, Schedule, State, Totals};
+use crate::rent::Meters;
+use crate::state::{Cursors, Head, Outage, Schedule, State, Totals};
 use crate::table::Table;
+use crate::tree::Leaves;
 
 /// Version of the encoding.
 const VERSION: u16 = 5;
@@ -104,35 +107,56 @@ impl Decode for Totals {
 
 fn encode_table<R: Record>(table: &Table<R>, writer: &mut Writer) {
     writer.count(table.len());
-    for (index, record) in table.iter_indexed() {
-        writer.u32(index);
+    for record in table.iter() {
         record.encode(writer);
     }
 }
 
-fn decode_table<R: Record>(
-    reader: &mut Reader<'_>,
-    limit: usize,
-    next_index: u32,
-) -> Result<Table<R>, DecodeError> {
-    let count = reader.count(R::NAME, limit, 24)?;
+fn decode_table<R: Record>(reader: &mut Reader<'_>, limit: usize) -> Result<Table<R>, DecodeError> {
+    let count = reader.count(R::NAME, limit, 20)?;
     let mut table = Table::default();
     let mut previous: Option<R::Key> = None;
-    for _ in 0..count {
-        let index = reader.u32()?;
+    for at in 0..count {
         let record = R::decode(reader)?;
         let key = record.key();
-        let sorted = previous.is_none_or(|previous| previous < key);
-        if !sorted || index < FIRST_RECORD_INDEX || index >= next_index {
+        if previous.is_some_and(|previous| previous >= key) {
             return Err(DecodeError::Invalid {
                 field: R::NAME,
-                value: u64::from(index),
+                value: at as u64,
             });
         }
         previous = Some(key);
-        table.put_at(record, index);
+        table.put(record);
     }
     Ok(table)
+}
+
+/// Leaves of a state: each job and each lease may have two.
+const LEAVES_MAX: usize = 2 * (JOBS_MAX + LEASES_MAX) + 2 * ACCOUNTS_MAX + OFFERS_MAX;
+
+fn encode_leaves(leaves: &Leaves, writer: &mut Writer) {
+    writer.u32(leaves.unused());
+    writer.count(leaves.len());
+    leaves.indices().for_each(|index| writer.u32(index));
+    writer.count(leaves.free().len());
+    leaves.free().iter().for_each(|index| writer.u32(*index));
+}
+
+impl State {
+    /// Reads the places of the leaves of the records that were read.
+    fn decode_leaves(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        let bodies = self.take_changes();
+        let bodies = bodies.into_iter().filter(|(_, body)| body.is_some());
+        let unused = reader.u32()?;
+        let mut places = |field| -> Result<Vec<u32>, DecodeError> {
+            let count = reader.count(field, LEAVES_MAX, 4)?;
+            (0..count).map(|_| reader.u32()).collect()
+        };
+        let indices = places("leaves")?;
+        let free = places("free leaves")?;
+        self.leaves = Leaves::restored(bodies.collect(), &indices, free, unused)?;
+        Ok(())
+    }
 }
 
 impl Encode for State {
@@ -142,9 +166,10 @@ impl Encode for State {
             parameters,
             head,
             totals,
-            next_index,
+            leaves,
             cursors,
             fee_market,
+            meters,
             validators,
             accounts,
             offers,
@@ -172,9 +197,9 @@ impl Encode for State {
         parameters.encode(writer);
         head.encode(writer);
         totals.encode(writer);
-        writer.u32(*next_index);
         cursors.encode(writer);
         fee_market.encode(writer);
+        meters.encode(writer);
         schedule.encode(writer);
         writer.seq(validators);
         encode_table(accounts, writer);
@@ -185,6 +210,7 @@ impl Encode for State {
         encode_table(leases, writer);
         encode_table(bids, writer);
         encode_table(reports, writer);
+        encode_leaves(leaves, writer);
     }
 }
 
@@ -202,21 +228,20 @@ impl Decode for State {
         let head = Head::decode(reader)?;
         let mut state = Self::empty(domain, parameters, head);
         state.totals = Totals::decode(reader)?;
-        state.next_index = reader.u32()?;
         state.cursors = Cursors::decode(reader)?;
         state.fee_market = FeeMarket::decode(reader)?;
+        state.meters = Meters::decode(reader)?;
         state.schedule = Schedule::decode(reader)?;
         state.validators = Arc::new(reader.seq("validators", VALIDATORS_MAX, 68)?);
-        let next = state.next_index;
-        state.accounts = decode_table(reader, ACCOUNTS_MAX, next)?;
-        state.offers = decode_table(reader, OFFERS_MAX, next)?;
-        state.providers = decode_table(reader, ACCOUNTS_MAX, next)?;
-        state.models = decode_table(reader, MODELS_MAX, next)?;
-        state.jobs = decode_table(reader, JOBS_MAX, next)?;
-        state.leases = decode_table(reader, LEASES_MAX, next)?;
-        state.bids = decode_table(reader, BIDS_MAX, next)?;
-        state.reports = decode_table(reader, VALIDATORS_MAX, next)?;
-        state.check_indices()?;
+        state.accounts = decode_table(reader, ACCOUNTS_MAX)?;
+        state.offers = decode_table(reader, OFFERS_MAX)?;
+        state.providers = decode_table(reader, ACCOUNTS_MAX)?;
+        state.models = decode_table(reader, MODELS_MAX)?;
+        state.jobs = decode_table(reader, JOBS_MAX)?;
+        state.leases = decode_table(reader, LEASES_MAX)?;
+        state.bids = decode_table(reader, BIDS_MAX)?;
+        state.reports = decode_table(reader, VALIDATORS_MAX)?;
+        state.decode_leaves(reader)?;
         state.rebuild_queues()?;
         state.consents = Arc::new(state.rebuilt_consents());
         let stock = state.rebuilt_stock(head.time);
@@ -224,36 +249,12 @@ impl Decode for State {
             field: "leases of a machine",
             value: 0,
         })?);
-        state.seal();
+        state.rebuild_tree();
         Ok(state)
     }
 }
 
 impl State {
-    /// No two records share a leaf.
-    fn check_indices(&self) -> Result<(), DecodeError> {
-        let mut indices: Vec<u32> = self
-            .accounts
-            .iter_indexed()
-            .map(|(index, _)| index)
-            .chain(self.offers.iter_indexed().map(|(index, _)| index))
-            .chain(self.providers.iter_indexed().map(|(index, _)| index))
-            .chain(self.models.iter_indexed().map(|(index, _)| index))
-            .chain(self.jobs.iter_indexed().map(|(index, _)| index))
-            .chain(self.leases.iter_indexed().map(|(index, _)| index))
-            .chain(self.bids.iter_indexed().map(|(index, _)| index))
-            .chain(self.reports.iter_indexed().map(|(index, _)| index))
-            .collect();
-        indices.sort_unstable();
-        match indices.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(DecodeError::Invalid {
-                field: "leaf index",
-                value: u64::from(pair[0]),
-            }),
-            None => Ok(()),
-        }
-    }
-
     /// Derives the queues from the jobs.
     fn rebuild_queues(&mut self) -> Result<(), DecodeError> {
         let invalid = |value| DecodeError::Invalid {

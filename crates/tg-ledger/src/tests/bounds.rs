@@ -19,7 +19,7 @@ fn sign(state: &State, transaction: Transaction) -> SignedTransaction {
     Wallet::from_seed(b"alice").sign(transaction, 0, state.domain())
 }
 
-fn terms() -> OfferTerms {
+pub(super) fn terms() -> OfferTerms {
     OfferTerms {
         hardware: Label::default(),
         price_base: Amount::new(1),
@@ -50,6 +50,7 @@ fn offers() {
             terms: terms(),
             slots_taken: 0,
             updated_at: TimestampMs::ZERO,
+            rent: crate::Rent::default(),
         });
     }
     assert_eq!(

@@ -36,6 +36,7 @@ fn offer(number: u64, modes: ModeSet, provider: Address) -> Offer {
         },
         slots_taken: 0,
         updated_at: TimestampMs::ZERO,
+        rent: crate::Rent::default(),
     }
 }
 
@@ -85,6 +86,7 @@ fn waiting_with(
         revealed_in: 0,
         stars: 0,
         owed: Vec::new(),
+        rent: crate::Rent::default(),
     });
     Arc::make_mut(&mut state.queued).insert(sequence, id);
     state.totals.jobs = state.totals.jobs.max(sequence + 1);

@@ -19,10 +19,11 @@ pub(super) const MODEL: ModelId = ModelId::new([1; 32]);
 pub(super) fn network() -> State {
     let genesis = Genesis {
         domain: development_domain(),
-        // Tests leap in time.
+        // Tests leap in time, and rent has its own.
         parameters: Parameters {
             time_step_max: LEAP,
             outage_min: LEAP,
+            rent_full_hour: Amount::ZERO,
             ..Parameters::development()
         },
         timestamp: TimestampMs::new(1_000),
@@ -57,6 +58,8 @@ pub(super) fn network() -> State {
         }),
         storage: crate::Storage::default(),
         owners_paid: Vec::new(),
+        jobs: 0,
+        rent: crate::Rent::default(),
     });
     state.seal();
     state

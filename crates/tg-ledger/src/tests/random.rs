@@ -156,6 +156,7 @@ impl Market {
                 terms,
                 slots_taken: 0,
                 updated_at: TimestampMs::ZERO,
+                rent: crate::Rent::default(),
             });
         }
         for index in 0..3 {
@@ -166,6 +167,7 @@ impl Market {
         state.parameters.base_fee_min = Amount::new(1);
         state.parameters.reputation_stake = Amount::new(1_000);
         state.totals.minted = state.money().balances;
+        state.seal();
         state.stock_is_stale = true;
         Self {
             state,
@@ -186,6 +188,7 @@ impl Market {
                 terms: terms(&mut self.draws),
                 slots_taken: 0,
                 updated_at: execution.now,
+                rent: crate::Rent::default(),
             });
             execution.state.stock_is_stale = true;
         }

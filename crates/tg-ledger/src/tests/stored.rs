@@ -22,32 +22,54 @@ fn with_job(change: impl FnOnce(&mut Job)) -> State {
     let mut job = state.ended_jobs().last().unwrap().clone();
     change(&mut job);
     state.put_job(job);
+    state.seal();
     state
 }
 
+/// The encoding of a state, with the places of its leaves changed.
+fn with_places(change: impl FnOnce(&mut Vec<u32>)) -> Vec<u8> {
+    let state = network();
+    let mut places: Vec<u32> = state.leaves.indices().collect();
+    let bytes = state.to_bytes();
+    // After the places stands the count of free ones, which is zero.
+    let after = bytes.len() - 4;
+    let before = after - 4 * places.len();
+    change(&mut places);
+    let places = places.iter().flat_map(|it| it.to_le_bytes());
+    let mut changed = bytes[..before].to_vec();
+    changed.extend(places);
+    changed.extend_from_slice(&bytes[after..]);
+    changed
+}
+
 #[test]
-fn a_leaf_beyond_the_next_one() {
-    let mut state = network();
-    let indices = state.accounts.iter_indexed().map(|(index, _)| index);
-    let last = indices.max().unwrap();
-    state.next_index = last;
-    assert_eq!(refusal(&state), invalid("accounts", u64::from(last)));
-    let mut state = network();
-    state
-        .accounts
-        .put_at(Account::new(Address::new([0; 20]), Amount::ZERO), 0);
-    assert_eq!(refusal(&state), invalid("accounts", 0));
+fn a_leaf_beyond_the_used_ones() {
+    assert!(State::from_bytes(&with_places(|_| ())).is_ok());
+    let refusal = |bytes: &[u8]| State::from_bytes(bytes).unwrap_err();
+    let bytes = with_places(|places| places[0] = 9);
+    assert_eq!(refusal(&bytes), invalid("leaf index", 9));
+    let bytes = with_places(|places| places[0] = 0);
+    assert_eq!(refusal(&bytes), invalid("leaf index", 0));
 }
 
 #[test]
 fn two_records_of_one_leaf() {
+    let bytes = with_places(|places| places[0] = places[1]);
+    assert!(matches!(
+        State::from_bytes(&bytes).unwrap_err(),
+        DecodeError::Invalid {
+            field: "leaf index",
+            ..
+        }
+    ));
+}
+
+#[test]
+fn a_record_without_a_leaf() {
     let mut state = network();
-    let account = state.accounts.iter().next().unwrap().address;
-    let index = state.accounts.index(&account).unwrap();
-    state
-        .accounts
-        .put_at(Account::new(Address::new([0xff; 20]), Amount::ZERO), index);
-    assert_eq!(refusal(&state), invalid("leaf index", u64::from(index)));
+    let account = Account::new(Address::new([7; 20]), Amount::ZERO);
+    state.put_account(account);
+    assert_eq!(refusal(&state), invalid("leaf count", 4));
 }
 
 #[test]
@@ -86,6 +108,7 @@ fn two_jobs_of_one_place_in_the_queue() {
     for job in jobs {
         state.put_job(job);
     }
+    state.seal();
     assert_eq!(refusal(&state), invalid("job sequence", 1));
 }
 
@@ -94,11 +117,7 @@ fn records_out_of_order() {
     let state = network();
     let bytes = state.to_bytes();
     // Two accounts stand one after the other; exchanged, they are the same records in another order.
-    let accounts: Vec<Vec<u8>> = state
-        .accounts
-        .iter_indexed()
-        .map(|(index, account)| [index.to_le_bytes().to_vec(), account.to_bytes()].concat())
-        .collect();
+    let accounts: Vec<Vec<u8>> = state.accounts.iter().map(Encode::to_bytes).collect();
     let [first, second] = &accounts[..] else {
         panic!("two accounts were expected");
     };

@@ -7,7 +7,7 @@ use tg_types::{Address, Amount};
 
 use crate::record::Account;
 use crate::table::Table;
-use crate::tree::EMPTY_LEAF;
+use crate::tree::{BodyChanges, LeafKey, kind};
 
 #[derive(Debug, Clone)]
 enum Change {
@@ -62,17 +62,13 @@ proptest! {
     ) {
         let (mut table, mut plain) = (Table::<Account>::default(), BTreeMap::new());
         let mut forks = Vec::new();
-        let mut next_index = 1;
-        let mut leaves = BTreeMap::new();
+        let mut leaves = BodyChanges::new();
         for change in changes {
             match change {
                 Change::Put(name, money) => {
                     let account = Account::new(address(name), Amount::new(money.into()));
-                    let before = table.index(&address(name));
-                    table.put(account, &mut next_index);
+                    table.put(account);
                     plain.insert(address(name), money);
-                    let index = table.index(&address(name)).unwrap();
-                    prop_assert!(before.is_none_or(|before| before == index));
                 }
                 Change::Remove(name) => {
                     table.remove(&address(name));
@@ -86,10 +82,10 @@ proptest! {
             assert_same(&table, &plain);
         }
         table.take_changes(&mut leaves);
-        leaves.retain(|_, leaf| *leaf != EMPTY_LEAF);
+        leaves.retain(|_, body| body.is_some());
         prop_assert_eq!(leaves.len(), plain.len());
-        let indices: Vec<u32> = table.iter_indexed().map(|(index, _)| index).collect();
-        prop_assert!(indices.iter().all(|index| leaves.contains_key(index)));
+        let key = |address: &Address| LeafKey::of(kind::ACCOUNT, address.as_ref());
+        prop_assert!(plain.keys().all(|address| leaves.contains_key(&key(address))));
         for (table, plain) in forks {
             assert_same(&table, &plain);
         }

@@ -32,6 +32,8 @@ pub(crate) struct Auditor {
     /// Penalties of declined leases that wait for an answer.
     held: BTreeMap<LeaseId, (Address, u128)>,
     deposits: BTreeMap<BidId, (Address, u128)>,
+    /// What secures the rent of each record.
+    rents: BTreeMap<Digest, u128>,
     /// Paid to members of gangs whose job did not end yet.
     members: BTreeMap<JobId, u128>,
     /// Paid to those who made room for a job that did not end yet.
@@ -54,6 +56,7 @@ impl Auditor {
             gas: BTreeMap::new(),
             held: BTreeMap::new(),
             deposits: BTreeMap::new(),
+            rents: BTreeMap::new(),
             members: BTreeMap::new(),
             compensated: BTreeMap::new(),
             job_of: BTreeMap::new(),
@@ -296,7 +299,7 @@ impl Auditor {
                 self.burned += burned.get();
                 self.give(*provider, *returned);
             }
-            _ => {}
+            other => self.settle_rent(other),
         }
     }
 
@@ -353,6 +356,41 @@ impl Auditor {
         }
     }
 
+    /// What staying in the state costs.
+    fn settle_rent(&mut self, event: &Event) {
+        match event {
+            Event::RentDeposited {
+                record,
+                payer,
+                deposit,
+                burned,
+            } => {
+                self.take(*payer, deposit.checked_add(*burned).unwrap());
+                self.burned += burned.get();
+                *self.rents.entry(*record).or_default() += deposit.get();
+            }
+            Event::RentSettled {
+                record,
+                payer,
+                burned,
+                returned,
+            } => {
+                let gone = burned.get() + returned.get();
+                let deposit = self.rents.get_mut(record).unwrap();
+                *deposit = deposit.checked_sub(gone).unwrap();
+                self.burned += burned.get();
+                self.give(*payer, *returned);
+            }
+            Event::AccountRent {
+                account, burned, ..
+            } => {
+                self.take(*account, *burned);
+                self.burned += burned.get();
+            }
+            _ => {}
+        }
+    }
+
     /// Compares the books with a state.
     pub(crate) fn agree(&self, state: &State) {
         for account in state.accounts().iter() {
@@ -360,6 +398,8 @@ impl Auditor {
             assert_eq!(account.balance.get(), known, "{}", account.address);
         }
         assert_eq!(state.totals().burned.get(), self.burned);
+        let rents: u128 = self.rents.values().sum();
+        assert_eq!(state.money().deposits.get(), rents);
         for bid in state.bids().iter() {
             let known = self.deposits.get(&bid.id);
             assert_eq!(known, Some(&(bid.bidder, bid.deposit.get())));

@@ -5,9 +5,9 @@
 
 use std::fmt::Write as _;
 
-use tg_ledger::tree::StateProof;
+use tg_ledger::tree::{LeafKey, StateProof, free_leaf, kind};
 use tg_ledger::{Outcome, State, Subject, Verdict};
-use tg_types::{Decode, Digest, Encode, Label, LeaseId, ModelId, keccak256};
+use tg_types::{Address, Decode, Digest, Encode, Label, LeaseId, ModelId, keccak256};
 
 use crate::world::{MODEL, World, address, facts, genesis, rejected};
 
@@ -30,6 +30,32 @@ fn story() -> World {
     let start_by = world.lease(lied).start_by.get();
     world.wait_until(start_by + 1);
     world
+}
+
+/// Proofs that a leaf is there and that none is, and the values of free places.
+fn proof_lines(state: &State, line: &mut dyn FnMut(&str, &[u8])) {
+    // For each proof the key, the value of the leaf and the whole proof; the roots are those of the states above.
+    let alice = LeafKey::of(kind::ACCOUNT, address("alice").as_ref());
+    let nobody = LeafKey::of(kind::ACCOUNT, &[0; 20]);
+    let proofs = [
+        ("present", alice, state.prove_account(&address("alice"))),
+        ("absent", nobody, state.prove_account(&Address::default())),
+    ];
+    for (name, key, proof) in proofs {
+        let leaf = match &proof {
+            StateProof::Present {
+                path,
+                head,
+                content,
+            } => path.link.leaf(&head.body(content)),
+            StateProof::Absent { path, body } => path.link.leaf(body),
+        };
+        line(&format!("proof.{name}.key"), key.as_bytes());
+        line(&format!("proof.{name}.leaf"), &leaf);
+        line(&format!("proof.{name}.bytes"), &proof.to_bytes());
+    }
+    line("leaf.free.0", &free_leaf(0));
+    line("leaf.free.7", &free_leaf(7));
 }
 
 fn lines() -> String {
@@ -85,16 +111,7 @@ fn lines() -> String {
     for lease in state.leases().iter() {
         line("record.lease", &lease.to_bytes());
     }
-    let StateProof {
-        index,
-        content,
-        siblings,
-    } = state.prove_account(&address("alice")).unwrap();
-    line("proof.index", &index.to_be_bytes());
-    line("proof.content", &content);
-    for sibling in siblings {
-        line("proof.sibling", &sibling);
-    }
+    proof_lines(state, &mut line);
     text
 }
 

@@ -17,6 +17,7 @@ mod negative;
 mod property;
 mod records;
 mod refusals;
+mod rent;
 mod sharing;
 mod storage;
 mod story;

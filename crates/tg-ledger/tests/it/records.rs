@@ -5,7 +5,7 @@ use tg_ledger::{
     AbandonedBecause, Account, Bid, Block, BlockHeader, ConsensusKey, Decision, EndReason,
     Evidence, Genesis, Grant, Job, JobState, LatePhase, Lease, LeaseEnd, LivenessReport, Model,
     ModelFacts, ModelState, Offer, Outcome, Owed, Parameters, Preemption, Provider, Recheck,
-    RefusedBecause, SeatSet, Settlement, Step, Storage, Subject, UnverifiedJobs, Validator,
+    RefusedBecause, Rent, SeatSet, Settlement, Step, Storage, Subject, UnverifiedJobs, Validator,
     Verdict,
 };
 use tg_market::TrackRecord;
@@ -78,6 +78,15 @@ fn any_seeds() -> impl Strategy<Value = Seeds> {
             numbers,
             at: std::cell::Cell::new(0),
         })
+}
+
+fn any_rent(seeds: &Seeds) -> Rent {
+    Rent {
+        payer: seeds.address(),
+        deposit: seeds.amount(),
+        paid_to: u128::from(seeds.number()),
+        bytes: seeds.u32(),
+    }
 }
 
 fn any_facts(seeds: &Seeds) -> ModelFacts {
@@ -246,6 +255,7 @@ fn any_job(seeds: &Seeds) -> Job {
             .collect(),
         storage: any_storage(seeds),
         declined: 3,
+        rent: any_rent(seeds),
     }
 }
 
@@ -284,6 +294,8 @@ fn any_model(seeds: &Seeds) -> Model {
         },
         storage: any_storage(seeds),
         owners_paid: (0..seeds.small(4)).map(|_| seeds.address()).collect(),
+        jobs: seeds.u32(),
+        rent: any_rent(seeds),
     }
 }
 
@@ -366,6 +378,7 @@ proptest! {
             offers: seeds.u32(),
             models: seeds.u32(),
             bids: seeds.u32(),
+            rent_to: u128::from(seeds.number()),
         });
         check(&Bid {
             id: BidId::new(seeds.word()),
@@ -382,6 +395,7 @@ proptest! {
             terms: terms(seeds.number() % 1_000),
             slots_taken: 3,
             updated_at: seeds.time(),
+            rent: any_rent(&seeds),
         });
         check(&Provider {
             address: seeds.address(),
@@ -400,6 +414,8 @@ proptest! {
             credit: seeds.amount(),
             unstarted: 3,
             unstarted_since: seeds.time(),
+            uses: seeds.u32(),
+            rent: any_rent(&seeds),
         });
         check(&Validator {
             address: seeds.address(),

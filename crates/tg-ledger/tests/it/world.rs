@@ -54,7 +54,7 @@ pub(crate) fn lease_fee() -> Amount {
     BASE_FEE.saturating_mul(LEASE_GAS)
 }
 
-/// Round fees, so that settlements can be read off: verification 0.01, registration 0.1 TGRID.
+/// Round fees and no rent, so that settlements can be read off: verification 0.01, registration 0.1 TGRID.
 pub(crate) fn parameters() -> Parameters {
     Parameters {
         base_fee_min: BASE_FEE,
@@ -68,6 +68,8 @@ pub(crate) fn parameters() -> Parameters {
         outage_min: LEAP,
         // All collateral is at risk: unknown models are a test of their own.
         owners_paid_min: 0,
+        // Rent has its own tests; elsewhere settlements are read off without it.
+        rent_full_hour: Amount::ZERO,
         ..Parameters::development()
     }
 }
@@ -413,6 +415,11 @@ pub(crate) fn assert_conserved(state: &State) {
     );
     let jobs = state.jobs().iter().map(|it| it.escrow);
     let bids = state.bids().iter().map(|it| it.deposit);
+    let deposits = (state.offers().iter().map(|it| it.rent.deposit))
+        .chain(state.providers().iter().map(|it| it.rent.deposit))
+        .chain(state.models().iter().map(|it| it.rent.deposit))
+        .chain(state.jobs().iter().map(|it| it.rent.deposit));
+    assert_eq!(sum(&mut deposits.into_iter()), report.deposits);
     assert_eq!(sum(&mut jobs.chain(bids)), report.escrow);
     assert!(report.is_conserved(), "{report:?}");
     assert_shape(state);

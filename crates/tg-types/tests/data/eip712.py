@@ -89,6 +89,7 @@ TYPES = {
     "DeclineLease": HEAD + ",bytes32 lease,uint8 reason",
     "CommitPart": HEAD + ",bytes32 lease,Receipt receipt",
     "RaiseJob": HEAD + ",bytes32 job,uint128 maxPrice,uint8 maxAttempts",
+    "PayRent": HEAD + ",bytes32 record,uint128 amount",
     "JobOrder": "bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,"
     "uint8 maxAttempts,JobNeeds needs",
     "JobNeeds": "uint8 class,uint8 gpus,uint16 gpuMilli,uint32 gpuMemoryMib,uint16 models,uint16 capabilityMin,"
@@ -326,6 +327,7 @@ SAMPLES = {
         },
     },
     "RaiseJob": {"job": word(0x32), "maxPrice": 3 * 10**16, "maxAttempts": 5},
+    "PayRent": {"record": word(0x51), "amount": 25 * 10**14},
 }
 
 

@@ -195,6 +195,10 @@ pub(crate) fn transactions() -> Vec<Transaction> {
             max_price: Amount::new(30_000_000_000_000_000),
             max_attempts: 5,
         },
+        Transaction::PayRent {
+            record: Digest::new([0x51; 32]),
+            amount: Amount::new(2_500_000_000_000_000),
+        },
     ]
 }
 
@@ -373,6 +377,10 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
         (id(), any::<u8>()).prop_map(|(job, stars)| Transaction::RateJob {
             job: JobId::new(job),
             stars,
+        }),
+        (id(), any::<u128>()).prop_map(|(record, amount)| Transaction::PayRent {
+            record: Digest::new(record),
+            amount: Amount::new(amount),
         }),
         (any::<u64>(), any_addresses(), any_addresses())
             .prop_map(|(epoch, lost, back)| { Transaction::ReportLiveness { epoch, lost, back } }),

@@ -16,6 +16,7 @@ use super::{Check, Spent, check_terms};
 use crate::error::{MachineProblem, NeedsProblem, TransactionError};
 use crate::limits::{BIDS_MAX, BIDS_PER_ACCOUNT_MAX, LOST_PER_VALIDATOR_MAX};
 use crate::record::{Account, Bid, JobState, Lease};
+use crate::rent::{BID_BYTES, Shelf};
 use crate::state::{Schedule, State, put_in_stock};
 
 /// Whether a machine of this kind can be.
@@ -165,7 +166,8 @@ pub(super) fn check_bid(state: &State, account: &Account, deposit: Amount) -> Sp
             limit: BIDS_PER_ACCOUNT_MAX,
         });
     }
-    Ok(deposit)
+    let entry = state.charge(Shelf::Bids, BID_BYTES).entry;
+    Ok(deposit.saturating_add(entry))
 }
 
 /// Whether a bid may be opened with this order; returns the deposit that goes back.
@@ -325,7 +327,7 @@ pub(super) fn check_report(
             let sorted = at == 0 || list[at - 1] < *provider;
             let changes = known.binary_search(provider).is_ok() == is_lost;
             let exists = state.provider(provider).is_some();
-            if !sorted || !changes || !exists || !named.insert(*provider) {
+            if !sorted || !changes || !exists && !is_lost || !named.insert(*provider) {
                 return Err(TransactionError::BadReport {
                     provider: *provider,
                 });

@@ -1,0 +1,310 @@
+//! What it costs to stay in the state: every record pays burned rent by bytes and time, secured by a deposit.
+//!
+//! Each [`Shelf`] of the state has a price that stands while it is at most half full and then doubles with every
+//! twentieth of it. A shelf's *meter* sums its price over time, so what a record owes is its bytes times how far the
+//! meter went, whatever the price did in between; and at which reading of the meter a deposit is used up is known
+//! when it is paid. Records are therefore sorted by when they end, and nothing has to be done while they stay.
+
+use tg_types::{
+    Address, Amount, Decode, DecodeError, Digest, DurationMs, Encode, JobOrder, Reader, Writer,
+};
+
+use crate::limits::{
+    ACCOUNTS_MAX, BIDS_MAX, ENDED_JOBS_MAX, MODELS_MAX, OFFERS_MAX, OPEN_JOBS_MAX, PREEMPTIONS_MAX,
+    PROVIDERS_MAX,
+};
+
+const HOUR_MS: u128 = 3_600_000;
+
+/// How often the price doubles between a shelf that is half full and a full one.
+const DOUBLINGS: u32 = 10;
+
+/// Bytes charged for an account, with its leaf and the nodes above.
+pub const ACCOUNT_BYTES: u32 = 256;
+
+/// Bytes charged for an offer.
+pub const OFFER_BYTES: u32 = 1_024;
+
+/// Bytes charged for a provider's record.
+pub const PROVIDER_BYTES: u32 = 512;
+
+/// Bytes charged for a model.
+pub const MODEL_BYTES: u32 = 512;
+
+/// Bytes charged for a sealed bid.
+pub const BID_BYTES: u32 = 256;
+
+/// Bytes charged for a job without its leases.
+pub const JOB_BYTES: u32 = 1_024;
+
+/// Bytes charged for each lease that a job may come to have.
+pub const LEASE_BYTES: u32 = 512;
+
+/// Bytes charged for a job with one machine and three attempts, for the price of a full shelf.
+const ORDINARY_JOB_BYTES: u32 = JOB_BYTES + LEASE_BYTES * (3 + PREEMPTIONS_MAX as u32);
+
+/// Bytes charged for a job: it and all leases that its order allows.
+#[must_use]
+pub fn job_bytes(order: &JobOrder) -> u32 {
+    let attempts = u32::from(order.max_attempts) + u32::from(PREEMPTIONS_MAX);
+    let leases = attempts.saturating_mul(u32::from(order.needs.gang.max(1)));
+    JOB_BYTES.saturating_add(LEASE_BYTES.saturating_mul(leases))
+}
+
+/// How long an ended job stays, at the price of its end: who ordered it and who served it look back within a day.
+pub const ENDED_JOB_STAYS: DurationMs = DurationMs::from_secs(24 * 3600);
+
+/// How long a refused model stays, at the price of its refusal: long enough to read why.
+pub const REFUSED_MODEL_STAYS: DurationMs = DurationMs::from_secs(600);
+
+/// For how long an account's rent is taken from its balance at once.
+pub const ACCOUNT_RENEWAL: DurationMs = DurationMs::from_secs(24 * 3600);
+
+/// A part of the state with its own capacity and price.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Shelf {
+    /// Accounts; their rent comes from their balance.
+    Accounts = 0,
+    /// Offers.
+    Offers = 1,
+    /// Records of providers.
+    Providers = 2,
+    /// Models.
+    Models = 3,
+    /// Jobs that did not end.
+    OpenJobs = 4,
+    /// Jobs that ended.
+    EndedJobs = 5,
+    /// Sealed bids, which pay when they come and leave within seconds.
+    Bids = 6,
+}
+
+impl Shelf {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 7] = [
+        Self::Accounts,
+        Self::Offers,
+        Self::Providers,
+        Self::Models,
+        Self::OpenJobs,
+        Self::EndedJobs,
+        Self::Bids,
+    ];
+
+    /// How many records fit.
+    #[must_use]
+    pub const fn capacity(self) -> usize {
+        match self {
+            Self::Accounts => ACCOUNTS_MAX,
+            Self::Offers => OFFERS_MAX,
+            Self::Providers => PROVIDERS_MAX,
+            Self::Models => MODELS_MAX,
+            Self::OpenJobs => OPEN_JOBS_MAX,
+            Self::EndedJobs => ENDED_JOBS_MAX,
+            Self::Bids => BIDS_MAX,
+        }
+    }
+
+    /// Bytes of the record that the price of a full shelf is set by.
+    const fn bytes(self) -> u32 {
+        match self {
+            Self::Accounts => ACCOUNT_BYTES,
+            Self::Offers => OFFER_BYTES,
+            Self::Providers => PROVIDER_BYTES,
+            Self::Models => MODEL_BYTES,
+            Self::OpenJobs | Self::EndedJobs => ORDINARY_JOB_BYTES,
+            Self::Bids => BID_BYTES,
+        }
+    }
+
+    /// A full shelf costs the parameter divided by this: ended jobs are history that nobody waits for.
+    const fn cheaper(self) -> u128 {
+        match self {
+            Self::EndedJobs => 16,
+            _ => 1,
+        }
+    }
+
+    /// For how long rent is burned at once when a record comes: it makes coming and going cost something.
+    #[must_use]
+    pub const fn entry(self) -> DurationMs {
+        match self {
+            Self::Accounts => DurationMs::from_secs(30 * 24 * 3600),
+            Self::Offers | Self::Providers | Self::Models => DurationMs::from_secs(3600),
+            Self::OpenJobs => DurationMs::from_secs(60),
+            Self::EndedJobs => DurationMs::ZERO,
+            Self::Bids => DurationMs::from_secs(10),
+        }
+    }
+
+    /// For how long the first deposit lasts at the price of the day; more may be paid at any time.
+    #[must_use]
+    pub const fn term(self) -> DurationMs {
+        match self {
+            Self::Offers | Self::Providers | Self::Models => DurationMs::from_secs(7 * 24 * 3600),
+            Self::EndedJobs => ENDED_JOB_STAYS,
+            Self::Accounts | Self::OpenJobs | Self::Bids => DurationMs::ZERO,
+        }
+    }
+
+    /// The price of a byte for a millisecond, in base units, when the shelf holds `len` records. `full_hour` is what all
+    /// records of a full shelf pay together in an hour.
+    #[must_use]
+    pub fn price(self, full_hour: Amount, len: usize) -> u128 {
+        let capacity = self.capacity() as u128;
+        let above_half = (2 * len as u128).saturating_sub(capacity);
+        let doublings = (above_half * u128::from(DOUBLINGS) / capacity).min(u128::from(DOUBLINGS));
+        let full = capacity * u128::from(self.bytes()) * HOUR_MS * self.cheaper();
+        // Divided last, so that the price of an empty shelf is not rounded to nothing.
+        full_hour.get().saturating_mul(1 << doublings) / (full << DOUBLINGS)
+    }
+}
+
+/// How far the meter of each shelf went: base units for a byte since genesis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Meters([u128; Shelf::ALL.len()]);
+
+impl Meters {
+    /// The reading of a shelf's meter.
+    #[must_use]
+    pub const fn of(&self, shelf: Shelf) -> u128 {
+        self.0[shelf as usize]
+    }
+
+    /// Lets a meter run for some time at a price.
+    pub(crate) const fn run(&mut self, shelf: Shelf, price: u128, time: DurationMs) {
+        let meter = &mut self.0[shelf as usize];
+        *meter = meter.saturating_add(price.saturating_mul(time.get() as u128));
+    }
+}
+
+impl Encode for Meters {
+    fn encode(&self, writer: &mut Writer) {
+        self.0.iter().for_each(|reading| writer.u128(*reading));
+    }
+}
+
+impl Decode for Meters {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let mut meters = Self::default();
+        for reading in &mut meters.0 {
+            *reading = reader.u128()?;
+        }
+        Ok(meters)
+    }
+}
+
+/// What secures the rent of a record. The default is a record that pays none: those of genesis and of tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rent {
+    /// Who gets back what is left when the record ends, and nobody else.
+    pub payer: Address,
+    /// What is left of the deposit, but for the rent since [`Self::paid_to`].
+    pub deposit: Amount,
+    /// The reading of the shelf's meter up to which rent was burned.
+    pub paid_to: u128,
+    /// Bytes that are paid for; none if the record pays nothing.
+    pub bytes: u32,
+}
+
+impl Rent {
+    /// What the record owes at a reading of its shelf's meter: at most its deposit.
+    #[must_use]
+    pub fn owed(&self, reading: u128) -> Amount {
+        let passed = reading.saturating_sub(self.paid_to);
+        Amount::new(passed.saturating_mul(u128::from(self.bytes))).min(self.deposit)
+    }
+
+    /// At which reading of the meter the deposit is used up; `None` if the record pays nothing.
+    #[must_use]
+    pub fn ends_at(&self) -> Option<u128> {
+        let lasts = self.deposit.get().checked_div(u128::from(self.bytes))?;
+        Some(self.paid_to.saturating_add(lasts))
+    }
+
+    /// When a record with this rent leaves if nothing refers to it; `None` if it pays nothing.
+    pub(crate) fn due(&self, shelf: Shelf, order: u64) -> Option<Due> {
+        let ends_at = self.ends_at()?;
+        Some(Due {
+            shelf,
+            ends_at,
+            order,
+        })
+    }
+}
+
+impl Encode for Rent {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            payer,
+            deposit,
+            paid_to,
+            bytes,
+        } = self;
+        payer.encode(writer);
+        deposit.encode(writer);
+        writer.u128(*paid_to);
+        writer.u32(*bytes);
+    }
+}
+
+impl Decode for Rent {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            payer: Address::decode(reader)?,
+            deposit: Amount::decode(reader)?,
+            paid_to: reader.u128()?,
+            bytes: reader.u32()?,
+        })
+    }
+}
+
+/// When a record leaves for want of rent, if nothing refers to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Due {
+    /// Where it stands.
+    pub shelf: Shelf,
+    /// The reading of the shelf's meter after which it goes.
+    pub ends_at: u128,
+    /// Which goes first of those that end together.
+    pub order: u64,
+}
+
+/// What a new record costs: a part that is burned at once, and a deposit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Charge {
+    /// Bytes that are paid for.
+    pub bytes: u32,
+    /// Burned at once.
+    pub entry: Amount,
+    /// Given back but for the rent.
+    pub deposit: Amount,
+}
+
+impl Charge {
+    /// Both parts.
+    #[must_use]
+    pub const fn total(&self) -> Amount {
+        self.entry.saturating_add(self.deposit)
+    }
+}
+
+/// The name of an account's records in events and in `PayRent`: its address after twelve zero bytes.
+#[must_use]
+pub fn name_of_address(address: &Address) -> Digest {
+    let mut bytes = [0; 32];
+    bytes[12..].copy_from_slice(address.as_bytes());
+    Digest::new(bytes)
+}
+
+/// The address whose record is named so.
+#[must_use]
+pub fn address_of_name(name: &Digest) -> Option<Address> {
+    let (zeros, address) = name.as_bytes().split_at(12);
+    let address: [u8; 20] = address.try_into().ok()?;
+    zeros
+        .iter()
+        .all(|byte| *byte == 0)
+        .then(|| Address::new(address))
+}

@@ -1,0 +1,236 @@
+//! Rent: what stays pays, what cannot pay leaves, and nobody but its payer gets a deposit back.
+
+use tg_ledger::rent::{MODEL_BYTES, OFFER_BYTES, Shelf, name_of_address};
+use tg_ledger::{Event, Genesis, JobState, Parameters, State, TransactionError};
+use tg_types::{Amount, Decode, Digest, Encode, Transaction};
+
+use crate::world::{
+    MODEL, World, address, facts, genesis, parameters, register, rejected, terms, tgrid,
+};
+
+const DAY: u64 = 24 * 3_600_000;
+
+/// The test network with the rent of a development network.
+fn with_rent() -> World {
+    World::with(&Genesis {
+        parameters: Parameters {
+            rent_full_hour: Parameters::development().rent_full_hour,
+            ..parameters()
+        },
+        ..genesis()
+    })
+}
+
+fn after(world: &World, days: u64) -> u64 {
+    world.time + days * DAY
+}
+
+fn expired(events: &[Event]) -> Vec<Digest> {
+    let records = events.iter().filter_map(|event| match event {
+        Event::RecordExpired { record, .. } => Some(*record),
+        _ => None,
+    });
+    records.collect()
+}
+
+#[test]
+fn an_offer_pays_what_it_used_and_its_payer_gets_the_rest() {
+    let mut world = with_rent();
+    let before = world.balance("cheap");
+    let charge = world.state.charge(Shelf::Offers, OFFER_BYTES);
+    let record = world.state.provider_charge(&address("cheap"));
+    let offer = world.post("cheap", terms(30));
+    let paid = [tgrid(1), charge.total(), record.total()];
+    let paid = paid.into_iter().fold(Amount::ZERO, Amount::saturating_add);
+    assert_eq!(world.balance("cheap"), before.checked_sub(paid).unwrap());
+    // Less than a thousandth of a TGRID a day, for offer and record.
+    let deposits = charge.deposit.get() + record.deposit.get();
+    assert!(deposits / 7 < tgrid(1).get(), "{deposits}");
+    let state = &world.state;
+    let proof = state.prove_offer(&offer);
+    let key = tg_ledger::LeafKey::of(tg_ledger::tree::kind::OFFER, offer.as_ref());
+    let (head, _) = proof.verify(&state.root(), &key).unwrap().unwrap();
+    assert_eq!(
+        (head.payer, head.deposit),
+        (address("cheap"), charge.deposit)
+    );
+    world.wait_until(after(&world, 1));
+    let before = world.balance("cheap");
+    world.send("cheap", Transaction::WithdrawOffer { offer });
+    let back = world.balance("cheap").get() + tgrid(1).get() - before.get();
+    let day = charge.deposit.get() / 7;
+    let used = charge.deposit.get() - back;
+    assert!(used >= day && used < day + day / 100, "{used} {day}");
+}
+
+#[test]
+fn an_offer_whose_rent_is_spent_leaves_unless_anyone_pays_for_it() {
+    let mut world = with_rent();
+    let lapses = world.post("cheap", terms(30));
+    let stays = world.post("middle", terms(40));
+    let pay = |record, amount| Transaction::PayRent { record, amount };
+    let name = Digest::new(*stays.as_bytes());
+    world.send("mallory", pay(name, tgrid(1_000)));
+    let mut events = world.wait_until(after(&world, 8));
+    events.extend(world.idle());
+    assert_eq!(expired(&events)[..1], [Digest::new(*lapses.as_bytes())]);
+    assert!(world.state.offer(&lapses).is_none());
+    assert!(world.state.offer(&stays).is_some());
+    // The provider's record went with its last offer; the other's is in use.
+    let cheap = name_of_address(&address("cheap"));
+    assert_eq!(expired(&events)[1..], [cheap]);
+    assert!(world.state.provider(&address("cheap")).is_none());
+    assert!(world.state.provider(&address("middle")).is_some());
+    // What mallory gave is not mallory's any more.
+    let (before, gift) = (world.balance("mallory"), world.balance("middle"));
+    world.send("middle", Transaction::WithdrawOffer { offer: stays });
+    assert_eq!(world.balance("mallory"), before);
+    assert!(world.balance("middle") > gift);
+    // And the first one comes back by posting again.
+    world.post("cheap", terms(30));
+    let restored = State::from_bytes(&world.state.to_bytes()).unwrap();
+    assert_eq!(restored.root(), world.state.root());
+}
+
+#[test]
+fn rent_of_nothing_and_for_nothing_is_refused() {
+    let mut world = with_rent();
+    let offer = world.post("cheap", terms(30));
+    let pay = |record, amount| Transaction::PayRent { record, amount };
+    for record in [Digest::new([9; 32]), name_of_address(&address("alice"))] {
+        assert_eq!(
+            world.refusal("alice", pay(record, tgrid(1))),
+            TransactionError::NoTenant { record }
+        );
+    }
+    let record = Digest::new(*offer.as_bytes());
+    assert_eq!(
+        world.refusal("alice", pay(record, Amount::ZERO)),
+        TransactionError::NoRent
+    );
+    let error = world.refusal("alice", pay(record, Amount::from_tgrid(1_000)));
+    assert_eq!(error.code(), "TG-LED-005");
+    world.send("alice", pay(name_of_address(&address("cheap")), tgrid(1)));
+}
+
+#[test]
+fn refused_models_leave_within_minutes() {
+    let mut world = with_rent();
+    let charge = world.state.charge(Shelf::Models, MODEL_BYTES);
+    assert!(charge.deposit.get() / 7 < tgrid(10).get());
+    let before = world.balance("bob");
+    world.send("bob", register());
+    let task = world.state.pending_evidence().next().unwrap();
+    world.decide(&task, rejected());
+    // Nearly all of the deposit is back at once.
+    let paid = before.get() - world.balance("bob").get();
+    let lost = paid - tgrid(101).get();
+    assert!(lost < charge.deposit.get() / 100, "{lost}");
+    world.wait_until(world.time + 500_000);
+    assert!(world.state.model(&MODEL).is_some());
+    let events = world.wait_until(world.time + 120_000);
+    assert_eq!(expired(&events), [Digest::new(*MODEL.as_bytes())]);
+    assert!(world.state.model(&MODEL).is_none());
+    assert_eq!(world.state.account(&address("bob")).unwrap().models, 0);
+    // So does one whose public part never came.
+    world.send("bob", register());
+    world.wait_until(world.time + 31_000);
+    world.wait_until(world.time + 620_000);
+    assert!(world.state.model(&MODEL).is_none());
+    // The id is free for whoever has the right parts.
+    world.activate_model(facts());
+    assert!(world.state.model(&MODEL).is_some());
+}
+
+#[test]
+fn a_model_with_an_open_job_stays_until_the_job_ends() {
+    let mut world = with_rent();
+    world.activate_model(facts());
+    world.wait_until(after(&world, 6));
+    let mut order = world.order();
+    order.deadline = tg_types::TimestampMs::new(after(&world, 4));
+    let job = world.submit("alice", order);
+    assert_eq!(world.state.model(&MODEL).unwrap().jobs, 1);
+    world.wait_until(after(&world, 3));
+    assert_eq!(world.job(job).state, JobState::Queued);
+    assert!(world.state.model(&MODEL).is_some());
+    world.wait_until(after(&world, 2));
+    world.idle();
+    assert_eq!(world.job(job).state, JobState::Expired);
+    assert!(world.state.model(&MODEL).is_none());
+    // A day later the job itself is gone.
+    world.wait_until(after(&world, 2));
+    assert!(world.state.job(&job).is_none());
+    assert!(world.state.ended_jobs().next().is_none());
+}
+
+#[test]
+fn an_offer_with_a_live_lease_stays() {
+    let mut world = with_rent();
+    world.activate_model(facts());
+    let mut slow = terms(30);
+    slow.latency_base_ms = tg_types::DurationMs::from_secs(2 * 24 * 3600);
+    let offer = world.post("cheap", slow);
+    world.wait_until(after(&world, 6));
+    let mut order = world.order();
+    order.deadline = tg_types::TimestampMs::new(after(&world, 6));
+    let job = world.submit("alice", order);
+    let lease = world.lease(job).id;
+    world.send("cheap", Transaction::StartLease { lease });
+    world.wait_until(after(&world, 3));
+    assert_eq!(world.job(job).state, JobState::Running);
+    assert!(world.state.offer(&offer).is_some());
+    assert!(world.state.provider(&address("cheap")).is_some());
+    world.wait_until(after(&world, 4));
+    world.idle();
+    assert!(world.job(job).state.is_final());
+    assert!(world.state.offer(&offer).is_none());
+}
+
+#[test]
+fn accounts_of_dust_leave_and_others_pay_their_rent() {
+    let mut world = with_rent();
+    let opened = world.state.account_charge();
+    let before = world.balance("alice");
+    let pay = |to: &str, amount| Transaction::Transfer {
+        to: address(to),
+        amount,
+    };
+    world.send("alice", pay("dust", tgrid(10)));
+    world.send("alice", pay("saver", Amount::from_tgrid(1)));
+    let spent = tgrid(1_012).get() + 2 * opened.get();
+    assert_eq!(before.get() - world.balance("alice").get(), spent);
+    // All but nothing goes on, and what is left is an account of dust.
+    world.send("dust", pay("alice", tgrid(9)));
+    assert_eq!(world.balance("dust"), Amount::ZERO);
+    let mut events = world.wait_until(after(&world, 31));
+    events.extend(world.idle());
+    assert_eq!(expired(&events), [name_of_address(&address("dust"))]);
+    assert!(world.state.account(&address("dust")).is_none());
+    let day = opened.get() / 30;
+    let paid = Amount::from_tgrid(1).get() - world.balance("saver").get();
+    assert!(paid >= day && paid < 2 * day, "{paid} {day}");
+    // Validators own nothing here and stay.
+    for validator in world.state.validators() {
+        assert!(world.state.account(&validator.address).is_some());
+    }
+}
+
+#[test]
+fn a_job_pays_for_its_place_and_gets_the_rest_back_with_its_end() {
+    let mut world = with_rent();
+    world.activate_model(facts());
+    world.post("cheap", terms(30));
+    let before = world.balance("alice");
+    let job = world.submit("alice", world.order());
+    let locked = world.job(job).rent;
+    assert_eq!(locked.payer, address("alice"));
+    assert!(!locked.deposit.is_zero());
+    let task = world.work(job);
+    world.decide(&task, tg_ledger::Outcome::LeaseAccepted);
+    assert!(world.job(job).rent.deposit < locked.deposit);
+    // Price, verification and fee; rent of seconds and of a day afterwards is less than a ten-thousandth.
+    let paid = before.get() - world.balance("alice").get();
+    let rent = paid - tgrid(30 + 10 + 1).get();
+    assert!(rent < tgrid(1).get() / 10, "{rent}");
+}
