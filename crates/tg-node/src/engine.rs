@@ -123,6 +123,10 @@ fn signer(namespace: &[u8], participants: &Set<Peer>, key: &ValidatorKey) -> Sch
 }
 
 /// Starts consensus and the application. The returned task ends when the validator must stop, and consensus with it.
+#[expect(
+    clippy::too_many_lines,
+    reason = "it hands the parts of a validator to its loops, one after the other"
+)]
 pub fn start<E, S, R, B>(
     context: E,
     parts: Parts,

@@ -119,6 +119,10 @@ pub struct Validators {
 /// # Errors
 /// [`OpenError`] if the directory is in use, belongs to another network or format, or cannot be opened, or if so many
 /// validators lost their data that the others are no quorum.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "whoever starts a network hands over what it is started with"
+)]
 pub fn spawn_validators(config: EmbeddedConfig) -> Result<Validators, OpenError> {
     let lock = lock_directory(&config.directory)?;
     let listeners = free_ports(config.keys.len())?;

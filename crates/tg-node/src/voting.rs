@@ -383,7 +383,9 @@ impl Taps {
                 while let Ok(message) = receiver.recv().await {
                     let sender = slot.lock().unwrap_or_else(PoisonError::into_inner).clone();
                     // A full or closed engine loses messages, as a network does.
-                    let _ = sender.map(|sender| sender.try_send(message));
+                    if let Some(sender) = sender {
+                        let _ = sender.try_send(message);
+                    }
                 }
             });
         }
