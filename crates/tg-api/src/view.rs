@@ -287,6 +287,7 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         owed: _,
         storage: _,
         declined: _,
+        rent: _,
     } = job;
     JobDto {
         id: *id,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tg_api::{ApiConfig, ApiListener, ApiServer, GridPort};
-use tg_ledger::{ConsensusKey, Genesis, Parameters, Validator, development_domain};
+use tg_ledger::{ConsensusKey, Genesis, Parameters, StorageRule, Validator, development_domain};
 use tg_node::{
     EmbeddedConfig, NodeHandle, OpenError, ProofChecker, Status, ValidatorKey, Validators,
     perform_duties, spawn_validators, steady_now,
@@ -291,7 +291,10 @@ fn genesis(options: &EmbeddedOptions, keys: &[ValidatorKey]) -> Result<Genesis, 
         .unwrap_or_default();
     let genesis = Genesis {
         domain: development_domain(),
-        parameters: Parameters::development(),
+        parameters: Parameters {
+            storage: StorageRule::Stated,
+            ..Parameters::development()
+        },
         timestamp: TimestampMs::new(u64::try_from(since.as_millis()).unwrap_or(0)),
         accounts: balances,
         validators,
