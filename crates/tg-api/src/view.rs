@@ -106,9 +106,10 @@ pub fn account(state: &State, address: Address, nonce: u64) -> AccountDto {
     }
 }
 
-/// A model.
+/// A model. One that was admitted waits until enough validators hold its files: orders of it are refused before.
 #[must_use]
-pub fn model(model: &Model) -> ModelDto {
+pub fn model(state: &State, model: &Model) -> ModelDto {
+    let is_held = state.is_held(&model.storage);
     let (state, facts, refusal) = match &model.state {
         ModelState::Pending => (ModelStateDto::Pending, None, None),
         ModelState::Active(facts) => {
@@ -119,7 +120,11 @@ pub fn model(model: &Model) -> ModelDto {
                 output_len: facts.output_len,
                 provable: facts.provable,
             };
-            (ModelStateDto::Active, Some(facts), None)
+            let state = match is_held {
+                true => ModelStateDto::Active,
+                false => ModelStateDto::Pending,
+            };
+            (state, Some(facts), None)
         }
         ModelState::Refused(because) => {
             let text = match because {

@@ -108,7 +108,7 @@ pub(crate) async fn public_model(
         let why = model
             .refusal
             .as_deref()
-            .unwrap_or("validators still check it");
+            .unwrap_or("validators still check it, or too few hold its files yet");
         let text = format!("the model {} is {}: {why}", model.name, model.state);
         return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)));
     }

@@ -54,7 +54,11 @@ pub(super) async fn models(
         it.id.to_string()
     });
     Ok(Json(ModelPageDto {
-        items: page.items.into_iter().map(view::model).collect(),
+        items: page
+            .items
+            .into_iter()
+            .map(|it| view::model(&state, it))
+            .collect(),
         next: page.next,
         total: page.total,
     }))
@@ -77,7 +81,7 @@ pub(super) async fn model(
 ) -> Result<Json<ModelDto>, ApiError> {
     let state = shared.port.state();
     let model = state.model(&id).ok_or_else(|| no_model(id))?;
-    Ok(Json(view::model(model)))
+    Ok(Json(view::model(&state, model)))
 }
 
 /// What to quote.
