@@ -97,6 +97,9 @@ impl Chain {
             input_len: 784,
             output_len: 10,
             provable: true,
+            proof_bytes: 200_000,
+            work: 420_000,
+            memory: 1 << 20,
         };
         let mut proposal = self.proposal(Vec::new());
         proposal.verdicts = vec![task.verdict(Outcome::ModelAccepted(facts))];

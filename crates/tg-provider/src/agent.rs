@@ -180,7 +180,7 @@ impl<W: Worker> Agent<W> {
     /// An agent that will speak to the grid behind `client`. Events are dropped while `events` is full.
     #[must_use]
     pub fn new(
-        client: Client,
+        client: &Client,
         wallet: Wallet,
         worker: Arc<W>,
         config: AgentConfig,

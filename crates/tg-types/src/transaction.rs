@@ -334,6 +334,7 @@ impl Transaction {
 }
 
 impl Encode for Transaction {
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind")]
     fn encode(&self, writer: &mut Writer) {
         writer.u8(self.kind().tag());
         match self {
@@ -425,6 +426,7 @@ impl Encode for Transaction {
 }
 
 impl Decode for Transaction {
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind")]
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(match reader.u8()? {
             0 => Self::Transfer {

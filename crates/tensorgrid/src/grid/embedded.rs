@@ -424,7 +424,7 @@ impl RunningAgent {
     ) -> Self {
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let (trigger, shutdown) = Shutdown::channel();
-        let agent = Agent::new(client, wallet, worker, config, sender);
+        let agent = Agent::new(&client, wallet, worker, config, sender);
         Self {
             events,
             trigger,

@@ -41,6 +41,7 @@ struct Parts {
     text: String,
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each event")]
 fn parts(event: &Event) -> Parts {
     match event {
         Event::TransactionExecuted { sender, kind, .. } => Parts {
@@ -357,6 +358,7 @@ fn collateral_parts(event: &Event) -> Parts {
 }
 
 /// Leases that were not started, and jobs that were taken back.
+#[expect(clippy::too_many_lines, reason = "one arm for each event")]
 fn penalty_parts(event: &Event) -> Parts {
     let (kind, lease, provider, amount, what) = match event {
         Event::PenaltyHeld {

@@ -46,6 +46,7 @@ async fn a_stranger_stores_nothing() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one table of permits")]
 async fn a_permit_holds_for_one_blob_for_minutes_on_one_network() {
     let (_server, client) = Grid::new().serve(ApiConfig::default()).await;
     let status = client.status().await.unwrap();

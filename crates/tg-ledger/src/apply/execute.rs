@@ -18,6 +18,7 @@ type Done = Result<(), InvariantError>;
 
 impl Execution {
     /// Executes a transaction that holds, for its fee.
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind")]
     pub(super) fn execute(&mut self, transaction: &VerifiedTransaction, fee: Fee) -> Done {
         let sender = transaction.sender();
         self.charge_fee(sender, fee)?;

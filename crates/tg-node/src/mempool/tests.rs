@@ -307,7 +307,7 @@ fn what_is_told_again_takes_turns_over_all_senders() {
     let second = pool.local(2);
     let third = pool.local(2);
     assert!(first[0] != second[0] && third.len() == 2);
-    seen.extend(first.into_iter().chain(second).chain(third.clone()));
+    seen.extend(first.into_iter().chain(second).chain(third));
     assert_eq!(seen.len(), 5);
     assert_eq!(pool.local(9).len(), 5);
 }

@@ -145,7 +145,7 @@ impl Fixture {
         let (sender, events) = mpsc::channel(4096);
         let (trigger, shutdown) = Shutdown::channel();
         let client = self.client.clone();
-        let agent = Agent::new(client, wallet("carol"), Arc::new(worker), config, sender);
+        let agent = Agent::new(&client, wallet("carol"), Arc::new(worker), config, sender);
         Running {
             trigger,
             events,
@@ -338,7 +338,7 @@ async fn an_agent_without_money_says_so() {
     let (sender, _events) = mpsc::channel(16);
     let (_trigger, shutdown) = Shutdown::channel();
     let agent = Agent::new(
-        fixture.client.clone(),
+        &fixture.client,
         wallet("pauper"),
         Arc::new(ProvingWorker::new()),
         AgentConfig::new(terms()),
