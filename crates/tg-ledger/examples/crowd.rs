@@ -72,7 +72,7 @@ impl Chain {
     }
 
     /// Puts transactions into as many blocks as they need.
-    fn fill(&mut self, transactions: Vec<SignedTransaction>) {
+    fn fill(&mut self, transactions: &[SignedTransaction]) {
         for part in transactions.chunks(1_000) {
             let proposed = propose(&self.state, self.proposal(part.to_vec())).unwrap();
             assert!(proposed.refused.is_empty(), "{:?}", proposed.refused[0].1);
@@ -89,7 +89,7 @@ impl Chain {
             name: Label::lossy("crowd"),
         };
         let signed = owner.sign(register, 0, self.state.domain());
-        self.fill(vec![signed]);
+        self.fill(&[signed]);
         let task = self.state.pending_evidence().next().unwrap();
         let facts = ModelFacts {
             program: ProgramId::new([0x10; 32]),
@@ -168,7 +168,8 @@ fn main() {
         let nonce = (number % OFFERS_EACH) as u64;
         wallets[number / OFFERS_EACH].sign(Transaction::PostOffer { terms }, nonce, &domain)
     };
-    chain.fill((0..offers).map(post).collect());
+    let posts: Vec<_> = (0..offers).map(post).collect();
+    chain.fill(&posts);
     let gpu = JobNeeds {
         gpus: 1,
         gpu_milli: 1_000,
@@ -191,8 +192,8 @@ fn main() {
         let wallet = &wallets[providers + number / JOBS_EACH];
         wallet.sign(Transaction::SubmitJob { order }, nonce, &domain)
     };
-    let orders = (0..gangs + jobs).map(submit).collect();
-    chain.fill(orders);
+    let orders: Vec<_> = (0..gangs + jobs).map(submit).collect();
+    chain.fill(&orders);
     println!(
         "{offers} offers, {} jobs wait",
         chain.state.queued_jobs().count()

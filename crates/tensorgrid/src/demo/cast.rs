@@ -78,7 +78,7 @@ pub(crate) fn start(
                 throttle_mmac_per_s: player.throttle,
                 ..AgentConfig::new(terms)
             };
-            let (client, wallet) = (client.clone(), accounts::wallet(&player.name));
+            let wallet = accounts::wallet(&player.name);
             let mut agent = match player.lie {
                 None => RunningAgent::start(client, wallet, Arc::clone(&honest), config),
                 Some(lie) => RunningAgent::start(client, wallet, Arc::new(Cheat::new(lie)), config),

@@ -417,14 +417,14 @@ pub(crate) struct RunningAgent {
 impl RunningAgent {
     /// Starts an agent over the API.
     pub(crate) fn start<W: Worker>(
-        client: Client,
+        client: &Client,
         wallet: Wallet,
         worker: Arc<W>,
         config: AgentConfig,
     ) -> Self {
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let (trigger, shutdown) = Shutdown::channel();
-        let agent = Agent::new(&client, wallet, worker, config, sender);
+        let agent = Agent::new(client, wallet, worker, config, sender);
         Self {
             events,
             trigger,

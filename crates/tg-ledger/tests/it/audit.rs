@@ -153,6 +153,7 @@ impl Auditor {
     }
 
     /// Events that move money which was locked.
+    #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     fn settle(&mut self, event: &Event) {
         match event {
             Event::LeaseMade {

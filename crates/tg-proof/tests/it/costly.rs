@@ -123,6 +123,7 @@ impl Draft {
         self.push(op, shape, self.kind);
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each gene")]
     fn one(&mut self, [kind, _, size]: Gene) {
         let (input, shape, own) = (self.at, self.shape, self.kind);
         let wide = ElementType::I32;

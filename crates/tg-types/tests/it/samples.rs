@@ -122,6 +122,7 @@ pub(crate) fn receipt() -> Receipt {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one sample for each kind")]
 pub(crate) fn transactions() -> Vec<Transaction> {
     let lease = LeaseId::new([0x33; 32]);
     vec![
@@ -345,6 +346,7 @@ fn any_subjects() -> impl Strategy<Value = Vec<StorageSubject>> {
     proptest::collection::vec(any::<[u8; 32]>().prop_map(StorageSubject::new), 0..4)
 }
 
+#[expect(clippy::too_many_lines, reason = "one strategy for each kind")]
 pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
     let id = || any::<[u8; 32]>();
     prop_oneof![

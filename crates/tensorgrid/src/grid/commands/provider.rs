@@ -94,7 +94,7 @@ async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
     } else {
         ProvingWorker::new()
     };
-    let mut agent = RunningAgent::start(client, wallet, Arc::new(worker), config);
+    let mut agent = RunningAgent::start(&client, wallet, Arc::new(worker), config);
     let mut signals = Signals::new()?;
     let mut stopping = false;
     loop {

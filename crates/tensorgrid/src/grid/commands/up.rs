@@ -102,7 +102,7 @@ async fn serve(
             ..AgentConfig::new(terms)
         };
         let wallet = accounts::wallet(&name);
-        let client = grid.client().clone();
+        let client = grid.client();
         let mut agent = RunningAgent::start(client, wallet, Arc::clone(&worker), config);
         let (_, empty) = tokio::sync::mpsc::channel(1);
         let mut told = std::mem::replace(&mut agent.events, empty);
