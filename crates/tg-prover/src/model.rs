@@ -240,15 +240,6 @@ impl ProvingModel {
         &self.model
     }
 
-    /// The public model without its registration proof: it checks proofs that were made here, and registers nothing.
-    ///
-    /// # Errors
-    /// If the program cannot be proved.
-    pub fn unregistered(&self) -> Result<PublicModel, PlanError> {
-        let program = self.model.program.clone();
-        PublicModel::new(program, self.commitment.clone(), Vec::new())
-    }
-
     /// The public model with its registration proof (a few times the cost of the commitment).
     ///
     /// # Errors

@@ -74,7 +74,8 @@ impl ProvingWorker {
             if kept.len() >= MODELS_READY {
                 kept.pop_front();
             }
-            let public = model.unregistered().map_err(|e| failed(e.into()))?;
+            // A few times the cost of the commitment, once for a model.
+            let public = model.register().map_err(|e| failed(e.into()))?;
             let ready = Ready {
                 model,
                 public,

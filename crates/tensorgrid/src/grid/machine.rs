@@ -10,8 +10,20 @@ const LATENCY_BASE: DurationMs = DurationMs::new(1_500);
 /// not a measurement of this machine.
 const SPEED_MMAC_PER_S: u64 = 2;
 
-/// Declared memory: what the built-in models need with room to spare.
+/// Declared memory where the system does not tell: what the built-in models need with room to spare.
 const MEMORY_BYTES: u64 = 1 << 30;
+
+/// Memory that proofs may take: three quarters of what the machine has, in whole GiB. A job is matched only where its proof
+/// fits.
+fn memory_bytes() -> u64 {
+    let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = told.lines().find_map(|line| {
+        let rest = line.strip_prefix("MemTotal:")?;
+        rest.trim().trim_end_matches(" kB").parse::<u64>().ok()
+    });
+    let whole = total.map_or(0, |kib| ((kib / 4 * 3) >> 20) << 30);
+    whole.max(MEMORY_BYTES)
+}
 
 /// The processor, and the throttle if there is one.
 pub(crate) fn hardware(throttle_mmac_per_s: Option<u64>) -> String {
@@ -68,7 +80,7 @@ pub(crate) fn terms(ask: &Ask) -> OfferTerms {
         price_per_mmac: ask.price_per_mmac,
         latency_base_ms: LATENCY_BASE,
         speed_mmac_per_s: ask.throttle_mmac_per_s.unwrap_or(SPEED_MMAC_PER_S),
-        memory_bytes: MEMORY_BYTES,
+        memory_bytes: memory_bytes(),
         slots: ask.slots,
         collateral_per_lease: ask.collateral,
         modes: ModeSet::ALL,

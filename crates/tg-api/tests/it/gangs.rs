@@ -84,6 +84,11 @@ async fn the_receipt_of_a_gang_names_every_member_and_adds_up() {
         trace: Digest::default(),
         tier: Tier::Tgx1,
     };
+    let part = Transaction::CommitPart {
+        lease: job.leases[1].id,
+        receipt: receipt.clone(),
+    };
+    client.sign_and_submit(&wallet("dave"), part).await.unwrap();
     let commit = Transaction::CommitReceipt {
         lease: lead.id,
         receipt,

@@ -4,11 +4,12 @@ use tg_ledger::{EndReason, JobState, TransactionError};
 use tg_market::Constraint;
 use tg_types::limits::{ATTEMPTS_MAX, ATTEMPTS_USUAL};
 use tg_types::{
-    Amount, GpuModel, JobClass, JobId, JobNeeds, JobOrder, Transaction, VerificationMode,
+    Amount, GpuModel, JobClass, JobId, JobNeeds, JobOrder, Transaction, TransactionKind,
+    VerificationMode,
 };
 
 use crate::lanes::{gpu_needs, gpu_terms};
-use crate::world::{World, address, commit, terms, tgrid};
+use crate::world::{World, address, commit, fee, terms, tgrid};
 
 /// An order whose maximum price is the usual one.
 fn unpriced(world: &World) -> JobOrder {
@@ -178,9 +179,18 @@ fn a_waiting_order_is_raised_and_what_it_does_not_need_comes_back() {
     let lease = world.lease(job).id;
     world.send("middle", Transaction::StartLease { lease });
     world.send("middle", commit(lease));
-    // The price of 40 and three fees.
+    // The price of 40, an order's fee and those of raising it twice.
     let spent = before.checked_sub(world.balance("alice")).unwrap();
-    assert_eq!(spent, tgrid(43));
+    let fees = [
+        TransactionKind::SubmitJob,
+        TransactionKind::RaiseJob,
+        TransactionKind::RaiseJob,
+    ];
+    let fees = fees
+        .map(fee)
+        .into_iter()
+        .fold(Amount::ZERO, Amount::saturating_add);
+    assert_eq!(spent, tgrid(40).saturating_add(fees));
 }
 
 #[test]

@@ -6,9 +6,9 @@ use tg_ledger::{
     BlockError, JobState, LeafKey, Proposal, StateProof, TransactionError, apply,
     check_transaction, propose,
 };
-use tg_types::{Address, Amount, Fault, SignatureError, TimestampMs, Transaction};
+use tg_types::{Address, Amount, Fault, SignatureError, TimestampMs, Transaction, TransactionKind};
 
-use crate::world::{World, address, tgrid, wallet};
+use crate::world::{World, address, fee, tgrid, wallet};
 
 fn pay(milli: u64) -> Transaction {
     Transaction::Transfer {
@@ -130,7 +130,7 @@ fn a_block_with_anything_wrong_in_it_is_refused_whole() {
         BlockError::Transaction {
             index: 1,
             source: TransactionError::InsufficientFunds {
-                needed: tgrid(2),
+                needed: tgrid(1).saturating_add(fee(TransactionKind::Transfer)),
                 balance: tgrid(0),
             },
         }

@@ -106,7 +106,7 @@ fn a_block_above_its_gas_is_refused() {
         limit: LANE_GAS_MAX,
     };
     assert_eq!(error, expected);
-    assert_eq!(error.code(), "TG-LED-092");
+    assert_eq!(error.code(), "TG-LED-099");
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use tg_ledger::rent::{MODEL_BYTES, OFFER_BYTES, Shelf, name_of_address};
 use tg_ledger::{Event, Genesis, JobState, Parameters, State, TransactionError};
-use tg_types::{Amount, Decode, Digest, Encode, Transaction};
+use tg_types::{Amount, Decode, Digest, Encode, Transaction, TransactionKind};
 
 use crate::world::{
-    MODEL, World, address, facts, genesis, parameters, register, rejected, terms, tgrid,
+    MODEL, World, address, facts, fee, genesis, parameters, register, rejected, terms, tgrid,
 };
 
 const DAY: u64 = 24 * 3_600_000;
@@ -40,7 +40,8 @@ fn an_offer_pays_what_it_used_and_its_payer_gets_the_rest() {
     let charge = world.state.charge(Shelf::Offers, OFFER_BYTES);
     let record = world.state.provider_charge(&address("cheap"));
     let offer = world.post("cheap", terms(30));
-    let paid = [tgrid(1), charge.total(), record.total()];
+    let gas = fee(TransactionKind::PostOffer);
+    let paid = [gas, charge.total(), record.total()];
     let paid = paid.into_iter().fold(Amount::ZERO, Amount::saturating_add);
     assert_eq!(world.balance("cheap"), before.checked_sub(paid).unwrap());
     // Less than a thousandth of a TGRID a day, for offer and record.
@@ -124,7 +125,8 @@ fn refused_models_leave_within_minutes() {
     world.decide(&task, rejected());
     // Nearly all of the deposit is back at once.
     let paid = before.get() - world.balance("bob").get();
-    let lost = paid - tgrid(101).get();
+    let fees = tgrid(100).saturating_add(fee(TransactionKind::RegisterModel));
+    let lost = paid - fees.get();
     assert!(lost < charge.deposit.get() / 100, "{lost}");
     world.wait_until(world.time + 500_000);
     assert!(world.state.model(&MODEL).is_some());
@@ -196,12 +198,13 @@ fn accounts_of_dust_leave_and_others_pay_their_rent() {
         to: address(to),
         amount,
     };
-    world.send("alice", pay("dust", tgrid(10)));
+    let gas = fee(TransactionKind::Transfer);
+    world.send("alice", pay("dust", tgrid(10).saturating_add(gas)));
     world.send("alice", pay("saver", Amount::from_tgrid(1)));
-    let spent = tgrid(1_012).get() + 2 * opened.get();
+    let spent = tgrid(1_010).get() + 3 * gas.get() + 2 * opened.get();
     assert_eq!(before.get() - world.balance("alice").get(), spent);
     // All but nothing goes on, and what is left is an account of dust.
-    world.send("dust", pay("alice", tgrid(9)));
+    world.send("dust", pay("alice", tgrid(10)));
     assert_eq!(world.balance("dust"), Amount::ZERO);
     let mut events = world.wait_until(after(&world, 31));
     events.extend(world.idle());
@@ -231,6 +234,7 @@ fn a_job_pays_for_its_place_and_gets_the_rest_back_with_its_end() {
     assert!(world.job(job).rent.deposit < locked.deposit);
     // Price, verification and fee; rent of seconds and of a day afterwards is less than a ten-thousandth.
     let paid = before.get() - world.balance("alice").get();
-    let rent = paid - tgrid(30 + 10 + 1).get();
+    let gas = fee(TransactionKind::SubmitJob);
+    let rent = paid - tgrid(30 + 10).saturating_add(gas).get();
     assert!(rent < tgrid(1).get() / 10, "{rent}");
 }

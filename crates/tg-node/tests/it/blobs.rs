@@ -82,6 +82,11 @@ async fn a_job_waits_until_a_quorum_states_that_it_holds_the_input() {
     }
     let handle = validators.handle(2);
     register(&network, validators.handle(1)).await;
+    wait_for(handle, "statements about the model", |state| {
+        let mut models = state.models().iter();
+        models.all(|it| state.is_held(&it.storage))
+    })
+    .await;
     let job = order(&network, handle, &network.wallets[1]).await;
     // Nobody has the input.
     tokio::time::sleep(Duration::from_secs(2)).await;

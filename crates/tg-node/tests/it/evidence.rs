@@ -21,7 +21,6 @@ async fn a_forged_proof_is_slashed_and_an_honest_one_paid() {
     offer(&network, handle, cheat, 1).await;
     offer(&network, handle, honest, 2).await;
     let job = order(&network, handle, requestor).await;
-    let before = handle.snapshot().state.balance(&cheat.address());
     let lease = lease_of(handle, &job, cheat.address()).await;
     serve(&network, handle, cheat, (job, lease), Work::Forged).await;
     let second = lease_of(handle, &job, honest.address()).await;
@@ -34,7 +33,11 @@ async fn a_forged_proof_is_slashed_and_an_honest_one_paid() {
         "{:?}",
         state.lease(&lease)
     );
-    assert!(state.balance(&cheat.address()) < before);
+    // All of its collateral.
+    assert_eq!(
+        state.provider(&cheat.address()).unwrap().lost,
+        state.lease(&lease).unwrap().collateral
+    );
     assert!(state.totals().burned >= Amount::from_tgrid(1));
     serve(&network, handle, honest, (job, second), Work::Honest).await;
     for handle in validators.handles() {
