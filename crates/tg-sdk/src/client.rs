@@ -5,8 +5,8 @@ use std::time::Duration;
 use hyper::Method;
 use serde::Serialize;
 use tg_types::{
-    Address, BidId, ChainDomain, Digest, DurationMs, Encode, Fees, JobId, JobOrder, ModelId,
-    OfferId, SignedTransaction, SignedUpload, TimestampMs, Transaction, TransactionId,
+    Address, Amount, BidId, ChainDomain, Digest, DurationMs, Encode, Fees, JobId, JobOrder,
+    ModelId, OfferId, SignedTransaction, SignedUpload, TimestampMs, Transaction, TransactionId,
     UploadPermit, Wallet,
 };
 
@@ -205,7 +205,7 @@ impl Client {
         transaction: Transaction,
     ) -> Result<SignedTransaction, ClientError> {
         let status = self.status().await?;
-        let fees = Fees::from_base_fee(status.base_fee_per_gas);
+        let fees = told_apart(Fees::from_base_fee(status.base_fee_per_gas));
         let domain = status.domain.into();
         self.sign_for(wallet, transaction, fees, &domain).await
     }
@@ -450,5 +450,19 @@ impl Client {
         self.transport
             .json(Method::POST, path, Payload::Json(json))
             .await
+    }
+}
+
+/// The same offer but for the last thousandth of the maximum, drawn anew: two calls that want the same thing with one nonce
+/// at once are two transactions, of which one is refused and signed again, and not one that both take for theirs.
+fn told_apart(fees: Fees) -> Fees {
+    let drawn = std::hash::BuildHasher::build_hasher(&std::hash::RandomState::new());
+    let drawn = u128::from(std::hash::Hasher::finish(&drawn));
+    let most = fees.max_fee_per_gas.get() / 1_000;
+    Fees {
+        max_fee_per_gas: fees
+            .max_fee_per_gas
+            .saturating_add(Amount::new(drawn % most.max(1))),
+        ..fees
     }
 }

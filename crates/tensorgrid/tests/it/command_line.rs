@@ -18,6 +18,7 @@ const COMMANDS: &[&[&str]] = &[
     &["job", "show"],
     &["job", "why"],
     &["job", "receipt"],
+    &["job", "raise"],
     &["job", "cancel"],
     &["balance"],
     &["status"],

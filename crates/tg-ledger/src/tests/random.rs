@@ -438,6 +438,11 @@ fn nobody_is_overtaken_by_a_later_turn_of_the_same_needs() {
                     && waiting.order.max_price >= placed.order.max_price
                     && waiting.order.needs.priority == placed.order.needs.priority
                     && waiting.order.deadline >= placed.order.deadline
+                    // One whose lease ends with its deadline holds the machine for less time than the other would.
+                    && placed
+                        .live_lease()
+                        .and_then(|it| state.lease(&it))
+                        .is_some_and(|it| it.deadline < placed.order.deadline)
                     && waiting.excluded.is_empty();
                 if alike {
                     let (first, other) = (State::waiting(placed), State::waiting(waiting));

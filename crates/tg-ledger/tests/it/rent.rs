@@ -58,7 +58,8 @@ fn an_offer_pays_what_it_used_and_its_payer_gets_the_rest() {
     world.wait_until(after(&world, 1));
     let before = world.balance("cheap");
     world.send("cheap", Transaction::WithdrawOffer { offer });
-    let back = world.balance("cheap").get() + tgrid(1).get() - before.get();
+    let gas = fee(TransactionKind::WithdrawOffer);
+    let back = world.balance("cheap").get() + gas.get() - before.get();
     let day = charge.deposit.get() / 7;
     let used = charge.deposit.get() - back;
     assert!(used >= day && used < day + day / 100, "{used} {day}");
