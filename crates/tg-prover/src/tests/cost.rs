@@ -299,7 +299,7 @@ fn thousands_of_rankings_are_refused_for_their_readers() {
     let last = Op::Requantise {
         input: TensorId(61),
         how: Requantise::to_i8(
-            vec![Rescale::new(1, 1).unwrap()],
+            vec![Rescale::new(1 << 14, 30).unwrap()],
             vec![0],
             [-9_000_000, 9_000_000],
             [-128, 127],
