@@ -1,4 +1,4 @@
-//! How large a proof is, from its shape alone: an upper bound, by some hundredths above what proofs have.
+//! How large a proof is, from its shape alone: an upper bound, by some hundredths above what large proofs have, a fifth for small ones.
 //!
 //! What is sent to show relations follows from the shape to the byte. An opening sends one Merkle proof for all places that
 //! are queried, in which paths share what they have in common: its size depends on the drawn places, and is bounded by places
