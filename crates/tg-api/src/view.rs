@@ -2,12 +2,13 @@
 
 use tg_ledger::{
     Bid, Job, JobState, Lease, LeaseEnd, Model, ModelState, Offer, Parameters, RefusedBecause,
-    Settlement, State, Step, UnverifiedJobs,
+    Settlement, Shelf, State, Step, UnverifiedJobs,
 };
 use tg_sdk::dto::{
     AccountDto, BidDto, JobCountsDto, JobDto, JobReceiptDto, JobStateDto, JobStepDto, LeaseDto,
     LeaseEndDto, MemberPayDto, ModelDto, ModelFactsDto, ModelStateDto, OfferDto, ParametersDto,
-    ProviderDto, QuoteDto, RejectionDto, ReputationDto, SettlementDto, StatusDto, TotalsDto,
+    ProviderDto, QuoteDto, RejectionDto, RentDto, RentKindDto, ReputationDto, SettlementDto,
+    StatusDto, TotalsDto,
 };
 use tg_types::limits::ATTEMPTS_USUAL;
 use tg_types::{
@@ -149,6 +150,27 @@ pub fn model(state: &State, model: &Model) -> ModelDto {
         facts,
         refusal,
     }
+}
+
+/// The rent of the record that `PayRent` names so; nothing if there is none.
+#[must_use]
+pub fn rent(state: &State, record: Digest) -> Option<RentDto> {
+    let standing = state.rent_of(&record)?;
+    let kind = match standing.shelf {
+        Shelf::Offers => RentKindDto::Offer,
+        Shelf::Providers => RentKindDto::Provider,
+        Shelf::Models => RentKindDto::Model,
+        Shelf::OpenJobs | Shelf::EndedJobs => RentKindDto::Job,
+        Shelf::Accounts | Shelf::Bids => return None,
+    };
+    Some(RentDto {
+        record,
+        kind,
+        payer: standing.payer,
+        left: standing.left,
+        per_day: standing.per_day,
+        lasts_ms: standing.lasts.get(),
+    })
 }
 
 /// An open offer with its provider's history.

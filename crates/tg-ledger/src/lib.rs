@@ -68,7 +68,7 @@ pub use record::{
     LatePhase, Lease, LeaseEnd, LivenessReport, Model, ModelFacts, ModelState, Offer, Owed,
     Preemption, Provider, Recheck, RefusedBecause, SeatSet, Settlement, Step, Storage, Validator,
 };
-pub use rent::{Charge, Meters, Rent, Shelf};
+pub use rent::{Charge, Meters, Rent, RentStanding, Shelf, name_of_address};
 pub use state::{
     DryRun, Eta, GangWhy, Head, MoneyReport, Outage, Relaxation, Schedule, State, StorageTask,
     StoredFile, Totals, WhyWaiting, Work,

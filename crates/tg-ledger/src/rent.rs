@@ -290,6 +290,21 @@ impl Charge {
     }
 }
 
+/// The rent of a record as it stands at one block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RentStanding {
+    /// Which capacity the record counts against.
+    pub shelf: Shelf,
+    /// Who gets back what is left of the deposit when the record ends.
+    pub payer: Address,
+    /// What is left of the deposit now.
+    pub left: Amount,
+    /// What a day costs at the price of now.
+    pub per_day: Amount,
+    /// For how long the deposit lasts at the price of now.
+    pub lasts: DurationMs,
+}
+
 /// The name of an account's records in events and in `PayRent`: its address after twelve zero bytes.
 #[must_use]
 pub fn name_of_address(address: &Address) -> Digest {

@@ -1,5 +1,6 @@
 //! The typed client: one method per endpoint.
 
+use std::fmt;
 use std::time::Duration;
 
 use hyper::Method;
@@ -14,7 +15,7 @@ use crate::dto::{
     AccountDto, BidDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, DryRunDto,
     FaucetRequestDto, InferenceDto, JobDto, JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto,
     ModeDto, ModelDto, ModelPageDto, OfferDto, OfferPageDto, Paged, ProviderDto, QuoteDto,
-    QuotePageDto, StatusDto, SubmittedDto, TransactionStatusDto,
+    QuotePageDto, RentDto, StatusDto, SubmittedDto, TransactionStatusDto,
 };
 use crate::error::ClientError;
 use crate::events::EventStream;
@@ -103,6 +104,14 @@ impl Client {
     /// Those of any call; status 404 if there is none, or it was opened or forfeited.
     pub async fn bid(&self, id: BidId) -> Result<BidDto, ClientError> {
         self.get(&format!("/v1/bids/{id}")).await
+    }
+
+    /// The rent of a record: an offer, a model or a job by its id, a provider by its address.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if there is no such record, or it pays no rent.
+    pub async fn rent(&self, record: impl fmt::Display + Send) -> Result<RentDto, ClientError> {
+        self.get(&format!("/v1/rent/{record}")).await
     }
 
     /// What the grid is and where it stands.

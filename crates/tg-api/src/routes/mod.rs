@@ -9,6 +9,7 @@ mod jobs;
 mod models;
 mod offers;
 mod page;
+mod rent;
 mod status;
 mod transactions;
 
@@ -67,6 +68,7 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(jobs::why))
         .routes(routes!(jobs::receipt))
         .routes(routes!(bids::bid))
+        .routes(routes!(rent::rent))
         .routes(routes!(offers::offers))
         .routes(routes!(offers::offer))
         .routes(routes!(offers::provider))

@@ -2,6 +2,7 @@
 
 use tg_api::ApiConfig;
 use tg_sdk::JobFilter;
+use tg_sdk::dto::RentKindDto;
 use tg_types::{
     Amount, DurationMs, Label, Machine, ModeSet, OfferTerms, Pricing, Transaction, Wallet,
 };
@@ -83,4 +84,37 @@ async fn get(url: &str, path: &str) -> serde_json::Value {
     let text = String::from_utf8(answer).unwrap();
     let (_, body) = text.split_once("\r\n\r\n").unwrap();
     serde_json::from_str(body).unwrap()
+}
+
+#[tokio::test]
+async fn the_rent_of_a_record_is_asked_for_by_its_id_or_its_owner() {
+    let grid = Grid::new();
+    let (server, client) = grid.serve(ApiConfig::default()).await;
+    let alice = wallet("alice");
+    let domain = client.domain().await.unwrap();
+    let nonce = client.account(alice.address()).await.unwrap().nonce;
+    let post = Transaction::PostOffer { terms: terms(1) };
+    grid.block(vec![alice.sign(post, nonce, &domain)]);
+    let offer = client.offers_of(alice.address()).await.unwrap().remove(0);
+    let rent = client.rent(offer.id).await.unwrap();
+    assert_eq!(rent.kind, RentKindDto::Offer);
+    assert_eq!(rent.payer, alice.address());
+    let amount = rent.per_day;
+    let pay = Transaction::PayRent {
+        record: rent.record,
+        amount,
+    };
+    grid.block(vec![alice.sign(pay, nonce + 1, &domain)]);
+    let after = client.rent(offer.id).await.unwrap();
+    let day = 24 * 3_600_000;
+    let more = after.lasts_ms.abs_diff(rent.lasts_ms);
+    assert!((day - 5_000..=day).contains(&more), "{more} ms more");
+    let record = client.rent(alice.address()).await.unwrap();
+    assert_eq!(record.kind, RentKindDto::Provider);
+    // Bob offers nothing, so nothing of his pays rent.
+    let bob = client.rent(wallet("bob").address()).await.unwrap_err();
+    assert!(bob.is_not_found(), "{bob}");
+    let wrong = get(&server.url(), "/v1/rent/0x12").await;
+    let message = wrong["message"].as_str().unwrap();
+    assert!(message.contains("the id of an offer"), "{wrong}");
 }

@@ -14,10 +14,13 @@ use crate::limits::EXPIRIES_PER_SHELF_MAX;
 use crate::record::{Account, EndReason, Job, JobState, Model, Offer, Provider, Record};
 use crate::rent::{
     ACCOUNT_BYTES, ACCOUNT_RENEWAL, Charge, ENDED_JOB_STAYS, PROVIDER_BYTES, REFUSED_MODEL_STAYS,
-    Rent, Shelf, address_of_name, job_bytes, name_of_address,
+    Rent, RentStanding, Shelf, address_of_name, job_bytes, name_of_address,
 };
 use crate::state::State;
 use crate::tree::kind;
+
+/// Milliseconds of a day.
+const DAY_MS: u128 = 24 * 3_600_000;
 
 type Done = Result<(), InvariantError>;
 
@@ -156,6 +159,34 @@ impl State {
         let own = own.ends_at().unwrap_or(0);
         let first = self.first_due(shelf);
         first.is_some_and(|(ends_at, _)| ends_at < own)
+    }
+
+    /// How the rent of a record stands that `PayRent` can name: an offer, a model or a job by its id, a provider by its
+    /// address after twelve zero bytes. `None` if there is no such record, or it pays none.
+    #[must_use]
+    pub fn rent_of(&self, name: &Digest) -> Option<RentStanding> {
+        let (tenant, rent) = self.tenant(name)?;
+        let shelf = match tenant {
+            Tenant::Account(_) => Shelf::Accounts,
+            Tenant::Offer(_) => Shelf::Offers,
+            Tenant::Provider(_) => Shelf::Providers,
+            Tenant::Model(_) => Shelf::Models,
+            Tenant::Job(id) if self.job(&id)?.state.is_final() => Shelf::EndedJobs,
+            Tenant::Job(_) => Shelf::OpenJobs,
+        };
+        let left = rent
+            .deposit
+            .saturating_sub(rent.owed(self.meters.of(shelf)));
+        let price = shelf.price(self.parameters.rent_full_hour, self.shelf_len(shelf));
+        let per_ms = price.saturating_mul(u128::from(rent.bytes));
+        let lasts = left.get().checked_div(per_ms).unwrap_or(u128::MAX);
+        Some(RentStanding {
+            shelf,
+            payer: rent.payer,
+            left,
+            per_day: Amount::new(per_ms.saturating_mul(DAY_MS)),
+            lasts: DurationMs::new(u64::try_from(lasts).unwrap_or(u64::MAX)),
+        })
     }
 
     /// The record that `PayRent` names, with its rent.
