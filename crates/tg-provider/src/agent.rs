@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tg_sdk::dto::{LeaseDto, OfferTermsDto};
+use tg_sdk::dto::{LeaseDto, OfferTermsDto, RentDto, RentKindDto};
 use tg_sdk::{Client, ClientError};
-use tg_types::{LeaseId, OfferId, OfferTerms, Transaction, Wallet};
+use tg_types::{Amount, LeaseId, OfferId, OfferTerms, Transaction, Wallet};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::lease::{Evidence, Farewell, LeaseTask, Message, Step};
 use crate::pull::Puller;
+use crate::rent::{Renewal, RentPolicy};
 use crate::submit::Submitter;
 use crate::work::{self, Outcome};
 use crate::worker::{Progress, Stage, Task, Worker};
@@ -28,6 +29,9 @@ const POLL_MAX: Duration = Duration::from_secs(5);
 
 /// How often the agent makes sure that its offer still stands.
 const OFFER_CHECK: Duration = Duration::from_secs(5);
+
+/// How often the agent looks at the rent of its records; deposits last for days.
+const RENT_CHECK: Duration = Duration::from_secs(600);
 
 /// How long a posted offer may take to appear.
 const OFFER_APPEARS: Duration = Duration::from_secs(30);
@@ -46,17 +50,20 @@ pub struct AgentConfig {
     pub model_bytes_max: usize,
     /// How long it finishes started work after the order to stop.
     pub closing: Duration,
+    /// What it pays so that its offer and its provider's record stay.
+    pub rent: RentPolicy,
 }
 
 impl AgentConfig {
     /// Usual limits around given terms.
     #[must_use]
-    pub const fn new(terms: OfferTerms) -> Self {
+    pub fn new(terms: OfferTerms) -> Self {
         Self {
             terms,
             throttle_mmac_per_s: None,
             model_bytes_max: 256 << 20,
             closing: Duration::from_secs(20),
+            rent: RentPolicy::default(),
         }
     }
 }
@@ -124,6 +131,8 @@ pub enum AgentEvent {
     Left(LeaseId, Farewell),
     /// Something failed that is tried again.
     Problem(String),
+    /// The deposit of the offer or of the provider's record was added to.
+    RentPaid(RentKindDto, Amount),
     /// The offer was withdrawn.
     Withdrawn,
 }
@@ -215,6 +224,7 @@ impl<W: Worker> Agent<W> {
         let mut looked: Option<Instant> = None;
         let mut closing: Option<Instant> = None;
         let mut offer_checked = Instant::now();
+        let mut rent_checked: Option<Instant> = None;
         loop {
             if looked.is_none_or(|at| at.elapsed() >= poll) {
                 let answered = self.look().await;
@@ -233,6 +243,10 @@ impl<W: Worker> Agent<W> {
             if closing.is_none() && offer_checked.elapsed() >= OFFER_CHECK {
                 offer_checked = Instant::now();
                 self.restore_offer().await;
+            }
+            if closing.is_none() && rent_checked.is_none_or(|at| at.elapsed() >= RENT_CHECK) {
+                rent_checked = Some(Instant::now());
+                self.renew_rent().await;
             }
             let until_look = poll.saturating_sub(looked.map_or(poll, |at| at.elapsed()));
             let wait = self.wait(until_look, closing.is_some());
@@ -325,6 +339,43 @@ impl<W: Worker> Agent<W> {
             self.submitter.resync();
             if let Err(error) = self.ensure_offer().await {
                 self.problem("restore the offer", &error);
+            }
+        }
+    }
+
+    /// Adds to the deposits of the offer and of the provider's record if they are nearly spent.
+    async fn renew_rent(&mut self) {
+        let Some(offer) = self.offer else { return };
+        let names = [offer.to_string(), self.wallet.address().to_string()];
+        for name in names {
+            match self.client.rent(name).await {
+                Ok(rent) => self.renew(&rent).await,
+                // A record of genesis pays none.
+                Err(error) if error.is_not_found() => {}
+                Err(error) => self.problem("look at the rent", &error),
+            }
+        }
+    }
+
+    async fn renew(&mut self, rent: &RentDto) {
+        let kind = rent.kind.as_str();
+        match self.config.rent.renewal(rent) {
+            Renewal::NotDue => {}
+            Renewal::TooDear => self.tell(AgentEvent::Problem(format!(
+                "a day of rent of the {kind} costs {} TGRID, more than the {} that are allowed: it lapses in {} hours",
+                rent.per_day,
+                self.config.rent.per_day_max,
+                rent.lasts_ms / 3_600_000
+            ))),
+            Renewal::Pay(amount) => {
+                let payment = Transaction::PayRent {
+                    record: rent.record,
+                    amount,
+                };
+                match self.submitter.submit(payment).await {
+                    Ok(_) => self.tell(AgentEvent::RentPaid(rent.kind, amount)),
+                    Err(error) => self.problem("pay the rent", &error),
+                }
             }
         }
     }
@@ -491,6 +542,11 @@ impl<W: Worker> Agent<W> {
         let Some(transaction) = transaction(&entry.task, message) else {
             return false;
         };
+        // What had no effect may stand behind a transaction that waits for a lower base fee: with the ledger's nonce it
+        // takes that one's place.
+        if entry.task.was_sent(message) {
+            self.submitter.resync();
+        }
         let result = self.submitter.submit(transaction).await;
         let task = self.leases.get_mut(&id).map(|entry| &mut entry.task);
         match (result, task) {

@@ -278,6 +278,12 @@ impl LeaseTask {
         self.lease = lease;
     }
 
+    /// Whether this transaction was handed to the grid before: it is sent again.
+    #[must_use]
+    pub fn was_sent(&self, message: Message) -> bool {
+        self.sent.is_some_and(|(sent, _)| sent == message)
+    }
+
     /// A transaction was handed to the grid at `now`.
     pub const fn submitted(&mut self, message: Message, now: u64) {
         self.sent = Some((message, now));

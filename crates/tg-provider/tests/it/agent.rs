@@ -10,11 +10,11 @@ use tg_model::sample::random_model;
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel};
 use tg_prover::ProvingModel;
 use tg_provider::{
-    Agent, AgentConfig, AgentError, AgentEvent, Execution, Progress, ProvingWorker, Shutdown,
-    ShutdownTrigger, Task, WorkError, Worker,
+    Agent, AgentConfig, AgentError, AgentEvent, Execution, Progress, ProvingWorker, RentPolicy,
+    Shutdown, ShutdownTrigger, Task, WorkError, Worker,
 };
 use tg_sdk::Client;
-use tg_sdk::dto::{JobStateDto, LeaseEndDto, ModelStateDto};
+use tg_sdk::dto::{JobStateDto, LeaseEndDto, ModelStateDto, RentKindDto};
 use tg_types::{
     Amount, Digest, DurationMs, Encode, JobId, JobNeeds, JobOrder, Label, Machine, ModeSet,
     ModelId, OfferTerms, Pricing, TimestampMs, Transaction, VerificationMode,
@@ -229,6 +229,62 @@ async fn an_unverified_job_is_paid_for_its_receipt() {
     assert_eq!(receipt.evidence, None);
     let output = fixture.client.blob(receipt.receipt.output, 1 << 20).await;
     assert!(output.is_ok());
+}
+
+/// The first deposit lasts seven days; whoever wants more pays for it, and the ledger's records have it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_offer_and_the_provider_are_kept_by_paying_their_rent() {
+    let fixture = fixture().await;
+    let day = Duration::from_secs(24 * 3600);
+    let config = AgentConfig {
+        rent: RentPolicy {
+            lasts_min: day * 30,
+            term: day * 40,
+            ..RentPolicy::default()
+        },
+        ..AgentConfig::new(terms())
+    };
+    let running = fixture.agent(ProvingWorker::new(), config);
+    until(async || !fixture.client.offers().await.unwrap().is_empty()).await;
+    let offer = fixture.client.offers().await.unwrap().remove(0).id;
+    let carol = wallet("carol").address();
+    let lasts = async |record: String| fixture.client.rent(record).await.unwrap().lasts_ms;
+    let long = 39 * 24 * 3_600_000;
+    until(async || lasts(offer.to_string()).await > long && lasts(carol.to_string()).await > long)
+        .await;
+    let rent = fixture.client.rent(carol).await.unwrap();
+    assert_eq!((rent.kind, rent.payer), (RentKindDto::Provider, carol));
+    let told = running.stop().await;
+    let paid = told.iter().filter_map(|event| match event {
+        AgentEvent::RentPaid(kind, _) => Some(*kind),
+        _ => None,
+    });
+    let paid: Vec<_> = paid.collect();
+    assert_eq!(paid, [RentKindDto::Offer, RentKindDto::Provider]);
+}
+
+/// Rent beyond what the operator allows is not paid, and the operator hears of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn rent_that_is_too_dear_is_told_and_not_paid() {
+    let fixture = fixture().await;
+    let config = AgentConfig {
+        rent: RentPolicy {
+            per_day_max: Amount::ZERO,
+            lasts_min: Duration::MAX,
+            ..RentPolicy::default()
+        },
+        ..AgentConfig::new(terms())
+    };
+    let running = fixture.agent(ProvingWorker::new(), config);
+    until(async || !fixture.client.offers().await.unwrap().is_empty()).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let told = running.stop().await;
+    let problems = told.iter().filter(
+        |event| matches!(event, AgentEvent::Problem(text) if text.contains("it lapses in 16")),
+    );
+    assert_eq!(problems.count(), 2, "{told:?}");
+    let paid = told.iter().any(|it| matches!(it, AgentEvent::RentPaid(..)));
+    assert!(!paid, "{told:?}");
 }
 
 /// Fails a few times, then works.
