@@ -36,6 +36,9 @@ pub(crate) enum Command {
     /// List, explain and take back jobs.
     #[command(subcommand)]
     Job(args::JobCommand),
+    /// Show and pay what keeps a model, an offer, a job or a provider's record on the grid.
+    #[command(subcommand)]
+    Rent(args::RentCommand),
     /// Print what accounts have.
     Balance(args::BalanceArguments),
     /// Print where the grid stands and where all money is.

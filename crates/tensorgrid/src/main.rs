@@ -59,7 +59,7 @@ fn log() {
 }
 
 fn run(cli: Cli) -> outcome::Outcome {
-    use grid::commands::{balance, block_on, infer, job, model, provider, up};
+    use grid::commands::{balance, block_on, infer, job, model, provider, rent, up};
     let json = cli.json;
     match cli.command {
         Command::Demo(arguments) => match &arguments.which {
@@ -70,6 +70,7 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Infer(arguments) => block_on(infer::run(&arguments, json)),
         Command::Provider(arguments) => block_on(provider::run(&arguments, json)),
         Command::Job(command) => block_on(job::run(&command, json)),
+        Command::Rent(command) => block_on(rent::run(&command, json)),
         Command::Balance(arguments) => block_on(balance::run(&arguments, json)),
         Command::Status(arguments) => block_on(balance::status(&arguments, json)),
         Command::Model(ModelCommand::Add(arguments)) => block_on(model::add(&arguments, json)),

@@ -102,6 +102,9 @@ pub(crate) struct ProviderArguments {
     /// Leases at once.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) slots: u16,
+    /// Most that a day of rent may cost for the offer, and for the provider's record, before they are left to lapse.
+    #[arg(long, default_value = "0.05", value_parser = amount, value_name = "TGRID")]
+    pub(crate) rent_per_day_max: Amount,
     /// Slow the work down to this speed, and say so in the offer.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) throttle_mmac_per_s: Option<u64>,
@@ -268,6 +271,52 @@ pub(crate) struct JobRaiseArguments {
 pub(crate) struct JobCancelArguments {
     /// The job's id, or the beginning of it.
     pub(crate) job: String,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+}
+
+/// Commands about rent.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RentCommand {
+    /// Show what a record costs a day, what is left of its deposit, and for how long.
+    Show(RentShowArguments),
+    /// Add to a record's deposit. Whoever paid the first deposit gets back what is left in the end.
+    Pay(RentPayArguments),
+}
+
+/// `rent show`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid rent show lenet-digits\n  tensorgrid rent show 0x52908400098527886E0F7030069857D2E4169EE7"
+)]
+pub(crate) struct RentShowArguments {
+    /// A model (name, id or beginning of its id), an offer or a job (id or beginning of it), or a provider (its address).
+    pub(crate) record: String,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+/// `rent pay`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid rent pay lenet-digits --days 30\n  tensorgrid rent pay 3fa1b2c4 --amount 0.01 --yes\n\n\
+                  Days are counted at the price of now, which rises when the ledger's tables are more than half full. \
+                  Anyone may pay; it is a gift to whoever paid the first deposit."
+)]
+pub(crate) struct RentPayArguments {
+    /// A model (name, id or beginning of its id), an offer or a job (id or beginning of it), or a provider (its address).
+    pub(crate) record: String,
+    /// Pay for so many days at the price of now.
+    #[arg(long, value_name = "N", required_unless_present = "amount", conflicts_with = "amount", value_parser = clap::value_parser!(u32).range(1..=3_650))]
+    pub(crate) days: Option<u32>,
+    /// Pay so much, in TGRID.
+    #[arg(long, value_parser = amount, value_name = "TGRID")]
+    pub(crate) amount: Option<Amount>,
+    /// Do not ask before spending.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]

@@ -288,6 +288,41 @@ fn wrong_orders_are_refused_and_nothing_is_lost() {
     assert_eq!(grid.run(&["balance", "--json"]).ends(0).json(), before);
 }
 
+#[test]
+fn rent_is_shown_and_paid_for_days_or_by_amount() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(&folder.path().join("data"), 1);
+    let model = ["rent", "show", "lenet-digits"];
+    let before = grid.run(&[&model[..], &["--json"]].concat()).ends(0).json();
+    assert_eq!(before["kind"], "model");
+    let days = |rent: &serde_json::Value| rent["lasts_ms"].as_u64().unwrap() / 86_400_000;
+    assert!((6..=7).contains(&days(&before)), "{before}");
+    // Nobody is at the terminal, so nothing is paid without --yes.
+    let pay = ["rent", "pay", "lenet-digits", "--days", "30"];
+    let asked = grid.run(&pay).ends(2);
+    assert!(asked.stderr.contains("--yes"), "{}", asked.stderr);
+    let paid = grid.run(&[&pay[..], &["--yes", "--json"]].concat()).ends(0);
+    assert!((36..=37).contains(&days(&paid.json())), "{}", paid.stdout);
+    let shown = grid.run(&model).ends(0);
+    assert!(shown.stdout.contains("lasts    3"), "{}", shown.stdout);
+
+    let offers = grid.run(&["provider", "list", "--json"]).ends(0).json();
+    let (offer, provider) = (&offers[0]["id"], &offers[0]["provider"]);
+    let show = |record: &str| grid.run(&["rent", "show", record, "--json"]).ends(0).json();
+    assert_eq!(show(provider.as_str().unwrap())["kind"], "provider");
+    let short = &offer.as_str().unwrap()[..12];
+    assert_eq!(show(short)["record"], *offer);
+    let amount = ["rent", "pay", short, "--amount", "0.5", "--yes"];
+    grid.run(&amount).ends(0);
+    assert!(days(&show(short)) > 1_000);
+    let missing = grid.run(&["rent", "show", "no-such-model"]).ends(4);
+    assert!(
+        missing.stderr.contains("no model, offer or job"),
+        "{}",
+        missing.stderr
+    );
+}
+
 /// Inferences that are ordered at once, by one account.
 const CROWD: usize = 50;
 

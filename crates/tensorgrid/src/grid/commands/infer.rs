@@ -1,13 +1,12 @@
 //! `tensorgrid infer`.
 
-use std::io::{self, BufRead, IsTerminal};
 use std::time::Duration;
 
 use tg_sdk::dto::{DryRunDto, JobDto, JobWhyDto, ModeDto, ModelDto, QuoteDto};
 use tg_types::{Amount, JobNeeds, Lane};
 
 use super::job::{describe_lease, describe_receipt, describe_why};
-use super::json_of;
+use super::{ask_to_proceed, json_of};
 use crate::grid::args::{InferArguments, Verify};
 use crate::grid::bid::{self, Stage};
 use crate::grid::connect::{self, Calling};
@@ -169,26 +168,15 @@ fn confirm(model: &ModelDto, quotes: &[QuoteDto], wish: Wish) -> Outcome {
         wish.mode,
         short(wish.max_price)
     ));
-    if !io::stdin().is_terminal() {
-        let text = "nobody is here to confirm the price";
-        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
-            .hint("--yes orders without asking; --max-price bounds what is spent"));
-    }
     if wish.needs.lane() == Lane::Auction {
         say(
             "as a sealed bid: a deposit is locked, and lost unless this command runs until the bid is opened",
         );
     }
-    say("Proceed? [Y/n]");
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    if matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes") {
-        return Ok(());
-    }
-    Err(Failure::new(
-        Exit::Failed,
-        anyhow::anyhow!("not confirmed: nothing was ordered"),
-    ))
+    ask_to_proceed(
+        "nothing was ordered",
+        "--yes orders without asking; --max-price bounds what is spent",
+    )
 }
 
 /// What every offer would ask.

@@ -5,11 +5,13 @@ pub(crate) mod infer;
 pub(crate) mod job;
 pub(crate) mod model;
 pub(crate) mod provider;
+pub(crate) mod rent;
 pub(crate) mod up;
 
 use std::future::Future;
+use std::io::{self, BufRead, IsTerminal};
 
-use crate::outcome::{Outcome, json};
+use crate::outcome::{Exit, Failure, Outcome, json, say};
 
 /// Runs an asynchronous command.
 pub(crate) fn block_on(command: impl Future<Output = Outcome>) -> Outcome {
@@ -21,6 +23,23 @@ pub(crate) fn block_on(command: impl Future<Output = Outcome>) -> Outcome {
     // Work that still runs on its own threads has nobody left to report to.
     runtime.shutdown_background();
     outcome
+}
+
+/// Asks whoever sits at the terminal whether to go on. `undone` says what a *no* leaves as it was, `otherwise` how to
+/// go on without being asked.
+fn ask_to_proceed(undone: &str, otherwise: &str) -> Outcome {
+    if !io::stdin().is_terminal() {
+        let text = "nobody is here to confirm the price";
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint(otherwise));
+    }
+    say("Proceed? [Y/n]");
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    if matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes") {
+        return Ok(());
+    }
+    let text = format!("not confirmed: {undone}");
+    Err(Failure::new(Exit::Failed, anyhow::anyhow!(text)))
 }
 
 /// Prints any data as JSON.

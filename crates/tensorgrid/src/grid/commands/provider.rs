@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tg_provider::{AgentConfig, AgentEvent, ProvingWorker, Stage};
+use tg_provider::{AgentConfig, AgentEvent, ProvingWorker, RentPolicy, Stage};
 use tg_sdk::Client;
 use tg_sdk::dto::FaucetRequestDto;
 use tg_types::{Amount, Wallet};
@@ -87,6 +87,10 @@ async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
     ));
     let config = AgentConfig {
         throttle_mmac_per_s: ask.throttle_mmac_per_s,
+        rent: RentPolicy {
+            per_day_max: arguments.rent_per_day_max,
+            ..RentPolicy::default()
+        },
         ..AgentConfig::new(terms)
     };
     let worker = if arguments.masked {
@@ -237,6 +241,14 @@ fn describe(event: &AgentEvent) -> Option<(&'static str, String)> {
             format!("lease {}: left, {farewell:?}", brief(lease)).to_lowercase(),
         ),
         AgentEvent::Problem(text) => ("problem", format!("problem: {text}")),
+        AgentEvent::RentPaid(kind, amount) => (
+            "rent_paid",
+            format!(
+                "{} TGRID of rent paid for the {}",
+                short(*amount),
+                kind.as_str()
+            ),
+        ),
         AgentEvent::Withdrawn => ("withdrawn", "the offer is withdrawn".to_owned()),
     })
 }
