@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::{commit, prove};
-use crate::tests::{fuzz, mutate};
+use crate::tests::{fuzz, mutate, proofs_a_side};
 use p3_field::{Field, PrimeCharacteristicRing, PrimeField32};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -391,12 +391,12 @@ fn greatest_distance(runs: u64) -> (f64, String, usize) {
     (greatest, position, compared)
 }
 
-/// Over a thousand proofs of each of two witnesses, no revealed element tells which it was; without the cells that hide
+/// Over [`proofs_a_side`] proofs of each of two witnesses, no revealed element tells which it was; without the cells that hide
 /// values, one does. The bound: a distance above 60 has probability 10^-10 at seven degrees of freedom, times two per
 /// position.
 #[test]
 fn revealed_elements_do_not_depend_on_the_columns() {
-    let (distance, position, compared) = greatest_distance(1_000);
+    let (distance, position, compared) = greatest_distance(proofs_a_side().into());
     assert!(compared > 300, "{compared}");
     assert!(distance < 60.0, "{position}: {distance} of {compared}");
     LEAK.set(true);

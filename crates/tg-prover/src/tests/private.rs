@@ -517,6 +517,7 @@ mod statistics {
     use super::*;
     use crate::hiding::tests::{Counts, LEAK as ROWS, distance, revealed};
     use crate::private::prove_registration;
+    use crate::tests::proofs_a_side;
     use crate::tests::zk::LEAK;
     use crate::witness::Witness;
     use crate::zk::ZkExecution;
@@ -529,7 +530,6 @@ mod statistics {
     use tg_proof::messages::GadgetProof;
     use tg_proof::zk::ZkShape;
 
-    const PROOFS: u32 = 1_000;
     /// Proofs of one commitment.
     const EACH: u32 = 5;
     const WEAK: Strength = Strength {
@@ -649,12 +649,12 @@ mod statistics {
 
     #[test]
     fn proofs_about_two_sets_of_weights_look_alike() {
-        let (greatest, position, compared) = compare(PROOFS);
+        let (greatest, position, compared) = compare(proofs_a_side());
         assert!(compared > 1_000, "{compared}");
         assert!(greatest < BOUND, "{position}: {greatest} of {compared}");
         // Without random rows the value at the drawn point is zero if all weights are.
         ROWS.set(true);
-        let (greatest, position, _) = compare(PROOFS / 10);
+        let (greatest, position, _) = compare(100);
         ROWS.set(false);
         assert!(greatest > 2.0 * BOUND, "{position}: {greatest}");
     }
@@ -679,7 +679,7 @@ mod statistics {
             sent(0) == weight
         });
         assert!(leak.is_some(), "some message is the first layer's weight");
-        let (greatest, position, _) = compare(PROOFS / 10);
+        let (greatest, position, _) = compare(100);
         LEAK.set(None);
         assert!(
             greatest > BOUND && position.contains("weights"),

@@ -529,6 +529,7 @@ mod statistics {
     //! Two inputs with one output: every element that a proof shows at a fixed place is distributed alike.
 
     use super::super::models::{Case, Draft};
+    use super::super::proofs_a_side;
     use super::{COMMITTED, LEAK, Shows};
     use crate::witness::Witness;
     use crate::zk::{Shown, ZkExecution};
@@ -547,7 +548,6 @@ mod statistics {
     use tg_proof::zk::{ZkProof, ZkShape};
     use tg_types::Digest;
 
-    const PROOFS: u64 = 1_000;
     const BINS: usize = 16;
 
     /// Two dense layers whose last requantisation gives 0 whatever the input is.
@@ -710,7 +710,7 @@ mod statistics {
     fn proofs_about_two_inputs_look_alike() {
         for modes in [Modes::HIDDEN_INPUT, COMMITTED] {
             let (setting, inputs) = setting(modes);
-            let (greatest, places) = setting.compare(&inputs, PROOFS);
+            let (greatest, places) = setting.compare(&inputs, proofs_a_side().into());
             assert!((200..10_000).contains(&places), "{places}");
             assert!(greatest < BOUND, "{greatest} over {places}");
         }
@@ -734,7 +734,7 @@ mod statistics {
             reads(0) == E::from_u8(3)
         });
         assert!(leak.is_some(), "some message is what the first layer read");
-        let (greatest, _) = setting.compare(&inputs, PROOFS / 5);
+        let (greatest, _) = setting.compare(&inputs, 200);
         LEAK.set(None);
         assert!(greatest > 3.0 * BOUND, "{greatest}");
     }
