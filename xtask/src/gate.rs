@@ -51,6 +51,25 @@ pub const STEPS: &[Step] = &[
     },
 ];
 
+/// Makes tests run at full size; without it they say in their documentation what the smaller size gives up.
+const FULL_SIZE: &[(&str, &str)] = &[("TENSORGRID_NIGHTLY", "1")];
+
+/// What is too long for the gate: the same tests at full size, in release builds.
+pub const NIGHTLY: &[Step] = &[Step {
+    name: "statistics",
+    arguments: &[
+        "test",
+        "--release",
+        "--locked",
+        "--package",
+        "tg-prover",
+        "--",
+        "look_alike",
+        "do_not_depend",
+    ],
+    environment: FULL_SIZE,
+}];
+
 /// Regenerates every generated file of the repository: the tests that compare them write them instead.
 pub const BLESS: Step = Step {
     name: "bless",
@@ -58,17 +77,17 @@ pub const BLESS: Step = Step {
     environment: &[("TENSORGRID_BLESS", "1")],
 };
 
-/// Runs the steps of the gate, or only the one named, and stops at the first that fails.
+/// Runs steps, such as those of the gate ([`STEPS`]), or only the one named, and stops at the first that fails.
 ///
 /// # Errors
 /// If a step fails, or `only` names no step.
-pub fn run(root: &Path, only: Option<&str>) -> Result<()> {
-    let chosen: Vec<&Step> = STEPS
+pub fn run(root: &Path, steps: &[Step], only: Option<&str>) -> Result<()> {
+    let chosen: Vec<&Step> = steps
         .iter()
         .filter(|step| only.is_none_or(|name| name == step.name))
         .collect();
     if chosen.is_empty() {
-        let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
         bail!("no such step; the steps are {}", names.join(", "));
     }
     chosen.into_iter().try_for_each(|step| run_step(root, step))
@@ -114,7 +133,7 @@ mod tests {
 
     #[test]
     fn an_unknown_step_names_the_known_ones() {
-        let error = run(Path::new("."), Some("nothing")).map_err(|error| error.to_string());
+        let error = run(Path::new("."), STEPS, Some("nothing")).map_err(|error| error.to_string());
         assert_eq!(
             error,
             Err("no such step; the steps are format, tidy, lint, test".to_owned())

@@ -20,7 +20,7 @@ pub mod python;
 pub mod tidy;
 pub mod tosa;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The repository's root folder.
 ///
@@ -28,7 +28,10 @@ use std::path::{Path, PathBuf};
 /// Never: `xtask` lies one level below the root.
 #[must_use]
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    // Cargo's word at run time counts more than that of the build: a target folder may have been built elsewhere.
+    let told = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    told.filter(|folder| folder.ends_with("xtask"))
+        .unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")))
         .parent()
         .expect("xtask lies one level below the root")
         .to_path_buf()

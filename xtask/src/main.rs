@@ -3,11 +3,14 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use xtask::gate;
 
 const HELP: &str = "\
 usage: cargo xtask COMMAND
 
   ci [STEP]   the whole gate, or one step of it: format, tidy, lint, test
+  nightly [STEP]
+              what is too long for the gate, in release builds: statistics
   tidy        crate edges, leftovers, file sizes, crate docs, dead links
   accuracy    float and integer accuracy of the shipped models on unseen digits;
               --mnist DIR adds a LeNet on MNIST (--model FILE or --python PATH, see models/train/requirements.txt)
@@ -51,8 +54,10 @@ fn main() -> ExitCode {
 fn run(words: &[&str]) -> Result<()> {
     let root = xtask::root();
     match words {
-        ["ci"] => xtask::gate::run(&root, None),
-        ["ci", step] => xtask::gate::run(&root, Some(step)),
+        ["ci"] => gate::run(&root, gate::STEPS, None),
+        ["ci", step] => gate::run(&root, gate::STEPS, Some(step)),
+        ["nightly"] => gate::run(&root, gate::NIGHTLY, None),
+        ["nightly", step] => gate::run(&root, gate::NIGHTLY, Some(step)),
         ["accuracy", rest @ ..] => {
             xtask::accuracy::run(&root, &xtask::accuracy::Options::parse(rest)?)
         }
@@ -80,7 +85,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["market-report", rest @ ..] => {
             xtask::market_report::run(&root, &xtask::market::Options::parse(rest)?)
         }
-        ["bless"] => xtask::gate::run_step(&root, &xtask::gate::BLESS),
+        ["bless"] => gate::run_step(&root, &gate::BLESS),
         ["tidy"] => {
             let findings = xtask::tidy::check(&root)?;
             for finding in &findings {
