@@ -1,11 +1,11 @@
 //! How often a compiled model is right, beside the float model it came from.
 
 use crate::calibrate::CalibrationError;
+use crate::coding;
 use crate::compile::Compiled;
 use crate::engine::Engine;
 use crate::engine::values::Values;
 use crate::execute::top_class;
-use crate::input;
 use crate::kernels::Cpu;
 
 /// Right answers of a float model and of the integer model compiled from it.
@@ -41,7 +41,7 @@ pub fn compare(
     let mut engine = Engine::new(&compiled.model, Cpu::new(1));
     let mut accuracy = Accuracy::default();
     for (index, (row, label)) in samples.iter().enumerate() {
-        let integers = input::encode(spec, row)
+        let integers = coding::encode(spec, row)
             .map_err(|source| CalibrationError::Encode { index, source })?;
         let float = compiled
             .float_output(row)

@@ -1,10 +1,10 @@
 //! The pipeline from an ONNX graph to a compiled model, and how far the two differ.
 
 use crate::calibrate::{self, CalibrationError, ReachRule, Statistics};
+use crate::coding;
 use crate::engine::Engine;
 use crate::engine::values::Values;
 use crate::execute::Tensor as Integers;
-use crate::input;
 use crate::integer::{
     self, ChannelScales, InputOrder, LowerError, LowerOptions, LoweredModel, Precision, Site,
 };
@@ -469,7 +469,7 @@ fn compare(
         for (input, tensor) in float.graph.inputs.iter().zip(&tensors) {
             floats.insert(input.value, tensor.clone());
         }
-        let integers = input::encode(&program.input, row)
+        let integers = coding::encode(&program.input, row)
             .map_err(|source| CalibrationError::Encode { index, source })?;
         let trace = engine
             .trace(Values::from(&integers))

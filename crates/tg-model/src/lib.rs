@@ -4,12 +4,13 @@
 //! written to one that can be lowered), [`calibrate`] (what values take), [`integer`] (the graph as an integer program),
 //! [`compile`] (all of that as one pipeline, with a comparison), [`explain`] (what it did, as text), [`kernels`] (fast
 //! exact kernels), [`engine`] (a program prepared once and run many times), [`execute`] (a program and an input give a
-//! trace), [`generate`] (a language model writes), [`input`] (files to inputs), [`accuracy`] (how often both are right), [`digits`] (the shipped data),
+//! trace), [`generate`] (a language model writes), [`input`] (files to reals), [`coding`] (reals to the integers of an input), [`accuracy`] (how often both are right), [`digits`] (the shipped data),
 //! [`range`] (what an accumulator can reach), [`sample`] (random models for tests), [`suite`] (the models of the
 //! benchmark suite).
 
 pub mod accuracy;
 pub mod calibrate;
+pub mod coding;
 pub mod compile;
 #[cfg(feature = "cuda")]
 pub mod cuda;

@@ -1,9 +1,9 @@
 //! The test vectors of the protocol document, run by the scalar semantics and by the executor.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use crate::coding;
 use crate::engine;
 use crate::execute::Tensor;
-use crate::input;
 use crate::kernels::{Cpu, SimdLevel};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -288,7 +288,7 @@ impl<'a> Vector<'a> {
         let (shape, expected) = self.tensor("output");
         if name == "Input" {
             let spec = InputSpec::scaled(shape, self.text("scale").parse().unwrap());
-            let got = input::quantise(&spec, &self.numbers::<f32>("reals"));
+            let got = coding::quantise(&spec, &self.numbers::<f32>("reals"));
             assert_eq!(Tensor::I8(got), expected);
             return;
         }

@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tg_ir::Program;
+use tg_model::coding::encode;
 use tg_model::execute::top_class;
-use tg_model::input::encode;
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel};
 use tg_sdk::Client;
 use tg_sdk::dto::{

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 use tg_ir::CompiledModel;
 use tg_model::Trace;
-use tg_model::input::encode;
+use tg_model::coding::encode;
 use tg_proof::{Modes, ProofFile, Visibility};
 use tg_prover::{
     Limits, Masking, ProveError, ProvingModel, SecretFile, Stage, Work, prove_private,

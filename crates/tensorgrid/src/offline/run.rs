@@ -5,7 +5,7 @@ use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use tg_model::input::encode;
+use tg_model::coding::encode;
 use tg_model::kernels::Cpu;
 use tg_model::net::tgf::{Budget, Engine};
 use tg_model::net::{self, Dim, Graph, ReadLimits, Tensor, npy};

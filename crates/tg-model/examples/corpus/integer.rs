@@ -7,7 +7,7 @@ use tg_model::kernels::Cpu;
 use tg_model::net::Tensor;
 use tg_model::passes::prepare;
 use tg_model::{
-    CompileOptions, Compiled, Engine, PrecisionChoice, compile_prepared, explain, input, integer,
+    CompileOptions, Compiled, Engine, PrecisionChoice, coding, compile_prepared, explain, integer,
 };
 
 use crate::entry::{Entry, sample};
@@ -160,7 +160,7 @@ fn run(entry: &Entry, compiled: &Compiled, most: usize) -> Result<(Score, Steps,
     let (mut score, mut steps) = (Score::default(), Steps::default());
     for k in 0..samples {
         let row = compiled.order.row(&inputs(&entry.inputs, &places, k)?);
-        let integers = input::encode(spec, &row)?;
+        let integers = coding::encode(spec, &row)?;
         let output = engine.run(Values::from(&integers))?.to_tensor();
         let real = |v: &i32| (f64::from(*v) - compiled.output.zero as f64) * compiled.output.scale;
         let got: Vec<f64> = compiled.in_file_order(&output).iter().map(real).collect();

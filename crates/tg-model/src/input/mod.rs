@@ -1,4 +1,4 @@
-//! Input files: `.npy`, `.json` and `.png` to the reals a model takes, and reals to its integers.
+//! Input files: `.npy`, `.json` and `.png` to the reals a model takes ([`crate::coding`] makes its integers of them).
 //!
 //! A reader gives rows in storage order (row, column, channel). Files may hold channels first, as ONNX does, or last;
 //! if both fit, channels come first. Eight-bit values are images: `x = (v / 255 - mean) / std`, or `v / 255`.
@@ -12,8 +12,7 @@ pub use load::{LoadError, load};
 pub use npy::NpyProblem;
 pub use png::PngProblem;
 
-use crate::execute::Tensor;
-use tg_ir::{Coding, ElementType, InputSpec, Shape};
+use tg_ir::{Coding, InputSpec, Shape};
 
 /// Largest input file that is read.
 pub const FILE_BYTES_MAX: usize = 256 << 20;
@@ -179,92 +178,6 @@ pub fn read_one(bytes: &[u8], kind: Kind, expected: Expected<'_>) -> Result<Vec<
             rows: rows.len() + 1,
         }),
     }
-}
-
-/// Why values are not an input of a model.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum EncodeError {
-    /// Another number of values.
-    #[error("the input has {got} values, the model takes {expected}")]
-    Length {
-        /// The model's.
-        expected: usize,
-        /// Values given.
-        got: usize,
-    },
-    /// A value that is no token.
-    #[error(
-        "the input has {value} at index {index}; the model takes whole numbers from 0 to {greatest}"
-    )]
-    Token {
-        /// Where.
-        index: usize,
-        /// The value.
-        value: f32,
-        /// The greatest token.
-        greatest: u32,
-    },
-}
-
-/// The integers of real values in storage order, by the input's coding: scaled values
-/// `clamp(floor(x / scale + 1/2), low, high)` in double precision, ranks among thresholds, or tokens.
-///
-/// # Errors
-/// If there are more or fewer values than the model takes, or one is no token where tokens are expected.
-pub fn encode(spec: &InputSpec, reals: &[f32]) -> Result<Tensor, EncodeError> {
-    let expected = spec.shape.elements();
-    if reals.len() != expected {
-        return Err(EncodeError::Length {
-            expected,
-            got: reals.len(),
-        });
-    }
-    Ok(match &spec.coding {
-        Coding::Scaled(ElementType::I8) => Tensor::I8(quantise(spec, reals)),
-        Coding::Scaled(_) => {
-            let limit = f64::from(i16::MAX);
-            #[expect(clippy::cast_possible_truncation, reason = "clamped to 16 bits")]
-            let narrow = |x: &f32| scaled(spec, *x).clamp(-limit, limit) as i16;
-            Tensor::I16(reals.iter().map(narrow).collect())
-        }
-        Coding::Ranks(thresholds) => {
-            let rank = |(index, &x): (usize, &f32)| {
-                let below = thresholds[index % thresholds.len()].partition_point(|&t| t < x);
-                i16::try_from(below).expect("a feature has at most 32,767 thresholds")
-            };
-            Tensor::I16(reals.iter().enumerate().map(rank).collect())
-        }
-        Coding::Tokens(vocabulary) => {
-            let token = |(index, &value): (usize, &f32)| {
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_precision_loss,
-                    reason = "a vocabulary is below 2^20; other values are refused"
-                )]
-                let (token, limit) = (value as i32, *vocabulary as f32);
-                let whole = (0.0..limit).contains(&value) && value.fract() == 0.0;
-                whole.then_some(token).ok_or(EncodeError::Token {
-                    index,
-                    value,
-                    greatest: vocabulary - 1,
-                })
-            };
-            let tokens = reals.iter().enumerate().map(token);
-            Tensor::I32(tokens.collect::<Result<_, _>>()?)
-        }
-    })
-}
-
-fn scaled(spec: &InputSpec, x: f32) -> f64 {
-    (f64::from(x) / f64::from(spec.scale) + 0.5).floor()
-}
-
-/// The integers of real values for an input of scaled i8: `clamp(floor(x / scale + 1/2), -128, 127)`.
-#[must_use]
-pub fn quantise(spec: &InputSpec, reals: &[f32]) -> Vec<i8> {
-    #[expect(clippy::cast_possible_truncation, reason = "clamped to 8 bits")]
-    let narrow = |x: &f32| scaled(spec, *x).clamp(-128.0, 127.0) as i8;
-    reals.iter().map(narrow).collect()
 }
 
 /// Per element in storage order (row, column, channel), its index if channels come first.

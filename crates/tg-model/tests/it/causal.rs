@@ -11,7 +11,7 @@ use tg_model::kernels::Cpu;
 use tg_model::net::{Attribute, DType, Graph, Tensor, ValueId};
 use tg_model::sample::wide::random_program;
 use tg_model::suite::random_input;
-use tg_model::{CompileOptions, Compiled, PrecisionChoice, compile, execute_tensor, input};
+use tg_model::{CompileOptions, Compiled, PrecisionChoice, coding, compile, execute_tensor};
 
 const VOCABULARY: usize = 11;
 const WIDTH: usize = 8;
@@ -109,7 +109,7 @@ fn compiled(seed: u64, steps: usize, precision: Precision) -> Compiled {
 
 fn run(model: &Compiled, tokens: &[usize]) -> Vec<i32> {
     let reals: Vec<f32> = tokens.iter().map(|&token| token as f32).collect();
-    let encoded = input::encode(&model.model.program.input, &reals).unwrap();
+    let encoded = coding::encode(&model.model.program.input, &reals).unwrap();
     let trace = execute_tensor(&model.model, encoded).unwrap();
     trace.output().widened()
 }

@@ -6,7 +6,7 @@ use tg_model::calibrate::{self, ReachRule};
 use tg_model::integer::{self, ChannelScales, LowerOptions, Precision};
 use tg_model::net::{Attribute, DType, Graph, Tensor, ValueId};
 use tg_model::passes::{PrepareOptions, prepare};
-use tg_model::{CompileOptions, Compiled, PrecisionChoice, compile, execute_tensor, input, range};
+use tg_model::{CompileOptions, Compiled, PrecisionChoice, coding, compile, execute_tensor, range};
 
 /// A compiled graph, with the power of its outputs over that of their difference from the floats, in decibels.
 pub(crate) fn measured(graph: Graph, inputs: &[Vec<f32>], precision: Precision) -> (Compiled, f64) {
@@ -20,7 +20,7 @@ pub(crate) fn measured(graph: Graph, inputs: &[Vec<f32>], precision: Precision) 
     assert_eq!(range::first_violation(&compiled.model), None);
     let (mut signal, mut noise) = (0f64, 1e-12f64);
     for row in inputs {
-        let encoded = input::encode(&compiled.model.program.input, row).unwrap();
+        let encoded = coding::encode(&compiled.model.program.input, row).unwrap();
         let trace = execute_tensor(&compiled.model, encoded).unwrap();
         let floats = compiled.float_output(row).unwrap();
         let integers = compiled.in_file_order(trace.output());

@@ -7,7 +7,7 @@ use tg_model::net::tgf::{Budget, run};
 use tg_model::net::{Graph, ReadLimits, Tensor, read};
 use tg_model::passes::{PrepareOptions, prepare};
 use tg_model::sample::Numbers;
-use tg_model::{CompileOptions, PrecisionChoice, compile, execute_tensor, input, integer, range};
+use tg_model::{CompileOptions, PrecisionChoice, coding, compile, execute_tensor, integer, range};
 
 #[derive(serde::Deserialize)]
 struct Case {
@@ -98,7 +98,7 @@ fn check_output(compiled: &tg_model::Compiled, rows: &[Vec<f32>], name: &str) {
     let program = &compiled.model.program;
     let (mut signal, mut noise) = (0.0, 0.0);
     for row in rows {
-        let encoded = input::encode(&program.input, row).unwrap();
+        let encoded = coding::encode(&program.input, row).unwrap();
         let trace = execute_tensor(&compiled.model, encoded).unwrap();
         let floats = compiled.float_output(row).unwrap();
         let integers = compiled.in_file_order(trace.output());

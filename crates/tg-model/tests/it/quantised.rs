@@ -3,7 +3,7 @@
 use crate::graphs::{Writer, rows};
 use tg_model::integer::Precision;
 use tg_model::net::{Attribute, DType, Graph, Tensor, ValueId};
-use tg_model::{CompileOptions, PrecisionChoice, compile, execute_tensor, input};
+use tg_model::{CompileOptions, PrecisionChoice, coding, compile, execute_tensor};
 
 /// Scale and zero point of a value, as constants.
 fn unit(writer: &mut Writer, scale: f32, zero: u8) -> [ValueId; 2] {
@@ -26,7 +26,7 @@ fn steps(graph: Graph, length: usize, scale: f64) -> (f64, f64) {
         .unwrap_or_else(|error| panic!("{error}: {:?}", std::error::Error::source(&error)));
     let (mut greatest, mut differing, mut count) = (0f64, 0u32, 0u32);
     for row in &inputs {
-        let encoded = input::encode(&compiled.model.program.input, row).unwrap();
+        let encoded = coding::encode(&compiled.model.program.input, row).unwrap();
         let trace = execute_tensor(&compiled.model, encoded).unwrap();
         let integers = compiled.in_file_order(trace.output());
         for (float, integer) in compiled.float_output(row).unwrap().iter().zip(integers) {

@@ -5,7 +5,7 @@ use tg_model::accuracy::{self, Accuracy};
 use tg_model::digits::{self, Digit};
 use tg_model::explain;
 use tg_model::net::{Graph, ReadLimits, read};
-use tg_model::{CompileOptions, Compiled, compile, execute, input};
+use tg_model::{CompileOptions, Compiled, coding, compile, execute};
 use tg_types::Digest;
 use tg_types::codec::Encode;
 
@@ -102,7 +102,7 @@ fn compiled_models_and_traces_are_pinned() {
     for (name, onnx, image) in models {
         let (compiled, _) = compiled(onnx, image);
         let model = &compiled.model;
-        let quantised = input::quantise(&model.program.input, &image(&all_digits()[0]));
+        let quantised = coding::quantise(&model.program.input, &image(&all_digits()[0]));
         let trace = execute(model, &quantised).unwrap();
         let file = Digest::of_blob(&model.to_bytes());
         writeln!(lines, "{name} file {file}").unwrap();
