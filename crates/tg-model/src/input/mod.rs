@@ -5,13 +5,13 @@
 
 mod json;
 mod load;
-pub(crate) mod npy;
+mod npy;
 mod png;
 
 pub use load::{LoadError, load};
-pub use npy::NpyProblem;
 pub use png::PngProblem;
 
+use crate::net::npy::header::NpyProblem;
 use tg_ir::{Coding, InputSpec, Shape};
 
 /// Largest input file that is read.

@@ -1,14 +1,16 @@
 //! Tensors as numpy files.
 
+pub mod header;
+
 use super::tensor::{Data, Tensor};
-use crate::input::npy::{self, NpyProblem};
+use header::NpyProblem;
 
 /// Reads a numpy array of numbers or truth values (C order, little-endian).
 ///
 /// # Errors
 /// If it is no such array; nothing is allocated because of a stated shape.
 pub fn read_npy(bytes: &[u8]) -> Result<Tensor, NpyProblem> {
-    let raw = npy::raw(bytes)?;
+    let raw = header::raw(bytes)?;
     let words = |width| raw.check_length(width).map(|()| raw.data);
     let data = match raw.descr {
         "<f4" => Data::F32(each(words(4)?, f32::from_le_bytes)),
