@@ -2,6 +2,7 @@
 
 pub mod wide;
 
+use crate::kernels::{Conv2d, Sliding};
 use crate::range;
 use tg_ir::op::TypeRule;
 use tg_ir::{
@@ -61,6 +62,27 @@ pub fn random_model(seed: u64) -> (CompiledModel, Vec<i8>) {
         builder.push_some();
     }
     builder.finish()
+}
+
+/// Sizes of a small random convolution; some do not fit together.
+#[must_use]
+pub fn random_conv(numbers: &mut Numbers) -> Conv2d {
+    let mut small = |low, high| usize::try_from(numbers.between(low, high)).expect("not negative");
+    let sliding = Sliding {
+        image: [small(1, 12), small(1, 12)],
+        kernel: [small(1, 4), small(1, 4)],
+        stride: [small(1, 3), small(1, 3)],
+        pads: [small(0, 2), small(0, 2), small(0, 2), small(0, 2)],
+        dilation: [small(1, 2), small(1, 3)],
+        spread: [1, 1],
+    };
+    let groups = [1, 1, 2, 3][small(0, 3)];
+    Conv2d {
+        sliding,
+        inputs: groups * small(1, 9),
+        outputs: groups * small(1, 20),
+        groups,
+    }
 }
 
 struct Builder {

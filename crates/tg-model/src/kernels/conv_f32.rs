@@ -384,8 +384,7 @@ mod tests {
 
     use super::*;
     use crate::kernels::SimdLevel;
-    use crate::kernels::geometry::tests::random_conv;
-    use crate::sample::Numbers;
+    use crate::sample::{Numbers, random_conv};
 
     fn floats(numbers: &mut Numbers, count: usize) -> Vec<f32> {
         (0..count)

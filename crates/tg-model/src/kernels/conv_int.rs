@@ -476,8 +476,7 @@ mod tests {
     use super::*;
     use crate::kernels::Requantiser;
     use crate::kernels::geometry::Sliding;
-    use crate::kernels::geometry::tests::random_conv;
-    use crate::sample::Numbers;
+    use crate::sample::{Numbers, random_conv};
     use tg_ir::{Requantise, Rescale};
 
     fn bytes(numbers: &mut Numbers, count: usize) -> Vec<i8> {

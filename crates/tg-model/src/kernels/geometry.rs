@@ -125,31 +125,9 @@ impl Conv2d {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
+mod tests {
     use super::*;
-    use crate::sample::Numbers;
-
-    /// Random small sizes; some do not fit together.
-    pub(crate) fn random_conv(numbers: &mut Numbers) -> Conv2d {
-        let mut small = |low, high| usize::try_from(numbers.between(low, high)).unwrap();
-        let sliding = Sliding {
-            image: [small(1, 12), small(1, 12)],
-            kernel: [small(1, 4), small(1, 4)],
-            stride: [small(1, 3), small(1, 3)],
-            pads: [small(0, 2), small(0, 2), small(0, 2), small(0, 2)],
-            dilation: [small(1, 2), small(1, 3)],
-            spread: [1, 1],
-        };
-        let groups = [1, 1, 2, 3][small(0, 3)];
-        Conv2d {
-            sliding,
-            inputs: groups * small(1, 9),
-            outputs: groups * small(1, 20),
-            groups,
-        }
-    }
+    use crate::sample::{Numbers, random_conv};
 
     #[test]
     fn spans_are_the_positions_inside_the_image() {

@@ -124,8 +124,7 @@ mod tests {
 
     use super::*;
     use crate::kernels::SimdLevel;
-    use crate::kernels::geometry::tests::random_conv;
-    use crate::sample::Numbers;
+    use crate::sample::{Numbers, random_conv};
 
     #[test]
     fn pools_agree_with_their_definition_at_every_level() {
