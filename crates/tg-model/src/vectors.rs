@@ -282,8 +282,9 @@ impl<'a> Vector<'a> {
         }
     }
 
+    /// Runs the vector by the scalar semantics and by the executor, and shows it to `also`.
     #[expect(clippy::too_many_lines, reason = "one vector from text to verdict")]
-    fn check(&self) {
+    fn check(&self, also: &mut Also<'_>) {
         let name = self.text("op");
         let (shape, expected) = self.tensor("output");
         if name == "Input" {
@@ -372,11 +373,8 @@ impl<'a> Vector<'a> {
             assert_eq!(got, wanted, "{level} executor of {name}");
             assert_eq!(fast.element_type(), kind, "type of {name}");
         }
-        #[cfg(feature = "cuda")]
-        {
-            let expected = Tensor::of(kind, &expected.widened());
-            crate::cuda::tests::check_vector(&model, node, &tensors, &expected);
-        }
+        let expected = Tensor::of(kind, &expected.widened());
+        also(&model, node, &tensors, &expected);
     }
 }
 
@@ -389,8 +387,11 @@ fn named(op: Op, shape: Shape) -> Node {
     }
 }
 
-#[test]
-fn the_document_is_what_the_code_does() {
+/// What else a vector is shown to: a model, one of its nodes, the tensors before it, and what it gives.
+type Also<'a> = dyn FnMut(&CompiledModel, usize, &[Tensor], &Tensor) + 'a;
+
+/// Runs every vector of the documents, and shows each to `also`.
+pub(crate) fn check_document(also: &mut Also<'_>) {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let mut counts = BTreeMap::new();
     for entry in std::fs::read_dir(docs).unwrap() {
@@ -402,7 +403,7 @@ fn the_document_is_what_the_code_does() {
         for rest in text.split("```tgx1-vector\n").skip(1) {
             let (block, _) = rest.split_once("\n```").unwrap();
             let vector = Vector::parse(block);
-            vector.check();
+            vector.check(also);
             *counts.entry(vector.text("op").to_owned()).or_insert(0) += 1;
         }
     }

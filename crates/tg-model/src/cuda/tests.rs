@@ -288,13 +288,13 @@ fn whole_models() {
     }
 }
 
+#[test]
+fn the_document_is_what_the_kernels_do() {
+    crate::vectors::check_document(&mut check_vector);
+}
+
 /// A vector of the protocol document, on the emulated devices.
-pub(crate) fn check_vector(
-    model: &CompiledModel,
-    node: usize,
-    tensors: &[Tensor],
-    expected: &Tensor,
-) {
+fn check_vector(model: &CompiledModel, node: usize, tensors: &[Tensor], expected: &Tensor) {
     for emulator in [true, false].into_iter().filter_map(Emulator::get) {
         let plan = Plan::of(model, Keep::Trace, 1);
         let mut device = Device::new(&plan);
