@@ -4,6 +4,8 @@
 //! bytes to a graph), [`tgf`] (tier TGF-1: what every operator computes, bit for bit).
 
 pub mod convert;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod graph;
 pub mod npy;
 pub mod read;

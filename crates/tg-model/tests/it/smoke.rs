@@ -4,7 +4,9 @@
 //! seeds that it prints; `fuzz/` has the same entries for coverage-guided runs.
 
 use std::time::{Duration, Instant};
-use tg_model::fuzz::{fuzz_json, fuzz_net, fuzz_npy, fuzz_onnx, fuzz_png};
+use tg_model::fuzz::{fuzz_graph, fuzz_json, fuzz_npy, fuzz_png};
+use tg_model::net::fuzz::fuzz_net;
+use tg_model::net::{ReadLimits, read};
 use tg_model::sample::Numbers;
 
 /// Calls `entry` with mutations of a good file: bytes flipped, cut, repeated, and random ones. The file is one of
@@ -53,6 +55,13 @@ fn mutations(seed: u64, good: &[u8], rounds: usize, entry: fn(&[u8])) {
     for length in 0..64 {
         let bytes: Vec<u8> = (0..length).map(|_| [pick(256)][0] as u8).collect();
         entry(&bytes);
+    }
+}
+
+/// Reads an ONNX file, and compiles it if it is small.
+fn fuzz_onnx(bytes: &[u8]) {
+    if let Ok(graph) = read(bytes, None, &ReadLimits::default()) {
+        fuzz_graph(graph);
     }
 }
 
