@@ -10,31 +10,25 @@
 
 pub mod accuracy;
 pub mod calibrate;
-pub mod coding;
 pub mod compile;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod digits;
-pub mod engine;
-pub mod execute;
 pub mod explain;
 #[doc(hidden)]
 pub mod fuzz;
-pub mod generate;
 pub mod input;
 pub mod integer;
 pub mod kernels;
 pub mod net;
 pub mod passes;
 mod proto;
-pub mod range;
-pub mod sample;
 pub mod suite;
-#[cfg(test)]
-mod vectors;
 
 pub use compile::{
     CompileError, CompileOptions, Compiled, PrecisionChoice, compile, compile_prepared,
 };
-pub use engine::Engine;
-pub use execute::{ExecuteError, Tensor, Trace, execute, execute_tensor};
+pub use tg_exec::{
+    Engine, ExecuteError, Tensor, Trace, coding, engine, execute, execute_tensor, generate, range,
+    sample,
+};

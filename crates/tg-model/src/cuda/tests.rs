@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod cases;
+#[path = "../../../tg-exec/tests/it/vectors.rs"]
+mod vectors;
 
 use super::device::{Loaded, code_for};
 use super::emulator::{Device, Emulator};
@@ -290,7 +292,7 @@ fn whole_models() {
 
 #[test]
 fn the_document_is_what_the_kernels_do() {
-    crate::vectors::check_document(&mut check_vector);
+    vectors::check_document(&mut check_vector);
 }
 
 /// A vector of the protocol document, on the emulated devices.

@@ -10,11 +10,10 @@
 //! that this gives between rows are thrown away. **Laid out.** Where most would be thrown away, the windows are written
 //! side by side first.
 
-use super::cpu::Cpu;
 use super::gemm_f32::{Bias, Columns, Tiles};
-use super::geometry::Conv2d;
-use super::memory::{Scratch, Shared, of_thread};
 use super::tile_f32::PANEL;
+use tg_exec::kernels::memory::{Scratch, Shared, of_thread};
+use tg_exec::kernels::{Conv2d, Cpu};
 
 /// Bytes of the windows that are laid out together; half of a second-level cache.
 const STRIP_BYTES: usize = 512 << 10;

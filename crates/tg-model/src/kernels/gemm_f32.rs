@@ -3,10 +3,10 @@
 //! `out[i][j]` starts at +0, takes `a[i][k] b[k][j]` by one fused multiply-add for each k in ascending order, and its
 //! bias last, by one addition. A NaN becomes `0x7fc0_0000`; subnormal numbers are kept.
 
-use super::cpu::{Cpu, SimdLevel};
-use super::memory::{Buffer, Scratch, Shared, of_thread};
 use super::tile_f32::{self, PANEL, TILE_SUMS, Walk};
 use std::ops::Range;
+use tg_exec::kernels::memory::{Buffer, Scratch, Shared, of_thread};
+use tg_exec::kernels::{Cpu, SimdLevel};
 
 /// The one NaN of the tier.
 pub const CANONICAL_NAN: f32 = f32::from_bits(0x7fc0_0000);

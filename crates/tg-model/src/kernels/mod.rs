@@ -1,17 +1,11 @@
-//! Fast kernels, exact by construction: whatever the processor offers and however many threads run, the result is
-//! the one the scalar definition gives, bit for bit.
+//! Kernels of tier TGF-1, exact by construction: whatever the processor offers and however many threads run, each sum
+//! is taken in the order of its reduction, bit for bit.
 //!
-//! - [`cpu`]: what the processor offers, detected once.
-//! - [`memory`]: aligned buffers that are grown once and used again.
-//! - [`pool`]: threads that share the tiles of one output.
-//! - [`requantise`]: 32-bit sums to activations.
-//! - [`tile_int`]: the innermost loops over integers, per processor.
-//! - [`gemm_int`]: integer matrix products, weights packed once per model.
-//! - [`tile_f32`], [`gemm_f32`]: matrix products of tier TGF-1, each sum in the order of the reduction.
-//! - [`geometry`], [`conv_int`], [`conv_f32`], [`window`]: convolutions and pools.
+//! - [`tile_f32`]: the innermost loops, per processor.
+//! - [`gemm_f32`]: matrix products.
+//! - [`conv_f32`]: convolutions.
 //!
-//! Integer sums are exact in any order as long as the final value fits its type: sums wrap modulo 2^32, so a partial
-//! sum may leave 32 bits and come back. Float sums are never reordered: only rows and columns are tiled.
+//! Float sums are never reordered: only rows and columns are tiled.
 
 #![allow(
     unsafe_code,
@@ -19,34 +13,12 @@
 )]
 
 pub mod conv_f32;
-pub mod conv_int;
-pub mod cpu;
 pub mod gemm_f32;
-pub mod gemm_int;
-pub mod geometry;
-pub mod memory;
-pub mod pool;
-pub mod requantise;
 mod tile_f32;
-mod tile_int;
-pub mod window;
 
 pub use conv_f32::{conv_f32, conv_f32_scratch};
-pub use conv_int::ConvInt;
-pub use cpu::{Cpu, SimdLevel};
 pub use gemm_f32::{
     BatchF32, Bias, PackedF32, ProductF32, Right, canonical, gemm_f32, gemm_f32_batch,
     gemm_f32_packed,
 };
-pub use gemm_int::{Elements, Matrix, Order, PackedMatrix, Sink, Width, gemm_int, gemm_int_wide};
-pub use geometry::{Conv2d, Sliding};
-pub use memory::{Buffer, Scratch};
-pub use pool::Pool;
-pub use requantise::Requantiser;
-pub use window::{max_pool, window_sum};
-
-/// The first (tallest) of some tiles that has at most `rows` rows, or the last one: its rows and its loop.
-fn tallest<T: Copy>(tiles: &[(usize, T)], rows: usize) -> (usize, T) {
-    let fits = tiles.iter().find(|(height, _)| *height <= rows);
-    *fits.unwrap_or(&tiles[tiles.len() - 1])
-}
+pub use tg_exec::kernels::*;

@@ -1,7 +1,7 @@
 //! The innermost loops of tier TGF-1: each sum of a tile starts at +0 and takes one fused multiply-add for each k, in
 //! ascending order. Only rows and columns are taken side by side.
 
-use super::SimdLevel;
+use tg_exec::kernels::{SimdLevel, tallest};
 
 /// Columns of a panel.
 pub(super) const PANEL: usize = 16;
@@ -78,7 +78,7 @@ pub(super) fn tile<const LISTED: bool>(
         (SimdLevel::Avx2, _) => x86::Tiles::<LISTED>::HALVES,
         _ => Plain::<LISTED>::TILES,
     };
-    super::tallest(tiles, rows)
+    tallest(tiles, rows)
 }
 
 /// The loops in plain Rust.

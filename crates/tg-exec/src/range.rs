@@ -67,7 +67,8 @@ pub fn first_violation(model: &CompiledModel) -> Option<(usize, Interval)> {
 }
 
 /// The intervals of one operator's output, given its inputs'.
-pub(crate) fn of_op<'a>(
+#[must_use]
+pub fn of_op<'a>(
     op: &Op,
     output: Shape,
     layer: Option<NodeWeights<'_>>,

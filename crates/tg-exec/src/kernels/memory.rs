@@ -81,7 +81,7 @@ impl Buffer {
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// Written before the threads start, read by all of them.
-    pub(super) shared: Buffer,
+    pub shared: Buffer,
     /// One for each thread.
     threads: Vec<Mutex<Buffer>>,
 }
@@ -94,12 +94,12 @@ impl Scratch {
     }
 
     /// One buffer for each thread.
-    pub(crate) fn threads(&mut self, threads: usize) -> &[Mutex<Buffer>] {
+    pub fn threads(&mut self, threads: usize) -> &[Mutex<Buffer>] {
         self.split(threads).1
     }
 
     /// Splits into the shared part and one buffer for each thread.
-    pub(super) fn split(&mut self, threads: usize) -> (&mut Buffer, &[Mutex<Buffer>]) {
+    pub fn split(&mut self, threads: usize) -> (&mut Buffer, &[Mutex<Buffer>]) {
         if self.threads.len() < threads {
             self.threads.resize_with(threads, Mutex::default);
         }
@@ -108,7 +108,7 @@ impl Scratch {
 }
 
 /// The buffer of a thread. Nobody else asks for it meanwhile, so this never waits.
-pub(crate) fn of_thread(buffers: &[Mutex<Buffer>], thread: usize) -> MutexGuard<'_, Buffer> {
+pub fn of_thread(buffers: &[Mutex<Buffer>], thread: usize) -> MutexGuard<'_, Buffer> {
     buffers[thread]
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
@@ -116,7 +116,7 @@ pub(crate) fn of_thread(buffers: &[Mutex<Buffer>], thread: usize) -> MutexGuard<
 
 /// An output that several threads write, each its own elements.
 #[derive(Debug)]
-pub(super) struct Shared<'a, T> {
+pub struct Shared<'a, T> {
     start: *mut T,
     length: usize,
     lifetime: std::marker::PhantomData<&'a mut [T]>,
@@ -137,7 +137,9 @@ unsafe impl<T: Plain> Sync for Shared<'_, T> {}
 unsafe impl<T: Plain> Send for Shared<'_, T> {}
 
 impl<'a, T> Shared<'a, T> {
-    pub(super) const fn new(values: &'a mut [T]) -> Self {
+    /// The elements of a slice, which is borrowed as long as they are written.
+    #[must_use]
+    pub const fn new(values: &'a mut [T]) -> Self {
         Self {
             start: values.as_mut_ptr(),
             length: values.len(),
@@ -145,8 +147,16 @@ impl<'a, T> Shared<'a, T> {
         }
     }
 
-    pub(super) const fn len(&self) -> usize {
+    /// Elements.
+    #[must_use]
+    pub const fn len(&self) -> usize {
         self.length
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
     }
 
     /// A pointer to element `first`, after which `count` elements exist.
@@ -162,7 +172,8 @@ impl<'a, T> Shared<'a, T> {
     ///
     /// # Safety
     /// Nobody else reads or writes them as long as the slice lives.
-    pub(super) unsafe fn part(&self, first: usize, count: usize) -> &'a mut [T] {
+    #[must_use]
+    pub unsafe fn part(&self, first: usize, count: usize) -> &'a mut [T] {
         let start = self.start_of(first, count);
         // SAFETY: inside the slice this was made from, whose lifetime is 'a; not shared, by the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(start, count) }

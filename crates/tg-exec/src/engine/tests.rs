@@ -180,8 +180,3 @@ fn inputs_that_do_not_fit_are_refused() {
     );
     assert!(engine.run(Values::I8(&input)).is_ok());
 }
-
-#[test]
-fn the_document_is_what_the_code_does() {
-    crate::vectors::check_document(&mut |_, _, _, _| {});
-}

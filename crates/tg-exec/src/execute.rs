@@ -140,7 +140,8 @@ pub struct Trace {
 
 impl Trace {
     /// The tensors of one execution, the input first.
-    pub(crate) const fn from_tensors(tensors: Vec<Tensor>) -> Self {
+    #[must_use]
+    pub const fn from_tensors(tensors: Vec<Tensor>) -> Self {
         Self { tensors }
     }
 
@@ -259,7 +260,7 @@ pub fn execute_tensor(model: &CompiledModel, input: Tensor) -> Result<Trace, Exe
 }
 
 /// Whether a tensor is an input of a program.
-pub(crate) fn check_input(program: &Program, input: Values<'_>) -> Result<(), ExecuteError> {
+pub fn check_input(program: &Program, input: Values<'_>) -> Result<(), ExecuteError> {
     let (expected, got) = (program.input.element_type(), input.element_type());
     if expected != got {
         return Err(ExecuteError::InputType { expected, got });

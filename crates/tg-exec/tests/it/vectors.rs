@@ -1,12 +1,10 @@
 //! The test vectors of the protocol document, run by the scalar semantics and by the executor.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use crate::coding;
-use crate::engine;
-use crate::execute::Tensor;
-use crate::kernels::{Cpu, SimdLevel};
 use std::collections::BTreeMap;
 use std::path::Path;
+use tg_exec::kernels::{Cpu, SimdLevel};
+use tg_exec::{Tensor, coding, engine};
 use tg_ir::forest::{Branch, Child, Forest};
 use tg_ir::op::{Extremum, Norm, Ranked, Reduction, Relation, Softmax};
 use tg_ir::{

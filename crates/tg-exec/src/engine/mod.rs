@@ -168,12 +168,8 @@ impl Engine {
 }
 
 /// Computes one node from the tensors before it.
-pub(crate) fn run_node(
-    model: &CompiledModel,
-    cpu: &Cpu,
-    node: usize,
-    tensors: &[Tensor],
-) -> Tensor {
+#[must_use]
+pub fn run_node(model: &CompiledModel, cpu: &Cpu, node: usize, tensors: &[Tensor]) -> Tensor {
     let place = |slot: usize| {
         Some(Place {
             slot,
