@@ -19,7 +19,11 @@ pub mod explain;
 pub mod fuzz;
 pub mod input;
 pub mod integer;
-pub mod kernels;
+/// Loops over integers and over floats.
+pub mod kernels {
+    pub use tg_exec::kernels::*;
+    pub use tg_float::kernels::*;
+}
 pub mod net;
 pub mod passes;
 mod proto;
