@@ -26,7 +26,6 @@ pub mod kernels {
 }
 pub mod net;
 pub mod passes;
-mod proto;
 pub mod suite;
 
 pub use compile::{

@@ -13,12 +13,12 @@ mod tests;
 
 pub use tensor::TensorProblem;
 
-use super::graph::{Graph, GraphError};
-use super::tensor::Tensor;
 use crate::proto::{ModelProto, OperatorSetIdProto, TensorProto};
 use prost::Message;
 use std::collections::BTreeMap;
 use std::path::Path;
+use tg_float::Tensor;
+use tg_float::graph::{Graph, GraphError};
 
 /// Oldest operator set that is read: version 7 made broadcasting what it is.
 pub const OPSET_MIN: i64 = 7;

@@ -2,12 +2,12 @@
 
 use super::tensor::Source;
 use super::{ReadError, ReadLimits, domain, opsets};
-use crate::net::graph::{Attribute, Dim, Graph, Input, Node, Subgraph, ValueId};
-use crate::net::tensor::{DType, Data, Tensor};
 use crate::proto::{
     AttributeProto, Dimension, FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto,
 };
 use std::collections::BTreeMap;
+use tg_float::graph::{Attribute, Dim, Graph, Input, Node, Subgraph, ValueId};
+use tg_float::tensor::{DType, Data, Tensor};
 
 /// The key of a function: domain, name, overload.
 type Key = (String, String, String);

@@ -1,6 +1,7 @@
 //! The reader on untrusted bytes: whatever they are, it returns.
 
-use super::{Data, Dim, ReadLimits, Tensor, read, tensor, tgf};
+use crate::read::{ReadLimits, read};
+use tg_float::{Data, Dim, Tensor, tensor, tgf};
 
 /// Graphs with larger inputs are only read: executing them takes time in proportion.
 const ELEMENTS_MAX: usize = 1 << 12;

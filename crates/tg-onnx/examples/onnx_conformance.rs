@@ -7,8 +7,9 @@
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::Path;
-use tg_model::net::tgf::{Budget, OpError, RunError, run};
-use tg_model::net::{DType, Data, Graph, ReadLimits, Tensor, convert, read};
+use tg_float::tgf::{Budget, OpError, RunError, run};
+use tg_float::{DType, Data, Graph, Tensor, convert};
+use tg_onnx::{ReadLimits, read};
 
 /// The backend's own tolerances, where a case has none.
 const TOLERANCES: (f64, f64) = (1e-3, 1e-7);
@@ -157,7 +158,7 @@ fn tensors(folder: &Path, name: &str) -> Result<Vec<Tensor>, String> {
         let Ok(bytes) = fs::read(&path) else {
             return Ok(tensors);
         };
-        let tensor = tg_model::net::read::read_tensor(&bytes, BYTES_MAX);
+        let tensor = tg_onnx::read::read_tensor(&bytes, BYTES_MAX);
         let (_, tensor) =
             tensor.map_err(|error| format!("the {name} is not read: {}", chain(&error)))?;
         tensors.push(tensor);

@@ -1,13 +1,13 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::net::graph::{Attribute, Dim};
-use crate::net::tensor::{DType, Data};
-use crate::net::tgf::{Budget, run};
 use crate::proto::{
     AttributeProto, Dimension, DimensionProto, EXTERNAL, FunctionProto, GraphProto, NodeProto,
     StringStringEntryProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
+use tg_float::graph::{Attribute, Dim};
+use tg_float::tensor::{DType, Data};
+use tg_float::tgf::{Budget, run};
 
 fn value(name: &str, axes: &[Dimension]) -> ValueInfoProto {
     let dim = |axis: &Dimension| DimensionProto {

@@ -1,9 +1,9 @@
 //! Tensors of a file: typed, raw and external data.
 
 use super::external;
-use crate::net::tensor::{DType, Data, RANK_MAX, Tensor};
 use crate::proto::{EXTERNAL, TensorProto};
 use std::path::{Path, PathBuf};
+use tg_float::tensor::{DType, Data, RANK_MAX, Tensor};
 
 /// What is wrong with a tensor of a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -142,7 +142,7 @@ fn checked_shape(dims: &[i64]) -> Result<(Vec<usize>, usize), TensorProblem> {
     }
     let axes = dims.iter().map(|&axis| usize::try_from(axis));
     let shape: Vec<usize> = axes.collect::<Result<_, _>>().map_err(|_| problem())?;
-    let count = crate::net::tensor::elements(&shape).ok_or_else(problem)?;
+    let count = tg_float::tensor::elements(&shape).ok_or_else(problem)?;
     Ok((shape, count))
 }
 
