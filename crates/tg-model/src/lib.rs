@@ -11,8 +11,7 @@
 pub mod accuracy;
 pub mod calibrate;
 pub mod compile;
-#[cfg(feature = "cuda")]
-pub mod cuda;
+pub use tg_cuda as cuda;
 pub mod digits;
 pub mod explain;
 #[doc(hidden)]

@@ -2,7 +2,7 @@
 
 use super::{ELEMENT_THREADS, elements, int, window_words};
 use super::{Operand, bias, kind_of, narrow, operand, output, pair_word, per_element, weights};
-use crate::cuda::plan::{Address, Arguments, Launch, Planner};
+use crate::plan::{Address, Arguments, Launch, Planner};
 use tg_ir::{ElementType, Op, Requantise, TensorId, Window};
 
 /// Most blocks along the third axis of a grid.

@@ -279,8 +279,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::cuda::kernels;
-    use crate::cuda::tests::say;
+    use crate::kernels;
+    use crate::tests::say;
 
     #[test]
     fn the_best_target_is_taken() {

@@ -1,7 +1,7 @@
 //! Operators over rows, and decision trees.
 
 use super::{inner_of, int, operand, output, pair_word, per_element, per_row};
-use crate::cuda::plan::{ALIGNMENT, Arguments, Planner};
+use crate::plan::{ALIGNMENT, Arguments, Planner};
 use tg_ir::forest::{Child, Forest};
 use tg_ir::op::{Norm, Ranked, Reduction, Softmax};
 use tg_ir::{Axis, TensorId};

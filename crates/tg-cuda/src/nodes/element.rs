@@ -2,7 +2,7 @@
 
 use super::linear::finish_words;
 use super::{Operand, SLOTS, elements, int, operand, output, per_element, weights, window_words};
-use crate::cuda::plan::{Arguments, Planner};
+use crate::plan::{Arguments, Planner};
 use tg_ir::{Requantise, TensorId, Window};
 
 /// `struct EmbedArguments`.

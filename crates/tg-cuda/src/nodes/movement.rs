@@ -1,7 +1,7 @@
 //! Operators that move elements.
 
 use super::{SLOTS, elements, inner_of, int, operand, output, per_element};
-use crate::cuda::plan::{Arguments, Planner};
+use crate::plan::{Arguments, Planner};
 use tg_ir::{Axis, TensorId, View};
 
 /// `struct ViewArguments`.

@@ -1,7 +1,7 @@
 //! One operator on random tensors of random types: valid programs with attributes of all kinds.
 
-use crate::execute::Tensor;
-use crate::sample::Numbers;
+use tg_exec::execute::Tensor;
+use tg_exec::sample::Numbers;
 use tg_ir::forest::{Branch, Child, Forest};
 use tg_ir::op::{Extremum, Norm, Ranked, Reduction, Relation, Softmax};
 use tg_ir::{

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod cases;
-#[path = "../../../tg-exec/tests/it/vectors.rs"]
+#[path = "../../tg-exec/tests/it/vectors.rs"]
 mod vectors;
 
 use super::device::{Loaded, code_for};
@@ -11,12 +11,12 @@ use super::engine::find;
 use super::kernels;
 use super::plan::{Address, Keep, Plan, Region};
 use super::probe::{DeviceInfo, probe};
-use crate::execute::{Tensor, execute_tensor};
-use crate::sample;
 use cases::Case;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Mutex;
+use tg_exec::execute::{Tensor, execute_tensor};
+use tg_exec::sample;
 use tg_ir::{
     CompiledModel, ElementType, LinearWeights, Op, Program, Shape, TensorId, Window, scalar,
 };

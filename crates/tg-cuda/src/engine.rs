@@ -4,10 +4,10 @@ use super::device::{Loaded, code_for};
 use super::nvrtc::NvrtcError;
 use super::plan::{Address, Keep, Plan};
 use super::probe::{self, DeviceInfo, DriverFailure, Missing, Way};
-use crate::engine::Engine;
-use crate::engine::values::Values;
-use crate::execute::{ExecuteError, Tensor, Trace, check_input};
-use crate::kernels::Cpu;
+use tg_exec::engine::Engine;
+use tg_exec::engine::values::Values;
+use tg_exec::execute::{ExecuteError, Tensor, Trace, check_input};
+use tg_exec::kernels::Cpu;
 use tg_ir::{CompiledModel, Program, TensorId};
 
 /// Why a model is not run on a GPU.
@@ -254,11 +254,11 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::cuda::probe::probe;
-    use crate::cuda::tests::say;
-    use crate::execute::execute_tensor;
-    use crate::sample::wide::random_program;
+    use crate::probe::probe;
+    use crate::tests::say;
     use std::time::{Duration, Instant};
+    use tg_exec::execute::execute_tensor;
+    use tg_exec::sample::wide::random_program;
     use tg_ir::{InputSpec, LinearWeights, Node, Op, Shape, Weights, Window};
 
     /// The devices to test on; none, loudly.
@@ -289,7 +289,7 @@ mod tests {
 
     /// A convolution that is a matrix product of `rows` x `depth` by `depth` x `columns`.
     fn product(rows: u32, depth: u32, columns: u32) -> (CompiledModel, Tensor) {
-        let mut numbers = crate::sample::Numbers::new(7);
+        let mut numbers = tg_exec::sample::Numbers::new(7);
         let count = (columns * depth) as usize;
         let layer = LinearWeights {
             weights: (0..count).map(|_| numbers.activation().max(-127)).collect(),
