@@ -1,10 +1,10 @@
 //! A graph from ONNX bytes, lowered if it is a good one.
 #![no_main]
 
-use tg_model::net::{ReadLimits, read};
+use tg_onnx::{ReadLimits, read};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(graph) = read(bytes, None, &ReadLimits::default()) {
-        tg_model::fuzz::fuzz_graph(graph);
+        tg_compile::fuzz::fuzz_graph(graph);
     }
 });

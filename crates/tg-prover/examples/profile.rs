@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 use std::time::Instant;
-use tg_model::Tensor;
-use tg_model::suite::Architecture;
+use tg_compile::suite::Architecture;
+use tg_exec::Tensor;
 use tg_proof::messages::{self, GadgetProof, InferenceProof, Pushforwards};
 use tg_proof::{ExpectedStatement, PublicModel, verify};
 use tg_prover::{ProvingModel, Stage, prove_tensor};

@@ -14,8 +14,8 @@ use p3_maybe_rayon::prelude::*;
 use p3_multilinear_util::poly::PolyView;
 use p3_sumcheck::PrescribedPointPcs;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tg_exec::{ExecuteError, Tensor, Trace};
 use tg_ir::TensorId;
-use tg_model::{ExecuteError, Tensor, Trace};
 use tg_proof::error::PlanError;
 use tg_proof::field::{E, F};
 use tg_proof::messages::{self, InferenceProof, NodeProof, SectionProofs};
@@ -254,7 +254,7 @@ pub(crate) fn execute(
 ) -> Result<Vec<Trace>, ProveError> {
     let execute = |input| {
         limits.check()?;
-        Ok(tg_model::execute_tensor(&model.model, input)?)
+        Ok(tg_exec::execute_tensor(&model.model, input)?)
     };
     inputs.into_par_iter().map(execute).collect()
 }

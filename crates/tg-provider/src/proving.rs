@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tg_exec::{ExecuteError, Tensor};
 use tg_ir::CompiledModel;
-use tg_model::{ExecuteError, Tensor};
 use tg_proof::{ExpectedStatement, PublicModel};
 use tg_prover::{Limits, Masking, Modes, ProvingModel};
 use tg_types::{Digest, Encode, ProgramId, Receipt, Tier};
@@ -116,7 +116,7 @@ impl Worker for ProvingWorker {
             got: task.input.len(),
         };
         let input = tensor(&ready, task)?;
-        let trace = tg_model::execute_tensor(model, input).map_err(|error| match error {
+        let trace = tg_exec::execute_tensor(model, input).map_err(|error| match error {
             ExecuteError::InputLength { .. } => wrong_length(),
             other => WorkError::Execute(other.into()),
         })?;

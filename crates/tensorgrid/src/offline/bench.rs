@@ -7,8 +7,8 @@ use crate::offline::suite;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Instant;
-use tg_model::Tensor;
-use tg_model::coding::quantise;
+use tg_exec::Tensor;
+use tg_exec::coding::quantise;
 use tg_proof::{ExpectedStatement, Modes, security, verify};
 use tg_prover::{Limits, Masking, ProvingModel, Stage, prove_batch, prove_zk};
 use tg_types::{Address, JobId};
@@ -194,7 +194,7 @@ fn measure_once(
     zk: bool,
 ) -> Result<([Cost; 5], usize), Failure> {
     let start = Moment::now();
-    tg_model::execute(model.compiled(), input).or_fail(Exit::Failed, "execute the model")?;
+    tg_exec::execute(model.compiled(), input).or_fail(Exit::Failed, "execute the model")?;
     let execute = start.cost();
     let (mut witness, mut commit) = (Cost::default(), Cost::default());
     let mut stage = Moment::now();

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tg_model::Tensor;
+use tg_exec::Tensor;
 use tg_proof::transcript::PROTOCOL_VERSION;
 use tg_prover::Record;
 use tg_types::{Digest, ModelId};

@@ -7,8 +7,8 @@ use crate::offline::{files, suite_page};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use serde::{Deserialize, Serialize};
 use std::process::Command;
-use tg_model::Tensor;
-use tg_model::suite::{Architecture, random_input};
+use tg_compile::suite::{Architecture, random_input};
+use tg_exec::Tensor;
 use tg_proof::{
     ExpectedStatement, Modes, PlanError, PublicModel, SecurityReport, security, verify,
 };

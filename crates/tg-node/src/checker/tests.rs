@@ -1,8 +1,8 @@
 //! Real proofs of a small model, and everything near them that must be refused.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use tg_model::Tensor;
-use tg_model::sample::random_model;
+use tg_exec::Tensor;
+use tg_exec::sample::random_model;
 use tg_prover::{Limits, Masking, ModelError, Modes, ProvingModel, prove, prove_zk};
 use tg_types::{Encode as _, LeaseId, Tier};
 

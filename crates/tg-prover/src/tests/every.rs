@@ -5,12 +5,12 @@ use super::hidden::all_modes;
 use super::models::{JOB, PROVIDER};
 use crate::{Limits, Masking, ProvingModel, prove_tensors, prove_zk};
 use std::collections::BTreeMap;
+use tg_exec::Tensor;
+use tg_exec::sample::{Numbers, wide};
 use tg_ir::{
     CompiledModel, ElementType, LinearWeights, Node, Op, Program, Requantise, Rescale, Shape,
     TensorId, bounds,
 };
-use tg_model::Tensor;
-use tg_model::sample::{Numbers, wide};
 use tg_proof::plan::SectionSize;
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel, verify};
 

@@ -3,9 +3,9 @@
 use super::models::{Case, Draft};
 use crate::{ProvingModel, prove_tensor};
 use std::sync::OnceLock;
+use tg_exec::Tensor;
 use tg_ir::op::{Ranked, Reduction};
 use tg_ir::{Axis, Coding, CompiledModel, ElementType, Op, Shape, TensorId, View, Window};
-use tg_model::Tensor;
 use tg_proof::error::NodeCheck;
 use tg_proof::messages::GadgetProof;
 use tg_proof::plan::{MapPlan, NodePlan};

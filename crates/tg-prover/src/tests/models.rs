@@ -4,12 +4,12 @@ use crate::prove::{ProveError, prove_witness};
 use crate::witness::Witness;
 use crate::{ProvingModel, prove_tensor};
 use std::sync::OnceLock;
+use tg_exec::sample::Numbers;
+use tg_exec::{Tensor, Trace};
 use tg_ir::{
     Coding, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise,
     Rescale, Shape, TensorId, Tie, View, Weights, Window, scalar,
 };
-use tg_model::sample::Numbers;
-use tg_model::{Tensor, Trace};
 use tg_proof::error::NodeCheck;
 use tg_proof::messages::{self, InferenceProof};
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel, VerifyError, verify};

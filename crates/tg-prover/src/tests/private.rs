@@ -9,9 +9,9 @@ use crate::zk::{Masking, prove_private, prove_zk};
 use crate::{ProvingModel, prove_tensor};
 use std::cell::Cell;
 use std::sync::OnceLock;
+use tg_exec::Tensor;
+use tg_exec::sample::Numbers;
 use tg_ir::{CompiledModel, Op, Shape, TensorId};
-use tg_model::Tensor;
-use tg_model::sample::Numbers;
 use tg_proof::error::RegistrationError;
 use tg_proof::hiding::Strength;
 use tg_proof::messages;
@@ -571,7 +571,7 @@ mod statistics {
 
     fn prove(model: &ProvingModel, shape: &ZkShape, seed: u64) -> (ZkProof<()>, Statement) {
         let input = Tensor::I8(vec![1]);
-        let trace = tg_model::execute_tensor(&model.model, input).unwrap();
+        let trace = tg_exec::execute_tensor(&model.model, input).unwrap();
         let output = trace.output_bytes();
         assert!(output.iter().all(|&byte| byte == 0), "equal outputs");
         let program = &model.model.program;

@@ -3,9 +3,9 @@
 use super::models::Draft;
 use crate::{ModelError, ProvingModel, prove_tensors};
 use std::collections::BTreeSet;
+use tg_exec::Tensor;
 use tg_ir::op::Reduction;
 use tg_ir::{Axis, Coding, CompiledModel, ElementType, Op, Shape, TensorId, View, Window};
-use tg_model::Tensor;
 use tg_proof::{ExpectedStatement, verify};
 use tg_types::{Address, JobId};
 

@@ -5,9 +5,9 @@ use super::models::{Case, case};
 use super::programs::random_program;
 use crate::ProvingModel;
 use std::collections::BTreeMap;
+use tg_exec::Tensor;
+use tg_exec::sample::Numbers;
 use tg_ir::{CompiledModel, Op};
-use tg_model::Tensor;
-use tg_model::sample::Numbers;
 use tg_proof::plan::{NodePlan, WitnessTable};
 use tg_proof::{ProofFile, VerifyError};
 

@@ -4,7 +4,7 @@ use super::models::{Case, JOB, PROVIDER, case};
 use super::sections::sectioned;
 use crate::{Limits, ProveError, Record, prove_tensors};
 use std::sync::{Arc, Mutex};
-use tg_model::Tensor;
+use tg_exec::Tensor;
 use tg_proof::ProofFile;
 
 type Kept = Arc<Mutex<Vec<Vec<u8>>>>;

@@ -2,13 +2,13 @@
 
 use crate::{Limits, ProvingModel, prove_tensors};
 use std::sync::LazyLock;
+use tg_compile::suite::tiny_transformer;
+use tg_exec::Tensor;
+use tg_exec::generate::{Request, generate};
+use tg_exec::kernels::Cpu;
+use tg_exec::sample::Numbers;
 use tg_ir::generation::{GenerationError, GeneratorError};
 use tg_ir::{Sampling, sampling::NUCLEUS_ALL};
-use tg_model::Tensor;
-use tg_model::generate::{Request, generate};
-use tg_model::kernels::Cpu;
-use tg_model::sample::Numbers;
-use tg_model::suite::tiny_transformer;
 use tg_proof::{
     ExpectedStatement, PublicModel, SequenceError, SequenceFile, VerifyError, verify_sequence,
 };

@@ -4,8 +4,8 @@ use super::models::{Case, Draft, JOB, PROVIDER, window};
 use super::zk::in_modes;
 use crate::prove::{Execution, prove_execution};
 use crate::{Limits, ProvingModel, prove_tensors};
+use tg_exec::Tensor;
 use tg_ir::{Axis, Coding, CompiledModel, Op, Shape, TensorId};
-use tg_model::Tensor;
 use tg_proof::error::NodeCheck;
 use tg_proof::messages::{self, GadgetProof, InferenceProof};
 use tg_proof::model::ProofShape;
@@ -82,7 +82,7 @@ fn nodes_with_one_tensor_of_weights_prove_in_every_way() {
     assert!(security::report(&case.public).unwrap().bits >= 100.0);
     // The output is that of the weights written out, and the proof about them is another.
     let apart = untied(&model);
-    let trace = tg_model::execute_tensor(&apart, input.clone()).unwrap();
+    let trace = tg_exec::execute_tensor(&apart, input.clone()).unwrap();
     assert_eq!(trace.output(), case.trace.output());
     assert_ne!(apart.program.id(), model.program.id());
     // Batches and zero knowledge.
@@ -151,7 +151,7 @@ fn other_weights_at_one_reader_are_caught_by_the_opening() {
         let mut other = untied(&case.model.model);
         other.weights.layers[place].weights[40..80].fill(127);
         other.program.weights_root = other.weights.root();
-        let trace = tg_model::execute_tensor(&other, input).unwrap();
+        let trace = tg_exec::execute_tensor(&other, input).unwrap();
         assert_ne!(trace.output(), case.trace.output());
         let apart = ProvingModel::new(other).unwrap();
         let witness = case.witness_of(trace.tensors()).unwrap();

@@ -8,8 +8,8 @@ use crate::zk::{Masking, Shows, ZkExecution, prove_zk};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use std::cell::Cell;
+use tg_exec::Tensor;
 use tg_ir::{Coding, ElementType, Op, Shape, TensorId};
-use tg_model::Tensor;
 use tg_proof::ajtai::TensorCommitment;
 use tg_proof::field::E;
 use tg_proof::messages;
@@ -535,8 +535,8 @@ mod statistics {
     use p3_field::PrimeCharacteristicRing;
     use rand::SeedableRng;
     use rand::rngs::StdRng;
+    use tg_exec::Tensor;
     use tg_ir::{Op, Shape, TensorId};
-    use tg_model::Tensor;
     use tg_proof::Modes;
     use tg_proof::Statement;
     use tg_proof::field::{E, F};
@@ -581,7 +581,7 @@ mod statistics {
             seed: u64,
             take: impl FnOnce(&ZkExecution<'_>, &Statement) -> T,
         ) -> T {
-            let trace = tg_model::execute_tensor(&self.case.model.model, input.clone()).unwrap();
+            let trace = tg_exec::execute_tensor(&self.case.model.model, input.clone()).unwrap();
             let output = trace.output_bytes();
             assert!(
                 output.iter().all(|&byte| byte == 0),

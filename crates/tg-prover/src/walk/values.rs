@@ -3,8 +3,8 @@
 use super::Walk;
 use crate::fold::{Dots, Integer, fold};
 use p3_field::PrimeCharacteristicRing;
+use tg_exec::Tensor;
 use tg_ir::TensorId;
-use tg_model::Tensor;
 use tg_proof::field::{E, eq_table, signed};
 use tg_proof::layout::TensorLayout;
 
@@ -12,9 +12,9 @@ use tg_proof::layout::TensorLayout;
 macro_rules! with_values {
     ($tensor:expr, $values:ident => $body:expr) => {
         match $tensor {
-            tg_model::Tensor::I8($values) => $body,
-            tg_model::Tensor::I16($values) => $body,
-            tg_model::Tensor::I32($values) => $body,
+            tg_exec::Tensor::I8($values) => $body,
+            tg_exec::Tensor::I16($values) => $body,
+            tg_exec::Tensor::I32($values) => $body,
         }
     };
 }

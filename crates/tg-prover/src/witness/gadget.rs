@@ -4,8 +4,8 @@ use super::{Cell, TASK_ROWS, at, cell, compare, norm, ranks, softmax, trees, wid
 use crate::prove::ProveError;
 use p3_maybe_rayon::prelude::*;
 use std::ops::Range;
+use tg_exec::Tensor;
 use tg_ir::{Op, Program, TensorId};
-use tg_model::Tensor;
 use tg_proof::layout::TensorLayout;
 use tg_proof::plan::{ForestShape, GadgetKind, GadgetPlan, LIMB_CLASS_LIMIT, Plan, WitnessTable};
 

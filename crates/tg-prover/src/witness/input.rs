@@ -1,8 +1,8 @@
 //! The columns of a committed input or output.
 
 use super::{Cell, at, cell};
+use tg_exec::Tensor;
 use tg_ir::{Program, TensorId};
-use tg_model::Tensor;
 use tg_proof::plan::{Plan, WitnessTable};
 
 /// The columns of one chunk: the cells of every element, zeros where none is. Those of salts are put in later.

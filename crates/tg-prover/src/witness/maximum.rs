@@ -2,8 +2,8 @@
 
 use super::{Cell, at, cell};
 use p3_maybe_rayon::prelude::*;
+use tg_exec::Tensor;
 use tg_ir::{Program, TensorId};
-use tg_model::Tensor;
 use tg_proof::plan::{LIMB_CLASS_LIMIT, MaximumShape, Plan, WitnessTable};
 
 /// Differences of one chunk: per kernel position a column for each limb.

@@ -17,8 +17,8 @@ use p3_matrix::dense::RowMajorMatrix;
 use p3_maybe_rayon::prelude::*;
 use p3_sumcheck::layout::Table;
 use std::ops::Range;
+use tg_exec::Tensor;
 use tg_ir::{Op, Program};
-use tg_model::Tensor;
 use tg_proof::field::F;
 use tg_proof::plan::{NodePlan, Plan};
 

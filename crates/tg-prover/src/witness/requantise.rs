@@ -3,9 +3,9 @@
 use super::{Cell, TASK_ROWS, at, cell};
 use crate::prove::ProveError;
 use p3_maybe_rayon::prelude::*;
+use tg_exec::Tensor;
 use tg_ir::segment::limb_position;
 use tg_ir::{Program, Requantise, TensorId};
-use tg_model::Tensor;
 use tg_proof::plan::{NodePlan, Plan, WitnessTable};
 
 /// Segment and limb positions of one chunk.
