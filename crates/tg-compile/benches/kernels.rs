@@ -1,4 +1,4 @@
-//! Speed of the kernels: `cargo bench -p tg-model --bench kernels [-- FILTER]`.
+//! Speed of the kernels: `cargo bench -p tg-compile --bench kernels [-- FILTER]`.
 //!
 //! One line for each case: its name, threads, median milliseconds of wall time, milliseconds of processor time (all
 //! threads), 10^9 operations for each second of processor time, and how many times faster it is than the plainest

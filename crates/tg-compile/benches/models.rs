@@ -1,4 +1,4 @@
-//! Speed of whole models: `cargo bench -p tg-model --bench models [-- FILTER] [--rows] [--graphs=FOLDER]`.
+//! Speed of whole models: `cargo bench -p tg-compile --bench models [-- FILTER] [--rows] [--graphs=FOLDER]`.
 //!
 //! The two architectures that `xtask/python/compare_ort.py` builds for onnxruntime, with random weights: ResNet-18 at
 //! 1x3x224x224 with batch normalisation folded, and a transformer encoder (6 layers, width 384, 6 heads, 128

@@ -1,8 +1,8 @@
 //! What quantising costs: the shipped models on digits they never saw, and a LeNet on MNIST.
 //!
 //! ```text
-//! cargo run -p tg-model --example accuracy                                # the shipped models
-//! cargo run -p tg-model --example accuracy -- --mnist DIR --model F.onnx  # trained on the first 8,000, tested on the last 2,000
+//! cargo run -p tg-compile --example accuracy                                # the shipped models
+//! cargo run -p tg-compile --example accuracy -- --mnist DIR --model F.onnx  # trained on the first 8,000, tested on the last 2,000
 //! ```
 #![allow(clippy::print_stdout, reason = "this is a command line tool")]
 

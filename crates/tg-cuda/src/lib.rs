@@ -11,7 +11,7 @@
 //!
 //! **Status**: the kernels compile for every supported architecture, and they are run and compared with the scalar
 //! semantics by an emulation on the CPU (`kernels/emulator.h`). They have never run on a GPU: on a machine with one,
-//! the tests of this module do so first.
+//! the tests of this crate do so first.
 
 mod device;
 #[cfg(test)]

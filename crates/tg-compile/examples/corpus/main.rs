@@ -1,7 +1,7 @@
 //! Runs the corpus of exporter output on both tiers and compares with onnxruntime; the tables of `docs/CORPUS.md`.
 //!
 //! ```text
-//! cargo run -p tg-model --example corpus -- DIR [NAME ...] [--tier float|integer] [--samples N] [--explain]
+//! cargo run -p tg-compile --example corpus -- DIR [NAME ...] [--tier float|integer] [--samples N] [--explain]
 //!     [--precision 8|mixed|16|auto] [--reach greatest|mse|PERCENT] [--smooth STRENGTH]
 //! ```
 //!

@@ -1,6 +1,6 @@
 //! Compares TGX-1 with Arm's TOSA integer reference, bit for bit.
 //!
-//! `cargo run --release -p tg-model --example tosa -- DIR`, where DIR was written by
+//! `cargo run --release -p tg-compile --example tosa -- DIR`, where DIR was written by
 //! `xtask/python/dump_tosa_cases.py`. Each case becomes the TGX-1 program whose meaning is its operator; the fast
 //! executor runs it, [`tg_ir::scalar`] gives every element of every node anew, and both must be what Arm's reference
 //! model gave.

@@ -193,7 +193,7 @@ fn bad_images_are_named() {
 
 #[test]
 fn folders_are_read_by_name() {
-    let folder = std::env::temp_dir().join(format!("tg-model-load-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("tg-compile-load-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let write = |name: &str, bytes: &[u8]| std::fs::write(folder.join(name), bytes).unwrap();
     assert!(matches!(

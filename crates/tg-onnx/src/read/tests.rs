@@ -302,7 +302,7 @@ fn subgraphs_take_outer_values_as_inputs_of_the_node() {
 
 #[test]
 fn external_data_stays_inside_the_folder() {
-    let folder = std::env::temp_dir().join(format!("tg-model-external-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("tg-onnx-external-{}", std::process::id()));
     std::fs::create_dir_all(folder.join("inside")).unwrap();
     let bytes: Vec<u8> = [0.0f32, 1.0, 1.0]
         .iter()
