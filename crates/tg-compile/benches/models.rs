@@ -77,7 +77,7 @@ fn float_tier(report: &Report, folder: &Path, model: &str, operations: f64) {
     let [x, y] = [".x.npy", ".y.npy"].map(|end| tg_float::npy::read_npy(&bytes(end)).unwrap());
     let budget = Budget::default();
     let once = tgf::run(&graph, &[&x], &budget).unwrap().remove(0);
-    let numbers = |tensor: &tg_float::Tensor| tensor.values::<f32>().unwrap().to_vec();
+    let numbers = |tensor: &tg_float::FloatTensor| tensor.values::<f32>().unwrap().to_vec();
     let (ours, theirs) = (numbers(&once), numbers(&y));
     let top = theirs.iter().fold(0f32, |top, value| top.max(value.abs()));
     let pairs = ours.iter().zip(&theirs);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use tg_float::tgf::{self, Budget, RunError};
-use tg_float::{Graph, Tensor, ValueId, convert};
+use tg_float::{FloatTensor, Graph, ValueId, convert};
 
 /// How the reach of a value follows from what it takes on the calibration inputs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -194,7 +194,7 @@ const fn spread(stretch: usize) -> usize {
 /// If there is no input, the rule is not one, or an input cannot be executed or gives values that are not finite.
 pub fn observe(
     graph: &Graph,
-    inputs: &[Vec<Tensor>],
+    inputs: &[Vec<FloatTensor>],
     rule: ReachRule,
 ) -> Result<BTreeMap<ValueId, Statistics>, CalibrationError> {
     if inputs.is_empty() {
@@ -209,7 +209,7 @@ pub fn observe(
     let masks = masked(graph);
     let mut known: BTreeMap<ValueId, Statistics> = BTreeMap::new();
     for (index, tensors) in inputs.iter().enumerate() {
-        let given: Vec<&Tensor> = tensors.iter().collect();
+        let given: Vec<&FloatTensor> = tensors.iter().collect();
         let mut values = tgf::run_all(graph, &given, &Budget::default())
             .map_err(|source| CalibrationError::Input { index, source })?;
         for (input, tensor) in graph.inputs.iter().zip(tensors) {
@@ -310,12 +310,12 @@ mod tests {
         (graph, [x, y])
     }
 
-    fn ramp(factor: f32) -> Vec<Tensor> {
+    fn ramp(factor: f32) -> Vec<FloatTensor> {
         let values = (1..=100u8).map(|i| f32::from(i) * factor).collect();
-        vec![Tensor::of(vec![1, 100], values).unwrap()]
+        vec![FloatTensor::of(vec![1, 100], values).unwrap()]
     }
 
-    fn reaches(inputs: &[Vec<Tensor>], rule: ReachRule) -> Result<[f32; 2], CalibrationError> {
+    fn reaches(inputs: &[Vec<FloatTensor>], rule: ReachRule) -> Result<[f32; 2], CalibrationError> {
         let (graph, values) = doubling();
         let known = observe(&graph, inputs, rule)?;
         Ok(values.map(|value| known[&value].reach(rule)))
@@ -340,13 +340,13 @@ mod tests {
         let mut values = vec![0.0; 100];
         (0..99u8).for_each(|i| values[usize::from(i)] = f32::from(i) / 99.0);
         values[99] = 1.02;
-        let even = vec![Tensor::of(vec![1, 100], values.clone()).unwrap()];
+        let even = vec![FloatTensor::of(vec![1, 100], values.clone()).unwrap()];
         assert!(reaches(&[even], ReachRule::LeastError).unwrap()[0] > 0.98);
-        let mut many: Vec<Vec<Tensor>> = (0..300)
-            .map(|_| vec![Tensor::of(vec![1, 100], values.clone()).unwrap()])
+        let mut many: Vec<Vec<FloatTensor>> = (0..300)
+            .map(|_| vec![FloatTensor::of(vec![1, 100], values.clone()).unwrap()])
             .collect();
         values[99] = 3.0;
-        many.push(vec![Tensor::of(vec![1, 100], values).unwrap()]);
+        many.push(vec![FloatTensor::of(vec![1, 100], values).unwrap()]);
         let got = reaches(&many, ReachRule::LeastError).unwrap()[0];
         assert!(got < 2.9, "{got}");
     }
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn bad_calibrations_are_named() {
-        let check = |inputs: &[Vec<Tensor>], rule, expected| {
+        let check = |inputs: &[Vec<FloatTensor>], rule, expected| {
             assert_eq!(reaches(inputs, rule), Err(expected));
         };
         check(&[], ReachRule::Greatest, CalibrationError::NoInputs);

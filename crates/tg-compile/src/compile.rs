@@ -12,7 +12,7 @@ use tg_exec::engine::values::Values;
 use tg_exec::execute::Tensor as Integers;
 use tg_exec::kernels::Cpu;
 use tg_float::tgf::{self, Budget, RunError};
-use tg_float::{Graph, Tensor, ValueId, convert};
+use tg_float::{FloatTensor, Graph, ValueId, convert};
 use tg_ir::{CompiledModel, ElementType};
 
 /// Most calibration inputs on which the float and the integer model are compared.
@@ -202,7 +202,7 @@ impl Compiled {
     /// If the row is shorter than the program's input.
     pub fn float_output(&self, row: &[f32]) -> Result<Vec<f32>, RunError> {
         let tensors = self.order.tensors(row);
-        let given: Vec<&Tensor> = tensors.iter().collect();
+        let given: Vec<&FloatTensor> = tensors.iter().collect();
         let outputs = tgf::run(&self.float.graph, &given, &Budget::default())?;
         let first = outputs
             .first()
@@ -463,7 +463,7 @@ fn compare(
     let mut engine = Engine::for_trace(&lowered.model, Cpu::new(1));
     for (index, row) in rows.iter().enumerate() {
         let tensors = order.tensors(row);
-        let given: Vec<&Tensor> = tensors.iter().collect();
+        let given: Vec<&FloatTensor> = tensors.iter().collect();
         let mut floats = tgf::run_all(&float.graph, &given, &Budget::default())
             .map_err(|source| CalibrationError::Input { index, source })?;
         for (input, tensor) in float.graph.inputs.iter().zip(&tensors) {

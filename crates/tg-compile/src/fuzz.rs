@@ -2,7 +2,7 @@
 
 use crate::compile::{CompileOptions, compile};
 use crate::input::{self, Expected, Kind};
-use tg_float::{Dim, Graph, Input, Tensor};
+use tg_float::{Dim, FloatTensor, Graph, Input};
 use tg_ir::Shape;
 
 /// Graphs with more constants or larger inputs are not compiled: it takes time in proportion.
@@ -10,7 +10,7 @@ const ELEMENTS_MAX: usize = 1 << 12;
 
 /// Compiles a small graph, as read from an untrusted file.
 pub fn fuzz_graph(graph: Graph) {
-    let constants: usize = graph.constants.values().map(Tensor::len).sum();
+    let constants: usize = graph.constants.values().map(FloatTensor::len).sum();
     let size = |dim: &Dim| match dim {
         Dim::Known(size) => *size,
         Dim::Named(_) | Dim::Unknown => 1,

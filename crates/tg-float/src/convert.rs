@@ -1,6 +1,6 @@
 //! Conversions between element types: codes of small floats, and ONNX's `Cast`.
 
-use super::tensor::{DType, Data, NAN_F32, Tensor};
+use super::tensor::{DType, Data, FloatTensor, NAN_F32};
 
 /// A binary floating point format of 16 bits or fewer.
 #[derive(Debug, Clone, Copy)]
@@ -390,7 +390,7 @@ pub use crate::kernels::canonical;
 
 /// ONNX's `Cast`: `None` if a text is not a number, or the conversion is not defined.
 #[must_use]
-pub fn cast(tensor: &Tensor, dtype: DType, mode: CastMode) -> Option<Tensor> {
+pub fn cast(tensor: &FloatTensor, dtype: DType, mode: CastMode) -> Option<FloatTensor> {
     let data = tensor.data();
     let converted = match data {
         _ if data.dtype() == dtype => data.clone(),
@@ -410,7 +410,7 @@ pub fn cast(tensor: &Tensor, dtype: DType, mode: CastMode) -> Option<Tensor> {
             None => from_f64(&to_f64(data)?, dtype, mode)?,
         },
     };
-    Tensor::new(tensor.shape().to_vec(), converted).ok()
+    FloatTensor::new(tensor.shape().to_vec(), converted).ok()
 }
 
 fn parse(text: &str) -> Option<f64> {
@@ -509,7 +509,7 @@ mod tests {
 
     #[test]
     fn casts_truncate_and_wrap() {
-        let floats = Tensor::vector(vec![1.9f32, -1.9, 300.0]);
+        let floats = FloatTensor::vector(vec![1.9f32, -1.9, 300.0]);
         let cast = |to| cast(&floats, to, CastMode::default()).unwrap();
         assert_eq!(cast(DType::I32).values(), Some(&[1i32, -1, 300][..]));
         assert_eq!(cast(DType::U8).values(), Some(&[1u8, 255, 44][..]));

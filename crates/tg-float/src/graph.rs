@@ -1,6 +1,6 @@
 //! The graph: every node of the file, its constants, and how passes edit it.
 
-use super::tensor::{DType, Tensor};
+use super::tensor::{DType, FloatTensor};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A value of a graph: an input, a constant or an output of a node.
@@ -55,7 +55,7 @@ pub enum Attribute {
     /// Bytes, mostly text.
     Text(Vec<u8>),
     /// A tensor.
-    Tensor(Tensor),
+    Tensor(FloatTensor),
     /// A subgraph.
     Graph(Box<Subgraph>),
     /// Floats.
@@ -65,7 +65,7 @@ pub enum Attribute {
     /// Texts.
     Texts(Vec<Vec<u8>>),
     /// Tensors.
-    Tensors(Vec<Tensor>),
+    Tensors(Vec<FloatTensor>),
     /// A type or a sparse tensor (number of the attribute type in `onnx.proto`): no operator here reads it.
     Other(i32),
 }
@@ -116,7 +116,7 @@ pub struct Graph {
     /// The nodes.
     pub nodes: Vec<Node>,
     /// The constants.
-    pub constants: BTreeMap<ValueId, Tensor>,
+    pub constants: BTreeMap<ValueId, FloatTensor>,
     /// Name of each value, by its index.
     pub names: Vec<String>,
 }
@@ -211,7 +211,7 @@ impl Graph {
     }
 
     /// A new constant.
-    pub fn constant(&mut self, name: impl Into<String>, tensor: Tensor) -> ValueId {
+    pub fn constant(&mut self, name: impl Into<String>, tensor: FloatTensor) -> ValueId {
         let value = self.fresh(name);
         self.constants.insert(value, tensor);
         value
@@ -406,7 +406,7 @@ mod tests {
     #[test]
     fn dead_nodes_and_constants_go() {
         let (mut graph, [x, ..]) = chain();
-        let unused = graph.constant("k", Tensor::scalar(1f32));
+        let unused = graph.constant("k", FloatTensor::scalar(1f32));
         assert_eq!(graph.check(), Ok(()));
         assert_eq!(graph.remove_dead(), 1);
         assert_eq!(graph.nodes.len(), 2);

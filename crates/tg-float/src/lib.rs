@@ -12,4 +12,4 @@ pub mod tensor;
 pub mod tgf;
 
 pub use graph::{Attribute, Dim, Graph, Input, Node, Subgraph, ValueId};
-pub use tensor::{DType, Data, Tensor};
+pub use tensor::{DType, Data, FloatTensor};

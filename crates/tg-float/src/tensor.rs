@@ -478,12 +478,12 @@ pub enum TensorError {
 
 /// A shape and the elements that fill it, row-major. No axis means one element. Copies share the elements.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tensor {
+pub struct FloatTensor {
     shape: Vec<usize>,
     data: Arc<Data>,
 }
 
-impl Tensor {
+impl FloatTensor {
     /// A tensor of this shape.
     ///
     /// # Errors
@@ -499,7 +499,7 @@ impl Tensor {
     /// A tensor of Rust values.
     ///
     /// # Errors
-    /// As [`Tensor::new`].
+    /// As [`FloatTensor::new`].
     pub fn of<T: Element>(shape: Vec<usize>, values: Vec<T>) -> Result<Self, TensorError> {
         Self::new(shape, T::wrap(values))
     }
@@ -649,13 +649,13 @@ mod tests {
 
     #[test]
     fn a_shape_is_filled_exactly() {
-        assert!(Tensor::of(vec![2, 3], vec![0f32; 6]).is_ok());
-        assert!(Tensor::of(vec![2, 3], vec![0f32; 5]).is_err());
-        assert!(Tensor::of(vec![usize::MAX, 2], Vec::<f32>::new()).is_err());
-        assert!(Tensor::of(vec![usize::MAX, 2, 0], Vec::<f32>::new()).is_err());
-        assert!(Tensor::of(vec![1000, 2, 0], Vec::<f32>::new()).is_ok());
+        assert!(FloatTensor::of(vec![2, 3], vec![0f32; 6]).is_ok());
+        assert!(FloatTensor::of(vec![2, 3], vec![0f32; 5]).is_err());
+        assert!(FloatTensor::of(vec![usize::MAX, 2], Vec::<f32>::new()).is_err());
+        assert!(FloatTensor::of(vec![usize::MAX, 2, 0], Vec::<f32>::new()).is_err());
+        assert!(FloatTensor::of(vec![1000, 2, 0], Vec::<f32>::new()).is_ok());
         assert_eq!(
-            Tensor::of(vec![1; 17], vec![0f32]),
+            FloatTensor::of(vec![1; 17], vec![0f32]),
             Err(TensorError::Rank(17))
         );
     }

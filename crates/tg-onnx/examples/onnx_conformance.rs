@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::Path;
 use tg_float::tgf::{Budget, OpError, RunError, run};
-use tg_float::{DType, Data, Graph, Tensor, convert};
+use tg_float::{DType, Data, FloatTensor, Graph, convert};
 use tg_onnx::{ReadLimits, read};
 
 /// The backend's own tolerances, where a case has none.
@@ -83,7 +83,7 @@ fn check(case: &Path) -> Result<(String, Outcome)> {
             Ok(outputs) => outputs,
             Err(reason) => return Ok((operators, Outcome::Refused(reason))),
         };
-        let borrowed: Vec<&Tensor> = inputs.iter().collect();
+        let borrowed: Vec<&FloatTensor> = inputs.iter().collect();
         let outcome = match run(&graph, &borrowed, &Budget::default()) {
             Ok(got) => compare(&got, &outputs, tolerances),
             Err(error) => failure(&error),
@@ -151,7 +151,7 @@ fn tolerances(case: &Path) -> Result<(f64, f64)> {
 }
 
 /// Tensors `NAME_0.pb`, `NAME_1.pb`, ... of a folder.
-fn tensors(folder: &Path, name: &str) -> Result<Vec<Tensor>, String> {
+fn tensors(folder: &Path, name: &str) -> Result<Vec<FloatTensor>, String> {
     let mut tensors = Vec::new();
     loop {
         let path = folder.join(format!("{name}_{}.pb", tensors.len()));
@@ -165,7 +165,7 @@ fn tensors(folder: &Path, name: &str) -> Result<Vec<Tensor>, String> {
     }
 }
 
-fn compare(got: &[Tensor], expected: &[Tensor], tolerances: (f64, f64)) -> Outcome {
+fn compare(got: &[FloatTensor], expected: &[FloatTensor], tolerances: (f64, f64)) -> Outcome {
     if got.len() != expected.len() {
         return Outcome::Wrong(format!(
             "{} outputs, {} expected",
@@ -192,7 +192,11 @@ fn coarseness(dtype: DType) -> f64 {
 }
 
 /// The backend's rule: same type and shape; numbers within absolute + relative * |expected|, NaN equal to NaN.
-fn difference(got: &Tensor, expected: &Tensor, (relative, absolute): (f64, f64)) -> Option<String> {
+fn difference(
+    got: &FloatTensor,
+    expected: &FloatTensor,
+    (relative, absolute): (f64, f64),
+) -> Option<String> {
     if got.dtype() != expected.dtype() || got.shape() != expected.shape() {
         return Some(format!(
             "is {:?}{:?}, {:?}{:?} expected",
@@ -206,7 +210,7 @@ fn difference(got: &Tensor, expected: &Tensor, (relative, absolute): (f64, f64))
     let exact = !got.dtype().is_float() && !got.dtype().is_code();
     if exact || matches!(got.data(), Data::String(_)) || got.dtype() == DType::I4 {
         return (got.data() != expected.data()).then(|| {
-            let text = |tensor: &Tensor| {
+            let text = |tensor: &FloatTensor| {
                 format!("{:?}", tensor.data())
                     .chars()
                     .take(120)

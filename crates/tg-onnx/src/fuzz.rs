@@ -1,7 +1,7 @@
 //! The reader on untrusted bytes: whatever they are, it returns.
 
 use crate::read::{ReadLimits, read};
-use tg_float::{Data, Dim, Tensor, tensor, tgf};
+use tg_float::{Data, Dim, FloatTensor, tensor, tgf};
 
 /// Graphs with larger inputs are only read: executing them takes time in proportion.
 const ELEMENTS_MAX: usize = 1 << 12;
@@ -33,7 +33,8 @@ pub fn fuzz_net(bytes: &[u8]) {
             })
             .collect();
         let count = tensor::elements(&sizes).filter(|&count| count <= ELEMENTS_MAX);
-        let Some(tensor) = count.map(|count| Tensor::new(sizes, Data::zeros(dtype, count))) else {
+        let Some(tensor) = count.map(|count| FloatTensor::new(sizes, Data::zeros(dtype, count)))
+        else {
             return;
         };
         let Ok(tensor) = tensor else { return };
@@ -43,7 +44,7 @@ pub fn fuzz_net(bytes: &[u8]) {
         bytes: 4 << 20,
         iterations: 64,
     };
-    let inputs: Vec<&Tensor> = inputs.iter().collect();
+    let inputs: Vec<&FloatTensor> = inputs.iter().collect();
     if let Ok(outputs) = tgf::run(&graph, &inputs, &budget) {
         assert_eq!(outputs.len(), graph.outputs.len(), "every output is given");
     }

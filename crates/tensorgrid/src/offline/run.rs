@@ -8,7 +8,7 @@ use std::time::Instant;
 use tg_exec::coding::encode;
 use tg_exec::kernels::Cpu;
 use tg_float::tgf::{Budget, Engine};
-use tg_float::{Dim, Graph, Tensor, npy};
+use tg_float::{Dim, FloatTensor, Graph, npy};
 use tg_onnx::ReadLimits;
 
 /// Values of an output that are printed; `--output` and `--json` give all.
@@ -42,8 +42,8 @@ fn run_integer(arguments: &RunArguments, as_json: bool) -> Outcome {
     if let Some(path) = &arguments.output {
         let shape = model.program.shape(model.program.output());
         let axes = [shape.height, shape.width, shape.channels].map(|axis| axis as usize);
-        let tensor =
-            Tensor::of(axes.to_vec(), values.clone()).or_fail(Exit::Failed, "shape the output")?;
+        let tensor = FloatTensor::of(axes.to_vec(), values.clone())
+            .or_fail(Exit::Failed, "shape the output")?;
         write(path, &tensor)?;
     }
     if as_json {
@@ -68,7 +68,7 @@ fn run_float(arguments: &RunArguments, as_json: bool) -> Outcome {
     let graph =
         tg_onnx::read(&bytes, arguments.model.parent(), &limits).or_fail(Exit::Usage, doing)?;
     let inputs = inputs(&graph, &arguments.inputs)?;
-    let references: Vec<&Tensor> = inputs.iter().collect();
+    let references: Vec<&FloatTensor> = inputs.iter().collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut engine = Engine::new(graph, Cpu::new(threads));
     let start = Instant::now();
@@ -106,7 +106,7 @@ fn run_float(arguments: &RunArguments, as_json: bool) -> Outcome {
 }
 
 /// The graph's inputs from files, in the graph's order or by `name=file`.
-fn inputs(graph: &Graph, files: &[PathBuf]) -> Result<Vec<Tensor>, Failure> {
+fn inputs(graph: &Graph, files: &[PathBuf]) -> Result<Vec<FloatTensor>, Failure> {
     let usage = |text: String| Failure::new(Exit::Usage, anyhow::anyhow!(text));
     let named: Vec<(Option<&str>, &Path)> = files.iter().map(|file| split(file)).collect();
     let mut unnamed = named.iter().filter(|(name, _)| name.is_none());
@@ -162,7 +162,7 @@ fn described(graph: &Graph) -> String {
     all.join(", ")
 }
 
-fn reals(tensor: &Tensor) -> Option<Vec<f64>> {
+fn reals(tensor: &FloatTensor) -> Option<Vec<f64>> {
     tg_float::convert::to_f64(tensor.data())
 }
 
@@ -173,7 +173,7 @@ fn shown<T: std::fmt::Debug>(values: &[T]) -> String {
     format!("{:?} and {} more", &values[..SHOWN], values.len() - SHOWN)
 }
 
-fn write(path: &Path, tensor: &Tensor) -> Outcome {
+fn write(path: &Path, tensor: &FloatTensor) -> Outcome {
     let bytes = npy::write_npy(tensor).ok_or_else(|| {
         Failure::new(
             Exit::Failed,

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tg_compile::passes::PrepareOptions;
 use tg_float::npy::read_npy;
-use tg_float::{Graph, Tensor};
+use tg_float::{FloatTensor, Graph};
 use tg_onnx::{ReadLimits, read};
 
 use crate::measure::{Task, chain};
@@ -23,9 +23,9 @@ pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) exporter: String,
     pub(crate) task: Task,
-    pub(crate) inputs: Vec<Tensor>,
-    pub(crate) outputs: Vec<Tensor>,
-    pub(crate) labels: Option<Tensor>,
+    pub(crate) inputs: Vec<FloatTensor>,
+    pub(crate) outputs: Vec<FloatTensor>,
+    pub(crate) labels: Option<FloatTensor>,
     /// Names of the inputs, in the order of the arrays.
     pub(crate) input_names: Vec<String>,
     /// Names of the outputs.
@@ -40,7 +40,7 @@ impl Entry {
         let text = fs::read_to_string(folder.join("entry.json"))?;
         let json: Value = serde_json::from_str(&text)?;
         let word = |name: &str| json[name].as_str().unwrap_or_default().to_owned();
-        let arrays = |start: &str| -> Result<Vec<Tensor>> {
+        let arrays = |start: &str| -> Result<Vec<FloatTensor>> {
             (0..)
                 .map(|index| folder.join(format!("{start}.{index}.npy")))
                 .take_while(|path| path.exists())
@@ -75,7 +75,7 @@ impl Entry {
     }
 
     /// The arrays that the model is calibrated on.
-    pub(crate) fn calibration(&self) -> Result<Vec<Tensor>> {
+    pub(crate) fn calibration(&self) -> Result<Vec<FloatTensor>> {
         let paths = (0..self.inputs.len())
             .map(|index| self.folder.join(format!("calibration.{index}.npy")));
         paths.map(|path| array(&path)).collect()
@@ -94,7 +94,7 @@ impl Entry {
 
     /// Which output holds the scores: the first one of floats.
     pub(crate) fn scores(&self) -> usize {
-        let floats = |output: &Tensor| crate::measure::floats(output).is_some();
+        let floats = |output: &FloatTensor| crate::measure::floats(output).is_some();
         self.outputs.iter().position(floats).unwrap_or(0)
     }
 
@@ -121,13 +121,13 @@ impl Entry {
 }
 
 /// An array of a `.npy` file.
-fn array(path: &Path) -> Result<Tensor> {
+fn array(path: &Path) -> Result<FloatTensor> {
     let bytes = fs::read(path)?;
     read_npy(&bytes).with_context(|| format!("`{}` cannot be read", path.display()))
 }
 
 /// Sample `k` of stacked samples, as a batch of one.
-pub(crate) fn sample(stacked: &Tensor, k: usize) -> Result<Tensor> {
+pub(crate) fn sample(stacked: &FloatTensor, k: usize) -> Result<FloatTensor> {
     let [count, rest @ ..] = stacked.shape() else {
         bail!("an array without axes holds no samples");
     };
@@ -137,7 +137,7 @@ pub(crate) fn sample(stacked: &Tensor, k: usize) -> Result<Tensor> {
     let length: usize = rest.iter().product();
     let places: Vec<usize> = (k * length..(k + 1) * length).collect();
     let shape = std::iter::once(1).chain(rest.iter().copied()).collect();
-    Ok(Tensor::new(shape, stacked.data().gather(&places))?)
+    Ok(FloatTensor::new(shape, stacked.data().gather(&places))?)
 }
 
 /// Bytes of the model's files.
@@ -159,11 +159,11 @@ mod tests {
 
     #[test]
     fn samples_are_rows() {
-        let all = Tensor::of(vec![2, 2], vec![1.5f32, 2.0, -3.0, 4.0]).expect("four elements");
+        let all = FloatTensor::of(vec![2, 2], vec![1.5f32, 2.0, -3.0, 4.0]).expect("four elements");
         let row = sample(&all, 1).expect("two samples");
         assert_eq!(row.shape(), [1, 2]);
         assert_eq!(row.values::<f32>(), Some(&[-3.0, 4.0][..]));
         assert!(sample(&all, 2).is_err());
-        assert!(sample(&Tensor::scalar(1.0f32), 0).is_err());
+        assert!(sample(&FloatTensor::scalar(1.0f32), 0).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use tg_compile::passes::prepare;
-use tg_float::{Graph, Tensor, tgf};
+use tg_float::{FloatTensor, Graph, tgf};
 
 use crate::entry::{Entry, sample};
 use crate::measure::{Score, Task, budget, chain, floats, relative_error};
@@ -44,12 +44,12 @@ fn run(entry: &Entry) -> Result<Outcome> {
 fn run_graph(entry: &Entry, graph: &Graph) -> Result<Outcome> {
     let mut score = Score::default();
     for k in 0..entry.samples {
-        let inputs: Vec<Tensor> = entry
+        let inputs: Vec<FloatTensor> = entry
             .inputs
             .iter()
             .map(|input| sample(input, k))
             .collect::<Result<_>>()?;
-        let borrowed: Vec<&Tensor> = inputs.iter().collect();
+        let borrowed: Vec<&FloatTensor> = inputs.iter().collect();
         let got = match tgf::run(graph, &borrowed, &budget()) {
             Ok(got) => got,
             Err(error) => return Ok(Outcome::Refused(chain(&error))),
@@ -61,7 +61,7 @@ fn run_graph(entry: &Entry, graph: &Graph) -> Result<Outcome> {
     Ok(Outcome::Ran(score))
 }
 
-fn compare(entry: &Entry, k: usize, got: &[Tensor], score: &mut Score) -> Result<()> {
+fn compare(entry: &Entry, k: usize, got: &[FloatTensor], score: &mut Score) -> Result<()> {
     if got.len() != entry.outputs.len() {
         bail!("{} outputs for {}", got.len(), entry.outputs.len());
     }

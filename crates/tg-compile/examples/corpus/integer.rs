@@ -7,7 +7,7 @@ use tg_compile::{CompileOptions, Compiled, PrecisionChoice, compile_prepared, ex
 use tg_exec::engine::values::Values;
 use tg_exec::kernels::Cpu;
 use tg_exec::{Engine, coding};
-use tg_float::Tensor;
+use tg_float::FloatTensor;
 
 use crate::entry::{Entry, sample};
 use crate::measure::{Score, Task, chain, floats};
@@ -142,7 +142,7 @@ fn places(entry: &Entry, graph: &tg_float::Graph) -> Vec<usize> {
         .collect()
 }
 
-fn inputs(stacks: &[Tensor], places: &[usize], k: usize) -> Result<Vec<Tensor>> {
+fn inputs(stacks: &[FloatTensor], places: &[usize], k: usize) -> Result<Vec<FloatTensor>> {
     places.iter().map(|&at| sample(&stacks[at], k)).collect()
 }
 

@@ -1,6 +1,6 @@
 //! How far two sets of answers lie apart, and what a task makes of them.
 
-use tg_float::{Tensor, tgf};
+use tg_float::{FloatTensor, tgf};
 
 /// What the task of an entry counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) enum Task {
 }
 
 /// The floats of a tensor.
-pub(crate) fn floats(tensor: &Tensor) -> Option<Vec<f64>> {
+pub(crate) fn floats(tensor: &FloatTensor) -> Option<Vec<f64>> {
     if let Some(values) = tensor.values::<f32>() {
         return Some(values.iter().map(|&x| f64::from(x)).collect());
     }

@@ -151,25 +151,25 @@ fn npy(bytes: &[u8]) -> Result<Vec<i64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tg_float::Tensor;
+    use tg_float::FloatTensor;
     use tg_float::npy::write_npy;
 
     #[test]
     fn integers_of_every_width_are_read() {
-        let check = |tensor: Tensor, expected: [i64; 2]| {
+        let check = |tensor: FloatTensor, expected: [i64; 2]| {
             let bytes = write_npy(&tensor).expect("numpy has the type");
             assert_eq!(npy(&bytes).expect("a good file"), expected);
         };
-        check(Tensor::vector(vec![false, true]), [0, 1]);
-        check(Tensor::vector(vec![-128i8, 5]), [-128, 5]);
-        check(Tensor::vector(vec![-32_768i16, 1]), [-32_768, 1]);
-        check(Tensor::vector(vec![-1i32, 1 << 30]), [-1, 1 << 30]);
+        check(FloatTensor::vector(vec![false, true]), [0, 1]);
+        check(FloatTensor::vector(vec![-128i8, 5]), [-128, 5]);
+        check(FloatTensor::vector(vec![-32_768i16, 1]), [-32_768, 1]);
+        check(FloatTensor::vector(vec![-1i32, 1 << 30]), [-1, 1 << 30]);
     }
 
     #[test]
     fn other_files_are_refused() {
         assert!(npy(b"PNG").is_err());
-        let floats = write_npy(&Tensor::vector(vec![1.0f32])).expect("numpy has the type");
+        let floats = write_npy(&FloatTensor::vector(vec![1.0f32])).expect("numpy has the type");
         assert!(npy(&floats).is_err());
     }
 }

@@ -5,7 +5,7 @@ use super::{LowerError, Lowering, Reader, Step, Stop, unsupported};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tg_float::tgf::{self, Budget};
-use tg_float::{DType, Tensor, ValueId, convert};
+use tg_float::{DType, FloatTensor, ValueId, convert};
 use tg_ir::requantise::{PAIRS_MAX, TABLE_MAX};
 use tg_ir::{Axis, ElementType, Op, Requantise, Rescale, Shape, TensorId, View};
 
@@ -523,12 +523,12 @@ impl Lowering<'_> {
         let mode = convert::CastMode::default();
         let dtype = self.prepared.facts[&root].dtype;
         let data = convert::from_f64(arguments, dtype, mode).ok_or(FAILED)?;
-        let start = Tensor::new(vec![arguments.len()], data).map_err(|_| FAILED)?;
-        let mut known: BTreeMap<ValueId, Tensor> = BTreeMap::from([(root, start)]);
+        let start = FloatTensor::new(vec![arguments.len()], data).map_err(|_| FAILED)?;
+        let mut known: BTreeMap<ValueId, FloatTensor> = BTreeMap::from([(root, start)]);
         for &step in steps {
             let node = self.node(step);
             let constants = &self.prepared.graph.constants;
-            let inputs: Vec<Option<&Tensor>> = node
+            let inputs: Vec<Option<&FloatTensor>> = node
                 .inputs
                 .iter()
                 .map(|input| input.and_then(|v| known.get(&v).or_else(|| constants.get(&v))))

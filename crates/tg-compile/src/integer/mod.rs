@@ -24,7 +24,7 @@ use builder::Builder;
 use form::{Form, Lowered, Version};
 use std::collections::{BTreeMap, BTreeSet};
 use strided::Strided;
-use tg_float::{Node, Tensor, ValueId, convert};
+use tg_float::{FloatTensor, Node, ValueId, convert};
 use tg_ir::{
     BoundError, Coding, CompiledModel, ElementType, InputSpec, ProgramError, Shape, TensorId,
 };
@@ -170,12 +170,12 @@ impl InputOrder {
     /// # Panics
     /// If the row is shorter than the program's input.
     #[must_use]
-    pub fn tensors(&self, row: &[f32]) -> Vec<Tensor> {
+    pub fn tensors(&self, row: &[f32]) -> Vec<FloatTensor> {
         let one = |(fact, order): &(Fact, Vec<usize>)| {
             let values: Vec<f64> = order.iter().map(|&at| f64::from(row[at])).collect();
             let mode = convert::CastMode::default();
             let data = convert::from_f64(&values, fact.dtype, mode).expect("an input of numbers");
-            Tensor::new(fact.shape.clone(), data).expect("the order fills the shape")
+            FloatTensor::new(fact.shape.clone(), data).expect("the order fills the shape")
         };
         self.inputs.iter().map(one).collect()
     }
@@ -185,7 +185,7 @@ impl InputOrder {
     /// # Panics
     /// If a tensor is not of numbers or of another shape.
     #[must_use]
-    pub fn row(&self, tensors: &[Tensor]) -> Vec<f32> {
+    pub fn row(&self, tensors: &[FloatTensor]) -> Vec<f32> {
         let length = self.inputs.iter().map(|(_, order)| order.len()).sum();
         let mut row = vec![0.0; length];
         for ((_, order), tensor) in self.inputs.iter().zip(tensors) {

@@ -1,6 +1,6 @@
 //! Reading and changing nodes.
 
-use tg_float::{Attribute, Data, Graph, Node, Tensor, ValueId, convert};
+use tg_float::{Attribute, Data, FloatTensor, Graph, Node, ValueId, convert};
 
 /// An integer attribute, or its default.
 pub(crate) fn int(node: &Node, name: &str, default: i64) -> i64 {
@@ -73,7 +73,7 @@ pub(crate) fn constant(
     shape: Vec<usize>,
     values: Vec<f32>,
 ) -> ValueId {
-    let tensor = Tensor::of(shape, values).expect("the values fill the shape");
+    let tensor = FloatTensor::of(shape, values).expect("the values fill the shape");
     graph.constant(name, tensor)
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn is_tied(graph: &Graph, value: ValueId) -> bool {
     let Some(tensor) = graph.constants.get(&value) else {
         return false;
     };
-    let transposed = |other: &Tensor| match (tensor.shape(), tensor.data(), other.data()) {
+    let transposed = |other: &FloatTensor| match (tensor.shape(), tensor.data(), other.data()) {
         (&[rows, columns], Data::F32(own), Data::F32(values)) => {
             other.shape() == [columns, rows]
                 && (0..rows).all(|row| {
@@ -105,7 +105,7 @@ pub(crate) fn is_tied(graph: &Graph, value: ValueId) -> bool {
 
 /// A list of integers as a constant.
 pub(crate) fn int_constant(graph: &mut Graph, name: &str, values: Vec<i64>) -> ValueId {
-    graph.constant(name, Tensor::vector(values))
+    graph.constant(name, FloatTensor::vector(values))
 }
 
 /// A node of ONNX's own domain with one output that is a fresh value; returns node and value.

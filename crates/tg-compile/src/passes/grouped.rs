@@ -6,7 +6,7 @@
 use super::PrepareError;
 use super::edit::{Writer, float, input, int, output, uses};
 use tg_float::graph::Dim;
-use tg_float::{Attribute, Graph, Node, Tensor, ValueId};
+use tg_float::{Attribute, FloatTensor, Graph, Node, ValueId};
 
 /// What is masked gets this score.
 const MASK: f32 = -1e9;
@@ -132,7 +132,7 @@ fn rotation(graph: &Graph, node: &Node, size: usize) -> Result<Option<Rotation>,
     let (Some(cosines), Some(sines)) = (input(node, 7), input(node, 8)) else {
         return Err("it turns by angles that are not given");
     };
-    let half = match graph.constants.get(&cosines).map(Tensor::shape) {
+    let half = match graph.constants.get(&cosines).map(FloatTensor::shape) {
         Some(&[_, half]) if 2 * half <= size => half,
         _ => return Err("the cosines of its angles are not a constant by position"),
     };
@@ -234,7 +234,7 @@ fn scores(writer: &mut Writer<'_>, q: ValueId, k: ValueId, scale: f32, softcap: 
 fn causal(writer: &mut Writer<'_>, scores: ValueId, query: ValueId) -> ValueId {
     let shape = writer.node("Shape", &[query], &[]);
     let [zero, one] = [0i64, 1].map(|n| {
-        let tensor = Tensor::scalar(n);
+        let tensor = FloatTensor::scalar(n);
         writer.graph.constant("position", tensor)
     });
     let count = writer.node("Gather", &[shape, one], &[]);

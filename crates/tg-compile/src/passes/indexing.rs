@@ -3,7 +3,7 @@
 use super::Fact;
 use super::edit::{Writer, input, int, output};
 use std::collections::BTreeMap;
-use tg_float::{Attribute, Graph, Node, Tensor, ValueId, convert};
+use tg_float::{Attribute, FloatTensor, Graph, Node, ValueId, convert};
 
 /// Rewrites `GatherElements`, `GatherND`, `ScatterElements` and `ScatterND` with constant indices; whether any was.
 pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
@@ -92,7 +92,7 @@ struct Indices<'a> {
 }
 
 impl<'a> Indices<'a> {
-    fn new(indices: &Tensor, data: &'a [usize]) -> Option<Self> {
+    fn new(indices: &FloatTensor, data: &'a [usize]) -> Option<Self> {
         Some(Self {
             shape: indices.shape().to_vec(),
             values: convert::to_i64(indices.data())?,
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     fn indices<'a>(shape: &[usize], values: &[i64], data: &'a [usize]) -> Indices<'a> {
-        let tensor = Tensor::of(shape.to_vec(), values.to_vec()).unwrap();
+        let tensor = FloatTensor::of(shape.to_vec(), values.to_vec()).unwrap();
         Indices::new(&tensor, data).unwrap()
     }
 

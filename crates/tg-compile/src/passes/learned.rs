@@ -1,7 +1,7 @@
 //! Linear operators of `ai.onnx.ml`, as scikit-learn's exporter writes them, as products and sums.
 
 use super::edit::{Writer, int, output, uses};
-use tg_float::{Attribute, Graph, Node, Tensor, ValueId};
+use tg_float::{Attribute, FloatTensor, Graph, Node, ValueId};
 
 /// Rewrites every operator it knows. A scaler goes into the linear operator that alone reads it.
 pub(super) fn rewrite(graph: &mut Graph) {
@@ -207,7 +207,7 @@ fn normalizer(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     let name = format!("{}.least", node.name);
     let least = writer
         .graph
-        .constant(name, Tensor::scalar(f32::MIN_POSITIVE));
+        .constant(name, FloatTensor::scalar(f32::MIN_POSITIVE));
     let norm = writer.node("Max", &[norm, least], &[]);
     let divided = writer.node("Div", &[x, norm], &[]);
     Some(writer.finish(divided, value))

@@ -24,7 +24,7 @@ pub use smooth::smooth;
 
 use std::collections::BTreeMap;
 use tg_float::tgf::RunError;
-use tg_float::{DType, Graph, Tensor, ValueId};
+use tg_float::{DType, FloatTensor, Graph, ValueId};
 
 /// What a preparation may be told.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -143,7 +143,7 @@ pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, P
 const ROUNDS_MAX: usize = 6;
 
 /// The tensor of an input of this type and shape that is zero everywhere.
-pub(crate) fn zeros(fact: &Fact) -> Option<Tensor> {
+pub(crate) fn zeros(fact: &Fact) -> Option<FloatTensor> {
     let count = tg_float::tensor::elements(&fact.shape)?;
-    Tensor::new(fact.shape.clone(), tg_float::Data::zeros(fact.dtype, count)).ok()
+    FloatTensor::new(fact.shape.clone(), tg_float::Data::zeros(fact.dtype, count)).ok()
 }

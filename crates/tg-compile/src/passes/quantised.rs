@@ -4,7 +4,7 @@
 use super::PrepareError;
 use super::edit::{constant, input, output, scalar_of};
 use std::collections::BTreeSet;
-use tg_float::{Attribute, Graph, Node, Tensor, ValueId, convert};
+use tg_float::{Attribute, FloatTensor, Graph, Node, ValueId, convert};
 
 /// Rewrites every quantised operator it knows.
 pub(super) fn rewrite(graph: &mut Graph) -> Result<(), PrepareError> {
@@ -229,7 +229,9 @@ impl Rewriter<'_> {
         let others = [(1, 1f32), (2, 0f32)];
         for (slot, number) in others {
             if let Some(value) = self.node.outputs.get(slot).copied().flatten() {
-                self.graph.constants.insert(value, Tensor::scalar(number));
+                self.graph
+                    .constants
+                    .insert(value, FloatTensor::scalar(number));
             }
         }
         Ok(())
@@ -283,7 +285,7 @@ impl Rewriter<'_> {
             shape.extend(std::iter::repeat_n(1, trailing.unwrap_or(0)));
         }
         let name = format!("{}.zero{index}", self.node.name);
-        let tensor = Tensor::of(shape, values).map_err(|_| "its zero point has no shape")?;
+        let tensor = FloatTensor::of(shape, values).map_err(|_| "its zero point has no shape")?;
         let zero = self.graph.constant(name.clone(), tensor);
         let result = self.graph.fresh(name.clone());
         self.written.push(Node::new(

@@ -4,7 +4,7 @@ use super::{Fact, PrepareError, PrepareOptions, zeros};
 use std::collections::{BTreeMap, BTreeSet};
 use tg_float::graph::Dim;
 use tg_float::tgf::{self, Budget, RunError};
-use tg_float::{Graph, Node, Tensor, ValueId, convert};
+use tg_float::{FloatTensor, Graph, Node, ValueId, convert};
 
 /// Inputs that the options give a value become constants, once their shapes are fixed.
 pub(super) fn bind(graph: &mut Graph, options: &PrepareOptions) {
@@ -22,7 +22,7 @@ pub(super) fn bind(graph: &mut Graph, options: &PrepareOptions) {
             let count = tg_float::tensor::elements(&shape)?;
             let mode = convert::CastMode::default();
             let data = convert::from_f64(&vec![value; count], input.dtype?, mode)?;
-            Tensor::new(shape, data).ok()
+            FloatTensor::new(shape, data).ok()
         });
         match bound {
             Some(tensor) => {
@@ -154,7 +154,7 @@ pub(super) fn fold_constants(graph: &mut Graph) -> Result<(), PrepareError> {
             graph.nodes.push(node);
             continue;
         }
-        let inputs: Vec<Option<&Tensor>> = node
+        let inputs: Vec<Option<&FloatTensor>> = node
             .inputs
             .iter()
             .map(|input| input.and_then(|value| graph.constants.get(&value)))
@@ -178,14 +178,15 @@ pub(super) fn fold_constants(graph: &mut Graph) -> Result<(), PrepareError> {
 /// Runs the graph on zeros: every value's type and shape. What follows from shapes alone becomes constant.
 pub(super) fn infer(graph: &mut Graph) -> Result<BTreeMap<ValueId, Fact>, PrepareError> {
     let facts: Option<Vec<Fact>> = graph.inputs.iter().map(input_fact).collect();
-    let inputs: Option<Vec<Tensor>> = facts.as_ref().and_then(|f| f.iter().map(zeros).collect());
+    let inputs: Option<Vec<FloatTensor>> =
+        facts.as_ref().and_then(|f| f.iter().map(zeros).collect());
     let (Some(facts), Some(inputs)) = (facts, inputs) else {
         let name = graph.inputs.first().map_or("", |input| input.name.as_str());
         return Err(PrepareError::Undeclared(name.to_owned()));
     };
-    let given: Vec<&Tensor> = inputs.iter().collect();
+    let given: Vec<&FloatTensor> = inputs.iter().collect();
     let mut values = tgf::run_all(graph, &given, &Budget::default())?;
-    let fact = |tensor: &Tensor| Fact {
+    let fact = |tensor: &FloatTensor| Fact {
         dtype: tensor.dtype(),
         shape: tensor.shape().to_vec(),
     };

@@ -9,7 +9,7 @@ use tg_exec::generate::{GenerateError, Request, Written, generate};
 use tg_exec::kernels::Cpu;
 use tg_exec::sample::wide::random_program;
 use tg_exec::{coding, execute_tensor};
-use tg_float::{Attribute, DType, Graph, Tensor, ValueId};
+use tg_float::{Attribute, DType, FloatTensor, Graph, ValueId};
 use tg_ir::causality::{self, CausalityError};
 use tg_ir::generation::{self, GenerationError, GeneratorError};
 use tg_ir::{Generation, Sampling};
@@ -52,7 +52,7 @@ impl Writer {
                 0.0
             }
         });
-        let mask = Tensor::of(vec![1, 1, steps, steps], mask.collect()).unwrap();
+        let mask = FloatTensor::of(vec![1, 1, steps, steps], mask.collect()).unwrap();
         let mask = self.graph.constant("mask", mask);
         let masked = self.node("Add", &[scores, mask], &[]);
         let weights = self.node("Softmax", &[masked], &[("axis", Attribute::Int(-1))]);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use tg_exec::sample::Numbers;
 use tg_float::graph::{Dim, Input, Node};
-use tg_float::{Attribute, DType, Graph, Tensor, ValueId};
+use tg_float::{Attribute, DType, FloatTensor, Graph, ValueId};
 
 /// Writes nodes one after the other.
 pub(crate) struct Writer {
@@ -78,7 +78,7 @@ impl Writer {
     }
 
     pub(crate) fn constant(&mut self, shape: &[usize], values: Vec<f32>) -> ValueId {
-        let tensor = Tensor::of(shape.to_vec(), values).unwrap();
+        let tensor = FloatTensor::of(shape.to_vec(), values).unwrap();
         self.graph.constant("weights", tensor)
     }
 
@@ -87,7 +87,8 @@ impl Writer {
     }
 
     pub(crate) fn ints(&mut self, values: &[i64]) -> ValueId {
-        self.graph.constant("ints", Tensor::vector(values.to_vec()))
+        self.graph
+            .constant("ints", FloatTensor::vector(values.to_vec()))
     }
 
     /// Bytes with a sign or without.
@@ -96,16 +97,16 @@ impl Writer {
         let numbers = &mut self.numbers;
         let tensor = if signed {
             let values = (0..count).map(|_| numbers.between(-127, 127) as i8);
-            Tensor::of(shape.to_vec(), values.collect::<Vec<_>>())
+            FloatTensor::of(shape.to_vec(), values.collect::<Vec<_>>())
         } else {
             let values = (0..count).map(|_| numbers.between(0, 255) as u8);
-            Tensor::of(shape.to_vec(), values.collect::<Vec<_>>())
+            FloatTensor::of(shape.to_vec(), values.collect::<Vec<_>>())
         };
         self.graph.constant("bytes", tensor.unwrap())
     }
 
     pub(crate) fn zero_point(&mut self, value: u8) -> ValueId {
-        self.graph.constant("zero", Tensor::scalar(value))
+        self.graph.constant("zero", FloatTensor::scalar(value))
     }
 
     /// The graph with this output.

@@ -6,7 +6,7 @@ use tg_compile::integer::{self, ChannelScales, LowerOptions, Precision};
 use tg_compile::passes::{PrepareOptions, prepare};
 use tg_compile::{CompileOptions, Compiled, PrecisionChoice, compile};
 use tg_exec::{coding, execute_tensor, range};
-use tg_float::{Attribute, DType, Graph, Tensor, ValueId};
+use tg_float::{Attribute, DType, FloatTensor, Graph, ValueId};
 use tg_ir::SegmentTable;
 
 /// A compiled graph, with the power of its outputs over that of their difference from the floats, in decibels.
@@ -72,7 +72,7 @@ fn segment_tables_have_room_for_the_clusters() {
         let y = writer.node("Gemm", &[y, w], &[]);
         let prepared = prepare(writer.finish(y), &PrepareOptions::default()).unwrap();
         let (_, order) = integer::input_order(&prepared).unwrap();
-        let given: Vec<Vec<Tensor>> = rows(21, 4, inputs)
+        let given: Vec<Vec<FloatTensor>> = rows(21, 4, inputs)
             .iter()
             .map(|r| order.tensors(r))
             .collect();
@@ -387,7 +387,7 @@ fn grouped_queries_share_their_keys() {
 fn constant_places_are_a_gather() {
     let mut writer = Writer::new(12);
     let x = writer.input("x", DType::F32, &[1, 3, 4]);
-    let places = Tensor::of(vec![1, 3, 2], vec![0i64, -1, 3, 1, 2, 2]).unwrap();
+    let places = FloatTensor::of(vec![1, 3, 2], vec![0i64, -1, 3, 1, 2, 2]).unwrap();
     let places = writer.graph.constant("places", places);
     let y = writer.node(
         "GatherElements",
@@ -409,7 +409,7 @@ fn updates_at_constant_places_are_a_gather_of_both() {
     let updates = writer.node("Slice", &[square, zero, two, axis], &[]);
     let shape = writer.ints(&[2]);
     let updates = writer.node("Reshape", &[updates, shape], &[]);
-    let places = Tensor::of(vec![2, 2], vec![0i64, 5, 0, -3]).unwrap();
+    let places = FloatTensor::of(vec![2, 2], vec![0i64, 5, 0, -3]).unwrap();
     let places = writer.graph.constant("places", places);
     let y = writer.node("ScatterND", &[x, places, updates], &[]);
     let graph = writer.finish(y);

@@ -4,7 +4,7 @@
 use crate::graphs::{Writer, rows};
 use crate::lowering::measured;
 use tg_compile::integer::Precision;
-use tg_float::{Attribute, DType, Graph, Tensor, ValueId};
+use tg_float::{Attribute, DType, FloatTensor, Graph, ValueId};
 
 const SHAPE: [usize; 3] = [1, 3, 8];
 
@@ -208,8 +208,9 @@ fn rows_that_are_normalised() {
 #[test]
 fn moves_lose_nothing_but_the_input() {
     let least = [38.0, 80.0];
-    let constant =
-        |writer: &mut Writer, value: Vec<i64>| writer.graph.constant("ints", Tensor::vector(value));
+    let constant = |writer: &mut Writer, value: Vec<i64>| {
+        writer.graph.constant("ints", FloatTensor::vector(value))
+    };
     check(vec![
         case("Tile", least, |writer, x| {
             let times = constant(writer, vec![1, 2, 3]);

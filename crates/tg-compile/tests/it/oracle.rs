@@ -7,7 +7,7 @@ use tg_compile::{CompileOptions, PrecisionChoice, compile, integer};
 use tg_exec::sample::Numbers;
 use tg_exec::{coding, execute_tensor, range};
 use tg_float::tgf::{Budget, run};
-use tg_float::{Graph, Tensor};
+use tg_float::{FloatTensor, Graph};
 use tg_ir::SegmentTable;
 use tg_onnx::{ReadLimits, read};
 
@@ -43,7 +43,7 @@ fn the_float_graph_agrees_with_onnx() {
     for case in cases() {
         let prepared = prepare(case.graph(), &PrepareOptions::default()).unwrap();
         let declared = prepared.shape(prepared.graph.inputs[0].value).to_vec();
-        let given = Tensor::of(declared, case.input.clone()).unwrap();
+        let given = FloatTensor::of(declared, case.input.clone()).unwrap();
         let outputs = run(&prepared.graph, &[&given], &Budget::default()).unwrap();
         assert_eq!(outputs[0].shape(), case.shape, "{}", case.name);
         let got: &[f32] = outputs[0].values().unwrap();

@@ -3,10 +3,10 @@
 use crate::graphs::{Writer, rows};
 use tg_compile::passes::{PrepareError, PrepareOptions, Prepared, prepare};
 use tg_float::tgf::{Budget, run};
-use tg_float::{Attribute, DType, Graph, Tensor, ValueId};
+use tg_float::{Attribute, DType, FloatTensor, Graph, ValueId};
 
 fn outputs(graph: &Graph, shape: &[usize], row: &[f32]) -> Vec<f32> {
-    let given = Tensor::of(shape.to_vec(), row.to_vec()).unwrap();
+    let given = FloatTensor::of(shape.to_vec(), row.to_vec()).unwrap();
     let found = run(graph, &[&given], &Budget::default()).unwrap();
     found[0].values::<f32>().unwrap().to_vec()
 }
@@ -220,13 +220,13 @@ fn recurrent_layers_become_their_steps() {
 fn indices_are_a_gather_in_floats_too() {
     let mut writer = Writer::new(60);
     let x = writer.input("x", DType::F32, &[1, 3, 4]);
-    let places = Tensor::of(vec![2, 2], vec![0i64, -1, 0, 1]).unwrap();
+    let places = FloatTensor::of(vec![2, 2], vec![0i64, -1, 0, 1]).unwrap();
     let places = writer.graph.constant("places", places);
     let picked = writer.node("GatherND", &[x, places], &[]);
     check(&writer.finish(picked), &["Reshape", "Gather", "Reshape"]);
     let mut writer = Writer::new(61);
     let x = writer.input("x", DType::F32, &[1, 3, 4]);
-    let places = Tensor::of(vec![1, 1, 4], vec![2i64, 0, -2, 1]).unwrap();
+    let places = FloatTensor::of(vec![1, 1, 4], vec![2i64, 0, -2, 1]).unwrap();
     let places = writer.graph.constant("places", places);
     let updates = writer.weights(&[1, 1, 4]);
     let axis = [("axis", Attribute::Int(1))];
@@ -245,7 +245,7 @@ fn a_quantised_convolution_becomes_a_float_one_between_integers() {
     let q = writer.node("QuantizeLinear", &[x, scale, zero], &[]);
     let w = writer.bytes(&[3, 2, 3, 3], true);
     let w_scale = writer.scalar(0.02);
-    let w_zero = writer.graph.constant("zero", Tensor::scalar(0i8));
+    let w_zero = writer.graph.constant("zero", FloatTensor::scalar(0i8));
     let (y_scale, y_zero) = (writer.scalar(0.03), writer.zero_point(100));
     let inputs = [q, scale, zero, w, w_scale, w_zero, y_scale, y_zero];
     let y = writer.node("QLinearConv", &inputs, &[]);

@@ -4,7 +4,7 @@ use crate::graphs::{Writer, rows};
 use tg_compile::integer::Precision;
 use tg_compile::{CompileOptions, PrecisionChoice, compile};
 use tg_exec::{coding, execute_tensor};
-use tg_float::{Attribute, DType, Graph, Tensor, ValueId};
+use tg_float::{Attribute, DType, FloatTensor, Graph, ValueId};
 
 /// Scale and zero point of a value, as constants.
 fn unit(writer: &mut Writer, scale: f32, zero: u8) -> [ValueId; 2] {
@@ -61,8 +61,9 @@ fn a_quantised_gemm_is_within_a_step() {
     let scales = writer.constant(&[7], (1..8).map(|c| 0.002 * c as f32).collect());
     let zeros = writer
         .graph
-        .constant("zeros", Tensor::of(vec![7], vec![0i8; 7]).unwrap());
-    let bias = Tensor::of(vec![7], (0..7).map(|b| b * 100 - 300).collect::<Vec<i32>>()).unwrap();
+        .constant("zeros", FloatTensor::of(vec![7], vec![0i8; 7]).unwrap());
+    let bias =
+        FloatTensor::of(vec![7], (0..7).map(|b| b * 100 - 300).collect::<Vec<i32>>()).unwrap();
     let bias = writer.graph.constant("bias", bias);
     let y = unit(&mut writer, 0.02, 120);
     let inputs = [x, a[0], a[1], w, scales, zeros, bias, y[0], y[1]];
@@ -129,7 +130,7 @@ fn dynamic_quantisation_becomes_static() {
     assert_eq!(names, ["Dense"]);
     // The file itself, with its dynamic scale, is as near as 8 bits are.
     for row in &inputs {
-        let given = Tensor::of(vec![1, 16], row.clone()).unwrap();
+        let given = FloatTensor::of(vec![1, 16], row.clone()).unwrap();
         let budget = tg_float::tgf::Budget::default();
         let own = tg_float::tgf::run(&graph, &[&given], &budget).unwrap();
         let own: &[f32] = own[0].values().unwrap();

@@ -5,7 +5,7 @@ use crate::lowering::measured;
 use tg_compile::Compiled;
 use tg_compile::integer::Precision;
 use tg_exec::sample::Numbers;
-use tg_float::{Attribute, DType, Graph, Tensor, ValueId};
+use tg_float::{Attribute, DType, FloatTensor, Graph, ValueId};
 use tg_ir::{Op, Tie};
 
 const VOCABULARY: usize = 40;
@@ -71,7 +71,7 @@ fn language_model(written: Written) -> Graph {
 }
 
 fn transposed(writer: &Writer, table: ValueId) -> Vec<f32> {
-    let tensor: &Tensor = &writer.graph.constants[&table];
+    let tensor: &FloatTensor = &writer.graph.constants[&table];
     let values = tg_float::convert::to_f32(tensor.data()).unwrap();
     let place = |index: usize| values[index % VOCABULARY * WIDTH + index / VOCABULARY];
     (0..values.len()).map(place).collect()

@@ -2,14 +2,14 @@
 
 pub mod header;
 
-use super::tensor::{Data, Tensor};
+use super::tensor::{Data, FloatTensor};
 use header::NpyProblem;
 
 /// Reads a numpy array of numbers or truth values (C order, little-endian).
 ///
 /// # Errors
 /// If it is no such array; nothing is allocated because of a stated shape.
-pub fn read_npy(bytes: &[u8]) -> Result<Tensor, NpyProblem> {
+pub fn read_npy(bytes: &[u8]) -> Result<FloatTensor, NpyProblem> {
     let raw = header::raw(bytes)?;
     let words = |width| raw.check_length(width).map(|()| raw.data);
     let data = match raw.descr {
@@ -27,7 +27,7 @@ pub fn read_npy(bytes: &[u8]) -> Result<Tensor, NpyProblem> {
         "|b1" => Data::Bool(each(words(1)?, |[byte]| byte != 0)),
         other => return Err(NpyProblem::ElementType(other.chars().take(16).collect())),
     };
-    Tensor::new(raw.shape, data).map_err(|_| NpyProblem::Header)
+    FloatTensor::new(raw.shape, data).map_err(|_| NpyProblem::Header)
 }
 
 fn each<T, const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> T) -> Vec<T> {
@@ -41,7 +41,7 @@ fn each<T, const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> T) -> Vec<T> 
 
 /// A tensor as a numpy file (version 1); nothing for strings and small floats, which numpy has no name for.
 #[must_use]
-pub fn write_npy(tensor: &Tensor) -> Option<Vec<u8>> {
+pub fn write_npy(tensor: &FloatTensor) -> Option<Vec<u8>> {
     fn all<T: Copy, const N: usize>(values: &[T], bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
         values.iter().flat_map(|&value| bytes(value)).collect()
     }
@@ -101,19 +101,19 @@ mod tests {
             Data::Bool(vec![true, false, true, true, false, false]),
         ];
         for (index, data) in data.into_iter().enumerate() {
-            let tensor = Tensor::new(shapes[index % 3].clone(), data).unwrap();
+            let tensor = FloatTensor::new(shapes[index % 3].clone(), data).unwrap();
             assert_eq!(read_npy(&write_npy(&tensor).unwrap()).unwrap(), tensor);
         }
-        let scalar = Tensor::scalar(3i64);
+        let scalar = FloatTensor::scalar(3i64);
         assert_eq!(read_npy(&write_npy(&scalar).unwrap()).unwrap(), scalar);
     }
 
     #[test]
     fn bytes_that_do_not_fill_the_shape_are_refused() {
-        let tensor = Tensor::vector(vec![1f32, 2.0]);
+        let tensor = FloatTensor::vector(vec![1f32, 2.0]);
         let mut bytes = write_npy(&tensor).unwrap();
         bytes.pop();
         assert!(matches!(read_npy(&bytes), Err(NpyProblem::Length { .. })));
-        assert!(write_npy(&Tensor::vector(vec!["a".to_owned()])).is_none());
+        assert!(write_npy(&FloatTensor::vector(vec!["a".to_owned()])).is_none());
     }
 }

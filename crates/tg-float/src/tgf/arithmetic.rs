@@ -6,7 +6,7 @@ use super::call::{Call, Results, one, tensor};
 use super::real::Real;
 use super::{Entry, OpError};
 use crate::convert::{self, CastMode};
-use crate::tensor::{DType, Data, Element, Tensor};
+use crate::tensor::{DType, Data, Element, FloatTensor};
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
@@ -103,14 +103,19 @@ macro_rules! both_ints {
 
 /// Two tensors, their common shape and its size.
 struct Pair<'a> {
-    a: &'a Tensor,
-    b: &'a Tensor,
+    a: &'a FloatTensor,
+    b: &'a FloatTensor,
     shape: Vec<usize>,
     count: usize,
 }
 
 impl<'a> Pair<'a> {
-    fn new(call: &Call<'_>, a: &'a Tensor, b: &'a Tensor, out: DType) -> Result<Self, OpError> {
+    fn new(
+        call: &Call<'_>,
+        a: &'a FloatTensor,
+        b: &'a FloatTensor,
+        out: DType,
+    ) -> Result<Self, OpError> {
         let shape = broadcast_shape(&[a.shape(), b.shape()])?;
         let count = call.reserve_shape(&shape, out)?;
         Ok(Self { a, b, shape, count })
@@ -133,10 +138,10 @@ fn binary(call: &Call<'_>, operation: Operation) -> Results {
 
 fn combine(
     call: &Call<'_>,
-    a: &Tensor,
-    b: &Tensor,
+    a: &FloatTensor,
+    b: &FloatTensor,
     operation: Operation,
-) -> Result<Tensor, OpError> {
+) -> Result<FloatTensor, OpError> {
     let pair = Pair::new(call, a, b, a.dtype())?;
     let data = match (a.data(), b.data()) {
         (Data::F32(x), Data::F32(y)) => Data::F32(reals(&pair, x, y, operation)?),

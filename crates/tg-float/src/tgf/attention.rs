@@ -8,7 +8,7 @@ use super::norm::softmax_row;
 use super::real::{Real, by_real};
 use super::{Entry, OpError};
 use crate::convert;
-use crate::tensor::{Data, Tensor};
+use crate::tensor::{Data, FloatTensor};
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
@@ -80,13 +80,13 @@ impl<R: Real> Heads<R> {
         &self.values[index * size..(index + 1) * size]
     }
 
-    fn tensor(&self) -> Result<Tensor, OpError> {
+    fn tensor(&self) -> Result<FloatTensor, OpError> {
         let shape = vec![self.batch, self.heads, self.length, self.size];
         tensor(shape, R::wrap(self.values.clone()))
     }
 
     /// Laid out as an input with `rank` axes was.
-    fn write(self, rank: usize) -> Result<Tensor, OpError> {
+    fn write(self, rank: usize) -> Result<FloatTensor, OpError> {
         if rank == 4 {
             return self.tensor();
         }
@@ -139,7 +139,7 @@ fn count(call: &Call<'_>, name: &'static str) -> Result<Option<usize>, OpError> 
 
 /// What is added to the scores: minus infinity where a query may not look.
 struct Bias<'a, R> {
-    mask: Option<(&'a Tensor, Vec<R>)>,
+    mask: Option<(&'a FloatTensor, Vec<R>)>,
     /// Last axis of the mask; keys beyond it are not looked at.
     covered: usize,
     causal: bool,

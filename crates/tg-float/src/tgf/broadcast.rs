@@ -7,7 +7,7 @@
 use super::OpError;
 use super::call::Call;
 use super::machine::vectorised;
-use crate::tensor::{Data, RANK_MAX, Tensor, map_data, strides};
+use crate::tensor::{Data, FloatTensor, RANK_MAX, map_data, strides};
 
 /// The shape that all of these broadcast to.
 pub(crate) fn broadcast_shape(shapes: &[&[usize]]) -> Result<Vec<usize>, OpError> {
@@ -154,7 +154,11 @@ pub(crate) fn zip<A: Copy, B: Copy, R>(
 }
 
 /// A tensor repeated to a larger shape.
-pub(crate) fn expand(call: &Call<'_>, tensor: &Tensor, shape: &[usize]) -> Result<Data, OpError> {
+pub(crate) fn expand(
+    call: &Call<'_>,
+    tensor: &FloatTensor,
+    shape: &[usize],
+) -> Result<Data, OpError> {
     call.reserve_shape(shape, tensor.dtype())?;
     if tensor.shape() == shape {
         return Ok(tensor.data().clone());

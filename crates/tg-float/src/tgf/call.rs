@@ -5,14 +5,14 @@ use super::real::Real;
 use super::{Budget, OpError};
 use crate::convert;
 use crate::graph::{Attribute, Node};
-use crate::tensor::{DType, Data, Element, Tensor, elements};
+use crate::tensor::{DType, Data, Element, FloatTensor, elements};
 use std::cell::Cell;
 
 /// A node with the values it reads.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) node: &'a Node,
-    pub(crate) inputs: &'a [Option<&'a Tensor>],
+    pub(crate) inputs: &'a [Option<&'a FloatTensor>],
     /// Bytes that may still be allocated.
     left: Cell<usize>,
     pub(crate) budget: Budget,
@@ -21,12 +21,12 @@ pub(crate) struct Call<'a> {
 }
 
 /// Results of an operator, in the order of its outputs; trailing ones that nobody asked for may be missing.
-pub(crate) type Results = Result<Vec<Tensor>, OpError>;
+pub(crate) type Results = Result<Vec<FloatTensor>, OpError>;
 
 impl<'a> Call<'a> {
     pub(crate) const fn new(
         node: &'a Node,
-        inputs: &'a [Option<&'a Tensor>],
+        inputs: &'a [Option<&'a FloatTensor>],
         budget: Budget,
     ) -> Self {
         Self {
@@ -41,12 +41,12 @@ impl<'a> Call<'a> {
     // ------------------------------------------------------------ inputs
 
     /// An input, if it is given.
-    pub(crate) fn optional(&self, index: usize) -> Option<&'a Tensor> {
+    pub(crate) fn optional(&self, index: usize) -> Option<&'a FloatTensor> {
         self.inputs.get(index).copied().flatten()
     }
 
     /// An input that must be given.
-    pub(crate) fn input(&self, index: usize) -> Result<&'a Tensor, OpError> {
+    pub(crate) fn input(&self, index: usize) -> Result<&'a FloatTensor, OpError> {
         self.optional(index).ok_or(OpError::Missing { index })
     }
 
@@ -200,7 +200,7 @@ impl<'a> Call<'a> {
     }
 
     /// A tensor attribute, if it is given.
-    pub(crate) fn tensor(&self, name: &'static str) -> Result<Option<&'a Tensor>, OpError> {
+    pub(crate) fn tensor(&self, name: &'static str) -> Result<Option<&'a FloatTensor>, OpError> {
         match self.attribute(name) {
             None => Ok(None),
             Some(Attribute::Tensor(tensor)) => Ok(Some(tensor)),
@@ -310,6 +310,6 @@ pub(crate) fn one<T: Element>(shape: Vec<usize>, values: Vec<T>) -> Results {
 }
 
 /// A tensor, its elements checked against its shape.
-pub(crate) fn tensor(shape: Vec<usize>, data: Data) -> Result<Tensor, OpError> {
-    Tensor::new(shape, data).map_err(OpError::Tensor)
+pub(crate) fn tensor(shape: Vec<usize>, data: Data) -> Result<FloatTensor, OpError> {
+    FloatTensor::new(shape, data).map_err(OpError::Tensor)
 }

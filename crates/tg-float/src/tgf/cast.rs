@@ -4,7 +4,7 @@ use super::Half::Native;
 use super::call::{Call, Results, tensor};
 use super::{Entry, OpError};
 use crate::convert::{CastMode, PowerRounding, cast};
-use crate::tensor::{DType, Data, Tensor};
+use crate::tensor::{DType, Data, FloatTensor};
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
@@ -73,7 +73,7 @@ fn bit_cast(call: &Call<'_>) -> Results {
     Ok(vec![tensor(input.shape().to_vec(), data)?])
 }
 
-fn bits(input: &Tensor) -> Option<Vec<u64>> {
+fn bits(input: &FloatTensor) -> Option<Vec<u64>> {
     Some(match input.data() {
         Data::F32(values) => values.iter().map(|v| v.to_bits().into()).collect(),
         Data::F64(values) => values.iter().map(|v| v.to_bits()).collect(),

@@ -8,7 +8,7 @@ use super::call::{Call, Results, tensor};
 use super::run::run;
 use super::{Budget, OpError};
 use crate::graph::{Attribute, Subgraph};
-use crate::tensor::{Data, Tensor};
+use crate::tensor::{Data, FloatTensor};
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
@@ -41,7 +41,7 @@ fn own_inputs(call: &Call<'_>) -> usize {
 }
 
 /// Executes a body with these inputs and its captured values.
-fn execute(call: &Call<'_>, body: &Subgraph, inputs: &[&Tensor]) -> Results {
+fn execute(call: &Call<'_>, body: &Subgraph, inputs: &[&FloatTensor]) -> Results {
     let mut all = inputs.to_vec();
     for &index in &body.captures {
         all.push(call.input(index)?);
@@ -53,7 +53,7 @@ fn execute(call: &Call<'_>, body: &Subgraph, inputs: &[&Tensor]) -> Results {
     run(&body.graph, &all, &budget).map_err(|error| OpError::Body(Box::new(error)))
 }
 
-fn truth(tensor: &Tensor) -> Result<bool, OpError> {
+fn truth(tensor: &FloatTensor) -> Result<bool, OpError> {
     match tensor.values::<bool>() {
         Some([value]) => Ok(*value),
         _ => Err(OpError::invalid("a condition is not one truth value")),
@@ -71,12 +71,12 @@ fn branch(call: &Call<'_>) -> Results {
 
 /// Results of the iterations, one after another along a new or given axis.
 struct Collected {
-    parts: Vec<Tensor>,
+    parts: Vec<FloatTensor>,
 }
 
 impl Collected {
     /// Stacks along `axis` of the result.
-    fn stack(self, call: &Call<'_>, axis: i64, reverse: bool) -> Result<Tensor, OpError> {
+    fn stack(self, call: &Call<'_>, axis: i64, reverse: bool) -> Result<FloatTensor, OpError> {
         let Self { mut parts } = self;
         if reverse {
             parts.reverse();
@@ -115,7 +115,7 @@ fn repeat(call: &Call<'_>) -> Results {
         Some(condition) => truth(condition)?,
         None => true,
     };
-    let mut states: Vec<Tensor> = Vec::new();
+    let mut states: Vec<FloatTensor> = Vec::new();
     for index in 2..own {
         states.push(call.input(index)?.clone());
     }
@@ -129,7 +129,7 @@ fn repeat(call: &Call<'_>) -> Results {
         if iteration as usize >= call.budget.iterations {
             return call.refuse("more iterations than the budget");
         }
-        let (number, condition) = (Tensor::scalar(iteration), Tensor::scalar(true));
+        let (number, condition) = (FloatTensor::scalar(iteration), FloatTensor::scalar(true));
         let mut inputs = vec![&number, &condition];
         inputs.extend(&states);
         let mut results = execute(call, body, &inputs)?.into_iter();
@@ -165,10 +165,10 @@ fn list(call: &Call<'_>, name: &'static str, count: usize) -> Result<Vec<i64>, O
 /// The slice `index` of an axis, without the axis.
 fn slice(
     call: &Call<'_>,
-    tensor_of: &Tensor,
+    tensor_of: &FloatTensor,
     axis: usize,
     index: usize,
-) -> Result<Tensor, OpError> {
+) -> Result<FloatTensor, OpError> {
     let shape = tensor_of.shape();
     let outer: usize = shape[..axis].iter().product();
     let inner: usize = shape[axis + 1..].iter().product();
@@ -199,11 +199,11 @@ fn scan(call: &Call<'_>) -> Results {
     let directions = list(call, "scan_input_directions", scanned)?;
     let output_axes = list(call, "scan_output_axes", outputs)?;
     let output_directions = list(call, "scan_output_directions", outputs)?;
-    let mut states: Vec<Tensor> = Vec::new();
+    let mut states: Vec<FloatTensor> = Vec::new();
     for index in 0..count {
         states.push(call.input(index)?.clone());
     }
-    let mut walked: Vec<(&Tensor, usize)> = Vec::new();
+    let mut walked: Vec<(&FloatTensor, usize)> = Vec::new();
     for (index, &axis) in axes.iter().enumerate() {
         let input = call.input(count + index)?;
         walked.push((input, Call::axis(axis, input.rank())?));
@@ -232,7 +232,7 @@ fn scan(call: &Call<'_>) -> Results {
             };
             slices.push(slice(call, input, axis, index)?);
         }
-        let inputs: Vec<&Tensor> = states.iter().chain(&slices).collect();
+        let inputs: Vec<&FloatTensor> = states.iter().chain(&slices).collect();
         let mut results = execute(call, body, &inputs)?.into_iter();
         states = results.by_ref().take(count).collect();
         for (collected, part) in collected.iter_mut().zip(results) {

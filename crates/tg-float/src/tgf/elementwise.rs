@@ -8,7 +8,7 @@ use super::call::{Call, Results, one, tensor};
 use super::math::{self, wide};
 use super::real::{Real, map_reals};
 use crate::convert::{self, CastMode};
-use crate::tensor::{DType, Data, Tensor};
+use crate::tensor::{DType, Data, FloatTensor};
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
@@ -161,9 +161,13 @@ fn is_infinite(call: &Call<'_>) -> Results {
 }
 
 /// A bound of `Clip`: an input of one element, or an attribute in old versions.
-fn bound(call: &Call<'_>, index: usize, name: &'static str) -> Result<Option<Tensor>, OpError> {
+fn bound(
+    call: &Call<'_>,
+    index: usize,
+    name: &'static str,
+) -> Result<Option<FloatTensor>, OpError> {
     if let Some(value) = call.optional_float(name)? {
-        return Ok(Some(Tensor::scalar(value)));
+        return Ok(Some(FloatTensor::scalar(value)));
     }
     match call.optional(index) {
         Some(tensor) if tensor.len() != 1 => {
@@ -177,7 +181,7 @@ fn clip(call: &Call<'_>) -> Results {
     let (low, high) = (bound(call, 1, "min")?, bound(call, 2, "max")?);
     let input = call.input(0)?;
     if input.dtype().is_integer() {
-        let one = |tensor: Option<Tensor>| match tensor {
+        let one = |tensor: Option<FloatTensor>| match tensor {
             None => Ok(None),
             Some(tensor) if tensor.dtype() == input.dtype() => {
                 Ok(convert::to_i64(tensor.data()).and_then(|values| values.first().copied()))
@@ -195,7 +199,7 @@ fn clip(call: &Call<'_>) -> Results {
         let (low, high) = (low.unwrap_or(i64::MIN), high.unwrap_or(i64::MAX));
         return map_integers(call, |x| x.max(low).min(high));
     }
-    let number = |tensor: Option<Tensor>, default: f64| match tensor {
+    let number = |tensor: Option<FloatTensor>, default: f64| match tensor {
         None => Ok(default),
         Some(tensor) => convert::to_f64(tensor.data())
             .and_then(|values| values.first().copied())

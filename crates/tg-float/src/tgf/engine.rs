@@ -5,7 +5,7 @@ use super::machine::Machine;
 use super::plan::{Plan, Purpose, Step};
 use super::run::{RunError, outputs};
 use crate::graph::Graph;
-use crate::tensor::Tensor;
+use crate::tensor::FloatTensor;
 use tg_exec::kernels::Cpu;
 
 /// A graph made ready to run: constant right factors are packed (which takes about their memory again), operators that
@@ -68,7 +68,11 @@ impl Engine {
     ///
     /// # Errors
     /// If the inputs are not those declared, or a node gives no result within the budget.
-    pub fn run(&mut self, inputs: &[&Tensor], budget: &Budget) -> Result<Vec<Tensor>, RunError> {
+    pub fn run(
+        &mut self,
+        inputs: &[&FloatTensor],
+        budget: &Budget,
+    ) -> Result<Vec<FloatTensor>, RunError> {
         let Self {
             graph,
             plan,

@@ -37,10 +37,10 @@ impl Build {
         value
     }
 
-    fn tensor(&mut self, shape: &[usize]) -> Tensor {
+    fn tensor(&mut self, shape: &[usize]) -> FloatTensor {
         let count = shape.iter().product();
         let mut one = || self.numbers.between(-1_000, 1_000) as f32 / 256.0;
-        Tensor::of(shape.to_vec(), (0..count).map(|_| one()).collect()).unwrap()
+        FloatTensor::of(shape.to_vec(), (0..count).map(|_| one()).collect()).unwrap()
     }
 
     fn constant(&mut self, shape: &[usize]) -> ValueId {
@@ -73,7 +73,7 @@ fn ints(values: &[i64]) -> Attribute {
     Attribute::Ints(values.to_vec())
 }
 
-fn bits(tensor: &Tensor) -> Vec<u32> {
+fn bits(tensor: &FloatTensor) -> Vec<u32> {
     let values = tensor.values::<f32>().unwrap();
     values.iter().map(|value| value.to_bits()).collect()
 }
@@ -85,9 +85,9 @@ fn cpus() -> Vec<Cpu> {
 }
 
 /// Runs a graph node by node, once joined, and prepared at every level and number of threads, twice: all the same.
-fn check(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
+fn check(graph: &Graph, inputs: &[FloatTensor]) -> Vec<FloatTensor> {
     assert_eq!(graph.check(), Ok(()));
-    let inputs: Vec<&Tensor> = inputs.iter().collect();
+    let inputs: Vec<&FloatTensor> = inputs.iter().collect();
     let budget = Budget::default();
     let all = run_all(graph, &inputs, &budget).unwrap();
     let given = |value: &ValueId| graph.inputs.iter().position(|input| input.value == *value);
@@ -95,8 +95,8 @@ fn check(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
         Some(tensor) => tensor.clone(),
         None => inputs[given(value).unwrap()].clone(),
     };
-    let expected: Vec<Tensor> = graph.outputs.iter().map(value).collect();
-    let compare = |found: &[Tensor], how: &str| {
+    let expected: Vec<FloatTensor> = graph.outputs.iter().map(value).collect();
+    let compare = |found: &[FloatTensor], how: &str| {
         for (found, expected) in found.iter().zip(&expected) {
             assert_eq!(found.shape(), expected.shape(), "{how}");
             if expected.dtype() == DType::F32 {
@@ -124,7 +124,7 @@ fn products_take_their_bias_and_elementwise_chains_are_joined() {
     let x = b.input();
     let (w, v) = (b.constant(&[40, 72]), b.constant(&[72, 40]));
     let (bias, other) = (b.constant(&[72]), b.constant(&[40]));
-    let scalar = |b: &mut Build, value: f32| b.graph.constant("c", Tensor::scalar(value));
+    let scalar = |b: &mut Build, value: f32| b.graph.constant("c", FloatTensor::scalar(value));
     let (half, root, one) = (
         scalar(&mut b, 0.5),
         scalar(&mut b, std::f32::consts::FRAC_1_SQRT_2),
@@ -341,10 +341,10 @@ fn random_elementwise_graphs_are_the_same_joined() {
                     *value = SPECIAL[pick(&mut b, 8)];
                 }
             }
-            inputs.push(Tensor::new(shape, data).unwrap());
+            inputs.push(FloatTensor::new(shape, data).unwrap());
             values.push(b.input());
         }
-        let two = b.graph.constant("two", Tensor::scalar(2f32));
+        let two = b.graph.constant("two", FloatTensor::scalar(2f32));
         for _ in 0..2 + pick(&mut b, 14) {
             let recent = values.len().saturating_sub(1 + pick(&mut b, 4));
             let other = pick(&mut b, values.len());
@@ -379,13 +379,13 @@ fn other_types_run_node_by_node() {
     let z = b.node("Mul", &[y, x]);
     let out = b.node("Neg", &[z]);
     b.graph.outputs.push(out);
-    let whole = check(&b.graph, &[Tensor::vector(vec![3i64, -4])]);
-    assert_eq!(whole[0], Tensor::vector(vec![-18i64, -32]));
-    let wide = check(&b.graph, &[Tensor::vector(vec![0.5f64])]);
-    assert_eq!(wide[0], Tensor::vector(vec![-0.5f64]));
+    let whole = check(&b.graph, &[FloatTensor::vector(vec![3i64, -4])]);
+    assert_eq!(whole[0], FloatTensor::vector(vec![-18i64, -32]));
+    let wide = check(&b.graph, &[FloatTensor::vector(vec![0.5f64])]);
+    assert_eq!(wide[0], FloatTensor::vector(vec![-0.5f64]));
     let half = |value: f32| {
         let bits = crate::convert::f32_to_f16(value);
-        Tensor::new(vec![1], Data::F16(vec![bits])).unwrap()
+        FloatTensor::new(vec![1], Data::F16(vec![bits])).unwrap()
     };
     // 2049 is not a half: each operator rounds once.
     assert_eq!(check(&b.graph, &[half(32.0)])[0], half(-2048.0));
@@ -398,7 +398,7 @@ fn values_in_use_are_not_overwritten() {
     let mut b = Build::new(7);
     let x = b.input();
     let a = b.node("Relu", &[x]);
-    let shape = b.graph.constant("shape", Tensor::vector(vec![-1i64]));
+    let shape = b.graph.constant("shape", FloatTensor::vector(vec![-1i64]));
     let flat = b.node("Reshape", &[a, shape]);
     let other = b.node("Exp", &[flat]);
     let c = b.node("Neg", &[a]);
@@ -479,7 +479,7 @@ fn a_prepared_product_refuses_another_type() {
     let out = b.node("MatMul", &[x, w]);
     b.graph.outputs.push(out);
     let mut engine = Engine::new(b.graph.clone(), Cpu::new(1));
-    let half = Tensor::new(vec![1, 8], Data::F16(vec![0x3c00; 8])).unwrap();
+    let half = FloatTensor::new(vec![1, 8], Data::F16(vec![0x3c00; 8])).unwrap();
     assert!(engine.run(&[&half], &Budget::default()).is_err());
     let narrow = b.tensor(&[1, 7]);
     let error = engine.run(&[&narrow], &Budget::default()).unwrap_err();

@@ -11,7 +11,7 @@ use super::machine::with_scratch;
 use super::math;
 use super::real::{Real, map_here};
 use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::tensor::{Tensor, elements};
+use crate::tensor::{FloatTensor, elements};
 use tg_exec::kernels::memory::of_thread;
 
 /// Elements that a group takes at a time.
@@ -275,7 +275,7 @@ impl Group {
     }
 
     /// How each value that the group reads lies in a result of this shape; nothing if it cannot run joined.
-    pub(super) fn layout(&self, reads: &[&Tensor]) -> Option<Layout> {
+    pub(super) fn layout(&self, reads: &[&FloatTensor]) -> Option<Layout> {
         if reads.iter().any(|tensor| tensor.values::<f32>().is_none()) {
             return None;
         }

@@ -5,7 +5,7 @@ use super::call::Call;
 use super::machine::with_scratch;
 use super::real::Real;
 use crate::kernels::{Bias, PackedF32, ProductF32, Right, gemm_f32, gemm_f32_packed};
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, FloatTensor};
 
 /// Rows of the result, its columns, and the depth of the sums.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +19,7 @@ pub(super) struct Sizes {
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(super) right: PackedF32,
-    pub(super) bias: Option<Tensor>,
+    pub(super) bias: Option<FloatTensor>,
 }
 
 /// With fewer rows than this the right factor is not worth packing.

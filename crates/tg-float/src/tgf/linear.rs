@@ -9,7 +9,7 @@ use super::real::{Real, by_real};
 use super::{Entry, OpError};
 use crate::convert::{self, CastMode};
 use crate::kernels::{BatchF32, Bias, Right, gemm_f32_batch};
-use crate::tensor::{DType, Data, Element, RANK_MAX, Tensor, strides};
+use crate::tensor::{DType, Data, Element, FloatTensor, RANK_MAX, strides};
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
@@ -153,7 +153,11 @@ fn matmul(call: &Call<'_>) -> Results {
 }
 
 /// The product of two tensors of one type.
-pub(super) fn multiply(call: &Call<'_>, a: &Tensor, b: &Tensor) -> Result<Tensor, OpError> {
+pub(super) fn multiply(
+    call: &Call<'_>,
+    a: &FloatTensor,
+    b: &FloatTensor,
+) -> Result<FloatTensor, OpError> {
     if let ([rows @ .., k], [_, n]) = (a.shape(), b.shape())
         && rows.len() > 1
         && a.dtype() == DType::F32

@@ -51,7 +51,7 @@ fn cross_entropy<R: Real>(call: &Call<'_>) -> Results {
 }
 
 /// The weighted negative of the named classes' numbers, reduced as asked.
-fn loss<R: Real>(call: &Call<'_>, logs: &[R]) -> Result<crate::Tensor, OpError> {
+fn loss<R: Real>(call: &Call<'_>, logs: &[R]) -> Result<crate::FloatTensor, OpError> {
     let [batch, classes, rest] = sizes(call)?;
     let targets = call.integers(1)?;
     let weights = call.optional_values::<R>(2)?;

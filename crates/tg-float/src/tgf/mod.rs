@@ -57,7 +57,7 @@ pub use run::{RunError, run, run_all};
 
 use super::convert;
 use super::graph::Node;
-use super::tensor::{DType, Data, Tensor, TensorError};
+use super::tensor::{DType, Data, FloatTensor, TensorError};
 use call::{Call, Results};
 use std::borrow::Cow;
 
@@ -187,9 +187,9 @@ pub(crate) type Entry = (Kernel, Half);
 /// If the operator is not supported with these inputs, or they are not valid, or the budget is not enough.
 pub fn evaluate(
     node: &Node,
-    inputs: &[Option<&Tensor>],
+    inputs: &[Option<&FloatTensor>],
     budget: &Budget,
-) -> Result<Vec<Tensor>, OpError> {
+) -> Result<Vec<FloatTensor>, OpError> {
     let entry = lookup(node).ok_or(OpError::Unknown)?;
     call_entry(entry, node, None, inputs, budget)
 }
@@ -199,9 +199,9 @@ fn call_entry(
     (kernel, half): Entry,
     node: &Node,
     prepared: Option<&gemm::Prepared>,
-    inputs: &[Option<&Tensor>],
+    inputs: &[Option<&FloatTensor>],
     budget: &Budget,
-) -> Result<Vec<Tensor>, OpError> {
+) -> Result<Vec<FloatTensor>, OpError> {
     let halves = inputs
         .iter()
         .flatten()
@@ -218,8 +218,8 @@ fn call_entry(
             got: target,
         });
     }
-    let wide: Vec<Option<Tensor>> = inputs.iter().map(|input| widen(*input)).collect();
-    let wide_bytes: usize = wide.iter().flatten().map(Tensor::bytes).sum();
+    let wide: Vec<Option<FloatTensor>> = inputs.iter().map(|input| widen(*input)).collect();
+    let wide_bytes: usize = wide.iter().flatten().map(FloatTensor::bytes).sum();
     let left = budget
         .bytes
         .checked_sub(wide_bytes)
@@ -227,7 +227,7 @@ fn call_entry(
             bytes: wide_bytes,
             left: budget.bytes,
         })?;
-    let widened: Vec<Option<&Tensor>> = wide
+    let widened: Vec<Option<&FloatTensor>> = wide
         .iter()
         .zip(inputs)
         .map(|(wide, input)| wide.as_ref().or(*input))
@@ -249,13 +249,13 @@ pub fn is_known(node: &Node) -> bool {
     lookup(node).is_some()
 }
 
-fn widen(input: Option<&Tensor>) -> Option<Tensor> {
+fn widen(input: Option<&FloatTensor>) -> Option<FloatTensor> {
     let tensor = input.filter(|tensor| tensor.dtype().is_half())?;
     let values = convert::to_f32(tensor.data())?;
-    Tensor::of(tensor.shape().to_vec(), values).ok()
+    FloatTensor::of(tensor.shape().to_vec(), values).ok()
 }
 
-fn narrow(result: Tensor, target: DType) -> Result<Tensor, OpError> {
+fn narrow(result: FloatTensor, target: DType) -> Result<FloatTensor, OpError> {
     let (shape, data) = result.into_parts();
     let data = match data {
         Data::F32(values) => convert::from_f32(values, target).ok_or(OpError::Unknown)?,

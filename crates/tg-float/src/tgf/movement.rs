@@ -10,7 +10,7 @@ use super::call::{Call, Results, one, tensor};
 use super::real::{Real, by_real};
 use super::{Entry, OpError};
 use crate::convert::{self, CastMode};
-use crate::tensor::{DType, Data, Element, RANK_MAX, Tensor, map_data, strides};
+use crate::tensor::{DType, Data, Element, FloatTensor, RANK_MAX, map_data, strides};
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
@@ -45,7 +45,7 @@ pub(super) fn lookup(op: &str) -> Option<Entry> {
 /// of them lie within the tensor.
 pub(super) fn strided(
     call: &Call<'_>,
-    tensor: &Tensor,
+    tensor: &FloatTensor,
     base: usize,
     shape: &[usize],
     steps: &[isize],
@@ -182,7 +182,7 @@ fn reshaped(call: &Call<'_>, shape: Vec<usize>) -> Results {
 }
 
 /// The shape that `Reshape` means: 0 keeps an axis (unless `allowzero`), one -1 takes what is left.
-fn wanted_shape(input: &Tensor, wanted: &[i64], allow_zero: bool) -> Option<Vec<usize>> {
+fn wanted_shape(input: &FloatTensor, wanted: &[i64], allow_zero: bool) -> Option<Vec<usize>> {
     let mut shape = Vec::with_capacity(wanted.len());
     let mut open = None;
     for (axis, &size) in wanted.iter().enumerate() {
@@ -211,7 +211,7 @@ fn reshape(call: &Call<'_>) -> Results {
     let shape = shape.ok_or_else(|| {
         OpError::invalid(format!(
             "{:?} does not fill {wanted:?}",
-            call.input(0).map(Tensor::shape)
+            call.input(0).map(FloatTensor::shape)
         ))
     })?;
     reshaped(call, shape)
@@ -475,7 +475,7 @@ fn shape(call: &Call<'_>) -> Results {
     };
     let start = place(call.int("start", 0)?);
     let end = place(call.int("end", rank)?).max(start);
-    Ok(vec![Tensor::vector(
+    Ok(vec![FloatTensor::vector(
         shape[start..end]
             .iter()
             .map(|&size| size as i64)
@@ -485,7 +485,7 @@ fn shape(call: &Call<'_>) -> Results {
 
 fn constant_of_shape(call: &Call<'_>) -> Results {
     let shape = sizes(&call.integers(0)?)?;
-    let zero = Tensor::scalar(0f32);
+    let zero = FloatTensor::scalar(0f32);
     let value = call.tensor("value")?.unwrap_or(&zero);
     if value.len() != 1 {
         return Err(OpError::invalid("the value has more than one element"));

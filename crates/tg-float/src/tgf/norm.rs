@@ -7,7 +7,7 @@ use super::call::{Call, Results, one, tensor};
 use super::machine::{in_parts, vectorised};
 use super::real::{Real, by_real};
 use super::reduce::Reduced;
-use crate::tensor::Tensor;
+use crate::tensor::FloatTensor;
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
@@ -297,7 +297,7 @@ fn affine<R: Real>(
     {
         return call.refuse("a scale with more axes than are normalised");
     }
-    let squeezed = Tensor::new(
+    let squeezed = FloatTensor::new(
         input.shape()[input.rank().saturating_sub(axes.len())..].to_vec(),
         input.data().clone(),
     );

@@ -7,7 +7,7 @@
 use super::OpError;
 use super::call::{Call, Results, tensor};
 use super::movement::sizes;
-use crate::tensor::{Data, Tensor, map_data, strides};
+use crate::tensor::{Data, FloatTensor, map_data, strides};
 
 /// How places outside the tensor are filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub(super) fn pad(call: &Call<'_>) -> Results {
         Some(value) if value.len() == 1 && value.dtype() == input.dtype() => value.clone(),
         Some(value) if !value.is_empty() => return Err(call.wrong_type(2)),
         _ => match call.optional_float("value")? {
-            Some(value) if input.values::<f32>().is_some() => Tensor::scalar(value),
+            Some(value) if input.values::<f32>().is_some() => FloatTensor::scalar(value),
             _ => tensor(Vec::new(), Data::zeros(input.dtype(), 1))?,
         },
     };
@@ -86,8 +86,8 @@ fn fill_shape(
     shape: &[usize],
     before: &[i64],
     fill: Fill,
-    value: &Tensor,
-) -> Result<Tensor, OpError> {
+    value: &FloatTensor,
+) -> Result<FloatTensor, OpError> {
     let input = call.input(0)?;
     let count = call.reserve_shape(shape, input.dtype())?;
     let own = strides(input.shape());
@@ -116,7 +116,7 @@ fn fill_shape(
 }
 
 /// The first element of `tensor` as an element of the same type as `values`.
-fn first_like<T: Clone + 'static>(_values: &[T], tensor: &Tensor) -> Option<T> {
+fn first_like<T: Clone + 'static>(_values: &[T], tensor: &FloatTensor) -> Option<T> {
     use crate::tensor::with_data;
     with_data!(tensor.data(), own => {
         let any: Option<&dyn std::any::Any> = own.first().map(|value| value as &dyn std::any::Any);

@@ -6,7 +6,7 @@ use super::gemm::Prepared;
 use super::lookup;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::kernels::{PackedF32, Right};
-use crate::tensor::Tensor;
+use crate::tensor::FloatTensor;
 use std::collections::BTreeMap;
 
 /// How often a plan is executed, and what of it is wanted.
@@ -123,7 +123,7 @@ fn ends(graph: &Graph, steps: &[Step]) -> Vec<Vec<ValueId>> {
 /// A constant that the node `add` adds to each column of a product that only it reads.
 struct AddedBias {
     add: usize,
-    tensor: Tensor,
+    tensor: FloatTensor,
 }
 
 /// The biases of products, by the product's node.

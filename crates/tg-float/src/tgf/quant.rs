@@ -5,7 +5,7 @@ use super::call::{Call, Results, tensor};
 use super::linear::Batches;
 use super::{Entry, OpError};
 use crate::convert::{self, CastMode, canonical};
-use crate::tensor::{DType, Data, Tensor};
+use crate::tensor::{DType, Data, FloatTensor};
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
@@ -63,7 +63,7 @@ enum Scales {
 }
 
 impl Scales {
-    fn new(call: &Call<'_>, shape: &[usize], scale: &Tensor) -> Result<Self, OpError> {
+    fn new(call: &Call<'_>, shape: &[usize], scale: &FloatTensor) -> Result<Self, OpError> {
         if scale.len() == 1 {
             return Ok(Self::Tensor);
         }
@@ -218,8 +218,8 @@ fn dynamic(call: &Call<'_>) -> Results {
         .collect();
     Ok(vec![
         tensor(call.input(0)?.shape().to_vec(), Data::U8(values))?,
-        Tensor::scalar(scale),
-        Tensor::scalar(zero as u8),
+        FloatTensor::scalar(scale),
+        FloatTensor::scalar(zero as u8),
     ])
 }
 

@@ -9,7 +9,7 @@ use super::norm::row_sums;
 use super::real::Real;
 use super::{Entry, OpError};
 use crate::convert::{self, CastMode};
-use crate::tensor::{DType, Data, Tensor, strides};
+use crate::tensor::{DType, Data, FloatTensor, strides};
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
@@ -421,5 +421,5 @@ fn hardmax(call: &Call<'_>) -> Results {
 }
 
 fn size(call: &Call<'_>) -> Results {
-    Ok(vec![Tensor::scalar(call.input(0)?.len() as i64)])
+    Ok(vec![FloatTensor::scalar(call.input(0)?.len() as i64)])
 }

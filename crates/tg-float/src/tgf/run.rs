@@ -7,7 +7,7 @@ use super::machine::{give, take};
 use super::plan::{Plan, Purpose, Step};
 use super::{Budget, Entry, OpError, call_entry, lookup};
 use crate::graph::{Dim, Graph, Input, Node, ValueId};
-use crate::tensor::{DType, Data, Tensor};
+use crate::tensor::{DType, Data, FloatTensor};
 use std::collections::BTreeMap;
 
 /// Why a graph gives no result.
@@ -53,7 +53,11 @@ pub enum RunError {
 ///
 /// # Errors
 /// If the inputs are not those declared, or a node gives no result within the budget.
-pub fn run(graph: &Graph, inputs: &[&Tensor], budget: &Budget) -> Result<Vec<Tensor>, RunError> {
+pub fn run(
+    graph: &Graph,
+    inputs: &[&FloatTensor],
+    budget: &Budget,
+) -> Result<Vec<FloatTensor>, RunError> {
     outputs(graph, &Plan::new(graph, Purpose::Once), inputs, budget)
 }
 
@@ -63,9 +67,9 @@ pub fn run(graph: &Graph, inputs: &[&Tensor], budget: &Budget) -> Result<Vec<Ten
 /// As [`run`].
 pub fn run_all(
     graph: &Graph,
-    inputs: &[&Tensor],
+    inputs: &[&FloatTensor],
     budget: &Budget,
-) -> Result<BTreeMap<ValueId, Tensor>, RunError> {
+) -> Result<BTreeMap<ValueId, FloatTensor>, RunError> {
     let plan = Plan::new(graph, Purpose::EveryValue);
     Ok(execute(graph, &plan, inputs, budget)?.computed)
 }
@@ -74,9 +78,9 @@ pub fn run_all(
 pub(super) fn outputs(
     graph: &Graph,
     plan: &Plan,
-    inputs: &[&Tensor],
+    inputs: &[&FloatTensor],
     budget: &Budget,
-) -> Result<Vec<Tensor>, RunError> {
+) -> Result<Vec<FloatTensor>, RunError> {
     let values = execute(graph, plan, inputs, budget)?;
     let outputs = graph.outputs.iter();
     outputs.map(|&output| values.get(output).cloned()).collect()
@@ -85,15 +89,15 @@ pub(super) fn outputs(
 /// What is known while a graph runs.
 struct Values<'a> {
     graph: &'a Graph,
-    inputs: BTreeMap<ValueId, &'a Tensor>,
-    computed: BTreeMap<ValueId, Tensor>,
+    inputs: BTreeMap<ValueId, &'a FloatTensor>,
+    computed: BTreeMap<ValueId, FloatTensor>,
     /// Bytes of what is computed.
     live: usize,
     budget: Budget,
 }
 
 impl Values<'_> {
-    fn get(&self, value: ValueId) -> Result<&Tensor, RunError> {
+    fn get(&self, value: ValueId) -> Result<&FloatTensor, RunError> {
         let given = || self.inputs.get(&value).copied();
         let found = self.computed.get(&value).or_else(given);
         let found = found.or_else(|| self.graph.constants.get(&value));
@@ -108,7 +112,7 @@ impl Values<'_> {
         }
     }
 
-    fn keep(&mut self, value: ValueId, tensor: Tensor) {
+    fn keep(&mut self, value: ValueId, tensor: FloatTensor) {
         self.live += tensor.bytes();
         self.computed.insert(value, tensor);
     }
@@ -160,7 +164,7 @@ impl Values<'_> {
 
     /// Runs a group: joined if types and shapes allow it, else node by node. `ends`: what nobody needs afterwards.
     fn group(&mut self, group: &Group, ends: &[ValueId]) -> Result<(), RunError> {
-        let reads: Result<Vec<&Tensor>, RunError> =
+        let reads: Result<Vec<&FloatTensor>, RunError> =
             group.reads.iter().map(|&value| self.get(value)).collect();
         let Some(layout) = group.layout(&reads?) else {
             for &index in &group.nodes {
@@ -231,7 +235,7 @@ impl Values<'_> {
 fn execute<'a>(
     graph: &'a Graph,
     plan: &Plan,
-    inputs: &[&'a Tensor],
+    inputs: &[&'a FloatTensor],
     budget: &Budget,
 ) -> Result<Values<'a>, RunError> {
     if inputs.len() != graph.inputs.len() {
@@ -275,7 +279,7 @@ fn execute<'a>(
 }
 
 /// Whether a tensor has the declared type, number of axes and fixed sizes.
-fn fits(declared: &Input, tensor: &Tensor) -> bool {
+fn fits(declared: &Input, tensor: &FloatTensor) -> bool {
     let size = |(axis, &size): (&Dim, &usize)| match axis {
         Dim::Known(known) => *known == size,
         Dim::Named(_) | Dim::Unknown => true,
@@ -286,7 +290,7 @@ fn fits(declared: &Input, tensor: &Tensor) -> bool {
         })
 }
 
-fn failed(node: &Node, inputs: &[Option<&Tensor>], source: OpError) -> RunError {
+fn failed(node: &Node, inputs: &[Option<&FloatTensor>], source: OpError) -> RunError {
     RunError::Node {
         node: node.name.clone(),
         op: node.op.clone(),
@@ -295,8 +299,8 @@ fn failed(node: &Node, inputs: &[Option<&Tensor>], source: OpError) -> RunError 
     }
 }
 
-fn describe(inputs: &[Option<&Tensor>]) -> String {
-    let one = |input: &Option<&Tensor>| match input {
+fn describe(inputs: &[Option<&FloatTensor>]) -> String {
+    let one = |input: &Option<&FloatTensor>| match input {
         None => "-".to_owned(),
         Some(tensor) => format!("{:?}{:?}", tensor.dtype(), tensor.shape()),
     };

@@ -5,7 +5,7 @@ use super::call::{Call, Results, tensor};
 use super::real::Real;
 use super::select::{element_places, slice_places};
 use crate::convert::{self, CastMode};
-use crate::tensor::{DType, Data, Tensor};
+use crate::tensor::{DType, Data, FloatTensor};
 
 /// How an update meets what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,6 +181,6 @@ pub(super) fn cache(call: &Call<'_>) -> Results {
         }
     }
     Ok(vec![
-        Tensor::new(shape.to_vec(), data).map_err(OpError::Tensor)?,
+        FloatTensor::new(shape.to_vec(), data).map_err(OpError::Tensor)?,
     ])
 }

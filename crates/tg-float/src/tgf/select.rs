@@ -4,7 +4,7 @@ use super::Half::{Native, Widen};
 use super::call::{Call, Results, one, tensor};
 use super::{Entry, OpError};
 use crate::convert;
-use crate::tensor::{DType, Data, Tensor, strides, with_data};
+use crate::tensor::{DType, Data, FloatTensor, strides, with_data};
 use std::cmp::Ordering;
 
 /// The function of an operator of this family.
@@ -296,9 +296,9 @@ fn unique(call: &Call<'_>) -> Results {
     out[axis] = first.len();
     Ok(vec![
         tensor(out, input.data().gather_runs(&starts, inner))?,
-        Tensor::vector(first.iter().map(|&k| k as i64).collect::<Vec<_>>()),
-        Tensor::vector(inverse),
-        Tensor::vector(
+        FloatTensor::vector(first.iter().map(|&k| k as i64).collect::<Vec<_>>()),
+        FloatTensor::vector(inverse),
+        FloatTensor::vector(
             groups
                 .iter()
                 .map(|group| group.len() as i64)

@@ -25,24 +25,28 @@ pub(super) fn try_eval(
     op: &str,
     version: i64,
     attributes: &[(&str, Attribute)],
-    inputs: &[Option<Tensor>],
-) -> Result<Vec<Tensor>, OpError> {
+    inputs: &[Option<FloatTensor>],
+) -> Result<Vec<FloatTensor>, OpError> {
     let node = node(op, version, attributes, inputs.len(), 4);
-    let borrowed: Vec<Option<&Tensor>> = inputs.iter().map(Option::as_ref).collect();
+    let borrowed: Vec<Option<&FloatTensor>> = inputs.iter().map(Option::as_ref).collect();
     evaluate(&node, &borrowed, &Budget::default())
 }
 
-pub(super) fn eval(op: &str, attributes: &[(&str, Attribute)], inputs: &[Tensor]) -> Tensor {
-    let inputs: Vec<Option<Tensor>> = inputs.iter().cloned().map(Some).collect();
+pub(super) fn eval(
+    op: &str,
+    attributes: &[(&str, Attribute)],
+    inputs: &[FloatTensor],
+) -> FloatTensor {
+    let inputs: Vec<Option<FloatTensor>> = inputs.iter().cloned().map(Some).collect();
     try_eval(op, 21, attributes, &inputs).unwrap().remove(0)
 }
 
-pub(super) fn f32s(shape: &[usize], values: &[f32]) -> Tensor {
-    Tensor::of(shape.to_vec(), values.to_vec()).unwrap()
+pub(super) fn f32s(shape: &[usize], values: &[f32]) -> FloatTensor {
+    FloatTensor::of(shape.to_vec(), values.to_vec()).unwrap()
 }
 
-pub(super) fn i64s(values: &[i64]) -> Tensor {
-    Tensor::vector(values.to_vec())
+pub(super) fn i64s(values: &[i64]) -> FloatTensor {
+    FloatTensor::vector(values.to_vec())
 }
 
 pub(super) fn ints(values: &[i64]) -> Attribute {
@@ -59,7 +63,7 @@ pub(super) fn numbers(seed: u32, count: usize) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-pub(super) fn bits(tensor: &Tensor) -> Vec<u32> {
+pub(super) fn bits(tensor: &FloatTensor) -> Vec<u32> {
     let values = tensor.values::<f32>().unwrap();
     values.iter().map(|v| v.to_bits()).collect()
 }
@@ -77,9 +81,9 @@ fn arithmetic_broadcasts_and_keeps_one_nan() {
     assert_eq!(ints, i64s(&[3, -3]));
     let zero = try_eval("Div", 14, &[], &[Some(i64s(&[1])), Some(i64s(&[0]))]);
     assert!(matches!(zero, Err(OpError::Invalid { .. })));
-    let bytes = Tensor::vector(vec![200u8, 100]);
+    let bytes = FloatTensor::vector(vec![200u8, 100]);
     let wrapped = eval("Add", &[], &[bytes.clone(), bytes]);
-    assert_eq!(wrapped, Tensor::vector(vec![144u8, 200]));
+    assert_eq!(wrapped, FloatTensor::vector(vec![144u8, 200]));
 }
 
 #[test]
@@ -92,8 +96,9 @@ fn remainders_take_the_sign_that_is_asked_for() {
 
 #[test]
 fn halves_are_widened_and_rounded_once() {
-    let one =
-        |value: f32| Tensor::new(vec![1], Data::F16(vec![convert::f32_to_f16(value)])).unwrap();
+    let one = |value: f32| {
+        FloatTensor::new(vec![1], Data::F16(vec![convert::f32_to_f16(value)])).unwrap()
+    };
     // 1 + 2^-11 + 2^-11 in f16 would stay 1 if rounded in between.
     let third = eval(
         "Sum",
@@ -118,11 +123,11 @@ fn reductions_run_over_named_axes() {
         &[("axis", Attribute::Int(1))],
         &[f32s(&[1, 3], &[2.0, 5.0, 5.0])],
     );
-    assert_eq!(top, Tensor::of(vec![1, 1], vec![1i64]).unwrap());
+    assert_eq!(top, FloatTensor::of(vec![1, 1], vec![1i64]).unwrap());
     let scan = eval(
         "CumSum",
         &[("reverse", Attribute::Int(1))],
-        &[x, Tensor::scalar(1i64)],
+        &[x, FloatTensor::scalar(1i64)],
     );
     assert_eq!(scan, f32s(&[2, 3], &[6.0, 5.0, 3.0, 15.0, 11.0, 6.0]));
 }
@@ -189,7 +194,7 @@ fn elements_are_chosen_and_put() {
     assert_eq!(rows, f32s(&[2, 2], &[4.0, 5.0, 0.0, 1.0]));
     let beyond = try_eval("Gather", 13, &[], &[Some(x.clone()), Some(i64s(&[3]))]);
     assert!(matches!(beyond, Err(OpError::Invalid { .. })));
-    let indices = Tensor::of(vec![1, 2], vec![2i64, 1]).unwrap();
+    let indices = FloatTensor::of(vec![1, 2], vec![2i64, 1]).unwrap();
     let point = eval("GatherND", &[], &[x.clone(), indices.clone()]);
     assert_eq!(point, f32s(&[1], &[5.0]));
     let add = [("reduction", Attribute::Text(b"add".to_vec()))];
@@ -210,9 +215,12 @@ fn elements_are_chosen_and_put() {
     let found = eval(
         "NonZero",
         &[],
-        &[Tensor::of(vec![2, 2], vec![1i32, 0, 0, 4]).unwrap()],
+        &[FloatTensor::of(vec![2, 2], vec![1i32, 0, 0, 4]).unwrap()],
     );
-    assert_eq!(found, Tensor::of(vec![2, 2], vec![0i64, 1, 0, 1]).unwrap());
+    assert_eq!(
+        found,
+        FloatTensor::of(vec![2, 2], vec![0i64, 1, 0, 1]).unwrap()
+    );
     let unique = try_eval("Unique", 11, &[], &[Some(i64s(&[5, 2, 5]))]).unwrap();
     assert_eq!(
         unique,
@@ -417,23 +425,23 @@ fn quantised_operators_round_to_even() {
     let q = eval(
         "QuantizeLinear",
         &[],
-        &[x, Tensor::scalar(1f32), Tensor::scalar(3u8)],
+        &[x, FloatTensor::scalar(1f32), FloatTensor::scalar(3u8)],
     );
-    assert_eq!(q, Tensor::vector(vec![3u8, 5, 1, 255]));
+    assert_eq!(q, FloatTensor::vector(vec![3u8, 5, 1, 255]));
     let d = eval(
         "DequantizeLinear",
         &[],
-        &[q, Tensor::scalar(0.5f32), Tensor::scalar(3u8)],
+        &[q, FloatTensor::scalar(0.5f32), FloatTensor::scalar(3u8)],
     );
     assert_eq!(d, f32s(&[4], &[0.0, 1.0, -1.0, 126.0]));
-    let a = Tensor::of(vec![1, 2], vec![3u8, 4]).unwrap();
-    let b = Tensor::of(vec![2, 1], vec![5i8, -6]).unwrap();
+    let a = FloatTensor::of(vec![1, 2], vec![3u8, 4]).unwrap();
+    let b = FloatTensor::of(vec![2, 1], vec![5i8, -6]).unwrap();
     let sums = eval(
         "MatMulInteger",
         &[],
-        &[a, b, Tensor::scalar(1u8), Tensor::scalar(0i8)],
+        &[a, b, FloatTensor::scalar(1u8), FloatTensor::scalar(0i8)],
     );
-    assert_eq!(sums, Tensor::of(vec![1, 1], vec![-8i32]).unwrap());
+    assert_eq!(sums, FloatTensor::of(vec![1, 1], vec![-8i32]).unwrap());
 }
 
 #[test]
@@ -447,7 +455,7 @@ fn a_long_memory_keeps_what_its_gates_say() {
         f32s(&[1, 4, 1], &[0.0; 4]),
         f32s(&[1, 8], &bias),
     ];
-    let inputs: Vec<Option<Tensor>> = inputs.into_iter().map(Some).collect();
+    let inputs: Vec<Option<FloatTensor>> = inputs.into_iter().map(Some).collect();
     let out = try_eval("LSTM", 14, &[("hidden_size", Attribute::Int(1))], &inputs).unwrap();
     let memory = out[2].values::<f32>().unwrap()[0];
     assert!((memory - 1f32.tanh()).abs() < 1e-6);
@@ -465,7 +473,7 @@ fn attention_looks_back_and_never_ahead() {
     let causal = [("is_causal", Attribute::Int(1))];
     let y = eval("Attention", &causal, &[q.clone(), k.clone(), v.clone()]);
     assert_eq!(y, f32s(&[1, 1, 2, 1], &[2.0, 3.0]));
-    let mask = Tensor::of(vec![2, 2], vec![false, true, false, false]).unwrap();
+    let mask = FloatTensor::of(vec![2, 2], vec![false, true, false, false]).unwrap();
     let y = eval("Attention", &[], &[q, k, v, mask]);
     assert_eq!(
         y,
@@ -512,8 +520,8 @@ fn trees_decide() {
 #[test]
 fn images_are_resampled() {
     let x = f32s(&[1, 1, 1, 2], &[1.0, 3.0]);
-    let none = Tensor::vector(Vec::<f32>::new());
-    let scales = Tensor::vector(vec![1f32, 1.0, 1.0, 2.0]);
+    let none = FloatTensor::vector(Vec::<f32>::new());
+    let scales = FloatTensor::vector(vec![1f32, 1.0, 1.0, 2.0]);
     let linear = [("mode", Attribute::Text(b"linear".to_vec()))];
     let y = eval(
         "Resize",
@@ -580,7 +588,7 @@ fn graphs_run_within_their_budget() {
 #[test]
 fn hostile_sizes_are_refused_before_memory_is_taken() {
     let huge = i64s(&[1 << 40, 1 << 40]);
-    let memory = |result: Result<Vec<Tensor>, OpError>| {
+    let memory = |result: Result<Vec<FloatTensor>, OpError>| {
         assert!(matches!(result, Err(OpError::Memory { .. })), "{result:?}");
     };
     memory(try_eval("ConstantOfShape", 9, &[], &[Some(huge.clone())]));
@@ -591,7 +599,7 @@ fn hostile_sizes_are_refused_before_memory_is_taken() {
         &[],
         &[Some(i64s(&[1, 2])), Some(i64s(&[i64::MAX]))],
     ));
-    let scalar = |v: i64| Some(Tensor::scalar(v));
+    let scalar = |v: i64| Some(FloatTensor::scalar(v));
     memory(try_eval(
         "Range",
         11,

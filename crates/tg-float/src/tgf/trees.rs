@@ -9,7 +9,7 @@ use super::call::{Call, Results, one, tensor};
 use super::math;
 use super::norm::softmax_row;
 use crate::convert::{self, canonical};
-use crate::tensor::{DType, Data, Tensor};
+use crate::tensor::{DType, Data, FloatTensor};
 use std::collections::BTreeMap;
 
 /// The function of an operator of this family.
@@ -349,9 +349,9 @@ impl<'a> Labels<'a> {
         }
     }
 
-    fn pick(&self, places: &[usize]) -> Tensor {
+    fn pick(&self, places: &[usize]) -> FloatTensor {
         match self {
-            Self::Integers(values) => Tensor::vector(
+            Self::Integers(values) => FloatTensor::vector(
                 places
                     .iter()
                     .map(|&place| values[place])
@@ -359,7 +359,7 @@ impl<'a> Labels<'a> {
             ),
             Self::Texts(values) => {
                 let texts = places.iter().map(|&place| values[place].to_owned());
-                Tensor::vector(texts.collect::<Vec<_>>())
+                FloatTensor::vector(texts.collect::<Vec<_>>())
             }
         }
     }

@@ -12,7 +12,7 @@ use tg_exec::kernels::{Cpu, SimdLevel};
 const NAN: f32 = f32::from_bits(0x7fc0_0000);
 
 /// Runs at every level with one and three threads; all give the same bits.
-fn everywhere(run: impl Fn() -> Tensor) -> Tensor {
+fn everywhere(run: impl Fn() -> FloatTensor) -> FloatTensor {
     let first = run();
     for level in SimdLevel::available() {
         for threads in [1, 3] {
@@ -85,7 +85,7 @@ fn pools_over_lines_and_bytes() {
     let node =
         |op: &str, attributes: &[(&str, Attribute)]| super::tests::node(op, 19, attributes, 1, 1);
     let pair = [("kernel_shape", ints(&[2]))];
-    let run = |op: &str, x: &Tensor| {
+    let run = |op: &str, x: &FloatTensor| {
         evaluate(&node(op, &pair), &[Some(x)], &Budget::default())
             .unwrap()
             .remove(0)
@@ -94,7 +94,7 @@ fn pools_over_lines_and_bytes() {
     assert_eq!(bits(&top), bits(&f32s(&[1, 1, 4], &[5.0, 5.0, NAN, NAN])));
     let mean = run("AveragePool", &x);
     assert_eq!(bits(&mean), bits(&f32s(&[1, 1, 4], &[3.0, 3.5, NAN, NAN])));
-    let bytes = Tensor::of(vec![1, 1, 3], vec![-128i8, -127, -128]).unwrap();
+    let bytes = FloatTensor::of(vec![1, 1, 3], vec![-128i8, -127, -128]).unwrap();
     let top = run("MaxPool", &bytes);
     assert_eq!(top.values::<i8>(), Some([-127i8, -127].as_slice()));
 }
@@ -107,7 +107,8 @@ fn every_turn_puts_each_element_in_its_place() {
         .map(|v| v as f32)
         .collect();
     let x = f32s(&shape, &values);
-    let wide = Tensor::of(shape.to_vec(), (0..values.len() as i64).collect::<Vec<_>>()).unwrap();
+    let wide =
+        FloatTensor::of(shape.to_vec(), (0..values.len() as i64).collect::<Vec<_>>()).unwrap();
     for order in 0..256usize {
         let perm: Vec<usize> = (0..4).map(|axis| order >> (2 * axis) & 3).collect();
         if (0..4).any(|axis| !perm.contains(&axis)) {
@@ -566,7 +567,7 @@ fn axes_count_from_either_end_and_not_beyond() {
 
 #[test]
 fn errors_say_what_the_operator_got() {
-    let text = |result: Result<Vec<Tensor>, OpError>| {
+    let text = |result: Result<Vec<FloatTensor>, OpError>| {
         let error = result.unwrap_err();
         let source = std::error::Error::source(&error).map(ToString::to_string);
         format!("{error}: {}", source.unwrap_or_default())

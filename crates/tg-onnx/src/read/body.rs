@@ -7,7 +7,7 @@ use crate::proto::{
 };
 use std::collections::BTreeMap;
 use tg_float::graph::{Attribute, Dim, Graph, Input, Node, Subgraph, ValueId};
-use tg_float::tensor::{DType, Data, Tensor};
+use tg_float::tensor::{DType, Data, FloatTensor};
 
 /// The key of a function: domain, name, overload.
 type Key = (String, String, String);
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn tensor(&mut self, name: &str, proto: &TensorProto) -> Result<Tensor, ReadError> {
+    fn tensor(&mut self, name: &str, proto: &TensorProto) -> Result<FloatTensor, ReadError> {
         self.source
             .read(proto)
             .map_err(|problem| ReadError::Tensor {
@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
             })
     }
 
-    fn define_constant(&mut self, name: &str, tensor: Tensor) -> Result<(), ReadError> {
+    fn define_constant(&mut self, name: &str, tensor: FloatTensor) -> Result<(), ReadError> {
         let scope = self.scope();
         if scope.names.contains_key(name) {
             return Err(ReadError::Twice {
@@ -481,20 +481,20 @@ fn attribute_type(proto: &AttributeProto) -> i32 {
 }
 
 /// The tensor of a `Constant` node.
-fn constant(node: &Node) -> Option<Tensor> {
+fn constant(node: &Node) -> Option<FloatTensor> {
     let (name, attribute) = node.attributes.iter().next()?;
     let text = |bytes: &Vec<u8>| String::from_utf8(bytes.clone()).ok();
     Some(match (name.as_str(), attribute) {
         ("value", Attribute::Tensor(tensor)) => tensor.clone(),
-        ("value_float", Attribute::Float(value)) => Tensor::scalar(*value),
-        ("value_int", Attribute::Int(value)) => Tensor::scalar(*value),
-        ("value_string", Attribute::Text(value)) => Tensor::scalar(text(value)?),
-        ("value_floats", Attribute::Floats(values)) => Tensor::vector(values.clone()),
-        ("value_ints", Attribute::Ints(values)) => Tensor::vector(values.clone()),
+        ("value_float", Attribute::Float(value)) => FloatTensor::scalar(*value),
+        ("value_int", Attribute::Int(value)) => FloatTensor::scalar(*value),
+        ("value_string", Attribute::Text(value)) => FloatTensor::scalar(text(value)?),
+        ("value_floats", Attribute::Floats(values)) => FloatTensor::vector(values.clone()),
+        ("value_ints", Attribute::Ints(values)) => FloatTensor::vector(values.clone()),
         ("value_strings", Attribute::Texts(values)) => {
             let texts: Option<Vec<String>> = values.iter().map(text).collect();
             let texts = texts?;
-            Tensor::new(vec![texts.len()], Data::String(texts)).ok()?
+            FloatTensor::new(vec![texts.len()], Data::String(texts)).ok()?
         }
         _ => return None,
     })

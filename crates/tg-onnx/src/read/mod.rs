@@ -17,7 +17,7 @@ use crate::proto::{ModelProto, OperatorSetIdProto, TensorProto};
 use prost::Message;
 use std::collections::BTreeMap;
 use std::path::Path;
-use tg_float::Tensor;
+use tg_float::FloatTensor;
 use tg_float::graph::{Graph, GraphError};
 
 /// Oldest operator set that is read: version 7 made broadcasting what it is.
@@ -200,7 +200,7 @@ pub fn read(bytes: &[u8], folder: Option<&Path>, limits: &ReadLimits) -> Result<
 ///
 /// # Errors
 /// If the bytes are not one, or it is over `bytes_max` bytes in memory.
-pub fn read_tensor(bytes: &[u8], bytes_max: usize) -> Result<(String, Tensor), ReadError> {
+pub fn read_tensor(bytes: &[u8], bytes_max: usize) -> Result<(String, FloatTensor), ReadError> {
     bounded(bytes, scan::Message::Tensor)?;
     let proto = TensorProto::decode(bytes)?;
     let mut source = tensor::Source {

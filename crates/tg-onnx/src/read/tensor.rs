@@ -3,7 +3,7 @@
 use super::external;
 use crate::proto::{EXTERNAL, TensorProto};
 use std::path::{Path, PathBuf};
-use tg_float::tensor::{DType, Data, RANK_MAX, Tensor};
+use tg_float::tensor::{DType, Data, FloatTensor, RANK_MAX};
 
 /// What is wrong with a tensor of a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -86,7 +86,7 @@ impl Source<'_> {
     }
 
     /// Reads a tensor.
-    pub(super) fn read(&mut self, proto: &TensorProto) -> Result<Tensor, TensorProblem> {
+    pub(super) fn read(&mut self, proto: &TensorProto) -> Result<FloatTensor, TensorProblem> {
         let dtype = DType::from_onnx(proto.data_type.into())
             .ok_or(TensorProblem::ElementType(proto.data_type))?;
         let (shape, count) = checked_shape(&proto.dims)?;
@@ -112,7 +112,7 @@ impl Source<'_> {
             got: held(dtype, proto),
         })?;
         self.left -= bytes;
-        Tensor::new(shape, data).map_err(|_| TensorProblem::Shape(proto.dims.clone()))
+        FloatTensor::new(shape, data).map_err(|_| TensorProblem::Shape(proto.dims.clone()))
     }
 }
 

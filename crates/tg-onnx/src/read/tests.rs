@@ -74,7 +74,7 @@ fn read_model(model: &ModelProto) -> Result<Graph, ReadError> {
 
 /// Runs a read model on x = (1, -2).
 fn outputs(graph: &Graph) -> Vec<f32> {
-    let x = Tensor::vector(vec![1f32, -2.0]);
+    let x = FloatTensor::vector(vec![1f32, -2.0]);
     let results = run(graph, &[&x], &Budget::default()).unwrap();
     results[0].values::<f32>().unwrap().to_vec()
 }
