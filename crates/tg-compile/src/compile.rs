@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use tg_exec::coding;
 use tg_exec::engine::Engine;
 use tg_exec::engine::values::Values;
-use tg_exec::execute::Tensor as Integers;
+use tg_exec::execute::IntTensor;
 use tg_exec::kernels::Cpu;
 use tg_float::tgf::{self, Budget, RunError};
 use tg_float::{FloatTensor, Graph, ValueId, convert};
@@ -212,7 +212,7 @@ impl Compiled {
 
     /// The integer model's output in the order of the file, from the program's.
     #[must_use]
-    pub fn in_file_order(&self, output: &Integers) -> Vec<i32> {
+    pub fn in_file_order(&self, output: &IntTensor) -> Vec<i32> {
         let values = output.widened();
         self.output.order.iter().map(|&at| values[at]).collect()
     }

@@ -7,7 +7,7 @@ mod gpt;
 mod net;
 
 use net::{Net, RELU};
-use tg_exec::execute::Tensor;
+use tg_exec::execute::IntTensor;
 use tg_exec::sample::Numbers;
 use tg_ir::{Coding, CompiledModel, ElementType, Program, Shape, TensorId, Window};
 
@@ -67,7 +67,7 @@ impl Architecture {
 
     /// The model of a seed, and the input it was calibrated on.
     #[must_use]
-    pub fn model(self, seed: u64) -> (CompiledModel, Tensor) {
+    pub fn model(self, seed: u64) -> (CompiledModel, IntTensor) {
         match self {
             Self::Mlp => mlp(seed),
             Self::LeNet => lenet(seed),
@@ -84,13 +84,13 @@ impl Architecture {
 
 /// The least transformer: 1 layer of 16 channels and 2 heads over 8 tokens of 32, which gives a score for each. For tests.
 #[must_use]
-pub fn tiny_transformer(seed: u64) -> (CompiledModel, Tensor) {
+pub fn tiny_transformer(seed: u64) -> (CompiledModel, IntTensor) {
     gpt::tiny(seed)
 }
 
 /// A random input of a model.
 #[must_use]
-pub fn random_input(program: &Program, seed: u64) -> Tensor {
+pub fn random_input(program: &Program, seed: u64) -> IntTensor {
     let mut numbers = Numbers::new(seed ^ 0x1d8e_4e27_c47d_124f);
     let reach = match &program.input.coding {
         Coding::Scaled(ElementType::I16) => [-32_767, 32_767],
@@ -100,17 +100,17 @@ pub fn random_input(program: &Program, seed: u64) -> Tensor {
     };
     let value = |_| i32::try_from(numbers.between(reach[0], reach[1])).expect("small");
     let values: Vec<i32> = (0..program.input.shape.elements()).map(value).collect();
-    Tensor::of(program.input.element_type(), &values)
+    IntTensor::of(program.input.element_type(), &values)
 }
 
-fn mlp(seed: u64) -> (CompiledModel, Tensor) {
+fn mlp(seed: u64) -> (CompiledModel, IntTensor) {
     let mut net = Net::new("mlp", Shape::vector(64), seed);
     let hidden = net.dense_relu(TensorId::INPUT, 32);
     net.dense(hidden, 10);
     net.finish()
 }
 
-fn lenet(seed: u64) -> (CompiledModel, Tensor) {
+fn lenet(seed: u64) -> (CompiledModel, IntTensor) {
     let mut net = Net::new("lenet", Shape::new(28, 28, 1), seed);
     let mut at = TensorId::INPUT;
     for channels in [6, 16] {
@@ -123,7 +123,7 @@ fn lenet(seed: u64) -> (CompiledModel, Tensor) {
     net.finish()
 }
 
-fn cnn(seed: u64) -> (CompiledModel, Tensor) {
+fn cnn(seed: u64) -> (CompiledModel, IntTensor) {
     let mut net = Net::new("cnn-264k", Shape::new(32, 32, 3), seed);
     let mut at = TensorId::INPUT;
     for channels in [12, 33] {
@@ -136,7 +136,7 @@ fn cnn(seed: u64) -> (CompiledModel, Tensor) {
     net.finish()
 }
 
-fn dense(seed: u64) -> (CompiledModel, Tensor) {
+fn dense(seed: u64) -> (CompiledModel, IntTensor) {
     let mut net = Net::new("dense-4m", Shape::vector(4), seed);
     let mut at = TensorId::INPUT;
     for _ in 0..5 {
@@ -146,7 +146,7 @@ fn dense(seed: u64) -> (CompiledModel, Tensor) {
     net.finish()
 }
 
-fn vgg(seed: u64) -> (CompiledModel, Tensor) {
+fn vgg(seed: u64) -> (CompiledModel, IntTensor) {
     let mut net = Net::new("vgg-16", Shape::new(32, 32, 3), seed);
     let mut at = TensorId::INPUT;
     for (channels, convolutions) in [(64, 2), (128, 2), (256, 3), (512, 3), (512, 3)] {
@@ -160,7 +160,7 @@ fn vgg(seed: u64) -> (CompiledModel, Tensor) {
     net.finish()
 }
 
-fn resnet(seed: u64) -> (CompiledModel, Tensor) {
+fn resnet(seed: u64) -> (CompiledModel, IntTensor) {
     let mut net = Net::new("resnet-18", Shape::new(224, 224, 3), seed);
     let mut at = net.conv_relu(TensorId::INPUT, 64, square(7, 2, 3));
     at = net.max_pool(at, square(3, 2, 1));

@@ -6,7 +6,7 @@ use super::plan::{Address, Keep, Plan};
 use super::probe::{self, DeviceInfo, DriverFailure, Missing, Way};
 use tg_exec::engine::Engine;
 use tg_exec::engine::values::Values;
-use tg_exec::execute::{ExecuteError, Tensor, Trace, check_input};
+use tg_exec::execute::{ExecuteError, IntTensor, Trace, check_input};
 use tg_exec::kernels::Cpu;
 use tg_ir::{CompiledModel, Program, TensorId};
 
@@ -108,7 +108,7 @@ impl CudaEngine {
     ///
     /// # Errors
     /// If the input is not one that the model takes, or the driver fails.
-    pub fn output(&mut self, input: &Tensor) -> Result<Tensor, CudaError> {
+    pub fn output(&mut self, input: &IntTensor) -> Result<IntTensor, CudaError> {
         self.execute(input)?;
         self.download(self.program.output())
     }
@@ -117,7 +117,7 @@ impl CudaEngine {
     ///
     /// # Errors
     /// As [`Self::output`], or if the engine keeps the output only.
-    pub fn trace(&mut self, input: &Tensor) -> Result<Trace, CudaError> {
+    pub fn trace(&mut self, input: &IntTensor) -> Result<Trace, CudaError> {
         if self.keep != Keep::Trace {
             return Err(CudaError::NotKept);
         }
@@ -130,7 +130,7 @@ impl CudaEngine {
     }
 
     /// Uploads the input and runs every kernel.
-    fn execute(&mut self, input: &Tensor) -> Result<(), CudaError> {
+    fn execute(&mut self, input: &IntTensor) -> Result<(), CudaError> {
         check_input(&self.program, Values::from(input))?;
         if let Some(address) = self.tensors[0] {
             self.loaded.write(address, &input.to_bytes())?;
@@ -138,12 +138,12 @@ impl CudaEngine {
         Ok(self.loaded.run(|_| true)?)
     }
 
-    fn download(&self, id: TensorId) -> Result<Tensor, CudaError> {
+    fn download(&self, id: TensorId) -> Result<IntTensor, CudaError> {
         let kind = self.program.element_type(id);
         let length = self.program.shape(id).elements() * kind.bytes();
         let address = self.tensors[id.index()].ok_or(CudaError::NotKept)?;
         let bytes = self.loaded.read(address, length)?;
-        Ok(Tensor::from_bytes(kind, &bytes).expect("whole elements"))
+        Ok(IntTensor::from_bytes(kind, &bytes).expect("whole elements"))
     }
 }
 
@@ -227,7 +227,7 @@ impl Executor {
     ///
     /// # Errors
     /// As [`CudaEngine::output`].
-    pub fn output(&mut self, input: &Tensor) -> Result<Tensor, CudaError> {
+    pub fn output(&mut self, input: &IntTensor) -> Result<IntTensor, CudaError> {
         match self {
             Self::Cuda(engine) => engine.output(input),
             Self::Cpu { engine, .. } => Ok(engine.run(Values::from(input))?.to_tensor()),
@@ -238,7 +238,7 @@ impl Executor {
     ///
     /// # Errors
     /// As [`CudaEngine::trace`].
-    pub fn trace(&mut self, input: &Tensor) -> Result<Trace, CudaError> {
+    pub fn trace(&mut self, input: &IntTensor) -> Result<Trace, CudaError> {
         match self {
             Self::Cuda(engine) => engine.trace(input),
             Self::Cpu {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     /// A convolution that is a matrix product of `rows` x `depth` by `depth` x `columns`.
-    fn product(rows: u32, depth: u32, columns: u32) -> (CompiledModel, Tensor) {
+    fn product(rows: u32, depth: u32, columns: u32) -> (CompiledModel, IntTensor) {
         let mut numbers = tg_exec::sample::Numbers::new(7);
         let count = (columns * depth) as usize;
         let layer = LinearWeights {
@@ -314,7 +314,7 @@ mod tests {
             ties: Vec::new(),
             weights_root: weights.root(),
         };
-        (CompiledModel { program, weights }, Tensor::I8(input))
+        (CompiledModel { program, weights }, IntTensor::I8(input))
     }
 
     /// Prints the rate of a large product on every device: input and output travel, so kernels are timed alone.
@@ -363,6 +363,6 @@ mod tests {
         let mut executor = Executor::open(&model, absent, Keep::Output, Fallback::Cpu).unwrap();
         assert_eq!(&executor.output(&input).unwrap(), expected.output());
         assert_eq!(executor.trace(&input), Err(CudaError::NotKept));
-        assert!(executor.output(&Tensor::I8(Vec::new())).is_err());
+        assert!(executor.output(&IntTensor::I8(Vec::new())).is_err());
     }
 }

@@ -15,7 +15,7 @@ use cases::Case;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Mutex;
-use tg_exec::execute::{Tensor, execute_tensor};
+use tg_exec::execute::{IntTensor, execute_tensor};
 use tg_exec::sample;
 use tg_ir::{
     CompiledModel, ElementType, LinearWeights, Op, Program, Shape, TensorId, Window, scalar,
@@ -79,7 +79,7 @@ impl Machine {
 }
 
 impl Memory {
-    fn write(&mut self, address: Address, tensor: &Tensor) {
+    fn write(&mut self, address: Address, tensor: &IntTensor) {
         match self {
             Self::Emulated(device) => device.write(address, &tensor.to_bytes()),
             Self::OnGpu(loaded) => loaded.write(address, &tensor.to_bytes()).unwrap(),
@@ -93,10 +93,10 @@ impl Memory {
         }
     }
 
-    fn read(&self, program: &Program, id: TensorId, address: Address) -> Tensor {
+    fn read(&self, program: &Program, id: TensorId, address: Address) -> IntTensor {
         let kind = program.element_type(id);
         let length = program.shape(id).elements() * kind.bytes();
-        Tensor::from_bytes(kind, &self.bytes(address, length)).unwrap()
+        IntTensor::from_bytes(kind, &self.bytes(address, length)).unwrap()
     }
 
     /// All tensors' memory.
@@ -128,7 +128,7 @@ fn check(case: Case, machine: &Machine, seed: u64) -> BTreeSet<&'static str> {
     let got = memory.read(program, output, address);
     let widened: Vec<Vec<i32>> = tensors
         .iter()
-        .map(|tensor| tensor.as_ref().map_or(Vec::new(), Tensor::widened))
+        .map(|tensor| tensor.as_ref().map_or(Vec::new(), IntTensor::widened))
         .collect();
     let elements = 0..program.shape(output).elements();
     let expected: Vec<i32> = elements
@@ -241,7 +241,7 @@ fn check_bounds(machine: &Machine) {
         };
         let input = case.tensor(kind, Shape::new(1, 2, depth), limit);
         let least = vec![-limit; 2 * depth as usize];
-        *case.tensors.last_mut().unwrap() = Some(Tensor::of(kind, &least));
+        *case.tensors.last_mut().unwrap() = Some(IntTensor::of(kind, &least));
         let layer = LinearWeights {
             weights: [vec![127; depth as usize], vec![-127; depth as usize]].concat(),
             bias: vec![-8_290_687, 8_290_687],
@@ -253,7 +253,7 @@ fn check_bounds(machine: &Machine) {
 }
 
 /// A whole model with its requantisations fused, with all tensors kept and with the output only.
-fn check_model(model: &CompiledModel, input: &Tensor, machine: &Machine, seed: u64) {
+fn check_model(model: &CompiledModel, input: &IntTensor, machine: &Machine, seed: u64) {
     let program = &model.program;
     let expected = execute_tensor(model, input.clone()).unwrap();
     for keep in [Keep::Trace, Keep::Output] {
@@ -283,7 +283,7 @@ fn whole_models() {
         for seed in 0..150 {
             let seed = part * 1_000 + seed;
             let (model, input) = sample::random_model(seed);
-            check_model(&model, &Tensor::I8(input), &machine, seed);
+            check_model(&model, &IntTensor::I8(input), &machine, seed);
             let (model, input) = sample::wide::random_program(seed);
             check_model(&model, &input, &machine, seed);
         }
@@ -296,7 +296,7 @@ fn the_document_is_what_the_kernels_do() {
 }
 
 /// A vector of the protocol document, on the emulated devices.
-fn check_vector(model: &CompiledModel, node: usize, tensors: &[Tensor], expected: &Tensor) {
+fn check_vector(model: &CompiledModel, node: usize, tensors: &[IntTensor], expected: &IntTensor) {
     for emulator in [true, false].into_iter().filter_map(Emulator::get) {
         let plan = Plan::of(model, Keep::Trace, 1);
         let mut device = Device::new(&plan);

@@ -1,6 +1,6 @@
 //! Reals to the integers that a model takes.
 
-use crate::execute::Tensor;
+use crate::execute::IntTensor;
 use tg_ir::{Coding, ElementType, InputSpec};
 
 /// Why values are not an input of a model.
@@ -33,7 +33,7 @@ pub enum EncodeError {
 ///
 /// # Errors
 /// If there are more or fewer values than the model takes, or one is no token where tokens are expected.
-pub fn encode(spec: &InputSpec, reals: &[f32]) -> Result<Tensor, EncodeError> {
+pub fn encode(spec: &InputSpec, reals: &[f32]) -> Result<IntTensor, EncodeError> {
     let expected = spec.shape.elements();
     if reals.len() != expected {
         return Err(EncodeError::Length {
@@ -42,19 +42,19 @@ pub fn encode(spec: &InputSpec, reals: &[f32]) -> Result<Tensor, EncodeError> {
         });
     }
     Ok(match &spec.coding {
-        Coding::Scaled(ElementType::I8) => Tensor::I8(quantise(spec, reals)),
+        Coding::Scaled(ElementType::I8) => IntTensor::I8(quantise(spec, reals)),
         Coding::Scaled(_) => {
             let limit = f64::from(i16::MAX);
             #[expect(clippy::cast_possible_truncation, reason = "clamped to 16 bits")]
             let narrow = |x: &f32| scaled(spec, *x).clamp(-limit, limit) as i16;
-            Tensor::I16(reals.iter().map(narrow).collect())
+            IntTensor::I16(reals.iter().map(narrow).collect())
         }
         Coding::Ranks(thresholds) => {
             let rank = |(index, &x): (usize, &f32)| {
                 let below = thresholds[index % thresholds.len()].partition_point(|&t| t < x);
                 i16::try_from(below).expect("a feature has at most 32,767 thresholds")
             };
-            Tensor::I16(reals.iter().enumerate().map(rank).collect())
+            IntTensor::I16(reals.iter().enumerate().map(rank).collect())
         }
         Coding::Tokens(vocabulary) => {
             let token = |(index, &value): (usize, &f32)| {
@@ -72,7 +72,7 @@ pub fn encode(spec: &InputSpec, reals: &[f32]) -> Result<Tensor, EncodeError> {
                 })
             };
             let tokens = reals.iter().enumerate().map(token);
-            Tensor::I32(tokens.collect::<Result<_, _>>()?)
+            IntTensor::I32(tokens.collect::<Result<_, _>>()?)
         }
     })
 }
@@ -121,7 +121,7 @@ mod tests {
     fn wide_inputs_are_rounded_and_clamped_to_sixteen_bits() {
         let spec = spec(Shape::vector(4), Coding::Scaled(ElementType::I16));
         let got = encode(&spec, &[100.0, -0.26, 1e9, -1e9]).unwrap();
-        assert_eq!(got, Tensor::I16(vec![200, -1, 32_767, -32_767]));
+        assert_eq!(got, IntTensor::I16(vec![200, -1, 32_767, -32_767]));
     }
 
     #[test]
@@ -129,7 +129,7 @@ mod tests {
         let thresholds = vec![vec![-1.0, 0.0, 2.5], vec![]];
         let spec = spec(Shape::new(2, 1, 2), Coding::Ranks(thresholds));
         let got = encode(&spec, &[-1.0, 9.0, 2.6, -9.0]).unwrap();
-        assert_eq!(got, Tensor::I16(vec![0, 0, 3, 0]));
+        assert_eq!(got, IntTensor::I16(vec![0, 0, 3, 0]));
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
         let spec = spec(Shape::new(3, 1, 1), Coding::Tokens(10));
         assert_eq!(
             encode(&spec, &[0.0, 9.0, 3.0]),
-            Ok(Tensor::I32(vec![0, 9, 3]))
+            Ok(IntTensor::I32(vec![0, 9, 3]))
         );
         for bad in [10.0, -1.0, 0.5, f32::NAN] {
             let refused = encode(&spec, &[0.0, bad, 1.0]).unwrap_err();

@@ -6,9 +6,9 @@ use crate::kernels::Cpu;
 use tg_ir::{Coding, CompiledModel, ElementType, Program, TensorId};
 use tg_types::{Digest, domain::Domain};
 
-/// The elements of a tensor, in storage order (row, column, channel).
+/// The elements of a tensor of an integer program (TGX-1), in storage order (row, column, channel).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Tensor {
+pub enum IntTensor {
     /// Activations of 8 bits.
     I8(Vec<i8>),
     /// Activations of 16 bits.
@@ -17,7 +17,7 @@ pub enum Tensor {
     I32(Vec<i32>),
 }
 
-impl Tensor {
+impl IntTensor {
     /// A tensor of a type from widened elements.
     ///
     /// # Panics
@@ -135,13 +135,13 @@ impl Tensor {
 /// Every tensor of one execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    tensors: Vec<Tensor>,
+    tensors: Vec<IntTensor>,
 }
 
 impl Trace {
     /// The tensors of one execution, the input first.
     #[must_use]
-    pub const fn from_tensors(tensors: Vec<Tensor>) -> Self {
+    pub const fn from_tensors(tensors: Vec<IntTensor>) -> Self {
         Self { tensors }
     }
 
@@ -150,13 +150,13 @@ impl Trace {
     /// # Panics
     /// If the program has no such tensor.
     #[must_use]
-    pub fn tensor(&self, id: TensorId) -> &Tensor {
+    pub fn tensor(&self, id: TensorId) -> &IntTensor {
         &self.tensors[id.index()]
     }
 
     /// All tensors; index 0 is the input, `i + 1` the output of node `i`.
     #[must_use]
-    pub fn tensors(&self) -> &[Tensor] {
+    pub fn tensors(&self) -> &[IntTensor] {
         &self.tensors
     }
 
@@ -165,7 +165,7 @@ impl Trace {
     /// # Panics
     /// Never: a trace holds at least the input.
     #[must_use]
-    pub fn output(&self) -> &Tensor {
+    pub fn output(&self) -> &IntTensor {
         self.tensors.last().expect("a trace holds the input")
     }
 
@@ -244,7 +244,7 @@ pub enum ExecuteError {
 /// # Panics
 /// As [`execute_tensor`].
 pub fn execute(model: &CompiledModel, input: &[i8]) -> Result<Trace, ExecuteError> {
-    execute_tensor(model, Tensor::I8(input.to_vec()))
+    execute_tensor(model, IntTensor::I8(input.to_vec()))
 }
 
 /// Executes a model on one input (quantised, in storage order).
@@ -255,7 +255,7 @@ pub fn execute(model: &CompiledModel, input: &[i8]) -> Result<Trace, ExecuteErro
 /// # Panics
 /// If the model is not valid: check it with [`Program::validate`] and [`tg_ir::Weights::check`], as
 /// [`CompiledModel::read`] does.
-pub fn execute_tensor(model: &CompiledModel, input: Tensor) -> Result<Trace, ExecuteError> {
+pub fn execute_tensor(model: &CompiledModel, input: IntTensor) -> Result<Trace, ExecuteError> {
     Engine::for_trace(model, Cpu::default()).into_trace(input)
 }
 
@@ -298,7 +298,7 @@ mod tests {
     /// Every element of every tensor is what the scalar semantics say.
     fn check(model: &CompiledModel, input: &[i8]) {
         let trace = execute(model, input).unwrap();
-        let widened: Vec<Vec<i32>> = trace.tensors().iter().map(Tensor::widened).collect();
+        let widened: Vec<Vec<i32>> = trace.tensors().iter().map(IntTensor::widened).collect();
         for (node, description) in model.program.nodes.iter().enumerate() {
             let got = &widened[node + 1];
             assert_eq!(got.len(), description.shape.elements());
@@ -344,9 +344,9 @@ mod tests {
         for index in 1..trace.tensors.len() {
             let mut other = trace.clone();
             match &mut other.tensors[index] {
-                Tensor::I8(values) => values[0] ^= 1,
-                Tensor::I16(values) => values[0] ^= 1,
-                Tensor::I32(values) => values[0] ^= 1,
+                IntTensor::I8(values) => values[0] ^= 1,
+                IntTensor::I16(values) => values[0] ^= 1,
+                IntTensor::I32(values) => values[0] ^= 1,
             }
             assert_ne!(other.digest(), digest, "tensor {index}");
         }

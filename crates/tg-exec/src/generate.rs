@@ -5,7 +5,7 @@
 
 use crate::engine::Engine;
 use crate::engine::values::Values;
-use crate::execute::{ExecuteError, Tensor};
+use crate::execute::{ExecuteError, IntTensor};
 use crate::kernels::Cpu;
 use tg_ir::generation::GeneratorError;
 use tg_ir::{CompiledModel, Generation, Generator, Sampling};
@@ -27,7 +27,7 @@ pub struct Request {
 #[derive(Debug, Clone)]
 pub struct Written {
     /// The whole window: prompt, written tokens, zeros.
-    pub tokens: Tensor,
+    pub tokens: IntTensor,
     /// What it is.
     pub generation: Generation,
 }
@@ -133,7 +133,7 @@ pub fn generate(
         }
     }
     Ok(Written {
-        tokens: Tensor::I32(tokens),
+        tokens: IntTensor::I32(tokens),
         generation,
     })
 }

@@ -13,4 +13,4 @@ pub mod range;
 pub mod sample;
 
 pub use engine::Engine;
-pub use execute::{ExecuteError, Tensor, Trace, execute, execute_tensor};
+pub use execute::{ExecuteError, IntTensor, Trace, execute, execute_tensor};

@@ -476,7 +476,8 @@ pub enum TensorError {
     },
 }
 
-/// A shape and the elements that fill it, row-major. No axis means one element. Copies share the elements.
+/// A tensor of the float graph, of any element type that ONNX has: a shape and the elements that fill it, row-major. No
+/// axis means one element. Copies share the elements.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FloatTensor {
     shape: Vec<usize>,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tg_exec::{ExecuteError, Tensor};
+use tg_exec::{ExecuteError, IntTensor};
 use tg_ir::CompiledModel;
 use tg_proof::{ExpectedStatement, PublicModel};
 use tg_prover::{Limits, Masking, Modes, ProvingModel};
@@ -93,11 +93,13 @@ impl ProvingWorker {
 }
 
 /// The input's bytes as the executor reads them.
-fn tensor(ready: &Ready, task: &Task) -> Result<Tensor, WorkError> {
+fn tensor(ready: &Ready, task: &Task) -> Result<IntTensor, WorkError> {
     let program = &ready.model.compiled().program;
-    Tensor::from_bytes(program.input.element_type(), &task.input).ok_or_else(|| WorkError::Input {
-        expected: program.input_bytes(),
-        got: task.input.len(),
+    IntTensor::from_bytes(program.input.element_type(), &task.input).ok_or_else(|| {
+        WorkError::Input {
+            expected: program.input_bytes(),
+            got: task.input.len(),
+        }
     })
 }
 

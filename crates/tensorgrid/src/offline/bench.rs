@@ -7,7 +7,7 @@ use crate::offline::suite;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Instant;
-use tg_exec::Tensor;
+use tg_exec::IntTensor;
 use tg_exec::coding::quantise;
 use tg_proof::{ExpectedStatement, Modes, security, verify};
 use tg_prover::{Limits, Masking, ProvingModel, Stage, prove_batch, prove_zk};
@@ -213,7 +213,7 @@ fn measure_once(
     let limits = Limits::default();
     let proved = if zk {
         let masking = Masking::new(random_seed()?, Modes::HIDDEN_INPUT);
-        let inputs = vec![Tensor::I8(input.to_vec())];
+        let inputs = vec![IntTensor::I8(input.to_vec())];
         prove_zk(model, inputs, names, (&masking, &limits), &mut observe)
     } else {
         prove_batch(model, &[input], names, &limits, &mut observe)

@@ -164,7 +164,7 @@ pub(crate) fn proof_file(path: &Path, flip_byte: Option<usize>) -> Result<AnyPro
 #[must_use]
 pub(crate) fn output_values(program: &Program, bytes: &[u8]) -> Vec<i32> {
     let kind = program.element_type(program.output());
-    tg_exec::Tensor::from_bytes(kind, bytes).map_or_else(Vec::new, |tensor| tensor.widened())
+    tg_exec::IntTensor::from_bytes(kind, bytes).map_or_else(Vec::new, |tensor| tensor.widened())
 }
 
 /// The one input in a file, as reals in storage order.

@@ -1,6 +1,6 @@
 //! Building TGX-1 programs: operands as tensors, and the few idioms that operators of TOSA are made of.
 
-use tg_exec::Tensor;
+use tg_exec::IntTensor;
 use tg_ir::op::{Axis, Relation};
 use tg_ir::program::{Coding, InputSpec};
 use tg_ir::weights::BIAS_MAX;
@@ -46,7 +46,7 @@ pub(crate) struct Built {
     /// The program and its weights.
     pub model: CompiledModel,
     /// Its input.
-    pub input: Tensor,
+    pub input: IntTensor,
 }
 
 /// The shape of a tensor with these axes: missing outer axes have length 1.
@@ -329,7 +329,7 @@ impl Builder {
         let weights = Weights {
             layers: self.layers,
         };
-        let input = Tensor::of(self.kinds[0], &self.input);
+        let input = IntTensor::of(self.kinds[0], &self.input);
         let program = Program {
             name: "tosa".to_owned(),
             input: InputSpec {

@@ -4,7 +4,7 @@
 use super::net::Net;
 use super::square;
 use crate::integer::attention::{EXPONENT_REACH, norm_of};
-use tg_exec::execute::Tensor;
+use tg_exec::execute::IntTensor;
 use tg_ir::op::{PROBABILITY_ONE, Softmax};
 use tg_ir::requantise::TABLE_MAX;
 use tg_ir::{
@@ -44,7 +44,7 @@ enum Output {
 }
 
 /// 4 layers, 64 tokens of 256.
-pub(super) fn small(seed: u64) -> (CompiledModel, Tensor) {
+pub(super) fn small(seed: u64) -> (CompiledModel, IntTensor) {
     let sizes = Sizes {
         name: "gpt-250k",
         layers: 4,
@@ -59,7 +59,7 @@ pub(super) fn small(seed: u64) -> (CompiledModel, Tensor) {
 }
 
 /// 1 layer, 8 tokens of 32.
-pub(super) fn tiny(seed: u64) -> (CompiledModel, Tensor) {
+pub(super) fn tiny(seed: u64) -> (CompiledModel, IntTensor) {
     let sizes = Sizes {
         name: "gpt-tiny",
         layers: 1,
@@ -74,16 +74,16 @@ pub(super) fn tiny(seed: u64) -> (CompiledModel, Tensor) {
 }
 
 /// The shape of GPT-2 small: the scores of the next token after the last of so many.
-pub(super) fn gpt2_scores(tokens: u32, seed: u64) -> (CompiledModel, Tensor) {
+pub(super) fn gpt2_scores(tokens: u32, seed: u64) -> (CompiledModel, IntTensor) {
     gpt2_of((tokens, Output::LastScores), seed)
 }
 
 /// The shape of GPT-2 small: the most likely next token after each of so many.
-pub(super) fn gpt2_likeliest(tokens: u32, seed: u64) -> (CompiledModel, Tensor) {
+pub(super) fn gpt2_likeliest(tokens: u32, seed: u64) -> (CompiledModel, IntTensor) {
     gpt2_of((tokens, Output::Likeliest), seed)
 }
 
-fn gpt2_of((tokens, output): (u32, Output), seed: u64) -> (CompiledModel, Tensor) {
+fn gpt2_of((tokens, output): (u32, Output), seed: u64) -> (CompiledModel, IntTensor) {
     let sizes = Sizes {
         name: "gpt2-124m",
         layers: 12,
@@ -97,7 +97,7 @@ fn gpt2_of((tokens, output): (u32, Output), seed: u64) -> (CompiledModel, Tensor
     transformer(&sizes, seed)
 }
 
-fn transformer(sizes: &Sizes, seed: u64) -> (CompiledModel, Tensor) {
+fn transformer(sizes: &Sizes, seed: u64) -> (CompiledModel, IntTensor) {
     let mut input = InputSpec::scaled(Shape::new(1, sizes.tokens, 1), 1.0);
     input.coding = Coding::Tokens(sizes.vocabulary);
     let mut net = Net::of_input(sizes.name, input, seed);

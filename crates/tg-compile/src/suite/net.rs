@@ -2,7 +2,7 @@
 
 use super::random_input;
 use tg_exec::engine::run_node;
-use tg_exec::execute::Tensor;
+use tg_exec::execute::IntTensor;
 use tg_exec::kernels::Cpu;
 use tg_exec::range;
 use tg_exec::sample::Numbers;
@@ -20,7 +20,7 @@ pub(super) struct Net {
     pub(super) model: CompiledModel,
     cpu: Cpu,
     intervals: Vec<Vec<range::Interval>>,
-    tensors: Vec<Tensor>,
+    tensors: Vec<IntTensor>,
 }
 
 impl Net {
@@ -185,7 +185,7 @@ impl Net {
         [range[0].min(0), range[1].max(0)]
     }
 
-    pub(super) fn finish(self) -> (CompiledModel, Tensor) {
+    pub(super) fn finish(self) -> (CompiledModel, IntTensor) {
         let Self {
             mut model,
             mut tensors,

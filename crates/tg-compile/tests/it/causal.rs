@@ -202,7 +202,7 @@ fn what_was_written_is_what_one_execution_says() {
         for position in 3..8 {
             let mut forged = tokens.clone();
             forged[position] = (forged[position] + 1) % VOCABULARY as i32;
-            let input = tg_exec::Tensor::I32(forged.clone());
+            let input = tg_exec::IntTensor::I32(forged.clone());
             let output = execute_tensor(&model, input).unwrap().output().widened();
             let found = generation.check(&generator, &forged, &output);
             let at = u32::try_from(position).unwrap();
@@ -231,7 +231,7 @@ fn writing_ends_where_it_was_told_to() {
     let check = |written: &Written, change: &dyn Fn(&mut Generation, &mut Vec<i32>)| {
         let (mut generation, mut tokens) = (written.generation, written.tokens.widened());
         change(&mut generation, &mut tokens);
-        let input = tg_exec::Tensor::I32(tokens.clone());
+        let input = tg_exec::IntTensor::I32(tokens.clone());
         let output = execute_tensor(&model, input).unwrap().output().widened();
         generation.check(&generator, &tokens, &output)
     };
@@ -337,7 +337,7 @@ fn nothing_depends_on_later_pixels_than_it_is_said_to() {
             let mut changed = input.widened();
             let from = pixel * channels;
             changed[from..].copy_from_slice(&other[from..]);
-            let changed = tg_exec::Tensor::of(program.input.element_type(), &changed);
+            let changed = tg_exec::IntTensor::of(program.input.element_type(), &changed);
             let after = execute_tensor(&model, changed).unwrap().output().widened();
             for (element, (before, after)) in before.iter().zip(&after).enumerate() {
                 if latest[element] as usize <= pixel {

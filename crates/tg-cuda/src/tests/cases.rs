@@ -1,6 +1,6 @@
 //! One operator on random tensors of random types: valid programs with attributes of all kinds.
 
-use tg_exec::execute::Tensor;
+use tg_exec::execute::IntTensor;
 use tg_exec::sample::Numbers;
 use tg_ir::forest::{Branch, Child, Forest};
 use tg_ir::op::{Extremum, Norm, Ranked, Reduction, Relation, Softmax};
@@ -17,7 +17,7 @@ pub(crate) struct Case {
     numbers: Numbers,
     nodes: Vec<Node>,
     layers: Vec<LinearWeights>,
-    pub(super) tensors: Vec<Option<Tensor>>,
+    pub(super) tensors: Vec<Option<IntTensor>>,
 }
 
 fn node(op: Op, shape: Shape) -> Node {
@@ -103,7 +103,7 @@ impl Case {
         let values: Vec<i32> = (0..shape.elements())
             .map(|_| self.value(low, high))
             .collect();
-        *self.tensors.last_mut().unwrap() = Some(Tensor::of(kind, &values));
+        *self.tensors.last_mut().unwrap() = Some(IntTensor::of(kind, &values));
         TensorId::of_node(self.nodes.len() - 1)
     }
 
@@ -170,7 +170,7 @@ impl Case {
         Rescale::new(multiplier, self.side(shift[0], shift[1])).unwrap()
     }
 
-    pub(super) fn finish(self) -> (CompiledModel, Vec<Option<Tensor>>) {
+    pub(super) fn finish(self) -> (CompiledModel, Vec<Option<IntTensor>>) {
         let weights = Weights {
             layers: self.layers,
         };

@@ -18,7 +18,7 @@ mod rows;
 mod step;
 pub mod values;
 
-use crate::execute::{ExecuteError, Tensor, Trace, check_input};
+use crate::execute::{ExecuteError, IntTensor, Trace, check_input};
 use crate::kernels::{Cpu, Scratch};
 use prepare::Mode;
 use step::{Context, Step};
@@ -33,7 +33,7 @@ pub struct Engine {
     scratch: Scratch,
     steps: Vec<Step>,
     /// Memory, one tensor at a time each.
-    slots: Vec<Tensor>,
+    slots: Vec<IntTensor>,
     /// Where each tensor of the program lies; none for those that are never written.
     places: Vec<Option<Place>>,
     mode: Mode,
@@ -91,7 +91,7 @@ impl Engine {
     /// Bytes of memory for tensors.
     #[must_use]
     pub fn tensor_bytes(&self) -> usize {
-        let bytes = |slot: &Tensor| slot.len() * slot.element_type().bytes();
+        let bytes = |slot: &IntTensor| slot.len() * slot.element_type().bytes();
         self.slots.iter().map(bytes).sum()
     }
 
@@ -129,7 +129,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub(crate) fn into_trace(mut self, input: Tensor) -> Result<Trace, ExecuteError> {
+    pub(crate) fn into_trace(mut self, input: IntTensor) -> Result<Trace, ExecuteError> {
         assert_eq!(self.mode, Mode::Trace, "an engine made for traces");
         check_input(&self.program, Values::from(&input))?;
         // Nothing is freed for a trace, so every tensor has its own slot, in order.
@@ -151,7 +151,7 @@ impl Engine {
         for step in &mut self.steps {
             // The output leaves the slots while the step reads the others.
             let place = step.output;
-            let empty = Tensor::I8(Vec::new());
+            let empty = IntTensor::I8(Vec::new());
             let mut output = std::mem::replace(&mut self.slots[place.slot], empty);
             let mut context = Context {
                 cpu: &self.cpu,
@@ -169,7 +169,7 @@ impl Engine {
 
 /// Computes one node from the tensors before it.
 #[must_use]
-pub fn run_node(model: &CompiledModel, cpu: &Cpu, node: usize, tensors: &[Tensor]) -> Tensor {
+pub fn run_node(model: &CompiledModel, cpu: &Cpu, node: usize, tensors: &[IntTensor]) -> IntTensor {
     let place = |slot: usize| {
         Some(Place {
             slot,
@@ -179,7 +179,7 @@ pub fn run_node(model: &CompiledModel, cpu: &Cpu, node: usize, tensors: &[Tensor
     let places: Vec<Option<Place>> = (0..tensors.len()).map(place).collect();
     let id = TensorId::of_node(node);
     let elements = vec![0; model.program.shape(id).elements()];
-    let mut output = Tensor::of(model.program.element_type(id), &elements);
+    let mut output = IntTensor::of(model.program.element_type(id), &elements);
     let mut context = Context {
         cpu,
         scratch: &mut Scratch::new(),

@@ -2,7 +2,7 @@
 
 use super::step::{Kernel, Step};
 use super::values::Place;
-use crate::execute::Tensor;
+use crate::execute::IntTensor;
 use crate::kernels::Cpu;
 use tg_ir::{CompiledModel, ElementType, Op, Program, Requantise, TensorId};
 
@@ -17,7 +17,7 @@ pub(super) enum Mode {
 
 pub(super) struct Prepared {
     pub steps: Vec<Step>,
-    pub slots: Vec<Tensor>,
+    pub slots: Vec<IntTensor>,
     pub places: Vec<Option<Place>>,
 }
 
@@ -131,7 +131,7 @@ fn last_uses(program: &Program, fused: &[bool], mode: Mode) -> Vec<Option<usize>
 /// Memory that tensors of one type take turns in.
 #[derive(Default)]
 struct Slots {
-    memory: Vec<Tensor>,
+    memory: Vec<IntTensor>,
     free: Vec<usize>,
 }
 
@@ -151,14 +151,14 @@ impl Slots {
                 slot
             }
             None => {
-                self.memory.push(Tensor::of(kind, &[]));
+                self.memory.push(IntTensor::of(kind, &[]));
                 self.memory.len() - 1
             }
         };
         match &mut self.memory[slot] {
-            Tensor::I8(values) => values.resize(values.len().max(elements), 0),
-            Tensor::I16(values) => values.resize(values.len().max(elements), 0),
-            Tensor::I32(values) => values.resize(values.len().max(elements), 0),
+            IntTensor::I8(values) => values.resize(values.len().max(elements), 0),
+            IntTensor::I16(values) => values.resize(values.len().max(elements), 0),
+            IntTensor::I32(values) => values.resize(values.len().max(elements), 0),
         }
         Place { slot, elements }
     }

@@ -14,9 +14,9 @@ fn cpus() -> Vec<Cpu> {
 }
 
 /// Every element of a trace by the scalar semantics, and the output of an engine that fuses, at every level.
-fn check(model: &CompiledModel, input: &Tensor) {
+fn check(model: &CompiledModel, input: &IntTensor) {
     let trace = crate::execute_tensor(model, input.clone()).unwrap();
-    let widened: Vec<Vec<i32>> = trace.tensors().iter().map(Tensor::widened).collect();
+    let widened: Vec<Vec<i32>> = trace.tensors().iter().map(IntTensor::widened).collect();
     for (node, description) in model.program.nodes.iter().enumerate() {
         for (element, &value) in widened[node + 1].iter().enumerate() {
             let expected = scalar::element(&model.program, &model.weights, node, element, &widened);
@@ -48,7 +48,7 @@ proptest! {
     #[test]
     fn random_models_agree_with_the_scalar_semantics(seed in any::<u64>()) {
         let (model, input) = random_model(seed);
-        check(&model, &Tensor::I8(input));
+        check(&model, &IntTensor::I8(input));
     }
 
     #[test]
@@ -108,7 +108,7 @@ fn every_small_window_agrees_with_the_scalar_semantics() {
             bias: vec![-5, 0, 70_000],
         };
         let model = program(input, nodes, vec![layer]);
-        let values = Tensor::I8(bytes(&mut numbers, input.elements()));
+        let values = IntTensor::I8(bytes(&mut numbers, input.elements()));
         check(&model, &values);
     }
 }
@@ -133,7 +133,7 @@ fn the_greatest_sums_are_exact() {
         vec![(dense, Shape::vector(2))],
         vec![layer],
     );
-    check(&model, &Tensor::I8(vec![-128; reduction as usize]));
+    check(&model, &IntTensor::I8(vec![-128; reduction as usize]));
 }
 
 /// Tensors take turns: a chain of any length needs the memory of its widest neighbours.
@@ -161,7 +161,7 @@ fn memory_is_used_again_and_sums_are_fused_away() {
     assert_eq!(engine.steps(), 10);
     assert_eq!(engine.tensor_bytes(), 2 * shape.elements());
     let values = bytes(&mut numbers, shape.elements());
-    check(&model, &Tensor::I8(values));
+    check(&model, &IntTensor::I8(values));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Tensors as the steps of an engine see them.
 
-use crate::execute::Tensor;
+use crate::execute::IntTensor;
 use tg_ir::{ElementType, TensorId};
 
 /// The elements of a tensor, in storage order, borrowed.
@@ -86,21 +86,21 @@ impl Values<'_> {
 
     /// A tensor of its own.
     #[must_use]
-    pub fn to_tensor(self) -> Tensor {
+    pub fn to_tensor(self) -> IntTensor {
         match self {
-            Self::I8(values) => Tensor::I8(values.to_vec()),
-            Self::I16(values) => Tensor::I16(values.to_vec()),
-            Self::I32(values) => Tensor::I32(values.to_vec()),
+            Self::I8(values) => IntTensor::I8(values.to_vec()),
+            Self::I16(values) => IntTensor::I16(values.to_vec()),
+            Self::I32(values) => IntTensor::I32(values.to_vec()),
         }
     }
 }
 
-impl<'a> From<&'a Tensor> for Values<'a> {
-    fn from(tensor: &'a Tensor) -> Self {
+impl<'a> From<&'a IntTensor> for Values<'a> {
+    fn from(tensor: &'a IntTensor) -> Self {
         match tensor {
-            Tensor::I8(values) => Self::I8(values),
-            Tensor::I16(values) => Self::I16(values),
-            Tensor::I32(values) => Self::I32(values),
+            IntTensor::I8(values) => Self::I8(values),
+            IntTensor::I16(values) => Self::I16(values),
+            IntTensor::I32(values) => Self::I32(values),
         }
     }
 }
@@ -134,32 +134,32 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn read(self, slots: &[Tensor]) -> Values<'_> {
+    pub(super) fn read(self, slots: &[IntTensor]) -> Values<'_> {
         match &slots[self.slot] {
-            Tensor::I8(values) => Values::I8(&values[..self.elements]),
-            Tensor::I16(values) => Values::I16(&values[..self.elements]),
-            Tensor::I32(values) => Values::I32(&values[..self.elements]),
+            IntTensor::I8(values) => Values::I8(&values[..self.elements]),
+            IntTensor::I16(values) => Values::I16(&values[..self.elements]),
+            IntTensor::I32(values) => Values::I32(&values[..self.elements]),
         }
     }
 
-    pub(super) fn write(self, slots: &mut [Tensor]) -> ValuesMut<'_> {
+    pub(super) fn write(self, slots: &mut [IntTensor]) -> ValuesMut<'_> {
         part(&mut slots[self.slot], self.elements)
     }
 }
 
 /// The first elements of a slot.
-pub(super) fn part(slot: &mut Tensor, elements: usize) -> ValuesMut<'_> {
+pub(super) fn part(slot: &mut IntTensor, elements: usize) -> ValuesMut<'_> {
     match slot {
-        Tensor::I8(values) => ValuesMut::I8(&mut values[..elements]),
-        Tensor::I16(values) => ValuesMut::I16(&mut values[..elements]),
-        Tensor::I32(values) => ValuesMut::I32(&mut values[..elements]),
+        IntTensor::I8(values) => ValuesMut::I8(&mut values[..elements]),
+        IntTensor::I16(values) => ValuesMut::I16(&mut values[..elements]),
+        IntTensor::I32(values) => ValuesMut::I32(&mut values[..elements]),
     }
 }
 
 /// The tensors a step may read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reads<'a> {
-    pub slots: &'a [Tensor],
+    pub slots: &'a [IntTensor],
     pub places: &'a [Option<Place>],
 }
 

@@ -1,7 +1,7 @@
 //! Random valid programs over every operator, type and input coding: what executors are compared on.
 
 use super::Numbers;
-use crate::execute::Tensor;
+use crate::execute::IntTensor;
 use crate::range;
 use tg_ir::forest::{Branch, Child, Forest};
 use tg_ir::op::{Extremum, Norm, PROBABILITY_ONE, Ranked, Reduction, Relation, Softmax};
@@ -15,7 +15,7 @@ const TRIES: usize = 40;
 
 /// A small random valid program (every operator occurs over the seeds) and an input for it.
 #[must_use]
-pub fn random_program(seed: u64) -> (CompiledModel, Tensor) {
+pub fn random_program(seed: u64) -> (CompiledModel, IntTensor) {
     let mut numbers = Numbers::new(seed ^ 0x7769_6465);
     let input = random_input(&mut numbers);
     let mut draft = Draft {
@@ -80,7 +80,7 @@ struct Draft {
 
 impl Draft {
     /// An input that the coding admits.
-    fn input(&mut self) -> Tensor {
+    fn input(&mut self) -> IntTensor {
         let spec = self.program.input.clone();
         let [low, high] = range::hull(&range::of_input(&spec));
         let elements: Vec<i32> = (0..spec.shape.elements())
@@ -93,7 +93,7 @@ impl Draft {
                 i32::try_from(value).expect("an input fits 32 bits")
             })
             .collect();
-        Tensor::of(spec.element_type(), &elements)
+        IntTensor::of(spec.element_type(), &elements)
     }
 
     /// Appends a random node; a small weighted sum if no proposal is valid.
@@ -572,7 +572,7 @@ mod tests {
             assert_eq!(range::first_violation(&model), None);
             let known = range::intervals(&model);
             let trace = execute_tensor(&model, input).unwrap();
-            let widened: Vec<Vec<i32>> = trace.tensors().iter().map(Tensor::widened).collect();
+            let widened: Vec<Vec<i32>> = trace.tensors().iter().map(IntTensor::widened).collect();
             for (node, description) in program.nodes.iter().enumerate() {
                 *seen.entry(description.op.name()).or_default() += 1;
                 let got = &widened[node + 1];

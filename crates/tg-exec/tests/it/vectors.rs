@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use tg_exec::kernels::{Cpu, SimdLevel};
-use tg_exec::{Tensor, coding, engine};
+use tg_exec::{IntTensor, coding, engine};
 use tg_ir::forest::{Branch, Child, Forest};
 use tg_ir::op::{Extremum, Norm, Ranked, Reduction, Relation, Softmax};
 use tg_ir::{
@@ -37,7 +37,7 @@ impl<'a> Vector<'a> {
     }
 
     /// `HxWxC: elements` or `HxWxC type: elements`; without a type i8, or i32 where an element needs it.
-    fn tensor(&self, field: &str) -> (Shape, Tensor) {
+    fn tensor(&self, field: &str) -> (Shape, IntTensor) {
         let (head, elements) = self.text(field).split_once(':').unwrap();
         let (shape, kind) = head.split_once(' ').unwrap_or((head, ""));
         let axes: Vec<u32> = shape.split('x').map(|axis| axis.parse().unwrap()).collect();
@@ -51,7 +51,7 @@ impl<'a> Vector<'a> {
             "" if narrow => ElementType::I8,
             _ => ElementType::I32,
         };
-        (shape, Tensor::of(kind, &elements))
+        (shape, IntTensor::of(kind, &elements))
     }
 
     /// The field as one number, or `default` if the vector has none.
@@ -288,7 +288,7 @@ impl<'a> Vector<'a> {
         if name == "Input" {
             let spec = InputSpec::scaled(shape, self.text("scale").parse().unwrap());
             let got = coding::quantise(&spec, &self.numbers::<f32>("reals"));
-            assert_eq!(Tensor::I8(got), expected);
+            assert_eq!(IntTensor::I8(got), expected);
             return;
         }
         let op = self.op();
@@ -296,9 +296,9 @@ impl<'a> Vector<'a> {
         let inputs = fields
             .iter()
             .filter(|field| self.fields.contains_key(**field));
-        let inputs: Vec<(Shape, Tensor)> = inputs.map(|field| self.tensor(field)).collect();
+        let inputs: Vec<(Shape, IntTensor)> = inputs.map(|field| self.tensor(field)).collect();
         let first = inputs.first().cloned();
-        let (input_shape, input) = first.unwrap_or((Shape::vector(1), Tensor::I8(vec![0])));
+        let (input_shape, input) = first.unwrap_or((Shape::vector(1), IntTensor::I8(vec![0])));
         let mut spec = InputSpec::scaled(input_shape, 1.0);
         spec.coding = match input.element_type() {
             ElementType::I32 => Coding::Tokens(1 << 20),
@@ -310,7 +310,7 @@ impl<'a> Vector<'a> {
         for (shape, tensor) in inputs.into_iter().skip(1) {
             // Other tensors come from nodes that give their type; only 8-bit ones can be parameters.
             let node = match &tensor {
-                Tensor::I8(values) => {
+                IntTensor::I8(values) => {
                     layers.push(LinearWeights {
                         weights: values.iter().map(|&value| value.max(-127)).collect(),
                         bias: Vec::new(),
@@ -357,7 +357,7 @@ impl<'a> Vector<'a> {
             program.validate().unwrap();
             weights.check(&program).unwrap();
         }
-        let widened: Vec<Vec<i32>> = tensors.iter().map(Tensor::widened).collect();
+        let widened: Vec<Vec<i32>> = tensors.iter().map(IntTensor::widened).collect();
         let elements: Vec<i32> = (0..shape.elements())
             .map(|element| scalar::element(&program, &weights, node, element, &widened))
             .collect();
@@ -371,7 +371,7 @@ impl<'a> Vector<'a> {
             assert_eq!(got, wanted, "{level} executor of {name}");
             assert_eq!(fast.element_type(), kind, "type of {name}");
         }
-        let expected = Tensor::of(kind, &expected.widened());
+        let expected = IntTensor::of(kind, &expected.widened());
         also(&model, node, &tensors, &expected);
     }
 }
@@ -386,7 +386,7 @@ fn named(op: Op, shape: Shape) -> Node {
 }
 
 /// What else a vector is shown to: a model, one of its nodes, the tensors before it, and what it gives.
-type Also<'a> = dyn FnMut(&CompiledModel, usize, &[Tensor], &Tensor) + 'a;
+type Also<'a> = dyn FnMut(&CompiledModel, usize, &[IntTensor], &IntTensor) + 'a;
 
 /// Runs every vector of the documents, and shows each to `also`.
 pub(crate) fn check_document(also: &mut Also<'_>) {

@@ -6,7 +6,7 @@ use super::models::{
 };
 use crate::prove::prove_witness;
 use crate::witness::Witness;
-use tg_exec::Tensor;
+use tg_exec::IntTensor;
 use tg_ir::segment::{LIMB_CLASS_MAX, limb_entry, limb_position};
 use tg_ir::{CompiledModel, Segment, SegmentTable};
 use tg_proof::VerifyError;
@@ -315,7 +315,7 @@ fn a_skipped_layer_is_caught_at_its_node() {
             segments.segments().iter().find(fits).unwrap().base
         })
         .collect();
-    tensors[SECOND + 1] = Tensor::I32(made_up);
+    tensors[SECOND + 1] = IntTensor::I32(made_up);
     case.recompute(&mut tensors, SECOND_OUT);
     assert_eq!(tensors[SECOND_OUT + 1].widened(), passed);
     let witness = case.witness_of(&tensors).unwrap();
@@ -366,7 +366,7 @@ fn the_witness_is_the_executors_trace() {
     check_columns(&case().model, case().trace.tensors());
 }
 
-fn check_columns(model: &crate::ProvingModel, tensors: &[Tensor]) {
+fn check_columns(model: &crate::ProvingModel, tensors: &[IntTensor]) {
     let (program, plan) = (&model.model.program, &model.shape.plan);
     let witness = Witness::of(program, plan, tensors).unwrap();
     for (table, columns) in plan.witness.iter().zip(&witness.columns) {

@@ -2,7 +2,7 @@
 
 use super::{Cell, at, cell};
 use p3_maybe_rayon::prelude::*;
-use tg_exec::Tensor;
+use tg_exec::IntTensor;
 use tg_ir::{Program, TensorId};
 use tg_proof::plan::{LIMB_CLASS_LIMIT, MaximumShape, Plan, WitnessTable};
 
@@ -13,7 +13,7 @@ pub(super) fn columns(
     table: &WitnessTable,
     input: TensorId,
     shape: &MaximumShape,
-    tensors: &[Tensor],
+    tensors: &[IntTensor],
 ) -> Vec<Vec<Cell>> {
     let layout = plan.layouts[table.node + 1];
     let (from, to) = (program.shape(input), program.nodes[table.node].shape);

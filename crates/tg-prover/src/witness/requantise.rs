@@ -3,7 +3,7 @@
 use super::{Cell, TASK_ROWS, at, cell};
 use crate::prove::ProveError;
 use p3_maybe_rayon::prelude::*;
-use tg_exec::Tensor;
+use tg_exec::IntTensor;
 use tg_ir::segment::limb_position;
 use tg_ir::{Program, Requantise, TensorId};
 use tg_proof::plan::{NodePlan, Plan, WitnessTable};
@@ -15,7 +15,7 @@ pub(super) fn columns(
     table: &WitnessTable,
     input: TensorId,
     how: &Requantise,
-    tensors: &[Tensor],
+    tensors: &[IntTensor],
 ) -> Result<Vec<Vec<Cell>>, ProveError> {
     let NodePlan::Requantise {
         table: segments, ..
