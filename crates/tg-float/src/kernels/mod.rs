@@ -3,7 +3,7 @@
 //!
 //! - [`tile_f32`]: the innermost loops, per processor.
 //! - [`gemm_f32`]: matrix products.
-//! - [`conv_f32`]: convolutions.
+//! - [`conv_f32`]: convolutions of images.
 //!
 //! Float sums are never reordered: only rows and columns are tiled.
 
