@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    tg_model::fuzz::fuzz_net(bytes);
+    tg_onnx::fuzz::fuzz_net(bytes);
 });

@@ -1,4 +1,4 @@
-"""Times onnxruntime on one and two threads, on the cases that the benchmarks of tg-model time.
+"""Times onnxruntime on one and two threads, on the cases that the benchmarks of tg-compile time.
 
 Prints `name<TAB>threads<TAB>median wall ms<TAB>mean cpu ms`. Weights are random: speed does not depend on them.
 usage: compare_ort.py [FILTER]            time the cases whose name holds FILTER

@@ -82,7 +82,7 @@ fn compare(root: &Path, words: &[&Path]) -> Result<()> {
             "run",
             "--quiet",
             "--package",
-            "tg-model",
+            "tg-compile",
             "--example",
             "accuracy",
             "--",

@@ -2,7 +2,7 @@
 //! `docs/SPEED.md`.
 //!
 //! Both sides print `name<TAB>threads<TAB>median wall ms<TAB>mean cpu ms`: the benchmarks `kernels` and `models` of
-//! `tg-model` with `--rows`, and `xtask/python/compare_ort.py`. TGF-1 runs the very files that onnxruntime runs, and its
+//! `tg-compile` with `--rows`, and `xtask/python/compare_ort.py`. TGF-1 runs the very files that onnxruntime runs, and its
 //! output is compared with onnxruntime's. What counts is processor time on one thread: wall time
 //! on a shared machine says little.
 
@@ -100,7 +100,14 @@ fn say(text: &str) {
 
 fn benchmark(root: &Path, name: &str, words: &[&str]) -> Result<Times> {
     let output = Command::new("cargo")
-        .args(["bench", "--quiet", "--package", "tg-model", "--bench", name])
+        .args([
+            "bench",
+            "--quiet",
+            "--package",
+            "tg-compile",
+            "--bench",
+            name,
+        ])
         .args(["--", "--rows"])
         .args(words)
         .current_dir(root)
@@ -205,8 +212,8 @@ mod tests {
         let read =
             |path: &str| std::fs::read_to_string(root.join(path)).expect("the file is there");
         let script = read("xtask/python/compare_ort.py");
-        let benches =
-            read("crates/tg-model/benches/kernels.rs") + &read("crates/tg-model/benches/models.rs");
+        let benches = read("crates/tg-compile/benches/kernels.rs")
+            + &read("crates/tg-compile/benches/models.rs");
         for (our, their, _) in CASES {
             let kind = our.split(' ').next().unwrap_or_default();
             assert!(benches.contains(kind), "{our}");

@@ -1,6 +1,6 @@
 //! `cargo xtask corpus-report`: how the models of the corpus run here, beside onnxruntime; into `docs/CORPUS.md`.
 //!
-//! The corpus is made first where it is not there (see [`crate::corpus`]); the example `corpus` of `tg-model` reads it.
+//! The corpus is made first where it is not there (see [`crate::corpus`]); the example `corpus` of `tg-compile` reads it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -105,7 +105,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
             "run",
             "--quiet",
             "--package",
-            "tg-model",
+            "tg-compile",
             "--example",
             "corpus",
             "--",

@@ -94,7 +94,7 @@ workspace = true
 [dependencies]
 serde.workspace = true
 tg-types = { workspace = true }
-short = { package = "tg-model", version = "1" }
+short = { package = "tg-exec", version = "1" }
 # tg-node.workspace = true
 
 [dev-dependencies]
@@ -112,7 +112,7 @@ version = "1"
         assert!(manifest.workspace_lints);
         assert_eq!(
             manifest.dependencies,
-            ["serde", "tg-types", "tg-model", "libc", "cc"]
+            ["serde", "tg-types", "tg-exec", "libc", "cc"]
         );
     }
 

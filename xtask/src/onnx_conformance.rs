@@ -1,6 +1,6 @@
 //! `cargo xtask onnx-conformance`: tier TGF-1 against the ONNX backend node tests.
 //!
-//! The cases are written to `target/onnx` once; the example `onnx_conformance` of `tg-model` runs them, one line per
+//! The cases are written to `target/onnx` once; the example `onnx_conformance` of `tg-onnx` runs them, one line per
 //! case. The result is held against `xtask/onnx-conformance.txt`: no case may be wrong, the number that pass may only
 //! rise, and a case that is refused must be listed there with its reason.
 
@@ -210,7 +210,7 @@ fn cases(root: &Path, options: &Options) -> Result<Option<PathBuf>> {
 fn run_cases(root: &Path, folder: &Path) -> Result<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["run", "--quiet", "--package", "tg-model"])
+        .args(["run", "--quiet", "--package", "tg-onnx"])
         .args(["--example", "onnx_conformance", "--"])
         .arg(folder)
         .current_dir(root)

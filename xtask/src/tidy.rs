@@ -305,7 +305,7 @@ mod tests {
 
     fn edge_messages(name: &str, dependencies: &[&str]) -> Vec<String> {
         let edges =
-            table("tg-types:\ntg-model: tg-types\ntg-sdk: tg-types # comment\ntensorgrid: *");
+            table("tg-types:\ntg-exec: tg-types\ntg-sdk: tg-types # comment\ntensorgrid: *");
         let heavy = table("axum: tg-api\np3-*: tg-proof tg-prover");
         manifest_findings(&manifest(name, dependencies), &edges, &heavy)
             .into_iter()
@@ -316,14 +316,14 @@ mod tests {
     #[test]
     fn allowed_edges_pass() {
         assert!(edge_messages("tg-sdk", &["tg-types", "serde"]).is_empty());
-        assert!(edge_messages("tensorgrid", &["tg-types", "tg-model"]).is_empty());
+        assert!(edge_messages("tensorgrid", &["tg-types", "tg-exec"]).is_empty());
     }
 
     #[test]
     fn an_edge_outside_the_table_is_named() {
         assert_eq!(
-            edge_messages("tg-sdk", &["tg-types", "tg-model"]),
-            ["tg-sdk may not depend on [tg-model]"]
+            edge_messages("tg-sdk", &["tg-types", "tg-exec"]),
+            ["tg-sdk may not depend on [tg-exec]"]
         );
     }
 

@@ -1,7 +1,7 @@
 //! `cargo xtask tosa-conformance`: TGX-1 against Arm's TOSA integer reference, bit for bit.
 //!
 //! The tests are generated, answered by Arm's reference model, and written to `target/tosa` once (about ten minutes of
-//! one core); the example `tosa` of `tg-model` then reads them. The table goes to `docs/TOSA.md`.
+//! one core); the example `tosa` of `tg-compile` then reads them. The table goes to `docs/TOSA.md`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ fn compare(root: &Path, folder: &Path) -> Result<String> {
             "run",
             "--quiet",
             "--package",
-            "tg-model",
+            "tg-compile",
             "--example",
             "tosa",
             "--",

@@ -1,10 +1,10 @@
 //! What is built into the program: two models trained on handwritten digits, and the digits.
 
 use crate::outcome::{Exit, Failure, OrFail};
-use tg_model::digits::{self, Digit};
-use tg_model::integer::Precision;
-use tg_model::net::ReadLimits;
-use tg_model::{CompileOptions, Compiled, PrecisionChoice, compile};
+use tg_compile::digits::{self, Digit};
+use tg_compile::integer::Precision;
+use tg_compile::{CompileOptions, Compiled, PrecisionChoice, compile};
+use tg_onnx::ReadLimits;
 
 const LENET: &[u8] = include_bytes!("../../../models/lenet-digits.onnx");
 const MLP: &[u8] = include_bytes!("../../../models/mlp-digits.onnx");
@@ -61,7 +61,7 @@ impl Bundled {
             Self::Lenet => LENET,
             Self::Mlp => MLP,
         };
-        let graph = tg_model::net::read(file, None, &ReadLimits::default())
+        let graph = tg_onnx::read(file, None, &ReadLimits::default())
             .or_fail(Exit::Failed, "read a built-in model")?;
         let digits = digits()?;
         let seen = digits

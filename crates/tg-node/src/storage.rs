@@ -206,7 +206,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use tg_model::sample::random_model;
+    use tg_exec::sample::random_model;
     use tg_prover::ProvingModel;
 
     const LIMIT: u64 = 1 << 24;

@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 use std::time::Instant;
-use tg_model::suite::{Architecture, random_input};
+use tg_compile::suite::{Architecture, random_input};
 use tg_proof::private::PROOFS_DEFAULT;
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel, security, verify};
 use tg_prover::{

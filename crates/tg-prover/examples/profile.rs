@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 use std::time::Instant;
-use tg_model::Tensor;
-use tg_model::suite::Architecture;
+use tg_compile::suite::Architecture;
+use tg_exec::IntTensor;
 use tg_proof::messages::{self, GadgetProof, InferenceProof, Pushforwards};
 use tg_proof::{ExpectedStatement, PublicModel, verify};
 use tg_prover::{ProvingModel, Stage, prove_tensor};
@@ -162,7 +162,7 @@ fn describe(public: &PublicModel) {
 }
 
 /// One proof: the time of each stage, and in the first run the bytes of each part.
-fn measure(run: usize, model: &ProvingModel, public: &PublicModel, input: &Tensor) {
+fn measure(run: usize, model: &ProvingModel, public: &PublicModel, input: &IntTensor) {
     let c = cpu();
     let start = Instant::now();
     let mut at = (Instant::now(), cpu());

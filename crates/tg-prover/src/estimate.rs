@@ -115,7 +115,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use tg_model::suite::Architecture;
+    use tg_compile::suite::Architecture;
 
     /// The highest resident set of this process since it was last reset, in bytes.
     #[cfg(target_os = "linux")]

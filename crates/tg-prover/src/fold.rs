@@ -199,7 +199,7 @@ pub(crate) fn dot<T: Integer>(values: &[T], weights: &[E]) -> E {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tg_model::sample::Numbers;
+    use tg_exec::sample::Numbers;
     use tg_proof::field::signed;
 
     /// Sums of wide integers are reduced before they leave 64 bits.

@@ -14,8 +14,8 @@ use p3_maybe_rayon::prelude::*;
 use p3_multilinear_util::poly::PolyView;
 use p3_sumcheck::PrescribedPointPcs;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tg_exec::{ExecuteError, IntTensor, Trace};
 use tg_ir::TensorId;
-use tg_model::{ExecuteError, Tensor, Trace};
 use tg_proof::error::PlanError;
 use tg_proof::field::{E, F};
 use tg_proof::messages::{self, InferenceProof, NodeProof, SectionProofs};
@@ -129,7 +129,12 @@ pub fn prove(
     provider: Address,
     observe: &mut (dyn FnMut(Stage) + Send),
 ) -> Result<(ProofFile, Trace), ProveError> {
-    prove_tensor(model, Tensor::I8(input.to_vec()), (job, provider), observe)
+    prove_tensor(
+        model,
+        IntTensor::I8(input.to_vec()),
+        (job, provider),
+        observe,
+    )
 }
 
 /// As [`prove`], for an input of any type.
@@ -138,7 +143,7 @@ pub fn prove(
 /// Those of [`prove`].
 pub fn prove_tensor(
     model: &ProvingModel,
-    input: Tensor,
+    input: IntTensor,
     names: (JobId, Address),
     observe: &mut (dyn FnMut(Stage) + Send),
 ) -> Result<(ProofFile, Trace), ProveError> {
@@ -161,7 +166,7 @@ pub fn prove_batch(
     limits: &Limits<'_>,
     observe: &mut (dyn FnMut(Stage) + Send),
 ) -> Result<(ProofFile, Vec<Trace>), ProveError> {
-    let inputs = inputs.iter().map(|input| Tensor::I8(input.to_vec()));
+    let inputs = inputs.iter().map(|input| IntTensor::I8(input.to_vec()));
     prove_tensors(model, inputs.collect(), names, limits, observe)
 }
 
@@ -171,7 +176,7 @@ pub fn prove_batch(
 /// Those of [`prove_batch`].
 pub fn prove_tensors(
     model: &ProvingModel,
-    inputs: Vec<Tensor>,
+    inputs: Vec<IntTensor>,
     names: (JobId, Address),
     limits: &Limits<'_>,
     observe: &mut (dyn FnMut(Stage) + Send),
@@ -201,7 +206,7 @@ pub fn prove_tensors(
 fn prove_on_workers(
     model: &ProvingModel,
     shape: &ProofShape,
-    inputs: Vec<Tensor>,
+    inputs: Vec<IntTensor>,
     (job, provider): (JobId, Address),
     limits: &Limits<'_>,
     observe: &mut (dyn FnMut(Stage) + Send),
@@ -213,7 +218,7 @@ fn prove_on_workers(
     let tensors = if let [trace] = traces.as_slice() {
         trace.tensors()
     } else {
-        let executions: Vec<&[Tensor]> = traces.iter().map(Trace::tensors).collect();
+        let executions: Vec<&[IntTensor]> = traces.iter().map(Trace::tensors).collect();
         stacked = stack(model, &executions);
         &stacked
     };
@@ -249,18 +254,18 @@ fn prove_on_workers(
 /// Executes a model on inputs.
 pub(crate) fn execute(
     model: &ProvingModel,
-    inputs: Vec<Tensor>,
+    inputs: Vec<IntTensor>,
     limits: &Limits<'_>,
 ) -> Result<Vec<Trace>, ProveError> {
     let execute = |input| {
         limits.check()?;
-        Ok(tg_model::execute_tensor(&model.model, input)?)
+        Ok(tg_exec::execute_tensor(&model.model, input)?)
     };
     inputs.into_par_iter().map(execute).collect()
 }
 
 /// The tensors of several executions as batched tensors: pixels, then inputs, then channels.
-pub(crate) fn stack(model: &ProvingModel, executions: &[&[Tensor]]) -> Vec<Tensor> {
+pub(crate) fn stack(model: &ProvingModel, executions: &[&[IntTensor]]) -> Vec<IntTensor> {
     let program = &model.model.program;
     let count = executions.len();
     (0..=program.nodes.len())
@@ -268,9 +273,9 @@ pub(crate) fn stack(model: &ProvingModel, executions: &[&[Tensor]]) -> Vec<Tenso
         .map(|index| {
             let shape = program.shape(TensorId(index as u32));
             let tensors = executions.iter().map(|tensors| &tensors[index]);
-            let values: Vec<i32> = tensors.flat_map(Tensor::widened).collect();
+            let values: Vec<i32> = tensors.flat_map(IntTensor::widened).collect();
             let kind = executions[0][index].element_type();
-            Tensor::of(kind, &interleaved(values, shape, count))
+            IntTensor::of(kind, &interleaved(values, shape, count))
         })
         .collect()
 }
@@ -279,13 +284,13 @@ pub(crate) fn stack(model: &ProvingModel, executions: &[&[Tensor]]) -> Vec<Tenso
 #[cfg(test)]
 pub(crate) fn prove_witness(
     model: &ProvingModel,
-    tensors: &[Tensor],
+    tensors: &[IntTensor],
     witness: &Witness,
     (job, provider): (JobId, Address),
     observe: &mut (dyn FnMut(Stage) + Send),
 ) -> Result<ProofFile, ProveError> {
-    let input = tensors.first().map(Tensor::to_bytes).unwrap_or_default();
-    let output = tensors.last().map(Tensor::to_bytes).unwrap_or_default();
+    let input = tensors.first().map(IntTensor::to_bytes).unwrap_or_default();
+    let output = tensors.last().map(IntTensor::to_bytes).unwrap_or_default();
     let statement = Statement {
         model: model.id(),
         job,
@@ -308,7 +313,7 @@ pub(crate) fn prove_witness(
 #[cfg(test)]
 pub(crate) fn prove_statement(
     model: &ProvingModel,
-    tensors: &[Tensor],
+    tensors: &[IntTensor],
     witness: &Witness,
     statement: &Statement,
     observe: &mut (dyn FnMut(Stage) + Send),
@@ -324,7 +329,7 @@ pub(crate) fn prove_statement(
 /// What is proved: batched tensors and their columns, true or not.
 pub(crate) struct Execution<'a> {
     pub(crate) shape: &'a ProofShape,
-    pub(crate) tensors: &'a [Tensor],
+    pub(crate) tensors: &'a [IntTensor],
     pub(crate) witness: &'a Witness,
 }
 

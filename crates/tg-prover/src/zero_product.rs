@@ -220,7 +220,7 @@ mod tests {
     use super::*;
     use crate::sumcheck;
     use p3_field::BasedVectorSpace;
-    use tg_model::sample::Numbers;
+    use tg_exec::sample::Numbers;
     use tg_proof::transcript;
     use tg_types::ProgramId;
 

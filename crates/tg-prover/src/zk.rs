@@ -16,8 +16,8 @@ use p3_sumcheck::PrescribedPointPcs;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use std::borrow::Cow;
+use tg_exec::{IntTensor, Trace};
 use tg_ir::Program;
-use tg_model::{Tensor, Trace};
 use tg_proof::ajtai::{self, TensorCommitment};
 use tg_proof::commitment::{Challenger, Commitment};
 use tg_proof::field::{E, F};
@@ -55,9 +55,9 @@ impl Masking {
 
 impl Masking {
     /// What the statement shows of the inputs and outputs of a batch of executions.
-    fn shows(&self, program: &Program, executions: &[&[Tensor]]) -> [Shows; 2] {
+    fn shows(&self, program: &Program, executions: &[&[IntTensor]]) -> [Shows; 2] {
         let of = |mode, coding, tensor: usize, salt| {
-            let tensors: Vec<&Tensor> = executions.iter().map(|own| &own[tensor]).collect();
+            let tensors: Vec<&IntTensor> = executions.iter().map(|own| &own[tensor]).collect();
             Shows::of(mode, &coding, &tensors, salt)
         };
         let [input, output] = &self.salts;
@@ -92,7 +92,7 @@ impl Shows {
     pub(crate) fn of(
         mode: Visibility,
         coding: &TensorCoding,
-        tensors: &[&Tensor],
+        tensors: &[&IntTensor],
         salt: &[u8; 32],
     ) -> Self {
         let kind = coding.kind();
@@ -153,7 +153,7 @@ pub(crate) fn salt(shown: &Shows) -> Option<Vec<u8>> {
 /// Those of [`crate::prove_tensors`], and if a tensor is too large to be named by a commitment.
 pub fn prove_zk(
     model: &ProvingModel,
-    inputs: Vec<Tensor>,
+    inputs: Vec<IntTensor>,
     (job, provider): (JobId, Address),
     (masking, limits): (&Masking, &Limits<'_>),
     observe: &mut (dyn FnMut(Stage) + Send),
@@ -179,7 +179,7 @@ pub fn prove_zk(
 pub fn prove_private(
     model: &ProvingModel,
     openings: &dyn Openings,
-    inputs: Vec<Tensor>,
+    inputs: Vec<IntTensor>,
     names: (JobId, Address),
     with: (&Masking, &Limits<'_>),
     observe: &mut (dyn FnMut(Stage) + Send),
@@ -197,7 +197,7 @@ type Begin<'a> = &'a dyn Fn() -> Result<(), ProveError>;
 /// Proves; `begin` is called before anything is drawn that hides.
 fn prove_shown(
     model: &ProvingModel,
-    inputs: Vec<Tensor>,
+    inputs: Vec<IntTensor>,
     (job, provider): (JobId, Address),
     (masking, limits): (&Masking, &Limits<'_>),
     (begin, observe): (Begin<'_>, &mut (dyn FnMut(Stage) + Send)),
@@ -216,7 +216,7 @@ fn prove_shown(
     }
     observe(Stage::Execute);
     let traces = execute(model, inputs, limits)?;
-    let executions: Vec<&[Tensor]> = traces.iter().map(Trace::tensors).collect();
+    let executions: Vec<&[IntTensor]> = traces.iter().map(Trace::tensors).collect();
     let tensors = match executions.as_slice() {
         [one] => Cow::Borrowed(*one),
         several => Cow::Owned(stack(model, several)),
@@ -262,7 +262,7 @@ fn prove_shown(
 pub(crate) struct ZkExecution<'a> {
     pub(crate) model: &'a ProvingModel,
     pub(crate) shape: &'a ZkShape,
-    pub(crate) tensors: &'a [Tensor],
+    pub(crate) tensors: &'a [IntTensor],
     pub(crate) witness: &'a Witness,
     pub(crate) commitments: [Option<&'a TensorCommitment>; 2],
 }
@@ -415,7 +415,8 @@ impl ZkExecution<'_> {
             lookup,
             mut challenger,
         } = sent;
-        let widened = |tensor: Option<&Tensor>| tensor.map(Tensor::widened).unwrap_or_default();
+        let widened =
+            |tensor: Option<&IntTensor>| tensor.map(IntTensor::widened).unwrap_or_default();
         let (input, output) = (widened(self.tensors.first()), widened(self.tensors.last()));
         let walked = Walked {
             program: &model.model.program,

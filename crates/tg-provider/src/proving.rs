@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tg_exec::{ExecuteError, IntTensor};
 use tg_ir::CompiledModel;
-use tg_model::{ExecuteError, Tensor};
 use tg_proof::{ExpectedStatement, PublicModel};
 use tg_prover::{Limits, Masking, Modes, ProvingModel};
 use tg_types::{Digest, Encode, ProgramId, Receipt, Tier};
@@ -93,11 +93,13 @@ impl ProvingWorker {
 }
 
 /// The input's bytes as the executor reads them.
-fn tensor(ready: &Ready, task: &Task) -> Result<Tensor, WorkError> {
+fn tensor(ready: &Ready, task: &Task) -> Result<IntTensor, WorkError> {
     let program = &ready.model.compiled().program;
-    Tensor::from_bytes(program.input.element_type(), &task.input).ok_or_else(|| WorkError::Input {
-        expected: program.input_bytes(),
-        got: task.input.len(),
+    IntTensor::from_bytes(program.input.element_type(), &task.input).ok_or_else(|| {
+        WorkError::Input {
+            expected: program.input_bytes(),
+            got: task.input.len(),
+        }
     })
 }
 
@@ -116,7 +118,7 @@ impl Worker for ProvingWorker {
             got: task.input.len(),
         };
         let input = tensor(&ready, task)?;
-        let trace = tg_model::execute_tensor(model, input).map_err(|error| match error {
+        let trace = tg_exec::execute_tensor(model, input).map_err(|error| match error {
             ExecuteError::InputLength { .. } => wrong_length(),
             other => WorkError::Execute(other.into()),
         })?;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tg_api::ApiConfig;
-use tg_model::digits::Digit;
-use tg_model::execute::top_class;
+use tg_compile::digits::Digit;
+use tg_exec::execute::top_class;
 use tg_proof::PublicModel;
 use tg_provider::AgentEvent;
 use tg_sdk::Client;

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use tg_exec::coding::encode;
+use tg_exec::execute::top_class;
 use tg_ir::Program;
-use tg_model::execute::top_class;
-use tg_model::input::encode;
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel};
 use tg_sdk::Client;
 use tg_sdk::dto::{
@@ -404,8 +404,8 @@ pub(crate) fn no_offer() -> Failure {
 /// Numbers with channels first, as ONNX writes them, in the order the program stores them.
 fn in_storage_order(program: &Program, numbers: &[f32]) -> Result<Vec<f32>, Failure> {
     let json = serde_json::json!({ "input_data": [numbers] }).to_string();
-    let expected = tg_model::input::Expected::of_spec(&program.input);
-    tg_model::input::read_one(json.as_bytes(), tg_model::input::Kind::Json, expected)
+    let expected = tg_compile::input::Expected::of_spec(&program.input);
+    tg_compile::input::read_one(json.as_bytes(), tg_compile::input::Kind::Json, expected)
         .or_fail(Exit::Usage, "read the input")
 }
 

@@ -7,8 +7,8 @@ use crate::offline::suite;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Instant;
-use tg_model::Tensor;
-use tg_model::input::quantise;
+use tg_exec::IntTensor;
+use tg_exec::coding::quantise;
 use tg_proof::{ExpectedStatement, Modes, security, verify};
 use tg_prover::{Limits, Masking, ProvingModel, Stage, prove_batch, prove_zk};
 use tg_types::{Address, JobId};
@@ -194,7 +194,7 @@ fn measure_once(
     zk: bool,
 ) -> Result<([Cost; 5], usize), Failure> {
     let start = Moment::now();
-    tg_model::execute(model.compiled(), input).or_fail(Exit::Failed, "execute the model")?;
+    tg_exec::execute(model.compiled(), input).or_fail(Exit::Failed, "execute the model")?;
     let execute = start.cost();
     let (mut witness, mut commit) = (Cost::default(), Cost::default());
     let mut stage = Moment::now();
@@ -213,7 +213,7 @@ fn measure_once(
     let limits = Limits::default();
     let proved = if zk {
         let masking = Masking::new(random_seed()?, Modes::HIDDEN_INPUT);
-        let inputs = vec![Tensor::I8(input.to_vec())];
+        let inputs = vec![IntTensor::I8(input.to_vec())];
         prove_zk(model, inputs, names, (&masking, &limits), &mut observe)
     } else {
         prove_batch(model, &[input], names, &limits, &mut observe)

@@ -9,11 +9,11 @@ use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr;
-use tg_model::calibrate::ReachRule;
-use tg_model::integer::Precision;
-use tg_model::net::ReadLimits;
-use tg_model::passes::{PrepareOptions, prepare};
-use tg_model::{CompileOptions, Compiled, PrecisionChoice, compile_prepared, explain};
+use tg_compile::calibrate::ReachRule;
+use tg_compile::integer::Precision;
+use tg_compile::passes::{PrepareOptions, prepare};
+use tg_compile::{CompileOptions, Compiled, PrecisionChoice, compile_prepared, explain};
+use tg_onnx::ReadLimits;
 use tg_prover::{ProvingModel, Secret, SecretFile};
 use tg_types::ModelId;
 use tg_types::codec::Encode;
@@ -28,8 +28,7 @@ fn compiled(
     let limits = ReadLimits::default();
     let file = files::read(path, limits.file_bytes as u64)?;
     let doing = format!("compile {}", path.display());
-    let graph =
-        tg_model::net::read(&file, path.parent(), &limits).or_fail(Exit::Usage, doing.clone())?;
+    let graph = tg_onnx::read(&file, path.parent(), &limits).or_fail(Exit::Usage, doing.clone())?;
     let before = explain::operators(&graph);
     let options = options(name, import)?;
     let prepared = prepare(graph, &options.prepare).or_fail(Exit::Usage, doing.clone())?;

@@ -3,12 +3,12 @@
 use crate::outcome::{Outcome, json, line};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use tg_model::cuda::{DeviceInfo, Probe, Way, probe};
-use tg_model::kernels::cpu::features;
-use tg_model::kernels::{
-    Bias, Cpu, Elements, Matrix, PackedF32, PackedMatrix, ProductF32, Right, Scratch, SimdLevel,
-    Sink, Width, gemm_f32_packed, gemm_int,
+use tg_cuda::{DeviceInfo, Probe, Way, probe};
+use tg_exec::kernels::cpu::features;
+use tg_exec::kernels::{
+    Cpu, Elements, Matrix, PackedMatrix, Scratch, SimdLevel, Sink, Width, gemm_int,
 };
+use tg_float::kernels::{Bias, PackedF32, ProductF32, Right, gemm_f32_packed};
 
 /// Rows, columns and depth of the measured products: the operands fit the second-level cache of usual processors.
 const SIZE: usize = 512;
@@ -212,7 +212,7 @@ fn print_gpus(gpus: &Probe) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tg_model::cuda::Missing;
+    use tg_cuda::Missing;
 
     fn device(ordinal: usize, capability: [u32; 2]) -> DeviceInfo {
         DeviceInfo {

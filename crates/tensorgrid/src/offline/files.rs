@@ -3,9 +3,9 @@
 use crate::outcome::{Exit, Failure, OrFail};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use tg_compile::input::{self, Expected, Kind};
+use tg_compile::passes::Prepared;
 use tg_ir::{CompiledModel, Program};
-use tg_model::input::{self, Expected, Kind};
-use tg_model::passes::Prepared;
 use tg_proof::sequence::SEQUENCE_FILE_MAX;
 use tg_proof::{ProofFile, PublicModel, SequenceFile};
 
@@ -164,7 +164,7 @@ pub(crate) fn proof_file(path: &Path, flip_byte: Option<usize>) -> Result<AnyPro
 #[must_use]
 pub(crate) fn output_values(program: &Program, bytes: &[u8]) -> Vec<i32> {
     let kind = program.element_type(program.output());
-    tg_model::Tensor::from_bytes(kind, bytes).map_or_else(Vec::new, |tensor| tensor.widened())
+    tg_exec::IntTensor::from_bytes(kind, bytes).map_or_else(Vec::new, |tensor| tensor.widened())
 }
 
 /// The one input in a file, as reals in storage order.
@@ -193,7 +193,7 @@ pub(crate) fn calibration(
     mean: &[f32],
     std: &[f32],
 ) -> Result<Vec<Vec<f32>>, Failure> {
-    let (shape, _) = tg_model::integer::input_order(prepared)
+    let (shape, _) = tg_compile::integer::input_order(prepared)
         .or_fail(Exit::Usage, "read the shape of the model's input")?;
     input::load(
         path,

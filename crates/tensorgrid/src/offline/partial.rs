@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tg_model::Tensor;
+use tg_exec::IntTensor;
 use tg_proof::transcript::PROTOCOL_VERSION;
 use tg_prover::Record;
 use tg_types::{Digest, ModelId};
@@ -48,7 +48,7 @@ impl Partial {
     pub(crate) fn of(
         arguments: &PartialArguments,
         output: &Path,
-        (model, input): (ModelId, &Tensor),
+        (model, input): (ModelId, &IntTensor),
     ) -> Result<Self, Failure> {
         let mut beside = output.as_os_str().to_owned();
         beside.push(".partial");

@@ -6,9 +6,9 @@ use crate::offline::partial::Partial;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use std::path::Path;
 use std::time::Instant;
+use tg_exec::Trace;
+use tg_exec::coding::encode;
 use tg_ir::CompiledModel;
-use tg_model::Trace;
-use tg_model::input::encode;
 use tg_proof::{Modes, ProofFile, Visibility};
 use tg_prover::{
     Limits, Masking, ProveError, ProvingModel, SecretFile, Stage, Work, prove_private,

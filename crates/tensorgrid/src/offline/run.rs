@@ -5,10 +5,11 @@ use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use tg_model::input::encode;
-use tg_model::kernels::Cpu;
-use tg_model::net::tgf::{Budget, Engine};
-use tg_model::net::{self, Dim, Graph, ReadLimits, Tensor, npy};
+use tg_exec::coding::encode;
+use tg_exec::kernels::Cpu;
+use tg_float::tgf::{Budget, Engine};
+use tg_float::{Dim, FloatTensor, Graph, npy};
+use tg_onnx::ReadLimits;
 
 /// Values of an output that are printed; `--output` and `--json` give all.
 const SHOWN: usize = 16;
@@ -35,14 +36,14 @@ fn run_integer(arguments: &RunArguments, as_json: bool) -> Outcome {
     let input = encode(&model.program.input, &reals).or_fail(Exit::Usage, "take the input")?;
     let start = Instant::now();
     let trace =
-        tg_model::execute_tensor(&model, input).or_fail(Exit::Failed, "execute the model")?;
+        tg_exec::execute_tensor(&model, input).or_fail(Exit::Failed, "execute the model")?;
     let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
     let values = trace.output().widened();
     if let Some(path) = &arguments.output {
         let shape = model.program.shape(model.program.output());
         let axes = [shape.height, shape.width, shape.channels].map(|axis| axis as usize);
-        let tensor =
-            Tensor::of(axes.to_vec(), values.clone()).or_fail(Exit::Failed, "shape the output")?;
+        let tensor = FloatTensor::of(axes.to_vec(), values.clone())
+            .or_fail(Exit::Failed, "shape the output")?;
         write(path, &tensor)?;
     }
     if as_json {
@@ -64,9 +65,10 @@ fn run_float(arguments: &RunArguments, as_json: bool) -> Outcome {
     let doing = format!("read {}", arguments.model.display());
     let limits = ReadLimits::default();
     let bytes = files::read(&arguments.model, limits.file_bytes as u64)?;
-    let graph = net::read(&bytes, arguments.model.parent(), &limits).or_fail(Exit::Usage, doing)?;
+    let graph =
+        tg_onnx::read(&bytes, arguments.model.parent(), &limits).or_fail(Exit::Usage, doing)?;
     let inputs = inputs(&graph, &arguments.inputs)?;
-    let references: Vec<&Tensor> = inputs.iter().collect();
+    let references: Vec<&FloatTensor> = inputs.iter().collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut engine = Engine::new(graph, Cpu::new(threads));
     let start = Instant::now();
@@ -104,7 +106,7 @@ fn run_float(arguments: &RunArguments, as_json: bool) -> Outcome {
 }
 
 /// The graph's inputs from files, in the graph's order or by `name=file`.
-fn inputs(graph: &Graph, files: &[PathBuf]) -> Result<Vec<Tensor>, Failure> {
+fn inputs(graph: &Graph, files: &[PathBuf]) -> Result<Vec<FloatTensor>, Failure> {
     let usage = |text: String| Failure::new(Exit::Usage, anyhow::anyhow!(text));
     let named: Vec<(Option<&str>, &Path)> = files.iter().map(|file| split(file)).collect();
     let mut unnamed = named.iter().filter(|(name, _)| name.is_none());
@@ -118,7 +120,7 @@ fn inputs(graph: &Graph, files: &[PathBuf]) -> Result<Vec<Tensor>, Failure> {
                 input.name
             ))
         })?;
-        let bytes = files::read(path, tg_model::input::FILE_BYTES_MAX as u64)?;
+        let bytes = files::read(path, tg_compile::input::FILE_BYTES_MAX as u64)?;
         let doing = format!("read the input {}", path.display());
         tensors.push(npy::read_npy(&bytes).or_fail(Exit::Usage, doing)?);
     }
@@ -143,7 +145,7 @@ fn described(graph: &Graph) -> String {
         Dim::Named(name) => name.clone(),
         Dim::Unknown => "?".to_owned(),
     };
-    let one = |input: &net::Input| {
+    let one = |input: &tg_float::Input| {
         let shape = input.shape.as_ref().map(|axes| {
             let axes: Vec<String> = axes.iter().map(axis).collect();
             format!(" [{}]", axes.join(", "))
@@ -160,8 +162,8 @@ fn described(graph: &Graph) -> String {
     all.join(", ")
 }
 
-fn reals(tensor: &Tensor) -> Option<Vec<f64>> {
-    net::convert::to_f64(tensor.data())
+fn reals(tensor: &FloatTensor) -> Option<Vec<f64>> {
+    tg_float::convert::to_f64(tensor.data())
 }
 
 fn shown<T: std::fmt::Debug>(values: &[T]) -> String {
@@ -171,7 +173,7 @@ fn shown<T: std::fmt::Debug>(values: &[T]) -> String {
     format!("{:?} and {} more", &values[..SHOWN], values.len() - SHOWN)
 }
 
-fn write(path: &Path, tensor: &Tensor) -> Outcome {
+fn write(path: &Path, tensor: &FloatTensor) -> Outcome {
     let bytes = npy::write_npy(tensor).ok_or_else(|| {
         Failure::new(
             Exit::Failed,

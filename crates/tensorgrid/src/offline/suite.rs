@@ -7,8 +7,8 @@ use crate::offline::{files, suite_page};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use serde::{Deserialize, Serialize};
 use std::process::Command;
-use tg_model::Tensor;
-use tg_model::suite::{Architecture, random_input};
+use tg_compile::suite::{Architecture, random_input};
+use tg_exec::IntTensor;
 use tg_proof::{
     ExpectedStatement, Modes, PlanError, PublicModel, SecurityReport, security, verify,
 };
@@ -224,7 +224,7 @@ fn measure(index: usize, runs: u32, zk: bool) -> Result<Row, Failure> {
     let registration_verify = figure(&[start.cost().times()]);
     reset_peak_memory();
     let mut runs_done = Runs::default();
-    let inputs: Vec<Tensor> = (0..batch as u64)
+    let inputs: Vec<IntTensor> = (0..batch as u64)
         .map(|index| random_input(&program, SEED + index))
         .collect();
     let mut left = 1 + runs;
@@ -308,7 +308,7 @@ impl Runs {
     /// Proves and verifies once and returns the milliseconds of the proof. A warming run is not kept.
     fn one(
         &mut self,
-        (model, public, inputs): (&ProvingModel, &tg_proof::PublicModel, &[Tensor]),
+        (model, public, inputs): (&ProvingModel, &tg_proof::PublicModel, &[IntTensor]),
         zk: bool,
         warming: bool,
     ) -> Result<f64, Failure> {

@@ -79,7 +79,7 @@ fn say_verified(
     if sequence.is_none() && !values.is_empty() {
         line(format_args!(
             "output {values:?}; greatest at index {}",
-            tg_model::execute::top_class(values).unwrap_or(0)
+            tg_exec::execute::top_class(values).unwrap_or(0)
         ))?;
     }
     Ok(())

@@ -141,7 +141,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 
 /// A model that writes, its public part, and the folder they are in.
 fn writer() -> (tempfile::TempDir, String, String) {
-    let (mut model, _) = tg_model::suite::tiny_transformer(5);
+    let (mut model, _) = tg_compile::suite::tiny_transformer(5);
     tg_ir::generation::rank(&mut model.program, 4).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

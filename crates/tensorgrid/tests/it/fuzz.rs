@@ -4,9 +4,9 @@
 //! Targets are plain functions, so that they run on stable in every test run. `TENSORGRID_FUZZ_ROUNDS` makes it
 //! longer, `TENSORGRID_FUZZ_SEED` repeats a failure.
 
+use tg_compile::input::{Expected, Kind, read_one};
+use tg_exec::sample::{Numbers, random_model};
 use tg_ledger::{Block, Genesis};
-use tg_model::input::{Expected, Kind, read_one};
-use tg_model::sample::{Numbers, random_model};
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel};
 use tg_prover::{ProvingModel, prove};
 use tg_types::{
@@ -170,8 +170,8 @@ fn cases() -> Vec<Case> {
             seed: onnx,
             rounds: 8,
             target: Box::new(|bytes| {
-                let limits = tg_model::net::ReadLimits::default();
-                let _graph = tg_model::net::read(bytes, None, &limits);
+                let limits = tg_onnx::ReadLimits::default();
+                let _graph = tg_onnx::read(bytes, None, &limits);
                 Some(bytes.to_vec())
             }),
         },

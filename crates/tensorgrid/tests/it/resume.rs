@@ -4,7 +4,7 @@ use crate::run::{program, run};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use tg_model::suite::Architecture;
+use tg_compile::suite::Architecture;
 use tg_types::codec::Encode;
 
 /// Head of a file of steps: magic, version, what proof it is of.

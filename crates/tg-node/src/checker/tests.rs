@@ -1,8 +1,8 @@
 //! Real proofs of a small model, and everything near them that must be refused.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use tg_model::Tensor;
-use tg_model::sample::random_model;
+use tg_exec::IntTensor;
+use tg_exec::sample::random_model;
 use tg_prover::{Limits, Masking, ModelError, Modes, ProvingModel, prove, prove_zk};
 use tg_types::{Encode as _, LeaseId, Tier};
 
@@ -82,7 +82,7 @@ impl Case {
     /// The work's task with a proof in zero knowledge.
     fn masked(&self, modes: Modes) -> EvidenceTask {
         let (masking, limits) = (Masking::new([3; 32], modes), Limits::default());
-        let inputs = vec![Tensor::I8(self.input.clone())];
+        let inputs = vec![IntTensor::I8(self.input.clone())];
         let with = (&masking, &limits);
         let proved = prove_zk(&self.model, inputs, (JOB, PROVIDER), with, &mut |_| {});
         let bytes = proved.unwrap().0.to_bytes();

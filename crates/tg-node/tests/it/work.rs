@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
+use tg_exec::sample::random_model;
 use tg_ledger::{JobState, ModelState, State};
-use tg_model::sample::random_model;
 use tg_node::NodeHandle;
 use tg_node::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use tg_proof::PublicModel;

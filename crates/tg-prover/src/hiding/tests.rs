@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::Value;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use tg_model::sample::Numbers;
+use tg_exec::sample::Numbers;
 use tg_proof::commitment::{Challenger, Commitment, STACK_VARS_MAX};
 use tg_proof::field::{E, F, basis, eq_table, inner_product};
 use tg_proof::hiding::{

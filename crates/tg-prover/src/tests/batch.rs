@@ -6,8 +6,9 @@ use crate::witness::Witness;
 use crate::{Limits, ModelError, ProveError, ProvingModel, prove_batch};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tg_model::sample::{Numbers, random_model};
-use tg_model::{Tensor, Trace, suite};
+use tg_compile::suite;
+use tg_exec::sample::{Numbers, random_model};
+use tg_exec::{IntTensor, Trace};
 use tg_proof::cost::BATCH_MAX;
 use tg_proof::error::NodeCheck;
 use tg_proof::messages;
@@ -58,16 +59,16 @@ fn batch() -> &'static Batch {
 }
 
 impl Batch {
-    fn tensors(&self) -> Vec<Vec<Tensor>> {
+    fn tensors(&self) -> Vec<Vec<IntTensor>> {
         let traces = self.traces.iter();
         traces.map(|trace| trace.tensors().to_vec()).collect()
     }
 
     /// The verdict on a proof of given executions, about their inputs and outputs.
-    fn verdict(&self, executions: &[Vec<Tensor>]) -> Result<(), VerifyError> {
-        let bytes = |of: fn(&Vec<Tensor>) -> &Tensor| {
+    fn verdict(&self, executions: &[Vec<IntTensor>]) -> Result<(), VerifyError> {
+        let bytes = |of: fn(&Vec<IntTensor>) -> &IntTensor| {
             let tensors = executions.iter().map(of);
-            tensors.flat_map(Tensor::to_bytes).collect::<Vec<u8>>()
+            tensors.flat_map(IntTensor::to_bytes).collect::<Vec<u8>>()
         };
         let input = bytes(|tensors| &tensors[0]);
         let output = bytes(|tensors| tensors.last().unwrap());
@@ -87,9 +88,9 @@ impl Batch {
     }
 
     /// A proof of given executions for a statement.
-    fn proof(&self, executions: &[Vec<Tensor>], statement: &Statement) -> Vec<u8> {
+    fn proof(&self, executions: &[Vec<IntTensor>], statement: &Statement) -> Vec<u8> {
         let model = &case().model;
-        let executions: Vec<&[Tensor]> = executions.iter().map(Vec::as_slice).collect();
+        let executions: Vec<&[IntTensor]> = executions.iter().map(Vec::as_slice).collect();
         let tensors = stack(model, &executions);
         let witness = Witness::of(&model.model.program, &self.shape.plan, &tensors).unwrap();
         let execution = Execution {

@@ -4,9 +4,9 @@ use super::models::{Draft, JOB, PROVIDER, window};
 use super::values::wide;
 use crate::{ProvingModel, prove_batch};
 use std::collections::BTreeMap;
+use tg_exec::sample::Numbers;
 use tg_ir::op::{Extremum, Norm, Ranked, Reduction, Softmax};
 use tg_ir::{Axis, Op, Rescale, Shape, TensorId};
-use tg_model::sample::Numbers;
 use tg_proof::{ExpectedStatement, verify};
 
 fn side(numbers: &mut Numbers, low: u32, high: u32) -> u32 {

@@ -6,9 +6,9 @@ use super::models::{
 };
 use crate::prove::prove_witness;
 use crate::witness::Witness;
+use tg_exec::IntTensor;
 use tg_ir::segment::{LIMB_CLASS_MAX, limb_entry, limb_position};
 use tg_ir::{CompiledModel, Segment, SegmentTable};
-use tg_model::Tensor;
 use tg_proof::VerifyError;
 use tg_proof::error::{LookupCheck, NodeCheck};
 use tg_proof::field::F;
@@ -315,7 +315,7 @@ fn a_skipped_layer_is_caught_at_its_node() {
             segments.segments().iter().find(fits).unwrap().base
         })
         .collect();
-    tensors[SECOND + 1] = Tensor::I32(made_up);
+    tensors[SECOND + 1] = IntTensor::I32(made_up);
     case.recompute(&mut tensors, SECOND_OUT);
     assert_eq!(tensors[SECOND_OUT + 1].widened(), passed);
     let witness = case.witness_of(&tensors).unwrap();
@@ -335,7 +335,7 @@ fn other_weights_than_the_committed_ones_are_caught_by_the_opening() {
     } = case.model.model.clone();
     weights.layers[1].weights[17] ^= 1;
     let model = CompiledModel { program, weights };
-    let trace = tg_model::execute(&model, &input).unwrap();
+    let trace = tg_exec::execute(&model, &input).unwrap();
     case.model.model = model;
     let witness = case.witness_of(trace.tensors()).unwrap();
     let file = prove_witness(
@@ -356,17 +356,17 @@ fn other_weights_than_the_committed_ones_are_caught_by_the_opening() {
 #[test]
 fn the_witness_is_the_executors_trace() {
     for seed in 0..200 {
-        let (model, input) = tg_model::sample::random_model(seed);
+        let (model, input) = tg_exec::sample::random_model(seed);
         let Ok(model) = crate::ProvingModel::new(model) else {
             continue;
         };
-        let trace = tg_model::execute(&model.model, &input).unwrap();
+        let trace = tg_exec::execute(&model.model, &input).unwrap();
         check_columns(&model, trace.tensors());
     }
     check_columns(&case().model, case().trace.tensors());
 }
 
-fn check_columns(model: &crate::ProvingModel, tensors: &[Tensor]) {
+fn check_columns(model: &crate::ProvingModel, tensors: &[IntTensor]) {
     let (program, plan) = (&model.model.program, &model.shape.plan);
     let witness = Witness::of(program, plan, tensors).unwrap();
     for (table, columns) in plan.witness.iter().zip(&witness.columns) {

@@ -8,8 +8,8 @@ use crate::witness::Witness;
 use crate::zk::ZkExecution;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use tg_exec::IntTensor;
 use tg_ir::{Coding, ElementType, Op, Requantise, Rescale, Shape, TensorId};
-use tg_model::Tensor;
 use tg_proof::hiding::HidingError;
 use tg_proof::plan::{NodePlan, TensorPlan};
 use tg_proof::zk::ZkShape;
@@ -98,20 +98,20 @@ impl Lie {
     }
 
     /// An execution on an input with another first element, which the executor would not take.
-    fn executed(&self, first: i32) -> Vec<Tensor> {
+    fn executed(&self, first: i32) -> Vec<IntTensor> {
         let mut tensors = self.case.trace.tensors().to_vec();
         let mut values = tensors[0].widened();
         values[0] = first;
         tensors[0] = match tensors[0].element_type() {
-            ElementType::I16 => Tensor::I16(values.iter().map(|&v| v as i16).collect()),
-            _ => Tensor::I32(values),
+            ElementType::I16 => IntTensor::I16(values.iter().map(|&v| v as i16).collect()),
+            _ => IntTensor::I32(values),
         };
         assert_eq!(tensors[0].widened()[0], first);
         self.case.recompute(&mut tensors, 0);
         tensors
     }
 
-    fn verdict(&self, tensors: &[Tensor], witness: &Witness) -> Result<(), VerifyError> {
+    fn verdict(&self, tensors: &[IntTensor], witness: &Witness) -> Result<(), VerifyError> {
         let shape = self.shape();
         let last = tensors.last().unwrap().to_bytes();
         let output = match self.modes.output {
@@ -152,10 +152,10 @@ impl Lie {
     }
 
     /// What is broken of the committed tensor's relations, and of any gadget as data.
-    fn broken(&self, own: &TensorPlan, tensors: &[Tensor], witness: &Witness) -> Vec<Relation> {
+    fn broken(&self, own: &TensorPlan, tensors: &[IntTensor], witness: &Witness) -> Vec<Relation> {
         let shape = self.shape();
         let plan = &shape.plan;
-        let tensors: Vec<Vec<i32>> = tensors.iter().map(Tensor::widened).collect();
+        let tensors: Vec<Vec<i32>> = tensors.iter().map(IntTensor::widened).collect();
         let tensors = tensors.as_slice();
         let gadgets = plan.nodes.iter().filter_map(|node| match node {
             NodePlan::Gadget(gadget) | NodePlan::Chosen { gadget, .. } => Some(&gadget.staged),
@@ -280,7 +280,7 @@ fn a_second_representative_of_an_output_breaks_its_coding_alone() {
         for (column, digit) in prime.into_iter().chain([rest]).enumerate() {
             witness.columns[table][column][0] = digit;
         }
-        let widened: Vec<Vec<i32>> = tensors.iter().map(Tensor::widened).collect();
+        let widened: Vec<Vec<i32>> = tensors.iter().map(IntTensor::widened).collect();
         let row = Row {
             plan: &shape.plan,
             staged: &own.staged,

@@ -5,12 +5,12 @@ use super::hidden::all_modes;
 use super::models::{JOB, PROVIDER};
 use crate::{Limits, Masking, ProvingModel, prove_tensors, prove_zk};
 use std::collections::BTreeMap;
+use tg_exec::IntTensor;
+use tg_exec::sample::{Numbers, wide};
 use tg_ir::{
     CompiledModel, ElementType, LinearWeights, Node, Op, Program, Requantise, Rescale, Shape,
     TensorId, bounds,
 };
-use tg_model::Tensor;
-use tg_model::sample::{Numbers, wide};
 use tg_proof::plan::SectionSize;
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel, verify};
 
@@ -107,12 +107,12 @@ fn finish(model: &mut CompiledModel, numbers: &mut Numbers) {
 }
 
 /// A random program that can be proved, and two inputs.
-fn random(seed: u64) -> Option<(ProvingModel, [Tensor; 2])> {
+fn random(seed: u64) -> Option<(ProvingModel, [IntTensor; 2])> {
     let (model, input) = if seed % 16 == 7 {
         // Random forests are seldom of trees that can be proved.
         let (features, trees) = (1 + seed as u32 % 5, 1 + seed as usize % 6);
         let (model, input) = super::trees::draft(seed, features, trees, 2).finish();
-        (model, Tensor::I8(input))
+        (model, IntTensor::I8(input))
     } else {
         let (mut model, input) = wide::random_program(seed);
         prune(&mut model);
@@ -121,7 +121,7 @@ fn random(seed: u64) -> Option<(ProvingModel, [Tensor; 2])> {
     };
     let values = input.widened();
     let other = vec![values[values.len() / 2]; values.len()];
-    let other = Tensor::of(input.element_type(), &other);
+    let other = IntTensor::of(input.element_type(), &other);
     let model = ProvingModel::new(model).ok()?;
     Some((model, [input, other]))
 }

@@ -2,7 +2,7 @@
 
 use super::models::{Case, JOB, PROVIDER, case};
 use crate::{Limits, ProvingModel, prove_tensors};
-use tg_model::suite::Architecture;
+use tg_compile::suite::Architecture;
 use tg_proof::{Facts, ProofFile, size};
 use tg_types::Encode;
 

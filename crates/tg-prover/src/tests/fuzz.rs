@@ -1,8 +1,8 @@
 //! Entry points for fuzzers, and a stable smoke test of each: any bytes give a verdict, none a panic.
 
 use super::models::{PROVIDER, case};
+use tg_exec::sample::Numbers;
 use tg_ir::CompiledModel;
-use tg_model::sample::Numbers;
 use tg_proof::zk::ZkProof;
 use tg_proof::{ExpectedStatement, Modes, ProofFile, PublicModel, Visibility, messages, verify};
 use tg_types::codec::{Decode, Encode};
@@ -147,7 +147,7 @@ fn corrupted_compiled_models_give_a_verdict() {
     // Names and scales are not bound to the weights; everything else is.
     assert!(accepted < 600, "{accepted}");
     for seed in 0..50 {
-        let honest = tg_model::sample::random_model(seed).0.to_bytes();
+        let honest = tg_exec::sample::random_model(seed).0.to_bytes();
         assert!(CompiledModel::from_bytes(&honest).is_ok());
         for _ in 0..100 {
             fuzz_compiled_model(&corrupt(&honest, &mut numbers));

@@ -13,9 +13,9 @@ use crate::witness::{Witness, integer};
 use p3_challenger::CanObserve;
 use p3_field::PrimeCharacteristicRing;
 use serde_json::Value;
+use tg_exec::IntTensor;
+use tg_exec::sample::random_model;
 use tg_ir::Program;
-use tg_model::Tensor;
-use tg_model::sample::random_model;
 use tg_proof::ajtai::{self, TensorCommitment};
 use tg_proof::commitment::Challenger;
 use tg_proof::error::VerifyError;
@@ -51,7 +51,7 @@ pub(super) fn all_modes() -> impl Iterator<Item = Modes> {
 struct Hidden<'a> {
     case: &'a Case,
     plan: Plan,
-    tensors: Vec<Tensor>,
+    tensors: Vec<IntTensor>,
     pushforwards: Vec<E>,
     columns: Vec<Vec<Vec<F>>>,
     counted: Secrets,
@@ -77,7 +77,7 @@ impl<'a> Hidden<'a> {
         hidden
     }
 
-    fn of(case: &'a Case, tensors: &[Tensor]) -> Result<Self, ProveError> {
+    fn of(case: &'a Case, tensors: &[IntTensor]) -> Result<Self, ProveError> {
         let program = &case.model.model.program;
         let plan = plan_of(program);
         let witness = Witness::of(program, &plan, tensors)?;
@@ -87,7 +87,7 @@ impl<'a> Hidden<'a> {
     fn of_witness(
         case: &'a Case,
         plan: Plan,
-        tensors: &[Tensor],
+        tensors: &[IntTensor],
         witness: &Witness,
     ) -> Result<Self, ProveError> {
         let counted = secrets(&case.model.model.program, &plan);

@@ -1,7 +1,7 @@
 //! Honest proofs verify, for random programs of every operator.
 
 use crate::{ModelError, ProvingModel, prove};
-use tg_model::sample::random_model;
+use tg_exec::sample::random_model;
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel, verify};
 use tg_types::codec::{Decode, Encode};
 use tg_types::{Address, JobId};

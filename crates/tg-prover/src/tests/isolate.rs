@@ -10,9 +10,9 @@ use super::relations::{Relation, Row};
 use super::values::cases;
 use crate::witness::Witness;
 use std::fmt::Write;
+use tg_exec::IntTensor;
 use tg_ir::op::Softmax;
 use tg_ir::{ElementType, Op, Rescale, Shape, TensorId};
-use tg_model::Tensor;
 use tg_proof::VerifyError;
 use tg_proof::error::{LookupCheck, NodeCheck};
 use tg_proof::plan::{GadgetKind, GadgetPlan, NodePlan, NormShape, limb_classes};
@@ -26,7 +26,11 @@ fn last(case: &Case) -> (usize, &GadgetPlan) {
 }
 
 fn widened(case: &Case) -> Vec<Vec<i32>> {
-    case.trace.tensors().iter().map(Tensor::widened).collect()
+    case.trace
+        .tensors()
+        .iter()
+        .map(IntTensor::widened)
+        .collect()
 }
 
 fn rows<'a>(
@@ -153,7 +157,7 @@ fn divided(shape: &NormShape, row: &[i32], epsilon: u64, own: i32) -> (i32, Vec<
 
 /// A normalisation on other inputs and with another epsilon, whose columns are put in place of the honest ones; elements whose
 /// input differs divide what their true input asks for. Gives the columns and what is put out.
-fn foreign(case: &Case, inputs: &[i32], epsilon: u64, halves: bool) -> (Witness, Vec<Tensor>) {
+fn foreign(case: &Case, inputs: &[i32], epsilon: u64, halves: bool) -> (Witness, Vec<IntTensor>) {
     let (node, gadget) = last(case);
     let GadgetKind::Norm(shape) = &gadget.kind else {
         panic!("not a normalisation");
@@ -171,14 +175,14 @@ fn foreign(case: &Case, inputs: &[i32], epsilon: u64, halves: bool) -> (Witness,
         shape.how.epsilon = epsilon;
     }
     let mut tensors = case.trace.tensors().to_vec();
-    tensors[node] = Tensor::of(tensors[node].element_type(), inputs);
-    let all: Vec<Vec<i32>> = tensors.iter().map(Tensor::widened).collect();
+    tensors[node] = IntTensor::of(tensors[node].element_type(), inputs);
+    let all: Vec<Vec<i32>> = tensors.iter().map(IntTensor::widened).collect();
     let weights = &case.model.model.weights;
     let elements = 0..inputs.len();
     let outputs: Vec<i32> = elements
         .map(|element| tg_ir::scalar::element(&program, weights, node, element, &all))
         .collect();
-    tensors[node + 1] = Tensor::of(ElementType::I16, &outputs);
+    tensors[node + 1] = IntTensor::of(ElementType::I16, &outputs);
     let other = Witness::of(&program, &plan, &tensors).unwrap();
     let mut witness = case.witness();
     let layout = plan.layouts[node + 1];

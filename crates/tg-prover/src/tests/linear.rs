@@ -3,9 +3,9 @@
 use super::models::{Case, Draft};
 use crate::{ProvingModel, prove_tensor};
 use std::sync::OnceLock;
+use tg_exec::IntTensor;
 use tg_ir::op::{Ranked, Reduction};
 use tg_ir::{Axis, Coding, CompiledModel, ElementType, Op, Shape, TensorId, View, Window};
-use tg_model::Tensor;
 use tg_proof::error::NodeCheck;
 use tg_proof::messages::GadgetProof;
 use tg_proof::plan::{MapPlan, NodePlan};
@@ -16,7 +16,7 @@ const NAMES: (JobId, Address) = (JobId::new([3; 32]), Address::new([4; 20]));
 
 /// Every linear and product operator on tokens: views and matrix products are direct if the tokens are a power of two.
 #[expect(clippy::too_many_lines, reason = "one case per operator")]
-fn every_operator(tokens: u32) -> (CompiledModel, Tensor) {
+fn every_operator(tokens: u32) -> (CompiledModel, IntTensor) {
     let mut draft = Draft::new(8, Shape::new(1, tokens, 1)).coded(Coding::Tokens(20));
     let rows = Shape::new(1, tokens, 8);
     let embedded = draft.push(
@@ -197,7 +197,7 @@ fn another_output_of_a_requantisation_is_caught_by_the_lookup() {
 fn other_tokens_are_caught_at_the_embedding() {
     let case = linear();
     let mut tensors = case.trace.tensors().to_vec();
-    let Tensor::I32(tokens) = &mut tensors[0] else {
+    let IntTensor::I32(tokens) = &mut tensors[0] else {
         panic!("tokens");
     };
     tokens[2] = (tokens[2] + 1) % 17;
@@ -217,12 +217,12 @@ fn inputs_that_no_coding_gives_are_refused() {
     }
     // Tokens above the table's rows read its last row.
     let (compiled, input) = every_operator(6);
-    let Tensor::I32(mut tokens) = input else {
+    let IntTensor::I32(mut tokens) = input else {
         panic!("tokens");
     };
     (tokens[0], tokens[4]) = (19, 17);
     let model = ProvingModel::new(compiled).unwrap();
-    let (file, _) = prove_tensor(&model, Tensor::I32(tokens), NAMES, &mut |_| {}).unwrap();
+    let (file, _) = prove_tensor(&model, IntTensor::I32(tokens), NAMES, &mut |_| {}).unwrap();
     assert_eq!(
         verify(&case.public, &file, &ExpectedStatement::default()),
         Ok(())

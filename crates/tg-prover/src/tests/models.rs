@@ -4,12 +4,12 @@ use crate::prove::{ProveError, prove_witness};
 use crate::witness::Witness;
 use crate::{ProvingModel, prove_tensor};
 use std::sync::OnceLock;
+use tg_exec::sample::Numbers;
+use tg_exec::{IntTensor, Trace};
 use tg_ir::{
     Coding, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise,
     Rescale, Shape, TensorId, Tie, View, Weights, Window, scalar,
 };
-use tg_model::sample::Numbers;
-use tg_model::{Tensor, Trace};
 use tg_proof::error::NodeCheck;
 use tg_proof::messages::{self, InferenceProof};
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel, VerifyError, verify};
@@ -185,7 +185,7 @@ impl Draft {
         (model, input.activations().unwrap().to_vec())
     }
 
-    pub(super) fn finish_tensor(mut self) -> (CompiledModel, Tensor) {
+    pub(super) fn finish_tensor(mut self) -> (CompiledModel, IntTensor) {
         let mut program = self.program();
         let weights = Weights {
             layers: self.layers,
@@ -200,7 +200,7 @@ impl Draft {
         let input: Vec<i32> = (0..self.input.elements())
             .map(|_| i32::try_from(self.numbers.between(reach[0], reach[1])).unwrap())
             .collect();
-        let input = Tensor::of(program.input.element_type(), &input);
+        let input = IntTensor::of(program.input.element_type(), &input);
         (CompiledModel { program, weights }, input)
     }
 }
@@ -253,10 +253,10 @@ pub(super) struct Case {
 
 impl Case {
     pub(super) fn of((model, input): (CompiledModel, Vec<i8>)) -> Self {
-        Self::of_tensor((model, Tensor::I8(input)))
+        Self::of_tensor((model, IntTensor::I8(input)))
     }
 
-    pub(super) fn of_tensor((model, input): (CompiledModel, Tensor)) -> Self {
+    pub(super) fn of_tensor((model, input): (CompiledModel, IntTensor)) -> Self {
         let model = ProvingModel::new(model).unwrap();
         let public = model.register().unwrap();
         let (file, trace) = prove_tensor(&model, input, (JOB, PROVIDER), &mut |_| {}).unwrap();
@@ -272,12 +272,16 @@ impl Case {
         self.witness_of(self.trace.tensors()).unwrap()
     }
 
-    pub(super) fn witness_of(&self, tensors: &[Tensor]) -> Result<Witness, ProveError> {
+    pub(super) fn witness_of(&self, tensors: &[IntTensor]) -> Result<Witness, ProveError> {
         Witness::of(&self.model.model.program, &self.model.shape.plan, tensors)
     }
 
     /// The verdict on a proof of given tensors and columns.
-    pub(super) fn verdict(&self, tensors: &[Tensor], witness: &Witness) -> Result<(), VerifyError> {
+    pub(super) fn verdict(
+        &self,
+        tensors: &[IntTensor],
+        witness: &Witness,
+    ) -> Result<(), VerifyError> {
         let file =
             prove_witness(&self.model, tensors, witness, (JOB, PROVIDER), &mut |_| {}).unwrap();
         self.check(&file)
@@ -299,7 +303,7 @@ impl Case {
     }
 
     /// The honest tensors with one element of a node's output replaced and every later node recomputed.
-    pub(super) fn tensors_with(&self, node: usize, element: usize, value: i32) -> Vec<Tensor> {
+    pub(super) fn tensors_with(&self, node: usize, element: usize, value: i32) -> Vec<IntTensor> {
         let mut tensors = self.trace.tensors().to_vec();
         set(&mut tensors[node + 1], element, value);
         self.recompute(&mut tensors, node + 1);
@@ -307,16 +311,16 @@ impl Case {
     }
 
     /// Recomputes every node from `first` on.
-    pub(super) fn recompute(&self, tensors: &mut [Tensor], first: usize) {
+    pub(super) fn recompute(&self, tensors: &mut [IntTensor], first: usize) {
         let CompiledModel { program, weights } = &self.model.model;
-        let mut widened: Vec<Vec<i32>> = tensors.iter().map(Tensor::widened).collect();
+        let mut widened: Vec<Vec<i32>> = tensors.iter().map(IntTensor::widened).collect();
         for node in first..program.nodes.len() {
             let elements = program.nodes[node].shape.elements();
             widened[node + 1] = (0..elements)
                 .map(|element| scalar::element(program, weights, node, element, &widened))
                 .collect();
             let kind = program.element_type(TensorId::of_node(node));
-            tensors[node + 1] = Tensor::of(kind, &widened[node + 1]);
+            tensors[node + 1] = IntTensor::of(kind, &widened[node + 1]);
         }
     }
 
@@ -344,11 +348,11 @@ impl Case {
 }
 
 /// Replaces one element.
-pub(super) fn set(tensor: &mut Tensor, element: usize, value: i32) {
+pub(super) fn set(tensor: &mut IntTensor, element: usize, value: i32) {
     match tensor {
-        Tensor::I8(values) => values[element] = i8::try_from(value).unwrap(),
-        Tensor::I16(values) => values[element] = i16::try_from(value).unwrap(),
-        Tensor::I32(values) => values[element] = value,
+        IntTensor::I8(values) => values[element] = i8::try_from(value).unwrap(),
+        IntTensor::I16(values) => values[element] = i16::try_from(value).unwrap(),
+        IntTensor::I32(values) => values[element] = value,
     }
 }
 

@@ -156,7 +156,7 @@ fn every_message_of_the_linear_gadgets_is_bound() {
 /// Openings of larger commitments have rounds, which the small case has not.
 #[test]
 fn every_message_of_an_opening_in_rounds_is_bound() {
-    let case = Case::of_tensor(tg_model::suite::Architecture::LeNet.model(1));
+    let case = Case::of_tensor(tg_compile::suite::Architecture::LeNet.model(1));
     let rendered = inference(&case);
     for opening in ["witness", "weights"] {
         let rounds = format!(".{opening}_opening.rounds*.openings.Base.rows** [8]");

@@ -9,9 +9,9 @@ use crate::zk::{Masking, prove_private, prove_zk};
 use crate::{ProvingModel, prove_tensor};
 use std::cell::Cell;
 use std::sync::OnceLock;
+use tg_exec::IntTensor;
+use tg_exec::sample::Numbers;
 use tg_ir::{CompiledModel, Op, Shape, TensorId};
-use tg_model::Tensor;
-use tg_model::sample::Numbers;
 use tg_proof::error::RegistrationError;
 use tg_proof::hiding::Strength;
 use tg_proof::messages;
@@ -47,11 +47,11 @@ pub(super) fn secret(model: &CompiledModel, seed: u8, proofs: u32) -> Secret {
 pub(super) struct Private {
     pub(super) model: ProvingModel,
     pub(super) public: PublicModel,
-    pub(super) input: Tensor,
+    pub(super) input: IntTensor,
 }
 
 impl Private {
-    pub(super) fn of((compiled, input): (CompiledModel, Tensor)) -> Self {
+    pub(super) fn of((compiled, input): (CompiledModel, IntTensor)) -> Self {
         let secret = secret(&compiled, 7, 3);
         let model = ProvingModel::private(compiled, &secret).unwrap();
         let public = model
@@ -73,7 +73,7 @@ impl Private {
     }
 }
 
-fn prove_with(model: &ProvingModel, inputs: Vec<Tensor>, modes: Modes, seed: u8) -> ProofFile {
+fn prove_with(model: &ProvingModel, inputs: Vec<IntTensor>, modes: Modes, seed: u8) -> ProofFile {
     let (masking, limits) = (Masking::new([seed; 32], modes), Limits::default());
     let (names, with) = ((JOB, PROVIDER), (&masking, &limits));
     let proved = prove_private(model, &Counted::default(), inputs, names, with, &mut |_| {});
@@ -85,12 +85,12 @@ pub(super) fn private() -> &'static Private {
     static PRIVATE: OnceLock<Private> = OnceLock::new();
     PRIVATE.get_or_init(|| {
         let (model, input) = everything();
-        Private::of((model, Tensor::I8(input)))
+        Private::of((model, IntTensor::I8(input)))
     })
 }
 
 /// One dense layer, and another.
-fn small() -> (CompiledModel, Tensor) {
+fn small() -> (CompiledModel, IntTensor) {
     let mut draft = Draft::new(9, Shape::vector(2));
     let input = TensorId::INPUT;
     let acc = draft.push(Op::Dense { input }, Shape::vector(3));
@@ -444,7 +444,7 @@ fn openings_are_counted_and_run_out() {
         ..Limits::default()
     };
     assert!(prove(vec![input.clone()], &memory).is_err());
-    assert!(prove(vec![Tensor::I8(vec![0])], &limits).is_err());
+    assert!(prove(vec![IntTensor::I8(vec![0])], &limits).is_err());
     assert_eq!(file.begun(), Ok(2));
     // Two openers of one file count as one.
     let second = SecretFile::open(&path).unwrap();
@@ -570,8 +570,8 @@ mod statistics {
     }
 
     fn prove(model: &ProvingModel, shape: &ZkShape, seed: u64) -> (ZkProof<()>, Statement) {
-        let input = Tensor::I8(vec![1]);
-        let trace = tg_model::execute_tensor(&model.model, input).unwrap();
+        let input = IntTensor::I8(vec![1]);
+        let trace = tg_exec::execute_tensor(&model.model, input).unwrap();
         let output = trace.output_bytes();
         assert!(output.iter().all(|&byte| byte == 0), "equal outputs");
         let program = &model.model.program;

@@ -3,9 +3,9 @@
 use super::models::Draft;
 use crate::{ModelError, ProvingModel, prove_tensors};
 use std::collections::BTreeSet;
+use tg_exec::IntTensor;
 use tg_ir::op::Reduction;
 use tg_ir::{Axis, Coding, CompiledModel, ElementType, Op, Shape, TensorId, View, Window};
-use tg_model::Tensor;
 use tg_proof::{ExpectedStatement, verify};
 use tg_types::{Address, JobId};
 
@@ -280,7 +280,7 @@ impl Chain {
 }
 
 /// A random program that has weights and a requantisation.
-pub(super) fn random_program(seed: u64) -> (CompiledModel, Tensor) {
+pub(super) fn random_program(seed: u64) -> (CompiledModel, IntTensor) {
     let mut chain = Chain::new(seed);
     for _ in 0..chain.side(6) {
         chain.step();

@@ -5,9 +5,9 @@ use super::models::{Case, case};
 use super::programs::random_program;
 use crate::ProvingModel;
 use std::collections::BTreeMap;
+use tg_exec::IntTensor;
+use tg_exec::sample::Numbers;
 use tg_ir::{CompiledModel, Op};
-use tg_model::Tensor;
-use tg_model::sample::Numbers;
 use tg_proof::plan::{NodePlan, WitnessTable};
 use tg_proof::{ProofFile, VerifyError};
 
@@ -45,7 +45,7 @@ fn every_wrong_cell_of_requantisations_and_maxima_is_caught() {
     assert!(columns >= 9 + 4 * 3, "{columns}");
 }
 
-fn proved(model: (CompiledModel, Tensor)) -> Option<Case> {
+fn proved(model: (CompiledModel, IntTensor)) -> Option<Case> {
     // Some random programs may leave the field, or are not provable.
     ProvingModel::new(model.0.clone()).ok()?;
     Some(Case::of_tensor(model))
@@ -108,7 +108,7 @@ fn no_flipped_bit_of_a_random_chain_verifies() {
     let mut flipped: BTreeMap<&str, u32> = BTreeMap::new();
     for seed in 1_000..1_040 {
         let (model, input) = random_chain(seed);
-        let Some(case) = proved((model, Tensor::I8(input))) else {
+        let Some(case) = proved((model, IntTensor::I8(input))) else {
             continue;
         };
         flip_messages(&case, &mut numbers, &format!("chain {seed}"));

@@ -4,7 +4,7 @@ use super::models::{Case, JOB, PROVIDER, case};
 use super::sections::sectioned;
 use crate::{Limits, ProveError, Record, prove_tensors};
 use std::sync::{Arc, Mutex};
-use tg_model::Tensor;
+use tg_exec::IntTensor;
 use tg_proof::ProofFile;
 
 type Kept = Arc<Mutex<Vec<Vec<u8>>>>;
@@ -13,7 +13,7 @@ type Kept = Arc<Mutex<Vec<Vec<u8>>>>;
 fn prove(
     case: &Case,
     known: &[Vec<u8>],
-    input: &Tensor,
+    input: &IntTensor,
 ) -> (Result<ProofFile, ProveError>, Vec<Vec<u8>>, usize) {
     let kept: Kept = Arc::new(Mutex::new(known.to_vec()));
     let sink = Arc::clone(&kept);
@@ -34,7 +34,7 @@ fn prove(
     (proved.map(|(file, _)| file), kept, record.restored())
 }
 
-fn input(case: &Case) -> Tensor {
+fn input(case: &Case) -> IntTensor {
     case.trace.tensors()[0].clone()
 }
 
@@ -89,7 +89,7 @@ fn damaged_steps_make_no_other_proof() {
 fn steps_of_another_proof_are_refused() {
     let case = sectioned();
     let other = match input(case) {
-        Tensor::I8(values) => Tensor::I8(values.iter().map(|value| value ^ 1).collect()),
+        IntTensor::I8(values) => IntTensor::I8(values.iter().map(|value| value ^ 1).collect()),
         other => other,
     };
     let (_, steps, _) = prove(case, &[], &other);

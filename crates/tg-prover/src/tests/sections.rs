@@ -12,9 +12,9 @@ use crate::{ModelError, ProvingModel, prove_batch};
 use p3_field::PrimeCharacteristicRing;
 use std::cell::RefCell;
 use std::sync::OnceLock;
+use tg_exec::IntTensor;
+use tg_exec::sample::random_model;
 use tg_ir::CompiledModel;
-use tg_model::Tensor;
-use tg_model::sample::random_model;
 use tg_proof::cost::SECTIONS_MAX;
 use tg_proof::error::LookupCheck;
 use tg_proof::field::E;
@@ -64,7 +64,7 @@ fn size(model: &ProvingModel, parts: usize) -> SectionSize {
 }
 
 /// The case of a model whose witness is cut into about so many sections.
-fn cut(model: (CompiledModel, Tensor), parts: usize) -> Case {
+fn cut(model: (CompiledModel, IntTensor), parts: usize) -> Case {
     let (model, input) = model;
     let whole = ProvingModel::new(model).unwrap();
     let size = size(&whole, parts);
@@ -85,13 +85,13 @@ pub(super) fn sectioned() -> &'static Case {
     static CASE: OnceLock<Case> = OnceLock::new();
     CASE.get_or_init(|| {
         let (model, input) = everything();
-        let case = cut((model, Tensor::I8(input)), 3);
+        let case = cut((model, IntTensor::I8(input)), 3);
         assert!(case.model.shape.sections.len() >= 3);
         case
     })
 }
 
-fn again(case: &Case) -> (CompiledModel, Tensor) {
+fn again(case: &Case) -> (CompiledModel, IntTensor) {
     (case.model.model.clone(), case.trace.tensors()[0].clone())
 }
 
@@ -99,7 +99,7 @@ fn again(case: &Case) -> (CompiledModel, Tensor) {
 /// proofs verify, and a proof with one changed bit does not.
 #[test]
 fn programs_of_several_sections_prove_and_verify() {
-    let mut models: Vec<(String, (CompiledModel, Tensor))> = Vec::new();
+    let mut models: Vec<(String, (CompiledModel, IntTensor))> = Vec::new();
     let cases = [
         ("all", case()),
         ("linear", linear()),
@@ -110,9 +110,9 @@ fn programs_of_several_sections_prove_and_verify() {
     models.extend(gadgets.map(|(name, case)| (name.to_owned(), again(&case))));
     for seed in 0..40 {
         let (model, input) = random_model(seed);
-        models.push((format!("model {seed}"), (model, Tensor::I8(input))));
+        models.push((format!("model {seed}"), (model, IntTensor::I8(input))));
         let (model, input) = random_chain(1_000 + seed);
-        models.push((format!("chain {seed}"), (model, Tensor::I8(input))));
+        models.push((format!("chain {seed}"), (model, IntTensor::I8(input))));
         models.push((format!("program {seed}"), random_program(2_000 + seed)));
     }
     let mut counts = [0usize; 8];

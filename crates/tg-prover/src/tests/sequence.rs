@@ -2,13 +2,13 @@
 
 use crate::{Limits, ProvingModel, prove_tensors};
 use std::sync::LazyLock;
+use tg_compile::suite::tiny_transformer;
+use tg_exec::IntTensor;
+use tg_exec::generate::{Request, generate};
+use tg_exec::kernels::Cpu;
+use tg_exec::sample::Numbers;
 use tg_ir::generation::{GenerationError, GeneratorError};
 use tg_ir::{Sampling, sampling::NUCLEUS_ALL};
-use tg_model::Tensor;
-use tg_model::generate::{Request, generate};
-use tg_model::kernels::Cpu;
-use tg_model::sample::Numbers;
-use tg_model::suite::tiny_transformer;
 use tg_proof::{
     ExpectedStatement, PublicModel, SequenceError, SequenceFile, VerifyError, verify_sequence,
 };
@@ -50,7 +50,7 @@ static WRITTEN: LazyLock<Written> = LazyLock::new(|| {
     }
 });
 
-fn prove(model: &ProvingModel, tokens: Tensor) -> tg_proof::ProofFile {
+fn prove(model: &ProvingModel, tokens: IntTensor) -> tg_proof::ProofFile {
     let names = (JobId::default(), Address::default());
     let limits = Limits::default();
     let (proof, _) = prove_tensors(model, vec![tokens], names, &limits, &mut |_| {}).unwrap();
@@ -87,7 +87,7 @@ fn tokens_that_were_not_drawn_are_caught() {
             .map(|bytes| i32::from_le_bytes(*bytes))
             .collect();
         tokens[position] ^= 1;
-        let proof = prove(model, Tensor::I32(tokens));
+        let proof = prove(model, IntTensor::I32(tokens));
         let forged = SequenceFile {
             proof,
             ..file.clone()

@@ -4,8 +4,8 @@ use super::models::{Case, Draft, JOB, PROVIDER, window};
 use super::zk::in_modes;
 use crate::prove::{Execution, prove_execution};
 use crate::{Limits, ProvingModel, prove_tensors};
+use tg_exec::IntTensor;
 use tg_ir::{Axis, Coding, CompiledModel, Op, Shape, TensorId};
-use tg_model::Tensor;
 use tg_proof::error::NodeCheck;
 use tg_proof::messages::{self, GadgetProof, InferenceProof};
 use tg_proof::model::ProofShape;
@@ -25,7 +25,7 @@ const MORE: usize = 10;
 
 /// Six tokens; their rows; one layer three times; scores by the rows, and further ones by a product of groups that is
 /// tied to another.
-fn tied() -> (CompiledModel, Tensor) {
+fn tied() -> (CompiledModel, IntTensor) {
     let mut draft = Draft::new(31, Shape::new(1, 6, 1)).coded(Coding::Tokens(ROWS));
     let hidden = Shape::new(1, 6, CHANNELS);
     let embed = Op::Embed {
@@ -82,12 +82,12 @@ fn nodes_with_one_tensor_of_weights_prove_in_every_way() {
     assert!(security::report(&case.public).unwrap().bits >= 100.0);
     // The output is that of the weights written out, and the proof about them is another.
     let apart = untied(&model);
-    let trace = tg_model::execute_tensor(&apart, input.clone()).unwrap();
+    let trace = tg_exec::execute_tensor(&apart, input.clone()).unwrap();
     assert_eq!(trace.output(), case.trace.output());
     assert_ne!(apart.program.id(), model.program.id());
     // Batches and zero knowledge.
     let reversed: Vec<i32> = input.widened().into_iter().rev().collect();
-    let second = Tensor::of(input.element_type(), &reversed);
+    let second = IntTensor::of(input.element_type(), &reversed);
     let names = (JOB, PROVIDER);
     let limits = Limits::default();
     let inputs = vec![input, second.clone(), second];
@@ -128,8 +128,8 @@ fn shared_weights_are_committed_once_and_opened_for_each_reader() {
     assert_eq!(plan.readers_of(1).collect::<Vec<_>>(), [1, 2, 3]);
 }
 
-fn statement(case: &Case, tensors: &[Tensor]) -> Statement {
-    let blob = |tensor: Option<&Tensor>| Digest::of_blob(&tensor.unwrap().to_bytes());
+fn statement(case: &Case, tensors: &[IntTensor]) -> Statement {
+    let blob = |tensor: Option<&IntTensor>| Digest::of_blob(&tensor.unwrap().to_bytes());
     Statement {
         model: case.model.id(),
         job: JOB,
@@ -151,7 +151,7 @@ fn other_weights_at_one_reader_are_caught_by_the_opening() {
         let mut other = untied(&case.model.model);
         other.weights.layers[place].weights[40..80].fill(127);
         other.program.weights_root = other.weights.root();
-        let trace = tg_model::execute_tensor(&other, input).unwrap();
+        let trace = tg_exec::execute_tensor(&other, input).unwrap();
         assert_ne!(trace.output(), case.trace.output());
         let apart = ProvingModel::new(other).unwrap();
         let witness = case.witness_of(trace.tensors()).unwrap();
@@ -166,7 +166,7 @@ fn other_weights_at_one_reader_are_caught_by_the_opening() {
         };
         let limits = Limits::default();
         let proof = prove_execution(&case.model, &execution, &statement, &limits, &mut |_| {});
-        let bytes = |tensor: Option<&Tensor>| tensor.unwrap().to_bytes();
+        let bytes = |tensor: Option<&IntTensor>| tensor.unwrap().to_bytes();
         let file = ProofFile {
             statement,
             input: bytes(trace.tensors().first()),

@@ -2,9 +2,9 @@
 
 use super::models::{Case, Draft, JOB, PROVIDER, set, window};
 use crate::{Limits, ProvingModel, prove_batch};
+use tg_exec::sample::Numbers;
 use tg_ir::forest::{Branch, Child};
 use tg_ir::{Forest, Op, Shape, TensorId};
-use tg_model::sample::Numbers;
 use tg_proof::error::{LookupCheck, NodeCheck};
 use tg_proof::plan::{NodePlan, TreesPlan};
 use tg_proof::{ExpectedStatement, VerifyError, verify};

@@ -8,8 +8,8 @@ use crate::zk::{Masking, Shows, ZkExecution, prove_zk};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use std::cell::Cell;
+use tg_exec::IntTensor;
 use tg_ir::{Coding, ElementType, Op, Shape, TensorId};
-use tg_model::Tensor;
 use tg_proof::ajtai::TensorCommitment;
 use tg_proof::field::E;
 use tg_proof::messages;
@@ -56,14 +56,18 @@ pub(super) fn shows(case: &Case, modes: Modes) -> [Shows; 2] {
     ]
 }
 
-fn prove_as(case: &Case, inputs: Vec<Tensor>, masking: &Masking) -> Result<ProofFile, ProveError> {
+fn prove_as(
+    case: &Case,
+    inputs: Vec<IntTensor>,
+    masking: &Masking,
+) -> Result<ProofFile, ProveError> {
     let limits = Limits::default();
     let with = (masking, &limits);
     let proved = prove_zk(&case.model, inputs, (JOB, PROVIDER), with, &mut |_| {});
     proved.map(|(file, _)| file)
 }
 
-fn prove(case: &Case, input: Tensor, seed: u8) -> ProofFile {
+fn prove(case: &Case, input: IntTensor, seed: u8) -> ProofFile {
     prove_as(case, vec![input], &masking(seed, Modes::HIDDEN_INPUT)).unwrap()
 }
 
@@ -195,7 +199,7 @@ fn another_commitment_is_refused() {
         case.check(&file).unwrap_err()
     };
     let coding = TensorCoding::of_input(&case.model.model.program);
-    let made = |tensor: &Tensor, salt: u8| {
+    let made = |tensor: &IntTensor, salt: u8| {
         let shown = Shows::of(Visibility::Committed, &coding, &[tensor], &[salt; 32]);
         shown.bytes().0
     };
@@ -235,7 +239,7 @@ fn a_commitment_of_another_tensor_is_not_shown() {
     let tensors = case.trace.tensors();
     let honest = shows(case, COMMITTED);
     let committed =
-        |tensor: &Tensor, salt| Shows::of(Visibility::Committed, &plan_input, &[tensor], salt);
+        |tensor: &IntTensor, salt| Shows::of(Visibility::Committed, &plan_input, &[tensor], salt);
     // Another tensor with the salt's bytes that hide it, or with those of the tensor that was computed on; another salt.
     let of_other = committed(&other, &SALTS[0]);
     let resalted = committed(&tensors[0], &[1; 32]);
@@ -490,7 +494,7 @@ fn elements_that_no_coding_gives_are_refused() {
             let mut tensors = case.trace.tensors().to_vec();
             let mut values = tensors[0].widened();
             values[0] = lie;
-            tensors[0] = Tensor::I32(values);
+            tensors[0] = IntTensor::I32(values);
             let Ok(witness) = Witness::of(program, &shape.plan, &tensors) else {
                 continue;
             };
@@ -536,8 +540,8 @@ mod statistics {
     use p3_field::PrimeCharacteristicRing;
     use rand::SeedableRng;
     use rand::rngs::StdRng;
+    use tg_exec::IntTensor;
     use tg_ir::{Op, Shape, TensorId};
-    use tg_model::Tensor;
     use tg_proof::Modes;
     use tg_proof::Statement;
     use tg_proof::field::{E, F};
@@ -551,7 +555,7 @@ mod statistics {
     const BINS: usize = 16;
 
     /// Two dense layers whose last requantisation gives 0 whatever the input is.
-    pub(super) fn silent() -> (Case, [Tensor; 2]) {
+    pub(super) fn silent() -> (Case, [IntTensor; 2]) {
         let mut draft = Draft::new(9, Shape::vector(1));
         let acc = draft.push(
             Op::Dense {
@@ -563,7 +567,7 @@ mod statistics {
         let acc = draft.push(Op::Dense { input: first }, Shape::vector(2));
         draft.requantise(acc, 42, [-128, 127]);
         let case = Case::of(draft.finish());
-        let inputs = [vec![3i8], vec![97]].map(Tensor::I8);
+        let inputs = [vec![3i8], vec![97]].map(IntTensor::I8);
         (case, inputs)
     }
 
@@ -577,11 +581,11 @@ mod statistics {
         /// An execution on an input, and a statement about it.
         fn with<T>(
             &self,
-            input: &Tensor,
+            input: &IntTensor,
             seed: u64,
             take: impl FnOnce(&ZkExecution<'_>, &Statement) -> T,
         ) -> T {
-            let trace = tg_model::execute_tensor(&self.case.model.model, input.clone()).unwrap();
+            let trace = tg_exec::execute_tensor(&self.case.model.model, input.clone()).unwrap();
             let output = trace.output_bytes();
             assert!(
                 output.iter().all(|&byte| byte == 0),
@@ -623,7 +627,7 @@ mod statistics {
             take(&execution, &statement)
         }
 
-        fn prove(&self, input: &Tensor, seed: u64) -> ZkProof {
+        fn prove(&self, input: &IntTensor, seed: u64) -> ZkProof {
             let mut rng = StdRng::seed_from_u64(seed);
             self.with(input, seed, |execution, statement| {
                 let limits = crate::Limits::default();
@@ -632,7 +636,7 @@ mod statistics {
             })
         }
 
-        fn show(&self, input: &Tensor, seed: u64) -> Shown {
+        fn show(&self, input: &IntTensor, seed: u64) -> Shown {
             let mut rng = StdRng::seed_from_u64(seed);
             self.with(input, seed, |execution, statement| {
                 let limits = crate::Limits::default();
@@ -642,7 +646,7 @@ mod statistics {
         }
 
         /// Everything at a fixed place: all messages but the queries of openings, as 32-bit words.
-        fn words(&self, input: &Tensor, seed: u64) -> Vec<u32> {
+        fn words(&self, input: &IntTensor, seed: u64) -> Vec<u32> {
             let mut rng = StdRng::seed_from_u64(seed);
             let (proof, commitments) = self.with(input, seed, |execution, statement| {
                 let limits = crate::Limits::default();
@@ -667,7 +671,7 @@ mod statistics {
         }
 
         /// The greatest two-sample statistic over all places, by low and by high bits, and how many were compared.
-        fn compare(&self, inputs: &[Tensor; 2], proofs: u64) -> (f64, usize) {
+        fn compare(&self, inputs: &[IntTensor; 2], proofs: u64) -> (f64, usize) {
             let mut counts: Vec<[[[u32; BINS]; 2]; 2]> = Vec::new();
             for (side, input) in inputs.iter().enumerate() {
                 for proof in 0..proofs {
@@ -695,7 +699,7 @@ mod statistics {
     /// Chi-square with 15 degrees of freedom exceeds this with probability below 10^-10: below 10^-6 for any of 10^4.
     const BOUND: f64 = 82.0;
 
-    fn setting(modes: Modes) -> (Setting, [Tensor; 2]) {
+    fn setting(modes: Modes) -> (Setting, [IntTensor; 2]) {
         let (case, inputs) = silent();
         let weak = Strength {
             bits: 10.0,

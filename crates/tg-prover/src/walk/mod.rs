@@ -21,8 +21,8 @@ use crate::model::ProvingModel;
 use crate::prove::{Execution, ProveError};
 use crate::witness::Witness;
 use std::sync::Arc;
+use tg_exec::IntTensor;
 use tg_ir::{Op, TensorId};
-use tg_model::Tensor;
 use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, eq_table};
 use tg_proof::messages::{GadgetProof, NodeProof, OutputProof};
@@ -55,7 +55,8 @@ impl Walked {
         challenger: &mut Challenger,
     ) -> Option<Self> {
         let program = (&model.model.program, &shape.plan);
-        let widened = |tensor: Option<&Tensor>| tensor.map(Tensor::widened).unwrap_or_default();
+        let widened =
+            |tensor: Option<&IntTensor>| tensor.map(IntTensor::widened).unwrap_or_default();
         let (input, output) = (widened(tensors.first()), widened(tensors.last()));
         let replayed = replay(program, (&input, &output), nodes, challenger).ok()?;
         let reads = replayed.pulled.into_iter().enumerate().map(|(group, own)| {
@@ -82,7 +83,7 @@ impl Walked {
 pub(crate) struct Walk<'a> {
     model: &'a ProvingModel,
     plan: &'a Plan,
-    tensors: &'a [Tensor],
+    tensors: &'a [IntTensor],
     witness: &'a Witness,
     claims: Vec<Vec<Claim>>,
     reads: Vec<Option<Read>>,
@@ -94,7 +95,7 @@ impl<'a> Walk<'a> {
     pub(crate) fn new(
         model: &'a ProvingModel,
         plan: &'a Plan,
-        tensors: &'a [Tensor],
+        tensors: &'a [IntTensor],
         witness: &'a Witness,
     ) -> Self {
         Self {

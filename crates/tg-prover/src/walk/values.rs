@@ -3,8 +3,8 @@
 use super::Walk;
 use crate::fold::{Dots, Integer, fold};
 use p3_field::PrimeCharacteristicRing;
+use tg_exec::IntTensor;
 use tg_ir::TensorId;
-use tg_model::Tensor;
 use tg_proof::field::{E, eq_table, signed};
 use tg_proof::layout::TensorLayout;
 
@@ -12,16 +12,16 @@ use tg_proof::layout::TensorLayout;
 macro_rules! with_values {
     ($tensor:expr, $values:ident => $body:expr) => {
         match $tensor {
-            tg_model::Tensor::I8($values) => $body,
-            tg_model::Tensor::I16($values) => $body,
-            tg_model::Tensor::I32($values) => $body,
+            tg_exec::IntTensor::I8($values) => $body,
+            tg_exec::IntTensor::I16($values) => $body,
+            tg_exec::IntTensor::I32($values) => $body,
         }
     };
 }
 pub(super) use with_values;
 
 impl<'a> Walk<'a> {
-    pub(super) fn tensor(&self, tensor: TensorId) -> &'a Tensor {
+    pub(super) fn tensor(&self, tensor: TensorId) -> &'a IntTensor {
         &self.tensors[tensor.index()]
     }
 
@@ -30,7 +30,7 @@ impl<'a> Walk<'a> {
         let layout = self.plan.layouts[tensor.index()];
         let mut padded = vec![E::ZERO; 1 << layout.vars()];
         match self.tensor(tensor) {
-            Tensor::I8(values) => {
+            IntTensor::I8(values) => {
                 let table = small_integers();
                 for (element, &value) in values.iter().enumerate() {
                     padded[layout.index_of_element(element)] =

@@ -4,8 +4,8 @@ use super::{Cell, TASK_ROWS, at, cell, compare, norm, ranks, softmax, trees, wid
 use crate::prove::ProveError;
 use p3_maybe_rayon::prelude::*;
 use std::ops::Range;
+use tg_exec::IntTensor;
 use tg_ir::{Op, Program, TensorId};
-use tg_model::Tensor;
 use tg_proof::layout::TensorLayout;
 use tg_proof::plan::{ForestShape, GadgetKind, GadgetPlan, LIMB_CLASS_LIMIT, Plan, WitnessTable};
 
@@ -13,7 +13,7 @@ use tg_proof::plan::{ForestShape, GadgetKind, GadgetPlan, LIMB_CLASS_LIMIT, Plan
 pub(super) struct Sources<'a> {
     pub(super) program: &'a Program,
     pub(super) plan: &'a Plan,
-    pub(super) tensors: &'a [Tensor],
+    pub(super) tensors: &'a [IntTensor],
     pub(super) node: usize,
     pub(super) layout: TensorLayout,
 }
@@ -56,7 +56,7 @@ pub(super) fn columns(
     plan: &Plan,
     gadget: &GadgetPlan,
     table: &WitnessTable,
-    tensors: &[Tensor],
+    tensors: &[IntTensor],
 ) -> Result<Vec<Vec<Cell>>, ProveError> {
     let sources = Sources {
         program,
@@ -136,7 +136,7 @@ pub(super) fn of_trees(
     plan: &Plan,
     shape: &ForestShape,
     table: &WitnessTable,
-    tensors: &[Tensor],
+    tensors: &[IntTensor],
 ) -> Result<Vec<Vec<Cell>>, ProveError> {
     let sources = Sources {
         program,

@@ -1,8 +1,8 @@
 //! The columns of a committed input or output.
 
 use super::{Cell, at, cell};
+use tg_exec::IntTensor;
 use tg_ir::{Program, TensorId};
-use tg_model::Tensor;
 use tg_proof::plan::{Plan, WitnessTable};
 
 /// The columns of one chunk: the cells of every element, zeros where none is. Those of salts are put in later.
@@ -10,7 +10,7 @@ pub(super) fn columns(
     program: &Program,
     plan: &Plan,
     table: &WitnessTable,
-    tensors: &[Tensor],
+    tensors: &[IntTensor],
 ) -> Vec<Vec<Cell>> {
     let mut columns = vec![vec![0; 1 << table.chunk.column_vars()]; table.columns];
     let (own, id) = match table.node - program.nodes.len() {

@@ -2,8 +2,8 @@
 
 use super::{Cell, at, cell};
 use p3_maybe_rayon::prelude::*;
+use tg_exec::IntTensor;
 use tg_ir::{Program, TensorId};
-use tg_model::Tensor;
 use tg_proof::plan::{LIMB_CLASS_LIMIT, MaximumShape, Plan, WitnessTable};
 
 /// Differences of one chunk: per kernel position a column for each limb.
@@ -13,7 +13,7 @@ pub(super) fn columns(
     table: &WitnessTable,
     input: TensorId,
     shape: &MaximumShape,
-    tensors: &[Tensor],
+    tensors: &[IntTensor],
 ) -> Vec<Vec<Cell>> {
     let layout = plan.layouts[table.node + 1];
     let (from, to) = (program.shape(input), program.nodes[table.node].shape);

@@ -17,8 +17,8 @@ use p3_matrix::dense::RowMajorMatrix;
 use p3_maybe_rayon::prelude::*;
 use p3_sumcheck::layout::Table;
 use std::ops::Range;
+use tg_exec::IntTensor;
 use tg_ir::{Op, Program};
-use tg_model::Tensor;
 use tg_proof::field::F;
 use tg_proof::plan::{NodePlan, Plan};
 
@@ -49,7 +49,7 @@ impl Witness {
     pub(crate) fn of(
         program: &Program,
         plan: &Plan,
-        tensors: &[Tensor],
+        tensors: &[IntTensor],
     ) -> Result<Self, ProveError> {
         let columns = plan
             .witness
@@ -119,11 +119,11 @@ impl Witness {
 }
 
 /// An element of a tensor, widened.
-fn at(tensor: &Tensor, element: usize) -> i32 {
+fn at(tensor: &IntTensor, element: usize) -> i32 {
     match tensor {
-        Tensor::I8(values) => i32::from(values[element]),
-        Tensor::I16(values) => i32::from(values[element]),
-        Tensor::I32(values) => values[element],
+        IntTensor::I8(values) => i32::from(values[element]),
+        IntTensor::I16(values) => i32::from(values[element]),
+        IntTensor::I32(values) => values[element],
     }
 }
 

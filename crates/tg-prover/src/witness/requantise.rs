@@ -3,9 +3,9 @@
 use super::{Cell, TASK_ROWS, at, cell};
 use crate::prove::ProveError;
 use p3_maybe_rayon::prelude::*;
+use tg_exec::IntTensor;
 use tg_ir::segment::limb_position;
 use tg_ir::{Program, Requantise, TensorId};
-use tg_model::Tensor;
 use tg_proof::plan::{NodePlan, Plan, WitnessTable};
 
 /// Segment and limb positions of one chunk.
@@ -15,7 +15,7 @@ pub(super) fn columns(
     table: &WitnessTable,
     input: TensorId,
     how: &Requantise,
-    tensors: &[Tensor],
+    tensors: &[IntTensor],
 ) -> Result<Vec<Vec<Cell>>, ProveError> {
     let NodePlan::Requantise {
         table: segments, ..

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tg_api::{ApiConfig, ApiServer, GridPort};
+use tg_exec::sample::random_model;
 use tg_ledger::ModelFacts;
-use tg_model::sample::random_model;
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel};
 use tg_prover::ProvingModel;
 use tg_provider::{

@@ -1,0 +1,214 @@
+//! Linear operators of `ai.onnx.ml`, as scikit-learn's exporter writes them, as products and sums.
+
+use super::edit::{Writer, int, output, uses};
+use tg_float::{Attribute, FloatTensor, Graph, Node, ValueId};
+
+/// Rewrites every operator it knows. A scaler goes into the linear operator that alone reads it.
+pub(super) fn rewrite(graph: &mut Graph) {
+    let mut index = 0;
+    while index < graph.nodes.len() {
+        let node = graph.nodes[index].clone();
+        if node.domain != "ai.onnx.ml" {
+            index += 1;
+            continue;
+        }
+        let written = match node.op.as_str() {
+            "LinearClassifier" => classifier(graph, &node),
+            "LinearRegressor" => regressor(graph, &node),
+            "Normalizer" => normalizer(graph, &node),
+            "Scaler" if !read_by_linear(graph, &node) => scaler(graph, &node),
+            _ => None,
+        };
+        if let Some(written) = written {
+            let count = written.len();
+            graph.nodes.splice(index..=index, written);
+            index += count;
+        } else {
+            index += 1;
+        }
+    }
+    graph.remove_dead();
+}
+
+fn floats(node: &Node, name: &str) -> Vec<f32> {
+    match node.attributes.get(name) {
+        Some(Attribute::Floats(values)) => values.clone(),
+        _ => Vec::new(),
+    }
+}
+
+fn text<'a>(node: &'a Node, name: &str, default: &'a [u8]) -> &'a [u8] {
+    match node.attributes.get(name) {
+        Some(Attribute::Text(text)) => text,
+        _ => default,
+    }
+}
+
+/// Offset and factor of a feature of a scaler.
+fn scaling(node: &Node, feature: usize) -> Option<[f32; 2]> {
+    let pick = |name: &str, default: f32| match floats(node, name).as_slice() {
+        [] => Some(default),
+        [one] => Some(*one),
+        list => list.get(feature).copied(),
+    };
+    Some([pick("offset", 0.0)?, pick("scale", 1.0)?])
+}
+
+fn read_by_linear(graph: &Graph, node: &Node) -> bool {
+    let Some(value) = output(node) else {
+        return false;
+    };
+    let mut readers = graph
+        .nodes
+        .iter()
+        .filter(|node| node.reads().any(|v| v == value));
+    let linear = |node: &Node| {
+        node.domain == "ai.onnx.ml" && ["LinearClassifier", "LinearRegressor"].contains(&&*node.op)
+    };
+    uses(graph)[value.index()] == 1 && readers.next().is_some_and(linear)
+}
+
+/// `(x - offset) * scale`.
+fn scaler(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
+    let x = node.inputs.first().copied().flatten()?;
+    let features = floats(node, "offset")
+        .len()
+        .max(floats(node, "scale").len())
+        .max(1);
+    let each: Option<Vec<[f32; 2]>> = (0..features).map(|k| scaling(node, k)).collect();
+    let each = each?;
+    let mut writer = Writer::new(graph, &node.name);
+    let offset = writer.floats(&[features], each.iter().map(|[o, _]| *o).collect());
+    let factor = writer.floats(&[features], each.iter().map(|[_, f]| *f).collect());
+    let moved = writer.node("Sub", &[x, offset], &[]);
+    let scaled = writer.node("Mul", &[moved, factor], &[]);
+    Some(writer.finish(scaled, output(node)?))
+}
+
+/// Sums of products with the coefficients, `[rows][features]` in the file, and the features that they read.
+fn sums(
+    graph: &mut Graph,
+    node: &Node,
+    rows: usize,
+    mirrored: bool,
+) -> Option<(ValueId, Vec<Node>)> {
+    let mut x = node.inputs.first().copied().flatten()?;
+    let mut weights = floats(node, "coefficients");
+    let features = weights
+        .len()
+        .checked_div(rows)
+        .filter(|n| n * rows == weights.len())?;
+    let mut bias = floats(node, "intercepts");
+    bias.resize(rows, 0.0);
+    let producer = graph.producers()[x.index()].map(|at| graph.nodes[at].clone());
+    if let Some(scaler) = producer
+        && scaler.domain == "ai.onnx.ml"
+        && scaler.op == "Scaler"
+    {
+        for (row, bias) in weights.chunks_exact_mut(features).zip(&mut bias) {
+            let mut sum = f64::from(*bias);
+            for (feature, weight) in row.iter_mut().enumerate() {
+                let [offset, factor] = scaling(&scaler, feature)?;
+                *weight *= factor;
+                sum -= f64::from(*weight) * f64::from(offset);
+            }
+            *bias = sum as f32;
+        }
+        x = scaler.inputs.first().copied().flatten()?;
+    }
+    if mirrored {
+        // Of two classes with one score, the first one has its negative.
+        let negated: Vec<f32> = weights.iter().map(|w| -w).collect();
+        weights = [negated, weights].concat();
+        bias = vec![-bias[0], bias[0]];
+    }
+    let rows = bias.len();
+    let mut writer = Writer::new(graph, &node.name);
+    let w = writer.floats(&[rows, features], weights);
+    let b = writer.floats(&[rows], bias);
+    let sums = writer.node("Gemm", &[x, w, b], &[("transB", Attribute::Int(1))]);
+    Some((sums, writer.written))
+}
+
+/// The function after the sums of a linear operator.
+fn after(
+    graph: &mut Graph,
+    node: &Node,
+    (sums, written): (ValueId, Vec<Node>),
+    value: ValueId,
+) -> Option<Vec<Node>> {
+    let mut writer = Writer::new(graph, &format!("{}.scores", node.name));
+    writer.written = written;
+    let result = match text(node, "post_transform", b"NONE") {
+        b"NONE" => sums,
+        b"LOGISTIC" => writer.node("Sigmoid", &[sums], &[]),
+        b"SOFTMAX" => writer.node("Softmax", &[sums], &[("axis", Attribute::Int(-1))]),
+        _ => return None,
+    };
+    Some(writer.finish(result, value))
+}
+
+/// The scores; a classifier whose labels are read stays as it is.
+fn classifier(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
+    let scores = node.outputs.get(1).copied().flatten()?;
+    let labels = output(node);
+    if labels.is_some_and(|labels| uses(graph)[labels.index()] > 0) {
+        return None;
+    }
+    let classes = match (
+        node.attributes.get("classlabels_ints"),
+        node.attributes.get("classlabels_strings"),
+    ) {
+        (Some(Attribute::Ints(labels)), _) if !labels.is_empty() => labels.len(),
+        (_, Some(Attribute::Texts(labels))) => labels.len(),
+        _ => return None,
+    };
+    let intercepts = floats(node, "intercepts").len();
+    let single = classes == 2 && intercepts == 1;
+    let rows = if single { 1 } else { classes };
+    let sums = sums(graph, node, rows, single)?;
+    after(graph, node, sums, scores)
+}
+
+fn regressor(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
+    let targets = usize::try_from(int(node, "targets", 1)).ok()?;
+    let sums = sums(graph, node, targets, false)?;
+    after(graph, node, sums, output(node)?)
+}
+
+/// Rows over their greatest magnitude, or the sum of magnitudes, or the root of the sum of squares.
+fn normalizer(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
+    let x = node.inputs.first().copied().flatten()?;
+    let value = output(node)?;
+    let softmax = graph.producers()[x.index()].is_some_and(|at| graph.nodes[at].is("Softmax"));
+    let mut writer = Writer::new(graph, &node.name);
+    let last = ("axes", Attribute::Ints(vec![-1]));
+    let norm = match text(node, "norm", b"MAX") {
+        // Probabilities sum to one.
+        b"L1" if softmax => return Some(writer.finish(x, value)),
+        b"MAX" => {
+            let magnitude = writer.node("Abs", &[x], &[]);
+            writer.node("ReduceMax", &[magnitude], &[last])
+        }
+        b"L1" => {
+            let magnitude = writer.node("Abs", &[x], &[]);
+            let axes = writer.ints(&[-1]);
+            writer.node("ReduceSum", &[magnitude, axes], &[])
+        }
+        b"L2" => {
+            let square = writer.node("Mul", &[x, x], &[]);
+            let axes = writer.ints(&[-1]);
+            let sum = writer.node("ReduceSum", &[square, axes], &[]);
+            writer.node("Sqrt", &[sum], &[])
+        }
+        _ => return None,
+    };
+    // A row of zeros stays: it is divided by a number, not by 0.
+    let name = format!("{}.least", node.name);
+    let least = writer
+        .graph
+        .constant(name, FloatTensor::scalar(f32::MIN_POSITIVE));
+    let norm = writer.node("Max", &[norm, least], &[]);
+    let divided = writer.node("Div", &[x, norm], &[]);
+    Some(writer.finish(divided, value))
+}

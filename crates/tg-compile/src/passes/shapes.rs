@@ -1,0 +1,228 @@
+//! Inputs and shapes: what a caller gives, the one output, every value's shape, and folding of constants.
+
+use super::{Fact, PrepareError, PrepareOptions, zeros};
+use std::collections::{BTreeMap, BTreeSet};
+use tg_float::graph::Dim;
+use tg_float::tgf::{self, Budget, RunError};
+use tg_float::{FloatTensor, Graph, Node, ValueId, convert};
+
+/// Inputs that the options give a value become constants, once their shapes are fixed.
+pub(super) fn bind(graph: &mut Graph, options: &PrepareOptions) {
+    let inputs = std::mem::take(&mut graph.inputs);
+    for input in inputs {
+        let bound = options.bind.get(&input.name).and_then(|&value| {
+            let shape: Option<Vec<usize>> = input.shape.as_ref().map(|axes| {
+                let size = |(index, dim): (usize, &Dim)| size_of(options, &input.name, index, dim);
+                axes.iter()
+                    .enumerate()
+                    .map(|each| size(each).unwrap_or(1))
+                    .collect()
+            });
+            let shape = shape?;
+            let count = tg_float::tensor::elements(&shape)?;
+            let mode = convert::CastMode::default();
+            let data = convert::from_f64(&vec![value; count], input.dtype?, mode)?;
+            FloatTensor::new(shape, data).ok()
+        });
+        match bound {
+            Some(tensor) => {
+                graph.constants.insert(input.value, tensor);
+            }
+            None => graph.inputs.push(input),
+        }
+    }
+}
+
+/// The size of an axis: declared, given by its name, or the batch of one.
+fn size_of(
+    options: &PrepareOptions,
+    input: &str,
+    index: usize,
+    dim: &Dim,
+) -> Result<usize, String> {
+    let by_place = format!("{input}.{index}");
+    let name = match dim {
+        Dim::Known(size) if *size > 0 => return Ok(*size),
+        Dim::Named(name) => name.clone(),
+        Dim::Known(_) | Dim::Unknown => by_place.clone(),
+    };
+    let given = options
+        .axes
+        .get(&name)
+        .or_else(|| options.axes.get(&by_place));
+    match given {
+        Some(&size) if size > 0 => Ok(size),
+        _ if index == 0 => Ok(1),
+        _ => Err(name),
+    }
+}
+
+/// Keeps one output: the one that is named, or the first one of floats that an operator gives.
+pub(super) fn keep_output(graph: &mut Graph, options: &PrepareOptions) -> Result<(), PrepareError> {
+    let named = options.output.as_ref();
+    let chosen = match named {
+        Some(name) => graph
+            .outputs
+            .iter()
+            .position(|&value| graph.name_of(value) == name)
+            .ok_or_else(|| PrepareError::Output(name.clone()))?,
+        // A classifier of `ai.onnx.ml` gives labels first and scores second.
+        None => {
+            let producers = graph.producers();
+            let label = |value: &ValueId| {
+                let producer = producers.get(value.index()).copied().flatten();
+                producer.is_some_and(|index| {
+                    let node = &graph.nodes[index];
+                    node.domain == "ai.onnx.ml"
+                        && node.op.ends_with("Classifier")
+                        && node.outputs.first() == Some(&Some(*value))
+                })
+            };
+            usize::from(graph.outputs.len() > 1 && graph.outputs.first().is_some_and(label))
+        }
+    };
+    match graph.outputs.get(chosen).copied() {
+        Some(output) => graph.outputs = vec![output],
+        None => return Err(PrepareError::Output(String::new())),
+    }
+    graph.remove_dead();
+    Ok(())
+}
+
+/// Gives every axis of every input its size.
+pub(super) fn fix(graph: &mut Graph, options: &PrepareOptions) -> Result<(), PrepareError> {
+    let read: BTreeSet<ValueId> = graph.nodes.iter().flat_map(Node::reads).collect();
+    let outputs = graph.outputs.clone();
+    graph
+        .inputs
+        .retain(|input| read.contains(&input.value) || outputs.contains(&input.value));
+    if graph.inputs.is_empty() {
+        return Err(PrepareError::Inputs(0));
+    }
+    for input in &mut graph.inputs {
+        let Some(axes) = input.shape.as_mut().filter(|_| input.dtype.is_some()) else {
+            return Err(PrepareError::Undeclared(input.name.clone()));
+        };
+        for (index, dim) in axes.iter_mut().enumerate() {
+            let size =
+                size_of(options, &input.name, index, dim).map_err(|name| PrepareError::Axis {
+                    input: input.name.clone(),
+                    axis: index,
+                    name,
+                })?;
+            *dim = Dim::Known(size);
+        }
+    }
+    Ok(())
+}
+
+/// The fixed type and shape of an input.
+pub(crate) fn input_fact(input: &tg_float::Input) -> Option<Fact> {
+    let axes = input.shape.as_ref()?.iter();
+    let sizes = axes.map(|dim| match dim {
+        Dim::Known(size) => Some(*size),
+        Dim::Named(_) | Dim::Unknown => None,
+    });
+    Some(Fact {
+        dtype: input.dtype?,
+        shape: sizes.collect::<Option<_>>()?,
+    })
+}
+
+/// Whether a pass may compute a node once and for all. Dequantised weights stay as the file has them: they are
+/// integers already.
+fn foldable(node: &Node) -> bool {
+    const RANDOM: [&str; 6] = [
+        "RandomNormal",
+        "RandomUniform",
+        "RandomNormalLike",
+        "RandomUniformLike",
+        "Bernoulli",
+        "Multinomial",
+    ];
+    !RANDOM.contains(&node.op.as_str()) && !node.is("DequantizeLinear")
+}
+
+/// Replaces nodes whose inputs are constants by what they give.
+pub(super) fn fold_constants(graph: &mut Graph) -> Result<(), PrepareError> {
+    let nodes = std::mem::take(&mut graph.nodes);
+    for node in nodes {
+        let constant = node
+            .reads()
+            .all(|value| graph.constants.contains_key(&value));
+        if !constant || !foldable(&node) {
+            graph.nodes.push(node);
+            continue;
+        }
+        let inputs: Vec<Option<&FloatTensor>> = node
+            .inputs
+            .iter()
+            .map(|input| input.and_then(|value| graph.constants.get(&value)))
+            .collect();
+        let results =
+            tgf::evaluate(&node, &inputs, &Budget::default()).map_err(|source| RunError::Node {
+                node: node.name.clone(),
+                op: node.op.clone(),
+                inputs: String::new(),
+                source,
+            })?;
+        for (output, result) in node.outputs.iter().zip(results) {
+            if let Some(output) = output {
+                graph.constants.insert(*output, result);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs the graph on zeros: every value's type and shape. What follows from shapes alone becomes constant.
+pub(super) fn infer(graph: &mut Graph) -> Result<BTreeMap<ValueId, Fact>, PrepareError> {
+    let facts: Option<Vec<Fact>> = graph.inputs.iter().map(input_fact).collect();
+    let inputs: Option<Vec<FloatTensor>> =
+        facts.as_ref().and_then(|f| f.iter().map(zeros).collect());
+    let (Some(facts), Some(inputs)) = (facts, inputs) else {
+        let name = graph.inputs.first().map_or("", |input| input.name.as_str());
+        return Err(PrepareError::Undeclared(name.to_owned()));
+    };
+    let given: Vec<&FloatTensor> = inputs.iter().collect();
+    let mut values = tgf::run_all(graph, &given, &Budget::default())?;
+    let fact = |tensor: &FloatTensor| Fact {
+        dtype: tensor.dtype(),
+        shape: tensor.shape().to_vec(),
+    };
+    let mut known: BTreeMap<ValueId, Fact> = values
+        .iter()
+        .map(|(&id, tensor)| (id, fact(tensor)))
+        .collect();
+    known.extend(
+        graph
+            .constants
+            .iter()
+            .map(|(&id, tensor)| (id, fact(tensor))),
+    );
+    known.extend(
+        graph
+            .inputs
+            .iter()
+            .zip(facts)
+            .map(|(input, fact)| (input.value, fact)),
+    );
+    let mut fixed: BTreeSet<ValueId> = graph.constants.keys().copied().collect();
+    for node in &graph.nodes {
+        let of_shapes = node.is("Shape") || node.is("Size");
+        if foldable(node) && (of_shapes || node.reads().all(|value| fixed.contains(&value))) {
+            for value in node.gives() {
+                fixed.insert(value);
+                if let Some(tensor) = values.remove(&value) {
+                    graph.constants.insert(value, tensor);
+                }
+            }
+        }
+    }
+    let constants = &graph.constants;
+    graph
+        .nodes
+        .retain(|node| !node.gives().all(|value| constants.contains_key(&value)));
+    graph.remove_dead();
+    Ok(known)
+}

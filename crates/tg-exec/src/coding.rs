@@ -1,0 +1,155 @@
+//! Reals to the integers that a model takes.
+
+use crate::execute::IntTensor;
+use tg_ir::{Coding, ElementType, InputSpec};
+
+/// Why values are not an input of a model.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum EncodeError {
+    /// Another number of values.
+    #[error("the input has {got} values, the model takes {expected}")]
+    Length {
+        /// The model's.
+        expected: usize,
+        /// Values given.
+        got: usize,
+    },
+    /// A value that is no token.
+    #[error(
+        "the input has {value} at index {index}; the model takes whole numbers from 0 to {greatest}"
+    )]
+    Token {
+        /// Where.
+        index: usize,
+        /// The value.
+        value: f32,
+        /// The greatest token.
+        greatest: u32,
+    },
+}
+
+/// The integers of real values in storage order, by the input's coding: scaled values
+/// `clamp(floor(x / scale + 1/2), low, high)` in double precision, ranks among thresholds, or tokens.
+///
+/// # Errors
+/// If there are more or fewer values than the model takes, or one is no token where tokens are expected.
+pub fn encode(spec: &InputSpec, reals: &[f32]) -> Result<IntTensor, EncodeError> {
+    let expected = spec.shape.elements();
+    if reals.len() != expected {
+        return Err(EncodeError::Length {
+            expected,
+            got: reals.len(),
+        });
+    }
+    Ok(match &spec.coding {
+        Coding::Scaled(ElementType::I8) => IntTensor::I8(quantise(spec, reals)),
+        Coding::Scaled(_) => {
+            let limit = f64::from(i16::MAX);
+            #[expect(clippy::cast_possible_truncation, reason = "clamped to 16 bits")]
+            let narrow = |x: &f32| scaled(spec, *x).clamp(-limit, limit) as i16;
+            IntTensor::I16(reals.iter().map(narrow).collect())
+        }
+        Coding::Ranks(thresholds) => {
+            let rank = |(index, &x): (usize, &f32)| {
+                let below = thresholds[index % thresholds.len()].partition_point(|&t| t < x);
+                i16::try_from(below).expect("a feature has at most 32,767 thresholds")
+            };
+            IntTensor::I16(reals.iter().enumerate().map(rank).collect())
+        }
+        Coding::Tokens(vocabulary) => {
+            let token = |(index, &value): (usize, &f32)| {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_precision_loss,
+                    reason = "a vocabulary is below 2^20; other values are refused"
+                )]
+                let (token, limit) = (value as i32, *vocabulary as f32);
+                let whole = (0.0..limit).contains(&value) && value.fract() == 0.0;
+                whole.then_some(token).ok_or(EncodeError::Token {
+                    index,
+                    value,
+                    greatest: vocabulary - 1,
+                })
+            };
+            let tokens = reals.iter().enumerate().map(token);
+            IntTensor::I32(tokens.collect::<Result<_, _>>()?)
+        }
+    })
+}
+
+fn scaled(spec: &InputSpec, x: f32) -> f64 {
+    (f64::from(x) / f64::from(spec.scale) + 0.5).floor()
+}
+
+/// The integers of real values for an input of scaled i8: `clamp(floor(x / scale + 1/2), -128, 127)`.
+#[must_use]
+pub fn quantise(spec: &InputSpec, reals: &[f32]) -> Vec<i8> {
+    #[expect(clippy::cast_possible_truncation, reason = "clamped to 8 bits")]
+    let narrow = |x: &f32| scaled(spec, *x).clamp(-128.0, 127.0) as i8;
+    reals.iter().map(narrow).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tg_ir::Shape;
+
+    #[test]
+    fn quantising_rounds_half_up_and_saturates() {
+        let spec = InputSpec::scaled(Shape::vector(1), 0.5);
+        let check = |x: f32, q: i8| assert_eq!(quantise(&spec, &[x]), [q], "{x}");
+        check(0.0, 0);
+        check(0.24, 0);
+        check(0.25, 1);
+        check(-0.25, 0);
+        check(-0.26, -1);
+        check(63.5, 127);
+        check(1e30, 127);
+        check(-1e30, -128);
+    }
+
+    fn spec(shape: Shape, coding: Coding) -> InputSpec {
+        InputSpec {
+            coding,
+            ..InputSpec::scaled(shape, 0.5)
+        }
+    }
+
+    #[test]
+    fn wide_inputs_are_rounded_and_clamped_to_sixteen_bits() {
+        let spec = spec(Shape::vector(4), Coding::Scaled(ElementType::I16));
+        let got = encode(&spec, &[100.0, -0.26, 1e9, -1e9]).unwrap();
+        assert_eq!(got, IntTensor::I16(vec![200, -1, 32_767, -32_767]));
+    }
+
+    #[test]
+    fn ranks_count_the_thresholds_below() {
+        let thresholds = vec![vec![-1.0, 0.0, 2.5], vec![]];
+        let spec = spec(Shape::new(2, 1, 2), Coding::Ranks(thresholds));
+        let got = encode(&spec, &[-1.0, 9.0, 2.6, -9.0]).unwrap();
+        assert_eq!(got, IntTensor::I16(vec![0, 0, 3, 0]));
+    }
+
+    #[test]
+    fn tokens_are_whole_numbers_of_the_vocabulary() {
+        let spec = spec(Shape::new(3, 1, 1), Coding::Tokens(10));
+        assert_eq!(
+            encode(&spec, &[0.0, 9.0, 3.0]),
+            Ok(IntTensor::I32(vec![0, 9, 3]))
+        );
+        for bad in [10.0, -1.0, 0.5, f32::NAN] {
+            let refused = encode(&spec, &[0.0, bad, 1.0]).unwrap_err();
+            assert!(refused.to_string().contains("from 0 to 9"), "{refused}");
+        }
+        let short = encode(&spec, &[0.0]).unwrap_err();
+        assert_eq!(
+            short,
+            EncodeError::Length {
+                expected: 3,
+                got: 1
+            }
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! Writing sequences: a causal program run once per token.
+//!
+//! Every run is over the whole window, so a token costs what a prompt of the window's length costs; there is no cache of
+//! keys and values yet.
+
+use crate::engine::Engine;
+use crate::engine::values::Values;
+use crate::execute::{ExecuteError, IntTensor};
+use crate::kernels::Cpu;
+use tg_ir::generation::GeneratorError;
+use tg_ir::{CompiledModel, Generation, Generator, Sampling};
+
+/// What is to be written.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The tokens it begins with, at least one.
+    pub prompt: Vec<u32>,
+    /// Most tokens to write, at least one.
+    pub limit: u32,
+    /// The token after which nothing is written.
+    pub stop: Option<u32>,
+    /// How tokens are drawn.
+    pub sampling: Sampling,
+}
+
+/// A sequence that was written.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// The whole window: prompt, written tokens, zeros.
+    pub tokens: IntTensor,
+    /// What it is.
+    pub generation: Generation,
+}
+
+impl Written {
+    /// The tokens that were written.
+    #[must_use]
+    pub fn written(&self) -> Vec<u32> {
+        let Generation {
+            prompt, written, ..
+        } = self.generation;
+        let tokens = self.tokens.widened().into_iter();
+        let written = tokens.skip(prompt as usize).take(written as usize);
+        written.map(i32::cast_unsigned).collect()
+    }
+}
+
+/// Why nothing is written.
+#[derive(Debug, thiserror::Error)]
+pub enum GenerateError {
+    /// The model cannot generate.
+    #[error("the model cannot generate")]
+    Generator(#[from] GeneratorError),
+    /// A prompt that is empty or leaves no room.
+    #[error("a prompt has 1 to {} tokens, this one {got}: the model's window is {window}", window - 1)]
+    Prompt {
+        /// Tokens.
+        got: usize,
+        /// Positions.
+        window: u32,
+    },
+    /// A token outside the vocabulary.
+    #[error("token {token} at position {position} of the prompt is not below {vocabulary}")]
+    Token {
+        /// Where.
+        position: usize,
+        /// The token.
+        token: u32,
+        /// Tokens are below it.
+        vocabulary: u32,
+    },
+    /// Nothing is asked for.
+    #[error("at least one token is to be written")]
+    Nothing,
+    /// More scores to choose among than the model gives.
+    #[error(
+        "the model gives the {ranks} greatest scores, so at most as many can be kept, not {keep}"
+    )]
+    Keep {
+        /// To keep.
+        keep: u32,
+        /// Given.
+        ranks: u32,
+    },
+    /// An execution failed.
+    #[error("execute the model")]
+    Execute(#[from] ExecuteError),
+    /// The caller wants no more.
+    #[error("it was stopped")]
+    Stopped,
+}
+
+/// Writes what follows a prompt. `observe` sees each token as it is drawn, and ends the writing with an error by answering
+/// `false`.
+///
+/// # Errors
+/// If the model cannot generate, or the request does not fit it.
+///
+/// # Panics
+/// If the model is not valid.
+pub fn generate(
+    model: &CompiledModel,
+    request: &Request,
+    cpu: Cpu,
+    observe: &mut dyn FnMut(u32) -> bool,
+) -> Result<Written, GenerateError> {
+    let generator = Generator::of(&model.program)?;
+    let mut tokens = begin(&generator, request)?;
+    let given = request.prompt.len();
+    let mut generation = Generation {
+        prompt: u32::try_from(given).expect("within the window"),
+        written: 0,
+        limit: request.limit,
+        stop: request.stop,
+        sampling: request.sampling,
+    };
+    let mut engine = Engine::new(model, cpu);
+    let row = 2 * generator.ranks as usize;
+    while generation.written < request.limit && generation.length() < generator.window {
+        let position = generation.length();
+        let Values::I32(output) = engine.run(Values::I32(&tokens))? else {
+            unreachable!("ranked scores and tokens are 32 bits wide");
+        };
+        let before = &output[(position as usize - 1) * row..][..row];
+        let next = generation.next(position, before);
+        tokens[position as usize] = next;
+        generation.written += 1;
+        if !observe(next.cast_unsigned()) {
+            return Err(GenerateError::Stopped);
+        }
+        if request.stop == Some(next.cast_unsigned()) {
+            break;
+        }
+    }
+    Ok(Written {
+        tokens: IntTensor::I32(tokens),
+        generation,
+    })
+}
+
+/// The window with the prompt at its beginning.
+fn begin(generator: &Generator, request: &Request) -> Result<Vec<i32>, GenerateError> {
+    let &Generator {
+        window,
+        vocabulary,
+        ranks,
+        ..
+    } = generator;
+    let got = request.prompt.len();
+    if got == 0 || got >= window as usize {
+        return Err(GenerateError::Prompt { got, window });
+    }
+    if request.limit == 0 {
+        return Err(GenerateError::Nothing);
+    }
+    let keep = request.sampling.keep;
+    if keep > ranks {
+        return Err(GenerateError::Keep { keep, ranks });
+    }
+    let mut tokens = vec![0; window as usize];
+    for (position, (&token, place)) in request.prompt.iter().zip(&mut tokens).enumerate() {
+        if token >= vocabulary {
+            return Err(GenerateError::Token {
+                position,
+                token,
+                vocabulary,
+            });
+        }
+        *place = token.cast_signed();
+    }
+    Ok(tokens)
+}

@@ -1,0 +1,8 @@
+//! The vectors of the protocol document.
+
+mod vectors;
+
+#[test]
+fn the_document_is_what_the_code_does() {
+    vectors::check_document(&mut |_, _, _, _| {});
+}

@@ -1,0 +1,308 @@
+//! Execution of a whole graph.
+
+use super::call::tensor;
+use super::fuse::{Group, Layout};
+use super::gemm::Prepared;
+use super::machine::{give, take};
+use super::plan::{Plan, Purpose, Step};
+use super::{Budget, Entry, OpError, call_entry, lookup};
+use crate::graph::{Dim, Graph, Input, Node, ValueId};
+use crate::tensor::{DType, Data, FloatTensor};
+use std::collections::BTreeMap;
+
+/// Why a graph gives no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// Another number of inputs than the graph has.
+    #[error("the graph takes {expected} inputs, {got} are given")]
+    Inputs {
+        /// Inputs of the graph.
+        expected: usize,
+        /// Given.
+        got: usize,
+    },
+    /// An input of another type or shape than declared.
+    #[error("the input `{name}` is declared otherwise than {got:?} {shape:?}")]
+    Input {
+        /// Its name.
+        name: String,
+        /// The given type.
+        got: DType,
+        /// The given shape.
+        shape: Vec<usize>,
+    },
+    /// A node that gives no result.
+    #[error("node `{node}` ({op}, inputs {inputs})")]
+    Node {
+        /// Its name.
+        node: String,
+        /// Its operator.
+        op: String,
+        /// Types and shapes of its inputs.
+        inputs: String,
+        /// Why.
+        #[source]
+        source: OpError,
+    },
+    /// A value that is read before it is given: the graph was not checked.
+    #[error("the value `{0}` is not given")]
+    Value(String),
+}
+
+/// Executes a graph: the values of its outputs, in order. Values are freed after their last use.
+///
+/// # Errors
+/// If the inputs are not those declared, or a node gives no result within the budget.
+pub fn run(
+    graph: &Graph,
+    inputs: &[&FloatTensor],
+    budget: &Budget,
+) -> Result<Vec<FloatTensor>, RunError> {
+    outputs(graph, &Plan::new(graph, Purpose::Once), inputs, budget)
+}
+
+/// Executes a graph: every value that a node gives, by its id. Nothing is freed; the budget counts all of them.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_all(
+    graph: &Graph,
+    inputs: &[&FloatTensor],
+    budget: &Budget,
+) -> Result<BTreeMap<ValueId, FloatTensor>, RunError> {
+    let plan = Plan::new(graph, Purpose::EveryValue);
+    Ok(execute(graph, &plan, inputs, budget)?.computed)
+}
+
+/// Executes a plan of the graph: the values of its outputs, in order.
+pub(super) fn outputs(
+    graph: &Graph,
+    plan: &Plan,
+    inputs: &[&FloatTensor],
+    budget: &Budget,
+) -> Result<Vec<FloatTensor>, RunError> {
+    let values = execute(graph, plan, inputs, budget)?;
+    let outputs = graph.outputs.iter();
+    outputs.map(|&output| values.get(output).cloned()).collect()
+}
+
+/// What is known while a graph runs.
+struct Values<'a> {
+    graph: &'a Graph,
+    inputs: BTreeMap<ValueId, &'a FloatTensor>,
+    computed: BTreeMap<ValueId, FloatTensor>,
+    /// Bytes of what is computed.
+    live: usize,
+    budget: Budget,
+}
+
+impl Values<'_> {
+    fn get(&self, value: ValueId) -> Result<&FloatTensor, RunError> {
+        let given = || self.inputs.get(&value).copied();
+        let found = self.computed.get(&value).or_else(given);
+        let found = found.or_else(|| self.graph.constants.get(&value));
+        found.ok_or_else(|| RunError::Value(self.graph.name_of(value).to_owned()))
+    }
+
+    /// What is left of the budget.
+    fn left(&self) -> Budget {
+        Budget {
+            bytes: self.budget.bytes.saturating_sub(self.live),
+            ..self.budget
+        }
+    }
+
+    fn keep(&mut self, value: ValueId, tensor: FloatTensor) {
+        self.live += tensor.bytes();
+        self.computed.insert(value, tensor);
+    }
+
+    fn drop(&mut self, value: ValueId) {
+        if let Some(dead) = self.computed.remove(&value) {
+            self.live = self.live.saturating_sub(dead.bytes());
+            if let Ok(Data::F32(values)) = dead.into_unshared() {
+                give(values);
+            }
+        }
+    }
+
+    /// Evaluates a node and keeps what it gives.
+    fn node(
+        &mut self,
+        node: &Node,
+        entry: Option<Entry>,
+        prepared: Option<&Prepared>,
+        gives: &[Option<ValueId>],
+    ) -> Result<(), RunError> {
+        let mut inputs = Vec::with_capacity(node.inputs.len());
+        for input in &node.inputs {
+            inputs.push(match input {
+                None => None,
+                Some(value) => Some(self.get(*value)?),
+            });
+        }
+        let left = self.left();
+        let results = match entry {
+            Some(entry) => call_entry(entry, node, prepared, &inputs, &left),
+            None => Err(OpError::Unknown),
+        };
+        let results = results.map_err(|source| failed(node, &inputs, source))?;
+        for (output, result) in gives.iter().zip(results) {
+            if let Some(output) = output {
+                self.keep(*output, result);
+            }
+        }
+        match gives
+            .iter()
+            .flatten()
+            .find(|value| !self.computed.contains_key(value))
+        {
+            Some(&missing) => Err(RunError::Value(self.graph.name_of(missing).to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs a group: joined if types and shapes allow it, else node by node. `ends`: what nobody needs afterwards.
+    fn group(&mut self, group: &Group, ends: &[ValueId]) -> Result<(), RunError> {
+        let reads: Result<Vec<&FloatTensor>, RunError> =
+            group.reads.iter().map(|&value| self.get(value)).collect();
+        let Some(layout) = group.layout(&reads?) else {
+            for &index in &group.nodes {
+                let node = &self.graph.nodes[index];
+                self.node(node, lookup(node), None, &node.outputs)?;
+            }
+            return Ok(());
+        };
+        let last = group.nodes.last().map(|&index| &self.graph.nodes[index]);
+        let last = last.expect("a group has a node");
+        let (in_place, mut out) = match self.place(group, &layout, ends) {
+            Some((read, values)) => (Some(read), values),
+            None => {
+                let (bytes, left) = (layout.count.saturating_mul(4), self.left().bytes);
+                if bytes > left {
+                    return Err(failed(last, &[], OpError::Memory { bytes, left }));
+                }
+                (None, take(layout.count))
+            }
+        };
+        let mut reads: Vec<&[f32]> = Vec::with_capacity(group.reads.len());
+        for (read, &value) in group.reads.iter().enumerate() {
+            let values = match in_place {
+                Some(place) if place == read => None,
+                _ => self.get(value)?.values(),
+            };
+            reads.push(values.unwrap_or(&[]));
+        }
+        group.run(&layout, &reads, in_place, &mut out);
+        let result = tensor(layout.shape, Data::F32(out));
+        let result = result.map_err(|source| failed(last, &[], source))?;
+        for value in last.gives() {
+            self.keep(value, result.clone());
+        }
+        Ok(())
+    }
+
+    /// A value that ends here, is read by the group and has the result's size: its number, and its elements, taken.
+    fn place(
+        &mut self,
+        group: &Group,
+        layout: &Layout,
+        ends: &[ValueId],
+    ) -> Option<(usize, Vec<f32>)> {
+        for (read, value) in group.reads.iter().enumerate() {
+            if !layout.is_full(read) || !ends.contains(value) {
+                continue;
+            }
+            let Some(tensor) = self.computed.remove(value) else {
+                continue;
+            };
+            let bytes = tensor.bytes();
+            match tensor.into_unshared() {
+                Ok(Data::F32(values)) => {
+                    self.live = self.live.saturating_sub(bytes);
+                    return Some((read, values));
+                }
+                Ok(_) => {}
+                Err(shared) => {
+                    self.computed.insert(*value, shared);
+                }
+            }
+        }
+        None
+    }
+}
+
+fn execute<'a>(
+    graph: &'a Graph,
+    plan: &Plan,
+    inputs: &[&'a FloatTensor],
+    budget: &Budget,
+) -> Result<Values<'a>, RunError> {
+    if inputs.len() != graph.inputs.len() {
+        return Err(RunError::Inputs {
+            expected: graph.inputs.len(),
+            got: inputs.len(),
+        });
+    }
+    let mut values = Values {
+        graph,
+        inputs: BTreeMap::new(),
+        computed: BTreeMap::new(),
+        live: 0,
+        budget: *budget,
+    };
+    for (declared, &tensor) in graph.inputs.iter().zip(inputs) {
+        if !fits(declared, tensor) {
+            return Err(RunError::Input {
+                name: declared.name.clone(),
+                got: tensor.dtype(),
+                shape: tensor.shape().to_vec(),
+            });
+        }
+        values.inputs.insert(declared.value, tensor);
+    }
+    for (step, ends) in plan.steps.iter().zip(&plan.ends) {
+        match step {
+            Step::Node {
+                node,
+                entry,
+                gives,
+                prepared,
+            } => values.node(&graph.nodes[*node], *entry, prepared.as_deref(), gives)?,
+            Step::Group(group) => values.group(group, ends)?,
+        }
+        for &value in ends {
+            values.drop(value);
+        }
+    }
+    Ok(values)
+}
+
+/// Whether a tensor has the declared type, number of axes and fixed sizes.
+fn fits(declared: &Input, tensor: &FloatTensor) -> bool {
+    let size = |(axis, &size): (&Dim, &usize)| match axis {
+        Dim::Known(known) => *known == size,
+        Dim::Named(_) | Dim::Unknown => true,
+    };
+    declared.dtype.is_none_or(|dtype| dtype == tensor.dtype())
+        && declared.shape.as_ref().is_none_or(|shape| {
+            shape.len() == tensor.rank() && shape.iter().zip(tensor.shape()).all(size)
+        })
+}
+
+fn failed(node: &Node, inputs: &[Option<&FloatTensor>], source: OpError) -> RunError {
+    RunError::Node {
+        node: node.name.clone(),
+        op: node.op.clone(),
+        inputs: describe(inputs),
+        source,
+    }
+}
+
+fn describe(inputs: &[Option<&FloatTensor>]) -> String {
+    let one = |input: &Option<&FloatTensor>| match input {
+        None => "-".to_owned(),
+        Some(tensor) => format!("{:?}{:?}", tensor.dtype(), tensor.shape()),
+    };
+    inputs.iter().map(one).collect::<Vec<_>>().join(" ")
+}
