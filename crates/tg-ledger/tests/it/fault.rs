@@ -7,12 +7,13 @@ use tg_ledger::{
     StorageRule, TransactionError,
 };
 use tg_types::{
-    Amount, DeclineReason, DurationMs, JobId, StorageSubject, Transaction, TransactionKind,
-    VerificationMode,
+    Amount, DeclineReason, DurationMs, JobId, StorageSubject, TimestampMs, Transaction,
+    TransactionKind, VerificationMode,
 };
 
 use crate::world::{
-    MODEL, World, address, commit, evidence, facts, fee, genesis, lease_fee, part, terms, tgrid,
+    MODEL, TICK, World, address, commit, evidence, facts, fee, genesis, lease_fee, part, terms,
+    tgrid,
 };
 
 /// A network in which validators state what they hold.
@@ -474,4 +475,29 @@ fn a_provider_is_back_when_its_failures_are_forgotten_without_working() {
     let then = later.reputation_with(class).failure_ppm(tgrid(500), stake);
     assert!(then < now, "{now} {then}");
     assert!(!later.is_removed(class, tgrid(500), stake));
+}
+
+#[test]
+fn a_deadline_with_no_time_to_hand_in_costs_no_collateral() {
+    // It declares 0.5 s; three transactions may wait for f + 1 leaders each, 1.8 s in this network.
+    for (milliseconds, is_tight) in [(2_200, true), (2_400, false)] {
+        let mut world = World::with_offers();
+        let mut order = world.order();
+        order.deadline = TimestampMs::new(world.time + TICK + milliseconds);
+        let job = world.submit("mallory", order);
+        let (name, lease) = (world.holder(job), world.lease(job).clone());
+        world.send(name, Transaction::StartLease { lease: lease.id });
+        let before = world.balance(name);
+        // A leader of mallory's leaves the receipt out until it is too late.
+        world.wait_until(lease.deadline.get() + 1);
+        let ended = world.state.lease(&lease.id).unwrap();
+        assert_eq!(ended.end, Some(LeaseEnd::Late(LatePhase::Running)));
+        let back = world.balance(name).checked_sub(before).unwrap();
+        let lost = lease.collateral.checked_sub(back).unwrap();
+        let most = match is_tight {
+            true => lease_fee().saturating_mul(10),
+            false => lease.collateral,
+        };
+        assert_eq!(lost, most, "{milliseconds}");
+    }
 }
