@@ -11,6 +11,7 @@ use tg_types::{
     TransactionKind, VerificationMode,
 };
 
+use crate::lanes::gpu_needs;
 use crate::world::{
     MODEL, TICK, World, address, commit, evidence, facts, fee, genesis, lease_fee, part, terms,
     tgrid,
@@ -500,4 +501,35 @@ fn a_deadline_with_no_time_to_hand_in_costs_no_collateral() {
         };
         assert_eq!(lost, most, "{milliseconds}");
     }
+}
+
+#[test]
+fn a_bid_opens_though_validators_lost_the_files_of_its_model_meanwhile() {
+    let mut world = with(Parameters {
+        storage: StorageRule::Stated,
+        auction_slot: DurationMs::from_secs(20),
+        ..genesis().parameters
+    });
+    world.next_slot();
+    let job = ready(&mut world);
+    let lease = world.lease(job).id;
+    let reason = DeclineReason::ModelMissing;
+    let sealed = world.bid("alice", 1, gpu_needs(1, 10), tgrid(500));
+    world.send("cheap", Transaction::DeclineLease { lease, reason });
+    miss(&mut world, 0..3, MODEL);
+    world.next_slot();
+    let order = world.order();
+    let refusal = world.refusal("alice", Transaction::SubmitJob { order });
+    assert_eq!(refusal.code(), "TG-LED-095");
+    let bid = sealed.0;
+    let deposit = world.state.bid(&bid).unwrap().deposit;
+    assert!(!deposit.is_zero());
+    let opened = world.reveal("alice", sealed);
+    // The deposit came back, and the job waits until the files are there again.
+    assert!(world.state.bid(&bid).is_none());
+    assert_eq!(world.job(opened).state, JobState::Submitted);
+    hold(&mut world, 0..3, opened);
+    assert_eq!(world.job(opened).state, JobState::Submitted);
+    hold(&mut world, 0..3, MODEL);
+    assert_eq!(world.job(opened).state, JobState::Queued);
 }

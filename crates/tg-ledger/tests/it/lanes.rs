@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    fn bid(
+    pub(crate) fn bid(
         &mut self,
         name: &str,
         salt: u8,
@@ -127,7 +127,11 @@ impl World {
         (id, order, salt)
     }
 
-    fn reveal(&mut self, name: &str, (bid, order, salt): (BidId, JobOrder, Digest)) -> JobId {
+    pub(crate) fn reveal(
+        &mut self,
+        name: &str,
+        (bid, order, salt): (BidId, JobOrder, Digest),
+    ) -> JobId {
         let signed = self.sign(name, Transaction::RevealBid { bid, salt, order });
         let id = job_id(signed.id(self.state.domain()));
         assert_eq!(self.block(vec![signed], vec![]).refused, []);
@@ -142,7 +146,7 @@ impl World {
     }
 
     /// Lets the slot end in which `time` lies.
-    fn next_slot(&mut self) {
+    pub(crate) fn next_slot(&mut self) {
         let parameters = *self.state.parameters();
         let slot = parameters.slot(self.now());
         self.wait_until(parameters.slot_begins(slot + 1).get());
