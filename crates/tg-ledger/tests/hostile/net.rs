@@ -246,47 +246,43 @@ impl Net {
         out
     }
 
-    /// Files that are lost by nobody's fault, and found again once everybody who asked for them has an answer.
+    /// Files that are lost by nobody's fault, and found again. Nothing changes while validators are asked for it: an answer
+    /// that was true when it was given counts for whoever declines until the question is closed.
     fn mishaps(&mut self, moment: &Moment) {
-        self.find_again(moment);
+        let state = Rc::clone(&self.state);
+        let waiting = state.submitted_jobs().chain(state.queued_jobs());
+        let open = waiting.chain(state.live_leases().map(|(job, _)| job));
+        let asked = open.filter(|it| it.storage.recheck.is_some());
+        let asked: BTreeSet<Digest> = asked.map(|it| it.order.input).collect();
+        let is_asked = |id: &tg_types::ModelId| {
+            let model = state.model(id);
+            model.is_some_and(|it| it.storage.recheck.is_some())
+        };
         let draws = &mut self.draws;
+        if !moment.is_hostile || draws.below(60) == 0 {
+            for input in self.lost.extract_if(.., |it| !asked.contains(it)) {
+                self.files.inputs.entry(input).and_modify(|it| *it = HONEST);
+            }
+            for (id, truth) in &mut self.files.models {
+                if truth.holders == LOST && !is_asked(id) {
+                    truth.holders = HONEST;
+                }
+            }
+        }
         if moment.is_hostile && draws.below(40) == 0 {
-            let waiting: Vec<Digest> = self.files.inputs.keys().copied().collect();
-            if !waiting.is_empty() {
+            let inputs = self.files.inputs.keys().filter(|it| !asked.contains(it));
+            let inputs: Vec<Digest> = inputs.copied().collect();
+            if !inputs.is_empty() {
                 // All stores lose it, or all but one.
-                let input = *draws.pick(&waiting);
+                let input = *draws.pick(&inputs);
                 self.files.inputs.insert(input, *draws.pick(&[0, ONE]));
                 self.lost.push(input);
             }
         }
         if moment.is_hostile && draws.below(250) == 0 {
-            let model = self.makers[0].models.first();
+            let model = self.makers[0].models.first().filter(|it| !is_asked(it));
             if let Some(truth) = model.and_then(|it| self.files.models.get_mut(it)) {
                 truth.holders = LOST;
-            }
-        }
-    }
-
-    fn find_again(&mut self, moment: &Moment) {
-        let is_time = !moment.is_hostile || self.draws.below(60) == 0;
-        if !is_time {
-            return;
-        }
-        let state = &self.state;
-        let waiting = state.submitted_jobs().chain(state.queued_jobs());
-        let open = waiting.chain(state.live_leases().map(|(job, _)| job));
-        let asked = open.filter(|it| it.storage.recheck.is_some());
-        let asked: BTreeSet<Digest> = asked.map(|it| it.order.input).collect();
-        let found = self.lost.extract_if(.., |it| !asked.contains(it));
-        for input in found {
-            self.files.inputs.entry(input).and_modify(|it| *it = HONEST);
-        }
-        for (id, truth) in &mut self.files.models {
-            let asked = state
-                .model(id)
-                .is_some_and(|it| it.storage.recheck.is_some());
-            if truth.holders == LOST && !asked {
-                truth.holders = HONEST;
             }
         }
     }
