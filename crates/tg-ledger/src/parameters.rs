@@ -125,18 +125,23 @@ impl Parameters {
         ]
     }
 
+    /// How long somebody must have for what it has to hand in: faulty ones of `validators` can keep three transactions
+    /// out of their turns for 3 (f + 1) timeouts of a leader.
+    #[must_use]
+    pub fn least_window(&self, validators: usize) -> DurationMs {
+        let faults = u64::try_from(validators.saturating_sub(1) / 3).unwrap_or(u64::MAX);
+        let timeouts = faults.saturating_add(1).saturating_mul(3);
+        self.leader_timeout.saturating_mul(timeouts)
+    }
+
     /// A window that faulty ones of `validators` could close on somebody by keeping its transactions out of their
-    /// turns: shorter than 3 (f + 1) timeouts of a leader.
+    /// turns: shorter than [`Self::least_window`].
     #[must_use]
     pub fn short_window(&self, validators: usize) -> Option<&'static str> {
-        let faults = u64::try_from(validators.saturating_sub(1) / 3).unwrap_or(u64::MAX);
-        let least = self
-            .leader_timeout
-            .get()
-            .saturating_mul(faults.saturating_add(1).saturating_mul(3));
+        let least = self.least_window(validators);
         let mut windows = self.windows().into_iter();
         windows
-            .find(|(_, window)| window.get() < least)
+            .find(|(_, window)| *window < least)
             .map(|(name, _)| name)
     }
 

@@ -44,7 +44,7 @@ pub(super) fn check(
             if order.needs.lane() == Lane::Auction {
                 return Err(TransactionError::BidNeeded);
             }
-            check_order(state, now, &account, order)?
+            check_held_order(state, now, &account, order)?
         }
         Transaction::CancelJob { job } => check_cancel(state, sender, job)?,
         Transaction::StartLease { lease } => {
@@ -62,6 +62,8 @@ pub(super) fn check(
         }
         Transaction::CommitBid { deposit, .. } => market::check_bid(state, &account, *deposit)?,
         Transaction::RevealBid { bid, salt, order } => {
+            // Whether validators hold the files of its model is nothing that a bidder answers for with its deposit: if
+            // they lost them since it was sealed, the job waits for them.
             let back = market::check_reveal(state, now, sender, bid, salt, order)?;
             check_order(state, now, &account, order)?.saturating_sub(back)
         }
@@ -138,7 +140,7 @@ impl super::Execution {
             .account(&requestor)
             .cloned()
             .unwrap_or(Account::new(requestor, Amount::ZERO));
-        let spent = check_order(&self.state, self.now, &account, order)?;
+        let spent = check_held_order(&self.state, self.now, &account, order)?;
         let gas = order_gas(order);
         let needed = spent.saturating_add(self.state.fee_market.price(gas));
         match needed > account.balance {
@@ -275,6 +277,20 @@ fn check_withdraw(state: &State, sender: Address, offer: &OfferId) -> Spent {
     Ok(Amount::ZERO)
 }
 
+/// Whether an order holds and its model's files are held.
+fn check_held_order(state: &State, now: TimestampMs, account: &Account, order: &JobOrder) -> Spent {
+    let spent = check_order(state, now, account, order)?;
+    let model = state.model(&order.model);
+    match model.filter(|it| !state.is_held(&it.storage)) {
+        Some(model) => Err(TransactionError::ModelNotHeld {
+            model: model.id,
+            held: model.storage.held.len(),
+            needed: state.quorum(),
+        }),
+        None => Ok(spent),
+    }
+}
+
 fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOrder) -> Spent {
     let JobOrder {
         model,
@@ -353,13 +369,6 @@ fn check_model<'a>(
             });
         }
     };
-    if !state.is_held(&found.storage) {
-        return Err(TransactionError::ModelNotHeld {
-            model: *model,
-            held: found.storage.held.len(),
-            needed: state.quorum(),
-        });
-    }
     match mode {
         VerificationMode::Zk if !facts.provable => {
             Err(TransactionError::ModelNotProvable { model: *model })

@@ -6,7 +6,7 @@
 //! | `Rejected` | burned | suspended, excluded from the job | `Queued`, or `Refunded` without attempts left |
 //! | `Late`, `Abandoned` after the start | what was at risk is burned | suspended for less, excluded from the job | likewise |
 //! | `Abandoned` before the start, `Declined` | a penalty is burned ([`decline`](super::decline)) | likewise | `Queued` |
-//! | `Preempted` | goes back | what its work was worth, if the job it made room for is paid | likewise |
+//! | `Preempted` | goes back | what its work was worth, if the job it made room for is paid or taken back | likewise |
 //! | `Released` | goes back | what its work was worth, out of what the guilty members forfeit | likewise |
 //! | `Cancelled` | goes back | gas before the start, its time after it, at most its price | `Cancelled` |
 //! | `Unavailable` | goes back | nothing | `Submitted` |
@@ -487,7 +487,8 @@ impl Execution {
         self.end_with(job, state, reason, Amount::ZERO)
     }
 
-    /// Takes a job back. Whoever holds it is paid for that: gas before it started, its time after.
+    /// Takes a job back. Whoever holds it is paid for that: gas before it started, its time after. So are those who made
+    /// room for it: what they lost was for nothing.
     pub(super) fn cancel(&mut self, job: Job) -> Done {
         let reason = EndReason::CancelledByRequestor;
         let mut left = job.escrow;
@@ -505,6 +506,13 @@ impl Execution {
                     amount,
                 });
                 self.let_go(lease, LeaseEnd::Cancelled)?;
+            }
+        }
+        for owed in &job.owed {
+            let amount = owed.amount.min(left);
+            left = left.saturating_sub(amount);
+            if !amount.is_zero() {
+                self.compensate(job.id, &Owed { amount, ..*owed })?;
             }
         }
         let paid = job.escrow.saturating_sub(left);

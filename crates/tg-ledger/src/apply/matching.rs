@@ -57,8 +57,8 @@ impl State {
     }
 }
 
-/// How many times its gas a lease risks on a model for which too few owners were paid.
-const UNKNOWN_MODEL_GAS: u64 = 10;
+/// How many times its gas a lease risks on a model for which too few owners were paid, or with too near a deadline.
+const LITTLE_RISK_GAS: u64 = 10;
 
 /// What a block's placements are priced by, and what may still be done in it.
 pub(super) struct Board {
@@ -333,16 +333,21 @@ impl Execution {
     }
 
     /// What of a lease's collateral is lost for being late or gone: all of it, or little as long as nobody knows whether
-    /// the model can be served.
-    fn at_risk(&self, job: &Job, collateral: Amount) -> Amount {
+    /// the model can be served, or if the job's deadline leaves so little beside the declared time that faulty
+    /// validators could keep the result out of blocks until it is over.
+    fn at_risk(&self, job: &Job, quote: &Quote) -> Amount {
         let needed = usize::from(self.state.parameters.owners_paid_min);
         let model = self.state.model(&job.order.model);
-        if model.is_some_and(|it| it.owners_paid.len() >= needed) {
-            return collateral;
+        let is_known = model.is_some_and(|it| it.owners_paid.len() >= needed);
+        let validators = self.state.validators.len();
+        let least = self.state.parameters.least_window(validators);
+        let ready = quote.start.saturating_add(quote.duration);
+        if is_known && ready.saturating_add(least) <= quote.until {
+            return quote.collateral;
         }
         let gas = self.state.lease_fees();
-        let little = gas.checked_mul_div_ceil(UNKNOWN_MODEL_GAS, 1);
-        collateral.min(little.unwrap_or(collateral))
+        let little = gas.checked_mul_div_ceil(LITTLE_RISK_GAS, 1);
+        quote.collateral.min(little.unwrap_or(quote.collateral))
     }
 
     fn new_lease(&self, job: &Job, quote: &Quote, offer: &Offer, member: u16) -> Lease {
@@ -355,7 +360,7 @@ impl Execution {
             provider: quote.provider,
             price: quote.price,
             collateral: quote.collateral,
-            at_risk: self.at_risk(job, quote.collateral),
+            at_risk: self.at_risk(job, quote),
             locked: quote.collateral,
             gas: Amount::ZERO,
             matched_at: self.now,

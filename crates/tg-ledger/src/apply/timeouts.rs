@@ -31,6 +31,11 @@ impl Execution {
             if let Some(end) = self.lapse(&job, &lease) {
                 let guilty = self.absent(&job, &lease);
                 self.fail_gang(job, &lease, &guilty, &end)?;
+            } else if !self.is_room_wanted(&job, &lease) {
+                self.state.put_lease(Lease {
+                    preemption: None,
+                    ..lease
+                });
             } else if is_preempted(&job, &lease, self.now) {
                 self.preempt(job, &lease)?;
             }
@@ -51,6 +56,16 @@ impl Execution {
             self.end_unpaid(job, state, reason)?;
         }
         Ok(())
+    }
+
+    /// Whether the job for which a lease was told to make room still waits for it, if it was told. Else ordering and
+    /// taking back would end the work of others for the price of gas. A job that moves makes room for itself.
+    fn is_room_wanted(&self, job: &Job, lease: &Lease) -> bool {
+        let Some(by) = lease.preemption.map(|it| it.by) else {
+            return true;
+        };
+        let newcomer = self.state.job(&by);
+        by == job.id || newcomer.is_some_and(|it| it.state == JobState::Queued)
     }
 
     /// Whose fault it is that a lease ran out of time: of a gang that never started those who did not, of one that

@@ -7,12 +7,14 @@ use tg_ledger::{
     StorageRule, TransactionError,
 };
 use tg_types::{
-    Amount, DeclineReason, DurationMs, JobId, StorageSubject, Transaction, TransactionKind,
-    VerificationMode,
+    Amount, DeclineReason, DurationMs, JobId, StorageSubject, TimestampMs, Transaction,
+    TransactionKind, VerificationMode,
 };
 
+use crate::lanes::gpu_needs;
 use crate::world::{
-    MODEL, World, address, commit, evidence, facts, fee, genesis, lease_fee, part, terms, tgrid,
+    MODEL, TICK, World, address, commit, evidence, facts, fee, genesis, lease_fee, part, terms,
+    tgrid,
 };
 
 /// A network in which validators state what they hold.
@@ -474,4 +476,60 @@ fn a_provider_is_back_when_its_failures_are_forgotten_without_working() {
     let then = later.reputation_with(class).failure_ppm(tgrid(500), stake);
     assert!(then < now, "{now} {then}");
     assert!(!later.is_removed(class, tgrid(500), stake));
+}
+
+#[test]
+fn a_deadline_with_no_time_to_hand_in_costs_no_collateral() {
+    // It declares 0.5 s; three transactions may wait for f + 1 leaders each, 1.8 s in this network.
+    for (milliseconds, is_tight) in [(2_200, true), (2_400, false)] {
+        let mut world = World::with_offers();
+        let mut order = world.order();
+        order.deadline = TimestampMs::new(world.time + TICK + milliseconds);
+        let job = world.submit("mallory", order);
+        let (name, lease) = (world.holder(job), world.lease(job).clone());
+        world.send(name, Transaction::StartLease { lease: lease.id });
+        let before = world.balance(name);
+        // A leader of mallory's leaves the receipt out until it is too late.
+        world.wait_until(lease.deadline.get() + 1);
+        let ended = world.state.lease(&lease.id).unwrap();
+        assert_eq!(ended.end, Some(LeaseEnd::Late(LatePhase::Running)));
+        let back = world.balance(name).checked_sub(before).unwrap();
+        let lost = lease.collateral.checked_sub(back).unwrap();
+        let most = match is_tight {
+            true => lease_fee().saturating_mul(10),
+            false => lease.collateral,
+        };
+        assert_eq!(lost, most, "{milliseconds}");
+    }
+}
+
+#[test]
+fn a_bid_opens_though_validators_lost_the_files_of_its_model_meanwhile() {
+    let mut world = with(Parameters {
+        storage: StorageRule::Stated,
+        auction_slot: DurationMs::from_secs(20),
+        ..genesis().parameters
+    });
+    world.next_slot();
+    let job = ready(&mut world);
+    let lease = world.lease(job).id;
+    let reason = DeclineReason::ModelMissing;
+    let sealed = world.bid("alice", 1, gpu_needs(1, 10), tgrid(500));
+    world.send("cheap", Transaction::DeclineLease { lease, reason });
+    miss(&mut world, 0..3, MODEL);
+    world.next_slot();
+    let order = world.order();
+    let refusal = world.refusal("alice", Transaction::SubmitJob { order });
+    assert_eq!(refusal.code(), "TG-LED-095");
+    let bid = sealed.0;
+    let deposit = world.state.bid(&bid).unwrap().deposit;
+    assert!(!deposit.is_zero());
+    let opened = world.reveal("alice", sealed);
+    // The deposit came back, and the job waits until the files are there again.
+    assert!(world.state.bid(&bid).is_none());
+    assert_eq!(world.job(opened).state, JobState::Submitted);
+    hold(&mut world, 0..3, opened);
+    assert_eq!(world.job(opened).state, JobState::Submitted);
+    hold(&mut world, 0..3, MODEL);
+    assert_eq!(world.job(opened).state, JobState::Queued);
 }

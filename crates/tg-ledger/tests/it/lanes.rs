@@ -12,7 +12,9 @@ use tg_types::{
     TimestampMs, Transaction, TransactionKind, VerificationMode, bid_id, job_id,
 };
 
-use crate::world::{PEOPLE, TICK, World, address, commit, fee, part, terms, tgrid, wallet};
+use crate::world::{
+    PEOPLE, TICK, World, address, commit, fee, lease_fee, part, terms, tgrid, wallet,
+};
 
 /// A machine with `gpus` of `model`, 16 GiB each.
 pub(crate) fn machine(model: GpuModel, gpus: u8) -> Machine {
@@ -100,7 +102,7 @@ impl World {
         }
     }
 
-    fn bid(
+    pub(crate) fn bid(
         &mut self,
         name: &str,
         salt: u8,
@@ -125,7 +127,11 @@ impl World {
         (id, order, salt)
     }
 
-    fn reveal(&mut self, name: &str, (bid, order, salt): (BidId, JobOrder, Digest)) -> JobId {
+    pub(crate) fn reveal(
+        &mut self,
+        name: &str,
+        (bid, order, salt): (BidId, JobOrder, Digest),
+    ) -> JobId {
         let signed = self.sign(name, Transaction::RevealBid { bid, salt, order });
         let id = job_id(signed.id(self.state.domain()));
         assert_eq!(self.block(vec![signed], vec![]).refused, []);
@@ -140,7 +146,7 @@ impl World {
     }
 
     /// Lets the slot end in which `time` lies.
-    fn next_slot(&mut self) {
+    pub(crate) fn next_slot(&mut self) {
         let parameters = *self.state.parameters();
         let slot = parameters.slot(self.now());
         self.wait_until(parameters.slot_begins(slot + 1).get());
@@ -486,6 +492,88 @@ fn spot_jobs_make_room_after_a_grace_and_nobody_is_punished() {
     assert_eq!(settlement.compensation, due);
     assert!(world.balance("cheap") > before);
     assert_eq!(world.job(cheap).state, JobState::Leased);
+}
+
+/// A running spot job on the only machine, and an order of bob's for which it was told to make room.
+fn told_to_leave(seconds: u64) -> (World, JobId, JobId) {
+    let mut world = World::new();
+    world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
+    let spot = JobNeeds {
+        preemptible: true,
+        tier: CapacityTier::Spot,
+        ..gpu_needs(1, 500)
+    };
+    let cheap = world.submit("alice", world.order_for(spot));
+    let lease = world.live(cheap).id;
+    world.send("cheap", Transaction::StartLease { lease });
+    let needs = JobNeeds {
+        priority: 2,
+        ..gpu_needs(1, 60)
+    };
+    let order = JobOrder {
+        deadline: TimestampMs::new(world.time + seconds * 1_000),
+        ..world.order_for(needs)
+    };
+    let urgent = world.submit("bob", order);
+    assert_eq!(world.job(urgent).state, JobState::Queued);
+    (world, cheap, urgent)
+}
+
+#[test]
+fn an_order_that_is_taken_back_pushes_nobody_out() {
+    // Ordering and taking back before the grace is over costs gas alone, and would end others' work again and again.
+    let (mut world, cheap, urgent) = told_to_leave(600);
+    let lease = world.live(cheap);
+    let told = lease.preemption.unwrap();
+    assert_eq!(told.by, urgent);
+    world.send("bob", Transaction::CancelJob { job: urgent });
+    world.wait_until(told.at.get() + 1);
+    assert_eq!(world.job(cheap).state, JobState::Running);
+    assert_eq!(world.live(cheap).id, lease.id);
+    assert_eq!(world.live(cheap).preemption, None);
+    assert_eq!(world.job(cheap).preemptions, 0);
+    // The next one that stays gets the room.
+    let needs = JobNeeds {
+        priority: 2,
+        ..gpu_needs(1, 60)
+    };
+    let order = world.order_for(needs);
+    let second = world.submit("bob", order);
+    let told = world.live(cheap).preemption.unwrap();
+    assert_eq!(told.by, second);
+    world.wait_until(told.at.get() + 1);
+    assert_eq!(world.job(second).state, JobState::Leased);
+}
+
+#[test]
+fn who_pushed_others_out_and_takes_its_own_job_back_pays_for_their_work() {
+    let (mut world, cheap, urgent) = told_to_leave(600);
+    let told = world.live(cheap).preemption.unwrap();
+    world.wait_until(told.at.get() + 1);
+    assert_eq!(world.job(urgent).state, JobState::Leased);
+    let owed = world.job(urgent).owed_sum();
+    assert!(!owed.is_zero());
+    let before = world.balance("cheap");
+    let collateral = world.live(urgent).collateral;
+    world.send("bob", Transaction::CancelJob { job: urgent });
+    let settlement = world.job(urgent).settlement.unwrap();
+    // The gas of the lease that it ends, and the work that it ended before.
+    let due = owed.saturating_add(lease_fee());
+    assert_eq!(settlement.compensation, due);
+    // The spot job has its machine again, and its collateral and gas are locked anew.
+    assert_eq!(world.job(cheap).state, JobState::Leased);
+    let again = world.live(cheap).collateral.saturating_add(lease_fee());
+    let back = collateral.saturating_add(due).saturating_sub(again);
+    assert_eq!(world.balance("cheap").checked_sub(before), Some(back));
+}
+
+#[test]
+fn an_order_that_could_not_wait_for_the_grace_pushes_nobody_out() {
+    // It takes 60 s: too late when the grace of 5 s is over and a start takes its time.
+    for (seconds, is_told) in [(62, false), (70, false), (120, true)] {
+        let (world, cheap, _) = told_to_leave(seconds);
+        assert_eq!(world.live(cheap).preemption.is_some(), is_told, "{seconds}");
+    }
 }
 
 #[test]

@@ -156,9 +156,16 @@ impl Execution {
         let mut owed = job.owed_sum();
         let mut leases = Vec::new();
         let mut gone = Vec::new();
-        let end = self.now.saturating_add(self.state.parameters.preempt_grace);
+        let parameters = &self.state.parameters;
+        let end = self.now.saturating_add(parameters.preempt_grace);
+        let mut is_in_time = true;
         for (other, lease) in held {
             if chosen.contains(&other.sequence) {
+                // Nobody leaves for a job that cannot be served any more when the room is there.
+                let starts = end.saturating_add(parameters.start_timeout);
+                let is_running = other.state == JobState::Running;
+                is_in_time &=
+                    !is_running || starts.saturating_add(quote.duration) <= job.order.deadline;
                 loss = loss.saturating_add(loss_of(lease, self.now));
                 owed = owed.saturating_add(loss_of(lease, end));
                 leases.push((lease.id, other.state == JobState::Running));
@@ -174,7 +181,7 @@ impl Execution {
         let time = (quote.start, quote.until);
         let stock = self.state.stock();
         let fits = stock.room_without(&view.offer, &request, time, &gone, None);
-        (affordable && fits.is_some()).then_some((loss, leases))
+        (affordable && is_in_time && fits.is_some()).then_some((loss, leases))
     }
 
     fn free_milli(&self, offer: &OfferId) -> u32 {

@@ -1,0 +1,139 @@
+//! What is outside of the ledger: blobs, who holds them, and what is true about them. Simulated: no byte exists.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tg_ledger::{EvidenceTask, ModelFacts, Outcome, RefusedBecause, State, Verdict};
+use tg_types::{Address, Digest, Label, LeaseId, ModelId, ProgramId, StorageSubject};
+
+/// Validators, a bit for each, in the order of their names.
+pub(crate) type Holders = u8;
+
+/// The three honest validators.
+pub(crate) const HONEST: Holders = 0b0111;
+
+/// One of them.
+pub(crate) const ONE: Holders = 0b0001;
+
+/// The fourth.
+pub(crate) const HOSTILE: Holders = 0b1000;
+
+/// What is true about a registered model.
+#[derive(Debug, Clone)]
+pub(crate) struct Truth {
+    /// What its public part shows; none if the registration proof is wrong.
+    pub(crate) facts: Option<ModelFacts>,
+    /// Whether validators get its public part.
+    pub(crate) is_delivered: bool,
+    /// Who holds its files.
+    pub(crate) holders: Holders,
+    /// Whether anybody can finish a job of it in time: what registration should have refused.
+    pub(crate) can_be_served: bool,
+}
+
+/// What is true about a piece of evidence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proof {
+    Right,
+    Wrong,
+    /// Named and never delivered.
+    Absent,
+}
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    pub(crate) inputs: BTreeMap<Digest, Holders>,
+    pub(crate) models: BTreeMap<ModelId, Truth>,
+    pub(crate) evidence: BTreeMap<Digest, Proof>,
+    /// Providers whose machines validators cannot reach.
+    pub(crate) offline: BTreeSet<Address>,
+}
+
+/// The facts of a model of `macs` multiply-accumulates, whose program has the model's bytes for a name.
+pub(crate) const fn facts(model: &ModelId, macs: u64) -> ModelFacts {
+    ModelFacts {
+        program: ProgramId::new(*model.as_bytes()),
+        macs,
+        input_len: INPUT_LEN,
+        output_len: 10,
+        provable: true,
+        proof_bytes: 40_000,
+        work: macs,
+        memory: 4_096,
+    }
+}
+
+/// Bytes of every input.
+pub(crate) const INPUT_LEN: u32 = 784;
+
+impl Files {
+    /// Who holds what a statement names.
+    pub(crate) fn holders(&self, state: &State, subject: &StorageSubject) -> Holders {
+        let bytes = *subject.as_bytes();
+        let job = state.job(&tg_types::JobId::new(bytes));
+        match job {
+            Some(job) => self.inputs.get(&job.order.input).copied().unwrap_or(0),
+            None => {
+                let model = self.models.get(&ModelId::new(bytes));
+                model.map_or(0, |it| it.holders)
+            }
+        }
+    }
+
+    /// Whether a provider gets something from the honest validators: those who only state something give nothing.
+    pub(crate) const fn is_served(holders: Holders) -> bool {
+        holders & HONEST != 0
+    }
+
+    /// What an honest validator finds in the evidence that waits.
+    pub(crate) fn verdicts(&self, state: &State) -> Vec<Verdict> {
+        let tasks = state.pending_evidence();
+        tasks.filter_map(|task| self.verdict(&task)).collect()
+    }
+
+    fn verdict(&self, task: &EvidenceTask) -> Option<Verdict> {
+        let rejected = || Outcome::Rejected {
+            code: 7,
+            check: Label::lossy("sumcheck of layer 2"),
+        };
+        let outcome = match task {
+            EvidenceTask::Model { model, .. } => {
+                let truth = self.models.get(model).filter(|it| it.is_delivered)?;
+                truth.facts.map_or_else(rejected, Outcome::ModelAccepted)
+            }
+            EvidenceTask::Lease { evidence, .. } => match self.evidence.get(evidence)? {
+                Proof::Right => Outcome::LeaseAccepted,
+                Proof::Wrong => rejected(),
+                Proof::Absent => return None,
+            },
+        };
+        Some(task.verdict(outcome))
+    }
+
+    /// Forgets what no open job and no model needs any more.
+    pub(crate) fn sweep(&mut self, state: &State) {
+        let waiting = state.submitted_jobs().chain(state.queued_jobs());
+        let live = state.live_leases().map(|(job, _)| job);
+        let needed: BTreeSet<Digest> = waiting.chain(live).map(|it| it.order.input).collect();
+        self.inputs.retain(|digest, _| needed.contains(digest));
+        let pending: BTreeSet<Digest> = state
+            .pending_evidence()
+            .map(|task| task.evidence())
+            .collect();
+        self.evidence.retain(|digest, _| pending.contains(digest));
+        self.models.retain(|id, _| state.model(id).is_some());
+    }
+}
+
+/// What the evidence of a lease is called.
+pub(crate) fn evidence_of(lease: &LeaseId) -> Digest {
+    Digest::new(*lease.as_bytes())
+}
+
+/// The end of a registration, for the coverage.
+pub(crate) const fn refusal(because: &RefusedBecause) -> &'static str {
+    match because {
+        RefusedBecause::Check { .. } => "model refused: proof rejected",
+        RefusedBecause::NotDelivered => "model refused: not delivered in time",
+    }
+}

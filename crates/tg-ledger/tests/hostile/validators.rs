@@ -1,0 +1,137 @@
+//! Validators: three do their duty, the fourth does the opposite wherever it pays or hurts.
+
+use tg_ledger::{Schedule, State, StorageTask};
+use tg_market::synthetic::Draws;
+use tg_types::limits::{LIVENESS_CHANGES_MAX, STORAGE_STATEMENTS_MAX};
+use tg_types::{Address, StorageSubject, Transaction, Wallet};
+
+use crate::files::{Files, Holders};
+use crate::net::{Moment, Side};
+use crate::outbox::Outbox;
+
+/// A validator.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) wallet: Wallet,
+    pub(crate) side: Side,
+    /// Its bit among [`Holders`].
+    bit: Holders,
+}
+
+impl Seat {
+    pub(crate) fn new(index: u8) -> Self {
+        let name = format!("validator {index}");
+        Self {
+            wallet: Wallet::from_seed(name.as_bytes()),
+            side: match index {
+                3 => Side::Hostile,
+                _ => Side::Honest,
+            },
+            bit: 1 << index,
+        }
+    }
+
+    pub(crate) fn act(
+        &self,
+        moment: &Moment,
+        files: &Files,
+        draws: &mut Draws,
+        out: &mut Outbox<'_>,
+    ) {
+        let is_hostile = self.side == Side::Hostile && moment.is_hostile;
+        // Reports are made together, now and then.
+        if draws.below(5) == 0 && !(is_hostile && draws.below(4) > 0) {
+            self.report_storage(files, is_hostile, draws, out);
+        }
+        if draws.below(24) == 0 {
+            self.report_liveness(files, is_hostile, draws, out);
+        }
+    }
+
+    fn report_storage(
+        &self,
+        files: &Files,
+        is_hostile: bool,
+        draws: &mut Draws,
+        out: &mut Outbox<'_>,
+    ) {
+        let state = out.state;
+        let (mut held, mut missing) = (Vec::new(), Vec::new());
+        for task in state.storage_tasks(&self.wallet.address()) {
+            let has = files.holders(state, &task.subject) & self.bit != 0;
+            // It states what it does not hold, and denies what it does.
+            let says_held = match is_hostile {
+                true => draws.below(2) == 0,
+                false => has,
+            };
+            let may_deny = task.is_recheck && !self.has_denied(state, &task);
+            match (says_held, may_deny) {
+                (true, _) => held.push(task.subject),
+                (false, true) => missing.push(task.subject),
+                (false, false) => {}
+            }
+        }
+        for list in [&mut held, &mut missing] {
+            list.truncate(STORAGE_STATEMENTS_MAX);
+            list.sort();
+        }
+        if !held.is_empty() || !missing.is_empty() {
+            out.send(&self.wallet, Transaction::ReportStorage { held, missing });
+        }
+    }
+
+    fn has_denied(&self, state: &State, task: &StorageTask) -> bool {
+        let StorageTask { subject, .. } = task;
+        let bytes = *StorageSubject::as_bytes(subject);
+        let job = state
+            .job(&tg_types::JobId::new(bytes))
+            .map(|it| &it.storage);
+        let model = state.model(&tg_types::ModelId::new(bytes));
+        let storage = job.or(model.map(|it| &it.storage));
+        let recheck = storage.and_then(|it| it.recheck.as_ref());
+        let seat = state.seat_of(&self.wallet.address());
+        recheck.is_some_and(|it| seat.is_some_and(|seat| it.missing.contains(seat)))
+    }
+
+    fn report_liveness(
+        &self,
+        files: &Files,
+        is_hostile: bool,
+        draws: &mut Draws,
+        out: &mut Outbox<'_>,
+    ) {
+        let state = out.state;
+        let address = self.wallet.address();
+        let epoch = Schedule::epoch(state.head().height.next());
+        let report = state.liveness_reports().get(&address);
+        if report.is_some_and(|it| it.epoch >= epoch) {
+            return;
+        }
+        let known = report.map(|it| it.lost.clone()).unwrap_or_default();
+        let (mut lost, mut back): (Vec<Address>, Vec<Address>) = (Vec::new(), Vec::new());
+        for provider in state.providers().iter() {
+            // It says of anybody that it is gone.
+            let is_gone = match is_hostile {
+                true => draws.below(2) == 0,
+                false => files.offline.contains(&provider.address),
+            };
+            if is_gone && !known.contains(&provider.address) {
+                lost.push(provider.address);
+            }
+        }
+        for provider in known {
+            let is_gone = files.offline.contains(&provider) && state.provider(&provider).is_some();
+            if !is_gone && !is_hostile {
+                back.push(provider);
+            }
+        }
+        lost.truncate(LIVENESS_CHANGES_MAX);
+        back.truncate(LIVENESS_CHANGES_MAX);
+        if !lost.is_empty() || !back.is_empty() || draws.below(4) == 0 {
+            out.send(
+                &self.wallet,
+                Transaction::ReportLiveness { epoch, lost, back },
+            );
+        }
+    }
+}
