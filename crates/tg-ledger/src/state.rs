@@ -14,7 +14,7 @@ mod stock;
 mod storage;
 mod why;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tg_market::{OfferBook, PackingPrices, Stock};
@@ -117,8 +117,10 @@ pub struct State {
     pub(crate) tree: Tree,
     /// What is free on the machines behind the offers.
     pub(crate) stock: Arc<Stock>,
-    /// Whether offers came, changed or went since the stock was built.
+    /// Whether the stock is to be built anew.
     pub(crate) stock_is_stale: bool,
+    /// Offers whose machine came, changed or went since the stock was brought up to date.
+    pub(crate) machine_changes: BTreeSet<OfferId>,
     /// The offers in the order that matching needs them, up to date but for `book_changes`.
     pub(crate) book: Arc<OfferBook>,
     pub(crate) book_changes: BookChanges,
@@ -191,6 +193,7 @@ impl State {
             tree: Tree::default(),
             stock: Arc::default(),
             stock_is_stale: false,
+            machine_changes: BTreeSet::new(),
             book: Arc::default(),
             book_changes: BookChanges::everything(),
             consents: Arc::default(),

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod bounds;
+mod crowds;
 mod leaves;
 mod matching;
 mod pruning;

@@ -132,6 +132,9 @@ pub fn quote_now(
     view: &OfferView<'_>,
     most: Option<Amount>,
 ) -> Option<Quote> {
+    if !is_large_enough(&view.terms.machine, demand.needs) {
+        return None;
+    }
     let Terms { quote, broken, .. } = terms_for(demand, view);
     let quote = quote.filter(|_| broken.is_empty())?;
     if most.is_some_and(|most| most < quote.expected_cost) {
@@ -367,16 +370,21 @@ fn placed(demand: &JobDemand<'_>, view: &OfferView<'_>, quote: Quote, room: &Roo
     }
 }
 
+/// Whether a machine has the CPU, RAM and disk, whatever runs on it.
+#[must_use]
+pub const fn is_large_enough(machine: &Machine, needs: &JobNeeds) -> bool {
+    needs.cpu_milli <= machine.cpu_milli
+        && needs.memory_mib <= machine.memory_mib
+        && needs.disk_gib <= machine.disk_gib
+}
+
 /// What a machine lacks for ever, whatever runs on it.
 fn lacks_of_machine(terms: &OfferTerms, needs: &JobNeeds) -> ConstraintSet {
     let machine = &terms.machine;
     let mut broken = ConstraintSet::EMPTY;
     broken.require(Constraint::Region, needs.regions.contains(machine.region));
     broken.require(Constraint::Tier, machine.tiers.contains(needs.tier));
-    let host = needs.cpu_milli <= machine.cpu_milli
-        && needs.memory_mib <= machine.memory_mib
-        && needs.disk_gib <= machine.disk_gib;
-    broken.require(Constraint::HostSize, host);
+    broken.require(Constraint::HostSize, is_large_enough(machine, needs));
     if needs.gpus == 0 {
         return broken;
     }

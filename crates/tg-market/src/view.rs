@@ -4,6 +4,8 @@
 //! it. Undoing unfinalised blocks needs nothing: each version of the ledger's state shares or owns its own stock. A hold
 //! may begin later than now (a booking); whoever wants room meanwhile must be gone before it begins, or leave enough.
 
+mod machines;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,10 +21,11 @@ use crate::cluster::{
 };
 use crate::mig::{MigInstance, MigModel};
 use crate::packing::burden::{MILLI_COST, UsableAnchor};
-use crate::packing::profile::PRIOR_JOBS_WITH_GANGS;
 use crate::packing::table::PricedTables;
 use crate::packing::{Burden, Shape, WorkloadProfile};
 use crate::throughput::{Correction, GpuClass, WorkKind, duration_on};
+
+use machines::Census;
 
 /// What one lease holds of the machine of an offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,15 +74,21 @@ pub struct Room {
 }
 
 /// The machines of all offers with what is held of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// Two are equal if they hold the same, whatever numbers the machines have: a machine keeps its number while others come
+/// and go, and one built anew numbers them in the order of offers. Nothing that is decided depends on the numbers.
+#[derive(Debug, Clone)]
 pub struct Stock {
     cluster: Cluster,
     offers: Arc<Vec<OfferId>>,
-    nodes: Arc<BTreeMap<OfferId, NodeIndex>>,
+    nodes: Shards<OfferId, NodeIndex>,
+    census: Census,
     running: Shards<OfferId, BTreeMap<LeaseId, (Allocation, TimestampMs)>>,
     /// The machine of each lease that runs.
     places: Shards<LeaseId, NodeIndex>,
-    booked: BTreeMap<NodeIndex, BTreeMap<LeaseId, Hold>>,
+    booked: BTreeMap<OfferId, BTreeMap<LeaseId, Hold>>,
+    /// On whose machine each lease booked something.
+    bookings: BTreeMap<LeaseId, OfferId>,
     burden: Burden,
 }
 
@@ -98,22 +107,29 @@ impl Stock {
         work: &WorkloadProfile,
     ) -> Self {
         let machines: BTreeMap<OfferId, &Machine> = offers.collect();
-        let nodes: BTreeMap<_, _> = machines.keys().copied().zip((0..).map(NodeIndex)).collect();
-        let cluster = Cluster::new(machines.values().map(|it| node_spec(it)).collect());
+        let mut nodes = Shards::default();
+        for (offer, node) in machines.keys().zip((0..).map(NodeIndex)) {
+            nodes.insert(*offer, node);
+        }
+        let specs: Vec<NodeSpec> = machines.values().map(|it| node_spec(it)).collect();
+        let census = Census::of(&specs);
+        let cluster = Cluster::new(specs);
         Self {
-            burden: burden_of(&cluster, work),
+            burden: census.burden(&cluster, work),
+            census,
             cluster,
             offers: Arc::new(machines.into_keys().collect()),
-            nodes: Arc::new(nodes),
+            nodes,
             running: Shards::default(),
             places: Shards::default(),
             booked: BTreeMap::new(),
+            bookings: BTreeMap::new(),
         }
     }
 
     /// Expects work like `work` from now on.
     pub fn expect(&mut self, work: &WorkloadProfile) {
-        self.burden = burden_of(&self.cluster, work);
+        self.burden = self.census.burden(&self.cluster, work);
     }
 
     /// What a placement takes from the work to come, in money, as the machines stand; the GPU seconds of each model cost
@@ -204,10 +220,8 @@ impl Stock {
 
     /// What is booked for later on the machine of `offer`.
     pub fn bookings(&self, offer: &OfferId) -> impl Iterator<Item = &Hold> {
-        self.node(offer)
-            .and_then(|node| self.booked.get(&node))
-            .into_iter()
-            .flat_map(BTreeMap::values)
+        let booked = self.booked.get(offer).into_iter();
+        booked.flat_map(BTreeMap::values)
     }
 
     /// Takes what `hold` says: at once if it began at `now`, else as a booking.
@@ -218,15 +232,13 @@ impl Stock {
         let node = self
             .node(&hold.offer)
             .ok_or(HoldError::UnknownOffer(hold.offer))?;
-        let is_booked = |it: &BTreeMap<LeaseId, Hold>| it.contains_key(&hold.lease);
-        if self.places.get(&hold.lease).is_some() || self.booked.values().any(is_booked) {
+        if self.places.get(&hold.lease).is_some() || self.bookings.contains_key(&hold.lease) {
             return Err(HoldError::Held(hold.lease));
         }
         if hold.from > now {
-            self.booked
-                .entry(node)
-                .or_default()
-                .insert(hold.lease, *hold);
+            let booked = self.booked.entry(hold.offer).or_default();
+            booked.insert(hold.lease, *hold);
+            self.bookings.insert(hold.lease, hold.offer);
             return Ok(());
         }
         // Where fractions are partitions, which one is part of the hold: nothing else would put it there again.
@@ -264,10 +276,15 @@ impl Stock {
             self.burden.moved(&before, &self.cluster, node);
             return;
         }
-        for holds in self.booked.values_mut() {
+        let Some(offer) = self.bookings.remove(lease) else {
+            return;
+        };
+        if let Some(holds) = self.booked.get_mut(&offer) {
             holds.remove(lease);
+            if holds.is_empty() {
+                self.booked.remove(&offer);
+            }
         }
-        self.booked.retain(|_, holds| !holds.is_empty());
     }
 
     /// Bookings whose time has come.
@@ -310,7 +327,7 @@ impl Stock {
         prices: Option<&PackingPrices>,
     ) -> Option<Room> {
         let node = self.node(offer)?;
-        let bookings = self.booked.get(&node);
+        let bookings = self.booked.get(offer);
         if from <= now && bookings.is_none_or(|it| it.values().all(|hold| hold.from > until)) {
             return room_on(
                 &self.cluster,
@@ -349,8 +366,7 @@ impl Stock {
                     .ok()?;
             }
         }
-        let bookings = self.booked.get(&node).into_iter();
-        for hold in bookings.flat_map(BTreeMap::values) {
+        for hold in self.bookings(offer) {
             if hold.from <= until && hold.until >= from && !gone.contains(&hold.lease) {
                 alone
                     .allocate_at(only, hold.devices, &hold.request, hold.partition)
@@ -466,14 +482,6 @@ fn room_on(
     });
     let (burden, _, devices) = choices.min()?;
     Some(found(devices, burden.max(0)))
-}
-
-/// What is expected of `cluster`: work like `work`, and what its machines let expect.
-fn burden_of(cluster: &Cluster, work: &WorkloadProfile) -> Burden {
-    let specs: Vec<NodeSpec> = cluster.nodes().map(|it| *cluster.spec(it)).collect();
-    let mut profile = WorkloadProfile::prior_with_gangs(&specs, PRIOR_JOBS_WITH_GANGS);
-    profile.join(work);
-    Burden::new(cluster, &profile)
 }
 
 /// What the prices of placements were set from: a part of the ledger's state, so that prices may stand for many blocks.

@@ -92,6 +92,12 @@ impl Amount {
             return None;
         }
         let (count, per) = (count as u128, per as u128);
+        if self.0 <= u64::MAX as u128 {
+            // The product is below 2^128, so one division is enough.
+            let product = self.0 * count;
+            let whole = product / per;
+            return Some(Self(whole + (product > whole * per) as u128));
+        }
         // self = whole * per + rest, so the product is whole * count + rest * count / per, and the
         // second product has both factors below 2^64.
         let Some(whole) = (self.0 / per).checked_mul(count) else {
@@ -111,6 +117,9 @@ impl Amount {
         } else {
             parts as u128
         };
+        if parts == PPM {
+            return self;
+        }
         Self((self.0 / PPM) * parts + ((self.0 % PPM) * parts).div_ceil(PPM))
     }
 

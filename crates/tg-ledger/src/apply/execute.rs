@@ -145,7 +145,6 @@ impl Execution {
             updated_at: self.now,
             rent,
         });
-        self.state.stock_is_stale = true;
         self.update_account(provider, |account| account.offers += 1)?;
         self.events.push(Event::OfferPosted {
             offer: id,

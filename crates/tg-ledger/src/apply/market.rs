@@ -27,7 +27,6 @@ impl Execution {
             provider: offer.provider,
         });
         self.state.put_offer(offer);
-        self.state.stock_is_stale = true;
         Ok(())
     }
 

@@ -345,11 +345,22 @@ const DECAYS_MAX: u64 = 1_024;
 const FLOOR_LEASES_MIN: u64 = 4;
 
 impl Provider {
+    /// Whether an epoch makes it forget anything.
+    pub(crate) fn decays(&self) -> bool {
+        let mut decayed = self.reputation;
+        decayed.iter_mut().for_each(Reputation::decay);
+        decayed != self.reputation
+    }
+
     /// Forgets what the epochs since the last time let it forget.
     pub(crate) fn decay(&mut self, epoch: u64) {
         let epochs = epoch.saturating_sub(self.decayed_to).min(DECAYS_MAX);
         for _ in 0..epochs {
+            let before = self.reputation;
             self.reputation.iter_mut().for_each(Reputation::decay);
+            if self.reputation == before {
+                break;
+            }
         }
         self.decayed_to = self.decayed_to.max(epoch);
     }

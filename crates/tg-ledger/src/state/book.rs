@@ -10,7 +10,7 @@ use tg_market::book::{Looks, Mark, Rates, Standing};
 use tg_market::{JobDemand, OfferBook, Quote, cheapest};
 use tg_types::{Address, JobClass, OfferId};
 
-use crate::record::Offer;
+use crate::record::{Offer, Provider};
 use crate::state::State;
 
 /// What changed since the book was brought up to date.
@@ -63,11 +63,17 @@ impl State {
     /// Brings the book up to date with what was noted.
     pub(crate) fn refresh_book(&mut self) {
         let changes = std::mem::take(&mut self.book_changes);
-        if changes.is_stale || self.book.seed() != self.schedule.tie_seed.as_bytes() {
+        if changes.is_stale {
             self.book = Arc::new(self.rebuilt_book());
             return;
         }
         let mut offers = changes.offers;
+        let seed = self.schedule.tie_seed.as_bytes();
+        if self.book.seed() != seed {
+            // Another epoch: equals have other turns, and reputations are a little older.
+            offers.extend(self.offers_with_reputation());
+            Arc::make_mut(&mut self.book).turn(*seed);
+        }
         for address in &changes.accounts {
             offers.extend(self.book.of_provider(address));
         }
@@ -83,6 +89,13 @@ impl State {
                 None => book.remove(&id),
             }
         }
+    }
+
+    /// The offers of providers whose reputation is not that of a new one: it changes with every epoch.
+    fn offers_with_reputation(&self) -> BTreeSet<OfferId> {
+        let providers = self.book.providers();
+        let known = providers.filter(|it| self.provider(it).is_some_and(Provider::decays));
+        known.flat_map(|it| self.book.of_provider(it)).collect()
     }
 
     /// The cheapest offer for `demand` that fits now, `except` one; the book must be up to date.

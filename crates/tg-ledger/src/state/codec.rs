@@ -182,6 +182,7 @@ impl Encode for State {
             schedule,
             stock: _,
             stock_is_stale: _,
+            machine_changes: _,
             book: _,
             book_changes: _,
             submitted: _,
@@ -249,6 +250,8 @@ impl Decode for State {
             field: "leases of a machine",
             value: 0,
         })?);
+        // Now, and not in the first block that comes.
+        state.refresh_book();
         state.rebuild_tree();
         Ok(state)
     }

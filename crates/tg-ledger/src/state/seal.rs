@@ -164,7 +164,11 @@ impl State {
 
     pub(crate) fn put_offer(&mut self, offer: Offer) {
         self.book_changes.note_offer(offer.id);
-        if self.offers.get(&offer.id).is_none() {
+        let before = self.offers.get(&offer.id).map(|it| it.terms.machine);
+        if before != Some(offer.terms.machine) {
+            self.machine_changes.insert(offer.id);
+        }
+        if before.is_none() {
             self.note_use(&offer.provider, 1);
         }
         self.offers.put(offer);
@@ -186,7 +190,7 @@ impl State {
         }
         self.offers.remove(offer);
         self.book_changes.note_offer(*offer);
-        self.stock_is_stale = true;
+        self.machine_changes.insert(*offer);
     }
 
     pub(crate) fn put_provider(&mut self, provider: Provider) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tg_market::{Hold, HoldError, Stock};
-use tg_types::TimestampMs;
+use tg_types::{LeaseId, OfferId, TimestampMs};
 
 use crate::error::InvariantError;
 use crate::record::{Job, Lease};
@@ -37,7 +37,7 @@ impl State {
             .flat_map(|(job, lead)| self.gang_of(lead).map(move |lease| (job, lease)))
     }
 
-    /// Brings the stock to `now`, or builds it anew if offers changed.
+    /// Brings the stock to `now`.
     pub(crate) fn refresh_stock(&mut self, now: TimestampMs) -> Result<(), InvariantError> {
         let learned = self.schedule.work.learn();
         let stock = Arc::clone(&self.stock);
@@ -50,6 +50,7 @@ impl State {
         if self.stock_is_stale {
             self.stock = Arc::new(self.rebuilt_stock(now)?);
             self.stock_is_stale = false;
+            self.machine_changes.clear();
             self.placing = None;
             return Ok(());
         }
@@ -57,9 +58,36 @@ impl State {
             Arc::make_mut(&mut self.stock).expect(self.schedule.work.expected());
             self.placing = None;
         }
+        self.change_machines(now)?;
         if is_due {
             let stock = Arc::make_mut(&mut self.stock);
             stock.advance(now).map_err(InvariantError::Stock)?;
+        }
+        Ok(())
+    }
+
+    /// Brings the stock up to date with the machines that came, changed or went; leases on them hold what they held.
+    fn change_machines(&mut self, now: TimestampMs) -> Result<(), InvariantError> {
+        let changed = std::mem::take(&mut self.machine_changes);
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let held: Vec<LeaseId> = changed
+            .iter()
+            .flat_map(|offer| self.stock.holders(offer))
+            .collect();
+        let machine = |id: &OfferId| self.offers.get(id).map(|it| &it.terms.machine);
+        let changes = changed.iter().map(|id| (*id, machine(id)));
+        let stock = Arc::make_mut(&mut self.stock);
+        if stock.change(changes, self.schedule.work.expected()) {
+            self.placing = None;
+        }
+        for id in held {
+            let lease = self.leases.get(&id).filter(|_| !stock.has(&id));
+            let job = lease.and_then(|it| self.jobs.get(&it.job));
+            if let (Some(lease), Some(job)) = (lease, job) {
+                put(stock, job, lease, now)?;
+            }
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ fn numbered(number: u64) -> [u8; 32] {
     tg_types::keccak256(&number.to_be_bytes())
 }
 
-fn offer(number: u64, modes: ModeSet, provider: Address) -> Offer {
+pub(super) fn offer(number: u64, modes: ModeSet, provider: Address) -> Offer {
     Offer {
         id: OfferId::new(numbered(number)),
         provider,
@@ -40,11 +40,7 @@ fn offer(number: u64, modes: ModeSet, provider: Address) -> Offer {
     }
 }
 
-fn waiting(state: &mut State, sequence: u64, mode: VerificationMode) -> JobId {
-    waiting_with(state, sequence, mode, JobNeeds::ANY_MACHINE)
-}
-
-fn waiting_with(
+pub(super) fn waiting_with(
     state: &mut State,
     sequence: u64,
     mode: VerificationMode,
@@ -107,13 +103,23 @@ fn the_next_block_goes_on_where_one_stopped() {
         state.put_offer(offer);
     }
     state.stock_is_stale = true;
-    // The crowd asks for a mode that no offer serves; the last job would fit anywhere.
-    let per_block = LOOKS_PER_BLOCK[0].div_ceil(offers + 1);
+    // The crowd needs RAM that no machine has; the last job would fit anywhere.
+    let hungry = JobNeeds {
+        memory_mib: 1,
+        ..JobNeeds::ANY_MACHINE
+    };
+    let none = VerificationMode::None;
+    waiting_with(&mut state, 0, none, hungry);
+    let mut alone = Execution::begin(&state, TimestampMs::new(2_000));
+    // Each offer is a group, and asks more than the order pays but for the first.
+    let each = alone.run_matching().unwrap();
+    assert!((offers..offers + 32).contains(&each), "{each}");
+    let per_block = LOOKS_PER_BLOCK[0].div_ceil(each);
     let crowd = 2 * per_block + 3;
     for sequence in 0..crowd {
-        waiting(&mut state, sequence, VerificationMode::Zk);
+        waiting_with(&mut state, sequence, none, hungry);
     }
-    let last = waiting(&mut state, crowd, VerificationMode::None);
+    let last = waiting_with(&mut state, crowd, none, JobNeeds::ANY_MACHINE);
     let mut cursors = Vec::new();
     for block in 1..=3 {
         let mut execution = Execution::begin(&state, TimestampMs::new(2_000 + block));
@@ -168,7 +174,8 @@ fn gang_orders_that_fit_nowhere_cost_a_block_little_and_starve_nobody() {
         let height = execution.height;
         let state_now = &mut execution.state;
         let sequence = state_now.totals.jobs;
-        let honest = waiting(state_now, sequence, VerificationMode::None);
+        let (mode, any) = (VerificationMode::None, JobNeeds::ANY_MACHINE);
+        let honest = waiting_with(state_now, sequence, mode, any);
         let mut job = state_now.job(&honest).unwrap().clone();
         job.history[0].height = height;
         state_now.put_job(job);

@@ -178,16 +178,12 @@ impl OfferBook {
         search: &Search<'a, '_>,
         looks: &mut Looks,
     ) -> Vec<(Cell, &'a Entry)> {
-        let lots = search.lots();
+        let lots = search.lots(looks);
         let mut near = Vec::new();
         for (lot, cohort) in search.fitting(&lots, looks) {
-            for group in cohort.groups.values() {
+            for (tariff, group) in cohort.groups.iter() {
                 looks.note();
-                let Some(first) = group.values().next() else {
-                    continue;
-                };
-                let view = search.view(&first.standing);
-                if search.group_bound(&lots[lot], &view, 0).is_none() {
+                if search.group_bound(&lots[lot], tariff, 0).is_none() {
                     continue;
                 }
                 looks.note_many(group.len() as u64);

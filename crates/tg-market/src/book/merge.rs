@@ -24,7 +24,8 @@ const NEXT: usize = usize::MAX;
 
 /// The cohorts of one lot from the least.
 struct Lane<'p> {
-    run: Run<'p>,
+    /// `None` until the least of the lot may win.
+    run: Option<Run<'p>>,
     /// The least that an offer of the lot costs before its place counts.
     least: Amount,
     /// Whether an offer of the lot may go first among equals.
@@ -73,19 +74,17 @@ impl<'a> Search<'a, '_> {
         let mut heap = BinaryHeap::with_capacity(4 * lots.len());
         let mut closer: Vec<Closer<'a>> = Vec::with_capacity(32);
         let mut lanes: Vec<Option<Lane<'_>>> = Vec::with_capacity(lots.len());
-        for (at, (lot, key)) in lots.iter().zip(keys).enumerate() {
+        for (at, lot) in lots.iter().enumerate() {
             let lane = self.least_of_all(lot).map(|least| Lane {
-                run: places.begin(key, prices),
+                run: None,
                 least,
                 has_top: lot.shelf.has_top(self.demand.needs.class),
                 next: None,
             });
-            lanes.push(lane);
-            // What is booked may be in the way of any place there: it takes nothing at least.
-            if let Some(row) = lot.shelf.cohorts.get(&None) {
-                self.consider((at, lot), (None, 0, row), &mut closer, &mut heap, looks);
+            if let Some(lane) = &lane {
+                heap.push(Reverse((lane.least, at, NEXT)));
             }
-            self.advance((at, lot), &mut lanes, &mut heap);
+            lanes.push(lane);
         }
         let mut best: Option<Quote> = None;
         while let Some(Reverse((bound, at, which))) = heap.pop() {
@@ -104,9 +103,15 @@ impl<'a> Search<'a, '_> {
                 continue;
             }
             let Some(lane) = &mut lanes[at] else { continue };
-            if let Some(spot) = lane.next.take() {
+            if lane.run.is_none() {
+                lane.run = Some(places.begin(&keys[at], prices));
+                // What is booked may be in the way of any place there: it takes nothing at least.
+                if let Some(row) = lot.shelf.cohorts.get(&None) {
+                    self.consider((at, lot), (None, 0, row), &mut closer, &mut heap, looks);
+                }
+            } else if let Some(spot) = lane.next.take() {
                 if lane.is_later_equal(&spot, bound, &best) {
-                    lane.run.skip_beyond(spot.burden);
+                    lane.skip_beyond(spot.burden);
                 } else if let Some(row) = row_of(lot, &spot.shape) {
                     let found = (Some(spot.shape), spot.burden, row);
                     self.consider((at, lot), found, &mut closer, &mut heap, looks);
@@ -115,7 +120,9 @@ impl<'a> Search<'a, '_> {
             self.advance((at, lot), &mut lanes, &mut heap);
         }
         for lane in lanes.into_iter().flatten() {
-            places.end(lane.run);
+            if let Some(run) = lane.run {
+                places.end(run);
+            }
         }
         best
     }
@@ -152,7 +159,7 @@ impl<'a> Search<'a, '_> {
         let Some(Some(lane)) = lanes.get_mut(at) else {
             return;
         };
-        lane.next = lane.run.next();
+        lane.next = lane.run.as_mut().and_then(Iterator::next);
         if let Some(spot) = lane.next {
             let packing = self.packing(lot, spot.burden, lot.duration);
             heap.push(Reverse((lane.least.saturating_add(packing), at, NEXT)));
@@ -188,6 +195,13 @@ impl<'a> Search<'a, '_> {
 }
 
 impl Lane<'_> {
+    /// Leaves out what is left of those that take as much as `burden`.
+    fn skip_beyond(&mut self, burden: i64) {
+        if let Some(run) = &mut self.run {
+            run.skip_beyond(burden);
+        }
+    }
+
     /// Whether an offer of a cohort that costs `bound` at least, and all that follow in the lane and take as much, come
     /// after `best`.
     fn is_later_equal(&self, spot: &Spot, bound: Amount, best: &Option<Quote>) -> bool {

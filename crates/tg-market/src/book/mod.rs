@@ -23,16 +23,15 @@
 //!
 //! Files: [`shelf`] (shelves, cohorts, groups, least values), [`search`] (the best offer), [`places`] (cohorts by what a
 //! place takes), [`merge`] (the best offer by these), [`gang`] (places for gangs), [`shards`] (maps that are cheap to
-//! copy).
+//! copy), [`runs`] (sorted maps of which little is copied).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tg_types::{Address, Amount, GpuModel, JobClass, OfferId, OfferTerms, Pricing, TimestampMs};
 
 use crate::demand::{OfferFacts, OfferView};
 use crate::packing::Shape;
-use crate::placement::tie_key;
 use crate::record::TrackRecord;
 use crate::throughput::{Correction, ThroughputMatrix};
 use crate::view::{Stock, gpu_class, node_spec, work_kind};
@@ -40,6 +39,7 @@ use crate::view::{Stock, gpu_class, node_spec, work_kind};
 pub mod gang;
 mod merge;
 mod places;
+pub(crate) mod runs;
 pub mod search;
 pub mod shards;
 pub mod shelf;
@@ -47,6 +47,7 @@ pub mod shelf;
 mod tests;
 
 use places::Memory;
+use runs::Runs;
 use shards::Shards;
 use shelf::{Counts, Place, Shelf, ShelfKey, Tariff};
 
@@ -150,7 +151,7 @@ pub(crate) struct Entry {
     pub(crate) standing: Standing,
     pub(crate) tariff: Tariff,
     shelf: ShelfKey,
-    /// Its cohort, group and tie, if it is open.
+    /// Its cohort, if it is open.
     place: Option<Place>,
     /// GPU compute of its machine that is free, in thousandths.
     free_milli: u32,
@@ -176,7 +177,7 @@ pub struct MovingLoad {
 }
 
 /// GPUs of one model by what is asked for a second of them.
-type Asks = BTreeMap<Amount, u64>;
+type Asks = Runs<Amount, u64>;
 
 /// All standing offers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -184,7 +185,7 @@ pub struct OfferBook {
     seed: [u8; 32],
     entries: Shards<OfferId, Arc<Entry>>,
     owners: Shards<Address, BTreeSet<OfferId>>,
-    shelves: BTreeMap<ShelfKey, Arc<Shelf>>,
+    shelves: Runs<ShelfKey, Arc<Shelf>>,
     asks: [Arc<Asks>; GpuModel::ALL.len()],
     moving: [Moving; GpuModel::ALL.len()],
     memory: Memory,
@@ -208,6 +209,20 @@ impl OfferBook {
             memory: self.memory.for_another(),
             ..Self::new(seed)
         }
+    }
+
+    /// Equals are ordered by `seed` from now on: the book is the one that is built anew with it.
+    pub fn turn(&mut self, seed: [u8; 32]) {
+        self.seed = seed;
+        self.shelves.change_each(
+            |shelf| shelf.has_equals(),
+            |shelf| Arc::make_mut(shelf).turn(&seed),
+        );
+    }
+
+    /// The providers of offers, by address.
+    pub fn providers(&self) -> impl Iterator<Item = &Address> {
+        self.owners.keys()
     }
 
     /// What orders equals.
@@ -285,15 +300,16 @@ impl OfferBook {
 
     /// Enters an offer, or what became of it, with its machine as it stands in `stock`.
     pub fn set(&mut self, standing: Standing, stock: &Stock) {
-        let entry = Arc::new(self.entry(standing, stock));
+        let entry = Arc::new(Self::entry(standing, stock));
         let offer = entry.standing.offer;
         let old = self.entries.insert(offer, Arc::clone(&entry));
         if let Some(old) = old {
             // Most changes are of a machine or a slot: the sums stay.
             if old.shelf == entry.shelf && old.tariff == entry.tariff && same_asks(&old, &entry) {
-                let shelf = self.shelves.entry(entry.shelf).or_default();
+                let shelf = self.shelves.entry_or(&entry.shelf, Arc::default);
                 let shelf = Arc::make_mut(shelf);
-                let (lost, gained) = (shelf.take_out(&old), shelf.put_in(&entry));
+                let lost = shelf.take_out(&self.seed, &old);
+                let gained = shelf.put_in(&self.seed, &entry);
                 self.memory.change(&entry.shelf, lost, gained);
                 if entry.counts_as_moving() {
                     let moving = &mut self.moving[entry.model()];
@@ -306,9 +322,9 @@ impl OfferBook {
         }
         let owner = self.owners.entry_or_default(entry.standing.provider);
         owner.insert(offer);
-        let shelf = Arc::make_mut(self.shelves.entry(entry.shelf).or_default());
+        let shelf = Arc::make_mut(self.shelves.entry_or(&entry.shelf, Arc::default));
         shelf.count(&entry.tariff, true);
-        let gained = shelf.put_in(&entry);
+        let gained = shelf.put_in(&self.seed, &entry);
         self.memory.change(&entry.shelf, None, gained);
         self.sum(&entry, true);
     }
@@ -330,7 +346,7 @@ impl OfferBook {
         if let Some(shelf) = self.shelves.get_mut(&old.shelf) {
             let shelf = Arc::make_mut(shelf);
             shelf.count(&old.tariff, false);
-            let lost = shelf.take_out(old);
+            let lost = shelf.take_out(&self.seed, old);
             if shelf.is_empty() {
                 self.shelves.remove(&old.shelf);
             }
@@ -347,7 +363,7 @@ impl OfferBook {
         }
         let ask = entry.standing.terms.price_per_gpu_second;
         let asks = Arc::make_mut(&mut self.asks[entry.model()]);
-        let gpus = asks.entry(ask).or_default();
+        let gpus = asks.entry_or(&ask, || 0);
         let count = u64::from(machine.gpu_count);
         *gpus = match is_new {
             true => *gpus + count,
@@ -371,7 +387,7 @@ impl OfferBook {
         }
     }
 
-    fn entry(&self, standing: Standing, stock: &Stock) -> Entry {
+    fn entry(standing: Standing, stock: &Stock) -> Entry {
         let spec = node_spec(&standing.terms.machine);
         let node = stock.node(&standing.offer);
         let shape = node.map(|node| {
@@ -383,10 +399,8 @@ impl OfferBook {
                 ..Shape::of(stock.cluster(), node)
             })
         });
-        let place = shape.filter(|_| standing.is_open()).map(|shape| Place {
-            shape,
-            tie: tie_key(&self.seed, standing.offer),
-        });
+        let place = shape.filter(|_| standing.is_open());
+        let place = place.map(|shape| Place { shape });
         let free = node.map(|node| stock.cluster().free(node).gpu_milli);
         Entry {
             tariff: Tariff::of(&standing),

@@ -448,7 +448,7 @@ impl Places {
             let shelf = book.shelves.get(gpu).map_or(&none, |it| it);
             places.tell(shelf);
         }
-        for (gpu, shelf) in &book.shelves {
+        for (gpu, shelf) in book.shelves.iter() {
             if !self.shelves.contains_key(gpu) {
                 let mut places = ShelfPlaces::default();
                 places.tell(shelf);

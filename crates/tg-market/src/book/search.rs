@@ -2,8 +2,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Bound;
 
-use tg_types::{Amount, DurationMs, GpuModel, OfferTerms, Pricing};
+use tg_types::{Amount, DurationMs, GpuModel, OfferTerms};
 
 use super::places::{self, Footprint};
 use super::shelf::{Cohort, Floor, Group, Row, Shelf, ShelfKey, Tariff};
@@ -13,6 +14,15 @@ use crate::demand::{JobDemand, OfferView};
 use crate::packing::Shape;
 use crate::placement::{GpuWork, Quote, assess, charged, compare_quotes, gpu_work, quote_now};
 use crate::view::{PackingPrices, Stock, request_of};
+
+/// Kinds of machine that are passed over by their bits in the time of one look.
+const KINDS_PER_LOOK: u64 = 64;
+
+/// Looks that any job counts for which the book is asked.
+const JOB_LOOKS: u64 = 8;
+
+/// Looks that one shelf counts for whose machines could serve the job.
+const SHELF_LOOKS: u64 = 4;
 
 /// When what is looked for may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +136,7 @@ impl OfferBook {
         mut quote_of: impl FnMut(&OfferView<'a>, Option<Amount>) -> Option<Quote>,
     ) -> Option<Quote> {
         let search = Search::new(self, demand, rates, reach)?;
-        let lots = search.lots();
+        let lots = search.lots(looks);
         match search.order_keys(&lots, looks) {
             Some((prices, keys)) => search.merge(&lots, (prices, &keys), looks, &mut quote_of),
             None => search.sweep(&lots, looks, &mut quote_of),
@@ -145,15 +155,15 @@ impl OfferBook {
         let Some(search) = Search::new(self, demand, rates, Reach::Now) else {
             return;
         };
-        let lots = search.lots();
+        let lots = search.lots(looks);
         for (lot, cohort) in search.fitting(&lots, looks) {
-            for group in cohort.groups.values() {
+            for (tariff, group) in cohort.groups.iter() {
                 looks.note();
                 let views = || group.values().map(|it| search.view(&it.standing));
                 let Some(first) = views().next() else {
                     continue;
                 };
-                if !wants(&first) || search.group_bound(&lots[lot], &first, 0).is_none() {
+                if !wants(&first) || search.group_bound(&lots[lot], tariff, 0).is_none() {
                     continue;
                 }
                 for view in views() {
@@ -195,18 +205,35 @@ impl<'a, 'd> Search<'a, 'd> {
     }
 
     /// The shelves that could serve the job.
-    pub(super) fn lots(&self) -> Vec<Lot<'a>> {
-        let shelves = self.book.shelves.iter();
-        shelves
-            .filter_map(|(gpu, shelf)| self.lot(gpu, shelf))
-            .collect()
+    pub(super) fn lots(&self, looks: &mut Looks) -> Vec<Lot<'a>> {
+        let all = self.stock.cluster().kinds();
+        looks.note_many(JOB_LOOKS + all.len() as u64 / KINDS_PER_LOOK);
+        let regions = self.demand.needs.regions;
+        let is_in_region = |kind: &usize| {
+            let region = all.region(*kind).and_then(|it| u8::try_from(it).ok());
+            region.is_some_and(|region| regions.contains(region))
+        };
+        let mut serving = self.kinds.iter().filter(is_in_region).peekable();
+        let mut lots = Vec::new();
+        // Kinds with the same GPUs follow each other.
+        while let Some(kind) = serving.next() {
+            let Some(gpu) = all.gpu(kind) else { continue };
+            let mut kinds = vec![kind];
+            while let Some(kind) = serving.next_if(|it| all.gpu(*it) == Some(gpu)) {
+                kinds.push(kind);
+            }
+            looks.note_many(SHELF_LOOKS);
+            let shelf = self.book.shelves.get(gpu);
+            lots.extend(shelf.and_then(|shelf| self.lot(gpu, shelf, &kinds)));
+        }
+        lots
     }
 
     /// The cohorts that may have room at a price within the limit.
     fn aisles(&self, lots: &[Lot<'a>], looks: &mut Looks) -> Vec<Aisle<'a>> {
         let mut aisles = Vec::new();
         for (at, lot) in lots.iter().enumerate() {
-            for (shape, row) in &lot.shelf.cohorts {
+            for (shape, row) in lot.shelf.cohorts.iter() {
                 looks.note();
                 if let Some(least) = self.least_of(lot, row) {
                     aisles.push(Aisle {
@@ -276,17 +303,13 @@ impl<'a, 'd> Search<'a, 'd> {
         self.cost_of(lot.work.price(lot.base, second), lot.risk)
     }
 
-    /// `None` if no machine of the shelf could ever serve the job.
-    fn lot(&self, gpu: &ShelfKey, shelf: &'a Shelf) -> Option<Lot<'a>> {
-        let needs = self.demand.needs;
+    /// A shelf of which machines of `kinds` could serve the job; `None` if none of them is open, or no offer serves its mode.
+    fn lot(&self, gpu: &ShelfKey, shelf: &'a Shelf, kinds: &[usize]) -> Option<Lot<'a>> {
+        let JobDemand { needs, mode, .. } = *self.demand;
+        if !shelf.serves(mode) {
+            return None;
+        }
         let all = self.stock.cluster().kinds();
-        let is_in_region = |kind: &usize| {
-            let region = all.region(*kind).and_then(|it| u8::try_from(it).ok());
-            region.is_some_and(|region| needs.regions.contains(region))
-        };
-        let serving = |kind: &usize| self.kinds.contains(*kind) && is_in_region(kind);
-        let mut kinds = all.with_gpu(gpu).filter(serving);
-        let kinds = std::iter::once(kinds.next()?).chain(kinds);
         let row = shelf.cohorts.values().next()?;
         let first = row.cohort.groups.values().next()?;
         let machine = &first.values().next()?.standing.terms.machine;
@@ -298,7 +321,7 @@ impl<'a, 'd> Search<'a, 'd> {
             shelf,
             model: machine.gpu,
             kinds: match self.prices {
-                Some(prices) => prices.distinct(all.with_gpu(gpu), kinds),
+                Some(prices) => prices.distinct(all.with_gpu(gpu), kinds.iter().copied()),
                 None => Vec::new(),
             },
             class_price: self.rates.class_price(machine.gpu),
@@ -360,7 +383,7 @@ impl<'a, 'd> Search<'a, 'd> {
         };
         let groups = &cohort.groups;
         if lot.work.is_none() {
-            for (per_mmac, tariff) in &cohort.by_mmac {
+            for (per_mmac, tariff) in cohort.by_mmac.keys() {
                 let terms = OfferTerms {
                     price_per_mmac: *per_mmac,
                     ..lot.terms.clone()
@@ -369,26 +392,30 @@ impl<'a, 'd> Search<'a, 'd> {
                     break;
                 }
                 if let Some(group) = groups.get(tariff) {
-                    self.look(lot, (burden, is_alike), group, looks, best, quote_of);
+                    let found = (tariff, group);
+                    self.look(lot, (burden, is_alike), found, looks, best, quote_of);
                 }
             }
             return;
         }
         let pivot = Tariff::first_dynamic();
-        for (tariff, group) in groups.range(..&pivot) {
+        let fixed = groups.iter().take_while(|(tariff, _)| !tariff.is_dynamic);
+        for (tariff, group) in fixed {
             let price = lot.work.price(lot.base, tariff.second);
             if !may_win(best, self.cost_of(price, lot.risk)) {
                 break;
             }
-            self.look(lot, (burden, is_alike), group, looks, best, quote_of);
+            let found = (tariff, group);
+            self.look(lot, (burden, is_alike), found, looks, best, quote_of);
         }
-        for (tariff, group) in groups.range(&pivot..) {
+        for (tariff, group) in groups.range_from(Bound::Included(&pivot)) {
             let second = tariff.second.max(lot.class_price);
             let price = lot.work.price(lot.base, second);
             if !may_win(best, self.cost_of(price, lot.risk)) {
                 break;
             }
-            self.look(lot, (burden, is_alike), group, looks, best, quote_of);
+            let found = (tariff, group);
+            self.look(lot, (burden, is_alike), found, looks, best, quote_of);
         }
     }
 
@@ -397,15 +424,15 @@ impl<'a, 'd> Search<'a, 'd> {
         &self,
         lot: &Lot<'a>,
         (burden, is_alike): (i64, bool),
-        group: &'a Group,
+        (tariff, group): (&Tariff, &'a Group),
         looks: &mut Looks,
         best: &mut Option<Quote>,
         quote_of: &mut QuoteOf<'_, 'a>,
     ) {
         looks.note();
-        let first = group.values().next();
-        let bound = first.and_then(|it| self.group_bound(lot, &self.view(&it.standing), burden));
-        let Some(bound) = bound else { return };
+        let Some(bound) = self.group_bound(lot, tariff, burden) else {
+            return;
+        };
         for entry in group.values() {
             if best.is_some_and(|best| best.expected_cost < bound) {
                 return;
@@ -426,37 +453,37 @@ impl<'a, 'd> Search<'a, 'd> {
         }
     }
 
-    /// The cost of a group where it takes least from the work to come; `None` if its terms do not suit the job.
+    /// The cost of a group where it takes least from the work to come; `None` if its terms do not suit the job. It
+    /// follows from the tariff alone: no offer is touched for it.
     pub(super) fn group_bound(
         &self,
         lot: &Lot<'a>,
-        first: &OfferView<'_>,
+        tariff: &Tariff,
         burden: i64,
     ) -> Option<Amount> {
         let JobDemand {
             macs,
-            memory_bytes,
-            mode,
             max_price,
             start,
             deadline,
             needs,
             ..
         } = *self.demand;
-        let terms = first.terms;
-        let duration = terms.duration(macs).saturating_add(lot.work.time);
-        let suits = terms.modes.contains(mode)
-            && terms.machine.tiers.contains(needs.tier)
-            && needs.regions.contains(terms.machine.region)
-            && memory_bytes <= terms.memory_bytes
-            && start.saturating_add(duration) <= deadline
-            && !first.facts.removed;
-        let failure_ppm = first.facts.failure_ppm.filter(|_| suits)?;
-        let second = match terms.pricing {
-            Pricing::Fixed => terms.price_per_gpu_second,
-            Pricing::Dynamic => terms.price_per_gpu_second.max(lot.class_price),
+        if !tariff.serves(self.demand) {
+            return None;
+        }
+        let duration = tariff.duration(macs).saturating_add(lot.work.time);
+        if start.saturating_add(duration) > deadline {
+            return None;
+        }
+        let second = match tariff.is_dynamic {
+            false => tariff.second,
+            true => tariff.second.max(lot.class_price),
         };
-        let price = lot.work.price(terms.price(macs), second);
+        let price = lot
+            .work
+            .price(tariff.price(macs.div_ceil(1_000_000)), second);
+        let failure_ppm = tariff.mark(needs.class).failure_ppm;
         let cost = self.cost_of(price, max_price.ppm_ceil(failure_ppm))?;
         Some(cost.saturating_add(self.packing(lot, burden, duration)))
     }

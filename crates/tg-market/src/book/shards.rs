@@ -30,6 +30,10 @@ impl<K, V> Shards<K, V> {
         self.len
     }
 
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
+        self.shards.iter().flat_map(|shard| shard.keys())
+    }
+
     pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
         self.shards.iter().flat_map(|shard| shard.values())
     }

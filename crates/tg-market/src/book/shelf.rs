@@ -1,16 +1,19 @@
 //! The machines of one kind: cohorts that look alike, groups that cost the same, and the least that any of them asks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use tg_types::{
     Amount, Digest, DurationMs, JobClass, Label, Machine, ModeSet, OfferId, OfferTerms, Pricing,
-    TierSet,
+    TierSet, VerificationMode,
 };
 
+use super::runs::Runs;
 use super::{Entry, Mark, Standing};
 use crate::cluster::Gpu;
+use crate::demand::JobDemand;
 use crate::packing::Shape;
+use crate::placement::tie_key;
 
 /// The kind of machine on a shelf. Machines of all regions are on one: they look alike, and cost what they ask.
 pub(crate) type ShelfKey = Gpu;
@@ -50,6 +53,39 @@ impl Tariff {
         }
     }
 
+    /// [`OfferTerms::price`], where `mmacs` millions of multiply-accumulates have begun.
+    pub(crate) fn price(&self, mmacs: u64) -> Option<Amount> {
+        let work = self.per_mmac.get().checked_mul(u128::from(mmacs))?;
+        self.base.checked_add(Amount::new(work))
+    }
+
+    /// [`OfferTerms::duration`].
+    pub(crate) fn duration(&self, macs: u64) -> DurationMs {
+        if self.speed == 0 {
+            return DurationMs::new(u64::MAX);
+        }
+        let work = match self.speed.checked_mul(1_000) {
+            Some(per_ms) => macs.div_ceil(per_ms),
+            None => u64::from(macs > 0),
+        };
+        self.latency.saturating_add(DurationMs::new(work))
+    }
+
+    /// Whether the offer serves such a job, its price and its machine apart.
+    pub(crate) fn serves(&self, demand: &JobDemand<'_>) -> bool {
+        let needs = demand.needs;
+        self.modes.contains(demand.mode)
+            && self.tiers.contains(needs.tier)
+            && needs.regions.contains(self.region)
+            && demand.memory_bytes <= self.memory
+            && !self.mark(needs.class).removed
+    }
+
+    /// What is known of the provider with a class of jobs.
+    pub(crate) const fn mark(&self, class: JobClass) -> &Mark {
+        &self.marks[class.tag() as usize]
+    }
+
     pub(crate) fn of(standing: &Standing) -> Self {
         let OfferTerms {
             hardware: _,
@@ -86,19 +122,95 @@ impl Tariff {
 pub(crate) struct Place {
     /// How its machine looks; `None` if something is booked there for later.
     pub(crate) shape: Option<Shape>,
-    /// Its turn among equals.
-    pub(crate) tie: Digest,
 }
 
-/// Offers that cost the same, in their order among equals.
-pub(crate) type Group = BTreeMap<(Digest, OfferId), Arc<Entry>>;
+/// The turn of an offer among equals.
+pub(crate) type Turn = (Digest, OfferId);
+
+/// The turn of an offer under a seed.
+fn turn_of(seed: &[u8; 32], entry: &Entry) -> Turn {
+    let offer = entry.standing.offer;
+    (tie_key(seed, offer), offer)
+}
+
+/// Offers that cost the same, in their order among equals. Who is alone has no turn: another seed changes nothing there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Group {
+    One(Arc<Entry>),
+    Many(Runs<Turn, Arc<Entry>>),
+}
+
+impl Group {
+    pub(crate) const fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Many(entries) => entries.len(),
+        }
+    }
+
+    /// The offers in their order.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        let (one, many) = match self {
+            Self::One(entry) => (Some(entry), None),
+            Self::Many(entries) => (None, Some(entries.values())),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+
+    /// Adds an offer, or replaces what it was.
+    fn put(&mut self, seed: &[u8; 32], entry: &Arc<Entry>) {
+        let new = || (turn_of(seed, entry), Arc::clone(entry));
+        match self {
+            Self::One(old) if old.standing.offer == entry.standing.offer => {
+                *old = Arc::clone(entry);
+            }
+            Self::One(old) => {
+                let mut both = vec![(turn_of(seed, old), Arc::clone(old)), new()];
+                both.sort_by_key(|(turn, _)| *turn);
+                *self = Self::Many(Runs::of_sorted(both));
+            }
+            Self::Many(entries) => {
+                let (turn, entry) = new();
+                entries.insert(turn, entry);
+            }
+        }
+    }
+
+    /// Takes an offer out of several.
+    fn take(&mut self, seed: &[u8; 32], entry: &Entry) {
+        if let Self::Many(entries) = self {
+            entries.remove(&turn_of(seed, entry));
+            if let (1, Some((_, last))) = (entries.len(), entries.first()) {
+                *self = Self::One(Arc::clone(last));
+            }
+        }
+    }
+
+    /// Another seed orders equals from now on.
+    fn turn(&mut self, seed: &[u8; 32]) {
+        if let Self::Many(entries) = self {
+            let turned = entries
+                .values()
+                .map(|it| (turn_of(seed, it), Arc::clone(it)));
+            let mut turned: Vec<_> = turned.collect();
+            turned.sort_unstable_by_key(|(turn, _)| *turn);
+            *entries = Runs::of_sorted(turned);
+        }
+    }
+}
 
 /// Offers whose machines look alike.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Cohort {
-    pub(crate) groups: BTreeMap<Tariff, Group>,
+    pub(crate) groups: Runs<Tariff, Group>,
     /// The same by the price of arithmetic, for jobs without GPU time.
-    pub(crate) by_mmac: BTreeSet<(Amount, Tariff)>,
+    pub(crate) by_mmac: Runs<(Amount, Tariff), ()>,
+}
+
+impl Cohort {
+    fn is_shared(group: &Group) -> bool {
+        matches!(group, Group::Many(_))
+    }
 }
 
 /// A cohort with its least asks for GPU time beside it: most are passed over for these.
@@ -124,24 +236,25 @@ impl Row {
         let groups = &self.cohort.groups;
         let first = groups.keys().next().filter(|it| !it.is_dynamic);
         self.fixed = first.map(|it| it.second);
-        self.moving = groups.range(&pivot..).next().map(|(it, _)| it.second);
+        let mut moving = groups.range_from(Bound::Included(&pivot));
+        self.moving = moving.next().map(|(it, _)| it.second);
     }
 }
 
 /// How often each value occurs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Counts<T>(BTreeMap<T, u32>);
+pub(crate) struct Counts<T>(Runs<T, u32>);
 
 impl<T> Default for Counts<T> {
     fn default() -> Self {
-        Self(BTreeMap::new())
+        Self(Runs::default())
     }
 }
 
 impl<T: Ord + Copy> Counts<T> {
     /// Counts a value, or takes it out.
     pub(crate) fn count(&mut self, value: T, is_new: bool) {
-        let count = self.0.entry(value).or_default();
+        let count = self.0.entry_or(&value, || 0);
         *count = match is_new {
             true => *count + 1,
             false => *count - 1,
@@ -153,12 +266,12 @@ impl<T: Ord + Copy> Counts<T> {
 
     /// The least.
     pub(crate) fn first(&self) -> Option<T> {
-        self.0.keys().next().copied()
+        self.0.first().map(|(value, _)| *value)
     }
 
     /// The greatest.
     fn last(&self) -> Option<T> {
-        self.0.keys().next_back().copied()
+        self.0.last().map(|(value, _)| *value)
     }
 }
 
@@ -173,6 +286,7 @@ struct Spread {
     per_mmac: Counts<Amount>,
     latency: Counts<DurationMs>,
     speed: Counts<u64>,
+    modes: Counts<ModeSet>,
     failure_ppm: [Counts<u32>; JobClass::ALL.len()],
     top: [Counts<bool>; JobClass::ALL.len()],
 }
@@ -189,7 +303,7 @@ pub(crate) struct Floor {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Shelf {
     /// Open offers by how their machines look.
-    pub(crate) cohorts: BTreeMap<Option<Shape>, Row>,
+    pub(crate) cohorts: Runs<Option<Shape>, Row>,
     spread: Arc<Spread>,
 }
 
@@ -209,6 +323,7 @@ impl Shelf {
         spread.per_mmac.count(tariff.per_mmac, is_new);
         spread.latency.count(tariff.latency, is_new);
         spread.speed.count(tariff.speed, is_new);
+        spread.modes.count(tariff.modes, is_new);
         for (counts, mark) in spread.failure_ppm.iter_mut().zip(&tariff.marks) {
             counts.count(mark.failure_ppm, is_new);
         }
@@ -228,6 +343,12 @@ impl Shelf {
         let moving = spread.moving.first().map(|ask| ask.max(class_price));
         let least = spread.fixed.first().into_iter().chain(moving).min();
         least.unwrap_or(Amount::MAX)
+    }
+
+    /// Whether some offer serves `mode`.
+    pub(crate) fn serves(&self, mode: VerificationMode) -> bool {
+        let mut modes = self.spread.modes.0.keys();
+        modes.any(|it| it.contains(mode))
     }
 
     /// Whether some offer is of a provider that goes first among equals with jobs of `class`.
@@ -257,49 +378,57 @@ impl Shelf {
     }
 
     /// Puts an open offer into its cohort; how its machine looks, if none looked like this.
-    pub(crate) fn put_in(&mut self, entry: &Arc<Entry>) -> Option<Shape> {
-        let Place { shape, tie } = entry.place?;
-        let row = self.cohorts.entry(shape).or_default();
+    pub(crate) fn put_in(&mut self, seed: &[u8; 32], entry: &Arc<Entry>) -> Option<Shape> {
+        let Place { shape } = entry.place?;
+        let row = self.cohorts.entry_or(&shape, Row::default);
         let is_first = row.cohort.groups.is_empty();
         let cohort = Arc::make_mut(&mut row.cohort);
-        let group = match cohort.groups.get_mut(&entry.tariff) {
-            Some(group) => group,
-            None => {
-                let lead = (entry.tariff.per_mmac, entry.tariff.clone());
-                cohort.by_mmac.insert(lead);
-                cohort.groups.entry(entry.tariff.clone()).or_default()
-            }
-        };
-        let is_new = group.is_empty();
-        group.insert((tie, entry.standing.offer), Arc::clone(entry));
-        if is_new {
-            row.note_asks();
+        if let Some(group) = cohort.groups.get_mut(&entry.tariff) {
+            group.put(seed, entry);
+            return None;
         }
+        let alone = Group::One(Arc::clone(entry));
+        cohort.groups.insert(entry.tariff.clone(), alone);
+        let lead = (entry.tariff.per_mmac, entry.tariff.clone());
+        cohort.by_mmac.insert(lead, ());
+        row.note_asks();
         shape.filter(|_| is_first)
     }
 
     /// Takes an offer out of its cohort; how its machine looked, if none looks like this any more.
-    pub(crate) fn take_out(&mut self, entry: &Entry) -> Option<Shape> {
-        let Place { shape, tie } = entry.place?;
+    pub(crate) fn take_out(&mut self, seed: &[u8; 32], entry: &Entry) -> Option<Shape> {
+        let Place { shape } = entry.place?;
         let row = self.cohorts.get_mut(&shape)?;
         let cohort = Arc::make_mut(&mut row.cohort);
-        let mut is_gone = false;
-        if let Some(group) = cohort.groups.get_mut(&entry.tariff) {
-            group.remove(&(tie, entry.standing.offer));
-            if group.is_empty() {
-                is_gone = true;
-                cohort.groups.remove(&entry.tariff);
-                let lead = (entry.tariff.per_mmac, entry.tariff.clone());
-                cohort.by_mmac.remove(&lead);
-            }
+        if cohort.groups.get(&entry.tariff)?.len() > 1 {
+            cohort.groups.get_mut(&entry.tariff)?.take(seed, entry);
+            return None;
         }
+        cohort.groups.remove(&entry.tariff);
+        let lead = (entry.tariff.per_mmac, entry.tariff.clone());
+        cohort.by_mmac.remove(&lead);
         if cohort.groups.is_empty() {
             self.cohorts.remove(&shape);
             return shape;
         }
-        if is_gone {
-            row.note_asks();
-        }
+        row.note_asks();
         None
+    }
+
+    /// Whether any offers cost the same.
+    pub(crate) fn has_equals(&self) -> bool {
+        let mut rows = self.cohorts.values();
+        rows.any(|row| row.cohort.groups.values().any(Cohort::is_shared))
+    }
+
+    /// Another seed orders equals from now on.
+    pub(crate) fn turn(&mut self, seed: &[u8; 32]) {
+        let has_equals = |row: &Row| row.cohort.groups.values().any(Cohort::is_shared);
+        self.cohorts.change_each(has_equals, |row| {
+            let cohort = Arc::make_mut(&mut row.cohort);
+            cohort
+                .groups
+                .change_each(Cohort::is_shared, |group| group.turn(seed));
+        });
     }
 }

@@ -496,3 +496,123 @@ fn extreme_terms_and_orders_decide_as_a_look_at_all() {
     }
     assert!(placed > 50 && waiting > 50, "{placed} {waiting}");
 }
+
+#[test]
+fn a_change_of_one_offer_copies_little_of_a_large_book() {
+    let mut draws = Draws::new(77);
+    let first = synthetic_standing(&mut draws, Variety::Own, 0);
+    let standing = |number: u64| {
+        let mut standing = first.clone();
+        standing.offer = OfferId::new(numbered(1, number));
+        standing.terms.price_per_gpu_second = Amount::new(u128::from(1_000 + number));
+        standing
+    };
+    let offers = 4_096;
+    let machines: Vec<Standing> = (0..offers).map(standing).collect();
+    let stock = Stock::new(
+        machines.iter().map(|it| (it.offer, &it.terms.machine)),
+        &WorkloadProfile::new(),
+    );
+    let mut book = OfferBook::new([3; 32]);
+    machines.iter().for_each(|it| book.set(it.clone(), &stock));
+    let before = book.clone();
+    let mut changed = machines[2_000].clone();
+    changed.slots_free += 1;
+    changed.terms.price_per_gpu_second = Amount::new(1);
+    book.set(changed, &stock);
+    let shelf = |book: &OfferBook| book.shelves.values().next().unwrap().clone();
+    let (new, old) = (shelf(&book), shelf(&before));
+    assert_eq!(new.cohorts.len(), 1);
+    let groups = |shelf: &super::shelf::Shelf| {
+        let row = shelf.cohorts.values().next().unwrap();
+        row.cohort.groups.clone()
+    };
+    assert_eq!(groups(&new).len(), offers as usize);
+    let own = groups(&new).own_runs(&groups(&old));
+    // It left one run and came into another, which may have been cut.
+    assert!((1..=3).contains(&own), "{own}");
+    // Another seed turns nobody where nobody costs the same.
+    let mut turned = book.clone();
+    turned.turn([4; 32]);
+    assert_eq!(groups(&shelf(&turned)).own_runs(&groups(&new)), 0);
+}
+
+#[test]
+fn a_book_with_another_seed_is_the_one_that_is_built_anew_with_it() {
+    for (variety, seed) in [Variety::Alike, Variety::Some, Variety::Own]
+        .into_iter()
+        .zip(0_u64..)
+    {
+        let mut draws = Draws::new(seed);
+        let mut market = Market::new(&mut draws, variety);
+        for round in 0..40 {
+            market.post(&mut draws, variety);
+            let mut turned = market.book.clone();
+            turned.turn(numbered(9, round));
+            market.book = OfferBook::new(numbered(9, round));
+            market.book = market.rebuilt();
+            assert_eq!(turned, market.book);
+        }
+    }
+}
+
+#[test]
+fn machines_that_come_and_go_leave_a_stock_like_one_built_anew() {
+    let mut draws = Draws::new(5);
+    let mut kinds = 0;
+    for variety in [Variety::Alike, Variety::Some, Variety::Own] {
+        let mut market = Market::new(&mut draws, variety);
+        for step in 0..200 {
+            let held = |market: &Market, offer: &OfferId| {
+                let holds = market.holds.values().filter(|it| it.offer == *offer);
+                holds.copied().collect::<Vec<Hold>>()
+            };
+            let known = market.any(&mut draws);
+            let (offer, machine) = match (draws.below(3), known) {
+                (0, Some(old)) => (old.offer, None),
+                (1, Some(old)) => {
+                    let mut machine = old.terms.machine;
+                    machine.cpu_milli += 2_000 * draws.below(3) as u32;
+                    machine.region = draws.below(3) as u8;
+                    (old.offer, Some(machine))
+                }
+                _ => {
+                    let new = synthetic_standing(&mut draws, variety, 10_000 + step);
+                    (new.offer, Some(new.terms.machine))
+                }
+            };
+            let holds = held(&market, &offer);
+            let is_other = market
+                .stock
+                .change(std::iter::once((offer, machine.as_ref())), &market.work);
+            kinds += u32::from(is_other);
+            match machine {
+                Some(machine) => {
+                    let standing = market.standings.remove(&offer);
+                    let mut standing = standing
+                        .unwrap_or_else(|| synthetic_standing(&mut draws, variety, 10_000 + step));
+                    (standing.offer, standing.terms.machine) = (offer, machine);
+                    market.standings.insert(offer, standing);
+                    for hold in &holds {
+                        if !market.stock.has(&hold.lease) {
+                            market.stock.take(hold, market.now).unwrap();
+                        }
+                    }
+                }
+                None => {
+                    market.standings.remove(&offer);
+                    holds.iter().for_each(|it| {
+                        market.holds.remove(&it.lease);
+                    });
+                }
+            }
+            let kept = market.stock.clone();
+            market.restock();
+            assert_eq!(kept, market.stock);
+            // Goes on with the one that was kept: numbers of machines differ from now on.
+            market.stock = kept;
+        }
+    }
+    // Most changes are of kinds that are known.
+    assert!(kinds > 20 && kinds < 400, "{kinds}");
+}

@@ -62,6 +62,18 @@ impl KindSet {
         self.words.iter().all(|word| *word == 0)
     }
 
+    /// The kinds in it, rising.
+    pub fn iter(&self) -> impl Iterator<Item = usize> {
+        self.words.iter().enumerate().flat_map(|(at, word)| {
+            let mut left = *word;
+            std::iter::from_fn(move || {
+                let bit = left.trailing_zeros();
+                left &= left.wrapping_sub(1);
+                (bit < u64::BITS).then_some(at * 64 + bit as usize)
+            })
+        })
+    }
+
     /// How many kinds are in it.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -73,14 +85,15 @@ impl KindSet {
 }
 
 /// The fixed attributes of a machine.
-type Kind = (Gpu, u16);
+pub(crate) type Kind = (Gpu, u16);
 
 /// The kinds of a set of machines, with one bitset for each attribute value.
 #[derive(Debug, Clone, Default)]
 pub struct KindIndex {
     kinds: Vec<Kind>,
     by_model: BTreeMap<u8, KindSet>,
-    by_capability: BTreeMap<u16, KindSet>,
+    /// Kinds by their capability, rising: there may be as many capabilities as kinds, so they have no sets.
+    by_capability: Vec<(u16, u16)>,
     by_interconnect: BTreeMap<Interconnect, KindSet>,
     by_region: BTreeMap<u16, KindSet>,
     tensor: KindSet,
@@ -91,7 +104,11 @@ impl KindIndex {
     #[must_use]
     pub fn new(nodes: &[NodeSpec]) -> Self {
         let kinds: BTreeSet<Kind> = nodes.iter().map(|node| (node.gpu, node.region)).collect();
-        let kinds: Vec<Kind> = kinds.into_iter().collect();
+        Self::of_kinds(kinds.into_iter().collect())
+    }
+
+    /// The index of `kinds`, which rise.
+    pub(crate) fn of_kinds(kinds: Vec<Kind>) -> Self {
         let count = kinds.len();
         let mut index = Self {
             tensor: KindSet::empty(count),
@@ -104,11 +121,7 @@ impl KindIndex {
                 .entry(gpu.model)
                 .or_insert_with(empty)
                 .insert(kind);
-            let capability = index
-                .by_capability
-                .entry(gpu.capability)
-                .or_insert_with(empty);
-            capability.insert(kind);
+            index.by_capability.push((gpu.capability, kind as u16));
             let interconnect = index
                 .by_interconnect
                 .entry(gpu.interconnect)
@@ -123,6 +136,7 @@ impl KindIndex {
                 index.tensor.insert(kind);
             }
         }
+        index.by_capability.sort_unstable();
         index.kinds = kinds;
         index
     }
@@ -184,7 +198,15 @@ impl KindIndex {
             return set;
         }
         set.intersect(&self.union(self.by_model.iter(), |model| models.contains(*model)));
-        set.intersect(&self.union(self.by_capability.iter(), |it| *it >= capability_min));
+        if capability_min > 0 {
+            let too_low = |it: &(u16, u16)| it.0 < capability_min;
+            let from = self.by_capability.partition_point(too_low);
+            let mut able = KindSet::empty(self.len());
+            for (_, kind) in &self.by_capability[from..] {
+                able.insert(usize::from(*kind));
+            }
+            set.intersect(&able);
+        }
         set.intersect(&self.union(self.by_interconnect.iter(), |it| *it >= interconnect_min));
         if tensor_cores {
             set.intersect(&self.tensor);

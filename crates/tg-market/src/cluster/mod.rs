@@ -7,6 +7,7 @@ pub mod filter;
 pub mod spec;
 pub mod state;
 
+pub(crate) use filter::Kind;
 pub use filter::{KindIndex, KindSet};
 pub use spec::{
     DeviceDemand, GPUS_PER_NODE_MAX, Gpu, Interconnect, Isolation, ModelSet, Needs, NodeSpec,

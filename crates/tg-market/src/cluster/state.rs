@@ -125,6 +125,11 @@ impl Allocation {
         (0..GPUS_PER_NODE_MAX).filter(move |device| mask >> device & 1 == 1)
     }
 
+    /// The same on a machine that has another number now.
+    pub(crate) const fn on(self, node: NodeIndex) -> Self {
+        Self { node, ..self }
+    }
+
     /// What was asked for.
     #[must_use]
     pub const fn request(&self) -> &Request {
@@ -217,6 +222,33 @@ impl Cluster {
             kinds: Arc::new(kinds),
             kind_of: Arc::new(kind_of),
         }
+    }
+
+    /// Adds an empty machine, of one of the kinds that are known.
+    pub(crate) fn push(&mut self, spec: NodeSpec) -> NodeIndex {
+        self.free.push(NodeFree::of(&spec));
+        let kind = self.kinds.kind_of(&spec).unwrap_or(0) as u16;
+        Arc::make_mut(&mut self.kind_of).push(kind);
+        Arc::make_mut(&mut self.specs).push(spec);
+        NodeIndex(self.specs.len() as u32 - 1)
+    }
+
+    /// Takes a machine away; the last one has its number then.
+    ///
+    /// # Panics
+    /// If `node` is not of this cluster.
+    pub(crate) fn swap_remove(&mut self, node: NodeIndex) {
+        let at = node.0 as usize;
+        self.free.swap_remove(at);
+        Arc::make_mut(&mut self.kind_of).swap_remove(at);
+        Arc::make_mut(&mut self.specs).swap_remove(at);
+    }
+
+    /// Numbers the kinds anew, after machines of others came or the last ones of some went.
+    pub(crate) fn set_kinds(&mut self, kinds: KindIndex) {
+        let kind_of = |spec: &NodeSpec| kinds.kind_of(spec).unwrap_or(0) as u16;
+        self.kind_of = Arc::new(self.specs.iter().map(kind_of).collect());
+        self.kinds = Arc::new(kinds);
     }
 
     /// How many machines there are.

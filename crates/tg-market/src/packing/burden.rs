@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tg_types::{Decode, DecodeError, Encode, Reader, Writer};
 
-use crate::cluster::{Cluster, GPUS_PER_NODE_MAX, NodeIndex};
+use crate::cluster::{Cluster, GPUS_PER_NODE_MAX, NodeIndex, WHOLE_GPU};
 use crate::packing::price::{PRICE_UNIT_BITS, PriceBook};
 use crate::packing::profile::{WORK_CLASSES_MAX, WorkloadProfile};
 use crate::packing::shape::Shape;
@@ -108,6 +108,22 @@ impl Burden {
         for (group, value) in self.tables.values(&after) {
             self.usable[usize::from(group)] += value;
         }
+    }
+
+    /// A machine that looks like `shape`, with so many GPUs, came, or went.
+    pub(crate) fn count(&mut self, shape: &Shape, gpus: u8, is_new: bool) {
+        let capacity = u64::from(gpus) * u64::from(WHOLE_GPU);
+        for (group, value) in self.tables.values(shape) {
+            let usable = &mut self.usable[usize::from(group)];
+            *usable += match is_new {
+                true => value,
+                false => -value,
+            };
+        }
+        self.capacity_milli = match is_new {
+            true => self.capacity_milli + capacity,
+            false => self.capacity_milli - capacity,
+        };
     }
 
     /// What each machine offers to the work to come, at the prices that follow from what is usable now.

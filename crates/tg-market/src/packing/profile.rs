@@ -56,14 +56,8 @@ impl WorkloadProfile {
     #[must_use]
     pub fn prior(nodes: &[NodeSpec], jobs: u64) -> Self {
         let mut profile = Self::new();
-        for (model, gpus, cpu_milli) in machine_kinds(nodes) {
-            let needs = Needs {
-                models: ModelSet::NONE.with(model),
-                ..Needs::NONE
-            };
-            if let Ok(single) = Request::new(cpu_milli / u32::from(gpus) / 2, 0, 1, WHOLE_GPU) {
-                profile.observe_worth(&single.with_needs(needs), jobs);
-            }
+        for (model, gpus, cpu_milli) in least_of_sizes(sizes_of(nodes).into_iter()) {
+            profile.expect_singles(model, gpus, cpu_milli, jobs);
         }
         profile
     }
@@ -73,13 +67,29 @@ impl WorkloadProfile {
     /// keep a whole machine from the first who needs one.
     #[must_use]
     pub fn prior_with_gangs(nodes: &[NodeSpec], jobs: u64) -> Self {
-        let mut profile = Self::prior(nodes, jobs);
-        for (_, gpus, cpu_milli) in machine_kinds(nodes) {
+        Self::prior_of_sizes(sizes_of(nodes).into_iter(), jobs)
+    }
+
+    /// As [`Self::prior_with_gangs`], of machines with these models, numbers of GPUs and CPU, which rise.
+    pub(crate) fn prior_of_sizes(sizes: impl Iterator<Item = (u8, u8, u32)>, jobs: u64) -> Self {
+        let mut profile = Self::new();
+        for (model, gpus, cpu_milli) in least_of_sizes(sizes) {
+            profile.expect_singles(model, gpus, cpu_milli, jobs);
             if let Ok(whole) = Request::new(cpu_milli / 2, 0, gpus, WHOLE_GPU) {
                 profile.observe_worth(&whole, jobs.saturating_mul(u64::from(gpus)));
             }
         }
         profile
+    }
+
+    fn expect_singles(&mut self, model: u8, gpus: u8, cpu_milli: u32, jobs: u64) {
+        let needs = Needs {
+            models: ModelSet::NONE.with(model),
+            ..Needs::NONE
+        };
+        if let Ok(single) = Request::new(cpu_milli / u32::from(gpus) / 2, 0, 1, WHOLE_GPU) {
+            self.observe_worth(&single.with_needs(needs), jobs);
+        }
     }
 
     /// Counts one more job.
@@ -188,17 +198,20 @@ impl WorkClass {
     }
 }
 
-/// Model, number of GPUs and CPU of the machines with GPUs; of machines that differ in CPU only, the least.
-fn machine_kinds(nodes: &[NodeSpec]) -> impl Iterator<Item = (u8, u8, u32)> {
-    let kinds: BTreeSet<(u8, u8, u32)> = nodes
-        .iter()
-        .filter(|node| node.gpu_count > 0)
+/// Model, number of GPUs and CPU of the machines with GPUs.
+fn sizes_of(nodes: &[NodeSpec]) -> BTreeSet<(u8, u8, u32)> {
+    let with_gpus = nodes.iter().filter(|node| node.gpu_count > 0);
+    with_gpus
         .map(|node| (node.gpu.model, node.gpu_count, node.cpu_milli))
-        .collect();
+        .collect()
+}
+
+/// Of sizes that differ in CPU only, the least.
+fn least_of_sizes(
+    sizes: impl Iterator<Item = (u8, u8, u32)>,
+) -> impl Iterator<Item = (u8, u8, u32)> {
     let mut last = None;
-    kinds
-        .into_iter()
-        .filter(move |(model, gpus, _)| last.replace((*model, *gpus)) != Some((*model, *gpus)))
+    sizes.filter(move |(model, gpus, _)| last.replace((*model, *gpus)) != Some((*model, *gpus)))
 }
 
 /// Jobs that [`WorkloadProfile::prior`] stands for in simulations. On the trace 1 to 10 made no difference above 0.1

@@ -7,7 +7,7 @@
 
 use tg_market::book::{Looks, Reach};
 use tg_market::lane::deadline::{Calendar, DeadlineJob};
-use tg_market::placement::{assess, compare_quotes};
+use tg_market::placement::{assess, compare_quotes, is_large_enough};
 use tg_market::{JobDemand, OfferView, Quote, Stock};
 use tg_types::{Amount, TimestampMs};
 
@@ -73,6 +73,9 @@ impl Execution {
 /// The earliest reservation on one offer.
 fn booking(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Option<Quote> {
     let stock = demand.stock?;
+    if !is_large_enough(&view.terms.machine, demand.needs) {
+        return None;
+    }
     let ends = stock.ends(&view.offer);
     let later = ends
         .iter()

@@ -39,6 +39,9 @@ impl Execution {
                 demand.floor = Some(moving.floor);
             }
         }
+        if demands.iter().all(|it| it.floor.is_none()) {
+            return;
+        }
         for job in self.state.queued_jobs() {
             let needs = &job.order.needs;
             let wanted = u64::from(needs.gpu_milli_total()) * u64::from(needs.gang);
