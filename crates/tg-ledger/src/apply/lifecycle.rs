@@ -6,7 +6,7 @@
 //! | `Rejected` | burned | suspended, excluded from the job | `Queued`, or `Refunded` without attempts left |
 //! | `Late`, `Abandoned` after the start | what was at risk is burned | suspended for less, excluded from the job | likewise |
 //! | `Abandoned` before the start, `Declined` | a penalty is burned ([`decline`](super::decline)) | likewise | `Queued` |
-//! | `Preempted` | goes back | what its work was worth, if the job it made room for is paid | likewise |
+//! | `Preempted` | goes back | what its work was worth, if the job it made room for is paid or taken back | likewise |
 //! | `Released` | goes back | what its work was worth, out of what the guilty members forfeit | likewise |
 //! | `Cancelled` | goes back | gas before the start, its time after it, at most its price | `Cancelled` |
 //! | `Unavailable` | goes back | nothing | `Submitted` |
@@ -487,10 +487,16 @@ impl Execution {
         self.end_with(job, state, reason, Amount::ZERO)
     }
 
-    /// Takes a job back. Whoever holds it is paid for that: gas before it started, its time after.
+    /// Takes a job back. Whoever made room for it is paid what it owes them, and whoever holds it is paid for that: gas
+    /// before it started, its time after.
     pub(super) fn cancel(&mut self, job: Job) -> Done {
         let reason = EndReason::CancelledByRequestor;
         let mut left = job.escrow;
+        for owed in &job.owed {
+            let amount = owed.amount.min(left);
+            left = left.saturating_sub(amount);
+            self.compensate(job.id, &Owed { amount, ..*owed })?;
+        }
         if let Some(lead) = job.live_lease() {
             let lead = self.lease(&lead)?;
             let leases: Vec<Lease> = self.state.gang_of(&lead).cloned().collect();
@@ -519,18 +525,23 @@ impl Execution {
             return gas;
         };
         let held = self.now.saturating_since(started).get();
-        let longest = lease.deadline.saturating_since(lease.grant.from).get();
-        let parameters = &self.state.parameters;
-        let without_grace = longest.saturating_sub(parameters.lease_grace.get());
-        let factor = u64::from(parameters.duration_factor.max(1));
-        let declared = match without_grace / factor {
-            0 => longest.max(1),
-            declared => declared,
-        };
+        let declared = self.declared_time(lease);
         let worth = lease
             .price
             .checked_mul_div_ceil(held.min(declared), declared);
         worth.unwrap_or(lease.price).max(gas.min(lease.price))
+    }
+
+    /// The time that the offer of a lease declared, in milliseconds, as far as its deadline tells; at least one.
+    pub(super) fn declared_time(&self, lease: &Lease) -> u64 {
+        let longest = lease.deadline.saturating_since(lease.grant.from).get();
+        let parameters = &self.state.parameters;
+        let without_grace = longest.saturating_sub(parameters.lease_grace.get());
+        let factor = u64::from(parameters.duration_factor.max(1));
+        match without_grace / factor {
+            0 => longest.max(1),
+            declared => declared,
+        }
     }
 
     /// Ends a job of whose escrow `paid` went to those who held it; the rest goes back.

@@ -32,7 +32,7 @@ impl Execution {
                 let guilty = self.absent(&job, &lease);
                 self.fail_gang(job, &lease, &guilty, &end)?;
             } else if is_preempted(&job, &lease, self.now) {
-                self.preempt(job, &lease)?;
+                self.leave(job, lease)?;
             }
         }
         let late: Vec<JobId> = self
@@ -51,6 +51,19 @@ impl Execution {
             self.end_unpaid(job, state, reason)?;
         }
         Ok(())
+    }
+
+    /// Ends a lease whose grace to make room is over, unless the job that it was told to leave for waits no more: nobody
+    /// leaves for an order that was taken back or found another place.
+    fn leave(&mut self, job: Job, mut lease: Lease) -> Result<(), InvariantError> {
+        let by = lease.preemption.map(|it| it.by).filter(|by| *by != job.id);
+        let newcomer = by.and_then(|by| self.state.job(&by));
+        if by.is_some() && newcomer.is_none_or(|it| it.state != JobState::Queued) {
+            lease.preemption = None;
+            self.state.put_lease(lease);
+            return Ok(());
+        }
+        self.preempt(job, &lease)
     }
 
     /// Whose fault it is that a lease ran out of time: of a gang that never started those who did not, of one that

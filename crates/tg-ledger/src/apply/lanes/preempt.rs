@@ -156,11 +156,14 @@ impl Execution {
         let mut owed = job.owed_sum();
         let mut leases = Vec::new();
         let mut gone = Vec::new();
-        let end = self.now.saturating_add(self.state.parameters.preempt_grace);
+        let grace = self.state.parameters.preempt_grace;
+        let end = self.now.saturating_add(grace);
+        let mut waits = false;
         for (other, lease) in held {
             if chosen.contains(&other.sequence) {
                 loss = loss.saturating_add(loss_of(lease, self.now));
                 owed = owed.saturating_add(loss_of(lease, end));
+                waits |= other.state == JobState::Running;
                 leases.push((lease.id, other.state == JobState::Running));
                 gone.push(lease.id);
             }
@@ -169,6 +172,12 @@ impl Execution {
         leases.sort_unstable();
         // It pays its own provider and those who leave, or nobody leaves.
         let affordable = quote.price.saturating_add(owed) <= job.order.max_price;
+        // Nobody leaves for a job that comes too late when they have left, in the block after their grace.
+        let grace = grace.saturating_add(self.state.parameters.leader_timeout);
+        let begins = quote.start.saturating_add(grace);
+        if waits && begins.saturating_add(quote.duration) > job.order.deadline {
+            return None;
+        }
         // What they leave must be of use: shares of two GPUs are no GPU.
         let request = request_of(&job.order.needs).ok()?;
         let time = (quote.start, quote.until);
