@@ -7,8 +7,10 @@ use super::grid::{Grid, Plan, SECRET};
 use super::measure::{Attack, Size};
 
 mod failing;
+mod filling;
 mod ordering;
 mod sharing;
+mod standing;
 mod voting;
 
 /// Every attack, in the order of the table.
@@ -18,6 +20,8 @@ pub(crate) fn all() -> Vec<Attack> {
         failing::attacks(),
         sharing::attacks(),
         voting::attacks(),
+        standing::attacks(),
+        filling::attacks(),
     ];
     families.into_iter().flatten().collect()
 }
@@ -36,6 +40,7 @@ fn attack(
         size: Size::Quick,
         plan,
         always: None,
+        instead: None,
         play: Box::new(play),
         happened: |grid| grid.sent.0 > 0,
     }

@@ -11,12 +11,13 @@ use tg_ledger::{
     Proposal, State, StorageRule, StoredFile, Subject, Validator, Verdict, apply,
     development_domain, propose,
 };
+use tg_types::limits::STORAGE_STATEMENTS_MAX;
 use tg_types::transaction::bid_commitment;
 use tg_types::{
     Address, Amount, BidId, DeclineReason, Digest, DurationMs, Fees, GpuModel, JobId, JobNeeds,
     JobOrder, Label, LeaseId, Machine, ModeSet, ModelId, OfferId, OfferTerms, Pricing, ProgramId,
     Receipt, SignedTransaction, Tier, TierSet, TimestampMs, Transaction, TransactionKind,
-    VerificationMode, Wallet, bid_id, job_id, offer_id,
+    VerificationMode, Wallet, bid_id, job_id,
 };
 
 /// Time between two blocks.
@@ -44,7 +45,7 @@ pub(crate) const MARKET: [(&str, u64); 5] = [
 pub(crate) const REQUESTORS: [&str; 3] = ["rosa", "raul", "ruth"];
 
 /// Accounts of attackers that have money from the start; their names begin with `x`, as those of all attackers.
-pub(crate) const ATTACKERS: [&str; 12] = [
+pub(crate) const ATTACKERS: [&str; 18] = [
     "x0",
     "x1",
     "x2",
@@ -55,6 +56,12 @@ pub(crate) const ATTACKERS: [&str; 12] = [
     "x7",
     "x8",
     "x9",
+    "x10",
+    "x11",
+    "x12",
+    "x13",
+    "x14",
+    "x15",
     "x requestor",
     "x provider",
 ];
@@ -635,7 +642,10 @@ impl Grid {
     fn storage_report(&self, seat: usize) -> Option<Transaction> {
         let validator = self.wallets[&self.seats[seat]].address();
         let (mut held, mut missing) = (Vec::new(), Vec::new());
-        for task in self.state.storage_tasks(&validator).into_iter().take(24) {
+        for task in self.state.storage_tasks(&validator) {
+            if held.len() + missing.len() == STORAGE_STATEMENTS_MAX {
+                break;
+            }
             let lacks = task.files.iter().any(|file| match file {
                 StoredFile::Input { digest, .. } => *digest == SECRET && seat >= self.holders,
                 StoredFile::PublicModel { .. } | StoredFile::Weights { .. } => false,
@@ -751,13 +761,6 @@ impl Grid {
         *next += 1;
         let signed = wallet.sign_with_fees(transaction.clone(), nonce, fees, self.state.domain());
         signed.id(self.state.domain())
-    }
-
-    /// The name that the offer of `name` posted next will have, if it sends nothing before it in that block.
-    pub(crate) fn offer_to_be(&self, name: &str, terms: &OfferTerms, fees: Fees) -> OfferId {
-        let terms = terms.clone();
-        let transaction = Transaction::PostOffer { terms };
-        offer_id(self.will_be(name, &transaction, fees, &mut BTreeMap::new()))
     }
 
     /// Everything that belongs to accounts for which `belongs` says so: balances, and what is locked and comes back.

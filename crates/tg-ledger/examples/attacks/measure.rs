@@ -39,6 +39,8 @@ pub(crate) struct Attack {
     pub(crate) plan: Plan,
     /// What is done in the run without the attack too: what attackers would do as honest people.
     pub(crate) always: Option<Play>,
+    /// What is done in the run without the attack alone: how attackers would earn as much openly.
+    pub(crate) instead: Option<Play>,
     pub(crate) play: Play,
     /// Whether the attack happened as its name says.
     pub(crate) happened: fn(&Grid) -> bool,
@@ -55,12 +57,6 @@ pub(crate) struct Figures {
     pub(crate) delay: i128,
     /// By how much the most delayed honest order was late, in milliseconds.
     pub(crate) lost_ms: u64,
-}
-
-impl Figures {
-    pub(crate) fn loss(&self) -> i128 {
-        self.money + self.held + self.delay
-    }
 }
 
 /// What is left of a run.
@@ -81,13 +77,14 @@ pub(crate) fn measure(attack: Attack) -> Figures {
     let Attack {
         plan,
         always,
+        mut instead,
         mut play,
         happened,
         name,
         ..
     } = attack;
     let mut always = always.unwrap_or_else(|| Box::new(|_| {}));
-    let without = run(plan.clone(), &mut always, None).0;
+    let without = run(plan.clone(), &mut always, instead.as_mut()).0;
     let (with, grid) = run(plan, &mut always, Some(&mut play));
     grid.summary();
     assert!(happened(&grid), "`{name}` did not happen: {:?}", grid.sent);

@@ -5,7 +5,7 @@ mod grid;
 mod measure;
 
 pub(crate) use families::all;
-pub(crate) use measure::{Figures, measure};
+pub(crate) use measure::{Figures, Size, measure};
 
 /// One row as a line: name, who, bound, gain, loss of money, of capacity and by delay in base units, milliseconds lost.
 pub(crate) fn line(name: &str, who: &str, bound: &str, figures: &Figures) -> String {

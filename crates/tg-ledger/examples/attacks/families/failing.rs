@@ -9,7 +9,7 @@ use super::{attack, post, work};
 
 pub(crate) fn attacks() -> Vec<Attack> {
     vec![
-        never_starts("x0"),
+        never_starts(),
         fresh_names(),
         declines("declines what it is given", DeclineReason::Unwilling, 0),
         declines(
@@ -34,6 +34,9 @@ pub(crate) fn attacks() -> Vec<Attack> {
 const BOUND_START: &str = "one start timeout for each name and order: whoever failed an order does not get it again; \
     the penalty doubles with each lease that is not started within the hour, and so does the time without leases";
 
+const BOUND_LATE: &str = "one lease of an order for each name, for at most three declared times and 20 s; its collateral, here the \
+    least that may be put up, burns, its standing falls with each, and below the floor it gets no leases";
+
 /// An underbidder that takes what it is given and does what `act` says.
 fn underbids(
     name: &'static str,
@@ -55,7 +58,7 @@ fn has_end(grid: &Grid, is: impl Fn(&LeaseEnd) -> bool) -> bool {
     theirs.any(|it| it.end.as_ref().is_some_and(&is))
 }
 
-fn never_starts(_: &str) -> Attack {
+fn never_starts() -> Attack {
     Attack {
         bound: BOUND_START,
         happened: |grid| has_end(grid, |end| matches!(end, LeaseEnd::Abandoned(_))),
@@ -113,7 +116,7 @@ fn declines(name: &'static str, reason: DeclineReason, corrupt: usize) -> Attack
         }
     };
     Attack {
-        bound: "as of leases that are never started; a decline costs an order a block",
+        bound: "",
         happened: |grid| has_end(grid, |end| matches!(end, LeaseEnd::Declined(_))),
         ..underbids(name, who, Plan::usual().with_corrupt(corrupt), act)
     }
@@ -143,7 +146,7 @@ fn ally_comes_next() -> Attack {
     };
     Attack {
         always: Some(Box::new(always)),
-        bound: "as of declines; the order goes to the cheapest of the others, whoever declined before",
+        bound: "",
         happened: |grid| has_end(grid, |end| matches!(end, LeaseEnd::Declined(_))),
         ..attack(
             "three names underbid and decline so that a dearer ally comes next",
@@ -163,6 +166,7 @@ fn starts_and_vanishes() -> Attack {
         }
     };
     Attack {
+        bound: BOUND_LATE,
         happened: |grid| has_end(grid, |end| matches!(end, LeaseEnd::Late(_))),
         ..underbids(
             "starts and never hands in anything",
@@ -242,6 +246,7 @@ fn wrong_proof() -> Attack {
 
 fn evidence_withheld() -> Attack {
     Attack {
+        bound: BOUND_LATE,
         happened: |grid| has_end(grid, |end| matches!(end, LeaseEnd::Abandoned(_))),
         ..underbids(
             "names evidence that nobody can get",
@@ -253,8 +258,6 @@ fn evidence_withheld() -> Attack {
 }
 
 fn unprovable_model() -> Attack {
-    // Honest providers start it and cannot finish: `duty` of the grid would, so the registrant's orders are withdrawn
-    // from honest hands by asking for more than the time they have.
     let play = |grid: &mut Grid| {
         if grid.step == 60 {
             grid.send("x9", register(NEW));
@@ -272,7 +275,8 @@ fn unprovable_model() -> Attack {
         work(grid, "x provider");
     };
     Attack {
-        bound: "",
+        bound: "validators refuse models whose proof, time or memory is beyond what they declare; one lease of an order for each \
+            provider, which risks ten times its gas until three owners were paid for the model",
         happened: |grid| {
             let leases = grid.state.leases().iter();
             let mut honest = leases.filter(|it| !grid.is_hostile(&it.provider));

@@ -119,6 +119,8 @@ fn cancelled_before_the_start() -> Attack {
         }
     };
     Attack {
+        bound: "the time from a match to the start, which is the provider's to choose, and at most the start timeout; the gas of \
+            the lease is paid",
         happened: |grid| ended(grid, |end| *end == LeaseEnd::Cancelled),
         ..attack(
             "orders that are taken back once they are matched",
@@ -181,12 +183,15 @@ fn tight_deadline_with_a_leader() -> Attack {
             grid.submit("x requestor", tight(grid));
         }
     };
-    attack(
-        "such deadlines, and a leader that keeps results out of its blocks",
-        "requestor, one validator of four",
-        Plan::usual().with_corrupt(1),
-        play,
-    )
+    Attack {
+        bound: super::voting::TURNS,
+        ..attack(
+            "such deadlines, and a leader that keeps results out of its blocks and delays them",
+            "requestor, one validator of four",
+            Plan::usual().with_corrupt(1),
+            play,
+        )
+    }
 }
 
 fn low_ratings() -> Attack {

@@ -51,7 +51,7 @@ fn spot(seconds: u64) -> JobNeeds {
 fn want(at: u64, index: usize, needs: JobNeeds) -> Want {
     Want {
         needs,
-        max_price: milli(3_000),
+        max_price: milli(20_000),
         patience: 2_000_000,
         ..Want::usual(at, REQUESTORS[index % 3])
     }
@@ -93,6 +93,13 @@ fn pushed_out(name: &'static str, then: Then) -> Attack {
         }
     };
     Attack {
+        bound: match then {
+            Then::CancelWhenPlaced => {
+                "three times for one job, of a tier that is sold at two fifths of the price for that; whoever worked is paid for \
+                 it out of the order's escrow, by the longest time of its lease"
+            }
+            Then::CancelWhileLeaving | Then::LetItExpire => "",
+        },
         happened: |grid| {
             let mut jobs = grid.state.jobs().iter();
             jobs.any(|job| grid.is_hostile(&job.requestor) && job.state.is_final())
@@ -119,21 +126,26 @@ fn own_spot_jobs() -> Attack {
         steps: 1_000,
         ..Plan::usual()
     };
-    let always = |grid: &mut Grid| {
+    let instead = |grid: &mut Grid| {
         if grid.step == 60 {
-            post(grid, "x provider", gpu_terms(10));
+            post(grid, "x provider", gpu_terms(13));
         }
         work(grid, "x provider");
     };
     let play = |grid: &mut Grid| {
+        if grid.step == 60 {
+            post(grid, "x provider", gpu_terms(10));
+        }
         if grid.step == 62 {
             let mut order = grid.order(10_000, 900_000);
             order.needs = spot(400);
             grid.submit("x requestor", order);
         }
+        work(grid, "x provider");
     };
     Attack {
-        always: Some(Box::new(always)),
+        instead: Some(Box::new(instead)),
+        bound: "no more than asking for it: beside a run in which it asks 13 instead of 10 for a second. Whoever comes pays within its maximum and goes to whoever is cheaper",
         happened: |grid| {
             let leases = grid.state.leases().iter();
             let mut theirs = leases.filter(|it| grid.is_hostile(&it.provider));
@@ -161,7 +173,10 @@ fn gangs() -> Plan {
     let names = ["ann", "ben", "cat", "dan"];
     let offers = names.iter().enumerate();
     let first = (0..4).map(|index| want(1, index, gpu_needs(10)));
-    let later = (0..4).map(|index| want(100 + 60 * index as u64, index, gang(40)));
+    let later = (0..4).map(|index| Want {
+        max_price: milli(2_000),
+        ..want(100 + 60 * index as u64, index, gang(40))
+    });
     Plan {
         offers: offers
             .map(|(index, name)| (*name, gpu_terms(10 + index as u64)))
@@ -191,7 +206,7 @@ fn shirk(grid: &mut Grid, name: &str, upto: u8) {
 
 fn cheap_machine() -> tg_types::OfferTerms {
     tg_types::OfferTerms {
-        collateral_per_lease: milli(10),
+        collateral_per_lease: milli(16_000),
         ..gpu_terms(1)
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
 }
 
 const ONE: &str = "one validator of four";
-const TURNS: &str = "its turns: one block of four, after which an honest leader takes everything in; all windows are longer";
+pub(super) const TURNS: &str = "its turns: one block of four, after which an honest leader takes everything in; all windows are longer";
 
 fn leaves_out() -> Attack {
     let play = |grid: &mut Grid| grid.censor = Some(demanded);
