@@ -6,6 +6,7 @@
 //! ([`market_report`]).
 
 pub mod accuracy;
+pub mod attacks;
 pub mod bring;
 pub mod compare_ezkl;
 pub mod compare_ort;

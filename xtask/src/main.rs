@@ -34,6 +34,9 @@ usage: cargo xtask COMMAND
               placements of the openb trace under the outside judge, beside the published ones
   market-report --data DIR
               the placement rules side by side: a table and plots in target/market
+  attack-table
+              plays every attack and writes what it costs whom to docs/ATTACKS.md; fails if a row is worse than there,
+              which --bless takes; --ledger keeps the rows that are not the ledger's as they are
   bless       rewrite the generated files that tests compare (OpenAPI document, command line help, fixtures)
 ";
 
@@ -84,6 +87,9 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["market-report", rest @ ..] => {
             xtask::market_report::run(&root, &xtask::market::Options::parse(rest)?)
+        }
+        ["attack-table", rest @ ..] => {
+            xtask::attacks::run(&root, xtask::attacks::Options::parse(rest)?)
         }
         ["bless"] => gate::run_step(&root, &gate::BLESS),
         ["tidy"] => {

@@ -213,6 +213,12 @@ impl State {
         &self.parameters
     }
 
+    /// How far the meter of each shelf went; see [`crate::rent`].
+    #[must_use]
+    pub const fn meters(&self) -> &Meters {
+        &self.meters
+    }
+
     /// What is burned for each unit of gas in the block that follows.
     #[must_use]
     pub const fn base_fee(&self) -> Amount {

@@ -29,9 +29,17 @@ async fn begin(address: SocketAddr, text: &str) -> Option<TcpStream> {
 }
 
 /// Does what an agent does, again and again, on connections of its own; counts rounds, and fails at the first error.
-async fn honest(client: &Client, blob: Digest, stop: &AtomicBool, rounds: &AtomicUsize) {
+/// Returns how long the slowest round took.
+async fn honest(
+    client: &Client,
+    blob: Digest,
+    stop: &AtomicBool,
+    rounds: &AtomicUsize,
+) -> Duration {
     let carol = wallet("carol");
+    let mut slowest = Duration::ZERO;
     while !stop.load(Ordering::Relaxed) {
+        let begun = Instant::now();
         // A fresh client connects anew, as an agent does that starts now.
         let client = match rounds.load(Ordering::Relaxed) % 2 {
             0 => client.clone(),
@@ -49,8 +57,10 @@ async fn honest(client: &Client, blob: Digest, stop: &AtomicBool, rounds: &Atomi
         client.put_blob(proof).await.unwrap();
         let bytes = client.blob(blob, 64 << 20).await.unwrap();
         assert_eq!(Digest::of_blob(&bytes), blob);
+        slowest = slowest.max(begun.elapsed());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    slowest
 }
 
 /// How many hostile clients of each kind there are.
@@ -61,8 +71,9 @@ struct Crowd {
     blob: usize,
 }
 
-/// Sets a crowd on a server for some time; returns the rounds of an honest agent and by how much memory grew.
-async fn attack(crowd: Crowd, time: Duration) -> (usize, usize) {
+/// Sets a crowd on a server for some time; returns the rounds of an honest agent, the slowest of them, and by how much
+/// memory grew.
+async fn attack(crowd: Crowd, time: Duration) -> (usize, Duration, usize) {
     let grid = Grid::new();
     let (server, client) = grid.serve(ApiConfig::default()).await;
     let address = server.address();
@@ -96,12 +107,14 @@ async fn attack(crowd: Crowd, time: Duration) -> (usize, usize) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     stop.store(true, Ordering::Relaxed);
-    agent.await.unwrap();
+    let slowest = agent.await.unwrap();
     drop(hostile);
-    (rounds.load(Ordering::Relaxed), peak.saturating_sub(before))
+    let growth = peak.saturating_sub(before);
+    (rounds.load(Ordering::Relaxed), slowest, growth)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::print_stdout, reason = "figures of docs/ATTACKS.md")]
 async fn half_sent_posts_stalled_readers_and_slow_heads_stop_nobody() {
     let crowd = Crowd {
         half_open: 256,
@@ -109,7 +122,12 @@ async fn half_sent_posts_stalled_readers_and_slow_heads_stop_nobody() {
         slow_heads: 3_000,
         blob: 60 << 20,
     };
-    let (rounds, growth) = attack(crowd, Duration::from_secs(4)).await;
+    let (rounds, slowest, growth) = attack(crowd, Duration::from_secs(4)).await;
+    println!(
+        "attack-table\t256 half-sent posts, 40 readers that never read and 3,000 slow heads at one API\tanybody\tno call \
+         fails, and memory grows by less than 300 MB\t0\t0\t0\t0\t{}",
+        slowest.as_millis()
+    );
     assert!(rounds >= 10, "{rounds}");
     assert!(growth < 300 << 20, "{growth}");
 }

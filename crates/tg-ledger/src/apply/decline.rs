@@ -2,8 +2,10 @@
 //!
 //! A provider checks what it needs before it starts a lease, and may decline. It pays for what that costs others, the time
 //! for which it held the job, and twice as much for each further one in a window, unless validators state that what it
-//! was promised is not there: `max(gas, price x time held / longest time) x 2^k` of its collateral is burned, and it gets
-//! no leases for 2^k seconds. Not starting in time is the same without saying so.
+//! was promised is not there: `max(gas, maximum price x time held / time) x 2^k` of its collateral is burned, and it gets
+//! no leases for 2^k seconds. Not starting in time is the same without saying so. The time is the declared one, at least
+//! the start timeout, so the first missed start costs the maximum price at most. It goes by the price that the requestor
+//! would have paid, and not by the provider's: whoever wants to hold up orders asks next to nothing.
 //!
 //! If the provider says that the input or the model is missing, the penalty stays locked and the validators are asked
 //! again. It goes back if n - f of them state that they do not hold it: then the job or the model is suspended too. It is
@@ -55,7 +57,7 @@ impl Execution {
         mut lease: Lease,
         end: LeaseEnd,
     ) -> Result<Amount, InvariantError> {
-        let penalty = self.penalty(&lease).min(lease.locked);
+        let penalty = self.penalty(job, &lease).min(lease.locked);
         let back = lease.locked.saturating_sub(penalty);
         lease.locked = Amount::ZERO;
         self.credit(lease.provider, back)?;
@@ -88,13 +90,13 @@ impl Execution {
     }
 
     /// What not starting a lease costs now.
-    fn penalty(&self, lease: &Lease) -> Amount {
+    fn penalty(&self, job: &Job, lease: &Lease) -> Amount {
         let held = self.now.saturating_since(lease.matched_at).get();
-        let longest = lease.deadline.saturating_since(lease.grant.from).get();
-        let time = lease
-            .price
-            .checked_mul_div_ceil(held.min(longest), longest.max(1));
-        let base = time.unwrap_or(lease.price).max(self.state.lease_fees());
+        let start = self.state.parameters.start_timeout.get();
+        let whole = self.declared_time(lease).max(start).max(1);
+        let most = job.order.max_price;
+        let time = most.checked_mul_div_ceil(held.min(whole), whole);
+        let base = time.unwrap_or(most).max(self.state.lease_fees());
         let provider = self.state.provider(&lease.provider);
         let doublings = provider.map_or(0, |it| it.unstarted_at(self.now, WINDOW));
         let factor = 1 << doublings.min(DECLINE_DOUBLINGS_MAX);

@@ -527,18 +527,23 @@ impl Execution {
             return gas;
         };
         let held = self.now.saturating_since(started).get();
-        let longest = lease.deadline.saturating_since(lease.grant.from).get();
-        let parameters = &self.state.parameters;
-        let without_grace = longest.saturating_sub(parameters.lease_grace.get());
-        let factor = u64::from(parameters.duration_factor.max(1));
-        let declared = match without_grace / factor {
-            0 => longest.max(1),
-            declared => declared,
-        };
+        let declared = self.declared_time(lease);
         let worth = lease
             .price
             .checked_mul_div_ceil(held.min(declared), declared);
         worth.unwrap_or(lease.price).max(gas.min(lease.price))
+    }
+
+    /// The time that the offer of a lease declared, in milliseconds, as far as its deadline tells; at least one.
+    pub(super) fn declared_time(&self, lease: &Lease) -> u64 {
+        let longest = lease.deadline.saturating_since(lease.grant.from).get();
+        let parameters = &self.state.parameters;
+        let without_grace = longest.saturating_sub(parameters.lease_grace.get());
+        let factor = u64::from(parameters.duration_factor.max(1));
+        match without_grace / factor {
+            0 => longest.max(1),
+            declared => declared,
+        }
     }
 
     /// Ends a job of whose escrow `paid` went to those who held it; the rest goes back.

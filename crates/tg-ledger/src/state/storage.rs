@@ -1,5 +1,7 @@
 //! What validators have to state about storage: which files jobs and models need, and who said that it holds them.
 
+use std::collections::BTreeMap;
+
 use tg_types::{Address, Digest, StorageSubject};
 
 use crate::parameters::StorageRule;
@@ -49,21 +51,26 @@ impl State {
         found.ok().and_then(|seat| u8::try_from(seat).ok())
     }
 
-    /// What `validator` has not stated yet: first what it is asked again, then models by id, then inputs of jobs, the
-    /// oldest first.
+    /// What `validator` has not stated yet: first what it is asked again, then models by id, then inputs of jobs: the
+    /// oldest one of each requestor, then the next ones, and so on, so that whoever orders much holds up itself.
     #[must_use]
     pub fn storage_tasks(&self, validator: &Address) -> Vec<StorageTask> {
         let Some(seat) = self.seat_of(validator) else {
             return Vec::new();
         };
-        let waiting_models = self.models.iter().filter(|it| it.needs_storage());
-        let models = waiting_models.map(|model| (&model.storage, model.storage_task()));
-        let open = self.open_jobs().filter(|it| it.needs_storage());
-        let jobs = open.map(|job| (&job.storage, job.storage_task()));
-        let due = models.chain(jobs).filter(|(it, _)| it.waits_for(seat));
-        let mut tasks: Vec<StorageTask> = due.map(|(_, task)| task).collect();
-        tasks.sort_by_key(|it| !it.is_recheck);
-        tasks
+        let models = self.models.iter().filter(|it| it.needs_storage());
+        let jobs = self.open_jobs().filter(|it| it.needs_storage());
+        let mut ordered: BTreeMap<Address, usize> = BTreeMap::new();
+        let jobs = jobs.filter(|job| job.storage.waits_for(seat)).map(|job| {
+            let before = ordered.entry(job.requestor).or_default();
+            *before += 1;
+            (*before, job.storage_task())
+        });
+        let models = models.filter(|it| it.storage.waits_for(seat));
+        let models = models.map(|model| (0, model.storage_task()));
+        let mut tasks: Vec<(usize, StorageTask)> = models.chain(jobs).collect();
+        tasks.sort_by_key(|(turn, task)| (!task.is_recheck, *turn));
+        tasks.into_iter().map(|(_, task)| task).collect()
     }
 
     /// Whether enough validators state that they hold something.

@@ -77,6 +77,11 @@ fn filling_all_offers_with_cheap_accounts_costs_more_than_honest_ones_lose() {
             tgrid(held),
             tgrid(lost)
         );
+        println!(
+            "attack-table\tfills the table of offers beside {honest} honest ones and holds it for an hour\tproviders\t\
+             \t-{}\t{lost}\t0\t0\t0",
+            burned + held
+        );
         assert!(tgrid(burned) > 60, "{burned}");
         assert!(lost <= burned + held, "{lost} of {burned} and {held}");
     }

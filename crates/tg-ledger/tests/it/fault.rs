@@ -204,7 +204,8 @@ fn a_decline_costs_its_time_and_twice_as_much_each_time() {
     }
     assert_eq!(lost[1], 2 * lost[0]);
     assert_eq!(lost[2], 4 * lost[0]);
-    assert_eq!(Amount::new(lost[0]), lease_fee());
+    // A second of the ten in which it had to start, of the maximum price.
+    assert_eq!(Amount::new(lost[0]), tgrid(10));
 }
 
 #[test]
@@ -220,7 +221,7 @@ fn a_decline_is_free_only_if_validators_do_not_hold_what_was_promised() {
         };
         world.send("cheap", decline);
         // The penalty waits for an answer; the job does not.
-        assert_eq!(world.state.lease(&lease.id).unwrap().locked, lease_fee());
+        assert_eq!(world.state.lease(&lease.id).unwrap().locked, tgrid(10));
         assert_eq!(world.holder(job), "middle");
         miss(&mut world, 0..missing, job);
         if !is_free {
@@ -232,7 +233,7 @@ fn a_decline_is_free_only_if_validators_do_not_hold_what_was_promised() {
         assert_eq!(world.state.lease(&lease.id).unwrap().locked, Amount::ZERO);
         let kept = match is_free {
             true => Amount::ZERO,
-            false => lease_fee(),
+            false => tgrid(10),
         };
         assert_eq!(
             world.balance("cheap").checked_sub(before),
@@ -504,6 +505,56 @@ fn a_deadline_with_no_time_to_hand_in_costs_no_collateral() {
 }
 
 #[test]
+fn an_order_that_pushes_others_out_and_is_taken_back_pays_for_their_work() {
+    for cancels_early in [true, false] {
+        let mut world = World::new();
+        world.post(
+            "cheap",
+            crate::lanes::gpu_terms(tg_types::GpuModel::T4, 1, 10),
+        );
+        let spot = tg_types::JobNeeds {
+            preemptible: true,
+            tier: tg_types::CapacityTier::Spot,
+            ..crate::lanes::gpu_needs(1, 500)
+        };
+        let victim = world.submit("alice", world.order_for(spot));
+        let lease = world.live(victim);
+        world.send("cheap", Transaction::StartLease { lease: lease.id });
+        world.wait_until(world.time + 200_000);
+        let urgent = tg_types::JobNeeds {
+            priority: 2,
+            ..crate::lanes::gpu_needs(1, 60)
+        };
+        let job = world.submit("mallory", world.order_for(urgent));
+        let told = world.live(victim).preemption.unwrap();
+        let (provider, requestor) = (world.balance("cheap"), world.balance("mallory"));
+        if cancels_early {
+            world.send("mallory", Transaction::CancelJob { job });
+            world.wait_until(told.at.get() + 1);
+            // Nobody waits for its place any more: it goes on.
+            assert_eq!(world.live(victim).id, lease.id);
+            assert_eq!(world.live(victim).preemption, None);
+            assert_eq!(world.balance("cheap"), provider);
+            continue;
+        }
+        world.wait_until(told.at.get() + 1);
+        let owed = world.job(job).owed[0].amount;
+        assert!(owed > tgrid(200), "{owed}");
+        world.send("mallory", Transaction::CancelJob { job });
+        assert_eq!(world.job(job).settlement.unwrap().refund, {
+            let escrow = tgrid(10_000);
+            escrow
+                .checked_sub(owed.saturating_add(lease_fee()))
+                .unwrap()
+        });
+        let gas = fee(TransactionKind::CancelJob);
+        let back = tgrid(10_000).saturating_sub(owed.saturating_add(lease_fee()));
+        let expected = requestor.saturating_add(back).checked_sub(gas);
+        assert_eq!(Some(world.balance("mallory")), expected);
+    }
+}
+
+#[test]
 fn a_bid_opens_though_validators_lost_the_files_of_its_model_meanwhile() {
     let mut world = with(Parameters {
         storage: StorageRule::Stated,
@@ -532,4 +583,68 @@ fn a_bid_opens_though_validators_lost_the_files_of_its_model_meanwhile() {
     assert_eq!(world.job(opened).state, JobState::Submitted);
     hold(&mut world, 0..3, MODEL);
     assert_eq!(world.job(opened).state, JobState::Queued);
+}
+
+#[test]
+fn nobody_makes_room_for_an_order_whose_deadline_passes_meanwhile() {
+    let mut world = World::new();
+    world.post(
+        "cheap",
+        crate::lanes::gpu_terms(tg_types::GpuModel::T4, 1, 10),
+    );
+    let spot = tg_types::JobNeeds {
+        preemptible: true,
+        tier: tg_types::CapacityTier::Spot,
+        ..crate::lanes::gpu_needs(1, 500)
+    };
+    let victim = world.submit("alice", world.order_for(spot));
+    let lease = world.live(victim).id;
+    world.send("cheap", Transaction::StartLease { lease });
+    let urgent = tg_types::JobNeeds {
+        priority: 2,
+        ..crate::lanes::gpu_needs(1, 60)
+    };
+    let mut order = world.order_for(urgent);
+    // Enough for the job, and not for the grace before it.
+    order.deadline = tg_types::TimestampMs::new(world.time + TICK + 63_000);
+    let job = world.submit("mallory", order);
+    world.wait_until(world.time + 70_000);
+    assert_eq!(world.job(job).end, Some(EndReason::NoProviderInTime));
+    assert_eq!(world.live(victim).id, lease);
+    assert_eq!(world.live(victim).preemption, None);
+}
+
+#[test]
+fn whoever_underbids_and_declines_pays_by_what_others_would_have_been_paid() {
+    let mut world = World::with_offers();
+    world.post("mallory", terms(1));
+    let job = world.submit("alice", world.order());
+    assert_eq!(world.holder(job), "mallory");
+    let lease = world.lease(job).clone();
+    let burned = world.state.totals().burned;
+    world.wait_until(lease.start_by.get() + 1);
+    let end = LeaseEnd::Abandoned(AbandonedBecause::NotStarted);
+    assert_eq!(world.state.lease(&lease.id).unwrap().end, Some(end));
+    // The maximum price of the order and the gas, though its own price was a hundredth of that.
+    let lost = world.state.totals().burned.checked_sub(burned);
+    assert_eq!(lost, tgrid(100).checked_add(lease_fee()));
+}
+
+#[test]
+fn whoever_orders_much_holds_up_no_other_order_at_the_validators() {
+    let mut world = stated();
+    hold(&mut world, 0..4, MODEL);
+    for _ in 0..30 {
+        world.submit("mallory", world.order());
+    }
+    let first = world.submit("alice", world.order());
+    let second = world.submit("alice", world.order());
+    let tasks = world.state.storage_tasks(&address("validator 0"));
+    let at = |job: JobId| {
+        let mut subjects = tasks.iter().map(|it| it.subject);
+        subjects.position(|it| it == job.into())
+    };
+    // After one order of mallory, and after two.
+    assert_eq!((at(first), at(second)), (Some(1), Some(3)));
+    assert_eq!(tasks.len(), 32);
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod answers;
+mod attacks;
 mod audit;
 mod blocks;
 mod fault;

@@ -333,11 +333,13 @@ impl World {
             .unwrap()
     }
 
-    /// What not starting a lease costs at the state's time, if it is the provider's first.
+    /// What not starting a lease costs at the state's time, if it is the provider's first: the test offers declare less
+    /// than the start timeout.
     pub(crate) fn penalty(&self, lease: &Lease) -> Amount {
         let held = self.now().saturating_since(lease.matched_at).get();
-        let longest = lease.deadline.saturating_since(lease.grant.from).get();
-        let time = lease.price.checked_mul_div_ceil(held.min(longest), longest);
+        let whole = self.state.parameters().start_timeout.get();
+        let most = self.job(lease.job).order.max_price;
+        let time = most.checked_mul_div_ceil(held.min(whole), whole);
         time.unwrap().max(lease_fee())
     }
 
