@@ -4,15 +4,9 @@
 mod blobs;
 mod clock;
 mod evidence;
-mod hardest;
 mod network;
 mod recovery;
 mod restart;
 mod simulation;
 mod support;
 mod work;
-mod worst;
-
-/// Counts what each thread holds, for the tests of what models cost.
-#[global_allocator]
-static ALLOCATOR: hardest::allocations::Counting = hardest::allocations::Counting;

@@ -4,6 +4,7 @@
 //! `tensorgrid prove` on the same input. Writing them again is a breaking change of the proof format.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod costly;
 mod hostile;
 
 use tg_proof::ajtai::{self, TensorCommitment};

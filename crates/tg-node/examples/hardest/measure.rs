@@ -15,12 +15,12 @@ use tg_types::{
     Address, Digest, Encode as _, JobId, LeaseId, ModelId, Receipt, Tier, codec::Writer,
 };
 
-use super::allocations;
+use crate::allocations;
 
 const JOB: JobId = JobId::new([7; 32]);
 const PROVIDER: Address = Address::new([9; 20]);
 /// A model whose root stands for those that nobody can make a true registration of.
-const KNOWN: &[u8] = include_bytes!("../../../../tg-proof/tests/data/mlp-digits.tgv");
+const KNOWN: &[u8] = include_bytes!("../../../tg-proof/tests/data/mlp-digits.tgv");
 
 /// One thing that a validator does.
 #[derive(Debug, Clone)]

@@ -1,27 +1,26 @@
 //! Searches for the model that costs a validator most, by processor time and by bytes held: of its registration, of evidence
 //! about it, and of its files. `cargo run --release -p tg-node --example hardest -- SECONDS [SEED] [FOLDER]` prints the worst
-//! ten by either measure, and writes them to `FOLDER/hardest.txt`, from where they become tests.
+//! ten by either measure, and writes them to `FOLDER/hardest.txt`; `-- show GENES` measures one of them again.
 //!
-//! A candidate is a list of genes ([`hardest::program`]), or a kept file with bytes changed. The worst so far are changed
+//! A candidate is a list of genes ([`program`]), or a kept file with bytes changed. The worst so far are changed
 //! at random, and what costs more by either measure takes their place.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
     reason = "a search for people to read"
 )]
-#![allow(dead_code, reason = "the tests use more")]
-
-#[path = "../tests/it/hardest/mod.rs"]
-mod hardest;
+mod allocations;
+mod measure;
+mod program;
 
 use std::time::{Duration, Instant};
 
-use hardest::measure::{Effort, Phase, declared, of_program, of_proof, of_public};
-use hardest::program::{Gene, Numbers, changed, drawn, program};
+use measure::{Effort, Phase, declared, of_program, of_proof, of_public};
+use program::{Gene, Numbers, changed, drawn, program};
 use tg_proof::ProofFile;
 
 #[global_allocator]
-static ALLOCATOR: hardest::allocations::Counting = hardest::allocations::Counting;
+static ALLOCATOR: allocations::Counting = allocations::Counting;
 
 /// What nobody may cost a validator.
 const TIME: f64 = 0.5;
@@ -34,22 +33,22 @@ const WORK_MAX: u64 = 60_000_000_000;
 
 /// Kept files whose bytes are changed: public models, and proofs with their model.
 const MODELS: [&[u8]; 3] = [
-    include_bytes!("../../tg-proof/tests/data/mlp-digits.tgv"),
-    include_bytes!("../../tg-proof/tests/data/large-tables.tgv"),
-    include_bytes!("../../tg-proof/tests/data/private.tgv"),
+    include_bytes!("../../../tg-proof/tests/data/mlp-digits.tgv"),
+    include_bytes!("../../../tg-proof/tests/data/large-tables.tgv"),
+    include_bytes!("../../../tg-proof/tests/data/private.tgv"),
 ];
 const PROOFS: [(usize, &[u8]); 3] = [
     (
         0,
-        include_bytes!("../../tg-proof/tests/data/mlp-digits.proof"),
+        include_bytes!("../../../tg-proof/tests/data/mlp-digits.proof"),
     ),
     (
         1,
-        include_bytes!("../../tg-proof/tests/data/large-tables.proof"),
+        include_bytes!("../../../tg-proof/tests/data/large-tables.proof"),
     ),
     (
         0,
-        include_bytes!("../../tg-proof/tests/data/mlp-digits-committed.proof"),
+        include_bytes!("../../../tg-proof/tests/data/mlp-digits-committed.proof"),
     ),
 ];
 
