@@ -222,6 +222,7 @@ mod tests {
                 assert!(live * 4 > values.len(), "{} is all but zero", node.name);
             }
             assert_eq!(range::first_violation(&model), None);
+            assert_eq!(range::check(&model), Ok(()));
         }
     }
 

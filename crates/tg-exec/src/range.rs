@@ -1,310 +1,8 @@
-//! What an accumulator can reach: interval arithmetic over the actual weights.
-//!
-//! [`tg_ir::bounds`] asks whether *any* admissible weights could leave the field; this module asks how far *these*
-//! weights go, for every input in [-128, 127]. The compiler declares the result as the range of each requantisation,
-//! so that its segment table is small and yet no input leaves it.
+//! What an accumulator can reach: see [`tg_ir::range`], which a compiler declares ranges by and validators admit models by.
 
-use tg_ir::op::{PROBABILITY_ONE, Ranked, Reduction};
-use tg_ir::{
-    Axis, Coding, CompiledModel, ElementType, InputSpec, NodeWeights, Op, Requantise, Shape,
-    TensorId, Window,
+pub use tg_ir::range::{
+    Interval, RangeError, Ranges, check, first_violation, hull, intervals, of_input, of_op,
 };
-
-/// Least and greatest value of one channel.
-pub type Interval = [i64; 2];
-
-const ACTIVATION: Interval = [-128, 127];
-
-/// Per tensor (index 0 is the input) and channel, the least and greatest value that any input gives.
-///
-/// # Panics
-/// If the model is not valid.
-#[must_use]
-pub fn intervals(model: &CompiledModel) -> Vec<Vec<Interval>> {
-    let program = &model.program;
-    let mut known = vec![of_input(&program.input)];
-    for node in 0..program.nodes.len() {
-        let layer = model.weights.of_node(program, node);
-        let description = &program.nodes[node];
-        let of = |id: &TensorId| (known[id.index()].as_slice(), program.shape(*id));
-        let next = of_op(&description.op, description.shape, layer, of);
-        known.push(next);
-    }
-    known
-}
-
-/// Per channel of an input, its least and greatest value.
-#[must_use]
-pub fn of_input(input: &InputSpec) -> Vec<Interval> {
-    let channels = input.shape.channels as usize;
-    match &input.coding {
-        Coding::Scaled(ElementType::I8) => vec![ACTIVATION; channels],
-        Coding::Scaled(_) => vec![[-32_767, 32_767]; channels],
-        Coding::Ranks(thresholds) => thresholds
-            .iter()
-            .map(|list| [0, i64::try_from(list.len()).expect("few")])
-            .collect(),
-        Coding::Tokens(vocabulary) => vec![[0, i64::from(*vocabulary) - 1]; channels],
-    }
-}
-
-/// The first node whose declared accumulator range does not hold all that its input can reach, with that reach.
-///
-/// # Panics
-/// If the model is not valid.
-#[must_use]
-pub fn first_violation(model: &CompiledModel) -> Option<(usize, Interval)> {
-    let known = intervals(model);
-    let nodes = model.program.nodes.iter().enumerate();
-    nodes.into_iter().find_map(|(node, description)| {
-        let Op::Requantise { input, how } = &description.op else {
-            return None;
-        };
-        let reach = hull(&known[input.index()]);
-        let [low, high] = how.range.map(i64::from);
-        (reach[0] < low || reach[1] > high).then_some((node, reach))
-    })
-}
-
-/// The intervals of one operator's output, given its inputs'.
-#[must_use]
-pub fn of_op<'a>(
-    op: &Op,
-    output: Shape,
-    layer: Option<NodeWeights<'_>>,
-    of: impl Fn(&TensorId) -> (&'a [Interval], Shape),
-) -> Vec<Interval> {
-    let layer = || layer.expect("a node with weights has some");
-    let channels = output.channels as usize;
-    match op {
-        Op::Conv {
-            input,
-            window,
-            groups,
-            zero,
-        } => {
-            let padding = is_padded(window).then(|| i64::from(*zero));
-            linear(layer(), of(input).0, *groups as usize, padding)
-        }
-        Op::Dense { input } => linear(layer(), of(input).0, 1, None),
-        Op::MatMul { inputs, .. } => {
-            let [a, b] = [0, 1].map(|side| hull(of(&inputs[side]).0));
-            let terms = i64::from(of(&inputs[0]).1.channels);
-            let [low, high] = product(a, b);
-            vec![[low * terms, high * terms]; channels]
-        }
-        Op::Parameter | Op::Embed { .. } => {
-            let weights: Vec<Interval> =
-                layer().weights.iter().map(|&w| [i64::from(w); 2]).collect();
-            vec![hull(&weights); channels]
-        }
-        Op::WindowSum { input, window } => of(input)
-            .0
-            .iter()
-            .map(|&interval| window_sum(interval, window))
-            .collect(),
-        Op::Add {
-            inputs,
-            multipliers,
-            bias,
-        } => (0..channels)
-            .map(|channel| {
-                let terms = inputs.iter().zip(multipliers);
-                terms.fold([i64::from(*bias); 2], |[low, high], (input, &m)| {
-                    let [least, greatest] = product(of(input).0[channel], [i64::from(m); 2]);
-                    [low + least, high + greatest]
-                })
-            })
-            .collect(),
-        Op::Mul { inputs } => (0..channels)
-            .map(|channel| product(of(&inputs[0]).0[channel], of(&inputs[1]).0[channel]))
-            .collect(),
-        Op::Requantise { input, how } => {
-            let channels = of(input).0.iter().enumerate();
-            channels
-                .map(|(channel, &interval)| requantised(how, channel, interval))
-                .collect()
-        }
-        op => of_movement(op, output, of),
-    }
-}
-
-/// The intervals of operators that compare, reduce and move.
-#[expect(clippy::too_many_lines, reason = "one arm per operator")]
-fn of_movement<'a>(
-    op: &Op,
-    output: Shape,
-    of: impl Fn(&TensorId) -> (&'a [Interval], Shape),
-) -> Vec<Interval> {
-    let channels = output.channels as usize;
-    let last = |shape: Shape| [0, i64::from(shape.channels) - 1];
-    match op {
-        Op::MaxPool { input, .. } => of(input).0.to_vec(),
-        Op::Extremum { inputs, .. } | Op::Select { inputs, .. } => (0..channels)
-            .map(|channel| hull(&[of(&inputs[0]).0[channel], of(&inputs[1]).0[channel]]))
-            .collect(),
-        Op::Compare { .. } => vec![[0, 1]; channels],
-        Op::Reduce {
-            input,
-            reduction,
-            axis,
-        } => {
-            let (known, shape) = of(input);
-            let kept = match axis {
-                Axis::Channels => vec![hull(known)],
-                Axis::Rows | Axis::Columns => known.to_vec(),
-            };
-            let length = i64::from(shape.axis(*axis));
-            match reduction {
-                Reduction::Sum => kept
-                    .iter()
-                    .map(|&[low, high]| [low * length, high * length])
-                    .collect(),
-                Reduction::Greatest | Reduction::Least => kept,
-            }
-        }
-        Op::ArgMax { input } => vec![last(of(input).1); channels],
-        Op::TopK { input, give } => match give {
-            Ranked::Values => vec![hull(of(input).0); channels],
-            Ranked::Channels => vec![last(of(input).1); channels],
-        },
-        Op::Softmax { .. } => vec![[0, i64::from(PROBABILITY_ONE)]; channels],
-        Op::Norm { how, .. } => {
-            let reach = norm_reach(output.channels, how.fraction);
-            vec![[-reach, reach]; channels]
-        }
-        Op::View { input, .. } => vec![hull(of(input).0); channels],
-        Op::Concat {
-            inputs,
-            axis: Axis::Channels,
-        } => inputs
-            .iter()
-            .flat_map(|input| of(input).0.to_vec())
-            .collect(),
-        Op::Concat { inputs, .. } => (0..channels)
-            .map(|channel| {
-                hull(
-                    &inputs
-                        .iter()
-                        .map(|id| of(id).0[channel])
-                        .collect::<Vec<_>>(),
-                )
-            })
-            .collect(),
-        Op::Pad { input, value, .. } => {
-            let value = i64::from(*value);
-            let [low, high] = hull(of(input).0);
-            vec![[low.min(value), high.max(value)]; channels]
-        }
-        Op::Gather {
-            input,
-            axis: Axis::Channels,
-            indices,
-        } => indices
-            .iter()
-            .map(|&index| of(input).0[index as usize])
-            .collect(),
-        Op::Gather { input, .. } => of(input).0.to_vec(),
-        Op::Trees { forest, .. } => vec![[-forest.magnitude(), forest.magnitude()]; channels],
-        Op::Conv { .. }
-        | Op::Dense { .. }
-        | Op::MatMul { .. }
-        | Op::Parameter
-        | Op::Embed { .. }
-        | Op::WindowSum { .. }
-        | Op::Add { .. }
-        | Op::Mul { .. }
-        | Op::Requantise { .. } => unreachable!("the caller's"),
-    }
-}
-
-/// A normalised value is below `sqrt(n) 2^f` before rounding.
-fn norm_reach(channels: u32, fraction: u8) -> i64 {
-    let square = u64::from(channels) << (2 * fraction);
-    i64::try_from(square.isqrt()).expect("a small root") + 1
-}
-
-/// The products of two intervals.
-fn product(a: Interval, b: Interval) -> Interval {
-    let ends = [a[0] * b[0], a[0] * b[1], a[1] * b[0], a[1] * b[1]].map(|end| [end; 2]);
-    hull(&ends)
-}
-
-/// The smallest interval around several.
-///
-/// # Panics
-/// If there are none.
-#[must_use]
-pub fn hull(intervals: &[Interval]) -> Interval {
-    let least = intervals.iter().map(|interval| interval[0]).min();
-    let greatest = intervals.iter().map(|interval| interval[1]).max();
-    [
-        least.expect("a tensor has channels"),
-        greatest.expect("a tensor has channels"),
-    ]
-}
-
-fn is_padded(window: &Window) -> bool {
-    window.pads != [0; 4] || window.spread != [1; 2]
-}
-
-/// Weights are ordered with the input channel of the group innermost, for a convolution and a dense node alike.
-fn linear(
-    layer: NodeWeights<'_>,
-    inputs: &[Interval],
-    groups: usize,
-    padding: Option<i64>,
-) -> Vec<Interval> {
-    let inputs: Vec<Interval> = inputs
-        .iter()
-        .map(|&[low, high]| match padding {
-            Some(zero) => [low.min(zero), high.max(zero)],
-            None => [low, high],
-        })
-        .collect();
-    let reduction = layer.weights.len() / layer.bias.len();
-    let runs = inputs.chunks_exact(inputs.len() / groups);
-    let outputs = layer.bias.len() / groups;
-    let rows = layer.weights.chunks_exact(reduction).zip(layer.bias);
-    let own: Vec<&[Interval]> = runs
-        .flat_map(|run| std::iter::repeat_n(run, outputs))
-        .collect();
-    rows.zip(own)
-        .map(|((row, &bias), inputs)| {
-            let start = [i64::from(bias); 2];
-            let terms = row.iter().zip(inputs.iter().cycle());
-            terms.fold(start, |[low, high], (&weight, &interval)| {
-                let [least, greatest] = product(interval, [i64::from(weight); 2]);
-                [low + least, high + greatest]
-            })
-        })
-        .collect()
-}
-
-fn window_sum([low, high]: Interval, window: &Window) -> Interval {
-    let positions = i64::try_from(window.positions()).expect("a window is small");
-    if is_padded(window) {
-        [low.min(0) * positions, high.max(0) * positions]
-    } else {
-        [low * positions, high * positions]
-    }
-}
-
-/// A rescale does not decrease, so its ends are the ends; a value table may, so all of its entries between are read.
-fn requantised(how: &Requantise, channel: usize, interval: Interval) -> Interval {
-    let rescale = how.pairs[usize::from(how.pair_of(channel))];
-    let clamp = how.clamp.map(i64::from);
-    let zero = i64::from(how.zero);
-    let ends = interval.map(|x| (rescale.apply(x) + zero).clamp(clamp[0], clamp[1]));
-    let Some(table) = &how.table else {
-        return ends;
-    };
-    let entries = (ends[0]..=ends[1]).map(|y| {
-        let index = usize::try_from(y - clamp[0]).expect("clamped");
-        [i64::from(table[index]); 2]
-    });
-    hull(&entries.collect::<Vec<_>>())
-}
 
 #[cfg(test)]
 mod tests {
@@ -313,6 +11,7 @@ mod tests {
     use super::*;
     use crate::{execute, sample};
     use proptest::prelude::*;
+    use tg_ir::Op;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(128))]
@@ -328,6 +27,111 @@ mod tests {
                 }
             }
             prop_assert_eq!(first_violation(&model), None);
+            prop_assert_eq!(check(&model), Ok(()));
+        }
+
+        /// Weights that come in parts of any length give what they give at once, also for groups, small windows and ties.
+        #[test]
+        fn parts_of_weights_give_the_same_intervals(seed in any::<u64>(), length in 1usize..300) {
+            let (model, _) = sample::random_model(seed);
+            let program = &model.program;
+            let known = intervals(&model);
+            let mut ranges = Ranges::new(program);
+            for (node, expected) in known[1..].iter().enumerate() {
+                let Some(layer) = model.weights.of_node(program, node) else {
+                    prop_assert_eq!(ranges.pass(), Ok(()));
+                    continue;
+                };
+                let mut rows = ranges.rows();
+                let bytes: Vec<u8> = layer.weights.iter().map(|w| w.cast_unsigned()).collect();
+                bytes.chunks(length).for_each(|part| rows.feed(part));
+                layer.bias.chunks(length).for_each(|part| rows.add_biases(part.iter().copied()));
+                prop_assert_eq!(ranges.pass_weighted(rows), Ok(()));
+                prop_assert_eq!(ranges.last(), hull(expected));
+            }
+        }
+    }
+
+    /// Products of a window with groups, channel by channel, are those that the formula of a convolution gives.
+    #[test]
+    fn the_intervals_of_a_grouped_convolution_are_exact() {
+        let mut numbers = sample::Numbers::new(7);
+        for (groups, channels, outputs, side) in [
+            (1, 3, 2, 3),
+            (2, 4, 6, 3),
+            (4, 4, 4, 1),
+            (4, 4, 8, 5),
+            (3, 9, 3, 2),
+            (1, 600, 2, 2),
+        ] {
+            let known: Vec<Interval> = (0..channels)
+                .map(|_| {
+                    let low = numbers.between(-128, 127);
+                    [low, numbers.between(low, 127)]
+                })
+                .collect();
+            let (run, positions) = (channels / groups, side * side);
+            let layer = tg_ir::LinearWeights {
+                weights: (0..outputs * positions * run)
+                    .map(|_| numbers.between(-127, 127) as i8)
+                    .collect(),
+                bias: (0..outputs).map(|at| at as i32 * 100).collect(),
+            };
+            let (side, op_groups) = (side as u32, groups as u32);
+            let op = Op::Conv {
+                input: tg_ir::TensorId::INPUT,
+                window: tg_ir::Window::new([side; 2], [1; 2], [0; 4]),
+                groups: op_groups,
+                zero: 0,
+            };
+            let shapes = [channels, outputs].map(|c| tg_ir::Shape::new(side, side, c as u32));
+            let got = of_op(&op, shapes[1], Some(layer.as_read()), |_| {
+                (&known, shapes[0])
+            });
+            let row = positions * run;
+            for (output, got) in got.iter().enumerate() {
+                let first = output / (outputs / groups) * run;
+                let weights = &layer.weights[output * row..(output + 1) * row];
+                let ends = weights.iter().enumerate().map(|(at, &weight)| {
+                    let ends = known[first + at % run].map(|end| end * i64::from(weight));
+                    [ends[0].min(ends[1]), ends[0].max(ends[1])]
+                });
+                let bias = i64::from(layer.bias[output]);
+                let sum = ends.fold([bias; 2], |[low, high], end| [low + end[0], high + end[1]]);
+                assert_eq!(*got, sum, "{groups} {channels} {outputs} {output}");
+            }
+        }
+    }
+
+    /// A table need not be monotone: its extremes lie anywhere between.
+    #[test]
+    fn the_interval_of_a_table_is_that_of_its_entries() {
+        let mut numbers = sample::Numbers::new(9);
+        let table: Vec<i16> = (0..200)
+            .map(|_| numbers.between(-128, 127) as i16)
+            .collect();
+        let how = tg_ir::Requantise {
+            pairs: vec![tg_ir::Rescale::new(1, 0).unwrap()],
+            channel_pairs: vec![0],
+            zero: 0,
+            range: [-1_000, 1_000],
+            clamp: [-100, 99],
+            table: Some(table.clone()),
+            output: tg_ir::ElementType::I8,
+        };
+        let op = Op::Requantise {
+            input: tg_ir::TensorId::INPUT,
+            how,
+        };
+        let shape = tg_ir::Shape::vector(1);
+        for _ in 0..500 {
+            let low = numbers.between(-120, 110);
+            let high = numbers.between(low, 130);
+            let got = of_op(&op, shape, None, |_| (&[[low, high]], shape));
+            let [first, last] = [low, high].map(|y| (y.clamp(-100, 99) + 100) as usize);
+            let entries = &table[first..=last];
+            let ends = [entries.iter().min(), entries.iter().max()];
+            assert_eq!(got, vec![ends.map(|end| i64::from(*end.unwrap()))]);
         }
     }
 
@@ -338,7 +142,14 @@ mod tests {
             weights: vec![3, -5, 0, 127, -127, 1],
             bias: vec![10, -7],
         };
-        let got = linear(layer.as_read(), &[ACTIVATION; 3], 1, None);
+        let got = {
+            let dense = tg_ir::Op::Dense {
+                input: tg_ir::TensorId::INPUT,
+            };
+            let known = [[-128, 127], [-128, 127], [-128, 127]];
+            let (input, output) = (tg_ir::Shape::vector(3), tg_ir::Shape::vector(2));
+            of_op(&dense, output, Some(layer.as_read()), |_| (&known, input))
+        };
         let extreme = |signs: [i64; 3], weights: [i64; 3], bias: i64| {
             bias + weights.iter().zip(signs).map(|(w, x)| w * x).sum::<i64>()
         };
@@ -367,5 +178,15 @@ mod tests {
             }
         }
         assert_eq!(first_violation(&model).map(|(node, _)| node), narrowed);
+        let found = check(&model);
+        let Err(RangeError::Left {
+            node,
+            range: [0, 0],
+            ..
+        }) = found
+        else {
+            panic!("{found:?}");
+        };
+        assert_eq!(Some(node), narrowed);
     }
 }

@@ -4,7 +4,7 @@
 //! [`rescale`] and [`requantise`] (the only requantisation), [`segment`] (the same step function as a public table,
 //! for the prover; [`wide`] for 16-bit outputs, [`exponential`] for softmax), [`window`] and [`view`] (which input elements an output reads), [`forest`] (decision trees),
 //! [`weights`] (the private part), [`model`] (both, as one file), [`bounds`] (why no accumulator can leave the
-//! field), [`scalar`] (the meaning of each operator, one element at a time); then for language models [`causality`] (no
+//! field), [`range`] (how far given weights go), [`scalar`] (the meaning of each operator, one element at a time); then for language models [`causality`] (no
 //! output looks ahead), [`sampling`] (which token follows) and [`generation`] (that a sequence was written by a model).
 //!
 //! The formulas stand in `docs/PROTOCOL.md`; this crate is their only definition in code. It does no I/O, uses no
@@ -20,6 +20,7 @@ pub mod generation;
 pub mod model;
 pub mod op;
 pub mod program;
+pub mod range;
 pub mod requantise;
 pub mod rescale;
 pub mod sampling;

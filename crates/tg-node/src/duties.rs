@@ -92,6 +92,8 @@ impl Statements {
                     tracing::debug!(%subject, %digest, "blob is not what it must be");
                     entry.not_before = now.saturating_add(span(WRONG_AGAIN_AFTER));
                 }
+                // Its files are right, and are not asked for again: nothing that comes later changes it.
+                Holding::OutOfRange(_) => entry.not_before = TimestampMs::new(u64::MAX),
             }
         }
     }

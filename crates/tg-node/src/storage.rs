@@ -1,10 +1,12 @@
 //! Whether this validator holds what a job or a model needs: all bytes are there, hash to their name, and are what the
 //! order or the program says. Files are streamed: a model of hundreds of megabytes takes some 64 KiB of memory here.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Read, Seek, SeekFrom};
 
 use tg_ir::model::MODEL_VERSION;
+use tg_ir::range::{RangeError, Ranges, Rows};
 use tg_ir::weights::BIAS_MAX;
 use tg_ir::{Op, Program};
 use tg_proof::PublicModel;
@@ -25,6 +27,9 @@ pub enum Holding {
     Missing(Digest),
     /// This blob is here and is not what it must be: fetching it again changes nothing.
     Wrong(Digest),
+    /// All files of a model are here and right, and some input leaves the range of this node: such a job would run and have
+    /// no proof, or the intervals up to it are too many to know. For good.
+    OutOfRange(usize),
 }
 
 /// Looks for a job's input of `length` bytes.
@@ -52,14 +57,20 @@ pub fn model(store: &BlobStore, public: &Digest, weights: &Digest) -> Holding {
         Err(BlobError::TooLarge { .. }) => return Holding::Wrong(*public),
         Ok(None) | Err(_) => return Holding::Missing(*public),
     };
-    let Ok(decoded) = PublicModel::decode(&bytes) else {
+    let program = PublicModel::decode_program(&bytes).map(|program| (program.validate(), program));
+    let Ok((Ok(()), program)) = program else {
         return Holding::Wrong(*public);
     };
     drop(bytes);
     match store.file(weights) {
         Ok(Some((_, size))) if size > MODEL_BYTES_MAX => Holding::Wrong(*weights),
-        Ok(Some((file, _))) => match stream(file, weights, decoded.program()) {
+        Ok(Some((file, _))) => match stream(file, weights, &program) {
             Ok(()) => Holding::Held,
+            Err(Fault::Range(error)) => {
+                let (RangeError::Left { node, .. } | RangeError::TooMany { node, .. }) = &error;
+                tracing::warn!(model = %public, %error, "a model that has no proof for some inputs");
+                Holding::OutOfRange(*node)
+            }
             Err(Fault::Unreadable) => Holding::Missing(*weights),
             Err(Fault::Other) => {
                 // Bytes that are not those of the name are damage here, else they are the registrant's doing.
@@ -73,13 +84,15 @@ pub fn model(store: &BlobStore, public: &Digest, weights: &Digest) -> Holding {
     }
 }
 
-/// Why a file is not a model's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Why a file is not that of a model that can be served.
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Fault {
     /// The file cannot be read.
     Unreadable,
     /// Its bytes are others.
     Other,
+    /// Its weights leave a range that the program declares.
+    Range(RangeError),
 }
 
 /// A file whose bytes all go through the hash of its name.
@@ -113,6 +126,30 @@ impl Stream {
         Ok(())
     }
 
+    /// Looks once more at bytes that were taken.
+    fn again(
+        &mut self,
+        place: u64,
+        mut count: u64,
+        mut each: impl FnMut(&[u8]),
+    ) -> Result<(), Fault> {
+        let here = self.file.stream_position().map_err(|_| Fault::Unreadable)?;
+        self.seek(place)?;
+        while count > 0 {
+            let length = usize::try_from(count).map_or(STEP, |count| count.min(STEP));
+            let part = &mut self.step[..length];
+            self.file.read_exact(part).map_err(|_| Fault::Unreadable)?;
+            each(part);
+            count -= length as u64;
+        }
+        self.seek(here)
+    }
+
+    fn seek(&mut self, place: u64) -> Result<(), Fault> {
+        let sought = self.file.seek(SeekFrom::Start(place));
+        sought.map(|_| ()).map_err(|_| Fault::Unreadable)
+    }
+
     /// Takes bytes that must be these.
     fn expect(&mut self, expected: &[u8]) -> Result<(), Fault> {
         let mut rest = expected;
@@ -128,7 +165,11 @@ impl Stream {
     }
 }
 
-/// Reads a model's file: header, program, and for each weighted node its weights and biases, within their ranges.
+/// Most weights of ties that are read once more: what a tied node makes of its inputs needs them at its own place.
+const TIED_MAX: u64 = 1 << 28;
+
+/// Reads a model's file: header, program, and for each weighted node its weights and biases, within their ranges; and checks
+/// that no input leaves the range of a requantisation.
 fn stream(file: File, digest: &Digest, program: &Program) -> Result<(), Fault> {
     let mut stream = Stream {
         file: BufReader::new(file),
@@ -139,42 +180,139 @@ fn stream(file: File, digest: &Digest, program: &Program) -> Result<(), Fault> {
     stream.expect(b"TGM\0")?;
     stream.expect(&MODEL_VERSION.to_le_bytes())?;
     stream.expect(&program.to_bytes())?;
-    let layers: Vec<(usize, usize)> = (0..program.nodes.len())
-        .filter(|node| program.nodes[*node].op.has_weights())
-        .map(|node| lengths(program, node))
-        .collect();
-    counted(&mut stream, &mut root, layers.len())?;
-    for (weights, biases) in layers {
-        counted(&mut stream, &mut root, weights)?;
-        stream.take(weights as u64, |part| {
-            root.update(part);
-            // Stops: a weight outside its range, which no provider would load.
-            let in_range = part.iter().all(|byte| byte.cast_signed() != i8::MIN);
-            in_range.then_some(()).ok_or(Fault::Other)
-        })?;
-        counted(&mut stream, &mut root, biases)?;
-        // Four bytes each, and parts are a multiple of four.
-        stream.take(4 * biases as u64, |part| {
-            root.update(part);
-            let biases = part.as_chunks::<4>().0;
-            let in_range = |bytes: &[u8; 4]| {
-                i32::from_le_bytes(*bytes).unsigned_abs() <= BIAS_MAX.unsigned_abs()
-            };
-            biases
-                .iter()
-                .all(in_range)
-                .then_some(())
-                .ok_or(Fault::Other)
-        })?;
+    let has_weights = |node: &usize| program.nodes[*node].op.has_weights();
+    let layers = (0..program.nodes.len()).filter(has_weights).count();
+    counted(&mut stream, &mut root, layers)?;
+    let mut ranges = Looked::new(program);
+    for node in 0..program.nodes.len() {
+        if has_weights(&node) {
+            layer(&mut stream, &mut root, &mut ranges, node)?;
+        } else {
+            ranges.pass(Ranges::pass);
+        }
     }
     let ends = matches!(stream.file.read(&mut [0]), Ok(0));
     let is_named = stream.name.finalize().as_bytes() == digest.as_bytes();
     let is_root = root.finalize().as_bytes() == program.weights_root.as_bytes();
-    if ends && is_named && is_root {
-        Ok(())
-    } else {
-        Err(Fault::Other)
+    if !(ends && is_named && is_root) {
+        return Err(Fault::Other);
     }
+    // Said of the right files only: of others it would be nobody's fault.
+    ranges
+        .failed
+        .map_or(Ok(()), |error| Err(Fault::Range(error)))
+}
+
+/// The intervals of a program so far, until one leaves its range.
+struct Looked<'a> {
+    program: &'a Program,
+    ranges: Ranges<'a>,
+    failed: Option<RangeError>,
+    /// Per node where its weights begin in the file.
+    places: BTreeMap<usize, u64>,
+    /// Weights that may be read once more.
+    again: u64,
+}
+
+impl<'a> Looked<'a> {
+    fn new(program: &'a Program) -> Self {
+        Self {
+            program,
+            ranges: Ranges::new(program),
+            failed: None,
+            places: BTreeMap::new(),
+            again: TIED_MAX,
+        }
+    }
+
+    fn pass(&mut self, node: impl FnOnce(&mut Ranges<'a>) -> Result<(), RangeError>) {
+        if self.failed.is_none() {
+            self.failed = node(&mut self.ranges).err();
+        }
+    }
+
+    /// What takes in the weights of the next node.
+    fn rows(&self) -> Option<Rows> {
+        self.failed.is_none().then(|| self.ranges.rows())
+    }
+
+    /// Feeds the weights of the owner of a tied node.
+    fn feed_tied(
+        &mut self,
+        stream: &mut Stream,
+        rows: &mut Rows,
+        node: usize,
+    ) -> Result<(), Fault> {
+        let weights = self.program.weights_of(node) as u64;
+        let owner = self.program.weights_owner(node);
+        let Some(left) = self.again.checked_sub(weights) else {
+            let name = self.program.nodes[node].name.clone();
+            self.failed = Some(RangeError::TooMany {
+                node,
+                name,
+                limit: TIED_MAX,
+            });
+            return Ok(());
+        };
+        self.again = left;
+        let place = *self.places.get(&owner).ok_or(Fault::Other)?;
+        stream.again(place, weights, |part| rows.feed(part))
+    }
+}
+
+/// Reads the weights and biases of one node.
+fn layer(
+    stream: &mut Stream,
+    root: &mut blake3::Hasher,
+    looked: &mut Looked<'_>,
+    node: usize,
+) -> Result<(), Fault> {
+    let (weights, biases) = lengths(looked.program, node);
+    let mut rows = looked.rows();
+    counted(stream, root, weights)?;
+    let place = stream
+        .file
+        .stream_position()
+        .map_err(|_| Fault::Unreadable)?;
+    looked.places.insert(node, place);
+    stream.take(weights as u64, |part| {
+        root.update(part);
+        // Stops: a weight outside its range, which no provider would load.
+        if part.iter().any(|byte| byte.cast_signed() == i8::MIN) {
+            return Err(Fault::Other);
+        }
+        if let Some(rows) = &mut rows {
+            rows.feed(part);
+        }
+        Ok(())
+    })?;
+    if let Some(rows) = &mut rows
+        && looked.program.weights_owner(node) != node
+    {
+        looked.feed_tied(stream, rows, node)?;
+    }
+    counted(stream, root, biases)?;
+    // Four bytes each, and parts are a multiple of four.
+    let is_whole = looked.failed.is_none();
+    stream.take(4 * biases as u64, |part| {
+        root.update(part);
+        let biases = part.as_chunks::<4>().0.iter();
+        let mut biases = biases.map(|bytes| i32::from_le_bytes(*bytes));
+        if biases
+            .clone()
+            .any(|bias| bias.unsigned_abs() > BIAS_MAX.unsigned_abs())
+        {
+            return Err(Fault::Other);
+        }
+        if let Some(rows) = rows.as_mut().filter(|_| is_whole) {
+            rows.add_biases(biases.by_ref());
+        }
+        Ok(())
+    })?;
+    if let Some(rows) = rows {
+        looked.pass(|ranges| ranges.pass_weighted(rows));
+    }
+    Ok(())
 }
 
 fn counted(stream: &mut Stream, root: &mut blake3::Hasher, count: usize) -> Result<(), Fault> {
@@ -257,6 +395,107 @@ mod tests {
         let held = store.put(&weights, LIMIT).unwrap();
         assert_eq!(model(&store, &public, &held), Holding::Held);
         assert_eq!(model(&store, &held, &held), Holding::Wrong(held));
+    }
+
+    /// The attack: a range that the accumulators leave. The model registers and runs, and no proof of it exists: whoever held
+    /// a lease on it would be late. It is found from the weights that the same statement is about.
+    #[test]
+    fn a_model_whose_weights_leave_a_declared_range_is_not_held() {
+        let (_folder, store) = store();
+        let (compiled, input) = (0..)
+            .map(random_model)
+            .find(|(compiled, _)| ProvingModel::new(compiled.clone()).is_ok())
+            .unwrap();
+        let held = |compiled: &tg_ir::CompiledModel| {
+            let public = ProvingModel::new(compiled.clone())
+                .unwrap()
+                .register()
+                .unwrap();
+            assert_eq!(public.verify_registration(), Ok(()));
+            let files = [public.encode(), compiled.to_bytes()];
+            let [public, weights] = files.map(|file| store.put(&file, LIMIT).unwrap());
+            model(&store, &public, &weights)
+        };
+        assert_eq!(held(&compiled), Holding::Held);
+        for range in [[0, 0], [-1, 0], [1, 1]] {
+            let mut compiled = compiled.clone();
+            let nodes = compiled.program.nodes.iter_mut().enumerate();
+            let narrowed: Vec<usize> = nodes
+                .filter_map(|(index, node)| {
+                    let Op::Requantise { how, .. } = &mut node.op else {
+                        return None;
+                    };
+                    how.range = range;
+                    Some(index)
+                })
+                .collect();
+            assert_eq!(
+                held(&compiled),
+                Holding::OutOfRange(narrowed[0]),
+                "{range:?}"
+            );
+            let proving = ProvingModel::new(compiled).unwrap();
+            let names = (tg_types::JobId::default(), tg_types::Address::default());
+            let proved = tg_prover::prove(&proving, &input, names.0, names.1, &mut |_| {});
+            assert!(proved.is_err(), "{range:?}");
+        }
+    }
+
+    /// A node that is tied to another one's weights needs them at its own place, after what it reads is known.
+    #[test]
+    fn tied_weights_are_looked_at_for_each_node_that_reads_them() {
+        let (_folder, store) = store();
+        let node = |op: Op| tg_ir::Node {
+            name: op.name().to_owned(),
+            op,
+            shape: tg_ir::Shape::vector(8),
+            scale: 1.0,
+        };
+        let how = |reach: i32| {
+            let rescale = tg_ir::Rescale::new(1 << 14, 17).unwrap();
+            tg_ir::Requantise::to_i8(vec![rescale], vec![0], [-reach, reach], [-5, 5])
+        };
+        // Weights of 3: 8 x 3 x 128 at first, then 8 x 3 x 5 and the bias.
+        let compiled = |second: i32| {
+            let weights = tg_ir::Weights {
+                layers: [(vec![3; 64], vec![0; 8]), (Vec::new(), vec![2; 8])]
+                    .map(|(weights, bias)| tg_ir::LinearWeights { weights, bias })
+                    .to_vec(),
+            };
+            let program = Program {
+                name: "tied".to_owned(),
+                input: tg_ir::InputSpec::scaled(tg_ir::Shape::vector(8), 1.0),
+                nodes: vec![
+                    node(Op::Dense {
+                        input: tg_ir::TensorId(0),
+                    }),
+                    node(Op::Requantise {
+                        input: tg_ir::TensorId(1),
+                        how: how(8 * 3 * 128),
+                    }),
+                    node(Op::Dense {
+                        input: tg_ir::TensorId(2),
+                    }),
+                    node(Op::Requantise {
+                        input: tg_ir::TensorId(3),
+                        how: how(second),
+                    }),
+                ],
+                ties: vec![tg_ir::Tie { node: 2, to: 0 }],
+                weights_root: weights.root(),
+            };
+            tg_ir::CompiledModel { program, weights }
+        };
+        for (second, expected) in [(122, Holding::Held), (121, Holding::OutOfRange(3))] {
+            let compiled = compiled(second);
+            let public = ProvingModel::new(compiled.clone())
+                .unwrap()
+                .register()
+                .unwrap();
+            let files = [public.encode(), compiled.to_bytes()];
+            let [public, weights] = files.map(|file| store.put(&file, LIMIT).unwrap());
+            assert_eq!(model(&store, &public, &weights), expected);
+        }
     }
 
     /// A true public part with a wrong weights file.

@@ -213,6 +213,7 @@ const LATER_FOLD: usize = 5;
 /// A wide first fold makes the later codewords small, and they are most of an opening; it also makes the rows that
 /// are opened at each query long. Weights are encoded at a low rate, since nobody waits for that: fewer queries (at
 /// 2^23 cells, where models of half as many weights end up, and from 2^26, at twice that rate: half the memory). The second codeword is shorter than the first by more the larger that is: short proofs where time does not matter.
+/// From 2^24 cells on, later codewords are no longer than [`most_rates`] says.
 #[must_use]
 pub fn schedule(role: Role, vars: usize) -> Schedule {
     let first = match vars {
@@ -241,8 +242,9 @@ pub fn schedule(role: Role, vars: usize) -> Schedule {
         .saturating_sub(shrink)
         .max(log_inv_rate);
     let mut rates = Vec::with_capacity(later);
-    for &fold in &folds[1..] {
-        rates.push(rate);
+    for (index, &fold) in folds[1..].iter().enumerate() {
+        let most = most_rates(vars).get(index);
+        rates.push(most.map_or(rate, |&most| rate.min(most)));
         rate += fold - 1;
     }
     Schedule {
@@ -250,6 +252,18 @@ pub fn schedule(role: Role, vars: usize) -> Schedule {
         folds,
         rates,
         grinding: GRINDING_BITS,
+    }
+}
+
+/// The greatest log2 of the inverse rate of each later codeword of a large commitment: so much that its folds also have 101
+/// bits under ePrint 2025/2055, theorem 4.2, whose error grows by the power 5/2 of the inverse rate. Shorter codewords are
+/// cheaper to commit, and are queried at a few more places.
+const fn most_rates(vars: usize) -> &'static [usize] {
+    match vars {
+        ..=23 => &[],
+        24 => &[5, 6, 8],
+        25 | 26 => &[4, 6, 8],
+        _ => &[3, 5, 8],
     }
 }
 

@@ -15,7 +15,7 @@ use crate::private::PrivateShape;
 use crate::zk::ZkShape;
 use crate::{registration, security, size};
 use p3_sumcheck::OpeningProtocol;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tg_ir::Program;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Digest, ModelId, ProgramId, domain::Domain};
@@ -150,8 +150,16 @@ fn claims(tables: &[commitment::CommittedTable]) -> usize {
         .sum()
 }
 
-/// The batch and modes of a shape, and the shape.
-type KeptZk = ((usize, Modes), Arc<ZkShape>);
+/// Most bytes, as declared, of a shape beside that of one input which is kept for the next proof of its kind: what takes
+/// longer to derive is derived again, so that a model that is kept holds one large shape at most.
+const KEPT_MAX: u64 = 4 << 20;
+
+/// The last shape beside that of one input in the clear.
+#[derive(Debug)]
+enum Other {
+    Batch(usize, Arc<ProofShape>),
+    Zk((usize, Modes), Arc<ZkShape>),
+}
 
 /// A public model, ready to verify.
 #[derive(Debug)]
@@ -169,10 +177,8 @@ pub struct PublicModel {
     shape: Arc<ProofShape>,
     /// Where witnesses are cut.
     section_size: SectionSize,
-    /// The shape of the last batch that was asked for.
-    batch: Mutex<Option<(usize, Arc<ProofShape>)>>,
-    /// The same for proofs in zero knowledge.
-    zk: Mutex<Option<KeptZk>>,
+    /// The shape that was asked for last beside this one, if it is small.
+    other: Mutex<Option<Other>>,
 }
 
 impl PublicModel {
@@ -254,8 +260,7 @@ impl PublicModel {
             registered: OnceLock::new(),
             shape: Arc::new(shape),
             section_size: SectionSize::default(),
-            batch: Mutex::new(None),
-            zk: Mutex::new(None),
+            other: Mutex::new(None),
         };
         security::check(&model)?;
         Ok(model)
@@ -268,7 +273,7 @@ impl PublicModel {
     pub fn with_sections(mut self, size: SectionSize) -> Result<Self, PlanError> {
         self.shape = Arc::new(ProofShape::sectioned(&self.program, 1, size)?);
         self.section_size = size;
-        self.batch = Mutex::new(None);
+        self.other = Mutex::new(None);
         security::check(&self)?;
         Ok(self)
     }
@@ -279,24 +284,7 @@ impl PublicModel {
     /// If the bytes are not canonical or the program cannot be proved.
     pub fn decode(bytes: &[u8]) -> Result<Self, PublicModelError> {
         let mut reader = Reader::new(bytes);
-        let magic = reader.array::<4>()?;
-        if &magic != b"TGV\0" {
-            let value = u64::from(u32::from_le_bytes(magic));
-            return Err(DecodeError::Invalid {
-                field: "public model magic",
-                value,
-            }
-            .into());
-        }
-        let version = reader.u16()?;
-        if ![PUBLIC_MODEL_VERSION, PRIVATE_MODEL_VERSION].contains(&version) {
-            return Err(DecodeError::Invalid {
-                field: "public model version",
-                value: u64::from(version),
-            }
-            .into());
-        }
-        let program = Program::decode(&mut reader)?;
+        let (version, program) = head(&mut reader)?;
         let proofs = match version {
             PRIVATE_MODEL_VERSION => Some(reader.u32()? as usize),
             _ => None,
@@ -314,6 +302,14 @@ impl PublicModel {
             None => Self::new(program, commitment, registration)?,
             Some(proofs) => Self::with_private_weights(program, commitment, proofs, registration)?,
         })
+    }
+
+    /// Reads the program of a `.tgv` file alone: whether it is valid, can be proved and is registered is not looked at.
+    ///
+    /// # Errors
+    /// If the bytes up to the program's end are not canonical.
+    pub fn decode_program(bytes: &[u8]) -> Result<Program, DecodeError> {
+        head(&mut Reader::new(bytes)).map(|(_, program)| program)
     }
 
     /// The `.tgv` file.
@@ -355,22 +351,28 @@ impl PublicModel {
         if batch == 1 {
             return Ok(Arc::clone(&self.shape));
         }
-        // A poisoned lock holds a whole value all the same.
-        let mut kept = self
-            .batch
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some((_, shape)) = kept.as_ref().filter(|(size, _)| *size == batch) {
+        if let Some(Other::Batch(known, shape)) = &*self.other()
+            && *known == batch
+        {
             return Ok(Arc::clone(shape));
         }
+        // Dropped first: two large shapes are never held beside the first.
+        *self.other() = None;
         let shape = Arc::new(ProofShape::sectioned(
             &self.program,
             batch,
             self.section_size,
         )?);
         security::check_shape(self, &shape)?;
-        *kept = Some((batch, Arc::clone(&shape)));
+        if shape.plan.cost.memory() <= KEPT_MAX {
+            *self.other() = Some(Other::Batch(batch, Arc::clone(&shape)));
+        }
         Ok(shape)
+    }
+
+    fn other(&self) -> MutexGuard<'_, Option<Other>> {
+        // A poisoned lock holds a whole value all the same.
+        self.other.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The shape of proofs in zero knowledge about a batch of inputs.
@@ -379,14 +381,12 @@ impl PublicModel {
     /// If such proofs cost too much, fall short of the security level, or cannot commit a tensor of this size.
     pub fn zk_shape_of(&self, batch: usize, modes: Modes) -> Result<Arc<ZkShape>, PlanError> {
         let of = (batch, modes);
-        // A poisoned lock holds a whole value all the same.
-        let mut kept = self
-            .zk
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some((_, shape)) = kept.as_ref().filter(|(known, _)| *known == of) {
+        if let Some(Other::Zk(known, shape)) = &*self.other()
+            && *known == of
+        {
             return Ok(Arc::clone(shape));
         }
+        *self.other() = None;
         let shape = match &self.private {
             None => ZkShape::new(&self.program, batch, modes)?,
             Some(private) => {
@@ -396,7 +396,9 @@ impl PublicModel {
         };
         let shape = Arc::new(shape);
         security::check_zk(self, &shape)?;
-        *kept = Some((of, Arc::clone(&shape)));
+        if shape.plan.cost.memory() <= KEPT_MAX {
+            *self.other() = Some(Other::Zk(of, Arc::clone(&shape)));
+        }
         Ok(shape)
     }
 
@@ -424,12 +426,10 @@ impl PublicModel {
         Facts::of(&self.program, &self.shape)
     }
 
-    /// Most bytes that the model and what is derived from it take: the shapes of one input, of the last batch, and of the
-    /// last proof in zero knowledge.
+    /// Most bytes that the model and what is derived from it take: the shape of one input, and a small one beside it.
     #[must_use]
     pub fn memory(&self) -> u64 {
-        let own = self.registration.len() as u64 + self.shape.plan.cost.memory();
-        own.saturating_mul(3)
+        self.registration.len() as u64 + self.shape.plan.cost.memory() + KEPT_MAX
     }
 
     /// The commitment to the weights.
@@ -482,6 +482,25 @@ impl PublicModel {
     pub(crate) fn registration_protocol(&self) -> &OpeningProtocol {
         &self.shape.registration_protocol
     }
+}
+
+/// What a `.tgv` file begins with: its version and the program.
+fn head(reader: &mut Reader<'_>) -> Result<(u16, Program), DecodeError> {
+    let magic = reader.array::<4>()?;
+    if &magic != b"TGV\0" {
+        return Err(DecodeError::Invalid {
+            field: "public model magic",
+            value: u64::from(u32::from_le_bytes(magic)),
+        });
+    }
+    let version = reader.u16()?;
+    if ![PUBLIC_MODEL_VERSION, PRIVATE_MODEL_VERSION].contains(&version) {
+        return Err(DecodeError::Invalid {
+            field: "public model version",
+            value: u64::from(version),
+        });
+    }
+    Ok((version, Program::decode(reader)?))
 }
 
 /// The id of a model: BLAKE3 of its program id and its weight commitment.

@@ -563,3 +563,26 @@ fn gadget_draws(
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::commitment::{Role, STACK_VARS_MAX, STACK_VARS_MIN, scheme};
+
+    /// Folds of one commitment of any size have 101 bits under the reviewed theorem too.
+    #[test]
+    fn folds_of_every_size_reach_the_level_under_the_theorem_before() {
+        for role in [Role::Witness, Role::Weights, Role::Pushforwards] {
+            for vars in STACK_VARS_MIN..=STACK_VARS_MAX {
+                let scheme = scheme(role, vars, 300).unwrap();
+                let [now, before] = fold_bits(&scheme);
+                assert!(
+                    now > before && before > 101.0,
+                    "{role:?} 2^{vars}: {before}"
+                );
+            }
+        }
+    }
+}

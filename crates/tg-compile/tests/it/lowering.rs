@@ -19,6 +19,7 @@ pub(crate) fn measured(graph: Graph, inputs: &[Vec<f32>], precision: Precision) 
         .unwrap_or_else(|error| panic!("{error}: {:?}", std::error::Error::source(&error)));
     compiled.model.program.validate().unwrap();
     assert_eq!(range::first_violation(&compiled.model), None);
+    assert_eq!(range::check(&compiled.model), Ok(()));
     let (mut signal, mut noise) = (0f64, 1e-12f64);
     for row in inputs {
         let encoded = coding::encode(&compiled.model.program.input, row).unwrap();

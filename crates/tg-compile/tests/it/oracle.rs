@@ -86,6 +86,7 @@ fn the_integer_program_follows_the_float_graph() {
         let program = &compiled.model.program;
         program.validate().unwrap();
         assert_eq!(range::first_violation(&compiled.model), None);
+        assert_eq!(range::check(&compiled.model), Ok(()));
         for node in &program.nodes {
             if let tg_ir::Op::Requantise { how, .. } = &node.op {
                 SegmentTable::build(how).unwrap();

@@ -570,6 +570,7 @@ mod tests {
             program.validate().unwrap();
             assert_eq!(CompiledModel::read(&model.to_bytes()).unwrap(), model);
             assert_eq!(range::first_violation(&model), None);
+            assert_eq!(range::check(&model), Ok(()));
             let known = range::intervals(&model);
             let trace = execute_tensor(&model, input).unwrap();
             let widened: Vec<Vec<i32>> = trace.tensors().iter().map(IntTensor::widened).collect();

@@ -403,7 +403,7 @@ pub(crate) fn search(
     best.unwrap()
 }
 
-/// A search of a few seconds finds nothing that costs more than is admitted. (`cargo run --release -p tg-proof --example
+/// A search of a few seconds finds nothing that costs more than is admitted. (`cargo run --release -p tg-node --example
 /// hardest -- SECONDS` searches longer, and measures memory too.)
 #[test]
 fn a_short_search_finds_no_program_that_costs_more_than_is_declared() {
