@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a tool")]
 
 use p3_whir::parameters::{FoldingFactor, ProtocolParameters, SecurityAssumption, WhirConfig};
-use tg_model::suite::Architecture;
+use tg_compile::suite::Architecture;
 use tg_proof::commitment::{self, Challenger, GRINDING_BITS, PHASE_SECURITY, Role, schedule};
 use tg_proof::field::{E, F};
 use tg_proof::model::ProofShape;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use tg_exec::IntTensor;
 use tg_ir::{CompiledModel, Program, Weights};
 use tg_ledger::{EvidenceTask, Outcome};
-use tg_model::Tensor;
 use tg_node::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use tg_node::storage::{self, Holding};
 use tg_node::{BlobStore, EvidenceChecker, ProofChecker};
@@ -275,7 +275,7 @@ fn evidence(all: &mut Measured, public: (Digest, &PublicModel), proving: &Provin
     }
     let program = public.1.program();
     let zeros = vec![0; program.input_bytes()];
-    let input = Tensor::from_bytes(program.input.element_type(), &zeros).unwrap();
+    let input = IntTensor::from_bytes(program.input.element_type(), &zeros).unwrap();
     let Ok((file, _)) = prove_tensor(proving, input, (JOB, PROVIDER), &mut |_| {}) else {
         return;
     };
@@ -287,7 +287,7 @@ fn evidence(all: &mut Measured, public: (Digest, &PublicModel), proving: &Provin
     all.show("proof with an error", public, &bad);
     // In zero knowledge a proof has a shape of its own, beside the model's.
     let zeros = vec![0; program.input_bytes()];
-    let input = Tensor::from_bytes(program.input.element_type(), &zeros).unwrap();
+    let input = IntTensor::from_bytes(program.input.element_type(), &zeros).unwrap();
     let (masking, limits) = (Masking::new([3; 32], Modes::PUBLIC), Limits::default());
     let with = (&masking, &limits);
     if let Ok((file, _)) = prove_zk(proving, vec![input], (JOB, PROVIDER), with, &mut |_| {}) {
