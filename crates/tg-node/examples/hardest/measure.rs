@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use tg_exec::IntTensor;
 use tg_ir::{CompiledModel, Program, Weights};
 use tg_ledger::{EvidenceTask, Outcome};
-use tg_exec::IntTensor;
 use tg_node::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use tg_node::storage::{self, Holding};
 use tg_node::{BlobStore, EvidenceChecker, ProofChecker};
