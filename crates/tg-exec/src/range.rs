@@ -127,7 +127,8 @@ mod tests {
         for _ in 0..500 {
             let low = numbers.between(-120, 110);
             let high = numbers.between(low, 130);
-            let got = of_op(&op, shape, None, |_| (&[[low, high]], shape));
+            let known = [[low, high]];
+            let got = of_op(&op, shape, None, |_| (&known[..], shape));
             let [first, last] = [low, high].map(|y| (y.clamp(-100, 99) + 100) as usize);
             let entries = &table[first..=last];
             let ends = [entries.iter().min(), entries.iter().max()];
