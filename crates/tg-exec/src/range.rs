@@ -111,7 +111,7 @@ mod tests {
             .map(|_| numbers.between(-128, 127) as i16)
             .collect();
         let how = tg_ir::Requantise {
-            pairs: vec![tg_ir::Rescale::new(1, 0).unwrap()],
+            pairs: vec![tg_ir::Rescale::new(4, 2).unwrap()],
             channel_pairs: vec![0],
             zero: 0,
             range: [-1_000, 1_000],
