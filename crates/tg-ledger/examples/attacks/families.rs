@@ -59,8 +59,11 @@ fn work(grid: &mut Grid, name: &str) {
     }
 }
 
-/// What the attacker's validators have to state, with what they would have to hold for it.
-fn tasks(grid: &Grid) -> Vec<(String, Vec<(tg_types::StorageSubject, bool, bool)>)> {
+/// What a validator is asked about, whether it is asked again, and whether nobody honest has it.
+type Task = (tg_types::StorageSubject, bool, bool);
+
+/// What each of the attacker's validators has to state.
+fn tasks(grid: &Grid) -> Vec<(String, Vec<Task>)> {
     let validators = grid.state.validators().iter();
     let hostile = validators.filter(|it| grid.is_hostile(&it.address));
     let of = |address| {

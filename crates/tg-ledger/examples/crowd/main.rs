@@ -142,7 +142,7 @@ impl Crowd {
         let shape = self.shape;
         let mut transactions = Vec::new();
         for _ in 0..shape.updates {
-            if self.updated % shape.offers == 0 {
+            if self.updated.is_multiple_of(shape.offers) {
                 self.version += 1;
             }
             let number = self.updated % shape.offers;

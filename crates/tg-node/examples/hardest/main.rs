@@ -107,6 +107,15 @@ fn havoc(bytes: &[u8], seed: u64) -> Vec<u8> {
     bytes
 }
 
+/// Offers what was found to each list; whether one of them took it.
+fn offer_to(lists: &mut [Worst], found: &Found) -> bool {
+    let mut is_taken = false;
+    for list in lists {
+        is_taken |= list.offer(found);
+    }
+    is_taken
+}
+
 fn measured(candidate: Candidate, worst: &mut [Worst]) -> Found {
     let mut found = Found {
         phases: Vec::new(),
@@ -119,8 +128,7 @@ fn measured(candidate: Candidate, worst: &mut [Worst]) -> Found {
             let mut work_max = WORK_USUAL;
             if let Some([steps, bytes, _]) = declared(&program) {
                 found.declared = [steps, bytes];
-                let more = worst[2..].iter_mut();
-                if more.fold(false, |is, worst| worst.offer(&found) || is) {
+                if offer_to(&mut worst[2..], &found) {
                     work_max = WORK_MAX;
                 }
             }
@@ -257,9 +265,7 @@ fn main() {
         tried += 1;
         admitted += u64::from(found.phases.len() > 1);
         let above = found.time() > TIME || found.bytes() > BYTES;
-        let is_worst = worst[..2]
-            .iter_mut()
-            .fold(false, |is, worst| worst.offer(&found) || is);
+        let is_worst = offer_to(&mut worst[..2], &found);
         if above || is_worst {
             let mark = if above { "ABOVE " } else { "" };
             println!(

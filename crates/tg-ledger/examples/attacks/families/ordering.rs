@@ -179,7 +179,7 @@ fn tight_deadline_with_a_leader() -> Attack {
         grid.censor = Some(demanded);
         grid.delay = 3_000;
         // So that the evidence would be in the leader's block.
-        if grid.step >= 100 && grid.step < 160 && grid.step % 9 == 0 {
+        if grid.step >= 100 && grid.step < 160 && grid.step.is_multiple_of(9) {
             grid.submit("x requestor", tight(grid));
         }
     };

@@ -68,6 +68,45 @@ fn own_orders(name: &'static str, mode: VerificationMode, price: u64) -> Attack 
     }
 }
 
+/// Opens its own sealed bid in its slot, and seals one beside each bid of somebody else.
+fn bid_beside_others(grid: &mut Grid) {
+    let order = tg_types::JobOrder {
+        deadline: tg_types::TimestampMs::new(1_000_000 + 520_000),
+        mode: VerificationMode::Zk,
+        needs: batch(),
+        ..grid.order(850, 0)
+    };
+    let salt = tg_types::Digest::new([5; 32]);
+    let bids: Vec<_> = grid
+        .state
+        .bids()
+        .iter()
+        .map(|it| (it.id, it.bidder, it.slot))
+        .collect();
+    let mine = grid.address("x requestor");
+    let next = tg_types::TimestampMs::new(grid.now() + 1_000);
+    let slot = grid.plan().parameters.slot(next);
+    for (bid, bidder, sealed) in &bids {
+        if *bidder == mine && slot == sealed + 1 {
+            let (bid, order) = (*bid, order.clone());
+            grid.send("x requestor", Transaction::RevealBid { bid, salt, order });
+        }
+    }
+    // A bid beside each bid that somebody else seals.
+    let is_there = bids.iter().any(|it| it.1 == mine);
+    if bids.iter().any(|it| it.1 != mine) && !is_there {
+        let commitment = bid_commitment(&order, &salt, &mine);
+        let deposit = milli(20);
+        grid.send(
+            "x requestor",
+            Transaction::CommitBid {
+                commitment,
+                deposit,
+            },
+        );
+    }
+}
+
 fn shill() -> Attack {
     let bids = (0..4).map(|index| Want {
         needs: batch(),
@@ -100,41 +139,7 @@ fn shill() -> Attack {
             post(grid, "x provider", gpu_terms(8));
         }
         work(grid, "x provider");
-        let order = tg_types::JobOrder {
-            deadline: tg_types::TimestampMs::new(1_000_000 + 520_000),
-            mode: VerificationMode::Zk,
-            needs: batch(),
-            ..grid.order(850, 0)
-        };
-        let salt = tg_types::Digest::new([5; 32]);
-        let bids: Vec<_> = grid
-            .state
-            .bids()
-            .iter()
-            .map(|it| (it.id, it.bidder, it.slot))
-            .collect();
-        let mine = grid.address("x requestor");
-        let next = tg_types::TimestampMs::new(grid.now() + 1_000);
-        let slot = grid.plan().parameters.slot(next);
-        for (bid, bidder, sealed) in &bids {
-            if *bidder == mine && slot == sealed + 1 {
-                let (bid, order) = (*bid, order.clone());
-                grid.send("x requestor", Transaction::RevealBid { bid, salt, order });
-            }
-        }
-        // A bid beside each bid that somebody else seals.
-        let is_there = bids.iter().any(|it| it.1 == mine);
-        if bids.iter().any(|it| it.1 != mine) && !is_there {
-            let commitment = bid_commitment(&order, &salt, &mine);
-            let deposit = milli(20);
-            grid.send(
-                "x requestor",
-                Transaction::CommitBid {
-                    commitment,
-                    deposit,
-                },
-            );
-        }
+        bid_beside_others(grid);
     };
     Attack {
         instead: Some(Box::new(instead)),

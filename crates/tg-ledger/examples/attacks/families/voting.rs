@@ -122,7 +122,7 @@ fn loses_everybody() -> Attack {
 
 fn states_what_it_lacks() -> Attack {
     let play = |grid: &mut Grid| {
-        if grid.step >= 100 && grid.step < 160 && grid.step % 10 == 0 {
+        if grid.step >= 100 && grid.step < 160 && grid.step.is_multiple_of(10) {
             let mut order = grid.order(64, 100_000);
             order.input = super::super::grid::SECRET;
             grid.submit("x requestor", order);
@@ -158,7 +158,7 @@ fn pause() -> Attack {
 
 fn pauses() -> Attack {
     let play = |grid: &mut Grid| {
-        if grid.step >= 104 && grid.step < 144 && grid.step % 4 == 0 {
+        if grid.step >= 104 && grid.step < 144 && grid.step.is_multiple_of(4) {
             grid.pause = 5_000;
             grid.noted.insert("paused", 1);
         }
