@@ -571,18 +571,24 @@ mod tests {
     use super::*;
     use crate::commitment::{Role, STACK_VARS_MAX, STACK_VARS_MIN, scheme};
 
-    /// Folds of one commitment of any size have 100.5 bits under ePrint 2025/2055 too: 101 but for pushforwards of 2^23.
+    /// Folds of one commitment of any size have 101 bits under ePrint 2025/2055 too, but for pushforwards: 100.5 up to
+    /// 2^25 cells, and 99.2 at 2^27.
     #[test]
     fn folds_of_every_size_reach_the_level_under_the_theorem_before() {
+        let mut low = Vec::new();
         for role in [Role::Witness, Role::Weights, Role::Pushforwards] {
             for vars in STACK_VARS_MIN..=STACK_VARS_MAX {
-                let scheme = scheme(role, vars, 300).unwrap();
-                let [now, before] = fold_bits(&scheme);
-                assert!(
-                    now > before && before > 100.5,
-                    "{role:?} 2^{vars}: {before}"
-                );
+                let level = match (role, vars) {
+                    (Role::Pushforwards, ..=25) => 100.5,
+                    (Role::Pushforwards, _) => 99.2,
+                    _ => 101.0,
+                };
+                let [now, before] = fold_bits(&scheme(role, vars, 300).unwrap());
+                if now <= before || before <= level {
+                    low.push(format!("{role:?} 2^{vars}: {before:.2} of {now:.2}"));
+                }
             }
         }
+        assert_eq!(low, [""; 0]);
     }
 }
