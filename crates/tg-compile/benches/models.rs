@@ -18,7 +18,7 @@ use tg_exec::execute;
 use tg_exec::kernels::{Cpu, SimdLevel};
 use tg_exec::sample::Numbers;
 use tg_float::tgf::{self, Budget, Engine};
-use tg_ir::op::{Norm, Softmax};
+use tg_ir::op::{self, Norm, Softmax};
 use tg_ir::{
     Axis, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise,
     Rescale, Shape, TensorId, View, Weights, Window,
@@ -166,7 +166,7 @@ impl Builder {
             table: how.table,
             output: how.output,
         };
-        self.push(Op::Requantise { input, how }, shape)
+        self.push(Op::Requantise(op::Unary { input, how }), shape)
     }
 
     fn conv(&mut self, input: TensorId, channels: u32, [kernel, stride]: [u32; 2]) -> TensorId {
@@ -229,10 +229,10 @@ fn resnet18() -> CompiledModel {
     let stem = net.requantise(sums, 147, Finish::i8(RELU));
     let window = Window::new([3; 2], [2; 2], [1; 4]);
     let mut x = net.push(
-        Op::MaxPool {
+        Op::MaxPool(op::MaxPool {
             input: stem,
             window,
-        },
+        }),
         Shape::new(56, 56, 64),
     );
     for (stage, channels) in [64u32, 128, 256, 512].into_iter().enumerate() {
@@ -255,10 +255,13 @@ fn resnet18() -> CompiledModel {
         }
     }
     let window = Window::new([7; 2], [1; 2], [0; 4]);
-    let sum = net.push(Op::WindowSum { input: x, window }, Shape::vector(512));
+    let sum = net.push(
+        Op::WindowSum(op::WindowSum { input: x, window }),
+        Shape::vector(512),
+    );
     let mean = net.requantise(sum, 1, Finish::i8(RELU));
     net.layer(1_000, 512);
-    net.push(Op::Dense { input: mean }, Shape::vector(1_000));
+    net.push(Op::Dense(op::Dense { input: mean }), Shape::vector(1_000));
     net.finish("resnet18")
 }
 
@@ -271,7 +274,10 @@ fn to_heads(net: &mut Builder, x: TensorId) -> TensorId {
     let head = WIDTH / HEADS;
     let view = View::transpose(&[POSITIONS, HEADS, head], &[1, 0, 2]);
     net.push(
-        Op::View { input: x, view },
+        Op::View(op::Unary {
+            input: x,
+            how: view,
+        }),
         Shape::new(HEADS, POSITIONS, head),
     )
 }
@@ -283,10 +289,10 @@ fn attention(net: &mut Builder, x: TensorId) -> TensorId {
         to_heads(net, values)
     });
     let scores = net.push(
-        Op::MatMul {
+        Op::MatMul(op::MatMul {
             inputs: [q, k],
             transposed: true,
-        },
+        }),
         Shape::new(HEADS, POSITIONS, POSITIONS),
     );
     let how = Softmax {
@@ -297,19 +303,22 @@ fn attention(net: &mut Builder, x: TensorId) -> TensorId {
         causal: None,
     };
     let shape = net.shape(scores);
-    let weights = net.push(Op::Softmax { input: scores, how }, shape);
+    let weights = net.push(Op::Softmax(op::Unary { input: scores, how }), shape);
     let head = WIDTH / HEADS;
     let mixed = net.push(
-        Op::MatMul {
+        Op::MatMul(op::MatMul {
             inputs: [weights, v],
             transposed: false,
-        },
+        }),
         Shape::new(HEADS, POSITIONS, head),
     );
     let mixed = net.requantise(mixed, 1 << 16, Finish::i8([-128, 127]));
     let view = View::transpose(&[HEADS, POSITIONS, head], &[1, 0, 2]);
     let joined = net.push(
-        Op::View { input: mixed, view },
+        Op::View(op::Unary {
+            input: mixed,
+            how: view,
+        }),
         Shape::new(1, POSITIONS, WIDTH),
     );
     let sums = net.conv(joined, WIDTH, [1, 1]);
@@ -340,7 +349,7 @@ fn normalise(net: &mut Builder, x: TensorId) -> TensorId {
         precision: 4,
         fraction: 10,
     };
-    let normal = net.push(Op::Norm { input: x, how }, shape);
+    let normal = net.push(Op::Norm(op::Unary { input: x, how }), shape);
     net.requantise(normal, 1, Finish::i8([-128, 127]))
 }
 
@@ -360,11 +369,11 @@ fn transformer() -> CompiledModel {
     let normal = normalise(&mut net, x);
     let reduction = tg_ir::op::Reduction::Sum;
     net.push(
-        Op::Reduce {
+        Op::Reduce(op::Reduce {
             input: normal,
             reduction,
             axis: Axis::Columns,
-        },
+        }),
         Shape::vector(WIDTH),
     );
     net.finish("transformer")

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use tg_exec::range;
 use tg_float::Graph;
+use tg_ir::op;
 use tg_ir::{ElementType, FIELD_BOUND, Op, Program, Requantise, TensorId, bounds};
 
 /// Operators and how often each occurs, by name.
@@ -38,7 +39,7 @@ pub fn cost_of(program: &Program, node: usize) -> Cost {
     let kind = program.element_type(TensorId::of_node(node));
     let looked_up = matches!(
         description.op,
-        Op::Requantise { .. } | Op::Softmax { .. } | Op::Norm { .. } | Op::MaxPool { .. }
+        Op::Requantise(_) | Op::Softmax(_) | Op::Norm(_) | Op::MaxPool(_)
     );
     Cost {
         macs: program.reduction(node) as u64 * elements,
@@ -203,7 +204,7 @@ const fn kind_name(kind: ElementType) -> &'static str {
 
 fn detail(op: &Op) -> String {
     match op {
-        Op::Requantise { how, .. } => {
+        Op::Requantise(op::Unary { how, .. }) => {
             let Requantise {
                 pairs,
                 clamp,
@@ -224,7 +225,7 @@ fn detail(op: &Op) -> String {
                 clamp[1]
             )
         }
-        Op::Softmax { how, .. } => match how.causal {
+        Op::Softmax(op::Unary { how, .. }) => match how.causal {
             Some(offset) => format!("; causal + {offset};"),
             None => String::new(),
         },

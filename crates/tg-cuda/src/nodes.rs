@@ -12,7 +12,7 @@ use element::{add, embed, pairwise, pool, requantise};
 use linear::{convolution, dense, matrices};
 use movement::{concat, gather, pad, view};
 use rows::{norm, rank, reduce, softmax, trees};
-use tg_ir::op::{Extremum, Ranked, Relation};
+use tg_ir::op::{self, Extreme, Ranked, Relation};
 use tg_ir::{Axis, ElementType, Op, Rescale, Shape, TensorId, Window};
 
 /// Threads of a block that computes one element per thread.
@@ -26,29 +26,31 @@ const SLOTS: usize = 8;
 pub(crate) fn launch(planner: &mut Planner<'_>, node: usize) {
     let program = planner.program;
     match &program.nodes[node].op {
-        Op::Conv { .. } => convolution(planner, node),
-        Op::Dense { input } => dense(planner, node, *input),
-        Op::MatMul { inputs, transposed } => matrices(planner, node, *inputs, *transposed),
-        Op::Parameter => {
+        Op::Conv(_) => convolution(planner, node),
+        Op::Dense(op::Dense { input }) => dense(planner, node, *input),
+        Op::MatMul(op::MatMul { inputs, transposed }) => {
+            matrices(planner, node, *inputs, *transposed)
+        }
+        Op::Parameter(op::Parameter) => {
             let address = weights(planner, node, 1, 1);
             planner.place(node, address);
         }
-        Op::Embed { input, rows } => embed(planner, node, *input, *rows),
-        Op::Add {
+        Op::Embed(op::Embed { input, rows }) => embed(planner, node, *input, *rows),
+        Op::Add(op::Add {
             inputs,
             multipliers,
             bias,
-        } => add(planner, node, inputs, multipliers, *bias),
-        Op::Requantise { input, how } => requantise(planner, node, *input, how),
-        Op::Mul { inputs } => pairwise(planner, node, None, *inputs, 0),
-        Op::Extremum { inputs, which } => {
+        }) => add(planner, node, inputs, multipliers, *bias),
+        Op::Requantise(op::Unary { input, how }) => requantise(planner, node, *input, how),
+        Op::Mul(op::Mul { inputs }) => pairwise(planner, node, None, *inputs, 0),
+        Op::Extremum(op::Extremum { inputs, which }) => {
             let operation = match which {
-                Extremum::Greater => 1,
-                Extremum::Lesser => 2,
+                Extreme::Greater => 1,
+                Extreme::Lesser => 2,
             };
             pairwise(planner, node, None, *inputs, operation);
         }
-        Op::Compare { inputs, relation } => {
+        Op::Compare(op::Compare { inputs, relation }) => {
             let operation = match relation {
                 Relation::Equal => 3,
                 Relation::Greater => 4,
@@ -56,32 +58,34 @@ pub(crate) fn launch(planner: &mut Planner<'_>, node: usize) {
             };
             pairwise(planner, node, None, *inputs, operation);
         }
-        Op::Select { condition, inputs } => pairwise(planner, node, Some(*condition), *inputs, 6),
-        Op::WindowSum { input, window } => pool(planner, node, *input, window, true),
-        Op::MaxPool { input, window } => pool(planner, node, *input, window, false),
-        Op::Reduce {
+        Op::Select(op::Select { condition, inputs }) => {
+            pairwise(planner, node, Some(*condition), *inputs, 6)
+        }
+        Op::WindowSum(op::WindowSum { input, window }) => pool(planner, node, *input, window, true),
+        Op::MaxPool(op::MaxPool { input, window }) => pool(planner, node, *input, window, false),
+        Op::Reduce(op::Reduce {
             input,
             reduction,
             axis,
-        } => reduce(planner, node, *input, *reduction, *axis),
-        Op::ArgMax { input } => rank(planner, node, *input, Ranked::Channels),
-        Op::TopK { input, give } => rank(planner, node, *input, *give),
-        Op::Softmax { input, how } => softmax(planner, node, *input, how),
-        Op::Norm { input, how } => norm(planner, node, *input, *how),
-        Op::View { input, view: how } => view(planner, node, *input, how),
-        Op::Concat { inputs, axis } => concat(planner, node, inputs, *axis),
-        Op::Pad {
+        }) => reduce(planner, node, *input, *reduction, *axis),
+        Op::ArgMax(op::ArgMax { input }) => rank(planner, node, *input, Ranked::Channels),
+        Op::TopK(op::TopK { input, give }) => rank(planner, node, *input, *give),
+        Op::Softmax(op::Unary { input, how }) => softmax(planner, node, *input, how),
+        Op::Norm(op::Unary { input, how }) => norm(planner, node, *input, *how),
+        Op::View(op::Unary { input, how }) => view(planner, node, *input, how),
+        Op::Concat(op::Concat { inputs, axis }) => concat(planner, node, inputs, *axis),
+        Op::Pad(op::Pad {
             input,
             before,
             value,
             ..
-        } => pad(planner, node, *input, *before, *value),
-        Op::Gather {
+        }) => pad(planner, node, *input, *before, *value),
+        Op::Gather(op::Gather {
             input,
             axis,
             indices,
-        } => gather(planner, node, *input, *axis, indices),
-        Op::Trees { input, forest } => trees(planner, node, *input, forest),
+        }) => gather(planner, node, *input, *axis, indices),
+        Op::Trees(op::Trees { input, forest }) => trees(planner, node, *input, forest),
     }
 }
 

@@ -267,7 +267,7 @@ impl<'a> Planner<'a> {
         let readers = self.readers[node + 1].iter().copied();
         let readers: Vec<usize> = readers.filter(|&reader| self.needed[reader]).collect();
         let is_requantise =
-            |reader: &usize| matches!(self.program.nodes[*reader].op, Op::Requantise { .. });
+            |reader: &usize| matches!(self.program.nodes[*reader].op, Op::Requantise(_));
         let fused = readers.iter().copied().find(is_requantise);
         if let Some(fused) = fused {
             self.done[fused] = true;
@@ -313,6 +313,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use tg_ir::op;
     use tg_ir::{InputSpec, LinearWeights, Node, Requantise, Rescale, Shape, TensorId, Window};
 
     #[test]
@@ -372,7 +373,7 @@ mod tests {
             let rescale = Rescale::new(16_384, 18).unwrap();
             let how = Requantise::to_i8(vec![rescale], vec![0], [-2_048, 2_032], [-128, 127]);
             let input = TensorId(2 * step + 1);
-            push(Op::Requantise { input, how }, &mut nodes);
+            push(Op::Requantise(op::Unary { input, how }), &mut nodes);
         }
         let weights = Weights { layers };
         let program = Program {
@@ -407,10 +408,10 @@ mod tests {
         for input in [2, 0] {
             model.program.nodes.push(Node {
                 name: "maximum".to_owned(),
-                op: Op::Extremum {
+                op: Op::Extremum(op::Extremum {
                     inputs: [TensorId(input); 2],
-                    which: tg_ir::op::Extremum::Greater,
-                },
+                    which: tg_ir::op::Extreme::Greater,
+                }),
                 shape,
                 scale: 1.0,
             });

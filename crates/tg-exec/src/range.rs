@@ -12,6 +12,7 @@ mod tests {
     use crate::{execute, sample};
     use proptest::prelude::*;
     use tg_ir::Op;
+    use tg_ir::op;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(128))]
@@ -78,12 +79,12 @@ mod tests {
                 bias: (0..outputs).map(|at| at as i32 * 100).collect(),
             };
             let (side, op_groups) = (side as u32, groups as u32);
-            let op = Op::Conv {
+            let op = Op::Conv(op::Conv {
                 input: tg_ir::TensorId::INPUT,
                 window: tg_ir::Window::new([side; 2], [1; 2], [0; 4]),
                 groups: op_groups,
                 zero: 0,
-            };
+            });
             let shapes = [channels, outputs].map(|c| tg_ir::Shape::new(side, side, c as u32));
             let got = of_op(&op, shapes[1], Some(layer.as_read()), |_| {
                 (&known, shapes[0])
@@ -119,10 +120,10 @@ mod tests {
             table: Some(table.clone()),
             output: tg_ir::ElementType::I8,
         };
-        let op = Op::Requantise {
+        let op = Op::Requantise(op::Unary {
             input: tg_ir::TensorId::INPUT,
             how,
-        };
+        });
         let shape = tg_ir::Shape::vector(1);
         for _ in 0..500 {
             let low = numbers.between(-120, 110);
@@ -144,9 +145,9 @@ mod tests {
             bias: vec![10, -7],
         };
         let got = {
-            let dense = tg_ir::Op::Dense {
+            let dense = tg_ir::Op::Dense(op::Dense {
                 input: tg_ir::TensorId::INPUT,
-            };
+            });
             let known = [[-128, 127], [-128, 127], [-128, 127]];
             let (input, output) = (tg_ir::Shape::vector(3), tg_ir::Shape::vector(2));
             of_op(&dense, output, Some(layer.as_read()), |_| (&known, input))
@@ -168,12 +169,12 @@ mod tests {
                     .program
                     .nodes
                     .iter()
-                    .any(|node| matches!(node.op, Op::Requantise { .. }))
+                    .any(|node| matches!(node.op, Op::Requantise(_)))
             })
             .unwrap();
         let mut narrowed = None;
         for (index, node) in model.program.nodes.iter_mut().enumerate() {
-            if let Op::Requantise { how, .. } = &mut node.op {
+            if let Op::Requantise(op::Unary { how, .. }) = &mut node.op {
                 how.range = [0, 0];
                 narrowed = narrowed.or(Some(index));
             }

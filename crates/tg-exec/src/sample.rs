@@ -4,7 +4,7 @@ pub mod wide;
 
 use crate::kernels::{Conv2d, Sliding};
 use crate::range;
-use tg_ir::op::TypeRule;
+use tg_ir::op::{self, TypeRule};
 use tg_ir::{
     CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise, Rescale,
     Shape, TensorId, View, Weights, Window,
@@ -163,16 +163,20 @@ impl Builder {
             2 => {
                 let channels = self.numbers.side(1, 12);
                 let layer = self.layer(channels, shape.elements());
-                self.push(Op::Dense { input }, Shape::vector(channels), Some(layer));
+                self.push(
+                    Op::Dense(op::Dense { input }),
+                    Shape::vector(channels),
+                    Some(layer),
+                );
             }
             kind @ (3 | 4) => {
                 let window = self.window(shape);
                 let [height, width] = window.output(shape).expect("the window fits");
                 let output = Shape::new(height, width, shape.channels);
                 let op = if kind == 3 {
-                    Op::WindowSum { input, window }
+                    Op::WindowSum(op::WindowSum { input, window })
                 } else {
-                    Op::MaxPool { input, window }
+                    Op::MaxPool(op::MaxPool { input, window })
                 };
                 self.push(op, output, None);
             }
@@ -187,7 +191,7 @@ impl Builder {
                 let order = [[2, 0, 1], [1, 0, 2], [2, 1, 0]][self.numbers.side(0, 2) as usize];
                 let view = View::transpose(&sizes, &order);
                 let output = Shape::vector(u32::try_from(shape.elements()).expect("small"));
-                self.push(Op::View { input, view }, output, None);
+                self.push(Op::View(op::Unary { input, how: view }), output, None);
             }
             _ => self.push_requantise(input),
         }
@@ -271,7 +275,7 @@ impl Builder {
             table,
             output: ElementType::I8,
         };
-        self.push(Op::Requantise { input, how }, shape, None);
+        self.push(Op::Requantise(op::Unary { input, how }), shape, None);
     }
 
     fn finish(mut self) -> (CompiledModel, Vec<i8>) {
@@ -312,7 +316,7 @@ mod tests {
             assert_eq!(CompiledModel::read(&model.to_bytes()).unwrap(), model);
             for node in &model.program.nodes {
                 seen.insert(node.op.name());
-                if let Op::Requantise { how, .. } = &node.op {
+                if let Op::Requantise(op::Unary { how, .. }) = &node.op {
                     SegmentTable::build(how).unwrap();
                 }
             }

@@ -7,8 +7,9 @@
 //! all there is to say: each written token is the one that [`Sampling::draw`] draws from the row before it.
 
 use crate::causality::{self, CausalityError};
-use crate::op::{Axis, Op, Ranked};
-use crate::program::{Coding, Node, Program, ProgramError, TensorId};
+use crate::check::ProgramError;
+use crate::op::{self, Axis, Op, Ranked};
+use crate::program::{Coding, Node, Program, TensorId};
 use crate::sampling::Sampling;
 use crate::shape::{ElementType, Shape};
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
@@ -77,23 +78,23 @@ impl Generator {
 fn ranked(program: &Program) -> Option<(u32, f32)> {
     let node =
         |tensor: TensorId| -> Option<&Node> { program.nodes.get(tensor.index().checked_sub(1)?) };
-    let Op::Concat { inputs, axis } = &node(program.output())?.op else {
+    let Op::Concat(op::Concat { inputs, axis }) = &node(program.output())?.op else {
         return None;
     };
     let &[mut values, channels] = inputs.as_slice() else {
         return None;
     };
-    if let Op::Add {
+    if let Op::Add(op::Add {
         inputs,
         multipliers,
         bias: 0,
-    } = &node(values)?.op
+    }) = &node(values)?.op
         && multipliers == &[1]
     {
         values = inputs[0];
     }
     let top = |tensor, expected| match &node(tensor)?.op {
-        Op::TopK { input, give } if *give == expected => Some(*input),
+        Op::TopK(op::TopK { input, give }) if *give == expected => Some(*input),
         _ => None,
     };
     let (scores, of) = (
@@ -137,24 +138,26 @@ pub fn rank(program: &mut Program, ranks: u32) -> Result<Generator, GeneratorErr
         });
         program.output()
     };
-    let give = |give| Op::TopK {
-        input: scores,
-        give,
+    let give = |give| {
+        Op::TopK(op::TopK {
+            input: scores,
+            give,
+        })
     };
     let mut values = push(give(Ranked::Values), top, scale, "greatest scores");
     if kind != ElementType::I32 {
-        let widen = Op::Add {
+        let widen = Op::Add(op::Add {
             inputs: vec![values],
             multipliers: vec![1],
             bias: 0,
-        };
+        });
         values = push(widen, top, scale, "widened scores");
     }
     let channels = push(give(Ranked::Channels), top, 1.0, "their tokens");
-    let both = Op::Concat {
+    let both = Op::Concat(op::Concat {
         inputs: vec![values, channels],
         axis: Axis::Channels,
-    };
+    });
     let doubled = Shape {
         channels: 2 * ranks,
         ..shape

@@ -1,6 +1,6 @@
 //! The integer graph IR: programs, shapes, bounds, segment tables and scalar semantics (tier TGX-1).
 //!
-//! Read in this order: [`shape`] (what a tensor is), [`op`] (what a node computes), [`program`] (what a program is),
+//! Read in this order: [`shape`] (what a tensor is), [`op`] (what a node computes, one file for each family), [`program`] (what a program is),
 //! [`rescale`] and [`requantise`] (the only requantisation), [`segment`] (the same step function as a public table,
 //! for the prover; [`wide`] for 16-bit outputs, [`exponential`] for softmax), [`window`] and [`view`] (which input elements an output reads), [`forest`] (decision trees),
 //! [`weights`] (the private part), [`model`] (both, as one file), [`bounds`] (why no accumulator can leave the
@@ -12,11 +12,12 @@
 
 pub mod bounds;
 pub mod causality;
-pub mod check;
+mod check;
 mod encoding;
 pub mod exponential;
 pub mod forest;
 pub mod generation;
+mod limits;
 pub mod model;
 pub mod op;
 pub mod program;
@@ -33,12 +34,13 @@ pub mod wide;
 pub mod window;
 
 pub use bounds::{BoundError, FIELD_BOUND};
+pub use check::ProgramError;
 pub use exponential::ExponentialTable;
 pub use forest::Forest;
 pub use generation::{Generation, Generator};
 pub use model::CompiledModel;
 pub use op::{Axis, Op};
-pub use program::{Coding, InputSpec, Node, Program, ProgramError, TensorId, Tie};
+pub use program::{Coding, InputSpec, Node, Program, TensorId, Tie};
 pub use requantise::Requantise;
 pub use rescale::Rescale;
 pub use sampling::Sampling;

@@ -1,6 +1,7 @@
 //! A compiled model: the program and its weights, as one file (`.tgm`).
 
-use crate::program::{Program, ProgramError};
+use crate::check::ProgramError;
+use crate::program::Program;
 use crate::weights::{Weights, WeightsError};
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 

@@ -1,8 +1,9 @@
 //! Programs: a typed graph in single-assignment form, canonically serialised. The public part of a model.
 
+use crate::limits;
 use crate::op::{Op, TypeRule};
-use crate::shape::{AXIS_MAX, ElementType, Shape};
-use crate::{bounds, check};
+pub use crate::shape::TensorId;
+use crate::shape::{AXIS_MAX, ElementType, Shape, Tensors};
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Digest, ProgramId, domain::Domain};
 
@@ -14,30 +15,6 @@ pub const TIED_PROGRAM_VERSION: u16 = 3;
 pub const NODES_MAX: usize = 4_096;
 /// Most bytes of a name.
 pub const NAME_MAX: usize = 128;
-
-/// A tensor of a program: 0 is the input, `i + 1` the output of node `i`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TensorId(pub u32);
-
-impl TensorId {
-    /// The program's input.
-    pub const INPUT: Self = Self(0);
-
-    /// The output of a node.
-    ///
-    /// # Panics
-    /// If the index does not fit 32 bits; a program has at most [`NODES_MAX`] nodes.
-    #[must_use]
-    pub fn of_node(node: usize) -> Self {
-        Self(u32::try_from(node).expect("a program has few nodes") + 1)
-    }
-
-    /// As an index into a list that starts with the input.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// How the values of an input become integers.
 #[derive(Debug, Clone, PartialEq)]
@@ -109,77 +86,6 @@ pub struct Program {
     pub weights_root: Digest,
 }
 
-/// Why a program is refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ProgramError {
-    /// The bytes are not a canonical program.
-    #[error("the program cannot be read")]
-    Decode(#[from] DecodeError),
-    /// A program without nodes.
-    #[error("the program has no nodes")]
-    Empty,
-    /// An input shape with an empty or too large axis.
-    #[error("the program's input has the invalid shape {stated}")]
-    BadInputShape {
-        /// The stated shape.
-        stated: Shape,
-    },
-    /// An input coding that does not fit its shape.
-    #[error("the program's input has an invalid coding")]
-    BadInputCoding,
-    /// A node reads a tensor that does not come before it, or of the wrong type.
-    #[error(
-        "node {node} `{name}` reads tensor {tensor}, which is not an earlier tensor of the right type"
-    )]
-    BadInput {
-        /// Index of the node.
-        node: usize,
-        /// Its name.
-        name: String,
-        /// The tensor.
-        tensor: u32,
-    },
-    /// The stated shape is not what the operator gives.
-    #[error(
-        "node {node} `{name}` ({op}) states the shape {stated}, which its inputs and attributes do not give"
-    )]
-    BadShape {
-        /// Index of the node.
-        node: usize,
-        /// Its name.
-        name: String,
-        /// The operator.
-        op: &'static str,
-        /// The stated shape.
-        stated: Shape,
-    },
-    /// An attribute is outside its range.
-    #[error("node {node} `{name}` ({op}) has an invalid {attribute}")]
-    BadAttribute {
-        /// Index of the node.
-        node: usize,
-        /// Its name.
-        name: String,
-        /// The operator.
-        op: &'static str,
-        /// The attribute.
-        attribute: &'static str,
-    },
-    /// A tie that is out of order, or of nodes whose weights have not the same axes, or to weights that are tied.
-    #[error("tie {index} ({node} to {to}) is not one of two nodes with weights of the same axes")]
-    BadTie {
-        /// Its place in the list.
-        index: usize,
-        /// The node it states.
-        node: u32,
-        /// The node to whose weights it is tied.
-        to: u32,
-    },
-    /// An accumulator could leave the field.
-    #[error(transparent)]
-    Bound(#[from] bounds::BoundError),
-}
-
 impl Program {
     /// BLAKE3 of the canonical encoding.
     #[must_use]
@@ -232,17 +138,8 @@ impl Program {
     /// Products of one output element of a node (0 for nodes that multiply nothing).
     #[must_use]
     pub fn reduction(&self, node: usize) -> usize {
-        match &self.nodes[node].op {
-            Op::Conv {
-                input,
-                window,
-                groups,
-                ..
-            } => window.positions() * (self.shape(*input).channels / (*groups).max(1)) as usize,
-            Op::Dense { input } => self.shape(*input).elements(),
-            Op::MatMul { inputs, .. } => self.shape(inputs[0]).channels as usize,
-            _ => 0,
-        }
+        let operator = self.nodes[node].op.operator();
+        operator.reduction(&|id| self.shape(id))
     }
 
     /// Lengths of the axes of the weights that a node reads (biases not counted): `[out][position][in]` of a linear
@@ -250,24 +147,8 @@ impl Program {
     /// a table; nothing if it reads none.
     #[must_use]
     pub fn weight_axes(&self, node: usize) -> Option<[usize; 3]> {
-        let shape = self.nodes[node].shape;
-        let channels = shape.channels as usize;
-        let inputs = |input: &TensorId| self.shape(*input).channels as usize;
-        match &self.nodes[node].op {
-            Op::Conv {
-                input,
-                window,
-                groups,
-                ..
-            } => {
-                let groups = (*groups).max(1) as usize;
-                Some([channels, window.positions(), inputs(input) / groups])
-            }
-            Op::Dense { input } => Some([channels, self.shape(*input).pixels(), inputs(input)]),
-            Op::Parameter => Some([shape.pixels(), 1, channels]),
-            Op::Embed { rows, .. } => Some([*rows as usize, 1, channels]),
-            _ => None,
-        }
+        let Node { op, shape, .. } = &self.nodes[node];
+        op.operator().weight_axes(*shape, &|id| self.shape(id))
     }
 
     /// Weights that a node reads, its own or those it is tied to (biases not counted).
@@ -294,39 +175,6 @@ impl Program {
             .sum()
     }
 
-    /// Checks that the graph is well formed, every shape is what its operator gives, every attribute is in range,
-    /// and no accumulator can leave the field (whatever the weights: they are private).
-    ///
-    /// # Errors
-    /// The first thing that is wrong, by node.
-    pub fn validate(&self) -> Result<(), ProgramError> {
-        if self.nodes.is_empty() {
-            return Err(ProgramError::Empty);
-        }
-        if !self.input.shape.is_valid() {
-            return Err(ProgramError::BadInputShape {
-                stated: self.input.shape,
-            });
-        }
-        if !self.input.coding_is_valid() {
-            return Err(ProgramError::BadInputCoding);
-        }
-        let mut magnitudes = bounds::magnitudes(self, 0);
-        let mut types = vec![self.input.element_type()];
-        for node in 0..self.nodes.len() {
-            let known = check::Known {
-                magnitudes: &magnitudes,
-                types: &types,
-            };
-            check::node(self, node, &known)?;
-            magnitudes.push(bounds::of_node(self, node, &magnitudes));
-            types.push(self.output_type(node, &types));
-        }
-        check::ties(self)?;
-        bounds::check(self, &magnitudes)?;
-        Ok(())
-    }
-
     /// Types of the elements of all tensors, the input first: each is looked at once.
     ///
     /// # Panics
@@ -341,7 +189,7 @@ impl Program {
     }
 
     /// Type of a node's output, given those of all tensors before it.
-    fn output_type(&self, node: usize, types: &[ElementType]) -> ElementType {
+    pub(crate) fn output_type(&self, node: usize, types: &[ElementType]) -> ElementType {
         match self.nodes[node].op.output_type() {
             TypeRule::Fixed(kind) => kind,
             TypeRule::SameAs(input) => types[input.index()],
@@ -376,8 +224,8 @@ impl InputSpec {
     #[must_use]
     pub fn greatest(&self) -> i64 {
         match &self.coding {
-            Coding::Scaled(ElementType::I8) => bounds::ACTIVATION_MAX,
-            Coding::Scaled(_) | Coding::Ranks(_) => bounds::WIDE_ACTIVATION_MAX,
+            Coding::Scaled(ElementType::I8) => limits::ACTIVATION_MAX,
+            Coding::Scaled(_) | Coding::Ranks(_) => limits::WIDE_ACTIVATION_MAX,
             Coding::Tokens(vocabulary) => i64::from(*vocabulary),
         }
     }
@@ -395,7 +243,7 @@ impl InputSpec {
         }
     }
 
-    fn coding_is_valid(&self) -> bool {
+    pub(crate) fn coding_is_valid(&self) -> bool {
         match &self.coding {
             Coding::Scaled(kind) => *kind != ElementType::I32,
             Coding::Ranks(thresholds) => {
@@ -406,6 +254,17 @@ impl InputSpec {
             }
             Coding::Tokens(vocabulary) => (1..=VOCABULARY_MAX).contains(vocabulary),
         }
+    }
+}
+
+impl Tensors for Program {
+    fn shape(&self, tensor: TensorId) -> Shape {
+        Self::shape(self, tensor)
+    }
+
+    fn is_probabilities(&self, tensor: TensorId) -> bool {
+        let node = tensor.index().checked_sub(1);
+        node.is_some_and(|node| matches!(self.nodes[node].op, Op::Softmax(_)))
     }
 }
 

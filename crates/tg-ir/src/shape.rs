@@ -1,5 +1,6 @@
-//! Tensor shapes: pixels by channels, channels innermost.
+//! Tensors: which, of what type and shape; pixels by channels, channels innermost.
 
+use crate::encoding::tags;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// Most rows, columns or channels of a tensor.
@@ -54,6 +55,55 @@ impl Decode for ElementType {
     }
 }
 
+/// An axis of a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Axis {
+    /// Rows (height).
+    Rows,
+    /// Columns (width).
+    Columns,
+    /// Channels.
+    Channels,
+}
+
+tags!(Axis, "axis", Axis::Rows => 0, Axis::Columns => 1, Axis::Channels => 2);
+
+/// A tensor of a program: 0 is the input, `i + 1` the output of node `i`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TensorId(pub u32);
+
+impl TensorId {
+    /// The program's input.
+    pub const INPUT: Self = Self(0);
+
+    /// The output of a node.
+    ///
+    /// # Panics
+    /// If the index does not fit 32 bits; a program has at most [`crate::program::NODES_MAX`] nodes.
+    #[must_use]
+    pub fn of_node(node: usize) -> Self {
+        Self(u32::try_from(node).expect("a program has few nodes") + 1)
+    }
+
+    /// As an index into a list that starts with the input.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Encode for TensorId {
+    fn encode(&self, writer: &mut Writer) {
+        writer.u32(self.0);
+    }
+}
+
+impl Decode for TensorId {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self(reader.u32()?))
+    }
+}
+
 /// Height by width by channels, stored contiguously in that order (NHWC without the batch axis). A vector is
 /// 1 x 1 x n.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,21 +147,21 @@ impl Shape {
 
     /// Length of an axis.
     #[must_use]
-    pub const fn axis(&self, axis: crate::op::Axis) -> u32 {
+    pub const fn axis(&self, axis: Axis) -> u32 {
         match axis {
-            crate::op::Axis::Rows => self.height,
-            crate::op::Axis::Columns => self.width,
-            crate::op::Axis::Channels => self.channels,
+            Axis::Rows => self.height,
+            Axis::Columns => self.width,
+            Axis::Channels => self.channels,
         }
     }
 
     /// The same shape with another length of one axis.
     #[must_use]
-    pub const fn with_axis(mut self, axis: crate::op::Axis, length: u32) -> Self {
+    pub const fn with_axis(mut self, axis: Axis, length: u32) -> Self {
         match axis {
-            crate::op::Axis::Rows => self.height = length,
-            crate::op::Axis::Columns => self.width = length,
-            crate::op::Axis::Channels => self.channels = length,
+            Axis::Rows => self.height = length,
+            Axis::Columns => self.width = length,
+            Axis::Channels => self.channels = length,
         }
         self
     }
@@ -131,6 +181,15 @@ impl Shape {
                 .try_fold(1u64, |product, &axis| product.checked_mul(u64::from(axis)))
                 .is_some_and(|n| n <= ELEMENTS_MAX)
     }
+}
+
+/// The tensors of a program.
+pub(crate) trait Tensors {
+    /// The shape of one.
+    fn shape(&self, tensor: TensorId) -> Shape;
+
+    /// Whether each row of it is probabilities.
+    fn is_probabilities(&self, tensor: TensorId) -> bool;
 }
 
 impl std::fmt::Display for Shape {

@@ -1,17 +1,11 @@
 //! Weights: the private part of a model.
 
+pub use crate::limits::{BIAS_BASE, BIAS_DIGITS, BIAS_MAX, WEIGHT_MAX};
+pub use crate::op::NodeWeights;
 use crate::program::Program;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Digest, domain::Domain};
 
-/// Weights lie in [-127, 127].
-pub const WEIGHT_MAX: i32 = 127;
-/// Digits of a bias: balanced base 255, each digit in the range of a weight, so that one range proof serves both.
-pub const BIAS_DIGITS: usize = 3;
-/// The base of the bias digits.
-pub const BIAS_BASE: i32 = 255;
-/// Greatest absolute value of a bias: (255^3 - 1) / 2.
-pub const BIAS_MAX: i32 = (BIAS_BASE * BIAS_BASE * BIAS_BASE - 1) / 2;
 /// Most weights of one node.
 pub const WEIGHTS_MAX: usize = 1 << 27;
 
@@ -23,15 +17,6 @@ pub struct LinearWeights {
     pub weights: Vec<i8>,
     /// For a convolution or dense node one per output channel, in units of the accumulator, |bias| <= [`BIAS_MAX`].
     pub bias: Vec<i32>,
-}
-
-/// What a node reads: its weights, its own or those it is tied to, and its bias.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NodeWeights<'a> {
-    /// See [`LinearWeights::weights`]; never empty for a tied node.
-    pub weights: &'a [i8],
-    /// See [`LinearWeights::bias`].
-    pub bias: &'a [i32],
 }
 
 impl LinearWeights {

@@ -6,7 +6,7 @@
 //! `base + 2^r step + rest` with `rest < 2^r` that maps to `output` whatever the step. Step and rest are limbs of at most
 //! 12 bits in the classes that the segment names.
 
-use crate::bounds::FIELD_BOUND;
+use crate::limits::FIELD_BOUND;
 use crate::requantise::Requantise;
 use crate::rescale::Rescale;
 use crate::segment::SEGMENTS_MAX;

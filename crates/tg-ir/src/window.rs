@@ -44,6 +44,12 @@ impl Window {
         matches!((self.dilation, self.spread), ([1, 1], [1, 1]))
     }
 
+    /// Whether some position may lie in padding, around the input or between its pixels.
+    #[must_use]
+    pub const fn is_padded(&self) -> bool {
+        !matches!((self.pads, self.spread), ([0, 0, 0, 0], [1, 1]))
+    }
+
     /// Kernel height and width with the gaps of dilation, or nothing if they overflow.
     #[must_use]
     pub const fn reach(&self) -> [u32; 2] {

@@ -345,6 +345,7 @@ mod tests {
 
     use super::*;
     use tg_exec::sample::random_model;
+    use tg_ir::op;
     use tg_prover::ProvingModel;
 
     const LIMIT: u64 = 1 << 24;
@@ -422,7 +423,7 @@ mod tests {
             let nodes = compiled.program.nodes.iter_mut().enumerate();
             let narrowed: Vec<usize> = nodes
                 .filter_map(|(index, node)| {
-                    let Op::Requantise { how, .. } = &mut node.op else {
+                    let Op::Requantise(op::Unary { how, .. }) = &mut node.op else {
                         return None;
                     };
                     how.range = range;
@@ -466,20 +467,20 @@ mod tests {
                 name: "tied".to_owned(),
                 input: tg_ir::InputSpec::scaled(tg_ir::Shape::vector(8), 1.0),
                 nodes: vec![
-                    node(Op::Dense {
+                    node(Op::Dense(op::Dense {
                         input: tg_ir::TensorId(0),
-                    }),
-                    node(Op::Requantise {
+                    })),
+                    node(Op::Requantise(op::Unary {
                         input: tg_ir::TensorId(1),
                         how: how(8 * 3 * 128),
-                    }),
-                    node(Op::Dense {
+                    })),
+                    node(Op::Dense(op::Dense {
                         input: tg_ir::TensorId(2),
-                    }),
-                    node(Op::Requantise {
+                    })),
+                    node(Op::Requantise(op::Unary {
                         input: tg_ir::TensorId(3),
                         how: how(second),
-                    }),
+                    })),
                 ],
                 ties: vec![tg_ir::Tie { node: 2, to: 0 }],
                 weights_root: weights.root(),

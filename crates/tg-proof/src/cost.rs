@@ -7,6 +7,7 @@
 
 use crate::error::PlanError;
 use crate::layout::{TensorLayout, WeightLayout, log2_ceil};
+use tg_ir::op;
 use tg_ir::{Axis, Op, Program, TensorId, Window};
 
 /// Most entries of all lookup tables together: some milliseconds of inner products. A proof carries one extension element
@@ -299,7 +300,7 @@ fn gadget(program: &Program, node: usize, batch: usize) -> Added {
     let pixels = |inputs: &[TensorId]| field_steps(inputs, |layout| layout.pixel_vars);
     let channels = |inputs: &[TensorId]| field_steps(inputs, |layout| layout.channel_vars);
     let mut added = match &program.nodes[node].op {
-        Op::Conv { input, window, .. } => {
+        Op::Conv(op::Conv { input, window, .. }) => {
             let more = 3 * (1u64 << layout(*input).channel_vars);
             let tables = window_tables(*input, window);
             Added {
@@ -308,7 +309,7 @@ fn gadget(program: &Program, node: usize, batch: usize) -> Added {
                 ..tables
             }
         }
-        Op::Embed { rows, .. } => {
+        Op::Embed(op::Embed { rows, .. }) => {
             let tokens = output.pixels as u64 * batch as u64;
             let vars = log2_ceil(*rows as usize);
             Added {
@@ -317,25 +318,27 @@ fn gadget(program: &Program, node: usize, batch: usize) -> Added {
                 ..Added::default()
             }
         }
-        Op::WindowSum { input, window } => window_tables(*input, window),
-        Op::MaxPool { input, window } => {
+        Op::WindowSum(op::WindowSum { input, window }) => window_tables(*input, window),
+        Op::MaxPool(op::MaxPool { input, window }) => {
             let tables = window_tables(*input, window);
             Added {
                 steps: 2 * tables.steps,
                 ..tables
             }
         }
-        Op::Requantise { .. } => Added::tables(1 << output.channel_vars),
+        Op::Requantise(_) => Added::tables(1 << output.channel_vars),
         // The plan looks at every pixel and every channel. A map that has a weight per element costs these too.
-        Op::View { input, .. } | Op::Gather { input, .. } | Op::Pad { input, .. } => {
-            Added::tables(pixels(&[*input]) + channels(&[*input]))
-        }
-        Op::Concat { inputs, axis } => Added::tables(match axis {
+        Op::View(op::Unary { input, .. })
+        | Op::Gather(op::Gather { input, .. })
+        | Op::Pad(op::Pad { input, .. }) => Added::tables(pixels(&[*input]) + channels(&[*input])),
+        Op::Concat(op::Concat { inputs, axis }) => Added::tables(match axis {
             Axis::Rows | Axis::Columns => pixels(inputs),
             Axis::Channels => channels(inputs),
         }),
-        Op::Reduce { input, .. } => Added::tables(2 * (pixels(&[*input]) + channels(&[*input]))),
-        Op::MatMul { inputs, .. } => Added::tables(pixels(inputs) + channels(inputs)),
+        Op::Reduce(op::Reduce { input, .. }) => {
+            Added::tables(2 * (pixels(&[*input]) + channels(&[*input])))
+        }
+        Op::MatMul(op::MatMul { inputs, .. }) => Added::tables(pixels(inputs) + channels(inputs)),
         // The others cost nothing or are refused by the plan.
         _ => Added::default(),
     };

@@ -7,6 +7,7 @@ use crate::commitment::Pcs;
 use crate::layout::TensorLayout;
 use crate::model::ProofShape;
 use crate::size;
+use tg_ir::op;
 use tg_ir::{Op, Program, TensorId};
 
 /// What follows from a program about its runs and its proofs in clear, for one input.
@@ -68,17 +69,16 @@ pub fn run_work(program: &Program) -> u64 {
         let read: u64 = inputs.iter().map(|&id| elements(id)).sum();
         let macs = program.reduction(node) as u64 * written;
         macs + match &description.op {
-            Op::Conv { .. } | Op::Dense { .. } | Op::MatMul { .. } => written,
-            Op::Parameter | Op::Embed { .. } => 2 * written,
-            Op::WindowSum { window, .. } | Op::MaxPool { window, .. } => {
-                10 * written * window.positions() as u64
-            }
-            Op::Requantise { .. } | Op::ArgMax { .. } | Op::Reduce { .. } => 20 * (read + written),
-            Op::Softmax { .. } | Op::Norm { .. } => 200 * written,
+            Op::Conv(_) | Op::Dense(_) | Op::MatMul(_) => written,
+            Op::Parameter(op::Parameter) | Op::Embed(_) => 2 * written,
+            Op::WindowSum(op::WindowSum { window, .. })
+            | Op::MaxPool(op::MaxPool { window, .. }) => 10 * written * window.positions() as u64,
+            Op::Requantise(_) | Op::ArgMax(_) | Op::Reduce(_) => 20 * (read + written),
+            Op::Softmax(_) | Op::Norm(_) => 200 * written,
             // A row is searched once per rank.
-            Op::TopK { .. } => 20 * read * u64::from(description.shape.channels.min(64)),
+            Op::TopK(_) => 20 * read * u64::from(description.shape.channels.min(64)),
             // A tree is as deep as its branches allow: a load and a comparison each.
-            Op::Trees { forest, .. } => {
+            Op::Trees(op::Trees { forest, .. }) => {
                 let depth = u64::from(forest.branches.len().max(1).ilog2()) + 1;
                 100 * forest.roots.len() as u64 * depth + written * forest.roots.len() as u64
             }

@@ -15,6 +15,7 @@ use p3_field::Field;
 use p3_security::{CandidateSet, ErrorBits, SecurityTerm};
 use p3_sumcheck::{OpeningProtocol, PrescribedOpeningSecurity, PrescribedPointPcs};
 use p3_whir::parameters::SecurityAssumption;
+use tg_ir::op;
 use tg_ir::{Op, Program, TensorId};
 
 /// Least composed security of a proof and of a registration in bits.
@@ -506,7 +507,7 @@ fn gadget_draws(
         (_, NodePlan::Weighted { weights } | NodePlan::Chosen { weights, .. }) => {
             let [outputs, positions, inner] = plan.weights[*weights].axis_vars().map(|v| v as f64);
             Some(match op {
-                Op::Conv { groups, .. } if *groups > 1 => {
+                Op::Conv(op::Conv { groups, .. }) if *groups > 1 => {
                     let products = 3.0 * (outputs + positions + inner);
                     (
                         "products and sources",
@@ -514,12 +515,12 @@ fn gadget_draws(
                         products + pixels + channels + output,
                     )
                 }
-                Op::Conv { .. } => {
+                Op::Conv(_) => {
                     let products = 2.0 * (positions + inner);
                     ("products and sources", PRODUCTS, products + pixels + output)
                 }
-                Op::Dense { .. } => ("products", PRODUCTS, 2.0 * (positions + inner) + output),
-                Op::Embed { .. } => ("rows", "sumcheck", 2.0 * outputs + output),
+                Op::Dense(_) => ("products", PRODUCTS, 2.0 * (positions + inner) + output),
+                Op::Embed(_) => ("rows", "sumcheck", 2.0 * outputs + output),
                 _ => ("weights", "Schwartz-Zippel", output),
             })
         }
@@ -533,14 +534,14 @@ fn gadget_draws(
             let rounds: f64 = vars.filter(|(summed, _)| *summed).map(|(_, v)| v).sum();
             (summed != [false; 2]).then_some(("public map", "sumcheck", rounds + output))
         }
-        (Op::Mul { .. }, _) => Some(("products", "sumcheck", 3.0 * output + output)),
-        (Op::MatMul { inputs, .. }, _) => {
+        (Op::Mul(_), _) => Some(("products", "sumcheck", 3.0 * output + output)),
+        (Op::MatMul(op::MatMul { inputs, .. }), _) => {
             let left = layout(&inputs[0]);
             let rounds = left.pixel_vars + left.batch_vars + left.channel_vars;
             let products = 3.0 * rounds as f64 + 2.0 * pixels;
             Some(("products and sources", PRODUCTS, products + output))
         }
-        (Op::Requantise { .. }, _) => Some((
+        (Op::Requantise(_), _) => Some((
             "relations",
             "Schwartz-Zippel, five multilinear identities and three columns within their tables",
             8.0 * output,

@@ -3,6 +3,7 @@
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
+use tg_ir::op;
 
 use tg_ir::{CompiledModel, Op, TensorId};
 use tg_proof::ProofFile;
@@ -163,11 +164,11 @@ fn without_last_hidden_layer(model: CompiledModel) -> Option<CompiledModel> {
     let last = program.nodes.len().checked_sub(1)?;
     let [hidden, requantise] = [last.checked_sub(2)?, last.checked_sub(1)?];
     let dense = |node: usize| match program.nodes[node].op {
-        Op::Dense { input } => Some(input),
+        Op::Dense(op::Dense { input }) => Some(input),
         _ => None,
     };
     let (before, read) = (dense(hidden)?, dense(last)?);
-    if !matches!(program.nodes[requantise].op, Op::Requantise { .. })
+    if !matches!(program.nodes[requantise].op, Op::Requantise(_))
         || read != TensorId::of_node(requantise)
         || !program.ties.is_empty()
     {
@@ -184,7 +185,7 @@ fn without_last_hidden_layer(model: CompiledModel) -> Option<CompiledModel> {
         .chunks_exact(had)
         .flat_map(|row| (0..has).map(|index| row.get(index).copied().unwrap_or(0)))
         .collect();
-    program.nodes[last].op = Op::Dense { input: before };
+    program.nodes[last].op = Op::Dense(op::Dense { input: before });
     program.nodes.drain(hidden..last);
     program.weights_root = weights.root();
     Some(CompiledModel { program, weights })

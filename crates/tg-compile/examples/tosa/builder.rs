@@ -1,7 +1,7 @@
 //! Building TGX-1 programs: operands as tensors, and the few idioms that operators of TOSA are made of.
 
 use tg_exec::IntTensor;
-use tg_ir::op::{Axis, Relation};
+use tg_ir::op::{self, Axis, Relation};
 use tg_ir::program::{Coding, InputSpec};
 use tg_ir::weights::BIAS_MAX;
 use tg_ir::{
@@ -225,18 +225,18 @@ impl Builder {
 
     /// A weighted sum and a constant.
     pub(crate) fn add(&mut self, terms: &[(TensorId, i32)], bias: i32) -> TensorId {
-        let op = Op::Add {
+        let op = Op::Add(op::Add {
             inputs: terms.iter().map(|term| term.0).collect(),
             multipliers: terms.iter().map(|term| term.1).collect(),
             bias,
-        };
+        });
         self.node(op, self.shape(terms[0].0), ElementType::I32)
     }
 
     /// A part or rearrangement of a tensor.
     pub(crate) fn view(&mut self, input: TensorId, shape: Shape, view: View) -> TensorId {
         let kind = self.kind(input);
-        self.node(Op::View { input, view }, shape, kind)
+        self.node(Op::View(op::Unary { input, how: view }), shape, kind)
     }
 
     /// The same values as activations, clamped.
@@ -270,16 +270,20 @@ impl Builder {
             table: None,
             output,
         };
-        self.node(Op::Requantise { input, how }, self.shape(input), output)
+        self.node(
+            Op::Requantise(op::Unary { input, how }),
+            self.shape(input),
+            output,
+        )
     }
 
     /// 1 where an i8 tensor is 0, else 0.
     pub(crate) fn not(&mut self, input: TensorId) -> TensorId {
         let zeros = self.parameter_like(input, 0);
-        let op = Op::Compare {
+        let op = Op::Compare(op::Compare {
             inputs: [input, zeros],
             relation: Relation::Equal,
-        };
+        });
         self.node(op, self.shape(input), ElementType::I8)
     }
 
@@ -287,7 +291,13 @@ impl Builder {
     fn parameter_like(&mut self, other: TensorId, value: i8) -> TensorId {
         let shape = self.shape(other);
         let weights = vec![value; shape.elements()];
-        self.weighted(Op::Parameter, shape, ElementType::I8, weights, Vec::new())
+        self.weighted(
+            Op::Parameter(op::Parameter),
+            shape,
+            ElementType::I8,
+            weights,
+            Vec::new(),
+        )
     }
 
     /// A tensor of one value, of the shape and type of another.

@@ -1,6 +1,6 @@
 //! Operators that work element by element: rescales, tables, sums, comparisons, selections; and reductions.
 
-use tg_ir::op::{Axis, Extremum, Reduction, Relation};
+use tg_ir::op::{self, Axis, Extreme, Reduction, Relation};
 use tg_ir::{ElementType, Op, Requantise, Rescale, Shape, TensorId, View};
 
 use crate::builder::{Builder, Handle, Refusal, axis_of, shape_of};
@@ -105,10 +105,10 @@ fn per_channel(
         return Ok(only);
     }
     let kind = builder.kind(parts[0]);
-    let op = Op::Concat {
+    let op = Op::Concat(op::Concat {
         inputs: parts,
         axis: Axis::Channels,
-    };
+    });
     Ok(builder.node(op, shape, kind))
 }
 
@@ -129,10 +129,10 @@ pub(crate) fn table(builder: &mut Builder, case: &Case) -> Result<Handle, Refusa
             [-128, 127],
         )
     };
-    let op = Op::Requantise {
+    let op = Op::Requantise(op::Unary {
         input: input.id,
         how,
-    };
+    });
     let id = builder.node(op, builder.shape(input.id), ElementType::I8);
     Ok(Handle { id, ..input })
 }
@@ -194,7 +194,7 @@ pub(crate) fn product(builder: &mut Builder, case: &Case) -> Result<Handle, Refu
         ElementType::I8 => id,
         _ => builder.identity(id, ElementType::I16, [-FACTOR_MAX, FACTOR_MAX]),
     });
-    let id = builder.node(Op::Mul { inputs }, shape, ElementType::I32);
+    let id = builder.node(Op::Mul(op::Mul { inputs }), shape, ElementType::I32);
     Ok(result(id, case))
 }
 
@@ -202,11 +202,11 @@ pub(crate) fn product(builder: &mut Builder, case: &Case) -> Result<Handle, Refu
 pub(crate) fn extremum(
     builder: &mut Builder,
     case: &Case,
-    which: Extremum,
+    which: Extreme,
 ) -> Result<Handle, Refusal> {
     let (inputs, shape) = pair(builder, case)?;
     let kind = builder.kind(inputs[0]);
-    let id = builder.node(Op::Extremum { inputs, which }, shape, kind);
+    let id = builder.node(Op::Extremum(op::Extremum { inputs, which }), shape, kind);
     Ok(result(id, case))
 }
 
@@ -217,7 +217,11 @@ pub(crate) fn compare(
     relation: Relation,
 ) -> Result<Handle, Refusal> {
     let (inputs, shape) = pair(builder, case)?;
-    let id = builder.node(Op::Compare { inputs, relation }, shape, ElementType::I8);
+    let id = builder.node(
+        Op::Compare(op::Compare { inputs, relation }),
+        shape,
+        ElementType::I8,
+    );
     Ok(result(id, case))
 }
 
@@ -241,10 +245,10 @@ pub(crate) fn select(builder: &mut Builder, case: &Case) -> Result<Handle, Refus
     for operand in &operands {
         ids.push(builder.broadcast(operand, axes)?);
     }
-    let op = Op::Select {
+    let op = Op::Select(op::Select {
         condition: ids[0],
         inputs: [ids[1], ids[2]],
-    };
+    });
     let kind = builder.kind(ids[1]);
     Ok(result(builder.node(op, shape_of(axes)?, kind), case))
 }
@@ -276,10 +280,10 @@ pub(crate) fn absolute(builder: &mut Builder, case: &Case) -> Result<Handle, Ref
         builder.add(&[(input, 1)], 0),
         builder.add(&[(input, -1)], 0),
     );
-    let op = Op::Extremum {
+    let op = Op::Extremum(op::Extremum {
         inputs: [plus, minus],
-        which: Extremum::Greater,
-    };
+        which: Extreme::Greater,
+    });
     let id = builder.node(op, builder.shape(input), ElementType::I32);
     Ok(result(id, case))
 }
@@ -296,10 +300,10 @@ pub(crate) fn cast(builder: &mut Builder, case: &Case) -> Result<Handle, Refusal
     let input = builder.operands(&[&case.operands[0]])?.remove(0);
     if case.result.kind == Kind::Bool {
         let inputs = [input.id, builder.zeros_like(input.id)];
-        let op = Op::Compare {
+        let op = Op::Compare(op::Compare {
             inputs,
             relation: Relation::Equal,
-        };
+        });
         let is_zero = builder.node(op, builder.shape(input.id), ElementType::I8);
         return Ok(result(builder.not(is_zero), case));
     }
@@ -323,11 +327,11 @@ pub(crate) fn reduce(
         (Reduction::Sum, _) => ElementType::I32,
         (_, kind) => kind,
     };
-    let op = Op::Reduce {
+    let op = Op::Reduce(op::Reduce {
         input: input.id,
         reduction: how,
         axis,
-    };
+    });
     let shape = builder.shape(input.id).with_axis(axis, 1);
     Ok(result(builder.node(op, shape, kind), case))
 }
@@ -341,7 +345,7 @@ pub(crate) fn argmax(builder: &mut Builder, case: &Case) -> Result<Handle, Refus
     let axes: Vec<u32> = order.iter().map(|&a| input.axes[a]).collect();
     let shape = shape_of(&axes)?;
     let turned = builder.view(input.id, shape, View::transpose(&input.axes, &order));
-    let op = Op::ArgMax { input: turned };
+    let op = Op::ArgMax(op::ArgMax { input: turned });
     let id = builder.node(op, shape.with_axis(Axis::Channels, 1), ElementType::I32);
     Ok(result(id, case))
 }

@@ -1,5 +1,6 @@
 //! Convolutions and matrix products, with the zero points and weights of TOSA.
 
+use tg_ir::op;
 use tg_ir::{ElementType, Op, Shape, TensorId, Window};
 
 use crate::builder::{Builder, Handle, Refusal};
@@ -209,12 +210,12 @@ fn linear(
         for (weight, part) in rest.iter_mut().zip(&part) {
             *weight -= part;
         }
-        let op = Op::Conv {
+        let op = Op::Conv(op::Conv {
             input,
             window,
             groups: kernel.groups,
             zero: i16::try_from(zero).map_err(|_| "a zero point beyond 16 bits")?,
-        };
+        });
         let narrow = |&x: &i64| i8::try_from(x).expect("clamped");
         let weights = part.iter().map(narrow).collect();
         let wide = |&x: &i64| i32::try_from(x).map_err(|_| "biases beyond 24 bits");
@@ -256,12 +257,12 @@ fn fitted(
         shape.width + left + right,
         shape.channels,
     );
-    let op = Op::Pad {
+    let op = Op::Pad(op::Pad {
         input,
         before: [top, left, 0],
         after: [bottom, right, 0],
         value: i16::try_from(zero).map_err(|_| "a zero point beyond 16 bits")?,
-    };
+    });
     let kind = builder.kind(input);
     Ok((builder.node(op, padded, kind), window))
 }
@@ -286,10 +287,10 @@ pub(crate) fn matmul(
         right.channels
     };
     let shape = Shape::new(left.height, left.width, columns);
-    let op = Op::MatMul {
+    let op = Op::MatMul(op::MatMul {
         inputs: [centred[0], centred[1]],
         transposed: is_transposed,
-    };
+    });
     Ok(Handle {
         id: builder.node(op, shape, ElementType::I32),
         axes: vec![shape.height, shape.width, shape.channels],

@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use tg_exec::{Trace, execute_tensor};
-use tg_ir::op::{Extremum, Reduction, Relation};
+use tg_ir::op::{Extreme, Reduction, Relation};
 use tg_ir::{ProgramError, TensorId, scalar};
 
 use crate::builder::{Builder, Built, Handle, Refusal};
@@ -73,8 +73,8 @@ fn node(builder: &mut Builder, case: &Case) -> Result<Handle, Refusal> {
         "ADD" => elementwise::sum(builder, case, 1),
         "SUB" => elementwise::sum(builder, case, -1),
         "MUL" => elementwise::product(builder, case),
-        "MAXIMUM" | "LOGICAL_OR" => elementwise::extremum(builder, case, Extremum::Greater),
-        "MINIMUM" | "LOGICAL_AND" => elementwise::extremum(builder, case, Extremum::Lesser),
+        "MAXIMUM" | "LOGICAL_OR" => elementwise::extremum(builder, case, Extreme::Greater),
+        "MINIMUM" | "LOGICAL_AND" => elementwise::extremum(builder, case, Extreme::Lesser),
         "EQUAL" => elementwise::compare(builder, case, Relation::Equal),
         "GREATER" => elementwise::compare(builder, case, Relation::Greater),
         "GREATER_EQUAL" => elementwise::compare(builder, case, Relation::GreaterOrEqual),

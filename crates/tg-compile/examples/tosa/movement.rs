@@ -1,6 +1,6 @@
 //! Operators that move, repeat or leave out elements.
 
-use tg_ir::op::Axis;
+use tg_ir::op::{self, Axis};
 use tg_ir::{ElementType, Op, TensorId, View};
 
 use crate::builder::{Builder, Handle, RANK_MAX, Refusal, axis_of, shape_of};
@@ -142,12 +142,12 @@ pub(crate) fn pad(builder: &mut Builder, case: &Case) -> Result<Handle, Refusal>
             less.ok_or("32-bit values beyond the field bound")?,
         );
     }
-    let op = Op::Pad {
+    let op = Op::Pad(op::Pad {
         input: id,
         before,
         after,
         value: i16::try_from(value).expect("16 bits"),
-    };
+    });
     let kind = builder.kind(id);
     let mut id = builder.node(op, shape_of(&case.result.shape)?, kind);
     if shift != 0 {
@@ -167,7 +167,7 @@ pub(crate) fn concat(builder: &mut Builder, case: &Case) -> Result<Handle, Refus
     let kind = builder.kind(inputs[0]);
     let shape = shape_of(&case.result.shape)?;
     Ok(Handle {
-        id: builder.node(Op::Concat { inputs, axis }, shape, kind),
+        id: builder.node(Op::Concat(op::Concat { inputs, axis }), shape, kind),
         axes: case.result.shape.clone(),
     })
 }
@@ -183,11 +183,11 @@ pub(crate) fn gather(builder: &mut Builder, case: &Case) -> Result<Handle, Refus
         return Err("a batch of several tables");
     }
     let input = only_operand(builder, case)?;
-    let op = Op::Gather {
+    let op = Op::Gather(op::Gather {
         input: input.id,
         axis: Axis::Columns,
         indices: indices(&case.operands[1].elements)?,
-    };
+    });
     let kind = builder.kind(input.id);
     Ok(Handle {
         id: builder.node(op, shape_of(&case.result.shape)?, kind),
@@ -212,16 +212,16 @@ pub(crate) fn scatter(builder: &mut Builder, case: &Case) -> Result<Handle, Refu
         .shape(operands[0].id)
         .with_axis(Axis::Columns, rows + new.shape[1]);
     let kind = builder.kind(operands[0].id);
-    let op = Op::Concat {
+    let op = Op::Concat(op::Concat {
         inputs: vec![operands[0].id, operands[1].id],
         axis: Axis::Columns,
-    };
+    });
     let input = builder.node(op, both, kind);
-    let op = Op::Gather {
+    let op = Op::Gather(op::Gather {
         input,
         axis: Axis::Columns,
         indices: source,
-    };
+    });
     Ok(Handle {
         id: builder.node(op, shape_of(&case.result.shape)?, kind),
         axes: case.result.shape.clone(),
@@ -252,11 +252,11 @@ pub(crate) fn resize(builder: &mut Builder, case: &Case) -> Result<Handle, Refus
         let count = u32::try_from(picked.len()).expect("an axis");
         let shape = builder.shape(id).with_axis(axis, count);
         let kind = builder.kind(id);
-        let op = Op::Gather {
+        let op = Op::Gather(op::Gather {
             input: id,
             axis,
             indices: picked,
-        };
+        });
         id = builder.node(op, shape, kind);
     }
     Ok(Handle {

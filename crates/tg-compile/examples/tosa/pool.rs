@@ -1,6 +1,6 @@
 //! Pooling: maxima, and means whose divisor depends on how many pixels a window covers.
 
-use tg_ir::op::Axis;
+use tg_ir::op::{self, Axis};
 use tg_ir::{ElementType, Op, Rescale, Shape, TensorId, View, Window};
 
 use crate::builder::{Builder, Handle, Refusal};
@@ -42,7 +42,7 @@ pub(crate) fn greatest(builder: &mut Builder, case: &Case) -> Result<Handle, Ref
     let output = Shape::new(height, width, shape.channels);
     let kind = builder.kind(input);
     Ok(Handle {
-        id: builder.node(Op::MaxPool { input, window }, output, kind),
+        id: builder.node(Op::MaxPool(op::MaxPool { input, window }), output, kind),
         axes: vec![1, height, width, shape.channels],
     })
 }
@@ -59,7 +59,11 @@ pub(crate) fn mean(builder: &mut Builder, case: &Case) -> Result<Handle, Refusal
         .output(shape)
         .ok_or("a kernel larger than its input")?;
     let whole = Shape::new(height, width, shape.channels);
-    let sums = builder.node(Op::WindowSum { input, window }, whole, ElementType::I32);
+    let sums = builder.node(
+        Op::WindowSum(op::WindowSum { input, window }),
+        whole,
+        ElementType::I32,
+    );
     let mut rows = Vec::new();
     for (top, rows_high, count_down) in runs(&window, 0, height, shape.height) {
         let mut parts = Vec::new();
@@ -114,10 +118,10 @@ fn joined(builder: &mut Builder, parts: &[TensorId], axis: Axis) -> TensorId {
         .iter()
         .map(|&part| builder.shape(part).axis(axis))
         .sum();
-    let op = Op::Concat {
+    let op = Op::Concat(op::Concat {
         inputs: parts.to_vec(),
         axis,
-    };
+    });
     let kind = builder.kind(parts[0]);
     builder.node(op, first.with_axis(axis, length), kind)
 }

@@ -7,7 +7,7 @@ use super::strided::{Factor, Strided, is_contiguous, normal};
 use super::{Lowering, Reader, Step, Stop, operand, result, unsupported};
 use crate::passes::int;
 use tg_float::{Attribute, Node, ValueId, convert};
-use tg_ir::check::{NORM_FRACTION_MAX, NORM_PRECISION_MAX};
+use tg_ir::op::{self, NORM_FRACTION_MAX, NORM_PRECISION_MAX};
 use tg_ir::op::{Norm, PROBABILITY_ONE, Softmax};
 use tg_ir::requantise::TABLE_MAX;
 use tg_ir::{ElementType, FIELD_BOUND, Op, Rescale, Shape, TensorId};
@@ -59,7 +59,7 @@ impl Lowering<'_> {
         let room = FIELD_BOUND - 2 * SLACK;
         let inner = inner.max(1) as i64;
         if let Ok(found) = self.raw(a)
-            && matches!(self.builder.op(found.tensor), Some(Op::Softmax { .. }))
+            && matches!(self.builder.op(found.tensor), Some(Op::Softmax(_)))
         {
             let row = i64::from(PROBABILITY_ONE) + inner / 2 + 1;
             let right = self.read_centred(b, Reader::Product, room / row)?;
@@ -112,10 +112,10 @@ impl Lowering<'_> {
         } else {
             second.channels
         };
-        let op = Op::MatMul {
+        let op = Op::MatMul(op::MatMul {
             inputs: [a, b],
             transposed,
-        };
+        });
         let shape = Shape::new(first.height, first.width, columns);
         if !shape.is_valid() {
             return unsupported("its result is too large");
@@ -304,7 +304,7 @@ impl Lowering<'_> {
             table: (0..entries.min(TABLE_MAX)).map(entry).collect(),
             causal,
         };
-        let op = Op::Softmax { input: tensor, how };
+        let op = Op::Softmax(op::Unary { input: tensor, how });
         let shape = self.builder.shape(tensor);
         let tensor = self.builder.push(&name, op, shape, 1.0 / one, None);
         Ok((tensor, layout))
@@ -338,7 +338,7 @@ impl Lowering<'_> {
         };
         let shape = self.builder.shape(tensor);
         let name = format!("{}.log", node.name);
-        let op = Op::Requantise { input: tensor, how };
+        let op = Op::Requantise(op::Unary { input: tensor, how });
         let tensor = self.builder.push(&name, op, shape, unit, None);
         self.give(value, tensor, layout, unit, 0);
         Ok(())
@@ -382,7 +382,7 @@ impl Lowering<'_> {
             centred,
         )?;
         let unit = 0.5f64.powi(how.fraction.into());
-        let op = Op::Norm { input: tensor, how };
+        let op = Op::Norm(op::Unary { input: tensor, how });
         let tensor = self.builder.push(&name, op, own, unit, None);
         let normalised = Read {
             tensor,

@@ -1,6 +1,7 @@
 //! A program while it is written: nodes, weights, and what every tensor can reach.
 
 use tg_exec::range::{self, Interval};
+use tg_ir::op;
 use tg_ir::program::NAME_MAX;
 use tg_ir::{
     BoundError, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program,
@@ -46,7 +47,7 @@ impl Builder {
         scale: f64,
         layer: Option<LinearWeights>,
     ) -> TensorId {
-        if matches!(op, Op::View { .. } | Op::Requantise { .. }) {
+        if matches!(op, Op::View(_) | Op::Requantise(_)) {
             let same = |node: &Node| node.op == op && node.shape == shape;
             if let Some(found) = self.program.nodes.iter().position(same) {
                 return TensorId::of_node(found);
@@ -63,7 +64,7 @@ impl Builder {
         let (program, node) = (&self.program, self.program.nodes.len() - 1);
         let read = Weights::of_node_in(&self.layers, program, node);
         let next = range::of_op(&program.nodes[node].op, shape, read, |id| {
-            (self.intervals[id.index()].as_slice(), program.shape(*id))
+            (self.intervals[id.index()].as_slice(), program.shape(id))
         });
         let bound = bounds::magnitude(&self.program, &self.magnitudes);
         self.magnitudes.push(bound);
@@ -153,10 +154,10 @@ impl Builder {
     pub(crate) fn repeat(&mut self, tensor: TensorId, scale: f64) -> TensorId {
         let shape = self.shape(tensor);
         let elements = u32::try_from(shape.elements()).expect("a shape has at most 2^26 elements");
-        let op = Op::View {
+        let op = Op::View(op::Unary {
             input: tensor,
-            view: View::new(0, &[(elements, 1)]),
-        };
+            how: View::new(0, &[(elements, 1)]),
+        });
         let name = format!("{}.output", self.name(tensor));
         // Not through `push`, which would find an earlier view.
         let intervals = vec![range::hull(&self.intervals[tensor.index()]); shape.channels as usize];

@@ -6,7 +6,7 @@ use super::movement::axis_of;
 use super::strided::Strided;
 use super::{Lowering, Reader, Step, Stop, operand, result, unsupported};
 use tg_float::{Node, ValueId, convert};
-use tg_ir::op::{Extremum, Relation, TERMS_MAX};
+use tg_ir::op::{self, Extreme, Relation, TERMS_MAX};
 use tg_ir::{ElementType, FIELD_BOUND, Op, TensorId};
 
 /// Operators that a table can hold: each element of the result follows from one element of each input.
@@ -221,11 +221,11 @@ impl Lowering<'_> {
             .zip(&multipliers)
             .map(|(z, &m)| -z * i64::from(m))
             .sum();
-        let op = Op::Add {
+        let op = Op::Add(op::Add {
             inputs: tensors.clone(),
             multipliers,
             bias: i32::try_from(bias).map_err(|_| Stop::Unsupported("its zero points"))?,
-        };
+        });
         let shape = self.builder.shape(tensors[0]);
         let name = node.name.clone();
         let tensor = self.builder.push(&name, op, shape, scale, None);
@@ -274,9 +274,9 @@ impl Lowering<'_> {
         let shape = self.shape_of(value);
         let (tensors, layout) = self.together(index, vec![left, right], shape)?;
         let shape = self.builder.shape(tensors[0]);
-        let op = Op::Mul {
+        let op = Op::Mul(op::Mul {
             inputs: [tensors[0], tensors[1]],
-        };
+        });
         let tensor = self.builder.push(&name, op, shape, scale, None);
         self.give_sums(value, tensor, layout, scale);
         Ok(())
@@ -325,7 +325,7 @@ impl Lowering<'_> {
                 table: None,
                 output: this.builder.kind(tensor),
             };
-            let op = Op::Requantise { input: tensor, how };
+            let op = Op::Requantise(op::Unary { input: tensor, how });
             Ok(this
                 .builder
                 .push(&format!("{name}.half"), op, shape, read.scale, None))
@@ -340,12 +340,12 @@ impl Lowering<'_> {
                 .collect(),
             bias: vec![0; slopes.len()],
         };
-        let op = Op::Conv {
+        let op = Op::Conv(op::Conv {
             input: below,
             window: tg_ir::Window::new([1; 2], [1; 2], [0; 4]),
             groups: shape.channels,
             zero: 0,
-        };
+        });
         let scaled = self
             .builder
             .push(&name, op, shape, read.scale * unit, Some(layer));
@@ -383,15 +383,15 @@ impl Lowering<'_> {
             return unsupported("it has other than two inputs");
         };
         let which = match node.op.as_str() {
-            "Max" | "Or" => Extremum::Greater,
-            "Min" | "And" => Extremum::Lesser,
+            "Max" | "Or" => Extreme::Greater,
+            "Min" | "And" => Extreme::Lesser,
             _ => return unsupported("exclusive or of two computed values"),
         };
         let (tensors, layout, scale, zero) = self.alike(index, [a, b], self.shape_of(value))?;
-        let op = Op::Extremum {
+        let op = Op::Extremum(op::Extremum {
             inputs: [tensors[0], tensors[1]],
             which,
-        };
+        });
         let shape = self.builder.shape(tensors[0]);
         let name = node.name.clone();
         let tensor = self.builder.push(&name, op, shape, scale, None);
@@ -410,10 +410,10 @@ impl Lowering<'_> {
             _ => (Relation::GreaterOrEqual, [b, a]),
         };
         let (tensors, layout, ..) = self.alike(index, inputs, self.shape_of(value))?;
-        let op = Op::Compare {
+        let op = Op::Compare(op::Compare {
             inputs: [tensors[0], tensors[1]],
             relation,
-        };
+        });
         let shape = self.builder.shape(tensors[0]);
         let name = node.name.clone();
         let tensor = self.builder.push(&name, op, shape, 1.0, None);
@@ -435,10 +435,10 @@ impl Lowering<'_> {
             reads.push(self.read_as(input, kind, i64::MAX, Some((scale, zero)))?);
         }
         let (tensors, layout) = self.together(index, reads, shape)?;
-        let op = Op::Select {
+        let op = Op::Select(op::Select {
             condition: tensors[0],
             inputs: [tensors[1], tensors[2]],
-        };
+        });
         let shape = self.builder.shape(tensors[0]);
         let name = node.name.clone();
         let tensor = self.builder.push(&name, op, shape, scale, None);

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tg_float::tgf::{self, Budget};
 use tg_float::{DType, FloatTensor, ValueId, convert};
+use tg_ir::op;
 use tg_ir::requantise::{PAIRS_MAX, TABLE_MAX};
 use tg_ir::{Axis, ElementType, Op, Requantise, Rescale, Shape, TensorId, View};
 
@@ -248,10 +249,10 @@ impl Lowering<'_> {
         };
         let shape = self.builder.shape(read.tensor);
         let name = format!("{}.centred", self.builder.name(read.tensor));
-        let op = Op::Requantise {
+        let op = Op::Requantise(op::Unary {
             input: read.tensor,
             how,
-        };
+        });
         let tensor = self.builder.push(&name, op, shape, read.scale, None);
         Ok(Read {
             tensor,
@@ -478,7 +479,7 @@ impl Lowering<'_> {
                 table: table.clone(),
                 output: kind,
             };
-            let op = Op::Requantise { input, how };
+            let op = Op::Requantise(op::Unary { input, how });
             Ok::<_, Stop>(this.builder.push(&name, op, shape, scale, None))
         };
         if pairs_of(&rescales).0.len() <= PAIRS_MAX {
@@ -490,20 +491,20 @@ impl Lowering<'_> {
             let count = u32::try_from(rescales.len()).expect("few");
             let pixels = u32::try_from(shape.pixels()).expect("a shape has at most 2^26 elements");
             let channels = i32::try_from(shape.channels).expect("an axis is short");
-            let op = Op::View {
+            let op = Op::View(op::Unary {
                 input: form.tensor,
-                view: View::new(first, &[(pixels, channels), (count, 1)]),
-            };
+                how: View::new(first, &[(pixels, channels), (count, 1)]),
+            });
             let own = shape.with_axis(Axis::Channels, count);
             let part = self
                 .builder
                 .push(&format!("{node}.channels"), op, own, form.scale, None);
             parts.push(write(self, part, rescales, own)?);
         }
-        let op = Op::Concat {
+        let op = Op::Concat(op::Concat {
             inputs: parts,
             axis: Axis::Channels,
-        };
+        });
         Ok(self
             .builder
             .push(&format!("{node}.channels"), op, shape, scale, None))
@@ -611,11 +612,11 @@ impl Lowering<'_> {
         if bias.abs() > f64::from(1 << 29) {
             return false;
         }
-        let op = Op::Add {
+        let op = Op::Add(op::Add {
             inputs: vec![from.tensor],
             multipliers: vec![multiplier],
             bias: bias as i32,
-        };
+        });
         let shape = self.builder.shape(from.tensor);
         let name = self.prepared.graph.name_of(value).to_owned();
         let tensor = self.builder.push(&name, op, shape, scale, None);

@@ -6,6 +6,7 @@ use super::weights::{Granularity, KnownWeights, Layer};
 use super::{ChannelScales, Lowering, Precision, Reader, Step, Stop, operand, result, unsupported};
 use crate::passes::int;
 use tg_float::{Node, ValueId};
+use tg_ir::op;
 use tg_ir::weights::{BIAS_MAX, WEIGHT_MAX};
 use tg_ir::{ElementType, FIELD_BOUND, Op, Shape, TensorId, Window};
 
@@ -169,12 +170,12 @@ impl Lowering<'_> {
         );
         let mut layer = self.layer(&stored, scales, &bias, read.scale, self.granularity(index));
         shift_bias(&mut layer, read.zero);
-        let op = Op::Conv {
+        let op = Op::Conv(op::Conv {
             input: tensor,
             window,
             groups: narrow(groups)?,
             zero: i16::try_from(read.zero).map_err(|_| Stop::Unsupported("its zero point"))?,
-        };
+        });
         let side = window.output(self.builder.shape(tensor));
         let [height, width] = side.ok_or(Stop::Unsupported("its window does not fit"))?;
         let shape = Shape::new(height, width, narrow(outputs)?);
@@ -342,7 +343,7 @@ impl Lowering<'_> {
             let stored: Vec<f64> = each.map(|(k, out)| along(k, out)).collect();
             let mut layer = self.layer(&stored, scales, bias, read.scale, self.granularity(index));
             shift_bias(&mut layer, read.zero);
-            let op = Op::Dense { input: read.tensor };
+            let op = Op::Dense(op::Dense { input: read.tensor });
             let shape = Shape::vector(narrow(outputs)?);
             let layout = Strided::contiguous(result_shape);
             self.accumulate(index, value, (op, shape), (layer, read.scale), layout);
@@ -399,12 +400,12 @@ impl Lowering<'_> {
         let (tensor, layout) = self.channels_last(read, axis, name)?;
         let mut layer = self.layer(gain, None, offset, read.scale, self.gain_granularity());
         shift_bias(&mut layer, read.zero);
-        let op = Op::Conv {
+        let op = Op::Conv(op::Conv {
             input: tensor,
             window: Window::new([1; 2], [1; 2], [0; 4]),
             groups: narrow(gain.len())?,
             zero: 0,
-        };
+        });
         let shape = self.builder.shape(tensor);
         let Layer {
             weights,

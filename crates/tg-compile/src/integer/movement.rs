@@ -6,7 +6,7 @@ use super::strided::{Factor, Strided, is_contiguous, normal};
 use super::{Lowering, Reader, Step, Stop, operand, result, unsupported};
 use crate::passes::{float, floats_of, int, ints, scalar_of};
 use tg_float::{Attribute, Node, ValueId};
-use tg_ir::op::CONCAT_MAX;
+use tg_ir::op::{self, CONCAT_MAX};
 use tg_ir::{Axis, ElementType, LinearWeights, Op, Shape, TensorId};
 
 /// Rows, columns and channels of a tensor, each as axes of a value.
@@ -65,10 +65,10 @@ impl Lowering<'_> {
         let Some(view) = read.layout.view(factors) else {
             return unsupported("its elements lie in an order of too many axes");
         };
-        let op = Op::View {
+        let op = Op::View(op::Unary {
             input: read.tensor,
-            view,
-        };
+            how: view,
+        });
         Ok(self
             .builder
             .push(&format!("{name}.view"), op, shape, read.scale, None))
@@ -266,10 +266,10 @@ impl Lowering<'_> {
         }
         let size = |axes: &[usize]| narrow(axes.iter().map(|&axis| shape[axis]).product());
         let whole = Shape::new(size(&groups[0])?, size(&groups[1])?, size(&groups[2])?);
-        let op = Op::Concat {
+        let op = Op::Concat(op::Concat {
             inputs: tensors,
             axis: Axis::Columns,
-        };
+        });
         let tensor = self.builder.push(&name, op, whole, scale, None);
         self.give(value, tensor, Strided::contiguous(shape), scale, zero);
         Ok(())
@@ -301,10 +301,10 @@ impl Lowering<'_> {
             return None;
         }
         let shape = pixels(&reads[0]).with_axis(Axis::Channels, u32::try_from(whole).ok()?);
-        let op = Op::Concat {
+        let op = Op::Concat(op::Concat {
             inputs: reads.iter().map(|read| read.tensor).collect(),
             axis: Axis::Channels,
-        };
+        });
         Some((self.builder.push(name, op, shape, scale, None), first))
     }
 
@@ -396,11 +396,11 @@ impl Lowering<'_> {
         let name = node.name.clone();
         let source = self.arranged(&read, &groups, &name)?;
         let picked: Result<Vec<u32>, _> = list.iter().map(|&i| u32::try_from(i)).collect();
-        let op = Op::Gather {
+        let op = Op::Gather(op::Gather {
             input: source,
             axis: Axis::Columns,
             indices: picked.map_err(|_| Stop::Unsupported("an index is out of range"))?,
-        };
+        });
         let shape = self
             .builder
             .shape(source)
@@ -433,10 +433,10 @@ impl Lowering<'_> {
         let rank = self.shape_of(indices).len();
         let positions =
             self.arranged(&read, &[(0..rank).collect(), Vec::new(), Vec::new()], &name)?;
-        let op = Op::Embed {
+        let op = Op::Embed(op::Embed {
             input: positions,
             rows: narrow(weights.shape[0])?,
-        };
+        });
         let shape = self
             .builder
             .shape(positions)
@@ -547,12 +547,12 @@ impl Lowering<'_> {
         } else {
             32_767
         };
-        let op = Op::Pad {
+        let op = Op::Pad(op::Pad {
             input: source,
             before,
             after,
             value: i16::try_from(units.clamp(-top, top)).unwrap_or(0),
-        };
+        });
         let own = self.builder.shape(source);
         let padded = Shape::new(
             own.height + before[0] + after[0],

@@ -4,6 +4,7 @@ use super::linear::window_of;
 use super::movement::grouped_layout;
 use super::{Lowering, Reader, Step, Stop, operand, result, unsupported};
 use crate::passes::int;
+use tg_ir::op;
 use tg_ir::window::KERNEL_MAX;
 use tg_ir::{FIELD_BOUND, Op, Shape, TensorId, Window};
 
@@ -83,10 +84,10 @@ impl Lowering<'_> {
             let [height, width] = window
                 .output(own)
                 .ok_or(Stop::Unsupported("its window does not fit"))?;
-            let op = Op::MaxPool {
+            let op = Op::MaxPool(op::MaxPool {
                 input: tensor,
                 window,
-            };
+            });
             let shape = Shape::new(height, width, own.channels);
             tensor = self.builder.push(name, op, shape, scale, None);
         }
@@ -147,10 +148,10 @@ impl Lowering<'_> {
             return unsupported("averages over different numbers of elements at the border");
         }
         let scale = read.scale / window.positions() as f64;
-        let op = Op::WindowSum {
+        let op = Op::WindowSum(op::WindowSum {
             input: tensor,
             window,
-        };
+        });
         let tensor = self.builder.push(&name, op, shape, scale, None);
         self.give_sums(value, tensor, layout, scale);
         Ok(())

@@ -4,7 +4,7 @@ use super::movement::axis_of;
 use super::strided::Strided;
 use super::{Lowering, Reader, Step, Stop, operand, result, unsupported};
 use crate::passes::{int, ints};
-use tg_ir::op::{Ranked, Reduction};
+use tg_ir::op::{self, Ranked, Reduction};
 use tg_ir::window::KERNEL_MAX;
 use tg_ir::{Axis, ElementType, FIELD_BOUND, Op, Shape, Window};
 
@@ -49,20 +49,20 @@ impl Lowering<'_> {
             let tensor = self.arranged(&read, &[vec![0, 2], vec![3], vec![1]], &name)?;
             let own = self.builder.shape(tensor);
             let window = Window::new([own.height, own.width], [1; 2], [0; 4]);
-            let op = Op::WindowSum {
+            let op = Op::WindowSum(op::WindowSum {
                 input: tensor,
                 window,
-            };
+            });
             self.builder
                 .push(&name, op, Shape::vector(own.channels), scale, None)
         } else {
             let tensor = self.arranged(&read, &[kept, Vec::new(), axes], &name)?;
             let shape = self.builder.shape(tensor).with_axis(Axis::Channels, 1);
-            let op = Op::Reduce {
+            let op = Op::Reduce(op::Reduce {
                 input: tensor,
                 reduction,
                 axis: Axis::Channels,
-            };
+            });
             self.builder.push(&name, op, shape, scale, None)
         };
         if sums {
@@ -91,7 +91,7 @@ impl Lowering<'_> {
         let own = self.builder.shape(tensor);
         if argmax {
             let value = result(node)?;
-            let op = Op::ArgMax { input: tensor };
+            let op = Op::ArgMax(op::ArgMax { input: tensor });
             let tensor = self
                 .builder
                 .push(&name, op, own.with_axis(Axis::Channels, 1), 1.0, None);
@@ -119,10 +119,10 @@ impl Lowering<'_> {
             } else {
                 (1.0, 0)
             };
-            let op = Op::TopK {
+            let op = Op::TopK(op::TopK {
                 input: tensor,
                 give,
-            };
+            });
             let shape = own.with_axis(Axis::Channels, super::linear::narrow(k)?);
             let found = self.builder.push(&name, op, shape, scale, None);
             debug_assert!(slot == 0 || self.builder.kind(found) == ElementType::I32);

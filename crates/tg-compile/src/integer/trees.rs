@@ -5,7 +5,7 @@ use crate::passes::{Prepared, int};
 use std::collections::BTreeMap;
 use tg_float::{Attribute, Node, convert};
 use tg_ir::forest::{Branch, Child, Forest};
-use tg_ir::op::{PROBABILITY_ONE, Softmax};
+use tg_ir::op::{self, PROBABILITY_ONE, Softmax};
 use tg_ir::program::THRESHOLDS_MAX;
 use tg_ir::requantise::TABLE_MAX;
 use tg_ir::{Coding, InputSpec, Op, Rescale, Shape, TensorId};
@@ -66,10 +66,10 @@ fn build(
     let outputs = forest.outputs();
     let shape = Shape::vector(super::linear::narrow(outputs)?);
     let mut builder = super::Builder::new(&options.name, spec);
-    let op = Op::Trees {
+    let op = Op::Trees(op::Trees {
         input: TensorId::INPUT,
         forest,
-    };
+    });
     let mut tensor = builder.push(&name, op, shape, unit, None);
     let mut scale = unit;
     if transform == Transform::Softmax {
@@ -85,7 +85,7 @@ fn build(
                 .collect(),
             causal: None,
         };
-        let op = Op::Softmax { input: tensor, how };
+        let op = Op::Softmax(op::Unary { input: tensor, how });
         tensor = builder.push(&format!("{name}.softmax"), op, shape, 1.0 / one, None);
         scale = 1.0 / one;
     }

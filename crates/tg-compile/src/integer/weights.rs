@@ -5,6 +5,7 @@ use super::strided::Strided;
 use super::{Lowering, Step, Stop, unsupported};
 use std::rc::Rc;
 use tg_float::{ValueId, convert};
+use tg_ir::op;
 use tg_ir::requantise::PAIRS_MAX;
 use tg_ir::segment::{SEGMENT_BITS_MAX, SEGMENTS_MAX};
 use tg_ir::weights::BIAS_MAX;
@@ -508,9 +509,13 @@ impl Lowering<'_> {
                 weights: values,
                 bias: Vec::new(),
             };
-            let tensor = this
-                .builder
-                .push(name, Op::Parameter, shape, scale, Some(layer));
+            let tensor = this.builder.push(
+                name,
+                Op::Parameter(op::Parameter),
+                shape,
+                scale,
+                Some(layer),
+            );
             this.known.push(KnownWeights {
                 tensor,
                 unit: scale,

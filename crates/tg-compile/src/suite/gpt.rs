@@ -5,7 +5,7 @@ use super::net::Net;
 use super::square;
 use crate::integer::attention::{EXPONENT_REACH, norm_of};
 use tg_exec::execute::IntTensor;
-use tg_ir::op::{PROBABILITY_ONE, Softmax};
+use tg_ir::op::{self, PROBABILITY_ONE, Softmax};
 use tg_ir::requantise::TABLE_MAX;
 use tg_ir::{
     Axis, Coding, CompiledModel, ElementType, InputSpec, LinearWeights, Op, Requantise, Rescale,
@@ -117,11 +117,11 @@ fn transformer(sizes: &Sizes, seed: u64) -> (CompiledModel, IntTensor) {
             net.conv(normal, sizes.vocabulary, square(1, 1, 0));
         }
         Output::LastScores => {
-            let op = Op::Gather {
+            let op = Op::Gather(op::Gather {
                 input: stream,
                 axis: Axis::Columns,
                 indices: vec![sizes.tokens - 1],
-            };
+            });
             let last = net.push(op, Shape::new(1, 1, sizes.channels), None);
             let normal = net.normalised(last);
             net.tied_conv(normal, EMBEDDING);
@@ -129,7 +129,11 @@ fn transformer(sizes: &Sizes, seed: u64) -> (CompiledModel, IntTensor) {
         Output::Likeliest => {
             let normal = net.normalised(stream);
             let input = net.tied_conv(normal, EMBEDDING);
-            net.push(Op::ArgMax { input }, Shape::new(1, sizes.tokens, 1), None);
+            net.push(
+                Op::ArgMax(op::ArgMax { input }),
+                Shape::new(1, sizes.tokens, 1),
+                None,
+            );
         }
     }
     net.finish()
@@ -140,21 +144,21 @@ impl Net {
     fn embedded(&mut self, sizes: &Sizes) -> TensorId {
         let shape = Shape::new(1, sizes.tokens, sizes.channels);
         let table = |rows: u32| rows as usize * sizes.channels as usize;
-        let op = Op::Embed {
+        let op = Op::Embed(op::Embed {
             input: TensorId::INPUT,
             rows: sizes.vocabulary,
-        };
+        });
         let layer = self.unbiased(table(sizes.vocabulary));
         let rows = self.push(op, shape, Some(layer));
         let layer = self.unbiased(table(sizes.places));
         let all = Shape::new(1, sizes.places, sizes.channels);
-        let mut places = self.push(Op::Parameter, all, Some(layer));
+        let mut places = self.push(Op::Parameter(op::Parameter), all, Some(layer));
         if sizes.places > sizes.tokens {
-            let op = Op::Gather {
+            let op = Op::Gather(op::Gather {
                 input: places,
                 axis: Axis::Columns,
                 indices: (0..sizes.tokens).collect(),
-            };
+            });
             places = self.push(op, shape, None);
         }
         let op = Op::add([rows, places], [1 << (STREAM_SHIFT + 2); 2]);
@@ -180,7 +184,7 @@ impl Net {
             output: ElementType::I16,
         };
         let shape = self.model.program.shape(input);
-        self.push(Op::Requantise { input, how }, shape, None)
+        self.push(Op::Requantise(op::Unary { input, how }), shape, None)
     }
 
     /// The stream plus what a block gives, in units a power of two apart: about a third of the stream.
@@ -199,18 +203,18 @@ impl Net {
         let Ok(how) = norm_of(shape.channels, i64::from(STREAM_MAX), 1.0, true) else {
             unreachable!("few channels have a normalisation");
         };
-        let op = Op::Norm { input: stream, how };
+        let op = Op::Norm(op::Unary { input: stream, how });
         let normal = self.push(op, shape, None);
         let mut layer = self.layer(shape.channels, 1);
         // Gains around 90.
         let weights = layer.weights.iter_mut();
         weights.for_each(|weight| *weight = *weight / 4 + 90);
-        let op = Op::Conv {
+        let op = Op::Conv(op::Conv {
             input: normal,
             window: square(1, 1, 0),
             groups: shape.channels,
             zero: 0,
-        };
+        });
         self.push(op, shape, Some(layer))
     }
 
@@ -234,23 +238,23 @@ impl Net {
             let sums = self.conv(normal, channels, square(1, 1, 0));
             let input = self.requantise(sums, [-128, 127]);
             let view = View::transpose(&[tokens, heads, each], &[1, 0, 2]);
-            self.push(Op::View { input, view }, split, None)
+            self.push(Op::View(op::Unary { input, how: view }), split, None)
         });
-        let op = Op::MatMul {
+        let op = Op::MatMul(op::MatMul {
             inputs: [queries, keys],
             transposed: true,
-        };
+        });
         let scores = self.push(op, Shape::new(heads, tokens, tokens), None);
         let probabilities = self.softmax(scores);
-        let op = Op::MatMul {
+        let op = Op::MatMul(op::MatMul {
             inputs: [probabilities, values],
             transposed: false,
-        };
+        });
         let mixed = self.push(op, split, None);
         let input = self.requantise(mixed, [-128, 127]);
         let view = View::transpose(&[heads, tokens, each], &[1, 0, 2]);
         let joined = Shape::new(1, tokens, channels);
-        let joined = self.push(Op::View { input, view }, joined, None);
+        let joined = self.push(Op::View(op::Unary { input, how: view }), joined, None);
         self.conv(joined, channels, square(1, 1, 0))
     }
 
@@ -267,7 +271,7 @@ impl Net {
             causal: Some(0),
         };
         let shape = self.model.program.shape(input);
-        self.push(Op::Softmax { input, how }, shape, None)
+        self.push(Op::Softmax(op::Unary { input, how }), shape, None)
     }
 
     /// Gelu through a table of 4,096 entries over four standard deviations.
@@ -290,7 +294,7 @@ impl Net {
             output: ElementType::I8,
         };
         let shape = self.model.program.shape(input);
-        self.push(Op::Requantise { input, how }, shape, None)
+        self.push(Op::Requantise(op::Unary { input, how }), shape, None)
     }
 }
 

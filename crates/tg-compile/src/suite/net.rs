@@ -7,6 +7,7 @@ use tg_exec::kernels::Cpu;
 use tg_exec::range;
 use tg_exec::sample::Numbers;
 use tg_ir::bounds::{self, FIELD_BOUND};
+use tg_ir::op;
 use tg_ir::{
     CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise, Rescale,
     Shape, TensorId, Tie, Weights, Window,
@@ -63,7 +64,7 @@ impl Net {
         let CompiledModel { program, weights } = &self.model;
         let read = weights.of_node(program, node);
         let next = range::of_op(&program.nodes[node].op, shape, read, |id| {
-            (self.intervals[id.index()].as_slice(), program.shape(*id))
+            (self.intervals[id.index()].as_slice(), program.shape(id))
         });
         self.intervals.push(next);
         let values = run_node(&self.model, &self.cpu, node, &self.tensors);
@@ -124,7 +125,11 @@ impl Net {
 
     pub(super) fn dense(&mut self, input: TensorId, channels: u32) -> TensorId {
         let layer = self.layer(channels, self.model.program.shape(input).elements());
-        self.push(Op::Dense { input }, Shape::vector(channels), Some(layer))
+        self.push(
+            Op::Dense(op::Dense { input }),
+            Shape::vector(channels),
+            Some(layer),
+        )
     }
 
     pub(super) fn conv_relu(&mut self, input: TensorId, channels: u32, window: Window) -> TensorId {
@@ -141,14 +146,14 @@ impl Net {
         let from = self.model.program.shape(input);
         let [height, width] = window.output(from).expect("the window fits");
         let shape = Shape::new(height, width, from.channels);
-        self.push(Op::MaxPool { input, window }, shape, None)
+        self.push(Op::MaxPool(op::MaxPool { input, window }), shape, None)
     }
 
     pub(super) fn window_sum(&mut self, input: TensorId, window: Window) -> TensorId {
         let from = self.model.program.shape(input);
         let [height, width] = window.output(from).expect("the window fits");
         let shape = Shape::new(height, width, from.channels);
-        self.push(Op::WindowSum { input, window }, shape, None)
+        self.push(Op::WindowSum(op::WindowSum { input, window }), shape, None)
     }
 
     pub(super) fn add(&mut self, a: TensorId, b: TensorId) -> TensorId {
@@ -162,7 +167,7 @@ impl Net {
         let rescale = Rescale::nearest(factor).expect("a factor below one");
         let how = Requantise::to_i8(vec![rescale], vec![0], self.range(input), clamp);
         let shape = self.model.program.shape(input);
-        self.push(Op::Requantise { input, how }, shape, None)
+        self.push(Op::Requantise(op::Unary { input, how }), shape, None)
     }
 
     /// The root mean square of a tensor of the calibration input.

@@ -12,6 +12,7 @@ use tg_exec::{coding, execute_tensor};
 use tg_float::{Attribute, DType, FloatTensor, Graph, ValueId};
 use tg_ir::causality::{self, CausalityError};
 use tg_ir::generation::{self, GenerationError, GeneratorError};
+use tg_ir::op;
 use tg_ir::{Generation, Sampling};
 
 const VOCABULARY: usize = 11;
@@ -126,7 +127,7 @@ fn a_transformer_follows_its_floats() {
         let found = model.report.output_snr_db();
         assert!(found > least, "{precision:?}: {found} dB");
         let causal = model.model.program.nodes.iter().any(
-            |node| matches!(&node.op, tg_ir::Op::Softmax { how, .. } if how.causal == Some(0)),
+            |node| matches!(&node.op, tg_ir::Op::Softmax(op::Unary { how, .. }) if how.causal == Some(0)),
         );
         assert!(causal, "the mask is taken into the softmax");
     }
@@ -294,7 +295,7 @@ fn programs_that_cannot_generate_say_why() {
     // Without its mask it looks ahead.
     let mut open = whole.clone();
     for node in &mut open.nodes {
-        if let tg_ir::Op::Softmax { how, .. } = &mut node.op {
+        if let tg_ir::Op::Softmax(op::Unary { how, .. }) = &mut node.op {
             how.causal = None;
         }
     }
@@ -308,7 +309,7 @@ fn programs_that_cannot_generate_say_why() {
     // One place further than the mask that hides the future.
     let mut ahead = whole;
     for node in &mut ahead.nodes {
-        if let tg_ir::Op::Softmax { how, .. } = &mut node.op {
+        if let tg_ir::Op::Softmax(op::Unary { how, .. }) = &mut node.op {
             how.causal = Some(1);
         }
     }

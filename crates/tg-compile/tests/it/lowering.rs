@@ -8,6 +8,7 @@ use tg_compile::{CompileOptions, Compiled, PrecisionChoice, compile};
 use tg_exec::{coding, execute_tensor, range};
 use tg_float::{Attribute, DType, FloatTensor, Graph, ValueId};
 use tg_ir::SegmentTable;
+use tg_ir::op;
 
 /// A compiled graph, with the power of its outputs over that of their difference from the floats, in decibels.
 pub(crate) fn measured(graph: Graph, inputs: &[Vec<f32>], precision: Precision) -> (Compiled, f64) {
@@ -89,7 +90,7 @@ fn segment_tables_have_room_for_the_clusters() {
         let lowered = integer::lower(&prepared, &statistics, &options).unwrap();
         let mut pairs = Vec::new();
         for node in &lowered.model.program.nodes {
-            if let tg_ir::Op::Requantise { how, .. } = &node.op {
+            if let tg_ir::Op::Requantise(op::Unary { how, .. }) = &node.op {
                 pairs.push(how.pairs.len());
                 SegmentTable::build(how).unwrap_or_else(|error| panic!("{inputs}: {error}"));
             }
@@ -371,7 +372,7 @@ fn grouped_queries_share_their_keys() {
                     "{float} {expected}"
                 );
             }
-            let causal = |node: &tg_ir::Node| matches!(&node.op, tg_ir::Op::Softmax { how, .. } if how.causal == Some(0));
+            let causal = |node: &tg_ir::Node| matches!(&node.op, tg_ir::Op::Softmax(op::Unary { how, .. }) if how.causal == Some(0));
             let masks = compiled.model.program.nodes.iter().filter(|n| causal(n));
             assert_eq!(masks.count(), 1);
             let products = operators(&compiled);

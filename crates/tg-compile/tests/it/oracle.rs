@@ -9,6 +9,7 @@ use tg_exec::{coding, execute_tensor, range};
 use tg_float::tgf::{Budget, run};
 use tg_float::{FloatTensor, Graph};
 use tg_ir::SegmentTable;
+use tg_ir::op;
 use tg_onnx::{ReadLimits, read};
 
 #[derive(serde::Deserialize)]
@@ -88,7 +89,7 @@ fn the_integer_program_follows_the_float_graph() {
         assert_eq!(range::first_violation(&compiled.model), None);
         assert_eq!(range::check(&compiled.model), Ok(()));
         for node in &program.nodes {
-            if let tg_ir::Op::Requantise { how, .. } = &node.op {
+            if let tg_ir::Op::Requantise(op::Unary { how, .. }) = &node.op {
                 SegmentTable::build(how).unwrap();
             }
         }

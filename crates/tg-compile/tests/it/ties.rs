@@ -6,6 +6,7 @@ use tg_compile::Compiled;
 use tg_compile::integer::Precision;
 use tg_exec::sample::Numbers;
 use tg_float::{Attribute, DType, FloatTensor, Graph, ValueId};
+use tg_ir::op;
 use tg_ir::{Op, Tie};
 
 const VOCABULARY: usize = 40;
@@ -101,7 +102,7 @@ fn tied_embeddings_are_one_tensor_however_they_are_written() {
             let program = &compiled.model.program;
             let Tie { node, to } = program.ties[0];
             assert_eq!(node as usize + 1, program.nodes.len(), "{place}");
-            let Op::Embed { rows, .. } = program.nodes[to as usize].op else {
+            let Op::Embed(op::Embed { rows, .. }) = program.nodes[to as usize].op else {
                 panic!("{place}");
             };
             assert_eq!(rows as usize, VOCABULARY);

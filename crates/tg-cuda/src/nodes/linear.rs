@@ -3,6 +3,7 @@
 use super::{ELEMENT_THREADS, elements, int, window_words};
 use super::{Operand, bias, kind_of, narrow, operand, output, pair_word, per_element, weights};
 use crate::plan::{Address, Arguments, Launch, Planner};
+use tg_ir::op;
 use tg_ir::{ElementType, Op, Requantise, TensorId, Window};
 
 /// Most blocks along the third axis of a grid.
@@ -52,7 +53,7 @@ fn finish_of(planner: &mut Planner<'_>, arguments: &mut Arguments, node: usize) 
     let sums = keeps_sums.then(|| planner.reserve(TensorId::of_node(node)));
     let program = planner.program;
     let requantised = fused.and_then(|fused| match &program.nodes[fused].op {
-        Op::Requantise { how, .. } => Some((output(planner, fused), how)),
+        Op::Requantise(op::Unary { how, .. }) => Some((output(planner, fused), how)),
         _ => None,
     });
     finish_words(planner, arguments, sums, requantised);
@@ -146,12 +147,12 @@ fn gemm(
 
 pub(super) fn convolution(planner: &mut Planner<'_>, node: usize) {
     let description = &planner.program.nodes[node];
-    let Op::Conv {
+    let Op::Conv(op::Conv {
         input,
         window,
         groups,
         zero,
-    } = &description.op
+    }) = &description.op
     else {
         return;
     };

@@ -3,7 +3,7 @@
 use tg_exec::execute::IntTensor;
 use tg_exec::sample::Numbers;
 use tg_ir::forest::{Branch, Child, Forest};
-use tg_ir::op::{Extremum, Norm, Ranked, Reduction, Relation, Softmax};
+use tg_ir::op::{self, Extreme, Norm, Ranked, Reduction, Relation, Softmax};
 use tg_ir::{
     Axis, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise,
     Rescale, Shape, TensorId, View, Weights, Window,
@@ -72,7 +72,7 @@ impl Case {
     pub(super) fn tensor(&mut self, kind: ElementType, shape: Shape, limit: i32) -> TensorId {
         let view = View::new(0, &[(u32::try_from(shape.elements()).unwrap(), 0)]);
         let input = TensorId::INPUT;
-        self.push(Op::View { input, view }, shape, None);
+        self.push(Op::View(op::Unary { input, how: view }), shape, None);
         let input = TensorId::of_node(self.nodes.len() - 1);
         let reach = i64::from(limit);
         let (low, high) = match kind {
@@ -87,15 +87,15 @@ impl Case {
                 );
                 how.clamp = [-end, end];
                 how.output = ElementType::I16;
-                self.push(Op::Requantise { input, how }, shape, None);
+                self.push(Op::Requantise(op::Unary { input, how }), shape, None);
                 (-reach, reach)
             }
             ElementType::I32 => {
-                let op = Op::Add {
+                let op = Op::Add(op::Add {
                     inputs: vec![input],
                     multipliers: vec![1],
                     bias: (limit - 128).max(0),
-                };
+                });
                 self.push(op, shape, None);
                 (-reach, reach)
             }
@@ -220,12 +220,12 @@ pub(super) fn conv(case: &mut Case) {
     let reduction = window.positions() * (channels / groups) as usize;
     let layer = case.layer(outputs, reduction);
     let zero = i16::try_from(case.value(-128, 127)).unwrap();
-    let op = Op::Conv {
+    let op = Op::Conv(op::Conv {
         input,
         window,
         groups,
         zero,
-    };
+    });
     case.push(op, Shape::new(height, width, outputs), Some(layer));
 }
 
@@ -234,7 +234,11 @@ pub(super) fn dense(case: &mut Case) {
     let input = case.activations(shape, 9_000);
     let outputs = case.side(1, 40);
     let layer = case.layer(outputs, shape.elements());
-    case.push(Op::Dense { input }, Shape::vector(outputs), Some(layer));
+    case.push(
+        Op::Dense(op::Dense { input }),
+        Shape::vector(outputs),
+        Some(layer),
+    );
 }
 
 /// Every combination of i8 and i16, both orders of the right side, repeated matrices.
@@ -254,10 +258,10 @@ pub(super) fn matmul(case: &mut Case) {
         Shape::new(groups, depth, columns)
     };
     let right = case.activations(right, 2_000);
-    let op = Op::MatMul {
+    let op = Op::MatMul(op::MatMul {
         inputs: [left, right],
         transposed,
-    };
+    });
     case.push(op, Shape::new(groups * repeat, rows, columns), None);
 }
 
@@ -271,7 +275,7 @@ pub(super) fn embed(case: &mut Case) {
         _ => case.tensor(ElementType::I32, shape, 150),
     };
     let layer = case.rows_of_weights((rows * channels) as usize);
-    let op = Op::Embed { input, rows };
+    let op = Op::Embed(op::Embed { input, rows });
     case.push(
         op,
         Shape::new(shape.height, shape.width, channels),
@@ -292,11 +296,11 @@ pub(super) fn add(case: &mut Case) {
         multipliers.push(sign * case.value(1, factor));
     }
     let bias = case.value(-100_000, 100_000);
-    let op = Op::Add {
+    let op = Op::Add(op::Add {
         inputs,
         multipliers,
         bias,
-    };
+    });
     case.push(op, shape, None);
 }
 
@@ -329,7 +333,7 @@ pub(super) fn requantise(case: &mut Case) {
         let table = (0..=2 * reach).map(|_| i16::try_from(case.value(-limit, limit)).unwrap());
         how.table = Some(table.collect());
     }
-    case.push(Op::Requantise { input, how }, shape, None);
+    case.push(Op::Requantise(op::Unary { input, how }), shape, None);
 }
 
 pub(super) fn pairwise(case: &mut Case) {
@@ -338,25 +342,25 @@ pub(super) fn pairwise(case: &mut Case) {
         0 => {
             let first = case.activations(shape, 30_000);
             let inputs = [first, case.activations(shape, 30_000)];
-            case.push(Op::Mul { inputs }, shape, None);
+            case.push(Op::Mul(op::Mul { inputs }), shape, None);
         }
         kind => {
             let element = case.pick(&KINDS);
             let inputs = [0; 2].map(|_: i32| case.of_kind(element, shape));
             let op = match kind {
-                1 => Op::Extremum {
+                1 => Op::Extremum(op::Extremum {
                     inputs,
-                    which: case.pick(&[Extremum::Greater, Extremum::Lesser]),
-                },
+                    which: case.pick(&[Extreme::Greater, Extreme::Lesser]),
+                }),
                 2 => {
                     let all = [Relation::Equal, Relation::Greater, Relation::GreaterOrEqual];
                     let relation = case.pick(&all);
-                    Op::Compare { inputs, relation }
+                    Op::Compare(op::Compare { inputs, relation })
                 }
-                _ => Op::Select {
+                _ => Op::Select(op::Select {
                     condition: case.tensor(ElementType::I8, shape, 2),
                     inputs,
-                },
+                }),
             };
             case.push(op, shape, None);
         }
@@ -372,9 +376,9 @@ pub(super) fn pool(case: &mut Case) {
     let [height, width] = window.output(shape).unwrap();
     let input = case.activations(shape, 32_767);
     let op = if case.flag() {
-        Op::WindowSum { input, window }
+        Op::WindowSum(op::WindowSum { input, window })
     } else {
-        Op::MaxPool { input, window }
+        Op::MaxPool(op::MaxPool { input, window })
     };
     case.push(op, Shape::new(height, width, shape.channels), None);
 }
@@ -390,11 +394,11 @@ pub(super) fn reduce(case: &mut Case) {
     } else {
         case.any(shape)
     };
-    let op = Op::Reduce {
+    let op = Op::Reduce(op::Reduce {
         input,
         reduction,
         axis,
-    };
+    });
     case.push(op, shape.with_axis(axis, 1), None);
 }
 
@@ -410,7 +414,7 @@ pub(super) fn rank(case: &mut Case) {
     };
     if case.flag() {
         case.push(
-            Op::ArgMax { input },
+            Op::ArgMax(op::ArgMax { input }),
             shape.with_axis(Axis::Channels, 1),
             None,
         );
@@ -419,7 +423,7 @@ pub(super) fn rank(case: &mut Case) {
     let k = case.side(1, shape.channels.min(30));
     let give = case.pick(&[Ranked::Values, Ranked::Channels]);
     case.push(
-        Op::TopK { input, give },
+        Op::TopK(op::TopK { input, give }),
         shape.with_axis(Axis::Channels, k),
         None,
     );
@@ -440,7 +444,7 @@ pub(super) fn softmax(case: &mut Case) {
         table,
         causal: case.flag().then_some(offset),
     };
-    case.push(Op::Softmax { input, how }, shape, None);
+    case.push(Op::Softmax(op::Unary { input, how }), shape, None);
 }
 
 pub(super) fn norm(case: &mut Case) {
@@ -453,7 +457,7 @@ pub(super) fn norm(case: &mut Case) {
         precision: u8::try_from(case.side(0, 6)).unwrap(),
         fraction: u8::try_from(case.side(0, 10)).unwrap(),
     };
-    case.push(Op::Norm { input, how }, shape, None);
+    case.push(Op::Norm(op::Unary { input, how }), shape, None);
 }
 
 pub(super) fn movement(case: &mut Case) {
@@ -474,7 +478,11 @@ pub(super) fn movement(case: &mut Case) {
                     .insert(1, tg_ir::view::ViewAxis { size: 2, stride: 0 });
             }
             let count = u32::try_from(view.elements().unwrap()).unwrap();
-            case.push(Op::View { input, view }, Shape::vector(count), None);
+            case.push(
+                Op::View(op::Unary { input, how: view }),
+                Shape::vector(count),
+                None,
+            );
         }
         1 => {
             let kind = Program::element_type(&case.program(), input);
@@ -485,7 +493,7 @@ pub(super) fn movement(case: &mut Case) {
                 length += other.axis(axis);
                 inputs.push(case.of_kind(kind, other));
             }
-            let op = Op::Concat { inputs, axis };
+            let op = Op::Concat(op::Concat { inputs, axis });
             case.push(op, shape.with_axis(axis, length), None);
         }
         2 => {
@@ -498,23 +506,23 @@ pub(super) fn movement(case: &mut Case) {
                 side(2, shape.channels),
             );
             let value = i16::try_from(case.value(-128, 127)).unwrap();
-            let op = Op::Pad {
+            let op = Op::Pad(op::Pad {
                 input,
                 before,
                 after,
                 value,
-            };
+            });
             case.push(op, out, None);
         }
         _ => {
             let last = shape.axis(axis) - 1;
             let indices: Vec<u32> = (0..case.side(1, 12)).map(|_| case.side(0, last)).collect();
             let out = shape.with_axis(axis, u32::try_from(indices.len()).unwrap());
-            let op = Op::Gather {
+            let op = Op::Gather(op::Gather {
                 input,
                 axis,
                 indices,
-            };
+            });
             case.push(op, out, None);
         }
     }
@@ -562,5 +570,9 @@ pub(super) fn trees(case: &mut Case) {
             .map(|_| case.value(-1_000_000, 1_000_000))
             .collect(),
     };
-    case.push(Op::Trees { input, forest }, Shape::vector(outputs), None);
+    case.push(
+        Op::Trees(op::Trees { input, forest }),
+        Shape::vector(outputs),
+        None,
+    );
 }

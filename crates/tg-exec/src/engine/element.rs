@@ -6,7 +6,7 @@ use crate::kernels::memory::of_thread;
 use crate::kernels::requantise::{Activations, map_table};
 use crate::kernels::{Cpu, Requantiser};
 use std::ops::Range;
-use tg_ir::op::{Extremum, Relation};
+use tg_ir::op::{self, Extreme, Relation};
 use tg_ir::{ElementType, Requantise, TensorId};
 
 /// Elements computed together: their sums stay in the first-level cache.
@@ -63,13 +63,17 @@ fn fill(
 /// A weighted sum.
 #[derive(Debug)]
 pub(super) struct Weighted {
-    pub terms: Vec<(TensorId, i32)>,
-    pub bias: i32,
-    pub channels: usize,
-    pub how: Option<Requantiser>,
+    sum: op::Add,
+    channels: usize,
+    how: Option<Requantiser>,
 }
 
 impl Weighted {
+    pub(super) fn new(sum: &op::Add, channels: usize, how: Option<Requantiser>) -> Self {
+        let sum = sum.clone();
+        Self { sum, channels, how }
+    }
+
     pub(super) fn run(&self, context: &mut Context<'_>, out: ValuesMut<'_>) {
         let reads = context.reads;
         fill(
@@ -78,8 +82,8 @@ impl Weighted {
             self.how.as_ref(),
             out,
             &|range, sums| {
-                sums.fill(self.bias);
-                for &(input, multiplier) in &self.terms {
+                sums.fill(self.sum.bias);
+                for (&input, &multiplier) in self.sum.inputs.iter().zip(&self.sum.multipliers) {
                     each!(reads.get(input), values => add(sums, &values[range.clone()], multiplier));
                 }
             },
@@ -97,12 +101,20 @@ fn add<S: Copy + Into<i32>>(sums: &mut [i32], values: &[S], multiplier: i32) {
 /// A product of two tensors.
 #[derive(Debug)]
 pub(super) struct Product {
-    pub inputs: [TensorId; 2],
-    pub channels: usize,
-    pub how: Option<Requantiser>,
+    inputs: [TensorId; 2],
+    channels: usize,
+    how: Option<Requantiser>,
 }
 
 impl Product {
+    pub(super) const fn new(product: &op::Mul, channels: usize, how: Option<Requantiser>) -> Self {
+        Self {
+            inputs: product.inputs,
+            channels,
+            how,
+        }
+    }
+
     pub(super) fn run(&self, context: &mut Context<'_>, out: ValuesMut<'_>) {
         let [left, right] = self.inputs.map(|input| context.reads.get(input));
         fill(
@@ -129,12 +141,20 @@ fn scale<S: Copy + Into<i32>>(sums: &mut [i32], values: &[S]) {
 /// A requantisation by itself.
 #[derive(Debug)]
 pub(super) struct Requantised {
-    pub input: TensorId,
-    pub channels: usize,
-    pub how: Requantiser,
+    input: TensorId,
+    channels: usize,
+    how: Requantiser,
 }
 
 impl Requantised {
+    pub(super) fn new(input: TensorId, how: &Requantise, channels: usize) -> Self {
+        Self {
+            input,
+            channels,
+            how: Requantiser::new(how, channels),
+        }
+    }
+
     pub(super) fn run(&self, context: &mut Context<'_>, out: ValuesMut<'_>) {
         let input = context.reads.get(self.input);
         if let Values::I32(sums) = input {
@@ -207,20 +227,20 @@ impl Mapped {
 /// Comparisons and choices.
 #[derive(Debug)]
 pub(super) enum Combine {
-    Extremum([TensorId; 2], Extremum),
-    Compare([TensorId; 2], Relation),
-    Select(TensorId, [TensorId; 2]),
+    Extremum(op::Extremum),
+    Compare(op::Compare),
+    Select(op::Select),
 }
 
 impl Combine {
     pub(super) fn run(&self, context: &mut Context<'_>, out: ValuesMut<'_>) {
         let cpu = context.cpu;
         match self {
-            Self::Extremum(inputs, which) => {
+            Self::Extremum(op::Extremum { inputs, which }) => {
                 let [a, b] = inputs.map(|input| context.reads.get(input));
                 same!(out, out, [a => a, b => b], extremum(cpu, *which, [a, b], out));
             }
-            Self::Compare(inputs, relation) => {
+            Self::Compare(op::Compare { inputs, relation }) => {
                 let [a, b] = inputs.map(|input| context.reads.get(input));
                 let ValuesMut::I8(out) = out else {
                     unreachable!("a comparison gives bytes")
@@ -232,7 +252,7 @@ impl Combine {
                     _ => unreachable!("a valid program compares one type"),
                 }
             }
-            Self::Select(condition, inputs) => {
+            Self::Select(op::Select { condition, inputs }) => {
                 let [a, b] = inputs.map(|input| context.reads.get(input));
                 let Values::I8(condition) = context.reads.get(*condition) else {
                     unreachable!("a condition is of bytes")
@@ -243,13 +263,13 @@ impl Combine {
     }
 }
 
-fn extremum<T: Copy + Ord>(cpu: &Cpu, which: Extremum, [a, b]: [&[T]; 2], out: &mut [T]) {
+fn extremum<T: Copy + Ord>(cpu: &Cpu, which: Extreme, [a, b]: [&[T]; 2], out: &mut [T]) {
     cpu.vectorised(|| {
         let pairs = a.iter().zip(b);
         for (out, (&a, &b)) in out.iter_mut().zip(pairs) {
             *out = match which {
-                Extremum::Greater => a.max(b),
-                Extremum::Lesser => a.min(b),
+                Extreme::Greater => a.max(b),
+                Extreme::Lesser => a.min(b),
             };
         }
     });

@@ -6,7 +6,8 @@ use crate::kernels::{
     Conv2d, ConvInt, Cpu, Elements, Matrix, Order, PackedMatrix, Requantiser, Sink, Sliding, Width,
     gemm_int,
 };
-use tg_ir::{CompiledModel, ElementType, Op, Program, TensorId};
+use tg_ir::op;
+use tg_ir::{ElementType, NodeWeights, Program, TensorId};
 
 fn elements(values: Values<'_>) -> Elements<'_> {
     match values {
@@ -43,31 +44,26 @@ pub(super) struct Convolution {
 }
 
 impl Convolution {
+    /// Of a convolution with so many output channels.
     pub(super) fn new(
-        model: &CompiledModel,
+        program: &Program,
         cpu: &Cpu,
-        node: usize,
+        (conv, outputs, layer): (&op::Conv, usize, NodeWeights<'_>),
         how: Option<Requantiser>,
     ) -> Self {
-        let program = &model.program;
-        let Op::Conv {
+        let op::Conv {
             input,
             window,
             groups,
             zero,
-        } = &program.nodes[node].op
-        else {
-            unreachable!("called for a convolution")
-        };
+        } = conv;
         let image = program.shape(*input);
         let conv = Conv2d {
             sliding: Sliding::of_window([image.height as usize, image.width as usize], window),
             inputs: image.channels as usize,
-            outputs: program.nodes[node].shape.channels as usize,
+            outputs,
             groups: *groups as usize,
         };
-        let layer = model.weights.of_node(program, node);
-        let layer = layer.expect("a convolution has weights");
         let form = (width(program.element_type(*input)), *zero);
         let conv = ConvInt::new(cpu.level(), form, &conv, layer.weights, Some(layer.bias));
         Self {
@@ -94,14 +90,12 @@ pub(super) struct Dense {
 
 impl Dense {
     pub(super) fn new(
-        model: &CompiledModel,
+        program: &Program,
         cpu: &Cpu,
-        (node, input): (usize, TensorId),
+        (dense, layer): (&op::Dense, NodeWeights<'_>),
         how: Option<Requantiser>,
     ) -> Self {
-        let program = &model.program;
-        let layer = model.weights.of_node(program, node);
-        let layer = layer.expect("a dense node has weights");
+        let input = dense.input;
         let size = [layer.bias.len(), program.shape(input).elements()];
         let width = width(program.element_type(input));
         Self {
@@ -148,10 +142,10 @@ impl Matrices {
     pub(super) fn new(
         program: &Program,
         cpu: &Cpu,
-        inputs: [TensorId; 2],
-        transposed: bool,
+        product: &op::MatMul,
         how: Option<Requantiser>,
     ) -> Self {
+        let op::MatMul { inputs, transposed } = *product;
         let [left, right] = inputs.map(|input| program.shape(input));
         let narrow = inputs
             .iter()

@@ -7,8 +7,8 @@
 //!
 //! - [`values`]: tensors as the steps see them.
 //! - [`prepare`]: a program as steps, and which of them are fused.
-//! - [`step`]: what one step computes: [`linear`] (products), [`element`] (element by element), [`rows`] (along one
-//!   axis), [`movement`] (elements moved).
+//! - [`step`]: what one step computes: [`linear`] (products), [`windows`] (sums and maxima), [`element`] (element by
+//!   element), [`rows`] (along one axis), [`movement`] (elements moved), [`trees`].
 
 mod element;
 mod linear;
@@ -16,7 +16,9 @@ mod movement;
 mod prepare;
 mod rows;
 mod step;
+mod trees;
 pub mod values;
+mod windows;
 
 use crate::execute::{ExecuteError, IntTensor, Trace, check_input};
 use crate::kernels::{Cpu, Scratch};

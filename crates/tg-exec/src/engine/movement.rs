@@ -3,7 +3,7 @@
 use super::rows::around;
 use super::step::Context;
 use super::values::{ValuesMut, each, same, wide};
-use tg_ir::{Axis, Program, Shape, TensorId, View};
+use tg_ir::{NodeWeights, Program, Shape, TensorId, View, op};
 
 /// A view: runs of elements at equal distances.
 #[derive(Debug)]
@@ -71,13 +71,13 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    pub(super) fn new(program: &Program, inputs: &[TensorId], axis: Axis) -> Self {
+    pub(super) fn new(program: &Program, concat: &op::Concat) -> Self {
         let length = |&input: &TensorId| {
-            let [_, along, inner] = around(program.shape(input), axis);
+            let [_, along, inner] = around(program.shape(input), concat.axis);
             (input, along * inner)
         };
         Self {
-            parts: inputs.iter().map(length).collect(),
+            parts: concat.inputs.iter().map(length).collect(),
         }
     }
 
@@ -108,17 +108,13 @@ pub(super) struct Padded {
 }
 
 impl Padded {
-    pub(super) fn new(
-        program: &Program,
-        input: TensorId,
-        (to, before, value): (Shape, [u32; 3], i16),
-    ) -> Self {
+    pub(super) fn new(program: &Program, pad: &op::Pad, to: Shape) -> Self {
         Self {
-            input,
-            from: program.shape(input),
+            input: pad.input,
+            from: program.shape(pad.input),
             to,
-            before: before.map(|side| side as usize),
-            value,
+            before: pad.before.map(|side| side as usize),
+            value: pad.value,
         }
     }
 
@@ -157,11 +153,11 @@ pub(super) struct Picked {
 }
 
 impl Picked {
-    pub(super) fn new(program: &Program, input: TensorId, axis: Axis, indices: &[u32]) -> Self {
-        let [_, along, inner] = around(program.shape(input), axis);
+    pub(super) fn new(program: &Program, gather: &op::Gather) -> Self {
+        let [_, along, inner] = around(program.shape(gather.input), gather.axis);
         Self {
-            input,
-            indices: indices.to_vec(),
+            input: gather.input,
+            indices: gather.indices.clone(),
             along,
             inner,
         }
@@ -186,19 +182,26 @@ impl Picked {
 /// Rows of a table of weights.
 #[derive(Debug)]
 pub(super) struct Embedded {
-    pub input: TensorId,
-    pub rows: u32,
-    pub channels: usize,
-    pub table: Vec<i8>,
+    embed: op::Embed,
+    channels: usize,
+    table: Vec<i8>,
 }
 
 impl Embedded {
+    pub(super) fn new(embed: &op::Embed, channels: usize, layer: NodeWeights<'_>) -> Self {
+        Self {
+            embed: embed.clone(),
+            channels,
+            table: layer.weights.to_vec(),
+        }
+    }
+
     pub(super) fn run(&self, context: &mut Context<'_>, out: ValuesMut<'_>) {
         let ValuesMut::I8(out) = out else {
             unreachable!("weights are bytes")
         };
-        let input = context.reads.get(self.input);
-        let last = i32::try_from(self.rows - 1).expect("a valid table has fewer rows");
+        let input = context.reads.get(self.embed.input);
+        let last = i32::try_from(self.embed.rows - 1).expect("a valid table has fewer rows");
         each!(input, tokens => for (&token, out) in tokens.iter().zip(out.chunks_exact_mut(self.channels)) {
             let row = wide(token).clamp(0, last).cast_unsigned() as usize;
             out.copy_from_slice(&self.table[row * self.channels..(row + 1) * self.channels]);

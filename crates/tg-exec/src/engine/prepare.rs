@@ -4,6 +4,7 @@ use super::step::{Kernel, Step};
 use super::values::Place;
 use crate::execute::IntTensor;
 use crate::kernels::Cpu;
+use tg_ir::op;
 use tg_ir::{CompiledModel, ElementType, Op, Program, Requantise, TensorId};
 
 /// What an engine keeps.
@@ -61,7 +62,7 @@ pub(super) fn prepare(model: &CompiledModel, cpu: &Cpu, mode: Mode) -> Prepared 
 
 /// The kernel of a node, with the node before it if that is fused with it.
 fn kernel_of(model: &CompiledModel, cpu: &Cpu, node: usize, fused: &[bool]) -> Kernel {
-    if let Op::Requantise { input, how } = &model.program.nodes[node].op
+    if let Op::Requantise(op::Unary { input, how }) = &model.program.nodes[node].op
         && let Some(before) = input.index().checked_sub(1)
         && fused[before]
     {
@@ -81,18 +82,18 @@ fn fused(program: &Program) -> Vec<bool> {
     readers[program.output().index()] += 1;
     let mut fused = vec![false; program.nodes.len()];
     for node in &program.nodes {
-        if let Op::Requantise { input, .. } = &node.op
+        if let Op::Requantise(op::Unary { input, .. }) = &node.op
             && let Some(before) = input.index().checked_sub(1)
             && readers[input.index()] == 1
         {
             fused[before] = matches!(
                 program.nodes[before].op,
-                Op::Conv { .. }
-                    | Op::Dense { .. }
-                    | Op::MatMul { .. }
-                    | Op::WindowSum { .. }
-                    | Op::Add { .. }
-                    | Op::Mul { .. }
+                Op::Conv(_)
+                    | Op::Dense(_)
+                    | Op::MatMul(_)
+                    | Op::WindowSum(_)
+                    | Op::Add(_)
+                    | Op::Mul(_)
             );
         }
     }
@@ -108,7 +109,7 @@ fn last_uses(program: &Program, fused: &[bool], mode: Mode) -> Vec<Option<usize>
     // What a fused node reads is read when its requantisation runs.
     let mut runs_at: Vec<usize> = (0..program.nodes.len()).collect();
     for (node, description) in program.nodes.iter().enumerate() {
-        if let Op::Requantise { input, .. } = &description.op
+        if let Op::Requantise(op::Unary { input, .. }) = &description.op
             && let Some(before) = input.index().checked_sub(1)
             && fused[before]
         {

@@ -4,17 +4,14 @@ use super::step::Context;
 use super::values::{Values, ValuesMut, each, same, wide};
 use crate::kernels::memory::of_thread;
 use std::cmp::Reverse;
-use tg_ir::op::{Norm, PROBABILITY_ONE, Ranked, Reduction, Softmax};
-use tg_ir::scalar::root_above;
+use tg_ir::op::{Norm, PROBABILITY_ONE, Ranked, Reduce, Reduction, Softmax, root_above};
 use tg_ir::{Axis, Program, Rescale, Shape, TensorId};
 
 /// A reduction along an axis.
 #[derive(Debug)]
 pub(super) struct Reduced {
-    pub input: TensorId,
-    pub shape: Shape,
-    pub reduction: Reduction,
-    pub axis: Axis,
+    reduce: Reduce,
+    shape: Shape,
 }
 
 /// Elements before, along and after an axis.
@@ -29,10 +26,17 @@ pub(super) fn around(shape: Shape, axis: Axis) -> [usize; 3] {
 }
 
 impl Reduced {
+    pub(super) fn new(program: &Program, reduce: &Reduce) -> Self {
+        Self {
+            reduce: reduce.clone(),
+            shape: program.shape(reduce.input),
+        }
+    }
+
     pub(super) fn run(&self, context: &mut Context<'_>, out: ValuesMut<'_>) {
-        let [_, length, inner] = around(self.shape, self.axis);
-        let input = context.reads.get(self.input);
-        match self.reduction {
+        let [_, length, inner] = around(self.shape, self.reduce.axis);
+        let input = context.reads.get(self.reduce.input);
+        match self.reduce.reduction {
             Reduction::Sum => {
                 let ValuesMut::I32(out) = out else {
                     unreachable!("sums are accumulators")
@@ -243,12 +247,20 @@ fn divide(exponentials: &[i32], out: &mut [i16]) {
 /// Normalised rows.
 #[derive(Debug)]
 pub(super) struct Normalised {
-    pub input: TensorId,
-    pub channels: usize,
-    pub how: Norm,
+    input: TensorId,
+    channels: usize,
+    how: Norm,
 }
 
 impl Normalised {
+    pub(super) const fn new(input: TensorId, channels: usize, how: Norm) -> Self {
+        Self {
+            input,
+            channels,
+            how,
+        }
+    }
+
     pub(super) fn run(&self, context: &mut Context<'_>, out: ValuesMut<'_>) {
         let ValuesMut::I16(out) = out else {
             unreachable!("normalised values have 16 bits")

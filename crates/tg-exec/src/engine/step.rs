@@ -5,10 +5,11 @@ use super::linear::{Convolution, Dense, Matrices};
 use super::movement::{Embedded, Joined, Moved, Padded, Picked};
 use super::prepare::Finish;
 use super::rows::{Greatest, Normalised, Probabilities, Reduced};
-use super::values::{Place, Reads, ValuesMut};
-use crate::kernels::{Cpu, Requantiser, Scratch, Sliding, max_pool, window_sum};
-use tg_ir::op::Ranked;
-use tg_ir::{CompiledModel, Forest, Op, TensorId};
+use super::values::{Place, Reads, Values, ValuesMut};
+use super::windows::{MaxPool, WindowSum};
+use crate::kernels::{Cpu, Requantiser, Scratch};
+use tg_ir::op::{self, Ranked};
+use tg_ir::{CompiledModel, Node, Op};
 
 /// What a step runs with.
 pub(super) struct Context<'a> {
@@ -39,11 +40,7 @@ pub(super) enum Kernel {
     Constant(Vec<i8>),
     Embedded(Embedded),
     WindowSum(WindowSum),
-    MaxPool {
-        input: TensorId,
-        sliding: Sliding,
-        channels: usize,
-    },
+    MaxPool(MaxPool),
     Weighted(Weighted),
     Product(Product),
     Requantised(Requantised),
@@ -57,154 +54,64 @@ pub(super) enum Kernel {
     Joined(Joined),
     Padded(Padded),
     Picked(Picked),
-    Trees {
-        input: TensorId,
-        forest: Forest,
-    },
-}
-
-/// Sums of windows, and their requantisation.
-#[derive(Debug)]
-pub(super) struct WindowSum {
-    input: TensorId,
-    sliding: Sliding,
-    channels: usize,
-    how: Option<(Requantiser, Vec<i32>)>,
+    Trees(op::Trees),
 }
 
 impl Kernel {
     /// Prepares a node, fused with a requantisation or not.
     pub(super) fn new(model: &CompiledModel, cpu: &Cpu, node: usize, how: Finish<'_>) -> Self {
         let program = &model.program;
-        let description = &program.nodes[node];
-        let shape = description.shape;
+        let Node { op, shape, .. } = &program.nodes[node];
         let channels = shape.channels as usize;
         let finish = how.map(|how| Requantiser::new(how, channels));
-        let sliding = |input: TensorId, window| {
-            let image = program.shape(input);
-            Sliding::of_window([image.height as usize, image.width as usize], window)
+        let layer = || {
+            let layer = model.weights.of_node(program, node);
+            layer.expect("a node with weights has some")
         };
-        match &description.op {
-            Op::Conv { .. } => {
-                Self::Convolution(Box::new(Convolution::new(model, cpu, node, finish)))
-            }
-            Op::Dense { input } => {
-                Self::Dense(Box::new(Dense::new(model, cpu, (node, *input), finish)))
-            }
-            Op::MatMul { inputs, transposed } => {
-                let matrices = Matrices::new(program, cpu, *inputs, *transposed, finish);
-                Self::Matrices(Box::new(matrices))
-            }
-            Op::Parameter => Self::Constant(weights_of(model, node)),
-            Op::Embed { input, rows } => Self::Embedded(Embedded {
-                input: *input,
-                rows: *rows,
-                channels,
-                table: weights_of(model, node),
-            }),
-            Op::WindowSum { input, window } => Self::WindowSum(WindowSum {
-                input: *input,
-                sliding: sliding(*input, window),
-                channels,
-                how: finish.map(|how| (how, vec![0; shape.elements()])),
-            }),
-            Op::MaxPool { input, window } => Self::MaxPool {
-                input: *input,
-                sliding: sliding(*input, window),
-                channels,
-            },
-            Op::Add {
-                inputs,
-                multipliers,
-                bias,
-            } => Self::Weighted(Weighted {
-                terms: inputs
-                    .iter()
-                    .copied()
-                    .zip(multipliers.iter().copied())
-                    .collect(),
-                bias: *bias,
-                channels,
-                how: finish,
-            }),
-            Op::Mul { inputs } => Self::Product(Product {
-                inputs: *inputs,
-                channels,
-                how: finish,
-            }),
-            op => Self::without_products(model, node, op),
-        }
-    }
-
-    fn without_products(model: &CompiledModel, node: usize, op: &Op) -> Self {
-        let program = &model.program;
-        let shape = program.nodes[node].shape;
         match op {
-            Op::Requantise { input, how } => {
-                let kind = program.element_type(*input);
-                match Mapped::of_bytes(*input, kind, how) {
+            Op::Conv(conv) => {
+                let conv = Convolution::new(program, cpu, (conv, channels, layer()), finish);
+                Self::Convolution(Box::new(conv))
+            }
+            Op::Dense(dense) => {
+                Self::Dense(Box::new(Dense::new(program, cpu, (dense, layer()), finish)))
+            }
+            Op::MatMul(product) => {
+                Self::Matrices(Box::new(Matrices::new(program, cpu, product, finish)))
+            }
+            Op::Parameter(_) => Self::Constant(layer().weights.to_vec()),
+            Op::Embed(embed) => Self::Embedded(Embedded::new(embed, channels, layer())),
+            Op::WindowSum(sum) => Self::WindowSum(WindowSum::new(program, sum, *shape, finish)),
+            Op::MaxPool(pool) => Self::MaxPool(MaxPool::new(program, pool)),
+            Op::Add(add) => Self::Weighted(Weighted::new(add, channels, finish)),
+            Op::Mul(mul) => Self::Product(Product::new(mul, channels, finish)),
+            Op::Requantise(op::Unary { input, how }) => {
+                match Mapped::of_bytes(*input, program.element_type(*input), how) {
                     Some(mapped) => Self::Mapped(mapped),
-                    None => Self::Requantised(Requantised {
-                        input: *input,
-                        channels: shape.channels as usize,
-                        how: Requantiser::new(how, shape.channels as usize),
-                    }),
+                    None => Self::Requantised(Requantised::new(*input, how, channels)),
                 }
             }
-            Op::Extremum { inputs, which } => Self::Combine(Combine::Extremum(*inputs, *which)),
-            Op::Compare { inputs, relation } => Self::Combine(Combine::Compare(*inputs, *relation)),
-            Op::Select { condition, inputs } => Self::Combine(Combine::Select(*condition, *inputs)),
-            Op::Reduce {
-                input,
-                reduction,
-                axis,
-            } => Self::Reduced(Reduced {
-                input: *input,
-                shape: program.shape(*input),
-                reduction: *reduction,
-                axis: *axis,
-            }),
-            Op::ArgMax { input } => {
+            Op::Extremum(extremum) => Self::Combine(Combine::Extremum(extremum.clone())),
+            Op::Compare(compare) => Self::Combine(Combine::Compare(compare.clone())),
+            Op::Select(select) => Self::Combine(Combine::Select(select.clone())),
+            Op::Reduce(reduce) => Self::Reduced(Reduced::new(program, reduce)),
+            Op::ArgMax(op::ArgMax { input }) => {
                 Self::Greatest(Greatest::new(program, *input, 1, Ranked::Channels))
             }
-            Op::TopK { input, give } => {
-                let count = shape.channels as usize;
-                Self::Greatest(Greatest::new(program, *input, count, *give))
+            Op::TopK(op::TopK { input, give }) => {
+                Self::Greatest(Greatest::new(program, *input, channels, *give))
             }
-            Op::Softmax { input, how } => {
+            Op::Softmax(op::Unary { input, how }) => {
                 Self::Probabilities(Probabilities::new(program, *input, how))
             }
-            Op::Norm { input, how } => Self::Normalised(Normalised {
-                input: *input,
-                channels: shape.channels as usize,
-                how: *how,
-            }),
-            Op::View { input, view } => Self::Moved(Moved::new(*input, view)),
-            Op::Concat { inputs, axis } => Self::Joined(Joined::new(program, inputs, *axis)),
-            Op::Pad {
-                input,
-                before,
-                value,
-                ..
-            } => Self::Padded(Padded::new(program, *input, (shape, *before, *value))),
-            Op::Gather {
-                input,
-                axis,
-                indices,
-            } => Self::Picked(Picked::new(program, *input, *axis, indices)),
-            Op::Trees { input, forest } => Self::Trees {
-                input: *input,
-                forest: forest.clone(),
-            },
-            Op::Conv { .. }
-            | Op::Dense { .. }
-            | Op::MatMul { .. }
-            | Op::Parameter
-            | Op::Embed { .. }
-            | Op::WindowSum { .. }
-            | Op::MaxPool { .. }
-            | Op::Add { .. }
-            | Op::Mul { .. } => unreachable!("prepared by the caller"),
+            Op::Norm(op::Unary { input, how }) => {
+                Self::Normalised(Normalised::new(*input, channels, *how))
+            }
+            Op::View(op::Unary { input, how }) => Self::Moved(Moved::new(*input, how)),
+            Op::Concat(concat) => Self::Joined(Joined::new(program, concat)),
+            Op::Pad(pad) => Self::Padded(Padded::new(program, pad, *shape)),
+            Op::Gather(gather) => Self::Picked(Picked::new(program, gather)),
+            Op::Trees(trees) => Self::Trees(trees.clone()),
         }
     }
 
@@ -213,25 +120,10 @@ impl Kernel {
             Self::Convolution(kernel) => kernel.run(context, out),
             Self::Dense(kernel) => kernel.run(context, out),
             Self::Matrices(kernel) => kernel.run(context, out),
-            Self::Constant(values) => out.copy_from(super::values::Values::I8(values)),
+            Self::Constant(values) => out.copy_from(Values::I8(values)),
             Self::Embedded(kernel) => kernel.run(context, out),
             Self::WindowSum(kernel) => kernel.run(context, out),
-            Self::MaxPool {
-                input,
-                sliding,
-                channels,
-            } => {
-                use super::values::Values;
-                match (context.reads.get(*input), out) {
-                    (Values::I8(image), ValuesMut::I8(out)) => {
-                        max_pool(context.cpu, sliding, *channels, image, out);
-                    }
-                    (Values::I16(image), ValuesMut::I16(out)) => {
-                        max_pool(context.cpu, sliding, *channels, image, out);
-                    }
-                    _ => unreachable!("a valid program pools activations"),
-                }
-            }
+            Self::MaxPool(kernel) => kernel.run(context, out),
             Self::Weighted(kernel) => kernel.run(context, out),
             Self::Product(kernel) => kernel.run(context, out),
             Self::Requantised(kernel) => kernel.run(context, out),
@@ -245,48 +137,7 @@ impl Kernel {
             Self::Joined(kernel) => kernel.run(context, out),
             Self::Padded(kernel) => kernel.run(context, out),
             Self::Picked(kernel) => kernel.run(context, out),
-            Self::Trees { input, forest } => {
-                let ValuesMut::I32(out) = out else {
-                    unreachable!("trees give accumulators")
-                };
-                let values = context.reads.get(*input);
-                out.copy_from_slice(&forest.bias);
-                for tree in 0..forest.roots.len() {
-                    let leaf = forest.leaf(tree, |feature| values.at(feature));
-                    let leaf = &forest.leaves[leaf * out.len()..][..out.len()];
-                    for (sum, value) in out.iter_mut().zip(leaf) {
-                        *sum += value;
-                    }
-                }
-            }
+            Self::Trees(trees) => super::trees::run(trees, context, out),
         }
     }
-}
-
-impl WindowSum {
-    fn run(&mut self, context: &mut Context<'_>, out: ValuesMut<'_>) {
-        use super::values::Values;
-        let (cpu, channels) = (context.cpu, self.channels);
-        let sum = |sums: &mut [i32]| match context.reads.get(self.input) {
-            Values::I8(image) => window_sum(cpu, &self.sliding, channels, image, sums),
-            Values::I16(image) => window_sum(cpu, &self.sliding, channels, image, sums),
-            Values::I32(_) => unreachable!("a valid program sums activations"),
-        };
-        match (&mut self.how, out) {
-            (None, ValuesMut::I32(out)) => sum(out),
-            (Some((how, sums)), out) => {
-                sum(sums);
-                how.requantise(cpu, sums, channels, super::element::activations(out));
-            }
-            (None, _) => unreachable!("sums are accumulators"),
-        }
-    }
-}
-
-fn weights_of(model: &CompiledModel, node: usize) -> Vec<i8> {
-    let layer = model.weights.of_node(&model.program, node);
-    layer
-        .expect("a node with weights has some")
-        .weights
-        .to_vec()
 }

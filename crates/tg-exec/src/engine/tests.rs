@@ -5,6 +5,7 @@ use crate::kernels::SimdLevel;
 use crate::sample::wide::random_program;
 use crate::sample::{Numbers, random_model};
 use proptest::prelude::*;
+use tg_ir::op;
 use tg_ir::{ElementType, InputSpec, LinearWeights, Node, Op, Shape, Weights, Window, scalar};
 
 fn cpus() -> Vec<Cpu> {
@@ -99,8 +100,8 @@ fn every_small_window_agrees_with_the_scalar_semantics() {
         let pooled = Shape::new(height, width, 2);
         let of = TensorId::INPUT;
         let nodes = vec![
-            (Op::MaxPool { input: of, window }, pooled),
-            (Op::WindowSum { input: of, window }, pooled),
+            (Op::MaxPool(op::MaxPool { input: of, window }), pooled),
+            (Op::WindowSum(op::WindowSum { input: of, window }), pooled),
             (Op::conv(of, window), Shape::new(height, width, 3)),
         ];
         let layer = LinearWeights {
@@ -125,9 +126,9 @@ fn the_greatest_sums_are_exact() {
         .concat(),
         bias: vec![-tg_ir::weights::BIAS_MAX, tg_ir::weights::BIAS_MAX],
     };
-    let dense = Op::Dense {
+    let dense = Op::Dense(op::Dense {
         input: TensorId::INPUT,
-    };
+    });
     let model = program(
         Shape::vector(reduction),
         vec![(dense, Shape::vector(2))],
@@ -154,7 +155,7 @@ fn memory_is_used_again_and_sums_are_fused_away() {
         let how =
             tg_ir::Requantise::to_i8(vec![rescale], vec![0], [-700_000, 700_000], [-128, 127]);
         let input = TensorId(2 * step + 1);
-        nodes.push((Op::Requantise { input, how }, shape));
+        nodes.push((Op::Requantise(op::Unary { input, how }), shape));
     }
     let model = program(shape, nodes, layers);
     let engine = Engine::new(&model, Cpu::default());

@@ -4,7 +4,7 @@ use super::Numbers;
 use crate::execute::IntTensor;
 use crate::range;
 use tg_ir::forest::{Branch, Child, Forest};
-use tg_ir::op::{Extremum, Norm, PROBABILITY_ONE, Ranked, Reduction, Relation, Softmax};
+use tg_ir::op::{self, Extreme, Norm, PROBABILITY_ONE, Ranked, Reduction, Relation, Softmax};
 use tg_ir::{
     Axis, Coding, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program,
     Requantise, Rescale, Shape, TensorId, Tie, View, Weights, Window,
@@ -105,10 +105,10 @@ impl Draft {
             }
         }
         let input = self.some();
-        let op = Op::Compare {
+        let op = Op::Compare(op::Compare {
             inputs: [input; 2],
             relation: Relation::Equal,
-        };
+        });
         let shape = self.shape(input);
         assert!(self.try_push(op, shape), "a tensor equals itself");
     }
@@ -152,7 +152,7 @@ impl Draft {
         let program = &self.program;
         let read = Weights::of_node_in(&self.layers, program, node);
         let next = range::of_op(&program.nodes[node].op, shape, read, |id| {
-            (self.intervals[id.index()].as_slice(), program.shape(*id))
+            (self.intervals[id.index()].as_slice(), program.shape(id))
         });
         self.intervals.push(next);
         true
@@ -231,22 +231,25 @@ impl Draft {
             0 | 1 => {
                 let window = self.window();
                 let [height, width] = window.output(shape).unwrap_or([1, 1]);
-                let op = Op::Conv {
+                let op = Op::Conv(op::Conv {
                     input,
                     window,
                     groups: [1, 1, 2, shape.channels][self.numbers.side(0, 3) as usize],
                     zero: i16::from(self.numbers.activation()),
-                };
+                });
                 let channels = shape.channels * self.numbers.side(1, 2);
                 (op, Shape::new(height, width, channels))
             }
-            2 => (Op::Dense { input }, Shape::vector(self.numbers.side(1, 7))),
-            3 => (Op::Parameter, self.shape(input)),
+            2 => (
+                Op::Dense(op::Dense { input }),
+                Shape::vector(self.numbers.side(1, 7)),
+            ),
+            3 => (Op::Parameter(op::Parameter), self.shape(input)),
             4 => {
-                let op = Op::Embed {
+                let op = Op::Embed(op::Embed {
                     input,
                     rows: self.numbers.side(1, 9),
-                };
+                });
                 (op, shape.with_axis(Axis::Channels, self.numbers.side(1, 5)))
             }
             _ => {
@@ -258,10 +261,10 @@ impl Draft {
                 } else {
                     other.channels
                 };
-                let op = Op::MatMul {
+                let op = Op::MatMul(op::MatMul {
                     inputs: [input, right],
                     transposed,
-                };
+                });
                 (op, Shape::new(shape.height, shape.width, columns))
             }
         }
@@ -320,7 +323,7 @@ impl Draft {
                 ElementType::I8
             },
         };
-        (Op::Requantise { input, how }, shape)
+        (Op::Requantise(op::Unary { input, how }), shape)
     }
 
     fn elementwise(&mut self) -> (Op, Shape) {
@@ -332,31 +335,31 @@ impl Draft {
                 let terms = self.numbers.between(1, 4);
                 let inputs: Vec<TensorId> = (0..terms).map(|_| self.alike(input)).collect();
                 let limit = [3, 300, 32_767][self.numbers.side(0, 2) as usize];
-                Op::Add {
+                Op::Add(op::Add {
                     multipliers: inputs
                         .iter()
                         .map(|_| i32::try_from(self.numbers.between(-limit, limit)).expect("small"))
                         .collect(),
                     inputs,
                     bias: i32::try_from(self.numbers.between(-900, 900)).expect("small"),
-                }
+                })
             }
-            2 => Op::Mul {
+            2 => Op::Mul(op::Mul {
                 inputs: [input, self.some()],
-            },
-            3 => Op::Extremum {
+            }),
+            3 => Op::Extremum(op::Extremum {
                 inputs,
-                which: [Extremum::Greater, Extremum::Lesser][self.numbers.side(0, 1) as usize],
-            },
-            4 => Op::Compare {
+                which: [Extreme::Greater, Extreme::Lesser][self.numbers.side(0, 1) as usize],
+            }),
+            4 => Op::Compare(op::Compare {
                 inputs,
                 relation: [Relation::Equal, Relation::Greater, Relation::GreaterOrEqual]
                     [self.numbers.side(0, 2) as usize],
-            },
-            _ => Op::Select {
+            }),
+            _ => Op::Select(op::Select {
                 condition: self.some(),
                 inputs,
-            },
+            }),
         };
         (op, shape)
     }
@@ -368,19 +371,22 @@ impl Draft {
             0 => {
                 let axis = self.axis();
                 let reductions = [Reduction::Sum, Reduction::Greatest, Reduction::Least];
-                let op = Op::Reduce {
+                let op = Op::Reduce(op::Reduce {
                     input,
                     reduction: reductions[self.numbers.side(0, 2) as usize],
                     axis,
-                };
+                });
                 (op, shape.with_axis(axis, 1))
             }
-            1 => (Op::ArgMax { input }, shape.with_axis(Axis::Channels, 1)),
+            1 => (
+                Op::ArgMax(op::ArgMax { input }),
+                shape.with_axis(Axis::Channels, 1),
+            ),
             2 => {
-                let op = Op::TopK {
+                let op = Op::TopK(op::TopK {
                     input,
                     give: [Ranked::Values, Ranked::Channels][self.numbers.side(0, 1) as usize],
-                };
+                });
                 let k = self.numbers.side(1, shape.channels);
                 (op, shape.with_axis(Axis::Channels, k))
             }
@@ -392,7 +398,7 @@ impl Draft {
                     precision: u8::try_from(self.numbers.side(0, 8)).expect("small"),
                     fraction: u8::try_from(self.numbers.side(4, 11)).expect("small"),
                 };
-                (Op::Norm { input, how }, shape)
+                (Op::Norm(op::Unary { input, how }), shape)
             }
         }
     }
@@ -411,7 +417,7 @@ impl Draft {
             table,
             causal: (self.numbers.between(0, 1) == 0).then(|| self.numbers.side(0, 3)),
         };
-        Op::Softmax { input, how }
+        Op::Softmax(op::Unary { input, how })
     }
 
     fn axis(&mut self) -> Axis {
@@ -426,9 +432,9 @@ impl Draft {
                 let window = self.window();
                 let [height, width] = window.output(shape).unwrap_or([1, 1]);
                 let op = if kind == 0 {
-                    Op::MaxPool { input, window }
+                    Op::MaxPool(op::MaxPool { input, window })
                 } else {
-                    Op::WindowSum { input, window }
+                    Op::WindowSum(op::WindowSum { input, window })
                 };
                 (op, Shape::new(height, width, shape.channels))
             }
@@ -437,21 +443,21 @@ impl Draft {
                 let axis = self.axis();
                 let other = self.some();
                 let length = shape.axis(axis) + self.shape(other).axis(axis);
-                let op = Op::Concat {
+                let op = Op::Concat(op::Concat {
                     inputs: vec![input, other],
                     axis,
-                };
+                });
                 (op, shape.with_axis(axis, length))
             }
             4 => {
                 let [before, after] =
                     [0; 2].map(|_: u8| [0; 3].map(|_: u32| self.numbers.side(0, 1)));
-                let op = Op::Pad {
+                let op = Op::Pad(op::Pad {
                     input,
                     before,
                     after,
                     value: i16::from(self.numbers.activation()),
-                };
+                });
                 let side = |index: usize, length| length + before[index] + after[index];
                 let padded = Shape::new(
                     side(0, shape.height),
@@ -467,11 +473,11 @@ impl Draft {
                     .map(|_| self.numbers.side(0, last))
                     .collect();
                 let length = u32::try_from(indices.len()).expect("few");
-                let op = Op::Gather {
+                let op = Op::Gather(op::Gather {
                     input,
                     axis,
                     indices,
-                };
+                });
                 (op, shape.with_axis(axis, length))
             }
             _ => self.trees(input, shape),
@@ -485,7 +491,10 @@ impl Draft {
                 let order = [[2, 0, 1], [1, 0, 2], [2, 1, 0]][self.numbers.side(0, 2) as usize];
                 let view = View::transpose(&sizes, &order);
                 let [h, w, c] = order.map(|axis| sizes[axis]);
-                (Op::View { input, view }, Shape::new(h, w, c))
+                (
+                    Op::View(op::Unary { input, how: view }),
+                    Shape::new(h, w, c),
+                )
             }
             1 => {
                 // Each pixel twice, channels flipped.
@@ -494,7 +503,7 @@ impl Draft {
                 let axes = [(pixels, channels), (2, 0), (shape.channels, -1)];
                 let view = View::new(shape.channels - 1, &axes);
                 (
-                    Op::View { input, view },
+                    Op::View(op::Unary { input, how: view }),
                     Shape::new(pixels, 2, shape.channels),
                 )
             }
@@ -508,7 +517,10 @@ impl Draft {
                     )],
                 );
                 let length = view.axes[0].size;
-                (Op::View { input, view }, Shape::vector(length))
+                (
+                    Op::View(op::Unary { input, how: view }),
+                    Shape::vector(length),
+                )
             }
         }
     }
@@ -545,7 +557,10 @@ impl Draft {
             leaves: values(leaves * outputs),
             bias: values(outputs),
         };
-        (Op::Trees { input, forest }, Shape::vector(outputs))
+        (
+            Op::Trees(op::Trees { input, forest }),
+            Shape::vector(outputs),
+        )
     }
 }
 

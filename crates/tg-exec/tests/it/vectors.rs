@@ -6,7 +6,7 @@ use std::path::Path;
 use tg_exec::kernels::{Cpu, SimdLevel};
 use tg_exec::{IntTensor, coding, engine};
 use tg_ir::forest::{Branch, Child, Forest};
-use tg_ir::op::{Extremum, Norm, Ranked, Reduction, Relation, Softmax};
+use tg_ir::op::{self, Extreme, Norm, Ranked, Reduction, Relation, Softmax};
 use tg_ir::{
     Axis, Coding, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program,
     Requantise, Rescale, Shape, TensorId, View, Weights, Window, scalar,
@@ -122,47 +122,47 @@ impl<'a> Vector<'a> {
         let input = TensorId::INPUT;
         let pair = [input, TensorId(1)];
         match self.text("op") {
-            "Conv" => Op::Conv {
+            "Conv" => Op::Conv(op::Conv {
                 input,
                 window: self.window(),
                 groups: self.number("groups", 1),
                 zero: self.number("zero", 0),
-            },
-            "Dense" => Op::Dense { input },
-            "MatMul" => Op::MatMul {
+            }),
+            "Dense" => Op::Dense(op::Dense { input }),
+            "MatMul" => Op::MatMul(op::MatMul {
                 inputs: pair,
                 transposed: self.number("transposed", true),
-            },
-            "Parameter" => Op::Parameter,
-            "Embed" => Op::Embed {
+            }),
+            "Parameter" => Op::Parameter(op::Parameter),
+            "Embed" => Op::Embed(op::Embed {
                 input,
                 rows: self.number("rows", 0),
-            },
-            "WindowSum" => Op::WindowSum {
+            }),
+            "WindowSum" => Op::WindowSum(op::WindowSum {
                 input,
                 window: self.window(),
-            },
-            "Add" => Op::Add {
+            }),
+            "Add" => Op::Add(op::Add {
                 inputs: (0..)
                     .map(TensorId)
                     .take(self.numbers::<i32>("multipliers").len())
                     .collect(),
                 multipliers: self.numbers("multipliers"),
                 bias: self.number("bias", 0),
-            },
-            "Mul" => Op::Mul { inputs: pair },
-            "Requantise" => Op::Requantise {
+            }),
+            "Mul" => Op::Mul(op::Mul { inputs: pair }),
+            "Requantise" => Op::Requantise(op::Unary {
                 input,
                 how: self.requantise(),
-            },
-            "MaxPool" => Op::MaxPool {
+            }),
+            "MaxPool" => Op::MaxPool(op::MaxPool {
                 input,
                 window: self.window(),
-            },
-            "Trees" => Op::Trees {
+            }),
+            "Trees" => Op::Trees(op::Trees {
                 input,
                 forest: self.forest(),
-            },
+            }),
             other => self.op_of_movement(other),
         }
     }
@@ -172,26 +172,26 @@ impl<'a> Vector<'a> {
         let input = TensorId::INPUT;
         let pair = [input, TensorId(1)];
         match name {
-            "Extremum" => Op::Extremum {
+            "Extremum" => Op::Extremum(op::Extremum {
                 inputs: pair,
                 which: match self.text("which") {
-                    "greater" => Extremum::Greater,
-                    _ => Extremum::Lesser,
+                    "greater" => Extreme::Greater,
+                    _ => Extreme::Lesser,
                 },
-            },
-            "Compare" => Op::Compare {
+            }),
+            "Compare" => Op::Compare(op::Compare {
                 inputs: pair,
                 relation: match self.text("relation") {
                     "equal" => Relation::Equal,
                     "greater" => Relation::Greater,
                     _ => Relation::GreaterOrEqual,
                 },
-            },
-            "Select" => Op::Select {
+            }),
+            "Select" => Op::Select(op::Select {
                 condition: input,
                 inputs: [TensorId(1), TensorId(2)],
-            },
-            "Reduce" => Op::Reduce {
+            }),
+            "Reduce" => Op::Reduce(op::Reduce {
                 input,
                 reduction: match self.text("reduction") {
                     "sum" => Reduction::Sum,
@@ -199,24 +199,24 @@ impl<'a> Vector<'a> {
                     _ => Reduction::Least,
                 },
                 axis: self.axis(),
-            },
-            "ArgMax" => Op::ArgMax { input },
-            "TopK" => Op::TopK {
+            }),
+            "ArgMax" => Op::ArgMax(op::ArgMax { input }),
+            "TopK" => Op::TopK(op::TopK {
                 input,
                 give: match self.text("give") {
                     "values" => Ranked::Values,
                     _ => Ranked::Channels,
                 },
-            },
-            "Softmax" => Op::Softmax {
+            }),
+            "Softmax" => Op::Softmax(op::Unary {
                 input,
                 how: Softmax {
                     rescale: self.rescale("rescale"),
                     table: self.numbers("table"),
                     causal: self.fields.get("causal").map(|word| word.parse().unwrap()),
                 },
-            },
-            "Norm" => Op::Norm {
+            }),
+            "Norm" => Op::Norm(op::Unary {
                 input,
                 how: Norm {
                     centred: self.number("centred", true),
@@ -224,10 +224,10 @@ impl<'a> Vector<'a> {
                     precision: self.number("precision", 0),
                     fraction: self.number("fraction", 0),
                 },
-            },
-            "View" => Op::View {
+            }),
+            "View" => Op::View(op::Unary {
                 input,
-                view: View::new(
+                how: View::new(
                     self.number("offset", 0),
                     &self
                         .numbers("sizes")
@@ -235,22 +235,22 @@ impl<'a> Vector<'a> {
                         .zip(self.numbers("strides"))
                         .collect::<Vec<_>>(),
                 ),
-            },
-            "Concat" => Op::Concat {
+            }),
+            "Concat" => Op::Concat(op::Concat {
                 inputs: pair.to_vec(),
                 axis: self.axis(),
-            },
-            "Pad" => Op::Pad {
+            }),
+            "Pad" => Op::Pad(op::Pad {
                 input,
                 before: self.numbers("before").try_into().unwrap(),
                 after: self.numbers("after").try_into().unwrap(),
                 value: self.number("value", 0),
-            },
-            "Gather" => Op::Gather {
+            }),
+            "Gather" => Op::Gather(op::Gather {
                 input,
                 axis: self.axis(),
                 indices: self.numbers("indices"),
-            },
+            }),
             other => panic!("no such operator: {other}"),
         }
     }
@@ -315,16 +315,16 @@ impl<'a> Vector<'a> {
                         weights: values.iter().map(|&value| value.max(-127)).collect(),
                         bias: Vec::new(),
                     });
-                    Op::Parameter
+                    Op::Parameter(op::Parameter)
                 }
-                _ => Op::Softmax {
+                _ => Op::Softmax(op::Unary {
                     input: TensorId::INPUT,
                     how: Softmax {
                         rescale: Rescale::new(1, 2).unwrap(),
                         table: vec![1],
                         causal: None,
                     },
-                },
+                }),
             };
             nodes.push(named(node, shape));
             tensors.push(tensor);

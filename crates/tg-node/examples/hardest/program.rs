@@ -1,7 +1,7 @@
 //! Programs that are cheap to state, as an attacker would register them: what a list of genes stands for.
 
 use tg_ir::forest::{Branch, Child, Forest};
-use tg_ir::op::{Extremum, Norm, Ranked, Reduction, Relation, Softmax};
+use tg_ir::op::{self, Extreme, Norm, Ranked, Reduction, Relation, Softmax};
 use tg_ir::{
     Axis, Coding, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise, Rescale,
     Shape, TensorId, Tie, View, Weights, Window,
@@ -103,10 +103,10 @@ impl Draft {
             table,
             output,
         };
-        let op = Op::Requantise {
+        let op = Op::Requantise(op::Unary {
             input: self.at,
             how,
-        };
+        });
         self.push(op, self.shape, output);
     }
 
@@ -135,10 +135,10 @@ impl Draft {
             Some(all) if all <= 1 << 16 => Shape::new(1, 1, all as u32),
             _ => return,
         };
-        let op = Op::View {
+        let op = Op::View(op::Unary {
             input: self.at,
-            view,
-        };
+            how: view,
+        });
         self.push(op, shape, self.kind);
     }
 
@@ -150,7 +150,7 @@ impl Draft {
             0 => {
                 self.activations(size);
                 let shape = Shape::vector(Self::side(size));
-                self.push(Op::Dense { input: self.at }, shape, wide);
+                self.push(Op::Dense(op::Dense { input: self.at }), shape, wide);
             }
             1 => {
                 self.activations(size);
@@ -175,7 +175,7 @@ impl Draft {
                 let channels = shape.channels.min(1 + u32::from(size) % 32);
                 let shape = shape.with_axis(Axis::Channels, channels);
                 let kind = if give == Ranked::Values { own } else { wide };
-                self.push(Op::TopK { input, give }, shape, kind);
+                self.push(Op::TopK(op::TopK { input, give }), shape, kind);
             }
             5 => {
                 let how = Softmax {
@@ -185,7 +185,11 @@ impl Draft {
                         .collect(),
                     causal: (extra & 16 == 16).then_some(u32::from(extra >> 5)),
                 };
-                self.push(Op::Softmax { input, how }, shape, ElementType::I16);
+                self.push(
+                    Op::Softmax(op::Unary { input, how }),
+                    shape,
+                    ElementType::I16,
+                );
             }
             6 => {
                 self.activations(size);
@@ -195,10 +199,10 @@ impl Draft {
                     precision: 2,
                     fraction: 10,
                 };
-                let op = Op::Norm {
+                let op = Op::Norm(op::Unary {
                     input: self.at,
                     how,
-                };
+                });
                 self.push(op, shape, ElementType::I16);
             }
             7 => {
@@ -207,10 +211,10 @@ impl Draft {
                 let mut window = Window::new([side; 2], [1; 2], [side / 2; 4]);
                 window.dilation = [1 + u32::from(size) % 3; 2];
                 if let Some([height, width]) = window.output(shape) {
-                    let op = Op::MaxPool {
+                    let op = Op::MaxPool(op::MaxPool {
                         input: self.at,
                         window,
-                    };
+                    });
                     self.push(op, Shape::new(height, width, shape.channels), self.kind);
                 }
             }
@@ -219,10 +223,10 @@ impl Draft {
                 let side = 1 + u32::from(size) % 64;
                 let window = Window::new([side; 2], [1; 2], [side / 2; 4]);
                 if let Some([height, width]) = window.output(shape) {
-                    let op = Op::WindowSum {
+                    let op = Op::WindowSum(op::WindowSum {
                         input: self.at,
                         window,
-                    };
+                    });
                     self.push(op, Shape::new(height, width, shape.channels), wide);
                 }
             }
@@ -233,49 +237,49 @@ impl Draft {
                 let count = count.min((1 << 16) / shape.axis(axis)).clamp(1, 256);
                 let mut inputs = vec![input; count as usize];
                 inputs[0] = self.like(extra);
-                let op = Op::Concat { inputs, axis };
+                let op = Op::Concat(op::Concat { inputs, axis });
                 let shape = shape.with_axis(axis, shape.axis(axis) * count);
                 self.push(op, shape, own);
             }
             11 => {
-                let op = Op::Add {
+                let op = Op::Add(op::Add {
                     inputs: vec![self.like(extra); 1 + usize::from(size) % 8],
                     multipliers: vec![1; 1 + usize::from(size) % 8],
                     bias: 0,
-                };
+                });
                 self.push(op, shape, wide);
             }
             12 => {
                 self.activations(size);
                 let inputs = [self.at; 2];
-                self.push(Op::Mul { inputs }, shape, wide);
+                self.push(Op::Mul(op::Mul { inputs }), shape, wide);
             }
             13 => {
                 let axis = [Axis::Rows, Axis::Columns, Axis::Channels][usize::from(size) % 3];
                 let reduction = Reduction::Greatest;
-                let op = Op::Reduce {
+                let op = Op::Reduce(op::Reduce {
                     input,
                     reduction,
                     axis,
-                };
+                });
                 self.push(op, shape.with_axis(axis, 1), own);
             }
             14 => {
                 let indices = (0..Self::side(size)).map(|at| at * 7 % shape.channels);
-                let op = Op::Gather {
+                let op = Op::Gather(op::Gather {
                     input,
                     axis: Axis::Channels,
                     indices: indices.collect(),
-                };
+                });
                 self.push(op, shape.with_axis(Axis::Channels, Self::side(size)), own);
             }
             15 => {
-                let op = Op::Pad {
+                let op = Op::Pad(op::Pad {
                     input,
                     before: [u32::from(size), 0, 0],
                     after: [0, 0, u32::from(size)],
                     value: 0,
-                };
+                });
                 let shape = Shape::new(
                     shape.height + u32::from(size),
                     shape.width,
@@ -289,66 +293,66 @@ impl Draft {
                 let forest = forest(branches, 1 + usize::from(size) % 5);
                 if shape.pixels() == 1 {
                     let outputs = Shape::vector(forest.outputs() as u32);
-                    let op = Op::Trees {
+                    let op = Op::Trees(op::Trees {
                         input: self.at,
                         forest,
-                    };
+                    });
                     self.push(op, outputs, wide);
                 }
             }
             17 => {
-                let op = Op::Compare {
+                let op = Op::Compare(op::Compare {
                     inputs: [input, self.like(extra)],
                     relation: [Relation::Equal, Relation::Greater][usize::from(size) % 2],
-                };
+                });
                 self.push(op, shape, ElementType::I8);
             }
             18 => {
                 let inputs = [input, self.like(extra)];
-                let which = Extremum::Greater;
-                self.push(Op::Extremum { inputs, which }, shape, own);
+                let which = Extreme::Greater;
+                self.push(Op::Extremum(op::Extremum { inputs, which }), shape, own);
             }
             19 => {
                 let condition = self.like(extra);
                 if own == ElementType::I8 {
                     let inputs = [input, self.like(0)];
-                    self.push(Op::Select { condition, inputs }, shape, own);
+                    self.push(Op::Select(op::Select { condition, inputs }), shape, own);
                 }
             }
             20 => {
                 let shape = shape.with_axis(Axis::Channels, 1);
-                self.push(Op::ArgMax { input }, shape, wide);
+                self.push(Op::ArgMax(op::ArgMax { input }), shape, wide);
             }
             21 => {
                 self.activations(size);
                 // A tensor with itself, transposed: rows against rows.
                 let shape = Shape::new(self.shape.height, self.shape.width, self.shape.width);
                 let (inputs, transposed) = ([self.at; 2], true);
-                self.push(Op::MatMul { inputs, transposed }, shape, wide);
+                self.push(Op::MatMul(op::MatMul { inputs, transposed }), shape, wide);
             }
             22 => {
                 self.activations(size);
                 let (shape, before) = (self.shape, self.at);
-                self.push(Op::Parameter, shape, ElementType::I8);
+                self.push(Op::Parameter(op::Parameter), shape, ElementType::I8);
                 let inputs = [before, self.at];
-                self.push(Op::Mul { inputs }, shape, wide);
+                self.push(Op::Mul(op::Mul { inputs }), shape, wide);
             }
             23 => {
                 let rows = 1 << (extra % 17);
                 if shape.channels != 1 {
                     let shape = shape.with_axis(Axis::Channels, 1);
-                    self.push(Op::ArgMax { input }, shape, wide);
+                    self.push(Op::ArgMax(op::ArgMax { input }), shape, wide);
                 }
                 let shape = shape.with_axis(Axis::Channels, Self::side(size));
                 let input = self.at;
-                self.push(Op::Embed { input, rows }, shape, ElementType::I8);
+                self.push(Op::Embed(op::Embed { input, rows }), shape, ElementType::I8);
             }
             _ => {
                 // The same weights once more.
                 self.activations(size);
                 self.ties = true;
                 let shape = Shape::vector(Self::side(size));
-                self.push(Op::Dense { input: self.at }, shape, wide);
+                self.push(Op::Dense(op::Dense { input: self.at }), shape, wide);
             }
         }
     }

@@ -342,7 +342,7 @@ fn a_refused_model_is_decoded_once() {
 /// made one would be late.
 #[test]
 fn a_model_whose_proofs_are_no_evidence_is_not_registered() {
-    use tg_ir::op::Ranked;
+    use tg_ir::op::{self, Ranked};
     use tg_ir::{CompiledModel, InputSpec, LinearWeights, Node, Op};
     use tg_ir::{Program, Requantise, Rescale, Shape, TensorId, Weights};
     let shape = Shape::vector(32);
@@ -359,10 +359,12 @@ fn a_model_whose_proofs_are_no_evidence_is_not_registered() {
         }],
     };
     let model = |rankings: u32| {
-        let dense = Op::Dense { input: TensorId(0) };
-        let ranked = (1..=rankings).map(|input| Op::TopK {
-            input: TensorId(input),
-            give: Ranked::Values,
+        let dense = Op::Dense(op::Dense { input: TensorId(0) });
+        let ranked = (1..=rankings).map(|input| {
+            Op::TopK(op::TopK {
+                input: TensorId(input),
+                give: Ranked::Values,
+            })
         });
         let how = Requantise::to_i8(
             vec![Rescale::new(16_384, 24).unwrap()],
@@ -370,10 +372,10 @@ fn a_model_whose_proofs_are_no_evidence_is_not_registered() {
             [-100_000, 100_000],
             [-128, 127],
         );
-        let last = Op::Requantise {
+        let last = Op::Requantise(op::Unary {
             input: TensorId(rankings + 1),
             how,
-        };
+        });
         let ops = std::iter::once(dense).chain(ranked).chain([last]);
         let program = Program {
             name: "ranked".to_owned(),
@@ -405,6 +407,7 @@ fn a_model_whose_proofs_are_no_evidence_is_not_registered() {
 /// Orders and blobs count bytes: an input of 16 bits has two for each element.
 #[test]
 fn facts_count_bytes() {
+    use tg_ir::op;
     use tg_ir::{Coding, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op};
     use tg_ir::{Program, Requantise, Rescale, Shape, TensorId, Weights};
     let node = |op: Op, channels| Node {
@@ -432,15 +435,15 @@ fn facts_count_bytes() {
         name: "words".to_owned(),
         input,
         nodes: vec![
-            node(Op::Dense { input: TensorId(0) }, 2),
+            node(Op::Dense(op::Dense { input: TensorId(0) }), 2),
             node(
-                Op::Requantise {
+                Op::Requantise(op::Unary {
                     input: TensorId(1),
                     how,
-                },
+                }),
                 2,
             ),
-            node(Op::Dense { input: TensorId(2) }, 2),
+            node(Op::Dense(op::Dense { input: TensorId(2) }), 2),
         ],
         ties: Vec::new(),
         weights_root: weights.root(),

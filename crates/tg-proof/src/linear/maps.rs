@@ -5,6 +5,7 @@ use crate::field::{E, eq_prefix, eq_table};
 use crate::layout::TensorLayout;
 use crate::plan::{MapPlan, NodePlan, Plan};
 use p3_field::PrimeCharacteristicRing;
+use tg_ir::op;
 use tg_ir::{Axis, Op, Program, Shape, TensorId};
 
 /// What a claim at `at` on the output of a public linear map says: a reading of the inputs, and a constant.
@@ -21,32 +22,34 @@ pub fn map_reading(program: &Program, plan: &Plan, node: usize, at: &[E]) -> (Re
         at: plan.layouts[node + 1].split(at),
     };
     match &program.nodes[node].op {
-        Op::Add {
+        Op::Add(op::Add {
             inputs,
             multipliers,
             bias,
-        } => map.sum(inputs, multipliers, *bias),
-        Op::WindowSum { input, window } => {
+        }) => map.sum(inputs, multipliers, *bias),
+        Op::WindowSum(op::WindowSum { input, window }) => {
             let ones = vec![E::ONE; window.positions()];
             let pixels = eq_table(map.at.0);
             let sources = SourceMap::new(program, node, *input, window, ones, pixels);
             let pixels = Along::Sum(sources.weights().0);
             (map.one(*input, map.fields(pixels, map.channels())), E::ZERO)
         }
-        Op::View { input, view } => map.moved(*input, &|element| view.source(element)),
-        Op::Gather {
+        Op::View(op::Unary { input, how: view }) => {
+            map.moved(*input, &|element| view.source(element))
+        }
+        Op::Gather(op::Gather {
             input,
             axis,
             indices,
-        } => map.moved(*input, &gathered(program, node, *input, *axis, indices)),
-        Op::Concat { inputs, axis } => map.joined(inputs, *axis),
-        Op::Pad {
+        }) => map.moved(*input, &gathered(program, node, *input, *axis, indices)),
+        Op::Concat(op::Concat { inputs, axis }) => map.joined(inputs, *axis),
+        Op::Pad(op::Pad {
             input,
             before,
             value,
             ..
-        } => map.bordered(*input, before, *value),
-        Op::Reduce { input, axis, .. } => map.reduced(*input, *axis),
+        }) => map.bordered(*input, before, *value),
+        Op::Reduce(op::Reduce { input, axis, .. }) => map.reduced(*input, *axis),
         op => unreachable!("{} is no public linear map", op.name()),
     }
 }

@@ -4,6 +4,7 @@ use super::{Along, Reading, Weights};
 use crate::field::{E, eq_prefix, eq_table};
 use crate::plan::Plan;
 use p3_field::PrimeCharacteristicRing;
+use tg_ir::op;
 use tg_ir::{Op, Program, Shape, TensorId, Window};
 
 /// Calls `visit(output pixel, position, input pixel or nothing)` for every output pixel and kernel position.
@@ -106,12 +107,12 @@ pub fn conv_reading(
     let layout = plan.layouts[node + 1];
     let (pixels, batch, _) = layout.split(at.claim);
     let (input, window, groups, zero) = match &program.nodes[node].op {
-        Op::Conv {
+        Op::Conv(op::Conv {
             input,
             window,
             groups,
             zero,
-        } => (*input, window, *groups as usize, *zero),
+        }) => (*input, window, *groups as usize, *zero),
         op => {
             let weights = Weights::Fields {
                 pixels: Along::At(at.positions.to_vec()),

@@ -18,7 +18,7 @@ use crate::error::PlanError;
 use crate::field::F;
 use crate::staged::{Constraint, Linear, Mask, Public, Slot, Staged};
 use p3_field::PrimeField32;
-use tg_ir::op::{Extremum, Reduction, Relation};
+use tg_ir::op::{self, Extreme, Reduction, Relation};
 use tg_ir::{Op, Program, TensorId};
 
 /// Most bits of a difference that is compared.
@@ -54,7 +54,9 @@ impl Plan {
         let layout = self.layouts[node + 1];
         let op = &program.nodes[node].op;
         let [a, b] = match op {
-            Op::Extremum { inputs, .. } | Op::Compare { inputs, .. } => *inputs,
+            Op::Extremum(op::Extremum { inputs, .. }) | Op::Compare(op::Compare { inputs, .. }) => {
+                *inputs
+            }
             _ => return Err(no_gadget(program, node)),
         };
         let difference = bits(self.magnitudes[a.index()] + self.magnitudes[b.index()] + 1);
@@ -68,20 +70,20 @@ impl Plan {
         let twice = || Linear::default().plus(above, -2);
         let signed = minus().plus_form(&magnitude, 1);
         match op {
-            Op::Extremum { which, .. } => {
+            Op::Extremum(op::Extremum { which, .. }) => {
                 let sign = match which {
-                    Extremum::Greater => HALF,
-                    Extremum::Lesser => -HALF,
+                    Extreme::Greater => HALF,
+                    Extreme::Lesser => -HALF,
                 };
                 let mean = Linear::default().plus(a, HALF).plus(b, HALF);
                 draft.output(linear(mean.plus_form(&magnitude, sign)));
                 // Stops: the other of the two.
                 draft.vanishes(linear(signed).times(twice(), magnitude));
             }
-            Op::Compare {
+            Op::Compare(op::Compare {
                 relation: Relation::Equal,
                 ..
-            } => {
+            }) => {
                 let below = draft.limb(1);
                 // Stops: unequal called equal, and equal called unequal.
                 let sign = Linear::default().plus(above, -1).plus(below, 1);
@@ -90,7 +92,7 @@ impl Plan {
                 let neither = Linear::default().and(1).plus(above, -1).plus(below, -1);
                 draft.output(linear(neither));
             }
-            Op::Compare { relation, .. } => {
+            Op::Compare(op::Compare { relation, .. }) => {
                 let strict = matches!(relation, Relation::Greater);
                 let signed = signed.plus(above, -1).and(i128::from(!strict));
                 // Stops: a relation that does not hold, and one that does and is denied.
@@ -144,7 +146,7 @@ impl Plan {
         let input = op.inputs()[0];
         let layout = self.layouts[input.index()];
         let shape = self.along_channels(program, node, input)?;
-        let ranked = matches!(op, Op::ArgMax { .. });
+        let ranked = matches!(op, Op::ArgMax(_));
         let rows = StageDraft::new(self, program, node, rows_of(layout), Mask::ALL)?;
         let (rows, sums) = greatest_rows(rows, &shape, ranked);
         let (rows, row_columns) = rows.finish(self, program, node)?;
@@ -154,10 +156,10 @@ impl Plan {
         let value = Linear::limbs(&value, 12).and(-(1 << (shape.value - 1)));
         let least = matches!(
             op,
-            Op::Reduce {
+            Op::Reduce(op::Reduce {
                 reduction: Reduction::Least,
                 ..
-            }
+            })
         );
         let distance = if least {
             Linear::of(input).plus_form(&value, -1)

@@ -5,6 +5,7 @@ use crate::cost::Added;
 use crate::error::PlanError;
 use crate::layout::{TensorLayout, WeightLayout};
 use crate::linear::{Rearrangement, SeparableMap, is_separable};
+use tg_ir::op;
 use tg_ir::{Axis, Op, Program, TensorId};
 
 /// How a public linear map is shown.
@@ -56,35 +57,39 @@ impl Plan {
         let fields = |pixels, channels| MapPlan::Fields { pixels, channels };
         let shape = program.nodes[node].shape;
         let plan = match &program.nodes[node].op {
-            Op::Add { .. } => fields(false, false),
-            Op::WindowSum { .. } => fields(true, false),
-            Op::View { view, .. } if !is_separable(view, shape.channels as usize) => {
+            Op::Add(_) => fields(false, false),
+            Op::WindowSum(_) => fields(true, false),
+            Op::View(op::Unary { how: view, .. })
+                if !is_separable(view, shape.channels as usize) =>
+            {
                 MapPlan::Elements
             }
-            Op::View { input, view } => {
+            Op::View(op::Unary { input, how: view }) => {
                 moved_plan(program, node, *input, &|element| view.source(element))
             }
-            Op::Gather {
+            Op::Gather(op::Gather {
                 input,
                 axis,
                 indices,
-            } => {
+            }) => {
                 let source = crate::linear::gathered(program, node, *input, *axis, indices);
                 moved_plan(program, node, *input, &source)
             }
-            Op::Concat { axis, .. } => fields(*axis != Axis::Channels, *axis == Axis::Channels),
-            Op::Pad { input, .. } => {
+            Op::Concat(op::Concat { axis, .. }) => {
+                fields(*axis != Axis::Channels, *axis == Axis::Channels)
+            }
+            Op::Pad(op::Pad { input, .. }) => {
                 let from = program.shape(*input);
                 fields(
                     from.pixels() != shape.pixels(),
                     from.channels != shape.channels,
                 )
             }
-            Op::Reduce {
+            Op::Reduce(op::Reduce {
                 reduction: tg_ir::op::Reduction::Sum,
                 axis,
                 ..
-            } => fields(*axis != Axis::Channels, *axis == Axis::Channels),
+            }) => fields(*axis != Axis::Channels, *axis == Axis::Channels),
             _ => {
                 let why = "no proof of this operator exists yet";
                 return Err(PlanError::unprovable(program, node, why));

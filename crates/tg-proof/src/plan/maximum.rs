@@ -6,7 +6,7 @@ use crate::arithmetic::Value;
 use crate::error::PlanError;
 use crate::field::{E, F};
 use p3_field::PrimeCharacteristicRing;
-use tg_ir::op::Reduction;
+use tg_ir::op::{self, Reduction};
 use tg_ir::segment::LIMB_CLASS_MAX;
 use tg_ir::{Axis, ElementType, Op, Program, TensorId, Window};
 
@@ -69,10 +69,10 @@ impl Plan {
         let from = program.shape(input);
         let along = |kernel| Window::new(kernel, [1; 2], [0; 4]);
         let (window, least) = match &program.nodes[node].op {
-            Op::MaxPool { window, .. } => (*window, false),
-            Op::Reduce {
+            Op::MaxPool(op::MaxPool { window, .. }) => (*window, false),
+            Op::Reduce(op::Reduce {
                 axis, reduction, ..
-            } => {
+            }) => {
                 let kernel = match axis {
                     Axis::Rows => [from.height, 1],
                     Axis::Columns => [1, from.width],

@@ -50,7 +50,7 @@ use crate::staged::Staged;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use tg_ir::op::Reduction;
+use tg_ir::op::{self, Reduction};
 use tg_ir::weights::BIAS_DIGITS;
 use tg_ir::{
     ElementType, ExponentialTable, Op, Program, SegmentTable, TensorId, WideTable, bounds,
@@ -341,11 +341,11 @@ impl Plan {
         public: Visibility,
     ) -> Result<NodePlan, PlanError> {
         match &program.nodes[node].op {
-            Op::Conv { .. } | Op::Dense { .. } | Op::Parameter => {
+            Op::Conv(_) | Op::Dense(_) | Op::Parameter(op::Parameter) => {
                 let weights = self.plan_weights(program, node);
                 Ok(NodePlan::Weighted { weights })
             }
-            Op::Embed { input, rows } => {
+            Op::Embed(op::Embed { input, rows }) => {
                 let weights = self.plan_weights(program, node);
                 match *input {
                     TensorId::INPUT if public == Visibility::Public => {
@@ -354,30 +354,32 @@ impl Plan {
                     input => self.plan_chosen(program, node, (input, *rows), weights),
                 }
             }
-            Op::WindowSum { .. }
-            | Op::Add { .. }
-            | Op::View { .. }
-            | Op::Gather { .. }
-            | Op::Concat { .. }
-            | Op::Pad { .. }
-            | Op::Reduce {
+            Op::WindowSum(_)
+            | Op::Add(_)
+            | Op::View(_)
+            | Op::Gather(_)
+            | Op::Concat(_)
+            | Op::Pad(_)
+            | Op::Reduce(op::Reduce {
                 reduction: Reduction::Sum,
                 ..
-            } => self.plan_map(program, node),
-            Op::Reduce { input, .. } | Op::MaxPool { input, .. } => {
+            }) => self.plan_map(program, node),
+            Op::Reduce(op::Reduce { input, .. }) | Op::MaxPool(op::MaxPool { input, .. }) => {
                 self.plan_maximum(program, node, *input)
             }
-            Op::Mul { .. } | Op::MatMul { .. } => Ok(NodePlan::Product),
-            Op::Requantise { how, .. } => self.plan_requantise(program, node, how),
-            Op::Norm { how, .. } => self.plan_norm(program, node, how),
-            Op::Softmax { how, .. } => self.plan_softmax(program, node, how),
-            Op::Extremum { .. } | Op::Compare { .. } => self.plan_compare(program, node),
-            Op::Select { condition, inputs } => {
+            Op::Mul(_) | Op::MatMul(_) => Ok(NodePlan::Product),
+            Op::Requantise(op::Unary { how, .. }) => self.plan_requantise(program, node, how),
+            Op::Norm(op::Unary { how, .. }) => self.plan_norm(program, node, how),
+            Op::Softmax(op::Unary { how, .. }) => self.plan_softmax(program, node, how),
+            Op::Extremum(_) | Op::Compare(_) => self.plan_compare(program, node),
+            Op::Select(op::Select { condition, inputs }) => {
                 self.plan_select(program, node, *condition, *inputs)
             }
-            Op::ArgMax { .. } => self.plan_greatest(program, node),
-            Op::TopK { input, give } => self.plan_ranks(program, node, *input, *give),
-            Op::Trees { input, forest } => self.plan_trees(program, node, *input, forest),
+            Op::ArgMax(_) => self.plan_greatest(program, node),
+            Op::TopK(op::TopK { input, give }) => self.plan_ranks(program, node, *input, *give),
+            Op::Trees(op::Trees { input, forest }) => {
+                self.plan_trees(program, node, *input, forest)
+            }
         }
     }
 

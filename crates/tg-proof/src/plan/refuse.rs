@@ -2,7 +2,7 @@
 
 use crate::error::PlanError;
 use crate::file::Visibility;
-use tg_ir::op::Reduction;
+use tg_ir::op::{self, Reduction};
 use tg_ir::{Axis, Op, Program, TensorId};
 
 /// Most factors, each fixed before the first challenge, of a product in an uncommitted tensor.
@@ -38,27 +38,27 @@ pub(super) fn deep_nodes(program: &Program, public: Visibility) -> Result<(), Pl
         let of = inputs.iter().map(|input| degrees[input.index()]);
         let degree = match &description.op {
             // Products with committed weights, and of two tensors.
-            Op::Conv { .. } | Op::Dense { .. } => of.sum::<u32>() + 1,
-            Op::Mul { .. } | Op::MatMul { .. } => of.sum(),
+            Op::Conv(_) | Op::Dense(_) => of.sum::<u32>() + 1,
+            Op::Mul(_) | Op::MatMul(_) => of.sum(),
             // Committed flags times weights; public tokens choose weights alone.
-            Op::Embed { input, .. } if *input != TensorId::INPUT || public != Visibility::Public => 2,
-            Op::WindowSum { .. }
-            | Op::Add { .. }
-            | Op::View { .. }
-            | Op::Gather { .. }
-            | Op::Concat { .. }
-            | Op::Pad { .. }
-            | Op::Extremum { .. }
+            Op::Embed(op::Embed { input, .. }) if *input != TensorId::INPUT || public != Visibility::Public => 2,
+            Op::WindowSum(_)
+            | Op::Add(_)
+            | Op::View(_)
+            | Op::Gather(_)
+            | Op::Concat(_)
+            | Op::Pad(_)
+            | Op::Extremum(_)
             // A maximum is an element plus a committed difference.
-            | Op::MaxPool { .. }
-            | Op::Reduce {
+            | Op::MaxPool(_)
+            | Op::Reduce(op::Reduce {
                 reduction: Reduction::Sum,
                 ..
-            }
-            | Op::Reduce {
+            })
+            | Op::Reduce(op::Reduce {
                 axis: Axis::Rows | Axis::Columns,
                 ..
-            } => of.max().unwrap_or(1),
+            }) => of.max().unwrap_or(1),
             // Everything else is weights, or fixed by committed columns.
             _ => 1,
         };
@@ -109,47 +109,60 @@ mod tests {
     #[test]
     fn a_third_factor_is_refused() {
         let t = TensorId;
-        let mul = |a, b| Op::Mul {
-            inputs: [t(a), t(b)],
+        let mul = |a, b| {
+            Op::Mul(op::Mul {
+                inputs: [t(a), t(b)],
+            })
         };
-        let matmul = |a, b| Op::MatMul {
-            inputs: [t(a), t(b)],
-            transposed: false,
+        let matmul = |a, b| {
+            Op::MatMul(op::MatMul {
+                inputs: [t(a), t(b)],
+                transposed: false,
+            })
         };
         let conv = |input| Op::conv(t(input), Window::new([1; 2], [1; 2], [0; 4]));
-        let sum = |input| Op::Reduce {
-            input: t(input),
-            reduction: Reduction::Sum,
-            axis: tg_ir::Axis::Rows,
+        let sum = |input| {
+            Op::Reduce(op::Reduce {
+                input: t(input),
+                reduction: Reduction::Sum,
+                axis: tg_ir::Axis::Rows,
+            })
         };
-        let norm = |input| Op::Norm {
-            input: t(input),
-            how: tg_ir::op::Norm {
-                centred: false,
-                epsilon: 1,
-                precision: 2,
-                fraction: 10,
-            },
+        let norm = |input| {
+            Op::Norm(op::Unary {
+                input: t(input),
+                how: tg_ir::op::Norm {
+                    centred: false,
+                    epsilon: 1,
+                    precision: 2,
+                    fraction: 10,
+                },
+            })
         };
         assert_eq!(refused(vec![mul(0, 0)]), None);
         assert_eq!(refused(vec![conv(0)]), None);
         assert_eq!(refused(vec![mul(0, 0), mul(1, 0)]), Some(1));
         assert_eq!(refused(vec![matmul(0, 0), matmul(0, 1)]), Some(1));
         assert_eq!(refused(vec![conv(0), conv(1)]), Some(1));
-        assert_eq!(refused(vec![mul(0, 0), Op::Dense { input: t(1) }]), Some(1));
+        assert_eq!(
+            refused(vec![mul(0, 0), Op::Dense(op::Dense { input: t(1) })]),
+            Some(1)
+        );
         // Linear maps keep the degree of their widest input, and greater ones are linear in what is committed.
         assert_eq!(refused(vec![mul(0, 0), sum(1), mul(2, 0)]), Some(2));
         let add = Op::add([t(0), t(1)], [1, 1]);
         assert_eq!(refused(vec![mul(0, 0), add, mul(2, 0)]), Some(2));
-        let greater = Op::Extremum {
+        let greater = Op::Extremum(op::Extremum {
             inputs: [t(1), t(0)],
-            which: tg_ir::op::Extremum::Greater,
-        };
+            which: tg_ir::op::Extreme::Greater,
+        });
         assert_eq!(refused(vec![mul(0, 0), greater, mul(2, 0)]), Some(2));
         // Rows that computed tokens choose are a product of flags and weights.
-        let embed = |input| Op::Embed {
-            input: t(input),
-            rows: 3,
+        let embed = |input| {
+            Op::Embed(op::Embed {
+                input: t(input),
+                rows: 3,
+            })
         };
         assert_eq!(refused(vec![embed(0), mul(1, 1)]), None);
         assert_eq!(refused(vec![norm(0), embed(1), mul(2, 1)]), Some(2));
@@ -160,14 +173,18 @@ mod tests {
             assert_eq!(refused_for(vec![embed(0), conv(1)], input), Some(1));
         }
         // The greatest of windows, rows or columns is as deep as they are; along channels it is committed.
-        let greatest = |input, axis| Op::Reduce {
-            input: t(input),
-            reduction: Reduction::Greatest,
-            axis,
+        let greatest = |input, axis| {
+            Op::Reduce(op::Reduce {
+                input: t(input),
+                reduction: Reduction::Greatest,
+                axis,
+            })
         };
-        let pool = |input| Op::MaxPool {
-            input: t(input),
-            window: Window::new([2; 2], [1; 2], [0; 4]),
+        let pool = |input| {
+            Op::MaxPool(op::MaxPool {
+                input: t(input),
+                window: Window::new([2; 2], [1; 2], [0; 4]),
+            })
         };
         assert_eq!(refused(vec![norm(0), embed(1), pool(2), conv(3)]), Some(3));
         assert_eq!(

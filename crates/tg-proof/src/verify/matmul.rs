@@ -10,6 +10,7 @@ use crate::linear::{Along, Reading, Weights};
 use crate::messages::MatMulProof;
 use crate::plan::Plan;
 use p3_field::PrimeCharacteristicRing;
+use tg_ir::op;
 use tg_ir::{Op, Program, TensorId};
 
 /// A product of matrices, `a(g, m, n) = sum_k L(g, m, k) R(floor(g / r), n, k)`, and a claim on it.
@@ -47,7 +48,7 @@ impl<'a> MatMulPoint<'a> {
     /// If the node is no product of matrices.
     #[must_use]
     pub fn new(program: &Program, plan: &Plan, node: usize, claim: &'a [E]) -> Self {
-        let Op::MatMul { inputs, transposed } = &program.nodes[node].op else {
+        let Op::MatMul(op::MatMul { inputs, transposed }) = &program.nodes[node].op else {
             unreachable!("the plan follows the program's operators");
         };
         let [left, right] = inputs.map(|input| program.shape(input));

@@ -9,6 +9,7 @@ use crate::linear::{ConvPoint, conv_reading};
 use crate::messages::ProductsProof;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::Op;
+use tg_ir::op;
 use tg_ir::weights::BIAS_BASE;
 
 impl<A: Arithmetic> Walk<'_, A> {
@@ -42,8 +43,7 @@ impl<A: Arithmetic> Walk<'_, A> {
         let sum = claim.value.clone() - bias_value * rows;
         let weight_layout = self.plan.weights[weights];
         let [output_vars, position_vars, input_vars] = weight_layout.axis_vars();
-        let grouped =
-            matches!(&self.program.nodes[node].op, Op::Conv { groups, .. } if *groups > 1);
+        let grouped = matches!(&self.program.nodes[node].op, Op::Conv(op::Conv { groups, .. }) if *groups > 1);
         let (summed, degree) = if grouped { (output_vars, 3) } else { (0, 2) };
         let rounds = summed + position_vars + input_vars;
         let (at, last) = self

@@ -69,8 +69,8 @@ impl<A: Arithmetic> Walk<'_, A> {
         challenger: &mut Challenger,
     ) -> Result<(), NodeCheck> {
         let failed = match &self.program.nodes[node].op {
-            Op::Add { .. } => NodeCheck::Addition,
-            Op::WindowSum { .. } => NodeCheck::Sources,
+            Op::Add(_) => NodeCheck::Addition,
+            Op::WindowSum(_) => NodeCheck::Sources,
             _ => NodeCheck::Permutation,
         };
         let (reading, constant) = map_reading(self.program, self.plan, node, &claim.point);

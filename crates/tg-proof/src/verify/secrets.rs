@@ -9,6 +9,7 @@ use crate::size;
 use crate::staged::{Stage, Staged};
 use crate::tape::Secrets;
 use p3_field::PrimeCharacteristicRing;
+use tg_ir::op;
 use tg_ir::weights::BIAS_DIGITS;
 use tg_ir::{Op, Program, TensorId};
 
@@ -119,10 +120,10 @@ impl Count<'_> {
         self.bytes += NODE_TAGS;
         self.merge(TensorId::of_node(node));
         match (&self.program.nodes[node].op, &plan.nodes[node]) {
-            (op @ (Op::Conv { .. } | Op::Dense { .. }), NodePlan::Weighted { weights }) => {
+            (op @ (Op::Conv(_) | Op::Dense(_)), NodePlan::Weighted { weights }) => {
                 let [outputs, positions, inputs] = plan.weights[*weights].axis_vars();
                 match op {
-                    Op::Conv { groups, .. } if *groups > 1 => {
+                    Op::Conv(op::Conv { groups, .. }) if *groups > 1 => {
                         self.sumcheck(outputs + positions + inputs, 3);
                     }
                     _ => self.sumcheck(positions + inputs, 2),
@@ -131,19 +132,21 @@ impl Count<'_> {
                 self.weights(*weights, 1);
                 self.conv_read(node);
             }
-            (Op::Embed { .. }, NodePlan::Weighted { weights }) => {
+            (Op::Embed(_), NodePlan::Weighted { weights }) => {
                 self.sumcheck(plan.weights[*weights].axis_vars()[0], 2);
                 self.weights(*weights, 0);
             }
-            (Op::Parameter, NodePlan::Weighted { weights }) => self.weights(*weights, 0),
-            (Op::Embed { .. }, NodePlan::Chosen { weights, gadget }) => {
+            (Op::Parameter(op::Parameter), NodePlan::Weighted { weights }) => {
+                self.weights(*weights, 0)
+            }
+            (Op::Embed(_), NodePlan::Chosen { weights, gadget }) => {
                 self.sumcheck(plan.weights[*weights].axis_vars()[0], 2);
                 self.messages(1);
                 self.weights(*weights, 1);
                 self.bytes += size::LENGTH;
                 self.stages(&gadget.staged);
             }
-            (Op::Trees { input, forest }, NodePlan::Trees(trees)) => {
+            (Op::Trees(op::Trees { input, forest }), NodePlan::Trees(trees)) => {
                 let stage = &trees.decisions.elements;
                 self.stage(stage);
                 let from = plan.layouts[input.index()];
@@ -153,14 +156,14 @@ impl Count<'_> {
                 self.messages(1);
             }
             (op, NodePlan::Map(map)) => self.map(op, map),
-            (Op::Mul { inputs }, _) => {
+            (Op::Mul(op::Mul { inputs }), _) => {
                 self.sumcheck(vars, 3);
                 self.messages(2);
                 self.secrets.products += 1;
                 inputs.iter().for_each(|&input| self.claim(input));
             }
-            (Op::MatMul { .. }, _) => self.matmul(node),
-            (Op::Requantise { input, .. }, NodePlan::Requantise { .. }) => {
+            (Op::MatMul(_), _) => self.matmul(node),
+            (Op::Requantise(op::Unary { input, .. }), NodePlan::Requantise { .. }) => {
                 self.messages(5);
                 self.claim(*input);
             }
@@ -207,7 +210,7 @@ impl Count<'_> {
 
     fn map(&mut self, op: &Op, map: &MapPlan) {
         let unscaled = match (op, map) {
-            (Op::Add { multipliers, .. }, _) => multipliers == &[1],
+            (Op::Add(op::Add { multipliers, .. }), _) => multipliers == &[1],
             (_, MapPlan::Rearranged(how)) => how.is_unscaled(),
             (_, MapPlan::Fields { .. } | MapPlan::Elements) => true,
         };
@@ -223,12 +226,12 @@ impl Count<'_> {
     fn conv_read(&mut self, node: usize) {
         let op = &self.program.nodes[node].op;
         let summed = match op {
-            Op::Conv {
+            Op::Conv(op::Conv {
                 input,
                 window,
                 groups,
                 ..
-            } => {
+            }) => {
                 let outputs = self.plan.layouts[node + 1].channels;
                 let inputs = self.plan.layouts[input.index()].channels;
                 let groups = *groups as usize;

@@ -12,6 +12,7 @@ use crate::staged::Anchors;
 use crate::transcript::{draw, draw_point};
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::Op;
+use tg_ir::op;
 
 impl<A: Arithmetic> Walk<'_, A> {
     /// The decisions, the input they read, and one sum over the flags of the leaves.
@@ -29,7 +30,7 @@ impl<A: Arithmetic> Walk<'_, A> {
             leaves,
             flag,
         } = proof;
-        let Op::Trees { input, forest } = &self.program.nodes[node].op else {
+        let Op::Trees(op::Trees { input, forest }) = &self.program.nodes[node].op else {
             return Err(NodeCheck::Messages);
         };
         let stage = &trees.decisions.elements;

@@ -10,6 +10,7 @@ use crate::messages::{GadgetProof, NodeProof, Sumcheck};
 use crate::plan::{NodePlan, Plan, TensorPlan};
 use crate::sumcheck;
 use crate::transcript::{absorb, draw_point};
+use tg_ir::op;
 use tg_ir::{Op, Program, TensorId};
 
 /// A claim that a tensor's extension has a value at a point.
@@ -220,14 +221,16 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
         let (program, plan) = (self.program, self.plan);
         match (&program.nodes[node].op, &plan.nodes[node], &proof.gadget) {
             (
-                Op::Conv { .. } | Op::Dense { .. },
+                Op::Conv(_) | Op::Dense(_),
                 NodePlan::Weighted { weights },
                 GadgetProof::Products(proof),
             ) => self.products(node, *weights, &claim, proof, challenger),
-            (Op::Parameter, NodePlan::Weighted { weights }, GadgetProof::Parameter(pieces)) => {
-                self.parameter(node, *weights, &claim, pieces, challenger)
-            }
-            (Op::Embed { .. }, NodePlan::Weighted { weights }, GadgetProof::Embed(proof)) => {
+            (
+                Op::Parameter(op::Parameter),
+                NodePlan::Weighted { weights },
+                GadgetProof::Parameter(pieces),
+            ) => self.parameter(node, *weights, &claim, pieces, challenger),
+            (Op::Embed(_), NodePlan::Weighted { weights }, GadgetProof::Embed(proof)) => {
                 self.embed(node, *weights, &claim, proof, challenger)
             }
             (_, NodePlan::Chosen { weights, gadget }, GadgetProof::Chosen(proof)) => {
@@ -239,14 +242,14 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
             (_, NodePlan::Map(_), GadgetProof::Map(proof)) => {
                 self.map(node, &claim, proof, challenger)
             }
-            (Op::Mul { inputs }, _, GadgetProof::Mul(proof)) => {
+            (Op::Mul(op::Mul { inputs }), _, GadgetProof::Mul(proof)) => {
                 self.mul(node, *inputs, &claim, proof, challenger)
             }
-            (Op::MatMul { .. }, _, GadgetProof::MatMul(proof)) => {
+            (Op::MatMul(_), _, GadgetProof::MatMul(proof)) => {
                 self.matmul(node, &claim, proof, challenger)
             }
             (
-                Op::Requantise { input, how },
+                Op::Requantise(op::Unary { input, how }),
                 NodePlan::Requantise {
                     first_group,
                     columns,

@@ -9,6 +9,7 @@ use crate::layout::TensorLayout;
 use crate::messages::{ChosenProof, EmbedProof};
 use crate::plan::GadgetPlan;
 use tg_ir::Op;
+use tg_ir::op;
 
 /// The row of a table of weights that a token names.
 #[must_use]
@@ -54,7 +55,7 @@ impl<A: Arithmetic> Walk<'_, A> {
         proof: &EmbedProof,
         challenger: &mut Challenger,
     ) -> Result<(), NodeCheck> {
-        let Op::Embed { rows, .. } = &self.program.nodes[node].op else {
+        let Op::Embed(op::Embed { rows, .. }) = &self.program.nodes[node].op else {
             return Err(NodeCheck::Messages);
         };
         let (at, [last, value]) = self.table_rows(node, weights, claim, proof, challenger)?;

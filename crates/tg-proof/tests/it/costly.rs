@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 use tg_ir::forest::{Branch, Child, Forest};
-use tg_ir::op::{Norm, Ranked, Reduction, Softmax};
+use tg_ir::op::{self, Norm, Ranked, Reduction, Softmax};
 use tg_ir::{
     Axis, Coding, ElementType, InputSpec, Node, Op, Program, Requantise, Rescale, Shape, TensorId,
     View, Weights, Window,
@@ -84,10 +84,10 @@ impl Draft {
             table,
             output,
         };
-        let op = Op::Requantise {
+        let op = Op::Requantise(op::Unary {
             input: self.at,
             how,
-        };
+        });
         self.push(op, self.shape, output);
     }
 
@@ -116,10 +116,10 @@ impl Draft {
             Some(all) if all <= 1 << 16 => Shape::new(1, 1, all as u32),
             _ => return,
         };
-        let op = Op::View {
+        let op = Op::View(op::Unary {
             input: self.at,
-            view,
-        };
+            how: view,
+        });
         self.push(op, shape, self.kind);
     }
 
@@ -131,7 +131,7 @@ impl Draft {
             0 => {
                 self.activations(size);
                 let shape = Shape::vector(Self::side(size));
-                self.push(Op::Dense { input: self.at }, shape, wide);
+                self.push(Op::Dense(op::Dense { input: self.at }), shape, wide);
             }
             1 => {
                 self.activations(size);
@@ -149,7 +149,7 @@ impl Draft {
                 let channels = shape.channels.min(1 + u32::from(size) % 32);
                 let shape = shape.with_axis(Axis::Channels, channels);
                 let kind = if give == Ranked::Values { own } else { wide };
-                self.push(Op::TopK { input, give }, shape, kind);
+                self.push(Op::TopK(op::TopK { input, give }), shape, kind);
             }
             5 => {
                 let how = Softmax {
@@ -159,7 +159,11 @@ impl Draft {
                         .collect(),
                     causal: None,
                 };
-                self.push(Op::Softmax { input, how }, shape, ElementType::I16);
+                self.push(
+                    Op::Softmax(op::Unary { input, how }),
+                    shape,
+                    ElementType::I16,
+                );
             }
             6 => {
                 self.activations(size);
@@ -169,10 +173,10 @@ impl Draft {
                     precision: 2,
                     fraction: 10,
                 };
-                let op = Op::Norm {
+                let op = Op::Norm(op::Unary {
                     input: self.at,
                     how,
-                };
+                });
                 self.push(op, shape, ElementType::I16);
             }
             7 => {
@@ -181,10 +185,10 @@ impl Draft {
                 let mut window = Window::new([side; 2], [1; 2], [side / 2; 4]);
                 window.dilation = [1 + u32::from(size) % 3; 2];
                 if let Some([height, width]) = window.output(shape) {
-                    let op = Op::MaxPool {
+                    let op = Op::MaxPool(op::MaxPool {
                         input: self.at,
                         window,
-                    };
+                    });
                     self.push(op, Shape::new(height, width, shape.channels), self.kind);
                 }
             }
@@ -193,62 +197,62 @@ impl Draft {
                 let side = 1 + u32::from(size) % 64;
                 let window = Window::new([side; 2], [1; 2], [side / 2; 4]);
                 if let Some([height, width]) = window.output(shape) {
-                    let op = Op::WindowSum {
+                    let op = Op::WindowSum(op::WindowSum {
                         input: self.at,
                         window,
-                    };
+                    });
                     self.push(op, Shape::new(height, width, shape.channels), wide);
                 }
             }
             9 => self.view(size),
             10 => {
                 let count = (1 + u32::from(size)).min((1 << 16) / shape.channels).max(1);
-                let op = Op::Concat {
+                let op = Op::Concat(op::Concat {
                     inputs: vec![input; count as usize],
                     axis: Axis::Channels,
-                };
+                });
                 let shape = shape.with_axis(Axis::Channels, shape.channels * count);
                 self.push(op, shape, own);
             }
             11 => {
-                let op = Op::Add {
+                let op = Op::Add(op::Add {
                     inputs: vec![input; 1 + usize::from(size) % 8],
                     multipliers: vec![1; 1 + usize::from(size) % 8],
                     bias: 0,
-                };
+                });
                 self.push(op, shape, wide);
             }
             12 => {
                 self.activations(size);
                 let inputs = [self.at; 2];
-                self.push(Op::Mul { inputs }, shape, wide);
+                self.push(Op::Mul(op::Mul { inputs }), shape, wide);
             }
             13 => {
                 let axis = [Axis::Rows, Axis::Columns, Axis::Channels][usize::from(size) % 3];
                 let reduction = Reduction::Greatest;
-                let op = Op::Reduce {
+                let op = Op::Reduce(op::Reduce {
                     input,
                     reduction,
                     axis,
-                };
+                });
                 self.push(op, shape.with_axis(axis, 1), own);
             }
             14 => {
                 let indices = (0..Self::side(size)).map(|at| at * 7 % shape.channels);
-                let op = Op::Gather {
+                let op = Op::Gather(op::Gather {
                     input,
                     axis: Axis::Channels,
                     indices: indices.collect(),
-                };
+                });
                 self.push(op, shape.with_axis(Axis::Channels, Self::side(size)), own);
             }
             15 => {
-                let op = Op::Pad {
+                let op = Op::Pad(op::Pad {
                     input,
                     before: [u32::from(size), 0, 0],
                     after: [0, 0, u32::from(size)],
                     value: 0,
-                };
+                });
                 let shape = Shape::new(
                     shape.height + u32::from(size),
                     shape.width,
@@ -262,18 +266,18 @@ impl Draft {
                 let forest = forest(branches, 1 + usize::from(size) % 5);
                 if shape.pixels() == 1 {
                     let outputs = Shape::vector(forest.outputs() as u32);
-                    let op = Op::Trees {
+                    let op = Op::Trees(op::Trees {
                         input: self.at,
                         forest,
-                    };
+                    });
                     self.push(op, outputs, wide);
                 }
             }
             _ => {
-                let op = Op::Compare {
+                let op = Op::Compare(op::Compare {
                     inputs: [input; 2],
                     relation: tg_ir::op::Relation::Equal,
-                };
+                });
                 self.push(op, shape, ElementType::I8);
             }
         }

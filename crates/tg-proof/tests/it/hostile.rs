@@ -1,7 +1,7 @@
 //! Programs as an attacker writes them: every one gets a verdict, from its own checks and from the plan of its proofs.
 
 use tg_ir::forest::{Branch, Child};
-use tg_ir::op::{Extremum, Norm, Ranked, Reduction, Relation, Softmax};
+use tg_ir::op::{self, Extreme, Norm, Ranked, Reduction, Relation, Softmax};
 use tg_ir::{
     Axis, Coding, ElementType, Forest, InputSpec, Node, Op, Program, ProgramError, Requantise,
     Rescale, Shape, TensorId, Tie, View, Weights, Window,
@@ -226,15 +226,18 @@ impl Author {
                 } else {
                     shape
                 };
-                let op = Op::Conv {
+                let op = Op::Conv(op::Conv {
                     input,
                     window,
                     groups,
                     zero,
-                };
+                });
                 node(op, out)
             }
-            1 => node(Op::Dense { input }, Shape::vector(self.numbers.extreme())),
+            1 => node(
+                Op::Dense(op::Dense { input }),
+                Shape::vector(self.numbers.extreme()),
+            ),
             2 => {
                 let transposed = self.numbers.below(2) == 0;
                 let columns = if transposed {
@@ -244,13 +247,13 @@ impl Author {
                 };
                 let inputs = [input, other];
                 let out = Shape::new(shape.height, shape.width, columns);
-                node(Op::MatMul { inputs, transposed }, out)
+                node(Op::MatMul(op::MatMul { inputs, transposed }), out)
             }
-            3 => node(Op::Parameter, self.numbers.shape()),
+            3 => node(Op::Parameter(op::Parameter), self.numbers.shape()),
             4 => {
                 let rows = self.numbers.extreme();
                 let out = shape.with_axis(Axis::Channels, self.numbers.small());
-                node(Op::Embed { input, rows }, out)
+                node(Op::Embed(op::Embed { input, rows }), out)
             }
             5 => {
                 let window = self.window();
@@ -261,9 +264,9 @@ impl Author {
                 };
                 let pool = self.numbers.below(2) == 0;
                 let op = if pool {
-                    Op::MaxPool { input, window }
+                    Op::MaxPool(op::MaxPool { input, window })
                 } else {
-                    Op::WindowSum { input, window }
+                    Op::WindowSum(op::WindowSum { input, window })
                 };
                 node(op, out)
             }
@@ -278,53 +281,53 @@ impl Author {
                     _ => (0..count).map(factor).collect(),
                 };
                 let bias = self.numbers.pick(&[0, 0, 7, i32::MIN, i32::MAX]);
-                let op = Op::Add {
+                let op = Op::Add(op::Add {
                     inputs: vec![input; count],
                     multipliers,
                     bias,
-                };
+                });
                 node(op, shape)
             }
             10 => node(
-                Op::Mul {
+                Op::Mul(op::Mul {
                     inputs: [input, other],
-                },
+                }),
                 shape,
             ),
             11 | 12 => {
                 let how = self.requantise(shape.channels);
-                node(Op::Requantise { input, how }, shape)
+                node(Op::Requantise(op::Unary { input, how }), shape)
             }
             13 => {
-                let which = self.numbers.pick(&[Extremum::Greater, Extremum::Lesser]);
+                let which = self.numbers.pick(&[Extreme::Greater, Extreme::Lesser]);
                 let inputs = [input, other];
-                node(Op::Extremum { inputs, which }, shape)
+                node(Op::Extremum(op::Extremum { inputs, which }), shape)
             }
             14 => {
                 let relations = [Relation::Equal, Relation::Greater, Relation::GreaterOrEqual];
                 let relation = self.numbers.pick(&relations);
                 let inputs = [input, other];
-                node(Op::Compare { inputs, relation }, shape)
+                node(Op::Compare(op::Compare { inputs, relation }), shape)
             }
             15 => {
                 let (condition, inputs) = (other, [input, input]);
-                node(Op::Select { condition, inputs }, shape)
+                node(Op::Select(op::Select { condition, inputs }), shape)
             }
             16 => {
                 let all = [Reduction::Sum, Reduction::Greatest, Reduction::Least];
                 let (reduction, axis) = (self.numbers.pick(&all), self.axis());
-                let op = Op::Reduce {
+                let op = Op::Reduce(op::Reduce {
                     input,
                     reduction,
                     axis,
-                };
+                });
                 node(op, shape.with_axis(axis, 1))
             }
             17 => {
                 let give = self.numbers.pick(&[Ranked::Values, Ranked::Channels]);
                 let count = self.numbers.pick(&[1, shape.channels, u32::MAX]);
                 let out = shape.with_axis(Axis::Channels, count);
-                node(Op::TopK { input, give }, out)
+                node(Op::TopK(op::TopK { input, give }), out)
             }
             18 => {
                 let causal = self.numbers.below(2) == 0;
@@ -333,7 +336,7 @@ impl Author {
                     table: vec![self.numbers.pick(&[0, 1, 32_767, u16::MAX]); 3],
                     causal: causal.then(|| self.numbers.extreme()),
                 };
-                node(Op::Softmax { input, how }, shape)
+                node(Op::Softmax(op::Unary { input, how }), shape)
             }
             19 => {
                 let how = Norm {
@@ -342,11 +345,11 @@ impl Author {
                     precision: self.numbers.pick(&[0, 3, 12, 13, 255]),
                     fraction: self.numbers.pick(&[0, 9, 12, 14, 15, 255]),
                 };
-                node(Op::Norm { input, how }, shape)
+                node(Op::Norm(op::Unary { input, how }), shape)
             }
             20 => {
                 let (view, out) = self.view(shape.elements());
-                node(Op::View { input, view }, out)
+                node(Op::View(op::Unary { input, how: view }), out)
             }
             21 => {
                 let axis = self.axis();
@@ -354,21 +357,24 @@ impl Author {
                     let length = shape.axis(axis);
                     let index = |_| self.numbers.pick(&[0, length - 1, length, 0, 0]);
                     let indices: Vec<u32> = (0..3).map(index).collect();
-                    let op = Op::Gather {
+                    let op = Op::Gather(op::Gather {
                         input,
                         axis,
                         indices,
-                    };
+                    });
                     return node(op, shape.with_axis(axis, 3));
                 }
                 let length = shape.axis(axis).wrapping_mul(2);
                 let inputs = vec![input; 2];
-                node(Op::Concat { inputs, axis }, shape.with_axis(axis, length))
+                node(
+                    Op::Concat(op::Concat { inputs, axis }),
+                    shape.with_axis(axis, length),
+                )
             }
             _ => {
                 if self.numbers.below(2) == 0 {
                     let forest = self.forest();
-                    return node(Op::Trees { input, forest }, Shape::vector(1));
+                    return node(Op::Trees(op::Trees { input, forest }), Shape::vector(1));
                 }
                 let before = [0; 3].map(|_: u32| self.numbers.pick(&[0, 0, 1, 65_535, u32::MAX]));
                 let value = self.numbers.pick(&[0, -128, 127, i16::MIN]);
@@ -377,12 +383,12 @@ impl Author {
                     shape.width.wrapping_add(before[1]),
                     shape.channels.wrapping_add(before[2]),
                 );
-                let op = Op::Pad {
+                let op = Op::Pad(op::Pad {
                     input,
                     before,
                     after: [0; 3],
                     value,
-                };
+                });
                 node(op, out)
             }
         }
@@ -463,10 +469,12 @@ fn hostile_programs_get_a_verdict() {
 fn scores_of_any_reach_are_refused() {
     let shape = Shape::new(1, 1, 2);
     for sums in 1..9 {
-        let add = |index: u32| Op::Add {
-            inputs: vec![TensorId(index); 8],
-            multipliers: vec![32_767; 8],
-            bias: i32::MAX,
+        let add = |index: u32| {
+            Op::Add(op::Add {
+                inputs: vec![TensorId(index); 8],
+                multipliers: vec![32_767; 8],
+                bias: i32::MAX,
+            })
         };
         let mut nodes: Vec<Node> = (0..sums).map(|index| node(add(index), shape)).collect();
         let how = Softmax {
@@ -475,7 +483,7 @@ fn scores_of_any_reach_are_refused() {
             causal: None,
         };
         let input = TensorId(sums);
-        nodes.push(node(Op::Softmax { input, how }, shape));
+        nodes.push(node(Op::Softmax(op::Unary { input, how }), shape));
         let program = Program {
             name: String::new(),
             input: InputSpec::scaled(shape, 1.0),

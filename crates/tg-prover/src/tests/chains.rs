@@ -5,7 +5,7 @@ use super::values::wide;
 use crate::{ProvingModel, prove_batch};
 use std::collections::BTreeMap;
 use tg_exec::sample::Numbers;
-use tg_ir::op::{Extremum, Norm, Ranked, Reduction, Softmax};
+use tg_ir::op::{self, Extreme, Norm, Ranked, Reduction, Softmax};
 use tg_ir::{Axis, Op, Rescale, Shape, TensorId};
 use tg_proof::{ExpectedStatement, verify};
 
@@ -55,24 +55,24 @@ pub(super) fn random_chain(seed: u64) -> (tg_ir::CompiledModel, Vec<i8>) {
     let mut last = activation(&mut draft, &mut numbers, kind);
     for _ in 0..side(&mut numbers, 1, 2) {
         let op = match side(&mut numbers, 0, 5) {
-            0 | 1 => Op::Norm {
+            0 | 1 => Op::Norm(op::Unary {
                 input: last,
                 how: random_norm(&mut numbers),
-            },
-            2 | 3 => Op::Softmax {
+            }),
+            2 | 3 => Op::Softmax(op::Unary {
                 input: last,
                 how: random_softmax(&mut numbers),
-            },
-            4 => Op::Extremum {
+            }),
+            4 => Op::Extremum(op::Extremum {
                 inputs: [last, activation(&mut draft, &mut numbers, kind)],
-                which: [Extremum::Greater, Extremum::Lesser][side(&mut numbers, 0, 1) as usize],
-            },
-            _ => Op::Select {
+                which: [Extreme::Greater, Extreme::Lesser][side(&mut numbers, 0, 1) as usize],
+            }),
+            _ => Op::Select(op::Select {
                 condition: activation(&mut draft, &mut numbers, 0),
                 inputs: [last, activation(&mut draft, &mut numbers, kind)],
-            },
+            }),
         };
-        if matches!(op, Op::Norm { .. } | Op::Softmax { .. }) {
+        if matches!(op, Op::Norm(_) | Op::Softmax(_)) {
             kind = 1;
         }
         last = draft.push(op, shape);
@@ -80,22 +80,22 @@ pub(super) fn random_chain(seed: u64) -> (tg_ir::CompiledModel, Vec<i8>) {
     let pixel = shape.with_axis(Axis::Channels, 1);
     match side(&mut numbers, 0, 4) {
         0 => {
-            draft.push(Op::ArgMax { input: last }, pixel);
+            draft.push(Op::ArgMax(op::ArgMax { input: last }), pixel);
         }
         1 => {
             let reduction =
                 [Reduction::Greatest, Reduction::Least][side(&mut numbers, 0, 1) as usize];
-            let op = Op::Reduce {
+            let op = Op::Reduce(op::Reduce {
                 input: last,
                 reduction,
                 axis: Axis::Channels,
-            };
+            });
             draft.push(op, pixel);
         }
         2 => {
             let count = side(&mut numbers, 1, channels);
             let give = [Ranked::Values, Ranked::Channels][side(&mut numbers, 0, 1) as usize];
-            let op = Op::TopK { input: last, give };
+            let op = Op::TopK(op::TopK { input: last, give });
             draft.push(op, shape.with_axis(Axis::Channels, count));
         }
         _ => {}

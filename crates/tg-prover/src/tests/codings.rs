@@ -9,6 +9,7 @@ use crate::zk::ZkExecution;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tg_exec::IntTensor;
+use tg_ir::op;
 use tg_ir::{Coding, ElementType, Op, Requantise, Rescale, Shape, TensorId};
 use tg_proof::hiding::HidingError;
 use tg_proof::plan::{NodePlan, TensorPlan};
@@ -29,9 +30,9 @@ fn words() -> Case {
 fn tokens() -> Case {
     let mut draft = Draft::new(31, Shape::new(1, 4, 1)).coded(Coding::Tokens(5));
     let input = TensorId::INPUT;
-    let embedded = draft.push(Op::Embed { input, rows: 7 }, Shape::new(1, 4, 6));
+    let embedded = draft.push(Op::Embed(op::Embed { input, rows: 7 }), Shape::new(1, 4, 6));
     let input = draft.narrowed(embedded, 8);
-    draft.push(Op::Dense { input }, Shape::vector(3));
+    draft.push(Op::Dense(op::Dense { input }), Shape::vector(3));
     Case::of_tensor(draft.finish_tensor())
 }
 
@@ -51,9 +52,9 @@ fn lowest() -> Case {
     let shape = Shape::vector(3);
     let mut draft = Draft::new(4, Shape::vector(2));
     let acc = draft.push(
-        Op::Dense {
+        Op::Dense(op::Dense {
             input: TensorId::INPUT,
-        },
+        }),
         shape,
     );
     let how = Requantise::to_i8(
@@ -62,19 +63,19 @@ fn lowest() -> Case {
         [-4_000_000, 4_000_000],
         [-128, -128],
     );
-    let least = draft.push(Op::Requantise { input: acc, how }, shape);
-    let sum = Op::Add {
+    let least = draft.push(Op::Requantise(op::Unary { input: acc, how }), shape);
+    let sum = Op::Add(op::Add {
         inputs: vec![least; 8],
         multipliers: vec![32_767; 8],
         bias: 0,
-    };
+    });
     let sum = draft.push(sum, shape);
     let reach = 128 * 32_767 * 8 * 31;
-    let last = Op::Add {
+    let last = Op::Add(op::Add {
         inputs: vec![sum],
         multipliers: vec![31],
         bias: i32::try_from(reach - tg_ir::FIELD_BOUND).unwrap(),
-    };
+    });
     draft.push(last, shape);
     Case::of_tensor(draft.finish_tensor())
 }

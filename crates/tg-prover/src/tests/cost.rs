@@ -2,7 +2,7 @@
 
 use super::models::{Draft, window};
 use std::time::{Duration, Instant};
-use tg_ir::op::{Ranked, Reduction};
+use tg_ir::op::{self, Ranked, Reduction};
 use tg_ir::{
     Axis, CompiledModel, ElementType, InputSpec, Node, Op, Program, Requantise, Rescale, Shape,
     TensorId, View, Weights, Window,
@@ -36,7 +36,7 @@ fn refused(program: &Program) -> (&'static str, usize) {
 }
 
 fn wide(input: TensorId, range: [i32; 2]) -> Op {
-    Op::Requantise {
+    Op::Requantise(op::Unary {
         input,
         how: Requantise::to_i8(
             vec![Rescale::new(1, 46).unwrap(); 1],
@@ -44,16 +44,16 @@ fn wide(input: TensorId, range: [i32; 2]) -> Op {
             range,
             [-128, 127],
         ),
-    }
+    })
 }
 
 #[test]
 fn four_thousand_full_segment_tables_are_too_many() {
     let mut draft = Draft::new(1, Shape::vector(1));
     let acc = draft.push(
-        Op::Dense {
+        Op::Dense(op::Dense {
             input: TensorId::INPUT,
-        },
+        }),
         Shape::vector(1),
     );
     // 2^14 segments of 2^16 each, less a few.
@@ -75,10 +75,10 @@ fn large_windows_over_large_tensors_are_too_many_steps() {
     for _ in 0..100 {
         // 64 x 64 positions at 512 x 512 pixels: 2^30 steps each.
         let acc = draft.push(
-            Op::WindowSum {
+            Op::WindowSum(op::WindowSum {
                 input,
                 window: window(64, 1, [32, 32, 31, 31]),
-            },
+            }),
             shape,
         );
         input = draft.push(wide(acc, [-600_000, 600_000]), shape);
@@ -129,31 +129,37 @@ fn maps_of_large_tensors_are_planned_in_a_moment() {
     let large = Shape::new(1 << 10, 1, 1 << 16);
     let mut draft = Draft::new(1, Shape::vector(1));
     let acc = draft.push(
-        Op::Dense {
+        Op::Dense(op::Dense {
             input: TensorId::INPUT,
-        },
+        }),
         Shape::vector(1),
     );
     let input = draft.push(wide(acc, [-9_000_000, 9_000_000]), Shape::vector(1));
     let view = View::new(0, &[(1 << 10, 0), (1 << 16, 0)]);
-    let mut last = draft.push(Op::View { input, view }, large);
+    let mut last = draft.push(Op::View(op::Unary { input, how: view }), large);
     for step in 0..20 {
         let indices = (0..1 << 10).map(|row| (row * 5 + step) % (1 << 10));
-        let gather = Op::Gather {
+        let gather = Op::Gather(op::Gather {
             input: last,
             axis: Axis::Rows,
             indices: indices.collect(),
-        };
+        });
         let moved = draft.push(gather, large);
         let view = View::new(1023 << 16, &[(1 << 10, -(1 << 16)), (1 << 16, 1)]);
-        last = draft.push(Op::View { input: moved, view }, large);
+        last = draft.push(
+            Op::View(op::Unary {
+                input: moved,
+                how: view,
+            }),
+            large,
+        );
     }
     for axis in [Axis::Channels, Axis::Rows] {
-        let op = Op::Reduce {
+        let op = Op::Reduce(op::Reduce {
             input: last,
             reduction: Reduction::Sum,
             axis,
-        };
+        });
         let shape = draft.shape(last).with_axis(axis, 1);
         last = draft.push(op, shape);
         last = draft.push(wide(last, [-9_000_000, 9_000_000]), shape);
@@ -176,16 +182,18 @@ fn the_largest_programs_reach_a_hundred_bits() {
     let acc = TensorId::of_node(0);
     let shape = Shape::new(900, 900, 1);
     let mut input = draft.push(wide(acc, [-9_000_000, 9_000_000]), shape);
-    let sum = |input| Op::WindowSum {
-        input,
-        window: window(900 / 16, 900 / 16, [0; 4]),
+    let sum = |input| {
+        Op::WindowSum(op::WindowSum {
+            input,
+            window: window(900 / 16, 900 / 16, [0; 4]),
+        })
     };
     for _ in 0..20 {
         input = draft.push(wide(input, [-300, 300]), shape);
     }
     let acc = draft.push(sum(input), Shape::new(16, 16, 1));
     let input = draft.push(wide(acc, [-600_000, 600_000]), Shape::new(16, 16, 1));
-    let acc = draft.push(Op::Dense { input }, Shape::vector(1));
+    let acc = draft.push(Op::Dense(op::Dense { input }), Shape::vector(1));
     draft.push(wide(acc, [-20_000_000, 20_000_000]), Shape::vector(1));
     let (CompiledModel { mut program, .. }, _) = draft.finish();
     // 2^24 weights, in 2^16 rows of 256.
@@ -222,9 +230,9 @@ fn huge_weights_are_refused_without_their_allocation() {
     let (CompiledModel { mut program, .. }, _) = {
         let mut draft = Draft::new(1, input);
         let acc = draft.push(
-            Op::Dense {
+            Op::Dense(op::Dense {
                 input: TensorId::INPUT,
-            },
+            }),
             Shape::vector(1),
         );
         let last = draft.push(wide(acc, [-300, 300]), Shape::vector(1));
@@ -250,10 +258,10 @@ fn huge_weights_are_refused_without_their_allocation() {
         let mut hostile = program.clone();
         hostile.nodes[1].shape = shape;
         assert!(hostile.validate().is_err());
-        hostile.nodes[1].op = Op::View {
+        hostile.nodes[1].op = Op::View(op::Unary {
             input: TensorId(1),
-            view: View::new(0, &[(1, 0)]),
-        };
+            how: View::new(0, &[(1, 0)]),
+        });
         assert!(hostile.validate().is_err());
     }
 }
@@ -276,18 +284,20 @@ fn chain(input: Shape, ops: impl IntoIterator<Item = (Op, Shape)>) -> Program {
 }
 
 fn dense() -> Op {
-    Op::Dense {
+    Op::Dense(op::Dense {
         input: TensorId::INPUT,
-    }
+    })
 }
 
 /// A dense layer and thousands of rankings of 32 channels: 100 kB that took 617 MiB to plan, as much again for each batch.
 #[test]
 fn thousands_of_rankings_are_refused_for_their_readers() {
     let shape = Shape::vector(32);
-    let ranked = |node: u32| Op::TopK {
-        input: TensorId(node),
-        give: Ranked::Values,
+    let ranked = |node: u32| {
+        Op::TopK(op::TopK {
+            input: TensorId(node),
+            give: Ranked::Values,
+        })
     };
     let ranks = (1..=4_000).map(|node| (ranked(node), shape));
     let program = chain(shape, std::iter::once((dense(), shape)).chain(ranks));
@@ -296,7 +306,7 @@ fn thousands_of_rankings_are_refused_for_their_readers() {
     assert!(node < 100, "{node}");
     // Less than a hundred are admitted by their readers, and their proof is counted: no evidence holds it.
     let ops = std::iter::once((dense(), shape)).chain((1..=60).map(|node| (ranked(node), shape)));
-    let last = Op::Requantise {
+    let last = Op::Requantise(op::Unary {
         input: TensorId(61),
         how: Requantise::to_i8(
             vec![Rescale::new(1 << 14, 30).unwrap()],
@@ -304,7 +314,7 @@ fn thousands_of_rankings_are_refused_for_their_readers() {
             [-9_000_000, 9_000_000],
             [-128, 127],
         ),
-    };
+    });
     let program = chain(shape, ops.chain([(last, shape)]));
     let plan = ProofShape::new(&program).unwrap();
     assert!(tg_proof::size::proof_file(&program, &plan) > 1 << 20);
@@ -315,19 +325,21 @@ fn thousands_of_rankings_are_refused_for_their_readers() {
 #[test]
 fn flat_value_tables_are_looked_at_a_limited_number_of_times() {
     let shape = Shape::vector(16);
-    let flat = |input: u32| Op::Requantise {
-        input: TensorId(input),
-        how: Requantise {
-            pairs: (0..16)
-                .map(|pair| Rescale::new(1 << 14, 10 + pair).unwrap())
-                .collect(),
-            channel_pairs: (0..16).collect(),
-            zero: 0,
-            range: [-4_000_000, 4_000_000],
-            clamp: [-2_048, 2_047],
-            table: Some(vec![7; 4_096]),
-            output: ElementType::I8,
-        },
+    let flat = |input: u32| {
+        Op::Requantise(op::Unary {
+            input: TensorId(input),
+            how: Requantise {
+                pairs: (0..16)
+                    .map(|pair| Rescale::new(1 << 14, 10 + pair).unwrap())
+                    .collect(),
+                channel_pairs: (0..16).collect(),
+                zero: 0,
+                range: [-4_000_000, 4_000_000],
+                clamp: [-2_048, 2_047],
+                table: Some(vec![7; 4_096]),
+                output: ElementType::I8,
+            },
+        })
     };
     let tables = (1..=1_900).map(|node| (flat(node), shape));
     let program = chain(shape, std::iter::once((dense(), shape)).chain(tables));
@@ -345,7 +357,7 @@ fn thousands_of_wide_maxima_are_validated_in_a_moment() {
     let shape = Shape::new(side, 1, 1);
     let maxima = (0..4_096).map(|node| {
         let input = TensorId(node);
-        (Op::MaxPool { input, window }, shape)
+        (Op::MaxPool(op::MaxPool { input, window }), shape)
     });
     let program = chain(shape, maxima);
     let start = Instant::now();
@@ -358,17 +370,21 @@ fn thousands_of_wide_maxima_are_validated_in_a_moment() {
 #[test]
 fn thousands_of_joins_of_long_chains_are_validated_in_a_moment() {
     let shape = Shape::new(1, 1, 1);
-    let view = |input: u32| Op::View {
-        input: TensorId(input),
-        view: View::new(0, &[(1, 0)]),
+    let view = |input: u32| {
+        Op::View(op::Unary {
+            input: TensorId(input),
+            how: View::new(0, &[(1, 0)]),
+        })
     };
     let views = (0..2_048).map(|node| (view(node), shape));
     let joined = Shape::new(1, 1, 256);
-    let join = |first: u32| Op::Concat {
-        inputs: (0..256)
-            .map(|at| TensorId(2_048 - (first + at) % 256))
-            .collect(),
-        axis: Axis::Channels,
+    let join = |first: u32| {
+        Op::Concat(op::Concat {
+            inputs: (0..256)
+                .map(|at| TensorId(2_048 - (first + at) % 256))
+                .collect(),
+            axis: Axis::Channels,
+        })
     };
     let joins = (0..2_047).map(|first| (join(first), joined));
     let program = chain(shape, views.chain(joins));
@@ -392,7 +408,7 @@ fn thousands_of_joins_of_long_chains_are_validated_in_a_moment() {
                     let shape = Shape::new(1, 1, 256 + 255 * at.min(200));
                     let inputs = [inputs, more].concat();
                     let axis = Axis::Channels;
-                    (Op::Concat { inputs, axis }, shape)
+                    (Op::Concat(op::Concat { inputs, axis }), shape)
                 })
                 .take(200),
         ),

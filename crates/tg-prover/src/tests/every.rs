@@ -7,6 +7,7 @@ use crate::{Limits, Masking, ProvingModel, prove_tensors, prove_zk};
 use std::collections::BTreeMap;
 use tg_exec::IntTensor;
 use tg_exec::sample::{Numbers, wide};
+use tg_ir::op;
 use tg_ir::{
     CompiledModel, ElementType, LinearWeights, Node, Op, Program, Requantise, Rescale, Shape,
     TensorId, bounds,
@@ -17,30 +18,32 @@ use tg_proof::{ExpectedStatement, ProofFile, PublicModel, verify};
 /// The tensors a node reads.
 fn inputs_of(op: &mut Op) -> Vec<&mut TensorId> {
     match op {
-        Op::Conv { input, .. }
-        | Op::Dense { input }
-        | Op::Embed { input, .. }
-        | Op::WindowSum { input, .. }
-        | Op::Requantise { input, .. }
-        | Op::Reduce { input, .. }
-        | Op::ArgMax { input }
-        | Op::TopK { input, .. }
-        | Op::Softmax { input, .. }
-        | Op::Norm { input, .. }
-        | Op::MaxPool { input, .. }
-        | Op::View { input, .. }
-        | Op::Pad { input, .. }
-        | Op::Gather { input, .. }
-        | Op::Trees { input, .. } => vec![input],
-        Op::MatMul { inputs, .. }
-        | Op::Mul { inputs }
-        | Op::Extremum { inputs, .. }
-        | Op::Compare { inputs, .. } => inputs.iter_mut().collect(),
-        Op::Select { condition, inputs } => std::iter::once(condition)
+        Op::Conv(op::Conv { input, .. })
+        | Op::Dense(op::Dense { input })
+        | Op::Embed(op::Embed { input, .. })
+        | Op::WindowSum(op::WindowSum { input, .. })
+        | Op::Requantise(op::Unary { input, .. })
+        | Op::Reduce(op::Reduce { input, .. })
+        | Op::ArgMax(op::ArgMax { input })
+        | Op::TopK(op::TopK { input, .. })
+        | Op::Softmax(op::Unary { input, .. })
+        | Op::Norm(op::Unary { input, .. })
+        | Op::MaxPool(op::MaxPool { input, .. })
+        | Op::View(op::Unary { input, .. })
+        | Op::Pad(op::Pad { input, .. })
+        | Op::Gather(op::Gather { input, .. })
+        | Op::Trees(op::Trees { input, .. }) => vec![input],
+        Op::MatMul(op::MatMul { inputs, .. })
+        | Op::Mul(op::Mul { inputs })
+        | Op::Extremum(op::Extremum { inputs, .. })
+        | Op::Compare(op::Compare { inputs, .. }) => inputs.iter_mut().collect(),
+        Op::Select(op::Select { condition, inputs }) => std::iter::once(condition)
             .chain(inputs.iter_mut())
             .collect(),
-        Op::Add { inputs, .. } | Op::Concat { inputs, .. } => inputs.iter_mut().collect(),
-        Op::Parameter => Vec::new(),
+        Op::Add(op::Add { inputs, .. }) | Op::Concat(op::Concat { inputs, .. }) => {
+            inputs.iter_mut().collect()
+        }
+        Op::Parameter(op::Parameter) => Vec::new(),
     }
 }
 
@@ -96,8 +99,8 @@ fn finish(model: &mut CompiledModel, numbers: &mut Numbers) {
         output: ElementType::I8,
     };
     let shape = program.shape(input);
-    let input = push(program, Op::Requantise { input, how }, shape);
-    push(program, Op::Dense { input }, Shape::vector(3));
+    let input = push(program, Op::Requantise(op::Unary { input, how }), shape);
+    push(program, Op::Dense(op::Dense { input }), Shape::vector(3));
     let mut draw = |reach: i64| numbers.between(-reach, reach);
     weights.layers.push(LinearWeights {
         weights: (0..3 * shape.elements()).map(|_| draw(127) as i8).collect(),

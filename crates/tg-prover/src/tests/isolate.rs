@@ -11,7 +11,7 @@ use super::values::cases;
 use crate::witness::Witness;
 use std::fmt::Write;
 use tg_exec::IntTensor;
-use tg_ir::op::Softmax;
+use tg_ir::op::{self, Softmax};
 use tg_ir::{ElementType, Op, Rescale, Shape, TensorId};
 use tg_proof::VerifyError;
 use tg_proof::error::{LookupCheck, NodeCheck};
@@ -133,7 +133,7 @@ fn divided(shape: &NormShape, row: &[i32], epsilon: u64, own: i32) -> (i32, Vec<
     let sum: i64 = row.iter().copied().map(i64::from).sum();
     let squares: i64 = row.iter().map(|&x| i64::from(x) * i64::from(x)).sum();
     let radicand = (n * squares - sum * sum + epsilon as i64) << (2 * k);
-    let root = tg_ir::scalar::root_above(radicand);
+    let root = tg_ir::op::root_above(radicand);
     let numerator = ((n * i64::from(own) - sum) << (k + f)) + root / 2;
     let (quotient, rest) = (numerator.div_euclid(root), numerator.rem_euclid(root));
     let shifted = quotient + (1 << (shape.output - 1));
@@ -166,7 +166,7 @@ fn foreign(case: &Case, inputs: &[i32], epsilon: u64, halves: bool) -> (Witness,
         case.model.model.program.clone(),
         case.model.shape.plan.clone(),
     );
-    if let Op::Norm { how, .. } = &mut program.nodes[node].op {
+    if let Op::Norm(op::Unary { how, .. }) = &mut program.nodes[node].op {
         how.epsilon = epsilon;
     }
     if let NodePlan::Gadget(gadget) = &mut plan.nodes[node]
@@ -278,10 +278,10 @@ fn a_probability_right_modulo_p_only_breaks_the_equation_of_its_row_alone() {
         table: (0..40u16).map(|i| 32_767 - 500 * i).collect(),
         causal: None,
     };
-    let op = Op::Softmax {
+    let op = Op::Softmax(op::Unary {
         input,
         how: how.clone(),
-    };
+    });
     draft.push(op, shape);
     let case = Case::of(draft.finish());
     let (node, gadget) = last(&case);
@@ -343,7 +343,7 @@ fn a_probability_right_modulo_p_only_breaks_the_equation_of_its_row_alone() {
 fn the_shift_of_another_channel_breaks_the_pair_alone() {
     let (name, case) = cases().swap_remove(1);
     let (node, gadget) = last(&case);
-    let (GadgetKind::Wide(table), Op::Requantise { how, .. }) =
+    let (GadgetKind::Wide(table), Op::Requantise(op::Unary { how, .. })) =
         (&gadget.kind, &case.model.model.program.nodes[node].op)
     else {
         panic!("{name} is no requantisation to 16 bits");

@@ -4,7 +4,7 @@ use super::models::{Case, Draft};
 use crate::{ProvingModel, prove_tensor};
 use std::sync::OnceLock;
 use tg_exec::IntTensor;
-use tg_ir::op::{Ranked, Reduction};
+use tg_ir::op::{self, Ranked, Reduction};
 use tg_ir::{Axis, Coding, CompiledModel, ElementType, Op, Shape, TensorId, View, Window};
 use tg_proof::error::NodeCheck;
 use tg_proof::messages::GadgetProof;
@@ -20,45 +20,45 @@ fn every_operator(tokens: u32) -> (CompiledModel, IntTensor) {
     let mut draft = Draft::new(8, Shape::new(1, tokens, 1)).coded(Coding::Tokens(20));
     let rows = Shape::new(1, tokens, 8);
     let embedded = draft.push(
-        Op::Embed {
+        Op::Embed(op::Embed {
             input: TensorId::INPUT,
             rows: 17,
-        },
+        }),
         rows,
     );
-    let places = draft.push(Op::Parameter, rows);
-    let sum = Op::Add {
+    let places = draft.push(Op::Parameter(op::Parameter), rows);
+    let sum = Op::Add(op::Add {
         inputs: vec![embedded, places, embedded],
         multipliers: vec![300, -20, 7],
         bias: 41,
-    };
+    });
     let sum = draft.push(sum, rows);
     let stream = draft.narrowed(sum, 11);
     // Two heads of four channels: (token, head, channel) to (head, token, channel).
     let heads = Shape::new(2, tokens, 4);
     let view = View::transpose(&[tokens, 2, 4], &[1, 0, 2]);
     let queries = draft.push(
-        Op::View {
+        Op::View(op::Unary {
             input: stream,
-            view,
-        },
+            how: view,
+        }),
         heads,
     );
-    let scores = Op::MatMul {
+    let scores = Op::MatMul(op::MatMul {
         inputs: [queries, queries],
         transposed: true,
-    };
+    });
     let scores = draft.push(scores, Shape::new(2, tokens, tokens));
     let scores = draft.narrowed(scores, 8);
-    let mixed = Op::MatMul {
+    let mixed = Op::MatMul(op::MatMul {
         inputs: [scores, queries],
         transposed: false,
-    };
+    });
     let mixed = draft.push(mixed, heads);
     let mixed = draft.narrowed(mixed, 8);
-    let product = Op::Mul {
+    let product = Op::Mul(op::Mul {
         inputs: [mixed, queries],
-    };
+    });
     let product = draft.push(product, heads);
     let product = draft.narrowed(product, 8);
     let window = Window {
@@ -66,47 +66,47 @@ fn every_operator(tokens: u32) -> (CompiledModel, IntTensor) {
         ..Window::new([2, 2], [1, 1], [1, 1, 0, 1])
     };
     let shape = heads;
-    let conv = Op::Conv {
+    let conv = Op::Conv(op::Conv {
         input: product,
         window,
         groups: 2,
         zero: -9,
-    };
+    });
     let conv = draft.push(conv, shape);
     let conv = draft.narrowed(conv, 8);
-    let gathered = Op::Gather {
+    let gathered = Op::Gather(op::Gather {
         input: conv,
         axis: Axis::Columns,
         indices: vec![5, 0, 0, 3, 1],
-    };
+    });
     let gathered = draft.push(gathered, Shape::new(2, 5, 4));
-    let joined = Op::Concat {
+    let joined = Op::Concat(op::Concat {
         inputs: vec![gathered, conv, gathered],
         axis: Axis::Columns,
-    };
+    });
     let joined = draft.push(joined, Shape::new(2, 10 + tokens, 4));
-    let padded = Op::Pad {
+    let padded = Op::Pad(op::Pad {
         input: joined,
         before: [1, 0, 2],
         after: [0, 1, 0],
         value: 5,
-    };
+    });
     let padded = draft.push(padded, Shape::new(3, 11 + tokens, 6));
-    let reduced = Op::Reduce {
+    let reduced = Op::Reduce(op::Reduce {
         input: padded,
         reduction: Reduction::Sum,
         axis: Axis::Columns,
-    };
+    });
     let reduced = draft.push(reduced, Shape::new(3, 1, 6));
     let reduced = draft.narrowed(reduced, 8);
-    let total = Op::Reduce {
+    let total = Op::Reduce(op::Reduce {
         input: reduced,
         reduction: Reduction::Sum,
         axis: Axis::Channels,
-    };
+    });
     let total = draft.push(total, Shape::new(3, 1, 1));
     let total = draft.narrowed(total, 8);
-    draft.push(Op::Dense { input: total }, Shape::vector(3));
+    draft.push(Op::Dense(op::Dense { input: total }), Shape::vector(3));
     draft.finish_tensor()
 }
 
@@ -132,11 +132,11 @@ fn wrong_elements(case: &Case) {
     let program = &case.model.model.program;
     for (node, description) in program.nodes.iter().enumerate() {
         let check = match &description.op {
-            Op::Requantise { .. } => continue,
-            Op::Embed { .. } | Op::Parameter => NodeCheck::Weights,
-            Op::Add { .. } => NodeCheck::Addition,
-            Op::Conv { .. } | Op::Dense { .. } | Op::MatMul { .. } => NodeCheck::Products,
-            Op::Mul { .. } => NodeCheck::Multiplication,
+            Op::Requantise(_) => continue,
+            Op::Embed(_) | Op::Parameter(op::Parameter) => NodeCheck::Weights,
+            Op::Add(_) => NodeCheck::Addition,
+            Op::Conv(_) | Op::Dense(_) | Op::MatMul(_) => NodeCheck::Products,
+            Op::Mul(_) => NodeCheck::Multiplication,
             _ => NodeCheck::Permutation,
         };
         let honest = case.trace.tensors()[node + 1].widened();
@@ -174,7 +174,7 @@ fn another_output_of_a_requantisation_is_caught_by_the_lookup() {
     let case = linear();
     let program = &case.model.model.program;
     for (node, description) in program.nodes.iter().enumerate() {
-        if !matches!(description.op, Op::Requantise { .. }) {
+        if !matches!(description.op, Op::Requantise(_)) {
             continue;
         }
         let honest = case.trace.tensors()[node + 1].widened()[1];
@@ -273,7 +273,7 @@ fn what_is_not_proved_is_refused_by_name() {
     let refused = |op: Op, from: Shape, shape: Shape| {
         let mut draft = Draft::new(1, from);
         let last = draft.push(op, shape);
-        let flat = draft.push(Op::Dense { input: last }, Shape::vector(2));
+        let flat = draft.push(Op::Dense(op::Dense { input: last }), Shape::vector(2));
         draft.narrowed(flat, 8);
         ProvingModel::new(draft.finish().0).err().map(|error| {
             let source = std::error::Error::source(&error).unwrap();
@@ -281,15 +281,15 @@ fn what_is_not_proved_is_refused_by_name() {
         })
     };
     let input = TensorId::INPUT;
-    let least = Op::Reduce {
+    let least = Op::Reduce(op::Reduce {
         input,
         reduction: Reduction::Least,
         axis: Axis::Rows,
-    };
-    let many = Op::TopK {
+    });
+    let many = Op::TopK(op::TopK {
         input: TensorId::INPUT,
         give: Ranked::Values,
-    };
+    });
     for (op, from, shape, name) in [
         (least, Shape::new(20, 2, 3), Shape::new(1, 2, 3), "(Reduce)"),
         (many, Shape::vector(40), Shape::vector(33), "(TopK)"),

@@ -2,7 +2,7 @@
 
 use super::models::{Case, Draft, POOL, case, window};
 use super::values::wide;
-use tg_ir::op::Reduction;
+use tg_ir::op::{self, Reduction};
 use tg_ir::{Axis, ElementType, Op, Shape, TensorId, Window};
 use tg_proof::VerifyError;
 use tg_proof::error::{LookupCheck, NodeCheck};
@@ -148,7 +148,10 @@ fn maxima_with_gaps_and_of_one_element_prove() {
         let input = draft.requantise(acc, 23, [-128, 127]);
         let window = window(kernel, stride, pads);
         let [height, width] = window.output(Shape::new(5, 7, 3)).unwrap();
-        draft.push(Op::MaxPool { input, window }, Shape::new(height, width, 3));
+        draft.push(
+            Op::MaxPool(op::MaxPool { input, window }),
+            Shape::new(height, width, 3),
+        );
         let case = Case::of(draft.finish());
         assert_eq!(
             case.check(&case.file),
@@ -197,11 +200,11 @@ fn extreme(compared: Compared, op: impl Fn(TensorId) -> Op) -> Case {
     };
     let op = op(input);
     let shape = match &op {
-        Op::MaxPool { window, .. } => {
+        Op::MaxPool(op::MaxPool { window, .. }) => {
             let [height, width] = window.output(shape).unwrap();
             Shape::new(height, width, 3)
         }
-        Op::Reduce { axis, .. } => shape.with_axis(*axis, 1),
+        Op::Reduce(op::Reduce { axis, .. }) => shape.with_axis(*axis, 1),
         other => panic!("{}", other.name()),
     };
     draft.push(op, shape);
@@ -217,17 +220,19 @@ fn extremes() -> Vec<(String, bool, Case)> {
     let mut cases = Vec::new();
     for compared in [Compared::Narrow, Compared::Wide] {
         for window in [window(3, 2, [1; 4]), spaced] {
-            let case = extreme(compared, |input| Op::MaxPool { input, window });
+            let case = extreme(compared, |input| Op::MaxPool(op::MaxPool { input, window }));
             cases.push((format!("{compared:?} {window:?}"), false, case));
         }
     }
     for compared in [Compared::Narrow, Compared::Wide, Compared::Sums] {
         for reduction in [Reduction::Greatest, Reduction::Least] {
             for axis in [Axis::Rows, Axis::Columns] {
-                let case = extreme(compared, |input| Op::Reduce {
-                    input,
-                    reduction,
-                    axis,
+                let case = extreme(compared, |input| {
+                    Op::Reduce(op::Reduce {
+                        input,
+                        reduction,
+                        axis,
+                    })
                 });
                 let name = format!("{compared:?} {reduction:?} {axis:?}");
                 cases.push((name, reduction == Reduction::Least, case));
@@ -301,13 +306,13 @@ fn every_wrong_cell_of_extremes_is_caught() {
 #[test]
 fn long_reductions_are_refused() {
     let mut draft = Draft::new(3, Shape::new(17, 1, 2));
-    let op = Op::Reduce {
+    let op = Op::Reduce(op::Reduce {
         input: TensorId::INPUT,
         reduction: Reduction::Greatest,
         axis: Axis::Rows,
-    };
+    });
     let input = draft.push(op, Shape::new(1, 1, 2));
-    draft.push(Op::Dense { input }, Shape::vector(2));
+    draft.push(Op::Dense(op::Dense { input }), Shape::vector(2));
     let error = crate::ProvingModel::new(draft.finish().0).err().unwrap();
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert!(source.contains("(Reduce)"), "{source}");

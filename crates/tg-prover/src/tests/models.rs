@@ -6,6 +6,7 @@ use crate::{ProvingModel, prove_tensor};
 use std::sync::OnceLock;
 use tg_exec::sample::Numbers;
 use tg_exec::{IntTensor, Trace};
+use tg_ir::op;
 use tg_ir::{
     Coding, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise,
     Rescale, Shape, TensorId, Tie, View, Weights, Window, scalar,
@@ -94,18 +95,18 @@ impl Draft {
         let of = |tensor: &TensorId| self.shape(*tensor);
         let (channels, elements) = (shape.channels as usize, shape.elements());
         let counts = match &op {
-            Op::Conv {
+            Op::Conv(op::Conv {
                 input,
                 window,
                 groups,
                 ..
-            } => {
+            }) => {
                 let inputs = of(input).channels / groups;
                 Some((channels * window.positions() * inputs as usize, channels))
             }
-            Op::Dense { input } => Some((channels * of(input).elements(), channels)),
-            Op::Parameter => Some((elements, 0)),
-            Op::Embed { rows, .. } => Some((*rows as usize * channels, 0)),
+            Op::Dense(op::Dense { input }) => Some((channels * of(input).elements(), channels)),
+            Op::Parameter(op::Parameter) => Some((elements, 0)),
+            Op::Embed(op::Embed { rows, .. }) => Some((*rows as usize * channels, 0)),
             _ => None,
         };
         if let Some((weights, biases)) = counts {
@@ -152,7 +153,7 @@ impl Draft {
             [-4_000_000, 4_000_000],
             clamp,
         );
-        self.push(Op::Requantise { input, how }, shape)
+        self.push(Op::Requantise(op::Unary { input, how }), shape)
     }
 
     /// Appends a requantisation of the whole reach of a tensor to `bits` bits (at most 12), under one pair.
@@ -177,7 +178,7 @@ impl Draft {
             },
         };
         let shape = self.shape(input);
-        self.push(Op::Requantise { input, how }, shape)
+        self.push(Op::Requantise(op::Unary { input, how }), shape)
     }
 
     pub(super) fn finish(self) -> (CompiledModel, Vec<i8>) {
@@ -214,10 +215,10 @@ pub(super) fn everything() -> (CompiledModel, Vec<i8>) {
     let acc = draft.push(Op::conv(TensorId::INPUT, same), Shape::new(6, 6, 5));
     let first = draft.requantise(acc, 23, [-128, 127]);
     let pooled = draft.push(
-        Op::MaxPool {
+        Op::MaxPool(op::MaxPool {
             input: first,
             window: window(3, 2, [1, 1, 0, 0]),
-        },
+        }),
         map,
     );
     let acc = draft.push(Op::conv(pooled, same), map);
@@ -225,21 +226,21 @@ pub(super) fn everything() -> (CompiledModel, Vec<i8>) {
     let acc = draft.push(Op::add([pooled, second], [16_000, 9_000]), map);
     let added = draft.requantise(acc, 29, [-128, 127]);
     let moved = draft.push(
-        Op::View {
+        Op::View(op::Unary {
             input: added,
-            view: View::transpose(&[9, 5], &[1, 0]),
-        },
+            how: View::transpose(&[9, 5], &[1, 0]),
+        }),
         map,
     );
     let acc = draft.push(
-        Op::WindowSum {
+        Op::WindowSum(op::WindowSum {
             input: moved,
             window: window(2, 1, [0; 4]),
-        },
+        }),
         Shape::new(2, 2, 5),
     );
     let summed = draft.requantise(acc, 15, [-128, 127]);
-    draft.push(Op::Dense { input: summed }, Shape::vector(4));
+    draft.push(Op::Dense(op::Dense { input: summed }), Shape::vector(4));
     draft.finish()
 }
 

@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use tg_exec::IntTensor;
 use tg_exec::sample::Numbers;
+use tg_ir::op;
 use tg_ir::{CompiledModel, Op, Shape, TensorId};
 use tg_proof::error::RegistrationError;
 use tg_proof::hiding::Strength;
@@ -93,9 +94,9 @@ pub(super) fn private() -> &'static Private {
 fn small() -> (CompiledModel, IntTensor) {
     let mut draft = Draft::new(9, Shape::vector(2));
     let input = TensorId::INPUT;
-    let acc = draft.push(Op::Dense { input }, Shape::vector(3));
+    let acc = draft.push(Op::Dense(op::Dense { input }), Shape::vector(3));
     let input = draft.requantise(acc, 21, [-128, 127]);
-    draft.push(Op::Dense { input }, Shape::vector(2));
+    draft.push(Op::Dense(op::Dense { input }), Shape::vector(2));
     draft.finish_tensor()
 }
 
@@ -130,20 +131,20 @@ fn honest_proofs_verify_in_all_modes() {
 fn every_gadget_with_weights_hides_them() {
     let mut tokens = Draft::new(31, Shape::new(1, 4, 1)).coded(tg_ir::Coding::Tokens(7));
     let input = TensorId::INPUT;
-    let embedded = tokens.push(Op::Embed { input, rows: 7 }, Shape::new(1, 4, 6));
-    let positions = tokens.push(Op::Parameter, Shape::new(1, 4, 6));
+    let embedded = tokens.push(Op::Embed(op::Embed { input, rows: 7 }), Shape::new(1, 4, 6));
+    let positions = tokens.push(Op::Parameter(op::Parameter), Shape::new(1, 4, 6));
     let added = tokens.push(Op::add([embedded, positions], [1, 1]), Shape::new(1, 4, 6));
     let input = tokens.narrowed(added, 8);
-    tokens.push(Op::Dense { input }, Shape::vector(3));
+    tokens.push(Op::Dense(op::Dense { input }), Shape::vector(3));
     let tokens = tokens.finish_tensor();
 
     let mut grouped = Draft::new(3, Shape::new(3, 3, 4));
-    let conv = Op::Conv {
+    let conv = Op::Conv(op::Conv {
         input: TensorId::INPUT,
         window: super::models::window(3, 1, [1; 4]),
         zero: 3,
         groups: 2,
-    };
+    });
     let acc = grouped.push(conv, Shape::new(3, 3, 6));
     grouped.requantise(acc, 23, [-128, 127]);
     for case in [tokens, grouped.finish_tensor()] {
@@ -541,9 +542,9 @@ mod statistics {
     fn silent() -> [CompiledModel; 2] {
         let mut draft = Draft::new(9, Shape::vector(1));
         let input = TensorId::INPUT;
-        let acc = draft.push(Op::Dense { input }, Shape::vector(1));
+        let acc = draft.push(Op::Dense(op::Dense { input }), Shape::vector(1));
         let input = draft.requantise(acc, 21, [-128, 127]);
-        let acc = draft.push(Op::Dense { input }, Shape::vector(2));
+        let acc = draft.push(Op::Dense(op::Dense { input }), Shape::vector(2));
         draft.requantise(acc, 42, [-128, 127]);
         let (mut one, _) = draft.finish();
         let mut other = one.clone();

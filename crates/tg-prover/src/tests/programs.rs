@@ -4,7 +4,7 @@ use super::models::Draft;
 use crate::{ModelError, ProvingModel, prove_tensors};
 use std::collections::BTreeSet;
 use tg_exec::IntTensor;
-use tg_ir::op::Reduction;
+use tg_ir::op::{self, Reduction};
 use tg_ir::{Axis, Coding, CompiledModel, ElementType, Op, Shape, TensorId, View, Window};
 use tg_proof::{ExpectedStatement, verify};
 use tg_types::{Address, JobId};
@@ -39,10 +39,10 @@ impl Chain {
         match coding {
             Coding::Tokens(_) => {
                 let channels = chain.side(6);
-                let op = Op::Embed {
+                let op = Op::Embed(op::Embed {
                     input: TensorId::INPUT,
                     rows: 9,
-                };
+                });
                 let shape = Shape {
                     channels,
                     ..chain.shape()
@@ -82,7 +82,7 @@ impl Chain {
             self.last
         } else {
             let shape = self.shape();
-            self.draft.push(Op::Parameter, shape)
+            self.draft.push(Op::Parameter(op::Parameter), shape)
         }
     }
 
@@ -93,15 +93,15 @@ impl Chain {
             0 => self.convolution(),
             1 => {
                 let outputs = self.side(7);
-                self.push(Op::Dense { input }, Shape::vector(outputs));
+                self.push(Op::Dense(op::Dense { input }), Shape::vector(outputs));
             }
             2 | 3 => self.matrices(),
             4 => {
                 let other = self.partner();
                 self.push(
-                    Op::Mul {
+                    Op::Mul(op::Mul {
                         inputs: [input, other],
-                    },
+                    }),
                     shape,
                 );
             }
@@ -111,11 +111,11 @@ impl Chain {
                 let factor = |_| [3, -500, 32_767, -1][self.below(4) as usize];
                 let multipliers = inputs.iter().map(factor).collect();
                 let bias = i32::try_from(self.below(2_000)).unwrap() - 1_000;
-                let op = Op::Add {
+                let op = Op::Add(op::Add {
                     inputs,
                     multipliers,
                     bias,
-                };
+                });
                 self.push(op, shape);
             }
             6 | 7 => self.view(),
@@ -123,11 +123,11 @@ impl Chain {
                 let axis = AXES[self.below(3) as usize];
                 let (length, count) = (shape.axis(axis), self.side(6));
                 let indices = (0..count).map(|_| self.below(length)).collect();
-                let op = Op::Gather {
+                let op = Op::Gather(op::Gather {
                     input,
                     axis,
                     indices,
-                };
+                });
                 self.push(op, shape.with_axis(axis, count));
             }
             9 => {
@@ -137,13 +137,16 @@ impl Chain {
                     let length = self.side(3);
                     inputs.push(
                         self.draft
-                            .push(Op::Parameter, shape.with_axis(axis, length)),
+                            .push(Op::Parameter(op::Parameter), shape.with_axis(axis, length)),
                     );
                 }
                 inputs.push(input);
                 let of = |id: &TensorId| self.draft.shape(*id).axis(axis);
                 let length = inputs.iter().map(of).sum();
-                self.push(Op::Concat { inputs, axis }, shape.with_axis(axis, length));
+                self.push(
+                    Op::Concat(op::Concat { inputs, axis }),
+                    shape.with_axis(axis, length),
+                );
             }
             10 => {
                 let (before, after) = (
@@ -156,21 +159,21 @@ impl Chain {
                     shape.channels + before[2] + after[2],
                 );
                 let value = i16::try_from(self.below(9)).unwrap() - 4;
-                let op = Op::Pad {
+                let op = Op::Pad(op::Pad {
                     input,
                     before,
                     after,
                     value,
-                };
+                });
                 self.push(op, shape);
             }
             _ => {
                 let axis = AXES[self.below(3) as usize];
-                let op = Op::Reduce {
+                let op = Op::Reduce(op::Reduce {
                     input,
                     reduction: Reduction::Sum,
                     axis,
-                };
+                });
                 self.push(op, shape.with_axis(axis, 1));
             }
         }
@@ -204,12 +207,12 @@ impl Chain {
         } else {
             0
         };
-        let op = Op::Conv {
+        let op = Op::Conv(op::Conv {
             input,
             window,
             groups,
             zero,
-        };
+        });
         self.push(op, Shape::new(height, width, outputs));
     }
 
@@ -220,7 +223,7 @@ impl Chain {
             // Each matrix times its own transpose.
             let shape = Shape::new(shape.height, shape.width, shape.width);
             let inputs = [left, left];
-            return self.push(Op::MatMul { inputs, transposed }, shape);
+            return self.push(Op::MatMul(op::MatMul { inputs, transposed }), shape);
         }
         let divides = |repeats: &u32| shape.height.is_multiple_of(*repeats);
         let choices: Vec<u32> = (1..=shape.height).filter(divides).collect();
@@ -231,10 +234,10 @@ impl Chain {
         } else {
             Shape::new(shape.height / repeats, shape.channels, columns)
         };
-        let right = self.draft.push(Op::Parameter, right);
+        let right = self.draft.push(Op::Parameter(op::Parameter), right);
         let inputs = [left, right];
         let shape = Shape::new(shape.height, shape.width, columns);
-        self.push(Op::MatMul { inputs, transposed }, shape);
+        self.push(Op::MatMul(op::MatMul { inputs, transposed }), shape);
     }
 
     fn view(&mut self) {
@@ -275,7 +278,7 @@ impl Chain {
         } else {
             Shape::new(1, height, width * channels)
         };
-        self.push(Op::View { input, view }, shape);
+        self.push(Op::View(op::Unary { input, how: view }), shape);
     }
 }
 
@@ -287,7 +290,7 @@ pub(super) fn random_program(seed: u64) -> (CompiledModel, IntTensor) {
     }
     let outputs = chain.side(5);
     let input = chain.last;
-    chain.push(Op::Dense { input }, Shape::vector(outputs));
+    chain.push(Op::Dense(op::Dense { input }), Shape::vector(outputs));
     chain.narrow();
     chain.draft.finish_tensor()
 }

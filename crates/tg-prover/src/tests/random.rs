@@ -99,7 +99,7 @@ fn is_free(
 ) -> bool {
     let op = &case.model.model.program.nodes[table.node].op;
     let sign = column + 1 == table.columns;
-    matches!(op, Op::Extremum { .. }) && sign && columns[..column].iter().all(|own| own[row] == 0)
+    matches!(op, Op::Extremum(_)) && sign && columns[..column].iter().all(|own| own[row] == 0)
 }
 
 #[test]

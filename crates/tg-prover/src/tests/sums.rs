@@ -5,7 +5,7 @@
 //! point instead.
 
 use super::models::{Case, Draft, set, window};
-use tg_ir::op::Reduction;
+use tg_ir::op::{self, Reduction};
 use tg_ir::{Axis, Op, Shape, TensorId};
 use tg_proof::error::NodeCheck;
 
@@ -15,11 +15,11 @@ fn summed(axis: Axis) -> Case {
     let shape = Shape::new(2, 3, 4);
     let sums = draft.push(Op::conv(TensorId::INPUT, window(1, 1, [0; 4])), shape);
     let input = draft.requantise(sums, 22, [-128, 127]);
-    let op = Op::Reduce {
+    let op = Op::Reduce(op::Reduce {
         input,
         reduction: Reduction::Sum,
         axis,
-    };
+    });
     draft.push(op, shape.with_axis(axis, 1));
     Case::of(draft.finish())
 }

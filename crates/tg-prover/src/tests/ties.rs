@@ -5,6 +5,7 @@ use super::zk::in_modes;
 use crate::prove::{Execution, prove_execution};
 use crate::{Limits, ProvingModel, prove_tensors};
 use tg_exec::IntTensor;
+use tg_ir::op;
 use tg_ir::{Axis, Coding, CompiledModel, Op, Shape, TensorId};
 use tg_proof::error::NodeCheck;
 use tg_proof::messages::{self, GadgetProof, InferenceProof};
@@ -28,10 +29,10 @@ const MORE: usize = 10;
 fn tied() -> (CompiledModel, IntTensor) {
     let mut draft = Draft::new(31, Shape::new(1, 6, 1)).coded(Coding::Tokens(ROWS));
     let hidden = Shape::new(1, 6, CHANNELS);
-    let embed = Op::Embed {
+    let embed = Op::Embed(op::Embed {
         input: TensorId::INPUT,
         rows: ROWS,
-    };
+    });
     let rows = draft.push(embed, hidden);
     let plain = |input| Op::conv(input, window(1, 1, [0; 4]));
     let first = draft.push(plain(rows), hidden);
@@ -40,20 +41,22 @@ fn tied() -> (CompiledModel, IntTensor) {
         let next = draft.push_tied(plain(at), hidden, first);
         at = draft.requantise(next, 23, [-128, 127]);
     }
-    let grouped = |input| Op::Conv {
-        input,
-        window: window(1, 1, [0; 4]),
-        groups: 4,
-        zero: 0,
+    let grouped = |input| {
+        Op::Conv(op::Conv {
+            input,
+            window: window(1, 1, [0; 4]),
+            groups: 4,
+            zero: 0,
+        })
     };
     let groups = draft.push(grouped(at), hidden);
     let scored = draft.push_tied(plain(at), Shape::new(1, 6, ROWS), rows);
     let narrow = draft.requantise(groups, 22, [-128, 127]);
     let again = draft.push_tied(grouped(narrow), hidden, groups);
-    let op = Op::Concat {
+    let op = Op::Concat(op::Concat {
         inputs: vec![scored, again],
         axis: Axis::Channels,
-    };
+    });
     draft.push(op, Shape::new(1, 6, ROWS + CHANNELS));
     draft.finish_tensor()
 }

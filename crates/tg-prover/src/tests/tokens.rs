@@ -2,7 +2,7 @@
 
 use super::models::{Case, Draft, JOB, PROVIDER, window};
 use crate::{Limits, ProvingModel, prove_batch};
-use tg_ir::op::Ranked;
+use tg_ir::op::{self, Ranked};
 use tg_ir::{Axis, Op, Shape, TensorId};
 use tg_proof::error::{LookupCheck, NodeCheck};
 use tg_proof::plan::NodePlan;
@@ -20,18 +20,18 @@ fn draft(width: u32, ranks: u32, rows: u32) -> Draft {
     let input = draft.push(Op::conv(TensorId::INPUT, window(1, 1, [0; 4])), scores);
     let mut tokens = Shape::new(2, width, ranks);
     let input = if ranks == 1 {
-        draft.push(Op::ArgMax { input }, tokens)
+        draft.push(Op::ArgMax(op::ArgMax { input }), tokens)
     } else {
         let give = Ranked::Channels;
-        let input = draft.push(Op::TopK { input, give }, tokens);
+        let input = draft.push(Op::TopK(op::TopK { input, give }), tokens);
         let view = tg_ir::View::new(0, &[(2 * width * ranks, 1)]);
         tokens = Shape::new(2 * width, ranks, 1);
-        draft.push(Op::View { input, view }, tokens)
+        draft.push(Op::View(op::Unary { input, how: view }), tokens)
     };
     let shape = tokens.with_axis(Axis::Channels, 6);
-    let embedded = draft.push(Op::Embed { input, rows }, shape);
+    let embedded = draft.push(Op::Embed(op::Embed { input, rows }), shape);
     let input = draft.narrowed(embedded, 8);
-    draft.push(Op::Dense { input }, Shape::vector(3));
+    draft.push(Op::Dense(op::Dense { input }), Shape::vector(3));
     draft
 }
 
@@ -157,13 +157,13 @@ fn layers_right_after_computed_tokens_are_refused() {
     let shape = Shape::new(2, 3, 3);
     let mut draft = Draft::new(21, shape);
     let input = draft.push(
-        Op::ArgMax {
+        Op::ArgMax(op::ArgMax {
             input: TensorId::INPUT,
-        },
+        }),
         Shape::new(2, 3, 1),
     );
-    let input = draft.push(Op::Embed { input, rows: 3 }, Shape::new(2, 3, 4));
-    draft.push(Op::Dense { input }, Shape::vector(3));
+    let input = draft.push(Op::Embed(op::Embed { input, rows: 3 }), Shape::new(2, 3, 4));
+    draft.push(Op::Dense(op::Dense { input }), Shape::vector(3));
     let error = ProvingModel::new(draft.finish().0).err().unwrap();
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert!(
@@ -210,10 +210,10 @@ fn ranks_of_a_large_vocabulary() {
         let scores = draft.push(Op::conv(TensorId::INPUT, window(1, 1, [0; 4])), scores);
         let give = Ranked::Channels;
         draft.push(
-            Op::TopK {
+            Op::TopK(op::TopK {
                 input: scores,
                 give,
-            },
+            }),
             Shape::vector(2),
         );
         let (model, _) = draft.finish();

@@ -4,6 +4,7 @@ use super::models::{Case, Draft, JOB, PROVIDER, set, window};
 use crate::{Limits, ProvingModel, prove_batch};
 use tg_exec::sample::Numbers;
 use tg_ir::forest::{Branch, Child};
+use tg_ir::op;
 use tg_ir::{Forest, Op, Shape, TensorId};
 use tg_proof::error::{LookupCheck, NodeCheck};
 use tg_proof::plan::{NodePlan, TreesPlan};
@@ -62,7 +63,10 @@ pub(super) fn draft(seed: u64, features: u32, trees: usize, outputs: usize) -> D
     let acc = draft.push(Op::conv(TensorId::INPUT, window(1, 1, [0; 4])), shape);
     let input = draft.requantise(acc, 24, [-128, 127]);
     let forest = random_forest(&mut Numbers::new(seed), features, trees, outputs);
-    draft.push(Op::Trees { input, forest }, Shape::vector(outputs as u32));
+    draft.push(
+        Op::Trees(op::Trees { input, forest }),
+        Shape::vector(outputs as u32),
+    );
     draft
 }
 
@@ -130,7 +134,7 @@ fn every_wrong_cell_is_caught() {
 fn other_leaves_are_caught() {
     let case = Case::of(draft(4, 5, 5, 3).finish());
     let shape = trees(&case).shape.clone();
-    let Op::Trees { forest, .. } = &case.model.model.program.nodes[TREES].op else {
+    let Op::Trees(op::Trees { forest, .. }) = &case.model.model.program.nodes[TREES].op else {
         panic!("not trees");
     };
     let honest = case.witness();
@@ -270,7 +274,7 @@ fn shared_branches_are_refused() {
         leaves: vec![3, 4],
         bias: vec![0],
     };
-    draft.push(Op::Trees { input, forest }, Shape::vector(1));
+    draft.push(Op::Trees(op::Trees { input, forest }), Shape::vector(1));
     let error = ProvingModel::new(draft.finish().0).err().unwrap();
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert!(source.contains("(Trees)"), "{source}");

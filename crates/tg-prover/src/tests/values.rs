@@ -2,7 +2,7 @@
 
 use super::models::{Case, Draft, window};
 use crate::witness::Witness;
-use tg_ir::op::{Extremum, Norm, Ranked, Reduction, Relation, Softmax};
+use tg_ir::op::{self, Extreme, Norm, Ranked, Reduction, Relation, Softmax};
 use tg_ir::{Axis, ElementType, Op, Requantise, Rescale, Shape, TensorId, View};
 use tg_proof::VerifyError;
 use tg_proof::error::{LookupCheck, NodeCheck};
@@ -26,7 +26,7 @@ pub(super) fn wide(input: TensorId, shifts: &[u32], channels: u32, clamp: [i16; 
         table: None,
         output: ElementType::I16,
     };
-    Op::Requantise { input, how }
+    Op::Requantise(op::Unary { input, how })
 }
 
 /// Accumulators of a convolution over 5 or so channels, three pixels in a row.
@@ -51,7 +51,7 @@ fn normalised(centred: bool, wide_input: bool) -> Case {
         precision: 2,
         fraction: 12,
     };
-    draft.push(Op::Norm { input, how }, shape);
+    draft.push(Op::Norm(op::Unary { input, how }), shape);
     Case::of(draft.finish())
 }
 
@@ -64,7 +64,7 @@ fn probabilities(causal: Option<u32>) -> Case {
         table,
         causal,
     };
-    draft.push(Op::Softmax { input, how }, shape);
+    draft.push(Op::Softmax(op::Unary { input, how }), shape);
     Case::of(draft.finish())
 }
 
@@ -88,7 +88,7 @@ fn along_channels(op: impl Fn(TensorId) -> Op) -> Case {
 fn ranked(count: u32, give: Ranked) -> Case {
     let (mut draft, acc, shape) = draft(6, 5);
     let input = draft.requantise(acc, 28, [-2, 2]);
-    let op = Op::TopK { input, give };
+    let op = Op::TopK(op::TopK { input, give });
     draft.push(op, shape.with_axis(Axis::Channels, count));
     Case::of(draft.finish())
 }
@@ -99,14 +99,16 @@ pub(super) fn cases() -> Vec<(&'static str, Case)> {
     let (mut several, acc, shape) = draft(2, 5);
     several.push(wide(acc, &[0, 5, 14], 5, [-900, 32_767]), shape);
     let reduce = |reduction| {
-        move |input| Op::Reduce {
-            input,
-            reduction,
-            axis: Axis::Channels,
+        move |input| {
+            Op::Reduce(op::Reduce {
+                input,
+                reduction,
+                axis: Axis::Channels,
+            })
         }
     };
-    let relation = |relation| move |inputs| Op::Compare { inputs, relation };
-    let extremum = |which| move |inputs| Op::Extremum { inputs, which };
+    let relation = |relation| move |inputs| Op::Compare(op::Compare { inputs, relation });
+    let extremum = |which| move |inputs| Op::Extremum(op::Extremum { inputs, which });
     vec![
         ("wide, clamped", Case::of(narrow.finish())),
         ("wide, three shifts", Case::of(several.finish())),
@@ -115,8 +117,8 @@ pub(super) fn cases() -> Vec<(&'static str, Case)> {
         ("root mean square norm", normalised(false, false)),
         ("softmax", probabilities(None)),
         ("causal softmax", probabilities(Some(1))),
-        ("greater", compared(extremum(Extremum::Greater))),
-        ("lesser", compared(extremum(Extremum::Lesser))),
+        ("greater", compared(extremum(Extreme::Greater))),
+        ("lesser", compared(extremum(Extreme::Lesser))),
         ("equal", compared(relation(Relation::Equal))),
         ("above", compared(relation(Relation::Greater))),
         (
@@ -125,14 +127,19 @@ pub(super) fn cases() -> Vec<(&'static str, Case)> {
         ),
         (
             "select",
-            compared(|[a, b]| Op::Select {
-                condition: b,
-                inputs: [a, b],
+            compared(|[a, b]| {
+                Op::Select(op::Select {
+                    condition: b,
+                    inputs: [a, b],
+                })
             }),
         ),
         ("greatest", along_channels(reduce(Reduction::Greatest))),
         ("least", along_channels(reduce(Reduction::Least))),
-        ("channel", along_channels(|input| Op::ArgMax { input })),
+        (
+            "channel",
+            along_channels(|input| Op::ArgMax(op::ArgMax { input })),
+        ),
         ("three greatest", ranked(3, Ranked::Values)),
         ("channels of three", ranked(3, Ranked::Channels)),
         ("one greatest", ranked(1, Ranked::Values)),
@@ -265,7 +272,7 @@ fn a_probability_right_modulo_p_only_is_caught_by_its_row() {
     let GadgetKind::Softmax(shape) = &gadget.kind else {
         panic!("not a softmax");
     };
-    let Op::Softmax { how, .. } = &case.model.model.program.nodes[node].op else {
+    let Op::Softmax(op::Unary { how, .. }) = &case.model.model.program.nodes[node].op else {
         panic!("not a softmax");
     };
     let scores = case.trace.tensors()[node].widened();
@@ -305,7 +312,7 @@ fn a_quotient_right_modulo_p_only_is_caught_by_its_lowest_limbs() {
     let sum: i128 = inputs.iter().sum();
     let squares: i128 = inputs.iter().map(|x| x * x).sum();
     let radicand = (7 * squares - sum * sum + 1_000) << 4;
-    let root = i128::from(tg_ir::scalar::root_above(radicand as i64));
+    let root = i128::from(tg_ir::op::root_above(radicand as i64));
     let honest = (7 * inputs[0] - sum) * (1 << 14) + root / 2;
     let reach = 1i128 << (shape.output - 1);
     let found = (-400..400i128).filter(|&j| j != 0).find_map(|j| {
@@ -432,9 +439,12 @@ fn elements_that_nobody_reads_are_checked_where_their_row_does() {
         precision: 2,
         fraction: 12,
     };
-    let input = draft.push(Op::Norm { input, how }, shape);
+    let input = draft.push(Op::Norm(op::Unary { input, how }), shape);
     let view = View::new(0, &[(6, 8), (4, 1)]);
-    draft.push(Op::View { input, view }, Shape::new(2, 3, 4));
+    draft.push(
+        Op::View(op::Unary { input, how: view }),
+        Shape::new(2, 3, 4),
+    );
     let case = Case::of(draft.finish());
     assert_eq!(case.check(&case.file), Ok(()));
     let node = case.model.model.program.nodes.len() - 2;
@@ -503,9 +513,12 @@ fn one_of_several_ranks_is_read() {
         let (mut draft, acc, shape) = draft(6, 5);
         let input = draft.requantise(acc, 28, [-2, 2]);
         let all = shape.with_axis(Axis::Channels, count);
-        let input = draft.push(Op::TopK { input, give }, all);
+        let input = draft.push(Op::TopK(op::TopK { input, give }), all);
         let view = View::new(1, &[(6, count as i32)]);
-        draft.push(Op::View { input, view }, shape.with_axis(Axis::Channels, 1));
+        draft.push(
+            Op::View(op::Unary { input, how: view }),
+            shape.with_axis(Axis::Channels, 1),
+        );
         let case = Case::of(draft.finish());
         assert_eq!(case.check(&case.file), Ok(()));
         let node = case.model.model.program.nodes.len() - 2;

@@ -9,6 +9,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use std::cell::Cell;
 use tg_exec::IntTensor;
+use tg_ir::op;
 use tg_ir::{Coding, ElementType, Op, Shape, TensorId};
 use tg_proof::ajtai::TensorCommitment;
 use tg_proof::field::E;
@@ -291,9 +292,9 @@ fn proofs_are_chained_by_a_commitment() {
     let output = first.trace.tensors().last().unwrap().clone();
     let mut draft = Draft::new(5, Shape::vector(2));
     let acc = draft.push(
-        Op::Dense {
+        Op::Dense(op::Dense {
             input: TensorId::INPUT,
-        },
+        }),
         Shape::vector(3),
     );
     draft.requantise(acc, 21, [-128, 127]);
@@ -451,9 +452,9 @@ fn words() -> Case {
 fn tokens() -> Case {
     let mut draft = Draft::new(31, Shape::new(1, 4, 1)).coded(Coding::Tokens(7));
     let input = TensorId::INPUT;
-    let embedded = draft.push(Op::Embed { input, rows: 7 }, Shape::new(1, 4, 6));
+    let embedded = draft.push(Op::Embed(op::Embed { input, rows: 7 }), Shape::new(1, 4, 6));
     let input = draft.narrowed(embedded, 8);
-    draft.push(Op::Dense { input }, Shape::vector(3));
+    draft.push(Op::Dense(op::Dense { input }), Shape::vector(3));
     Case::of_tensor(draft.finish_tensor())
 }
 
@@ -541,7 +542,7 @@ mod statistics {
     use rand::SeedableRng;
     use rand::rngs::StdRng;
     use tg_exec::IntTensor;
-    use tg_ir::{Op, Shape, TensorId};
+    use tg_ir::{Op, Shape, TensorId, op};
     use tg_proof::Modes;
     use tg_proof::Statement;
     use tg_proof::field::{E, F};
@@ -558,13 +559,13 @@ mod statistics {
     pub(super) fn silent() -> (Case, [IntTensor; 2]) {
         let mut draft = Draft::new(9, Shape::vector(1));
         let acc = draft.push(
-            Op::Dense {
+            Op::Dense(op::Dense {
                 input: TensorId::INPUT,
-            },
+            }),
             Shape::vector(3),
         );
         let first = draft.requantise(acc, 21, [-128, 127]);
-        let acc = draft.push(Op::Dense { input: first }, Shape::vector(2));
+        let acc = draft.push(Op::Dense(op::Dense { input: first }), Shape::vector(2));
         draft.requantise(acc, 42, [-128, 127]);
         let case = Case::of(draft.finish());
         let inputs = [vec![3i8], vec![97]].map(IntTensor::I8);
@@ -786,11 +787,11 @@ fn a_slice_of_a_partial_repetition_is_proved() {
     let sums = draft.push(conv, Shape::vector(4));
     let input = draft.narrowed(sums, 8);
     let three = tg_ir::View::new(0, &[(3, 0), (4, 1)]);
-    let repeated = Op::View { input, view: three };
+    let repeated = Op::View(op::Unary { input, how: three });
     let input = draft.push(repeated, Shape::new(3, 1, 4));
     let slice = tg_ir::View::new(4, &[(4, 1)]);
-    let input = draft.push(Op::View { input, view: slice }, Shape::vector(4));
-    draft.push(Op::Dense { input }, Shape::vector(3));
+    let input = draft.push(Op::View(op::Unary { input, how: slice }), Shape::vector(4));
+    draft.push(Op::Dense(op::Dense { input }), Shape::vector(3));
     let case = Case::of(draft.finish());
     assert_eq!(case.check(&case.file), Ok(()));
     assert_eq!(case.check(&honest(&case)), Ok(()));

@@ -22,6 +22,7 @@ use crate::prove::{Execution, ProveError};
 use crate::witness::Witness;
 use std::sync::Arc;
 use tg_exec::IntTensor;
+use tg_ir::op;
 use tg_ir::{Op, TensorId};
 use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, eq_table};
@@ -167,13 +168,13 @@ impl<'a> Walk<'a> {
         let (claim, merge) = self.single_claim(TensorId::of_node(node), channel);
         let (model, plan) = (self.model, self.plan);
         let gadget = match (&model.model.program.nodes[node].op, &plan.nodes[node]) {
-            (Op::Conv { .. } | Op::Dense { .. }, NodePlan::Weighted { weights }) => {
+            (Op::Conv(_) | Op::Dense(_), NodePlan::Weighted { weights }) => {
                 GadgetProof::Products(self.products(node, *weights, &claim, channel))
             }
-            (Op::Parameter, NodePlan::Weighted { weights }) => {
+            (Op::Parameter(op::Parameter), NodePlan::Weighted { weights }) => {
                 GadgetProof::Parameter(self.parameter(node, *weights, &claim, channel))
             }
-            (Op::Embed { .. }, NodePlan::Weighted { weights }) => {
+            (Op::Embed(_), NodePlan::Weighted { weights }) => {
                 GadgetProof::Embed(self.embed(node, *weights, &claim, channel))
             }
             (_, NodePlan::Trees(trees)) => {
@@ -184,9 +185,11 @@ impl<'a> Walk<'a> {
                 GadgetProof::Chosen(self.embed_chosen(node, place, &claim, channel))
             }
             (_, NodePlan::Map(_)) => GadgetProof::Map(self.map(node, &claim, channel)),
-            (Op::Mul { inputs }, _) => GadgetProof::Mul(self.mul(*inputs, &claim, channel)),
-            (Op::MatMul { .. }, _) => GadgetProof::MatMul(self.matmul(node, &claim, channel)),
-            (Op::Requantise { input, .. }, NodePlan::Requantise { first_group, .. }) => {
+            (Op::Mul(op::Mul { inputs }), _) => {
+                GadgetProof::Mul(self.mul(*inputs, &claim, channel))
+            }
+            (Op::MatMul(_), _) => GadgetProof::MatMul(self.matmul(node, &claim, channel)),
+            (Op::Requantise(op::Unary { input, .. }), NodePlan::Requantise { first_group, .. }) => {
                 GadgetProof::Requantise(self.requantise(*input, *first_group, claim, channel))
             }
             (

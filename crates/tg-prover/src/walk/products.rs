@@ -7,6 +7,7 @@ use crate::fold::{Integer, dot, fold};
 use crate::sumcheck;
 use p3_field::PrimeCharacteristicRing;
 use p3_maybe_rayon::prelude::*;
+use tg_ir::op;
 use tg_ir::{Op, Shape, Window};
 use tg_proof::field::{E, eq_at, eq_prefix, eq_table, signed};
 use tg_proof::layout::{TensorLayout, WeightLayout};
@@ -39,7 +40,7 @@ impl Walk<'_> {
         let sum = claim.value - bias_value * rows;
         let shape = self.plan.weights[weights];
         let groups = match &program.nodes[node].op {
-            Op::Conv { groups, .. } => *groups as usize,
+            Op::Conv(op::Conv { groups, .. }) => *groups as usize,
             _ => 1,
         };
         let (products, at, pieces, reads) = if groups > 1 {
@@ -54,7 +55,7 @@ impl Walk<'_> {
             (products, at, pieces, reads)
         } else {
             let folded = self.fold_weights(weights, outputs);
-            let inputs = if matches!(program.nodes[node].op, Op::Dense { .. }) {
+            let inputs = if matches!(program.nodes[node].op, Op::Dense(_)) {
                 self.over_batch(program.nodes[node].op.inputs()[0], batch)
             } else {
                 padded_rows(&self.window_products(node, pixels, batch), &shape)
@@ -154,12 +155,12 @@ impl Walk<'_> {
     /// positions in padding read the node's constant.
     fn window_products(&self, node: usize, pixels: &[E], batch: &[E]) -> Vec<E> {
         let program = &self.model.model.program;
-        let Op::Conv {
+        let Op::Conv(op::Conv {
             input,
             window,
             zero,
             ..
-        } = &program.nodes[node].op
+        }) = &program.nodes[node].op
         else {
             unreachable!("only convolutions have windows");
         };

@@ -7,6 +7,7 @@ use crate::witness::integer;
 use p3_field::PrimeCharacteristicRing;
 use std::sync::Arc;
 use tg_ir::Op;
+use tg_ir::op;
 use tg_proof::field::{E, F, eq_table, signed};
 use tg_proof::layout::log2_ceil;
 use tg_proof::messages::TreesProof;
@@ -22,7 +23,8 @@ impl Walk<'_> {
         claim: &Claim,
         channel: &mut Channel,
     ) -> TreesProof {
-        let Op::Trees { input, forest } = &self.model.model.program.nodes[node].op else {
+        let Op::Trees(op::Trees { input, forest }) = &self.model.model.program.nodes[node].op
+        else {
             unreachable!("the plan follows the program's operators");
         };
         let stage = &trees.decisions.elements;

@@ -6,6 +6,7 @@ use crate::fold::{Dots, dot};
 use crate::sumcheck;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::Op;
+use tg_ir::op;
 use tg_proof::field::{E, eq_table};
 use tg_proof::layout::WeightPiece;
 use tg_proof::messages::{ChosenProof, EmbedProof};
@@ -78,7 +79,7 @@ impl Walk<'_> {
     ) -> (EmbedProof, Vec<E>, E) {
         let layout = self.plan.layouts[node + 1];
         let (_, _, channels) = layout.split(&claim.point);
-        let Op::Embed { input, rows } = &self.model.model.program.nodes[node].op else {
+        let Op::Embed(op::Embed { input, rows }) = &self.model.model.program.nodes[node].op else {
             unreachable!("the plan follows the program's operators");
         };
         let vars = self.plan.weights[weights].axis_vars()[0];

@@ -2,7 +2,7 @@
 
 use super::gadget::{Sources, push_limbs, push_signed};
 use tg_ir::Op;
-use tg_ir::op::{Reduction, Relation};
+use tg_ir::op::{self, Reduction, Relation};
 use tg_proof::layout::TensorLayout;
 use tg_proof::plan::CompareShape;
 
@@ -20,7 +20,7 @@ pub(super) fn compared(
     let (above, below) = (a > b, a < b);
     let magnitude = (a - b).abs();
     let (magnitude, bits) = match sources.op() {
-        Op::Compare { relation, .. } => match relation {
+        Op::Compare(op::Compare { relation, .. }) => match relation {
             Relation::Equal => {
                 let less = i128::from(above || below);
                 (magnitude - less, vec![above, below])
@@ -62,17 +62,17 @@ impl<'a> Filler<'a> {
         let op = sources.op();
         let least = matches!(
             op,
-            Op::Reduce {
+            Op::Reduce(op::Reduce {
                 reduction: Reduction::Least,
                 ..
-            }
+            })
         );
         Self {
             sources,
             shape,
             layout: sources.plan.layouts[op.inputs()[0].index()],
             sign: if least { -1 } else { 1 },
-            ranked: matches!(op, Op::ArgMax { .. }),
+            ranked: matches!(op, Op::ArgMax(_)),
         }
     }
 

@@ -18,6 +18,7 @@ use p3_maybe_rayon::prelude::*;
 use p3_sumcheck::layout::Table;
 use std::ops::Range;
 use tg_exec::IntTensor;
+use tg_ir::op;
 use tg_ir::{Op, Program};
 use tg_proof::field::F;
 use tg_proof::plan::{NodePlan, Plan};
@@ -62,7 +63,7 @@ impl Witness {
                     (_, NodePlan::Gadget(gadget) | NodePlan::Chosen { gadget, .. }) => {
                         gadget::columns(program, plan, gadget, table, tensors)
                     }
-                    (Op::Requantise { input, how }, _) => {
+                    (Op::Requantise(op::Unary { input, how }), _) => {
                         requantise::columns(program, plan, table, *input, how, tensors)
                     }
                     (_, NodePlan::Trees(trees)) => {

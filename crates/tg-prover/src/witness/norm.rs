@@ -2,7 +2,7 @@
 
 use super::gadget::{Sources, push_limbs, push_signed};
 use p3_maybe_rayon::prelude::*;
-use tg_ir::scalar::root_above;
+use tg_ir::op::root_above;
 use tg_proof::plan::{NORM_CARRY_BITS, NormShape, SQUARE_CARRY_BITS, limb_classes};
 
 /// Integers of a row.

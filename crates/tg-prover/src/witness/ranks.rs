@@ -2,7 +2,7 @@
 
 use super::gadget::{Sources, push_limbs, push_signed};
 use tg_ir::Op;
-use tg_ir::op::Ranked;
+use tg_ir::op::{self, Ranked};
 use tg_proof::layout::TensorLayout;
 use tg_proof::plan::RankShape;
 
@@ -94,7 +94,7 @@ fn ranks(
         sources.output(output)
     });
     let give = match sources.op() {
-        Op::TopK { give, .. } => *give,
+        Op::TopK(op::TopK { give, .. }) => *give,
         _ => unreachable!("the plan follows the program's operators"),
     };
     let ranks = match give {

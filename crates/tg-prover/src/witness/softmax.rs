@@ -4,7 +4,7 @@ use super::gadget::{Sources, push_limbs, push_signed};
 use crate::prove::ProveError;
 use p3_maybe_rayon::prelude::*;
 use tg_ir::Op;
-use tg_ir::op::{PROBABILITY_ONE, Softmax};
+use tg_ir::op::{self, PROBABILITY_ONE, Softmax};
 use tg_proof::plan::{
     PROBABILITY_BITS, SCORE_BITS, SOFTMAX_CARRY_BITS, SOFTMAX_COUNT_BITS, SoftmaxShape,
     limb_classes,
@@ -121,7 +121,7 @@ impl<'a> Filler<'a> {
 
 fn how<'a>(sources: &'a Sources<'a>) -> &'a Softmax {
     match sources.op() {
-        Op::Softmax { how, .. } => how,
+        Op::Softmax(op::Unary { how, .. }) => how,
         _ => unreachable!("the plan follows the program's operators"),
     }
 }

@@ -1,12 +1,13 @@
 //! The columns of decision trees.
 
 use super::gadget::{Sources, push_limbs};
+use tg_ir::op;
 use tg_ir::{Forest, Op};
 use tg_proof::plan::ForestShape;
 
 fn forest<'a>(sources: &'a Sources<'_>) -> &'a Forest {
     match sources.op() {
-        Op::Trees { forest, .. } => forest,
+        Op::Trees(op::Trees { forest, .. }) => forest,
         _ => unreachable!("the plan follows the program's operators"),
     }
 }

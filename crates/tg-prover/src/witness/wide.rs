@@ -2,6 +2,7 @@
 
 use super::gadget::Sources;
 use crate::prove::ProveError;
+use tg_ir::op;
 use tg_ir::wide::WIDE_LIMB_BITS;
 use tg_ir::{Op, Requantise, WideTable};
 
@@ -22,7 +23,7 @@ impl<'a> Filler<'a> {
 
     fn how(&self) -> &Requantise {
         match self.sources.op() {
-            Op::Requantise { how, .. } => how,
+            Op::Requantise(op::Unary { how, .. }) => how,
             _ => unreachable!("the plan follows the program's operators"),
         }
     }
