@@ -8,6 +8,7 @@
 pub mod accuracy;
 pub mod attacks;
 pub mod bring;
+pub mod circles;
 pub mod compare_ezkl;
 pub mod compare_ort;
 pub mod corpus;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::circles::Files;
 use crate::manifest::Manifest;
 
 /// Longest source file, in lines. Longer ones are split, or named in [`LONG_FILES`] with a reason.
@@ -90,12 +91,56 @@ pub fn table(text: &str) -> Table {
         .collect()
 }
 
+/// Checks that no files of a crate import each other in a circle, but for those of the table: `crate: file file ...`, a
+/// line for each circle that is still there.
+///
+/// # Errors
+/// If a file or folder cannot be read.
+pub fn check_circles(root: &Path) -> Result<Vec<Finding>> {
+    let text = read(&root.join("xtask/circles.txt"))?;
+    let known: BTreeSet<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+        .collect();
+    let mut crates: BTreeMap<String, Files> = BTreeMap::new();
+    for path in files(root)? {
+        let place = relative(root, &path);
+        let inside = place.strip_prefix("crates/").unwrap_or(&place);
+        let Some((name, file)) = inside.split_once("/src/") else {
+            continue;
+        };
+        if file.ends_with(".rs") {
+            let files = crates.entry(name.to_owned()).or_default();
+            files.add(file, &read(&path)?);
+        }
+    }
+    let found: BTreeSet<String> = crates
+        .iter()
+        .flat_map(|(name, files)| {
+            let circles = files.circles().into_iter();
+            circles.map(move |circle| format!("{name}: {}", circle.join(" ")))
+        })
+        .collect();
+    let new = found.iter().filter(|line| !known.contains(line.as_str()));
+    let new = new.map(|line| {
+        let message = "these files import each other in a circle; move what they share below them";
+        Finding::new(line, message)
+    });
+    let gone = known.iter().filter(|line| !found.contains(**line));
+    let gone = gone.map(|line| {
+        let message = "this circle is there no more, or smaller: say so in xtask/circles.txt";
+        Finding::new(*line, message)
+    });
+    Ok(new.chain(gone).collect())
+}
+
 /// Checks the whole repository at `root`.
 ///
 /// # Errors
 /// If a file or folder cannot be read.
 pub fn check(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = check_crates(root)?;
+    findings.extend(check_circles(root)?);
     for path in files(root)? {
         let place = relative(root, &path);
         let Ok(text) = std::fs::read_to_string(&path) else {

@@ -1,8 +1,9 @@
 //! Convolutions. A sum runs over the input channels of the group, and within a channel over the taps row-major;
 //! padding counts as +0; the bias is added last.
 
-use super::Half::Widen;
+use super::Half::{Native, Widen};
 use super::call::{Call, Results, one, tensor};
+use super::centred::centred;
 use super::gemm::Sizes;
 use super::real::{Real, by_real};
 use super::window::Window;
@@ -20,6 +21,7 @@ pub(super) fn lookup(op: &str) -> Option<Entry> {
         "CausalConvWithState" => |call| by_real!(call, 0, causal(call)),
         "Col2Im" => |call| by_real!(call, 0, col2im(call)),
         "DeformConv" => |call| by_real!(call, 0, deform(call)),
+        "ConvInteger" => return Some((conv_integer, Native)),
         _ => return None,
     };
     Some((kernel, Widen))
@@ -261,8 +263,8 @@ pub(super) fn conv_integer(call: &Call<'_>) -> Results {
     let (x, w) = (call.input(0)?, call.input(1)?);
     let shape = Shape::new(call, x.shape(), w.shape())?;
     call.reserve(x.len() + w.len(), DType::I64)?;
-    let x = super::quant::centred(call, 0, 2, None)?;
-    let w = super::quant::centred(call, 1, 3, Some(0))?;
+    let x = centred(call, 0, 2, None)?;
+    let w = centred(call, 1, 3, Some(0))?;
     let out = integer_conv(call, &shape, &x, &w)?;
     let data = convert::from_i64(&out, DType::I32, CastMode::default());
     Ok(vec![tensor(

@@ -1,9 +1,20 @@
 //! `GridSample` and `AffineGrid`.
 
-use super::OpError;
+use super::Half::Widen;
 use super::call::{Call, Results};
-use super::real::Real;
+use super::real::{Real, by_real};
 use super::resize::{cubic, image_strides, rounded};
+use super::{Entry, OpError};
+
+/// The function of an operator of this family.
+pub(super) fn lookup(op: &str) -> Option<Entry> {
+    let kernel: super::Kernel = match op {
+        "GridSample" => |call| by_real!(call, 0, sample(call)),
+        "AffineGrid" => |call| by_real!(call, 0, affine(call)),
+        _ => return None,
+    };
+    Some((kernel, Widen))
+}
 
 /// What lies outside the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,6 +19,7 @@ mod boxes;
 mod broadcast;
 pub(crate) mod call;
 mod cast;
+mod centred;
 mod control;
 mod conv;
 mod elementwise;
@@ -40,6 +41,7 @@ mod real;
 mod reduce;
 mod resize;
 mod rnn;
+mod rows;
 mod run;
 mod scatter;
 mod select;
@@ -274,12 +276,15 @@ fn lookup(node: &Node) -> Option<Entry> {
             .or_else(|| activation::lookup(op))
             .or_else(|| reduce::lookup(op))
             .or_else(|| movement::lookup(op))
+            .or_else(|| pad::lookup(op))
             .or_else(|| select::lookup(op))
+            .or_else(|| scatter::lookup(op))
             .or_else(|| norm::lookup(op))
             .or_else(|| linear::lookup(op))
             .or_else(|| conv::lookup(op))
             .or_else(|| pool::lookup(op))
             .or_else(|| resize::lookup(op))
+            .or_else(|| grid::lookup(op))
             .or_else(|| quant::lookup(op))
             .or_else(|| rnn::lookup(op))
             .or_else(|| attention::lookup(op))

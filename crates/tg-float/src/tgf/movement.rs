@@ -23,8 +23,6 @@ pub(super) fn lookup(op: &str) -> Option<Entry> {
         "Concat" => concat,
         "Split" => split,
         "Slice" => slice,
-        "Pad" => super::pad::pad,
-        "CenterCropPad" => super::pad::center_crop_pad,
         "Tile" => tile,
         "Expand" => expand_to,
         "Shape" => shape,

@@ -4,10 +4,20 @@
     reason = "one expression runs on elements of every type, texts included"
 )]
 
-use super::OpError;
+use super::Half::Native;
 use super::call::{Call, Results, tensor};
 use super::movement::sizes;
+use super::{Entry, OpError};
 use crate::tensor::{Data, FloatTensor, map_data, strides};
+
+/// The function of an operator of this family.
+pub(super) fn lookup(op: &str) -> Option<Entry> {
+    Some(match op {
+        "Pad" => (pad, Native),
+        "CenterCropPad" => (center_crop_pad, Native),
+        _ => return None,
+    })
+}
 
 /// How places outside the tensor are filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

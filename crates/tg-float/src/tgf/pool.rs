@@ -428,7 +428,7 @@ fn global<R: Real>(call: &Call<'_>, kind: Global) -> Results {
     }
     let p = call.int("p", 2)?;
     let out = match kind {
-        Global::Mean => super::norm::row_sums(values, size, |sum, v| sum + v)
+        Global::Mean => super::rows::row_sums(values, size, |sum, v| sum + v)
             .into_iter()
             .map(|sum| (sum / R::of(size as f64)).canonical())
             .collect(),

@@ -2,6 +2,8 @@
 
 use super::Half::{Native, Widen};
 use super::call::{Call, Results, tensor};
+use super::centred::centred;
+use super::conv::quantised_sums;
 use super::linear::Batches;
 use super::{Entry, OpError};
 use crate::convert::{self, CastMode, canonical};
@@ -16,7 +18,6 @@ pub(super) fn lookup(op: &str) -> Option<Entry> {
         "QLinearMatMul" => (linear_matmul, Native),
         "QLinearConv" => (linear_conv, Native),
         "MatMulInteger" => (matmul_integer, Native),
-        "ConvInteger" => (super::conv::conv_integer, Native),
         _ => return None,
     })
 }
@@ -223,43 +224,6 @@ fn dynamic(call: &Call<'_>) -> Results {
     ])
 }
 
-/// An input less its zero point (input `zero`), which may be one per slice of `axis` (from the end if negative).
-pub(super) fn centred(
-    call: &Call<'_>,
-    index: usize,
-    zero: usize,
-    axis: Option<i64>,
-) -> Result<Vec<i64>, OpError> {
-    let input = call.input(index)?;
-    let mut values = call.integers(index)?;
-    let Some(zeros) = call.optional_integers(zero)? else {
-        return Ok(values);
-    };
-    if let [zero] = zeros.as_slice() {
-        for value in &mut values {
-            *value -= zero;
-        }
-        return Ok(values);
-    }
-    let axis = axis.ok_or_else(|| OpError::invalid("several zero points for one tensor"))?;
-    let axis = Call::axis(axis, input.rank())?;
-    let size = input.shape()[axis];
-    let inner: usize = input.shape()[axis + 1..].iter().product();
-    let per_matrix = zeros.len() > size && zeros.len() * inner.max(1) == values.len();
-    if zeros.len() != size && !per_matrix {
-        return Err(OpError::invalid("the zero points do not fit the axis"));
-    }
-    for (place, value) in values.iter_mut().enumerate() {
-        let row = place / inner.max(1);
-        *value -= if per_matrix {
-            zeros[row]
-        } else {
-            zeros[row % size]
-        };
-    }
-    Ok(values)
-}
-
 fn products(batches: &Batches, call: &Call<'_>, a: &[i64], b: &[i64]) -> Result<Vec<i64>, OpError> {
     let n = batches.sizes.n;
     let k = batches.sizes.k;
@@ -343,7 +307,7 @@ fn linear_conv(call: &Call<'_>) -> Results {
     call.reserve((x.len() + w.len()).saturating_mul(2), DType::I64)?;
     let x = centred(call, 0, 2, None)?;
     let w = centred(call, 3, 5, Some(0))?;
-    let (shape, mut sums) = super::conv::quantised_sums(call, &x, &w)?;
+    let (shape, mut sums) = quantised_sums(call, &x, &w)?;
     let channels = shape[1].max(1);
     let plane: usize = shape[2..].iter().product::<usize>().max(1);
     if let Some(bias) = call.optional_integers(8)? {

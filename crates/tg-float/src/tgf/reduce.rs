@@ -5,8 +5,8 @@
 use super::Half::{Native, Widen};
 use super::broadcast::Walk;
 use super::call::{Call, Results, one, tensor};
-use super::norm::row_sums;
 use super::real::Real;
+use super::rows::{row_sums, softmax_sizes};
 use super::{Entry, OpError};
 use crate::convert::{self, CastMode};
 use crate::tensor::{DType, Data, FloatTensor, strides};
@@ -403,7 +403,7 @@ fn scan<T: Copy>(
 /// One where the first largest element is, zero elsewhere. Versions before 13 flatten to two axes.
 fn hardmax(call: &Call<'_>) -> Results {
     let input = call.input(0)?;
-    let sizes = super::norm::softmax_sizes(call)?;
+    let sizes = softmax_sizes(call)?;
     let [outer, size, inner] = sizes;
     call.reserve(input.len(), DType::F64)?;
     let values = convert::to_f64(input.data()).ok_or_else(|| call.wrong_type(0))?;

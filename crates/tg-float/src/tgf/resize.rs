@@ -5,8 +5,7 @@
 
 use super::Half::Widen;
 use super::call::{Call, Results, one, tensor};
-use super::grid::{affine, sample};
-use super::real::{Real, by_real};
+use super::real::Real;
 use super::{Entry, OpError};
 use crate::convert::{self, CastMode};
 use crate::tensor::{DType, strides};
@@ -15,8 +14,6 @@ use crate::tensor::{DType, strides};
 pub(super) fn lookup(op: &str) -> Option<Entry> {
     let kernel: super::Kernel = match op {
         "Resize" | "Upsample" => resize,
-        "GridSample" => |call| by_real!(call, 0, sample(call)),
-        "AffineGrid" => |call| by_real!(call, 0, affine(call)),
         _ => return None,
     };
     Some((kernel, Widen))

@@ -1,11 +1,22 @@
 //! `ScatterElements`, `ScatterND`, `TensorScatter`.
 
-use super::OpError;
+use super::Half::{Native, Widen};
 use super::call::{Call, Results, tensor};
 use super::real::Real;
 use super::select::{element_places, slice_places};
+use super::{Entry, OpError};
 use crate::convert::{self, CastMode};
 use crate::tensor::{DType, Data, FloatTensor};
+
+/// The function of an operator of this family.
+pub(super) fn lookup(op: &str) -> Option<Entry> {
+    Some(match op {
+        "ScatterElements" | "Scatter" => (elements, Widen),
+        "ScatterND" => (nd, Widen),
+        "TensorScatter" => (cache, Native),
+        _ => return None,
+    })
+}
 
 /// How an update meets what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

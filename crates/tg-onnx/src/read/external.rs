@@ -1,6 +1,6 @@
 //! External data: elements in a file beside the model's.
 
-use super::tensor::TensorProblem;
+use super::problem::TensorProblem;
 use crate::proto::TensorProto;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};

@@ -6,12 +6,13 @@
 
 mod body;
 mod external;
+mod problem;
 mod scan;
 mod tensor;
 #[cfg(test)]
 mod tests;
 
-pub use tensor::TensorProblem;
+pub use problem::TensorProblem;
 
 use crate::proto::{ModelProto, OperatorSetIdProto, TensorProto};
 use prost::Message;
