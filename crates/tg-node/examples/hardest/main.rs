@@ -1,7 +1,8 @@
 //! Searches for the model that costs a validator most, by processor time and by bytes held: of its registration, of evidence
 //! about it, and of its files. `cargo run --release -p tg-node --example hardest -- SECONDS [SEED] [FOLDER]` prints the worst
 //! ten by either measure, and writes them to `FOLDER/hardest.txt`; `-- show GENES` measures one of them again. It fails if
-//! one costs more than it may. Without a seed it takes the day: every night searches elsewhere.
+//! one costs more than it may. Without a seed it takes the day: every night searches elsewhere. The worst ten that were
+//! found are kept as tests (`kept`).
 //!
 //! A candidate is a list of genes ([`program`]), or a kept file with bytes changed. The worst so far are changed
 //! at random, and what costs more by either measure takes their place.
@@ -11,6 +12,8 @@
     reason = "a search for people to read"
 )]
 mod allocations;
+#[cfg(test)]
+mod kept;
 mod measure;
 mod program;
 
