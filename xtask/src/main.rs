@@ -10,7 +10,7 @@ usage: cargo xtask COMMAND
 
   ci [STEP]   the whole gate, or one step of it: format, tidy, lint, test
   nightly [STEP]
-              what is too long for the gate, in release builds: statistics
+              what is too long for the gate, in release builds: statistics, verifier-cost (an hour's search)
   tidy        crate edges, leftovers, file sizes, crate docs, dead links
   accuracy    float and integer accuracy of the shipped models on unseen digits;
               --mnist DIR adds a LeNet on MNIST (--model FILE or --python PATH, see models/train/requirements.txt)

@@ -62,7 +62,7 @@ pub struct VerifierCost {
     /// Entries of all lookup tables.
     pub table_entries: u64,
     /// Extension-field steps: kernel positions of windows, entries of equality tables, public elements, leaves, claims,
-    /// openings.
+    /// openings, tables of a commitment times openings.
     pub steps: u64,
     /// Bytes of input and output.
     pub public_bytes: u64,
@@ -116,6 +116,10 @@ impl Added {
 const LEAF_STEPS: u64 = 64;
 /// Steps per opened column or claim: `eq` of two points.
 const OPENING_STEPS: u64 = 64;
+
+/// Steps per table of a commitment and point that some table of it is opened at: the library absorbs the shapes of all
+/// tables with each of these openings, 32 bytes a table.
+const SHAPE_STEPS: u64 = 4;
 
 impl VerifierCost {
     /// The cost of a valid program without its segment tables, each figure within its limit.
@@ -240,6 +244,23 @@ impl VerifierCost {
     pub fn add_section(&mut self, program: &Program, node: usize) -> Result<(), PlanError> {
         self.sections += 1;
         self.within(program, node)
+    }
+
+    /// Counts what the opening of a commitment with so many tables, opened so many times in all, absorbs beside its
+    /// values.
+    ///
+    /// # Errors
+    /// [`PlanError::TooCostly`] if there are too many steps.
+    pub(crate) fn add_opening(
+        &mut self,
+        program: &Program,
+        tables: usize,
+        openings: usize,
+    ) -> Result<(), PlanError> {
+        let shapes = (tables as u64).saturating_mul(openings as u64);
+        let steps = shapes.saturating_mul(SHAPE_STEPS);
+        self.steps = self.steps.saturating_add(steps);
+        self.within(program, program.nodes.len() - 1)
     }
 
     fn within(&self, program: &Program, node: usize) -> Result<(), PlanError> {

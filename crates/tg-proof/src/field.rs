@@ -55,6 +55,14 @@ pub fn eq_at(point: &[E], index: usize) -> E {
         .product()
 }
 
+/// `eq(point, index)` for all vertices of the hypercube, in the order of [`eq_table`], from two tables of about the square
+/// root of their number: for what is looked at once and is large.
+pub fn eq_values(point: &[E]) -> impl Iterator<Item = E> {
+    let (high, low) = point.split_at(point.len() / 2);
+    let (vars, high, low) = (low.len(), eq_table(high), eq_table(low));
+    (0..1usize << point.len()).map(move |at| high[at >> vars] * low[at & ((1 << vars) - 1)])
+}
+
 /// `sum over x < count of eq(at, x)`.
 #[must_use]
 pub fn eq_prefix(at: &[E], count: usize) -> E {
@@ -84,10 +92,9 @@ pub fn identity_at(point: &[E]) -> E {
 /// The multilinear extension of a table of extension values, shorter than the cube by implied zeros.
 #[must_use]
 pub fn evaluate(table: &[E], point: &[E]) -> E {
-    let eq = eq_table(point);
     table
         .iter()
-        .zip(eq)
+        .zip(eq_values(point))
         .map(|(&value, weight)| value * weight)
         .sum()
 }

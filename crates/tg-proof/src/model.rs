@@ -31,7 +31,7 @@ pub const COMMITMENT_MAX: usize = 1 << 19;
 
 /// Points at which each weight table is opened by an inference if one node reads it, and by the registration.
 const INFERENCE_BATCHES: usize = 2;
-const REGISTRATION_BATCHES: usize = 3;
+pub(crate) const REGISTRATION_BATCHES: usize = 3;
 
 /// What both sides derive from a program: the plan and the commitment schemes.
 #[derive(Debug)]

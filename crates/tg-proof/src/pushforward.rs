@@ -3,7 +3,7 @@
 use crate::arithmetic::{Clear, Value};
 use crate::commitment::{Challenger, OpeningClaims, opens_at};
 use crate::error::{LookupCheck, VerifyError};
-use crate::field::{E, eq_at, eq_table, inner_product, of_coefficients};
+use crate::field::{E, eq_at, eq_table, eq_values, inner_product, of_coefficients};
 use crate::lookup::{LookupClaims, PushforwardClaims};
 use crate::messages::{LookupProof, Pushforwards};
 use crate::model::ProofShape;
@@ -98,7 +98,7 @@ impl<'a> PushforwardWeights<'a> {
             .map(|((index, table), (&start, first))| {
                 let eq = &eq[start..start + table.len()];
                 let leaves = table_weight(self.plan, index, self.point).map(|(scale, rest)| {
-                    let pairs = eq.iter().zip(eq_table(rest));
+                    let pairs = eq.iter().zip(eq_values(rest));
                     scale * pairs.map(|(&a, b)| a * b).sum::<E>()
                 });
                 let columns = table.columns.iter().zip(self.beta.shifted_powers(first));

@@ -141,11 +141,12 @@ impl ZkShape {
                 witness.add_cell(first[*table] + column, cell, coefficient);
             }
         }
-        for (index, &coefficient) in batch.secrets.iter().enumerate() {
+        // From the last, so that each list is made once.
+        for (index, &coefficient) in batch.secrets.iter().enumerate().rev() {
             witness.add_extension(columns, index, coefficient);
         }
         let entries = batch.pushforwards.iter().take(self.entries);
-        for (index, &coefficient) in entries.enumerate() {
+        for (index, &coefficient) in entries.enumerate().rev() {
             pushforwards.add_extension(0, index, coefficient);
         }
         let mut functionals = vec![witness, pushforwards];

@@ -1,6 +1,8 @@
 //! Searches for the model that costs a validator most, by processor time and by bytes held: of its registration, of evidence
 //! about it, and of its files. `cargo run --release -p tg-node --example hardest -- SECONDS [SEED] [FOLDER]` prints the worst
-//! ten by either measure, and writes them to `FOLDER/hardest.txt`; `-- show GENES` measures one of them again.
+//! ten by either measure, and writes them to `FOLDER/hardest.txt`; `-- show GENES` measures one of them again. It fails if
+//! one costs more than it may. Without a seed it takes the day: every night searches elsewhere. The worst ten that were
+//! found are kept as tests (`kept`).
 //!
 //! A candidate is a list of genes ([`program`]), or a kept file with bytes changed. The worst so far are changed
 //! at random, and what costs more by either measure takes their place.
@@ -10,10 +12,13 @@
     reason = "a search for people to read"
 )]
 mod allocations;
+#[cfg(test)]
+mod kept;
 mod measure;
 mod program;
 
-use std::time::{Duration, Instant};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime};
 
 use measure::{Effort, Phase, declared, of_program, of_proof, of_public};
 use program::{Gene, Numbers, changed, drawn, program};
@@ -220,54 +225,51 @@ fn line(found: &Found) -> String {
     )
 }
 
-fn main() {
-    let mut arguments = std::env::args().skip(1).peekable();
-    if arguments.next_if(|first| first == "show").is_some() {
-        let genes = arguments.map(|gene| u32::from_str_radix(&gene, 16).unwrap().to_be_bytes());
-        let (program, weights) = program(&genes.collect::<Vec<_>>());
-        println!("{:?}", declared(&program));
-        println!(
-            "{:?}",
-            tg_proof::plan::Plan::new(&program).map(|plan| plan.cost)
-        );
-        let effort = Effort { work_max: u64::MAX };
-        for phase in of_program(&program, weights, effort) {
-            println!("{phase:?}");
-        }
-        return;
+/// Measures one candidate and prints all about it.
+fn show(genes: &[Gene]) {
+    let (program, weights) = program(genes);
+    println!("{:?}", declared(&program));
+    println!(
+        "{:?}",
+        tg_proof::plan::Plan::new(&program).map(|plan| plan.cost)
+    );
+    let effort = Effort { work_max: u64::MAX };
+    for phase in of_program(&program, weights, effort) {
+        println!("{phase:?}");
     }
-    let seconds: u64 = arguments.next().map_or(60, |text| text.parse().unwrap());
-    let seed: u64 = arguments.next().map_or(1, |text| text.parse().unwrap());
-    let folder = arguments.next();
-    let mut numbers = Numbers(seed);
-    let mut worst = [
-        Worst {
-            found: Vec::new(),
-            by: Found::time,
-        },
-        Worst {
-            found: Vec::new(),
-            by: Found::bytes,
-        },
-        Worst {
-            found: Vec::new(),
-            by: |found| found.declared[0] as f64,
-        },
-        Worst {
-            found: Vec::new(),
-            by: |found| found.declared[1] as f64,
-        },
+}
+
+/// Searches for some time; prints what costs more than it may and what is among the worst, and gives the worst by time, by
+/// bytes, and by what they declare of both, and how many cost more than they may.
+fn search(seconds: u64, seed: u64) -> ([Worst; 4], u64) {
+    let by: [fn(&Found) -> f64; 4] = [
+        Found::time,
+        Found::bytes,
+        |found| found.declared[0] as f64,
+        |found| found.declared[1] as f64,
     ];
-    let (start, mut tried, mut admitted) = (Instant::now(), 0u64, 0u64);
+    let mut worst = by.map(|by| Worst {
+        found: Vec::new(),
+        by,
+    });
+    let mut numbers = Numbers(seed);
+    let (start, mut tried, mut admitted, mut above) = (Instant::now(), 0u64, 0u64, 0u64);
     while start.elapsed() < Duration::from_secs(seconds) {
         let candidate = next(&worst, &mut numbers);
-        let found = measured(candidate, &mut worst);
+        let mut found = measured(candidate, &mut worst);
+        if found.time() > TIME {
+            // Other work on the machine may have been in the way: the lesser counts.
+            let again = measured(found.candidate.clone(), &mut worst);
+            if again.time() < found.time() {
+                found.phases = again.phases;
+            }
+        }
         tried += 1;
         admitted += u64::from(found.phases.len() > 1);
-        let above = found.time() > TIME || found.bytes() > BYTES;
-        let is_worst = offer_to(&mut worst[..2], &found);
-        if above || is_worst {
-            let mark = if above { "ABOVE " } else { "" };
+        let is_above = found.time() > TIME || found.bytes() > BYTES;
+        above += u64::from(is_above);
+        if offer_to(&mut worst[..2], &found) || is_above {
+            let mark = if is_above { "ABOVE " } else { "" };
             println!(
                 "{:>6} {tried} {mark}{}",
                 start.elapsed().as_secs(),
@@ -275,7 +277,27 @@ fn main() {
             );
         }
     }
-    println!("{tried} candidates, {admitted} admitted, {seconds} s, seed {seed}");
+    println!("{tried} candidates, {admitted} admitted, {above} above, {seconds} s, seed {seed}");
+    (worst, above)
+}
+
+/// Days since 1970.
+fn day() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs() / 86_400)
+}
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1).peekable();
+    if arguments.next_if(|first| first == "show").is_some() {
+        let genes = arguments.map(|gene| u32::from_str_radix(&gene, 16).unwrap().to_be_bytes());
+        show(&genes.collect::<Vec<_>>());
+        return ExitCode::SUCCESS;
+    }
+    let seconds: u64 = arguments.next().map_or(60, |text| text.parse().unwrap());
+    let seed = arguments.next().map(|text| text.parse().unwrap());
+    let folder = arguments.next();
+    let (worst, above) = search(seconds, seed.unwrap_or_else(day));
     let mut report = String::new();
     for (name, worst) in ["time", "bytes"].iter().zip(&worst) {
         for found in worst.found.iter().take(10) {
@@ -286,5 +308,10 @@ fn main() {
     if let Some(folder) = folder {
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(std::path::Path::new(&folder).join("hardest.txt"), report).unwrap();
+    }
+    if above == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }

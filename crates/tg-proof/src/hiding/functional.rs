@@ -1,7 +1,7 @@
 //! Public linear functionals of the committed columns.
 
 use super::shape::Stack;
-use crate::field::{E, EXTENSION_DEGREE, F, basis, eq, eq_at, eq_table};
+use crate::field::{E, EXTENSION_DEGREE, F, basis, eq, eq_at, eq_table, eq_values};
 use crate::registration::WeightTable;
 use p3_field::{BasedVectorSpace, PrimeCharacteristicRing};
 use std::collections::BTreeMap;
@@ -14,6 +14,8 @@ pub struct Functional {
     evaluations: Vec<(usize, Vec<E>, E)>,
     /// Per column coefficients of its first cells.
     cells: BTreeMap<usize, Vec<E>>,
+    /// Per column of [`extension_cells`] coefficients of its first elements: a fifth of what their cells would take.
+    elements: BTreeMap<usize, Vec<E>>,
     /// Column, which of its cells are padding, point and coefficient.
     paddings: Vec<(usize, WeightTable, Vec<E>, E)>,
 }
@@ -32,15 +34,12 @@ impl Functional {
 
     /// Adds `coefficient * column[cell]`.
     pub fn add_cell(&mut self, column: usize, cell: usize, coefficient: E) {
-        *self.place(column, cell) += coefficient;
+        add_at(&mut self.cells, (column, cell), coefficient);
     }
 
     /// Adds `coefficient * element`, the element being that with this index in a column of [`extension_cells`].
     pub fn add_extension(&mut self, column: usize, index: usize, coefficient: E) {
-        for degree in 0..EXTENSION_DEGREE {
-            let cell = EXTENSION_DEGREE * index + degree;
-            self.add_cell(column, cell, coefficient * basis(degree));
-        }
+        add_at(&mut self.elements, (column, index), coefficient);
     }
 
     /// Adds a multiple of another functional.
@@ -53,17 +52,14 @@ impl Functional {
                 self.add_cell(column, cell, coefficient * factor);
             }
         }
+        for (&column, elements) in &other.elements {
+            for (index, &coefficient) in elements.iter().enumerate() {
+                self.add_extension(column, index, coefficient * factor);
+            }
+        }
         for (column, table, point, coefficient) in &other.paddings {
             self.add_padding(*column, table, point, *coefficient * factor);
         }
-    }
-
-    fn place(&mut self, column: usize, cell: usize) -> &mut E {
-        let cells = self.cells.entry(column).or_default();
-        if cells.len() <= cell {
-            cells.resize(cell + 1, E::ZERO);
-        }
-        &mut cells[cell]
     }
 
     /// Whether every term is about a cell or a point of the stack's columns.
@@ -76,6 +72,10 @@ impl Functional {
                 .cells
                 .iter()
                 .all(|(&column, cells)| vars(column).is_some_and(|vars| cells.len() <= 1 << vars))
+            && self.elements.iter().all(|(&column, elements)| {
+                let cells = EXTENSION_DEGREE * elements.len();
+                vars(column).is_some_and(|vars| cells <= 1 << vars)
+            })
             && self.paddings.iter().all(|(column, table, point, _)| {
                 vars(*column) == Some(point.len()) && table.vars() == point.len()
             })
@@ -94,14 +94,26 @@ impl Functional {
         });
         let cells = self.cells.iter().map(|(&column, cells)| {
             let (scale, rest) = place(column);
-            let terms = cells.iter().zip(eq_table(rest));
+            let terms = cells.iter().zip(eq_values(rest));
             scale * terms.map(|(&a, b)| a * b).sum::<E>()
+        });
+        let powers: [E; EXTENSION_DEGREE] = std::array::from_fn(basis);
+        let elements = self.elements.iter().map(|(&column, elements)| {
+            let (scale, rest) = place(column);
+            let mut weights = eq_values(rest);
+            let mut weight = || -> E {
+                let cells = powers.iter().zip(&mut weights);
+                cells.map(|(&power, eq)| power * eq).sum()
+            };
+            let terms = elements.iter().map(|&coefficient| coefficient * weight());
+            scale * terms.sum::<E>()
         });
         let paddings = self.paddings.iter();
         let paddings = paddings.map(|(column, table, point, coefficient)| {
             let (scale, rest) = place(*column);
             scale * *coefficient * table.padding_at(point, rest)
         });
+        let cells = cells.chain(elements);
         evaluations.chain(cells).chain(paddings).sum()
     }
 
@@ -123,6 +135,15 @@ impl Functional {
             let weights = table[start..].iter_mut().zip(cells);
             weights.for_each(|(weight, &coefficient)| *weight += coefficient);
         }
+        for (&column, elements) in &self.elements {
+            let start = stack.columns[column].start;
+            let (cells, _) = table[start..].as_chunks_mut::<EXTENSION_DEGREE>();
+            for (cells, &coefficient) in cells.iter_mut().zip(elements) {
+                for (degree, weight) in cells.iter_mut().enumerate() {
+                    *weight += coefficient * basis(degree);
+                }
+            }
+        }
         for (column, of, point, coefficient) in &self.paddings {
             let start = stack.columns[*column].start;
             let weights = table[start..].iter_mut().zip(of.padding_weights(point));
@@ -130,6 +151,19 @@ impl Functional {
         }
         table
     }
+}
+
+/// Adds to one of the coefficients of a column; those before it are zero if there are none yet.
+fn add_at(
+    coefficients: &mut BTreeMap<usize, Vec<E>>,
+    (column, place): (usize, usize),
+    coefficient: E,
+) {
+    let own = coefficients.entry(column).or_default();
+    if own.len() <= place {
+        own.resize(place + 1, E::ZERO);
+    }
+    own[place] += coefficient;
 }
 
 /// The cells of a vector of elements, five each, its coefficients in ascending order; zeros up to 2^vars.

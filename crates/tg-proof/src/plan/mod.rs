@@ -270,6 +270,7 @@ impl Plan {
     ) -> Result<Self, PlanError> {
         let mut plan = Self::of_nodes(program, batch, Visibility::Public)?;
         plan.cut_witness(program, size)?;
+        plan.charge_openings(program)?;
         plan.place_leaves();
         plan.pushforwards = plan.plan_pushforwards();
         Ok(plan)
@@ -286,6 +287,7 @@ impl Plan {
         plan.plan_statement(program, modes)?;
         // What is hidden is committed as a whole, or refused by its commitment.
         plan.cut_witness(program, SectionSize::forced(usize::MAX))?;
+        plan.charge_openings(program)?;
         plan.place_leaves();
         let entries = plan.tables.iter().map(LookupTable::len);
         plan.pushforwards = Some(PushforwardLayout::of(entries));

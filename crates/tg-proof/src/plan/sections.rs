@@ -3,9 +3,10 @@
 //! A witness that one commitment holds is one section. A larger one is cut between its tables, in their order, so that a
 //! prover needs memory for one section at a time.
 
-use super::{PlacedBlock, Plan};
+use super::{PlacedBlock, Plan, WeightUses};
 use crate::commitment::{CommittedTable, STACK_VARS_MAX};
 use crate::error::PlanError;
+use crate::model::REGISTRATION_BATCHES;
 use std::ops::Range;
 use tg_ir::Program;
 
@@ -73,6 +74,25 @@ impl Plan {
                 leaf_vars: 0,
             })
             .collect();
+        Ok(())
+    }
+
+    /// Charges the openings of all commitments but hiding ones, which are opened at one point, and those of pushforwards,
+    /// which have few tables.
+    pub(super) fn charge_openings(&mut self, program: &Program) -> Result<(), PlanError> {
+        let of = |tables: &[CommittedTable]| {
+            let openings = tables.iter().map(|table| table.batches.len()).sum();
+            [tables.len(), openings]
+        };
+        let weights = self.weight_tables(REGISTRATION_BATCHES, WeightUses::Each);
+        let mut all = vec![of(&weights)];
+        if !self.hidden {
+            let sections = self.sections.iter();
+            all.extend(sections.map(|section| of(&self.section_tables(section))));
+        }
+        for [tables, openings] in all {
+            self.cost.add_opening(program, tables, openings)?;
+        }
         Ok(())
     }
 

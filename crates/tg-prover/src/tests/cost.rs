@@ -104,6 +104,26 @@ fn thousands_of_claims_on_a_large_input_are_too_many_steps() {
     assert!(node > 50 && node < 70, "{node}");
 }
 
+/// The library absorbs the shapes of all tables of columns with each opening of one: 115 MB for 800 of them.
+#[test]
+fn thousands_of_short_columns_are_too_many_steps() {
+    let chain = |nodes: usize| {
+        let mut draft = Draft::new(1, Shape::vector(1));
+        let acc = Op::Dense {
+            input: TensorId::INPUT,
+        };
+        let acc = draft.push(acc, Shape::vector(1));
+        let mut input = draft.push(wide(acc, [-20_000, 20_000]), Shape::vector(1));
+        for _ in 0..nodes {
+            input = draft.push(wide(input, [-300, 300]), Shape::vector(1));
+        }
+        draft.finish().0.program
+    };
+    assert_eq!(refused(&chain(3_000)), ("verifier steps", 3_001));
+    let cost = ProofShape::new(&chain(500)).unwrap().plan.cost;
+    assert!(cost.steps > 4 * 500 * 500, "{cost:?}");
+}
+
 #[test]
 fn public_bytes_beyond_a_proof_file_are_refused() {
     for shape in [Shape::new(1024, 1024, 2), Shape::new(1, 1, 1 << 16)] {
