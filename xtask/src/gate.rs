@@ -54,21 +54,57 @@ pub const STEPS: &[Step] = &[
 /// Makes tests run at full size; without it they say in their documentation what the smaller size gives up.
 const FULL_SIZE: &[(&str, &str)] = &[("TENSORGRID_NIGHTLY", "1")];
 
-/// What is too long for the gate: the same tests at full size, in release builds.
-pub const NIGHTLY: &[Step] = &[Step {
-    name: "statistics",
-    arguments: &[
-        "test",
-        "--release",
-        "--locked",
-        "--package",
-        "tg-prover",
-        "--",
-        "look_alike",
-        "do_not_depend",
-    ],
-    environment: FULL_SIZE,
-}];
+/// What is too long for the gate: the same tests at full size, and searches, in release builds.
+pub const NIGHTLY: &[Step] = &[
+    Step {
+        name: "statistics",
+        arguments: &[
+            "test",
+            "--release",
+            "--locked",
+            "--package",
+            "tg-prover",
+            "--",
+            "look_alike",
+            "do_not_depend",
+        ],
+        environment: FULL_SIZE,
+    },
+    // 216,000 blocks of honest and hostile actors.
+    Step {
+        name: "hostile",
+        arguments: &[
+            "test",
+            "--release",
+            "--locked",
+            "--package",
+            "tg-ledger",
+            "--test",
+            "hostile",
+            "--",
+            "--nocapture",
+        ],
+        environment: FULL_SIZE,
+    },
+    // Markets that an attacker filled, drawn at a tenth of their size, and the worst of them at its whole.
+    Step {
+        name: "crowd",
+        arguments: &[
+            "run",
+            "--release",
+            "--locked",
+            "--package",
+            "tg-ledger",
+            "--example",
+            "crowd",
+            "--",
+            "--draw",
+            "40",
+            "1",
+        ],
+        environment: &[],
+    },
+];
 
 /// Regenerates every generated file of the repository: the tests that compare them write them instead.
 pub const BLESS: Step = Step {
