@@ -54,8 +54,8 @@ pub const STEPS: &[Step] = &[
 /// Makes tests run at full size; without it they say in their documentation what the smaller size gives up.
 const FULL_SIZE: &[(&str, &str)] = &[("TENSORGRID_NIGHTLY", "1")];
 
-/// What is too long for the gate: the same tests at full size, in release builds, and an hour's search for the model that
-/// costs a validator most, which fails if one costs more than it may.
+/// What is too long for the gate: the same tests at full size, in release builds, and searches; an hour's search for the
+/// model that costs a validator most fails if one costs more than it may.
 pub const NIGHTLY: &[Step] = &[
     Step {
         name: "statistics",
@@ -83,6 +83,40 @@ pub const NIGHTLY: &[Step] = &[
             "hardest",
             "--",
             "3600",
+        ],
+        environment: &[],
+    },
+    // 216,000 blocks of honest and hostile actors.
+    Step {
+        name: "hostile",
+        arguments: &[
+            "test",
+            "--release",
+            "--locked",
+            "--package",
+            "tg-ledger",
+            "--test",
+            "hostile",
+            "--",
+            "--nocapture",
+        ],
+        environment: FULL_SIZE,
+    },
+    // Markets that an attacker filled, drawn at a tenth of their size, and the worst of them at its whole.
+    Step {
+        name: "crowd",
+        arguments: &[
+            "run",
+            "--release",
+            "--locked",
+            "--package",
+            "tg-ledger",
+            "--example",
+            "crowd",
+            "--",
+            "--draw",
+            "40",
+            "1",
         ],
         environment: &[],
     },

@@ -12,26 +12,24 @@ pub const LEASES_PER_BLOCK_MAX: usize = 120;
 /// Bytes of one encoded block.
 pub const BLOCK_BYTES_MAX: usize = 1 << 20;
 
-/// Offers, or groups of equal offers, looked at in one block: about 30 ms. It is divided among [`LOOKS_PER_BLOCK`], each
-/// of which the job that reaches its bound may exceed.
-pub const LOOKS_PER_BLOCK_MAX: u64 = 1 << 18;
+/// Offers, or groups of equal offers, looked at in one block: about 0.1 s. It is divided among [`LOOKS_PER_BLOCK`]; one
+/// search in a block may exceed what is left of its part.
+pub const LOOKS_PER_BLOCK_MAX: u64 = 1 << 20;
 
 /// What each lane has of them, for jobs that wait and for jobs that came in this block: posted, gang, deadline; then the
 /// auction of a slot, and moves. Whoever fills one lane with jobs that fit nowhere takes nothing from the others, and
-/// nothing from whoever orders next; the jobs not reached come first in the next block.
+/// nothing from whoever orders next; the jobs not reached come first in the next block. Jobs that came in the block divide
+/// theirs: most is for posted orders, the most usual ones, and for gangs, which look at every machine twice.
 pub const LOOKS_PER_BLOCK: [u64; 8] = [
     1 << 16,
-    1 << 16,
+    1 << 18,
     1 << 15,
+    1 << 18,
+    1 << 13,
     1 << 15,
-    1 << 13,
-    1 << 13,
     1 << 15,
     1 << 14,
 ];
-
-/// Cohorts of machines that look alike which are valued for one footprint in the time of one look at an offer.
-pub const COHORTS_PER_LOOK: u64 = 8;
 
 /// Jobs that did not end, of all accounts.
 pub const OPEN_JOBS_MAX: usize = 10_000;

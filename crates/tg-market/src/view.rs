@@ -236,9 +236,7 @@ impl Stock {
             return Err(HoldError::Held(hold.lease));
         }
         if hold.from > now {
-            let booked = self.booked.entry(hold.offer).or_default();
-            booked.insert(hold.lease, *hold);
-            self.bookings.insert(hold.lease, hold.offer);
+            self.book(hold);
             return Ok(());
         }
         // Where fractions are partitions, which one is part of the hold: nothing else would put it there again.
@@ -257,6 +255,34 @@ impl Stock {
         let running = self.running.entry_or_default(hold.offer);
         running.insert(hold.lease, (allocation, hold.until));
         Ok(())
+    }
+
+    fn book(&mut self, hold: &Hold) {
+        let booked = self.booked.entry(hold.offer).or_default();
+        booked.insert(hold.lease, *hold);
+        self.bookings.insert(hold.lease, hold.offer);
+    }
+
+    /// Takes what was booked, as [`Self::take`]. If its time has come and what should have ended is still there, it waits
+    /// as a booking, and so does what was booked behind it on this machine.
+    ///
+    /// # Errors
+    /// If the offer is unknown, or the lease holds something; then nothing is taken.
+    pub fn take_in_turn(&mut self, hold: &Hold, now: TimestampMs) -> Result<(), HoldError> {
+        let waits = hold.from <= now && self.is_awaited(&hold.offer, now);
+        if !waits {
+            match self.take(hold, now) {
+                Err(HoldError::Full(_)) => {}
+                done => return done,
+            }
+        }
+        self.book(hold);
+        Ok(())
+    }
+
+    /// Whether a booking whose time has come waits for the machine of `offer`.
+    fn is_awaited(&self, offer: &OfferId, now: TimestampMs) -> bool {
+        self.bookings(offer).any(|hold| hold.from <= now)
     }
 
     /// Gives back what a lease holds or booked; nothing happens if it holds nothing.
@@ -293,15 +319,22 @@ impl Stock {
         holds.filter(move |hold| hold.from <= now)
     }
 
-    /// Bookings whose time has come begin.
+    /// Bookings whose time has come begin, on each machine in the order of their starts. While leases end in time,
+    /// [`Self::room`] has seen to it that they fit; one that does not, because after an outage what should have ended has
+    /// some more time, waits, and so do those behind it on its machine.
     ///
     /// # Errors
-    /// [`HoldError::Full`] if one does not fit, which [`Self::room`] rules out while leases end in time.
+    /// [`HoldError::UnknownOffer`] or [`HoldError::Held`] if the stock contradicts itself.
     pub fn advance(&mut self, now: TimestampMs) -> Result<(), HoldError> {
-        let due: Vec<Hold> = self.due(now).copied().collect();
-        for hold in due {
-            self.give_back(&hold.lease);
-            self.take(&hold, now)?;
+        let mut due: Vec<Hold> = self.due(now).copied().collect();
+        due.sort_unstable_by_key(|hold| (hold.offer, hold.from, hold.lease));
+        for holds in due.chunk_by(|left, right| left.offer == right.offer) {
+            for hold in holds {
+                self.give_back(&hold.lease);
+            }
+            for hold in holds {
+                self.take_in_turn(hold, now)?;
+            }
         }
         Ok(())
     }
@@ -315,8 +348,9 @@ impl Stock {
     }
 
     /// Where the machine of `offer` could serve `request` from `from` until `until`; `None` if there is no room.
-    /// Everything that overlaps the time counts in full. What the machine never has is not looked at. Of the GPUs that
-    /// could, those where least is taken from the work to come at `prices`.
+    /// Everything that overlaps the time counts in full, and so does what should have ended by now. There is no room where a
+    /// booking waits whose time has come. What the machine never has is not looked at. Of the GPUs that could, those where
+    /// least is taken from the work to come at `prices`.
     #[must_use]
     pub fn room(
         &self,
@@ -337,7 +371,7 @@ impl Stock {
                 prices,
             );
         }
-        self.room_without(offer, request, (from, until), &[], prices)
+        self.room_without(offer, request, now, (from, until), &[], prices)
     }
 
     /// As [`Self::room`], if the leases `gone` held nothing.
@@ -346,16 +380,21 @@ impl Stock {
         &self,
         offer: &OfferId,
         request: &Request,
+        now: TimestampMs,
         (from, until): (TimestampMs, TimestampMs),
         gone: &[LeaseId],
         prices: Option<&PackingPrices>,
     ) -> Option<Room> {
         let node = self.node(offer)?;
+        if self.is_awaited(offer, now) {
+            return None;
+        }
         // Few machines are looked at like this: a copy of the one machine decides.
         let mut alone = Cluster::new(vec![*self.cluster.spec(node)]);
         let only = NodeIndex(0);
         for (lease, allocation, ends) in self.running_on(node) {
-            if ends >= from && !gone.contains(lease) {
+            let is_there = ends >= from || ends < now;
+            if is_there && !gone.contains(lease) {
                 alone
                     .allocate_at(
                         only,

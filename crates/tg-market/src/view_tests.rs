@@ -361,7 +361,7 @@ fn without_leases_it_is_as_if_they_held_nothing() {
         let without = |lease: &[LeaseId]| {
             market
                 .stock
-                .room_without(&gone.offer, &gone.request, time, lease, None)
+                .room_without(&gone.offer, &gone.request, NOW, time, lease, None)
         };
         let mut trial = market.stock.clone();
         trial.give_back(&gone.lease);

@@ -1,14 +1,15 @@
 //! Matching: waiting jobs, in the order of their turns, each in its lane.
 //!
 //! A block looks at a bounded number of offers. Each lane has its own [`Share`] of them, and another one for the jobs
-//! that began to wait in this block. If a share is used up, the next block goes on in that lane where this one stopped.
-//! So a crowd of jobs that fit nowhere starves neither the ones behind it, nor another lane, nor an order that comes in
-//! this block. Turns are those of [`tg_market::lane::queue`]: paid priority, growing with the wait; whoever waited long
+//! that began to wait in this block. If a share is used up, the next block goes on in that lane where this one stopped, and
+//! whoever comes meanwhile is behind the round that goes on. Jobs that began to wait in this block divide their share: each
+//! may look at an equal part of what is left, and what it does not need is for those behind it. A search that is cut off
+//! decides nothing: the job waits, and is looked at in the rounds. One search in a block may go on to its end beyond its
+//! share. So a crowd of jobs that fit nowhere starves neither the ones behind it, nor another lane, nor an order that comes
+//! in this block. Turns are those of [`tg_market::lane::queue`]: paid priority, growing with the wait; whoever waited long
 //! enough goes by age alone.
 
-use std::collections::BTreeSet;
-
-use tg_market::book::{Footprint, Looks};
+use tg_market::book::Looks;
 use tg_market::lane::queue::{Turn, Waiting};
 use tg_market::{OfferView, PackingPrices, Quote, Stock};
 use tg_types::{Amount, Domain, JobClass, JobId, Lane, LeaseId, TimestampMs, keccak256_of};
@@ -17,9 +18,9 @@ use super::Execution;
 use crate::decision::Decision;
 use crate::error::InvariantError;
 use crate::event::Event;
-use crate::limits::{COHORTS_PER_LOOK, LEASES_PER_BLOCK_MAX, LOOKS_PER_BLOCK};
+use crate::limits::{LEASES_PER_BLOCK_MAX, LOOKS_PER_BLOCK};
 use crate::record::{Grant, Job, JobState, Lease, Offer, Record};
-use crate::state::{Cursor, Cursors, State};
+use crate::state::{Cursors, State};
 
 /// What a unit of work is offered for before priority: all posted prices are the offers', so priority alone orders.
 const TURN_PRICE: Amount = Amount::new(1 << 32);
@@ -110,19 +111,24 @@ const _: () = assert!(LOOKS_PER_BLOCK.len() == Share::COUNT);
 pub(super) struct Budget {
     /// What is being done.
     share: Share,
+    /// Into how many parts what is left of the share is divided, one for the next search.
+    parts: u64,
+    /// Whether the next search may go on beyond the share, if none did yet.
+    may_go_on: bool,
+    went_on: bool,
     looks: [u64; Share::COUNT],
     leases: usize,
-    /// For which footprints cohorts were valued in this block.
-    valued: BTreeSet<Footprint>,
 }
 
 impl Default for Budget {
     fn default() -> Self {
         Self {
             share: Share::Moves,
+            parts: 1,
+            may_go_on: false,
+            went_on: false,
             looks: [0; Share::COUNT],
             leases: 0,
-            valued: BTreeSet::new(),
         }
     }
 }
@@ -131,6 +137,35 @@ impl Budget {
     /// What is looked at from now on is for this.
     pub(super) const fn turn_to(&mut self, share: Share) {
         self.share = share;
+        self.parts = 1;
+        self.may_go_on = false;
+    }
+
+    /// The next search has one of `parts` equal parts of what is left.
+    const fn divide(&mut self, parts: u64) {
+        self.parts = parts;
+    }
+
+    /// The next searches may go on to their end, until one of them went beyond the share.
+    const fn go_on(&mut self) {
+        self.may_go_on = true;
+    }
+
+    /// What the next search may look at.
+    pub(super) const fn next(&self) -> Looks {
+        if self.may_go_on && !self.went_on {
+            return Looks::up_to(u64::MAX);
+        }
+        let left = self
+            .share
+            .limit()
+            .saturating_sub(self.looks[self.share.index()]);
+        Looks::up_to(left / self.parts)
+    }
+
+    /// As [`Self::next`], of a search each look of which counts `times`.
+    pub(super) const fn next_of(&self, times: u64) -> Looks {
+        self.next().divided(times)
     }
 
     /// Whether another job may be looked at that would get `leases` leases.
@@ -139,21 +174,16 @@ impl Budget {
             && self.leases.saturating_add(leases) <= LEASES_PER_BLOCK_MAX
     }
 
-    /// Counts what was looked at for one job. A validator may remember nothing of its footprint: so each costs the block
-    /// once what valuing the cohorts for it takes, whether they were valued before or not.
-    pub(super) fn spend(&mut self, looks: Looks) {
+    /// Counts what was looked at for one job.
+    pub(super) const fn spend(&mut self, looks: Looks) {
         self.spend_some(looks.get());
-        if let Some((footprint, cohorts)) = looks.valued()
-            && self.valued.insert(footprint)
-        {
-            self.spend_some(cohorts / COHORTS_PER_LOOK);
-        }
     }
 
-    /// Counts what was looked at beside offers.
+    /// Counts what was looked at beside offers, or several times.
     pub(super) const fn spend_some(&mut self, looks: u64) {
         let spent = &mut self.looks[self.share.index()];
         *spent = spent.saturating_add(looks);
+        self.went_on |= self.may_go_on && *spent > self.share.limit();
     }
 
     /// What was looked at in all.
@@ -170,18 +200,21 @@ pub(super) enum Outcome {
     Waits,
     /// The block's budget is used up before it was looked at.
     Stopped,
+    /// What it might look at was used up before anything was decided.
+    CutOff,
 }
 
 /// A waiting job in the order in which a block looks at them.
 struct InQueue {
-    /// Whether the last block reached it and stopped behind it: those that it did not reach come first.
+    /// Whether this round reached it already, or began before it came: those that it did not reach come first.
     was_reached: bool,
     turn: Turn,
     id: JobId,
-    lane: Lane,
-    /// Whether it began to wait in this block.
-    is_new: bool,
+    share: Share,
 }
+
+/// Lanes whose waiting jobs are looked at in rounds.
+const LANES: [Lane; 3] = [Lane::Posted, Lane::Gang, Lane::Deadline];
 
 impl Execution {
     /// Matches waiting jobs within the block's bounds; how much was looked at.
@@ -194,42 +227,64 @@ impl Execution {
             budget: Budget::default(),
         };
         let queue = self.queue();
-        self.state.cursors = Cursors::default();
+        let before = std::mem::take(&mut self.state.cursors);
         board.budget.turn_to(Share::Moves);
         self.move_running(&mut board)?;
         board.budget.turn_to(Share::AUCTION);
+        board.budget.go_on();
         self.clear_auction(&mut board)?;
-        self.place_in_turn(&mut board, queue)?;
+        self.place_in_turn(&mut board, queue, &before)?;
         Ok(board.budget.looks())
     }
 
-    /// Looks at every waiting job for which its lane has looks left.
+    /// Looks at every waiting job for which its lane has looks left; `before` says where the last block stopped.
     fn place_in_turn(
         &mut self,
         board: &mut Board,
         queue: Vec<InQueue>,
+        before: &Cursors,
     ) -> Result<(), InvariantError> {
+        let mut to_come = [0_u64; Share::COUNT];
+        queue.iter().for_each(|it| to_come[it.share.index()] += 1);
+        // Of the lanes that stopped one after the other: the first job of its round is looked at to the end.
+        let stopped_at = |lane: &Lane| before.of(*lane).is_some();
+        let stopped_lanes: Vec<Lane> = LANES.into_iter().filter(stopped_at).collect();
+        let turn = self.height.get() % (stopped_lanes.len() as u64).max(1);
+        let mut goes_on = stopped_lanes.get(turn as usize).copied();
         let mut stopped = [false; Share::COUNT];
-        for InQueue {
-            lane, is_new, id, ..
-        } in queue
-        {
-            let share = Share::Lane { lane, is_new };
+        for entry in queue {
+            let Share::Lane { lane, is_new } = entry.share else {
+                continue;
+            };
+            let at = entry.share.index();
             let needs_open = matches!(lane, Lane::Posted | Lane::Gang);
             let is_idle = needs_open && !self.state.book.has_open();
-            if lane == Lane::Auction || stopped[share.index()] || is_idle {
+            if lane == Lane::Auction || stopped[at] || is_idle {
                 continue;
             }
-            let job = self.job(&id)?;
-            board.budget.turn_to(share);
-            let cursor = Cursor::of(&job);
+            let job = self.job(&entry.id)?;
+            board.budget.turn_to(entry.share);
+            if is_new {
+                board.budget.divide(to_come[at].max(1));
+                to_come[at] -= 1;
+            } else if goes_on == Some(lane) {
+                board.budget.go_on();
+                goes_on = None;
+            }
+            let cursor = before.stop_at(&job, entry.was_reached, self.state.totals.jobs);
             let outcome = match lane {
                 Lane::Deadline => self.book(board, job)?,
                 Lane::Gang => self.place_gang(board, job)?,
                 Lane::Posted | Lane::Auction => self.place(board, job)?,
             };
-            if let Outcome::Stopped = outcome {
-                stopped[share.index()] = true;
+            let stops = match outcome {
+                Outcome::Stopped => true,
+                // Of those that came in this block each has a part of its own.
+                Outcome::CutOff => !is_new,
+                Outcome::Settled | Outcome::Waits => false,
+            };
+            if stops {
+                stopped[at] = true;
                 if !is_new {
                     self.state.cursors.stop(lane, cursor);
                 }
@@ -238,11 +293,14 @@ impl Execution {
         Ok(())
     }
 
-    /// The waiting jobs in the order of their turns; in each lane from where the last block stopped.
+    /// The waiting jobs in the order of their turns; in each lane from where the last block stopped, and those that came
+    /// since the round began behind it.
     fn queue(&self) -> Vec<InQueue> {
         let cursors = &self.state.cursors;
-        let resumes = |lane| cursors.of(lane).map(|it| it.turn(self.now));
-        let resumes = [Lane::Posted, Lane::Gang, Lane::Deadline].map(|it| (it, resumes(it)));
+        let resumes = LANES.map(|lane| {
+            let cursor = cursors.of(lane);
+            (lane, cursor.map(|it| (it.turn(self.now), it.round)))
+        });
         let mut waiting: Vec<InQueue> = self
             .state
             .queued_jobs()
@@ -254,12 +312,13 @@ impl Execution {
                     .last()
                     .is_some_and(|it| it.height == self.height);
                 let from = resumes.iter().find(|it| it.0 == lane).and_then(|it| it.1);
+                let is_behind =
+                    from.is_some_and(|(from, round)| turn < from || job.sequence >= round);
                 InQueue {
-                    was_reached: !is_new && from.is_some_and(|from| turn < from),
+                    was_reached: !is_new && is_behind,
                     turn,
                     id: job.id,
-                    lane,
-                    is_new,
+                    share: Share::Lane { lane, is_new },
                 }
             })
             .collect();

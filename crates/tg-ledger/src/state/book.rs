@@ -98,7 +98,8 @@ impl State {
         known.flat_map(|it| self.book.of_provider(it)).collect()
     }
 
-    /// The cheapest offer for `demand` that fits now, `except` one; the book must be up to date.
+    /// The cheapest offer for `demand` that fits now, `except` one, unless the search is cut off; the book must be up to
+    /// date.
     pub(crate) fn cheapest_offer(
         &self,
         demand: &JobDemand<'_>,
@@ -106,6 +107,9 @@ impl State {
         except: Option<&OfferId>,
     ) -> Option<Quote> {
         let chosen = self.book.cheapest(demand, &self.rates(), looks, except);
+        if looks.is_cut_off() {
+            return None;
+        }
         debug_assert_eq!(
             chosen,
             cheapest(

@@ -13,10 +13,12 @@ pub(crate) struct Cursor {
     pub(crate) sequence: u64,
     priority: u8,
     since: TimestampMs,
+    /// The number of the first job that came when the round that goes on had begun.
+    pub(crate) round: u64,
 }
 
 impl Cursor {
-    pub(crate) fn of(job: &Job) -> Self {
+    fn new(job: &Job, round: u64) -> Self {
         let Waiting {
             job,
             price: _,
@@ -27,6 +29,7 @@ impl Cursor {
             sequence: job,
             priority,
             since,
+            round,
         }
     }
 
@@ -56,6 +59,13 @@ impl Cursors {
         }
     }
 
+    /// The cursor of a lane that stops at `job` now, where these are those of the last block. If that is a job which the
+    /// round that went on had reached, another one began: with all jobs up to the number `next`.
+    pub(crate) fn stop_at(&self, job: &Job, was_reached: bool, next: u64) -> Cursor {
+        let before = self.of(job.order.needs.lane()).filter(|_| !was_reached);
+        Cursor::new(job, before.map_or(next, |it| it.round))
+    }
+
     /// Notes where a lane stopped.
     pub(crate) const fn stop(&mut self, lane: Lane, at: Cursor) {
         match lane {
@@ -73,10 +83,12 @@ impl Encode for Cursor {
             sequence,
             priority,
             since,
+            round,
         } = self;
         writer.u64(*sequence);
         writer.u8(*priority);
         since.encode(writer);
+        writer.u64(*round);
     }
 }
 
@@ -86,6 +98,7 @@ impl Decode for Cursor {
             sequence: reader.u64()?,
             priority: reader.u8()?,
             since: TimestampMs::decode(reader)?,
+            round: reader.u64()?,
         })
     }
 }

@@ -17,11 +17,8 @@ impl State {
     pub fn rebuilt_stock(&self, now: TimestampMs) -> Result<Stock, InvariantError> {
         let offers = self.offers.iter().map(|it| (it.id, &it.terms.machine));
         let mut stock = Stock::new(offers, self.schedule.work.expected());
-        for (job, lead) in self.live_leases().filter(|(job, _)| job.holds_machine()) {
-            for lease in self.gang_of(lead) {
-                put(&mut stock, job, lease, now)?;
-            }
-        }
+        let holding = self.live_members().filter(|(job, _)| job.holds_machine());
+        put_in_turn(&mut stock, holding.collect(), now)?;
         Ok(stock)
     }
 
@@ -82,14 +79,12 @@ impl State {
         if stock.change(changes, self.schedule.work.expected()) {
             self.placing = None;
         }
-        for id in held {
-            let lease = self.leases.get(&id).filter(|_| !stock.has(&id));
-            let job = lease.and_then(|it| self.jobs.get(&it.job));
-            if let (Some(lease), Some(job)) = (lease, job) {
-                put(stock, job, lease, now)?;
-            }
-        }
-        Ok(())
+        let lost = held.iter().filter_map(|id| {
+            let lease = self.leases.get(id).filter(|_| !stock.has(id))?;
+            Some((self.jobs.get(&lease.job)?, lease))
+        });
+        let lost = lost.collect();
+        put_in_turn(stock, lost, now)
     }
 
     /// Takes what a lease was granted.
@@ -117,6 +112,37 @@ impl State {
     }
 }
 
+/// What a lease holds of a machine; `None` if nothing.
+fn hold_of(job: &Job, lease: &Lease) -> Option<Hold> {
+    Some(Hold {
+        lease: lease.id,
+        offer: lease.offer,
+        devices: lease.grant.devices,
+        partition: lease.grant.partition,
+        request: lease.grant.request(&job.order.needs)?,
+        from: lease.grant.from,
+        until: lease.deadline,
+    })
+}
+
+/// Takes what leases were granted from `stock`, in the order of their starts, which is the order in which they took it.
+/// What was booked waits if something that should have ended is still there.
+fn put_in_turn(
+    stock: &mut Stock,
+    mut leases: Vec<(&Job, &Lease)>,
+    now: TimestampMs,
+) -> Result<(), InvariantError> {
+    leases.sort_unstable_by_key(|(_, lease)| (lease.grant.from, lease.id));
+    for (job, lease) in leases {
+        let was_booked = lease.grant.from > lease.matched_at;
+        match hold_of(job, lease).filter(|_| was_booked) {
+            Some(hold) => known(stock.take_in_turn(&hold, now))?,
+            None => put(stock, job, lease, now)?,
+        }
+    }
+    Ok(())
+}
+
 /// Takes what a lease was granted from `stock`; nothing happens if its offer is not in it.
 pub(crate) fn put(
     stock: &mut Stock,
@@ -124,19 +150,11 @@ pub(crate) fn put(
     lease: &Lease,
     now: TimestampMs,
 ) -> Result<(), InvariantError> {
-    let Some(request) = lease.grant.request(&job.order.needs) else {
-        return Ok(());
-    };
-    let hold = Hold {
-        lease: lease.id,
-        offer: lease.offer,
-        devices: lease.grant.devices,
-        partition: lease.grant.partition,
-        request,
-        from: lease.grant.from,
-        until: lease.deadline,
-    };
-    match stock.take(&hold, now) {
+    hold_of(job, lease).map_or(Ok(()), |hold| known(stock.take(&hold, now)))
+}
+
+fn known(taken: Result<(), HoldError>) -> Result<(), InvariantError> {
+    match taken {
         // The offer was withdrawn; its leases run on.
         Err(HoldError::UnknownOffer(_)) | Ok(()) => Ok(()),
         Err(error) => Err(InvariantError::Stock(error)),

@@ -89,37 +89,75 @@ pub(super) fn waiting_with(
     id
 }
 
-#[test]
-fn the_next_block_goes_on_where_one_stopped() {
+/// Offers of [`priced`] but the one with RAM.
+const PRICED: u64 = 2_048;
+
+/// More than any of them asks.
+const ENOUGH: Amount = Amount::new(1_000_000);
+
+/// What machines of [`priced`] have not, all but the dearest, which serves another mode.
+const HUNGRY: JobNeeds = JobNeeds {
+    memory_mib: 1,
+    ..JobNeeds::ANY_MACHINE
+};
+
+/// A market where each offer asks another price, so that each is looked at by itself.
+fn priced() -> State {
     let mut state = network();
     let provider = state.accounts.iter().next().unwrap().address;
     state.put_provider(Provider::new(provider));
     let only_none = ModeSet::of(&[VerificationMode::None]);
-    // Each asks another price, so each is looked at by itself; all in one cohort.
-    let offers = 4_096;
-    for number in 0..offers {
+    for number in 0..=PRICED {
         let mut offer = offer(number, only_none, provider);
         offer.terms.price_base = Amount::new(1 + u128::from(number));
+        if number == PRICED {
+            offer.terms.modes = ModeSet::of(&[VerificationMode::Zk]);
+            offer.terms.machine.memory_mib = 1;
+        }
         state.put_offer(offer);
     }
     state.stock_is_stale = true;
-    // The crowd needs RAM that no machine has; the last job would fit anywhere.
-    let hungry = JobNeeds {
-        memory_mib: 1,
-        ..JobNeeds::ANY_MACHINE
-    };
-    let none = VerificationMode::None;
-    waiting_with(&mut state, 0, none, hungry);
-    let mut alone = Execution::begin(&state, TimestampMs::new(2_000));
-    // Each offer is a group, and asks more than the order pays but for the first.
-    let each = alone.run_matching().unwrap();
-    assert!((offers..offers + 32).contains(&each), "{each}");
-    let per_block = LOOKS_PER_BLOCK[0].div_ceil(each);
-    let crowd = 2 * per_block + 3;
-    for sequence in 0..crowd {
-        waiting_with(&mut state, sequence, none, hungry);
+    state
+}
+
+/// An order that waits, or one that comes in the block of `height`.
+fn order(
+    state: &mut State,
+    (needs, priority): (JobNeeds, u8),
+    height: Option<Height>,
+) -> tg_types::JobId {
+    let sequence = state.totals.jobs;
+    let id = waiting_with(state, sequence, VerificationMode::None, needs);
+    let mut job = state.job(&id).unwrap().clone();
+    job.order.max_price = ENOUGH;
+    job.order.needs.priority = priority;
+    if let Some(height) = height {
+        job.history[0].height = height;
     }
-    let last = waiting_with(&mut state, crowd, none, JobNeeds::ANY_MACHINE);
+    state.put_job(job);
+    id
+}
+
+/// What a search for [`HUNGRY`] looks at.
+fn looks_of_hungry() -> u64 {
+    let mut state = priced();
+    order(&mut state, (HUNGRY, 1), None);
+    let mut alone = Execution::begin(&state, TimestampMs::new(2_000));
+    let each = alone.run_matching().unwrap();
+    assert!(each > PRICED, "{each}");
+    each
+}
+
+#[test]
+fn the_next_block_goes_on_where_one_stopped() {
+    let mut state = priced();
+    // The crowd fits nowhere; the last job would fit anywhere.
+    let per_block = LOOKS_PER_BLOCK[0] / looks_of_hungry();
+    let crowd = 2 * per_block + 3;
+    for _ in 0..crowd {
+        order(&mut state, (HUNGRY, 1), None);
+    }
+    let last = order(&mut state, (JobNeeds::ANY_MACHINE, 1), None);
     let mut cursors = Vec::new();
     for block in 1..=3 {
         let mut execution = Execution::begin(&state, TimestampMs::new(2_000 + block));
@@ -134,7 +172,86 @@ fn the_next_block_goes_on_where_one_stopped() {
     }
     // The third block reached the end of the queue and began again at the front.
     assert_eq!(cursors[..2], [per_block, 2 * per_block]);
-    assert!(cursors[2] > 0 && cursors[2] < 2 * per_block);
+    assert!(cursors[2] < 2 * per_block);
+}
+
+#[test]
+fn a_crowd_that_comes_in_one_block_and_pays_more_keeps_no_order_from_being_looked_at() {
+    let mut state = priced();
+    let mut execution = Execution::begin(&state, TimestampMs::new(2_000));
+    let height = Some(execution.height);
+    // More than the share of those that come has looks for, with earlier turns.
+    let crowd = LOOKS_PER_BLOCK[1] / looks_of_hungry() + 20;
+    for _ in 0..crowd {
+        order(&mut execution.state, (HUNGRY, 8), height);
+    }
+    let honest = order(&mut execution.state, (JobNeeds::ANY_MACHINE, 1), height);
+    let looks = execution.run_matching().unwrap();
+    state = execution.state;
+    assert_eq!(state.job(&honest).unwrap().state, JobState::Leased);
+    // All of its share was used, and no search went beyond it but by what notices that.
+    let most = LOOKS_PER_BLOCK[1] + crowd * 8;
+    assert!((most / 2..=most).contains(&looks), "{looks}");
+}
+
+#[test]
+fn orders_that_keep_coming_with_earlier_turns_do_not_hold_up_a_round() {
+    let mut state = priced();
+    let per_block = LOOKS_PER_BLOCK[0] / looks_of_hungry();
+    let before = 3 * per_block;
+    for _ in 0..before {
+        order(&mut state, (HUNGRY, 8), None);
+    }
+    let honest = order(&mut state, (JobNeeds::ANY_MACHINE, 1), None);
+    let mut blocks = 0;
+    while state.job(&honest).unwrap().state == JobState::Queued {
+        // As many as a block can look at come in every block.
+        let mut execution = Execution::begin(&state, TimestampMs::new(2_000 + blocks));
+        for _ in 0..per_block {
+            order(&mut execution.state, (HUNGRY, 8), None);
+        }
+        execution.run_matching().unwrap();
+        state = execution.state;
+        blocks += 1;
+        assert!(
+            blocks <= 2 + (before + per_block) / per_block,
+            "block {blocks}"
+        );
+    }
+    // It was not served before those that were there.
+    assert!(blocks > before / per_block, "{blocks}");
+}
+
+#[test]
+fn an_order_that_takes_more_looks_than_its_share_is_looked_at_to_the_end() {
+    // Two searches beyond the share of gangs, which only the next blocks may make.
+    let (offers, members) = (2 * LOOKS_PER_BLOCK[2] / 13, 32);
+    let mut state = network();
+    let provider = state.accounts.iter().next().unwrap().address;
+    state.put_provider(Provider::new(provider));
+    for number in 0..offers {
+        state.put_offer(offer(number, ModeSet::ALL, provider));
+    }
+    state.stock_is_stale = true;
+    let needs = JobNeeds {
+        gang: members,
+        neighbourhood_us: 1,
+        ..JobNeeds::ANY_MACHINE
+    };
+    let gangs = [
+        order(&mut state, (needs, 1), None),
+        order(&mut state, (needs, 1), None),
+    ];
+    let leased = |state: &State| {
+        let of = |id: &tg_types::JobId| state.job(id).unwrap().state == JobState::Leased;
+        gangs.iter().filter(|it| of(it)).count()
+    };
+    for (block, expected) in [(0, 0), (1, 1), (2, 2)] {
+        let mut execution = Execution::begin(&state, TimestampMs::new(2_000 + block));
+        execution.run_matching().unwrap();
+        state = execution.state;
+        assert_eq!(leased(&state), expected, "block {block}");
+    }
 }
 
 /// An offer of a machine that lies far from all others.

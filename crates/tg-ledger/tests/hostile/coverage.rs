@@ -13,8 +13,7 @@ pub(crate) struct Coverage {
     seen: BTreeMap<String, u64>,
 }
 
-/// Everything that a run must reach beside the kinds of transactions. A question about files that nobody answers in time is
-/// too rare for a tenth: two honest validators must have lost what a third has, and the fourth be silent (`fault` plays it).
+/// Everything that a run must reach beside the kinds of transactions.
 const NEEDED: &[&str] = &[
     "lease Fulfilled",
     "lease Rejected",
@@ -45,6 +44,7 @@ const NEEDED: &[&str] = &[
     "auction cleared",
     "penalty returned",
     "penalty burned by an answer",
+    "penalty burned by silence",
     "handed in within the grace of a preemption",
     "leased again after a suspension",
     "leased again after the window of leases not started",

@@ -270,8 +270,18 @@ impl Net {
             }
         }
         if moment.is_hostile && draws.below(40) == 0 {
+            // Often while a provider looks for it.
+            let leased = state.live_leases().map(|(job, _)| job);
+            let leased = leased.filter(|job| job.state == tg_ledger::JobState::Leased);
+            let awaited: Vec<Digest> = leased
+                .map(|it| it.order.input)
+                .filter(|it| self.files.inputs.contains_key(it) && !asked.contains(it))
+                .collect();
             let inputs = self.files.inputs.keys().filter(|it| !asked.contains(it));
-            let inputs: Vec<Digest> = inputs.copied().collect();
+            let inputs: Vec<Digest> = match draws.below(2) {
+                0 if !awaited.is_empty() => awaited,
+                _ => inputs.copied().collect(),
+            };
             if !inputs.is_empty() {
                 // All stores lose it, or all but one.
                 let input = *draws.pick(&inputs);

@@ -5,7 +5,7 @@ use tg_market::synthetic::Draws;
 use tg_types::limits::{LIVENESS_CHANGES_MAX, STORAGE_STATEMENTS_MAX};
 use tg_types::{Address, StorageSubject, Transaction, Wallet};
 
-use crate::files::{Files, Holders};
+use crate::files::{Files, HONEST, Holders, ONE};
 use crate::net::{Moment, Side};
 use crate::outbox::Outbox;
 
@@ -58,7 +58,12 @@ impl Seat {
         let state = out.state;
         let (mut held, mut missing) = (Vec::new(), Vec::new());
         for task in state.storage_tasks(&self.wallet.address()) {
-            let has = files.holders(state, &task.subject) & self.bit != 0;
+            let holders = files.holders(state, &task.subject);
+            // Where the others cannot decide without it, it keeps silent until the question is closed.
+            if is_hostile && task.is_recheck && holders & HONEST == ONE {
+                continue;
+            }
+            let has = holders & self.bit != 0;
             // It states what it does not hold, and denies what it does.
             let says_held = match is_hostile {
                 true => draws.below(2) == 0,

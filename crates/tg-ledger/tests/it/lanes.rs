@@ -1,19 +1,21 @@
 //! The lanes of the market inside blocks. [`World::block`] counts money and machines after every block.
 
 use tg_ledger::{
-    AbandonedBecause, Decision, EndReason, Event, JobState, Lease, LeaseEnd, Outcome, Schedule,
+    AbandonedBecause, Decision, EndReason, Event, Genesis, JobState, Lease, LeaseEnd, Outcome,
+    Parameters, Schedule, State,
 };
 use tg_market::OfferFacts;
 use tg_market::placement::ask;
 use tg_types::transaction::bid_commitment;
 use tg_types::{
-    Amount, BidId, CapacityTier, Digest, DurationMs, GpuModel, GpuModelSet, JobClass, JobId,
-    JobNeeds, JobOrder, Machine, OfferTerms, Pricing, SharingMode, SharingSet, TierSet,
-    TimestampMs, Transaction, TransactionKind, VerificationMode, bid_id, job_id,
+    Amount, BidId, CapacityTier, Decode, Digest, DurationMs, Encode, GpuModel, GpuModelSet,
+    JobClass, JobId, JobNeeds, JobOrder, Machine, OfferTerms, Pricing, SharingMode, SharingSet,
+    TierSet, TimestampMs, Transaction, TransactionKind, VerificationMode, bid_id, job_id,
 };
 
 use crate::world::{
-    PEOPLE, TICK, World, address, commit, fee, lease_fee, part, terms, tgrid, wallet,
+    PEOPLE, TICK, World, address, commit, facts, fee, genesis, lease_fee, part, terms, tgrid,
+    wallet,
 };
 
 /// A machine with `gpus` of `model`, 16 GiB each.
@@ -343,6 +345,52 @@ fn a_guaranteed_deadline_is_reserved_or_refused_at_once() {
     let first = world.job(admitted).history.last().unwrap().at;
     assert!(first <= world.job(admitted).order.deadline);
     assert_eq!(world.job(other).state, JobState::Leased);
+}
+
+/// After an outage leases have more time than was promised to whoever reserved their machine: both cannot hold it, and a block
+/// that finds no way out would be the last one.
+#[test]
+fn a_reservation_waits_for_a_lease_that_an_outage_keeps_on_its_machine() {
+    let outage = DurationMs::from_secs(50);
+    let mut world = World::with(&Genesis {
+        parameters: Parameters {
+            outage_min: outage,
+            ..genesis().parameters
+        },
+        ..genesis()
+    });
+    world.activate_model(facts());
+    world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
+    let runs = world.submit("alice", world.order_for(gpu_needs(1, 60)));
+    let first = world.live(runs);
+    world.start_all(&first);
+    let guaranteed = JobNeeds {
+        guaranteed: true,
+        tier: CapacityTier::Reserved,
+        ..gpu_needs(1, 60)
+    };
+    let reserved = world.submit("alice", world.order_for(guaranteed));
+    let second = world.live(reserved);
+    assert_eq!(second.grant.from.get(), first.deadline.get() + 1);
+    while world.time + outage.get() / 2 < first.deadline.get() {
+        world.wait_until(world.time + outage.get() / 2);
+    }
+    world.wait_until(first.deadline.get() + outage.get());
+    let head = world.state.head();
+    assert_eq!(head.outage.map(|it| it.height), Some(head.height));
+    assert_eq!(world.job(runs).state, JobState::Running);
+    assert_eq!(world.state.stock().bookings(&second.offer).count(), 1);
+    // Nobody else gets the machine meanwhile, and whoever reads the state back knows as much.
+    let other = world.submit("bob", world.order_for(gpu_needs(1, 60)));
+    assert_eq!(world.job(other).state, JobState::Queued);
+    let read = State::from_bytes(&world.state.to_bytes()).unwrap();
+    assert_eq!(read.root(), world.state.root());
+    assert_eq!(read.stock(), world.state.stock());
+    // What was late because of the outage is handed in, and the reservation has its machine.
+    world.send("cheap", commit(first.id));
+    assert_eq!(world.job(runs).state, JobState::Paid);
+    assert_eq!(world.state.stock().bookings(&second.offer).count(), 0);
+    world.finish(reserved);
 }
 
 #[test]

@@ -495,8 +495,11 @@ fn assert_stock(state: &State) {
         let machine = &offer.terms.machine;
         let (mut milli, mut memory) = ([0_u32; 8], [0_u64; 8]);
         let (mut cpu, mut ram) = (0_u64, 0_u64);
+        // What was booked and waits for what should have ended holds nothing.
+        let booked: Vec<_> = state.stock().bookings(&offer.id).collect();
         let held = state.live_members().filter(|(job, lease)| {
-            job.holds_machine() && lease.offer == offer.id && lease.grant.from <= now
+            let waits = booked.iter().any(|hold| hold.lease == lease.id);
+            job.holds_machine() && lease.offer == offer.id && lease.grant.from <= now && !waits
         });
         for (job, lease) in held {
             let grant = lease.grant;

@@ -146,7 +146,7 @@ impl OfferBook {
         let members = usize::from(demand.needs.gang);
         let search = Search::new(self, &demand, rates, Reach::Now)?;
         let mut near = self.machines_of_suitable_groups(&search, looks);
-        if near.len() < members {
+        if near.len() < members || looks.is_cut_off() {
             return None;
         }
         near.sort_by_key(|(cell, _)| *cell);
@@ -158,6 +158,9 @@ impl OfferBook {
         let mut best = Best::default();
         for cell in near.chunk_by(|left, right| left.0 == right.0) {
             let fitting = machines_with_room(&search, &room, cell, looks);
+            if looks.is_cut_off() {
+                return None;
+            }
             if fitting.len() < members {
                 continue;
             }
@@ -183,6 +186,9 @@ impl OfferBook {
         for (lot, cohort) in search.fitting(&lots, looks) {
             for (tariff, group) in cohort.groups.iter() {
                 looks.note();
+                if looks.is_cut_off() {
+                    return near;
+                }
                 if search.group_bound(&lots[lot], tariff, 0).is_none() {
                     continue;
                 }
@@ -209,7 +215,7 @@ fn machines_with_room<'a>(
     let mut fitting = Vec::new();
     for (index, (_, entry)) in cell.iter().enumerate() {
         let left = cell.len() - index;
-        if fitting.len() + left < members {
+        if fitting.len() + left < members || looks.is_cut_off() {
             break;
         }
         looks.note_many(ROOM_LOOKS);

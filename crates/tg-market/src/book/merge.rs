@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use tg_types::Amount;
 
-use super::places::{Footprint, OrderKey, Run, Spot};
+use super::places::{OrderKey, Run, Spot};
 use super::search::{Looks, Lot, QuoteOf, Reach, Search};
 use super::shelf::{Cohort, Row};
 use crate::packing::Shape;
@@ -44,19 +44,13 @@ struct Closer<'a> {
 
 impl<'a> Search<'a, '_> {
     /// The orders of `lots`; `None` where what a place takes does not count, or machines of one shelf differ in it.
-    pub(super) fn order_keys(
-        &self,
-        lots: &[Lot<'a>],
-        looks: &mut Looks,
-    ) -> Option<(&PackingPrices, Vec<OrderKey>)> {
+    pub(super) fn order_keys(&self, lots: &[Lot<'a>]) -> Option<(&PackingPrices, Vec<OrderKey>)> {
         let prices = self.prices.filter(|_| self.reach == Reach::Now)?;
         let key = |lot: &Lot<'a>| match lot.kinds[..] {
             [kind] => Some(OrderKey::new(&lot.gpu, kind, &self.request)),
             _ => None,
         };
         let keys = lots.iter().map(key).collect::<Option<Vec<_>>>()?;
-        let cohorts = lots.iter().map(|lot| lot.shelf.cohorts.len() as u64);
-        looks.note_valued(Footprint::of(&self.request), cohorts.sum());
         Some((prices, keys))
     }
 
@@ -88,7 +82,7 @@ impl<'a> Search<'a, '_> {
         }
         let mut best: Option<Quote> = None;
         while let Some(Reverse((bound, at, which))) = heap.pop() {
-            if best.is_some_and(|best| best.expected_cost < bound) {
+            if looks.is_cut_off() || best.is_some_and(|best| best.expected_cost < bound) {
                 break;
             }
             let lot = &lots[at];
@@ -104,6 +98,7 @@ impl<'a> Search<'a, '_> {
             }
             let Some(lane) = &mut lanes[at] else { continue };
             if lane.run.is_none() {
+                looks.note_order(lot.shelf.cohorts.len());
                 lane.run = Some(places.begin(&keys[at], prices));
                 // What is booked may be in the way of any place there: it takes nothing at least.
                 if let Some(row) = lot.shelf.cohorts.get(&None) {
@@ -178,6 +173,10 @@ impl<'a> Search<'a, '_> {
         places.trim();
         let mut found = Vec::new();
         for (at, (lot, key)) in lots.iter().zip(keys).enumerate() {
+            looks.note_order(lot.shelf.cohorts.len());
+            if looks.is_cut_off() {
+                break;
+            }
             let booked = lot.shelf.cohorts.get(&None).into_iter();
             let run = places.begin(key, prices);
             let shapes = run.shapes();

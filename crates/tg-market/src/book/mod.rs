@@ -51,7 +51,6 @@ use runs::Runs;
 use shards::Shards;
 use shelf::{Counts, Place, Shelf, ShelfKey, Tariff};
 
-pub use places::Footprint;
 pub use search::{Looks, Reach};
 
 /// What the market knows of a provider's work with one class of jobs.
@@ -323,7 +322,7 @@ impl OfferBook {
         let owner = self.owners.entry_or_default(entry.standing.provider);
         owner.insert(offer);
         let shelf = Arc::make_mut(self.shelves.entry_or(&entry.shelf, Arc::default));
-        shelf.count(&entry.tariff, true);
+        shelf.count(&entry, true);
         let gained = shelf.put_in(&self.seed, &entry);
         self.memory.change(&entry.shelf, None, gained);
         self.sum(&entry, true);
@@ -345,7 +344,7 @@ impl OfferBook {
         }
         if let Some(shelf) = self.shelves.get_mut(&old.shelf) {
             let shelf = Arc::make_mut(shelf);
-            shelf.count(&old.tariff, false);
+            shelf.count(old, false);
             let lost = shelf.take_out(&self.seed, old);
             if shelf.is_empty() {
                 self.shelves.remove(&old.shelf);
@@ -423,8 +422,12 @@ impl Entry {
     }
 }
 
-/// Whether two versions of an offer count the same in the sums of their model, what is free apart.
+/// Whether two versions of an offer count the same in the sums of their model, what is free apart, and on their shelf.
 fn same_asks(old: &Entry, new: &Entry) -> bool {
     let (old, new) = (&old.standing, &new.standing);
-    old.provider == new.provider && old.terms.machine.gpu_count == new.terms.machine.gpu_count
+    let (old_machine, new_machine) = (&old.terms.machine, &new.terms.machine);
+    old.provider == new.provider
+        && old_machine.gpu_count == new_machine.gpu_count
+        && old_machine.memory_mib == new_machine.memory_mib
+        && old_machine.disk_gib == new_machine.disk_gib
 }

@@ -43,12 +43,11 @@ const STEP_MIN: u64 = 1 << (STEP_BITS - 12);
 
 /// What the value of a place depends on in a request: requests with the same footprint take the same everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Footprint(Request);
+pub(super) struct Footprint(Request);
 
 impl Footprint {
     /// The footprint of `request` on machines with any GPUs.
-    #[must_use]
-    pub fn of(request: &Request) -> Self {
+    fn of(request: &Request) -> Self {
         // Memory counts where it decides on a partition.
         let memory = match request.is_fraction() {
             true => request.gpu_memory_mib(),

@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use tg_types::{Amount, DurationMs, GpuModel, OfferTerms};
 
-use super::places::{self, Footprint};
+use super::places;
 use super::shelf::{Cohort, Floor, Group, Row, Shelf, ShelfKey, Tariff};
 use super::{OfferBook, Rates, Standing};
 use crate::cluster::{KindSet, Request};
@@ -21,8 +21,15 @@ const KINDS_PER_LOOK: u64 = 64;
 /// Looks that any job counts for which the book is asked.
 const JOB_LOOKS: u64 = 8;
 
-/// Looks that one shelf counts for whose machines could serve the job.
+/// Looks that one shelf counts for that has what the job needs; one that lacks something counts one.
 const SHELF_LOOKS: u64 = 4;
+
+/// Looks that one shelf counts for whose cohorts are gone through in their order.
+const ORDER_LOOKS: u64 = 4;
+
+/// Cohorts of machines that look alike which are valued in the time of one look at an offer. Each search counts them, since
+/// a validator may remember nothing of its footprint.
+const COHORTS_PER_LOOK: u64 = 8;
 
 /// When what is looked for may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,24 +40,47 @@ pub enum Reach {
     Later,
 }
 
-/// How much was looked at: cohorts, groups and offers. It follows from the book and the demand alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// How much was looked at: cohorts, groups and offers. It follows from the book and the demand alone. A search stops once
+/// it looked at more than it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Looks {
     looked: u64,
-    valued: Option<(Footprint, u64)>,
+    most: u64,
+}
+
+impl Default for Looks {
+    /// As many as it takes.
+    fn default() -> Self {
+        Self::up_to(u64::MAX)
+    }
 }
 
 impl Looks {
+    /// At most `most`.
+    #[must_use]
+    pub const fn up_to(most: u64) -> Self {
+        Self { looked: 0, most }
+    }
+
+    /// A `times`-th of it.
+    #[must_use]
+    pub const fn divided(self, times: u64) -> Self {
+        Self {
+            looked: self.looked / times,
+            most: self.most / times,
+        }
+    }
+
+    /// Whether the search was cut off: what it found then means nothing.
+    #[must_use]
+    pub const fn is_cut_off(self) -> bool {
+        self.looked > self.most
+    }
+
     /// The number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.looked
-    }
-
-    /// How many cohorts had to be valued for which footprint, if nothing had been remembered of it.
-    #[must_use]
-    pub const fn valued(self) -> Option<(Footprint, u64)> {
-        self.valued
     }
 
     pub(super) const fn note(&mut self) {
@@ -61,8 +91,9 @@ impl Looks {
         self.looked = self.looked.saturating_add(looks);
     }
 
-    pub(super) const fn note_valued(&mut self, footprint: Footprint, cohorts: u64) {
-        self.valued = Some((footprint, cohorts));
+    /// The cohorts of a shelf are put in order.
+    pub(super) const fn note_order(&mut self, cohorts: usize) {
+        self.note_many(ORDER_LOOKS + (cohorts as u64).div_ceil(COHORTS_PER_LOOK));
     }
 }
 
@@ -137,7 +168,7 @@ impl OfferBook {
     ) -> Option<Quote> {
         let search = Search::new(self, demand, rates, reach)?;
         let lots = search.lots(looks);
-        match search.order_keys(&lots, looks) {
+        match search.order_keys(&lots) {
             Some((prices, keys)) => search.merge(&lots, (prices, &keys), looks, &mut quote_of),
             None => search.sweep(&lots, looks, &mut quote_of),
         }
@@ -159,6 +190,9 @@ impl OfferBook {
         for (lot, cohort) in search.fitting(&lots, looks) {
             for (tariff, group) in cohort.groups.iter() {
                 looks.note();
+                if looks.is_cut_off() {
+                    return;
+                }
                 let views = || group.values().map(|it| search.view(&it.standing));
                 let Some(first) = views().next() else {
                     continue;
@@ -217,14 +251,20 @@ impl<'a, 'd> Search<'a, 'd> {
         let mut lots = Vec::new();
         // Kinds with the same GPUs follow each other.
         while let Some(kind) = serving.next() {
+            if looks.is_cut_off() {
+                break;
+            }
             let Some(gpu) = all.gpu(kind) else { continue };
             let mut kinds = vec![kind];
             while let Some(kind) = serving.next_if(|it| all.gpu(*it) == Some(gpu)) {
                 kinds.push(kind);
             }
-            looks.note_many(SHELF_LOOKS);
+            looks.note();
             let shelf = self.book.shelves.get(gpu);
-            lots.extend(shelf.and_then(|shelf| self.lot(gpu, shelf, &kinds)));
+            if let Some(shelf) = shelf.filter(|shelf| shelf.has_what_it_takes(self.demand)) {
+                looks.note_many(SHELF_LOOKS - 1);
+                lots.extend(self.lot(gpu, shelf, &kinds));
+            }
         }
         lots
     }
@@ -235,6 +275,9 @@ impl<'a, 'd> Search<'a, 'd> {
         for (at, lot) in lots.iter().enumerate() {
             for (shape, row) in lot.shelf.cohorts.iter() {
                 looks.note();
+                if looks.is_cut_off() {
+                    return aisles;
+                }
                 if let Some(least) = self.least_of(lot, row) {
                     aisles.push(Aisle {
                         least,
@@ -263,7 +306,7 @@ impl<'a, 'd> Search<'a, 'd> {
             .collect();
         let mut best: Option<Quote> = None;
         while let Some(Reverse((bound, at, burden))) = heap.pop() {
-            if best.is_some_and(|best| best.expected_cost < bound) {
+            if looks.is_cut_off() || best.is_some_and(|best| best.expected_cost < bound) {
                 break;
             }
             let aisle = &aisles[at];
@@ -282,7 +325,7 @@ impl<'a, 'd> Search<'a, 'd> {
 
     /// The cohorts that may have room at a price within the limit, with the number of their lot.
     pub(super) fn fitting(&self, lots: &[Lot<'a>], looks: &mut Looks) -> Vec<(usize, &'a Cohort)> {
-        if let Some((prices, keys)) = self.order_keys(lots, looks) {
+        if let Some((prices, keys)) = self.order_keys(lots) {
             return self.merge_fitting(lots, (prices, &keys), looks);
         }
         let aisles = self.aisles(lots, looks).into_iter();
@@ -305,10 +348,7 @@ impl<'a, 'd> Search<'a, 'd> {
 
     /// A shelf of which machines of `kinds` could serve the job; `None` if none of them is open, or no offer serves its mode.
     fn lot(&self, gpu: &ShelfKey, shelf: &'a Shelf, kinds: &[usize]) -> Option<Lot<'a>> {
-        let JobDemand { needs, mode, .. } = *self.demand;
-        if !shelf.serves(mode) {
-            return None;
-        }
+        let needs = self.demand.needs;
         let all = self.stock.cluster().kinds();
         let row = shelf.cohorts.values().next()?;
         let first = row.cohort.groups.values().next()?;
@@ -376,33 +416,15 @@ impl<'a, 'd> Search<'a, 'd> {
         best: &mut Option<Quote>,
         quote_of: &mut QuoteOf<'_, 'a>,
     ) {
-        let packing = self.packing(lot, burden, lot.duration);
-        let may_win = |best: &Option<Quote>, cost: Option<Amount>| {
-            let cost = cost.map(|cost| cost.saturating_add(packing));
-            cost.is_some_and(|cost| best.is_none_or(|best| cost <= best.expected_cost))
-        };
         let groups = &cohort.groups;
         if lot.work.is_none() {
-            for (per_mmac, tariff) in cohort.by_mmac.keys() {
-                let terms = OfferTerms {
-                    price_per_mmac: *per_mmac,
-                    ..lot.terms.clone()
-                };
-                if !may_win(best, self.cost_of(terms.price(self.demand.macs), lot.risk)) {
-                    break;
-                }
-                if let Some(group) = groups.get(tariff) {
-                    let found = (tariff, group);
-                    self.look(lot, (burden, is_alike), found, looks, best, quote_of);
-                }
-            }
-            return;
+            return self.walk_arithmetic(lot, (cohort, burden, is_alike), looks, best, quote_of);
         }
         let pivot = Tariff::first_dynamic();
         let fixed = groups.iter().take_while(|(tariff, _)| !tariff.is_dynamic);
         for (tariff, group) in fixed {
             let price = lot.work.price(lot.base, tariff.second);
-            if !may_win(best, self.cost_of(price, lot.risk)) {
+            if !self.may_win((lot, burden), price, *looks, best.as_ref()) {
                 break;
             }
             let found = (tariff, group);
@@ -411,12 +433,74 @@ impl<'a, 'd> Search<'a, 'd> {
         for (tariff, group) in groups.range_from(Bound::Included(&pivot)) {
             let second = tariff.second.max(lot.class_price);
             let price = lot.work.price(lot.base, second);
-            if !may_win(best, self.cost_of(price, lot.risk)) {
+            if !self.may_win((lot, burden), price, *looks, best.as_ref()) {
                 break;
             }
             let found = (tariff, group);
             self.look(lot, (burden, is_alike), found, looks, best, quote_of);
         }
+    }
+
+    /// As [`Self::walk`], for a job without GPU time: by the price of arithmetic, and then by what is asked beside it.
+    fn walk_arithmetic(
+        &self,
+        lot: &Lot<'a>,
+        (cohort, burden, is_alike): (&'a Cohort, i64, bool),
+        looks: &mut Looks,
+        best: &mut Option<Quote>,
+        quote_of: &mut QuoteOf<'_, 'a>,
+    ) {
+        let price = |per_mmac: Amount, base: Amount| {
+            let terms = OfferTerms {
+                price_per_mmac: per_mmac,
+                price_base: base,
+                ..lot.terms.clone()
+            };
+            terms.price(self.demand.macs)
+        };
+        let mut from = (Amount::ZERO, Amount::ZERO, Tariff::first());
+        loop {
+            let mut dearer = None;
+            for ((per_mmac, base, tariff), ()) in cohort.by_mmac.range_from(Bound::Included(&from))
+            {
+                let least = price(*per_mmac, lot.terms.price_base);
+                if !self.may_win((lot, burden), least, *looks, best.as_ref()) {
+                    return;
+                }
+                if !self.may_win(
+                    (lot, burden),
+                    price(*per_mmac, *base),
+                    *looks,
+                    best.as_ref(),
+                ) {
+                    // Nor do those that ask as much for arithmetic and more beside it.
+                    looks.note();
+                    dearer = per_mmac.checked_add(Amount::new(1));
+                    break;
+                }
+                if let Some(group) = cohort.groups.get(tariff) {
+                    let found = (tariff, group);
+                    self.look(lot, (burden, is_alike), found, looks, best, quote_of);
+                }
+            }
+            let Some(per_mmac) = dearer else { return };
+            from = (per_mmac, Amount::ZERO, Tariff::first());
+        }
+    }
+
+    /// Whether an offer of a lot at `price` may win, where a place takes `burden` at least.
+    fn may_win(
+        &self,
+        (lot, burden): (&Lot<'a>, i64),
+        price: Option<Amount>,
+        looks: Looks,
+        best: Option<&Quote>,
+    ) -> bool {
+        let cost = self.cost_of(price, lot.risk);
+        let packing = self.packing(lot, burden, lot.duration);
+        let cost = cost.map(|cost| cost.saturating_add(packing));
+        let wins = |cost| best.is_none_or(|best| cost <= best.expected_cost);
+        !looks.is_cut_off() && cost.is_some_and(wins)
     }
 
     /// Looks for the first of a group that has room.
@@ -434,7 +518,7 @@ impl<'a, 'd> Search<'a, 'd> {
             return;
         };
         for entry in group.values() {
-            if best.is_some_and(|best| best.expected_cost < bound) {
+            if looks.is_cut_off() || best.is_some_and(|best| best.expected_cost < bound) {
                 return;
             }
             looks.note();

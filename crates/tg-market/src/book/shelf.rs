@@ -40,6 +40,14 @@ impl Tariff {
     pub(crate) fn first_dynamic() -> Self {
         Self {
             is_dynamic: true,
+            ..Self::first()
+        }
+    }
+
+    /// What comes before every tariff.
+    pub(crate) fn first() -> Self {
+        Self {
+            is_dynamic: false,
             second: Amount::ZERO,
             per_mmac: Amount::ZERO,
             base: Amount::ZERO,
@@ -51,6 +59,11 @@ impl Tariff {
             region: 0,
             marks: Default::default(),
         }
+    }
+
+    /// Its place among those for jobs without GPU time.
+    fn lead(&self) -> (Amount, Amount, Self) {
+        (self.per_mmac, self.base, self.clone())
     }
 
     /// [`OfferTerms::price`], where `mmacs` millions of multiply-accumulates have begun.
@@ -203,8 +216,8 @@ impl Group {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Cohort {
     pub(crate) groups: Runs<Tariff, Group>,
-    /// The same by the price of arithmetic, for jobs without GPU time.
-    pub(crate) by_mmac: Runs<(Amount, Tariff), ()>,
+    /// The same by the price of arithmetic, then by what is asked beside it, for jobs without GPU time.
+    pub(crate) by_mmac: Runs<(Amount, Amount, Tariff), ()>,
 }
 
 impl Cohort {
@@ -287,6 +300,10 @@ struct Spread {
     latency: Counts<DurationMs>,
     speed: Counts<u64>,
     modes: Counts<ModeSet>,
+    /// Memory for models, RAM and disk, of which a job may need more than any offer has.
+    memory: Counts<u64>,
+    ram: Counts<u32>,
+    disk: Counts<u32>,
     failure_ppm: [Counts<u32>; JobClass::ALL.len()],
     top: [Counts<bool>; JobClass::ALL.len()],
 }
@@ -312,8 +329,9 @@ impl Shelf {
         self.spread.base.first().is_none()
     }
 
-    /// Counts the offers that the least values are taken of.
-    pub(crate) fn count(&mut self, tariff: &Tariff, is_new: bool) {
+    /// Counts the offers that the least and the greatest values are taken of.
+    pub(crate) fn count(&mut self, entry: &Entry, is_new: bool) {
+        let (tariff, machine) = (&entry.tariff, &entry.standing.terms.machine);
         let spread = Arc::make_mut(&mut self.spread);
         match tariff.is_dynamic {
             true => spread.moving.count(tariff.second, is_new),
@@ -324,6 +342,9 @@ impl Shelf {
         spread.latency.count(tariff.latency, is_new);
         spread.speed.count(tariff.speed, is_new);
         spread.modes.count(tariff.modes, is_new);
+        spread.memory.count(tariff.memory, is_new);
+        spread.ram.count(machine.memory_mib, is_new);
+        spread.disk.count(machine.disk_gib, is_new);
         for (counts, mark) in spread.failure_ppm.iter_mut().zip(&tariff.marks) {
             counts.count(mark.failure_ppm, is_new);
         }
@@ -345,10 +366,17 @@ impl Shelf {
         least.unwrap_or(Amount::MAX)
     }
 
-    /// Whether some offer serves `mode`.
-    pub(crate) fn serves(&self, mode: VerificationMode) -> bool {
-        let mut modes = self.spread.modes.0.keys();
-        modes.any(|it| it.contains(mode))
+    /// Whether some offer is open, some serves the job's mode, and some has the memory, the RAM and the disk for it: not
+    /// always one and the same.
+    pub(crate) fn has_what_it_takes(&self, demand: &JobDemand<'_>) -> bool {
+        let JobDemand { needs, mode, .. } = *demand;
+        let spread = &self.spread;
+        let serves = |mode: VerificationMode| spread.modes.0.keys().any(|it| it.contains(mode));
+        !self.cohorts.is_empty()
+            && spread.ram.last() >= Some(needs.memory_mib)
+            && spread.disk.last() >= Some(needs.disk_gib)
+            && spread.memory.last() >= Some(demand.memory_bytes)
+            && serves(mode)
     }
 
     /// Whether some offer is of a provider that goes first among equals with jobs of `class`.
@@ -389,8 +417,7 @@ impl Shelf {
         }
         let alone = Group::One(Arc::clone(entry));
         cohort.groups.insert(entry.tariff.clone(), alone);
-        let lead = (entry.tariff.per_mmac, entry.tariff.clone());
-        cohort.by_mmac.insert(lead, ());
+        cohort.by_mmac.insert(entry.tariff.lead(), ());
         row.note_asks();
         shape.filter(|_| is_first)
     }
@@ -405,8 +432,7 @@ impl Shelf {
             return None;
         }
         cohort.groups.remove(&entry.tariff);
-        let lead = (entry.tariff.per_mmac, entry.tariff.clone());
-        cohort.by_mmac.remove(&lead);
+        cohort.by_mmac.remove(&entry.tariff.lead());
         if cohort.groups.is_empty() {
             self.cohorts.remove(&shape);
             return shape;

@@ -109,9 +109,9 @@ fn thousands_of_claims_on_a_large_input_are_too_many_steps() {
 fn thousands_of_short_columns_are_too_many_steps() {
     let chain = |nodes: usize| {
         let mut draft = Draft::new(1, Shape::vector(1));
-        let acc = Op::Dense {
+        let acc = Op::Dense(op::Dense {
             input: TensorId::INPUT,
-        };
+        });
         let acc = draft.push(acc, Shape::vector(1));
         let mut input = draft.push(wide(acc, [-20_000, 20_000]), Shape::vector(1));
         for _ in 0..nodes {

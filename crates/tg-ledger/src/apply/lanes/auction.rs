@@ -104,9 +104,12 @@ impl Execution {
             let Some(demand) = self.state.job_demand(job, market, self.now) else {
                 continue;
             };
-            let mut looks = Looks::default();
+            let mut looks = board.budget.next();
             let (accepts, base) = self.classes_for(&demand, &mut looks);
             board.budget.spend(looks);
+            if looks.is_cut_off() {
+                break;
+            }
             // What an offer asks beside GPU time is paid on top, so it is no part of the bid.
             let value = per_second(job.order.max_price.saturating_sub(base), needs);
             if accepts != ClassSet::NONE && !value.is_zero() {
@@ -141,6 +144,9 @@ impl Execution {
                 let (class, base) = of(view);
                 found.set((accepts.with(class), most.max(base)));
             });
+        if looks.is_cut_off() {
+            return found.get();
+        }
         debug_assert_eq!(
             found.get(),
             self.views(demand.needs.class)
@@ -206,10 +212,14 @@ impl Execution {
             })
         };
         let (book, rates) = (&self.state.book, self.state.rates());
-        let mut looks = Looks::default();
+        let mut looks = board.budget.next();
         let chosen = book.find(&demand, &rates, Reach::Now, &mut looks, |view, _| {
             sold(view)
         });
+        board.budget.spend(looks);
+        if looks.is_cut_off() {
+            return None;
+        }
         debug_assert_eq!(
             chosen,
             self.views(job.order.needs.class)
@@ -217,7 +227,6 @@ impl Execution {
                 .min_by(|left, right| compare_quotes(&demand.tie_seed, left, right)),
             "the book answers as a look at every offer does"
         );
-        board.budget.spend(looks);
         chosen
     }
 }

@@ -34,12 +34,14 @@ impl Execution {
         if !board.budget.admits(1) {
             return Ok(Outcome::Stopped);
         }
-        let mut looks = Looks::default();
+        let mut looks = board.budget.next_of(BOOKING_STARTS_MAX as u64);
         let market = (self.state.stock(), &board.prices);
         let demand = self.state.job_demand(&job, market, self.now);
         let chosen = demand.and_then(|it| self.best_booking(&it, &mut looks));
-        for _ in 0..BOOKING_STARTS_MAX {
-            board.budget.spend(looks);
+        let spent = looks.get().saturating_mul(BOOKING_STARTS_MAX as u64);
+        board.budget.spend_some(spent);
+        if looks.is_cut_off() {
+            return Ok(Outcome::CutOff);
         }
         match chosen {
             Some(quote) => self.lease_to(board, job, &quote),
@@ -59,6 +61,9 @@ impl Execution {
         let chosen = book.find(demand, &rates, Reach::Later, looks, |view, _| {
             booking(demand, view)
         });
+        if looks.is_cut_off() {
+            return None;
+        }
         debug_assert_eq!(
             chosen,
             self.views(demand.needs.class)

@@ -23,9 +23,12 @@ impl Execution {
         if !board.budget.admits(usize::from(members)) {
             return Ok(Outcome::Stopped);
         }
-        let mut looks = Looks::default();
+        let mut looks = board.budget.next();
         let found = self.find_gang(board, &job, &mut looks);
         board.budget.spend(looks);
+        if looks.is_cut_off() {
+            return Ok(Outcome::CutOff);
+        }
         let Some(quotes) = found else {
             return Ok(Outcome::Waits);
         };
@@ -65,6 +68,9 @@ impl Execution {
         let demand = self.state.job_demand(job, market, self.now)?;
         let (rates, reserved) = (self.state.rates(), self.state.lease_fees());
         let found = self.state.book.gang(&demand, &rates, reserved, looks);
+        if looks.is_cut_off() {
+            return None;
+        }
         debug_assert_eq!(
             found.clone().unwrap_or_default(),
             GangSurvey::new(&demand, self.views(job.order.needs.class), reserved)

@@ -1,7 +1,5 @@
 //! Posted prices: one job to the cheapest machine that fits, at what it asks.
 
-use tg_market::book::Looks;
-
 use super::super::Execution;
 use super::super::matching::{Board, Outcome};
 use crate::error::InvariantError;
@@ -17,11 +15,14 @@ impl Execution {
         if !board.budget.admits(1) {
             return Ok(Outcome::Stopped);
         }
-        let mut looks = Looks::default();
+        let mut looks = board.budget.next();
         let market = (self.state.stock(), &board.prices);
         let demand = self.state.job_demand(&job, market, self.now);
         let chosen = demand.and_then(|it| self.state.cheapest_offer(&it, &mut looks, None));
         board.budget.spend(looks);
+        if looks.is_cut_off() {
+            return Ok(Outcome::CutOff);
+        }
         match chosen {
             Some(quote) => self.lease_to(board, job, &quote),
             None => self.make_room(board, &job),

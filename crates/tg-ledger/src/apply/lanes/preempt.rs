@@ -180,7 +180,7 @@ impl Execution {
         let request = request_of(&job.order.needs).ok()?;
         let time = (quote.start, quote.until);
         let stock = self.state.stock();
-        let fits = stock.room_without(&view.offer, &request, time, &gone, None);
+        let fits = stock.room_without(&view.offer, &request, self.now, time, &gone, None);
         (affordable && is_in_time && fits.is_some()).then_some((loss, leases))
     }
 

@@ -68,13 +68,14 @@ impl Execution {
                 break;
             }
             trial.give_back(&lease.id);
-            let mut looks = Looks::default();
+            let mut looks = board.budget.next();
             let gain = self.gain_of_move(job, lease, (&trial, &board.prices), &mut looks);
             board.budget.spend(looks);
             if crate::state::put_in_stock(&mut trial, job, lease, self.now).is_err() {
                 break;
             }
-            if gain > best.map_or(Amount::ZERO, |(most, _)| most) {
+            // Where the search was cut off nothing is known to be gained.
+            if !looks.is_cut_off() && gain > best.map_or(Amount::ZERO, |(most, _)| most) {
                 best = Some((gain, lease.id));
             }
         }
