@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use tg_ledger::{
-    Block, ConsensusKey, Event, Genesis, ModelFacts, Outcome, Parameters, Proposal, State,
+    ConsensusKey, Event, Genesis, ModelFacts, Outcome, Parameters, Proposal, State,
     TransactionError, Validator, apply, development_domain, propose,
 };
 use tg_types::{
@@ -31,9 +31,6 @@ pub(crate) struct Took {
 
 pub(crate) struct Chain {
     pub(crate) state: State,
-    /// The last block that was made.
-    pub(crate) last: Option<Block>,
-    pub(crate) genesis: Genesis,
     /// The same state, with nothing of the first one's memory.
     voter: Option<State>,
     proposer: Address,
@@ -41,15 +38,6 @@ pub(crate) struct Chain {
     nonces: BTreeMap<Address, u64>,
     left: VecDeque<SignedTransaction>,
     pub(crate) blocks: u64,
-}
-
-/// The validator of a chain that has one.
-pub(crate) fn sole_validator() -> Validator {
-    Validator {
-        address: Wallet::from_seed(b"validator").address(),
-        key: ConsensusKey::new([1; 32]),
-        stake: Amount::from_tgrid(1),
-    }
 }
 
 /// CPU time of this thread in nanoseconds.
@@ -70,29 +58,26 @@ pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Took) {
 }
 
 impl Chain {
-    /// A chain of `validators`, of which the first makes every block.
-    pub(crate) fn new(
-        wallets: Vec<Wallet>,
-        validators: Vec<Validator>,
-        timestamp: TimestampMs,
-    ) -> Self {
+    pub(crate) fn new(wallets: Vec<Wallet>) -> Self {
         let mut accounts: Vec<_> = wallets
             .iter()
             .map(|it| (it.address(), Amount::from_tgrid(1_000_000)))
             .collect();
         accounts.sort();
-        let proposer = validators[0].address;
+        let proposer = Wallet::from_seed(b"validator").address();
         let genesis = Genesis {
             domain: development_domain(),
             parameters: Parameters::development(),
-            timestamp,
+            timestamp: TimestampMs::new(1_000_000),
             accounts,
-            validators,
+            validators: vec![Validator {
+                address: proposer,
+                key: ConsensusKey::new([1; 32]),
+                stake: Amount::from_tgrid(1),
+            }],
         };
         Self {
             state: State::genesis(&genesis).unwrap(),
-            last: None,
-            genesis,
             voter: None,
             proposer,
             wallets: wallets.into_iter().map(|it| (it.address(), it)).collect(),
@@ -134,7 +119,6 @@ impl Chain {
                 left.push(transaction);
             }
             self.state = proposed.state;
-            self.last = Some(proposed.block);
             self.blocks += 1;
             for event in &proposed.events {
                 if let Event::LeaseMade {
@@ -174,8 +158,7 @@ impl Chain {
         };
         let mut proposal = self.proposal(Vec::new());
         proposal.verdicts = vec![task.verdict(Outcome::ModelAccepted(facts))];
-        let proposed = propose(&self.state, proposal).unwrap();
-        (self.state, self.last) = (proposed.state, Some(proposed.block));
+        self.state = propose(&self.state, proposal).unwrap().state;
     }
 
     /// The voter has what a restart reads back.

@@ -14,36 +14,207 @@
 )]
 
 mod chain;
-mod crowd;
 mod draw;
 mod shape;
 
-use chain::{Took, sole_validator, timed};
-use crowd::Crowd;
+use chain::{Chain, MODEL, Took, timed};
 use shape::{SHAPES, Shape};
 use tg_ledger::{Event, JobState};
-use tg_types::{TimestampMs, Transaction, VerificationMode, job_id};
+use tg_types::{
+    Address, Amount, Digest, JobId, JobNeeds, JobOrder, OfferId, SignedTransaction, TimestampMs,
+    Transaction, VerificationMode, Wallet, job_id, offer_id,
+};
+
+/// Offers of one account.
+const OFFERS_EACH: usize = 16;
+
+/// Open jobs of one account.
+const JOBS_EACH: usize = 1_000;
 
 /// Blocks that are measured; the first ones bring a voter's memory up to date, which a restart does too.
 const MEASURED: usize = 40;
 
-/// A block with an honest order in it: what it took, and in how many blocks the order was leased, 1 if in its own.
-fn step(crowd: &mut Crowd) -> Step {
-    let order = crowd.order_of(VerificationMode::None, Shape::honest_job());
-    let honest = crowd.honest;
-    let signed = crowd.chain.sign(honest, Transaction::SubmitJob { order });
-    let job = job_id(signed.id(crowd.chain.state.domain()));
-    let mut transactions = vec![signed];
-    transactions.extend(crowd.churn());
-    let (proposing, executing, events) = crowd.chain.block(transactions);
-    let leases = events
-        .iter()
-        .filter(|it| matches!(it, Event::LeaseMade { .. }));
-    Step {
-        proposing,
-        executing,
-        leases: leases.count(),
-        is_served: crowd.chain.state.job(&job).unwrap().state == JobState::Leased,
+/// An attacker's market.
+struct Crowd {
+    shape: Shape,
+    chain: Chain,
+    providers: Vec<Address>,
+    requestors: Vec<Address>,
+    honest: Address,
+    offers: Vec<OfferId>,
+    /// Waiting orders that may be raised or taken back, with the requestor.
+    waiting: Vec<(Address, JobId)>,
+    /// How many orders of all kinds came.
+    ordered: usize,
+    updated: usize,
+    raised: usize,
+    version: usize,
+}
+
+impl Crowd {
+    fn new(shape: &Shape) -> Self {
+        let wallet = |number: usize| Wallet::from_seed(format!("account {number}").as_bytes());
+        // Some accounts more, for what comes later.
+        let providers = shape.offers.div_ceil(OFFERS_EACH) + 80;
+        let requestors = 2 * (shape.jobs + shape.gangs + shape.spot).div_ceil(JOBS_EACH) + 4;
+        let wallets: Vec<Wallet> = (0..providers + requestors + 1).map(wallet).collect();
+        let addresses: Vec<Address> = wallets.iter().map(Wallet::address).collect();
+        let honest = addresses[providers + requestors];
+        let mut chain = Chain::new(wallets);
+        chain.activate_model(honest);
+        Self {
+            shape: *shape,
+            chain,
+            providers: addresses[..providers].to_vec(),
+            requestors: addresses[providers..providers + requestors].to_vec(),
+            honest,
+            offers: Vec::new(),
+            waiting: Vec::new(),
+            ordered: 0,
+            updated: 0,
+            raised: 0,
+            version: 0,
+        }
+    }
+
+    fn post(&mut self) -> SignedTransaction {
+        let number = self.offers.len();
+        let terms = self.shape.terms(number, 0);
+        let owner = self.providers[number / OFFERS_EACH];
+        let signed = self.chain.sign(owner, Transaction::PostOffer { terms });
+        self.offers
+            .push(offer_id(signed.id(self.chain.state.domain())));
+        signed
+    }
+
+    fn order(&mut self, mode: VerificationMode, needs: JobNeeds) -> SignedTransaction {
+        let requestor = self.requestors[self.ordered % self.requestors.len()];
+        self.ordered += 1;
+        let order = self.order_of(mode, needs);
+        let signed = self.chain.sign(requestor, Transaction::SubmitJob { order });
+        let job = job_id(signed.id(self.chain.state.domain()));
+        if needs.gang == 1 && !needs.guaranteed && !needs.preemptible {
+            self.waiting.push((requestor, job));
+        }
+        signed
+    }
+
+    fn order_of(&self, mode: VerificationMode, needs: JobNeeds) -> JobOrder {
+        JobOrder {
+            model: MODEL,
+            input: Digest::new([0x31; 32]),
+            input_len: 784,
+            mode,
+            max_price: Amount::from_tgrid(100),
+            deadline: TimestampMs::new(self.chain.state.head().timestamp.get() + 3_600_000),
+            max_attempts: 3,
+            needs,
+        }
+    }
+
+    fn fill(&mut self) {
+        let shape = self.shape;
+        let posts = (0..shape.offers).map(|_| self.post()).collect();
+        self.chain.fill(posts);
+        let honest = Transaction::PostOffer {
+            terms: shape.honest_terms(),
+        };
+        let honest = self.chain.sign(self.honest, honest);
+        self.chain.fill(vec![honest]);
+        let none = VerificationMode::None;
+        let spot = (0..shape.spot).map(|_| self.order(none, shape.spot_job()));
+        let spot = spot.collect();
+        self.chain.fill(spot);
+        let gangs = (0..shape.gangs).map(|at| self.order(none, shape.gang(at)));
+        let gangs: Vec<_> = gangs.collect();
+        self.chain.fill(gangs);
+        let jobs = (0..shape.jobs).map(|at| {
+            let (mode, needs) = shape.job(at);
+            self.order(mode, needs)
+        });
+        let jobs = jobs.collect();
+        self.chain.fill(jobs);
+        self.chain.part_voter();
+    }
+
+    /// What the attacker puts into the next block.
+    fn churn(&mut self) -> Vec<SignedTransaction> {
+        let shape = self.shape;
+        let mut transactions = Vec::new();
+        for _ in 0..shape.updates {
+            if self.updated.is_multiple_of(shape.offers) {
+                self.version += 1;
+            }
+            let number = self.updated % shape.offers;
+            self.updated += 1;
+            let terms = shape.terms(number, self.version);
+            let offer = self.offers[number];
+            let update = Transaction::UpdateOffer { offer, terms };
+            let owner = self.providers[number / OFFERS_EACH];
+            transactions.push(self.chain.sign(owner, update));
+        }
+        for _ in 0..shape.posts {
+            transactions.push(self.post());
+        }
+        for _ in 0..shape.raises {
+            let (owner, job) = self.waiting[self.raised % self.waiting.len()];
+            let round = (self.raised / self.waiting.len()) as u64;
+            self.raised += 1;
+            let raise = Transaction::RaiseJob {
+                job,
+                max_price: Amount::from_tgrid(101 + round),
+                max_attempts: 3,
+            };
+            transactions.push(self.chain.sign(owner, raise));
+        }
+        for _ in 0..shape.cancels {
+            let (owner, job) = self.waiting.swap_remove(0);
+            transactions.push(self.chain.sign(owner, Transaction::CancelJob { job }));
+        }
+        self.new_orders(&mut transactions);
+        transactions
+    }
+
+    fn new_orders(&mut self, transactions: &mut Vec<SignedTransaction>) {
+        let shape = self.shape;
+        let none = VerificationMode::None;
+        for _ in 0..shape.guaranteed {
+            let needs = shape.guaranteed(self.ordered);
+            transactions.push(self.order(none, needs));
+        }
+        for _ in 0..shape.orders {
+            let (mode, needs) = shape.job(self.ordered);
+            // They go first.
+            let needs = JobNeeds {
+                priority: 8,
+                ..needs
+            };
+            transactions.push(self.order(mode, needs));
+        }
+        for _ in 0..shape.new_gangs {
+            let needs = shape.gang(self.ordered);
+            transactions.push(self.order(none, needs));
+        }
+    }
+
+    /// A block with an honest order in it: what it took, and in how many blocks the order was leased, 1 if in its own.
+    fn step(&mut self) -> Step {
+        let order = self.order_of(VerificationMode::None, Shape::honest_job());
+        let honest = self.honest;
+        let signed = self.chain.sign(honest, Transaction::SubmitJob { order });
+        let job = job_id(signed.id(self.chain.state.domain()));
+        let mut transactions = vec![signed];
+        transactions.extend(self.churn());
+        let (proposing, executing, events) = self.chain.block(transactions);
+        let leases = events
+            .iter()
+            .filter(|it| matches!(it, Event::LeaseMade { .. }));
+        Step {
+            proposing,
+            executing,
+            leases: leases.count(),
+            is_served: self.chain.state.job(&job).unwrap().state == JobState::Leased,
+        }
     }
 }
 
@@ -62,12 +233,12 @@ pub(crate) struct Cost {
 
 /// Fills a market and executes blocks; prints one line.
 pub(crate) fn measure(shape: &Shape, blocks: usize) -> Cost {
-    let mut crowd = Crowd::new(shape, vec![sole_validator()], TimestampMs::new(1_000_000));
+    let mut crowd = Crowd::new(shape);
     let burned = crowd.chain.state.totals().burned;
     let ((), filling) = timed(|| crowd.fill());
     let burned = crowd.chain.state.totals().burned.saturating_sub(burned);
     let waiting = crowd.chain.state.queued_jobs().count();
-    let steps: Vec<Step> = (0..blocks).map(|_| step(&mut crowd)).collect();
+    let steps: Vec<Step> = (0..blocks).map(|_| crowd.step()).collect();
     let of = |took: fn(&Step) -> u64| {
         let mut times: Vec<u64> = steps.iter().map(took).collect();
         times.sort_unstable();
