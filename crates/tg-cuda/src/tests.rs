@@ -1,6 +1,7 @@
 //! Every operator on random tensors, and whole random models, on the emulated device and on GPUs.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+#[path = "check/cases.rs"]
 mod cases;
 #[path = "../../tg-exec/tests/it/vectors.rs"]
 mod vectors;
