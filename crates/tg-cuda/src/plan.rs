@@ -151,7 +151,7 @@ impl Plan {
         let (name, operator) = &self.nodes[node];
         NoKernel {
             node: name.clone(),
-            operator: *operator,
+            operator,
         }
     }
 }
