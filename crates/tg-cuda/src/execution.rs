@@ -47,13 +47,13 @@ pub enum ExecutedOn {
     #[default]
     Cpu,
     /// On a GPU.
-    Gpu(DeviceInfo),
+    Gpu(Box<DeviceInfo>),
     /// On the CPU instead of a GPU.
     CpuInstead {
         /// The GPU.
-        device: DeviceInfo,
+        device: Box<DeviceInfo>,
         /// Why not there.
-        reason: InsteadReason,
+        reason: Box<InsteadReason>,
     },
 }
 
@@ -151,16 +151,18 @@ impl ExecutionDevice {
         let on = match &self.gpu {
             None => ExecutedOn::Cpu,
             Some(gpu) => {
-                let device = gpu.device.info().clone();
+                let device = Box::new(gpu.device.info().clone());
                 match gpu.trace(model, &input) {
                     Ok(trace) => {
                         let on = ExecutedOn::Gpu(device);
                         return Ok(Executed { trace, on });
                     }
-                    Err(TraceError::Instead(reason)) => ExecutedOn::CpuInstead { device, reason },
+                    Err(TraceError::Instead(reason)) => {
+                        let reason = Box::new(reason);
+                        ExecutedOn::CpuInstead { device, reason }
+                    }
                     Err(TraceError::Input(error)) => return Err(error.into()),
                     Err(TraceError::Lost(failure)) => {
-                        let device = Box::new(device);
                         return Err(ExecutionError::Lost { device, failure });
                     }
                 }

@@ -258,7 +258,7 @@ fn executions_on_a_device_have_the_bits_of_the_cpu() {
             for _ in 0..2 {
                 let executed = device.execute(&model, input.clone()).unwrap();
                 assert_eq!(executed.trace, expected, "seed {seed}");
-                assert_eq!(executed.on, ExecutedOn::Gpu(info.clone()));
+                assert_eq!(executed.on, ExecutedOn::Gpu(Box::new(info.clone())));
             }
             let wrong = device.execute(&model, IntTensor::I8(Vec::new()));
             assert!(matches!(wrong, Err(ExecutionError::Input(_))), "{wrong:?}");
@@ -298,10 +298,10 @@ fn a_program_that_does_not_fit_the_device_is_executed_on_the_cpu() {
         let ExecutedOn::CpuInstead { device, reason } = executed.on else {
             panic!("{text}");
         };
-        let InsteadReason::Unfit(Unfit::Memory { need, free }) = reason else {
+        let InsteadReason::Unfit(Unfit::Memory { need, free }) = *reason else {
             panic!("{text}");
         };
-        assert_eq!(device, info);
+        assert_eq!(*device, info);
         // Weights, input and sums.
         assert!(need > 64 * 64 * 6 && free == 1_000, "{text}");
     }
@@ -349,7 +349,7 @@ fn a_device_that_is_lost_ends_one_execution_and_the_cpu_takes_the_next() {
         let ExecutedOn::CpuInstead { reason, .. } = next.on else {
             panic!("{:?}", next.on);
         };
-        assert_eq!(reason, InsteadReason::Lost(launch_failure()));
+        assert_eq!(*reason, InsteadReason::Lost(launch_failure()));
     }
 }
 
