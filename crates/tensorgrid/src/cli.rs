@@ -4,6 +4,7 @@ use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
 use crate::grid::args;
+use tg_cuda::DeviceChoice;
 
 /// A grid of GPUs owned by strangers: send a model and an input, get the answer and a receipt anyone can check.
 #[derive(Debug, Parser)]
@@ -58,7 +59,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Market(MarketCommand),
     /// Print what this machine computes with: processor, instructions in use, measured rates, GPUs.
-    Device,
+    Device(DeviceArguments),
     /// Measure.
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -246,6 +247,27 @@ pub(crate) struct RunArguments {
     /// Where to write the (first) output.
     #[arg(short, long, value_name = "F.npy")]
     pub(crate) output: Option<PathBuf>,
+    /// Where a compiled model is executed: cpu, cuda:N (which runs the check of `device --check` first), or auto, the first
+    /// GPU that passes it or else the CPU. The bits are the same.
+    #[arg(long, default_value_t = DeviceChoice::Cpu, value_name = "DEVICE")]
+    pub(crate) device: DeviceChoice,
+}
+
+/// `device`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid device\n  tensorgrid device --check --device cuda:0 > check.txt\n\nThe check runs programs \
+                        for every operator on the GPU and on the CPU and compares each bit. It prints the device, the \
+                        date, the driver and a line for each family of operators, and ends with exit code 1 if any bit \
+                        differs; 4 says that there is no GPU to check."
+)]
+pub(crate) struct DeviceArguments {
+    /// Check that GPUs compute what the CPU computes, and print a report.
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// The GPU to check: cuda:N, counted as the driver does, which goes by CUDA_VISIBLE_DEVICES; auto: every one.
+    #[arg(long, requires = "check", default_value_t = DeviceChoice::Auto, value_name = "DEVICE")]
+    pub(crate) device: DeviceChoice,
 }
 
 /// `generate`.

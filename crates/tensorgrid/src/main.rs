@@ -89,7 +89,10 @@ fn run(cli: Cli) -> outcome::Outcome {
             offline::market::replay(&arguments, json)
         }
 
-        Command::Device => offline::device::run(json),
+        Command::Device(arguments) if arguments.check => {
+            offline::device_check::run(arguments.device, json)
+        }
+        Command::Device(_) => offline::device::run(json),
         Command::Bench(cli::BenchCommand::Prove(arguments)) => {
             offline::bench::run(&arguments, json)
         }

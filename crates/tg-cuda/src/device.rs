@@ -1,10 +1,13 @@
-//! The memory and the kernels of a plan on a GPU.
+//! A GPU: its kernels, and plans in its memory.
 #![allow(unsafe_code, reason = "kernels are launched with raw arguments")]
 
+use super::error::CudaError;
+use super::kernel_device::{KernelDevice, LoadError, LoadedPlan};
 use super::kernels;
 use super::nvrtc::{Nvrtc, NvrtcError, Target};
-use super::plan::{Address, Launch, Plan, Region};
-use super::probe::{DeviceInfo, DriverFailure};
+use super::plan::{Address, Plan, Region};
+use super::probe::{self, DeviceInfo, DriverFailure, Way};
+use cudarc::driver::sys::CUresult;
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DeviceRepr,
     LaunchConfig, PushKernelArg,
@@ -33,29 +36,59 @@ struct Bound {
     threads: u32,
 }
 
-/// A plan that a device holds.
-pub(crate) struct Loaded {
-    launches: Vec<Bound>,
-    constants: CudaSlice<u8>,
-    arena: CudaSlice<u8>,
-    stream: Arc<CudaStream>,
+/// A GPU with its kernels.
+pub(crate) struct Gpu {
+    info: DeviceInfo,
+    kernels: Compiled,
+    driver: [u32; 2],
+    context: Arc<CudaContext>,
+    module: Arc<CudaModule>,
 }
 
-impl Loaded {
-    /// Uploads a plan's constants and reserves its memory on a device whose kernels are compiled.
-    pub(crate) fn new(
-        device: &DeviceInfo,
-        code: &[u8],
-        plan: &Plan,
-    ) -> Result<Self, DriverFailure> {
-        let context =
-            CudaContext::new(device.ordinal).map_err(DriverFailure::of("open the device"))?;
-        let stream = context
+impl Gpu {
+    /// Opens the device that the driver counts at this place and compiles the kernels for it (once per process and
+    /// architecture: some seconds).
+    ///
+    /// # Errors
+    /// If there is no such device, it is too old, or the driver or compiler is missing or refuses.
+    pub(crate) fn open(ordinal: usize) -> Result<Self, CudaError> {
+        let driver = probe::start_driver()?;
+        let info = usable_device(ordinal)?;
+        let kernels = compiled_for(info.capability_number())?;
+        let context = CudaContext::new(ordinal).map_err(DriverFailure::of("open the device"))?;
+        let module = context
+            .load_module(Ptx::from_binary(kernels.code.to_vec()))
+            .map_err(DriverFailure::of("load the kernels"))?;
+        Ok(Self {
+            info,
+            kernels,
+            driver,
+            context,
+            module,
+        })
+    }
+
+    /// For what the kernels were compiled, the compiler's version and the newest CUDA version that the driver serves.
+    pub(crate) const fn versions(&self) -> (Target, [u32; 2], [u32; 2]) {
+        (self.kernels.target, self.kernels.compiler, self.driver)
+    }
+}
+
+impl KernelDevice for Gpu {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        let (free, _) = self.context.mem_get_info().ok()?;
+        u64::try_from(free).ok()
+    }
+
+    fn load(&self, plan: &Plan) -> Result<Box<dyn LoadedPlan>, LoadError> {
+        let stream = self
+            .context
             .new_stream()
             .map_err(DriverFailure::of("make a stream"))?;
-        let module = context
-            .load_module(Ptx::from_binary(code.to_vec()))
-            .map_err(DriverFailure::of("load the kernels"))?;
         let constants = stream
             .clone_htod(&plan.constants)
             .map_err(DriverFailure::of("upload the model"))?;
@@ -63,33 +96,29 @@ impl Loaded {
             .alloc_zeros::<u8>(plan.arena_bytes)
             .map_err(DriverFailure::of("reserve memory for tensors"))?;
         let bases = [&constants, &arena].map(|slice| slice.device_ptr(&stream).0);
-        let launches = bind(&module, &plan.launches, bases)?;
+        let launches = bind(&self.module, plan, bases)?;
         stream
             .synchronize()
             .map_err(DriverFailure::of("upload the model"))?;
-        Ok(Self {
+        Ok(Box::new(OnGpu {
             launches,
             constants,
             arena,
             stream,
-        })
+        }))
     }
+}
 
-    /// Bytes of constants and of tensors.
-    pub(crate) fn bytes(&self) -> [usize; 2] {
-        [self.constants.len(), self.arena.len()]
-    }
+/// A plan that a GPU holds.
+struct OnGpu {
+    launches: Vec<Bound>,
+    constants: CudaSlice<u8>,
+    arena: CudaSlice<u8>,
+    stream: Arc<CudaStream>,
+}
 
-    /// Kernels of one execution.
-    pub(crate) const fn launches(&self) -> usize {
-        self.launches.len()
-    }
-
-    /// Writes bytes to a place among the tensors.
-    ///
-    /// # Panics
-    /// If they do not fit.
-    pub(crate) fn write(&mut self, address: Address, bytes: &[u8]) -> Result<(), DriverFailure> {
+impl LoadedPlan for OnGpu {
+    fn write(&mut self, address: Address, bytes: &[u8]) -> Result<(), DriverFailure> {
         assert_eq!(address.region, Region::Arena, "constants are not written");
         let range = address.offset..address.offset + bytes.len();
         let mut place = self.arena.slice_mut(range);
@@ -99,11 +128,7 @@ impl Loaded {
             .map_err(DriverFailure::of("upload a tensor"))
     }
 
-    /// Reads bytes from a place.
-    ///
-    /// # Panics
-    /// If the place is not inside its region.
-    pub(crate) fn read(&self, address: Address, length: usize) -> Result<Vec<u8>, DriverFailure> {
+    fn read(&self, address: Address, length: usize) -> Result<Vec<u8>, DriverFailure> {
         let mut bytes = vec![0u8; length];
         let region = match address.region {
             Region::Constants => &self.constants,
@@ -117,8 +142,7 @@ impl Loaded {
         Ok(bytes)
     }
 
-    /// Runs the kernels of the wanted nodes in order and waits for the last one.
-    pub(crate) fn run(&mut self, wanted: impl Fn(usize) -> bool) -> Result<(), DriverFailure> {
+    fn run(&mut self, wanted: &dyn Fn(usize) -> bool) -> Result<(), DriverFailure> {
         for bound in self.launches.iter().filter(|bound| wanted(bound.node)) {
             let configuration = LaunchConfig {
                 grid_dim: bound.grid,
@@ -139,36 +163,67 @@ impl Loaded {
     }
 }
 
+/// A device that the kernels can run on, of a started driver.
+fn usable_device(ordinal: usize) -> Result<DeviceInfo, CudaError> {
+    let count = probe::device_count()?;
+    if ordinal >= count {
+        return Err(CudaError::NoSuchDevice { ordinal, count });
+    }
+    let device = probe::device(ordinal)?;
+    if device.way() == Way::None {
+        return Err(CudaError::TooOld {
+            ordinal,
+            name: device.name,
+            capability: device.capability,
+        });
+    }
+    Ok(device)
+}
+
+/// The kernels as device code.
+#[derive(Clone)]
+struct Compiled {
+    code: Arc<Vec<u8>>,
+    target: Target,
+    compiler: [u32; 2],
+}
+
 /// The kernels for a compute capability; compiled once per process.
-pub(crate) fn code_for(capability: u32) -> Result<Arc<Vec<u8>>, NvrtcError> {
-    static COMPILED: Mutex<BTreeMap<u32, Arc<Vec<u8>>>> = Mutex::new(BTreeMap::new());
+fn compiled_for(capability: u32) -> Result<Compiled, NvrtcError> {
+    static COMPILED: Mutex<BTreeMap<u32, Compiled>> = Mutex::new(BTreeMap::new());
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(code) = compiled.get(&capability) {
-        return Ok(Arc::clone(code));
+    if let Some(found) = compiled.get(&capability) {
+        return Ok(found.clone());
     }
     let compiler = Nvrtc::load()?;
     let target = Target::of(capability, &compiler.architectures()?)
         .ok_or(NvrtcError::NoTarget { capability })?;
-    let code = Arc::new(compiler.compile(kernels::SOURCE, target)?);
-    compiled.insert(capability, Arc::clone(&code));
-    Ok(code)
+    let made = Compiled {
+        code: Arc::new(compiler.compile(kernels::SOURCE, target)?),
+        target,
+        compiler: compiler.version()?,
+    };
+    compiled.insert(capability, made.clone());
+    Ok(made)
 }
 
 /// Launches with their functions and addresses.
 fn bind(
     module: &Arc<CudaModule>,
-    launches: &[Launch],
+    plan: &Plan,
     [constants, arena]: [u64; 2],
-) -> Result<Vec<Bound>, DriverFailure> {
+) -> Result<Vec<Bound>, LoadError> {
     let mut functions: BTreeMap<&str, CudaFunction> = BTreeMap::new();
-    let mut result = Vec::with_capacity(launches.len());
-    for launch in launches {
+    let mut result = Vec::with_capacity(plan.launches.len());
+    for launch in &plan.launches {
         let function = match functions.get(launch.kernel) {
             Some(function) => function.clone(),
             None => {
-                let function = module
-                    .load_function(launch.kernel)
-                    .map_err(DriverFailure::of("find a kernel"))?;
+                let found = module.load_function(launch.kernel);
+                let function = found.map_err(|error| match error.0 {
+                    CUresult::CUDA_ERROR_NOT_FOUND => LoadError::from(plan.no_kernel(launch.node)),
+                    _ => DriverFailure::of("find a kernel")(error).into(),
+                })?;
                 functions.insert(launch.kernel, function.clone());
                 function
             }

@@ -4,14 +4,17 @@
     reason = "calls into a library that the test has compiled"
 )]
 
+use super::kernel_device::{KernelDevice, LoadError, LoadedPlan};
 use super::kernels;
 use super::plan::{Address, Arguments, Plan, Region};
+use super::probe::{DeviceInfo, DriverFailure};
 use super::tests::say;
 use libloading::Library;
 use std::ffi::{OsString, c_int, c_uint, c_void};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Mutex, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 type Kernel = unsafe extern "C" fn(*const c_void);
 type LaunchFunction =
@@ -93,16 +96,25 @@ impl Emulator {
     /// The kernels with tensor cores or without; nothing, loudly, where there is no C++ compiler.
     pub(crate) fn get(tensor_cores: bool) -> Option<&'static Self> {
         static BOTH: [OnceLock<Option<Emulator>>; 2] = [const { OnceLock::new() }; 2];
-        let made = BOTH[usize::from(tensor_cores)].get_or_init(|| Self::compile(tensor_cores));
+        let made = BOTH[usize::from(tensor_cores)]
+            .get_or_init(|| Self::compile(kernels::SOURCE, tensor_cores));
         made.as_ref()
     }
 
-    fn compile(tensor_cores: bool) -> Option<Self> {
+    /// The kernels, with tensor cores, of a source that a test has changed.
+    pub(crate) fn of_changed(source: &str) -> Option<&'static Self> {
+        assert_ne!(source, kernels::SOURCE, "something is changed");
+        Self::compile(source, true).map(|made| &*Box::leak(Box::new(made)))
+    }
+
+    fn compile(kernels: &str, tensor_cores: bool) -> Option<Self> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
         let folder = folder();
-        let name = format!("kernels-{}-{tensor_cores}", std::process::id());
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("kernels-{}-{count}", std::process::id());
         let source = folder.join(format!("{name}.cpp"));
         let target = folder.join(format!("{name}.so"));
-        let text = [include_str!("kernels/emulator.h"), kernels::SOURCE].concat();
+        let text = [include_str!("kernels/emulator.h"), kernels].concat();
         std::fs::write(&source, text).expect("a temporary file can be written");
         let compiler = std::env::var_os("CXX").unwrap_or_else(|| OsString::from("c++"));
         let flags = [
@@ -144,6 +156,13 @@ impl Emulator {
             let _ = std::fs::remove_file(file);
         }
         made
+    }
+
+    /// Whether a kernel is in the source.
+    fn has(&self, kernel: &str) -> bool {
+        let library = self.library.lock().expect("no test fails inside a kernel");
+        // SAFETY: every kernel is such a function.
+        unsafe { library.get::<Kernel>(kernel.as_bytes()) }.is_ok()
     }
 
     /// Runs a plan's launches for the nodes that are asked for, threads in an order drawn from a seed.
@@ -190,4 +209,124 @@ fn bound(arguments: &Arguments, device: &mut Device) -> Vec<u8> {
 
 fn folder() -> PathBuf {
     std::env::temp_dir()
+}
+
+/// The emulation as a device.
+pub(crate) struct EmulatedDevice {
+    emulator: &'static Emulator,
+    pub(crate) info: DeviceInfo,
+    shared: Arc<Counts>,
+}
+
+/// What an emulated device and its plans count.
+#[derive(Default)]
+struct Counts {
+    loads: AtomicU64,
+    runs: AtomicU64,
+    /// Runs after which it is lost; 0: never.
+    runs_max: AtomicU64,
+}
+
+impl EmulatedDevice {
+    /// A device with the memory of a small GPU.
+    pub(crate) fn new(emulator: &'static Emulator) -> Self {
+        let info = DeviceInfo {
+            ordinal: 0,
+            name: "emulated".to_owned(),
+            uuid: String::new(),
+            memory_bytes: 1 << 30,
+            capability: [8, 0],
+            multiprocessors: 4,
+        };
+        Self {
+            emulator,
+            info,
+            shared: Arc::default(),
+        }
+    }
+
+    /// The emulated devices, with tensor cores and without.
+    pub(crate) fn both() -> impl Iterator<Item = Self> {
+        let emulators = [true, false].into_iter().filter_map(Emulator::get);
+        emulators.map(Self::new)
+    }
+
+    /// As a device that is lost after some runs.
+    pub(crate) fn lost_after(self, runs: u64) -> Self {
+        self.shared.runs_max.store(runs, Ordering::Relaxed);
+        self
+    }
+
+    /// A counter of the plans that were loaded.
+    pub(crate) fn loads(&self) -> impl Fn() -> u64 + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || shared.loads.load(Ordering::Relaxed)
+    }
+}
+
+impl KernelDevice for EmulatedDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        Some(self.info.memory_bytes)
+    }
+
+    fn load(&self, plan: &Plan) -> Result<Box<dyn LoadedPlan>, LoadError> {
+        let seed = self.shared.loads.fetch_add(1, Ordering::Relaxed);
+        for launch in &plan.launches {
+            if !self.emulator.has(launch.kernel) {
+                return Err(plan.no_kernel(launch.node).into());
+            }
+        }
+        Ok(Box::new(EmulatedPlan {
+            emulator: self.emulator,
+            plan: plan.clone(),
+            memory: Device::new(plan),
+            seed,
+            shared: Arc::clone(&self.shared),
+        }))
+    }
+}
+
+/// A plan in emulated memory.
+struct EmulatedPlan {
+    emulator: &'static Emulator,
+    plan: Plan,
+    memory: Device,
+    /// Of the order of threads.
+    seed: u64,
+    shared: Arc<Counts>,
+}
+
+impl LoadedPlan for EmulatedPlan {
+    fn write(&mut self, address: Address, bytes: &[u8]) -> Result<(), DriverFailure> {
+        self.memory.write(address, bytes);
+        Ok(())
+    }
+
+    fn read(&self, address: Address, length: usize) -> Result<Vec<u8>, DriverFailure> {
+        Ok(self.memory.read(address, length).to_vec())
+    }
+
+    fn run(&mut self, wanted: &dyn Fn(usize) -> bool) -> Result<(), DriverFailure> {
+        let runs = self.shared.runs.fetch_add(1, Ordering::Relaxed);
+        let runs_max = self.shared.runs_max.load(Ordering::Relaxed);
+        if runs_max > 0 && runs >= runs_max {
+            return Err(DriverFailure {
+                operation: "run the kernels",
+                name: "CUDA_ERROR_LAUNCH_FAILED".to_owned(),
+            });
+        }
+        let Self {
+            emulator,
+            plan,
+            memory,
+            seed,
+            ..
+        } = self;
+        emulator.run(plan, memory, *seed, wanted);
+        Ok(())
+    }
 }

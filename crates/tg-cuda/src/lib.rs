@@ -6,28 +6,42 @@
 //! capability 8.0 on, for dot products of four bytes from 6.1 on.
 //!
 //! Every result is bit-equal to `tg_ir::scalar`: the kernels hold integers only, and sums of integers that fit are the
-//! same in any order. [`CudaEngine`] uploads a model once, lays out memory once (`plan`, `nodes`) and then runs one
-//! input after the other.
+//! same in any order. Nobody has to believe that: [`select`] opens a device only after the check, in which it runs programs
+//! for every operator and each bit is compared with the CPU's; [`check_device`] gives the same as a report.
+//! [`ExecutionDevice`] then executes programs there, and on the CPU those that do not fit.
+//!
+//! Read in this order: `selection` (which device), `execution` (what it does), `check`, `engine` (one model on a device),
+//! `plan` and `nodes` (a model as memory and kernels), `kernel_device` (what is asked of a device), `device` (a GPU),
+//! `probe` and `nvrtc` (what is installed).
 //!
 //! **Status**: the kernels compile for every supported architecture, and they are run and compared with the scalar
 //! semantics by an emulation on the CPU (`kernels/emulator.h`). They have never run on a GPU: on a machine with one,
-//! the tests of this crate do so first.
+//! the tests of this crate do so first, and so does `tensorgrid device --check`.
 
+mod check;
 mod device;
 #[cfg(test)]
 mod emulator;
 mod engine;
+mod error;
+mod execution;
+mod kernel_device;
 mod kernels;
 mod nodes;
 mod nvrtc;
 mod plan;
 mod probe;
+mod selection;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use engine::{CudaEngine, CudaError, Executor, Fallback};
+pub use check::{FamilyResult, Fault, FaultKind};
+pub use engine::Unfit;
+pub use error::CudaError;
+pub use execution::{Executed, ExecutedOn, ExecutionDevice, ExecutionError, InsteadReason};
 pub use nvrtc::{NVRTC_VARIABLE, Nvrtc, NvrtcError, Target};
-pub use plan::Keep;
+pub use plan::NoKernel;
 pub use probe::{
     CAPABILITY_MIN, CAPABILITY_TENSOR_CORES, DeviceInfo, DriverFailure, Missing, Probe, Way, probe,
 };
+pub use selection::{CheckReport, DeviceChoice, ParseDeviceError, Selection, check_device, select};

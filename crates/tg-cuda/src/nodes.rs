@@ -7,7 +7,7 @@ mod linear;
 mod movement;
 mod rows;
 
-use super::plan::{Address, Arguments, Launch, Planner};
+use super::plan::{Address, Arguments, Launch, NoKernel, Planner};
 use element::{add, embed, pairwise, pool, requantise};
 use linear::{convolution, dense, matrices};
 use movement::{concat, gather, pad, view};
@@ -23,7 +23,11 @@ const ROW_THREADS: u32 = 256;
 const SLOTS: usize = 8;
 
 /// Adds the kernels of one node to a plan.
-pub(crate) fn launch(planner: &mut Planner<'_>, node: usize) {
+///
+/// # Errors
+/// If its operator has no kernel; every operator of today has one. An operator without returns [`NoKernel`] here until
+/// it has: programs with it then run on the CPU, and say so.
+pub(crate) fn launch(planner: &mut Planner<'_>, node: usize) -> Result<(), NoKernel> {
     let program = planner.program;
     match &program.nodes[node].op {
         Op::Conv(_) => convolution(planner, node),
@@ -87,6 +91,7 @@ pub(crate) fn launch(planner: &mut Planner<'_>, node: usize) {
         }) => gather(planner, node, *input, *axis, indices),
         Op::Trees(op::Trees { input, forest }) => trees(planner, node, *input, forest),
     }
+    Ok(())
 }
 
 /// A tensor's address, type and shape.

@@ -1,7 +1,7 @@
 //! What a device is asked to do for one execution: memory laid out once, then kernels in order.
 //!
-//! A plan knows no device. [`super::engine`] runs it on a GPU; tests run it on the CPU, where the same kernel text is
-//! compiled as C++.
+//! A plan knows no device. A [`super::kernel_device::KernelDevice`] runs it: a GPU, or in tests the CPU, where the same
+//! kernel text is compiled as C++.
 
 use super::nodes;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ pub(crate) const ALIGNMENT: usize = 256;
 
 /// Which tensors are still there after an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
+pub(crate) enum Keep {
     /// The output only; the memory of other tensors is used again.
     Output,
     /// All of them.
@@ -94,9 +94,21 @@ pub(crate) struct Launch {
     pub(crate) arguments: Arguments,
 }
 
+/// A node that a device has no kernel for: programs with such a node run on the CPU.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the operator {operator} of node `{node}` has no kernel")]
+pub struct NoKernel {
+    /// The node's name.
+    pub node: String,
+    /// Its operator's.
+    pub operator: &'static str,
+}
+
 /// A program laid out for a device.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
+    /// Names and operators of the program's nodes.
+    nodes: Vec<(String, &'static str)>,
     pub(crate) launches: Vec<Launch>,
     /// Contents of [`Region::Constants`].
     pub(crate) constants: Vec<u8>,
@@ -109,17 +121,38 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Lays out a valid model for a device of a number of multiprocessors.
-    pub(crate) fn of(model: &CompiledModel, keep: Keep, multiprocessors: u32) -> Self {
+    ///
+    /// # Errors
+    /// If a node's operator has no kernel.
+    pub(crate) fn of(
+        model: &CompiledModel,
+        keep: Keep,
+        multiprocessors: u32,
+    ) -> Result<Self, NoKernel> {
         let CompiledModel { program, weights } = model;
         let mut planner = Planner::new(program, weights, keep, multiprocessors);
         planner.reserve(TensorId::INPUT);
         for node in 0..program.nodes.len() {
             if planner.is_needed(node) {
-                nodes::launch(&mut planner, node);
+                nodes::launch(&mut planner, node)?;
             }
             planner.release(node);
         }
-        planner.finish()
+        Ok(planner.finish())
+    }
+
+    /// Bytes of device memory: constants and tensors.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.constants.len() + self.arena_bytes) as u64
+    }
+
+    /// Says that a node's kernel is missing.
+    pub(crate) fn no_kernel(&self, node: usize) -> NoKernel {
+        let (name, operator) = &self.nodes[node];
+        NoKernel {
+            node: name.clone(),
+            operator,
+        }
     }
 }
 
@@ -299,7 +332,11 @@ impl<'a> Planner<'a> {
 
     fn finish(mut self) -> Plan {
         self.constants.resize(self.constants.len() + ALIGNMENT, 0);
+        let nodes = self.program.nodes.iter();
         Plan {
+            nodes: nodes
+                .map(|node| (node.name.clone(), node.op.name()))
+                .collect(),
             launches: self.launches,
             constants: self.constants,
             arena_bytes: self.arena.bytes + ALIGNMENT,
@@ -391,11 +428,11 @@ mod tests {
     fn requantisations_are_fused_and_memory_is_used_again() {
         let model = chain(10);
         let activations = 8 * 8 * 16;
-        let output = Plan::of(&model, Keep::Output, 4);
+        let output = Plan::of(&model, Keep::Output, 4).unwrap();
         assert_eq!(output.launches.len(), 10);
         assert_eq!(output.arena_bytes, 2 * activations + ALIGNMENT);
         assert_eq!(output.tensors[1], None, "sums are never stored");
-        let trace = Plan::of(&model, Keep::Trace, 4);
+        let trace = Plan::of(&model, Keep::Trace, 4).unwrap();
         assert_eq!(trace.launches.len(), 10);
         assert_eq!(trace.arena_bytes, (11 + 10 * 4) * activations + ALIGNMENT);
         assert!(trace.tensors.iter().all(Option::is_some));
@@ -416,7 +453,7 @@ mod tests {
                 scale: 1.0,
             });
         }
-        assert_eq!(Plan::of(&model, Keep::Output, 4).launches.len(), 1);
-        assert_eq!(Plan::of(&model, Keep::Trace, 4).launches.len(), 3);
+        assert_eq!(Plan::of(&model, Keep::Output, 4).unwrap().launches.len(), 1);
+        assert_eq!(Plan::of(&model, Keep::Trace, 4).unwrap().launches.len(), 3);
     }
 }

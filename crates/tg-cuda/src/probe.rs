@@ -21,6 +21,12 @@ pub struct DriverFailure {
 }
 
 impl DriverFailure {
+    /// Whether the device has no memory for what was asked.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        self.name == "CUDA_ERROR_OUT_OF_MEMORY"
+    }
+
     pub(crate) fn of(operation: &'static str) -> impl FnOnce(DriverError) -> Self {
         move |error| Self {
             operation,
@@ -33,7 +39,7 @@ impl DriverFailure {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
     /// The driver's library is not installed.
-    #[error("no NVIDIA driver is found (libcuda)")]
+    #[error("no CUDA driver: libcuda.so.1 is not found")]
     Driver,
     /// The driver does not start: often no device is visible, or it does not fit the kernel's part.
     #[error(transparent)]
@@ -77,16 +83,25 @@ impl Way {
 /// One GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// Its index: what [`super::CudaEngine::new`] takes.
+    /// Its index in the driver's order, which is that of `CUDA_VISIBLE_DEVICES` where that is set.
     pub ordinal: usize,
     /// The name that the driver gives.
     pub name: String,
+    /// The identifier by which `CUDA_VISIBLE_DEVICES` names it (a MIG instance has its own), in hexadecimal groups without
+    /// the prefix `GPU-` or `MIG-`; empty where the driver is older than 11.4 and does not tell.
+    pub uuid: String,
     /// Bytes of memory in all.
     pub memory_bytes: u64,
     /// Compute capability: major and minor version.
     pub capability: [u32; 2],
     /// Streaming multiprocessors.
     pub multiprocessors: u32,
+}
+
+impl std::fmt::Display for DeviceInfo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cuda:{} ({})", self.ordinal, self.name)
+    }
 }
 
 impl DeviceInfo {
@@ -165,6 +180,11 @@ pub(crate) fn start_driver() -> Result<[u32; 2], Missing> {
         return Err(Missing::Driver);
     }
     result::init().map_err(DriverFailure::of("start"))?;
+    Ok(driver_version()?)
+}
+
+/// The newest CUDA version that a started driver serves.
+fn driver_version() -> Result<[u32; 2], DriverFailure> {
     let mut version = 0;
     // SAFETY: a valid place for an integer.
     let result = unsafe { sys::cuDriverGetVersion(&raw mut version) };
@@ -201,6 +221,7 @@ pub(crate) fn device(ordinal: usize) -> Result<DeviceInfo, DriverFailure> {
     Ok(DeviceInfo {
         ordinal,
         name: result::device::get_name(device).map_err(failure())?,
+        uuid: uuid(device)?,
         memory_bytes: memory as u64,
         capability: [
             attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
@@ -208,6 +229,25 @@ pub(crate) fn device(ordinal: usize) -> Result<DeviceInfo, DriverFailure> {
         ],
         multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
     })
+}
+
+/// The identifier of a device that the driver has given.
+fn uuid(device: sys::CUdevice) -> Result<String, DriverFailure> {
+    // Older drivers lack the function; the other one gives a MIG instance the identifier of its GPU.
+    if driver_version()? < [11, 4] {
+        return Ok(String::new());
+    }
+    let mut uuid = sys::CUuuid { bytes: [0; 16] };
+    // SAFETY: a valid place for an identifier.
+    let result = unsafe { sys::cuDeviceGetUuid_v2(&raw mut uuid, device) };
+    result
+        .result()
+        .map_err(DriverFailure::of("identify a device"))?;
+    let hex: String = (uuid.bytes.iter())
+        .map(|byte| format!("{:02x}", *byte as u8))
+        .collect();
+    let groups = [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| &hex[group]);
+    Ok(groups.join("-"))
 }
 
 #[cfg(test)]
@@ -218,6 +258,7 @@ mod tests {
         DeviceInfo {
             ordinal: 0,
             name: "a device".to_owned(),
+            uuid: String::new(),
             memory_bytes: 1 << 30,
             capability,
             multiprocessors: 4,

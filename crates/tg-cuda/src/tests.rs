@@ -1,24 +1,28 @@
 //! Every operator on random tensors, and whole random models, on the emulated device and on GPUs.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod cases;
 #[path = "../../tg-exec/tests/it/vectors.rs"]
 mod vectors;
 
-use super::device::{Loaded, code_for};
-use super::emulator::{Device, Emulator};
-use super::engine::find;
+use super::check::cases::{self, Case};
+use super::check::{FamilyResult, FaultKind, check_families, check_named, expected, names};
+use super::device::Gpu;
+use super::emulator::{Device, EmulatedDevice, Emulator};
+use super::engine::{DeviceEngine, Unfit};
+use super::execution::{ExecutedOn, ExecutionDevice, ExecutionError, InsteadReason};
+use super::kernel_device::KernelDevice;
 use super::kernels;
-use super::plan::{Address, Keep, Plan, Region};
-use super::probe::{DeviceInfo, probe};
-use cases::Case;
+use super::plan::{Keep, Plan};
+use super::probe::{DriverFailure, probe};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Mutex;
-use tg_exec::execute::{IntTensor, execute_tensor};
+use std::time::{Duration, Instant};
+use tg_exec::execute::{ExecuteError, IntTensor, execute_tensor};
 use tg_exec::sample;
 use tg_ir::{
-    CompiledModel, ElementType, LinearWeights, Op, Program, Shape, TensorId, Window, scalar,
+    CompiledModel, InputSpec, LinearWeights, Node, Op, Program, Shape, TensorId, Weights, Window,
+    scalar,
 };
 
 /// A line on the error stream, once, also where the harness captures what tests print.
@@ -29,145 +33,45 @@ pub(crate) fn say(line: &str) {
     }
 }
 
-/// What runs the kernels.
-#[derive(Clone)]
-enum Machine {
-    Emulator(&'static Emulator),
-    Gpu(DeviceInfo),
+/// Every GPU; what there is not is said.
+fn gpus() -> Vec<Gpu> {
+    let found = probe();
+    for missing in &found.missing {
+        say(&format!("SKIPPED: nothing runs on a GPU: {missing}"));
+    }
+    let usable = found.usable();
+    usable.map(|gpu| Gpu::open(gpu.ordinal).unwrap()).collect()
 }
 
-/// Its memory.
-enum Memory {
-    Emulated(Device),
-    OnGpu(Loaded),
+/// The emulated devices and every GPU.
+fn devices() -> Vec<Box<dyn KernelDevice>> {
+    let mut devices: Vec<Box<dyn KernelDevice>> = Vec::new();
+    for device in EmulatedDevice::both() {
+        devices.push(Box::new(device));
+    }
+    for gpu in gpus() {
+        devices.push(Box::new(gpu));
+    }
+    devices
 }
 
-impl Machine {
-    /// The emulated devices, with tensor cores and without, and every GPU; what there is not is said.
-    fn all() -> Vec<Self> {
-        let emulated = [true, false].into_iter().filter_map(Emulator::get);
-        let found = probe();
-        for missing in &found.missing {
-            say(&format!("SKIPPED: nothing runs on a GPU: {missing}"));
-        }
-        let gpus = found.usable().map(|gpu| find(gpu.ordinal).unwrap());
-        emulated
-            .map(Self::Emulator)
-            .chain(gpus.map(Self::Gpu))
-            .collect()
-    }
-
-    fn load(&self, plan: &Plan) -> Memory {
-        match self {
-            Self::Emulator(_) => Memory::Emulated(Device::new(plan)),
-            Self::Gpu(device) => {
-                let code = code_for(device.capability_number()).unwrap();
-                Memory::OnGpu(Loaded::new(device, &code, plan).unwrap())
-            }
-        }
-    }
-
-    fn run(&self, plan: &Plan, memory: &mut Memory, seed: u64, wanted: impl Fn(usize) -> bool) {
-        match (self, memory) {
-            (Self::Emulator(emulator), Memory::Emulated(device)) => {
-                emulator.run(plan, device, seed, wanted);
-            }
-            (_, Memory::OnGpu(loaded)) => loaded.run(wanted).unwrap(),
-            (Self::Gpu(_), Memory::Emulated(_)) => unreachable!("memory of the same machine"),
-        }
-    }
-}
-
-impl Memory {
-    fn write(&mut self, address: Address, tensor: &IntTensor) {
-        match self {
-            Self::Emulated(device) => device.write(address, &tensor.to_bytes()),
-            Self::OnGpu(loaded) => loaded.write(address, &tensor.to_bytes()).unwrap(),
-        }
-    }
-
-    fn bytes(&self, address: Address, length: usize) -> Vec<u8> {
-        match self {
-            Self::Emulated(device) => device.read(address, length).to_vec(),
-            Self::OnGpu(loaded) => loaded.read(address, length).unwrap(),
-        }
-    }
-
-    fn read(&self, program: &Program, id: TensorId, address: Address) -> IntTensor {
-        let kind = program.element_type(id);
-        let length = program.shape(id).elements() * kind.bytes();
-        IntTensor::from_bytes(kind, &self.bytes(address, length)).unwrap()
-    }
-
-    /// All tensors' memory.
-    fn arena(&self, plan: &Plan) -> Vec<u8> {
-        let start = Address {
-            region: Region::Arena,
-            offset: 0,
-        };
-        self.bytes(start, plan.arena_bytes)
-    }
-}
-
-/// Runs the last node of a case and compares every element with the scalar semantics; the kernels it took.
-fn check(case: Case, machine: &Machine, seed: u64) -> BTreeSet<&'static str> {
-    let (model, tensors) = case.finish();
-    let CompiledModel { program, weights } = &model;
-    let last = program.nodes.len() - 1;
-    let multiprocessors = if seed.is_multiple_of(2) { 1 } else { 10_000 };
-    let plan = Plan::of(&model, Keep::Trace, multiprocessors);
-    let mut memory = machine.load(&plan);
-    for id in program.nodes[last].op.inputs() {
-        let tensor = tensors[id.index()].as_ref().unwrap();
-        memory.write(plan.tensors[id.index()].unwrap(), tensor);
-    }
-    let before = memory.arena(&plan);
-    machine.run(&plan, &mut memory, seed, |node| node == last);
-    let output = TensorId::of_node(last);
-    let address = plan.tensors[output.index()].unwrap();
-    let got = memory.read(program, output, address);
-    let widened: Vec<Vec<i32>> = tensors
-        .iter()
-        .map(|tensor| tensor.as_ref().map_or(Vec::new(), IntTensor::widened))
+/// Runs a family of the check on every device; the expected kernels must have been reached.
+fn check(name: &str, kernels: &[&str]) {
+    let results: Vec<FamilyResult> = (devices().iter())
+        .map(|device| check_named(&**device, name))
         .collect();
-    let elements = 0..program.shape(output).elements();
-    let expected: Vec<i32> = elements
-        .map(|element| scalar::element(program, weights, last, element, &widened))
-        .collect();
-    assert_eq!(got.widened(), expected, "{:?}", program.nodes[last]);
-    // Nothing beside the output is written.
-    if !matches!(program.nodes[last].op, Op::Trees(_)) {
-        let bytes = expected.len() * program.element_type(output).bytes();
-        let end = address.offset + bytes;
-        let after = memory.arena(&plan);
-        assert_eq!(address.region, Region::Arena);
-        assert_eq!(after[..address.offset], before[..address.offset]);
-        assert_eq!(after[end..], before[end..]);
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    for result in &results {
+        assert_eq!(result.fault, None);
+        assert!(result.programs > 0 && result.elements > 0);
+        seen.extend(&result.kernels);
     }
-    plan.launches
-        .iter()
-        .filter(|launch| launch.node == last)
-        .map(|launch| launch.kernel)
-        .collect()
-}
-
-/// Runs a generator many times on every machine; the expected kernels must have been reached.
-fn check_many(make: fn(&mut Case), cases: u64, expected: &[&str]) {
-    let mut seen = BTreeSet::new();
-    let machines = Machine::all();
-    if machines.is_empty() {
-        return;
-    }
-    for (part, machine) in (0..).zip(&machines) {
-        for seed in 0..cases {
-            let mut case = Case::new(part * 1_000 + seed);
-            make(&mut case);
-            seen.extend(check(case, machine, seed));
-        }
-    }
-    for kernel in expected {
+    for kernel in kernels {
         assert!(kernels::NAMES.contains(kernel));
-        assert!(seen.contains(kernel), "{kernel} was not reached");
+        assert!(
+            seen.contains(kernel) || results.is_empty(),
+            "{kernel} was not reached"
+        );
     }
 }
 
@@ -179,115 +83,290 @@ fn convolutions() {
         "tg_gemm_large",
         "tg_gemm_small",
     ];
-    check_many(cases::conv, 40, &all);
+    check("convolutions", &all);
+    check("greatest sums", &["tg_gemm_gather"]);
 }
 
 #[test]
-fn vectors_times_matrices() {
-    check_many(cases::dense, 20, &["tg_dense"]);
-}
-
-#[test]
-fn products_of_matrices() {
-    check_many(
-        cases::matmul,
-        24,
-        &["tg_gemm_gather", "tg_gemm_large", "tg_gemm_small"],
-    );
+fn products() {
+    check("dense layers", &["tg_dense"]);
+    let all = ["tg_gemm_gather", "tg_gemm_large", "tg_gemm_small"];
+    check("matrix products", &all);
 }
 
 #[test]
 fn element_by_element() {
-    check_many(cases::embed, 15, &["tg_embed"]);
-    check_many(cases::add, 15, &["tg_add"]);
-    check_many(cases::requantise, 60, &["tg_requantise"]);
-    check_many(cases::pairwise, 60, &["tg_pairwise"]);
-    check_many(cases::pool, 40, &["tg_pool"]);
+    check("embeddings", &["tg_embed"]);
+    check("weighted sums", &["tg_add"]);
+    check("requantisations", &["tg_requantise"]);
+    check("pairwise", &["tg_pairwise"]);
+    check("pooling", &["tg_pool"]);
 }
 
 #[test]
 fn rows() {
-    check_many(cases::reduce, 40, &["tg_reduce", "tg_reduce_row"]);
-    check_many(cases::rank, 30, &["tg_rank"]);
-    check_many(cases::softmax, 40, &["tg_softmax"]);
-    check_many(cases::norm, 40, &["tg_norm"]);
-    check_many(cases::trees, 20, &["tg_tree_leaves", "tg_tree_sums"]);
+    check("reductions", &["tg_reduce", "tg_reduce_row"]);
+    check("ranking", &["tg_rank"]);
+    check("softmax", &["tg_softmax"]);
+    check("normalisations", &["tg_norm"]);
+    check("decision trees", &["tg_tree_leaves", "tg_tree_sums"]);
 }
 
 #[test]
 fn movements() {
-    check_many(
-        cases::movement,
-        60,
+    check(
+        "movements",
         &["tg_concat", "tg_gather", "tg_pad", "tg_view"],
     );
 }
 
-/// The greatest sums that are admitted, in every number format: nothing saturates on the way.
 #[test]
-fn sums_at_the_bound() {
-    for machine in Machine::all() {
-        check_bounds(&machine);
-    }
+fn whole_programs() {
+    check("whole programs", &[]);
 }
 
-fn check_bounds(machine: &Machine) {
-    for (limit, depth) in [(128, 65_022u32), (4_000, 2_064)] {
-        let mut case = Case::new(1);
-        let kind = if limit == 128 {
-            ElementType::I8
-        } else {
-            ElementType::I16
-        };
-        let input = case.tensor(kind, Shape::new(1, 2, depth), limit);
-        let least = vec![-limit; 2 * depth as usize];
-        *case.tensors.last_mut().unwrap() = Some(IntTensor::of(kind, &least));
-        let layer = LinearWeights {
-            weights: [vec![127; depth as usize], vec![-127; depth as usize]].concat(),
-            bias: vec![-8_290_687, 8_290_687],
-        };
-        let op = Op::conv(input, Window::new([1, 1], [1, 1], [0; 4]));
-        case.push(op, Shape::new(1, 2, 2), Some(layer));
-        check(case, machine, 0);
+/// The tests above run every family, and the families have every operator.
+#[test]
+fn every_operator_is_in_the_check() {
+    let without_spaces = |text: &str| text.split_whitespace().collect::<String>();
+    let text = without_spaces(include_str!("tests.rs"));
+    for name in names() {
+        let call = without_spaces(&format!("check(\"{name}\""));
+        assert!(text.contains(&call), "{name}");
     }
+    let mut operators = BTreeSet::new();
+    for seed in 0..150 {
+        let models = [
+            sample::random_model(seed).0,
+            sample::wide::random_program(seed).0,
+        ];
+        let nodes = models.iter().flat_map(|model| &model.program.nodes);
+        operators.extend(nodes.map(|node| node.op.name()));
+    }
+    // The list of the protocol's vectors, less the input.
+    assert_eq!(operators.len(), 23, "{operators:?}");
 }
 
-/// A whole model with its requantisations fused, with all tensors kept and with the output only.
-fn check_model(model: &CompiledModel, input: &IntTensor, machine: &Machine, seed: u64) {
-    let program = &model.program;
-    let expected = execute_tensor(model, input.clone()).unwrap();
-    for keep in [Keep::Trace, Keep::Output] {
-        let plan = Plan::of(model, keep, 4);
-        let mut memory = machine.load(&plan);
-        memory.write(plan.tensors[0].unwrap(), input);
-        machine.run(&plan, &mut memory, seed, |_| true);
-        let wanted = match keep {
-            Keep::Trace => 0..program.nodes.len() + 1,
-            Keep::Output => program.nodes.len()..program.nodes.len() + 1,
-        };
-        for index in wanted {
-            let id = TensorId(u32::try_from(index).unwrap());
-            let got = memory.read(program, id, plan.tensors[index].unwrap());
-            assert_eq!(
-                &got,
-                expected.tensor(id),
-                "tensor {index}, {keep:?}: {program:?}"
-            );
+/// What a device is compared with is what the operators mean.
+#[test]
+fn the_cpu_gives_the_scalar_semantics_in_every_case() {
+    let makers = [
+        cases::conv,
+        cases::dense,
+        cases::matmul,
+        cases::bounds,
+        cases::embed,
+        cases::add,
+        cases::requantise,
+        cases::pairwise,
+        cases::pool,
+        cases::reduce,
+        cases::rank,
+        cases::softmax,
+        cases::norm,
+        cases::trees,
+        cases::movement,
+    ];
+    for make in makers {
+        for seed in 0..60 {
+            let mut case = Case::new(seed);
+            make(&mut case);
+            let (model, tensors) = case.finish();
+            let CompiledModel { program, weights } = &model;
+            let widened: Vec<Vec<i32>> = (tensors.iter())
+                .map(|tensor| tensor.as_ref().map_or(Vec::new(), IntTensor::widened))
+                .collect();
+            let last = program.nodes.len() - 1;
+            let elements = 0..program.shape(program.output()).elements();
+            let scalar: Vec<i32> = elements
+                .map(|element| scalar::element(program, weights, last, element, &widened))
+                .collect();
+            let got = expected(&model, &tensors).widened();
+            assert_eq!(got, scalar, "{:?}", program.nodes[last]);
         }
     }
 }
 
+/// A kernel that is wrong in the last bit of some elements: the operator is named, and families without it pass.
 #[test]
-fn whole_models() {
-    for (part, machine) in (0..).zip(Machine::all()) {
-        for seed in 0..150 {
-            let seed = part * 1_000 + seed;
-            let (model, input) = sample::random_model(seed);
-            check_model(&model, &IntTensor::I8(input), &machine, seed);
+fn a_device_that_computes_one_operator_wrongly_is_refused_by_name() {
+    // The rounding of the quotient is left out.
+    let changed = kernels::SOURCE.replace("* 32767u + sum / 2) / sum", "* 32767u) / sum");
+    let Some(emulator) = Emulator::of_changed(&changed) else {
+        return;
+    };
+    let device = EmulatedDevice::new(emulator);
+    let names = ["softmax", "normalisations", "ranking", "whole programs"];
+    let results = names.map(|name| check_named(&device, name));
+    for result in &results {
+        let is_wrong = ["softmax", "whole programs"].contains(&result.name);
+        assert_eq!(result.fault.is_some(), is_wrong, "{result:?}");
+        if let Some(fault) = &result.fault {
+            assert_eq!((fault.operator, fault.family), ("Softmax", result.name));
+            let FaultKind::Unequal { expected, got, .. } = fault.kind else {
+                panic!("{fault:?}");
+            };
+            assert_eq!(got, expected - 1);
+            let text = fault.to_string();
+            assert!(text.starts_with("Softmax, program "), "{text}");
+        }
+    }
+}
+
+/// A kernel that writes beside its output is refused although all that it should write is right.
+#[test]
+fn a_kernel_that_writes_beside_its_output_is_refused() {
+    let from = "p.out[first + c] = (i16)floor_divided(centred * unit + root / 2, root);";
+    let to = [from, "if (first + c == 0) p.out[-1] = 1;"].concat();
+    let Some(emulator) = Emulator::of_changed(&kernels::SOURCE.replace(from, &to)) else {
+        return;
+    };
+    let result = check_named(&EmulatedDevice::new(emulator), "normalisations");
+    let fault = result.fault.unwrap();
+    assert_eq!((fault.operator, fault.kind), ("Norm", FaultKind::Beside));
+}
+
+/// After a failure of the driver nothing more is asked of the device.
+#[test]
+fn the_check_ends_where_the_device_is_lost() {
+    for device in EmulatedDevice::both() {
+        let results = check_families(&device.lost_after(50));
+        let names: Vec<&str> = results.iter().map(|result| result.name).collect();
+        assert_eq!(names, ["convolutions", "dense layers"]);
+        let fault = results[1].fault.as_ref().unwrap();
+        assert_eq!(fault.operator, "Dense");
+        assert_eq!(fault.kind, FaultKind::Driver(launch_failure()));
+    }
+}
+
+fn launch_failure() -> DriverFailure {
+    DriverFailure {
+        operation: "run the kernels",
+        name: "CUDA_ERROR_LAUNCH_FAILED".to_owned(),
+    }
+}
+
+#[test]
+fn executions_on_a_device_have_the_bits_of_the_cpu() {
+    for device in devices() {
+        let info = device.info().clone();
+        let device = ExecutionDevice::of(device);
+        assert_eq!(device.gpu(), Some(&info));
+        for seed in 0..40 {
             let (model, input) = sample::wide::random_program(seed);
-            check_model(&model, &input, &machine, seed);
+            let expected = execute_tensor(&model, input.clone()).unwrap();
+            for _ in 0..2 {
+                let executed = device.execute(&model, input.clone()).unwrap();
+                assert_eq!(executed.trace, expected, "seed {seed}");
+                assert_eq!(executed.on, ExecutedOn::Gpu(Box::new(info.clone())));
+            }
+            let wrong = device.execute(&model, IntTensor::I8(Vec::new()));
+            assert!(matches!(wrong, Err(ExecutionError::Input(_))), "{wrong:?}");
         }
     }
+}
+
+/// Running again uploads nothing; another model takes the place of the last one.
+#[test]
+fn a_device_holds_the_last_model() {
+    for device in EmulatedDevice::both() {
+        let loads = device.loads();
+        let device = ExecutionDevice::of(Box::new(device));
+        let [first, second] = [1, 2].map(sample::wide::random_program);
+        let run = |(model, input): &(CompiledModel, IntTensor)| {
+            device.execute(model, input.clone()).unwrap();
+            loads()
+        };
+        assert_eq!([run(&first), run(&first), run(&first)], [1, 1, 1]);
+        assert_eq!([run(&second), run(&second), run(&first)], [2, 2, 3]);
+    }
+}
+
+#[test]
+fn a_program_that_does_not_fit_the_device_is_executed_on_the_cpu() {
+    for mut device in EmulatedDevice::both() {
+        device.info.memory_bytes = 1_000;
+        let info = device.info.clone();
+        let device = ExecutionDevice::of(Box::new(device));
+        let (model, input) = product(64, 64, 64);
+        let expected = execute_tensor(&model, input.clone()).unwrap();
+        let executed = device.execute(&model, input).unwrap();
+        assert_eq!(executed.trace, expected);
+        let text = executed.on.to_string();
+        let start = "the CPU instead of cuda:0 (emulated): it needs ";
+        assert!(text.starts_with(start), "{text}");
+        let ExecutedOn::CpuInstead { device, reason } = executed.on else {
+            panic!("{text}");
+        };
+        let InsteadReason::Unfit(Unfit::Memory { need, free }) = *reason else {
+            panic!("{text}");
+        };
+        assert_eq!(*device, info);
+        // Weights, input and sums.
+        assert!(need > 64 * 64 * 6 && free == 1_000, "{text}");
+    }
+}
+
+#[test]
+fn a_program_with_an_operator_without_kernel_is_executed_on_the_cpu_whole() {
+    let changed = kernels::SOURCE.replace("tg_gemm_gather", "tg_absent");
+    let Some(emulator) = Emulator::of_changed(&changed) else {
+        return;
+    };
+    let device = EmulatedDevice::new(emulator);
+    let fault = check_named(&device, "convolutions").fault.unwrap();
+    assert_eq!((fault.operator, fault.kind), ("Conv", FaultKind::NoKernel));
+    let device = ExecutionDevice::of(Box::new(device));
+    let (model, input) = product(4, 4, 3);
+    let expected = execute_tensor(&model, input.clone()).unwrap();
+    let executed = device.execute(&model, input).unwrap();
+    assert_eq!(executed.trace, expected);
+    let text = executed.on.to_string();
+    let words = "the operator Conv of node `product` has no kernel";
+    assert!(text.ends_with(words), "{text}");
+    // Other programs still run on the device.
+    let (model, input) = product(4, 64, 64);
+    let executed = device.execute(&model, input).unwrap();
+    assert!(matches!(executed.on, ExecutedOn::Gpu(_)));
+}
+
+/// The failure is an error once, so that whoever has a deadline decides; then the CPU executes.
+#[test]
+fn a_device_that_is_lost_ends_one_execution_and_the_cpu_takes_the_next() {
+    for device in EmulatedDevice::both() {
+        let device = ExecutionDevice::of(Box::new(device.lost_after(1)));
+        let (model, input) = product(8, 32, 16);
+        let first = device.execute(&model, input.clone()).unwrap();
+        assert!(matches!(first.on, ExecutedOn::Gpu(_)));
+        let error = device.execute(&model, input.clone()).unwrap_err();
+        assert_eq!(error.to_string(), "cuda:0 (emulated) is lost");
+        let ExecutionError::Lost { failure, .. } = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(failure, launch_failure());
+        let next = device.execute(&model, input).unwrap();
+        assert_eq!(next.trace, first.trace);
+        let ExecutedOn::CpuInstead { reason, .. } = next.on else {
+            panic!("{:?}", next.on);
+        };
+        assert_eq!(*reason, InsteadReason::Lost(launch_failure()));
+    }
+}
+
+#[test]
+fn the_cpu_executes_by_itself() {
+    let device = ExecutionDevice::cpu();
+    let (model, input) = product(4, 4, 4);
+    let expected = execute_tensor(&model, input.clone()).unwrap();
+    let executed = device.execute(&model, input).unwrap();
+    assert_eq!((executed.trace, executed.on), (expected, ExecutedOn::Cpu));
+    let error = device
+        .execute(&model, IntTensor::I8(vec![0; 3]))
+        .unwrap_err();
+    let [expected, got] = [16, 3];
+    let wrong = ExecuteError::InputLength { expected, got };
+    assert_eq!(error, ExecutionError::Input(wrong));
+    assert_eq!(device.to_string(), "the CPU");
 }
 
 #[test]
@@ -298,7 +377,7 @@ fn the_document_is_what_the_kernels_do() {
 /// A vector of the protocol document, on the emulated devices.
 fn check_vector(model: &CompiledModel, node: usize, tensors: &[IntTensor], expected: &IntTensor) {
     for emulator in [true, false].into_iter().filter_map(Emulator::get) {
-        let plan = Plan::of(model, Keep::Trace, 1);
+        let plan = Plan::of(model, Keep::Trace, 1).unwrap();
         let mut device = Device::new(&plan);
         for (address, tensor) in plan.tensors.iter().zip(tensors) {
             device.write(address.unwrap(), &tensor.to_bytes());
@@ -307,5 +386,60 @@ fn check_vector(model: &CompiledModel, node: usize, tensors: &[IntTensor], expec
         let bytes = expected.to_bytes();
         let got = device.read(plan.tensors[node + 1].unwrap(), bytes.len());
         assert_eq!(got, bytes, "{:?}", model.program.nodes[node]);
+    }
+}
+
+/// A convolution that is a matrix product of `rows` x `depth` by `depth` x `columns`.
+fn product(rows: u32, depth: u32, columns: u32) -> (CompiledModel, IntTensor) {
+    let mut numbers = sample::Numbers::new(7);
+    let count = (columns * depth) as usize;
+    let layer = LinearWeights {
+        weights: (0..count).map(|_| numbers.activation().max(-127)).collect(),
+        bias: vec![0; columns as usize],
+    };
+    let weights = Weights {
+        layers: vec![layer],
+    };
+    let shape = Shape::new(rows, 1, depth);
+    let input = (0..shape.elements())
+        .map(|_| numbers.activation())
+        .collect();
+    let program = Program {
+        name: "product".to_owned(),
+        input: InputSpec::scaled(shape, 1.0),
+        nodes: vec![Node {
+            name: "product".to_owned(),
+            op: Op::conv(TensorId::INPUT, Window::new([1, 1], [1, 1], [0; 4])),
+            shape: Shape::new(rows, 1, columns),
+            scale: 1.0,
+        }],
+        ties: Vec::new(),
+        weights_root: weights.root(),
+    };
+    (CompiledModel { program, weights }, IntTensor::I8(input))
+}
+
+/// Prints the rate of a large product on every GPU, with input and output on their way.
+#[test]
+fn the_rate_of_a_large_product() {
+    for gpu in gpus() {
+        let (rows, depth, columns) = (4_096, 4_096, 4_096);
+        let (model, input) = product(rows, depth, columns);
+        let expected = execute_tensor(&model, input.clone()).unwrap();
+        let mut engine = DeviceEngine::new(&gpu, &model, Keep::Output).unwrap_or_else(|error| {
+            panic!("{error}");
+        });
+        let mut least = Duration::MAX;
+        for _ in 0..10 {
+            let start = Instant::now();
+            assert_eq!(&engine.output(&input).unwrap(), expected.output());
+            least = least.min(start.elapsed());
+        }
+        let operations = 2.0 * f64::from(rows) * f64::from(depth) * f64::from(columns);
+        let rate = operations / least.as_secs_f64() / 1e12;
+        let name = &gpu.info().name;
+        say(&format!(
+            "{name}: {rate:.2} Tera-operations of i8 per second, transfers included"
+        ));
     }
 }

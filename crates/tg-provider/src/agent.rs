@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tg_cuda::ExecutedOn;
 use tg_sdk::dto::{LeaseDto, OfferTermsDto, RentDto, RentKindDto};
 use tg_sdk::{Client, ClientError};
 use tg_types::{Amount, LeaseId, OfferId, OfferTerms, Transaction, Wallet};
@@ -113,6 +114,8 @@ pub enum AgentEvent {
         lease: LeaseId,
         /// How long it took, in milliseconds.
         elapsed_ms: u64,
+        /// Where.
+        on: ExecutedOn,
     },
     /// The execution was proved and the proof stored.
     Proved {
@@ -582,10 +585,12 @@ impl<W: Worker> Agent<W> {
             }
             work::Report::Executed(task, execution, elapsed_ms) => {
                 entry.pulled = Some(task);
+                let on = execution.on.clone();
                 entry.task.executed(execution);
                 AgentEvent::Executed {
                     lease: id,
                     elapsed_ms,
+                    on,
                 }
             }
             work::Report::Proved(evidence, elapsed_ms) => {

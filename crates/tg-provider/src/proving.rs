@@ -1,8 +1,12 @@
 //! The honest worker: executes under TGX-1 and proves with TGP-1.
+//!
+//! The device of [`ProvingWorker::on`] executes what the receipt says. A proof is made on the CPU, from an execution there:
+//! the two are the same bits, and the proof is checked against the receipt before it is sent.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tg_cuda::{Executed, ExecutionDevice, ExecutionError};
 use tg_exec::{ExecuteError, IntTensor};
 use tg_ir::CompiledModel;
 use tg_proof::{ExpectedStatement, PublicModel};
@@ -22,6 +26,7 @@ pub type Entropy = fn() -> std::io::Result<[u8; 32]>;
 pub struct ProvingWorker {
     ready: Mutex<VecDeque<(Digest, Arc<Ready>)>>,
     masking: Option<Entropy>,
+    device: ExecutionDevice,
 }
 
 #[derive(Debug)]
@@ -40,7 +45,7 @@ struct OtherModel {
 }
 
 impl ProvingWorker {
-    /// A worker without models.
+    /// A worker without models that executes on the CPU.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -54,6 +59,12 @@ impl ProvingWorker {
             masking: Some(entropy),
             ..Self::default()
         }
+    }
+
+    /// The same worker, executing on a device.
+    #[must_use]
+    pub fn on(self, device: ExecutionDevice) -> Self {
+        Self { device, ..self }
     }
 
     /// The task's model with its weights committed.
@@ -118,8 +129,9 @@ impl Worker for ProvingWorker {
             got: task.input.len(),
         };
         let input = tensor(&ready, task)?;
-        let trace = tg_exec::execute_tensor(model, input).map_err(|error| match error {
-            ExecuteError::InputLength { .. } => wrong_length(),
+        let executed = self.device.execute(model, input);
+        let Executed { trace, on } = executed.map_err(|error| match error {
+            ExecutionError::Input(ExecuteError::InputLength { .. }) => wrong_length(),
             other => WorkError::Execute(other.into()),
         })?;
         let output = trace.output_bytes();
@@ -134,6 +146,7 @@ impl Worker for ProvingWorker {
                 tier: Tier::Tgx1,
             },
             output,
+            on,
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tg_cuda::ExecutedOn;
 use tg_types::{Address, Digest, JobId, LeaseId, ModelId, Receipt};
 
 /// What is to be done, with everything it needs at hand and checked against its digest.
@@ -30,6 +31,8 @@ pub struct Execution {
     pub receipt: Receipt,
     /// The output's bytes.
     pub output: Vec<u8>,
+    /// Where the model was executed; what it gave does not depend on it.
+    pub on: ExecutedOn,
 }
 
 /// A part of the work, as shown to people.

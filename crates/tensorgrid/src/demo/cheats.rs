@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use tg_ir::op;
 
+use tg_cuda::ExecutedOn;
 use tg_ir::{CompiledModel, Op, TensorId};
 use tg_proof::ProofFile;
 use tg_prover::{ProvingModel, prove};
@@ -117,6 +118,7 @@ impl Worker for Cheat {
         let execution = Execution {
             receipt: Self::claim(task, &file.output)?,
             output: file.output.clone(),
+            on: ExecutedOn::Cpu,
         };
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
         Ok(execution)

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use tg_cuda::DeviceChoice;
 use tg_types::Amount;
 
 use super::accounts::REQUESTOR;
@@ -111,6 +112,10 @@ pub(crate) struct ProviderArguments {
     /// Answer jobs of mode zk by proofs in zero knowledge: they hide what the model computes between input and output.
     #[arg(long)]
     pub(crate) masked: bool,
+    /// Where jobs are executed: cpu, cuda:N, or auto, the first GPU that passes the check or else the CPU. A GPU runs the check
+    /// of `tensorgrid device --check` first, and one that fails is refused. Proofs are made on the CPU.
+    #[arg(long, default_value_t = DeviceChoice::Auto, value_name = "DEVICE")]
+    pub(crate) device: DeviceChoice,
     /// File of the provider's key; made if it is missing.
     #[arg(long, default_value = "./tensorgrid-provider/key", value_name = "FILE")]
     pub(crate) key: PathBuf,

@@ -94,7 +94,7 @@ fn rate(mut run: impl FnMut()) -> f64 {
 }
 
 /// The processor's own name, or the architecture.
-fn processor() -> String {
+pub(super) fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = text
         .lines()
@@ -106,7 +106,7 @@ fn processor() -> String {
 }
 
 /// How a GPU multiplies bytes, in words.
-const fn way(device: &DeviceInfo) -> &'static str {
+pub(super) const fn way(device: &DeviceInfo) -> &'static str {
     match device.way() {
         Way::TensorCores => "tensor cores",
         Way::DotProducts => "dot products of four bytes",
@@ -139,7 +139,7 @@ fn as_document(available: usize, rates: &[Rate], gpus: &Probe) -> serde_json::Va
         .map(|device| {
             let [major, minor] = device.capability;
             serde_json::json!({
-                "ordinal": device.ordinal, "name": device.name, "memory_bytes": device.memory_bytes,
+                "ordinal": device.ordinal, "name": device.name, "uuid": device.uuid, "memory_bytes": device.memory_bytes,
                 "compute_capability": format!("{major}.{minor}"), "multiprocessors": device.multiprocessors,
                 "way": way(device), "usable": gpus.usable().any(|usable| usable == device),
             })
@@ -218,6 +218,7 @@ mod tests {
         DeviceInfo {
             ordinal,
             name: format!("card {ordinal}"),
+            uuid: String::new(),
             memory_bytes: 8 << 30,
             capability,
             multiprocessors: 20,
@@ -249,7 +250,7 @@ mod tests {
         assert_eq!(found["gpus"][0]["usable"], false);
         assert_eq!(
             found["gpus_missing"],
-            serde_json::json!(["no NVIDIA driver is found (libcuda)"])
+            serde_json::json!(["no CUDA driver: libcuda.so.1 is not found"])
         );
     }
 }

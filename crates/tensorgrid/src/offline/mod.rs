@@ -1,9 +1,11 @@
 //! Models and proofs without a grid: [`compile`], [`run`], [`generate`], [`prove`], [`verify`], [`bench`] with its [`suite`], what
-//! there is to compute with ([`device`]), placing a trace ([`market`]), the steps of a long proof ([`partial`]), and the files they share ([`files`]).
+//! there is to compute with ([`device`], [`device_check`], [`execution`]), placing a trace ([`market`]), the steps of a long proof ([`partial`]), and the files they share ([`files`]).
 
 pub(crate) mod bench;
 pub(crate) mod compile;
 pub(crate) mod device;
+pub(crate) mod device_check;
+pub(crate) mod execution;
 pub(crate) mod files;
 pub(crate) mod generate;
 pub(crate) mod market;

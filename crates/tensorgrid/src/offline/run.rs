@@ -1,10 +1,11 @@
 //! `tensorgrid run`: a model on an input, without a grid and without a proof.
 
 use crate::cli::RunArguments;
-use crate::offline::files;
+use crate::offline::{execution, files};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use tg_cuda::{DeviceChoice, Executed};
 use tg_exec::coding::encode;
 use tg_exec::kernels::Cpu;
 use tg_float::tgf::{Budget, Engine};
@@ -18,6 +19,11 @@ const SHOWN: usize = 16;
 pub(crate) fn run(arguments: &RunArguments, as_json: bool) -> Outcome {
     let onnx = arguments.model.extension().is_some_and(|end| end == "onnx");
     if onnx {
+        if let DeviceChoice::Cuda(_) = arguments.device {
+            let text =
+                "an ONNX file is executed in floats, on the CPU: a GPU executes compiled models";
+            return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
+        }
         run_float(arguments, as_json)
     } else {
         run_integer(arguments, as_json)
@@ -34,9 +40,11 @@ fn run_integer(arguments: &RunArguments, as_json: bool) -> Outcome {
     };
     let reals = files::one_input(input, &model.program)?;
     let input = encode(&model.program.input, &reals).or_fail(Exit::Usage, "take the input")?;
+    let device = execution::choose(arguments.device)?;
     let start = Instant::now();
-    let trace =
-        tg_exec::execute_tensor(&model, input).or_fail(Exit::Failed, "execute the model")?;
+    let Executed { trace, on } = device
+        .execute(&model, input)
+        .or_fail(Exit::Failed, "execute the model")?;
     let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
     let values = trace.output().widened();
     if let Some(path) = &arguments.output {
@@ -50,11 +58,12 @@ fn run_integer(arguments: &RunArguments, as_json: bool) -> Outcome {
         return Ok(json(&serde_json::json!({
             "tier": "TGX-1", "program": model.program.id().to_string(), "ms": elapsed_ms, "values": values,
             "greatest": trace.top_class(), "trace": trace.digest().to_string(),
+            "device": on.to_string(),
         }))?);
     }
     line(format_args!("output {}", shown(&values)))?;
     line(format_args!(
-        "greatest at index {}; executed exactly (TGX-1) in {elapsed_ms:.2} ms; trace {}",
+        "greatest at index {}; executed exactly (TGX-1) on {on} in {elapsed_ms:.2} ms; trace {}",
         trace.top_class(),
         trace.digest()
     ))?;

@@ -89,6 +89,111 @@ fn the_device_is_described() {
     assert!(text.contains(level) && text.contains("GPU"), "{text}");
 }
 
+/// Whether a GPU can be used, and whether there is a driver.
+fn cuda() -> (bool, bool) {
+    let found = run(&["device", "--json"]).ends(0).json();
+    let usable = found["gpus_missing"].as_array().unwrap().is_empty();
+    (usable, !found["cuda_driver"].is_null())
+}
+
+/// What is missing, and what to do: the same words wherever a GPU is asked for.
+#[test]
+fn a_gpu_that_is_not_there_ends_with_4_and_says_what_is_missing() {
+    let (_, has_driver) = cuda();
+    let (_folder, private, _) = writer();
+    let input = "/nonexistent.json";
+    let commands: [&[&str]; 2] = [
+        &["device", "--check", "--device", "cuda:99"],
+        // Before the grid is called and the key is made.
+        &[
+            "provider",
+            "--device",
+            "cuda:99",
+            "--key",
+            "/nonexistent/key",
+            "--api",
+            "http://127.0.0.1:9",
+        ],
+    ];
+    for command in commands {
+        let ran = run(command).ends(4);
+        assert!(ran.stdout.is_empty());
+        let words = if has_driver {
+            "there is no device cuda:99"
+        } else {
+            "no CUDA driver: libcuda.so.1 is not found"
+        };
+        let error = &ran.stderr;
+        assert!(error.contains(words) && error.contains("hint: "), "{error}");
+    }
+    // A model that is not read is not executed anywhere.
+    run(&["run", &private, input, "--device", "cuda:99"]).ends(2);
+}
+
+/// Without a GPU there is no report that could be taken for one.
+#[test]
+fn a_check_without_a_gpu_is_no_check() {
+    let (usable, has_driver) = cuda();
+    let ran = run(&["device", "--check"]).ends(if usable { 0 } else { 4 });
+    if usable {
+        assert!(ran.stdout.contains("result     equal: "), "{}", ran.stdout);
+    } else {
+        assert!(ran.stdout.is_empty(), "{}", ran.stdout);
+        let driver = ran.stderr.contains("libcuda.so.1 is not found");
+        assert_eq!(driver, !has_driver, "{}", ran.stderr);
+    }
+    run(&["device", "--check", "--device", "cpu"]).ends(2);
+    run(&["device", "--check", "--device", "cuda"]).ends(2);
+    run(&["device", "--device", "cuda:0"]).ends(2);
+}
+
+#[test]
+fn auto_executes_on_the_cpu_where_no_gpu_can_be_used_and_says_so() {
+    let (usable, has_driver) = cuda();
+    let absent = [
+        "provider",
+        "--device",
+        "auto",
+        "--api",
+        "http://127.0.0.1:9",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    let ran = run(&[&absent[..], &["--key", key.to_str().unwrap()]].concat()).ends(5);
+    let first = ran.stderr.lines().next().unwrap();
+    assert!(first.starts_with("executing on "), "{}", ran.stderr);
+    assert_eq!(
+        first.starts_with("executing on the CPU: "),
+        !usable,
+        "{first}"
+    );
+    assert_eq!(
+        first.contains("libcuda.so.1 is not found"),
+        !has_driver,
+        "{first}"
+    );
+}
+
+/// The device changes where a model is executed and nothing of what it gives.
+#[test]
+fn run_on_a_device_gives_the_same_trace() {
+    let (folder, private, _) = writer();
+    let input = folder.path().join("tokens.json");
+    std::fs::write(&input, r#"{"input_data": [[7, 1, 30, 4, 0, 0, 0, 31]]}"#).unwrap();
+    let command = ["run", &private, input.to_str().unwrap(), "--json"];
+    let by_default = run(&command).ends(0);
+    assert!(by_default.stderr.is_empty(), "{}", by_default.stderr);
+    let by_default = by_default.json();
+    assert_eq!(by_default["device"], "the CPU");
+    for device in ["cpu", "auto"] {
+        let ran = run(&[&command[..], &["--device", device]].concat())
+            .ends(0)
+            .json();
+        assert_eq!(ran["trace"], by_default["trace"]);
+        assert_eq!(ran["values"], by_default["values"]);
+    }
+}
+
 #[test]
 fn a_wrong_command_line_ends_with_2() {
     run(&["nothing"]).ends(2);

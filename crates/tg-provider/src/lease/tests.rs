@@ -1,5 +1,6 @@
 //! The lease logic, step by step.
 
+use tg_cuda::ExecutedOn;
 use tg_sdk::dto::LeaseEndDto;
 use tg_types::{
     Address, Amount, DeclineReason, JobId, LeaseId, ModelId, OfferId, ProgramId, Receipt, Tier,
@@ -46,6 +47,7 @@ fn execution() -> Execution {
             tier: Tier::Tgx1,
         },
         output: vec![1, 2, 3],
+        on: ExecutedOn::Cpu,
     }
 }
 

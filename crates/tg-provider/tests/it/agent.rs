@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tg_api::{ApiConfig, ApiServer, GridPort};
+use tg_cuda::ExecutedOn;
 use tg_exec::sample::random_model;
 use tg_ledger::ModelFacts;
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel};
@@ -195,6 +196,11 @@ async fn a_proved_job_is_paid_and_the_offer_withdrawn_at_the_end() {
         matches!(event, AgentEvent::Ended(lease) if lease.end == Some(LeaseEndDto::Fulfilled))
     });
     assert!(ended, "{told:?}");
+    let executed = told.iter().find_map(|event| match event {
+        AgentEvent::Executed { on, .. } => Some(on),
+        _ => None,
+    });
+    assert_eq!(executed, Some(&ExecutedOn::Cpu), "{told:?}");
     assert!(
         matches!(told.last(), Some(AgentEvent::Withdrawn)),
         "{told:?}"

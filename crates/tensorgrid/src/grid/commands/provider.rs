@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tg_provider::{AgentConfig, AgentEvent, ProvingWorker, RentPolicy, Stage};
 use tg_sdk::Client;
 use tg_sdk::dto::FaucetRequestDto;
-use tg_types::{Amount, Wallet};
+use tg_types::{Amount, Label, Wallet};
 
 use super::{Signals, json_of};
 use crate::grid::accounts;
@@ -15,7 +15,7 @@ use crate::grid::connect::{self, Calling};
 use crate::grid::embedded::RunningAgent;
 use crate::grid::machine::{self, Ask};
 use crate::grid::table::{Table, brief, short};
-use crate::offline::files;
+use crate::offline::{execution, files};
 use crate::outcome::{Exit, Failure, Outcome, line, say};
 
 /// How long play money may take to arrive.
@@ -65,6 +65,8 @@ async fn list(arguments: &ApiArguments, as_json: bool) -> Outcome {
 
 /// Offers this machine until Ctrl-C.
 async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
+    // First: a device that is refused ends this before anything is promised.
+    let device = execution::choose(arguments.device)?;
     let client = connect::client(&arguments.api)?;
     let wallet = connect::key_file(&arguments.key)?;
     let ask = Ask {
@@ -78,7 +80,11 @@ async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
         throttle_mmac_per_s: arguments.throttle_mmac_per_s,
     };
     fund(&client, &wallet, &ask).await?;
-    let terms = machine::terms(&ask);
+    let mut terms = machine::terms(&ask);
+    if let Some(gpu) = device.gpu() {
+        let hardware = format!("{}, {}", gpu.name, terms.hardware.as_str());
+        terms.hardware = Label::lossy(&hardware);
+    }
     say(format_args!(
         "offering {} as {} for {} TGRID a job",
         terms.hardware.as_str(),
@@ -98,7 +104,8 @@ async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
     } else {
         ProvingWorker::new()
     };
-    let mut agent = RunningAgent::start(&client, wallet, Arc::new(worker), config);
+    let worker = Arc::new(worker.on(device));
+    let mut agent = RunningAgent::start(&client, wallet, worker, config);
     let mut signals = Signals::new()?;
     let mut stopping = false;
     loop {
@@ -212,10 +219,17 @@ fn describe(event: &AgentEvent) -> Option<(&'static str, String)> {
             )
         }
         AgentEvent::Working(..) => return None,
-        AgentEvent::Executed { lease, elapsed_ms } => (
-            "executed",
-            format!("lease {}: executed in {elapsed_ms} ms", brief(lease)),
-        ),
+        AgentEvent::Executed {
+            lease,
+            elapsed_ms,
+            on,
+        } => {
+            let text = format!(
+                "lease {}: executed in {elapsed_ms} ms on {on}",
+                brief(lease)
+            );
+            ("executed", text)
+        }
         AgentEvent::Proved {
             lease,
             evidence,

@@ -9,6 +9,8 @@ use tg_ir::{
     Rescale, Shape, TensorId, View, Weights, Window,
 };
 
+/// Why conversions and constructors cannot fail here.
+const DRAWN: &str = "what is drawn is within its limits";
 const AXES: [Axis; 3] = [Axis::Rows, Axis::Columns, Axis::Channels];
 const KINDS: [ElementType; 3] = [ElementType::I8, ElementType::I16, ElementType::I32];
 
@@ -17,7 +19,7 @@ pub(crate) struct Case {
     numbers: Numbers,
     nodes: Vec<Node>,
     layers: Vec<LinearWeights>,
-    pub(super) tensors: Vec<Option<IntTensor>>,
+    pub(crate) tensors: Vec<Option<IntTensor>>,
 }
 
 fn node(op: Op, shape: Shape) -> Node {
@@ -30,7 +32,7 @@ fn node(op: Op, shape: Shape) -> Node {
 }
 
 impl Case {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self {
             numbers: Numbers::new(seed),
             nodes: Vec::new(),
@@ -40,11 +42,11 @@ impl Case {
     }
 
     fn side(&mut self, low: u32, high: u32) -> u32 {
-        u32::try_from(self.numbers.between(i64::from(low), i64::from(high))).unwrap()
+        u32::try_from(self.numbers.between(i64::from(low), i64::from(high))).expect(DRAWN)
     }
 
     fn pick<T: Copy>(&mut self, list: &[T]) -> T {
-        let last = u32::try_from(list.len()).unwrap() - 1;
+        let last = u32::try_from(list.len()).expect(DRAWN) - 1;
         list[self.side(0, last) as usize]
     }
 
@@ -60,7 +62,7 @@ impl Case {
             2 => 0.clamp(low, high),
             _ => self.numbers.between(low, high),
         };
-        i32::try_from(value).unwrap()
+        i32::try_from(value).expect(DRAWN)
     }
 
     fn shape(&mut self, sides: [u32; 3]) -> Shape {
@@ -69,8 +71,8 @@ impl Case {
     }
 
     /// A tensor of a type whose elements are at most `limit` in absolute value: nodes that could give it, and values.
-    pub(super) fn tensor(&mut self, kind: ElementType, shape: Shape, limit: i32) -> TensorId {
-        let view = View::new(0, &[(u32::try_from(shape.elements()).unwrap(), 0)]);
+    pub(crate) fn tensor(&mut self, kind: ElementType, shape: Shape, limit: i32) -> TensorId {
+        let view = View::new(0, &[(u32::try_from(shape.elements()).expect(DRAWN), 0)]);
         let input = TensorId::INPUT;
         self.push(Op::View(op::Unary { input, how: view }), shape, None);
         let input = TensorId::of_node(self.nodes.len() - 1);
@@ -78,9 +80,9 @@ impl Case {
         let (low, high) = match kind {
             ElementType::I8 => (-reach.min(128), reach.min(127)),
             ElementType::I16 => {
-                let end = i16::try_from(limit).unwrap();
+                let end = i16::try_from(limit).expect(DRAWN);
                 let mut how = Requantise::to_i8(
-                    vec![Rescale::new(1, 2).unwrap()],
+                    vec![Rescale::new(1, 2).expect(DRAWN)],
                     vec![0],
                     [-128, 127],
                     [0, 0],
@@ -103,7 +105,7 @@ impl Case {
         let values: Vec<i32> = (0..shape.elements())
             .map(|_| self.value(low, high))
             .collect();
-        *self.tensors.last_mut().unwrap() = Some(IntTensor::of(kind, &values));
+        *self.tensors.last_mut().expect(DRAWN) = Some(IntTensor::of(kind, &values));
         TensorId::of_node(self.nodes.len() - 1)
     }
 
@@ -125,7 +127,7 @@ impl Case {
         self.tensor(kind, shape, limit)
     }
 
-    pub(super) fn push(&mut self, op: Op, shape: Shape, layer: Option<LinearWeights>) {
+    pub(crate) fn push(&mut self, op: Op, shape: Shape, layer: Option<LinearWeights>) {
         self.nodes.push(node(op, shape));
         self.layers.extend(layer);
         self.tensors.push(None);
@@ -133,7 +135,7 @@ impl Case {
 
     fn layer(&mut self, outputs: u32, reduction: usize) -> LinearWeights {
         let count = outputs as usize * reduction;
-        let weights = (0..count).map(|_| i8::try_from(self.value(-127, 127)).unwrap());
+        let weights = (0..count).map(|_| i8::try_from(self.value(-127, 127)).expect(DRAWN));
         let weights = weights.collect();
         let bias = (0..outputs).map(|_| self.value(-8_290_687, 8_290_687));
         LinearWeights {
@@ -167,10 +169,10 @@ impl Case {
 
     fn rescale(&mut self, shift: [u32; 2]) -> Rescale {
         let multiplier = self.side(1, 32_767);
-        Rescale::new(multiplier, self.side(shift[0], shift[1])).unwrap()
+        Rescale::new(multiplier, self.side(shift[0], shift[1])).expect(DRAWN)
     }
 
-    pub(super) fn finish(self) -> (CompiledModel, Vec<Option<IntTensor>>) {
+    pub(crate) fn finish(self) -> (CompiledModel, Vec<Option<IntTensor>>) {
         let weights = Weights {
             layers: self.layers,
         };
@@ -181,14 +183,14 @@ impl Case {
             ties: Vec::new(),
             weights_root: weights.root(),
         };
-        program.validate().unwrap();
-        weights.check(&program).unwrap();
+        program.validate().expect(DRAWN);
+        weights.check(&program).expect(DRAWN);
         (CompiledModel { program, weights }, self.tensors)
     }
 }
 
 /// A convolution: narrow or wide groups, all windows, i8 and i16, tiles cut at every side.
-pub(super) fn conv(case: &mut Case) {
+pub(crate) fn conv(case: &mut Case) {
     let wide = case.flag();
     let groups = case.pick(&[1, 1, 2, 3]);
     let channels = groups
@@ -219,7 +221,7 @@ pub(super) fn conv(case: &mut Case) {
     let input = case.activations(shape, 9_000);
     let reduction = window.positions() * (channels / groups) as usize;
     let layer = case.layer(outputs, reduction);
-    let zero = i16::try_from(case.value(-128, 127)).unwrap();
+    let zero = i16::try_from(case.value(-128, 127)).expect(DRAWN);
     let op = Op::Conv(op::Conv {
         input,
         window,
@@ -229,7 +231,7 @@ pub(super) fn conv(case: &mut Case) {
     case.push(op, Shape::new(height, width, outputs), Some(layer));
 }
 
-pub(super) fn dense(case: &mut Case) {
+pub(crate) fn dense(case: &mut Case) {
     let shape = case.shape([3, 4, 90]);
     let input = case.activations(shape, 9_000);
     let outputs = case.side(1, 40);
@@ -242,7 +244,7 @@ pub(super) fn dense(case: &mut Case) {
 }
 
 /// Every combination of i8 and i16, both orders of the right side, repeated matrices.
-pub(super) fn matmul(case: &mut Case) {
+pub(crate) fn matmul(case: &mut Case) {
     let (groups, repeat) = (case.side(1, 2), case.side(1, 2));
     let depth = if case.flag() {
         16 * case.side(1, 9)
@@ -265,7 +267,7 @@ pub(super) fn matmul(case: &mut Case) {
     case.push(op, Shape::new(groups * repeat, rows, columns), None);
 }
 
-pub(super) fn embed(case: &mut Case) {
+pub(crate) fn embed(case: &mut Case) {
     let shape = case.shape([6, 6, 1]);
     let rows = case.side(1, 100);
     let channels = case.side(1, 20);
@@ -283,7 +285,7 @@ pub(super) fn embed(case: &mut Case) {
     );
 }
 
-pub(super) fn add(case: &mut Case) {
+pub(crate) fn add(case: &mut Case) {
     let shape = case.shape([6, 6, 20]);
     let terms = case.side(1, 8);
     let mut inputs = Vec::new();
@@ -304,17 +306,17 @@ pub(super) fn add(case: &mut Case) {
     case.push(op, shape, None);
 }
 
-pub(super) fn requantise(case: &mut Case) {
+pub(crate) fn requantise(case: &mut Case) {
     let shape = case.shape([5, 6, 30]);
     let input = case.any(shape);
     let pairs: Vec<Rescale> = (0..case.side(1, 16))
         .map(|_| case.rescale([2, 46]))
         .collect();
     let entries = if case.flag() { 1 } else { shape.channels };
-    let last = u32::try_from(pairs.len()).unwrap() - 1;
-    let channel_pairs = (0..entries).map(|_| u8::try_from(case.side(0, last)).unwrap());
+    let last = u32::try_from(pairs.len()).expect(DRAWN) - 1;
+    let channel_pairs = (0..entries).map(|_| u8::try_from(case.side(0, last)).expect(DRAWN));
     let mut how = Requantise::to_i8(pairs, channel_pairs.collect(), [-1_000, 1_000], [-128, 127]);
-    how.zero = i16::try_from(case.value(-300, 300)).unwrap();
+    how.zero = i16::try_from(case.value(-300, 300)).expect(DRAWN);
     if case.flag() {
         how.output = ElementType::I16;
         how.clamp = [-20_000, 32_767];
@@ -322,21 +324,21 @@ pub(super) fn requantise(case: &mut Case) {
     if case.flag() {
         let reach = case.side(0, 2_047);
         how.clamp = [
-            -i16::try_from(reach).unwrap(),
-            i16::try_from(reach).unwrap(),
+            -i16::try_from(reach).expect(DRAWN),
+            i16::try_from(reach).expect(DRAWN),
         ];
         let limit = if how.output == ElementType::I16 {
             32_767
         } else {
             127
         };
-        let table = (0..=2 * reach).map(|_| i16::try_from(case.value(-limit, limit)).unwrap());
+        let table = (0..=2 * reach).map(|_| i16::try_from(case.value(-limit, limit)).expect(DRAWN));
         how.table = Some(table.collect());
     }
     case.push(Op::Requantise(op::Unary { input, how }), shape, None);
 }
 
-pub(super) fn pairwise(case: &mut Case) {
+pub(crate) fn pairwise(case: &mut Case) {
     let shape = case.shape([6, 6, 20]);
     match case.side(0, 3) {
         0 => {
@@ -367,13 +369,13 @@ pub(super) fn pairwise(case: &mut Case) {
     }
 }
 
-pub(super) fn pool(case: &mut Case) {
+pub(crate) fn pool(case: &mut Case) {
     let mut shape = case.shape([9, 9, 20]);
     shape.height += 4;
     shape.width += 4;
     let mut window = case.window(false, false);
     window.dilation = [case.side(1, 2), case.side(1, 2)];
-    let [height, width] = window.output(shape).unwrap();
+    let [height, width] = window.output(shape).expect(DRAWN);
     let input = case.activations(shape, 32_767);
     let op = if case.flag() {
         Op::WindowSum(op::WindowSum { input, window })
@@ -383,7 +385,7 @@ pub(super) fn pool(case: &mut Case) {
     case.push(op, Shape::new(height, width, shape.channels), None);
 }
 
-pub(super) fn reduce(case: &mut Case) {
+pub(crate) fn reduce(case: &mut Case) {
     let last = case.pick(&[3, 40, 600]);
     let shape = case.shape([6, 6, last]);
     let axis = case.pick(&AXES);
@@ -402,7 +404,7 @@ pub(super) fn reduce(case: &mut Case) {
     case.push(op, shape.with_axis(axis, 1), None);
 }
 
-pub(super) fn rank(case: &mut Case) {
+pub(crate) fn rank(case: &mut Case) {
     let last = case.pick(&[3, 40, 300]);
     let shape = case.shape([4, 4, last]);
     let kind = case.pick(&KINDS);
@@ -429,13 +431,13 @@ pub(super) fn rank(case: &mut Case) {
     );
 }
 
-pub(super) fn softmax(case: &mut Case) {
+pub(crate) fn softmax(case: &mut Case) {
     let last = case.pick(&[1, 12, 300]);
     let shape = case.shape([3, 9, last]);
     let input = case.any(shape);
     let length = case.side(1, 400);
     let mut table: Vec<u16> = (0..length)
-        .map(|_| u16::try_from(case.value(0, 32_767)).unwrap())
+        .map(|_| u16::try_from(case.value(0, 32_767)).expect(DRAWN))
         .collect();
     table[0] = table[0].max(1);
     let offset = case.side(0, 12);
@@ -447,20 +449,20 @@ pub(super) fn softmax(case: &mut Case) {
     case.push(Op::Softmax(op::Unary { input, how }), shape, None);
 }
 
-pub(super) fn norm(case: &mut Case) {
+pub(crate) fn norm(case: &mut Case) {
     let last = case.pick(&[1, 12, 300]);
     let shape = case.shape([3, 5, last]);
     let input = case.activations(shape, 20_000);
     let how = Norm {
         centred: case.flag(),
         epsilon: u64::from(case.side(0, 1 << 20)) << case.side(0, 13),
-        precision: u8::try_from(case.side(0, 6)).unwrap(),
-        fraction: u8::try_from(case.side(0, 10)).unwrap(),
+        precision: u8::try_from(case.side(0, 6)).expect(DRAWN),
+        fraction: u8::try_from(case.side(0, 10)).expect(DRAWN),
     };
     case.push(Op::Norm(op::Unary { input, how }), shape, None);
 }
 
-pub(super) fn movement(case: &mut Case) {
+pub(crate) fn movement(case: &mut Case) {
     let shape = case.shape([7, 7, 9]);
     let input = case.any(shape);
     let axis = case.pick(&AXES);
@@ -477,7 +479,7 @@ pub(super) fn movement(case: &mut Case) {
                 view.axes
                     .insert(1, tg_ir::view::ViewAxis { size: 2, stride: 0 });
             }
-            let count = u32::try_from(view.elements().unwrap()).unwrap();
+            let count = u32::try_from(view.elements().expect(DRAWN)).expect(DRAWN);
             case.push(
                 Op::View(op::Unary { input, how: view }),
                 Shape::vector(count),
@@ -505,7 +507,7 @@ pub(super) fn movement(case: &mut Case) {
                 side(1, shape.width),
                 side(2, shape.channels),
             );
-            let value = i16::try_from(case.value(-128, 127)).unwrap();
+            let value = i16::try_from(case.value(-128, 127)).expect(DRAWN);
             let op = Op::Pad(op::Pad {
                 input,
                 before,
@@ -517,7 +519,7 @@ pub(super) fn movement(case: &mut Case) {
         _ => {
             let last = shape.axis(axis) - 1;
             let indices: Vec<u32> = (0..case.side(1, 12)).map(|_| case.side(0, last)).collect();
-            let out = shape.with_axis(axis, u32::try_from(indices.len()).unwrap());
+            let out = shape.with_axis(axis, u32::try_from(indices.len()).expect(DRAWN));
             let op = Op::Gather(op::Gather {
                 input,
                 axis,
@@ -541,7 +543,7 @@ impl Case {
     }
 }
 
-pub(super) fn trees(case: &mut Case) {
+pub(crate) fn trees(case: &mut Case) {
     let features = case.side(1, 30);
     let input = case.activations(Shape::vector(features), 32_767);
     let (count, outputs, leaves) = (case.side(1, 300), case.side(1, 5), case.side(1, 50));
@@ -554,8 +556,8 @@ pub(super) fn trees(case: &mut Case) {
         }
     };
     let branches = (0..branches).map(|index| Branch {
-        feature: u16::try_from(case.side(0, features - 1)).unwrap(),
-        threshold: i16::try_from(case.value(-200, 200)).unwrap(),
+        feature: u16::try_from(case.side(0, features - 1)).expect(DRAWN),
+        threshold: i16::try_from(case.value(-200, 200)).expect(DRAWN),
         below: child(case, index + 1),
         above: child(case, index + 1),
     });
@@ -575,4 +577,22 @@ pub(super) fn trees(case: &mut Case) {
         Shape::vector(outputs),
         None,
     );
+}
+
+/// The greatest sums that are admitted, of 8 and of 16 bits: nothing saturates on the way.
+pub(crate) fn bounds(case: &mut Case) {
+    let (kind, limit, depth) = if case.flag() {
+        (ElementType::I8, 128, 65_022u32)
+    } else {
+        (ElementType::I16, 4_000, 2_064)
+    };
+    let input = case.tensor(kind, Shape::new(1, 2, depth), limit);
+    let least = vec![-limit; 2 * depth as usize];
+    case.tensors[input.index()] = Some(IntTensor::of(kind, &least));
+    let layer = LinearWeights {
+        weights: [vec![127; depth as usize], vec![-127; depth as usize]].concat(),
+        bias: vec![-8_290_687, 8_290_687],
+    };
+    let op = Op::conv(input, Window::new([1, 1], [1, 1], [0; 4]));
+    case.push(op, Shape::new(1, 2, 2), Some(layer));
 }
