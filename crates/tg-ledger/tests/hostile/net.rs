@@ -258,25 +258,28 @@ impl Net {
             let model = state.model(id);
             model.is_some_and(|it| it.storage.recheck.is_some())
         };
+        // Nor is a file found while a provider, or a member of a gang that runs, may look for it: that it declines may be on
+        // its way.
+        let leased = state.live_leases().map(|(job, _)| job);
+        let (sought, wanted): (BTreeSet<Digest>, BTreeSet<tg_types::ModelId>) =
+            leased.map(|it| (it.order.input, it.order.model)).unzip();
         let draws = &mut self.draws;
         if !moment.is_hostile || draws.below(60) == 0 {
-            for input in self.lost.extract_if(.., |it| !asked.contains(it)) {
+            let stays = |it: &Digest| asked.contains(it) || sought.contains(it);
+            for input in self.lost.extract_if(.., |it| !stays(it)) {
                 self.files.inputs.entry(input).and_modify(|it| *it = HONEST);
             }
             for (id, truth) in &mut self.files.models {
-                if truth.holders == LOST && !is_asked(id) {
+                if truth.holders == LOST && !is_asked(id) && !wanted.contains(id) {
                     truth.holders = HONEST;
                 }
             }
         }
         if moment.is_hostile && draws.below(40) == 0 {
             // Often while a provider looks for it.
-            let leased = state.live_leases().map(|(job, _)| job);
-            let leased = leased.filter(|job| job.state == tg_ledger::JobState::Leased);
-            let awaited: Vec<Digest> = leased
-                .map(|it| it.order.input)
-                .filter(|it| self.files.inputs.contains_key(it) && !asked.contains(it))
-                .collect();
+            let is_free =
+                |it: &&Digest| self.files.inputs.contains_key(*it) && !asked.contains(*it);
+            let awaited: Vec<Digest> = sought.iter().filter(is_free).copied().collect();
             let inputs = self.files.inputs.keys().filter(|it| !asked.contains(it));
             let inputs: Vec<Digest> = match draws.below(2) {
                 0 if !awaited.is_empty() => awaited,
