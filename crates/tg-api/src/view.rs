@@ -326,7 +326,7 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         mode: order.mode.into(),
         state: job_state(*stands),
         max_price: order.max_price,
-        deadline_ms: by_clocks(state, order.deadline),
+        deadline_ms: by_clocks(state, job, order.deadline),
         sequence: *sequence,
         macs: *macs,
         max_attempts: order.max_attempts,
@@ -380,11 +380,14 @@ const fn settlement(settlement: &Settlement) -> SettlementDto {
 }
 
 /// When clocks will show what is at `time` of the ledger, if no pause comes before it: ledger time lags behind them by
-/// all pauses so far.
-fn by_clocks(state: &State, time: TimestampMs) -> u64 {
+/// all pauses so far, of a job that has ended by those up to its end.
+fn by_clocks(state: &State, job: &Job, time: TimestampMs) -> u64 {
     let head = state.head();
-    let lag = head.timestamp.saturating_since(head.time).get();
-    time.get().saturating_add(lag)
+    let end = job.history.last().filter(|_| job.state.is_final());
+    let lag = end.map_or(head.timestamp.saturating_since(head.time), |end| {
+        end.timestamp.saturating_since(end.at)
+    });
+    time.get().saturating_add(lag.get())
 }
 
 /// A lease of a job.
@@ -416,8 +419,8 @@ pub fn lease(state: &State, job: &Job, lease: &Lease) -> LeaseDto {
         price: lease.price,
         collateral: lease.collateral,
         state: lease_state(job, lease),
-        matched_ms: by_clocks(state, lease.matched_at),
-        begins_ms: by_clocks(state, lease.grant.from),
+        matched_ms: by_clocks(state, job, lease.matched_at),
+        begins_ms: by_clocks(state, job, lease.grant.from),
         devices: (0..8)
             .filter(|device| lease.grant.devices >> device & 1 == 1)
             .collect(),
@@ -425,8 +428,8 @@ pub fn lease(state: &State, job: &Job, lease: &Lease) -> LeaseDto {
         lead: lease.lead,
         started: lease.started_at.is_some(),
         members: u16::try_from(lease.members.len()).unwrap_or(u16::MAX),
-        start_by_ms: by_clocks(state, lease.start_by),
-        finish_by_ms: by_clocks(state, lease.deadline),
+        start_by_ms: by_clocks(state, job, lease.start_by),
+        finish_by_ms: by_clocks(state, job, lease.deadline),
         receipt: lease.receipt.as_ref().map(Into::into),
         evidence: lease.evidence.map(|evidence| evidence.digest),
         end,
