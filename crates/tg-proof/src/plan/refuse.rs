@@ -107,6 +107,7 @@ mod tests {
 
     /// Types admit no third factor today: products are accumulators, which no product takes. The rule does not rest on it.
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a list of programs")]
     fn a_third_factor_is_refused() {
         let t = TensorId;
         let mul = |a, b| {

@@ -225,11 +225,9 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
                 NodePlan::Weighted { weights },
                 GadgetProof::Products(proof),
             ) => self.products(node, *weights, &claim, proof, challenger),
-            (
-                Op::Parameter(op::Parameter),
-                NodePlan::Weighted { weights },
-                GadgetProof::Parameter(pieces),
-            ) => self.parameter(node, *weights, &claim, pieces, challenger),
+            (Op::Parameter(_), NodePlan::Weighted { weights }, GadgetProof::Parameter(pieces)) => {
+                self.parameter(node, *weights, &claim, pieces, challenger)
+            }
             (Op::Embed(_), NodePlan::Weighted { weights }, GadgetProof::Embed(proof)) => {
                 self.embed(node, *weights, &claim, proof, challenger)
             }
