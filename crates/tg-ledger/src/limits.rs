@@ -83,9 +83,6 @@ pub const DECLINES_MAX: usize = 32;
 /// How often the penalty for not starting a lease doubles at most.
 pub const DECLINE_DOUBLINGS_MAX: u8 = 12;
 
-/// Declined leases that wait for one answer of the validators; whoever declines beyond pays at once.
-pub const DECLINED_PER_RECHECK_MAX: usize = 16;
-
 /// Blocks of an epoch: seeds of ties, decay of reputations and reports of liveness go by it.
 pub const EPOCH_BLOCKS: u64 = 64;
 

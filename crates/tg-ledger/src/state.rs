@@ -20,7 +20,7 @@ use std::sync::Arc;
 use tg_market::{OfferBook, PackingPrices, Stock};
 use tg_types::{
     Address, Amount, BidId, BlockId, ChainDomain, Height, JobId, LeaseId, ModelId, OfferId,
-    StateRoot, TimestampMs,
+    StateRoot, StorageSubject, TimestampMs,
 };
 
 use crate::gas::FeeMarket;
@@ -114,6 +114,8 @@ pub struct State {
     pub(crate) live: Arc<BTreeMap<u64, JobId>>,
     /// Jobs that ended, by height of their end and sequence.
     pub(crate) ended: Arc<BTreeMap<(u64, u64), JobId>>,
+    /// Declined leases whose penalty waits for an answer, by what the answer is about.
+    pub(crate) declined: Arc<BTreeSet<(StorageSubject, LeaseId)>>,
     pub(crate) tree: Tree,
     /// What is free on the machines behind the offers.
     pub(crate) stock: Arc<Stock>,
@@ -190,6 +192,7 @@ impl State {
             queued: Arc::default(),
             live: Arc::default(),
             ended: Arc::default(),
+            declined: Arc::default(),
             tree: Tree::default(),
             stock: Arc::default(),
             stock_is_stale: false,

@@ -9,15 +9,16 @@
 //!
 //! If the provider says that the input or the model is missing, the penalty stays locked and the validators are asked
 //! again. It goes back if n - f of them state that they do not hold it: then the job or the model is suspended too. It is
-//! burned once more than f of them state that they do, or when the time to answer is over.
+//! burned once more than f of them state that they do, or when the time to answer is over. Any number of declines waits
+//! for one answer: files that validators lose fail every lease that needs them, and none of their providers.
 
 use tg_market::reputation::LeaseOutcome;
-use tg_types::{Amount, DeclineReason, DurationMs, LeaseId, ModelId};
+use tg_types::{Amount, DeclineReason, DurationMs, LeaseId, ModelId, StorageSubject};
 
 use super::Execution;
 use crate::error::InvariantError;
 use crate::event::Event;
-use crate::limits::{DECLINE_DOUBLINGS_MAX, DECLINED_PER_RECHECK_MAX};
+use crate::limits::DECLINE_DOUBLINGS_MAX;
 use crate::parameters::StorageRule;
 use crate::record::{
     AbandonedBecause, Job, JobState, Lease, LeaseEnd, Model, Recheck, Record, Storage,
@@ -62,7 +63,7 @@ impl Execution {
         lease.locked = Amount::ZERO;
         self.credit(lease.provider, back)?;
         let waits = match end {
-            LeaseEnd::Declined(reason) => self.ask_again(job, &lease, reason)?,
+            LeaseEnd::Declined(reason) => self.ask_again(job, reason)?,
             _ => false,
         };
         self.count_unstarted(&lease, job, &end, penalty)?;
@@ -130,12 +131,7 @@ impl Execution {
     }
 
     /// Asks the validators again whether they hold what a provider could not get; whether its penalty waits for that.
-    fn ask_again(
-        &mut self,
-        job: &mut Job,
-        lease: &Lease,
-        reason: DeclineReason,
-    ) -> Result<bool, InvariantError> {
+    fn ask_again(&mut self, job: &mut Job, reason: DeclineReason) -> Result<bool, InvariantError> {
         if self.state.parameters.storage == StorageRule::Assumed {
             return Ok(false);
         }
@@ -144,12 +140,15 @@ impl Execution {
             .saturating_add(self.state.parameters.verification_timeout);
         match reason {
             DeclineReason::Unwilling => Ok(false),
-            DeclineReason::InputMissing => Ok(ask(&mut job.storage, lease.id, until)),
+            DeclineReason::InputMissing => {
+                ask(&mut job.storage, until);
+                Ok(true)
+            }
             DeclineReason::ModelMissing => {
                 let mut model = self.model(&job.order.model)?;
-                let waits = ask(&mut model.storage, lease.id, until);
+                ask(&mut model.storage, until);
                 self.state.put_model(model);
-                Ok(waits)
+                Ok(true)
             }
         }
     }
@@ -166,14 +165,15 @@ impl Execution {
                 self.save_job(job);
                 Ok(())
             }
-            Some((declined, Settled::Burned)) => {
+            Some(Settled::Burned) => {
+                let id = job.id;
                 job.storage.recheck = None;
                 self.save_job(job);
-                self.settle_declined(&declined, Settled::Burned)
+                self.settle_declined(id, Settled::Burned)
             }
-            Some((declined, Settled::Returned)) => {
+            Some(Settled::Returned) => {
                 job.storage = Storage::default();
-                self.settle_declined(&declined, Settled::Returned)?;
+                self.settle_declined(job.id, Settled::Returned)?;
                 self.suspend(job)
             }
         }
@@ -181,7 +181,7 @@ impl Execution {
 
     /// What the answers about a model's files so far decide.
     pub(super) fn judge_model(&mut self, mut model: Model) -> Done {
-        let Some((declined, settled)) = self.answer(&model.storage) else {
+        let Some(settled) = self.answer(&model.storage) else {
             self.state.put_model(model);
             return Ok(());
         };
@@ -191,7 +191,7 @@ impl Execution {
         }
         let id = model.id;
         self.state.put_model(model);
-        self.settle_declined(&declined, settled)?;
+        self.settle_declined(id, settled)?;
         if settled == Settled::Burned {
             return Ok(());
         }
@@ -200,17 +200,16 @@ impl Execution {
         waiting.into_iter().try_for_each(|job| self.suspend(job))
     }
 
-    /// The leases whose penalty is decided, and how.
-    fn answer(&self, storage: &Storage) -> Option<(Vec<LeaseId>, Settled)> {
+    /// What the answers so far decide about the penalties that wait.
+    fn answer(&self, storage: &Storage) -> Option<Settled> {
         let recheck = storage.recheck.as_ref()?;
-        let settled = if recheck.missing.len() >= self.state.quorum() {
-            Settled::Returned
+        if recheck.missing.len() >= self.state.quorum() {
+            Some(Settled::Returned)
         } else if recheck.held.len() > self.state.faults_max() {
-            Settled::Burned
+            Some(Settled::Burned)
         } else {
-            return None;
-        };
-        Some((recheck.declined.clone(), settled))
+            None
+        }
     }
 
     /// Puts a job back that nobody started, until validators hold what it needs.
@@ -246,13 +245,20 @@ impl Execution {
         Ok(())
     }
 
-    /// Burns or returns the penalties of declined leases.
-    pub(super) fn settle_declined(&mut self, declined: &[LeaseId], settled: Settled) -> Done {
-        for id in declined {
-            // Its job may have left the state meanwhile, and then its penalty went back.
-            let Some(mut lease) = self.state.lease(id).cloned() else {
-                continue;
-            };
+    /// Burns or returns the penalties of all leases that were declined because an input or a model was missing.
+    pub(super) fn settle_declined(
+        &mut self,
+        subject: impl Into<StorageSubject>,
+        settled: Settled,
+    ) -> Done {
+        let declined = self.state.declined_over(&subject.into());
+        self.settle_penalties(&declined, settled)
+    }
+
+    /// Burns or returns what is still locked of leases that ended.
+    pub(super) fn settle_penalties(&mut self, leases: &[LeaseId], settled: Settled) -> Done {
+        for id in leases {
+            let mut lease = self.lease(id)?;
             let amount = std::mem::replace(&mut lease.locked, Amount::ZERO);
             if amount.is_zero() {
                 continue;
@@ -289,38 +295,28 @@ impl Execution {
             .cloned()
             .collect();
         for mut job in jobs {
-            let recheck = job.storage.recheck.take();
+            let id = job.id;
+            job.storage.recheck = None;
             self.save_job(job);
-            self.settle_declined(
-                &recheck.map(|it| it.declined).unwrap_or_default(),
-                Settled::Burned,
-            )?;
+            self.settle_declined(id, Settled::Burned)?;
         }
         let models = self.state.models.iter().filter(|it| lapsed(&it.storage));
         let models: Vec<Model> = models.cloned().collect();
         for mut model in models {
-            let recheck = model.storage.recheck.take();
+            let id = model.id;
+            model.storage.recheck = None;
             self.state.put_model(model);
-            self.settle_declined(
-                &recheck.map(|it| it.declined).unwrap_or_default(),
-                Settled::Burned,
-            )?;
+            self.settle_declined(id, Settled::Burned)?;
         }
         Ok(())
     }
 }
 
-/// Adds a declined lease to the question; whether there is room for it.
-fn ask(storage: &mut Storage, lease: LeaseId, until: tg_types::TimestampMs) -> bool {
-    let recheck = storage.recheck.get_or_insert_with(|| Recheck {
+/// Opens the question, unless it is open.
+fn ask(storage: &mut Storage, until: tg_types::TimestampMs) {
+    storage.recheck.get_or_insert_with(|| Recheck {
         until,
         held: crate::record::SeatSet::default(),
         missing: crate::record::SeatSet::default(),
-        declined: Vec::new(),
     });
-    let has_room = recheck.declined.len() < DECLINED_PER_RECHECK_MAX;
-    if has_room {
-        recheck.declined.push(lease);
-    }
-    has_room
 }

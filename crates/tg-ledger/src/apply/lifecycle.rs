@@ -567,8 +567,8 @@ impl Execution {
         settlement: Settlement,
     ) -> Done {
         // Nobody is left to answer, and it cannot be told whether it was missing.
-        if let Some(recheck) = job.storage.recheck.take() {
-            self.settle_declined(&recheck.declined, Settled::Returned)?;
+        if job.storage.recheck.take().is_some() {
+            self.settle_declined(job.id, Settled::Returned)?;
         }
         job.end = Some(reason);
         job.settlement = Some(settlement);

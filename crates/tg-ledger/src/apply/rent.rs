@@ -475,8 +475,8 @@ impl Execution {
         let model = self.state.model(id).ok_or(missing)?.clone();
         let name = Tenant::Model(*id).name();
         // Nobody is left to answer whether its files were missing.
-        if let Some(recheck) = &model.storage.recheck {
-            self.settle_declined(&recheck.declined, Settled::Returned)?;
+        if model.storage.recheck.is_some() {
+            self.settle_declined(*id, Settled::Returned)?;
         }
         self.settle_rent((Shelf::Models, model.rent), Amount::ZERO, name)?;
         self.state.models.remove(id);
@@ -508,9 +508,9 @@ impl Execution {
         self.settle_rent((Shelf::EndedJobs, job.rent), Amount::ZERO, name)?;
         for id in &job.leases {
             // A penalty that waits for an answer about a model would leave with its lease.
-            self.settle_declined(std::slice::from_ref(id), Settled::Returned)?;
+            self.settle_penalties(std::slice::from_ref(id), Settled::Returned)?;
             let lease = self.lease(id)?;
-            self.settle_declined(&lease.members, Settled::Returned)?;
+            self.settle_penalties(&lease.members, Settled::Returned)?;
             for member in &lease.members {
                 self.state.leases.remove(member);
             }

@@ -1,9 +1,9 @@
 //! What validators state about the files that a job or a model needs.
 
-use tg_types::{Decode, DecodeError, Encode, LeaseId, Reader, TimestampMs, Writer};
+use tg_types::{Decode, DecodeError, Encode, Reader, TimestampMs, Writer};
 
 use crate::codec::{decode_option, encode_option};
-use crate::limits::{DECLINED_PER_RECHECK_MAX, VALIDATORS_MAX};
+use crate::limits::VALIDATORS_MAX;
 
 const _: () = assert!(VALIDATORS_MAX <= u128::BITS as usize);
 
@@ -50,6 +50,8 @@ impl Decode for SeatSet {
 }
 
 /// The question whether what was held still is, after a provider could not get it.
+///
+/// The penalties that wait for the answer stay in the declined leases (`State::declined`), so there may be any number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recheck {
     /// Until when validators may answer.
@@ -58,8 +60,6 @@ pub struct Recheck {
     pub held: SeatSet,
     /// Who does not.
     pub missing: SeatSet,
-    /// Leases that were declined for it, whose penalty is due unless it is missing.
-    pub declined: Vec<LeaseId>,
 }
 
 impl Encode for Recheck {
@@ -68,12 +68,10 @@ impl Encode for Recheck {
             until,
             held,
             missing,
-            declined,
         } = self;
         until.encode(writer);
         held.encode(writer);
         missing.encode(writer);
-        writer.seq(declined);
     }
 }
 
@@ -83,7 +81,6 @@ impl Decode for Recheck {
             until: TimestampMs::decode(reader)?,
             held: SeatSet::decode(reader)?,
             missing: SeatSet::decode(reader)?,
-            declined: reader.seq("declined leases", DECLINED_PER_RECHECK_MAX, 32)?,
         })
     }
 }

@@ -23,7 +23,7 @@ use crate::table::Table;
 use crate::tree::Leaves;
 
 /// Version of the encoding.
-const VERSION: u16 = 5;
+const VERSION: u16 = 6;
 
 /// Jobs in a state: open ones and ended ones, and those that end in the last block before the oldest leave.
 const JOBS_MAX: usize = OPEN_JOBS_MAX + ENDED_JOBS_MAX + OPEN_JOBS_MAX;
@@ -189,6 +189,7 @@ impl Encode for State {
             queued: _,
             live: _,
             ended: _,
+            declined: _,
             tree: _,
             consents: _,
             placing: _,
@@ -244,6 +245,7 @@ impl Decode for State {
         state.reports = decode_table(reader, VALIDATORS_MAX)?;
         state.decode_leaves(reader)?;
         state.rebuild_queues()?;
+        state.declined = Arc::new(state.rebuilt_declined());
         state.consents = Arc::new(state.rebuilt_consents());
         let stock = state.rebuilt_stock(head.time);
         state.stock = Arc::new(stock.map_err(|_| DecodeError::Invalid {

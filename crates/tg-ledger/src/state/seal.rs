@@ -224,6 +224,7 @@ impl State {
         let is_live = |it: &Lease| i32::from(it.end.is_none());
         let before = self.leases.get(&lease.id).map_or(0, is_live);
         self.note_use(&lease.provider, is_live(&lease) - before);
+        self.note_declined(&lease);
         self.leases.put(lease);
         self.note_consent(&job);
     }

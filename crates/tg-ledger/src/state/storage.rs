@@ -1,11 +1,12 @@
 //! What validators have to state about storage: which files jobs and models need, and who said that it holds them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use tg_types::{Address, Digest, StorageSubject};
+use tg_types::{Address, DeclineReason, Digest, LeaseId, StorageSubject};
 
 use crate::parameters::StorageRule;
-use crate::record::{Job, JobState, Model, ModelState, Storage};
+use crate::record::{Job, JobState, Lease, LeaseEnd, Model, ModelState, Storage};
 use crate::state::State;
 
 /// A file that a validator must hold before it states so.
@@ -80,6 +81,45 @@ impl State {
             StorageRule::Assumed => true,
             StorageRule::Stated => storage.held.len() >= self.quorum(),
         }
+    }
+
+    /// Declined leases whose penalty waits for the answer about a job's input or a model's files.
+    pub(crate) fn declined_over(&self, subject: &StorageSubject) -> Vec<LeaseId> {
+        let first = (*subject, LeaseId::new([0; 32]));
+        let all = self.declined.range(first..);
+        let all = all.take_while(|(of, _)| of == subject);
+        all.map(|(_, lease)| *lease).collect()
+    }
+
+    /// What must be answered before the penalty of a lease is burned or goes back, if it waits for that.
+    fn waits_over(&self, lease: &Lease) -> Option<StorageSubject> {
+        match lease.end {
+            _ if lease.locked.is_zero() => None,
+            Some(LeaseEnd::Declined(DeclineReason::InputMissing)) => Some(lease.job.into()),
+            Some(LeaseEnd::Declined(DeclineReason::ModelMissing)) => {
+                Some(self.job(&lease.job)?.order.model.into())
+            }
+            _ => None,
+        }
+    }
+
+    /// Notes whether the penalty of a lease waits, before the lease is put.
+    pub(super) fn note_declined(&mut self, lease: &Lease) {
+        let was = self.lease(&lease.id).and_then(|it| self.waits_over(it));
+        let is = self.waits_over(lease);
+        if was != is {
+            let declined = Arc::make_mut(&mut self.declined);
+            if let Some(subject) = was {
+                declined.remove(&(subject, lease.id));
+            }
+            declined.extend(is.map(|subject| (subject, lease.id)));
+        }
+    }
+
+    /// [`Self::declined`](State), derived from the leases.
+    pub(crate) fn rebuilt_declined(&self) -> BTreeSet<(StorageSubject, LeaseId)> {
+        let waits = |it: &Lease| Some((self.waits_over(it)?, it.id));
+        self.leases.iter().filter_map(waits).collect()
     }
 
     /// The statements about a job's input or a model's files; `None` if nobody has to state anything about it.

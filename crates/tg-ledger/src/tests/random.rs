@@ -300,6 +300,7 @@ fn never_over_capacity() {
         assert_eq!(&state.rebuilt_stock(now).unwrap(), state.stock());
         assert_eq!(state.rebuilt_book(), state.current_book());
         assert_eq!(state.rebuilt_consents(), *state.consents);
+        assert_eq!(state.rebuilt_declined(), *state.declined);
         let mut held: BTreeMap<(OfferId, u32), u32> = BTreeMap::new();
         for (job, lease) in state.live_members() {
             let runs = job.holds_machine() && lease.grant.from <= now;
@@ -558,6 +559,7 @@ fn undone_blocks_and_changed_offers_leave_the_book_as_the_records_say() {
                 assert_eq!(&state.rebuilt_stock(now).unwrap(), state.stock());
                 assert_eq!(state.rebuilt_book(), state.current_book());
                 assert_eq!(state.rebuilt_consents(), *state.consents);
+                assert_eq!(state.rebuilt_declined(), *state.declined);
             };
             sound(&market.state);
             // The first one was put together by hand.

@@ -465,7 +465,7 @@ impl Books {
             | LeaseEnd::Released
             | LeaseEnd::Unavailable
             | LeaseEnd::Declined(_) => {
-                assert_eq!(tally.forfeited, 0, "{end}");
+                assert_eq!(tally.forfeited, 0, "{end}: {lease:?}");
             }
             LeaseEnd::Fulfilled
             | LeaseEnd::Rejected { .. }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tg_ledger::{AbandonedBecause, Event, LatePhase, LeaseEnd, ModelState, State};
-use tg_types::TransactionKind;
+use tg_types::{DeclineReason, TransactionKind};
 
 use crate::files::refusal;
 
@@ -130,15 +130,13 @@ impl Coverage {
         let lease = before.lease(lease);
         let job = lease.and_then(|it| before.job(&it.job));
         let model = job.and_then(|it| before.model(&it.order.model));
-        let asked = |storage: &tg_ledger::Storage| {
-            let recheck = storage.recheck.as_ref();
-            recheck.is_some_and(|it| {
-                lease.is_some_and(|lease| it.declined.contains(&lease.id))
-                    && it.until < state.head().time
-            })
+        let storage = match lease.and_then(|it| it.end.as_ref()) {
+            Some(LeaseEnd::Declined(DeclineReason::InputMissing)) => job.map(|it| &it.storage),
+            Some(LeaseEnd::Declined(DeclineReason::ModelMissing)) => model.map(|it| &it.storage),
+            _ => None,
         };
-        let silent =
-            job.is_some_and(|it| asked(&it.storage)) || model.is_some_and(|it| asked(&it.storage));
+        let recheck = storage.and_then(|it| it.recheck.as_ref());
+        let silent = recheck.is_some_and(|it| it.until < state.head().time);
         self.note(match (burned, silent) {
             (false, _) => "penalty returned",
             (true, true) => "penalty burned by silence",

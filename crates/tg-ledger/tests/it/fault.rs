@@ -7,7 +7,7 @@ use tg_ledger::{
     StorageRule, TransactionError,
 };
 use tg_types::{
-    Amount, DeclineReason, DurationMs, JobId, StorageSubject, TimestampMs, Transaction,
+    Amount, DeclineReason, DurationMs, JobId, OfferTerms, StorageSubject, TimestampMs, Transaction,
     TransactionKind, VerificationMode,
 };
 
@@ -62,6 +62,12 @@ fn miss(world: &mut World, validators: std::ops::Range<u8>, subject: impl Into<S
         };
         world.send(&format!("validator {index}"), report);
     }
+}
+
+fn sorted(jobs: &[JobId]) -> Vec<StorageSubject> {
+    let mut subjects: Vec<StorageSubject> = jobs.iter().map(|it| (*it).into()).collect();
+    subjects.sort();
+    subjects
 }
 
 /// A job whose input and model are held.
@@ -269,6 +275,47 @@ fn false_claims_that_a_model_is_missing_suspend_nobody_else() {
     hold(&mut world, 0..2, MODEL);
     assert_eq!(world.state.model(&MODEL).unwrap().storage.recheck, None);
     assert_eq!(world.state.lease(&lease).unwrap().locked, Amount::ZERO);
+}
+
+#[test]
+fn files_that_validators_lose_cost_none_of_the_providers_that_need_them() {
+    let mut world = with(Parameters {
+        storage: StorageRule::Stated,
+        start_timeout: DurationMs::from_secs(60),
+        ..genesis().parameters
+    });
+    let before = world.balance("cheap");
+    let many = OfferTerms {
+        slots: 24,
+        collateral_per_lease: tgrid(20),
+        ..terms(20)
+    };
+    world.post("cheap", many);
+    let gas = before.checked_sub(world.balance("cheap")).unwrap();
+    hold(&mut world, 0..3, MODEL);
+    let jobs: Vec<JobId> = (0..20)
+        .map(|_| world.submit("alice", world.order()))
+        .collect();
+    for index in 0..3 {
+        let report = Transaction::ReportStorage {
+            held: sorted(&jobs),
+            missing: vec![],
+        };
+        world.send(&format!("validator {index}"), report);
+    }
+    let leases: Vec<_> = jobs.iter().map(|job| world.lease(*job).id).collect();
+    for lease in leases {
+        let reason = DeclineReason::ModelMissing;
+        world.send("cheap", Transaction::DeclineLease { lease, reason });
+        let lease = world.state.lease(&lease).unwrap();
+        assert!(lease.locked > Amount::ZERO, "its penalty waits");
+    }
+    miss(&mut world, 0..3, MODEL);
+    let spent = gas.get() + 20 * fee(TransactionKind::DeclineLease).get();
+    let lost = before.checked_sub(world.balance("cheap")).unwrap();
+    assert_eq!(lost.get(), spent, "gas, and nothing else");
+    let provider = world.state.provider(&address("cheap")).unwrap();
+    assert_eq!((provider.unstarted, provider.lost), (0, Amount::ZERO));
 }
 
 #[test]

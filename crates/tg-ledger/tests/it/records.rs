@@ -267,9 +267,6 @@ fn any_storage(seeds: &Seeds) -> Storage {
             until: seeds.time(),
             held: seats(),
             missing: seats(),
-            declined: (0..seeds.small(16))
-                .map(|_| LeaseId::new(seeds.word()))
-                .collect(),
         }),
     }
 }
