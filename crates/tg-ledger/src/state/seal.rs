@@ -221,9 +221,8 @@ impl State {
 
     pub(crate) fn put_lease(&mut self, lease: Lease) {
         let job = lease.job;
-        let is_live = |it: &Lease| i32::from(it.end.is_none());
-        let before = self.leases.get(&lease.id).map_or(0, is_live);
-        self.note_use(&lease.provider, is_live(&lease) - before);
+        let before = self.leases.get(&lease.id).map_or(0, uses_of);
+        self.note_use(&lease.provider, uses_of(&lease) - before);
         self.note_declined(&lease);
         self.leases.put(lease);
         self.note_consent(&job);
@@ -246,4 +245,10 @@ impl State {
             self.models.put(model);
         }
     }
+}
+
+/// How often a lease refers to its provider's record: it may still change it while it lives, and while the penalty of
+/// its decline waits for an answer.
+fn uses_of(lease: &Lease) -> i32 {
+    i32::from(lease.end.is_none() || !lease.locked.is_zero())
 }

@@ -42,7 +42,11 @@ fn unused() -> Amount {
     lease_fee().saturating_sub(fee(TransactionKind::DeclineLease))
 }
 
-fn hold(world: &mut World, validators: std::ops::Range<u8>, subject: impl Into<StorageSubject>) {
+pub(crate) fn hold(
+    world: &mut World,
+    validators: std::ops::Range<u8>,
+    subject: impl Into<StorageSubject>,
+) {
     let subject = subject.into();
     for index in validators {
         let report = Transaction::ReportStorage {

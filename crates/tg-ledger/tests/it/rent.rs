@@ -1,9 +1,10 @@
 //! Rent: what stays pays, what cannot pay leaves, and nobody but its payer gets a deposit back.
 
 use tg_ledger::rent::{MODEL_BYTES, OFFER_BYTES, Shelf, name_of_address};
-use tg_ledger::{Event, Genesis, JobState, Parameters, State, TransactionError};
-use tg_types::{Amount, Decode, Digest, Encode, Transaction, TransactionKind};
+use tg_ledger::{Event, Genesis, JobState, Parameters, State, StorageRule, TransactionError};
+use tg_types::{Amount, Decode, Digest, DurationMs, Encode, Transaction, TransactionKind};
 
+use crate::fault::hold;
 use crate::world::{
     MODEL, World, address, facts, fee, genesis, parameters, register, rejected, terms, tgrid,
 };
@@ -188,6 +189,47 @@ fn an_offer_with_a_live_lease_stays() {
     world.idle();
     assert!(world.job(job).state.is_final());
     assert!(world.state.offer(&offer).is_none());
+}
+
+#[test]
+fn a_provider_whose_penalty_waits_stays() {
+    let mut world = World::with(&Genesis {
+        parameters: Parameters {
+            rent_full_hour: Parameters::development().rent_full_hour,
+            storage: StorageRule::Stated,
+            verification_timeout: DurationMs::from_secs(20 * 24 * 3600),
+            ..parameters()
+        },
+        ..genesis()
+    });
+    world.activate_model(facts());
+    world.post("cheap", terms(30));
+    hold(&mut world, 0..3, MODEL);
+    // A deposit lasts for a week, which is also as far as a deadline may lie ahead.
+    world.wait_until(after(&world, 2));
+    let mut order = world.order();
+    order.deadline = tg_types::TimestampMs::new(after(&world, 6));
+    let job = world.submit("alice", order);
+    hold(&mut world, 0..3, job);
+    let lease = world.lease(job).id;
+    let reason = tg_types::DeclineReason::InputMissing;
+    world.send("cheap", Transaction::DeclineLease { lease, reason });
+    let waits = world.state.lease(&lease).unwrap().locked;
+    assert!(!waits.is_zero());
+    // The rent of the provider's record is spent while the validators have not answered.
+    world.wait_until(after(&world, 5) + DAY / 2);
+    world.idle();
+    assert!(world.state.provider(&address("cheap")).is_some());
+    world.send("alice", Transaction::CancelJob { job });
+    let released = world
+        .state
+        .lease(&lease)
+        .is_none_or(|it| it.locked.is_zero());
+    assert!(released, "the penalty goes back with the end of the job");
+    // Nothing refers to the record any more.
+    world.wait_until(after(&world, 1));
+    world.idle();
+    assert!(world.state.provider(&address("cheap")).is_none());
 }
 
 #[test]
