@@ -92,6 +92,12 @@ impl Amount {
             return None;
         }
         let (count, per) = (count as u128, per as u128);
+        if per == 1 {
+            return match self.0.checked_mul(count) {
+                Some(product) => Some(Self(product)),
+                None => None,
+            };
+        }
         if self.0 <= u64::MAX as u128 {
             // The product is below 2^128, so one division is enough.
             let product = self.0 * count;

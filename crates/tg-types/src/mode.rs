@@ -99,6 +99,12 @@ impl ModeSet {
         self.0 & 1 << mode.tag() != 0
     }
 
+    /// The modes of both sets.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Whether no mode is in the set.
     #[must_use]
     pub const fn is_empty(self) -> bool {

@@ -237,6 +237,7 @@ pub(crate) fn measure(shape: &Shape, blocks: usize) -> Cost {
     let burned = crowd.chain.state.totals().burned;
     let ((), filling) = timed(|| crowd.fill());
     let burned = crowd.chain.state.totals().burned.saturating_sub(burned);
+    eprintln!("{}: filled", shape.name);
     let waiting = crowd.chain.state.queued_jobs().count();
     let steps: Vec<Step> = (0..blocks).map(|_| crowd.step()).collect();
     let of = |took: fn(&Step) -> u64| {

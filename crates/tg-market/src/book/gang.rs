@@ -16,6 +16,7 @@ use tg_types::{Address, Amount, JobNeeds, Machine};
 use super::search::{Looks, Reach, Search};
 use super::{Entry, OfferBook, Rates};
 use crate::demand::{JobDemand, OfferView};
+use crate::packing::shape::mix;
 use crate::placement::{Quote, compare_quotes, quote_now};
 use crate::view::request_of;
 
@@ -149,6 +150,7 @@ impl OfferBook {
         if near.len() < members || looks.is_cut_off() {
             return None;
         }
+        keep_crowded(&mut near, members);
         near.sort_by_key(|(cell, _)| *cell);
         // Whether there is room does not depend on what it takes from others.
         let room = JobDemand {
@@ -201,6 +203,19 @@ impl OfferBook {
         }
         near
     }
+}
+
+/// Leaves out machines of neighbourhoods with fewer than `members` of them: nearly all such, in less time than it takes to
+/// sort them. Neighbourhoods are counted by a hash, so some others stay.
+fn keep_crowded(near: &mut Vec<(Cell, &Entry)>, members: usize) {
+    let counters = (2 * near.len()).next_power_of_two();
+    let mut counts = vec![0_u16; counters];
+    let counter = |cell: &Cell| mix(cell.0 as u64 ^ mix(cell.1 as u64)) as usize & (counters - 1);
+    for (cell, _) in near.iter() {
+        let count = &mut counts[counter(cell)];
+        *count = count.saturating_add(1);
+    }
+    near.retain(|(cell, _)| usize::from(counts[counter(cell)]) >= members);
 }
 
 /// The machines of one neighbourhood that have room for a member; too few of them if it is clear before all are looked

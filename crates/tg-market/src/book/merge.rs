@@ -46,7 +46,7 @@ impl<'a> Search<'a, '_> {
     /// The orders of `lots`; `None` where what a place takes does not count, or machines of one shelf differ in it.
     pub(super) fn order_keys(&self, lots: &[Lot<'a>]) -> Option<(&PackingPrices, Vec<OrderKey>)> {
         let prices = self.prices.filter(|_| self.reach == Reach::Now)?;
-        let key = |lot: &Lot<'a>| match lot.kinds[..] {
+        let key = |lot: &Lot<'a>| match *lot.kinds.as_slice() {
             [kind] => Some(OrderKey::new(&lot.gpu, kind, &self.request)),
             _ => None,
         };
@@ -72,7 +72,7 @@ impl<'a> Search<'a, '_> {
             let lane = self.least_of_all(lot).map(|least| Lane {
                 run: None,
                 least,
-                has_top: lot.shelf.has_top(self.demand.needs.class),
+                has_top: lot.rack.edges.has_top(self.demand.needs.class),
                 next: None,
             });
             if let Some(lane) = &lane {
@@ -98,10 +98,10 @@ impl<'a> Search<'a, '_> {
             }
             let Some(lane) = &mut lanes[at] else { continue };
             if lane.run.is_none() {
-                looks.note_order(lot.shelf.cohorts.len());
+                looks.note_order(lot.rack.shelf.cohorts.len());
                 lane.run = Some(places.begin(&keys[at], prices));
                 // What is booked may be in the way of any place there: it takes nothing at least.
-                if let Some(row) = lot.shelf.cohorts.get(&None) {
+                if let Some(row) = lot.rack.shelf.cohorts.get(&None) {
                     self.consider((at, lot), (None, 0, row), &mut closer, &mut heap, looks);
                 }
             } else if let Some(spot) = lane.next.take() {
@@ -160,37 +160,6 @@ impl<'a> Search<'a, '_> {
             heap.push(Reverse((lane.least.saturating_add(packing), at, NEXT)));
         }
     }
-
-    /// The cohorts with a place at a price within the limit, with the number of their lot.
-    pub(super) fn merge_fitting(
-        &self,
-        lots: &[Lot<'a>],
-        (prices, keys): Orders<'_, '_>,
-        looks: &mut Looks,
-    ) -> Vec<(usize, &'a Cohort)> {
-        let mut shared = self.book.memory.lock();
-        let places = shared.places(self.book, prices);
-        places.trim();
-        let mut found = Vec::new();
-        for (at, (lot, key)) in lots.iter().zip(keys).enumerate() {
-            looks.note_order(lot.shelf.cohorts.len());
-            if looks.is_cut_off() {
-                break;
-            }
-            let booked = lot.shelf.cohorts.get(&None).into_iter();
-            let run = places.begin(key, prices);
-            let shapes = run.shapes();
-            places.end(run);
-            let rows = shapes.iter().filter_map(|shape| row_of(lot, shape));
-            for row in booked.chain(rows) {
-                looks.note();
-                if self.least_of(lot, row).is_some() {
-                    found.push((at, &*row.cohort));
-                }
-            }
-        }
-        found
-    }
 }
 
 impl Lane<'_> {
@@ -213,7 +182,7 @@ impl Lane<'_> {
 
 /// The cohort of machines that look like `shape`.
 fn row_of<'a>(lot: &Lot<'a>, shape: &Shape) -> Option<&'a Row> {
-    let row = lot.shelf.cohorts.get(&Some(*shape));
+    let row = lot.rack.shelf.cohorts.get(&Some(*shape));
     debug_assert!(row.is_some(), "the memory was told of this book");
     row
 }

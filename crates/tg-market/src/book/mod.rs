@@ -49,7 +49,7 @@ mod tests;
 use places::Memory;
 use runs::Runs;
 use shards::Shards;
-use shelf::{Counts, Place, Shelf, ShelfKey, Tariff};
+use shelf::{Counts, Place, Rack, ShelfKey, Tariff};
 
 pub use search::{Looks, Reach};
 
@@ -184,7 +184,7 @@ pub struct OfferBook {
     seed: [u8; 32],
     entries: Shards<OfferId, Arc<Entry>>,
     owners: Shards<Address, BTreeSet<OfferId>>,
-    shelves: Runs<ShelfKey, Arc<Shelf>>,
+    shelves: Runs<ShelfKey, Rack>,
     asks: [Arc<Asks>; GpuModel::ALL.len()],
     moving: [Moving; GpuModel::ALL.len()],
     memory: Memory,
@@ -214,8 +214,8 @@ impl OfferBook {
     pub fn turn(&mut self, seed: [u8; 32]) {
         self.seed = seed;
         self.shelves.change_each(
-            |shelf| shelf.has_equals(),
-            |shelf| Arc::make_mut(shelf).turn(&seed),
+            |rack| rack.shelf.has_equals(),
+            |rack| Arc::make_mut(&mut rack.shelf).turn(&seed),
         );
     }
 
@@ -267,7 +267,9 @@ impl OfferBook {
     /// Whether any offer is open.
     #[must_use]
     pub fn has_open(&self) -> bool {
-        self.shelves.values().any(|shelf| !shelf.cohorts.is_empty())
+        self.shelves
+            .values()
+            .any(|rack| !rack.shelf.cohorts.is_empty())
     }
 
     /// For each GPU model the ask of the GPU in the middle, when all are in the order of their asks: nobody alone
@@ -305,10 +307,9 @@ impl OfferBook {
         if let Some(old) = old {
             // Most changes are of a machine or a slot: the sums stay.
             if old.shelf == entry.shelf && old.tariff == entry.tariff && same_asks(&old, &entry) {
-                let shelf = self.shelves.entry_or(&entry.shelf, Arc::default);
-                let shelf = Arc::make_mut(shelf);
-                let lost = shelf.take_out(&self.seed, &old);
-                let gained = shelf.put_in(&self.seed, &entry);
+                let rack = self.shelves.entry_or(&entry.shelf, Rack::default);
+                let lost = rack.take_out(&self.seed, &old);
+                let gained = rack.put_in(&self.seed, &entry);
                 self.memory.change(&entry.shelf, lost, gained);
                 if entry.counts_as_moving() {
                     let moving = &mut self.moving[entry.model()];
@@ -321,9 +322,9 @@ impl OfferBook {
         }
         let owner = self.owners.entry_or_default(entry.standing.provider);
         owner.insert(offer);
-        let shelf = Arc::make_mut(self.shelves.entry_or(&entry.shelf, Arc::default));
-        shelf.count(&entry, true);
-        let gained = shelf.put_in(&self.seed, &entry);
+        let rack = self.shelves.entry_or(&entry.shelf, Rack::default);
+        rack.count(&entry, true);
+        let gained = rack.put_in(&self.seed, &entry);
         self.memory.change(&entry.shelf, None, gained);
         self.sum(&entry, true);
     }
@@ -342,11 +343,10 @@ impl OfferBook {
         if left.is_empty() {
             self.owners.remove(&owner);
         }
-        if let Some(shelf) = self.shelves.get_mut(&old.shelf) {
-            let shelf = Arc::make_mut(shelf);
-            shelf.count(old, false);
-            let lost = shelf.take_out(&self.seed, old);
-            if shelf.is_empty() {
+        if let Some(rack) = self.shelves.get_mut(&old.shelf) {
+            rack.count(old, false);
+            let lost = rack.take_out(&self.seed, old);
+            if rack.shelf.is_empty() {
                 self.shelves.remove(&old.shelf);
             }
             self.memory.change(&old.shelf, lost, None);

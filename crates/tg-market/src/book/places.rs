@@ -346,15 +346,6 @@ impl Run<'_> {
             look: 0,
         });
     }
-
-    /// How the machines of all cohorts with a place look.
-    pub(super) fn shapes(&self) -> Vec<Shape> {
-        let spots = self.order.spots.iter().chain(&self.order.aged);
-        let here = spots.filter(|spot| self.shelf.is_here[spot.look as usize]);
-        let mut shapes: Vec<Shape> = here.map(|spot| spot.shape).collect();
-        shapes.sort_unstable();
-        shapes
-    }
 }
 
 /// Which order: of machines with these GPUs, of a kind that stands for all on the shelf, for one footprint.
@@ -444,13 +435,13 @@ impl Places {
     fn tell(&mut self, book: &OfferBook) {
         let none = Shelf::default();
         for (gpu, places) in &mut self.shelves {
-            let shelf = book.shelves.get(gpu).map_or(&none, |it| it);
+            let shelf = book.shelves.get(gpu).map_or(&none, |it| &*it.shelf);
             places.tell(shelf);
         }
-        for (gpu, shelf) in book.shelves.iter() {
+        for (gpu, rack) in book.shelves.iter() {
             if !self.shelves.contains_key(gpu) {
                 let mut places = ShelfPlaces::default();
-                places.tell(shelf);
+                places.tell(&rack.shelf);
                 self.shelves.insert(*gpu, places);
             }
         }

@@ -123,6 +123,41 @@ impl<K: Ord, V> Runs<K, V> {
     }
 }
 
+/// Finds keys that rise: where most keys of a map are asked for, in the time of going through it.
+pub(crate) struct Finder<'a, K, V> {
+    map: &'a Runs<K, V>,
+    run: usize,
+    at: usize,
+}
+
+impl<'a, K: Ord, V> Finder<'a, K, V> {
+    pub(crate) const fn new(map: &'a Runs<K, V>) -> Self {
+        Self { map, run: 0, at: 0 }
+    }
+
+    /// The value of `key`, which must not be less than the one that was asked for before.
+    pub(crate) fn find(&mut self, key: &K) -> Option<&'a V> {
+        let runs = &self.map.runs;
+        let is_past = |run: &Arc<Run<K, V>>| run.last().is_some_and(|(last, _)| last < key);
+        if is_past(runs.get(self.run)?) {
+            self.run += 1;
+            self.at = 0;
+            if is_past(runs.get(self.run)?) {
+                self.run += runs[self.run..].partition_point(is_past);
+            }
+        }
+        let entries = runs.get(self.run)?;
+        if entries.get(self.at).is_some_and(|(it, _)| it < key) {
+            self.at += 1;
+            if entries.get(self.at).is_some_and(|(it, _)| it < key) {
+                self.at += entries[self.at..].partition_point(|(it, _)| it < key);
+            }
+        }
+        let (found, value) = entries.get(self.at)?;
+        (found == key).then_some(value)
+    }
+}
+
 impl<K: Ord + Clone, V: Clone> Runs<K, V> {
     /// A map of entries that are in the order of keys, each key once.
     pub(crate) fn of_sorted(entries: Vec<(K, V)>) -> Self {
@@ -257,6 +292,10 @@ mod tests {
                 ] {
                     let rest = map.range((bound, Bound::Unbounded));
                     assert!(runs.range_from(bound).eq(rest));
+                }
+                let mut finder = Finder::new(&runs);
+                for key in (key..610).step_by(1 + (step % 5) as usize * 11) {
+                    assert_eq!(finder.find(&key), map.get(&key));
                 }
                 assert_eq!(Runs::of_sorted(map.clone().into_iter().collect()), runs);
                 shared.push((runs.clone(), map.clone()));

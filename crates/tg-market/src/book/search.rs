@@ -4,12 +4,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Bound;
 
-use tg_types::{Amount, DurationMs, GpuModel, OfferTerms};
+use tg_types::{Amount, DurationMs, GpuModel, RegionSet};
 
 use super::places;
-use super::shelf::{Cohort, Floor, Group, Row, Shelf, ShelfKey, Tariff};
+use super::runs::Finder;
+use super::shelf::{Cohort, Group, Rack, Row, ShelfKey, Tariff, price_of};
 use super::{OfferBook, Rates, Standing};
-use crate::cluster::{KindSet, Request};
+use crate::cluster::{KindIndex, KindSet, Request, Sharing};
 use crate::demand::{JobDemand, OfferView};
 use crate::packing::Shape;
 use crate::placement::{GpuWork, Quote, assess, charged, compare_quotes, gpu_work, quote_now};
@@ -112,18 +113,39 @@ pub(super) struct Search<'a, 'd> {
 /// What the offers of one shelf have in common for one job, and the least of what they have not.
 pub(super) struct Lot<'a> {
     pub(super) gpu: ShelfKey,
-    pub(super) shelf: &'a Shelf,
-    model: GpuModel,
+    pub(super) rack: &'a Rack,
     /// Kinds of its machines, one for each way to value what they have.
-    pub(super) kinds: Vec<u16>,
-    work: GpuWork,
-    class_price: Amount,
-    /// The least of each part of the terms.
-    terms: OfferTerms,
+    pub(super) kinds: Kinds,
+    class: GpuTime,
     /// The least price of the arithmetic.
     base: Option<Amount>,
     pub(super) duration: DurationMs,
     risk: Amount,
+}
+
+/// Kinds of machine: mostly one.
+pub(super) enum Kinds {
+    One(u16),
+    Several(Vec<u16>),
+}
+
+impl Kinds {
+    pub(super) fn as_slice(&self) -> &[u16] {
+        match self {
+            Self::One(kind) => std::slice::from_ref(kind),
+            Self::Several(kinds) => kinds,
+        }
+    }
+}
+
+/// What GPU time a job takes, and what a second of it costs, on machines with the same model that share GPUs alike.
+#[derive(Clone, Copy)]
+struct GpuTime {
+    model: GpuModel,
+    sharing: Sharing,
+    work: GpuWork,
+    /// The moving price of a second.
+    price: Amount,
 }
 
 /// A cohort with the least that its cheapest offer may cost before its place counts.
@@ -222,8 +244,15 @@ impl<'a, 'd> Search<'a, 'd> {
     ) -> Option<Self> {
         let stock = demand.stock?;
         let request = request_of(demand.needs).ok()?;
+        let all = stock.cluster().kinds();
+        let mut kinds = all.filter(&request);
+        let regions = demand.needs.regions;
+        if regions != RegionSet::ANY {
+            let is_in = |region| u8::try_from(region).is_ok_and(|it| regions.contains(it));
+            kinds.intersect(&all.in_regions(is_in));
+        }
         Some(Self {
-            kinds: stock.cluster().kinds().filter(&request),
+            kinds,
             prices: demand.prices.filter(|_| demand.start <= demand.now),
             demand,
             rates,
@@ -242,38 +271,62 @@ impl<'a, 'd> Search<'a, 'd> {
     pub(super) fn lots(&self, looks: &mut Looks) -> Vec<Lot<'a>> {
         let all = self.stock.cluster().kinds();
         looks.note_many(JOB_LOOKS + all.len() as u64 / KINDS_PER_LOOK);
-        let regions = self.demand.needs.regions;
-        let is_in_region = |kind: &usize| {
-            let region = all.region(*kind).and_then(|it| u8::try_from(it).ok());
-            region.is_some_and(|region| regions.contains(region))
-        };
-        let mut serving = self.kinds.iter().filter(is_in_region).peekable();
+        let mut serving = self.kinds.iter().peekable();
+        let mut racks = Finder::new(&self.book.shelves);
+        let mut class: Option<GpuTime> = None;
         let mut lots = Vec::new();
         // Kinds with the same GPUs follow each other.
-        while let Some(kind) = serving.next() {
+        while let Some(first) = serving.next() {
             if looks.is_cut_off() {
                 break;
             }
-            let Some(gpu) = all.gpu(kind) else { continue };
-            let mut kinds = vec![kind];
+            let Some(gpu) = all.gpu(first) else { continue };
+            let mut last = first;
             while let Some(kind) = serving.next_if(|it| all.gpu(*it) == Some(gpu)) {
-                kinds.push(kind);
+                last = kind;
             }
             looks.note();
-            let shelf = self.book.shelves.get(gpu);
-            if let Some(shelf) = shelf.filter(|shelf| shelf.has_what_it_takes(self.demand)) {
-                looks.note_many(SHELF_LOOKS - 1);
-                lots.extend(self.lot(gpu, shelf, &kinds));
-            }
+            let rack: Option<&'a Rack> = racks.find(gpu);
+            let Some(rack) = rack.filter(|it| it.edges.has_what_it_takes(self.demand)) else {
+                continue;
+            };
+            looks.note_many(SHELF_LOOKS - 1);
+            let is_like = |it: &GpuTime| (it.model.tag(), it.sharing) == (gpu.model, gpu.sharing);
+            class = class.filter(is_like).or_else(|| self.gpu_time(gpu, rack));
+            let Some(class) = class else { continue };
+            let kinds = self.distinct_kinds(all, gpu, (first, last));
+            lots.push(self.lot((gpu, rack), class, kinds));
         }
         lots
+    }
+
+    /// Of the kinds from `first` to `last` that serve the job, which have these GPUs, one for each way to value machines.
+    fn distinct_kinds(
+        &self,
+        all: &KindIndex,
+        gpu: &ShelfKey,
+        (first, last): (usize, usize),
+    ) -> Kinds {
+        let Some(prices) = self.prices else {
+            return Kinds::Several(Vec::new());
+        };
+        let is_other = |kind: Option<usize>| kind.and_then(|it| all.gpu(it)) != Some(gpu);
+        if first == last && is_other(first.checked_sub(1)) && is_other(Some(first + 1)) {
+            return Kinds::One(first as u16);
+        }
+        let kinds = (first..=last).filter(|it| self.kinds.contains(*it));
+        let distinct = prices.distinct(all.with_gpu(gpu), kinds);
+        match distinct[..] {
+            [kind] => Kinds::One(kind),
+            _ => Kinds::Several(distinct),
+        }
     }
 
     /// The cohorts that may have room at a price within the limit.
     fn aisles(&self, lots: &[Lot<'a>], looks: &mut Looks) -> Vec<Aisle<'a>> {
         let mut aisles = Vec::new();
         for (at, lot) in lots.iter().enumerate() {
-            for (shape, row) in lot.shelf.cohorts.iter() {
+            for (shape, row) in lot.rack.shelf.cohorts.iter() {
                 looks.note();
                 if looks.is_cut_off() {
                     return aisles;
@@ -323,54 +376,77 @@ impl<'a, 'd> Search<'a, 'd> {
         best
     }
 
-    /// The cohorts that may have room at a price within the limit, with the number of their lot.
+    /// The cohorts that may have room at a price within the limit, with the number of their lot. What a place takes is not
+    /// worked out for it.
     pub(super) fn fitting(&self, lots: &[Lot<'a>], looks: &mut Looks) -> Vec<(usize, &'a Cohort)> {
-        if let Some((prices, keys)) = self.order_keys(lots) {
-            return self.merge_fitting(lots, (prices, &keys), looks);
+        let mut found = Vec::new();
+        for (at, lot) in lots.iter().enumerate() {
+            looks.note_order(lot.rack.shelf.cohorts.len());
+            if looks.is_cut_off() {
+                break;
+            }
+            for (shape, row) in lot.rack.shelf.cohorts.iter() {
+                // What is booked may be in the way of any place there: it is looked at itself.
+                let may_have_place = |shape: &Shape| {
+                    places::has_cpu(shape, &self.request)
+                        && shape.choices(&self.request).next().is_some()
+                };
+                if !shape.as_ref().is_none_or(may_have_place) {
+                    continue;
+                }
+                looks.note();
+                if self.least_of(lot, row).is_some() {
+                    found.push((at, &*row.cohort));
+                }
+            }
         }
-        let aisles = self.aisles(lots, looks).into_iter();
-        let fits = |it: &Aisle<'a>| self.burden(&lots[it.lot], it).is_some();
-        aisles.filter(fits).map(|it| (it.lot, it.cohort)).collect()
+        found
     }
 
     /// The least that the cheapest offer of a cohort may cost before its place counts; `None` if that is above the
     /// limit.
     pub(super) fn least_of(&self, lot: &Lot<'a>, row: &Row) -> Option<Amount> {
-        let second = row.second(lot.class_price);
-        self.cost_of(lot.work.price(lot.base, second), lot.risk)
+        let second = row.second(lot.class.price);
+        self.cost_of(lot.class.work.price(lot.base, second), lot.risk)
     }
 
     /// As [`Self::least_of`], of all cohorts of a lot.
     pub(super) fn least_of_all(&self, lot: &Lot<'a>) -> Option<Amount> {
-        let second = lot.shelf.second(lot.class_price);
-        self.cost_of(lot.work.price(lot.base, second), lot.risk)
+        let second = lot.rack.edges.second(lot.class.price);
+        self.cost_of(lot.class.work.price(lot.base, second), lot.risk)
     }
 
-    /// A shelf of which machines of `kinds` could serve the job; `None` if none of them is open, or no offer serves its mode.
-    fn lot(&self, gpu: &ShelfKey, shelf: &'a Shelf, kinds: &[usize]) -> Option<Lot<'a>> {
+    /// The GPU time of the job on machines of a shelf; `None` if no offer is open.
+    fn gpu_time(&self, gpu: &ShelfKey, rack: &Rack) -> Option<GpuTime> {
         let needs = self.demand.needs;
-        let all = self.stock.cluster().kinds();
-        let row = shelf.cohorts.values().next()?;
-        let first = row.cohort.groups.values().next()?;
-        let machine = &first.values().next()?.standing.terms.machine;
-        let Floor { terms, failure_ppm } = shelf.floor(needs.class, machine)?;
+        let machine = rack.shelf.machine()?;
         let correction = self.rates.correction(machine.gpu, needs.class);
-        let work = gpu_work(machine, needs, &correction);
-        Some(Lot {
-            gpu: *gpu,
-            shelf,
+        Some(GpuTime {
             model: machine.gpu,
-            kinds: match self.prices {
-                Some(prices) => prices.distinct(all.with_gpu(gpu), kinds.iter().copied()),
-                None => Vec::new(),
-            },
-            class_price: self.rates.class_price(machine.gpu),
-            base: terms.price(self.demand.macs),
-            duration: terms.duration(self.demand.macs).saturating_add(work.time),
-            risk: self.demand.max_price.ppm_ceil(failure_ppm),
-            terms,
-            work,
+            sharing: gpu.sharing,
+            work: gpu_work(machine, needs, &correction),
+            price: self.rates.class_price(machine.gpu),
         })
+    }
+
+    /// A shelf of which machines of `kinds` could serve the job.
+    fn lot(&self, (gpu, rack): (&ShelfKey, &'a Rack), class: GpuTime, kinds: Kinds) -> Lot<'a> {
+        let JobDemand {
+            needs,
+            macs,
+            max_price,
+            ..
+        } = *self.demand;
+        let edges = &rack.edges;
+        Lot {
+            gpu: *gpu,
+            rack,
+            kinds,
+            class,
+            base: edges.price(macs.div_ceil(1_000_000)),
+            duration: edges.duration(macs).saturating_add(class.work.time),
+            risk: max_price.ppm_ceil(edges.failure_ppm(needs.class)),
+        }
     }
 
     /// What a price makes of the cost at least; `None` if it is above the limit.
@@ -394,14 +470,14 @@ impl<'a, 'd> Search<'a, 'd> {
                     let kind = *kind;
                     prices.least_burden(&Shape { kind, ..*shape }, &self.request)
                 };
-                lot.kinds.iter().filter_map(of).min()
+                lot.kinds.as_slice().iter().filter_map(of).min()
             }
         }
     }
 
     pub(super) fn packing(&self, lot: &Lot<'a>, burden: i64, duration: DurationMs) -> Amount {
         match (self.reach, self.prices) {
-            (Reach::Now, Some(prices)) => prices.cost(lot.model, burden, duration),
+            (Reach::Now, Some(prices)) => prices.cost(lot.class.model, burden, duration),
             _ => Amount::ZERO,
         }
     }
@@ -417,13 +493,13 @@ impl<'a, 'd> Search<'a, 'd> {
         quote_of: &mut QuoteOf<'_, 'a>,
     ) {
         let groups = &cohort.groups;
-        if lot.work.is_none() {
+        if lot.class.work.is_none() {
             return self.walk_arithmetic(lot, (cohort, burden, is_alike), looks, best, quote_of);
         }
         let pivot = Tariff::first_dynamic();
         let fixed = groups.iter().take_while(|(tariff, _)| !tariff.is_dynamic);
         for (tariff, group) in fixed {
-            let price = lot.work.price(lot.base, tariff.second);
+            let price = lot.class.work.price(lot.base, tariff.second);
             if !self.may_win((lot, burden), price, *looks, best.as_ref()) {
                 break;
             }
@@ -431,8 +507,8 @@ impl<'a, 'd> Search<'a, 'd> {
             self.look(lot, (burden, is_alike), found, looks, best, quote_of);
         }
         for (tariff, group) in groups.range_from(Bound::Included(&pivot)) {
-            let second = tariff.second.max(lot.class_price);
-            let price = lot.work.price(lot.base, second);
+            let second = tariff.second.max(lot.class.price);
+            let price = lot.class.work.price(lot.base, second);
             if !self.may_win((lot, burden), price, *looks, best.as_ref()) {
                 break;
             }
@@ -450,20 +526,14 @@ impl<'a, 'd> Search<'a, 'd> {
         best: &mut Option<Quote>,
         quote_of: &mut QuoteOf<'_, 'a>,
     ) {
-        let price = |per_mmac: Amount, base: Amount| {
-            let terms = OfferTerms {
-                price_per_mmac: per_mmac,
-                price_base: base,
-                ..lot.terms.clone()
-            };
-            terms.price(self.demand.macs)
-        };
+        let mmacs = self.demand.macs.div_ceil(1_000_000);
+        let price = |per_mmac: Amount, base: Amount| price_of(base, per_mmac, mmacs);
         let mut from = (Amount::ZERO, Amount::ZERO, Tariff::first());
         loop {
             let mut dearer = None;
             for ((per_mmac, base, tariff), ()) in cohort.by_mmac.range_from(Bound::Included(&from))
             {
-                let least = price(*per_mmac, lot.terms.price_base);
+                let least = price(*per_mmac, lot.rack.edges.base);
                 if !self.may_win((lot, burden), least, *looks, best.as_ref()) {
                     return;
                 }
@@ -556,15 +626,16 @@ impl<'a, 'd> Search<'a, 'd> {
         if !tariff.serves(self.demand) {
             return None;
         }
-        let duration = tariff.duration(macs).saturating_add(lot.work.time);
+        let duration = tariff.duration(macs).saturating_add(lot.class.work.time);
         if start.saturating_add(duration) > deadline {
             return None;
         }
         let second = match tariff.is_dynamic {
             false => tariff.second,
-            true => tariff.second.max(lot.class_price),
+            true => tariff.second.max(lot.class.price),
         };
         let price = lot
+            .class
             .work
             .price(tariff.price(macs.div_ceil(1_000_000)), second);
         let failure_ppm = tariff.mark(needs.class).failure_ppm;

@@ -4,8 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use tg_types::{
-    Amount, Digest, DurationMs, JobClass, Label, Machine, ModeSet, OfferId, OfferTerms, Pricing,
-    TierSet, VerificationMode,
+    Amount, Digest, DurationMs, JobClass, Machine, ModeSet, OfferId, OfferTerms, Pricing, TierSet,
 };
 
 use super::runs::Runs;
@@ -68,20 +67,12 @@ impl Tariff {
 
     /// [`OfferTerms::price`], where `mmacs` millions of multiply-accumulates have begun.
     pub(crate) fn price(&self, mmacs: u64) -> Option<Amount> {
-        let work = self.per_mmac.get().checked_mul(u128::from(mmacs))?;
-        self.base.checked_add(Amount::new(work))
+        price_of(self.base, self.per_mmac, mmacs)
     }
 
     /// [`OfferTerms::duration`].
     pub(crate) fn duration(&self, macs: u64) -> DurationMs {
-        if self.speed == 0 {
-            return DurationMs::new(u64::MAX);
-        }
-        let work = match self.speed.checked_mul(1_000) {
-            Some(per_ms) => macs.div_ceil(per_ms),
-            None => u64::from(macs > 0),
-        };
-        self.latency.saturating_add(DurationMs::new(work))
+        duration_of(self.latency, self.speed, macs)
     }
 
     /// Whether the offer serves such a job, its price and its machine apart.
@@ -128,6 +119,24 @@ impl Tariff {
             marks: standing.marks,
         }
     }
+}
+
+/// [`OfferTerms::price`], where `mmacs` millions of multiply-accumulates have begun.
+pub(crate) fn price_of(base: Amount, per_mmac: Amount, mmacs: u64) -> Option<Amount> {
+    let work = per_mmac.get().checked_mul(u128::from(mmacs))?;
+    base.checked_add(Amount::new(work))
+}
+
+/// [`OfferTerms::duration`].
+fn duration_of(latency: DurationMs, speed: u64, macs: u64) -> DurationMs {
+    if speed == 0 {
+        return DurationMs::new(u64::MAX);
+    }
+    let work = match speed.checked_mul(1_000) {
+        Some(per_ms) => macs.div_ceil(per_ms),
+        None => u64::from(macs > 0),
+    };
+    latency.saturating_add(DurationMs::new(work))
 }
 
 /// Where an open offer lies on its shelf.
@@ -308,12 +317,137 @@ struct Spread {
     top: [Counts<bool>; JobClass::ALL.len()],
 }
 
-/// The least of each part of the cost over all offers of a shelf.
-#[derive(Debug, Clone)]
-pub(crate) struct Floor {
-    /// Terms with the least prices and times; nothing else of them means anything.
-    pub(crate) terms: OfferTerms,
-    pub(crate) failure_ppm: u32,
+/// The least, or the greatest, of each part of the cost over all offers of a shelf: beside it, so that a search passes over
+/// shelves without a look at what lies on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Edges {
+    /// Modes that some offer serves.
+    modes: ModeSet,
+    /// Whether some offer is open.
+    is_open: bool,
+    /// The most RAM, disk, and memory for models.
+    ram: u32,
+    disk: u32,
+    memory: u64,
+    /// The least price of GPU time of those that stand, and of those that follow demand.
+    fixed: Option<Amount>,
+    moving: Option<Amount>,
+    /// The least prices and times of the rest.
+    pub(crate) base: Amount,
+    pub(crate) per_mmac: Amount,
+    latency: DurationMs,
+    speed: u64,
+    failure_ppm: [u32; JobClass::ALL.len()],
+    /// Whether some provider goes first among equals.
+    top: [bool; JobClass::ALL.len()],
+}
+
+impl Default for Edges {
+    fn default() -> Self {
+        Self::of(&Spread::default())
+    }
+}
+
+impl Edges {
+    /// Of offers none of which is open.
+    fn of(spread: &Spread) -> Self {
+        let or_zero = |counts: &Counts<Amount>| counts.first().unwrap_or(Amount::ZERO);
+        Self {
+            modes: spread
+                .modes
+                .0
+                .keys()
+                .fold(ModeSet::EMPTY, |all, it| all.or(*it)),
+            is_open: false,
+            ram: spread.ram.last().unwrap_or(0),
+            disk: spread.disk.last().unwrap_or(0),
+            memory: spread.memory.last().unwrap_or(0),
+            fixed: spread.fixed.first(),
+            moving: spread.moving.first(),
+            base: or_zero(&spread.base),
+            per_mmac: or_zero(&spread.per_mmac),
+            latency: spread.latency.first().unwrap_or(DurationMs::ZERO),
+            speed: spread.speed.last().unwrap_or(0),
+            failure_ppm: spread
+                .failure_ppm
+                .each_ref()
+                .map(|it| it.first().unwrap_or(0)),
+            top: spread.top.each_ref().map(|it| it.last() == Some(true)),
+        }
+    }
+
+    /// Whether some offer is open, some serves the job's mode, and some has the memory, the RAM and the disk for it: not
+    /// always one and the same.
+    pub(crate) const fn has_what_it_takes(&self, demand: &JobDemand<'_>) -> bool {
+        let needs = demand.needs;
+        self.is_open
+            && self.ram >= needs.memory_mib
+            && self.disk >= needs.disk_gib
+            && self.memory >= demand.memory_bytes
+            && self.modes.contains(demand.mode)
+    }
+
+    /// The least price of a GPU second of all offers, where the moving price is `class_price`.
+    pub(crate) fn second(&self, class_price: Amount) -> Amount {
+        let moving = self.moving.map(|ask| ask.max(class_price));
+        let least = self.fixed.into_iter().chain(moving).min();
+        least.unwrap_or(Amount::MAX)
+    }
+
+    /// The least that is asked for `mmacs` millions of multiply-accumulates; `None` if it cannot be written.
+    pub(crate) fn price(&self, mmacs: u64) -> Option<Amount> {
+        price_of(self.base, self.per_mmac, mmacs)
+    }
+
+    /// The least declared time.
+    pub(crate) fn duration(&self, macs: u64) -> DurationMs {
+        duration_of(self.latency, self.speed, macs)
+    }
+
+    /// The least probability that a provider fails a job of `class`.
+    pub(crate) fn failure_ppm(&self, class: JobClass) -> u32 {
+        self.failure_ppm[usize::from(class.tag())]
+    }
+
+    /// Whether some offer is of a provider that goes first among equals with jobs of `class`.
+    pub(crate) fn has_top(&self, class: JobClass) -> bool {
+        self.top[usize::from(class.tag())]
+    }
+}
+
+/// A shelf with its edges.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Rack {
+    pub(crate) edges: Edges,
+    pub(crate) shelf: Arc<Shelf>,
+}
+
+impl Rack {
+    /// Counts an offer, or takes it out of the count.
+    pub(crate) fn count(&mut self, entry: &Entry, is_new: bool) {
+        let shelf = Arc::make_mut(&mut self.shelf);
+        shelf.count(entry, is_new);
+        self.edges = Edges {
+            is_open: self.edges.is_open,
+            ..Edges::of(&shelf.spread)
+        };
+    }
+
+    /// [`Shelf::put_in`].
+    pub(crate) fn put_in(&mut self, seed: &[u8; 32], entry: &Arc<Entry>) -> Option<Shape> {
+        let shelf = Arc::make_mut(&mut self.shelf);
+        let gained = shelf.put_in(seed, entry);
+        self.edges.is_open = !shelf.cohorts.is_empty();
+        gained
+    }
+
+    /// [`Shelf::take_out`].
+    pub(crate) fn take_out(&mut self, seed: &[u8; 32], entry: &Entry) -> Option<Shape> {
+        let shelf = Arc::make_mut(&mut self.shelf);
+        let lost = shelf.take_out(seed, entry);
+        self.edges.is_open = !shelf.cohorts.is_empty();
+        lost
+    }
 }
 
 /// All offers of one kind of machine.
@@ -330,7 +464,7 @@ impl Shelf {
     }
 
     /// Counts the offers that the least and the greatest values are taken of.
-    pub(crate) fn count(&mut self, entry: &Entry, is_new: bool) {
+    fn count(&mut self, entry: &Entry, is_new: bool) {
         let (tariff, machine) = (&entry.tariff, &entry.standing.terms.machine);
         let spread = Arc::make_mut(&mut self.spread);
         match tariff.is_dynamic {
@@ -358,55 +492,16 @@ impl Shelf {
         self.cohorts.keys().flatten()
     }
 
-    /// The least price of a GPU second of all offers, where the moving price is `class_price`.
-    pub(crate) fn second(&self, class_price: Amount) -> Amount {
-        let spread = &self.spread;
-        let moving = spread.moving.first().map(|ask| ask.max(class_price));
-        let least = spread.fixed.first().into_iter().chain(moving).min();
-        least.unwrap_or(Amount::MAX)
-    }
-
-    /// Whether some offer is open, some serves the job's mode, and some has the memory, the RAM and the disk for it: not
-    /// always one and the same.
-    pub(crate) fn has_what_it_takes(&self, demand: &JobDemand<'_>) -> bool {
-        let JobDemand { needs, mode, .. } = *demand;
-        let spread = &self.spread;
-        let serves = |mode: VerificationMode| spread.modes.0.keys().any(|it| it.contains(mode));
-        !self.cohorts.is_empty()
-            && spread.ram.last() >= Some(needs.memory_mib)
-            && spread.disk.last() >= Some(needs.disk_gib)
-            && spread.memory.last() >= Some(demand.memory_bytes)
-            && serves(mode)
-    }
-
-    /// Whether some offer is of a provider that goes first among equals with jobs of `class`.
-    pub(crate) fn has_top(&self, class: JobClass) -> bool {
-        self.spread.top[usize::from(class.tag())].last() == Some(true)
-    }
-
-    /// The least of each part of the cost for jobs of `class`; `machine` is one of the shelf.
-    pub(crate) fn floor(&self, class: JobClass, machine: &Machine) -> Option<Floor> {
-        let spread = &self.spread;
-        let terms = OfferTerms {
-            hardware: Label::default(),
-            price_base: spread.base.first()?,
-            price_per_mmac: spread.per_mmac.first()?,
-            latency_base_ms: spread.latency.first()?,
-            speed_mmac_per_s: spread.speed.last()?,
-            memory_bytes: 0,
-            slots: 0,
-            collateral_per_lease: Amount::ZERO,
-            modes: ModeSet::EMPTY,
-            machine: *machine,
-            price_per_gpu_second: Amount::ZERO,
-            pricing: Pricing::Fixed,
-        };
-        let failure_ppm = spread.failure_ppm[usize::from(class.tag())].first()?;
-        Some(Floor { terms, failure_ppm })
+    /// A machine of it, if one is open.
+    pub(crate) fn machine(&self) -> Option<&Machine> {
+        let row = self.cohorts.values().next()?;
+        let group = row.cohort.groups.values().next()?;
+        let entry = group.values().next()?;
+        Some(&entry.standing.terms.machine)
     }
 
     /// Puts an open offer into its cohort; how its machine looks, if none looked like this.
-    pub(crate) fn put_in(&mut self, seed: &[u8; 32], entry: &Arc<Entry>) -> Option<Shape> {
+    fn put_in(&mut self, seed: &[u8; 32], entry: &Arc<Entry>) -> Option<Shape> {
         let Place { shape } = entry.place?;
         let row = self.cohorts.entry_or(&shape, Row::default);
         let is_first = row.cohort.groups.is_empty();
@@ -423,7 +518,7 @@ impl Shelf {
     }
 
     /// Takes an offer out of its cohort; how its machine looked, if none looks like this any more.
-    pub(crate) fn take_out(&mut self, seed: &[u8; 32], entry: &Entry) -> Option<Shape> {
+    fn take_out(&mut self, seed: &[u8; 32], entry: &Entry) -> Option<Shape> {
         let Place { shape } = entry.place?;
         let row = self.cohorts.get_mut(&shape)?;
         let cohort = Arc::make_mut(&mut row.cohort);

@@ -520,7 +520,7 @@ fn a_change_of_one_offer_copies_little_of_a_large_book() {
     changed.slots_free += 1;
     changed.terms.price_per_gpu_second = Amount::new(1);
     book.set(changed, &stock);
-    let shelf = |book: &OfferBook| book.shelves.values().next().unwrap().clone();
+    let shelf = |book: &OfferBook| book.shelves.values().next().unwrap().shelf.clone();
     let (new, old) = (shelf(&book), shelf(&before));
     assert_eq!(new.cohorts.len(), 1);
     let groups = |shelf: &super::shelf::Shelf| {

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::spec::{Gpu, Interconnect, Needs, NodeSpec, Request};
+use super::spec::{Gpu, Interconnect, Needs, NodeSpec, Request, Sharing};
 
 /// A set of kinds.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -27,11 +27,11 @@ impl KindSet {
     /// The full set over `kinds` kinds.
     #[must_use]
     pub fn full(kinds: usize) -> Self {
-        let mut set = Self::empty(kinds);
-        for kind in 0..kinds {
-            set.insert(kind);
+        let mut words = vec![u64::MAX; kinds.div_ceil(64)];
+        if let Some(last) = words.last_mut().filter(|_| !kinds.is_multiple_of(64)) {
+            *last = (1 << (kinds % 64)) - 1;
         }
-        set
+        Self { words }
     }
 
     /// Adds `kind`; nothing happens if it is out of range.
@@ -96,6 +96,7 @@ pub struct KindIndex {
     by_capability: Vec<(u16, u16)>,
     by_interconnect: BTreeMap<Interconnect, KindSet>,
     by_region: BTreeMap<u16, KindSet>,
+    by_sharing: BTreeMap<Sharing, KindSet>,
     tensor: KindSet,
 }
 
@@ -130,6 +131,11 @@ impl KindIndex {
             index
                 .by_region
                 .entry(*region)
+                .or_insert_with(empty)
+                .insert(kind);
+            index
+                .by_sharing
+                .entry(gpu.sharing)
                 .or_insert_with(empty)
                 .insert(kind);
             if gpu.tensor_cores {
@@ -178,6 +184,12 @@ impl KindIndex {
         self.kinds.get(kind).map(|(gpu, _)| gpu)
     }
 
+    /// The kinds in regions that are `wanted`.
+    #[must_use]
+    pub fn in_regions(&self, wanted: impl Fn(u16) -> bool) -> KindSet {
+        self.union(self.by_region.iter(), |region| wanted(*region))
+    }
+
     /// The kinds whose attributes satisfy `request`. GPU attributes are not asked of a request without GPUs.
     #[must_use]
     pub fn filter(&self, request: &Request) -> KindSet {
@@ -212,13 +224,8 @@ impl KindIndex {
             set.intersect(&self.tensor);
         }
         if request.is_fraction() {
-            let mut served = KindSet::empty(self.len());
-            for (kind, (gpu, _)) in self.kinds.iter().enumerate() {
-                if gpu.sharing.serves_fraction(isolation) {
-                    served.insert(kind);
-                }
-            }
-            set.intersect(&served);
+            let serves = |sharing: &Sharing| sharing.serves_fraction(isolation);
+            set.intersect(&self.union(self.by_sharing.iter(), serves));
         }
         set
     }
