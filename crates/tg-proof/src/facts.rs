@@ -144,9 +144,12 @@ fn prove_work(program: &Program, shape: &ProofShape) -> u64 {
         + 48 * witness
         + 65 * leaves
         + pushforwards
-        + opening(witness)
+        + if witness > 0 { opening(witness) } else { 0 }
         + again
-        + opening(cells(&shape.weights_scheme));
+        + shape
+            .weights
+            .as_ref()
+            .map_or(0, |own| opening(cells(&own.scheme)));
     nanoseconds.saturating_mul(PER_NANOSECOND)
 }
 
@@ -178,9 +181,10 @@ pub fn prove_memory(program: &Program, shape: &ProofShape, cell: u64) -> u64 {
         + 6 * tensors as u64
         + cell * columns as u64
         + EXTENSION * read as u64;
-    let weights = &shape.weights_scheme;
+    let weights = shape.weights.as_ref().map(|own| &own.scheme);
     let pushforwards = shape.pushforwards.as_ref().map(|(scheme, _)| scheme);
-    let kept = committed_bytes(weights)
+    let weights_opening = weights.map_or(0, opening_bytes);
+    let kept = weights.map_or(0, committed_bytes)
         + pushforwards.map_or(0, |scheme| committed_bytes(scheme) + opening_bytes(scheme));
     let most = |of: fn(&Pcs) -> u64| {
         let sections = shape.sections.iter().map(|(scheme, _)| of(scheme));
@@ -193,10 +197,10 @@ pub fn prove_memory(program: &Program, shape: &ProofShape, cell: u64) -> u64 {
         // One section at a time: its commitment and opening, or its columns and its sum.
         let columns = most(|scheme| BASE << scheme.num_variables());
         let opened = most(|scheme| committed_bytes(scheme) + opening_bytes(scheme));
-        (columns + sum).max(opened).max(opening_bytes(weights))
+        (columns + sum).max(opened).max(weights_opening)
     } else {
         // The commitment all the time, and the sum or an opening.
-        most(committed_bytes) + sum.max(most(opening_bytes)).max(opening_bytes(weights))
+        most(committed_bytes) + sum.max(most(opening_bytes)).max(weights_opening)
     };
     fixed + kept + at_once
 }

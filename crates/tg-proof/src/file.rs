@@ -3,6 +3,7 @@
 use crate::commitment;
 use crate::error::ProofFileError;
 use crate::messages;
+use crate::parts::Parts;
 use crate::transcript::ZK;
 use crate::zk::ZkProof;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
@@ -182,14 +183,13 @@ impl ProofFile {
 }
 
 impl ProofFile {
-    /// The root of the (first) witness commitment, or nothing if the proof is not canonical.
-    #[must_use]
-    pub fn witness_root(&self) -> Option<Digest> {
+    /// The root of the (first) witness commitment of a proof with certain parts, or nothing if it has none or is not
+    /// canonical.
+    pub(crate) fn witness_root(&self, parts: Parts) -> Option<Digest> {
         let witness = if self.statement.zk.is_some() {
-            let public = messages::decode::<ZkProof>(&self.proof).map(|proof| proof.witness);
-            public.or_else(|| Some(messages::decode::<ZkProof<()>>(&self.proof)?.witness))?
+            ZkProof::decode(&self.proof, parts)?.witness
         } else {
-            messages::decode_inference(&self.proof)?.witness
+            messages::decode_inference(&self.proof, parts)?.witness?
         };
         Some(commitment::root(&witness))
     }

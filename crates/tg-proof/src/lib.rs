@@ -3,7 +3,7 @@
 //! The protocol (TGP-1) stands in `docs/PROOF.md`, gadget by gadget, with the error of each. Read in this order:
 //! [`field`] (where the relations hold), [`layout`] (tensors on hypercubes), [`plan`] (what a program commits and
 //! looks up), [`staged`] (gadgets as data), [`cost`] (what a program may ask of its verifiers), [`size`] and [`facts`] (what its proofs and runs take), [`commitment`] (the polynomial commitment), [`transcript`] (what the challenges depend on),
-//! [`messages`] (what a prover sends), [`arithmetic`] (what checks compute with), [`sumcheck`] and [`fractional`] (the two
+//! [`parts`] and [`messages`] (what a prover sends), [`arithmetic`] (what checks compute with), [`sumcheck`] and [`fractional`] (the two
 //! sums), [`verify`] (the walk over the nodes), [`lookup`] (the one lookup argument) and [`pushforward`] (its second commitment),
 //! [`registration`] (weights are in range), [`private`] (weights that nobody sees), [`security`] (the sum of all errors), [`model`] and [`file`] (the two
 //! files a user holds), [`hiding`] (a functional of hidden columns), [`tape`] and [`zk`] (proofs in zero knowledge),
@@ -30,6 +30,7 @@ pub mod messages;
 pub mod model;
 mod numbers;
 mod oracle;
+pub mod parts;
 pub mod plan;
 pub mod private;
 pub mod pushforward;
@@ -50,6 +51,7 @@ pub use error::{PlanError, ProofFileError, PublicModelError, SequenceError, Veri
 pub use facts::Facts;
 pub use file::{ExpectedStatement, Modes, PROOF_FILE_MAX, ProofFile, Statement, Visibility};
 pub use model::PublicModel;
+pub use parts::{Part, Parts};
 pub use security::SecurityReport;
 pub use sequence::{SequenceFile, verify_sequence};
 pub use verify::verify;

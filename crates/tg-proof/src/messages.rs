@@ -3,36 +3,63 @@
 use crate::commitment::{Commitment, Opening, OpeningArgument};
 use crate::cost::TABLE_ENTRIES_MAX;
 use crate::field::{E, EXTENSION_DEGREE, F};
+use crate::parts::Parts;
 use crate::wire;
 use p3_field::PrimeCharacteristicRing;
 use p3_multi_stark::fractional_gkr::FractionGkrProof;
 use p3_sumcheck::generic_degree::GenericDegreeProof;
 use serde::de::{Error, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tg_ir::program::NODES_MAX;
 use tg_ir::weights::BIAS_DIGITS;
 
 /// A sumcheck: the claimed sum and, per round, the round polynomial without its value at 1.
 pub type Sumcheck = GenericDegreeProof<F, E>;
 
-/// The proof of one inference.
+/// The proof of one inference. Which parts it has follows from the public model ([`Parts`]); its bytes are those of its
+/// parts one after the other, without a word on which these are.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct InferenceProof {
-    /// Root of the witness columns.
-    pub witness: Commitment,
+    /// Root of the witness columns, if there are some.
+    #[serde(serialize_with = "bare")]
+    pub witness: Option<Commitment>,
     /// Per node, from the last to the first.
     #[serde(deserialize_with = "node_proofs")]
     pub nodes: Vec<NodeProof>,
-    /// The lookup argument.
-    pub lookup: LookupProof,
-    /// Opening of the witness.
-    pub witness_opening: OpeningArgument,
-    /// Opening of the weights.
-    pub weights_opening: OpeningArgument,
+    /// The lookup argument, if there are witness columns.
+    #[serde(serialize_with = "bare")]
+    pub lookup: Option<LookupProof>,
+    /// Opening of the witness, if there is one.
+    #[serde(serialize_with = "bare")]
+    pub witness_opening: Option<OpeningArgument>,
+    /// Opening of the weights, if there are some.
+    #[serde(serialize_with = "bare")]
+    pub weights_opening: Option<OpeningArgument>,
     /// What follows if the witness is committed in several sections: `witness` and `witness_opening` are then those of
     /// the first.
     #[serde(skip)]
     pub sections: SectionProofs,
+}
+
+impl InferenceProof {
+    /// Whether it has certain parts and no others.
+    #[must_use]
+    pub const fn has(&self, parts: Parts) -> bool {
+        let witness = parts.witness.is_committed();
+        self.witness.is_some() == witness
+            && self.lookup.is_some() == witness
+            && self.witness_opening.is_some() == witness
+            && self.weights_opening.is_some() == parts.weights.is_committed()
+    }
+}
+
+/// The messages of all nodes.
+#[derive(Serialize, Deserialize)]
+struct Nodes(#[serde(deserialize_with = "node_proofs")] Vec<NodeProof>);
+
+/// Takes the messages of all nodes.
+pub(crate) fn take_nodes(bytes: &mut &[u8]) -> Option<Vec<NodeProof>> {
+    wire::take::<Nodes>(bytes).ok().map(|Nodes(nodes)| nodes)
 }
 
 /// What a proof has besides if its witness is committed in several sections.
@@ -461,11 +488,35 @@ pub fn decode<T: Serialize + for<'de> Deserialize<'de>>(bytes: &[u8]) -> Option<
     (encode(&proof) == bytes).then_some(proof)
 }
 
-/// Reads an inference proof from its canonical bytes. What concerns several sections follows the rest.
+/// Takes a message if there is one.
+pub(crate) fn take_if<T: for<'de> Deserialize<'de>>(
+    there: bool,
+    bytes: &mut &[u8],
+) -> Option<Option<T>> {
+    if there {
+        wire::take(bytes).ok().map(Some)
+    } else {
+        Some(None)
+    }
+}
+
+/// Reads an inference proof with certain parts from its canonical bytes. What concerns several sections follows the rest.
 #[must_use]
-pub fn decode_inference(bytes: &[u8]) -> Option<InferenceProof> {
+pub fn decode_inference(bytes: &[u8], parts: Parts) -> Option<InferenceProof> {
     let mut rest = bytes;
-    let mut proof: InferenceProof = wire::take(&mut rest).ok()?;
+    let witness = parts.witness.is_committed();
+    let mut proof = InferenceProof {
+        witness: take_if(witness, &mut rest)?,
+        nodes: take_nodes(&mut rest)?,
+        lookup: take_if(witness, &mut rest)?,
+        witness_opening: take_if(witness, &mut rest)?,
+        weights_opening: take_if(parts.weights.is_committed(), &mut rest)?,
+        sections: SectionProofs::default(),
+    };
+    // Stops: sections of a witness that is not there.
+    if !rest.is_empty() && !witness {
+        return None;
+    }
     if !rest.is_empty() {
         proof.sections = wire::from_bytes(rest).ok()?;
         // Stops: two encodings of a proof with one section.
@@ -484,6 +535,17 @@ pub fn encode_inference(proof: &InferenceProof) -> Vec<u8> {
         bytes.extend(encode(&proof.sections));
     }
     bytes
+}
+
+/// A message that is there, or no bytes: whether it is follows from the public model.
+pub(crate) fn bare<T: Serialize, S: Serializer>(
+    message: &Option<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match message {
+        Some(message) => message.serialize(serializer),
+        None => serializer.serialize_unit(),
+    }
 }
 
 /// The canonical bytes of a proof: four bytes per field element.

@@ -6,10 +6,11 @@ use crate::commitment::{
 use crate::error::{PlanError, PublicModelError, RegistrationError};
 use crate::facts::Facts;
 use crate::field::E;
-use crate::file::{Modes, PROOF_FILE_MAX};
+use crate::file::{Modes, PROOF_FILE_MAX, ProofFile, Statement};
 use crate::hiding::{Anchor, Strength};
 use crate::layout::log2_ceil;
 use crate::messages;
+use crate::parts::{Part, Parts};
 use crate::plan::{Plan, SectionSize, WeightUses};
 use crate::private::PrivateShape;
 use crate::zk::ZkShape;
@@ -40,14 +41,38 @@ pub struct ProofShape {
     pub plan: Plan,
     /// Scheme and opening schedule of each section of the witness.
     pub sections: Vec<(Pcs, OpeningProtocol)>,
-    /// Scheme of the weights, for inferences and for the registration.
-    pub weights_scheme: Pcs,
+    /// How the weights are committed, if there are some.
+    pub weights: Option<WeightsShape>,
     /// Scheme and opening schedule of the pushforwards, if they are committed.
     pub pushforwards: Option<(Pcs, OpeningProtocol)>,
-    /// Opening schedule of the weights in an inference.
-    pub weights_protocol: OpeningProtocol,
-    /// Opening schedule of the weights in the registration.
-    pub registration_protocol: OpeningProtocol,
+}
+
+/// How weights are committed and opened.
+#[derive(Debug)]
+pub struct WeightsShape {
+    /// Scheme, for inferences and for the registration.
+    pub scheme: Pcs,
+    /// Opening schedule in an inference.
+    pub protocol: OpeningProtocol,
+    /// Opening schedule in the registration.
+    pub registration: OpeningProtocol,
+}
+
+impl WeightsShape {
+    /// The shape of a plan's weights, if there are some.
+    fn of(plan: &Plan) -> Result<Option<Self>, CommitmentError> {
+        if plan.weights.is_empty() {
+            return Ok(None);
+        }
+        let registered = plan.weight_tables(REGISTRATION_BATCHES, WeightUses::Once);
+        let inferred = plan.weight_tables(INFERENCE_BATCHES, WeightUses::Each);
+        let most = claims(&registered).max(claims(&inferred));
+        Ok(Some(Self {
+            scheme: scheme(Role::Weights, stack_vars(&registered), most)?,
+            protocol: opening_protocol(&inferred),
+            registration: opening_protocol(&registered),
+        }))
+    }
 }
 
 impl ProofShape {
@@ -77,18 +102,6 @@ impl ProofShape {
         size: SectionSize,
     ) -> Result<Self, PlanError> {
         let plan = Plan::sectioned(program, batch, size)?;
-        if plan.weights.is_empty() || plan.witness.is_empty() {
-            let last = program.nodes.len() - 1;
-            return Err(PlanError::unprovable(
-                program,
-                last,
-                "the program has no weights or no requantisation",
-            ));
-        }
-        let weight_tables = plan.weight_tables(REGISTRATION_BATCHES, WeightUses::Once);
-        let registration_protocol = opening_protocol(&weight_tables);
-        let inference_tables = plan.weight_tables(INFERENCE_BATCHES, WeightUses::Each);
-        let weights_protocol = opening_protocol(&inference_tables);
         let pushforwards = plan.pushforwards.as_ref().map(|layout| {
             let tables = layout.tables();
             let (vars, protocol) = (stack_vars(&tables), opening_protocol(&tables));
@@ -98,14 +111,8 @@ impl ProofShape {
         let shape = Self {
             pushforwards: pushforwards.transpose()?,
             sections: section_schemes(&plan)?,
-            weights_scheme: scheme(
-                Role::Weights,
-                stack_vars(&weight_tables),
-                claims(&weight_tables).max(claims(&inference_tables)),
-            )?,
+            weights: WeightsShape::of(&plan)?,
             plan,
-            weights_protocol,
-            registration_protocol,
         };
         shape.check_size(program)?;
         Ok(shape)
@@ -167,7 +174,8 @@ pub struct PublicModel {
     program: Program,
     program_id: ProgramId,
     id: ModelId,
-    commitment: WeightCommitment,
+    /// The commitment to the weights, if there are some.
+    commitment: Option<WeightCommitment>,
     anchor_point: Vec<E>,
     /// What is derived for the weights if they are private.
     private: Option<Arc<PrivateShape>>,
@@ -182,32 +190,33 @@ pub struct PublicModel {
 }
 
 impl PublicModel {
-    /// Puts a public model together.
+    /// Puts a public model together: with a commitment if its program has weights, and without one if it has none.
     ///
     /// # Errors
     /// If the program cannot be proved or the commitment is not one of its weights.
     pub fn new(
         program: Program,
-        commitment: WeightCommitment,
+        commitment: impl Into<Option<WeightCommitment>>,
         proof: Vec<u8>,
     ) -> Result<Self, PlanError> {
-        let shape = ProofShape::new(&program)?;
+        let (shape, commitment) = (ProofShape::new(&program)?, commitment.into());
         let program_id = program.id();
-        let id = model_id(program_id, &commitment);
-        let tables = registration::weight_tables(&shape.plan);
-        let anchored = commitment.anchor.len() == tables.len()
-            && commitment
-                .anchor
-                .iter()
-                .zip(&tables)
-                .all(|(columns, table)| columns.len() == table.columns);
-        if !anchored {
-            return Err(CommitmentError::Anchor.into());
-        }
-        let scheme = &shape.weights_scheme;
-        let (_, anchor_point) =
-            registration::anchor_point(program_id, scheme, &commitment.root, &tables);
-        let ids = (program_id, id);
+        let anchor_point = match (&shape.weights, &commitment) {
+            (Some(weights), Some(own)) => {
+                let tables = registration::weight_tables(&shape.plan);
+                let mut columns = own.anchor.iter().zip(&tables);
+                if own.anchor.len() != tables.len()
+                    || columns.any(|(columns, table)| columns.len() != table.columns)
+                {
+                    return Err(CommitmentError::Anchor.into());
+                }
+                registration::anchor_point(program_id, &weights.scheme, &own.root, &tables).1
+            }
+            (None, None) => Vec::new(),
+            // Stops: a root of weights that are not there, which would give one program many ids; weights that nothing binds.
+            _ => return Err(CommitmentError::Weights.into()),
+        };
+        let ids = (program_id, model_id(program_id, commitment.as_ref()));
         Self::of(
             program,
             ids,
@@ -227,6 +236,9 @@ impl PublicModel {
         proof: Vec<u8>,
     ) -> Result<Self, PlanError> {
         let shape = ProofShape::new(&program)?;
+        if shape.weights.is_none() {
+            return Err(CommitmentError::Weights.into());
+        }
         let private = PrivateShape::new(&shape.plan, proofs)?;
         if commitment.anchor.len() != 1 || commitment.anchor[0].len() != 1 {
             return Err(CommitmentError::Anchor.into());
@@ -238,7 +250,7 @@ impl PublicModel {
         Self::of(
             program,
             ids,
-            (commitment, anchor_point),
+            (Some(commitment), anchor_point),
             (shape, private, proof),
         )
     }
@@ -246,7 +258,7 @@ impl PublicModel {
     fn of(
         program: Program,
         (program_id, id): (ProgramId, ModelId),
-        (commitment, anchor_point): (WeightCommitment, Vec<E>),
+        (commitment, anchor_point): (Option<WeightCommitment>, Vec<E>),
         (shape, private, registration): (ProofShape, Option<Arc<PrivateShape>>, Vec<u8>),
     ) -> Result<Self, PlanError> {
         let model = Self {
@@ -289,18 +301,26 @@ impl PublicModel {
             PRIVATE_MODEL_VERSION => Some(reader.u32()? as usize),
             _ => None,
         };
-        let commitment = messages::decode(reader.bytes("weight commitment", COMMITMENT_MAX)?)
-            .ok_or(DecodeError::Invalid {
-                field: "weight commitment",
-                value: 0,
-            })?;
+        // No bytes: there are no weights.
+        let own = reader.bytes("weight commitment", COMMITMENT_MAX)?;
+        let commitment: Option<WeightCommitment> = messages::decode(own);
+        let invalid = DecodeError::Invalid {
+            field: "weight commitment",
+            value: 0,
+        };
+        if commitment.is_none() && !own.is_empty() {
+            return Err(invalid.into());
+        }
         let registration = reader
             .bytes("registration proof", REGISTRATION_MAX)?
             .to_vec();
         reader.finish()?;
         Ok(match proofs {
             None => Self::new(program, commitment, registration)?,
-            Some(proofs) => Self::with_private_weights(program, commitment, proofs, registration)?,
+            Some(proofs) => {
+                let own = commitment.ok_or(invalid)?;
+                Self::with_private_weights(program, own, proofs, registration)?
+            }
         })
     }
 
@@ -325,7 +345,7 @@ impl PublicModel {
             writer.u16(PUBLIC_MODEL_VERSION);
             self.program.encode(&mut writer);
         }
-        writer.bytes(&messages::encode(&self.commitment));
+        writer.bytes(&encoded(self.commitment.as_ref()));
         writer.bytes(&self.registration);
         writer.into_bytes()
     }
@@ -432,10 +452,29 @@ impl PublicModel {
         self.registration.len() as u64 + self.shape.plan.cost.memory() + KEPT_MAX
     }
 
-    /// The commitment to the weights.
+    /// The commitment to the weights, if there are some.
     #[must_use]
-    pub const fn weights_commitment(&self) -> &WeightCommitment {
-        &self.commitment
+    pub const fn weights_commitment(&self) -> Option<&WeightCommitment> {
+        self.commitment.as_ref()
+    }
+
+    /// The parts of proofs with a plan, as their transcripts absorb them.
+    pub(crate) const fn parts(&self, plan: &Plan) -> Parts {
+        Parts {
+            weights: Part::of(self.commitment.is_some()),
+            witness: Part::of(plan.looks_up()),
+        }
+    }
+
+    /// The root of a proof's (first) witness commitment; nothing if it commits nothing or is no proof about this model.
+    #[must_use]
+    pub fn witness_root(&self, file: &ProofFile) -> Option<Digest> {
+        let Statement { batch, zk, .. } = file.statement;
+        let parts = match zk {
+            Some(modes) => self.zk_shape_of(batch as usize, modes).ok()?.sent(self),
+            None => self.parts(&self.shape_of(batch as usize).ok()?.plan),
+        };
+        file.witness_root(parts)
     }
 
     /// The encoded registration proof, checked or not.
@@ -455,7 +494,7 @@ impl PublicModel {
         self.private.as_ref()?;
         Some(Anchor {
             point: self.anchor_point.clone(),
-            value: *self.commitment.anchor.first()?.first()?,
+            value: *self.commitment.as_ref()?.anchor.first()?.first()?,
         })
     }
 
@@ -467,20 +506,13 @@ impl PublicModel {
         &self.shape.plan
     }
 
-    pub(crate) fn weights_scheme(&self) -> &Pcs {
-        &self.shape.weights_scheme
+    /// How the weights are committed, if there are some.
+    pub(crate) fn weights(&self) -> Option<&WeightsShape> {
+        self.shape.weights.as_ref()
     }
 
     pub(crate) fn shape(&self) -> &ProofShape {
         &self.shape
-    }
-
-    pub(crate) fn weights_protocol(&self) -> &OpeningProtocol {
-        &self.shape.weights_protocol
-    }
-
-    pub(crate) fn registration_protocol(&self) -> &OpeningProtocol {
-        &self.shape.registration_protocol
     }
 }
 
@@ -503,12 +535,17 @@ fn head(reader: &mut Reader<'_>) -> Result<(u16, Program), DecodeError> {
     Ok((version, Program::decode(reader)?))
 }
 
-/// The id of a model: BLAKE3 of its program id and its weight commitment.
+/// A weight commitment as bytes; none without weights.
+fn encoded(commitment: Option<&WeightCommitment>) -> Vec<u8> {
+    commitment.map(messages::encode).unwrap_or_default()
+}
+
+/// The id of a model: BLAKE3 of its program id and its weight commitment, which without weights is the length 0 alone.
 #[must_use]
-pub fn model_id(program: ProgramId, commitment: &WeightCommitment) -> ModelId {
+pub fn model_id(program: ProgramId, commitment: Option<&WeightCommitment>) -> ModelId {
     let mut writer = Writer::new();
     program.encode(&mut writer);
-    writer.bytes(&messages::encode(commitment));
+    writer.bytes(&encoded(commitment));
     ModelId::new(*Digest::of(Domain::Model, &writer.into_bytes()).as_bytes())
 }
 

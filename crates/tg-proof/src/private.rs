@@ -79,10 +79,12 @@ impl PrivateShape {
             Secrets {
                 messages: 1,
                 products: 1,
+                inverses: true,
             },
             |secrets, rounds| Secrets {
                 messages: secrets.messages + 3 * rounds + 4,
                 products: secrets.products + 2,
+                ..secrets
             },
         );
         let fresh = Columns {
@@ -278,11 +280,9 @@ impl Owed {
 pub(crate) fn verify(model: &PublicModel, shape: &PrivateShape) -> Result<(), RegistrationError> {
     let proof: PrivateRegistration =
         messages::decode(model.registration()).ok_or(RegistrationError::Malformed)?;
-    verify_messages(
-        (model.program_id(), model.weights_commitment()),
-        shape,
-        &proof,
-    )
+    let commitment = model.weights_commitment();
+    let commitment = commitment.ok_or(RegistrationError::Malformed)?;
+    verify_messages((model.program_id(), commitment), shape, &proof)
 }
 
 /// The checks of a registration's messages, for a shape.

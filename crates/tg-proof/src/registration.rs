@@ -195,6 +195,13 @@ pub fn anchor_point(
 /// # Errors
 /// The part that fails.
 pub fn verify(model: &PublicModel) -> Result<(), RegistrationError> {
+    let Some((weights, commitment)) = model.weights().zip(model.weights_commitment()) else {
+        // Without weights there is nothing to show, and one way to show it.
+        return match model.registration() {
+            [] => Ok(()),
+            _ => Err(RegistrationError::Malformed),
+        };
+    };
     let proof: RegistrationProof =
         messages::decode(model.registration()).ok_or(RegistrationError::Malformed)?;
     let tables = weight_tables(model.plan());
@@ -221,9 +228,9 @@ pub fn verify(model: &PublicModel) -> Result<(), RegistrationError> {
     if !shape {
         return Err(RegistrationError::Malformed);
     }
-    let WeightCommitment { root, anchor } = model.weights_commitment();
+    let WeightCommitment { root, anchor } = commitment;
     let (mut challenger, anchored_at) =
-        anchor_point(model.program_id(), model.weights_scheme(), root, &tables);
+        anchor_point(model.program_id(), &weights.scheme, root, &tables);
     anchor
         .iter()
         .for_each(|columns| absorb(&mut challenger, columns));
@@ -241,12 +248,12 @@ pub fn verify(model: &PublicModel) -> Result<(), RegistrationError> {
         points.push(table.last_coordinates(&anchored_at));
         expected.push(anchor);
     }
-    let opened = model
-        .weights_scheme()
+    let opened = weights
+        .scheme
         .verify_at(
             root,
             &proof.opening,
-            model.registration_protocol(),
+            &weights.registration,
             &points,
             &mut challenger,
         )

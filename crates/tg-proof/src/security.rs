@@ -149,12 +149,19 @@ fn report_shape(model: &PublicModel, shape: &ProofShape) -> Option<SecurityRepor
     let witness: Vec<_> = sections
         .map(|(scheme, protocol)| opening(scheme, protocol))
         .collect::<Option<_>>()?;
-    let weights = opening(model.weights_scheme(), model.weights_protocol())?;
+    let weights = match model.weights() {
+        Some(own) => Some((own, opening(&own.scheme, &own.protocol)?)),
+        None => None,
+    };
     let pushforwards = match &shape.pushforwards {
         Some((scheme, protocol)) => Some(opening(scheme, protocol)?),
         None => None,
     };
-    let mut candidates = weights.candidates()?;
+    // What is not committed leaves nothing open.
+    let mut candidates = CandidateSet::UNIQUE;
+    if let Some((_, weights)) = &weights {
+        candidates = weights.candidates()?;
+    }
     if let [witness] = witness.as_slice() {
         candidates = witness.candidates()?.product(candidates);
     }
@@ -165,12 +172,16 @@ fn report_shape(model: &PublicModel, shape: &ProofShape) -> Option<SecurityRepor
     for ((scheme, _), opening) in shape.sections.iter().zip(&witness) {
         terms.extend(opening_terms("witness", scheme, opening));
     }
-    terms.extend(opening_terms("weights", model.weights_scheme(), &weights));
+    if let Some((own, weights)) = &weights {
+        terms.extend(opening_terms("weights", &own.scheme, weights));
+    }
     if let (Some((scheme, _)), Some(opening)) = (&shape.pushforwards, &pushforwards) {
         terms.extend(opening_terms("pushforwards", scheme, opening));
     }
-    let pairs = weights.candidates()?.product(weights.candidates()?);
-    terms.push(anchor_term(model, pairs));
+    if let Some((_, weights)) = &weights {
+        let pairs = weights.candidates()?.product(weights.candidates()?);
+        terms.push(anchor_term(model, pairs));
+    }
     if shape.plan.is_anchored() {
         for section in &witness {
             // Each section is anchored by itself: what is drawn later meets one polynomial of it.
@@ -201,12 +212,12 @@ fn report_zk_shape(model: &PublicModel, shape: &ZkShape) -> Option<SecurityRepor
     if let Some(private) = model.private_weights() {
         // Their opening is one of the hiding ones.
         terms.push(private_anchor_term(private));
-    } else {
+    } else if let Some(own) = model.weights() {
         let weights = PrescribedPointPcs::<E, crate::commitment::Challenger>::prescribed_security(
-            model.weights_scheme(),
-            model.weights_protocol(),
+            &own.scheme,
+            &own.protocol,
         )?;
-        terms.extend(opening_terms("weights", model.weights_scheme(), &weights));
+        terms.extend(opening_terms("weights", &own.scheme, &weights));
         let of_weights = weights.candidates()?;
         terms.push(anchor_term(model, of_weights.product(of_weights)));
         candidates += of_weights.log2_size();
@@ -302,12 +313,16 @@ pub fn registration_report(model: &PublicModel) -> Option<SecurityReport> {
     if let Some(private) = model.private_weights() {
         return Some(private_registration_report(private));
     }
+    let Some(own) = model.weights() else {
+        // Nothing is shown, and nothing can go wrong but a collision of its id.
+        return Some(composed(Vec::new()));
+    };
     let opening = PrescribedPointPcs::<E, crate::commitment::Challenger>::prescribed_security(
-        model.weights_scheme(),
-        model.registration_protocol(),
+        &own.scheme,
+        &own.registration,
     )?;
     let candidates = opening.candidates()?;
-    let mut terms = opening_terms("weights", model.weights_scheme(), &opening);
+    let mut terms = opening_terms("weights", &own.scheme, &opening);
     terms.push(anchor_term(model, candidates.product(candidates)));
     let tables = registration::weight_tables(model.plan());
     let (_, leaf_vars) = registration::range_leaves(&tables);
@@ -458,11 +473,19 @@ fn draws(program: &Program, plan: &Plan) -> Vec<(String, &'static str, f64)> {
         let source = "Schwartz-Zippel; Ring-SIS is assumed";
         draws.push(("tensor commitments".to_owned(), source, degree));
     }
-    draws.push((
+    if plan.looks_up() {
+        draws.extend(lookup_draws(plan));
+    }
+    draws
+}
+
+/// The draws of the lookup argument.
+fn lookup_draws(plan: &Plan) -> Vec<(String, &'static str, f64)> {
+    let mut draws = vec![(
         "reader batching".to_owned(),
         "Schwartz-Zippel",
         plan.groups.len() as f64,
-    ));
+    )];
     let leaves: f64 = plan.sum_vars().map(|vars| exp2(vars as f64)).sum();
     draws.push((
         "table poles".to_owned(),

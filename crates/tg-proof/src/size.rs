@@ -34,7 +34,8 @@ pub(crate) const fn sumcheck_lengths(rounds: usize) -> u64 {
 #[must_use]
 pub fn proof(program: &Program, shape: &ProofShape) -> u64 {
     let plan = &shape.plan;
-    let whole = node_bytes(program, plan) + lookup(shape) + opening(&shape.weights_scheme);
+    let weights = shape.weights.as_ref().map(|own| opening(&own.scheme));
+    let whole = node_bytes(program, plan) + lookup(shape) + weights.unwrap_or_default();
     let sections = shape.sections.iter().map(|(scheme, _)| opening(scheme));
     let sections: u64 = sections.map(|opening| ROOT + opening).sum();
     whole + sections + anchored(plan)
@@ -67,6 +68,9 @@ fn columns(plan: &Plan) -> u64 {
 
 fn lookup(shape: &ProofShape) -> u64 {
     let plan = &shape.plan;
+    if !plan.looks_up() {
+        return 0;
+    }
     let pushforwards = match (&plan.pushforwards, &shape.pushforwards) {
         (Some(layout), Some((scheme, _))) => {
             let sum = EXTENSION * (1 + 2 * layout.vars as u64) + sumcheck_lengths(layout.vars);

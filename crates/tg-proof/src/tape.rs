@@ -121,6 +121,8 @@ pub struct Secrets {
     pub messages: usize,
     /// Products of two values.
     pub products: usize,
+    /// Whether there is a value that must not vanish: the root of a fractional sum.
+    pub inverses: bool,
 }
 
 impl Secrets {
@@ -212,9 +214,18 @@ impl<'a> Tape<'a> {
     /// messages and products as there are secrets for them. Stops: a pad that is used twice.
     #[must_use]
     pub fn finish(self) -> Option<(Vec<Form>, ProductMessages)> {
-        let Secrets { messages, products } = self.secrets;
-        let counted = (self.received, self.multiplied, self.inverted) == (messages, products, 1);
+        let Secrets {
+            messages,
+            products,
+            inverses,
+        } = self.secrets;
+        // A proof without a lookup argument inverts nothing: the pad of the inverse hides nothing then.
+        let inverted = usize::from(inverses);
+        let counted =
+            (self.received, self.multiplied, self.inverted) == (messages, products, inverted);
         let messages = match self.source {
+            // Stops: a second encoding, by an inverse of nothing.
+            Source::Sent(messages) if !inverses && messages.inverse != E::ZERO => return None,
             Source::Sent(messages) => messages.clone(),
             Source::Made(_, messages) => messages,
         };

@@ -4,6 +4,7 @@ use crate::commitment::Challenger;
 use crate::field::{E, F};
 use crate::file::Statement;
 use crate::oracle::ByteOracle;
+use crate::parts::Parts;
 use p3_challenger::{CanObserve, FieldChallenger};
 use p3_symmetric::Hash;
 use tg_types::codec::{Encode, Writer};
@@ -17,13 +18,23 @@ pub const REGISTRATION_VERSION: u16 = 3;
 /// Added to the versions of format and file of a proof in zero knowledge.
 pub const ZK: u16 = 1 << 15;
 
-/// The challenger of an inference proof, with the statement absorbed.
+/// Added to the version of the format of a proof that lacks weights or witness.
+pub const PARTIAL: u16 = 1 << 8;
+const _: () = assert!(PROTOCOL_VERSION < PARTIAL);
+
+/// The challenger of an inference proof with certain parts, the statement absorbed. Where weights or witness are not
+/// committed, how each is bound is absorbed in the place of its root.
 #[must_use]
-pub fn inference(program: ProgramId, statement: &Statement) -> Challenger {
+pub fn inference(program: ProgramId, statement: &Statement, parts: Parts) -> Challenger {
     let mut writer = Writer::new();
-    writer.u16(PROTOCOL_VERSION | statement.flags());
+    let tags = parts.tags();
+    let partial = if tags.is_some() { PARTIAL } else { 0 };
+    writer.u16(PROTOCOL_VERSION | statement.flags() | partial);
     program.encode(&mut writer);
     statement.encode(&mut writer);
+    if let Some(tags) = tags {
+        writer.raw(&tags);
+    }
     start(Domain::ProofTranscript, &writer.into_bytes())
 }
 

@@ -9,8 +9,9 @@ use crate::hiding::{
     self, Anchor, Columns, Functional, HidingProof, HidingShape, KeptShape, Strength,
 };
 use crate::layout::log2_ceil;
-use crate::messages::{self, LookupProof, NodeProof, Pushforwards};
+use crate::messages::{self, LookupProof, NodeProof, Pushforwards, take_if};
 use crate::model::PublicModel;
+use crate::parts::{Part, Parts};
 use crate::plan::{LookupTable, Plan};
 use crate::tape::{ProductMessages, Secrets, Tape};
 use crate::transcript::{self, absorb, draw};
@@ -31,7 +32,8 @@ pub struct ZkShape {
     pub secrets: Secrets,
     /// Entries of the pushforwards of all tables.
     pub entries: usize,
-    /// The hiding commitments: witness columns and secrets; pushforwards; weights if they are private.
+    /// The hiding commitments: witness columns and secrets; pushforwards if there are witness columns; weights if they are
+    /// private.
     pub hiding: HidingShape,
 }
 
@@ -88,11 +90,13 @@ impl ZkShape {
         let witness = Columns {
             vars: columns.chain([cells(secrets.count())]).collect(),
         };
-        let pushforwards = Columns {
-            vars: vec![cells(entries)],
-        };
+        let mut columns = vec![witness];
+        if plan.looks_up() {
+            let vars = vec![cells(entries)];
+            columns.push(Columns { vars });
+        }
         Ok(Self {
-            hiding: hiding(&[witness, pushforwards])?,
+            hiding: hiding(&columns)?,
             plan,
             secrets,
             entries,
@@ -116,6 +120,19 @@ impl ZkShape {
     #[must_use]
     pub const fn checks(&self) -> usize {
         3 * self.secrets.messages + 5 * self.secrets.products + 4
+    }
+
+    /// The parts that are sent: of private weights there is no opening beside the hiding ones.
+    #[must_use]
+    pub fn sent(&self, model: &PublicModel) -> Parts {
+        let parts = model.parts(&self.plan);
+        match model.private_weights() {
+            None => parts,
+            Some(_) => Parts {
+                weights: Part::Absent,
+                ..parts
+            },
+        }
     }
 
     /// A batch of checks as functionals of all commitments.
@@ -149,7 +166,10 @@ impl ZkShape {
         for (index, &coefficient) in entries.enumerate().rev() {
             pushforwards.add_extension(0, index, coefficient);
         }
-        let mut functionals = vec![witness, pushforwards];
+        let mut functionals = vec![witness];
+        if self.plan.looks_up() {
+            functionals.push(pushforwards);
+        }
         if self.plan.private_weights {
             let mut weights = Functional::default();
             for (column, point, coefficient) in &batch.weights {
@@ -161,25 +181,58 @@ impl ZkShape {
     }
 }
 
-/// The proof of one inference in zero knowledge, with an opening of the weights if they are public.
+/// The proof of one inference in zero knowledge. As with proofs in the clear, which parts it has follows from the public
+/// model, and its bytes are those of its parts one after the other.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct ZkProof<W = OpeningArgument> {
+pub struct ZkProof {
     /// Root of witness columns, pads and triples.
     pub witness: Commitment,
     /// Per node, from the last to the first, and for the input, padded.
     #[serde(deserialize_with = "messages::node_proofs")]
     pub nodes: Vec<NodeProof>,
-    /// The lookup argument, padded.
-    pub lookup: LookupProof,
+    /// The lookup argument, padded, if there are witness columns.
+    #[serde(serialize_with = "messages::bare")]
+    pub lookup: Option<LookupProof>,
     /// What shows products of hidden values.
     pub products: ProductMessages,
     /// That everything that must vanish does.
     pub opening: HidingProof,
-    /// Opening of the weights; of private ones there is none.
-    pub weights_opening: W,
+    /// Opening of the weights, if there are some; of private ones there is none.
+    #[serde(serialize_with = "messages::bare")]
+    pub weights_opening: Option<OpeningArgument>,
 }
 
-impl<W> std::fmt::Debug for ZkProof<W> {
+impl ZkProof {
+    /// Reads a proof with certain parts from its canonical bytes: of private weights there is no opening, so they count as
+    /// absent here.
+    #[must_use]
+    pub fn decode(bytes: &[u8], parts: Parts) -> Option<Self> {
+        let mut rest = bytes;
+        let [looked_up, opened] = [parts.witness, parts.weights].map(Part::is_committed);
+        let proof = Self {
+            witness: take(&mut rest)?,
+            nodes: messages::take_nodes(&mut rest)?,
+            lookup: take_if(looked_up, &mut rest)?,
+            products: take(&mut rest)?,
+            opening: take(&mut rest)?,
+            weights_opening: take_if(opened, &mut rest)?,
+        };
+        (rest.is_empty() && proof.encode() == bytes).then_some(proof)
+    }
+
+    /// The canonical bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        messages::encode(self)
+    }
+}
+
+/// Takes a message that is always there.
+fn take<T: for<'de> Deserialize<'de>>(bytes: &mut &[u8]) -> Option<T> {
+    take_if(true, bytes)?
+}
+
+impl std::fmt::Debug for ZkProof {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ZkProof")
             .field("nodes", &self.nodes.len())
@@ -205,12 +258,12 @@ pub fn bind_compared(products: &ProductMessages, challenger: &mut Challenger) ->
 /// The transcript of a proof whose witness is committed; `weights` absorbs the root of the weights.
 #[must_use]
 pub fn start(
-    program: ProgramId,
+    (program, parts): (ProgramId, Parts),
     statement: &crate::Statement,
     weights: impl FnOnce(&mut Challenger),
     witness: &Commitment,
 ) -> Challenger {
-    let mut challenger = transcript::inference(program, statement);
+    let mut challenger = transcript::inference(program, statement, parts);
     weights(&mut challenger);
     hiding::observe(witness, &mut challenger);
     challenger
@@ -228,27 +281,8 @@ pub(crate) fn verify(model: &PublicModel, file: &ProofFile) -> Result<(), Verify
         .zk_shape_of(batch as usize, file.statement.modes())
         .map_err(|_| VerifyError::Batch { batch })?;
     model.verify_registration()?;
-    if model.private_weights().is_some() {
-        let proof: ZkProof<()> = messages::decode(&file.proof).ok_or(VerifyError::Encoding)?;
-        return verify_private(model, &shape, file, &tensors, &proof);
-    }
-    let proof: ZkProof = messages::decode(&file.proof).ok_or(VerifyError::Encoding)?;
+    let proof = ZkProof::decode(&file.proof, shape.sent(model)).ok_or(VerifyError::Encoding)?;
     verify_messages(model, &shape, file, &tensors, &proof)
-}
-
-/// The checks of the messages of a proof about private weights, for a shape.
-///
-/// # Errors
-/// The check that failed.
-pub fn verify_private(
-    model: &PublicModel,
-    shape: &ZkShape,
-    file: &ProofFile,
-    tensors: &[ShownTensor; 2],
-    proof: &ZkProof<()>,
-) -> Result<(), VerifyError> {
-    let anchor = model.private_anchor().ok_or(VerifyError::PrivateWeights)?;
-    verify_shown(model, shape, (file, tensors), (proof, Some(&anchor))).map(|_| ())
 }
 
 /// The checks of a proof's messages, for a shape.
@@ -262,17 +296,28 @@ pub fn verify_messages(
     tensors: &[ShownTensor; 2],
     proof: &ZkProof,
 ) -> Result<(), VerifyError> {
-    let (weights, mut challenger) = verify_shown(model, shape, (file, tensors), (proof, None))?;
-    check_weights(model, &weights, &proof.weights_opening, &mut challenger)
+    let anchor = model.private_anchor();
+    let shown = (proof, anchor.as_ref());
+    let (claimed, mut challenger) = verify_shown(model, shape, (file, tensors), shown)?;
+    let opened = model.weights().filter(|_| anchor.is_none());
+    match (opened, &proof.weights_opening) {
+        (Some(weights), Some(argument)) => {
+            check_weights(model, weights, &claimed, argument, &mut challenger)
+        }
+        (None, None) => Ok(()),
+        // Stops: an opening that nobody asked for, or none where one is due.
+        _ => Err(VerifyError::Encoding),
+    }
 }
 
 /// All checks but the opening of public weights: the claims on them, and the transcript.
-fn verify_shown<W>(
+fn verify_shown(
     model: &PublicModel,
     shape: &ZkShape,
     (file, [input, output]): (&ProofFile, &[ShownTensor; 2]),
-    (proof, anchor): (&ZkProof<W>, Option<&Anchor>),
+    (proof, anchor): (&ZkProof, Option<&Anchor>),
 ) -> Result<(Vec<Option<WeightClaims>>, Challenger), VerifyError> {
+    const MESSAGES: VerifyError = VerifyError::Lookup(LookupCheck::Messages);
     let ZkProof {
         witness,
         nodes,
@@ -281,18 +326,25 @@ fn verify_shown<W>(
         opening,
         weights_opening: _,
     } = proof;
-    let Pushforwards::Hidden(pushforwards) = &lookup.pushforwards else {
-        return Err(VerifyError::Lookup(LookupCheck::Messages));
+    let mut roots = vec![witness.clone()];
+    match lookup.as_ref().map(|lookup| &lookup.pushforwards) {
+        Some(Pushforwards::Hidden(root)) => roots.push(root.clone()),
+        None => {}
+        Some(_) => return Err(MESSAGES),
+    }
+    // Stops: a lookup argument about nothing, columns that no argument reads.
+    if lookup.is_some() != shape.plan.looks_up() {
+        return Err(MESSAGES);
+    }
+    let (weights, parts) = (model.weights_commitment(), model.parts(&shape.plan));
+    let absorb_weights = |challenger: &mut Challenger| match (model.weights(), weights, anchor) {
+        (_, Some(own), Some(_)) => hiding::observe(&own.root, challenger),
+        (Some(shape), Some(own), None) => shape.scheme.observe_commitment(&own.root, challenger),
+        _ => {}
     };
-    let weights = &model.weights_commitment().root;
-    let absorb_weights = |challenger: &mut Challenger| match anchor {
-        None => model
-            .weights_scheme()
-            .observe_commitment(weights, challenger),
-        Some(_) => hiding::observe(weights, challenger),
-    };
-    let (program, statement) = (model.program_id(), &file.statement);
-    let mut challenger = start(program, statement, absorb_weights, witness);
+    let statement = &file.statement;
+    let named = (model.program_id(), parts);
+    let mut challenger = start(named, statement, absorb_weights, witness);
     let walked = Walked {
         program: model.program(),
         plan: &shape.plan,
@@ -300,7 +352,7 @@ fn verify_shown<W>(
         output: &output.elements,
         commitments: [&input.commitment, &output.commitment].map(Option::as_ref),
         nodes,
-        lookup,
+        lookup: lookup.as_ref(),
     };
     let tape = Tape::of_proof(shape.secrets, products);
     let (mut obligations, _) = walk_hidden(&walked, tape, &mut challenger)?;
@@ -308,8 +360,7 @@ fn verify_shown<W>(
     let beta = bind_compared(products, &mut challenger);
     obligations.compare(shape.secrets, &products.compared, eta)?;
     let batch = obligations.batched(shape.secrets, beta);
-    let mut roots = vec![witness.clone(), pushforwards.clone()];
-    roots.extend(anchor.map(|_| weights.clone()));
+    roots.extend(anchor.and(weights).map(|own| own.root.clone()));
     // Stops: any check that does not hold of what is committed.
     hiding::verify_kept(
         &shape.hiding,

@@ -64,6 +64,7 @@ fn main() {
     let root = PublicModel::decode(KNOWN)
         .unwrap()
         .weights_commitment()
+        .unwrap()
         .root
         .clone();
     for architecture in Architecture::ALL {
@@ -86,7 +87,7 @@ fn main() {
         println!(
             "{}: witness {vars:?}, weights {}, proof {:.2} ({:.2} under 2025/2055), registration {:.2} ({:.2})",
             architecture.name(),
-            shape.weights_scheme.num_variables(),
+            shape.weights.as_ref().unwrap().scheme.num_variables(),
             report.bits,
             report.bits_before,
             registration.bits,

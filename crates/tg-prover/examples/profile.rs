@@ -11,7 +11,7 @@ use std::time::Instant;
 use tg_compile::suite::Architecture;
 use tg_exec::IntTensor;
 use tg_proof::messages::{self, GadgetProof, InferenceProof, Pushforwards};
-use tg_proof::{ExpectedStatement, PublicModel, verify};
+use tg_proof::{ExpectedStatement, Parts, PublicModel, verify};
 use tg_prover::{ProvingModel, Stage, prove_tensor};
 use tg_types::{Address, JobId};
 
@@ -60,23 +60,25 @@ fn parts(proof: &InferenceProof) -> BTreeMap<String, usize> {
         add(&format!("node {name}"), messages::encode(&node.gadget));
         add("node merge", messages::encode(&node.merge));
     }
-    let lookup = &proof.lookup;
-    add(
-        "lookup pushforwards",
-        messages::encode(&lookup.pushforwards),
-    );
-    add("lookup sum", messages::encode(&lookup.gkr));
-    add("lookup columns", messages::encode(&lookup.columns));
-    let pushforwards = match &lookup.pushforwards {
-        Pushforwards::Committed(committed) => Some(("pushforwards", &committed.opening)),
-        Pushforwards::Clear(_) | Pushforwards::Hidden(_) => None,
-    };
-    let openings = [
-        ("witness", &proof.witness_opening),
-        ("weights", &proof.weights_opening),
+    let mut openings = vec![
+        ("witness", proof.witness_opening.as_ref()),
+        ("weights", proof.weights_opening.as_ref()),
     ];
-    for (name, opening) in openings.into_iter().chain(pushforwards) {
-        add(&format!("opening of {name}"), messages::encode(opening));
+    if let Some(lookup) = &proof.lookup {
+        add(
+            "lookup pushforwards",
+            messages::encode(&lookup.pushforwards),
+        );
+        add("lookup sum", messages::encode(&lookup.gkr));
+        add("lookup columns", messages::encode(&lookup.columns));
+        if let Pushforwards::Committed(committed) = &lookup.pushforwards {
+            openings.push(("pushforwards", Some(&committed.opening)));
+        }
+    }
+    for (name, opening) in openings {
+        if let Some(opening) = opening {
+            add(&format!("opening of {name}"), messages::encode(opening));
+        }
     }
     let sections = &proof.sections;
     add("witness anchors", messages::encode(&sections.anchors));
@@ -152,7 +154,10 @@ fn describe(public: &PublicModel) {
         "{} tables of {} entries {entries:?}, weights 2^{}",
         entries.len(),
         entries.iter().sum::<usize>(),
-        shape.weights_scheme.num_variables()
+        shape
+            .weights
+            .as_ref()
+            .map_or(0, |own| own.scheme.num_variables())
     );
     println!("{}", shape_of(&shape));
     println!(
@@ -199,7 +204,7 @@ fn measure(run: usize, model: &ProvingModel, public: &PublicModel, input: &IntTe
         file.proof.len()
     );
     if run == 0 {
-        let proof: InferenceProof = messages::decode_inference(&file.proof).unwrap();
+        let proof: InferenceProof = messages::decode_inference(&file.proof, Parts::ALL).unwrap();
         for (part, bytes) in parts(&proof) {
             println!("{bytes:>9} bytes {part}");
         }

@@ -35,9 +35,9 @@ pub(crate) fn memory_zk(model: &ProvingModel, shape: &ZkShape) -> u64 {
         ((2 * BASE + 2 * EXTENSION) << vars) + codeword + codeword / 8 + (84 << rows)
     });
     let leaves = (4 * EXTENSION) << shape.plan.leaf_vars;
-    let weights = &model.shape.weights_scheme;
-    let opening = opening_bytes(weights).max(leaves);
-    fixed + hiding.sum::<u64>() + committed_bytes(weights) + opening
+    let weights = model.shape.weights.as_ref().map(|own| &own.scheme);
+    let opening = weights.map_or(0, opening_bytes).max(leaves);
+    fixed + hiding.sum::<u64>() + weights.map_or(0, committed_bytes) + opening
 }
 
 /// How the work of a proof is spread over its stages: for progress and for the time that is left.
@@ -58,7 +58,8 @@ impl Work {
         let macs = model.model.program.macs() as f64 * batch;
         let cells = |scheme: &Pcs| (scheme.num_variables() as f64).exp2();
         let witness: f64 = shape.sections.iter().map(|(scheme, _)| cells(scheme)).sum();
-        let committed = cells(&model.shape.weights_scheme);
+        let committed = model.shape.weights.as_ref();
+        let committed = committed.map_or(0.0, |own| cells(&own.scheme));
         let leaves: f64 = shape.plan.sum_vars().map(|vars| (vars as f64).exp2()).sum();
         // What is not held is committed again before its opening.
         let again = if shape.plan.is_anchored() {
@@ -67,7 +68,9 @@ impl Work {
             0.0
         };
         // A search for a nonce takes a millisecond, and there are a few.
-        let opening = |cells: f64| 20.0 * cells + 4e6;
+        let opening = |cells: f64| {
+            if cells > 0.0 { 20.0 * cells + 4e6 } else { 0.0 }
+        };
         let pushforwards = shape.pushforwards.as_ref().map(|(scheme, _)| cells(scheme));
         let pushforwards = pushforwards.map_or(0.0, |cells| 80.0 * cells + opening(cells));
         Self {
@@ -107,7 +110,9 @@ impl Work {
 
 /// Whether a proof is so small that handing parts of it to other threads takes longer than doing them.
 pub(crate) fn is_small(shape: &ProofShape) -> bool {
-    shape.plan.sum_vars().all(|vars| vars <= 13) && shape.weights_scheme.num_variables() <= 13
+    let weights = shape.weights.as_ref();
+    shape.plan.sum_vars().all(|vars| vars <= 13)
+        && weights.is_none_or(|own| own.scheme.num_variables() <= 13)
 }
 
 #[cfg(test)]

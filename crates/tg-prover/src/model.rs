@@ -13,11 +13,11 @@ use tg_proof::commitment::{Challenger, Pcs, Stacking, WeightCommitment};
 use tg_proof::error::PlanError;
 use tg_proof::field::{E, F, eq_table, signed};
 use tg_proof::hiding::Strength;
-use tg_proof::model::{ProofShape, model_id};
-use tg_proof::plan::SectionSize;
+use tg_proof::model::{ProofShape, WeightsShape, model_id};
+use tg_proof::plan::{Plan, SectionSize};
 use tg_proof::transcript;
 use tg_proof::zk::ZkShape;
-use tg_proof::{Modes, PublicModel};
+use tg_proof::{Modes, Part, Parts, PublicModel};
 use tg_types::{ModelId, ProgramId};
 
 /// What a commitment keeps for its openings.
@@ -41,6 +41,11 @@ pub enum ModelError {
     /// The weights are public.
     #[error("the weights are public")]
     Public,
+    /// There are no weights that could be private.
+    #[error(
+        "the program has no weights: there is nothing to keep private, and its model id is that of the program"
+    )]
+    NoWeights,
     /// An opening of private weights that may not begin.
     #[error("no opening of these private weights may begin")]
     Opening(#[from] crate::openings::OpeningError),
@@ -53,10 +58,11 @@ pub struct ProvingModel {
     pub(crate) shape: ProofShape,
     /// Per weighted node its committed columns.
     pub(crate) columns: Vec<NodeColumns>,
-    pub(crate) commitment: WeightCommitment,
+    /// The commitment to the weights, if there are some.
+    pub(crate) commitment: Option<WeightCommitment>,
     /// The point of the commitment's anchor.
     pub(crate) anchor_point: Vec<E>,
-    /// What openings need, if the weights are public.
+    /// What openings need, if there are weights and they are public.
     pub(crate) data: Option<ProverData>,
     /// What proofs need, if they are private.
     pub(crate) private: Option<PrivateWeights>,
@@ -121,15 +127,19 @@ impl ProvingModel {
         columns: Vec<NodeColumns>,
     ) -> Result<Self, ModelError> {
         let program_id = model.program.id();
-        let fold = shape.weights_scheme.folding_schedule()[0];
+        let Some(weights) = &shape.weights else {
+            let committed = (None, Vec::new(), model_id(program_id, None));
+            return Ok(Self::of((model, shape, columns), committed, None, None));
+        };
+        let fold = weights.scheme.folding_schedule()[0];
         let witness = Stacking::new_witness(weight_tables(&columns), fold);
         let mut scratch = transcript::registration(program_id);
-        let commit = || shape.weights_scheme.commit(witness, &mut scratch);
+        let commit = || weights.scheme.commit(witness, &mut scratch);
         let (root, data) =
             workers::run(estimate::is_small(&shape), commit).map_err(|_| ModelError::Commit)?;
         let tables = tg_proof::registration::weight_tables(&shape.plan);
         let (_, anchor_point) =
-            tg_proof::registration::anchor_point(program_id, &shape.weights_scheme, &root, &tables);
+            tg_proof::registration::anchor_point(program_id, &weights.scheme, &root, &tables);
         let anchor = tables
             .iter()
             .zip(registration::cells(&columns))
@@ -139,8 +149,8 @@ impl ProvingModel {
             })
             .collect();
         let commitment = WeightCommitment { root, anchor };
-        let id = model_id(program_id, &commitment);
-        let committed = (commitment, anchor_point, id);
+        let id = model_id(program_id, Some(&commitment));
+        let committed = (Some(commitment), anchor_point, id);
         Ok(Self::of(
             (model, shape, columns),
             committed,
@@ -151,7 +161,7 @@ impl ProvingModel {
 
     pub(crate) fn of(
         (model, shape, columns): (CompiledModel, ProofShape, Vec<NodeColumns>),
-        (commitment, anchor_point, id): (WeightCommitment, Vec<E>, ModelId),
+        (commitment, anchor_point, id): (Option<WeightCommitment>, Vec<E>, ModelId),
         data: Option<ProverData>,
         private: Option<PrivateWeights>,
     ) -> Self {
@@ -173,6 +183,19 @@ impl ProvingModel {
     #[cfg(test)]
     pub(crate) const fn rename(&mut self, id: ModelId) {
         self.id = id;
+    }
+
+    /// How the weights are committed, and their commitment, if there are some.
+    pub(crate) fn weights(&self) -> Option<(&WeightsShape, &WeightCommitment)> {
+        self.shape.weights.as_ref().zip(self.commitment.as_ref())
+    }
+
+    /// The parts of proofs with a plan, as their transcripts absorb them.
+    pub(crate) const fn parts(&self, plan: &Plan) -> Parts {
+        Parts {
+            weights: Part::of(self.commitment.is_some()),
+            witness: Part::of(plan.looks_up()),
+        }
     }
 
     /// The model's id.

@@ -62,6 +62,9 @@ impl ProvingModel {
         if secret.program != program_id {
             return Err(ModelError::Secret);
         }
+        if shape.weights.is_none() {
+            return Err(ModelError::NoWeights);
+        }
         let private = PrivateShape::with_strength(&shape.plan, secret.proofs as usize, strength)
             .map_err(tg_proof::PlanError::from)?;
         let elements: Vec<F> = (0..=u8::MAX)
@@ -86,7 +89,7 @@ impl ProvingModel {
             shape: private,
             kept,
         };
-        let committed = (commitment, anchor_point, id);
+        let committed = (Some(commitment), anchor_point, id);
         Ok(Self::of(
             (model, shape, columns),
             committed,
@@ -113,11 +116,12 @@ impl ProvingModel {
         seed: [u8; 32],
     ) -> Result<PublicModel, ModelError> {
         let private = self.private.as_ref().ok_or(ModelError::Public)?;
+        let commitment = self.commitment.clone().ok_or(ModelError::NoWeights)?;
         openings.begin(self)?;
         let proof = prove_registration(self, private, &mut StdRng::from_seed(seed))?;
         Ok(PublicModel::with_private_weights(
             self.model.program.clone(),
-            self.commitment.clone(),
+            commitment,
             private.shape.proofs,
             messages::encode(&proof),
         )?)
@@ -141,11 +145,9 @@ pub(crate) fn prove_registration(
     let (root, fresh) =
         hiding::commit(&shape.hiding, 0, &[&hidden, &counted], rng).map_err(failed)?;
     let (mut challenger, anchor) = shape.anchor_point(model.program_id, private.kept.root());
-    model
-        .commitment
-        .anchor
-        .iter()
-        .for_each(|values| absorb(&mut challenger, values));
+    let commitment = model.commitment.as_ref().ok_or(ModelError::NoWeights)?;
+    let values = commitment.anchor.iter();
+    values.for_each(|values| absorb(&mut challenger, values));
     observe(&root, &mut challenger);
     let pads = secrets[..shape.secrets.messages].to_vec();
     #[cfg(test)]

@@ -16,6 +16,7 @@ use p3_sumcheck::PrescribedPointPcs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tg_exec::{ExecuteError, IntTensor, Trace};
 use tg_ir::TensorId;
+use tg_proof::commitment::{Challenger, OpeningArgument};
 use tg_proof::error::PlanError;
 use tg_proof::field::{E, F};
 use tg_proof::messages::{self, InferenceProof, NodeProof, SectionProofs};
@@ -342,68 +343,92 @@ pub(crate) fn prove_execution(
     observe: &mut (dyn FnMut(Stage) + Send),
 ) -> Result<InferenceProof, ProveError> {
     let &Execution { shape, witness, .. } = execution;
-    let mut challenger = transcript::inference(model.program_id, statement);
-    model
-        .shape
-        .weights_scheme
-        .observe_commitment(&model.commitment.root, &mut challenger);
+    let parts = model.parts(&shape.plan);
+    let mut challenger = transcript::inference(model.program_id, statement, parts);
+    if let Some((weights, commitment)) = model.weights() {
+        let root = &commitment.root;
+        weights.scheme.observe_commitment(root, &mut challenger);
+    }
 
     let mut channel = Channel::clear(challenger);
-    let mut committed = Committed::new((shape, witness), &mut channel, limits, &mut || {
+    let committed = Committed::new((shape, witness), &mut channel, limits, &mut || {
         observe(Stage::Commit);
     })?;
 
     let (nodes, walked) = walk_nodes(model, execution, (&mut channel, limits), observe)?;
 
-    observe(Stage::Lookup);
+    let mut proof = InferenceProof {
+        witness: None,
+        nodes,
+        lookup: None,
+        witness_opening: None,
+        weights_opening: None,
+        sections: SectionProofs::default(),
+    };
+    if parts.witness.is_committed() {
+        observe(Stage::Lookup);
+        limits.check()?;
+        let (reads, with) = (&walked.reads, (&mut channel, limits));
+        let looked_up = look_up(shape, (&committed, witness), reads, with)?;
+        let opened = (looked_up, walked.opened.as_slice());
+        open_witness(
+            committed,
+            opened,
+            (&mut proof, limits),
+            &mut channel,
+            observe,
+        )?;
+    }
     limits.check()?;
-    let looked_up = look_up(
-        shape,
-        (&committed, witness),
-        &walked.reads,
-        (&mut channel, limits),
-    )?;
-    let Walked {
-        weights, opened, ..
-    } = walked;
+    observe(Stage::OpenWeights);
+    proof.weights_opening = open_weights(model, &walked.weights, channel.challenger())?;
+    observe(Stage::Done);
+    Ok(proof)
+}
 
-    let mut witness_openings = committed
-        .open((&looked_up, &opened), &mut channel, limits, &mut || {
+/// Opens the sections of the witness, and puts what is sent of it in its places.
+fn open_witness(
+    mut committed: Committed<'_>,
+    (looked_up, opened): (LookedUp, &[Vec<Vec<E>>]),
+    (proof, limits): (&mut InferenceProof, &Limits<'_>),
+    channel: &mut Channel,
+    observe: &mut (dyn FnMut(Stage) + Send),
+) -> Result<(), ProveError> {
+    let mut openings = committed
+        .open((&looked_up, opened), channel, limits, &mut || {
             observe(Stage::OpenWitness);
         })?
         .into_iter();
-
-    limits.check()?;
-    observe(Stage::OpenWeights);
-    let points = weight_points(model, &weights);
-    let weights_opening = model
-        .shape
-        .weights_scheme
-        .open_at(
-            model.data.clone().ok_or(ProveError::PrivateWeights)?,
-            &model.shape.weights_protocol,
-            &points,
-            channel.challenger(),
-        )
-        .map_err(|_| ProveError::Commitment { which: "weights" })?;
-    observe(Stage::Done);
-    let failed = ProveError::Commitment { which: "witness" };
     let mut roots = committed.roots.into_iter();
-    let (root, opening) = roots.next().zip(witness_openings.next()).ok_or(failed)?;
-    Ok(InferenceProof {
-        witness: root,
-        nodes,
-        lookup: looked_up.proof,
-        witness_opening: opening,
-        weights_opening: weights_opening.whir,
-        sections: SectionProofs {
-            roots: roots.collect(),
-            anchors: committed.anchors,
-            sums: looked_up.sums,
-            tables: looked_up.tables,
-            openings: witness_openings.collect(),
-        },
-    })
+    proof.witness = roots.next();
+    proof.lookup = Some(looked_up.proof);
+    proof.witness_opening = openings.next();
+    proof.sections = SectionProofs {
+        roots: roots.collect(),
+        anchors: committed.anchors,
+        sums: looked_up.sums,
+        tables: looked_up.tables,
+        openings: openings.collect(),
+    };
+    Ok(())
+}
+
+/// Opens public weights where they were claimed; nothing if there are none.
+pub(crate) fn open_weights(
+    model: &ProvingModel,
+    claims: &[Option<WeightPoints>],
+    challenger: &mut Challenger,
+) -> Result<Option<OpeningArgument>, ProveError> {
+    let Some((weights, _)) = model.weights() else {
+        return Ok(None);
+    };
+    let data = model.data.clone().ok_or(ProveError::PrivateWeights)?;
+    let points = weight_points(model, claims);
+    let opening = weights
+        .scheme
+        .open_at(data, &weights.protocol, &points, challenger)
+        .map_err(|_| ProveError::Commitment { which: "weights" })?;
+    Ok(Some(opening.whir))
 }
 
 /// The messages of the nodes, and what the walk over them leaves behind.

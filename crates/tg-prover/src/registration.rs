@@ -25,10 +25,15 @@ use crate::pack::{self, PackedE, PackedF};
 /// # Errors
 /// If the commitment cannot be opened.
 pub fn prove(model: &ProvingModel) -> Result<Vec<u8>, ModelError> {
+    let Some((weights, commitment)) = model.shape.weights.as_ref().zip(model.commitment.as_ref())
+    else {
+        // Without weights there is nothing to show.
+        return Ok(Vec::new());
+    };
     let tables = weight_tables(&model.shape.plan);
     let cells = cells(&model.columns);
-    let WeightCommitment { root, anchor } = &model.commitment;
-    let scheme = &model.shape.weights_scheme;
+    let WeightCommitment { root, anchor } = commitment;
+    let scheme = &weights.scheme;
     let (mut challenger, anchored_at) = anchor_point(model.program_id, scheme, root, &tables);
     anchor
         .iter()
@@ -59,7 +64,7 @@ pub fn prove(model: &ProvingModel) -> Result<Vec<u8>, ModelError> {
     let opening = scheme
         .open_at(
             model.data.clone().ok_or(ModelError::Commit)?,
-            &model.shape.registration_protocol,
+            &weights.registration,
             &points,
             channel.challenger(),
         )

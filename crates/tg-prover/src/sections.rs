@@ -53,6 +53,9 @@ impl<'a> Committed<'a> {
             anchor: Vec::new(),
             anchors: Vec::new(),
         };
+        if !shape.plan.looks_up() {
+            return Ok(committed);
+        }
         if !shape.plan.is_anchored() {
             next();
             limits.check()?;

@@ -3,26 +3,24 @@
 use crate::channel::Channel;
 use crate::estimate;
 use crate::hiding::{self, Committed};
-use crate::lookup::{self, Columns, Pushing};
+use crate::lookup::{self, Columns, Pushing, Read};
 use crate::model::ProvingModel;
 use crate::openings::Openings;
-use crate::prove::{Limits, ProveError, Stage, execute, stack, weight_points};
-use crate::walk::Walk;
+use crate::prove::{Limits, ProveError, Stage, execute, open_weights, stack};
+use crate::walk::{Walk, WeightPoints};
 use crate::witness::{Witness, integer};
 use p3_commit::MultilinearPcs;
 use p3_field::{BasedVectorSpace, PrimeCharacteristicRing};
-use p3_multilinear_util::point::Point;
-use p3_sumcheck::PrescribedPointPcs;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use std::borrow::Cow;
 use tg_exec::{IntTensor, Trace};
 use tg_ir::Program;
 use tg_proof::ajtai::{self, TensorCommitment};
-use tg_proof::commitment::{Challenger, Commitment};
+use tg_proof::commitment::{Challenger, Commitment, OpeningArgument};
 use tg_proof::field::{E, F};
 use tg_proof::hiding::{HidingProof, extension_cells};
-use tg_proof::messages;
+use tg_proof::messages::{self, LookupProof};
 use tg_proof::plan::TensorCoding;
 use tg_proof::tape::{self, ProductMessages, Tape};
 use tg_proof::verify::{Walked, walk_hidden};
@@ -244,16 +242,12 @@ fn prove_shown(
     };
     begin()?;
     let mut rng = StdRng::from_seed(masking.seed);
-    let proof = if model.private.is_some() {
-        messages::encode(&execution.prove_private(&statement, &mut rng, limits, observe)?)
-    } else {
-        messages::encode(&execution.prove(&statement, &mut rng, limits, observe)?)
-    };
+    let proof = execution.prove(&statement, &mut rng, limits, observe)?;
     let file = ProofFile {
         statement,
         input,
         output,
-        proof,
+        proof: proof.encode(),
     };
     Ok((file, traces))
 }
@@ -282,57 +276,38 @@ impl ZkExecution<'_> {
         let model = self.model;
         let (shown, points, mut challenger) = self.show(statement, rng, limits, observe)?;
         limits.check()?;
-        observe(Stage::OpenWeights);
-        let weights_opening = model
-            .shape
-            .weights_scheme
-            .open_at(
-                model.data.clone().ok_or(ProveError::PrivateWeights)?,
-                &model.shape.weights_protocol,
-                &points,
-                &mut challenger,
-            )
-            .map_err(|_| ProveError::Commitment { which: "weights" })?;
+        let mut weights = None;
+        if model.private.is_none() {
+            observe(Stage::OpenWeights);
+            weights = open_weights(model, &points, &mut challenger)?;
+        }
         observe(Stage::Done);
-        Ok(shown.into_proof(weights_opening.whir))
+        Ok(shown.into_proof(weights))
     }
 
-    /// Proves it for a statement about private weights.
-    pub(crate) fn prove_private(
-        &self,
-        statement: &Statement,
-        rng: &mut StdRng,
-        limits: &Limits<'_>,
-        observe: &mut (dyn FnMut(Stage) + Send),
-    ) -> Result<ZkProof<()>, ProveError> {
-        let (shown, _, _) = self.show(statement, rng, limits, observe)?;
-        observe(Stage::Done);
-        Ok(shown.into_proof(()))
-    }
-
-    /// Everything but the opening of the weights, at whose points, and the transcript up to it.
+    /// Everything but the opening of the weights, where these are claimed, and the transcript up to it.
     pub(crate) fn show(
         &self,
         statement: &Statement,
         rng: &mut StdRng,
         limits: &Limits<'_>,
         observe: &mut (dyn FnMut(Stage) + Send),
-    ) -> Result<(Shown, Vec<Point<E>>, Challenger), ProveError> {
+    ) -> Result<(Shown, Vec<Option<WeightPoints>>, Challenger), ProveError> {
         let (model, shape) = (self.model, self.shape);
         limits.check()?;
         observe(Stage::Commit);
         let secrets = shape.secrets.from_uniform(|| uniform(rng));
         let columns = self.columns();
         let (root, committed) = self.commit(&columns, &secrets, rng)?;
-        let weights = &model.commitment.root;
-        let absorb_weights = |challenger: &mut Challenger| match &model.private {
-            None => {
-                let scheme = &model.shape.weights_scheme;
-                scheme.observe_commitment(weights, challenger);
+        let absorb_weights = |challenger: &mut Challenger| match (&model.private, model.weights()) {
+            (None, Some((weights, own))) => {
+                weights.scheme.observe_commitment(&own.root, challenger);
             }
-            Some(_) => tg_proof::hiding::observe(weights, challenger),
+            (Some(_), Some((_, own))) => tg_proof::hiding::observe(&own.root, challenger),
+            (_, None) => {}
         };
-        let challenger = zk::start(model.program_id, statement, absorb_weights, &root);
+        let named = (model.program_id, model.parts(&shape.plan));
+        let challenger = zk::start(named, statement, absorb_weights, &root);
 
         let pads = secrets[..shape.secrets.messages].to_vec();
         #[cfg(test)]
@@ -346,8 +321,40 @@ impl ZkExecution<'_> {
             limits.check()
         })?;
 
-        observe(Stage::Lookup);
         let walked = walk.walked();
+        let mut all = vec![committed];
+        let mut lookup = None;
+        if shape.plan.looks_up() {
+            observe(Stage::Lookup);
+            let reads = (columns.as_slice(), walked.reads.as_slice());
+            let (proof, pushforwards) = self.look_up(reads, (&mut channel, limits), rng)?;
+            lookup = Some(proof);
+            all.push(pushforwards);
+        }
+        if let Some(private) = &model.private {
+            all.push(private.kept.open(rng).map_err(|_| WEIGHTS)?);
+        }
+        let sent = Sent {
+            root,
+            committed: all,
+            nodes,
+            lookup,
+            challenger,
+        };
+        limits.check()?;
+        observe(Stage::OpenWitness);
+        let (shown, challenger) = self.open(sent, &secrets)?;
+        Ok((shown, walked.weights, challenger))
+    }
+
+    /// The lookup argument, and the commitment of its pushforwards.
+    fn look_up(
+        &self,
+        (columns, reads): (&[Vec<Vec<F>>], &[Read]),
+        channel: (&mut Channel, &Limits<'_>),
+        rng: &mut StdRng,
+    ) -> Result<(LookupProof, Committed), ProveError> {
+        let shape = self.shape;
         let mut pushforwards = None;
         let mut hide = |tables: &[Vec<E>]| {
             let cells = extension_cells(&tables.concat(), shape.pushforward_vars());
@@ -358,24 +365,8 @@ impl ZkExecution<'_> {
         };
         let column = |table: usize, column: usize| columns[table][column].as_slice();
         let (pushing, looked_up) = (Pushing::Hidden(&mut hide), Columns::Held(&column));
-        let channel = (&mut channel, limits);
-        let looked_up = lookup::prove(&shape.plan, pushing, &looked_up, &walked.reads, channel)?;
-        let mut all = vec![committed, pushforwards.ok_or(FAILED)?];
-        if let Some(private) = &model.private {
-            all.push(private.kept.open(rng).map_err(|_| WEIGHTS)?);
-        }
-        let sent = Sent {
-            root,
-            committed: all,
-            nodes,
-            lookup: looked_up.proof,
-            challenger,
-        };
-        limits.check()?;
-        observe(Stage::OpenWitness);
-        let points = weight_points(model, &walked.weights);
-        let (shown, challenger) = self.open(sent, &secrets)?;
-        Ok((shown, points, challenger))
+        let looked_up = lookup::prove(&shape.plan, pushing, &looked_up, reads, channel)?;
+        Ok((looked_up.proof, pushforwards.ok_or(FAILED)?))
     }
 
     /// Per witness table its columns, without padding beyond their chunks.
@@ -425,7 +416,7 @@ impl ZkExecution<'_> {
             output: &output,
             commitments: self.commitments,
             nodes: &nodes,
-            lookup: &lookup,
+            lookup: lookup.as_ref(),
         };
         let replay = Tape::of_secrets(shape.secrets, secrets);
         let (mut obligations, mut products) =
@@ -464,14 +455,14 @@ impl ZkExecution<'_> {
 pub(crate) struct Shown {
     pub(crate) witness: Commitment,
     pub(crate) nodes: Vec<messages::NodeProof>,
-    pub(crate) lookup: messages::LookupProof,
+    pub(crate) lookup: Option<LookupProof>,
     pub(crate) products: ProductMessages,
     pub(crate) opening: HidingProof,
 }
 
 impl Shown {
     /// The proof, with an opening of the weights or none.
-    fn into_proof<W>(self, weights_opening: W) -> ZkProof<W> {
+    fn into_proof(self, weights_opening: Option<OpeningArgument>) -> ZkProof {
         let Self {
             witness,
             nodes,
@@ -495,7 +486,7 @@ struct Sent {
     root: Commitment,
     committed: Vec<Committed>,
     nodes: Vec<messages::NodeProof>,
-    lookup: messages::LookupProof,
+    lookup: Option<LookupProof>,
     /// The transcript before the first message.
     challenger: Challenger,
 }

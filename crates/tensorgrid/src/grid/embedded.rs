@@ -351,7 +351,8 @@ fn make(bundled: Bundled) -> Result<ModelFiles, Failure> {
     })
 }
 
-/// Stores a model's files and registers it.
+/// Stores a model's files and registers it. An id is its content: one that is registered already, by whomever, is left as
+/// it is, unless it was refused for its files.
 pub(crate) async fn register(
     client: &Client,
     wallet: &Wallet,
@@ -359,6 +360,17 @@ pub(crate) async fn register(
     name: &str,
 ) -> Result<tg_types::ModelId, Failure> {
     let name = Label::new(name).or_fail(Exit::Usage, "name the model")?;
+    match client.model(files.id).await {
+        Ok(known) if known.state != ModelStateDto::Refused => {
+            say(format_args!(
+                "model {} is registered as {} by {}; nothing is paid",
+                known.id, known.name, known.owner
+            ));
+            return Ok(files.id);
+        }
+        Err(error) if !error.is_not_found() => return Err(error).calling("ask for the model"),
+        Ok(_) | Err(_) => {}
+    }
     let uploader = client.uploading_as(wallet);
     let weights_blob = uploader
         .put_blob(files.weights)

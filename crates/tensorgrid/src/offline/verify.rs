@@ -278,12 +278,18 @@ fn explain(model: &PublicModel, file: &ProofFile, report: Option<&SecurityReport
         &mut text,
         format_args!("\nCommitments (BLAKE3 Merkle roots, opened once each by WHIR)"),
     );
-    let weights = commitment::root(&model.weights_commitment().root);
-    push(
-        &mut text,
-        format_args!("  weights       {weights}, with an anchor in the model id"),
+    let weights = model.weights_commitment().map_or_else(
+        || "none: the program has no weights, its id alone makes the model id".to_owned(),
+        |own| {
+            let root = commitment::root(&own.root);
+            format!("{root}, with an anchor in the model id")
+        },
     );
-    let witness = file.witness_root().unwrap_or_default();
+    push(&mut text, format_args!("  weights       {weights}"));
+    let witness = model.witness_root(file).map_or_else(
+        || "none: nothing of the execution has to be committed".to_owned(),
+        |root| root.to_string(),
+    );
     push(
         &mut text,
         format_args!(

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod command_line;
+mod forms;
 mod fuzz;
 mod grid;
 mod resume;

@@ -189,10 +189,11 @@ fn garbage(model: &PublicModel, batch: usize, zk: Option<Modes>, fill: u8) -> Op
 /// A public model with a registration that is none.
 fn unregistered(program: &Program) -> Option<PublicModel> {
     let shape = ProofShape::new(program).ok()?;
-    let mut commitment = PublicModel::decode(KNOWN)
-        .ok()?
-        .weights_commitment()
-        .clone();
+    let known = PublicModel::decode(KNOWN).ok()?;
+    let mut commitment = known.weights_commitment()?.clone();
+    if shape.weights.is_none() {
+        return PublicModel::new(program.clone(), None, Vec::new()).ok();
+    }
     let tables = tg_proof::registration::weight_tables(&shape.plan);
     let columns = tables
         .iter()
@@ -214,9 +215,9 @@ pub(crate) fn of_program(
         writer.raw(b"TGV\0");
         writer.u16(tg_proof::model::PUBLIC_MODEL_VERSION);
         program.encode(&mut writer);
-        writer.bytes(&tg_proof::messages::encode(
-            PublicModel::decode(KNOWN).unwrap().weights_commitment(),
-        ));
+        let known = PublicModel::decode(KNOWN).unwrap();
+        let commitment = known.weights_commitment().unwrap();
+        writer.bytes(&tg_proof::messages::encode(commitment));
         writer.bytes(&[]);
         let bytes = writer.into_bytes();
         if bytes.len() as u64 <= PUBLIC_MODEL_BYTES_MAX {

@@ -35,6 +35,9 @@ pub struct PlacedBlock {
 impl Plan {
     /// Places the leaf blocks of all sums.
     pub(super) fn place_leaves(&mut self) {
+        if !self.looks_up() {
+            return;
+        }
         let whole = self.sections.len() == 1;
         let all = 0..self.witness.len();
         let mut blocks = self.reader_blocks(if whole { all } else { 0..0 });
@@ -66,12 +69,13 @@ impl Plan {
             .collect()
     }
 
-    /// log2 of the number of leaves of each sum: the sections', if there are several, then the last one's.
+    /// log2 of the number of leaves of each sum: the sections', if there are several, then the last one's; none without a
+    /// lookup argument.
     pub fn sum_vars(&self) -> impl Iterator<Item = usize> {
         let sections = self.sections.iter().filter(|_| self.sections.len() > 1);
         sections
             .map(|section| section.leaf_vars)
-            .chain([self.leaf_vars])
+            .chain(self.looks_up().then_some(self.leaf_vars))
     }
 }
 

@@ -205,7 +205,7 @@ pub struct Plan {
     /// The leaves of the last fractional sum, largest blocks first: those of the tables, and of all readers if there is
     /// one section.
     pub leaves: Vec<PlacedBlock>,
-    /// log2 of the number of leaves, padding included.
+    /// log2 of the number of leaves, padding included; zero without a lookup argument.
     pub leaf_vars: usize,
     /// Where the pushforwards stand if they are committed; else they are sent.
     pub pushforwards: Option<PushforwardLayout>,
@@ -290,7 +290,8 @@ impl Plan {
         plan.charge_openings(program)?;
         plan.place_leaves();
         let entries = plan.tables.iter().map(LookupTable::len);
-        plan.pushforwards = Some(PushforwardLayout::of(entries));
+        let layout = plan.looks_up().then(|| PushforwardLayout::of(entries));
+        plan.pushforwards = layout;
         Ok(plan)
     }
 

@@ -52,7 +52,8 @@ impl Plan {
     ) -> Result<(), PlanError> {
         let cells = |table: &super::WitnessTable| table.columns << table.chunk.column_vars();
         let (mut first, mut own) = (0, 0);
-        let mut starts = vec![0];
+        // Without columns nothing is committed: no section, not an empty one.
+        let mut starts: Vec<usize> = self.looks_up().then_some(0).into_iter().collect();
         for (table, cells) in self.witness.iter().map(cells).enumerate() {
             if cells.saturating_add(own) > size.0 && table > first {
                 starts.push(table);
@@ -112,6 +113,13 @@ impl Plan {
         };
         let tables = &self.witness[section.witness.clone()];
         tables.iter().map(table).collect()
+    }
+
+    /// Whether anything is committed of an execution, and looked up: programs of linear maps and products have neither
+    /// columns nor a lookup argument.
+    #[must_use]
+    pub const fn looks_up(&self) -> bool {
+        !self.witness.is_empty()
     }
 
     /// Whether the witness has an anchor: if there are several sections.

@@ -2,12 +2,12 @@
 //! challenge makes one statement about the commitments of them. The argument stands in `docs/PROOF.md`, "Zero
 //! knowledge".
 
-use super::{Walk, WeightClaims, padded_point};
+use super::{ColumnClaim, Walk, WeightClaims, padded_point};
 use crate::ajtai::{self, TensorCommitment};
 use crate::commitment::Challenger;
 use crate::error::{LookupCheck, VerifyError};
 use crate::field::{E, F};
-use crate::lookup::LookupMessages;
+use crate::lookup::{LookupClaims, LookupMessages};
 use crate::messages::{LookupProof, NodeProof};
 use crate::plan::{Plan, TensorPlan};
 use crate::pushforward::PushforwardWeights;
@@ -31,8 +31,8 @@ pub struct Walked<'a> {
     pub commitments: [Option<&'a TensorCommitment>; 2],
     /// The padded messages of the nodes.
     pub nodes: &'a [NodeProof],
-    /// The padded messages of the lookup argument.
-    pub lookup: &'a LookupProof,
+    /// The padded messages of the lookup argument, if there is one.
+    pub lookup: Option<&'a LookupProof>,
 }
 
 /// What must hold of the commitments for a proof to be right.
@@ -42,8 +42,8 @@ pub struct Obligations {
     vanishing: Vec<Form>,
     /// Values that must be committed columns'.
     columns: Vec<ColumnObligation>,
-    /// Per entry of the pushforwards' layout a weight, and what their sum must be.
-    pushforwards: (Vec<E>, Form),
+    /// Per entry of the pushforwards' layout a weight, and what their sum must be; nothing without a lookup argument.
+    pushforwards: Option<(Vec<E>, Form)>,
     /// What the openings of tensor commitments in committed columns must add up to.
     openings: Vec<TensorOpening>,
     /// Values that must be columns' of private weights.
@@ -183,34 +183,22 @@ impl TensorOpening {
     }
 }
 
-/// Plays the walk and the lookup argument over padded messages; gives what is left to show, and what the prover sends about
-/// products. A prover calls it with its secrets before it sends anything.
-///
-/// # Errors
-/// A check of public values that fails, or another number of messages than is padded.
-pub fn walk(
-    walked: &Walked<'_>,
-    tape: Tape<'_>,
-    challenger: &mut Challenger,
-) -> Result<(Obligations, ProductMessages), VerifyError> {
-    let plan = walked.plan;
-    let mut walk = Walk::new(tape, walked.program, plan, walked.input);
-    let lookup = LookupMessages {
-        proof: walked.lookup,
-        sums: (&[], E::ZERO),
-    };
-    let lookup = walk.check((walked.nodes, lookup), None, walked.output, challenger)?;
+/// What was claimed of the committed columns: at the lookup argument's point, and where gadgets open them.
+fn column_obligations(
+    plan: &Plan,
+    opened: &mut Vec<Vec<ColumnClaim<Form>>>,
+    lookup: &LookupClaims<Form>,
+) -> Vec<ColumnObligation> {
     let mut columns = Vec::new();
-    let opened = std::mem::take(&mut walk.opened);
-    let opened = opened.into_iter().zip(lookup.columns);
+    let opened = std::mem::take(opened).into_iter().zip(&lookup.columns);
     for (index, (table, (opened, looked_up))) in plan.witness.iter().zip(opened).enumerate() {
         let at = &lookup.point[lookup.point.len() - table.chunk.vars..];
-        for (column, value) in looked_up.into_iter().enumerate() {
+        for (column, value) in looked_up.iter().enumerate() {
             columns.push(ColumnObligation {
                 table: index,
                 column,
                 point: at.to_vec(),
-                value,
+                value: value.clone(),
             });
         }
         for (names, claim) in table.openings.iter().zip(opened) {
@@ -224,12 +212,37 @@ pub fn walk(
             }
         }
     }
-    // One claim on the pushforwards by the powers of a challenge, then one on everything.
-    let (Some(owed), Some(layout)) = (&lookup.pushforwards, &plan.pushforwards) else {
-        return Err(VerifyError::Lookup(LookupCheck::Messages));
-    };
-    let weights = PushforwardWeights::new(plan, layout, &lookup.point, draw(challenger));
-    let pushforwards = (weights.table(), weights.claimed(owed));
+    columns
+}
+
+/// Plays the walk and the lookup argument over padded messages; gives what is left to show, and what the prover sends about
+/// products. A prover calls it with its secrets before it sends anything.
+///
+/// # Errors
+/// A check of public values that fails, or another number of messages than is padded.
+pub fn walk(
+    walked: &Walked<'_>,
+    tape: Tape<'_>,
+    challenger: &mut Challenger,
+) -> Result<(Obligations, ProductMessages), VerifyError> {
+    let plan = walked.plan;
+    let mut walk = Walk::new(tape, walked.program, plan, walked.input);
+    walk.run(walked.nodes, walked.output, challenger)?;
+    let (mut columns, mut pushforwards) = (Vec::new(), None);
+    if let Some(proof) = walked.lookup {
+        let messages = LookupMessages {
+            proof,
+            sums: (&[], E::ZERO),
+        };
+        let lookup = walk.look_up(messages, None, challenger)?;
+        columns = column_obligations(plan, &mut walk.opened, &lookup);
+        // One claim on the pushforwards by the powers of a challenge, then one on everything.
+        let (Some(owed), Some(layout)) = (&lookup.pushforwards, &plan.pushforwards) else {
+            return Err(VerifyError::Lookup(LookupCheck::Messages));
+        };
+        let weights = PushforwardWeights::new(plan, layout, &lookup.point, draw(challenger));
+        pushforwards = Some((weights.table(), weights.claimed(owed)));
+    }
     let mut openings = Vec::new();
     let tensors = [("input", &plan.input), ("output", &plan.output)].into_iter();
     for ((which, tensor), commitment) in tensors.zip(walked.commitments) {
@@ -297,7 +310,9 @@ impl Obligations {
     /// How many checks are batched.
     #[must_use]
     pub const fn count(&self) -> usize {
-        self.vanishing.len() + self.columns.len() + 1 + self.openings.len() + self.private.len()
+        let pushforwards = self.pushforwards.is_some() as usize;
+        let claimed = self.columns.len() + self.openings.len() + self.private.len();
+        self.vanishing.len() + pushforwards + claimed
     }
 
     /// All of them as one, by the powers of a challenge.
@@ -321,8 +336,9 @@ impl Obligations {
             let evaluation = (*table, *column, point.clone(), -power);
             batch.evaluations.push(evaluation);
         }
-        let (weights, sum) = &self.pushforwards;
-        if let Some(power) = powers.next() {
+        // A challenge's power is spent on what there is.
+        let pushforwards = self.pushforwards.iter().zip(&mut powers);
+        for ((weights, sum), power) in pushforwards {
             batch.add(sum, power);
             let weights = weights.iter().map(|&weight| -(weight * power));
             batch.pushforwards = weights.collect();

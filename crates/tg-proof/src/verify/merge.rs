@@ -21,7 +21,8 @@ impl<A: Arithmetic> Walk<'_, A> {
         let mut claims = std::mem::take(&mut self.claims[tensor.index()]);
         match (claims.len(), merge) {
             (1, None) => Ok(claims.remove(0)),
-            (2.., Some(proof)) => {
+            // Of none: an input that nobody reads. Its sum is zero, and ends in a claim at a drawn point.
+            (0 | 2.., Some(proof)) => {
                 let alpha = draw(challenger);
                 let powers: Vec<E> = alpha.powers().take(claims.len()).collect();
                 let sum = claims

@@ -38,10 +38,11 @@ use crate::arithmetic::{Arithmetic, Clear};
 use crate::commitment::{Challenger, Pcs};
 use crate::error::VerifyError;
 use crate::field::{E, point};
-use crate::file::{ExpectedStatement, ProofFile};
+use crate::file::{ExpectedStatement, ProofFile, Statement};
 use crate::lookup::{self, LookupClaims, LookupMessages};
-use crate::messages::{self, InferenceProof, NodeProof};
-use crate::model::PublicModel;
+use crate::messages::{self, InferenceProof};
+use crate::model::{ProofShape, PublicModel};
+use crate::parts::Parts;
 use crate::{pushforward, transcript, zk};
 use p3_commit::MultilinearPcs;
 use p3_field::PrimeCharacteristicRing;
@@ -75,39 +76,64 @@ pub fn verify(
     let shape = model.shape_of(batch as usize).map_err(|_| refused())?;
     // Stops: weights in no range, for which no accumulator has a bound.
     model.verify_registration()?;
-    let proof: InferenceProof =
-        messages::decode_inference(&file.proof).ok_or(VerifyError::Encoding)?;
-    let mut challenger = transcript::inference(model.program_id(), &file.statement);
-    model
-        .weights_scheme()
-        .observe_commitment(&model.weights_commitment().root, &mut challenger);
-    let anchor = openings::observe_witness(&shape, &proof, &mut challenger)?;
-    let mut walk = Walk::new(Clear, model.program(), &shape.plan, &input);
-    let scheme = shape.pushforwards.as_ref().map(|(scheme, _)| scheme);
-    let sums = (proof.sections.sums.as_slice(), proof.sections.tables);
-    let lookup = LookupMessages {
-        proof: &proof.lookup,
-        sums,
-    };
-    let messages = (proof.nodes.as_slice(), lookup);
-    let lookup = walk.check(messages, scheme, &output, &mut challenger)?;
-    pushforward::check(&shape, &lookup, &proof.lookup, &mut challenger)?;
-    let claimed = (&walk, &lookup, anchor.as_slice());
-    openings::check_witness(&shape, &proof, claimed, &mut challenger)?;
-    let argument = &proof.weights_opening;
-    check_weights(model, &walk.weights, argument, &mut challenger)
+    let parts = model.parts(&shape.plan);
+    let proof = messages::decode_inference(&file.proof, parts).ok_or(VerifyError::Encoding)?;
+    check_proof(
+        model,
+        &shape,
+        (&file.statement, parts),
+        [&input, &output],
+        &proof,
+    )
+}
+
+/// The checks of a proof's messages, for a shape and public tensors.
+fn check_proof(
+    model: &PublicModel,
+    shape: &ProofShape,
+    (statement, parts): (&Statement, Parts),
+    [input, output]: [&[i32]; 2],
+    proof: &InferenceProof,
+) -> Result<(), VerifyError> {
+    // Stops: a part that is not due, or one that is missing. Bytes cannot say so; whoever calls this can.
+    if !proof.has(parts) {
+        return Err(VerifyError::Encoding);
+    }
+    let mut challenger = transcript::inference(model.program_id(), statement, parts);
+    let weights = model.weights().zip(model.weights_commitment());
+    if let Some((shape, own)) = weights {
+        shape.scheme.observe_commitment(&own.root, &mut challenger);
+    }
+    let anchor = openings::observe_witness(shape, proof, &mut challenger)?;
+    let mut walk = Walk::new(Clear, model.program(), &shape.plan, input);
+    walk.run(&proof.nodes, output, &mut challenger)?;
+    if let Some(messages) = &proof.lookup {
+        let scheme = shape.pushforwards.as_ref().map(|(scheme, _)| scheme);
+        let lookup = LookupMessages {
+            proof: messages,
+            sums: (proof.sections.sums.as_slice(), proof.sections.tables),
+        };
+        let lookup = walk.look_up(lookup, scheme, &mut challenger)?;
+        pushforward::check(shape, &lookup, messages, &mut challenger)?;
+        let claimed = (&walk, &lookup, anchor.as_slice());
+        openings::check_witness(shape, proof, claimed, &mut challenger)?;
+    }
+    match (weights, &proof.weights_opening) {
+        (Some((shape, _)), Some(argument)) => {
+            check_weights(model, shape, &walk.weights, argument, &mut challenger)
+        }
+        _ => Ok(()),
+    }
 }
 
 impl<A: Arithmetic> Walk<'_, A> {
-    /// All checks but the openings': the nodes, the input and the lookup argument.
-    fn check(
+    /// The lookup argument about all that the nodes have pulled.
+    fn look_up(
         &mut self,
-        (nodes, lookup): (&[NodeProof], LookupMessages<'_>),
+        lookup: LookupMessages<'_>,
         scheme: Option<&Pcs>,
-        output: &[i32],
         challenger: &mut Challenger,
     ) -> Result<LookupClaims<A::Value>, VerifyError> {
-        self.run(nodes, output, challenger)?;
         lookup::verify(
             &mut self.arithmetic,
             (self.plan, scheme),

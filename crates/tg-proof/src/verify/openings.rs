@@ -1,12 +1,12 @@
 //! The openings: every value that the messages used is the committed columns'.
 
 use super::{Walk, WeightClaims, padded_point};
-use crate::commitment::{Challenger, OpeningArgument, OpeningClaims, opens_at};
+use crate::commitment::{Challenger, OpeningArgument, OpeningClaims, WeightCommitment, opens_at};
 use crate::error::VerifyError;
 use crate::field::{E, point};
 use crate::lookup::LookupClaims;
 use crate::messages::{InferenceProof, SectionProofs};
-use crate::model::{ProofShape, PublicModel};
+use crate::model::{ProofShape, PublicModel, WeightsShape};
 use crate::transcript::{absorb, draw_point};
 use p3_commit::MultilinearPcs;
 
@@ -36,7 +36,7 @@ pub(super) fn observe_witness(
     };
     // Stops: another number of sections than the plan's, a column without an anchor.
     let columns = anchors.iter().zip(anchored);
-    if roots.len() + 1 != plan.sections.len()
+    if roots.len() + usize::from(proof.witness.is_some()) != plan.sections.len()
         || openings.len() != roots.len()
         || anchors.len() != anchored.len()
         || columns
@@ -45,7 +45,7 @@ pub(super) fn observe_witness(
     {
         return Err(WITNESS);
     }
-    let roots = std::iter::once(&proof.witness).chain(roots);
+    let roots = proof.witness.iter().chain(roots);
     for ((scheme, _), root) in shape.sections.iter().zip(roots) {
         scheme.observe_commitment(root, challenger);
     }
@@ -69,8 +69,8 @@ pub(super) fn check_witness(
         openings,
         ..
     } = &proof.sections;
-    let roots = std::iter::once(&proof.witness).chain(roots);
-    let openings = std::iter::once(&proof.witness_opening).chain(openings);
+    let roots = proof.witness.iter().chain(roots);
+    let openings = proof.witness_opening.iter().chain(openings);
     let messages = roots.zip(openings).zip(lookup.points());
     let sections = walk.plan.sections.iter().zip(&shape.sections);
     for ((section, (scheme, protocol)), ((root, argument), point)) in sections.zip(messages) {
@@ -98,6 +98,7 @@ pub(super) fn check_witness(
 /// The pieces and biases of the weights, as the walk claims them, and their anchors.
 pub(crate) fn check_weights(
     model: &PublicModel,
+    shape: &WeightsShape,
     claimed: &[Option<WeightClaims>],
     argument: &OpeningArgument,
     challenger: &mut Challenger,
@@ -105,7 +106,8 @@ pub(crate) fn check_weights(
     const REFUSED: VerifyError = VerifyError::Opening { which: "weights" };
     let mut opened = OpeningClaims::default();
     let at = model.anchor_point();
-    let mut anchors = model.weights_commitment().anchor.iter();
+    let WeightCommitment { root, anchor } = model.weights_commitment().ok_or(REFUSED)?;
+    let mut anchors = anchor.iter();
     let mut anchor = |vars: usize| {
         let values = anchors.next().cloned().unwrap_or_default();
         (point(&at[at.len() - vars..]), values)
@@ -136,8 +138,7 @@ pub(crate) fn check_weights(
             opened.push(at, values);
         }
     }
-    let (scheme, protocol) = (model.weights_scheme(), model.weights_protocol());
-    let root = &model.weights_commitment().root;
+    let (scheme, protocol) = (&shape.scheme, &shape.protocol);
     if opens_at(scheme, protocol, root, opened, argument, challenger) {
         Ok(())
     } else {

@@ -28,7 +28,9 @@ struct Count<'a> {
 #[must_use]
 pub fn secrets(program: &Program, plan: &Plan) -> Secrets {
     let mut count = nodes(program, plan);
-    count.lookup();
+    if plan.looks_up() {
+        count.lookup();
+    }
     count.secrets
 }
 
@@ -108,7 +110,8 @@ impl Count<'_> {
     }
 
     fn merge(&mut self, tensor: TensorId) {
-        if self.claims[tensor.index()] > 1 {
+        // What is committed and nobody reads is claimed all the same: the sum of no claims ends at a drawn point.
+        if self.claims[tensor.index()] != 1 {
             self.sumcheck(self.plan.layouts[tensor.index()].vars(), 2);
             self.messages(1);
         }
@@ -294,6 +297,7 @@ impl Count<'_> {
     fn lookup(&mut self) {
         self.messages(1);
         self.secrets.products += 1;
+        self.secrets.inverses = true;
         for rounds in 0..self.plan.leaf_vars {
             self.messages(3 * rounds + 4);
             self.secrets.products += 2;

@@ -8,8 +8,8 @@ mod costly;
 mod hostile;
 
 use tg_proof::ajtai::{self, TensorCommitment};
-use tg_proof::messages::{self, InferenceProof, Pushforwards};
-use tg_proof::{ExpectedStatement, Modes, ProofFile, PublicModel, Visibility, verify};
+use tg_proof::messages::{self, Pushforwards};
+use tg_proof::{ExpectedStatement, Modes, Parts, ProofFile, PublicModel, Visibility, verify};
 use tg_types::Digest;
 use tg_types::codec::{Decode, Encode};
 
@@ -83,8 +83,9 @@ fn the_kept_proof_with_private_weights_verifies() {
 fn the_kept_proof_with_committed_pushforwards_verifies() {
     let model = PublicModel::decode(include_bytes!("../data/large-tables.tgv")).unwrap();
     let file = ProofFile::read(include_bytes!("../data/large-tables.proof")).unwrap();
-    let proof: InferenceProof = messages::decode(&file.proof).unwrap();
-    let committed = matches!(proof.lookup.pushforwards, Pushforwards::Committed(_));
+    let proof = messages::decode_inference(&file.proof, Parts::ALL).unwrap();
+    let pushforwards = proof.lookup.unwrap().pushforwards;
+    let committed = matches!(pushforwards, Pushforwards::Committed(_));
     assert!(committed);
     assert_eq!(verify(&model, &file, &ExpectedStatement::default()), Ok(()));
 }

@@ -229,6 +229,7 @@ fn the_largest_programs_reach_a_hundred_bits() {
         root: super::models::case()
             .public
             .weights_commitment()
+            .unwrap()
             .root
             .clone(),
         anchor: tables

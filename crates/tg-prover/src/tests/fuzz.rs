@@ -4,7 +4,7 @@ use super::models::{PROVIDER, case};
 use tg_exec::sample::Numbers;
 use tg_ir::CompiledModel;
 use tg_proof::zk::ZkProof;
-use tg_proof::{ExpectedStatement, Modes, ProofFile, PublicModel, Visibility, messages, verify};
+use tg_proof::{ExpectedStatement, Modes, Parts, ProofFile, PublicModel, Visibility, verify};
 use tg_types::codec::{Decode, Encode};
 
 /// Reads any bytes as a proof file about a fixed model and checks it; whether it is accepted.
@@ -18,8 +18,8 @@ pub(super) fn fuzz_proof(bytes: &[u8]) -> bool {
 
 /// Reads any bytes as the messages of a proof in zero knowledge, its openings and hidden columns included.
 pub(super) fn fuzz_zk_proof(bytes: &[u8]) -> bool {
-    messages::decode::<ZkProof>(bytes).is_some_and(|proof| {
-        assert_eq!(messages::encode(&proof), bytes, "a proof has one encoding");
+    ZkProof::decode(bytes, Parts::ALL).is_some_and(|proof| {
+        assert_eq!(proof.encode(), bytes, "a proof has one encoding");
         true
     })
 }

@@ -57,7 +57,7 @@ struct Hidden<'a> {
     counted: Secrets,
     secrets: Vec<E>,
     nodes: Vec<NodeProof>,
-    lookup: LookupProof,
+    lookup: Option<LookupProof>,
     products: ProductMessages,
     /// The commitments that the statement names.
     commitments: [Option<TensorCommitment>; 2],
@@ -110,12 +110,17 @@ impl<'a> Hidden<'a> {
         let mut pushforwards = Vec::new();
         let mut hide = |tables: &[Vec<E>]| {
             pushforwards = tables.concat();
-            Ok(case.model.commitment.root.clone())
+            // Any root: none is opened here.
+            let known = super::models::case().model.commitment.as_ref();
+            Ok(known.unwrap().root.clone())
         };
-        let pushing = Pushing::Hidden(&mut hide);
-        let columns_of = Columns::Held(&column);
-        let with = (&mut channel, &Limits::default());
-        let looked_up = lookup::prove(&plan, pushing, &columns_of, &reads, with)?;
+        let mut lookup = None;
+        if plan.looks_up() {
+            let pushing = Pushing::Hidden(&mut hide);
+            let columns_of = Columns::Held(&column);
+            let with = (&mut channel, &Limits::default());
+            lookup = Some(lookup::prove(&plan, pushing, &columns_of, &reads, with)?.proof);
+        }
         let mut hidden = Self {
             case,
             plan,
@@ -125,7 +130,7 @@ impl<'a> Hidden<'a> {
             counted,
             secrets,
             nodes,
-            lookup: looked_up.proof,
+            lookup,
             products: ProductMessages::default(),
             commitments: [None, None],
         };
@@ -164,7 +169,7 @@ impl<'a> Hidden<'a> {
             output: &output.widened(),
             commitments: self.commitments.each_ref().map(Option::as_ref),
             nodes: &self.nodes,
-            lookup: &self.lookup,
+            lookup: self.lookup.as_ref(),
         };
         walk_hidden(&walked, tape, &mut challenger(2))
     }

@@ -8,6 +8,7 @@ mod codings;
 mod cost;
 mod every;
 mod facts;
+mod forms;
 pub(crate) mod fuzz;
 mod hidden;
 mod honest;

@@ -13,7 +13,7 @@ use tg_ir::{
 };
 use tg_proof::error::NodeCheck;
 use tg_proof::messages::{self, InferenceProof};
-use tg_proof::{ExpectedStatement, ProofFile, PublicModel, VerifyError, verify};
+use tg_proof::{ExpectedStatement, Parts, ProofFile, PublicModel, VerifyError, verify};
 use tg_types::{Address, JobId};
 
 pub(super) const JOB: JobId = JobId::new([7; 32]);
@@ -294,13 +294,18 @@ impl Case {
 
     /// The verdict on the honest proof with changed messages.
     pub(super) fn forged(&self, change: impl FnOnce(&mut InferenceProof)) -> VerifyError {
-        let mut proof = messages::decode_inference(&self.file.proof).unwrap();
+        let mut proof = messages::decode_inference(&self.file.proof, self.parts()).unwrap();
         change(&mut proof);
         let file = ProofFile {
             proof: messages::encode_inference(&proof),
             ..self.file.clone()
         };
         self.check(&file).unwrap_err()
+    }
+
+    /// The parts of its proofs in the clear.
+    pub(super) fn parts(&self) -> Parts {
+        self.model.parts(&self.model.shape.plan)
     }
 
     /// The honest tensors with one element of a node's output replaced and every later node recomputed.

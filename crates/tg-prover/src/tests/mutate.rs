@@ -121,14 +121,14 @@ fn render(codes: &BTreeMap<String, Vec<u16>>) -> String {
 }
 
 fn inference(case: &Case) -> String {
-    let proof: InferenceProof = messages::decode(&case.file.proof).unwrap();
+    let proof = messages::decode_inference(&case.file.proof, case.parts()).unwrap();
     let message = serde_json::to_value(&proof).unwrap();
     let back: InferenceProof = serde_json::from_value(message.clone()).unwrap();
-    assert!(messages::encode(&back) == case.file.proof);
+    assert!(messages::encode_inference(&back) == case.file.proof);
     let codes = all(&message, &mut |changed| {
         let proof: InferenceProof = serde_json::from_value(changed).ok()?;
         let file = ProofFile {
-            proof: messages::encode(&proof),
+            proof: messages::encode_inference(&proof),
             ..case.file.clone()
         };
         Some(
@@ -173,7 +173,7 @@ fn every_message_of_a_registration_is_bound() {
         let proof: RegistrationProof = serde_json::from_value(changed).ok()?;
         let public = PublicModel::new(
             case.public.program().clone(),
-            case.public.weights_commitment().clone(),
+            case.public.weights_commitment().cloned(),
             messages::encode(&proof),
         )
         .unwrap();

@@ -20,10 +20,17 @@ use tg_proof::model::ProofShape;
 use tg_proof::private::{PROOFS_MAX, PrivateRegistration};
 use tg_proof::zk::ZkProof;
 use tg_proof::{
-    ExpectedStatement, Modes, ProofFile, PublicModel, VerifyError, Visibility, security, verify,
+    ExpectedStatement, Modes, Part, Parts, ProofFile, PublicModel, VerifyError, Visibility,
+    security, verify,
 };
 use tg_types::Digest;
 use tg_types::codec::Encode;
+
+/// What is sent of a proof about private weights: no opening beside the hiding ones.
+const PRIVATE: Parts = Parts {
+    weights: Part::Absent,
+    witness: Part::Committed,
+};
 
 /// Counts without a file.
 #[derive(Debug, Default)]
@@ -108,7 +115,7 @@ fn honest_proofs_verify_in_all_modes() {
         assert_eq!(own.check(&file), Ok(()), "{modes:?}");
         let read = ProofFile::read(&file.to_bytes()).unwrap();
         assert_eq!(own.check(&read), Ok(()));
-        assert!(file.witness_root().is_some());
+        assert!(own.public.witness_root(&file).is_some());
         let report = security::report_zk(&own.public, 1, modes).unwrap();
         assert!(report.bits >= f64::from(security::LEVEL), "{}", report.bits);
         let mut terms = report.terms.iter();
@@ -206,7 +213,7 @@ fn kinds_of_weights_are_not_mixed() {
 fn another_commitment_or_number_of_proofs_is_refused() {
     let own = private();
     let parts = |proofs, change: &dyn Fn(&mut tg_proof::commitment::WeightCommitment)| {
-        let mut commitment = own.public.weights_commitment().clone();
+        let mut commitment = own.public.weights_commitment().unwrap().clone();
         change(&mut commitment);
         let registration = own.public.registration().to_vec();
         let program = own.public.program().clone();
@@ -221,6 +228,7 @@ fn another_commitment_or_number_of_proofs_is_refused() {
             commitment.root = super::models::case()
                 .public
                 .weights_commitment()
+                .unwrap()
                 .root
                 .clone();
         })
@@ -339,11 +347,11 @@ fn what_no_registration_may_hold_is_refused() {
 fn every_message_is_bound() {
     let own = Private::of(small());
     let honest = own.prove(Modes::HIDDEN_INPUT, 3);
-    let proof: ZkProof<()> = messages::decode(&honest.proof).unwrap();
+    let proof = ZkProof::decode(&honest.proof, PRIVATE).unwrap();
     let mut changes = 0;
     let codes = mutate::all(&serde_json::to_value(&proof).unwrap(), &mut |changed| {
-        let proof: ZkProof<()> = serde_json::from_value(changed).ok()?;
-        let proof = messages::encode(&proof);
+        let proof: ZkProof = serde_json::from_value(changed).ok()?;
+        let proof = proof.encode();
         if proof == honest.proof {
             return None;
         }
@@ -365,7 +373,7 @@ fn every_message_is_bound() {
     let codes = mutate::all(&serde_json::to_value(&proof).unwrap(), &mut |changed| {
         let proof: PrivateRegistration = serde_json::from_value(changed).ok()?;
         changes += 1;
-        let commitment = own.public.weights_commitment();
+        let commitment = own.public.weights_commitment().unwrap();
         let named = (own.public.program_id(), commitment);
         let shape = own.public.private_weights().unwrap();
         let verdict = tg_proof::private::verify_messages(named, shape, &proof);
@@ -570,7 +578,7 @@ mod statistics {
         ZkShape::private(program, 1, Modes::HIDDEN_INPUT, kept).unwrap()
     }
 
-    fn prove(model: &ProvingModel, shape: &ZkShape, seed: u64) -> (ZkProof<()>, Statement) {
+    fn prove(model: &ProvingModel, shape: &ZkShape, seed: u64) -> (ZkProof, Statement) {
         let input = IntTensor::I8(vec![1]);
         let trace = tg_exec::execute_tensor(&model.model, input).unwrap();
         let output = trace.output_bytes();
@@ -594,7 +602,7 @@ mod statistics {
             commitments: [None, None],
         };
         let (mut rng, limits) = (StdRng::seed_from_u64(seed), Limits::default());
-        let proof = execution.prove_private(&statement, &mut rng, &limits, &mut |_| {});
+        let proof = execution.prove(&statement, &mut rng, &limits, &mut |_| {});
         (proof.unwrap(), statement)
     }
 
@@ -623,8 +631,9 @@ mod statistics {
             for number in 0..proofs / EACH {
                 let number = 2 * number + side as u32;
                 let model = commit(compiled, number);
-                count(&mut counts, side, "commitment.root", &model.commitment.root);
-                count(&mut counts, side, "anchor", &model.commitment.anchor);
+                let commitment = model.commitment.as_ref().unwrap();
+                count(&mut counts, side, "commitment.root", &commitment.root);
+                count(&mut counts, side, "anchor", &commitment.anchor);
                 let private = model.private.as_ref().unwrap();
                 let mut rng = StdRng::seed_from_u64(u64::from(number));
                 let registration = prove_registration(&model, private, &mut rng).unwrap();
@@ -696,7 +705,7 @@ mod statistics {
             let private = model.private.as_ref().unwrap();
             let mut rng = StdRng::seed_from_u64(1);
             let registration = prove_registration(&model, private, &mut rng).unwrap();
-            let named = (model.program_id, &model.commitment);
+            let named = (model.program_id, model.commitment.as_ref().unwrap());
             let verdict = tg_proof::private::verify_messages(named, &private.shape, &registration);
             assert_eq!(verdict, Ok(()));
         }

@@ -134,11 +134,17 @@ fn wrong_cells_are_caught_with_committed_pushforwards() {
     }
 }
 
+fn decoded(case: &Case) -> InferenceProof {
+    messages::decode_inference(&case.file.proof, case.parts()).unwrap()
+}
+
 fn forged(change: impl FnOnce(&mut CommittedPushforwards)) -> VerifyError {
-    committed().forged(|proof| match &mut proof.lookup.pushforwards {
-        Pushforwards::Committed(own) => change(own),
-        Pushforwards::Clear(_) | Pushforwards::Hidden(_) => panic!("in clear"),
-    })
+    committed().forged(
+        |proof| match &mut proof.lookup.as_mut().unwrap().pushforwards {
+            Pushforwards::Committed(own) => change(own),
+            Pushforwards::Clear(_) | Pushforwards::Hidden(_) => panic!("in clear"),
+        },
+    )
 }
 
 /// Openings, columns and roots that are another's, and messages of the other kind.
@@ -147,9 +153,7 @@ fn forged_messages_of_pushforwards_are_refused() {
     let opening = VerifyError::Opening {
         which: "pushforwards",
     };
-    let witness = messages::decode::<InferenceProof>(&committed().file.proof)
-        .unwrap()
-        .witness_opening;
+    let witness = decoded(committed()).witness_opening.unwrap();
     assert_eq!(forged(|own| own.opening = witness), opening);
     // Two columns that keep their combination: only the opening tells.
     let trade = |own: &mut CommittedPushforwards| {
@@ -163,16 +167,15 @@ fn forged_messages_of_pushforwards_are_refused() {
     let shape = VerifyError::Lookup(LookupCheck::Messages);
     assert_eq!(forged(|own| own.columns.truncate(1)), shape);
     // Another root moves the poles.
-    let root = messages::decode::<InferenceProof>(&committed().file.proof)
-        .unwrap()
-        .witness;
+    let root = decoded(committed()).witness.unwrap();
     let sum = VerifyError::Lookup(LookupCheck::Sum);
     assert_eq!(forged(|own| own.root = root), sum);
 
-    let clear: InferenceProof = messages::decode(&case().file.proof).unwrap();
-    let hidden: InferenceProof = messages::decode(&committed().file.proof).unwrap();
-    let (clear, hidden) = (clear.lookup.pushforwards, hidden.lookup.pushforwards);
-    let kind = |case: &Case, other| case.forged(|proof| proof.lookup.pushforwards = other);
+    let pushforwards = |case| decoded(case).lookup.unwrap().pushforwards;
+    let (clear, hidden) = (pushforwards(case()), pushforwards(committed()));
+    let kind = |case: &Case, other| {
+        case.forged(|proof| proof.lookup.as_mut().unwrap().pushforwards = other)
+    };
     assert_eq!(kind(committed(), clear), shape);
     assert_eq!(kind(case(), hidden), shape);
 }

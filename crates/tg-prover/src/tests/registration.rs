@@ -77,7 +77,7 @@ fn with_registration(bytes: Vec<u8>) -> Result<(), RegistrationError> {
     let case = case();
     PublicModel::new(
         case.public.program().clone(),
-        case.public.weights_commitment().clone(),
+        case.public.weights_commitment().cloned(),
         bytes,
     )
     .unwrap()
@@ -113,7 +113,7 @@ fn a_registration_of_another_commitment_is_refused() {
     let other = ProvingModel::commit(model.model, model.shape, columns).unwrap();
     let public = PublicModel::new(
         case().public.program().clone(),
-        other.register().unwrap().weights_commitment().clone(),
+        other.register().unwrap().weights_commitment().cloned(),
         case().public.registration().to_vec(),
     )
     .unwrap();
@@ -126,14 +126,14 @@ fn an_anchor_of_another_polynomial_is_refused() {
     use p3_field::PrimeCharacteristicRing;
     use tg_proof::error::PlanError;
     use tg_proof::field::E;
-    let honest = case().public.weights_commitment();
+    let honest = case().public.weights_commitment().unwrap();
     for (table, column) in [(0, 0), (1, 2), (5, 1)] {
         let mut model = ProvingModel::new(everything().0).unwrap();
-        model.commitment.anchor[table][column] += E::ONE;
+        model.commitment.as_mut().unwrap().anchor[table][column] += E::ONE;
         // The registration is made for the lie, in step with its transcript.
         let public = model.register().unwrap();
         assert_ne!(public.id(), case().public.id());
-        assert_eq!(public.weights_commitment().root, honest.root);
+        assert_eq!(public.weights_commitment().unwrap().root, honest.root);
         assert_eq!(public.verify_registration(), Err(RegistrationError::Opened));
     }
     let mut commitment = honest.clone();
@@ -152,7 +152,7 @@ fn a_proof_about_unregistered_weights_is_refused() {
         (other_registration(), RegistrationError::Range),
     ] {
         let program = honest.program().clone();
-        let commitment = honest.weights_commitment().clone();
+        let commitment = honest.weights_commitment().cloned();
         let public = PublicModel::new(program, commitment, registration).unwrap();
         assert_eq!(public.id(), honest.id());
         assert_eq!(

@@ -167,7 +167,7 @@ fn wrong_cells_of_every_section_are_caught() {
 
 fn forged(change: impl FnOnce(&mut InferenceProof)) -> VerifyError {
     let case = sectioned();
-    let mut proof = messages::decode_inference(&case.file.proof).unwrap();
+    let mut proof = messages::decode_inference(&case.file.proof, case.parts()).unwrap();
     change(&mut proof);
     let file = ProofFile {
         proof: messages::encode_inference(&proof),
@@ -181,7 +181,8 @@ fn sections_do_not_stand_for_each_other() {
     // Openings of two sections swapped, one left out, one too many.
     assert_eq!(forged(|proof| proof.sections.openings.swap(0, 1)), OPENING);
     let first = |proof: &mut InferenceProof| {
-        std::mem::swap(&mut proof.witness_opening, &mut proof.sections.openings[0]);
+        let own = proof.witness_opening.as_mut().unwrap();
+        std::mem::swap(own, &mut proof.sections.openings[0]);
     };
     assert_eq!(forged(first), OPENING);
     let shape: [fn(&mut SectionProofs); 7] = [
@@ -213,7 +214,7 @@ fn sections_do_not_stand_for_each_other() {
     };
     assert_eq!(forged(more), SHAPE);
     let column = |proof: &mut InferenceProof| {
-        proof.lookup.columns[2].pop();
+        proof.lookup.as_mut().unwrap().columns[2].pop();
     };
     assert_eq!(forged(column), SHAPE);
     // Sums swapped, of another shape, with another fraction; none of them is another's.
@@ -266,7 +267,7 @@ fn forged_sums_and_anchors_are_caught() {
 #[test]
 fn every_message_of_the_sections_is_bound() {
     let case = sectioned();
-    let proof = messages::decode_inference(&case.file.proof).unwrap();
+    let proof = messages::decode_inference(&case.file.proof, case.parts()).unwrap();
     let message = serde_json::to_value(&proof.sections).unwrap();
     let codes = mutate::all(&message, &mut |changed| {
         let mut proof = proof.clone();
@@ -297,8 +298,8 @@ fn a_verifier_takes_the_sections_of_its_plan_only() {
         ..whole.file.clone()
     };
     assert_eq!(whole.check(&file), Err(VerifyError::Encoding));
-    assert!(file.witness_root().is_none());
-    assert!(cut.file.witness_root().is_some());
+    assert!(whole.public.witness_root(&file).is_none());
+    assert!(cut.public.witness_root(&cut.file).is_some());
     // Zero knowledge commits as a whole whatever the size.
     assert_eq!(
         cut.public

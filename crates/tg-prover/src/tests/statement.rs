@@ -5,8 +5,7 @@ use crate::prove::prove_statement;
 use std::collections::BTreeSet;
 use tg_ir::CompiledModel;
 use tg_proof::error::{LookupCheck, NodeCheck, RegistrationError};
-use tg_proof::messages::InferenceProof;
-use tg_proof::{ExpectedStatement, ProofFile, Statement, VerifyError, messages, verify};
+use tg_proof::{ExpectedStatement, Parts, ProofFile, Statement, VerifyError, messages, verify};
 use tg_types::{Address, Digest, JobId, ModelId};
 
 /// The proof of true tensors under a statement about other bytes.
@@ -211,7 +210,7 @@ fn a_proof_file_has_one_encoding() {
 fn proofs_depend_on_chance_in_their_grinding_only() {
     let case = case();
     let before_openings = |file: &ProofFile| {
-        let proof: InferenceProof = messages::decode(&file.proof).unwrap();
+        let proof = messages::decode_inference(&file.proof, Parts::ALL).unwrap();
         messages::encode(&(proof.witness, proof.nodes, proof.lookup))
     };
     for _ in 0..3 {

@@ -1,0 +1,251 @@
+//! Files of small models, from ONNX to a verified proof: without weights, without anything to round, of one operator.
+
+use crate::run::{Grid, Ran, run};
+
+/// Bytes of a protobuf message.
+#[derive(Default, Clone)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn varint(mut self, field: u64, value: u64) -> Self {
+        self.number(field << 3);
+        self.number(value);
+        self
+    }
+
+    fn bytes(mut self, field: u64, bytes: &[u8]) -> Self {
+        self.number(field << 3 | 2);
+        self.number(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    fn text(self, field: u64, text: &str) -> Self {
+        self.bytes(field, text.as_bytes())
+    }
+
+    fn message(self, field: u64, inner: &Self) -> Self {
+        self.bytes(field, &inner.0)
+    }
+
+    fn number(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+}
+
+const FLOAT: u64 = 1;
+const INT64: u64 = 7;
+
+/// A named input or output (fields of `ValueInfoProto`).
+fn value(name: &str, kind: u64, shape: &[u64]) -> Message {
+    let dims = shape.iter().fold(Message::default(), |dims, &length| {
+        dims.message(1, &Message::default().varint(1, length))
+    });
+    let tensor = Message::default().varint(1, kind).message(2, &dims);
+    let kind = Message::default().message(1, &tensor);
+    Message::default().text(1, name).message(2, &kind)
+}
+
+/// A constant (fields of `TensorProto`).
+fn constant(name: &str, shape: &[u64], values: &[f32]) -> Message {
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let tensor = shape
+        .iter()
+        .fold(Message::default(), |own, &length| own.varint(1, length));
+    tensor.varint(2, FLOAT).text(8, name).bytes(9, &bytes)
+}
+
+fn node(op: &str, inputs: &[&str], attributes: &[(&str, u64)]) -> Message {
+    let node = inputs
+        .iter()
+        .fold(Message::default(), |node, input| node.text(1, input));
+    let node = node.text(2, "y").text(3, "only").text(4, op);
+    attributes.iter().fold(node, |node, &(name, number)| {
+        let attribute = Message::default().text(1, name);
+        node.message(5, &attribute.varint(3, number).varint(20, 2))
+    })
+}
+
+/// A model of one node.
+struct Model {
+    node: Message,
+    constants: Vec<Message>,
+    input: Message,
+    output: Message,
+    /// What it is calibrated on and run with.
+    values: serde_json::Value,
+}
+
+impl Model {
+    fn bytes(&self) -> Vec<u8> {
+        let graph = Message::default().message(1, &self.node).text(2, "small");
+        let graph = self
+            .constants
+            .iter()
+            .fold(graph, |graph, own| graph.message(5, own));
+        let graph = graph.message(11, &self.input).message(12, &self.output);
+        let opset = Message::default().text(1, "").varint(2, 17);
+        let model = Message::default().varint(1, 8).message(7, &graph);
+        model.message(8, &opset).0
+    }
+}
+
+fn numbers(count: usize) -> Vec<f32> {
+    (0..count)
+        .map(|i| (i * 37 % 19) as f32 / 9.0 - 1.0)
+        .collect()
+}
+
+/// `nn.Linear(13, 1)`.
+fn regression() -> Model {
+    Model {
+        node: node("Gemm", &["x", "w", "b"], &[("transB", 1)]),
+        constants: vec![
+            constant("w", &[1, 13], &numbers(13)),
+            constant("b", &[1], &[0.25]),
+        ],
+        input: value("x", FLOAT, &[1, 13]),
+        output: value("y", FLOAT, &[1, 1]),
+        values: serde_json::json!(numbers(13)),
+    }
+}
+
+fn softmax() -> Model {
+    Model {
+        node: node("Softmax", &["x"], &[]),
+        constants: Vec::new(),
+        input: value("x", FLOAT, &[1, 7]),
+        output: value("y", FLOAT, &[1, 7]),
+        values: serde_json::json!(numbers(7)),
+    }
+}
+
+fn layer_norm() -> Model {
+    Model {
+        node: node("LayerNormalization", &["x", "scale", "shift"], &[]),
+        constants: vec![
+            constant("scale", &[8], &numbers(8)),
+            constant("shift", &[8], &numbers(8)),
+        ],
+        input: value("x", FLOAT, &[1, 3, 8]),
+        output: value("y", FLOAT, &[1, 3, 8]),
+        values: serde_json::json!(numbers(24)),
+    }
+}
+
+fn embedding() -> Model {
+    Model {
+        node: node("Gather", &["w", "x"], &[]),
+        constants: vec![constant("w", &[9, 6], &numbers(54))],
+        input: value("x", INT64, &[1, 4]),
+        output: value("y", FLOAT, &[1, 4, 6]),
+        values: serde_json::json!([1, 8, 0, 3]),
+    }
+}
+
+/// Its output is its input.
+fn identity() -> Model {
+    Model {
+        node: node("Identity", &["x"], &[]),
+        constants: Vec::new(),
+        input: value("x", FLOAT, &[1, 7]),
+        output: value("y", FLOAT, &[1, 7]),
+        values: serde_json::json!(numbers(7)),
+    }
+}
+
+fn relu() -> Model {
+    Model {
+        node: node("Relu", &["x"], &[]),
+        ..identity()
+    }
+}
+
+/// A folder with a compiled model.
+struct Desk {
+    folder: tempfile::TempDir,
+}
+
+impl Desk {
+    fn of(model: &Model) -> Self {
+        let desk = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        std::fs::write(desk.path("m.onnx"), model.bytes()).unwrap();
+        let input = serde_json::json!({ "input_data": [model.values] });
+        std::fs::write(desk.path("x.json"), input.to_string()).unwrap();
+        desk
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn compile(&self) -> Ran {
+        let [onnx, input, own, public] =
+            ["m.onnx", "x.json", "m.tgm", "m.tgv"].map(|name| self.path(name));
+        let compile = ["--json", "model", "compile", &onnx, "--calibrate", &input];
+        run(&[&compile[..], &["-o", &own, "--public-out", &public]].concat())
+    }
+
+    fn prove(&self, flags: &[&str]) -> serde_json::Value {
+        let [own, input, proof] = ["m.tgm", "x.json", "p.bin"].map(|name| self.path(name));
+        let prove = ["--json", "prove", &own, &input, "-o", &proof];
+        run(&[&prove[..], flags].concat()).ends(0).json()
+    }
+
+    fn verify(&self, flags: &[&str]) -> Ran {
+        let [public, proof] = ["m.tgv", "p.bin"].map(|name| self.path(name));
+        run(&[&["verify", &proof, "--model", &public], flags].concat())
+    }
+}
+
+#[test]
+fn small_models_are_compiled_proved_and_verified() {
+    let models = [
+        ("regression", regression()),
+        ("softmax", softmax()),
+        ("layer norm", layer_norm()),
+        ("embedding", embedding()),
+        ("identity", identity()),
+        ("relu", relu()),
+    ];
+    for (name, model) in models {
+        let desk = Desk::of(&model);
+        let compiled = desk.compile().ends(0).json();
+        let id = compiled["model"].as_str().unwrap();
+        for flags in [&[][..], &["--zk"], &["--zk", "--input-mode", "hidden"]] {
+            let proved = desk.prove(flags);
+            assert_eq!(proved["model"], id, "{name} {flags:?}");
+            let explained = desk.verify(&["--explain"]).ends(0).stdout;
+            assert!(explained.contains("collision of a hash"), "{explained}");
+            let flipped = desk.verify(&["--flip-byte", "300"]);
+            assert!(flipped.ends(3).stderr.contains("REJECTED"), "{name}");
+        }
+    }
+}
+
+/// A model without weights is registered once, whoever asks, and its jobs are proved on a grid.
+#[test]
+fn a_model_without_weights_runs_on_a_grid() {
+    let data = tempfile::tempdir().unwrap();
+    let grid = Grid::up(data.path(), 1);
+    for (name, model) in [("softmax", softmax()), ("regression", regression())] {
+        let desk = Desk::of(&model);
+        let id = desk.compile().ends(0).json()["model"].clone();
+        let [own, public, input] = ["m.tgm", "m.tgv", "x.json"].map(|file| desk.path(file));
+        let add = ["--json", "model", "add", &own, &public, "--name", name];
+        let added = grid.run(&add).ends(0).json();
+        assert_eq!(added["id"], id);
+        let again = grid.run(&add).ends(0);
+        assert_eq!(again.json()["id"], id);
+        assert!(again.stderr.contains("is registered"), "{}", again.stderr);
+        let infer = ["--json", "infer", name, &input, "--yes"];
+        let ran = grid.run(&infer).ends(0).json();
+        assert_eq!(ran["proof"]["verified"], true, "{name}");
+    }
+}
