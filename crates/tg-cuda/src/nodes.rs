@@ -11,7 +11,7 @@ use super::plan::{Address, Arguments, Launch, NoKernel, Planner};
 use element::{add, embed, pairwise, pool, requantise};
 use linear::{convolution, dense, matrices};
 use movement::{concat, gather, pad, view};
-use rows::{norm, rank, reduce, softmax, trees};
+use rows::{norm, rank, reduce, running_sum, softmax, trees};
 use tg_ir::op::{self, Extreme, Ranked, Relation};
 use tg_ir::{Axis, ElementType, Op, Rescale, Shape, TensorId, Window};
 
@@ -72,6 +72,7 @@ pub(crate) fn launch(planner: &mut Planner<'_>, node: usize) -> Result<(), NoKer
             reduction,
             axis,
         }) => reduce(planner, node, *input, *reduction, *axis),
+        Op::RunningSum(op::RunningSum { input, axis }) => running_sum(planner, node, *input, *axis),
         Op::ArgMax(op::ArgMax { input }) => rank(planner, node, *input, Ranked::Channels),
         Op::TopK(op::TopK { input, give }) => rank(planner, node, *input, *give),
         Op::Softmax(op::Unary { input, how }) => softmax(planner, node, *input, how),

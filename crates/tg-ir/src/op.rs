@@ -39,7 +39,7 @@ pub use movement::{CONCAT_MAX, Concat, Gather, Pad};
 pub use norm::{NORM_FRACTION_MAX, NORM_PRECISION_MAX, Norm, root_above};
 pub use pool::{MaxPool, WindowSum};
 pub use ranking::{ArgMax, Ranked, TopK};
-pub use reduction::{Reduce, Reduction};
+pub use reduction::{Reduce, Reduction, RunningSum};
 pub use softmax::{PROBABILITY_ONE, Softmax};
 pub use table::{Embed, Parameter};
 pub use trees::Trees;
@@ -102,6 +102,8 @@ pub enum Op {
     Gather(Gather),
     /// See [`Trees`].
     Trees(Trees),
+    /// See [`RunningSum`].
+    RunningSum(RunningSum),
 }
 
 /// The operators by their tags in the canonical encoding.
@@ -165,6 +167,7 @@ operators! {
     20 => Pad,
     21 => Gather,
     22 => Trees,
+    23 => RunningSum,
 }
 
 impl Op {

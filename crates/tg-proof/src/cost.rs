@@ -356,7 +356,7 @@ fn gadget(program: &Program, node: usize, batch: usize) -> Added {
             Axis::Rows | Axis::Columns => pixels(inputs),
             Axis::Channels => channels(inputs),
         }),
-        Op::Reduce(op::Reduce { input, .. }) => {
+        Op::Reduce(op::Reduce { input, .. }) | Op::RunningSum(op::RunningSum { input, .. }) => {
             Added::tables(2 * (pixels(&[*input]) + channels(&[*input])))
         }
         Op::MatMul(op::MatMul { inputs, .. }) => Added::tables(pixels(inputs) + channels(inputs)),

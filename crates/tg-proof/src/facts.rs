@@ -73,7 +73,9 @@ pub fn run_work(program: &Program) -> u64 {
             Op::Parameter(op::Parameter) | Op::Embed(_) => 2 * written,
             Op::WindowSum(op::WindowSum { window, .. })
             | Op::MaxPool(op::MaxPool { window, .. }) => 10 * written * window.positions() as u64,
-            Op::Requantise(_) | Op::ArgMax(_) | Op::Reduce(_) => 20 * (read + written),
+            Op::Requantise(_) | Op::ArgMax(_) | Op::Reduce(_) | Op::RunningSum(_) => {
+                20 * (read + written)
+            }
             Op::Softmax(_) | Op::Norm(_) => 200 * written,
             // A row is searched once per rank.
             Op::TopK(_) => 20 * read * u64::from(description.shape.channels.min(64)),

@@ -439,6 +439,7 @@ impl<'a> Lowering<'a> {
             "MaxPool" | "AveragePool" | "GlobalAveragePool" | "GlobalMaxPool" => self.pool(index),
             "ReduceSum" | "ReduceMean" | "ReduceMax" | "ReduceMin" | "ReduceSumSquare"
             | "ReduceL2" => self.reduce(index),
+            "CumSum" => self.running_sum(index),
             "ArgMax" | "TopK" => self.ranking(index),
             _ => self.movement(index),
         }

@@ -6,7 +6,7 @@ use super::{Lowering, Reader, Step, Stop, operand, result, unsupported};
 use crate::passes::{int, ints};
 use tg_ir::op::{self, Ranked, Reduction};
 use tg_ir::window::KERNEL_MAX;
-use tg_ir::{Axis, ElementType, FIELD_BOUND, Op, Shape, Window};
+use tg_ir::{Axis, ElementType, FIELD_BOUND, Op, Shape, TensorId, Window};
 
 impl Lowering<'_> {
     pub(crate) fn reduce(&mut self, index: usize) -> Step<()> {
@@ -71,6 +71,73 @@ impl Lowering<'_> {
             self.give(value, tensor, layout, scale, read.zero);
         }
         Ok(())
+    }
+
+    /// Sums of the elements so far along an axis, from its end if `reverse`, without the own one if `exclusive`.
+    pub(crate) fn running_sum(&mut self, index: usize) -> Step<()> {
+        let node = self.node(index);
+        let (x, value) = (operand(node, 0)?, result(node)?);
+        let shape = self.shape_of(x);
+        let Some(&[axis]) = ints(&self.prepared.graph, node, "axis", 1).as_deref() else {
+            return unsupported("its axis is not constant");
+        };
+        let axis = axis_of(axis, shape.len());
+        let length = shape[axis];
+        let [exclusive, reverse] =
+            ["exclusive", "reverse"].map(|attribute| int(node, attribute, 0) != 0);
+        let name = node.name.clone();
+        let bound = FIELD_BOUND / 2 / length.max(1) as i64;
+        let read = self.read_centred(x, Reader::Other, bound)?;
+        let (mut tensor, layout) = self.channels_last(&read, axis, &name)?;
+        if reverse {
+            tensor = self.backwards(tensor, read.scale, &name);
+        }
+        if exclusive {
+            tensor = self.delayed(tensor, read.scale, &name);
+        }
+        let own = self.builder.shape(tensor);
+        let op = Op::RunningSum(op::RunningSum {
+            input: tensor,
+            axis: Axis::Channels,
+        });
+        tensor = self.builder.push(&name, op, own, read.scale, None);
+        if reverse {
+            tensor = self.backwards(tensor, read.scale, &name);
+        }
+        self.give_sums(value, tensor, layout, read.scale);
+        Ok(())
+    }
+
+    /// The channels of a tensor in the opposite order.
+    fn backwards(&mut self, input: TensorId, scale: f64, name: &str) -> TensorId {
+        let shape = self.builder.shape(input);
+        let op = Op::Gather(op::Gather {
+            input,
+            axis: Axis::Channels,
+            indices: (0..shape.channels).rev().collect(),
+        });
+        let name = format!("{name}.reverse");
+        self.builder.push(&name, op, shape, scale, None)
+    }
+
+    /// The channels of a tensor one later, and a zero before them.
+    fn delayed(&mut self, input: TensorId, scale: f64, name: &str) -> TensorId {
+        let shape = self.builder.shape(input);
+        let op = Op::Pad(op::Pad {
+            input,
+            before: [0, 0, 1],
+            after: [0, 0, 0],
+            value: 0,
+        });
+        let longer = shape.with_axis(Axis::Channels, shape.channels + 1);
+        let name = format!("{name}.delay");
+        let input = self.builder.push(&name, op, longer, scale, None);
+        let op = Op::Gather(op::Gather {
+            input,
+            axis: Axis::Channels,
+            indices: (0..shape.channels).collect(),
+        });
+        self.builder.push(&name, op, shape, scale, None)
     }
 
     pub(crate) fn ranking(&mut self, index: usize) -> Step<()> {

@@ -163,6 +163,24 @@ fn sums_and_extremes_along_an_axis() {
 }
 
 #[test]
+fn sums_of_the_elements_so_far() {
+    let mut cases = Vec::new();
+    for axis in [1i64, -1] {
+        for exclusive in [0, 1] {
+            for reverse in [0, 1] {
+                cases.push(case("CumSum", [28.0, 50.0], |writer, x| {
+                    let axis = writer.ints(&[axis]);
+                    let attributes = [("exclusive", exclusive), ("reverse", reverse)];
+                    let attributes = attributes.map(|(name, it)| (name, Attribute::Int(it)));
+                    writer.node("CumSum", &[x, axis], &attributes)
+                }));
+            }
+        }
+    }
+    check(cases);
+}
+
+#[test]
 fn rows_that_are_normalised() {
     let axis = ("axis", Attribute::Int(-1));
     check(vec![

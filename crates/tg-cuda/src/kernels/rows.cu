@@ -56,6 +56,28 @@ KERNEL(tg_reduce_row, ReduceArguments, ROW_THREADS) {
     }
 }
 
+struct RunningSumArguments {
+    const void* input;
+    i32* out;
+    i32 kind;
+    i32 length;
+    i32 inner;  // elements from one to the next along the axis
+    i32 lines;  // elements of the result by length
+};
+
+// One thread per line along the axis.
+KERNEL(tg_running_sum, RunningSumArguments, 256) {
+    const i32 line = thread_element();
+    if (line >= p.lines) return;
+    const i32 outer = line / p.inner;
+    i64 at = (i64)outer * p.length * p.inner + (line - outer * p.inner);
+    i32 sum = 0;
+    for (i32 l = 0; l < p.length; ++l, at += p.inner) {
+        sum = add32(sum, load(p.input, p.kind, at));
+        p.out[at] = sum;
+    }
+}
+
 struct RankArguments {
     const void* input;
     void* out;

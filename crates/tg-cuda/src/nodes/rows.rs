@@ -33,6 +33,19 @@ pub(super) fn reduce(
     });
 }
 
+/// `struct RunningSumArguments`.
+pub(super) fn running_sum(planner: &mut Planner<'_>, node: usize, input: TensorId, axis: Axis) {
+    let input = operand(planner, input);
+    let out = output(planner, node);
+    let length = input.shape.axis(axis) as usize;
+    let lines = out.shape.elements() / length;
+    let inner = inner_of(input.shape, axis);
+    let mut arguments = Arguments::default();
+    arguments.address(input.address).address(out.address);
+    arguments.words(&[input.kind, int(length), int(inner), int(lines)]);
+    planner.push(per_element(node, "tg_running_sum", lines, arguments));
+}
+
 /// `struct RankArguments`.
 pub(super) fn rank(planner: &mut Planner<'_>, node: usize, input: TensorId, give: Ranked) {
     let input = operand(planner, input);

@@ -4,7 +4,9 @@ use super::step::Context;
 use super::values::{Values, ValuesMut, each, same, wide};
 use crate::kernels::memory::of_thread;
 use std::cmp::Reverse;
-use tg_ir::op::{Norm, PROBABILITY_ONE, Ranked, Reduce, Reduction, Softmax, root_above};
+use tg_ir::op::{
+    Norm, PROBABILITY_ONE, Ranked, Reduce, Reduction, RunningSum, Softmax, root_above,
+};
 use tg_ir::{Axis, Program, Rescale, Shape, TensorId};
 
 /// A reduction along an axis.
@@ -78,6 +80,43 @@ fn fold<S: Copy, T>(
             for (out, &value) in out.iter_mut().zip(slice) {
                 step(out, value);
             }
+        }
+    }
+}
+
+/// Sums of the elements so far along an axis.
+#[derive(Debug)]
+pub(super) struct Running {
+    sum: RunningSum,
+    shape: Shape,
+}
+
+impl Running {
+    pub(super) fn new(program: &Program, sum: &RunningSum) -> Self {
+        Self {
+            sum: sum.clone(),
+            shape: program.shape(sum.input),
+        }
+    }
+
+    pub(super) fn run(&self, context: &mut Context<'_>, out: ValuesMut<'_>) {
+        let ValuesMut::I32(out) = out else {
+            unreachable!("sums are accumulators")
+        };
+        let [_, length, inner] = around(self.shape, self.sum.axis);
+        let input = context.reads.get(self.sum.input);
+        each!(input, values => context.cpu.vectorised(|| accumulate(values, out, [length, inner])));
+    }
+}
+
+#[inline(always)]
+fn accumulate<S: Copy + Into<i32>>(values: &[S], out: &mut [i32], [length, inner]: [usize; 2]) {
+    for (out, &value) in out.iter_mut().zip(values) {
+        *out = wide(value);
+    }
+    for slices in out.chunks_exact_mut(length * inner) {
+        for at in inner..slices.len() {
+            slices[at] = slices[at].wrapping_add(slices[at - inner]);
         }
     }
 }

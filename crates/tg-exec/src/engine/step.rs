@@ -4,7 +4,7 @@ use super::element::{Combine, Mapped, Product, Requantised, Weighted};
 use super::linear::{Convolution, Dense, Matrices};
 use super::movement::{Embedded, Joined, Moved, Padded, Picked};
 use super::prepare::Finish;
-use super::rows::{Greatest, Normalised, Probabilities, Reduced};
+use super::rows::{Greatest, Normalised, Probabilities, Reduced, Running};
 use super::values::{Place, Reads, Values, ValuesMut};
 use super::windows::{MaxPool, WindowSum};
 use crate::kernels::{Cpu, Requantiser, Scratch};
@@ -47,6 +47,7 @@ pub(super) enum Kernel {
     Mapped(Mapped),
     Combine(Combine),
     Reduced(Reduced),
+    Running(Running),
     Greatest(Greatest),
     Probabilities(Probabilities),
     Normalised(Normalised),
@@ -95,6 +96,7 @@ impl Kernel {
             Op::Compare(compare) => Self::Combine(Combine::Compare(compare.clone())),
             Op::Select(select) => Self::Combine(Combine::Select(select.clone())),
             Op::Reduce(reduce) => Self::Reduced(Reduced::new(program, reduce)),
+            Op::RunningSum(sum) => Self::Running(Running::new(program, sum)),
             Op::ArgMax(op::ArgMax { input }) => {
                 Self::Greatest(Greatest::new(program, *input, 1, Ranked::Channels))
             }
@@ -130,6 +132,7 @@ impl Kernel {
             Self::Mapped(kernel) => kernel.run(context, out),
             Self::Combine(kernel) => kernel.run(context, out),
             Self::Reduced(kernel) => kernel.run(context, out),
+            Self::Running(kernel) => kernel.run(context, out),
             Self::Greatest(kernel) => kernel.run(context, out),
             Self::Probabilities(kernel) => kernel.run(context, out),
             Self::Normalised(kernel) => kernel.run(context, out),

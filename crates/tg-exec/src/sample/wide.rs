@@ -367,7 +367,7 @@ impl Draft {
     fn row(&mut self) -> (Op, Shape) {
         let input = self.some();
         let shape = self.shape(input);
-        match self.numbers.between(0, 5) {
+        match self.numbers.between(0, 6) {
             0 => {
                 let axis = self.axis();
                 let reductions = [Reduction::Sum, Reduction::Greatest, Reduction::Least];
@@ -390,7 +390,11 @@ impl Draft {
                 let k = self.numbers.side(1, shape.channels);
                 (op, shape.with_axis(Axis::Channels, k))
             }
-            3 | 4 => (self.softmax(input), shape),
+            3 => {
+                let axis = self.axis();
+                (Op::RunningSum(op::RunningSum { input, axis }), shape)
+            }
+            4 | 5 => (self.softmax(input), shape),
             _ => {
                 let how = Norm {
                     centred: self.numbers.between(0, 1) == 0,
@@ -602,7 +606,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(seen.len(), 23, "{seen:?}");
+        assert_eq!(seen.len(), 24, "{seen:?}");
         assert!(seen.values().all(|&count| count >= 20), "{seen:?}");
     }
 }

@@ -200,6 +200,10 @@ impl<'a> Vector<'a> {
                 },
                 axis: self.axis(),
             }),
+            "RunningSum" => Op::RunningSum(op::RunningSum {
+                input,
+                axis: self.axis(),
+            }),
             "ArgMax" => Op::ArgMax(op::ArgMax { input }),
             "TopK" => Op::TopK(op::TopK {
                 input,
@@ -424,6 +428,7 @@ pub(crate) fn check_document(also: &mut Also<'_>) {
         "Parameter",
         "Reduce",
         "Requantise",
+        "RunningSum",
         "Select",
         "Softmax",
         "TopK",

@@ -21,6 +21,15 @@ pub(crate) const fn later(a: u32, b: u32) -> u32 {
     if a > b { a } else { b }
 }
 
+/// What a sum of two depends on: it is 0 whatever the input is if both are.
+const fn sum_of(a: u32, b: u32) -> u32 {
+    if a == ZERO && b == ZERO {
+        ZERO
+    } else {
+        later(a, b)
+    }
+}
+
 /// What the elements of the tensors before a node depend on.
 pub(crate) struct Reads<'a> {
     pub(crate) tensors: &'a dyn Tensors,
@@ -237,6 +246,21 @@ impl Reads<'_> {
             })
         };
         places(shape).map(along).collect()
+    }
+
+    /// Each element depends on what those so far along an axis do.
+    pub(crate) fn running(&self, input: TensorId, axis: Axis, shape: Shape) -> Latest {
+        let mut found = self.of(input).0.to_vec();
+        for at in places(shape) {
+            let along = at[axis as usize];
+            if along > 0 {
+                let mut before = at;
+                before[axis as usize] = along - 1;
+                let (own, before) = (index(shape, at), index(shape, before));
+                found[own] = sum_of(found[before], found[own]);
+            }
+        }
+        found
     }
 
     pub(crate) fn masked(&self, input: TensorId, causal: Option<u32>) -> Latest {

@@ -1,4 +1,4 @@
-//! Reductions along an axis.
+//! Sums along an axis: of all elements, and of those so far.
 
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 
@@ -123,6 +123,82 @@ impl Decode for Reduce {
         Ok(Self {
             input: TensorId::decode(reader)?,
             reduction: Reduction::decode(reader)?,
+            axis: Axis::decode(reader)?,
+        })
+    }
+}
+
+/// The sum of the elements so far along one axis, its own included, as i32: `y[k] = x[0] + ... + x[k]` for every k. The
+/// shape stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunningSum {
+    /// Activations.
+    pub input: TensorId,
+    /// The axis along which elements are added.
+    pub axis: Axis,
+}
+
+impl Operator for RunningSum {
+    fn name(&self) -> &'static str {
+        "RunningSum"
+    }
+
+    fn inputs(&self) -> Vec<TensorId> {
+        vec![self.input]
+    }
+
+    fn output_type(&self) -> TypeRule {
+        TypeRule::Fixed(ElementType::I32)
+    }
+
+    fn shape(&self, _stated: Shape, shapes: &dyn Fn(TensorId) -> Shape) -> Option<Shape> {
+        Some(shapes(self.input))
+    }
+
+    fn magnitude(&self, before: &Magnitudes<'_>) -> i64 {
+        let length = i64::from(before.shape(self.input).axis(self.axis));
+        length.saturating_mul(before.of(self.input))
+    }
+
+    fn interval(&self, before: &Intervals<'_>) -> Interval {
+        [-before.magnitude, before.magnitude]
+    }
+
+    fn reach(&self, reads: &reach::Reads<'_>) -> Vec<Interval> {
+        let known = reads.of(self.input);
+        let length = i64::from(reads.shape(self.input).axis(self.axis));
+        // One element at least, and at most all.
+        let sums = |[low, high]: Interval| [low.min(low * length), high.max(high * length)];
+        match self.axis {
+            Axis::Channels => vec![sums(reach::hull(known)); known.len()],
+            Axis::Rows | Axis::Columns => known.iter().copied().map(sums).collect(),
+        }
+    }
+
+    fn latest(&self, reads: &latest::Reads<'_>, output: Shape) -> Latest {
+        reads.running(self.input, self.axis, output)
+    }
+
+    fn element(&self, reads: &element::Reads<'_>, at: Place) -> i64 {
+        let so_far = 0..=at.along(self.axis);
+        so_far
+            .map(|index| reads.at(self.input, at.with(self.axis, index)))
+            .sum()
+    }
+}
+
+impl Encode for RunningSum {
+    fn encode(&self, writer: &mut Writer) {
+        let Self { input, axis } = self;
+        input.encode(writer);
+        axis.encode(writer);
+    }
+}
+
+impl Decode for RunningSum {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            input: TensorId::decode(reader)?,
             axis: Axis::decode(reader)?,
         })
     }

@@ -1,4 +1,4 @@
-//! Operators that are public linear maps of their inputs: Add, WindowSum, View, Gather, Concat, Pad and sums.
+//! Operators that are public linear maps of their inputs: Add, WindowSum, View, Gather, Concat, Pad, sums and running sums.
 
 use super::{Along, Reading, SourceMap, Term, Weights};
 use crate::field::{E, eq_prefix, eq_table};
@@ -50,6 +50,7 @@ pub fn map_reading(program: &Program, plan: &Plan, node: usize, at: &[E]) -> (Re
             ..
         }) => map.bordered(*input, before, *value),
         Op::Reduce(op::Reduce { input, axis, .. }) => map.reduced(*input, *axis),
+        Op::RunningSum(op::RunningSum { input, axis }) => map.running(*input, *axis),
         op => unreachable!("{} is no public linear map", op.name()),
     }
 }
@@ -286,6 +287,32 @@ impl Map<'_> {
             };
         }
         let weights = self.fields(Along::Sum(weights), self.channels());
+        (self.one(input, weights), E::ZERO)
+    }
+
+    /// Element j is in all sums from its own on: its weight is that of these outputs together.
+    fn running(&self, input: TensorId, axis: Axis) -> (Reading, E) {
+        let layout = TensorLayout::of(self.shape);
+        let width = self.shape.width as usize;
+        // The places that are summed, from one to the next along the axis, and how many hang together.
+        let (point, used, step, line) = match axis {
+            Axis::Channels => (self.at.2, layout.channels, 1, layout.channels),
+            Axis::Columns => (self.at.0, layout.pixels, 1, width),
+            Axis::Rows => (self.at.0, layout.pixels, width, layout.pixels),
+        };
+        let mut weights = eq_table(point);
+        weights[used..].fill(E::ZERO);
+        for along in weights[..used].chunks_exact_mut(line) {
+            for at in (0..line - step).rev() {
+                let later = along[at + step];
+                along[at] += later;
+            }
+        }
+        let summed = Along::Sum(weights);
+        let weights = match axis {
+            Axis::Channels => self.fields(self.pixels(), summed),
+            Axis::Rows | Axis::Columns => self.fields(summed, self.channels()),
+        };
         (self.one(input, weights), E::ZERO)
     }
 }

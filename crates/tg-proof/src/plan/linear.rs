@@ -89,7 +89,10 @@ impl Plan {
                 reduction: tg_ir::op::Reduction::Sum,
                 axis,
                 ..
-            }) => fields(*axis != Axis::Channels, *axis == Axis::Channels),
+            })
+            | Op::RunningSum(op::RunningSum { axis, .. }) => {
+                fields(*axis != Axis::Channels, *axis == Axis::Channels)
+            }
             _ => {
                 let why = "no proof of this operator exists yet";
                 return Err(PlanError::unprovable(program, node, why));

@@ -366,7 +366,8 @@ impl Plan {
             | Op::Reduce(op::Reduce {
                 reduction: Reduction::Sum,
                 ..
-            }) => self.plan_map(program, node),
+            })
+            | Op::RunningSum(_) => self.plan_map(program, node),
             Op::Reduce(op::Reduce { input, .. }) | Op::MaxPool(op::MaxPool { input, .. }) => {
                 self.plan_maximum(program, node, *input)
             }

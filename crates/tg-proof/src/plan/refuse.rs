@@ -48,6 +48,7 @@ pub(super) fn deep_nodes(program: &Program, public: Visibility) -> Result<(), Pl
             | Op::Gather(_)
             | Op::Concat(_)
             | Op::Pad(_)
+            | Op::RunningSum(_)
             | Op::Extremum(_)
             // A maximum is an element plus a committed difference.
             | Op::MaxPool(_)

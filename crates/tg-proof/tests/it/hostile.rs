@@ -316,6 +316,10 @@ impl Author {
             16 => {
                 let all = [Reduction::Sum, Reduction::Greatest, Reduction::Least];
                 let (reduction, axis) = (self.numbers.pick(&all), self.axis());
+                if self.numbers.below(4) == 0 {
+                    let op = Op::RunningSum(op::RunningSum { input, axis });
+                    return node(op, shape);
+                }
                 let op = Op::Reduce(op::Reduce {
                     input,
                     reduction,

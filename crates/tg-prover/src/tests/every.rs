@@ -24,6 +24,7 @@ fn inputs_of(op: &mut Op) -> Vec<&mut TensorId> {
         | Op::WindowSum(op::WindowSum { input, .. })
         | Op::Requantise(op::Unary { input, .. })
         | Op::Reduce(op::Reduce { input, .. })
+        | Op::RunningSum(op::RunningSum { input, .. })
         | Op::ArgMax(op::ArgMax { input })
         | Op::TopK(op::TopK { input, .. })
         | Op::Softmax(op::Unary { input, .. })

@@ -127,6 +127,26 @@ fn wrong_elements_are_caught_at_their_node() {
     wrong_elements(direct());
 }
 
+/// Running sums along an axis, of rows, columns and channels that are no powers of two.
+fn running(axis: Axis) -> Case {
+    let shape = Shape::new(3, 5, 6);
+    let mut draft = Draft::new(9, shape);
+    let conv = Op::conv(TensorId::INPUT, Window::new([1; 2], [1; 2], [0; 4]));
+    let input = draft.push(conv, shape);
+    let input = draft.narrowed(input, 8);
+    let sums = draft.push(Op::RunningSum(op::RunningSum { input, axis }), shape);
+    let input = draft.narrowed(sums, 8);
+    draft.push(Op::Dense(op::Dense { input }), Shape::vector(3));
+    Case::of_tensor(draft.finish_tensor())
+}
+
+#[test]
+fn wrong_running_sums_are_caught_at_their_node() {
+    for axis in [Axis::Rows, Axis::Columns, Axis::Channels] {
+        wrong_elements(&running(axis));
+    }
+}
+
 fn wrong_elements(case: &Case) {
     assert_eq!(case.check(&case.file), Ok(()));
     let program = &case.model.model.program;
