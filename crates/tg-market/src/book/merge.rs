@@ -39,6 +39,8 @@ struct Lane<'p> {
     has_top: bool,
     /// The next one.
     next: Option<Spot>,
+    /// The only cohort, and what a place there takes at least.
+    only: Option<(Option<Shape>, i64)>,
 }
 
 /// A cohort that may win.
@@ -77,6 +79,15 @@ impl<'a> Search<'a, '_> {
         let mut lanes: Vec<Option<Lane<'_>>> = Vec::with_capacity(lots.len());
         let mut burdens = Burdens::new();
         for (at, lot) in lots.iter().enumerate() {
+            if let Some(shape) = lot.rack.edges.only {
+                let burden = self.burden_on(shape.as_ref(), keys[at], prices, &mut burdens);
+                let lane = burden.and_then(|it| self.lane(lot, Some((shape, it))));
+                if let Some(lane) = &lane {
+                    heap.push(Reverse((lane.least, at, NEXT)));
+                }
+                lanes.push(lane);
+                continue;
+            }
             let cohorts = &lot.rack.shelf.cohorts;
             if cohorts.len() <= FEW_COHORTS {
                 lanes.push(None);
@@ -89,12 +100,7 @@ impl<'a> Search<'a, '_> {
                 }
                 continue;
             }
-            let lane = self.least_of_all(lot).map(|least| Lane {
-                run: None,
-                least,
-                has_top: lot.rack.edges.has_top(self.demand.needs.class),
-                next: None,
-            });
+            let lane = self.lane(lot, None);
             if let Some(lane) = &lane {
                 heap.push(Reverse((lane.least, at, NEXT)));
             }
@@ -121,6 +127,15 @@ impl<'a> Search<'a, '_> {
                 continue;
             }
             let Some(lane) = &mut lanes[at] else { continue };
+            if let Some((shape, burden)) = lane.only {
+                let is_later = |it| is_later_equal(&it, bound, best.as_ref(), lane.has_top);
+                let row = lot.rack.shelf.cohorts.get(&shape);
+                if let Some(row) = row.filter(|_| !shape.is_some_and(is_later)) {
+                    let found = (shape, burden, row);
+                    self.consider((at, lot), found, &mut closer, &mut heap, looks);
+                }
+                continue;
+            }
             if lane.run.is_none() {
                 looks.note_order(lot.rack.shelf.cohorts.len());
                 lane.run = Some(places.begin(&keys[at], prices));
@@ -144,6 +159,19 @@ impl<'a> Search<'a, '_> {
             }
         }
         best
+    }
+
+    /// The cohorts of a lot before any was looked at; `None` if all cost more than the limit.
+    fn lane<'p>(&self, lot: &Lot<'a>, only: Option<(Option<Shape>, i64)>) -> Option<Lane<'p>> {
+        let least = self.least_of_all(lot)?;
+        let burden = only.map_or(0, |(_, burden)| burden);
+        Some(Lane {
+            run: None,
+            least: least.saturating_add(self.packing(lot, burden, lot.duration)),
+            has_top: lot.rack.edges.has_top(self.demand.needs.class),
+            next: None,
+            only,
+        })
     }
 
     /// What a place takes at least on machines that look like `shape`; `None` if there is no place. What is booked may be

@@ -286,7 +286,8 @@ impl<'a, 'd> Search<'a, 'd> {
                 last = kind;
             }
             let rack: Option<&'a Rack> = racks.find(gpu);
-            let Some(rack) = rack.filter(|it| it.edges.has_what_it_takes(self.demand)) else {
+            let serves = |it: &&Rack| self.has_gpu_memory(gpu) && it.edges.may_serve(self.demand);
+            let Some(rack) = rack.filter(serves) else {
                 passed += 1;
                 looks.note_many(u64::from(passed % SHELVES_PER_LOOK == 0));
                 continue;
@@ -299,6 +300,12 @@ impl<'a, 'd> Search<'a, 'd> {
             lots.push(self.lot((gpu, rack), class, kinds));
         }
         lots
+    }
+
+    /// Whether GPUs have the memory that the job needs of each.
+    fn has_gpu_memory(&self, gpu: &ShelfKey) -> bool {
+        let demand = gpu.demand(&self.request);
+        self.request.gpus() == 0 || demand.is_some_and(|it| it.memory_mib <= gpu.memory_mib)
     }
 
     /// Of the kinds from `first` to `last` that serve the job, which have these GPUs, one for each way to value machines.
