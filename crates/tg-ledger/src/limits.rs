@@ -12,9 +12,9 @@ pub const LEASES_PER_BLOCK_MAX: usize = 120;
 /// Bytes of one encoded block.
 pub const BLOCK_BYTES_MAX: usize = 1 << 20;
 
-/// Offers, or groups of equal offers, looked at in one block: about 0.15 s. It is divided among [`LOOKS_PER_BLOCK`]; one
+/// Offers, or groups of equal offers, looked at in one block: about 0.1 s. It is divided among [`LOOKS_PER_BLOCK`]; one
 /// search in a block may exceed what is left of its part.
-pub const LOOKS_PER_BLOCK_MAX: u64 = 1 << 19;
+pub const LOOKS_PER_BLOCK_MAX: u64 = 1 << 20;
 
 /// What each lane has of them, for jobs that wait and for jobs that came in this block: posted, gang, deadline; then the
 /// auction of a slot, and moves. Whoever fills one lane with jobs that fit nowhere takes nothing from the others, and
@@ -22,7 +22,7 @@ pub const LOOKS_PER_BLOCK_MAX: u64 = 1 << 19;
 /// theirs: most is for posted orders, the most usual ones, and for gangs, which look at every machine twice.
 pub const LOOKS_PER_BLOCK: [u64; 8] = [
     1 << 15,
-    1 << 17,
+    1 << 18,
     1 << 14,
     1 << 18,
     1 << 13,

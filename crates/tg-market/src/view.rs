@@ -239,17 +239,8 @@ impl Stock {
             self.book(hold);
             return Ok(());
         }
-        // Where fractions are partitions, which one is part of the hold: nothing else would put it there again.
-        let demand = self.cluster.spec(node).gpu.demand(&hold.request);
-        let is_cut = demand.is_some_and(|it| it.profile.is_some());
-        if is_cut != hold.partition.is_some() {
-            return Err(HoldError::Full(AllocateError::Devices));
-        }
         let before = Shape::of(&self.cluster, node);
-        let allocation = self
-            .cluster
-            .allocate_at(node, hold.devices, &hold.request, hold.partition)
-            .map_err(HoldError::Full)?;
+        let allocation = allocate(&mut self.cluster, node, hold).map_err(HoldError::Full)?;
         self.burden.moved(&before, &self.cluster, node);
         self.places.insert(hold.lease, node);
         let running = self.running.entry_or_default(hold.offer);
@@ -476,6 +467,28 @@ impl Stock {
         ends.dedup();
         ends
     }
+}
+
+/// Takes what `hold` says of the machine `node`.
+fn allocate(
+    cluster: &mut Cluster,
+    node: NodeIndex,
+    hold: &Hold,
+) -> Result<Allocation, AllocateError> {
+    // Where fractions are partitions, which one is part of the hold: nothing else would put it there again.
+    let demand = cluster.spec(node).gpu.demand(&hold.request);
+    let is_cut = demand.is_some_and(|it| it.profile.is_some());
+    if is_cut != hold.partition.is_some() {
+        return Err(AllocateError::Devices);
+    }
+    cluster.allocate_at(node, hold.devices, &hold.request, hold.partition)
+}
+
+/// Whether a machine has room for all of `holds` at one time.
+#[must_use]
+pub fn has_room_for(machine: &Machine, mut holds: impl Iterator<Item = Hold>) -> bool {
+    let mut alone = Cluster::new(vec![node_spec(machine)]);
+    holds.all(|hold| allocate(&mut alone, NodeIndex(0), &hold).is_ok())
 }
 
 /// How a machine looks, apart from its kind.

@@ -83,7 +83,7 @@ pub(crate) const LONELY: Shape = Shape {
 };
 
 /// What is measured.
-pub(crate) const SHAPES: [Shape; 16] = [
+pub(crate) const SHAPES: [Shape; 18] = [
     LONELY,
     Shape {
         name: "all offers alike",
@@ -168,6 +168,21 @@ pub(crate) const SHAPES: [Shape; 16] = [
         name: "40 guaranteed deadlines ordered in every block",
         guaranteed: 40,
         miss: Miss::Ram,
+        ..LONELY
+    },
+    Shape {
+        name: "machines of new kinds posted in every block",
+        kinds: usize::MAX,
+        miss: Miss::GpuMemory,
+        posts: 20,
+        ..LONELY
+    },
+    Shape {
+        name: "200 offers updated beside 4,000 leases",
+        spot: 4_000,
+        jobs: 4_900,
+        miss: Miss::Room,
+        updates: 200,
         ..LONELY
     },
     Shape {

@@ -21,8 +21,15 @@ impl Execution {
         self.refuse_undelivered_models()?;
         self.close_rechecks()?;
         self.forfeit_bids()?;
-        let live: Vec<JobId> = self.state.live.values().copied().collect();
-        for id in live {
+        // Nobody else comes to be due by what is done for these.
+        let is_due = |(job, lease): &(&Job, &Lease)| {
+            self.lapse(job, lease).is_some()
+                || !self.is_room_wanted(job, lease)
+                || is_preempted(job, lease, self.now)
+        };
+        let due = self.state.live_leases().filter(is_due);
+        let due: Vec<JobId> = due.map(|(job, _)| job.id).collect();
+        for id in due {
             let job = self.job(&id)?;
             let Some(lease) = job.live_lease() else {
                 continue;

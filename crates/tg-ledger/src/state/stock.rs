@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use tg_market::view::has_room_for;
 use tg_market::{Hold, HoldError, Stock};
-use tg_types::{LeaseId, OfferId, TimestampMs};
+use tg_types::{LeaseId, OfferId, OfferTerms, TimestampMs};
 
 use crate::error::InvariantError;
-use crate::record::{Job, Lease};
+use crate::record::{Job, Lease, Offer};
 use crate::state::State;
 
 impl State {
@@ -85,6 +86,30 @@ impl State {
         });
         let lost = lost.collect();
         put_in_turn(stock, lost, now)
+    }
+
+    /// Whether an offer with other terms has slots for all of its leases, and its machine room for what they hold; what is
+    /// booked for later counts as if it ran now. It takes time for each of its leases, and for no other.
+    pub(crate) fn has_room_as(&self, offer: &Offer, terms: &OfferTerms) -> bool {
+        debug_assert_eq!(
+            usize::from(offer.slots_taken),
+            self.live_members()
+                .filter(|(_, it)| it.offer == offer.id)
+                .count(),
+            "an offer knows how many leases it has"
+        );
+        if offer.slots_taken == 0 {
+            return true;
+        }
+        let hold_of = |id: LeaseId| {
+            let lease = self.leases.get(&id)?;
+            hold_of(self.jobs.get(&lease.job)?, lease)
+        };
+        offer.slots_taken <= terms.slots
+            && has_room_for(
+                &terms.machine,
+                self.stock.holders(&offer.id).filter_map(hold_of),
+            )
     }
 
     /// Takes what a lease was granted.

@@ -2,11 +2,11 @@
 //! takes, merged by lower bounds of the cost.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use tg_types::Amount;
 
-use super::places::{OrderKey, Run, Spot};
+use super::places::{OrderKey, Run, Spot, has_cpu};
 use super::search::{Looks, Lot, QuoteOf, Reach, Search};
 use super::shelf::{Cohort, Row};
 use crate::packing::Shape;
@@ -18,6 +18,13 @@ type Orders<'d, 'k> = (&'d PackingPrices, &'k [OrderKey]);
 
 /// A lower bound of the cost, whose lot, and the cohort it is of; before it is known, [`NEXT`].
 type Bound = Reverse<(Amount, usize, usize)>;
+
+/// A shelf with so few cohorts has no order: all of them are looked at. So whoever spreads machines over many kinds makes
+/// no order for each of them, and what a place takes, which depends on looks alone, is worked out once.
+const FEW_COHORTS: usize = 8;
+
+/// What a place takes at least by how machines are valued and how they look; `None` if there is none.
+type Burdens = BTreeMap<(Option<u16>, Shape), Option<i64>>;
 
 /// In place of a cohort: the bound is that of the next one in the order of the lot.
 const NEXT: usize = usize::MAX;
@@ -32,6 +39,8 @@ struct Lane<'p> {
     has_top: bool,
     /// The next one.
     next: Option<Spot>,
+    /// The only cohort, and what a place there takes at least.
+    only: Option<(Option<Shape>, i64)>,
 }
 
 /// A cohort that may win.
@@ -65,16 +74,33 @@ impl<'a> Search<'a, '_> {
         let mut shared = self.book.memory.lock();
         let places = shared.places(self.book, prices);
         places.trim();
-        let mut heap = BinaryHeap::with_capacity(4 * lots.len());
-        let mut closer: Vec<Closer<'a>> = Vec::with_capacity(32);
+        let mut heap = BinaryHeap::with_capacity(2 * lots.len());
+        let mut closer: Vec<Closer<'a>> = Vec::with_capacity(lots.len());
         let mut lanes: Vec<Option<Lane<'_>>> = Vec::with_capacity(lots.len());
+        let mut burdens = Burdens::new();
         for (at, lot) in lots.iter().enumerate() {
-            let lane = self.least_of_all(lot).map(|least| Lane {
-                run: None,
-                least,
-                has_top: lot.rack.edges.has_top(self.demand.needs.class),
-                next: None,
-            });
+            if let Some(shape) = lot.rack.edges.only {
+                let burden = self.burden_on(shape.as_ref(), keys[at], prices, &mut burdens);
+                let lane = burden.and_then(|it| self.lane(lot, Some((shape, it))));
+                if let Some(lane) = &lane {
+                    heap.push(Reverse((lane.least, at, NEXT)));
+                }
+                lanes.push(lane);
+                continue;
+            }
+            let cohorts = &lot.rack.shelf.cohorts;
+            if cohorts.len() <= FEW_COHORTS {
+                lanes.push(None);
+                for (shape, row) in cohorts.iter() {
+                    let burden = self.burden_on(shape.as_ref(), keys[at], prices, &mut burdens);
+                    if let Some(burden) = burden {
+                        let found = (*shape, burden, row);
+                        self.consider((at, lot), found, &mut closer, &mut heap, looks);
+                    }
+                }
+                continue;
+            }
+            let lane = self.lane(lot, None);
             if let Some(lane) = &lane {
                 heap.push(Reverse((lane.least, at, NEXT)));
             }
@@ -92,11 +118,24 @@ impl<'a> Search<'a, '_> {
                 shape,
             }) = closer.get(which)
             {
+                let has_top = lot.rack.edges.has_top(self.demand.needs.class);
+                if shape.is_some_and(|it| is_later_equal(&it, bound, best.as_ref(), has_top)) {
+                    continue;
+                }
                 let cohort = (*cohort, *burden, shape.is_some());
                 self.walk(lot, cohort, looks, &mut best, quote_of);
                 continue;
             }
             let Some(lane) = &mut lanes[at] else { continue };
+            if let Some((shape, burden)) = lane.only {
+                let is_later = |it| is_later_equal(&it, bound, best.as_ref(), lane.has_top);
+                let row = lot.rack.shelf.cohorts.get(&shape);
+                if let Some(row) = row.filter(|_| !shape.is_some_and(is_later)) {
+                    let found = (shape, burden, row);
+                    self.consider((at, lot), found, &mut closer, &mut heap, looks);
+                }
+                continue;
+            }
             if lane.run.is_none() {
                 looks.note_order(lot.rack.shelf.cohorts.len());
                 lane.run = Some(places.begin(&keys[at], prices));
@@ -105,7 +144,7 @@ impl<'a> Search<'a, '_> {
                     self.consider((at, lot), (None, 0, row), &mut closer, &mut heap, looks);
                 }
             } else if let Some(spot) = lane.next.take() {
-                if lane.is_later_equal(&spot, bound, &best) {
+                if is_later_equal(&spot.shape, bound, best.as_ref(), lane.has_top) {
                     lane.skip_beyond(spot.burden);
                 } else if let Some(row) = row_of(lot, &spot.shape) {
                     let found = (Some(spot.shape), spot.burden, row);
@@ -120,6 +159,41 @@ impl<'a> Search<'a, '_> {
             }
         }
         best
+    }
+
+    /// The cohorts of a lot before any was looked at; `None` if all cost more than the limit.
+    fn lane<'p>(&self, lot: &Lot<'a>, only: Option<(Option<Shape>, i64)>) -> Option<Lane<'p>> {
+        let least = self.least_of_all(lot)?;
+        let burden = only.map_or(0, |(_, burden)| burden);
+        Some(Lane {
+            run: None,
+            least: least.saturating_add(self.packing(lot, burden, lot.duration)),
+            has_top: lot.rack.edges.has_top(self.demand.needs.class),
+            next: None,
+            only,
+        })
+    }
+
+    /// What a place takes at least on machines that look like `shape`; `None` if there is no place. What is booked may be
+    /// in the way of any place: it takes nothing at least.
+    fn burden_on(
+        &self,
+        shape: Option<&Shape>,
+        key: OrderKey,
+        prices: &PackingPrices,
+        burdens: &mut Burdens,
+    ) -> Option<i64> {
+        let Some(shape) = shape else { return Some(0) };
+        let kind = key.kind();
+        let table = prices.tables().table_of(usize::from(kind));
+        let burden = || {
+            let shape = Shape { kind, ..*shape };
+            let has_cpu = has_cpu(&shape, &self.request);
+            has_cpu
+                .then(|| prices.least_burden(&shape, &self.request))
+                .flatten()
+        };
+        *burdens.entry((table, *shape)).or_insert_with(burden)
     }
 
     /// A cohort is looked at closer, once it is among the least.
@@ -169,15 +243,15 @@ impl Lane<'_> {
             run.skip_beyond(burden);
         }
     }
+}
 
-    /// Whether an offer of a cohort that costs `bound` at least, and all that follow in the lane and take as much, come
-    /// after `best`.
-    fn is_later_equal(&self, spot: &Spot, bound: Amount, best: &Option<Quote>) -> bool {
-        best.is_some_and(|best| {
-            let goes_first = best.is_top || !self.has_top;
-            best.expected_cost == bound && goes_first && best.look < spot.shape
-        })
-    }
+/// Whether an offer on a machine that looks like `shape` and costs `bound` at least comes after `best`; and so do all that
+/// follow in a lane and take as much.
+fn is_later_equal(shape: &Shape, bound: Amount, best: Option<&Quote>, has_top: bool) -> bool {
+    best.is_some_and(|best| {
+        let goes_first = best.is_top || !has_top;
+        best.expected_cost == bound && goes_first && best.look < *shape
+    })
 }
 
 /// The cohort of machines that look like `shape`.

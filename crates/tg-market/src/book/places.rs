@@ -357,6 +357,10 @@ pub(super) struct OrderKey {
 }
 
 impl OrderKey {
+    pub(super) const fn kind(&self) -> u16 {
+        self.kind
+    }
+
     pub(super) fn new(gpu: &ShelfKey, kind: u16, request: &Request) -> Self {
         Self {
             gpu: *gpu,

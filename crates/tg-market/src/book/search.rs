@@ -22,8 +22,8 @@ const KINDS_PER_LOOK: u64 = 64;
 /// Looks that any job counts for which the book is asked.
 const JOB_LOOKS: u64 = 8;
 
-/// Looks that one shelf counts for that has what the job needs; one that lacks something counts one.
-const SHELF_LOOKS: u64 = 4;
+/// Shelves that lack something the job needs which are passed over in the time of one look. One that has all counts one.
+const SHELVES_PER_LOOK: u64 = 16;
 
 /// Looks that one shelf counts for whose cohorts are gone through in their order.
 const ORDER_LOOKS: u64 = 4;
@@ -274,7 +274,7 @@ impl<'a, 'd> Search<'a, 'd> {
         let mut serving = self.kinds.iter().peekable();
         let mut racks = Finder::new(&self.book.shelves);
         let mut class: Option<GpuTime> = None;
-        let mut lots = Vec::new();
+        let (mut passed, mut lots) = (0_u64, Vec::new());
         // Kinds with the same GPUs follow each other.
         while let Some(first) = serving.next() {
             if looks.is_cut_off() {
@@ -285,12 +285,14 @@ impl<'a, 'd> Search<'a, 'd> {
             while let Some(kind) = serving.next_if(|it| all.gpu(*it) == Some(gpu)) {
                 last = kind;
             }
-            looks.note();
             let rack: Option<&'a Rack> = racks.find(gpu);
-            let Some(rack) = rack.filter(|it| it.edges.has_what_it_takes(self.demand)) else {
+            let serves = |it: &&Rack| self.has_gpu_memory(gpu) && it.edges.may_serve(self.demand);
+            let Some(rack) = rack.filter(serves) else {
+                passed += 1;
+                looks.note_many(u64::from(passed % SHELVES_PER_LOOK == 0));
                 continue;
             };
-            looks.note_many(SHELF_LOOKS - 1);
+            looks.note();
             let is_like = |it: &GpuTime| (it.model.tag(), it.sharing) == (gpu.model, gpu.sharing);
             class = class.filter(is_like).or_else(|| self.gpu_time(gpu, rack));
             let Some(class) = class else { continue };
@@ -298,6 +300,12 @@ impl<'a, 'd> Search<'a, 'd> {
             lots.push(self.lot((gpu, rack), class, kinds));
         }
         lots
+    }
+
+    /// Whether GPUs have the memory that the job needs of each.
+    fn has_gpu_memory(&self, gpu: &ShelfKey) -> bool {
+        let demand = gpu.demand(&self.request);
+        self.request.gpus() == 0 || demand.is_some_and(|it| it.memory_mib <= gpu.memory_mib)
     }
 
     /// Of the kinds from `first` to `last` that serve the job, which have these GPUs, one for each way to value machines.

@@ -325,6 +325,8 @@ pub(crate) struct Edges {
     modes: ModeSet,
     /// Whether some offer is open.
     is_open: bool,
+    /// How the machines of all open offers look, if they look alike.
+    pub(crate) only: Option<Option<Shape>>,
     /// The most RAM, disk, and memory for models.
     ram: u32,
     disk: u32,
@@ -359,6 +361,7 @@ impl Edges {
                 .keys()
                 .fold(ModeSet::EMPTY, |all, it| all.or(*it)),
             is_open: false,
+            only: None,
             ram: spread.ram.last().unwrap_or(0),
             disk: spread.disk.last().unwrap_or(0),
             memory: spread.memory.last().unwrap_or(0),
@@ -376,11 +379,13 @@ impl Edges {
         }
     }
 
-    /// Whether some offer is open, some serves the job's mode, and some has the memory, the RAM and the disk for it: not
-    /// always one and the same.
-    pub(crate) const fn has_what_it_takes(&self, demand: &JobDemand<'_>) -> bool {
+    /// Whether some offer is open, some serves the job's mode, some has the memory, the RAM and the disk for it, and some is
+    /// fast enough before GPU time counts: not always one and the same.
+    pub(crate) fn may_serve(&self, demand: &JobDemand<'_>) -> bool {
         let needs = demand.needs;
+        let ready = demand.start.saturating_add(self.duration(demand.macs));
         self.is_open
+            && ready <= demand.deadline
             && self.ram >= needs.memory_mib
             && self.disk >= needs.disk_gib
             && self.memory >= demand.memory_bytes
@@ -429,6 +434,7 @@ impl Rack {
         shelf.count(entry, is_new);
         self.edges = Edges {
             is_open: self.edges.is_open,
+            only: self.edges.only,
             ..Edges::of(&shelf.spread)
         };
     }
@@ -437,7 +443,7 @@ impl Rack {
     pub(crate) fn put_in(&mut self, seed: &[u8; 32], entry: &Arc<Entry>) -> Option<Shape> {
         let shelf = Arc::make_mut(&mut self.shelf);
         let gained = shelf.put_in(seed, entry);
-        self.edges.is_open = !shelf.cohorts.is_empty();
+        self.note_open();
         gained
     }
 
@@ -445,8 +451,16 @@ impl Rack {
     pub(crate) fn take_out(&mut self, seed: &[u8; 32], entry: &Entry) -> Option<Shape> {
         let shelf = Arc::make_mut(&mut self.shelf);
         let lost = shelf.take_out(seed, entry);
-        self.edges.is_open = !shelf.cohorts.is_empty();
+        self.note_open();
         lost
+    }
+
+    fn note_open(&mut self) {
+        let cohorts = &self.shelf.cohorts;
+        self.edges.is_open = !cohorts.is_empty();
+        let is_one = cohorts.len() == 1;
+        let first = cohorts.keys().next().filter(|_| is_one);
+        self.edges.only = first.copied();
     }
 }
 

@@ -165,6 +165,23 @@ impl KindIndex {
         self.kinds.binary_search(&(node.gpu, node.region)).ok()
     }
 
+    /// Whether `node` is of `kind`.
+    pub(crate) fn is_of(&self, kind: usize, node: &NodeSpec) -> bool {
+        self.kinds.get(kind) == Some(&(node.gpu, node.region))
+    }
+
+    /// For each kind its number in `other`, or that of one behind it if it is not there.
+    pub(crate) fn places_in(&self, other: &Self) -> Vec<u16> {
+        let mut at = 0;
+        let place = |kind: &Kind| {
+            while other.kinds.get(at).is_some_and(|it| it < kind) {
+                at += 1;
+            }
+            at as u16
+        };
+        self.kinds.iter().map(place).collect()
+    }
+
     /// The kinds with these GPUs, one for each region that has them.
     pub fn with_gpu(&self, gpu: &Gpu) -> impl Iterator<Item = usize> + use<> {
         let first = self.kinds.partition_point(|(it, _)| it < gpu);

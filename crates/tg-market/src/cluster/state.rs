@@ -246,8 +246,15 @@ impl Cluster {
 
     /// Numbers the kinds anew, after machines of others came or the last ones of some went.
     pub(crate) fn set_kinds(&mut self, kinds: KindIndex) {
-        let kind_of = |spec: &NodeSpec| kinds.kind_of(spec).unwrap_or(0) as u16;
-        self.kind_of = Arc::new(self.specs.iter().map(kind_of).collect());
+        // Most kinds have only moved by some places.
+        let moved = self.kinds.places_in(&kinds);
+        let kind_of = |(spec, before): (&NodeSpec, &u16)| {
+            let now = moved.get(usize::from(*before)).copied();
+            let now = now.filter(|it| kinds.is_of(usize::from(*it), spec));
+            now.unwrap_or_else(|| kinds.kind_of(spec).unwrap_or(0) as u16)
+        };
+        let machines = self.specs.iter().zip(self.kind_of.iter());
+        self.kind_of = Arc::new(machines.map(kind_of).collect());
         self.kinds = Arc::new(kinds);
     }
 

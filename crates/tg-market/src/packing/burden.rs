@@ -5,7 +5,6 @@
 //! anew from the same machines is equal. Prices follow from it, or from what it was when they were set
 //! ([`UsableAnchor`]), which is for the state to keep.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tg_types::{Decode, DecodeError, Encode, Reader, Writer};
@@ -78,14 +77,20 @@ impl Burden {
     pub fn new(cluster: &Cluster, profile: &WorkloadProfile) -> Self {
         let most = cluster.nodes().map(|node| cluster.spec(node).cpu_milli);
         let tables = Tables::new(profile, cluster.kinds(), most.max().unwrap_or(0));
-        let mut shapes: BTreeMap<Shape, i64> = BTreeMap::new();
-        for node in cluster.nodes() {
-            *shapes.entry(Shape::of(cluster, node)).or_default() += 1;
-        }
+        // Machines of kinds that serve the same, and look alike, are worth the same.
+        let shape = |node| {
+            let shape = Shape::of(cluster, node);
+            Shape {
+                kind: tables.first_like(shape.kind),
+                ..shape
+            }
+        };
+        let mut shapes: Vec<Shape> = cluster.nodes().map(shape).collect();
+        shapes.sort_unstable();
         let mut usable = vec![0; tables.groups().len()];
-        for (shape, machines) in shapes {
-            for (group, value) in tables.values(&shape) {
-                usable[usize::from(group)] += value * machines;
+        for alike in shapes.chunk_by(|left, right| left == right) {
+            for (group, value) in tables.values(&alike[0]) {
+                usable[usize::from(group)] += value * alike.len() as i64;
             }
         }
         Self {

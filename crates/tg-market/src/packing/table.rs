@@ -12,10 +12,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cluster::{GPUS_PER_NODE_MAX, KindIndex, Needs, WHOLE_GPU};
+use crate::cluster::{GPUS_PER_NODE_MAX, KindIndex, KindSet, Needs, Request, WHOLE_GPU};
 use crate::mig::{ALL_FREE, MigModel};
 use crate::packing::price::PRICE_BITS;
-use crate::packing::profile::WorkloadProfile;
+use crate::packing::profile::{WorkClass, WorkloadProfile};
 use crate::packing::shape::{Shape, mix};
 
 /// One unit of CPU in the tables, in thousandths of a core. Coarser tables are smaller and make more machines look
@@ -68,10 +68,72 @@ pub struct Group {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tables {
     groups: Vec<Group>,
-    /// For each kind of machine, which groups it may serve, in the order of [`Self::groups`].
-    served: Arc<Vec<Vec<u16>>>,
+    served: Arc<Served>,
     cpu_units_max: u16,
     work: u64,
+}
+
+/// Which groups machines may serve: kinds that may serve the same have one list.
+#[derive(Debug, PartialEq, Eq)]
+struct Served {
+    /// Groups, in the order of [`Tables::groups`].
+    lists: Vec<Vec<u16>>,
+    /// The first kind that has each list.
+    first_kinds: Vec<u16>,
+    /// The list of each kind.
+    of_kind: Vec<u16>,
+}
+
+impl Served {
+    /// It takes time for each group and list, and for each kind and each need that tells kinds apart.
+    fn new(groups: &[Group], kinds: &KindIndex) -> Self {
+        // Most groups have their needs in common with others.
+        let mut sets: BTreeMap<(Needs, bool), Option<KindSet>> = BTreeMap::new();
+        let key = |group: &Group| (group.needs, group.gpu_milli < WHOLE_GPU);
+        for group in groups {
+            let kinds_of = || group.request().map(|request| kinds.filter(&request));
+            sets.entry(key(group)).or_insert_with(kinds_of);
+        }
+        let mut of_kind = vec![0; kinds.len()];
+        let mut first_kinds = Vec::from_iter((!of_kind.is_empty()).then_some(0));
+        for set in sets.values().flatten() {
+            split(&mut of_kind, &mut first_kinds, set);
+        }
+        let list = |kind: &u16| {
+            let serves = |group: &Group| {
+                let set = sets.get(&key(group)).and_then(Option::as_ref);
+                set.is_some_and(|it| it.contains(usize::from(*kind)))
+            };
+            let served = (0..).zip(groups).filter(|(_, group)| serves(group));
+            served.map(|(index, _)| index).collect()
+        };
+        Self {
+            lists: first_kinds.iter().map(list).collect(),
+            first_kinds,
+            of_kind,
+        }
+    }
+
+    fn by(&self, kind: usize) -> Option<&Vec<u16>> {
+        self.lists.get(usize::from(*self.of_kind.get(kind)?))
+    }
+}
+
+/// Tells kinds in `set` from those that are not; classes are numbered in the order of their first kinds.
+fn split(of_kind: &mut [u16], first_kinds: &mut Vec<u16>, set: &KindSet) {
+    let count = set.len();
+    if count == 0 || count == of_kind.len() {
+        return;
+    }
+    let mut numbers: Vec<Option<u16>> = vec![None; 2 * first_kinds.len()];
+    first_kinds.clear();
+    for (kind, class) in of_kind.iter_mut().enumerate() {
+        let number = &mut numbers[2 * usize::from(*class) + usize::from(set.contains(kind))];
+        *class = *number.get_or_insert_with(|| {
+            first_kinds.push(kind as u16);
+            (first_kinds.len() - 1) as u16
+        });
+    }
 }
 
 /// Share of a GPU (falling), GPUs, needs.
@@ -99,28 +161,11 @@ impl Tables {
                 Group::new(gpus, gpu_milli, needs, &members, cpu_units_max)
             })
             .collect();
-        let mut served = vec![Vec::new(); kinds.len()];
-        for (index, group) in groups.iter().enumerate() {
-            let class = crate::packing::profile::WorkClass {
-                gpus: group.gpus,
-                gpu_milli: group.gpu_milli,
-                needs: group.needs,
-                cpu_units: 0,
-            };
-            let Some(request) = class.request() else {
-                continue;
-            };
-            let kinds_served = kinds.filter(&request);
-            for (kind, list) in served.iter_mut().enumerate() {
-                if kinds_served.contains(kind) {
-                    list.push(index as u16);
-                }
-            }
-        }
+        let served = Arc::new(Served::new(&groups, kinds));
         Self {
             work: name_of(&groups),
             groups,
-            served: Arc::new(served),
+            served,
             cpu_units_max,
         }
     }
@@ -142,7 +187,7 @@ impl Tables {
     #[must_use]
     pub fn values(&self, shape: &Shape) -> Vec<GroupValue> {
         let mut values = Vec::new();
-        let Some(served) = self.served.get(usize::from(shape.kind)) else {
+        let Some(served) = self.served.by(usize::from(shape.kind)) else {
             return values;
         };
         let cpu = shape.cpu_units.min(self.cpu_units_max);
@@ -163,26 +208,29 @@ impl Tables {
     /// Tables with the prices multiplied in, in which groups that differ in needs only are merged for each kind.
     #[must_use]
     pub fn priced(&self, prices: &[u32]) -> PricedTables {
-        let mut tables = Vec::new();
-        let mut by_members: BTreeMap<&[u16], u16> = BTreeMap::new();
-        let mut of_kind = Vec::with_capacity(self.served.len());
-        for served in self.served.iter() {
-            let index = *by_members.entry(served).or_insert_with(|| {
-                tables.push(self.priced_table(served, prices));
-                (tables.len() - 1) as u16
-            });
-            of_kind.push(index);
-        }
-        let slacks = self.served.iter();
+        let lists = &self.served.lists;
         PricedTables {
-            tables,
-            of_kind,
+            tables: lists
+                .iter()
+                .map(|it| self.priced_table(it, prices))
+                .collect(),
             cpu_units_max: self.cpu_units_max,
             work: self.work,
             served: Arc::clone(&self.served),
-            slacks: slacks.map(|it| self.rounding_slack(it, prices)).collect(),
+            slacks: lists
+                .iter()
+                .map(|it| self.rounding_slack(it, prices))
+                .collect(),
             prices: prices.to_vec(),
         }
+    }
+
+    /// The first kind of machine that may serve the same groups: machines of both offer the same if they look alike.
+    #[must_use]
+    pub fn first_like(&self, kind: u16) -> u16 {
+        let list = self.served.of_kind.get(usize::from(kind));
+        let first = list.and_then(|it| self.served.first_kinds.get(usize::from(*it)));
+        first.copied().unwrap_or(kind)
     }
 
     /// How much the difference of two values of a machine that serves `groups` may be off by rounding: one for each
@@ -200,13 +248,13 @@ impl Tables {
     /// The groups that machines of `kind` may serve.
     #[must_use]
     pub fn served_by(&self, kind: usize) -> &[u16] {
-        self.served.get(kind).map_or(&[], Vec::as_slice)
+        self.served.by(kind).map_or(&[], Vec::as_slice)
     }
 
     /// How many kinds of machine there are.
     #[must_use]
     pub fn kinds(&self) -> usize {
-        self.served.len()
+        self.served.of_kind.len()
     }
 
     fn priced_table(&self, served: &[u16], prices: &[u32]) -> Vec<PricedGroup> {
@@ -276,6 +324,17 @@ impl Group {
     const fn compute(&self) -> u32 {
         self.gpus as u32 * self.gpu_milli as u32
     }
+
+    /// What its jobs need, their CPU apart.
+    fn request(&self) -> Option<Request> {
+        let class = WorkClass {
+            gpus: self.gpus,
+            gpu_milli: self.gpu_milli,
+            needs: self.needs,
+            cpu_units: 0,
+        };
+        class.request()
+    }
 }
 
 /// One group with its price multiplied in.
@@ -290,12 +349,12 @@ struct PricedGroup {
 /// [`Tables`] under one set of prices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PricedTables {
+    /// For each list of groups.
     tables: Vec<Vec<PricedGroup>>,
-    of_kind: Vec<u16>,
     cpu_units_max: u16,
     work: u64,
-    served: Arc<Vec<Vec<u16>>>,
-    /// For each kind, how much a difference of two values may be off by rounding.
+    served: Arc<Served>,
+    /// For each list of groups, how much a difference of two values may be off by rounding.
     slacks: Vec<i64>,
     prices: Vec<u32>,
 }
@@ -307,7 +366,7 @@ impl PricedTables {
     /// Machines of kinds with the same number here are worth the same if they look alike.
     #[must_use]
     pub fn table_of(&self, kind: usize) -> Option<u16> {
-        self.of_kind.get(kind).copied()
+        self.served.of_kind.get(kind).copied()
     }
 
     /// From what a machine of `kind` lost in value under the prices `before`, what it loses under these at least: so many
@@ -315,8 +374,8 @@ impl PricedTables {
     /// expected.
     #[must_use]
     pub fn step_from(&self, before: &Self, kind: usize) -> Option<(u64, i64)> {
-        let served = self.served.get(kind)?;
-        if self.work != before.work || before.served.get(kind) != Some(served) {
+        let served = self.served.by(kind)?;
+        if self.work != before.work || before.served.by(kind) != Some(served) {
             return None;
         }
         let mut least = 1 << STEP_BITS;
@@ -327,7 +386,8 @@ impl PricedTables {
                 least = least.min((u64::from(now) << STEP_BITS) / u64::from(then));
             }
         }
-        Some((least, *self.slacks.get(kind)?))
+        let list = usize::from(self.table_of(kind)?);
+        Some((least, *self.slacks.get(list)?))
     }
 
     /// The priced usable compute of a machine of `shape`, over all groups. At most
@@ -335,7 +395,7 @@ impl PricedTables {
     #[must_use]
     pub fn value(&self, shape: &Shape) -> i64 {
         const _: () = assert!(16 + PRICE_BITS + 13 + 1 < 63);
-        let Some(index) = self.of_kind.get(usize::from(shape.kind)) else {
+        let Some(index) = self.served.of_kind.get(usize::from(shape.kind)) else {
             return 0;
         };
         let cpu = shape.cpu_units.min(self.cpu_units_max);

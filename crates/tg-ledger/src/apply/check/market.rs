@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use tg_market::Stock;
-use tg_market::packing::WorkloadProfile;
 use tg_types::limits::ATTEMPTS_MAX;
 use tg_types::resources::{GANG_MEMBERS_MAX, GPUS_MAX, PRIORITY_MAX, REGIONS_MAX, WHOLE_GPU_MILLI};
 use tg_types::transaction::bid_commitment;
@@ -17,7 +15,7 @@ use crate::error::{MachineProblem, NeedsProblem, TransactionError};
 use crate::limits::{BIDS_MAX, BIDS_PER_ACCOUNT_MAX, LOST_PER_VALIDATOR_MAX};
 use crate::record::{Account, Bid, JobState, Lease};
 use crate::rent::{BID_BYTES, Shelf};
-use crate::state::{Schedule, State, put_in_stock};
+use crate::state::{Schedule, State};
 
 /// Whether a machine of this kind can be.
 pub(super) const fn check_machine(machine: &Machine) -> Check {
@@ -132,21 +130,10 @@ pub(super) fn check_update(
         });
     }
     check_terms(state, terms)?;
-    let mut alone = Stock::new(
-        std::iter::once((*id, &terms.machine)),
-        &WorkloadProfile::new(),
-    );
-    let mut count: u16 = 0;
-    for (job, lease) in state.live_members().filter(|(_, it)| it.offer == *id) {
-        count = count.saturating_add(1);
-        // Whatever is booked for later counts as if it ran now: there must be room for all of it.
-        let last = TimestampMs::new(u64::MAX);
-        let fits = !job.holds_machine() || put_in_stock(&mut alone, job, lease, last).is_ok();
-        if !fits || count > terms.slots {
-            return Err(TransactionError::OfferInUse { offer: *id });
-        }
+    match state.has_room_as(offer, terms) {
+        true => Ok(Amount::ZERO),
+        false => Err(TransactionError::OfferInUse { offer: *id }),
     }
-    Ok(Amount::ZERO)
 }
 
 /// Whether a sealed bid may be made.
