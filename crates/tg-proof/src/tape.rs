@@ -357,6 +357,7 @@ mod tests {
             let secrets = Secrets {
                 messages: 3,
                 products: 2,
+                inverses: true,
             };
             let values = secrets.from_uniform(|| draw(&mut from));
             let sent = [x + values[0], y + values[1], z + values[2]];
@@ -485,23 +486,18 @@ mod tests {
     #[test]
     fn another_number_of_messages_is_refused() {
         let example = honest();
+        let of = |messages, products, inverses| Secrets {
+            messages,
+            products,
+            inverses,
+        };
         for secrets in [
-            Secrets {
-                messages: 2,
-                products: 2,
-            },
-            Secrets {
-                messages: 4,
-                products: 2,
-            },
-            Secrets {
-                messages: 3,
-                products: 1,
-            },
-            Secrets {
-                messages: 3,
-                products: 3,
-            },
+            of(2, 2, true),
+            of(4, 2, true),
+            of(3, 1, true),
+            of(3, 3, true),
+            // One value is inverted, and the program has none that must not vanish.
+            of(3, 2, false),
         ] {
             let tape = Tape::of_secrets(secrets, &example.values);
             assert_eq!(example.walk(tape), None);
