@@ -147,7 +147,7 @@ pub enum CommitmentError {
     #[error("the anchor of the weights has not one value per column")]
     Anchor,
     /// A commitment of weights that a program does not have, or none of those it has.
-    #[error("the program has weights and no commitment to them, or a commitment and no weights")]
+    #[error("the program has weights and no commitment to them, or none and a commitment or a root of some")]
     Weights,
     /// The library refuses the parameters for this size.
     #[error("no parameters reach the security target for 2^{vars} cells")]
@@ -337,6 +337,25 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+
+    /// What `docs/SECURITY.md` says of small weights: an opening in the clear shows rows of the codeword at more places than
+    /// a row's polynomial has coefficients.
+    #[test]
+    fn an_opening_of_few_weights_determines_them() {
+        let counts = |vars| {
+            let scheme = scheme(Role::Weights, vars, 12).unwrap();
+            let first = scheme.round_parameters().first();
+            let queries = first.map_or(scheme.final_round_config().num_queries, |r| r.num_queries);
+            (queries, 1usize << (vars - first_fold(Role::Weights, vars)))
+        };
+        for vars in STACK_VARS_MIN..=9 {
+            let (queries, rows) = counts(vars);
+            assert_eq!(queries, 63);
+            assert!(rows <= 32, "2^{vars}: {rows}");
+        }
+        assert_eq!(counts(10), (63, 64));
+        assert_eq!(counts(16), (63, 1 << 10));
+    }
 
     #[test]
     fn every_size_has_a_scheme_within_the_column_limit() {

@@ -17,7 +17,7 @@ use crate::zk::ZkShape;
 use crate::{registration, security, size};
 use p3_sumcheck::OpeningProtocol;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use tg_ir::Program;
+use tg_ir::{Program, Weights};
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Digest, ModelId, ProgramId, domain::Domain};
 
@@ -212,8 +212,10 @@ impl PublicModel {
                 }
                 registration::anchor_point(program_id, &weights.scheme, &own.root, &tables).1
             }
-            (None, None) => Vec::new(),
-            // Stops: a root of weights that are not there, which would give one program many ids; weights that nothing binds.
+            // One program, one id: what names weights that it does not have is another program, which nobody can hold.
+            (None, None) if program.weights_root == Weights::default().root() => Vec::new(),
+            // Stops: a root of weights that are not there, which would give one program many ids; weights that nothing
+            // binds; a program without weights that names some.
             _ => return Err(CommitmentError::Weights.into()),
         };
         let ids = (program_id, model_id(program_id, commitment.as_ref()));

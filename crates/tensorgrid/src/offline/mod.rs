@@ -11,6 +11,7 @@ pub(crate) mod generate;
 pub(crate) mod market;
 mod partial;
 pub(crate) mod prove;
+mod repeats;
 pub(crate) mod run;
 pub(crate) mod suite;
 mod suite_page;

@@ -3,6 +3,7 @@
 use crate::cli::{Mode, ProveArguments};
 use crate::offline::files;
 use crate::offline::partial::Partial;
+use crate::offline::repeats::{REVEALED, reveals};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use std::path::Path;
 use std::time::Instant;
@@ -68,6 +69,10 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
         bytes: bytes.len(),
         left,
     };
+    let program = &model.compiled().program;
+    if reveals(program, &file) {
+        say(REVEALED);
+    }
     report(arguments, as_json, (&file, &trace), &made)
 }
 

@@ -4,6 +4,7 @@ use crate::cli::{Same, VerifyArguments};
 use crate::offline::files::{self, AnyProof};
 use crate::offline::generate::hex;
 use crate::offline::prove::modes_of;
+use crate::offline::repeats::{REVEALED, output_repeats_input, reveals};
 use crate::outcome::{Exit, Failure, Outcome, json, line};
 use std::fmt::Write;
 use std::path::Path;
@@ -209,8 +210,13 @@ fn sentence(model: &PublicModel, file: &ProofFile) -> String {
         Some(_) => ", its weights hidden,",
         None => "",
     };
+    let revealed = if reveals(model.program(), file) {
+        format!("\n{REVEALED}")
+    } else {
+        String::new()
+    };
     format!(
-        "model `{}` ({}){weights} gives {} on {}",
+        "model `{}` ({}){weights} gives {} on {}{revealed}",
         model.program().name,
         model.id(),
         tensor(modes.output, "output", &file.output),
@@ -242,6 +248,7 @@ fn verdict_json(
         "private_weights": model.private_weights().is_some(),
         "input_mode": modes[0],
         "output_mode": modes[1],
+        "output_repeats_input": output_repeats_input(model.program()),
         "security_bits": report.map(|report| report.bits),
         "security_bits_2055": report.map(|report| report.bits_before),
         "terms": report.map(|report| {

@@ -222,6 +222,10 @@ fn small_models_are_compiled_proved_and_verified() {
             let proved = desk.prove(flags);
             assert_eq!(proved["model"], id, "{name} {flags:?}");
             let explained = desk.verify(&["--explain"]).ends(0).stdout;
+            // Hidden in name only.
+            let hidden = flags.contains(&"hidden");
+            let revealed = explained.contains("it reveals them");
+            assert_eq!(revealed, hidden && name == "identity", "{explained}");
             assert!(explained.contains("collision of a hash"), "{explained}");
             let flipped = desk.verify(&["--flip-byte", "300"]);
             assert!(flipped.ends(3).stderr.contains("REJECTED"), "{name}");

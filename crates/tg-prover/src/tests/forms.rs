@@ -10,6 +10,7 @@ use crate::{
     prove_zk,
 };
 use tg_exec::IntTensor;
+use tg_exec::sample::Numbers;
 use tg_ir::op::{self, Norm, Softmax};
 use tg_ir::{Coding, CompiledModel, ElementType, Op, Requantise, Rescale, Shape, TensorId, View};
 use tg_proof::error::{PublicModelError, RegistrationError};
@@ -438,6 +439,10 @@ fn a_model_without_weights_has_one_id_and_an_empty_registration() {
         let refused = PublicModel::new(program, root, Vec::new()).unwrap_err();
         assert!(matches!(refused, PlanError::Commitment(_)), "{refused}");
     }
+    // A program without weights that names the root of some.
+    let mut named = program.clone();
+    named.weights_root = other.program().weights_root;
+    assert!(PublicModel::new(named, None, Vec::new()).is_err());
     // The same as bytes: a commitment of no bytes under a program with weights, and the reverse.
     let mut writer = Writer::new();
     writer.raw(b"TGV\0");
@@ -599,5 +604,28 @@ fn bytes_of_small_proofs() {
         );
         std::io::Write::write_all(&mut std::io::stdout(), shown.as_bytes()).unwrap();
         assert!(clear < 400_000, "{name}");
+    }
+}
+
+/// Any bytes give a verdict, and those that are not what was sent are refused. What moves its input alone has no messages, so
+/// that a changed file may be one of another true statement: there it is enough that nothing panics.
+#[test]
+fn corrupted_bytes_give_a_verdict() {
+    let mut numbers = Numbers::new(17);
+    for (name, parts, built) in forms() {
+        let case = Case::of_tensor(built);
+        let silent = case.file.proof.len() < 16;
+        let (file, model) = (case.file.to_bytes(), case.public.encode());
+        for round in 0..60 {
+            let bytes = super::fuzz::corrupt(&file, &mut numbers);
+            let read = ProofFile::read(&bytes);
+            let accepted = read.is_ok_and(|file| case.check(&file).is_ok());
+            assert!(!accepted || silent, "{name} {parts:?}: round {round}");
+            // Without weights a changed program is another model, and may be a valid one.
+            let bytes = super::fuzz::corrupt(&model, &mut numbers);
+            let accepted = super::fuzz::fuzz_public_model(&bytes);
+            assert!(!accepted || !parts.weights.is_committed(), "{name}");
+        }
+        assert!(super::fuzz::fuzz_public_model(&model), "{name}");
     }
 }
