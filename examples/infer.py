@@ -72,7 +72,9 @@ def main():
 
     receipt = result["receipt"]
     money = receipt["settlement"]
-    print(f"answer     {result['top']}   (outputs {result['output']})")
+    answer = result["answer"] or {"values": result["output"], "label": None}
+    values = ", ".join(f"{value:.4g}" for value in answer["values"])
+    print(f"answer     {answer['label'] or result['top']}   (outputs {values})")
     print(f"job        {result['job']}")
     print(f"provider   {receipt['lease']['provider']}")
     print(f"program    {receipt['receipt']['program']}")

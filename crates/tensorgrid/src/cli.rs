@@ -135,6 +135,9 @@ pub(crate) struct CompileArguments {
     /// Typical inputs: a folder of .npy, .json or .png files, or one file with many rows.
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) calibrate: PathBuf,
+    /// Names of the classes, one per line, in the order of the output's elements; they become a part of the program's id.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) labels: Option<PathBuf>,
     /// Where to write the program with its weights.
     #[arg(short, long, value_name = "F.tgm")]
     pub(crate) output: PathBuf,
@@ -247,6 +250,9 @@ pub(crate) struct RunArguments {
     /// Where to write the (first) output.
     #[arg(short, long, value_name = "F.npy")]
     pub(crate) output: Option<PathBuf>,
+    /// Print the integers of the answer, as the program gives and stores them, instead of reals in the order of the file.
+    #[arg(long)]
+    pub(crate) raw: bool,
     /// Where a compiled model is executed: cpu, cuda:N (which runs the check of `device --check` first), or auto, the first
     /// GPU that passes it or else the CPU. The bits are the same.
     #[arg(long, default_value_t = DeviceChoice::Cpu, value_name = "DEVICE")]
@@ -346,6 +352,9 @@ pub(crate) struct ProveArguments {
     pub(crate) model: PathBuf,
     /// The input: .npy (f32 or u8), .json ({\"input_data\": [[...]]}) or .png (8-bit, the model's size).
     pub(crate) input: PathBuf,
+    /// Print the integers of the answer, as the program gives and stores them, instead of reals in the order of the file.
+    #[arg(long)]
+    pub(crate) raw: bool,
     /// Where to write the proof, with its input and output.
     #[arg(short, long, value_name = "proof.bin")]
     pub(crate) output: PathBuf,
@@ -423,6 +432,9 @@ pub(crate) struct VerifyArguments {
     /// The public model (.tgv).
     #[arg(long, value_name = "F.tgv")]
     pub(crate) model: PathBuf,
+    /// Print the integers of the answer, as the program gives and stores them, instead of reals in the order of the file.
+    #[arg(long)]
+    pub(crate) raw: bool,
     /// A second proof file, to be verified too.
     #[arg(long, value_name = "PROOF", requires = "same")]
     pub(crate) and: Option<PathBuf>,

@@ -186,6 +186,7 @@ impl Builder {
             input: InputSpec::scaled(self.input, 1.0),
             nodes: self.nodes,
             ties: Vec::new(),
+            signature: None,
             weights_root: weights.root(),
         };
         program.validate().unwrap();

@@ -418,6 +418,7 @@ mod tests {
             input: InputSpec::scaled(shape, 1.0),
             nodes,
             ties: Vec::new(),
+            signature: None,
             weights_root: weights.root(),
         };
         program.validate().unwrap();

@@ -414,6 +414,7 @@ fn product(rows: u32, depth: u32, columns: u32) -> (CompiledModel, IntTensor) {
             scale: 1.0,
         }],
         ties: Vec::new(),
+        signature: None,
         weights_root: weights.root(),
     };
     (CompiledModel { program, weights }, IntTensor::I8(input))

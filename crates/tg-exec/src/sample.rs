@@ -287,6 +287,7 @@ impl Builder {
             input: InputSpec::scaled(self.input, 1.0 / 127.0),
             nodes: self.nodes,
             ties: Vec::new(),
+            signature: None,
             weights_root: weights.root(),
         };
         let input = (0..self.input.elements())

@@ -4,6 +4,7 @@ use crate::bounds;
 use crate::op::operator::Site;
 use crate::program::{Node, Program, Tie};
 use crate::shape::{ElementType, Shape, TensorId};
+use crate::signature::SignatureError;
 use tg_types::codec::DecodeError;
 
 /// Why a program is refused.
@@ -72,6 +73,9 @@ pub enum ProgramError {
         /// The node to whose weights it is tied.
         to: u32,
     },
+    /// A signature of another program.
+    #[error("the program's signature does not fit it")]
+    BadSignature(#[from] SignatureError),
     /// An accumulator could leave the field.
     #[error(transparent)]
     Bound(#[from] bounds::BoundError),
@@ -107,6 +111,9 @@ impl Program {
             types.push(self.output_type(node, &types));
         }
         ties(self)?;
+        if let Some(signature) = &self.signature {
+            signature.check(self.shape(self.output()).elements())?;
+        }
         bounds::check(self, &magnitudes)?;
         Ok(())
     }
@@ -207,11 +214,11 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use crate::op;
-    use crate::program::{PROGRAM_VERSION, TIED_PROGRAM_VERSION};
+    use crate::program::{PROGRAM_VERSION, SIGNED_PROGRAM_VERSION, TIED_PROGRAM_VERSION};
     use crate::weights::WeightsError;
     use crate::{
-        Axis, Coding, InputSpec, LinearWeights, Node, Op, Program, ProgramError, Shape, TensorId,
-        Tie, Weights, Window,
+        Axis, Coding, InputSpec, LinearWeights, Node, Op, OutputPort, Program, ProgramError, Shape,
+        Signature, TensorId, Tie, Weights, Window,
     };
     use tg_types::codec::{Decode, DecodeError, Encode};
 
@@ -252,6 +259,7 @@ mod tests {
                 of(conv(), 4),
             ],
             ties: ties.iter().map(tie).collect(),
+            signature: None,
             weights_root: Weights::default().root(),
         }
     }
@@ -288,6 +296,22 @@ mod tests {
         }
     }
 
+    /// A signature of a program whose output is a list.
+    fn signature(program: &Program) -> Signature {
+        let elements = program.shape(program.output()).elements();
+        Signature {
+            inputs: Vec::new(),
+            outputs: vec![OutputPort {
+                name: "y".to_owned(),
+                scale: 0.5,
+                zero: -3,
+                shape: vec![u32::try_from(elements).unwrap()],
+                order: vec![0],
+                labels: Vec::new(),
+            }],
+        }
+    }
+
     #[test]
     fn a_program_has_the_version_of_what_is_in_it() {
         for (ties, version) in [
@@ -297,6 +321,12 @@ mod tests {
             let bytes = program(ties).to_bytes();
             assert_eq!(bytes[4..6], version.to_le_bytes());
             assert_eq!(Program::from_bytes(&bytes).unwrap(), program(ties));
+            let mut signed = program(ties);
+            signed.signature = Some(signature(&signed));
+            let bytes = signed.to_bytes();
+            assert_eq!(bytes[4..6], SIGNED_PROGRAM_VERSION.to_le_bytes());
+            assert_eq!(Program::from_bytes(&bytes).unwrap(), signed);
+            assert_eq!(signed.validate(), Ok(()));
         }
         // The bytes are a contract: of a program with ties, and of one without as they were before there were any.
         let id = |ties: &[[u32; 2]]| program(ties).id().to_string();
@@ -320,10 +350,23 @@ mod tests {
         };
         assert_eq!(Program::from_bytes(&bytes), Err(empty));
         let mut later = program(&[]).to_bytes();
-        later[4] = 4;
+        later[4] = 5;
         assert!(matches!(
             Program::from_bytes(&later),
-            Err(DecodeError::Invalid { value: 4, .. })
+            Err(DecodeError::Invalid { value: 5, .. })
+        ));
+    }
+
+    /// Whoever reads an answer by a signature must find its elements.
+    #[test]
+    fn a_signature_of_another_program_is_refused() {
+        let mut program = program(&[]);
+        let mut signature = signature(&program);
+        signature.outputs[0].shape[0] += 1;
+        program.signature = Some(signature);
+        assert!(matches!(
+            program.validate(),
+            Err(ProgramError::BadSignature(_))
         ));
     }
 

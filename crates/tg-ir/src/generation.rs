@@ -123,6 +123,8 @@ pub fn rank(program: &mut Program, ranks: u32) -> Result<Generator, GeneratorErr
             got: shape.channels,
         });
     }
+    // The file's output are scores, which the program does not give any more.
+    program.signature = None;
     let scale = program.nodes.last().map_or(1.0, |node| node.scale);
     let top = Shape {
         channels: ranks,

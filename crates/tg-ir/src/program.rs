@@ -4,6 +4,7 @@ use crate::limits;
 use crate::op::{Op, TypeRule};
 pub use crate::shape::TensorId;
 use crate::shape::{AXIS_MAX, ElementType, Shape, Tensors};
+use crate::signature::Signature;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Digest, ProgramId, domain::Domain};
 
@@ -11,6 +12,8 @@ use tg_types::{Digest, ProgramId, domain::Domain};
 pub const PROGRAM_VERSION: u16 = 2;
 /// Format version of the canonical encoding of a program with ties.
 pub const TIED_PROGRAM_VERSION: u16 = 3;
+/// Format version of the canonical encoding of a program with a signature, tied or not.
+pub const SIGNED_PROGRAM_VERSION: u16 = 4;
 /// Most nodes of a program.
 pub const NODES_MAX: usize = 4_096;
 /// Most bytes of a name.
@@ -82,6 +85,8 @@ pub struct Program {
     pub nodes: Vec<Node>,
     /// Nodes that read the weights of another one, ascending.
     pub ties: Vec<Tie>,
+    /// What its integers mean in the file that it was made from, if it was made from one.
+    pub signature: Option<Signature>,
     /// BLAKE3 tree root of the weights' canonical encoding.
     pub weights_root: Digest,
 }
@@ -275,20 +280,23 @@ impl Encode for Program {
             input,
             nodes,
             ties,
+            signature,
             weights_root,
         } = self;
-        let tied = !ties.is_empty();
         writer.raw(b"TGP\0");
-        writer.u16(if tied {
-            TIED_PROGRAM_VERSION
-        } else {
-            PROGRAM_VERSION
+        writer.u16(match signature {
+            Some(_) => SIGNED_PROGRAM_VERSION,
+            None if ties.is_empty() => PROGRAM_VERSION,
+            None => TIED_PROGRAM_VERSION,
         });
         writer.str(name);
         input.encode(writer);
         writer.seq(nodes);
-        if tied {
+        if signature.is_some() || !ties.is_empty() {
             writer.seq(ties);
+        }
+        if let Some(signature) = signature {
+            signature.encode(writer);
         }
         weights_root.encode(writer);
     }
@@ -304,7 +312,7 @@ impl Decode for Program {
             });
         }
         let version = reader.u16()?;
-        if ![PROGRAM_VERSION, TIED_PROGRAM_VERSION].contains(&version) {
+        if !(PROGRAM_VERSION..=SIGNED_PROGRAM_VERSION).contains(&version) {
             return Err(DecodeError::Invalid {
                 field: "program version",
                 value: u64::from(version),
@@ -315,8 +323,13 @@ impl Decode for Program {
             input: InputSpec::decode(reader)?,
             nodes: reader.seq("nodes", NODES_MAX, 16)?,
             ties: match version {
+                SIGNED_PROGRAM_VERSION => reader.seq("ties", NODES_MAX, 8)?,
                 TIED_PROGRAM_VERSION => decode_ties(reader)?,
                 _ => Vec::new(),
+            },
+            signature: match version {
+                SIGNED_PROGRAM_VERSION => Some(Signature::decode(reader)?),
+                _ => None,
             },
             weights_root: Digest::decode(reader)?,
         })

@@ -483,6 +483,7 @@ mod tests {
                     })),
                 ],
                 ties: vec![tg_ir::Tie { node: 2, to: 0 }],
+                signature: None,
                 weights_root: weights.root(),
             };
             tg_ir::CompiledModel { program, weights }

@@ -147,7 +147,9 @@ pub enum CommitmentError {
     #[error("the anchor of the weights has not one value per column")]
     Anchor,
     /// A commitment of weights that a program does not have, or none of those it has.
-    #[error("the program has weights and no commitment to them, or none and a commitment or a root of some")]
+    #[error(
+        "the program has weights and no commitment to them, or none and a commitment or a root of some"
+    )]
     Weights,
     /// The library refuses the parameters for this size.
     #[error("no parameters reach the security target for 2^{vars} cells")]

@@ -141,6 +141,9 @@ pub(crate) struct InferArguments {
     pub(crate) model: String,
     /// The input: .npy (f32 or u8), .json ({"input_data": [[...]]}) or .png (8-bit, the model's size).
     pub(crate) input: PathBuf,
+    /// Print the integers of the answer, as the program gives and stores them, instead of reals in the order of the file.
+    #[arg(long)]
+    pub(crate) raw: bool,
     /// How the result is checked.
     #[arg(long, value_enum, default_value = "zk")]
     pub(crate) verify: Verify,

@@ -20,6 +20,7 @@ use tg_types::{
 
 use super::connect::{self, Calling};
 use super::{accounts, table};
+use crate::offline::answer::Answer;
 use crate::offline::files::output_values;
 use crate::outcome::{Exit, Failure, OrFail};
 
@@ -384,8 +385,10 @@ pub(crate) async fn on_behalf(
     let id = order(client, &wallet, &public, &reals, wish).await?;
     let job = follow(client, id, &mut |_| {}).await?;
     let inference = collect(client, &public, &job).await?;
+    let answer = Answer::new(public.program(), &inference.values).dto();
     Ok(InferenceDto {
         job: id,
+        answer,
         output: inference.values,
         top: u32::try_from(inference.top).unwrap_or(u32::MAX),
         receipt: inference.receipt,

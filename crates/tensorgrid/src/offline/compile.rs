@@ -13,6 +13,8 @@ use tg_compile::calibrate::ReachRule;
 use tg_compile::integer::Precision;
 use tg_compile::passes::{PrepareOptions, prepare};
 use tg_compile::{CompileOptions, Compiled, PrecisionChoice, compile_prepared, explain};
+use tg_ir::Program;
+use tg_ir::signature::{LABEL_BYTES_MAX, LABELS_BYTES_MAX};
 use tg_onnx::ReadLimits;
 use tg_prover::{ProvingModel, Secret, SecretFile};
 use tg_types::ModelId;
@@ -97,6 +99,36 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Outcome {
     Ok(())
 }
 
+/// Gives the elements of a program's output the names in a file, one per line.
+fn name_classes(program: &mut Program, path: &Path) -> Outcome {
+    let doing = || format!("take the class names of {}", path.display());
+    let bytes = files::read(path, LABELS_BYTES_MAX as u64)?;
+    let text = String::from_utf8(bytes).or_fail(Exit::Usage, doing())?;
+    let labels: Vec<String> = text.lines().map(|name| name.trim().to_owned()).collect();
+    let long = |name: &&String| name.len() > LABEL_BYTES_MAX;
+    if let Some(name) = labels.iter().find(long) {
+        let text = format!("`{name}` has more than {LABEL_BYTES_MAX} bytes");
+        return Err(Failure::new(
+            Exit::Usage,
+            anyhow::anyhow!(text).context(doing()),
+        ));
+    }
+    let elements = program.shape(program.output()).elements();
+    let Some(output) = program
+        .signature
+        .as_mut()
+        .and_then(|it| it.outputs.first_mut())
+    else {
+        let text = "tokens of a vocabulary, which --top-k gives, have no class names";
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
+    };
+    output.labels = labels;
+    let signature = program.signature.as_ref();
+    signature
+        .map_or(Ok(()), |it| it.check(elements))
+        .or_fail(Exit::Usage, doing())
+}
+
 /// Compiles an ONNX file.
 pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
     let CompileArguments {
@@ -111,6 +143,9 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
     if let Some(ranks) = *top_k {
         tg_ir::generation::rank(&mut compiled.model.program, ranks)
             .or_fail(Exit::Usage, format!("--top-k {ranks}"))?;
+    }
+    if let Some(path) = &arguments.labels {
+        name_classes(&mut compiled.model.program, path)?;
     }
     let tgm = compiled.model.to_bytes();
     files::write(&arguments.output, &tgm)?;

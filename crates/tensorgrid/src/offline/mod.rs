@@ -1,6 +1,7 @@
 //! Models and proofs without a grid: [`compile`], [`run`], [`generate`], [`prove`], [`verify`], [`bench`] with its [`suite`], what
 //! there is to compute with ([`device`], [`device_check`], [`execution`]), placing a trace ([`market`]), the steps of a long proof ([`partial`]), and the files they share ([`files`]).
 
+pub(crate) mod answer;
 pub(crate) mod bench;
 pub(crate) mod compile;
 pub(crate) mod device;

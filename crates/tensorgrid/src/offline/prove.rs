@@ -1,6 +1,7 @@
 //! `tensorgrid prove`.
 
 use crate::cli::{Mode, ProveArguments};
+use crate::offline::answer::Answer;
 use crate::offline::files;
 use crate::offline::partial::Partial;
 use crate::offline::repeats::{REVEALED, reveals};
@@ -9,7 +10,7 @@ use std::path::Path;
 use std::time::Instant;
 use tg_exec::Trace;
 use tg_exec::coding::encode;
-use tg_ir::CompiledModel;
+use tg_ir::{CompiledModel, Program};
 use tg_proof::{Modes, ProofFile, Visibility};
 use tg_prover::{
     Limits, Masking, ProveError, ProvingModel, SecretFile, Stage, Work, prove_private,
@@ -73,7 +74,7 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     if reveals(program, &file) {
         say(REVEALED);
     }
-    report(arguments, as_json, (&file, &trace), &made)
+    report(arguments, as_json, (program, &file, &trace), &made)
 }
 
 /// The model with its weights committed, and the secret of private ones.
@@ -106,7 +107,7 @@ struct Made {
 fn report(
     arguments: &ProveArguments,
     as_json: bool,
-    (file, trace): (&ProofFile, &Trace),
+    (program, file, trace): (&Program, &ProofFile, &Trace),
     made: &Made,
 ) -> Outcome {
     let &Made {
@@ -115,21 +116,21 @@ fn report(
         left,
     } = made;
     let values = trace.output().widened();
+    let answer = Answer::new(program, &values);
     let shown = modes_of(file);
     if as_json {
         return Ok(json(&serde_json::json!({
             "model": file.statement.model.to_string(), "prove_ms": elapsed_ms, "proof_bytes": file.proof.len(),
-            "values": values, "greatest": trace.top_class(), "trace": trace.digest().to_string(),
+            "values": values, "answer": answer.json(), "greatest": trace.top_class(), "trace": trace.digest().to_string(),
             "file": arguments.output, "zk": file.statement.zk.is_some(),
             "private_weights": arguments.secret.is_some(), "proofs_left": left,
             "input_mode": shown[0], "output_mode": shown[1],
             "input": file.statement.input.to_string(), "output": file.statement.output.to_string(),
         }))?);
     }
-    line(format_args!(
-        "output {values:?}; greatest at index {}",
-        trace.top_class()
-    ))?;
+    for text in answer.lines(arguments.raw) {
+        line(text)?;
+    }
     line(format_args!(
         "proved in {elapsed_ms:.0} ms; {} ({} bytes) holds the proof; input {}, output {}",
         arguments.output.display(),

@@ -50,6 +50,7 @@ mod tests {
             input: InputSpec::scaled(shape, 1.0),
             nodes: ops.into_iter().map(node).collect(),
             ties: Vec::new(),
+            signature: None,
             weights_root: Weights { layers: Vec::new() }.root(),
         })
     }

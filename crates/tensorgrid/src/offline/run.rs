@@ -1,6 +1,7 @@
 //! `tensorgrid run`: a model on an input, without a grid and without a proof.
 
 use crate::cli::RunArguments;
+use crate::offline::answer::Answer;
 use crate::offline::{execution, files};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line};
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use tg_exec::coding::encode;
 use tg_exec::kernels::Cpu;
 use tg_float::tgf::{Budget, Engine};
 use tg_float::{Dim, FloatTensor, Graph, npy};
+use tg_ir::Program;
 use tg_onnx::ReadLimits;
 
 /// Values of an output that are printed; `--output` and `--json` give all.
@@ -48,26 +50,37 @@ fn run_integer(arguments: &RunArguments, as_json: bool) -> Outcome {
     let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
     let values = trace.output().widened();
     if let Some(path) = &arguments.output {
-        let shape = model.program.shape(model.program.output());
-        let axes = [shape.height, shape.width, shape.channels].map(|axis| axis as usize);
-        let tensor = FloatTensor::of(axes.to_vec(), values.clone())
-            .or_fail(Exit::Failed, "shape the output")?;
-        write(path, &tensor)?;
+        write(path, &tensor_of(&model.program, &values, arguments.raw)?)?;
     }
     if as_json {
         return Ok(json(&serde_json::json!({
             "tier": "TGX-1", "program": model.program.id().to_string(), "ms": elapsed_ms, "values": values,
-            "greatest": trace.top_class(), "trace": trace.digest().to_string(),
+            "answer": Answer::new(&model.program, &values).json(), "greatest": trace.top_class(), "trace": trace.digest().to_string(),
             "device": on.to_string(),
         }))?);
     }
-    line(format_args!("output {}", shown(&values)))?;
+    for text in Answer::new(&model.program, &values).lines(arguments.raw) {
+        line(text)?;
+    }
     line(format_args!(
-        "greatest at index {}; executed exactly (TGX-1) on {on} in {elapsed_ms:.2} ms; trace {}",
-        trace.top_class(),
+        "executed exactly (TGX-1) on {on} in {elapsed_ms:.2} ms; trace {}",
         trace.digest()
     ))?;
     Ok(())
+}
+
+/// An output as a tensor: reals in the shape of the file, or the program's integers by row, column and channel.
+fn tensor_of(program: &Program, values: &[i32], raw: bool) -> Result<FloatTensor, Failure> {
+    let doing = "shape the output";
+    let (reals, shape) = Answer::new(program, values).reals();
+    if let (Some(shape), false) = (shape, raw) {
+        let axes = shape.iter().map(|&axis| axis as usize).collect();
+        let reals: Vec<f32> = reals.into_iter().map(|real| real as f32).collect();
+        return FloatTensor::of(axes, reals).or_fail(Exit::Failed, doing);
+    }
+    let shape = program.shape(program.output());
+    let axes = [shape.height, shape.width, shape.channels].map(|axis| axis as usize);
+    FloatTensor::of(axes.to_vec(), values.to_vec()).or_fail(Exit::Failed, doing)
 }
 
 fn run_float(arguments: &RunArguments, as_json: bool) -> Outcome {

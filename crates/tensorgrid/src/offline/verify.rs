@@ -1,6 +1,7 @@
 //! `tensorgrid verify`.
 
 use crate::cli::{Same, VerifyArguments};
+use crate::offline::answer::Answer;
 use crate::offline::files::{self, AnyProof};
 use crate::offline::generate::hex;
 use crate::offline::prove::modes_of;
@@ -49,7 +50,8 @@ pub(crate) fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
         verdict["same"] = same.map(|(_, shared)| shared.to_string()).into();
         return Ok(json(&verdict)?);
     }
-    say_verified(&model, (&file, sequence.as_ref()), &values, elapsed_ms)?;
+    let values = (values.as_slice(), arguments.raw);
+    say_verified(&model, (&file, sequence.as_ref()), values, elapsed_ms)?;
     if let Some((same, shared)) = same {
         let what = match same {
             Same::Model => "both proofs used the same model",
@@ -69,7 +71,7 @@ pub(crate) fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
 fn say_verified(
     model: &PublicModel,
     (file, sequence): (&ProofFile, Option<&SequenceFile>),
-    values: &[i32],
+    (values, raw): (&[i32], bool),
     elapsed_ms: f64,
 ) -> Outcome {
     let what = match sequence {
@@ -77,11 +79,10 @@ fn say_verified(
         None => sentence(model, file),
     };
     line(format_args!("VERIFIED in {elapsed_ms:.1} ms: {what}"))?;
-    if sequence.is_none() && !values.is_empty() {
-        line(format_args!(
-            "output {values:?}; greatest at index {}",
-            tg_exec::execute::top_class(values).unwrap_or(0)
-        ))?;
+    if sequence.is_none() {
+        for text in Answer::new(model.program(), values).lines(raw) {
+            line(text)?;
+        }
     }
     Ok(())
 }
@@ -243,6 +244,7 @@ fn verdict_json(
         "input": statement.input.to_string(),
         "output": statement.output.to_string(),
         "values": values,
+        "answer": Answer::new(model.program(), values).json(),
         "proof_bytes": file.proof.len(),
         "zk": statement.zk.is_some(),
         "private_weights": model.private_weights().is_some(),

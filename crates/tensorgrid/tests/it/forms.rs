@@ -78,9 +78,26 @@ struct Model {
     output: Message,
     /// What it is calibrated on and run with.
     values: serde_json::Value,
+    /// Its output's shape, and what it gives for these, computed apart.
+    answer: (Vec<u32>, Vec<f64>),
 }
 
 impl Model {
+    /// An answer is the output's: its name, its shape, and its reals, but for a fiftieth of the greatest.
+    fn answered(&self, answer: &serde_json::Value, name: &str) {
+        let (shape, expected) = &self.answer;
+        assert_eq!(answer["name"], "y", "{name}");
+        assert_eq!(answer["shape"], serde_json::json!(shape), "{name}");
+        let got: Vec<f64> = serde_json::from_value(answer["values"].clone()).unwrap();
+        assert_eq!(got.len(), expected.len(), "{name}");
+        let reach = expected.iter().fold(0.0f64, |most, x| most.max(x.abs()));
+        let near = |(got, expected): (&f64, &f64)| (got - expected).abs() <= reach / 50.0;
+        assert!(
+            got.iter().zip(expected).all(near),
+            "{name}: {got:?}, not {expected:?}"
+        );
+    }
+
     fn bytes(&self) -> Vec<u8> {
         let graph = Message::default().message(1, &self.node).text(2, "small");
         let graph = self
@@ -100,6 +117,40 @@ fn numbers(count: usize) -> Vec<f32> {
         .collect()
 }
 
+fn reals(values: &[f32]) -> Vec<f64> {
+    values.iter().copied().map(f64::from).collect()
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    let pairs = reals(a).into_iter().zip(reals(b));
+    pairs.map(|(a, b)| a * b).sum()
+}
+
+fn softmax_of(scores: &[f32]) -> Vec<f64> {
+    let raised: Vec<f64> = reals(scores).into_iter().map(f64::exp).collect();
+    let sum: f64 = raised.iter().sum();
+    raised.into_iter().map(|e| e / sum).collect()
+}
+
+/// Rows of eight, normalised, times and plus the same eight numbers.
+fn normalised(values: &[f32]) -> Vec<f64> {
+    let affine = reals(&numbers(8));
+    let rows = reals(values);
+    let row = |row: &[f64]| -> Vec<f64> {
+        let mean = row.iter().sum::<f64>() / 8.0;
+        let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 8.0;
+        let deviation = (variance + 1e-5).sqrt();
+        let pairs = row.iter().zip(&affine);
+        pairs.map(|(x, a)| (x - mean) / deviation * a + a).collect()
+    };
+    rows.chunks_exact(8).flat_map(row).collect()
+}
+
+/// A row of the embedding's table.
+fn row(index: usize) -> Vec<f64> {
+    reals(&numbers(54)[6 * index..6 * index + 6])
+}
+
 /// `nn.Linear(13, 1)`.
 fn regression() -> Model {
     Model {
@@ -111,6 +162,7 @@ fn regression() -> Model {
         input: value("x", FLOAT, &[1, 13]),
         output: value("y", FLOAT, &[1, 1]),
         values: serde_json::json!(numbers(13)),
+        answer: (vec![1, 1], vec![dot(&numbers(13), &numbers(13)) + 0.25]),
     }
 }
 
@@ -121,6 +173,7 @@ fn softmax() -> Model {
         input: value("x", FLOAT, &[1, 7]),
         output: value("y", FLOAT, &[1, 7]),
         values: serde_json::json!(numbers(7)),
+        answer: (vec![1, 7], softmax_of(&numbers(7))),
     }
 }
 
@@ -134,6 +187,7 @@ fn layer_norm() -> Model {
         input: value("x", FLOAT, &[1, 3, 8]),
         output: value("y", FLOAT, &[1, 3, 8]),
         values: serde_json::json!(numbers(24)),
+        answer: (vec![1, 3, 8], normalised(&numbers(24))),
     }
 }
 
@@ -144,6 +198,7 @@ fn embedding() -> Model {
         input: value("x", INT64, &[1, 4]),
         output: value("y", FLOAT, &[1, 4, 6]),
         values: serde_json::json!([1, 8, 0, 3]),
+        answer: (vec![1, 4, 6], [1, 8, 0, 3].map(row).concat()),
     }
 }
 
@@ -155,12 +210,15 @@ fn identity() -> Model {
         input: value("x", FLOAT, &[1, 7]),
         output: value("y", FLOAT, &[1, 7]),
         values: serde_json::json!(numbers(7)),
+        answer: (vec![1, 7], reals(&numbers(7))),
     }
 }
 
 fn relu() -> Model {
+    let positive = numbers(7).into_iter().map(|x| f64::from(x.max(0.0)));
     Model {
         node: node("Relu", &["x"], &[]),
+        answer: (vec![1, 7], positive.collect()),
         ..identity()
     }
 }
@@ -186,10 +244,14 @@ impl Desk {
     }
 
     fn compile(&self) -> Ran {
+        self.compile_with(&[])
+    }
+
+    fn compile_with(&self, flags: &[&str]) -> Ran {
         let [onnx, input, own, public] =
             ["m.onnx", "x.json", "m.tgm", "m.tgv"].map(|name| self.path(name));
         let compile = ["--json", "model", "compile", &onnx, "--calibrate", &input];
-        run(&[&compile[..], &["-o", &own, "--public-out", &public]].concat())
+        run(&[&compile[..], &["-o", &own, "--public-out", &public], flags].concat())
     }
 
     fn prove(&self, flags: &[&str]) -> serde_json::Value {
@@ -221,16 +283,47 @@ fn small_models_are_compiled_proved_and_verified() {
         for flags in [&[][..], &["--zk"], &["--zk", "--input-mode", "hidden"]] {
             let proved = desk.prove(flags);
             assert_eq!(proved["model"], id, "{name} {flags:?}");
+            model.answered(&proved["answer"][0], name);
             let explained = desk.verify(&["--explain"]).ends(0).stdout;
             // Hidden in name only.
             let hidden = flags.contains(&"hidden");
             let revealed = explained.contains("it reveals them");
             assert_eq!(revealed, hidden && name == "identity", "{explained}");
             assert!(explained.contains("collision of a hash"), "{explained}");
-            let flipped = desk.verify(&["--flip-byte", "300"]);
+            let flipped = desk.verify(&["--flip-byte", "100"]);
             assert!(flipped.ends(3).stderr.contains("REJECTED"), "{name}");
         }
     }
+}
+
+/// Reals come with the names of classes, which are a part of the program's id; integers on request.
+#[test]
+fn answers_are_real_numbers_with_names() {
+    let desk = Desk::of(&softmax());
+    let plain = desk.compile().ends(0).json()["program"].clone();
+    let names = desk.path("names.txt");
+    std::fs::write(&names, "ant\nbee\ncat\ndog\neel\nfox\ngnu\n").unwrap();
+    let labelled = desk.compile_with(&["--labels", &names]).ends(0).json();
+    assert_ne!(labelled["program"], plain);
+    let proved = desk.prove(&[]);
+    let greatest = proved["answer"][0]["greatest"].as_u64().unwrap() as usize;
+    let label = ["ant", "bee", "cat", "dog", "eel", "fox", "gnu"][greatest];
+    assert_eq!(proved["answer"][0]["label"], label);
+    let told = desk.verify(&[]).ends(0).stdout;
+    let end = format!("greatest at index {greatest} ({label})");
+    assert!(
+        told.contains("output y [1, 7]: 0.") && told.contains(&end),
+        "{told}"
+    );
+    let raw = desk.verify(&["--raw"]).ends(0).stdout;
+    assert!(raw.contains("output [") && !raw.contains(label), "{raw}");
+
+    std::fs::write(&names, "ant\nbee\n").unwrap();
+    let refused = desk.compile_with(&["--labels", &names]).ends(2).stderr;
+    assert!(
+        refused.contains("2 class names") && refused.contains("7 elements"),
+        "{refused}"
+    );
 }
 
 /// A model without weights is registered once, whoever asks, and its jobs are proved on a grid.
@@ -251,5 +344,6 @@ fn a_model_without_weights_runs_on_a_grid() {
         let infer = ["--json", "infer", name, &input, "--yes"];
         let ran = grid.run(&infer).ends(0).json();
         assert_eq!(ran["proof"]["verified"], true, "{name}");
+        model.answered(&ran["answer"][0], name);
     }
 }

@@ -348,6 +348,7 @@ impl Builder {
             },
             nodes: self.nodes,
             ties: Vec::new(),
+            signature: None,
             weights_root: weights.root(),
         };
         Ok(Built {

@@ -5,7 +5,7 @@ use tg_ir::op;
 use tg_ir::program::NAME_MAX;
 use tg_ir::{
     BoundError, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program,
-    ProgramError, Shape, TensorId, Tie, View, Weights, bounds,
+    ProgramError, Shape, Signature, TensorId, Tie, View, Weights, bounds,
 };
 use tg_types::Digest;
 
@@ -27,6 +27,7 @@ impl Builder {
             input,
             nodes: Vec::new(),
             ties: Vec::new(),
+            signature: None,
             weights_root: Digest::of_blob(&[]),
         };
         let magnitudes = bounds::magnitudes(&program, 0);
@@ -173,13 +174,14 @@ impl Builder {
     }
 
     /// The model.
-    pub(crate) fn finish(self) -> Result<CompiledModel, ProgramError> {
+    pub(crate) fn finish(self, signature: Signature) -> Result<CompiledModel, ProgramError> {
         let Self {
             mut program,
             layers,
             ..
         } = self;
         let weights = Weights { layers };
+        program.signature = Some(signature);
         program.weights_root = weights.root();
         program.validate()?;
         Ok(CompiledModel { program, weights })
@@ -187,7 +189,7 @@ impl Builder {
 }
 
 /// A name within the limit of a program's names.
-fn short(name: &str) -> String {
+pub(crate) fn short(name: &str) -> String {
     let mut end = name.len().min(NAME_MAX);
     while !name.is_char_boundary(end) {
         end -= 1;

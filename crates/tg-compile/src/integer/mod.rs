@@ -14,6 +14,7 @@ mod linear;
 mod movement;
 mod pool;
 mod reduce;
+mod signature;
 mod strided;
 mod trees;
 mod weights;
@@ -483,7 +484,9 @@ impl<'a> Lowering<'a> {
         }
         sites.retain(|site| site.value != value);
         sites.push(output.clone());
-        let model = self.builder.finish().map_err(LowerError::from)?;
+        let order: Vec<usize> = groups.iter().flatten().copied().collect();
+        let signature = signature::of(prepared, &output, (&shape, &order))?;
+        let model = self.builder.finish(signature).map_err(LowerError::from)?;
         Ok(LoweredModel {
             model,
             sites,

@@ -96,8 +96,9 @@ fn build(
         zero: 0,
         order: (0..outputs).collect(),
     };
+    let signature = super::signature::of(prepared, &output, (&[1, outputs], &[0, 1]))?;
     Ok(LoweredModel {
-        model: builder.finish().map_err(LowerError::from)?,
+        model: builder.finish(signature).map_err(LowerError::from)?,
         sites: vec![output.clone()],
         output,
     })

@@ -92,6 +92,8 @@ pub struct Prepared {
     pub graph: Graph,
     /// Type and shape of every value.
     pub facts: BTreeMap<ValueId, Fact>,
+    /// The output's name in the file; passes may have put another value in its place.
+    pub output_name: String,
 }
 
 impl Prepared {
@@ -112,6 +114,8 @@ impl Prepared {
 pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, PrepareError> {
     shapes::bind(&mut graph, options);
     shapes::keep_output(&mut graph, options)?;
+    let output = graph.outputs.first().map(|output| output.index());
+    let output_name = output.and_then(|output| graph.names.get(output).cloned());
     grouped::rewrite(&mut graph)?;
     shapes::fix(&mut graph, options)?;
     quantised::rewrite(&mut graph)?;
@@ -136,7 +140,11 @@ pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, P
         shapes::fold_constants(&mut graph)?;
         facts = shapes::infer(&mut graph)?;
     }
-    Ok(Prepared { graph, facts })
+    Ok(Prepared {
+        graph,
+        facts,
+        output_name: output_name.unwrap_or_default(),
+    })
 }
 
 /// Rounds of the rewriting passes; each only ever removes or merges nodes, so a few are enough.

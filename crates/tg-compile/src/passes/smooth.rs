@@ -23,7 +23,7 @@ pub fn smooth(
     peaks: &BTreeMap<ValueId, Vec<f32>>,
     strength: f64,
 ) -> usize {
-    let Prepared { graph, facts } = prepared;
+    let Prepared { graph, facts, .. } = prepared;
     let mut changed = 0;
     let mut index = 0;
     while index < graph.nodes.len() {

@@ -36,6 +36,7 @@ impl Net {
             input,
             nodes: Vec::new(),
             ties: Vec::new(),
+            signature: None,
             weights_root: Weights { layers: Vec::new() }.root(),
         };
         let values = random_input(&program, seed);

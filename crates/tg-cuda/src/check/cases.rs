@@ -181,6 +181,7 @@ impl Case {
             input: InputSpec::scaled(Shape::vector(1), 1.0),
             nodes: self.nodes,
             ties: Vec::new(),
+            signature: None,
             weights_root: weights.root(),
         };
         program.validate().expect(DRAWN);
@@ -543,6 +544,7 @@ impl Case {
             input: InputSpec::scaled(Shape::vector(1), 1.0),
             nodes: self.nodes.clone(),
             ties: Vec::new(),
+            signature: None,
             weights_root: Weights::default().root(),
         }
     }

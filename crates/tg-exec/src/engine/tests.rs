@@ -72,6 +72,7 @@ fn program(input: Shape, nodes: Vec<(Op, Shape)>, layers: Vec<LinearWeights>) ->
         input: InputSpec::scaled(input, 1.0),
         nodes: nodes.collect(),
         ties: Vec::new(),
+        signature: None,
         weights_root: weights.root(),
     };
     program.validate().unwrap();

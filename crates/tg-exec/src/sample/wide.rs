@@ -25,6 +25,7 @@ pub fn random_program(seed: u64) -> (CompiledModel, IntTensor) {
             input,
             nodes: Vec::new(),
             ties: Vec::new(),
+            signature: None,
             weights_root: Weights::default().root(),
         },
         layers: Vec::new(),

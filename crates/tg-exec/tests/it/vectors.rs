@@ -351,6 +351,7 @@ impl<'a> Vector<'a> {
             input: spec,
             nodes,
             ties: Vec::new(),
+            signature: None,
             weights_root: weights.root(),
         };
         if tensors

@@ -428,6 +428,7 @@ pub(crate) fn program(genes: &[Gene]) -> (Program, Option<Weights>) {
         input,
         nodes: draft.nodes,
         ties: Vec::new(),
+        signature: None,
         weights_root: Weights { layers: Vec::new() }.root(),
     };
     if draft.ties {

@@ -382,6 +382,7 @@ fn a_model_whose_proofs_are_no_evidence_is_not_registered() {
             input: InputSpec::scaled(shape, 1.0),
             nodes: ops.map(node).collect(),
             ties: Vec::new(),
+            signature: None,
             weights_root: weights.root(),
         };
         let weights = weights.clone();
@@ -446,6 +447,7 @@ fn facts_count_bytes() {
             node(Op::Dense(op::Dense { input: TensorId(2) }), 2),
         ],
         ties: Vec::new(),
+        signature: None,
         weights_root: weights.root(),
     };
     let model = ProvingModel::new(CompiledModel { program, weights }).unwrap();

@@ -329,6 +329,7 @@ pub(crate) fn program(genes: &[Gene]) -> Program {
         input,
         nodes: draft.nodes,
         ties: Vec::new(),
+        signature: None,
         weights_root: Weights { layers: Vec::new() }.root(),
     }
 }

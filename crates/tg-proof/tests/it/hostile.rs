@@ -83,6 +83,7 @@ impl Author {
             input,
             nodes: Vec::new(),
             ties: Vec::new(),
+            signature: None,
             weights_root: Weights { layers: Vec::new() }.root(),
         };
         Self { numbers, program }
@@ -493,6 +494,7 @@ fn scores_of_any_reach_are_refused() {
             input: InputSpec::scaled(shape, 1.0),
             nodes,
             ties: Vec::new(),
+            signature: None,
             weights_root: Weights { layers: Vec::new() }.root(),
         };
         let refused = program.validate();

@@ -300,6 +300,7 @@ fn chain(input: Shape, ops: impl IntoIterator<Item = (Op, Shape)>) -> Program {
         input: InputSpec::scaled(input, 1.0),
         nodes: ops.into_iter().map(node).collect(),
         ties: Vec::new(),
+        signature: None,
         weights_root: Weights { layers: Vec::new() }.root(),
     }
 }

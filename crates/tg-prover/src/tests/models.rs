@@ -76,6 +76,7 @@ impl Draft {
             input,
             nodes: self.nodes.clone(),
             ties: self.ties.clone(),
+            signature: None,
             weights_root: Weights { layers: Vec::new() }.root(),
         }
     }

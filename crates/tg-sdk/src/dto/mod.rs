@@ -940,8 +940,22 @@ const fn default_mode() -> ModeDto {
     ModeDto::Zk
 }
 
+/// An answer in real numbers, as the model's file gives them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AnswerDto {
+    /// Name of the output in the model's file.
+    pub name: String,
+    /// Lengths of its axes.
+    pub shape: Vec<u32>,
+    /// Its elements in the order of the file, the last axis fastest.
+    pub values: Vec<f64>,
+    /// Name of the class that it chooses, if the model has names of classes.
+    pub label: Option<String>,
+}
+
 /// The result of an inference.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InferenceDto {
     /// The job.
@@ -950,6 +964,9 @@ pub struct InferenceDto {
     pub job: JobId,
     /// The output: the integers that the program computes, one per element.
     pub output: Vec<i32>,
+    /// The output in real numbers, if the model was made from a file.
+    #[serde(default)]
+    pub answer: Option<AnswerDto>,
     /// Index of the largest output; the lowest index of equals.
     pub top: u32,
     /// What stands behind it.

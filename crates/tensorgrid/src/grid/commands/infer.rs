@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tg_ir::Program;
 use tg_sdk::dto::{DryRunDto, JobDto, JobWhyDto, ModeDto, ModelDto, QuoteDto};
 use tg_types::{Amount, JobNeeds, Lane};
 
@@ -12,6 +13,7 @@ use crate::grid::bid::{self, Stage};
 use crate::grid::connect::{self, Calling};
 use crate::grid::infer::{self, Followed, Inference, Wish};
 use crate::grid::table::{Table, brief, brief_prefix, short};
+use crate::offline::answer::Answer;
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, Outcome, json, line, say};
 
@@ -82,9 +84,9 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         say(format_args!("wrote {}", path.display()));
     }
     if as_json {
-        print_json(&inference)
+        print_json(&inference, public.program())
     } else {
-        print(&inference)
+        print(&inference, public.program(), arguments.raw)
     }
 }
 
@@ -259,11 +261,10 @@ impl Shown {
     }
 }
 
-fn print(inference: &Inference) -> Outcome {
-    line(format_args!(
-        "output {:?}; greatest at index {}",
-        inference.values, inference.top
-    ))?;
+fn print(inference: &Inference, program: &Program, raw: bool) -> Outcome {
+    for text in Answer::new(program, &inference.values).lines(raw) {
+        line(text)?;
+    }
     match &inference.proof {
         Some(proof) => line(format_args!(
             "proof of {} bytes verified here in {:.1} ms",
@@ -281,13 +282,14 @@ fn print(inference: &Inference) -> Outcome {
     Ok(())
 }
 
-fn print_json(inference: &Inference) -> Outcome {
+fn print_json(inference: &Inference, program: &Program) -> Outcome {
     let proof = inference.proof.as_ref().map(|proof| {
         serde_json::json!({ "bytes": proof.file.len(), "verify_ms": proof.verify_ms, "verified": true, "zk": proof.zk })
     });
     Ok(json(&serde_json::json!({
         "job": inference.receipt.job.id.to_string(),
         "values": inference.values,
+        "answer": Answer::new(program, &inference.values).json(),
         "greatest": inference.top,
         "proof": proof,
         "receipt": inference.receipt,

@@ -1,0 +1,179 @@
+//! An answer as people read it: reals in the order of the model's file, with its name, shape and class.
+
+use std::fmt::Write;
+use tg_exec::execute::top_class;
+use tg_ir::{OutputPort, Program};
+use tg_sdk::dto::AnswerDto;
+
+/// Values of an output that are printed; `--output` and `--json` give all.
+const SHOWN: usize = 16;
+
+/// The integers of an output, one or several (of a batch) one after the other, in storage order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answer<'a> {
+    /// Absent: the program was not made from a file, or does not give the file's output.
+    port: Option<&'a OutputPort>,
+    values: &'a [i32],
+    elements: usize,
+}
+
+impl<'a> Answer<'a> {
+    pub(crate) fn new(program: &'a Program, values: &'a [i32]) -> Self {
+        let signature = program.signature.as_ref();
+        Self {
+            port: signature.and_then(|signature| signature.outputs.first()),
+            values,
+            elements: program.shape(program.output()).elements(),
+        }
+    }
+
+    /// The outputs of a batch, each in the order of the file.
+    fn each(&self) -> impl Iterator<Item = Vec<i32>> {
+        let port = self.port;
+        let outputs = self.values.chunks_exact(self.elements);
+        outputs.map(move |stored| match port {
+            Some(port) => port.in_file_order(stored),
+            None => stored.to_vec(),
+        })
+    }
+
+    /// All reals in the order of the file, and the shape of one output; integers if the program does not say what they are.
+    pub(crate) fn reals(&self) -> (Vec<f64>, Option<&'a [u32]>) {
+        let real = |value| self.port.map_or(f64::from(value), |port| port.real(value));
+        let values = self.each().flatten().map(real).collect();
+        (values, self.port.map(|port| port.shape.as_slice()))
+    }
+
+    /// A line for each output of a batch; `raw`: its integers, as they are stored.
+    pub(crate) fn lines(&self, raw: bool) -> Vec<String> {
+        match self.port {
+            Some(port) if !raw => self.each().map(|values| line_of(port, &values)).collect(),
+            _ => {
+                let outputs = self.values.chunks_exact(self.elements);
+                outputs.map(raw_line).collect()
+            }
+        }
+    }
+
+    /// The first output for clients of the API; nothing if the program does not say what it is.
+    pub(crate) fn dto(&self) -> Option<AnswerDto> {
+        let (port, values) = (self.port?, self.each().next()?);
+        Some(AnswerDto {
+            name: port.name.clone(),
+            shape: port.shape.clone(),
+            values: values.iter().map(|&value| port.real(value)).collect(),
+            label: port.label(&values).map(str::to_owned),
+        })
+    }
+
+    /// Name, shape, reals, and what they choose, for each output of a batch; nothing if the program does not say.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let Some(port) = self.port else {
+            return serde_json::Value::Null;
+        };
+        let each = self.each().map(|values| {
+            serde_json::json!({
+                "name": port.name, "shape": port.shape, "scale": port.scale, "zero": port.zero,
+                "values": values.iter().map(|&value| port.real(value)).collect::<Vec<f64>>(),
+                "greatest": top_class(&values), "label": port.label(&values),
+            })
+        });
+        each.collect()
+    }
+}
+
+fn line_of(port: &OutputPort, values: &[i32]) -> String {
+    let mut text = format!("output {}", port.name.escape_debug());
+    if !port.shape.is_empty() {
+        let _infallible = write!(text, " {:?}", port.shape);
+    }
+    let shown = values.iter().take(SHOWN);
+    let shown: Vec<String> = shown.map(|&value| number(port.real(value))).collect();
+    let _infallible = write!(text, ": {}", shown.join(", "));
+    if let Some(more) = values.len().checked_sub(SHOWN).filter(|&more| more > 0) {
+        let _infallible = write!(text, " and {more} more");
+    }
+    let label = port.label(values).map(str::escape_debug);
+    match (top_class(values), label) {
+        (Some(top), Some(label)) if values.len() > 1 => {
+            let _infallible = write!(text, "; greatest at index {top} ({label})");
+        }
+        (Some(top), None) if values.len() > 1 => {
+            let _infallible = write!(text, "; greatest at index {top}");
+        }
+        (_, Some(label)) => {
+            let _infallible = write!(text, " ({label})");
+        }
+        _ => {}
+    }
+    text
+}
+
+fn raw_line(stored: &[i32]) -> String {
+    let shown = &stored[..stored.len().min(SHOWN)];
+    let more = stored.len() - shown.len();
+    let more = match more {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let top = top_class(stored).unwrap_or(0);
+    format!("output {shown:?}{more}; greatest at index {top}")
+}
+
+/// A real with six significant digits.
+fn number(value: f64) -> String {
+    let magnitude = value.abs();
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if !(1e-4..1e9).contains(&magnitude) {
+        return format!("{value:.5e}");
+    }
+    let before = magnitude.log10().floor() as i32;
+    let decimals = usize::try_from(5 - before).unwrap_or(0);
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_six_digits() {
+        let cases = [
+            (0.0, "0"),
+            (-0.076_412_345, "-0.0764123"),
+            (1.0, "1"),
+            (12.5, "12.5"),
+            (123_456_789.0, "123456789"),
+            (-3.000_000_1, "-3"),
+            (1.5e-7, "1.50000e-7"),
+            (2e12, "2.00000e12"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn an_answer_names_its_class_and_nothing_of_a_name_reaches_the_terminal() {
+        let port = OutputPort {
+            name: "scores\u{1b}[2J".to_owned(),
+            scale: 0.25,
+            zero: -2,
+            shape: vec![1, 3],
+            order: vec![0, 1],
+            labels: ["cat", "dog", "eel"].map(str::to_owned).to_vec(),
+        };
+        let line = line_of(&port, &[-2, 6, 0]);
+        assert_eq!(
+            line,
+            "output scores\\u{1b}[2J [1, 3]: 0, 2, 0.5; greatest at index 1 (dog)"
+        );
+    }
+}
