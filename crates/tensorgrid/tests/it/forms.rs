@@ -280,13 +280,13 @@ fn small_models_are_compiled_proved_and_verified() {
         let desk = Desk::of(&model);
         let compiled = desk.compile().ends(0).json();
         let id = compiled["model"].as_str().unwrap();
-        for flags in [&[][..], &["--zk"], &["--zk", "--input-mode", "hidden"]] {
+        for flags in [&[][..], &["--zk"], &["--zk", "--input-mode", "public"]] {
             let proved = desk.prove(flags);
             assert_eq!(proved["model"], id, "{name} {flags:?}");
             model.answered(&proved["answer"][0], name);
             let explained = desk.verify(&["--explain"]).ends(0).stdout;
-            // Hidden in name only.
-            let hidden = flags.contains(&"hidden");
+            // Hidden in name only; `--zk` hides the input if nothing else is said.
+            let hidden = flags == ["--zk"];
             let revealed = explained.contains("it reveals them");
             assert_eq!(revealed, hidden && name == "identity", "{explained}");
             assert!(explained.contains("collision of a hash"), "{explained}");
