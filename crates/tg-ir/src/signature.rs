@@ -3,13 +3,14 @@
 //! Execution and proofs read none of it. It is a part of the program's id all the same, so that whoever holds an answer and
 //! the public model reads the same reals and class names as everybody else.
 
-use crate::program::NAME_MAX;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// Most axes of a value in a file.
 pub const RANK_MAX: usize = 8;
 /// Most inputs, and most outputs.
 pub const PORTS_MAX: usize = 16;
+/// Most bytes of a name.
+pub const PORT_NAME_MAX: usize = 128;
 /// Most class names of an output.
 pub const LABELS_MAX: usize = 65_536;
 /// Most bytes of one class name.
@@ -198,7 +199,7 @@ impl Encode for InputPort {
 impl Decode for InputPort {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
-            name: reader.str("input name", NAME_MAX)?.to_owned(),
+            name: reader.str("input name", PORT_NAME_MAX)?.to_owned(),
             shape: decode_shape(reader)?,
         })
     }
@@ -226,7 +227,7 @@ impl Encode for OutputPort {
 
 impl Decode for OutputPort {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let name = reader.str("output name", NAME_MAX)?.to_owned();
+        let name = reader.str("output name", PORT_NAME_MAX)?.to_owned();
         let scale = reader.f32("output scale")?;
         if scale <= 0.0 {
             return Err(DecodeError::Invalid {
@@ -387,7 +388,7 @@ mod tests {
             ..image()
         });
         let bytes = signature.to_bytes();
-        assert_eq!(Signature::from_bytes(&bytes), Ok(signature.clone()));
+        assert_eq!(Signature::from_bytes(&bytes), Ok(signature));
         for end in 0..bytes.len() {
             Signature::from_bytes(&bytes[..end]).unwrap_err();
         }

@@ -174,14 +174,17 @@ impl Builder {
     }
 
     /// The model.
-    pub(crate) fn finish(self, signature: Signature) -> Result<CompiledModel, ProgramError> {
+    pub(crate) fn finish(
+        self,
+        signature: Option<Signature>,
+    ) -> Result<CompiledModel, ProgramError> {
         let Self {
             mut program,
             layers,
             ..
         } = self;
         let weights = Weights { layers };
-        program.signature = Some(signature);
+        program.signature = signature;
         program.weights_root = weights.root();
         program.validate()?;
         Ok(CompiledModel { program, weights })

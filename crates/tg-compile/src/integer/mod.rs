@@ -485,7 +485,8 @@ impl<'a> Lowering<'a> {
         sites.retain(|site| site.value != value);
         sites.push(output.clone());
         let order: Vec<usize> = groups.iter().flatten().copied().collect();
-        let signature = signature::of(prepared, &output, (&shape, &order))?;
+        let unit = (output.scale, output.zero);
+        let signature = signature::of(prepared, unit, (&shape, &order));
         let model = self.builder.finish(signature).map_err(LowerError::from)?;
         Ok(LoweredModel {
             model,

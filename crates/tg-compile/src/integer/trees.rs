@@ -96,7 +96,7 @@ fn build(
         zero: 0,
         order: (0..outputs).collect(),
     };
-    let signature = super::signature::of(prepared, &output, (&[1, outputs], &[0, 1]))?;
+    let signature = super::signature::of(prepared, (scale, 0), (&[1, outputs], &[0, 1]));
     Ok(LoweredModel {
         model: builder.finish(signature).map_err(LowerError::from)?,
         sites: vec![output.clone()],

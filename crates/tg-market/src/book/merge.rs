@@ -51,6 +51,13 @@ struct Closer<'a> {
     shape: Option<Shape>,
 }
 
+/// What a search knows of its lots before it looks at places.
+struct Opened<'a, 'p> {
+    heap: BinaryHeap<Bound>,
+    closer: Vec<Closer<'a>>,
+    lanes: Vec<Option<Lane<'p>>>,
+}
+
 impl<'a> Search<'a, '_> {
     /// The orders of `lots`; `None` where what a place takes does not count, or machines of one shelf differ in it.
     pub(super) fn order_keys(&self, lots: &[Lot<'a>]) -> Option<(&PackingPrices, Vec<OrderKey>)> {
@@ -74,38 +81,11 @@ impl<'a> Search<'a, '_> {
         let mut shared = self.book.memory.lock();
         let places = shared.places(self.book, prices);
         places.trim();
-        let mut heap = BinaryHeap::with_capacity(2 * lots.len());
-        let mut closer: Vec<Closer<'a>> = Vec::with_capacity(lots.len());
-        let mut lanes: Vec<Option<Lane<'_>>> = Vec::with_capacity(lots.len());
-        let mut burdens = Burdens::new();
-        for (at, lot) in lots.iter().enumerate() {
-            if let Some(shape) = lot.rack.edges.only {
-                let burden = self.burden_on(shape.as_ref(), keys[at], prices, &mut burdens);
-                let lane = burden.and_then(|it| self.lane(lot, Some((shape, it))));
-                if let Some(lane) = &lane {
-                    heap.push(Reverse((lane.least, at, NEXT)));
-                }
-                lanes.push(lane);
-                continue;
-            }
-            let cohorts = &lot.rack.shelf.cohorts;
-            if cohorts.len() <= FEW_COHORTS {
-                lanes.push(None);
-                for (shape, row) in cohorts.iter() {
-                    let burden = self.burden_on(shape.as_ref(), keys[at], prices, &mut burdens);
-                    if let Some(burden) = burden {
-                        let found = (*shape, burden, row);
-                        self.consider((at, lot), found, &mut closer, &mut heap, looks);
-                    }
-                }
-                continue;
-            }
-            let lane = self.lane(lot, None);
-            if let Some(lane) = &lane {
-                heap.push(Reverse((lane.least, at, NEXT)));
-            }
-            lanes.push(lane);
-        }
+        let Opened {
+            mut heap,
+            mut closer,
+            mut lanes,
+        } = self.open(lots, (prices, keys), looks);
         let mut best: Option<Quote> = None;
         while let Some(Reverse((bound, at, which))) = heap.pop() {
             if looks.is_cut_off() || best.is_some_and(|best| best.expected_cost < bound) {
@@ -159,6 +139,53 @@ impl<'a> Search<'a, '_> {
             }
         }
         best
+    }
+
+    /// The lots before any order is made: bounds of all that may win, and of shelves without orders what each of their cohorts
+    /// takes.
+    fn open<'p>(
+        &self,
+        lots: &[Lot<'a>],
+        (prices, keys): Orders<'_, '_>,
+        looks: &mut Looks,
+    ) -> Opened<'a, 'p> {
+        let mut heap = BinaryHeap::with_capacity(2 * lots.len());
+        let mut closer: Vec<Closer<'a>> = Vec::with_capacity(lots.len());
+        let mut lanes: Vec<Option<Lane<'p>>> = Vec::with_capacity(lots.len());
+        let mut burdens = Burdens::new();
+        for (at, lot) in lots.iter().enumerate() {
+            if let Some(shape) = lot.rack.edges.only {
+                let burden = self.burden_on(shape.as_ref(), keys[at], prices, &mut burdens);
+                let lane = burden.and_then(|it| self.lane(lot, Some((shape, it))));
+                if let Some(lane) = &lane {
+                    heap.push(Reverse((lane.least, at, NEXT)));
+                }
+                lanes.push(lane);
+                continue;
+            }
+            let cohorts = &lot.rack.shelf.cohorts;
+            if cohorts.len() <= FEW_COHORTS {
+                lanes.push(None);
+                for (shape, row) in cohorts.iter() {
+                    let burden = self.burden_on(shape.as_ref(), keys[at], prices, &mut burdens);
+                    if let Some(burden) = burden {
+                        let found = (*shape, burden, row);
+                        self.consider((at, lot), found, &mut closer, &mut heap, looks);
+                    }
+                }
+                continue;
+            }
+            let lane = self.lane(lot, None);
+            if let Some(lane) = &lane {
+                heap.push(Reverse((lane.least, at, NEXT)));
+            }
+            lanes.push(lane);
+        }
+        Opened {
+            heap,
+            closer,
+            lanes,
+        }
     }
 
     /// The cohorts of a lot before any was looked at; `None` if all cost more than the limit.

@@ -440,7 +440,7 @@ fn a_model_without_weights_has_one_id_and_an_empty_registration() {
         assert!(matches!(refused, PlanError::Commitment(_)), "{refused}");
     }
     // A program without weights that names the root of some.
-    let mut named = program.clone();
+    let mut named = program;
     named.weights_root = other.program().weights_root;
     assert!(PublicModel::new(named, None, Vec::new()).is_err());
     // The same as bytes: a commitment of no bytes under a program with weights, and the reverse.
