@@ -4,18 +4,23 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use tg_ledger::{
-    ConsensusKey, Event, Genesis, ModelFacts, Outcome, Parameters, Proposal, State,
-    TransactionError, Validator, apply, development_domain, propose,
+    ConsensusKey, Event, EvidenceTask, Genesis, JobState, ModelFacts, Outcome, Parameters,
+    Proposal, State, TransactionError, Validator, apply, development_domain, propose,
 };
 use tg_types::{
-    Address, Amount, Decode, Digest, Encode, Fees, Label, ModelId, ProgramId, SignedTransaction,
-    TimestampMs, Transaction, Wallet,
+    Address, Amount, Decode, Digest, Encode, Fees, Label, ModelId, ProgramId, Receipt,
+    SignedTransaction, Tier, TimestampMs, Transaction, Wallet,
 };
 
 pub(crate) const MODEL: ModelId = ModelId::new([0x11; 32]);
 
+/// The input of every order.
+pub(crate) const INPUT: Digest = Digest::new([0x31; 32]);
+
+const PROGRAM: ProgramId = ProgramId::new([0x10; 32]);
+
 /// Between two blocks: as long as one waits for the next where there is nothing to do.
-const TICK_MS: u64 = 400;
+pub(crate) const TICK_MS: u64 = 400;
 
 /// What anybody pays at most for a unit of gas.
 const FEES: Fees = Fees::up_to(Amount::new(1_000_000_000_000_000));
@@ -147,7 +152,7 @@ impl Chain {
         self.fill(vec![signed]);
         let task = self.state.pending_evidence().next().unwrap();
         let facts = ModelFacts {
-            program: ProgramId::new([0x10; 32]),
+            program: PROGRAM,
             macs: 420_000,
             input_len: 784,
             output_len: 10,
@@ -159,6 +164,44 @@ impl Chain {
         let mut proposal = self.proposal(Vec::new());
         proposal.verdicts = vec![task.verdict(Outcome::ModelAccepted(facts))];
         self.state = propose(&self.state, proposal).unwrap().state;
+    }
+
+    /// What a provider that does its work has to do next for each of its leases.
+    pub(crate) fn duties(&mut self, provider: Address) -> Vec<SignedTransaction> {
+        let now = self.state.head().timestamp.get() + TICK_MS;
+        let live = self.state.live_leases();
+        let own = live.filter(|(_, lease)| lease.provider == provider);
+        let duty = |(job, lease): (&tg_ledger::Job, &tg_ledger::Lease)| {
+            let ready = lease
+                .started_at
+                .map(|it| it.get() + job.order.needs.reference.get());
+            let lease = lease.id;
+            match job.state {
+                JobState::Leased => Some(Transaction::StartLease { lease }),
+                JobState::Running if ready <= Some(now) => Some(Transaction::CommitReceipt {
+                    lease,
+                    receipt: Receipt {
+                        program: PROGRAM,
+                        model: MODEL,
+                        input: INPUT,
+                        output: Digest::new([0x34; 32]),
+                        trace: Digest::new([0x35; 32]),
+                        tier: Tier::Tgx1,
+                    },
+                }),
+                JobState::Committed => Some(Transaction::SubmitEvidence {
+                    lease,
+                    evidence: Digest::new([0x36; 32]),
+                    size: 200_000,
+                }),
+                _ => None,
+            }
+        };
+        let duties: Vec<Transaction> = own.filter_map(duty).collect();
+        duties
+            .into_iter()
+            .map(|duty| self.sign(provider, duty))
+            .collect()
     }
 
     /// The voter has what a restart reads back.
@@ -174,7 +217,12 @@ impl Chain {
     ) -> (Took, Took, Vec<Event>) {
         let mut all = transactions;
         all.extend(self.left.drain(..));
-        let proposal = self.proposal(all);
+        let mut proposal = self.proposal(all);
+        let pending = self.state.pending_evidence();
+        let leases = pending.filter(|it| matches!(it, EvidenceTask::Lease { .. }));
+        proposal.verdicts = leases
+            .map(|task| task.verdict(Outcome::LeaseAccepted))
+            .collect();
         let (proposed, proposing) = timed(|| propose(&self.state, proposal).unwrap());
         for (transaction, error) in proposed.refused {
             // What stands behind one that found no room, or was taken back or served meanwhile.

@@ -18,11 +18,11 @@ mod chain;
 mod draw;
 mod shape;
 
-use chain::{Chain, MODEL, Took, timed};
+use chain::{Chain, INPUT, MODEL, TICK_MS, Took, timed};
 use shape::{SHAPES, Shape};
 use tg_ledger::{Event, JobState};
 use tg_types::{
-    Address, Amount, Digest, JobId, JobNeeds, JobOrder, OfferId, SignedTransaction, TimestampMs,
+    Address, Amount, JobId, JobNeeds, JobOrder, OfferId, SignedTransaction, TimestampMs,
     Transaction, VerificationMode, Wallet, job_id, offer_id,
 };
 
@@ -35,13 +35,26 @@ const JOBS_EACH: usize = 1_000;
 /// Blocks that are measured; the first ones bring a voter's memory up to date, which a restart does too.
 const MEASURED: usize = 40;
 
+/// Offers of the honest provider, of eight GPUs each.
+const HONEST_OFFERS: usize = 8;
+
+/// Orders for which it was paid before the attacker came.
+const HISTORY: usize = 32;
+
+/// Within so many milliseconds an honest order is to be paid.
+const WAIT_MS: u64 = 5_000;
+
 /// An attacker's market.
 struct Crowd {
     shape: Shape,
     chain: Chain,
     providers: Vec<Address>,
     requestors: Vec<Address>,
+    /// A requestor, and a provider that does its work.
     honest: Address,
+    server: Address,
+    /// The honest orders, with the time at which each came.
+    orders: Vec<(JobId, u64)>,
     offers: Vec<OfferId>,
     /// Waiting orders that may be raised or taken back, with the requestor.
     waiting: Vec<(Address, JobId)>,
@@ -58,7 +71,7 @@ impl Crowd {
         // Some accounts more, for what comes later.
         let providers = shape.offers.div_ceil(OFFERS_EACH) + 80;
         let requestors = 2 * (shape.jobs + shape.gangs + shape.spot).div_ceil(JOBS_EACH) + 4;
-        let wallets: Vec<Wallet> = (0..providers + requestors + 1).map(wallet).collect();
+        let wallets: Vec<Wallet> = (0..providers + requestors + 2).map(wallet).collect();
         let addresses: Vec<Address> = wallets.iter().map(Wallet::address).collect();
         let honest = addresses[providers + requestors];
         let mut chain = Chain::new(wallets);
@@ -69,6 +82,8 @@ impl Crowd {
             providers: addresses[..providers].to_vec(),
             requestors: addresses[providers..providers + requestors].to_vec(),
             honest,
+            server: addresses[providers + requestors + 1],
+            orders: Vec::new(),
             offers: Vec::new(),
             waiting: Vec::new(),
             ordered: 0,
@@ -103,7 +118,7 @@ impl Crowd {
     fn order_of(&self, mode: VerificationMode, needs: JobNeeds) -> JobOrder {
         JobOrder {
             model: MODEL,
-            input: Digest::new([0x31; 32]),
+            input: INPUT,
             input_len: 784,
             mode,
             max_price: Amount::from_tgrid(100),
@@ -115,13 +130,9 @@ impl Crowd {
 
     fn fill(&mut self) {
         let shape = self.shape;
+        self.serve_before();
         let posts = (0..shape.offers).map(|_| self.post()).collect();
         self.chain.fill(posts);
-        let honest = Transaction::PostOffer {
-            terms: shape.honest_terms(),
-        };
-        let honest = self.chain.sign(self.honest, honest);
-        self.chain.fill(vec![honest]);
         let none = VerificationMode::None;
         let spot = (0..shape.spot).map(|_| self.order(none, shape.spot_job()));
         let spot = spot.collect();
@@ -136,6 +147,42 @@ impl Crowd {
         let jobs = jobs.collect();
         self.chain.fill(jobs);
         self.chain.part_voter();
+    }
+
+    /// The honest provider has offers and was paid for some orders before the attacker came.
+    fn serve_before(&mut self) {
+        let terms = self.shape.honest_terms();
+        let post = Transaction::PostOffer { terms };
+        let posts = (0..HONEST_OFFERS).map(|_| self.chain.sign(self.server, post.clone()));
+        let posts = posts.collect();
+        self.chain.fill(posts);
+        self.chain.part_voter();
+        let orders = (0..HISTORY).map(|_| self.honest_order().0).collect();
+        self.chain.block(orders);
+        for _ in 0..10 {
+            let duties = self.chain.duties(self.server);
+            self.chain.block(duties);
+        }
+        let record = self.chain.state.provider(&self.server).unwrap().record;
+        assert_eq!(record.accepted as usize, HISTORY);
+    }
+
+    fn honest_order(&mut self) -> (SignedTransaction, JobId) {
+        let order = self.order_of(VerificationMode::Zk, Shape::honest_job());
+        let honest = self.honest;
+        let signed = self.chain.sign(honest, Transaction::SubmitJob { order });
+        let job = job_id(signed.id(self.chain.state.domain()));
+        (signed, job)
+    }
+
+    /// How long after its order each honest one was paid, in milliseconds.
+    fn paid_after(&self) -> Vec<Option<u64>> {
+        let after = |(job, came): &(JobId, u64)| {
+            let job = self.chain.state.job(job)?;
+            let last = job.history.last().filter(|_| job.state == JobState::Paid)?;
+            Some(last.timestamp.get() - came)
+        };
+        self.orders.iter().map(after).collect()
     }
 
     /// What the attacker puts into the next block.
@@ -200,11 +247,12 @@ impl Crowd {
 
     /// A block with an honest order in it: what it took, and in how many blocks the order was leased, 1 if in its own.
     fn step(&mut self) -> Step {
-        let order = self.order_of(VerificationMode::None, Shape::honest_job());
-        let honest = self.honest;
-        let signed = self.chain.sign(honest, Transaction::SubmitJob { order });
-        let job = job_id(signed.id(self.chain.state.domain()));
-        let mut transactions = vec![signed];
+        let (signed, job) = self.honest_order();
+        // It is sent when the block before it comes.
+        let came = self.chain.state.head().timestamp.get();
+        self.orders.push((job, came));
+        let mut transactions = self.chain.duties(self.server);
+        transactions.push(signed);
         transactions.extend(self.churn());
         let (proposing, executing, events) = self.chain.block(transactions);
         let leases = events
@@ -246,6 +294,14 @@ pub(crate) fn measure(shape: &Shape, blocks: usize) -> Cost {
         times.sort_unstable();
         (times[times.len() / 2], times[times.len() - 1])
     };
+    for _ in 0..WAIT_MS.div_ceil(TICK_MS) {
+        let mut transactions = crowd.chain.duties(crowd.server);
+        transactions.extend(crowd.churn());
+        crowd.chain.block(transactions);
+    }
+    let mut paid: Vec<u64> = crowd.paid_after().into_iter().flatten().collect();
+    paid.sort_unstable();
+    let in_time = paid.iter().filter(|it| **it <= WAIT_MS).count();
     let (median, worst) = of(|it| it.executing.cpu_us);
     let (wall, wall_worst) = of(|it| it.executing.wall_us);
     let (own, own_worst) = of(|it| it.proposing.cpu_us);
@@ -254,7 +310,7 @@ pub(crate) fn measure(shape: &Shape, blocks: usize) -> Cost {
     let ms = |us: u64| us.div_ceil(1_000);
     println!(
         "{}: CPU {} ms in the middle, {} at most (wall {} and {}; proposing {} and {}); {served} of {blocks} honest orders \
-         leased at once, {leases} leases; {waiting} wait; filled in {} blocks for {} TGRID burned, {} s",
+         leased at once, {in_time} paid within {} s (median {} ms, at most {}), {leases} leases; {waiting} wait; filled in {} blocks for {} TGRID burned, {} s",
         shape.name,
         ms(median),
         ms(worst),
@@ -262,6 +318,9 @@ pub(crate) fn measure(shape: &Shape, blocks: usize) -> Cost {
         ms(wall_worst),
         ms(own),
         ms(own_worst),
+        WAIT_MS / 1_000,
+        paid.get(paid.len() / 2).copied().unwrap_or_default(),
+        paid.last().copied().unwrap_or_default(),
         crowd.chain.blocks,
         burned.get() / 10_u128.pow(18),
         filling.wall_us / 1_000_000,

@@ -230,7 +230,11 @@ impl Shape {
             memory_bytes: 1 << 20,
             slots: 4,
             collateral_per_lease: Amount::from_tgrid(1),
-            modes: ModeSet::of(&[VerificationMode::None]),
+            // Orders of a missing mode wait for one that nobody but the honest provider serves.
+            modes: match self.miss {
+                Miss::Mode => ModeSet::of(&[VerificationMode::None]),
+                _ => ModeSet::ALL,
+            },
             machine: Machine {
                 gpu_count: match is_spot {
                     true => 2,
@@ -267,6 +271,7 @@ impl Shape {
             price_per_gpu_second: Amount::new(2_000_000_000_000_000),
             latency_base_ms: DurationMs::new(500),
             slots: 64,
+            modes: ModeSet::ALL,
             machine: Machine {
                 gpu_count: 8,
                 cpu_milli: 512_000,
@@ -354,11 +359,12 @@ impl Shape {
         }
     }
 
-    /// What an honest order asks for.
+    /// What an honest order asks for: an answer within a second.
     pub(crate) fn honest_job() -> JobNeeds {
         JobNeeds {
             class: JobClass::Inference,
             regions: RegionSet::ANY,
+            reference: DurationMs::new(200),
             ..Self::gpu(0, 1, false)
         }
     }

@@ -51,6 +51,17 @@ struct Closer<'a> {
     shape: Option<Shape>,
 }
 
+/// How the machines of a cohort look, what a place there takes at least, and the cohort.
+type Found<'a> = (Option<Shape>, i64, &'a Row);
+
+/// How far a search is.
+struct Heads<'a, 'p> {
+    heap: BinaryHeap<Bound>,
+    closer: Vec<Closer<'a>>,
+    /// One for each lot.
+    lanes: Vec<Option<Lane<'p>>>,
+}
+
 impl<'a> Search<'a, '_> {
     /// The orders of `lots`; `None` where what a place takes does not count, or machines of one shelf differ in it.
     pub(super) fn order_keys(&self, lots: &[Lot<'a>]) -> Option<(&PackingPrices, Vec<OrderKey>)> {
@@ -74,40 +85,9 @@ impl<'a> Search<'a, '_> {
         let mut shared = self.book.memory.lock();
         let places = shared.places(self.book, prices);
         places.trim();
-        let mut heap = BinaryHeap::with_capacity(2 * lots.len());
-        let mut closer: Vec<Closer<'a>> = Vec::with_capacity(lots.len());
-        let mut lanes: Vec<Option<Lane<'_>>> = Vec::with_capacity(lots.len());
-        let mut burdens = Burdens::new();
-        for (at, lot) in lots.iter().enumerate() {
-            if let Some(shape) = lot.rack.edges.only {
-                let burden = self.burden_on(shape.as_ref(), keys[at], prices, &mut burdens);
-                let lane = burden.and_then(|it| self.lane(lot, Some((shape, it))));
-                if let Some(lane) = &lane {
-                    heap.push(Reverse((lane.least, at, NEXT)));
-                }
-                lanes.push(lane);
-                continue;
-            }
-            let cohorts = &lot.rack.shelf.cohorts;
-            if cohorts.len() <= FEW_COHORTS {
-                lanes.push(None);
-                for (shape, row) in cohorts.iter() {
-                    let burden = self.burden_on(shape.as_ref(), keys[at], prices, &mut burdens);
-                    if let Some(burden) = burden {
-                        let found = (*shape, burden, row);
-                        self.consider((at, lot), found, &mut closer, &mut heap, looks);
-                    }
-                }
-                continue;
-            }
-            let lane = self.lane(lot, None);
-            if let Some(lane) = &lane {
-                heap.push(Reverse((lane.least, at, NEXT)));
-            }
-            lanes.push(lane);
-        }
+        let mut heads = self.heads(lots, (prices, keys), looks);
         let mut best: Option<Quote> = None;
-        while let Some(Reverse((bound, at, which))) = heap.pop() {
+        while let Some(Reverse((bound, at, which))) = heads.heap.pop() {
             if looks.is_cut_off() || best.is_some_and(|best| best.expected_cost < bound) {
                 break;
             }
@@ -116,7 +96,7 @@ impl<'a> Search<'a, '_> {
                 cohort,
                 burden,
                 shape,
-            }) = closer.get(which)
+            }) = heads.closer.get(which)
             {
                 let has_top = lot.rack.edges.has_top(self.demand.needs.class);
                 if shape.is_some_and(|it| is_later_equal(&it, bound, best.as_ref(), has_top)) {
@@ -126,39 +106,66 @@ impl<'a> Search<'a, '_> {
                 self.walk(lot, cohort, looks, &mut best, quote_of);
                 continue;
             }
-            let Some(lane) = &mut lanes[at] else { continue };
-            if let Some((shape, burden)) = lane.only {
-                let is_later = |it| is_later_equal(&it, bound, best.as_ref(), lane.has_top);
-                let row = lot.rack.shelf.cohorts.get(&shape);
-                if let Some(row) = row.filter(|_| !shape.is_some_and(is_later)) {
-                    let found = (shape, burden, row);
-                    self.consider((at, lot), found, &mut closer, &mut heap, looks);
-                }
+            let Some(lane) = &mut heads.lanes[at] else {
                 continue;
-            }
-            if lane.run.is_none() {
+            };
+            let found = if lane.is_unopened() {
                 looks.note_order(lot.rack.shelf.cohorts.len());
                 lane.run = Some(places.begin(&keys[at], prices));
                 // What is booked may be in the way of any place there: it takes nothing at least.
-                if let Some(row) = lot.rack.shelf.cohorts.get(&None) {
-                    self.consider((at, lot), (None, 0, row), &mut closer, &mut heap, looks);
-                }
-            } else if let Some(spot) = lane.next.take() {
-                if is_later_equal(&spot.shape, bound, best.as_ref(), lane.has_top) {
-                    lane.skip_beyond(spot.burden);
-                } else if let Some(row) = row_of(lot, &spot.shape) {
-                    let found = (Some(spot.shape), spot.burden, row);
-                    self.consider((at, lot), found, &mut closer, &mut heap, looks);
-                }
+                lot.rack.shelf.cohorts.get(&None).map(|row| (None, 0, row))
+            } else {
+                lane.found(lot, bound, best.as_ref())
+            };
+            if let Some(found) = found {
+                self.consider((at, lot), found, &mut heads, looks);
             }
-            self.advance((at, lot), &mut lanes, &mut heap);
+            self.advance((at, lot), &mut heads);
         }
-        for lane in lanes.into_iter().flatten() {
+        for lane in heads.lanes.into_iter().flatten() {
             if let Some(run) = lane.run {
                 places.end(run);
             }
         }
         best
+    }
+
+    /// Where the search begins: the lots with one cohort or many by a bound of all, the others by their cohorts.
+    fn heads<'p>(
+        &self,
+        lots: &[Lot<'a>],
+        (prices, keys): Orders<'_, '_>,
+        looks: &mut Looks,
+    ) -> Heads<'a, 'p> {
+        let mut heads = Heads {
+            heap: BinaryHeap::with_capacity(2 * lots.len()),
+            closer: Vec::with_capacity(lots.len()),
+            lanes: Vec::with_capacity(lots.len()),
+        };
+        let mut burdens = Burdens::new();
+        for (at, lot) in lots.iter().enumerate() {
+            let cohorts = &lot.rack.shelf.cohorts;
+            let mut burden_on =
+                |shape: Option<&Shape>| self.burden_on(shape, keys[at], prices, &mut burdens);
+            let lane = if let Some(shape) = lot.rack.edges.only {
+                let burden = burden_on(shape.as_ref());
+                burden.and_then(|it| self.lane(lot, Some((shape, it))))
+            } else if cohorts.len() <= FEW_COHORTS {
+                for (shape, row) in cohorts.iter() {
+                    if let Some(burden) = burden_on(shape.as_ref()) {
+                        self.consider((at, lot), (*shape, burden, row), &mut heads, looks);
+                    }
+                }
+                None
+            } else {
+                self.lane(lot, None)
+            };
+            if let Some(lane) = &lane {
+                heads.heap.push(Reverse((lane.least, at, NEXT)));
+            }
+            heads.lanes.push(lane);
+        }
+        heads
     }
 
     /// The cohorts of a lot before any was looked at; `None` if all cost more than the limit.
@@ -200,9 +207,8 @@ impl<'a> Search<'a, '_> {
     fn consider(
         &self,
         (at, lot): (usize, &Lot<'a>),
-        (shape, burden, row): (Option<Shape>, i64, &'a Row),
-        closer: &mut Vec<Closer<'a>>,
-        heap: &mut BinaryHeap<Bound>,
+        (shape, burden, row): Found<'a>,
+        heads: &mut Heads<'a, '_>,
         looks: &mut Looks,
     ) {
         looks.note();
@@ -210,8 +216,9 @@ impl<'a> Search<'a, '_> {
             return;
         };
         let packing = self.packing(lot, burden, lot.duration);
-        heap.push(Reverse((least.saturating_add(packing), at, closer.len())));
-        closer.push(Closer {
+        let bound = least.saturating_add(packing);
+        heads.heap.push(Reverse((bound, at, heads.closer.len())));
+        heads.closer.push(Closer {
             cohort: &row.cohort,
             burden,
             shape,
@@ -219,24 +226,46 @@ impl<'a> Search<'a, '_> {
     }
 
     /// Goes on to the next cohort of a lot.
-    fn advance(
-        &self,
-        (at, lot): (usize, &Lot<'a>),
-        lanes: &mut [Option<Lane<'_>>],
-        heap: &mut BinaryHeap<Bound>,
-    ) {
-        let Some(Some(lane)) = lanes.get_mut(at) else {
+    fn advance(&self, (at, lot): (usize, &Lot<'a>), heads: &mut Heads<'a, '_>) {
+        let Some(Some(lane)) = heads.lanes.get_mut(at) else {
             return;
         };
         lane.next = lane.run.as_mut().and_then(Iterator::next);
         if let Some(spot) = lane.next {
             let packing = self.packing(lot, spot.burden, lot.duration);
-            heap.push(Reverse((lane.least.saturating_add(packing), at, NEXT)));
+            let bound = Reverse((lane.least.saturating_add(packing), at, NEXT));
+            heads.heap.push(bound);
         }
     }
 }
 
 impl Lane<'_> {
+    /// Whether it has an order that was not asked for yet.
+    const fn is_unopened(&self) -> bool {
+        self.run.is_none() && self.only.is_none()
+    }
+
+    /// The cohort whose bound was reached, unless it comes after `best` whatever lies there.
+    fn found<'a>(
+        &mut self,
+        lot: &Lot<'a>,
+        bound: Amount,
+        best: Option<&Quote>,
+    ) -> Option<Found<'a>> {
+        if let Some((shape, burden)) = self.only {
+            let is_later = |it| is_later_equal(&it, bound, best, self.has_top);
+            let row = lot.rack.shelf.cohorts.get(&shape)?;
+            return (!shape.is_some_and(is_later)).then_some((shape, burden, row));
+        }
+        let spot = self.next.take()?;
+        if is_later_equal(&spot.shape, bound, best, self.has_top) {
+            self.skip_beyond(spot.burden);
+            return None;
+        }
+        let row = row_of(lot, &spot.shape)?;
+        Some((Some(spot.shape), spot.burden, row))
+    }
+
     /// Leaves out what is left of those that take as much as `burden`.
     fn skip_beyond(&mut self, burden: i64) {
         if let Some(run) = &mut self.run {
