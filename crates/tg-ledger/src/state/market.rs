@@ -1,5 +1,7 @@
 //! The state as `tg-market` sees it: what a job needs, and what the offers give.
 
+use std::collections::BTreeSet;
+
 use tg_market::pricing;
 use tg_market::throughput::Correction;
 use tg_market::view::{gpu_class, work_kind};
@@ -12,6 +14,9 @@ use crate::gas::LEASE_GAS;
 use crate::limits::EPOCH_BLOCKS;
 use crate::record::{Job, ModelFacts, ModelState, Offer};
 use crate::state::State;
+
+/// Failure probability up to which a provider counts as known: four verified results without a failure.
+const KNOWN_FAILURE_PPM: u32 = 250_000;
 
 impl State {
     /// Every offer seen from an order that was not signed yet; `None` if its model is not active.
@@ -36,13 +41,36 @@ impl State {
             let able = move |it: &&Assessment| it.broken.iter().all(passes);
             let asks = assessments.iter().filter(able);
             let asks = asks.filter_map(|it| Some((it.provider, it.quote?.price)));
-            pricing::usual_max_price(asks, order.max_attempts)
+            let all: Vec<_> = asks.collect();
+            // Offers that never served say nothing about what serving costs, where enough others do.
+            let known = all
+                .iter()
+                .copied()
+                .filter(|(owner, _)| self.is_known(owner, order.needs.class));
+            let known: Vec<_> = known.collect();
+            let owners: BTreeSet<Address> = known.iter().map(|(owner, _)| *owner).collect();
+            let asks = match owners.len() >= usize::from(order.max_attempts) {
+                true => known,
+                false => all,
+            };
+            pricing::usual_max_price(asks.into_iter(), order.max_attempts)
         };
         // Who failed lately does not set the price where others serve.
         let each = asks(Constraint::is_occupied).or_else(|| asks(Constraint::may_pass))?;
         let all = each.checked_mul_div_ceil(u64::from(order.needs.gang), 1);
         let least = self.parameters.job_price_min;
         Some(all.unwrap_or(Amount::MAX).max(least))
+    }
+
+    /// Whether verified results of a class, and what was paid by those who rated them, speak for a provider without its
+    /// collateral.
+    fn is_known(&self, provider: &Address, class: JobClass) -> bool {
+        let provider = self.provider(provider);
+        let now = provider.map(|it| it.at_epoch(self.schedule.epoch));
+        let for_one = self.parameters.reputation_stake;
+        now.is_some_and(|it| {
+            it.reputation_with(class).failure_ppm(Amount::ZERO, for_one) <= KNOWN_FAILURE_PPM
+        })
     }
 
     /// What the validators found out about an order's model; `None` unless it is active.

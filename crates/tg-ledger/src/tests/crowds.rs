@@ -2,15 +2,17 @@
 //! takes is what the example `crowd` measures, at full size.
 
 use tg_types::{
-    Amount, CapacityTier, DurationMs, GpuModel, JobNeeds, Machine, ModeSet, Pricing, TierSet,
-    TimestampMs, VerificationMode,
+    Amount, CapacityTier, DurationMs, GpuModel, JobClass, JobNeeds, Machine, ModeSet, Pricing,
+    TierSet, TimestampMs, VerificationMode, Wallet,
 };
+
+use tg_market::reputation::LeaseOutcome;
 
 use super::matching::{offer, waiting_with};
 use super::pruning::network;
 use crate::apply::Execution;
 use crate::limits::{LOOKS_PER_BLOCK, LOOKS_PER_BLOCK_MAX};
-use crate::{JobState, Provider, State};
+use crate::{Account, JobState, Provider, State};
 
 /// Offers of an attacker.
 const OFFERS: u64 = 2_000;
@@ -224,4 +226,38 @@ fn what_a_block_looks_at_is_bounded_in_every_shape_of_an_attack() {
         );
         assert!(most <= shape.each * OFFERS, "{}: {most}", shape.name);
     }
+}
+
+/// Owners with an offer each, of which the first few have verified results; an order's usual maximum price.
+fn usual_price(known: u64, asks: &[u128]) -> Amount {
+    let mut state = network();
+    for (number, ask) in (0..).zip(asks) {
+        let owner = Wallet::from_seed(format!("owner {number}").as_bytes()).address();
+        state.put_account(Account::new(owner, Amount::from_tgrid(10)));
+        let mut provider = Provider::new(owner);
+        for _ in 0..4 * u64::from(number < known) {
+            provider.observe(JobClass::Inference, LeaseOutcome::Accepted, 0);
+        }
+        state.put_provider(provider);
+        let mut posted = offer(number, ModeSet::ALL, owner);
+        posted.terms.price_base = Amount::new(*ask);
+        posted.terms.pricing = Pricing::Fixed;
+        state.put_offer(posted);
+    }
+    state.stock_is_stale = true;
+    state.refresh_stock(TimestampMs::new(2_000)).unwrap();
+    let needs = JobNeeds::ANY_MACHINE;
+    let id = waiting_with(&mut state, 0, VerificationMode::Zk, needs);
+    let mut order = state.job(&id).unwrap().order.clone();
+    order.max_attempts = 3;
+    state.usual_max_price(&order).unwrap()
+}
+
+#[test]
+fn cheap_offers_of_owners_that_never_served_do_not_lower_the_usual_price() {
+    let unit = 1_000_000_000_000_000_000;
+    let asks = [50, 60, 70, 80, 1, 2, 3, 4].map(|it| it * unit);
+    assert_eq!(usual_price(4, &asks).get(), 2 * 70 * unit);
+    // With fewer owners that served than the order has attempts, all count.
+    assert_eq!(usual_price(2, &asks).get(), 2 * 3 * unit);
 }

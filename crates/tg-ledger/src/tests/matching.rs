@@ -95,9 +95,9 @@ const PRICED: u64 = 2_048;
 /// More than any of them asks.
 const ENOUGH: Amount = Amount::new(1_000_000);
 
-/// What machines of [`priced`] have not, all but the dearest, which serves another mode.
+/// What machines of [`priced`] almost have, all but the dearest, which serves another mode.
 const HUNGRY: JobNeeds = JobNeeds {
-    memory_mib: 1,
+    memory_mib: 3,
     ..JobNeeds::ANY_MACHINE
 };
 
@@ -110,9 +110,10 @@ fn priced() -> State {
     for number in 0..=PRICED {
         let mut offer = offer(number, only_none, provider);
         offer.terms.price_base = Amount::new(1 + u128::from(number));
+        offer.terms.machine.memory_mib = 2;
         if number == PRICED {
             offer.terms.modes = ModeSet::of(&[VerificationMode::Zk]);
-            offer.terms.machine.memory_mib = 1;
+            offer.terms.machine.memory_mib = 5;
         }
         state.put_offer(offer);
     }
@@ -146,6 +147,33 @@ fn looks_of_hungry() -> u64 {
     let each = alone.run_matching().unwrap();
     assert!(each > PRICED, "{each}");
     each
+}
+
+#[test]
+fn cheap_offers_that_never_serve_such_a_job_are_passed_over_together() {
+    let more = JobNeeds {
+        memory_mib: 4,
+        ..HUNGRY
+    };
+    for (mode, needs) in [
+        (VerificationMode::None, more),
+        (VerificationMode::Zk, JobNeeds::ANY_MACHINE),
+        (VerificationMode::Zk, more),
+    ] {
+        let mut state = priced();
+        let id = waiting_with(&mut state, 0, mode, needs);
+        let mut job = state.job(&id).unwrap().clone();
+        job.order.max_price = ENOUGH;
+        state.put_job(job);
+        let mut alone = Execution::begin(&state, TimestampMs::new(2_000));
+        let looks = alone.run_matching().unwrap();
+        assert!(looks < 64, "{mode}, {needs:?}: {looks}");
+        let expected = match mode {
+            VerificationMode::None => JobState::Queued,
+            VerificationMode::Zk => JobState::Leased,
+        };
+        assert_eq!(alone.state.job(&id).unwrap().state, expected);
+    }
 }
 
 #[test]

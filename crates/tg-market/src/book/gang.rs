@@ -186,7 +186,8 @@ impl OfferBook {
         let lots = search.lots(looks);
         let mut near = Vec::new();
         for (lot, cohort) in search.fitting(&lots, looks) {
-            for (tariff, group) in cohort.groups.iter() {
+            let menus = cohort.serving(search.demand);
+            for (tariff, group) in menus.flat_map(|menu| menu.groups.iter()) {
                 looks.note();
                 if looks.is_cut_off() {
                     return near;

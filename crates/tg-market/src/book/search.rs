@@ -8,7 +8,7 @@ use tg_types::{Amount, DurationMs, GpuModel, RegionSet};
 
 use super::places;
 use super::runs::Finder;
-use super::shelf::{Cohort, Group, Rack, Row, ShelfKey, Tariff, price_of};
+use super::shelf::{Cohort, Group, Menu, Rack, Row, ShelfKey, Tariff, price_of};
 use super::{OfferBook, Rates, Standing};
 use crate::cluster::{KindIndex, KindSet, Request, Sharing};
 use crate::demand::{JobDemand, OfferView};
@@ -31,6 +31,9 @@ const ORDER_LOOKS: u64 = 4;
 /// Cohorts of machines that look alike which are valued in the time of one look at an offer. Each search counts them, since
 /// a validator may remember nothing of its footprint.
 const COHORTS_PER_LOOK: u64 = 8;
+
+/// Services of a cohort that are passed over, or gone to, in the time of one look.
+const SERVICES_PER_LOOK: u64 = 16;
 
 /// When what is looked for may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +93,11 @@ impl Looks {
 
     pub(super) const fn note_many(&mut self, looks: u64) {
         self.looked = self.looked.saturating_add(looks);
+    }
+
+    /// One cohort, with its services.
+    pub(super) fn note_services(&mut self, cohort: &Cohort) {
+        self.note_many(1 + cohort.services() as u64 / SERVICES_PER_LOOK);
     }
 
     /// The cohorts of a shelf are put in order.
@@ -210,7 +218,8 @@ impl OfferBook {
         };
         let lots = search.lots(looks);
         for (lot, cohort) in search.fitting(&lots, looks) {
-            for (tariff, group) in cohort.groups.iter() {
+            let menus = cohort.serving(demand);
+            for (tariff, group) in menus.flat_map(|menu| menu.groups.iter()) {
                 looks.note();
                 if looks.is_cut_off() {
                     return;
@@ -402,7 +411,7 @@ impl<'a, 'd> Search<'a, 'd> {
                 if !shape.as_ref().is_none_or(may_have_place) {
                     continue;
                 }
-                looks.note();
+                looks.note_services(&row.cohort);
                 if self.least_of(lot, row).is_some() {
                     found.push((at, &*row.cohort));
                 }
@@ -500,10 +509,26 @@ impl<'a, 'd> Search<'a, 'd> {
         best: &mut Option<Quote>,
         quote_of: &mut QuoteOf<'_, 'a>,
     ) {
-        let groups = &cohort.groups;
-        if lot.class.work.is_none() {
-            return self.walk_arithmetic(lot, (cohort, burden, is_alike), looks, best, quote_of);
+        looks.note_many(cohort.services() as u64 / SERVICES_PER_LOOK);
+        for menu in cohort.serving(self.demand) {
+            let menu = (menu, burden, is_alike);
+            match lot.class.work.is_none() {
+                true => self.walk_arithmetic(lot, menu, looks, best, quote_of),
+                false => self.walk_menu(lot, menu, looks, best, quote_of),
+            }
         }
+    }
+
+    /// Goes through the groups of one service.
+    fn walk_menu(
+        &self,
+        lot: &Lot<'a>,
+        (menu, burden, is_alike): (&'a Menu, i64, bool),
+        looks: &mut Looks,
+        best: &mut Option<Quote>,
+        quote_of: &mut QuoteOf<'_, 'a>,
+    ) {
+        let groups = &menu.groups;
         let pivot = Tariff::first_dynamic();
         let fixed = groups.iter().take_while(|(tariff, _)| !tariff.is_dynamic);
         for (tariff, group) in fixed {
@@ -525,11 +550,11 @@ impl<'a, 'd> Search<'a, 'd> {
         }
     }
 
-    /// As [`Self::walk`], for a job without GPU time: by the price of arithmetic, and then by what is asked beside it.
+    /// As [`Self::walk_menu`], for a job without GPU time: by the price of arithmetic, and then by what is asked beside it.
     fn walk_arithmetic(
         &self,
         lot: &Lot<'a>,
-        (cohort, burden, is_alike): (&'a Cohort, i64, bool),
+        (menu, burden, is_alike): (&'a Menu, i64, bool),
         looks: &mut Looks,
         best: &mut Option<Quote>,
         quote_of: &mut QuoteOf<'_, 'a>,
@@ -539,8 +564,7 @@ impl<'a, 'd> Search<'a, 'd> {
         let mut from = (Amount::ZERO, Amount::ZERO, Tariff::first());
         loop {
             let mut dearer = None;
-            for ((per_mmac, base, tariff), ()) in cohort.by_mmac.range_from(Bound::Included(&from))
-            {
+            for ((per_mmac, base, tariff), ()) in menu.by_mmac.range_from(Bound::Included(&from)) {
                 let least = price(*per_mmac, lot.rack.edges.base);
                 if !self.may_win((lot, burden), least, *looks, best.as_ref()) {
                     return;
@@ -556,7 +580,7 @@ impl<'a, 'd> Search<'a, 'd> {
                     dearer = per_mmac.checked_add(Amount::new(1));
                     break;
                 }
-                if let Some(group) = cohort.groups.get(tariff) {
+                if let Some(group) = menu.groups.get(tariff) {
                     let found = (tariff, group);
                     self.look(lot, (burden, is_alike), found, looks, best, quote_of);
                 }

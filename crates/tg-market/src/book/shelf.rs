@@ -170,6 +170,10 @@ impl Group {
         }
     }
 
+    const fn is_shared(&self) -> bool {
+        matches!(self, Self::Many(_))
+    }
+
     /// The offers in their order.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<Entry>> {
         let (one, many) = match self {
@@ -221,17 +225,89 @@ impl Group {
     }
 }
 
-/// Offers whose machines look alike.
+/// What decides whether an offer serves a job at all, in steps: offers that serve no such job are passed over together, however
+/// cheap they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Service {
+    modes: ModeSet,
+    tiers: TierSet,
+    region: u8,
+    /// Bits of the memory for models, the RAM and the disk.
+    memory: u32,
+    ram: u32,
+    disk: u32,
+}
+
+impl Service {
+    fn of(entry: &Entry) -> Self {
+        let (tariff, machine) = (&entry.tariff, &entry.standing.terms.machine);
+        Self {
+            modes: tariff.modes,
+            tiers: tariff.tiers,
+            region: tariff.region,
+            memory: bits(tariff.memory),
+            ram: bits(u64::from(machine.memory_mib)),
+            disk: bits(u64::from(machine.disk_gib)),
+        }
+    }
+
+    /// Whether some offer like this may serve the job.
+    fn serves(&self, demand: &JobDemand<'_>) -> bool {
+        let needs = demand.needs;
+        self.modes.contains(demand.mode)
+            && self.tiers.contains(needs.tier)
+            && needs.regions.contains(self.region)
+            && bits(demand.memory_bytes) <= self.memory
+            && bits(u64::from(needs.memory_mib)) <= self.ram
+            && bits(u64::from(needs.disk_gib)) <= self.disk
+    }
+}
+
+const fn bits(value: u64) -> u32 {
+    u64::BITS - value.leading_zeros()
+}
+
+/// Offers of one service whose machines look alike.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Cohort {
+pub(crate) struct Menu {
     pub(crate) groups: Runs<Tariff, Group>,
     /// The same by the price of arithmetic, then by what is asked beside it, for jobs without GPU time.
     pub(crate) by_mmac: Runs<(Amount, Amount, Tariff), ()>,
 }
 
+impl Menu {
+    fn has_equals(&self) -> bool {
+        self.groups.values().any(Group::is_shared)
+    }
+}
+
+/// Offers whose machines look alike.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Cohort {
+    menus: Runs<Service, Menu>,
+}
+
 impl Cohort {
-    fn is_shared(group: &Group) -> bool {
-        matches!(group, Group::Many(_))
+    /// The offers that may serve a job.
+    pub(crate) fn serving<'a>(&'a self, demand: &JobDemand<'_>) -> impl Iterator<Item = &'a Menu> {
+        let menus = self.menus.iter();
+        let serving = menus.filter(|(service, _)| service.serves(demand));
+        serving.map(|(_, menu)| menu)
+    }
+
+    /// How many services there are.
+    pub(crate) const fn services(&self) -> usize {
+        self.menus.len()
+    }
+
+    /// All groups of offers that cost the same.
+    #[cfg(test)]
+    pub(crate) fn menus(&self) -> impl Iterator<Item = &Menu> {
+        self.menus.values()
+    }
+
+    fn has_equals(&self) -> bool {
+        self.menus.values().any(Menu::has_equals)
     }
 }
 
@@ -254,12 +330,16 @@ impl Row {
     }
 
     fn note_asks(&mut self) {
+        (self.fixed, self.moving) = (None, None);
         let pivot = Tariff::first_dynamic();
-        let groups = &self.cohort.groups;
-        let first = groups.keys().next().filter(|it| !it.is_dynamic);
-        self.fixed = first.map(|it| it.second);
-        let mut moving = groups.range_from(Bound::Included(&pivot));
-        self.moving = moving.next().map(|(it, _)| it.second);
+        for menu in self.cohort.menus.values() {
+            let first = menu.groups.keys().next().filter(|it| !it.is_dynamic);
+            let fixed = first.map(|it| it.second);
+            let mut moving = menu.groups.range_from(Bound::Included(&pivot));
+            let moving = moving.next().map(|(it, _)| it.second);
+            self.fixed = self.fixed.into_iter().chain(fixed).min();
+            self.moving = self.moving.into_iter().chain(moving).min();
+        }
     }
 }
 
@@ -509,7 +589,7 @@ impl Shelf {
     /// A machine of it, if one is open.
     pub(crate) fn machine(&self) -> Option<&Machine> {
         let row = self.cohorts.values().next()?;
-        let group = row.cohort.groups.values().next()?;
+        let group = row.cohort.menus.values().next()?.groups.values().next()?;
         let entry = group.values().next()?;
         Some(&entry.standing.terms.machine)
     }
@@ -518,15 +598,16 @@ impl Shelf {
     fn put_in(&mut self, seed: &[u8; 32], entry: &Arc<Entry>) -> Option<Shape> {
         let Place { shape } = entry.place?;
         let row = self.cohorts.entry_or(&shape, Row::default);
-        let is_first = row.cohort.groups.is_empty();
+        let is_first = row.cohort.menus.is_empty();
         let cohort = Arc::make_mut(&mut row.cohort);
-        if let Some(group) = cohort.groups.get_mut(&entry.tariff) {
+        let menu = cohort.menus.entry_or(&Service::of(entry), Menu::default);
+        if let Some(group) = menu.groups.get_mut(&entry.tariff) {
             group.put(seed, entry);
             return None;
         }
         let alone = Group::One(Arc::clone(entry));
-        cohort.groups.insert(entry.tariff.clone(), alone);
-        cohort.by_mmac.insert(entry.tariff.lead(), ());
+        menu.groups.insert(entry.tariff.clone(), alone);
+        menu.by_mmac.insert(entry.tariff.lead(), ());
         row.note_asks();
         shape.filter(|_| is_first)
     }
@@ -536,13 +617,19 @@ impl Shelf {
         let Place { shape } = entry.place?;
         let row = self.cohorts.get_mut(&shape)?;
         let cohort = Arc::make_mut(&mut row.cohort);
-        if cohort.groups.get(&entry.tariff)?.len() > 1 {
-            cohort.groups.get_mut(&entry.tariff)?.take(seed, entry);
+        let service = Service::of(entry);
+        let menu = cohort.menus.get_mut(&service)?;
+        let group = menu.groups.get_mut(&entry.tariff)?;
+        if group.len() > 1 {
+            group.take(seed, entry);
             return None;
         }
-        cohort.groups.remove(&entry.tariff);
-        cohort.by_mmac.remove(&entry.tariff.lead());
-        if cohort.groups.is_empty() {
+        menu.groups.remove(&entry.tariff);
+        menu.by_mmac.remove(&entry.tariff.lead());
+        if menu.groups.is_empty() {
+            cohort.menus.remove(&service);
+        }
+        if cohort.menus.is_empty() {
             self.cohorts.remove(&shape);
             return shape;
         }
@@ -553,17 +640,20 @@ impl Shelf {
     /// Whether any offers cost the same.
     pub(crate) fn has_equals(&self) -> bool {
         let mut rows = self.cohorts.values();
-        rows.any(|row| row.cohort.groups.values().any(Cohort::is_shared))
+        rows.any(|row| row.cohort.has_equals())
     }
 
     /// Another seed orders equals from now on.
     pub(crate) fn turn(&mut self, seed: &[u8; 32]) {
-        let has_equals = |row: &Row| row.cohort.groups.values().any(Cohort::is_shared);
-        self.cohorts.change_each(has_equals, |row| {
-            let cohort = Arc::make_mut(&mut row.cohort);
-            cohort
-                .groups
-                .change_each(Cohort::is_shared, |group| group.turn(seed));
-        });
+        self.cohorts.change_each(
+            |row| row.cohort.has_equals(),
+            |row| {
+                let menus = &mut Arc::make_mut(&mut row.cohort).menus;
+                menus.change_each(Menu::has_equals, |menu| {
+                    menu.groups
+                        .change_each(Group::is_shared, |group| group.turn(seed));
+                });
+            },
+        );
     }
 }

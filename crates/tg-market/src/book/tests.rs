@@ -525,7 +525,7 @@ fn a_change_of_one_offer_copies_little_of_a_large_book() {
     assert_eq!(new.cohorts.len(), 1);
     let groups = |shelf: &super::shelf::Shelf| {
         let row = shelf.cohorts.values().next().unwrap();
-        row.cohort.groups.clone()
+        row.cohort.menus().next().unwrap().groups.clone()
     };
     assert_eq!(groups(&new).len(), offers as usize);
     let own = groups(&new).own_runs(&groups(&old));
