@@ -3,7 +3,7 @@
 //! write ([`corpus`], [`corpus_report`]), a user's way from PyTorch to a receipt ([`bring`]), ONNX's own cases
 //! ([`onnx_conformance`]), Arm's integer reference ([`tosa`]) and onnxruntime's speed ([`compare_ort`]); what a proof of
 //! EZKL costs ([`compare_ezkl`]); placements under the outside judge ([`market`]) and beside those of other rules
-//! ([`market_report`]).
+//! ([`market_report`]); that the SDK builds for a browser ([`sdk`]).
 
 pub mod accuracy;
 pub mod attacks;
@@ -19,6 +19,7 @@ pub mod market;
 pub mod market_report;
 pub mod onnx_conformance;
 pub mod python;
+pub mod sdk;
 pub mod tidy;
 pub mod tosa;
 

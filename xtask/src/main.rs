@@ -37,6 +37,8 @@ usage: cargo xtask COMMAND
   attack-table
               plays every attack and writes what it costs whom to docs/ATTACKS.md; fails if a row is worse than there,
               which --bless takes; --ledger keeps the rows that are not the ledger's as they are
+  sdk         builds each feature of tg-sdk without the other, and `verify` for wasm32 where the toolchain can;
+              --require makes a missing wasm32 an error
   bless       rewrite the generated files that tests compare (OpenAPI document, command line help, fixtures)
 ";
 
@@ -91,6 +93,8 @@ fn run(words: &[&str]) -> Result<()> {
         ["attack-table", rest @ ..] => {
             xtask::attacks::run(&root, xtask::attacks::Options::parse(rest)?)
         }
+        ["sdk"] => xtask::sdk::run(&root, false),
+        ["sdk", "--require"] => xtask::sdk::run(&root, true),
         ["bless"] => gate::run_step(&root, &gate::BLESS),
         ["tidy"] => {
             let findings = xtask::tidy::check(&root)?;

@@ -2,11 +2,11 @@
 
 use crate::calibrate::CalibrationError;
 use crate::compile::Compiled;
-use tg_exec::coding;
 use tg_exec::engine::Engine;
 use tg_exec::engine::values::Values;
-use tg_exec::execute::top_class;
 use tg_exec::kernels::Cpu;
+use tg_ir::coding;
+use tg_ir::tensor::top_class;
 
 /// Right answers of a float model and of the integer model compiled from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -48,7 +48,7 @@ pub enum CalibrationError {
         /// Which one.
         index: usize,
         /// Why.
-        source: tg_exec::coding::EncodeError,
+        source: tg_ir::coding::EncodeError,
     },
     /// A value that is not finite.
     #[error("calibration input {index} gives a value `{value}` that is not finite")]

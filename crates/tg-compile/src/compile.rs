@@ -6,13 +6,13 @@ use crate::integer::{
 };
 use crate::passes::{PrepareError, PrepareOptions, Prepared, prepare, smooth};
 use std::collections::BTreeMap;
-use tg_exec::coding;
 use tg_exec::engine::Engine;
 use tg_exec::engine::values::Values;
-use tg_exec::execute::IntTensor;
 use tg_exec::kernels::Cpu;
 use tg_float::tgf::{self, Budget, RunError};
 use tg_float::{FloatTensor, Graph, ValueId, convert};
+use tg_ir::IntTensor;
+use tg_ir::coding;
 use tg_ir::{CompiledModel, ElementType};
 
 /// Most calibration inputs on which the float and the integer model are compared.

@@ -7,8 +7,8 @@ mod gpt;
 mod net;
 
 use net::{Net, RELU};
-use tg_exec::execute::IntTensor;
 use tg_exec::sample::Numbers;
+use tg_ir::IntTensor;
 use tg_ir::{Coding, CompiledModel, ElementType, Program, Shape, TensorId, Window};
 
 /// A model of the suite.

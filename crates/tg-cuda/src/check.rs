@@ -16,9 +16,10 @@ use super::probe::DriverFailure;
 use cases::Case;
 use std::collections::BTreeSet;
 use tg_exec::engine::run_node;
-use tg_exec::execute::{IntTensor, execute_tensor};
+use tg_exec::execute::execute_tensor;
 use tg_exec::kernels::Cpu;
 use tg_exec::sample;
+use tg_ir::IntTensor;
 use tg_ir::{CompiledModel, Op, TensorId};
 
 /// What a device did with the programs of a family of operators.

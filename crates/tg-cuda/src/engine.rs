@@ -4,7 +4,8 @@ use super::kernel_device::{KernelDevice, LoadError, LoadedPlan};
 use super::plan::{Address, Keep, NoKernel, Plan};
 use super::probe::DriverFailure;
 use tg_exec::engine::values::Values;
-use tg_exec::execute::{ExecuteError, IntTensor, Trace, check_input};
+use tg_exec::execute::{ExecuteError, Trace, check_input};
+use tg_ir::IntTensor;
 use tg_ir::{CompiledModel, Program, TensorId};
 
 /// Why a device does not take a program that the CPU executes.

@@ -6,8 +6,9 @@ use super::plan::Keep;
 use super::probe::{DeviceInfo, DriverFailure};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use tg_exec::execute::{ExecuteError, IntTensor, Trace, execute_tensor};
+use tg_exec::execute::{ExecuteError, Trace, execute_tensor};
 use tg_ir::CompiledModel;
+use tg_ir::IntTensor;
 use tg_types::ProgramId;
 
 /// Executes programs: on the CPU, or on a GPU with the CPU beside it. The results are the same bits.

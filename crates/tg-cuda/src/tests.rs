@@ -18,8 +18,9 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use tg_exec::execute::{ExecuteError, IntTensor, execute_tensor};
+use tg_exec::execute::{ExecuteError, execute_tensor};
 use tg_exec::sample;
+use tg_ir::IntTensor;
 use tg_ir::{
     CompiledModel, InputSpec, LinearWeights, Node, Op, Program, Shape, TensorId, Weights, Window,
     scalar,

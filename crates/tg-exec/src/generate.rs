@@ -5,8 +5,9 @@
 
 use crate::engine::Engine;
 use crate::engine::values::Values;
-use crate::execute::{ExecuteError, IntTensor};
+use crate::execute::ExecuteError;
 use crate::kernels::Cpu;
+use tg_ir::IntTensor;
 use tg_ir::generation::GeneratorError;
 use tg_ir::{CompiledModel, Generation, Generator, Sampling};
 

@@ -1,10 +1,9 @@
 //! Execution of TGX-1 programs on the CPU: the same integers on every machine, at every number of threads.
 //!
-//! Read in this order: [`coding`] (reals to the integers of an input), [`execute`](mod@execute) (a program and an input
+//! Read in this order: [`execute`](mod@execute) (a program and an input
 //! give a trace), [`engine`] (a program prepared once and run many times), [`kernels`] (fast exact loops), [`generate`]
 //! (a language model writes), [`range`] (what an accumulator can reach), [`sample`] (random programs for tests).
 
-pub mod coding;
 pub mod engine;
 pub mod execute;
 pub mod generate;
@@ -13,4 +12,5 @@ pub mod range;
 pub mod sample;
 
 pub use engine::Engine;
-pub use execute::{ExecuteError, IntTensor, Trace, execute, execute_tensor};
+pub use execute::{ExecuteError, Trace, execute, execute_tensor};
+pub use tg_ir::IntTensor;

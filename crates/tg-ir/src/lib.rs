@@ -10,9 +10,11 @@
 //! The formulas stand in `docs/PROTOCOL.md`; this crate is their only definition in code. It does no I/O, uses no
 //! floats in execution, and panics only on a program that [`program::Program::validate`] would have refused.
 
+pub mod answer;
 pub mod bounds;
 pub mod causality;
 mod check;
+pub mod coding;
 mod encoding;
 pub mod exponential;
 pub mod forest;
@@ -29,11 +31,13 @@ pub mod scalar;
 pub mod segment;
 pub mod shape;
 pub mod signature;
+pub mod tensor;
 pub mod view;
 pub mod weights;
 pub mod wide;
 pub mod window;
 
+pub use answer::Answer;
 pub use bounds::{BoundError, FIELD_BOUND};
 pub use check::ProgramError;
 pub use exponential::ExponentialTable;
@@ -48,6 +52,7 @@ pub use sampling::Sampling;
 pub use segment::{Segment, SegmentError, SegmentTable};
 pub use shape::{ElementType, Shape};
 pub use signature::{InputPort, OutputPort, Signature};
+pub use tensor::IntTensor;
 pub use view::View;
 pub use weights::{LinearWeights, NodeWeights, Weights};
 pub use wide::{WideError, WideSegment, WideTable};

@@ -1,10 +1,13 @@
-//! What programs outside the grid import: wire types, a typed HTTP client, and a local wallet.
+//! What programs outside the grid import: wire types, a typed HTTP client, a local wallet, and the checks of a result.
 //!
-//! Read in this order: [`dto`] (what travels), [`client`] (how to ask), [`events`] (what the grid tells by itself),
-//! [`error`] (what can go wrong), [`text`] (how ids and amounts are written). Keys never leave the process:
-//! transactions are signed here by [`Wallet`].
+//! Read in this order: [`dto`] (what travels), [`text`] (how ids and amounts are written), [`error`] (what can go wrong);
+//! with the feature `client`: [`client`] (how to ask), [`events`] (what the grid tells by itself); with the feature `verify`,
+//! which does no I/O and builds for wasm32: [`verify`] (a model, an input, and the proof of a result); with both: [`jobs`] and
+//! [`bids`] (an order from its signature to its checked result). Keys never leave the process: transactions are signed here
+//! by [`Wallet`]. `examples/infer.rs` is a whole program.
 //!
 //! ```no_run
+//! # #[cfg(feature = "client")]
 //! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
 //! use tg_sdk::{Amount, Client, Transaction, Wallet};
 //!
@@ -16,17 +19,30 @@
 //! # Ok(()) }
 //! ```
 
+#[cfg(all(feature = "client", feature = "verify"))]
+pub mod bids;
+#[cfg(feature = "client")]
 pub mod client;
 pub mod dto;
 pub mod error;
+#[cfg(feature = "client")]
 pub mod events;
+#[cfg(all(feature = "client", feature = "verify"))]
+pub mod jobs;
 pub mod text;
+#[cfg(feature = "client")]
 mod transport;
+#[cfg(feature = "verify")]
+pub mod verify;
 
+#[cfg(feature = "client")]
 pub use client::{Client, JobFilter};
 pub use error::{ClientError, ErrorBody};
+#[cfg(feature = "client")]
 pub use events::EventStream;
 pub use tg_types::{
     Address, Amount, Digest, JobId, LeaseId, ModelId, OfferId, SignedTransaction, Transaction,
     TransactionId, Wallet,
 };
+#[cfg(feature = "verify")]
+pub use verify::{CheckedModel, OrderTerms};

@@ -74,7 +74,7 @@ pub(crate) fn json(story: &Story) -> serde_json::Value {
             serde_json::json!({
                 "job": told.job.id.to_string(),
                 "label": told.digit.label,
-                "predicted": told.inference.top,
+                "predicted": told.inference.greatest(),
                 "float_model": told.float_top,
                 "output": told.inference.values,
                 "proof_bytes": told.inference.proof.as_ref().map(|proof| proof.file.len()),
@@ -140,7 +140,11 @@ fn digits(text: &mut String, story: &Story) {
             .map(|told| {
                 let proof = told.inference.proof.as_ref();
                 let caption = vec![
-                    format!("says {}, is {}", told.inference.top, told.digit.label),
+                    format!(
+                        "says {}, is {}",
+                        told.inference.greatest(),
+                        told.digit.label
+                    ),
                     format!("float says {}", told.float_top),
                     format!(
                         "{} kB proof",
@@ -244,12 +248,12 @@ fn summary(text: &mut String, story: &Story) {
     let right = story
         .jobs
         .iter()
-        .filter(|told| told.inference.top == usize::from(told.digit.label))
+        .filter(|told| told.inference.greatest() == usize::from(told.digit.label))
         .count();
     let agree = story
         .jobs
         .iter()
-        .filter(|told| told.inference.top == told.float_top)
+        .filter(|told| told.inference.greatest() == told.float_top)
         .count();
     let all = story.jobs.len();
     let folder = story.folder.display();

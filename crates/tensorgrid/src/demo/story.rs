@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use tg_api::ApiConfig;
 use tg_compile::digits::Digit;
-use tg_exec::execute::top_class;
-use tg_proof::PublicModel;
+use tg_ir::tensor::top_class;
 use tg_provider::AgentEvent;
 use tg_sdk::Client;
 use tg_sdk::dto::{JobDto, LeaseDto, LeaseEndDto, ModeDto, QuoteDto, TotalsDto};
-use tg_types::{Amount, LeaseId, Wallet};
+use tg_types::{Amount, LeaseId, VerificationMode, Wallet};
 use tokio::sync::mpsc;
 
 use super::cast::{self, Player, Told};
@@ -20,11 +19,12 @@ use super::report;
 use super::screen::Screen;
 use crate::bundled::{self, Bundled};
 use crate::cli::DemoArguments;
-use crate::grid::connect::Calling;
+use crate::grid::connect::{Calling, OfJob};
 use crate::grid::embedded::{EmbeddedGrid, EmbeddedOptions, RunningAgent, register_bundled};
-use crate::grid::infer::{self, Followed, Inference, Wish};
 use crate::grid::{accounts, table};
 use crate::outcome::{Exit, Failure, OrFail, say};
+use tg_sdk::jobs::{self, Followed, Inference};
+use tg_sdk::{CheckedModel, OrderTerms};
 
 /// Validators of the embedded grid.
 pub(crate) const VALIDATORS: usize = 4;
@@ -207,8 +207,8 @@ impl Scene<'_> {
     async fn play(self, told: mpsc::Receiver<Told>) -> Result<Story, Failure> {
         say("compiling LeNet from ONNX, committing its weights, registering it ...");
         let model = register_bundled(&self.client, Bundled::Lenet).await?;
-        let public = Arc::new(infer::public_model(&self.client, &model).await?);
-        report::leave_model(&self.arguments.out, &public)?;
+        let public = Arc::new(jobs::public_model(&self.client, &model).await.of_job()?);
+        report::leave_model(&self.arguments.out, public.public())?;
         self.wait_for_offers().await?;
         let quotes = self
             .client
@@ -226,7 +226,7 @@ impl Scene<'_> {
         let mut finished = Vec::new();
         let compiled = Bundled::Lenet.compile()?;
         for (digit, job) in digits.into_iter().zip(jobs) {
-            let inference = infer::collect(&self.client, &public, &job).await?;
+            let inference = jobs::collect(&self.client, &public, &job).await.of_job()?;
             let float = compiled
                 .float_output(&Bundled::Lenet.input(&digit))
                 .or_fail(Exit::Failed, "run the float model")?;
@@ -258,7 +258,8 @@ impl Scene<'_> {
             blocks: end.height,
             elapsed: self.started.elapsed().as_secs_f64(),
             model: model.id.to_string(),
-            security_bits: tg_proof::security::report(&public).map_or(0.0, |report| report.bits),
+            security_bits: tg_proof::security::report(public.public())
+                .map_or(0.0, |report| report.bits),
             folder: self.arguments.out.clone(),
             players: self.players,
         })
@@ -337,12 +338,12 @@ impl Scene<'_> {
     /// Orders all jobs and follows them to their ends.
     async fn send(
         &self,
-        public: &Arc<PublicModel>,
+        public: &Arc<CheckedModel>,
         digits: &[Digit],
     ) -> Result<Vec<JobDto>, Failure> {
         let wallet: Wallet = accounts::wallet(accounts::REQUESTOR);
-        let wish = Wish {
-            mode: ModeDto::Zk,
+        let terms = OrderTerms {
+            mode: VerificationMode::Zk,
             max_price: Amount::new(60_000_000_000_000_000),
             deadline: DEADLINE,
             max_attempts: 5,
@@ -361,14 +362,10 @@ impl Scene<'_> {
         );
         let mut following = Vec::new();
         for (index, digit) in digits.iter().enumerate() {
-            let id = infer::order(
-                &self.client,
-                &wallet,
-                public,
-                &Bundled::Lenet.input(digit),
-                wish,
-            )
-            .await?;
+            let input = public.stored_input(&Bundled::Lenet.input(digit));
+            let input = input.or_fail(Exit::Failed, "take the digit")?;
+            let id = jobs::order(&self.client, &wallet, public, input, terms).await;
+            let id = id.of_job()?;
             let (client, screen, names) =
                 (self.client.clone(), Arc::clone(&screen), Arc::clone(&names));
             let quiet = self.quiet;
@@ -380,7 +377,7 @@ impl Scene<'_> {
                         .and_then(|lease| names.get(&lease.provider));
                     provider.cloned().unwrap_or_default()
                 };
-                infer::follow(&client, id, &mut |news| {
+                jobs::follow(&client, id, &mut |news| {
                     if let Followed::Changed(job) = news
                         && !quiet
                     {
@@ -395,7 +392,7 @@ impl Scene<'_> {
         }
         let mut jobs = Vec::new();
         for job in following {
-            jobs.push(job.await??);
+            jobs.push(job.await?.of_job()?);
         }
         Ok(jobs)
     }

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use tg_sdk::dto::{ModelDto, ModelStateDto};
+use tg_sdk::jobs::JobError;
 use tg_sdk::{Client, ClientError};
-use tg_types::{JobId, ModelId, Wallet};
+use tg_types::{JobId, Wallet};
 
 use super::accounts;
 use super::args::{ApiArguments, KeyArguments};
@@ -57,36 +56,37 @@ impl<T> Calling<T> for Result<T, ClientError> {
     }
 }
 
-/// How long a call is repeated that a busy grid refused.
-const BUSY_MAX: Duration = Duration::from_secs(30);
-
-/// Repeats a call as long as the grid says that it is busy. For calls alone that change nothing when they are refused.
-pub(crate) async fn patiently<T, F: Future<Output = Result<T, ClientError>>>(
-    mut call: impl FnMut() -> F,
-) -> Result<T, ClientError> {
-    let started = Instant::now();
-    loop {
-        let result = call().await;
-        let busy = matches!(
-            &result,
-            Err(ClientError::Refused {
-                status: 429 | 503,
-                ..
-            })
-        );
-        if !busy || started.elapsed() > BUSY_MAX {
-            return result;
+impl From<&JobError> for Exit {
+    fn from(error: &JobError) -> Self {
+        match error {
+            JobError::Call { source, .. } => Self::from(source),
+            JobError::NoModel { .. } => Self::NotFound,
+            JobError::NotActive { .. }
+            | JobError::Check(_)
+            | JobError::NotPaid { .. }
+            | JobError::NoProof
+            | JobError::Forfeited { .. } => Self::Rejected,
         }
-        tokio::time::sleep(a_while()).await;
     }
 }
 
-/// Between 100 and 355 ms: many who were refused together do not come again together.
-pub(crate) fn a_while() -> Duration {
-    let mut drawn = [0];
-    // Without a draw all wait equally long.
-    let _ = getrandom::fill(&mut drawn);
-    Duration::from_millis(100 + u64::from(drawn[0]))
+/// A step of a job that failed, as a person reads it.
+pub(crate) trait OfJob<T> {
+    /// Fails with the step's exit code and hint.
+    fn of_job(self) -> Result<T, Failure>;
+}
+
+impl<T> OfJob<T> for Result<T, JobError> {
+    fn of_job(self) -> Result<T, Failure> {
+        self.map_err(|error| {
+            let (exit, hint) = (Exit::from(&error), error.hint());
+            let failure = Failure::new(exit, error);
+            match hint.as_str() {
+                "" => failure,
+                hint => failure.hint(hint),
+            }
+        })
+    }
 }
 
 /// A client of the API that was named.
@@ -135,34 +135,6 @@ pub(crate) fn key_file(path: &Path) -> Result<Wallet, Failure> {
     }
     files::write_secret(path, &tg_types::Digest::new(secret).to_string())?;
     Ok(wallet)
-}
-
-/// The model of an id, the beginning of an id, or a name. Of several active ones of a name the oldest is taken.
-pub(crate) async fn model(client: &Client, name: &str) -> Result<ModelDto, Failure> {
-    if let Some(id) = ModelId::from_hex(name) {
-        return client.model(id).await.calling("find the model");
-    }
-    let models = client.models().await.calling("list the models")?;
-    let begins = |model: &&ModelDto| name.len() >= 6 && model.id.to_string().starts_with(name);
-    let named = |model: &&ModelDto| model.name == name || begins(model);
-    let active = |model: &&ModelDto| named(model) && model.state == ModelStateDto::Active;
-    let found = models
-        .iter()
-        .find(active)
-        .or_else(|| models.iter().find(named));
-    found.cloned().ok_or_else(|| {
-        let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
-        let known = if names.is_empty() {
-            "the grid has no models; add one with `tensorgrid model add`".to_owned()
-        } else {
-            format!("the grid has: {}", names.join(", "))
-        };
-        Failure::new(
-            Exit::NotFound,
-            anyhow::anyhow!("there is no model {name:?}"),
-        )
-        .hint(known)
-    })
 }
 
 /// The job of an id or the beginning of one.

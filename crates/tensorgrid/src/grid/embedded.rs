@@ -15,12 +15,13 @@ use tg_prover::ProvingModel;
 use tg_provider::{Agent, AgentConfig, AgentError, AgentEvent, Shutdown, ShutdownTrigger, Worker};
 use tg_sdk::Client;
 use tg_sdk::dto::{ModelDto, ModelStateDto};
+use tg_sdk::jobs;
 use tg_types::{Amount, Decode, Encode, Label, TimestampMs, Transaction, Wallet};
 use tokio::sync::mpsc;
 
-use super::connect::Calling;
+use super::connect::{Calling, OfJob};
 use super::port::NodePort;
-use super::{accounts, blob, infer};
+use super::{accounts, blob};
 use crate::bundled::Bundled;
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail, say};
@@ -388,7 +389,8 @@ pub(crate) async fn register(
         weights_blob,
         name,
     };
-    infer::submit(client, wallet, &register, "register the model").await?;
+    let sent = jobs::submit(client, wallet, &register, "register the model").await;
+    sent.of_job()?;
     Ok(files.id)
 }
 

@@ -7,7 +7,6 @@
 
 pub(crate) mod accounts;
 pub(crate) mod args;
-pub(crate) mod bid;
 mod blob;
 pub(crate) mod commands;
 pub(crate) mod connect;

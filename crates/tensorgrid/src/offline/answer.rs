@@ -1,63 +1,33 @@
 //! An answer as people read it: reals in the order of the model's file, with its name, shape and class.
 
 use std::fmt::Write;
-use tg_exec::execute::top_class;
-use tg_ir::{OutputPort, Program};
+use tg_ir::tensor::top_class;
+use tg_ir::{Answer, OutputPort};
 use tg_sdk::dto::AnswerDto;
 
 /// Values of an output that are printed; `--output` and `--json` give all.
 const SHOWN: usize = 16;
 
-/// The integers of an output, one or several (of a batch) one after the other, in storage order.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Answer<'a> {
-    /// Absent: the program was not made from a file, or does not give the file's output.
-    port: Option<&'a OutputPort>,
-    values: &'a [i32],
-    elements: usize,
+/// An answer as it is shown.
+pub(crate) trait Shown {
+    /// A line for each output of a batch; `raw`: its integers, as they are stored.
+    fn lines(&self, raw: bool) -> Vec<String>;
+    /// The first output for clients of the API; nothing if the program does not say what it is.
+    fn dto(&self) -> Option<AnswerDto>;
+    /// Name, shape, reals, and what they choose, for each output of a batch; nothing if the program does not say.
+    fn json(&self) -> serde_json::Value;
 }
 
-impl<'a> Answer<'a> {
-    pub(crate) fn new(program: &'a Program, values: &'a [i32]) -> Self {
-        let signature = program.signature.as_ref();
-        Self {
-            port: signature.and_then(|signature| signature.outputs.first()),
-            values,
-            elements: program.shape(program.output()).elements(),
-        }
-    }
-
-    /// The outputs of a batch, each in the order of the file.
-    fn each(&self) -> impl Iterator<Item = Vec<i32>> {
-        let port = self.port;
-        let outputs = self.values.chunks_exact(self.elements);
-        outputs.map(move |stored| match port {
-            Some(port) => port.in_file_order(stored),
-            None => stored.to_vec(),
-        })
-    }
-
-    /// All reals in the order of the file, and the shape of one output; integers if the program does not say what they are.
-    pub(crate) fn reals(&self) -> (Vec<f64>, Option<&'a [u32]>) {
-        let real = |value| self.port.map_or(f64::from(value), |port| port.real(value));
-        let values = self.each().flatten().map(real).collect();
-        (values, self.port.map(|port| port.shape.as_slice()))
-    }
-
-    /// A line for each output of a batch; `raw`: its integers, as they are stored.
-    pub(crate) fn lines(&self, raw: bool) -> Vec<String> {
-        match self.port {
+impl Shown for Answer<'_> {
+    fn lines(&self, raw: bool) -> Vec<String> {
+        match self.port() {
             Some(port) if !raw => self.each().map(|values| line_of(port, &values)).collect(),
-            _ => {
-                let outputs = self.values.chunks_exact(self.elements);
-                outputs.map(raw_line).collect()
-            }
+            _ => self.stored().map(raw_line).collect(),
         }
     }
 
-    /// The first output for clients of the API; nothing if the program does not say what it is.
-    pub(crate) fn dto(&self) -> Option<AnswerDto> {
-        let (port, values) = (self.port?, self.each().next()?);
+    fn dto(&self) -> Option<AnswerDto> {
+        let (port, values) = (self.port()?, self.each().next()?);
         Some(AnswerDto {
             name: port.name.clone(),
             shape: port.shape.clone(),
@@ -66,9 +36,8 @@ impl<'a> Answer<'a> {
         })
     }
 
-    /// Name, shape, reals, and what they choose, for each output of a batch; nothing if the program does not say.
-    pub(crate) fn json(&self) -> serde_json::Value {
-        let Some(port) = self.port else {
+    fn json(&self) -> serde_json::Value {
+        let Some(port) = self.port() else {
             return serde_json::Value::Null;
         };
         let each = self.each().map(|values| {

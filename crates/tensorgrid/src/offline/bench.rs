@@ -8,7 +8,7 @@ use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Instant;
 use tg_exec::IntTensor;
-use tg_exec::coding::quantise;
+use tg_ir::coding::quantise;
 use tg_proof::{ExpectedStatement, Modes, security, verify};
 use tg_prover::{Limits, Masking, ProvingModel, Stage, prove_batch, prove_zk};
 use tg_types::{Address, JobId};

@@ -163,8 +163,7 @@ pub(crate) fn proof_file(path: &Path, flip_byte: Option<usize>) -> Result<AnyPro
 /// The output's elements as integers.
 #[must_use]
 pub(crate) fn output_values(program: &Program, bytes: &[u8]) -> Vec<i32> {
-    let kind = program.element_type(program.output());
-    tg_exec::IntTensor::from_bytes(kind, bytes).map_or_else(Vec::new, |tensor| tensor.widened())
+    tg_ir::coding::output_of(program, bytes).unwrap_or_default()
 }
 
 /// The one input in a file, as reals in storage order.

@@ -1,7 +1,7 @@
 //! `tensorgrid prove`.
 
 use crate::cli::{Mode, ProveArguments};
-use crate::offline::answer::Answer;
+use crate::offline::answer::Shown;
 use crate::offline::files;
 use crate::offline::partial::Partial;
 use crate::offline::repeats::{REVEALED, reveals};
@@ -9,7 +9,8 @@ use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use std::path::Path;
 use std::time::Instant;
 use tg_exec::Trace;
-use tg_exec::coding::encode;
+use tg_ir::Answer;
+use tg_ir::coding::encode;
 use tg_ir::{CompiledModel, Program};
 use tg_proof::{Modes, ProofFile, Visibility};
 use tg_prover::{

@@ -1,17 +1,18 @@
 //! `tensorgrid run`: a model on an input, without a grid and without a proof.
 
 use crate::cli::RunArguments;
-use crate::offline::answer::Answer;
+use crate::offline::answer::Shown;
 use crate::offline::{execution, files};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tg_cuda::{DeviceChoice, Executed};
-use tg_exec::coding::encode;
 use tg_exec::kernels::Cpu;
 use tg_float::tgf::{Budget, Engine};
 use tg_float::{Dim, FloatTensor, Graph, npy};
+use tg_ir::Answer;
 use tg_ir::Program;
+use tg_ir::coding::encode;
 use tg_onnx::ReadLimits;
 
 /// Values of an output that are printed; `--output` and `--json` give all.
@@ -72,10 +73,10 @@ fn run_integer(arguments: &RunArguments, as_json: bool) -> Outcome {
 /// An output as a tensor: reals in the shape of the file, or the program's integers by row, column and channel.
 fn tensor_of(program: &Program, values: &[i32], raw: bool) -> Result<FloatTensor, Failure> {
     let doing = "shape the output";
-    let (reals, shape) = Answer::new(program, values).reals();
-    if let (Some(shape), false) = (shape, raw) {
-        let axes = shape.iter().map(|&axis| axis as usize).collect();
-        let reals: Vec<f32> = reals.into_iter().map(|real| real as f32).collect();
+    let answer = Answer::new(program, values);
+    if let (Some(port), false) = (answer.port(), raw) {
+        let axes = port.shape.iter().map(|&axis| axis as usize).collect();
+        let reals: Vec<f32> = answer.reals().into_iter().map(|real| real as f32).collect();
         return FloatTensor::of(axes, reals).or_fail(Exit::Failed, doing);
     }
     let shape = program.shape(program.output());

@@ -1,7 +1,7 @@
 //! `tensorgrid verify`.
 
 use crate::cli::{Same, VerifyArguments};
-use crate::offline::answer::Answer;
+use crate::offline::answer::Shown;
 use crate::offline::files::{self, AnyProof};
 use crate::offline::generate::hex;
 use crate::offline::prove::modes_of;
@@ -10,6 +10,7 @@ use crate::outcome::{Exit, Failure, Outcome, json, line};
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Instant;
+use tg_ir::Answer;
 use tg_ir::sampling::NUCLEUS_ALL;
 use tg_ir::{Generation, Sampling};
 use tg_proof::linking::{self, Shared, Verified};

@@ -7,4 +7,5 @@ mod fuzz;
 mod grid;
 mod resume;
 mod run;
+mod sdk;
 mod statements;

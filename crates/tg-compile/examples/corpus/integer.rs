@@ -4,10 +4,11 @@ use anyhow::{Context, Result};
 use tg_compile::calibrate::ReachRule;
 use tg_compile::passes::prepare;
 use tg_compile::{CompileOptions, Compiled, PrecisionChoice, compile_prepared, explain, integer};
+use tg_exec::Engine;
 use tg_exec::engine::values::Values;
 use tg_exec::kernels::Cpu;
-use tg_exec::{Engine, coding};
 use tg_float::FloatTensor;
+use tg_ir::coding;
 
 use crate::entry::{Entry, sample};
 use crate::measure::{Score, Task, chain, floats};

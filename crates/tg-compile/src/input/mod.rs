@@ -1,4 +1,4 @@
-//! Input files: `.npy`, `.json` and `.png` to the reals a model takes ([`tg_exec::coding`] makes its integers of them).
+//! Input files: `.npy`, `.json` and `.png` to the reals a model takes ([`tg_ir::coding`] makes its integers of them).
 //!
 //! A reader gives rows in storage order (row, column, channel). Files may hold channels first, as ONNX does, or last;
 //! if both fit, channels come first. Eight-bit values are images: `x = (v / 255 - mean) / std`, or `v / 255`.
@@ -12,6 +12,7 @@ pub use load::{LoadError, load};
 pub use png::PngProblem;
 
 use tg_float::npy::header::NpyProblem;
+use tg_ir::coding::channels_first;
 use tg_ir::{Coding, InputSpec, Shape};
 
 /// Largest input file that is read.
@@ -180,14 +181,6 @@ pub fn read_one(bytes: &[u8], kind: Kind, expected: Expected<'_>) -> Result<Vec<
     }
 }
 
-/// Per element in storage order (row, column, channel), its index if channels come first.
-fn storage_order(shape: Shape) -> Vec<u32> {
-    let pixels = u32::try_from(shape.pixels()).expect("a shape has at most 2^26 elements");
-    (0..pixels)
-        .flat_map(|pixel| (0..shape.channels).map(move |channel| channel * pixels + pixel))
-        .collect()
-}
-
 /// How the elements of one input are ordered in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
@@ -209,7 +202,7 @@ impl Layout {
     /// The index in the file of each element in storage order.
     fn order(self, shape: Shape) -> Vec<u32> {
         match self {
-            Self::ChannelsFirst => storage_order(shape),
+            Self::ChannelsFirst => channels_first(shape),
             Self::ChannelsLast => {
                 (0..u32::try_from(shape.elements()).unwrap_or(u32::MAX)).collect()
             }

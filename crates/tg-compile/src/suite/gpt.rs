@@ -4,7 +4,7 @@
 use super::net::Net;
 use super::square;
 use crate::integer::attention::{EXPONENT_REACH, norm_of};
-use tg_exec::execute::IntTensor;
+use tg_ir::IntTensor;
 use tg_ir::op::{self, PROBABILITY_ONE, Softmax};
 use tg_ir::requantise::TABLE_MAX;
 use tg_ir::{

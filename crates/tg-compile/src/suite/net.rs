@@ -2,10 +2,10 @@
 
 use super::random_input;
 use tg_exec::engine::run_node;
-use tg_exec::execute::IntTensor;
 use tg_exec::kernels::Cpu;
 use tg_exec::range;
 use tg_exec::sample::Numbers;
+use tg_ir::IntTensor;
 use tg_ir::bounds::{self, FIELD_BOUND};
 use tg_ir::op;
 use tg_ir::{

@@ -5,9 +5,10 @@ use tg_compile::calibrate::{self, ReachRule};
 use tg_compile::integer::{self, ChannelScales, LowerOptions, Precision};
 use tg_compile::passes::{PrepareOptions, prepare};
 use tg_compile::{CompileOptions, Compiled, PrecisionChoice, compile};
-use tg_exec::{coding, execute_tensor, range};
+use tg_exec::{execute_tensor, range};
 use tg_float::{Attribute, DType, FloatTensor, Graph, ValueId};
 use tg_ir::SegmentTable;
+use tg_ir::coding;
 use tg_ir::op;
 
 /// A compiled graph, with the power of its outputs over that of their difference from the floats, in decibels.

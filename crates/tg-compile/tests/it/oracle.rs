@@ -5,10 +5,11 @@ use tg_compile::integer::Precision;
 use tg_compile::passes::{PrepareOptions, prepare};
 use tg_compile::{CompileOptions, PrecisionChoice, compile, integer};
 use tg_exec::sample::Numbers;
-use tg_exec::{coding, execute_tensor, range};
+use tg_exec::{execute_tensor, range};
 use tg_float::tgf::{Budget, run};
 use tg_float::{FloatTensor, Graph};
 use tg_ir::SegmentTable;
+use tg_ir::coding;
 use tg_ir::op;
 use tg_onnx::{ReadLimits, read};
 

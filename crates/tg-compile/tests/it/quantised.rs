@@ -3,8 +3,9 @@
 use crate::graphs::{Writer, rows};
 use tg_compile::integer::Precision;
 use tg_compile::{CompileOptions, PrecisionChoice, compile};
-use tg_exec::{coding, execute_tensor};
+use tg_exec::execute_tensor;
 use tg_float::{Attribute, DType, FloatTensor, Graph, ValueId};
+use tg_ir::coding;
 
 /// Scale and zero point of a value, as constants.
 fn unit(writer: &mut Writer, scale: f32, zero: u8) -> [ValueId; 2] {

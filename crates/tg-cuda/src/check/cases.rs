@@ -1,7 +1,7 @@
 //! One operator on random tensors of random types: valid programs with attributes of all kinds.
 
-use tg_exec::execute::IntTensor;
 use tg_exec::sample::Numbers;
+use tg_ir::IntTensor;
 use tg_ir::forest::{Branch, Child, Forest};
 use tg_ir::op::{self, Extreme, Norm, Ranked, Reduction, Relation, Softmax};
 use tg_ir::{

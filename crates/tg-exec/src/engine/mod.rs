@@ -20,10 +20,11 @@ mod trees;
 pub mod values;
 mod windows;
 
-use crate::execute::{ExecuteError, IntTensor, Trace, check_input};
+use crate::execute::{ExecuteError, Trace, check_input};
 use crate::kernels::{Cpu, Scratch};
 use prepare::Mode;
 use step::{Context, Step};
+use tg_ir::IntTensor;
 use tg_ir::{CompiledModel, Program, TensorId};
 use values::{Place, Reads, Values};
 

@@ -2,8 +2,8 @@
 
 use super::step::{Kernel, Step};
 use super::values::Place;
-use crate::execute::IntTensor;
 use crate::kernels::Cpu;
+use tg_ir::IntTensor;
 use tg_ir::op;
 use tg_ir::{CompiledModel, ElementType, Op, Program, Requantise, TensorId};
 

@@ -1,8 +1,8 @@
 //! Random valid programs over every operator, type and input coding: what executors are compared on.
 
 use super::Numbers;
-use crate::execute::IntTensor;
 use crate::range;
+use tg_ir::IntTensor;
 use tg_ir::forest::{Branch, Child, Forest};
 use tg_ir::op::{self, Extreme, Norm, PROBABILITY_ONE, Ranked, Reduction, Relation, Softmax};
 use tg_ir::{

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use tg_exec::kernels::{Cpu, SimdLevel};
-use tg_exec::{IntTensor, coding, engine};
+use tg_exec::{IntTensor, engine};
+use tg_ir::coding;
 use tg_ir::forest::{Branch, Child, Forest};
 use tg_ir::op::{self, Extreme, Norm, Ranked, Reduction, Relation, Softmax};
 use tg_ir::{

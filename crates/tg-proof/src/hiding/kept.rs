@@ -53,12 +53,12 @@ impl KeptShape {
     ) -> Result<Self, CommitmentError> {
         let (places, end) = Stack::place(&columns.vars);
         let no_parameters = CommitmentError::NoParameters {
-            vars: log2_ceil(end.min(1 << 40)),
+            vars: log2_ceil(end.min(1 << 30)),
         };
         if !(1..=OPENINGS_MAX).contains(&openings) {
             return Err(no_parameters);
         }
-        for vars in log2_ceil(end.min(1 << 40)).max(STACK_VARS_MIN)..=STACK_VARS_MAX {
+        for vars in log2_ceil(end.min(1 << 30)).max(STACK_VARS_MIN)..=STACK_VARS_MAX {
             // The widest rows that cost no further variable: the next word is the smaller.
             for fold in ROW_VARS.rev() {
                 let rate = if vars <= 24 { 3 } else { 2 };

@@ -76,7 +76,7 @@ impl Stack {
             mask,
             rows: None,
             blinding,
-            vars: log2_ceil(start.min(1 << 40)).max(STACK_VARS_MIN),
+            vars: log2_ceil(start.min(1 << 30)).max(STACK_VARS_MIN),
         }
     }
 

@@ -12,6 +12,7 @@ use tg_types::{
 };
 
 pub use market::{JobNeedsDto, MachineDto};
+#[cfg(feature = "client")]
 pub(crate) use page::Paged;
 pub use page::{
     JobPageDto, ModelPageDto, OfferPageDto, QuotePageDto, TransactionStateDto, TransactionStatusDto,

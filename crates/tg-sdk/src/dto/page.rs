@@ -21,6 +21,7 @@ macro_rules! pages {
             pub total: u64,
         }
 
+        #[cfg(feature = "client")]
         impl Paged for $name {
             type Item = $item;
 
@@ -32,6 +33,7 @@ macro_rules! pages {
 }
 
 /// A page of a list.
+#[cfg(feature = "client")]
 pub(crate) trait Paged: serde::de::DeserializeOwned {
     /// What is listed.
     type Item;

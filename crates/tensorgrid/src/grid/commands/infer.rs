@@ -2,51 +2,42 @@
 
 use std::time::Duration;
 
-use tg_ir::Program;
+use tg_ir::Answer;
+use tg_sdk::bids::{self, Bid, Stage};
 use tg_sdk::dto::{DryRunDto, JobDto, JobWhyDto, ModeDto, ModelDto, QuoteDto};
+use tg_sdk::jobs::{self, Followed, Inference};
+use tg_sdk::{Client, Digest, OrderTerms, Wallet};
 use tg_types::{Amount, JobNeeds, Lane};
 
 use super::job::{describe_lease, describe_receipt, describe_why};
 use super::{ask_to_proceed, json_of};
 use crate::grid::args::{InferArguments, Verify};
-use crate::grid::bid::{self, Stage};
-use crate::grid::connect::{self, Calling};
-use crate::grid::infer::{self, Followed, Inference, Wish};
+use crate::grid::connect::{self, Calling, OfJob};
+use crate::grid::infer;
 use crate::grid::table::{Table, brief, brief_prefix, short};
-use crate::offline::answer::Answer;
+use crate::offline::answer::Shown as _;
 use crate::offline::files;
-use crate::outcome::{Exit, Failure, Outcome, json, line, say};
+use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 
 /// Orders a job, follows it, checks its proof and prints the result.
 pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&arguments.key)?;
-    let model = connect::model(&client, &arguments.model).await?;
-    let public = infer::public_model(&client, &model).await?;
-    let reals = files::one_input(&arguments.input, public.program())?;
+    let model = jobs::find_model(&client, &arguments.model).await.of_job()?;
+    let checked = jobs::public_model(&client, &model).await.of_job()?;
+    let reals = files::one_input(&arguments.input, checked.program())?;
+    let input = checked.stored_input(&reals);
+    let input = input.or_fail(Exit::Usage, "take the input")?;
     let mode = match arguments.verify {
         Verify::Zk => ModeDto::Zk,
         Verify::None => ModeDto::None,
     };
-    let quotes = connect::patiently(|| client.quotes(model.id, mode)).await;
+    let quotes = jobs::patiently(|| client.quotes(model.id, mode)).await;
     let quotes = quotes.calling("ask for prices")?;
     let needs = arguments.needs.needs();
-    let usual = infer::usual_max_price(&quotes);
-    // The quotes know nothing of GPU time, priorities and gangs.
-    let usual = usual.filter(|_| needs == JobNeeds::ANY_MACHINE);
-    let max_price = match arguments.max_price.or(usual) {
-        Some(max_price) => max_price,
-        // What it would cost is what a dry run is asked: any price that the account can pay will do.
-        None if arguments.dry_run => {
-            let account = client.account(wallet.address()).await;
-            let balance = account.calling("ask for the balance")?.balance;
-            Amount::new(balance.get() / 2)
-        }
-        None if needs == JobNeeds::ANY_MACHINE => return Err(infer::no_offer()),
-        None => return Err(no_max_price()),
-    };
-    let wish = Wish {
-        mode,
+    let max_price = max_price_of(&client, &wallet, arguments, &quotes).await?;
+    let terms = OrderTerms {
+        mode: mode.into(),
         max_price,
         deadline: Duration::from_secs(arguments.deadline_s),
         max_attempts: arguments.attempts,
@@ -54,40 +45,77 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     };
     if arguments.dry_run {
         let requestor = wallet.address();
-        let answer = infer::dry_run(&client, requestor, &public, &reals, wish).await?;
+        let answer = jobs::dry_run(&client, requestor, &checked, &input, terms).await;
+        let answer = answer.of_job()?;
         return match as_json {
             true => json_of(&answer),
             false => Ok(line(describe_dry_run(&answer))?),
         };
     }
-    refuse_low_price(&quotes, wish)?;
+    refuse_low_price(&quotes, terms)?;
     if !arguments.yes {
-        confirm(&model, &quotes, wish)?;
+        confirm(&model, &quotes, terms)?;
     }
     let id = if needs.lane() == Lane::Auction {
-        let work = (&public, &reals[..]);
-        let deposit = arguments.deposit;
-        bid::bid(&client, &wallet, work, wish, deposit, &mut tell_bid).await?
+        let bid = Bid {
+            model: &checked,
+            input,
+            terms,
+            deposit: arguments.deposit,
+            salt: drawn_salt()?,
+        };
+        bids::bid(&client, &wallet, bid, &mut tell_bid).await
     } else {
-        infer::order(&client, &wallet, &public, &reals, wish).await?
+        jobs::order(&client, &wallet, &checked, input, terms).await
     };
+    let id = id.of_job()?;
     say(format_args!("job {id}"));
     let mut shown = Shown::default();
     let mut tell = |news: Followed<'_>| match news {
         Followed::Changed(job) => shown.tell(job),
         Followed::Waits(why) => say(format_args!("             {}", describe_wait(why))),
     };
-    let job = infer::follow(&client, id, &mut tell).await?;
-    let inference = infer::collect(&client, &public, &job).await?;
+    let job = jobs::follow(&client, id, &mut tell).await.of_job()?;
+    let inference = jobs::collect(&client, &checked, &job).await.of_job()?;
     if let (Some(path), Some(proof)) = (&arguments.proof_out, &inference.proof) {
         files::write(path, &proof.file)?;
         say(format_args!("wrote {}", path.display()));
     }
     if as_json {
-        print_json(&inference, public.program())
+        print_json(&inference, checked.answer(&inference.values))
     } else {
-        print(&inference, public.program(), arguments.raw)
+        print(&inference, checked.answer(&inference.values), arguments.raw)
     }
+}
+
+/// The maximum price that was named, or the usual one.
+async fn max_price_of(
+    client: &Client,
+    wallet: &Wallet,
+    arguments: &InferArguments,
+    quotes: &[QuoteDto],
+) -> Result<Amount, Failure> {
+    let usual = jobs::usual_max_price(quotes);
+    // The quotes know nothing of GPU time, priorities and gangs.
+    let is_usual = arguments.needs.needs() == JobNeeds::ANY_MACHINE;
+    match arguments.max_price.or(usual.filter(|_| is_usual)) {
+        Some(max_price) => Ok(max_price),
+        // What it would cost is what a dry run is asked: any price that the account can pay will do.
+        None if arguments.dry_run => {
+            let account = client.account(wallet.address()).await;
+            let balance = account.calling("ask for the balance")?.balance;
+            Ok(Amount::new(balance.get() / 2))
+        }
+        None if is_usual => Err(infer::no_offer()),
+        None => Err(no_max_price()),
+    }
+}
+
+/// Random bytes that hide a bid until it is opened.
+fn drawn_salt() -> Result<Digest, Failure> {
+    let mut salt = [0; 32];
+    getrandom::fill(&mut salt).map_err(|error| anyhow::anyhow!("draw a salt: {error}"))?;
+    Ok(Digest::new(salt))
 }
 
 /// Tells where a bid stands.
@@ -141,17 +169,17 @@ fn describe_dry_run(answer: &DryRunDto) -> String {
 }
 
 /// Refuses a price that no fitting offer takes: the job would only wait for its deadline.
-fn refuse_low_price(quotes: &[QuoteDto], wish: Wish) -> Outcome {
+fn refuse_low_price(quotes: &[QuoteDto], terms: OrderTerms) -> Outcome {
     let serving = quotes.iter().filter(|quote| quote.serves);
     let Some(cheapest) = serving.filter_map(|quote| quote.price).min() else {
         return Ok(());
     };
-    if cheapest <= wish.max_price {
+    if cheapest <= terms.max_price {
         return Ok(());
     }
     let text = format!(
         "--max-price {} is too low: the cheapest offer that fits asks {}; nothing was ordered",
-        wish.max_price, cheapest
+        terms.max_price, cheapest
     );
     Err(
         Failure::new(Exit::Rejected, anyhow::anyhow!(text)).hint(format!(
@@ -162,15 +190,15 @@ fn refuse_low_price(quotes: &[QuoteDto], wish: Wish) -> Outcome {
 }
 
 /// Shows the offers and asks before spending.
-fn confirm(model: &ModelDto, quotes: &[QuoteDto], wish: Wish) -> Outcome {
+fn confirm(model: &ModelDto, quotes: &[QuoteDto], terms: OrderTerms) -> Outcome {
     say(offers(quotes));
     say(format_args!(
         "run {} with verify {} for at most {} TGRID plus the verification fee",
         model.name,
-        wish.mode,
-        short(wish.max_price)
+        ModeDto::from(terms.mode),
+        short(terms.max_price)
     ));
-    if wish.needs.lane() == Lane::Auction {
+    if terms.needs.lane() == Lane::Auction {
         say(
             "as a sealed bid: a deposit is locked, and lost unless this command runs until the bid is opened",
         );
@@ -261,8 +289,8 @@ impl Shown {
     }
 }
 
-fn print(inference: &Inference, program: &Program, raw: bool) -> Outcome {
-    for text in Answer::new(program, &inference.values).lines(raw) {
+fn print(inference: &Inference, answer: Answer<'_>, raw: bool) -> Outcome {
+    for text in answer.lines(raw) {
         line(text)?;
     }
     match &inference.proof {
@@ -282,15 +310,15 @@ fn print(inference: &Inference, program: &Program, raw: bool) -> Outcome {
     Ok(())
 }
 
-fn print_json(inference: &Inference, program: &Program) -> Outcome {
+fn print_json(inference: &Inference, answer: Answer<'_>) -> Outcome {
     let proof = inference.proof.as_ref().map(|proof| {
         serde_json::json!({ "bytes": proof.file.len(), "verify_ms": proof.verify_ms, "verified": true, "zk": proof.zk })
     });
     Ok(json(&serde_json::json!({
         "job": inference.receipt.job.id.to_string(),
         "values": inference.values,
-        "answer": Answer::new(program, &inference.values).json(),
-        "greatest": inference.top,
+        "answer": answer.json(),
+        "greatest": inference.greatest(),
         "proof": proof,
         "receipt": inference.receipt,
     }))?)

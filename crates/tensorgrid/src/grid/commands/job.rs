@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use tg_proof::ProofFile;
 use tg_sdk::JobFilter;
 use tg_sdk::dto::{JobDto, JobReceiptDto, JobWhyDto, LeaseDto, SettlementDto};
+use tg_sdk::jobs;
 use tg_types::Transaction;
 
 use super::json_of;
@@ -12,7 +13,7 @@ use crate::grid::args::{
     JobArguments, JobCancelArguments, JobCommand, JobListArguments, JobRaiseArguments,
     JobReceiptArguments,
 };
-use crate::grid::connect::{self, Calling};
+use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::infer;
 use crate::grid::table::{Table, brief, short};
 use crate::offline::files;
@@ -298,7 +299,8 @@ async fn raise(arguments: &JobRaiseArguments, as_json: bool) -> Outcome {
         max_price,
         max_attempts,
     };
-    infer::submit(&client, &wallet, &raise, "raise the job").await?;
+    let raised = jobs::submit(&client, &wallet, &raise, "raise the job").await;
+    raised.of_job()?;
     let sent = Instant::now();
     let job = loop {
         let job = client.job(id).await.calling("ask for the job")?;
@@ -328,8 +330,9 @@ async fn cancel(arguments: &JobCancelArguments, as_json: bool) -> Outcome {
     let wallet = connect::wallet(&arguments.key)?;
     let job = connect::job(&client, &arguments.job).await?;
     let cancel = Transaction::CancelJob { job };
-    infer::submit(&client, &wallet, &cancel, "cancel the job").await?;
-    let job = infer::follow(&client, job, &mut |_| {}).await?;
+    let sent = jobs::submit(&client, &wallet, &cancel, "cancel the job").await;
+    sent.of_job()?;
+    let job = jobs::follow(&client, job, &mut |_| {}).await.of_job()?;
     if as_json {
         return json_of(&job);
     }

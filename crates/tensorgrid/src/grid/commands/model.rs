@@ -2,10 +2,11 @@
 
 use tg_proof::PublicModel;
 use tg_sdk::dto::ModelDto;
+use tg_sdk::jobs;
 
 use super::json_of;
 use crate::grid::args::{ApiArguments, ModelAddArguments, ModelShowArguments};
-use crate::grid::connect::{self, Calling};
+use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
 use crate::grid::table::{Table, brief};
 use crate::offline::files;
@@ -90,7 +91,7 @@ fn mmac(macs: u64) -> String {
 /// Shows a model, and writes its public part if asked.
 pub(crate) async fn show(arguments: &ModelShowArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
-    let model = connect::model(&client, &arguments.model).await?;
+    let model = jobs::find_model(&client, &arguments.model).await.of_job()?;
     if let Some(path) = &arguments.public_out {
         let bytes = client
             .blob(model.public_blob, 16 << 20)

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use tg_sdk::Client;
 use tg_sdk::dto::{RentDto, TransactionStateDto};
+use tg_sdk::jobs;
 use tg_types::{Address, Amount, Digest, Transaction, TransactionId};
 
 use super::{ask_to_proceed, json_of};
 use crate::grid::args::{RentCommand, RentPayArguments, RentShowArguments};
-use crate::grid::connect::{self, Calling};
-use crate::grid::infer;
+use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::table::short;
 use crate::outcome::{Exit, Failure, Outcome, line, say};
 
@@ -63,7 +63,8 @@ async fn pay(arguments: &RentPayArguments, as_json: bool) -> Outcome {
         record: before.record,
         amount,
     };
-    let signed = infer::submit(&client, &wallet, &transaction, "pay the rent").await?;
+    let signed = jobs::submit(&client, &wallet, &transaction, "pay the rent").await;
+    let signed = signed.of_job()?;
     let domain = client.status().await.calling("ask the grid")?.domain.into();
     wait_until_final(&client, signed.id(&domain)).await?;
     let after = client.rent(&name).await.calling("ask for the rent")?;
@@ -80,7 +81,7 @@ async fn name_of(client: &Client, text: &str) -> Result<String, Failure> {
     if Digest::from_hex(text).is_some() || Address::from_hex(text).is_some() {
         return Ok(text.to_owned());
     }
-    if let Ok(model) = connect::model(client, text).await {
+    if let Ok(model) = jobs::find_model(client, text).await {
         return Ok(model.id.to_string());
     }
     let offers = client.offers().await.calling("list the offers")?;

@@ -1,7 +1,8 @@
-//! Reals to the integers that a model takes.
+//! Reals to the integers that a model takes, and its output's bytes to integers.
 
-use crate::execute::IntTensor;
-use tg_ir::{Coding, ElementType, InputSpec};
+use crate::program::{Coding, InputSpec, Program};
+use crate::shape::{ElementType, Shape};
+use crate::tensor::IntTensor;
 
 /// Why values are not an input of a model.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -13,6 +14,12 @@ pub enum EncodeError {
         expected: usize,
         /// Values given.
         got: usize,
+    },
+    /// A value that is infinite or no number.
+    #[error("the input's value at index {index} is not a finite number")]
+    NotFinite {
+        /// Where.
+        index: usize,
     },
     /// A value that is no token.
     #[error(
@@ -77,6 +84,49 @@ pub fn encode(spec: &InputSpec, reals: &[f32]) -> Result<IntTensor, EncodeError>
     })
 }
 
+/// Values that come without axes in storage order: an image comes channels first, as ONNX has it; a sequence (one column)
+/// position by position, which is as it is stored.
+///
+/// # Errors
+/// If there are more or fewer values than the shape has elements, or one is not finite.
+pub fn in_storage_order(shape: Shape, reals: &[f32]) -> Result<Vec<f32>, EncodeError> {
+    let (expected, got) = (shape.elements(), reals.len());
+    if got != expected {
+        return Err(EncodeError::Length { expected, got });
+    }
+    if let Some(index) = reals.iter().position(|value| !value.is_finite()) {
+        return Err(EncodeError::NotFinite { index });
+    }
+    if shape.width == 1 {
+        return Ok(reals.to_vec());
+    }
+    let order = channels_first(shape);
+    Ok(order.iter().map(|&at| reals[at as usize]).collect())
+}
+
+/// Per element in storage order (row, column, channel) its index in an array of channels, rows and columns.
+///
+/// # Panics
+/// If the shape has 2^32 pixels or more; one of a valid program has at most 2^26 elements.
+#[must_use]
+pub fn channels_first(shape: Shape) -> Vec<u32> {
+    let pixels = u32::try_from(shape.pixels()).expect("a shape has at most 2^26 elements");
+    let of_pixel = |pixel: u32| (0..shape.channels).map(move |channel| channel * pixels + pixel);
+    (0..pixels).flat_map(of_pixel).collect()
+}
+
+/// The integers of an output, of one inference or of several one after the other, from its bytes; nothing if these are not
+/// whole outputs of the program.
+#[must_use]
+pub fn output_of(program: &Program, bytes: &[u8]) -> Option<Vec<i32>> {
+    let (kind, elements) = (
+        program.element_type(program.output()),
+        program.shape(program.output()).elements(),
+    );
+    let values = IntTensor::from_bytes(kind, bytes)?.widened();
+    values.len().is_multiple_of(elements).then_some(values)
+}
+
 fn scaled(spec: &InputSpec, x: f32) -> f64 {
     (f64::from(x) / f64::from(spec.scale) + 0.5).floor()
 }
@@ -94,7 +144,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use tg_ir::Shape;
 
     #[test]
     fn quantising_rounds_half_up_and_saturates() {

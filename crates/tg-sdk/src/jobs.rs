@@ -1,0 +1,452 @@
+//! One job from order to checked result, as a client that trusts nobody sees it: the input is quantised here, the order is
+//! signed here, and the proof that comes back is verified here, against a model that was checked here.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::{Duration, Instant};
+
+use tg_ir::tensor::top_class;
+use tg_types::{Address, Amount, Digest, JobId, SignedTransaction, Transaction, Wallet, signed};
+
+use crate::client::Client;
+use crate::dto::{
+    DryRunDto, JobDto, JobReceiptDto, JobStateDto, JobWhyDto, ModeDto, ModelDto, ModelStateDto,
+    QuoteDto,
+};
+use crate::error::ClientError;
+use crate::verify::{
+    CheckError, CheckedModel, Expected, OrderTerms, PUBLIC_MODEL_BYTES_MAX, Proved,
+};
+
+/// Largest output that is fetched, in bytes.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+
+/// How often the job's state is asked.
+const POLL: Duration = Duration::from_millis(150);
+
+/// How long the grid may be away while a job is followed.
+const ABSENCE_MAX: Duration = Duration::from_secs(30);
+
+/// How long a transaction is signed again because another one of the account was faster, or the grid is busy.
+const SIGN_MAX: Duration = Duration::from_secs(60);
+
+/// How long a call is repeated that a busy grid refused.
+const BUSY_MAX: Duration = Duration::from_secs(30);
+
+/// How often it is asked why a job waits.
+const WHY: Duration = Duration::from_secs(2);
+
+/// Refusals of a nonce that another transaction of the account took.
+const NONCE_TAKEN: [&str; 8] = [
+    "TG-LED-002",
+    "TG-LED-003",
+    "TG-LED-004",
+    "TG-NODE-044",
+    "TG-NODE-045",
+    "TG-NODE-046",
+    // The base fee rose beyond what was offered, or another one waits that offers more.
+    "TG-LED-008",
+    "TG-NODE-049",
+];
+
+/// Refusals of a grid that takes nothing more at the moment.
+const NO_ROOM: [&str; 3] = ["TG-NODE-042", "TG-NODE-043", "TG-NODE-047"];
+
+/// Why a job did not come to a checked result.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// A call failed.
+    #[error("{doing}")]
+    Call {
+        /// What was being done.
+        doing: &'static str,
+        /// Why it failed.
+        #[source]
+        source: ClientError,
+    },
+    /// The grid has no such model.
+    #[error("there is no model {name:?}")]
+    NoModel {
+        /// The id, the beginning of one, or the name that was asked for.
+        name: String,
+        /// Names of the models that there are.
+        known: Vec<String>,
+    },
+    /// The model cannot be ordered from now.
+    #[error("the model {name} is {state}: {why}")]
+    NotActive {
+        /// Its name.
+        name: String,
+        /// Where it stands.
+        state: ModelStateDto,
+        /// Why.
+        why: String,
+    },
+    /// The grid's model or result is not what it should be.
+    #[error(transparent)]
+    Check(#[from] CheckError),
+    /// The job ended without a result.
+    #[error("the job is {state}: {reason}")]
+    NotPaid {
+        /// The job.
+        job: JobId,
+        /// How it ended.
+        state: JobStateDto,
+        /// Why.
+        reason: String,
+    },
+    /// The grid accepted a job of mode zk without a proof.
+    #[error("the grid accepted a job of mode zk without a proof")]
+    NoProof,
+    /// A bid was not opened in its slot, and its deposit is burned.
+    #[error("bid {bid} was not opened in slot {slot}: no block took it in time")]
+    Forfeited {
+        /// The bid.
+        bid: tg_types::BidId,
+        /// The slot in which it had to be opened.
+        slot: u64,
+        /// What is burned.
+        deposit: Amount,
+        /// Why it could not be opened, if the grid said so.
+        #[source]
+        source: Option<Box<Self>>,
+    },
+}
+
+impl JobError {
+    /// The call that failed, if it is one.
+    #[must_use]
+    pub const fn call(&self) -> Option<&ClientError> {
+        match self {
+            Self::Call { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+
+    /// What the user can do about it; empty if nothing is known.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Call { source, .. } => source.hint().to_owned(),
+            Self::NoModel { known, .. } if known.is_empty() => {
+                "the grid has no models; add one with `tensorgrid model add`".to_owned()
+            }
+            Self::NoModel { known, .. } => format!("the grid has: {}", known.join(", ")),
+            Self::NotPaid { job, .. } => format!("tensorgrid job why {job}"),
+            Self::Check(CheckError::Proof(_)) | Self::NoProof => {
+                "the grid's validators do not do their work: trust none of them".to_owned()
+            }
+            Self::Forfeited { deposit, .. } => {
+                format!("the deposit of {deposit} TGRID is burned, and nothing else was spent")
+            }
+            Self::NotActive { .. } | Self::Check(_) => String::new(),
+        }
+    }
+}
+
+/// Adds what was being done to a failed call.
+pub(crate) trait Doing<T> {
+    fn doing(self, doing: &'static str) -> Result<T, JobError>;
+}
+
+impl<T> Doing<T> for Result<T, ClientError> {
+    fn doing(self, doing: &'static str) -> Result<T, JobError> {
+        self.map_err(|source| JobError::Call { doing, source })
+    }
+}
+
+/// A result that was checked here.
+#[derive(Debug)]
+pub struct Inference {
+    /// What stands behind it.
+    pub receipt: JobReceiptDto,
+    /// The output's integers in storage order.
+    pub values: Vec<i32>,
+    /// The proof; absent for mode none.
+    pub proof: Option<CheckedProof>,
+}
+
+impl Inference {
+    /// Index of the greatest integer, the lowest of equal ones.
+    #[must_use]
+    pub fn greatest(&self) -> usize {
+        top_class(&self.values).unwrap_or(0)
+    }
+}
+
+/// A proof that was verified here.
+#[derive(Debug)]
+pub struct CheckedProof {
+    /// The proof file.
+    pub file: Vec<u8>,
+    /// How long verifying took here.
+    pub verify_ms: f64,
+    /// Whether it is in zero knowledge.
+    pub zk: bool,
+}
+
+/// The model of an id, the beginning of an id (6 digits or more), or a name. Of several active ones of a name the oldest is
+/// taken.
+///
+/// # Errors
+/// [`JobError::NoModel`], and those of any call.
+pub async fn find_model(client: &Client, name: &str) -> Result<ModelDto, JobError> {
+    if let Some(id) = tg_types::ModelId::from_hex(name) {
+        return client.model(id).await.doing("find the model");
+    }
+    let models = client.models().await.doing("list the models")?;
+    let begins = |model: &&ModelDto| name.len() >= 6 && model.id.to_string().starts_with(name);
+    let named = |model: &&ModelDto| model.name == name || begins(model);
+    let active = |model: &&ModelDto| named(model) && model.state == ModelStateDto::Active;
+    let found = models.iter().find(active);
+    let found = found.or_else(|| models.iter().find(named)).cloned();
+    found.ok_or_else(|| JobError::NoModel {
+        name: name.to_owned(),
+        known: models.into_iter().map(|model| model.name).collect(),
+    })
+}
+
+/// Fetches a model's public part and checks that it is that model's, with its registration proof.
+///
+/// # Errors
+/// If the model is not active, or its public part is not what it should be; those of any call.
+pub async fn public_model(client: &Client, model: &ModelDto) -> Result<CheckedModel, JobError> {
+    if model.state != ModelStateDto::Active {
+        let why = model.refusal.as_deref();
+        let why = why.unwrap_or("validators still check it, or too few hold its files yet");
+        return Err(JobError::NotActive {
+            name: model.name.clone(),
+            state: model.state,
+            why: why.to_owned(),
+        });
+    }
+    let bytes = client
+        .blob(model.public_blob, PUBLIC_MODEL_BYTES_MAX)
+        .await
+        .doing("fetch the public model")?;
+    Ok(CheckedModel::read(&bytes, model.id)?)
+}
+
+/// The maximum price of an order that names none, as the grid works it out for its quotes; `None` if no offer could
+/// ever serve the order.
+#[must_use]
+pub fn usual_max_price(quotes: &[QuoteDto]) -> Option<Amount> {
+    let serving = quotes.iter().find(|quote| quote.serves);
+    serving.map(|quote| quote.max_price)
+}
+
+/// Signs and submits a transaction; signs again when another one of the same account was faster. It is signed again only
+/// after the grid refused the former one with a code that says so: a refused transaction is in no pool and in no block,
+/// so nothing is paid twice. Where no answer came, nobody knows, and nothing is signed again.
+///
+/// # Errors
+/// Those of [`Client::sign_and_submit`].
+pub async fn submit(
+    client: &Client,
+    wallet: &Wallet,
+    transaction: &Transaction,
+    doing: &'static str,
+) -> Result<SignedTransaction, JobError> {
+    let started = Instant::now();
+    loop {
+        let result = client.sign_and_submit(wallet, transaction.clone()).await;
+        let again = result.as_ref().is_err_and(|error| {
+            let code = error.code();
+            code.is_some_and(|code| NONCE_TAKEN.contains(&code) || NO_ROOM.contains(&code))
+        });
+        if !again || started.elapsed() > SIGN_MAX {
+            return result.doing(doing);
+        }
+        tokio::time::sleep(a_while()).await;
+    }
+}
+
+/// Repeats a call as long as the grid says that it is busy, up to 30 s. For calls alone that change nothing when they are
+/// refused.
+///
+/// # Errors
+/// Those of the call.
+pub async fn patiently<T, F: Future<Output = Result<T, ClientError>>>(
+    mut call: impl FnMut() -> F,
+) -> Result<T, ClientError> {
+    let started = Instant::now();
+    loop {
+        let result = call().await;
+        let status = result.as_ref().err().and_then(ClientError::status);
+        if !matches!(status, Some(429 | 503)) || started.elapsed() > BUSY_MAX {
+            return result;
+        }
+        tokio::time::sleep(a_while()).await;
+    }
+}
+
+/// Between 100 and 355 ms: many who were refused together do not come again together.
+fn a_while() -> Duration {
+    let drawn = RandomState::new().build_hasher().finish();
+    Duration::from_millis(100 + drawn % 256)
+}
+
+/// What an order would come to in the next block; nothing is stored or ordered.
+///
+/// # Errors
+/// With the ledger's code if the order would be refused; those of any call.
+pub async fn dry_run(
+    client: &Client,
+    requestor: Address,
+    model: &CheckedModel,
+    input: &[u8],
+    terms: OrderTerms,
+) -> Result<DryRunDto, JobError> {
+    let status = client.status().await.doing("ask for the grid's time")?;
+    let order = model.order(input, terms, status.ledger_time_ms);
+    let answer = client.dry_run(requestor, &order).await;
+    answer.doing("ask what the order would come to")
+}
+
+/// Stores an input, signs its order and submits it. `input` is what [`CheckedModel::input`] gave.
+///
+/// # Errors
+/// With the ledger's code if the order is refused; those of any call.
+pub async fn order(
+    client: &Client,
+    wallet: &Wallet,
+    model: &CheckedModel,
+    input: Vec<u8>,
+    terms: OrderTerms,
+) -> Result<JobId, JobError> {
+    let status = patiently(|| client.status()).await;
+    let status = status.doing("ask for the grid's time")?;
+    let order = model.order(&input, terms, status.ledger_time_ms);
+    let uploader = client.uploading_as(wallet);
+    let stored = patiently(|| uploader.put_blob(input.clone())).await;
+    if stored.as_ref().is_err_and(|it| it.status() == Some(401)) {
+        // An account that may store nothing is told why it cannot order either.
+        let asked = client.dry_run(wallet.address(), &order).await;
+        asked.doing("order the job")?;
+    }
+    stored.doing("store the input")?;
+    let transaction = Transaction::SubmitJob { order };
+    let sent = submit(client, wallet, &transaction, "order the job").await?;
+    Ok(signed::job_id(sent.id(&status.domain.into())))
+}
+
+/// What is told of a job that is followed.
+#[derive(Debug)]
+pub enum Followed<'a> {
+    /// It changed.
+    Changed(&'a JobDto),
+    /// It waits, for another reason than before.
+    Waits(&'a JobWhyDto),
+}
+
+/// Follows a job to its end and tells every new view of it, and why it waits.
+///
+/// # Errors
+/// If the grid is away for 30 s; those of any call.
+pub async fn follow(
+    client: &Client,
+    id: JobId,
+    tell: &mut (dyn FnMut(Followed<'_>) + Send),
+) -> Result<JobDto, JobError> {
+    let ordered = Instant::now();
+    let mut seen: Option<JobDto> = None;
+    let mut answered = Instant::now();
+    let mut asked = Instant::now();
+    let mut reason = String::new();
+    loop {
+        match client.job(id).await {
+            Ok(job) => {
+                answered = Instant::now();
+                if seen.as_ref() != Some(&job) {
+                    tell(Followed::Changed(&job));
+                }
+                if job.state.is_final() {
+                    return Ok(job);
+                }
+                let waits = job.state == JobStateDto::Queued;
+                if waits && asked.elapsed() >= WHY {
+                    asked = Instant::now();
+                    // Nothing depends on it: who cannot say why now is asked again.
+                    if let Ok(why) = client.job_why(id).await
+                        && why.summary != reason
+                    {
+                        tell(Followed::Waits(&why));
+                        reason = why.summary;
+                    }
+                }
+                seen = Some(job);
+            }
+            // The order may not be in a final block yet.
+            Err(error) if error.is_not_found() && ordered.elapsed() < ABSENCE_MAX => {}
+            Err(error) if error.is_transient() && answered.elapsed() < ABSENCE_MAX => {}
+            Err(error) => return Err(error).doing("follow the job"),
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// Fetches the result of a paid job and checks it. The requestor's input digest is in the job it signed.
+///
+/// # Errors
+/// If the job was not paid or its result does not hold; those of any call.
+pub async fn collect(
+    client: &Client,
+    model: &CheckedModel,
+    job: &JobDto,
+) -> Result<Inference, JobError> {
+    if job.state != JobStateDto::Paid {
+        let reason = job.reason.as_deref().unwrap_or("it has no result");
+        return Err(JobError::NotPaid {
+            job: job.id,
+            state: job.state,
+            reason: reason.to_owned(),
+        });
+    }
+    let receipt = client
+        .job_receipt(job.id)
+        .await
+        .doing("fetch the receipt")?;
+    let output = receipt.receipt.output;
+    let (values, proof) = match (job.mode, receipt.evidence) {
+        (ModeDto::Zk, Some(evidence)) => {
+            let expected = Expected {
+                job: job.id,
+                provider: receipt.lease.provider,
+                input: job.input,
+                output,
+            };
+            let (proved, checked) = check(client, model, evidence, expected).await?;
+            (proved.values, Some(checked))
+        }
+        (ModeDto::Zk, None) => return Err(JobError::NoProof),
+        (ModeDto::None, _) => {
+            let output = client.blob(output, OUTPUT_BYTES_MAX).await;
+            (model.output(&output.doing("fetch the output")?)?, None)
+        }
+    };
+    Ok(Inference {
+        receipt,
+        values,
+        proof,
+    })
+}
+
+/// Fetches a proof and verifies it.
+async fn check(
+    client: &Client,
+    model: &CheckedModel,
+    evidence: Digest,
+    expected: Expected,
+) -> Result<(Proved, CheckedProof), JobError> {
+    let file = client.blob(evidence, tg_proof::PROOF_FILE_MAX).await;
+    let file = file.doing("fetch the proof")?;
+    let started = Instant::now();
+    let proved = model.check(&file, expected)?;
+    let verify_ms = started.elapsed().as_secs_f64() * 1e3;
+    let zk = proved.zk;
+    let checked = CheckedProof {
+        file,
+        verify_ms,
+        zk,
+    };
+    Ok((proved, checked))
+}

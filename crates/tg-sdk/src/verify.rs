@@ -1,0 +1,214 @@
+//! What a requestor checks by itself: a model, its own input, and the proof of a result. No I/O, so it builds for wasm32
+//! too.
+//!
+//! A [`CheckedModel`] is the public part of a model whose registration proof was verified. It makes the input's bytes and the
+//! order ([`OrderTerms`]), and checks the proof that comes back against what was ordered.
+
+use std::time::Duration;
+
+use tg_ir::coding::{self, EncodeError};
+use tg_ir::{Answer, Program};
+use tg_proof::{ExpectedStatement, ProofFile, PublicModel, VerifyError};
+use tg_types::limits::ATTEMPTS_USUAL;
+use tg_types::{
+    Address, Amount, Digest, JobId, JobNeeds, JobOrder, ModelId, TimestampMs, VerificationMode,
+};
+
+/// Largest public model that is read, in bytes.
+pub const PUBLIC_MODEL_BYTES_MAX: usize = 16 << 20;
+
+/// How long a job may take unless an order says otherwise.
+const DEADLINE_USUAL: Duration = Duration::from_secs(120);
+
+/// Why a model or a result is not what it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// The bytes are no public model.
+    #[error("read the public model")]
+    Model(#[source] tg_proof::PublicModelError),
+    /// The public part of another model.
+    #[error("the public part is that of model {got}, and not of {expected}")]
+    OtherModel {
+        /// The model that was asked for.
+        expected: ModelId,
+        /// The one whose public part came.
+        got: ModelId,
+    },
+    /// The weights that are committed to were not shown to be in range.
+    #[error("verify the model's registration proof")]
+    Registration(#[source] tg_proof::error::RegistrationError),
+    /// The bytes are no proof file.
+    #[error("read the proof")]
+    ProofFile(#[source] tg_proof::ProofFileError),
+    /// The proof does not show the result.
+    #[error("verify the proof")]
+    Proof(#[source] VerifyError),
+    /// The output is not one of the model.
+    #[error("the output has {bytes} bytes, which is no output of the model")]
+    Output {
+        /// Its length.
+        bytes: usize,
+    },
+}
+
+/// A model's public part with its registration proof verified.
+#[derive(Debug)]
+pub struct CheckedModel {
+    public: PublicModel,
+}
+
+/// What a requestor pays at most, how long it waits, and what it asks of a machine.
+#[derive(Debug, Clone, Copy)]
+pub struct OrderTerms {
+    /// How the result is checked.
+    pub mode: VerificationMode,
+    /// Most that is paid to the provider.
+    pub max_price: Amount,
+    /// How long the job may take, from the ledger's time on.
+    pub deadline: Duration,
+    /// Most leases: one, and one more after each that failed.
+    pub max_attempts: u8,
+    /// What it needs of a machine.
+    pub needs: JobNeeds,
+}
+
+impl OrderTerms {
+    /// A proof within two minutes, on any machine, with the usual number of attempts.
+    #[must_use]
+    pub const fn new(max_price: Amount) -> Self {
+        Self {
+            mode: VerificationMode::Zk,
+            max_price,
+            deadline: DEADLINE_USUAL,
+            max_attempts: ATTEMPTS_USUAL,
+            needs: JobNeeds::ANY_MACHINE,
+        }
+    }
+}
+
+/// What a proof must be about besides its model.
+#[derive(Debug, Clone, Copy)]
+pub struct Expected {
+    /// The job that was ordered.
+    pub job: JobId,
+    /// The provider that is paid for it.
+    pub provider: Address,
+    /// Digest of the input that was signed.
+    pub input: Digest,
+    /// Digest of the output that the grid accepted.
+    pub output: Digest,
+}
+
+/// The output of a proof that was verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proved {
+    /// The output's integers in storage order; [`CheckedModel::answer`] says what they mean.
+    pub values: Vec<i32>,
+    /// Whether the proof is in zero knowledge.
+    pub zk: bool,
+}
+
+impl CheckedModel {
+    /// Reads the bytes of a model's public part (`.tgv`), and verifies that it is that model's and that its weights are in
+    /// range. Takes some milliseconds for a small model, up to some hundred for a large one.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn read(bytes: &[u8], id: ModelId) -> Result<Self, CheckError> {
+        let public = PublicModel::decode(bytes).map_err(CheckError::Model)?;
+        let got = public.id();
+        if got != id {
+            return Err(CheckError::OtherModel { expected: id, got });
+        }
+        public
+            .verify_registration()
+            .map_err(CheckError::Registration)?;
+        Ok(Self { public })
+    }
+
+    /// The public part.
+    #[must_use]
+    pub const fn public(&self) -> &PublicModel {
+        &self.public
+    }
+
+    /// The program: what the model computes, and what its inputs and outputs are called.
+    #[must_use]
+    pub const fn program(&self) -> &Program {
+        self.public.program()
+    }
+
+    /// The bytes of an input, given as reals without axes: an image channels first, as ONNX has it, a sequence position by
+    /// position.
+    ///
+    /// # Errors
+    /// If there are more or fewer values than the model takes, or one is not finite or no token.
+    pub fn input(&self, reals: &[f32]) -> Result<Vec<u8>, EncodeError> {
+        let stored = coding::in_storage_order(self.program().input.shape, reals)?;
+        self.stored_input(&stored)
+    }
+
+    /// The bytes of an input, given as reals in storage order (row, column, channel).
+    ///
+    /// # Errors
+    /// If there are more or fewer values than the model takes, or one is no token.
+    pub fn stored_input(&self, reals: &[f32]) -> Result<Vec<u8>, EncodeError> {
+        coding::encode(&self.program().input, reals).map(|input| input.to_bytes())
+    }
+
+    /// The order of an input, to be signed; `ledger_ms` is the grid's ledger time.
+    #[must_use]
+    pub fn order(&self, input: &[u8], terms: OrderTerms, ledger_ms: u64) -> JobOrder {
+        let wait = u64::try_from(terms.deadline.as_millis()).unwrap_or(u64::MAX);
+        JobOrder {
+            model: self.public.id(),
+            input: Digest::of_blob(input),
+            input_len: u32::try_from(input.len()).unwrap_or(u32::MAX),
+            mode: terms.mode,
+            max_price: terms.max_price,
+            deadline: TimestampMs::new(ledger_ms.saturating_add(wait)),
+            max_attempts: terms.max_attempts,
+            needs: terms.needs,
+        }
+    }
+
+    /// Verifies the bytes of a proof file and gives the output that it proves.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn check(&self, proof: &[u8], expected: Expected) -> Result<Proved, CheckError> {
+        let Expected {
+            job,
+            provider,
+            input,
+            output,
+        } = expected;
+        let file = ProofFile::read(proof).map_err(CheckError::ProofFile)?;
+        let statement = ExpectedStatement {
+            job: Some(job),
+            provider: Some(provider),
+            input: Some(input),
+            output: Some(output),
+        };
+        tg_proof::verify(&self.public, &file, &statement).map_err(CheckError::Proof)?;
+        Ok(Proved {
+            values: self.output(&file.output)?,
+            zk: file.statement.zk.is_some(),
+        })
+    }
+
+    /// The integers of an output that nothing proves.
+    ///
+    /// # Errors
+    /// If the bytes are no output of the model.
+    pub fn output(&self, bytes: &[u8]) -> Result<Vec<i32>, CheckError> {
+        let values = coding::output_of(self.program(), bytes);
+        values.ok_or(CheckError::Output { bytes: bytes.len() })
+    }
+
+    /// What the integers of an output mean: reals in the order of the model's file, and the class that they choose.
+    #[must_use]
+    pub fn answer<'a>(&'a self, values: &'a [i32]) -> Answer<'a> {
+        Answer::new(self.program(), values)
+    }
+}

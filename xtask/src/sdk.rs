@@ -1,0 +1,86 @@
+//! `cargo xtask sdk`: each feature of `tg-sdk` builds without the other, and `verify` for wasm32.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::gate::{Step, run_step};
+
+/// What a browser runs.
+const WASM: &str = "wasm32-unknown-unknown";
+
+const ALONE: &[Step] = &[
+    Step {
+        name: "client alone",
+        arguments: &[
+            "check",
+            "--locked",
+            "-p",
+            "tg-sdk",
+            "--no-default-features",
+            "--features",
+            "client",
+        ],
+        environment: &[],
+    },
+    Step {
+        name: "verify alone",
+        arguments: &[
+            "check",
+            "--locked",
+            "-p",
+            "tg-sdk",
+            "--no-default-features",
+            "--features",
+            "verify",
+        ],
+        environment: &[],
+    },
+];
+
+const IN_A_BROWSER: Step = Step {
+    name: "verify for wasm32",
+    arguments: &[
+        "check",
+        "--locked",
+        "-p",
+        "tg-sdk",
+        "--no-default-features",
+        "--features",
+        "verify",
+        "--target",
+        WASM,
+    ],
+    environment: &[],
+};
+
+/// Builds the features one by one. Without the standard library for wasm32 (`rustup target add wasm32-unknown-unknown`) that
+/// build is skipped, unless `require` makes it an error.
+///
+/// # Errors
+/// If one does not build.
+#[expect(clippy::print_stderr, reason = "this is a command line tool")]
+pub fn run(root: &Path, require: bool) -> Result<()> {
+    for step in ALONE {
+        run_step(root, step)?;
+    }
+    if require || has_wasm(root)? {
+        return run_step(root, &IN_A_BROWSER);
+    }
+    eprintln!(
+        "SKIPPED: NOT BUILT FOR {WASM} (rustup target add {WASM}); --require makes this an error"
+    );
+    Ok(())
+}
+
+/// Whether the toolchain of `root` has a standard library for wasm32.
+fn has_wasm(root: &Path) -> Result<bool> {
+    let asked = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", WASM])
+        .current_dir(root)
+        .output()
+        .context("ask rustc for its libraries")?;
+    let folder = String::from_utf8_lossy(&asked.stdout);
+    Ok(Path::new(folder.trim()).is_dir())
+}
