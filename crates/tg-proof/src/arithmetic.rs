@@ -7,9 +7,8 @@
 //! A value is only ever added, scaled by public elements, multiplied with another value ([`Arithmetic::product`]) and
 //! compared with zero ([`Arithmetic::vanishes`], [`Arithmetic::is_not_zero`]).
 
-use crate::commitment::Challenger;
 use crate::field::{E, F};
-use crate::transcript::absorb;
+use crate::transcript::{Challenger, absorb};
 use p3_field::PrimeCharacteristicRing;
 use std::fmt::Debug;
 use std::iter::Sum;

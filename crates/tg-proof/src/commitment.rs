@@ -1,9 +1,7 @@
 //! The polynomial commitment: WHIR over BLAKE3, Johnson bound, one opening per commitment.
 
 use crate::field::{E, F};
-use crate::oracle::ByteOracle;
 use p3_blake3::Blake3;
-use p3_challenger::SerializingChallenger32;
 use p3_commit::MultilinearPcs;
 use p3_dft::Radix2DFTSmallBatch;
 use p3_merkle_tree::MerkleTreeMmcs;
@@ -19,8 +17,7 @@ use p3_whir::pcs::prover::WhirProver;
 use serde::{Deserialize, Serialize};
 use tg_types::Digest;
 
-/// The random oracle of a proof.
-pub type Challenger = SerializingChallenger32<F, ByteOracle>;
+pub use crate::transcript::Challenger;
 /// Merkle trees over BLAKE3.
 pub type Mmcs = MerkleTreeMmcs<
     F,

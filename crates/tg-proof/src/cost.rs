@@ -10,6 +10,8 @@ use crate::layout::{TensorLayout, WeightLayout, log2_ceil};
 use tg_ir::op;
 use tg_ir::{Axis, Op, Program, TensorId, Window};
 
+/// Most bytes of a proof file.
+pub const PROOF_FILE_MAX: usize = 1 << 22;
 /// Most entries of all lookup tables together: some milliseconds of inner products. A proof carries one extension element
 /// per entry that is read while these are few, see [`crate::plan::COMMITTED_FROM`].
 pub const TABLE_ENTRIES_MAX: u64 = 1 << 18;
@@ -17,7 +19,7 @@ pub const TABLE_ENTRIES_MAX: u64 = 1 << 18;
 pub const STEPS_MAX: u64 = 1 << 24;
 /// Most bytes of input and output together: they travel in the proof file.
 pub const PUBLIC_BYTES_MAX: u64 = 1 << 20;
-const _: () = assert!(PUBLIC_BYTES_MAX < crate::file::PROOF_FILE_MAX as u64);
+const _: () = assert!(PUBLIC_BYTES_MAX < PROOF_FILE_MAX as u64);
 /// Most sections that a witness is committed in. Each is a fractional sum and an opening: some milliseconds and a tenth
 /// of a megabyte.
 pub const SECTIONS_MAX: u64 = 16;

@@ -48,7 +48,7 @@ pub enum PlanError {
     /// A program whose proofs or registration would fall short of the security level.
     #[error(
         "the program's proofs reach {bits} bits, at least {} are required",
-        crate::security::LEVEL
+        crate::soundness::LEVEL
     )]
     Insecure {
         /// Bits reached, rounded down.

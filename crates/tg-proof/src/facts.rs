@@ -5,7 +5,7 @@
 
 use crate::commitment::Pcs;
 use crate::layout::TensorLayout;
-use crate::model::ProofShape;
+use crate::shape::ProofShape;
 use crate::size;
 use tg_ir::op;
 use tg_ir::{Op, Program, TensorId};

@@ -131,5 +131,11 @@ pub fn point(coordinates: &[E]) -> Point<E> {
     Point::new(coordinates.to_vec())
 }
 
+/// A claim's point for a column that is padded in front.
+#[must_use]
+pub fn padded_point(at: &[E], vars: usize) -> Point<E> {
+    point(&[vec![E::ZERO; vars - at.len()], at.to_vec()].concat())
+}
+
 /// The number of base coefficients of an extension element.
 pub const EXTENSION_DEGREE: usize = <E as BasedVectorSpace<F>>::DIMENSION;

@@ -1,71 +1,18 @@
 //! Proof files: a statement, its public bytes and the proof. The evidence of a job verified by `zk` is one of these.
 
 use crate::commitment;
+pub use crate::cost::PROOF_FILE_MAX;
 use crate::error::ProofFileError;
 use crate::messages;
+pub use crate::modes::{Modes, Visibility};
 use crate::parts::Parts;
-use crate::transcript::ZK;
+use crate::transcript::{PARTIAL, PROTOCOL_VERSION, ZK};
 use crate::zk::ZkProof;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
-use tg_types::{Address, Digest, JobId, ModelId};
+use tg_types::{Address, Digest, JobId, ModelId, ProgramId, domain::Domain};
 
-/// Most bytes of a proof file.
-pub const PROOF_FILE_MAX: usize = 1 << 22;
 /// Version of the file format.
 pub const PROOF_FILE_VERSION: u16 = 4;
-
-/// What a statement says of a tensor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Visibility {
-    /// Its bytes are in the file; the statement has their digest.
-    Public,
-    /// Its commitment is in the file ([`crate::ajtai`]); the statement has the commitment's digest.
-    Committed,
-    /// Nothing: the proof is about some such tensor.
-    Hidden,
-}
-
-/// What a statement says of input and output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Modes {
-    /// Of the inputs.
-    pub input: Visibility,
-    /// Of the outputs.
-    pub output: Visibility,
-}
-
-impl Modes {
-    /// Both public: the only modes of a proof in the clear.
-    pub const PUBLIC: Self = Self {
-        input: Visibility::Public,
-        output: Visibility::Public,
-    };
-    /// Outputs of hidden inputs.
-    pub const HIDDEN_INPUT: Self = Self {
-        input: Visibility::Hidden,
-        output: Visibility::Public,
-    };
-
-    /// Two bits each within the version of a format.
-    const fn bits(self) -> u16 {
-        (self.input as u16) << 12 | (self.output as u16) << 10
-    }
-
-    const fn of_bits(version: u16) -> Option<Self> {
-        const fn mode(bits: u16) -> Option<Visibility> {
-            match bits & 3 {
-                0 => Some(Visibility::Public),
-                1 => Some(Visibility::Committed),
-                2 => Some(Visibility::Hidden),
-                _ => None,
-            }
-        }
-        match (mode(version >> 12), mode(version >> 10)) {
-            (Some(input), Some(output)) => Some(Self { input, output }),
-            _ => None,
-        }
-    }
-}
 
 /// What a proof is about. All of it is absorbed before the first challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +45,22 @@ impl Statement {
     #[must_use]
     pub fn flags(&self) -> u16 {
         self.zk.map_or(0, |modes| ZK | modes.bits())
+    }
+
+    /// What the transcript of a proof with certain parts about a program begins with: version, program, statement. Where
+    /// weights or witness are not committed, how each is bound stands here in the place of its root.
+    #[must_use]
+    pub fn digest(&self, program: ProgramId, parts: Parts) -> Digest {
+        let mut writer = Writer::new();
+        let tags = parts.tags();
+        let partial = if tags.is_some() { PARTIAL } else { 0 };
+        writer.u16(PROTOCOL_VERSION | self.flags() | partial);
+        program.encode(&mut writer);
+        self.encode(&mut writer);
+        if let Some(tags) = tags {
+            writer.raw(&tags);
+        }
+        Digest::of(Domain::ProofTranscript, &writer.into_bytes())
     }
 }
 

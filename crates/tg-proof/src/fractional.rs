@@ -4,9 +4,9 @@
 //! [`Arithmetic`].
 
 use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
 use crate::field::{E, F, eq};
 use crate::sumcheck::Rounds;
+use crate::transcript::Challenger;
 use p3_field::PrimeCharacteristicRing;
 use p3_multi_stark::fractional_gkr::transcript::{FractionGkrVerifierTranscript, ROUND_POLY_LEN};
 use p3_multi_stark::fractional_gkr::{FractionGkrProof, FractionGkrShape};

@@ -1,8 +1,9 @@
 //! Tensors and weights on hypercubes, and the chunks their committed columns are cut into.
 
 use crate::arithmetic::Value;
-use crate::field::{E, eq_at, eq_prefix};
+use crate::field::{E, eq, eq_at, eq_prefix, eq_table, point};
 use p3_field::PrimeCharacteristicRing;
+use p3_multilinear_util::point::Point;
 use tg_ir::{LinearWeights, Shape, weights::BIAS_DIGITS};
 
 /// Least number of variables of a committed column; a shorter chunk is padded by zeros in front of its index bits.
@@ -353,6 +354,124 @@ fn axis_chunks(count: usize, cut: bool) -> Vec<Chunk> {
             start: 0,
             vars: log2_ceil(count),
         }]
+    }
+}
+
+/// One axis of a weight table: `count` entries in use of 2^vars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Axis {
+    /// Entries in use.
+    pub count: usize,
+    /// Variables.
+    pub vars: usize,
+}
+
+/// One committed weight table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WeightTable {
+    /// Its axes, most significant first.
+    pub axes: Vec<Axis>,
+    /// Columns.
+    pub columns: usize,
+}
+
+impl WeightTable {
+    /// Variables of each column.
+    #[must_use]
+    pub fn vars(&self) -> usize {
+        self.axes.iter().map(|axis| axis.vars).sum()
+    }
+
+    /// The last coordinates of a longer point, as many as the table has variables.
+    #[must_use]
+    pub fn last_coordinates(&self, at: &[E]) -> Point<E> {
+        point(&at[at.len() - self.vars()..])
+    }
+
+    /// `pad(x) * eq(at, x)` for every cell.
+    #[must_use]
+    pub fn padding_weights(&self, at: &[E]) -> Vec<E> {
+        let mut weights = eq_table(at);
+        for (index, weight) in weights.iter_mut().enumerate() {
+            let mut rest = index;
+            let used = self.axes.iter().rev().all(|axis| {
+                let coordinate = rest & ((1 << axis.vars) - 1);
+                rest >>= axis.vars;
+                coordinate < axis.count
+            });
+            if used {
+                *weight = E::ZERO;
+            }
+        }
+        weights
+    }
+
+    /// The extension of [`Self::padding_weights`] at a point: `eq(at, x)` less the part on cells in use, which is a
+    /// product over the axes.
+    #[must_use]
+    pub fn padding_at(&self, at: &[E], x: &[E]) -> E {
+        let mut start = 0;
+        let used: E = self
+            .axes
+            .iter()
+            .map(|axis| {
+                let range = start..start + axis.vars;
+                start = range.end;
+                let (left, right) = (eq_table(&at[range.clone()]), eq_table(&x[range]));
+                left.iter()
+                    .zip(&right)
+                    .take(axis.count)
+                    .map(|(&a, &b)| a * b)
+                    .sum::<E>()
+            })
+            .product();
+        eq(at, x) - used
+    }
+}
+
+/// The weight tables of a plan's weights in commitment order: per node the pieces of its own weights, then the bias digits.
+#[must_use]
+pub fn weight_tables(weights: &[WeightLayout]) -> Vec<WeightTable> {
+    weights
+        .iter()
+        .flat_map(|layout| {
+            let pieces = layout.own_pieces().into_iter();
+            pieces
+                .map(|piece| piece_axes(&piece))
+                .chain(layout.biased.then(|| bias_axes(layout)))
+        })
+        .collect()
+}
+
+fn piece_axes(piece: &WeightPiece) -> WeightTable {
+    let lead = Axis {
+        count: 1,
+        vars: piece.column_vars() - piece.vars.iter().sum::<usize>(),
+    };
+    let axes = piece.count.into_iter().zip(piece.vars);
+    let axes = axes.map(|(count, vars)| Axis { count, vars });
+    WeightTable {
+        axes: std::iter::once(lead).chain(axes).collect(),
+        columns: 1,
+    }
+}
+
+fn bias_axes(layout: &WeightLayout) -> WeightTable {
+    let outputs = log2_ceil(layout.outputs);
+    let lead = COLUMN_VARS_MIN.saturating_sub(outputs);
+    let axes = vec![
+        Axis {
+            count: 1,
+            vars: lead,
+        },
+        Axis {
+            count: layout.outputs,
+            vars: outputs,
+        },
+    ];
+    WeightTable {
+        axes,
+        columns: BIAS_DIGITS,
     }
 }
 

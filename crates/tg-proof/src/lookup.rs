@@ -1,13 +1,13 @@
 //! The one lookup argument of a proof: its public side.
 
 use crate::arithmetic::{Arithmetic, Value};
-use crate::commitment::{Challenger, Pcs};
+use crate::commitment::Pcs;
 use crate::error::{LookupCheck, VerifyError};
 use crate::field::{E, eq, eq_at, evaluate, identity_at, inner_product};
 use crate::fractional::{self, LeafClaim};
 use crate::messages::{LookupProof, Pushforward, Pushforwards, SumProof};
 use crate::plan::{LeafBlock, PlacedBlock, Plan};
-use crate::transcript::{absorb, draw};
+use crate::transcript::{Challenger, absorb, draw};
 use p3_challenger::CanObserve;
 use p3_commit::MultilinearPcs;
 use p3_field::PrimeCharacteristicRing;

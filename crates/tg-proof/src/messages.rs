@@ -2,19 +2,16 @@
 
 use crate::commitment::{Commitment, Opening, OpeningArgument};
 use crate::cost::TABLE_ENTRIES_MAX;
-use crate::field::{E, EXTENSION_DEGREE, F};
+use crate::field::{E, EXTENSION_DEGREE};
 use crate::parts::Parts;
+pub use crate::sumcheck::Sumcheck;
 use crate::wire;
 use p3_field::PrimeCharacteristicRing;
 use p3_multi_stark::fractional_gkr::FractionGkrProof;
-use p3_sumcheck::generic_degree::GenericDegreeProof;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tg_ir::program::NODES_MAX;
 use tg_ir::weights::BIAS_DIGITS;
-
-/// A sumcheck: the claimed sum and, per round, the round polynomial without its value at 1.
-pub type Sumcheck = GenericDegreeProof<F, E>;
 
 /// The proof of one inference. Which parts it has follows from the public model ([`Parts`]); its bytes are those of its
 /// parts one after the other, without a word on which these are.

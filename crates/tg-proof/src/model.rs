@@ -1,21 +1,19 @@
 //! Public models (`.tgv`): the program, the commitment to its weights, and the registration proof.
 
-use crate::commitment::{
-    self, CommitmentError, Pcs, Role, WeightCommitment, opening_protocol, scheme, stack_vars,
-};
+use crate::commitment::{CommitmentError, WeightCommitment};
 use crate::error::{PlanError, PublicModelError, RegistrationError};
 use crate::facts::Facts;
 use crate::field::E;
-use crate::file::{Modes, PROOF_FILE_MAX, ProofFile, Statement};
+use crate::file::{ProofFile, Statement};
 use crate::hiding::{Anchor, Strength};
-use crate::layout::log2_ceil;
 use crate::messages;
+use crate::modes::Modes;
 use crate::parts::{Part, Parts};
-use crate::plan::{Plan, SectionSize, WeightUses};
+use crate::plan::{Plan, SectionSize};
 use crate::private::PrivateShape;
+pub use crate::shape::{ProofShape, WeightsShape};
 use crate::zk::ZkShape;
-use crate::{registration, security, size};
-use p3_sumcheck::OpeningProtocol;
+use crate::{registration, security};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tg_ir::{Program, Weights};
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
@@ -29,133 +27,6 @@ pub const PRIVATE_MODEL_VERSION: u16 = 4;
 pub const REGISTRATION_MAX: usize = 4 << 20;
 /// Most bytes of an encoded weight commitment: a root, and four elements per weighted node.
 pub const COMMITMENT_MAX: usize = 1 << 19;
-
-/// Points at which each weight table is opened by an inference if one node reads it, and by the registration.
-const INFERENCE_BATCHES: usize = 2;
-pub(crate) const REGISTRATION_BATCHES: usize = 3;
-
-/// What both sides derive from a program: the plan and the commitment schemes.
-#[derive(Debug)]
-pub struct ProofShape {
-    /// The plan.
-    pub plan: Plan,
-    /// Scheme and opening schedule of each section of the witness.
-    pub sections: Vec<(Pcs, OpeningProtocol)>,
-    /// How the weights are committed, if there are some.
-    pub weights: Option<WeightsShape>,
-    /// Scheme and opening schedule of the pushforwards, if they are committed.
-    pub pushforwards: Option<(Pcs, OpeningProtocol)>,
-}
-
-/// How weights are committed and opened.
-#[derive(Debug)]
-pub struct WeightsShape {
-    /// Scheme, for inferences and for the registration.
-    pub scheme: Pcs,
-    /// Opening schedule in an inference.
-    pub protocol: OpeningProtocol,
-    /// Opening schedule in the registration.
-    pub registration: OpeningProtocol,
-}
-
-impl WeightsShape {
-    /// The shape of a plan's weights, if there are some.
-    fn of(plan: &Plan) -> Result<Option<Self>, CommitmentError> {
-        if plan.weights.is_empty() {
-            return Ok(None);
-        }
-        let registered = plan.weight_tables(REGISTRATION_BATCHES, WeightUses::Once);
-        let inferred = plan.weight_tables(INFERENCE_BATCHES, WeightUses::Each);
-        let most = claims(&registered).max(claims(&inferred));
-        Ok(Some(Self {
-            scheme: scheme(Role::Weights, stack_vars(&registered), most)?,
-            protocol: opening_protocol(&inferred),
-            registration: opening_protocol(&registered),
-        }))
-    }
-}
-
-impl ProofShape {
-    /// Derives it for one input.
-    ///
-    /// # Errors
-    /// If the program cannot be proved.
-    pub fn new(program: &Program) -> Result<Self, PlanError> {
-        Self::batched(program, 1)
-    }
-
-    /// Derives it for a batch of inputs. What concerns the weights does not depend on the batch.
-    ///
-    /// # Errors
-    /// If the program cannot be proved for so many inputs at once.
-    pub fn batched(program: &Program, batch: usize) -> Result<Self, PlanError> {
-        Self::sectioned(program, batch, SectionSize::default())
-    }
-
-    /// The same with sections of another size.
-    ///
-    /// # Errors
-    /// If the program cannot be proved for so many inputs at once.
-    pub fn sectioned(
-        program: &Program,
-        batch: usize,
-        size: SectionSize,
-    ) -> Result<Self, PlanError> {
-        let plan = Plan::sectioned(program, batch, size)?;
-        let pushforwards = plan.pushforwards.as_ref().map(|layout| {
-            let tables = layout.tables();
-            let (vars, protocol) = (stack_vars(&tables), opening_protocol(&tables));
-            let scheme = scheme(Role::Pushforwards, vars, claims(&tables))?;
-            Ok::<_, CommitmentError>((scheme, protocol))
-        });
-        let shape = Self {
-            pushforwards: pushforwards.transpose()?,
-            sections: section_schemes(&plan)?,
-            weights: WeightsShape::of(&plan)?,
-            plan,
-        };
-        shape.check_size(program)?;
-        Ok(shape)
-    }
-
-    /// Refuses a program whose proofs no file holds: nobody could check them, and a validator would hold their shape.
-    fn check_size(&self, program: &Program) -> Result<(), PlanError> {
-        let (cost, limit) = (size::proof_file(program, self), PROOF_FILE_MAX as u64);
-        if cost <= limit {
-            return Ok(());
-        }
-        let node = program.nodes.len() - 1;
-        Err(PlanError::TooCostly {
-            node,
-            name: program.nodes[node].name.clone(),
-            what: "bytes of a proof",
-            cost,
-            limit,
-        })
-    }
-}
-
-/// The schemes of the witness. The errors of several openings add up: each has as many bits more.
-fn section_schemes(plan: &Plan) -> Result<Vec<(Pcs, OpeningProtocol)>, CommitmentError> {
-    let role = if plan.is_anchored() {
-        Role::Section(log2_ceil(plan.sections.len()))
-    } else {
-        Role::Witness
-    };
-    let of = |section| {
-        let tables = plan.section_tables(section);
-        let scheme = scheme(role, stack_vars(&tables), claims(&tables))?;
-        Ok((scheme, opening_protocol(&tables)))
-    };
-    plan.sections.iter().map(of).collect()
-}
-
-fn claims(tables: &[commitment::CommittedTable]) -> usize {
-    tables
-        .iter()
-        .map(|table| table.batches.iter().map(Vec::len).sum::<usize>())
-        .sum()
-}
 
 /// Most bytes, as declared, of a shape beside that of one input which is kept for the next proof of its kind: what takes
 /// longer to derive is derived again, so that a model that is kept holds one large shape at most.
@@ -203,7 +74,7 @@ impl PublicModel {
         let program_id = program.id();
         let anchor_point = match (&shape.weights, &commitment) {
             (Some(weights), Some(own)) => {
-                let tables = registration::weight_tables(&shape.plan);
+                let tables = registration::weight_tables(&shape.plan.weights);
                 let mut columns = own.anchor.iter().zip(&tables);
                 if own.anchor.len() != tables.len()
                     || columns.any(|(columns, table)| columns.len() != table.columns)

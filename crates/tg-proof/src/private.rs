@@ -1,9 +1,10 @@
 //! Private weights: what both sides derive for their commitment, and the registration that shows nothing of them. The
 //! argument stands in `docs/PROOF.md`, "Private weights".
 
-use crate::commitment::{Challenger, Commitment, CommitmentError, WeightCommitment};
+use crate::commitment::{Commitment, CommitmentError, WeightCommitment};
 use crate::error::RegistrationError;
 use crate::field::{E, EXTENSION_DEGREE, eq_at, eq_table, identity_at};
+use crate::fractional;
 use crate::hiding::{
     self, Anchor, Columns, Functional, HidingProof, HidingShape, KeptShape, Strength,
 };
@@ -13,8 +14,7 @@ use crate::model::PublicModel;
 use crate::plan::Plan;
 use crate::registration::{RangeBlock, WEIGHT_VALUES, WeightTable, range_leaves, weight_tables};
 use crate::tape::{self, Form, ProductMessages, Secrets, Tape};
-use crate::transcript::{self, absorb, draw, draw_point};
-use crate::{fractional, zk};
+use crate::transcript::{self, Challenger, absorb, draw, draw_point};
 use p3_field::PrimeCharacteristicRing;
 use p3_multi_stark::fractional_gkr::FractionGkrProof;
 use serde::{Deserialize, Serialize};
@@ -66,7 +66,7 @@ impl PrivateShape {
         // The registration takes one opening; a model that no proof can be about is refused.
         let openings = proofs.checked_add(1).filter(|_| proofs > 0);
         let openings = openings.ok_or(CommitmentError::NoParameters { vars: 0 })?;
-        let tables = weight_tables(plan);
+        let tables = weight_tables(&plan.weights);
         let vars = tables.iter();
         let vars = vars.flat_map(|table| std::iter::repeat_n(table.vars(), table.columns));
         let columns = Columns {
@@ -313,8 +313,8 @@ pub fn verify_messages(
     hiding::observe(root, &mut challenger);
     let tape = Tape::of_proof(shape.secrets, products);
     let (mut owed, _) = walk(shape, gkr, tape, &mut challenger).ok_or(RegistrationError::Range)?;
-    let eta = zk::bind_factors(products, &mut challenger);
-    let beta = zk::bind_compared(products, &mut challenger);
+    let eta = tape::bind_factors(products, &mut challenger);
+    let beta = tape::bind_compared(products, &mut challenger);
     owed.compare(shape.secrets, &products.compared, eta)
         .ok_or(RegistrationError::Malformed)?;
     let (functionals, sum) = owed.batched(shape.secrets, beta);

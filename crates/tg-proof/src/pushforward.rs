@@ -1,16 +1,15 @@
 //! Committed pushforwards of the lookup argument: what is claimed of them, and its proof.
 
 use crate::arithmetic::{Clear, Value};
-use crate::commitment::{Challenger, OpeningClaims, opens_at};
+use crate::commitment::{OpeningClaims, opens_at};
 use crate::error::{LookupCheck, VerifyError};
-use crate::field::{E, eq_at, eq_table, eq_values, inner_product, of_coefficients};
+use crate::field::{E, eq_at, eq_table, eq_values, inner_product, of_coefficients, padded_point};
 use crate::lookup::{LookupClaims, PushforwardClaims};
 use crate::messages::{LookupProof, Pushforwards};
-use crate::model::ProofShape;
 use crate::plan::{LeafBlock, Plan, PushforwardLayout};
+use crate::shape::ProofShape;
 use crate::sumcheck;
-use crate::transcript::{absorb, draw};
-use crate::verify::padded_point;
+use crate::transcript::{Challenger, absorb, draw};
 use p3_field::PrimeCharacteristicRing;
 
 /// `sel_t`, the weight at the fractional sum's point of a table's leaves among all, and the rest of that point.

@@ -1,143 +1,24 @@
 //! Registration: every committed weight is in [-127, 127] and every padded cell is zero.
 
 use crate::arithmetic::Clear;
-use crate::commitment::{Challenger, Commitment, Pcs, WeightCommitment, opens_to};
+use crate::commitment::{Commitment, Pcs, WeightCommitment, opens_to};
 use crate::error::RegistrationError;
-use crate::field::{E, eq, eq_at, eq_table, identity_at};
-use crate::layout::{COLUMN_VARS_MIN, WeightLayout, WeightPiece, log2_ceil};
+use crate::field::{E, eq_at, eq_table, identity_at};
+use crate::layout::log2_ceil;
+pub use crate::layout::{Axis, WeightTable, weight_tables};
 use crate::messages::{self, PaddingProof, RegistrationProof};
 use crate::model::PublicModel;
-use crate::plan::Plan;
-use crate::transcript::{self, absorb, draw, draw_point};
+use crate::transcript::{self, Challenger, absorb, draw, draw_point};
 use crate::{fractional, sumcheck};
 use p3_challenger::CanObserve;
 use p3_commit::MultilinearPcs;
 use p3_field::PrimeCharacteristicRing;
-use p3_multilinear_util::point::Point;
 use p3_sumcheck::PrescribedPointPcs;
-use tg_ir::weights::{BIAS_DIGITS, WEIGHT_MAX};
+use tg_ir::weights::WEIGHT_MAX;
 use tg_types::ProgramId;
 
 /// Values a weight may take: -127 to 127.
 pub const WEIGHT_VALUES: usize = 2 * WEIGHT_MAX as usize + 1;
-
-/// One axis of a weight table: `count` entries in use of 2^vars.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Axis {
-    /// Entries in use.
-    pub count: usize,
-    /// Variables.
-    pub vars: usize,
-}
-
-/// One committed weight table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WeightTable {
-    /// Its axes, most significant first.
-    pub axes: Vec<Axis>,
-    /// Columns.
-    pub columns: usize,
-}
-
-impl WeightTable {
-    /// Variables of each column.
-    #[must_use]
-    pub fn vars(&self) -> usize {
-        self.axes.iter().map(|axis| axis.vars).sum()
-    }
-
-    /// The last coordinates of a longer point, as many as the table has variables.
-    #[must_use]
-    pub fn last_coordinates(&self, at: &[E]) -> Point<E> {
-        crate::field::point(&at[at.len() - self.vars()..])
-    }
-
-    /// `pad(x) * eq(at, x)` for every cell.
-    #[must_use]
-    pub fn padding_weights(&self, at: &[E]) -> Vec<E> {
-        let mut weights = eq_table(at);
-        for (index, weight) in weights.iter_mut().enumerate() {
-            let mut rest = index;
-            let used = self.axes.iter().rev().all(|axis| {
-                let coordinate = rest & ((1 << axis.vars) - 1);
-                rest >>= axis.vars;
-                coordinate < axis.count
-            });
-            if used {
-                *weight = E::ZERO;
-            }
-        }
-        weights
-    }
-
-    /// The extension of [`Self::padding_weights`] at a point: `eq(at, x)` less the part on cells in use, which is a
-    /// product over the axes.
-    #[must_use]
-    pub fn padding_at(&self, at: &[E], x: &[E]) -> E {
-        let mut start = 0;
-        let used: E = self
-            .axes
-            .iter()
-            .map(|axis| {
-                let range = start..start + axis.vars;
-                start = range.end;
-                let (left, right) = (eq_table(&at[range.clone()]), eq_table(&x[range]));
-                left.iter()
-                    .zip(&right)
-                    .take(axis.count)
-                    .map(|(&a, &b)| a * b)
-                    .sum::<E>()
-            })
-            .product();
-        eq(at, x) - used
-    }
-}
-
-/// The weight tables of a plan in commitment order: per node the pieces of its own weights, then the bias digits.
-#[must_use]
-pub fn weight_tables(plan: &Plan) -> Vec<WeightTable> {
-    plan.weights
-        .iter()
-        .flat_map(|layout| {
-            let pieces = layout.own_pieces().into_iter();
-            pieces
-                .map(|piece| piece_axes(&piece))
-                .chain(layout.biased.then(|| bias_axes(layout)))
-        })
-        .collect()
-}
-
-fn piece_axes(piece: &WeightPiece) -> WeightTable {
-    let lead = Axis {
-        count: 1,
-        vars: piece.column_vars() - piece.vars.iter().sum::<usize>(),
-    };
-    let axes = piece.count.into_iter().zip(piece.vars);
-    let axes = axes.map(|(count, vars)| Axis { count, vars });
-    WeightTable {
-        axes: std::iter::once(lead).chain(axes).collect(),
-        columns: 1,
-    }
-}
-
-fn bias_axes(layout: &WeightLayout) -> WeightTable {
-    let outputs = log2_ceil(layout.outputs);
-    let lead = COLUMN_VARS_MIN.saturating_sub(outputs);
-    let axes = vec![
-        Axis {
-            count: 1,
-            vars: lead,
-        },
-        Axis {
-            count: layout.outputs,
-            vars: outputs,
-        },
-    ];
-    WeightTable {
-        axes,
-        columns: BIAS_DIGITS,
-    }
-}
 
 /// Where a block of leaves starts: a column of a table, or the multiplicities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,7 +85,7 @@ pub fn verify(model: &PublicModel) -> Result<(), RegistrationError> {
     };
     let proof: RegistrationProof =
         messages::decode(model.registration()).ok_or(RegistrationError::Malformed)?;
-    let tables = weight_tables(model.plan());
+    let tables = weight_tables(&model.plan().weights);
     // Every cell is counted once. Stops: a second encoding, by adding p to a multiplicity.
     let cells: u64 = tables
         .iter()

@@ -3,13 +3,16 @@
 use crate::commitment::Pcs;
 use crate::error::PlanError;
 use crate::field::E;
-use crate::file::Modes;
 use crate::layout::TensorLayout;
-use crate::model::{ProofShape, PublicModel};
-use crate::numbers::{exp2, log2, sqrt, sum_bits};
+use crate::model::PublicModel;
+use crate::modes::Modes;
+use crate::numbers::{exp2, log2, sum_bits};
 use crate::plan::{MapPlan, NodePlan, Plan};
 use crate::private::PrivateShape;
 use crate::registration;
+use crate::shape::ProofShape;
+use crate::soundness::field_bits;
+pub use crate::soundness::{BEFORE, ErrorTerm, FOLDS, LEVEL, combination_before};
 use crate::zk::ZkShape;
 use p3_field::Field;
 use p3_security::{CandidateSet, ErrorBits, SecurityTerm};
@@ -18,57 +21,8 @@ use p3_whir::parameters::SecurityAssumption;
 use tg_ir::op;
 use tg_ir::{Op, Program, TensorId};
 
-/// Least composed security of a proof and of a registration in bits.
-pub const LEVEL: u32 = 100;
-
-/// One source of error.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ErrorTerm {
-    /// What may go wrong.
-    pub label: String,
-    /// Where the bound comes from.
-    pub source: &'static str,
-    /// Minus log2 of its probability.
-    pub bits: f64,
-    /// The same with folds charged by the theorem before, [`BEFORE`]; for what is no fold it is the same.
-    pub bits_before: f64,
-}
-
-impl ErrorTerm {
-    /// What no fold is part of.
-    pub(crate) const fn new(label: String, source: &'static str, bits: f64) -> Self {
-        Self {
-            label,
-            source,
-            bits,
-            bits_before: bits,
-        }
-    }
-}
-
-/// The theorem that folds within the Johnson bound are charged by, which decides what is admitted.
-pub const FOLDS: &str = "folds: ePrint 2026/2056 (DKT26), theorem 5.12, with the library's own extension from lines to curves";
-/// The theorem that they were charged by before, for comparison.
-pub const BEFORE: &str = "ePrint 2025/2055 (BCSS25), theorem 4.2";
 /// The rest of an opening.
 const REST: &str = "queries, answers and sums: WHIR, ePrint 2024/1586, Johnson bound";
-
-/// What one challenge that combines two words of a code within the Johnson bound may get wrong under [`BEFORE`], as minus its
-/// log2: `(2 t^5 + 3 t rho) / (3 rho^(3/2)) n + t / sqrt(rho)` of |E| challenges, for t = m + 1/2, m = 10, n places and the
-/// rate rho, and the bit that the library keeps in reserve.
-#[must_use]
-pub fn combination_before(log_degree: usize, log_inv_rate: usize) -> f64 {
-    let (t, rate) = (10.5f64, exp2(-(log_inv_rate as f64)));
-    let root = sqrt(rate);
-    let places = exp2((log_degree + log_inv_rate) as f64);
-    let exceptions =
-        (2.0 * t * t * t * t * t + 3.0 * t * rate) / (3.0 * rate * root) * places + t / root;
-    field_bits() - log2(exceptions) - 1.0
-}
-
-fn field_bits() -> f64 {
-    (E::bits() - 1) as f64
-}
 
 /// The folds of an opening under both theorems, as minus log2 of their errors together.
 fn fold_bits(scheme: &Pcs) -> [f64; 2] {
@@ -141,7 +95,7 @@ fn report_shape(model: &PublicModel, shape: &ProofShape) -> Option<SecurityRepor
         return None;
     }
     let opening = |scheme: &Pcs, protocol: &OpeningProtocol| {
-        PrescribedPointPcs::<E, crate::commitment::Challenger>::prescribed_security(
+        PrescribedPointPcs::<E, crate::transcript::Challenger>::prescribed_security(
             scheme, protocol,
         )
     };
@@ -213,7 +167,7 @@ fn report_zk_shape(model: &PublicModel, shape: &ZkShape) -> Option<SecurityRepor
         // Their opening is one of the hiding ones.
         terms.push(private_anchor_term(private));
     } else if let Some(own) = model.weights() {
-        let weights = PrescribedPointPcs::<E, crate::commitment::Challenger>::prescribed_security(
+        let weights = PrescribedPointPcs::<E, crate::transcript::Challenger>::prescribed_security(
             &own.scheme,
             &own.protocol,
         )?;
@@ -317,14 +271,14 @@ pub fn registration_report(model: &PublicModel) -> Option<SecurityReport> {
         // Nothing is shown, and nothing can go wrong but a collision of its id.
         return Some(composed(Vec::new()));
     };
-    let opening = PrescribedPointPcs::<E, crate::commitment::Challenger>::prescribed_security(
+    let opening = PrescribedPointPcs::<E, crate::transcript::Challenger>::prescribed_security(
         &own.scheme,
         &own.registration,
     )?;
     let candidates = opening.candidates()?;
     let mut terms = opening_terms("weights", &own.scheme, &opening);
     terms.push(anchor_term(model, candidates.product(candidates)));
-    let tables = registration::weight_tables(model.plan());
+    let tables = registration::weight_tables(&model.plan().weights);
     let (_, leaf_vars) = registration::range_leaves(&tables);
     let cells: f64 = tables
         .iter()

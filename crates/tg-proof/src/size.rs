@@ -5,17 +5,17 @@
 //! spread evenly. A pushforward in clear leaves out entries that nobody reads: no more are read than rows look them up.
 
 use crate::commitment::Pcs;
+use crate::cost::PROOF_FILE_MAX;
+use crate::error::PlanError;
 use crate::field::EXTENSION_DEGREE;
-use crate::model::ProofShape;
-use crate::plan::Plan;
+use crate::plan::{Plan, SectionSize};
+use crate::shape::ProofShape;
 use crate::verify::node_bytes;
+use crate::wire::{EXTENSION, LENGTH, sumcheck_lengths};
 use tg_ir::Program;
 
-/// Bytes of a base field element, and of an extension element.
+/// Bytes of a base field element.
 const BASE: u64 = 4;
-pub(crate) const EXTENSION: u64 = BASE * EXTENSION_DEGREE as u64;
-/// Bytes of the length of a list.
-pub(crate) const LENGTH: u64 = 4;
 /// Bytes of a tag: of an option or a variant.
 const TAG: u64 = 1;
 /// Bytes of a digest in a Merkle tree.
@@ -25,9 +25,52 @@ const ROOT: u64 = LENGTH + DIGEST;
 /// Most bytes of a statement and of the lengths in a proof file.
 const STATEMENT: u64 = 512;
 
-/// Bytes of the lists of a sumcheck: of rounds, of each round's values, of nonces, of which there are none.
-pub(crate) const fn sumcheck_lengths(rounds: usize) -> u64 {
-    LENGTH + rounds as u64 * LENGTH + LENGTH
+impl ProofShape {
+    /// Derives it for one input.
+    ///
+    /// # Errors
+    /// If the program cannot be proved.
+    pub fn new(program: &Program) -> Result<Self, PlanError> {
+        Self::batched(program, 1)
+    }
+
+    /// Derives it for a batch of inputs. What concerns the weights does not depend on the batch.
+    ///
+    /// # Errors
+    /// If the program cannot be proved for so many inputs at once.
+    pub fn batched(program: &Program, batch: usize) -> Result<Self, PlanError> {
+        Self::sectioned(program, batch, SectionSize::default())
+    }
+
+    /// The same with sections of another size.
+    ///
+    /// # Errors
+    /// If the program cannot be proved for so many inputs at once.
+    pub fn sectioned(
+        program: &Program,
+        batch: usize,
+        size: SectionSize,
+    ) -> Result<Self, PlanError> {
+        let shape = Self::of(Plan::sectioned(program, batch, size)?)?;
+        shape.check_size(program)?;
+        Ok(shape)
+    }
+
+    /// Refuses a program whose proofs no file holds: nobody could check them, and a validator would hold their shape.
+    fn check_size(&self, program: &Program) -> Result<(), PlanError> {
+        let (cost, limit) = (proof_file(program, self), PROOF_FILE_MAX as u64);
+        if cost <= limit {
+            return Ok(());
+        }
+        let node = program.nodes.len() - 1;
+        Err(PlanError::TooCostly {
+            node,
+            name: program.nodes[node].name.clone(),
+            what: "bytes of a proof",
+            cost,
+            limit,
+        })
+    }
 }
 
 /// Most bytes of a proof in clear, without the file around it.

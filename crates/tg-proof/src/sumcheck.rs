@@ -4,11 +4,13 @@
 //! that they hold for any [`Arithmetic`].
 
 use crate::arithmetic::{Arithmetic, Value};
-use crate::commitment::Challenger;
 use crate::field::{E, F};
-use crate::messages::Sumcheck;
+use crate::transcript::Challenger;
 use p3_field::{Field, PrimeCharacteristicRing};
-use p3_sumcheck::generic_degree::{GenericDegreeShape, VerifierTranscript};
+use p3_sumcheck::generic_degree::{GenericDegreeProof, GenericDegreeShape, VerifierTranscript};
+
+/// A sumcheck: the claimed sum and, per round, the round polynomial without its value at 1.
+pub type Sumcheck = GenericDegreeProof<F, E>;
 
 /// Polynomials of one degree given by their sum over {0, 1} and their values at 0, 2, 3, ..., the degree.
 #[derive(Debug)]

@@ -14,6 +14,7 @@
 
 use crate::arithmetic::{Arithmetic, Value};
 use crate::field::{E, F};
+use crate::transcript::{Challenger, absorb, draw};
 use p3_field::{Field, PrimeCharacteristicRing};
 use serde::{Deserialize, Serialize};
 use std::iter::Sum;
@@ -331,12 +332,27 @@ pub fn comparisons(secrets: Secrets, compared: &[[E; 2]], eta: E) -> Option<Vec<
     Some(forms)
 }
 
+/// Absorbs the factors and draws the challenge that compares triples.
+pub fn bind_factors(products: &ProductMessages, challenger: &mut Challenger) -> E {
+    absorb(challenger, &[products.inverse]);
+    let factors = products.factors.iter();
+    factors.for_each(|factors| absorb(challenger, factors));
+    draw(challenger)
+}
+
+/// Absorbs the comparisons and draws the challenge that batches all checks.
+pub fn bind_compared(products: &ProductMessages, challenger: &mut Challenger) -> E {
+    let compared = products.compared.iter();
+    compared.for_each(|compared| absorb(challenger, compared));
+    draw(challenger)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::commitment::Challenger;
+    use crate::transcript::Challenger;
     use crate::transcript::{self, draw};
     use tg_types::ProgramId;
 

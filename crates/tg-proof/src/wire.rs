@@ -4,6 +4,7 @@
 //! most). A list starts with its length in four bytes; tuples, arrays and structs have none; an option or an enum
 //! starts with one byte. Everything else that serde knows is refused: no message has it.
 
+use crate::field::EXTENSION_DEGREE;
 use serde::de::value::U32Deserializer;
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, SeqAccess, VariantAccess, Visitor,
@@ -14,6 +15,16 @@ use serde::ser::{
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+/// Bytes of an extension element.
+pub(crate) const EXTENSION: u64 = 4 * EXTENSION_DEGREE as u64;
+/// Bytes of the length of a list.
+pub(crate) const LENGTH: u64 = 4;
+
+/// Bytes of the lists of a sumcheck: of rounds, of each round's values, of nonces, of which there are none.
+pub(crate) const fn sumcheck_lengths(rounds: usize) -> u64 {
+    LENGTH + rounds as u64 * LENGTH + LENGTH
+}
 
 /// Why bytes are no message, or a type is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,27 +1,29 @@
 //! Proofs in zero knowledge: their shape, their messages and their verifier. The argument stands in `docs/PROOF.md`, "Zero
 //! knowledge".
 
-use crate::commitment::{Challenger, Commitment, CommitmentError, OpeningArgument};
+use crate::commitment::{Commitment, CommitmentError, OpeningArgument};
 use crate::error::{LookupCheck, PlanError, VerifyError};
-use crate::field::{E, EXTENSION_DEGREE};
-use crate::file::{Modes, ProofFile};
+use crate::field::EXTENSION_DEGREE;
+use crate::file::ProofFile;
 use crate::hiding::{
     self, Anchor, Columns, Functional, HidingProof, HidingShape, KeptShape, Strength,
 };
 use crate::layout::log2_ceil;
 use crate::messages::{self, LookupProof, NodeProof, Pushforwards, take_if};
 use crate::model::PublicModel;
+use crate::modes::Modes;
 use crate::parts::{Part, Parts};
 use crate::plan::{LookupTable, Plan};
 use crate::tape::{ProductMessages, Secrets, Tape};
-use crate::transcript::{self, absorb, draw};
+pub use crate::tape::{bind_compared, bind_factors};
+use crate::transcript::{self, Challenger};
 use crate::verify::{
     Batch, ShownTensor, Walked, WeightClaims, check_weights, secrets, shown, walk_hidden,
 };
 use p3_commit::MultilinearPcs;
 use serde::{Deserialize, Serialize};
 use tg_ir::Program;
-use tg_types::ProgramId;
+use tg_types::Digest;
 
 /// What both sides derive from a program for proofs in zero knowledge.
 #[derive(Debug)]
@@ -240,30 +242,14 @@ impl std::fmt::Debug for ZkProof {
     }
 }
 
-/// Absorbs the factors and draws the challenge that compares triples.
-pub fn bind_factors(products: &ProductMessages, challenger: &mut Challenger) -> E {
-    absorb(challenger, &[products.inverse]);
-    let factors = products.factors.iter();
-    factors.for_each(|factors| absorb(challenger, factors));
-    draw(challenger)
-}
-
-/// Absorbs the comparisons and draws the challenge that batches all checks.
-pub fn bind_compared(products: &ProductMessages, challenger: &mut Challenger) -> E {
-    let compared = products.compared.iter();
-    compared.for_each(|compared| absorb(challenger, compared));
-    draw(challenger)
-}
-
 /// The transcript of a proof whose witness is committed; `weights` absorbs the root of the weights.
 #[must_use]
 pub fn start(
-    (program, parts): (ProgramId, Parts),
-    statement: &crate::Statement,
+    statement: Digest,
     weights: impl FnOnce(&mut Challenger),
     witness: &Commitment,
 ) -> Challenger {
-    let mut challenger = transcript::inference(program, statement, parts);
+    let mut challenger = transcript::inference(statement);
     weights(&mut challenger);
     hiding::observe(witness, &mut challenger);
     challenger
@@ -342,9 +328,8 @@ fn verify_shown(
         (Some(shape), Some(own), None) => shape.scheme.observe_commitment(&own.root, challenger),
         _ => {}
     };
-    let statement = &file.statement;
-    let named = (model.program_id(), parts);
-    let mut challenger = start(named, statement, absorb_weights, witness);
+    let statement = file.statement.digest(model.program_id(), parts);
+    let mut challenger = start(statement, absorb_weights, witness);
     let walked = Walked {
         program: model.program(),
         plan: &shape.plan,

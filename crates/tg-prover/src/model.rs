@@ -137,7 +137,7 @@ impl ProvingModel {
         let commit = || weights.scheme.commit(witness, &mut scratch);
         let (root, data) =
             workers::run(estimate::is_small(&shape), commit).map_err(|_| ModelError::Commit)?;
-        let tables = tg_proof::registration::weight_tables(&shape.plan);
+        let tables = tg_proof::registration::weight_tables(&shape.plan.weights);
         let (_, anchor_point) =
             tg_proof::registration::anchor_point(program_id, &weights.scheme, &root, &tables);
         let anchor = tables

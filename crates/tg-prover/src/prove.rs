@@ -344,7 +344,7 @@ pub(crate) fn prove_execution(
 ) -> Result<InferenceProof, ProveError> {
     let &Execution { shape, witness, .. } = execution;
     let parts = model.parts(&shape.plan);
-    let mut challenger = transcript::inference(model.program_id, statement, parts);
+    let mut challenger = transcript::inference(statement.digest(model.program_id, parts));
     if let Some((weights, commitment)) = model.weights() {
         let root = &commitment.root;
         weights.scheme.observe_commitment(root, &mut challenger);

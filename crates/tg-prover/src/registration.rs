@@ -30,7 +30,7 @@ pub fn prove(model: &ProvingModel) -> Result<Vec<u8>, ModelError> {
         // Without weights there is nothing to show.
         return Ok(Vec::new());
     };
-    let tables = weight_tables(&model.shape.plan);
+    let tables = weight_tables(&model.shape.plan.weights);
     let cells = cells(&model.columns);
     let WeightCommitment { root, anchor } = commitment;
     let scheme = &weights.scheme;

@@ -306,8 +306,8 @@ impl ZkExecution<'_> {
             (Some(_), Some((_, own))) => tg_proof::hiding::observe(&own.root, challenger),
             (_, None) => {}
         };
-        let named = (model.program_id, model.parts(&shape.plan));
-        let challenger = zk::start(named, statement, absorb_weights, &root);
+        let statement = statement.digest(model.program_id, model.parts(&shape.plan));
+        let challenger = zk::start(statement, absorb_weights, &root);
 
         let pads = secrets[..shape.secrets.messages].to_vec();
         #[cfg(test)]

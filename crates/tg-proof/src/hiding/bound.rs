@@ -10,7 +10,7 @@
 use super::{Config, HidingShape};
 use crate::field::E;
 use crate::numbers::{exp2, log2, sqrt, sum_bits};
-use crate::security::{ErrorTerm, FOLDS, combination_before};
+use crate::soundness::{ErrorTerm, FOLDS, combination_before};
 use p3_field::Field;
 use p3_whir::MaskGroupShape;
 use p3_whir::parameters::SecurityAssumption;

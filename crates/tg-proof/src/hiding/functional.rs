@@ -2,7 +2,7 @@
 
 use super::shape::Stack;
 use crate::field::{E, EXTENSION_DEGREE, F, basis, eq, eq_at, eq_table, eq_values};
-use crate::registration::WeightTable;
+use crate::layout::WeightTable;
 use p3_field::{BasedVectorSpace, PrimeCharacteristicRing};
 use std::collections::BTreeMap;
 

@@ -42,11 +42,10 @@ pub use shape::{
 };
 
 use crate::arithmetic::Clear;
-use crate::commitment::{Challenger, Commitment};
+use crate::commitment::Commitment;
 use crate::field::{E, F, evaluate, point};
-use crate::messages::Sumcheck;
-use crate::sumcheck;
-use crate::transcript::{absorb, draw, draw_point};
+use crate::sumcheck::{self, Sumcheck};
+use crate::transcript::{Challenger, absorb, draw, draw_point};
 use p3_blake3::Blake3;
 use p3_challenger::CanObserve;
 use p3_commit::MultilinearPcs;

@@ -6,7 +6,7 @@ use super::{Config, HidingMmcs, HidingPcs};
 use crate::commitment::{CommitmentError, STACK_VARS_MAX};
 use crate::field::{E, EXTENSION_DEGREE, basis};
 use crate::layout::log2_ceil;
-use crate::security::ErrorTerm;
+use crate::soundness::ErrorTerm;
 use p3_blake3::Blake3;
 use p3_dft::Radix2DFTSmallBatch;
 use p3_field::PrimeCharacteristicRing;
@@ -164,7 +164,7 @@ pub struct Strength {
 }
 
 impl Strength {
-    /// For proofs: two openings, and all else, compose to more than [`crate::security::LEVEL`].
+    /// For proofs: two openings, and all else, compose to more than [`crate::soundness::LEVEL`].
     pub const FULL: Self = Self {
         bits: 103.0,
         grinding: crate::commitment::GRINDING_BITS,

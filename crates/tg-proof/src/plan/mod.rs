@@ -30,6 +30,7 @@ pub use linear::MapPlan;
 pub use maximum::{MAXIMUM_POSITIONS_MAX, MaximumShape};
 pub use norm::{NORM_CARRY_BITS, NormShape, SQUARE_CARRY_BITS};
 pub use pushforwards::{COMMITTED_FROM, PushforwardLayout};
+pub(crate) use sections::REGISTRATION_BATCHES;
 pub use sections::{Section, SectionSize};
 pub use softmax::{
     PROBABILITY_BITS, SCORE_BITS, SOFTMAX_CARRY_BITS, SOFTMAX_CHANNELS_MAX, SOFTMAX_COUNT_BITS,
@@ -44,8 +45,8 @@ pub use value::REQUANTISE_COLUMNS;
 use crate::commitment::CommittedTable;
 use crate::cost::{Added, VerifierCost};
 use crate::error::PlanError;
-use crate::file::{Modes, Visibility};
 use crate::layout::{Chunk, TensorLayout, WeightLayout};
+use crate::modes::{Modes, Visibility};
 use crate::staged::Staged;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -6,9 +6,11 @@
 use super::{PlacedBlock, Plan, WeightUses};
 use crate::commitment::{CommittedTable, STACK_VARS_MAX};
 use crate::error::PlanError;
-use crate::model::REGISTRATION_BATCHES;
 use std::ops::Range;
 use tg_ir::Program;
+
+/// Points at which each weight table is opened by the registration.
+pub(crate) const REGISTRATION_BATCHES: usize = 3;
 
 /// A run of witness tables that are committed together. If there are several, each has a fractional sum of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]

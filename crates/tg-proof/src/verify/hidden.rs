@@ -2,17 +2,16 @@
 //! challenge makes one statement about the commitments of them. The argument stands in `docs/PROOF.md`, "Zero
 //! knowledge".
 
-use super::{ColumnClaim, Walk, WeightClaims, padded_point};
+use super::{ColumnClaim, Walk, WeightClaims};
 use crate::ajtai::{self, TensorCommitment};
-use crate::commitment::Challenger;
 use crate::error::{LookupCheck, VerifyError};
-use crate::field::{E, F};
+use crate::field::{E, F, padded_point};
 use crate::lookup::{LookupClaims, LookupMessages};
 use crate::messages::{LookupProof, NodeProof};
 use crate::plan::{Plan, TensorPlan};
 use crate::pushforward::PushforwardWeights;
 use crate::tape::{self, Form, ProductMessages, Secrets, Tape};
-use crate::transcript::draw;
+use crate::transcript::{Challenger, draw};
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::Program;
 

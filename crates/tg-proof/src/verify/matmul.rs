@@ -2,13 +2,13 @@
 
 use super::{Claim, Walk};
 use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::{E, eq, eq_table};
 use crate::layout::log2_ceil;
 use crate::linear::{Along, Reading, Weights};
 use crate::messages::MatMulProof;
 use crate::plan::Plan;
+use crate::transcript::Challenger;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::op;
 use tg_ir::{Op, Program, TensorId};

@@ -2,14 +2,13 @@
 
 use super::{Claim, ColumnClaim, Walk};
 use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::{E, eq, eq_prefix, eq_table};
 use crate::layout::log2_ceil;
 use crate::linear::{Along, Reading, SourceMap, Weights};
 use crate::messages::{AttainedProof, MaximumProof};
 use crate::plan::{ColumnSet, MaximumShape};
-use crate::transcript::draw_point;
+use crate::transcript::{Challenger, draw_point};
 use p3_field::PrimeCharacteristicRing;
 
 impl<A: Arithmetic> Walk<'_, A> {

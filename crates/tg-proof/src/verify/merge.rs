@@ -2,11 +2,10 @@
 
 use super::{Claim, Walk};
 use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::{E, eq};
 use crate::messages::MergeProof;
-use crate::transcript::draw;
+use crate::transcript::{Challenger, draw};
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::TensorId;
 

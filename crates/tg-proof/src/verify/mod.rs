@@ -35,18 +35,18 @@ pub use walk::{Claim, ColumnClaim, Walk, WeightClaims};
 pub use weights::{token_row, token_weights};
 
 use crate::arithmetic::{Arithmetic, Clear};
-use crate::commitment::{Challenger, Pcs};
+use crate::commitment::Pcs;
 use crate::error::VerifyError;
-use crate::field::{E, point};
+pub use crate::field::padded_point;
 use crate::file::{ExpectedStatement, ProofFile, Statement};
 use crate::lookup::{self, LookupClaims, LookupMessages};
 use crate::messages::{self, InferenceProof};
-use crate::model::{ProofShape, PublicModel};
+use crate::model::PublicModel;
 use crate::parts::Parts;
+use crate::shape::ProofShape;
+use crate::transcript::Challenger;
 use crate::{pushforward, transcript, zk};
 use p3_commit::MultilinearPcs;
-use p3_field::PrimeCharacteristicRing;
-use p3_multilinear_util::point::Point;
 
 /// Checks a proof file against a registered model.
 ///
@@ -99,7 +99,7 @@ fn check_proof(
     if !proof.has(parts) {
         return Err(VerifyError::Encoding);
     }
-    let mut challenger = transcript::inference(model.program_id(), statement, parts);
+    let mut challenger = transcript::inference(statement.digest(model.program_id(), parts));
     let weights = model.weights().zip(model.weights_commitment());
     if let Some((shape, own)) = weights {
         shape.scheme.observe_commitment(&own.root, &mut challenger);
@@ -142,10 +142,4 @@ impl<A: Arithmetic> Walk<'_, A> {
             challenger,
         )
     }
-}
-
-/// A claim's point for a column that is padded in front.
-#[must_use]
-pub fn padded_point(at: &[E], vars: usize) -> Point<E> {
-    point(&[vec![E::ZERO; vars - at.len()], at.to_vec()].concat())
 }

@@ -2,10 +2,10 @@
 
 use super::{Claim, Walk};
 use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::eq;
 use crate::messages::MulProof;
+use crate::transcript::Challenger;
 use tg_ir::TensorId;
 
 impl<A: Arithmetic> Walk<'_, A> {

@@ -1,13 +1,14 @@
 //! The openings: every value that the messages used is the committed columns'.
 
-use super::{Walk, WeightClaims, padded_point};
-use crate::commitment::{Challenger, OpeningArgument, OpeningClaims, WeightCommitment, opens_at};
+use super::{Walk, WeightClaims};
+use crate::commitment::{OpeningArgument, OpeningClaims, WeightCommitment, opens_at};
 use crate::error::VerifyError;
-use crate::field::{E, point};
+use crate::field::{E, padded_point, point};
 use crate::lookup::LookupClaims;
 use crate::messages::{InferenceProof, SectionProofs};
-use crate::model::{ProofShape, PublicModel, WeightsShape};
-use crate::transcript::{absorb, draw_point};
+use crate::model::PublicModel;
+use crate::shape::{ProofShape, WeightsShape};
+use crate::transcript::{Challenger, absorb, draw_point};
 use p3_commit::MultilinearPcs;
 
 const WITNESS: VerifyError = VerifyError::Opening { which: "witness" };

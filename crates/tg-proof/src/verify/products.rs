@@ -2,11 +2,11 @@
 
 use super::{Claim, Walk, WeightClaims};
 use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::{E, eq, eq_prefix};
 use crate::linear::{ConvPoint, conv_reading};
 use crate::messages::ProductsProof;
+use crate::transcript::Challenger;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::Op;
 use tg_ir::op;

@@ -3,8 +3,9 @@
 use crate::ajtai::TensorCommitment;
 use crate::error::VerifyError;
 use crate::field::{E, eq_table, signed};
-use crate::file::{ProofFile, Visibility};
+use crate::file::ProofFile;
 use crate::layout::TensorLayout;
+use crate::modes::Visibility;
 use crate::plan::TensorCoding;
 use tg_ir::bounds::FIELD_BOUND;
 use tg_ir::{ElementType, Program, Shape};

@@ -2,11 +2,11 @@
 
 use super::{Claim, Walk};
 use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::E;
 use crate::linear::{Reading, map_reading};
 use crate::messages::ReadProof;
+use crate::transcript::Challenger;
 use tg_ir::Op;
 
 impl<A: Arithmetic> Walk<'_, A> {

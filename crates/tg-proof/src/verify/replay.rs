@@ -2,11 +2,11 @@
 
 use super::{ColumnClaim, Walk, WeightClaims};
 use crate::arithmetic::Clear;
-use crate::commitment::Challenger;
 use crate::error::VerifyError;
 use crate::lookup::Pulled;
 use crate::messages::NodeProof;
 use crate::plan::Plan;
+use crate::transcript::Challenger;
 use tg_ir::Program;
 
 /// What is left to show after a walk in the clear.

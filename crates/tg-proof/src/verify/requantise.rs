@@ -2,12 +2,11 @@
 
 use super::{Claim, Walk};
 use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
 use crate::field::{E, eq_prefix, eq_table};
 use crate::layout::TensorLayout;
 use crate::messages::RequantiseProof;
 use crate::plan::ColumnSet;
-use crate::transcript::absorb;
+use crate::transcript::{Challenger, absorb};
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::{Requantise, TensorId};
 

@@ -2,12 +2,11 @@
 
 use super::{Claim, Walk};
 use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::{E, eq_prefix};
 use crate::messages::StageProof;
 use crate::staged::{Anchors, Slot, Stage, Staged};
-use crate::transcript::{draw, draw_point};
+use crate::transcript::{Challenger, draw, draw_point};
 use p3_field::PrimeCharacteristicRing;
 
 impl<A: Arithmetic> Walk<'_, A> {

@@ -2,14 +2,13 @@
 
 use super::{Claim, Walk};
 use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::{E, eq_prefix};
 use crate::layout::log2_ceil;
 use crate::messages::TreesProof;
 use crate::plan::{FlagWeights, TreesPlan, branch_reading};
 use crate::staged::Anchors;
-use crate::transcript::{draw, draw_point};
+use crate::transcript::{Challenger, draw, draw_point};
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::Op;
 use tg_ir::op;

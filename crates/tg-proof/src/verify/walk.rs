@@ -2,14 +2,13 @@
 
 use super::evaluate_tensor;
 use crate::arithmetic::{Arithmetic, Clear};
-use crate::commitment::Challenger;
 use crate::error::{NodeCheck, VerifyError};
 use crate::field::E;
 use crate::lookup::Pulled;
 use crate::messages::{GadgetProof, NodeProof, Sumcheck};
 use crate::plan::{NodePlan, Plan, TensorPlan};
 use crate::sumcheck;
-use crate::transcript::{absorb, draw_point};
+use crate::transcript::{Challenger, absorb, draw_point};
 use tg_ir::op;
 use tg_ir::{Op, Program, TensorId};
 

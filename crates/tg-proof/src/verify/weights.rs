@@ -2,12 +2,12 @@
 
 use super::{Claim, Walk, WeightClaims};
 use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
 use crate::error::NodeCheck;
 use crate::field::{E, eq_at, eq_prefix, eq_table};
 use crate::layout::TensorLayout;
 use crate::messages::{ChosenProof, EmbedProof};
 use crate::plan::GadgetPlan;
+use crate::transcript::Challenger;
 use tg_ir::Op;
 use tg_ir::op;
 
