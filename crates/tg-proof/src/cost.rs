@@ -5,8 +5,8 @@
 //! from shapes alone is added up before a plan is begun, the rest as a plan grows, node by node, so that it never grows
 //! beyond a limit by more than one node. Adding up is linear in the program's bytes.
 
-use crate::error::PlanError;
 use crate::layout::{TensorLayout, WeightLayout, log2_ceil};
+use crate::plan::PlanError;
 use tg_ir::op;
 use tg_ir::{Axis, Op, Program, TensorId, Window};
 

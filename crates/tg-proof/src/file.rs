@@ -2,7 +2,6 @@
 
 use crate::commitment;
 pub use crate::cost::PROOF_FILE_MAX;
-use crate::error::ProofFileError;
 use crate::messages;
 pub use crate::modes::{Modes, Visibility};
 use crate::parts::Parts;
@@ -10,6 +9,22 @@ use crate::transcript::{PARTIAL, PROTOCOL_VERSION, ZK};
 use crate::zk::ZkProof;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Address, Digest, JobId, ModelId, ProgramId, domain::Domain};
+
+/// Why a proof file is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProofFileError {
+    /// Larger than any proof may be.
+    #[error("the proof file has {got} bytes, at most {limit} are allowed")]
+    TooLarge {
+        /// Its size.
+        got: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// Not the canonical encoding of a proof file.
+    #[error("the proof file cannot be read")]
+    Decode(#[from] DecodeError),
+}
 
 /// Version of the file format.
 pub const PROOF_FILE_VERSION: u16 = 4;

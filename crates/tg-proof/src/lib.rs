@@ -14,9 +14,10 @@
 
 pub mod ajtai;
 pub mod arithmetic;
+pub mod check;
 pub mod commitment;
+mod composed;
 pub mod cost;
-pub mod error;
 pub mod facts;
 pub mod field;
 pub mod file;
@@ -39,6 +40,7 @@ pub mod registration;
 pub mod security;
 pub mod sequence;
 pub mod shape;
+mod shown;
 pub mod size;
 mod soundness;
 pub mod staged;
@@ -49,12 +51,25 @@ pub mod verify;
 mod wire;
 pub mod zk;
 
+/// What can be wrong with a program, a public model, a proof file or a proof. Every check has a stable code.
+pub mod error {
+    pub use crate::file::ProofFileError;
+    pub use crate::model::PublicModelError;
+    pub use crate::plan::PlanError;
+    pub use crate::registration::RegistrationError;
+    pub use crate::sequence::SequenceError;
+    pub use crate::verify::{LookupCheck, NodeCheck, VerifyError};
+}
+
+pub use check::verify;
 pub use cost::{BATCH_MAX, VerifierCost};
-pub use error::{PlanError, ProofFileError, PublicModelError, SequenceError, VerifyError};
 pub use facts::Facts;
-pub use file::{ExpectedStatement, Modes, PROOF_FILE_MAX, ProofFile, Statement, Visibility};
-pub use model::PublicModel;
+pub use file::{
+    ExpectedStatement, Modes, PROOF_FILE_MAX, ProofFile, ProofFileError, Statement, Visibility,
+};
+pub use model::{PublicModel, PublicModelError};
 pub use parts::{Part, Parts};
+pub use plan::PlanError;
 pub use security::SecurityReport;
-pub use sequence::{SequenceFile, verify_sequence};
-pub use verify::verify;
+pub use sequence::{SequenceError, SequenceFile, verify_sequence};
+pub use verify::VerifyError;

@@ -2,12 +2,12 @@
 
 use crate::arithmetic::{Arithmetic, Value};
 use crate::commitment::Pcs;
-use crate::error::{LookupCheck, VerifyError};
 use crate::field::{E, eq, eq_at, evaluate, identity_at, inner_product};
 use crate::fractional::{self, LeafClaim};
 use crate::messages::{LookupProof, Pushforward, Pushforwards, SumProof};
 use crate::plan::{LeafBlock, PlacedBlock, Plan};
 use crate::transcript::{Challenger, absorb, draw};
+use crate::verify::{LookupCheck, VerifyError};
 use p3_challenger::CanObserve;
 use p3_commit::MultilinearPcs;
 use p3_field::PrimeCharacteristicRing;

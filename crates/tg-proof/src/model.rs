@@ -1,7 +1,7 @@
 //! Public models (`.tgv`): the program, the commitment to its weights, and the registration proof.
 
 use crate::commitment::{CommitmentError, WeightCommitment};
-use crate::error::{PlanError, PublicModelError, RegistrationError};
+use crate::composed::{self, Secured};
 use crate::facts::Facts;
 use crate::field::E;
 use crate::file::{ProofFile, Statement};
@@ -9,15 +9,29 @@ use crate::hiding::{Anchor, Strength};
 use crate::messages;
 use crate::modes::Modes;
 use crate::parts::{Part, Parts};
+use crate::plan::PlanError;
 use crate::plan::{Plan, SectionSize};
 use crate::private::PrivateShape;
+use crate::registration::RegistrationError;
 pub use crate::shape::{ProofShape, WeightsShape};
+use crate::verify::Registered;
 use crate::zk::ZkShape;
-use crate::{registration, security};
+use crate::{private, registration};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tg_ir::{Program, Weights};
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Digest, ModelId, ProgramId, domain::Domain};
+
+/// Why a public model is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PublicModelError {
+    /// Not the canonical encoding of a public model.
+    #[error("the public model cannot be read")]
+    Decode(#[from] DecodeError),
+    /// Its program cannot be proved.
+    #[error("the public model's program is refused")]
+    Plan(#[from] PlanError),
+}
 
 /// Version of the file format.
 pub const PUBLIC_MODEL_VERSION: u16 = 3;
@@ -147,7 +161,7 @@ impl PublicModel {
             section_size: SectionSize::default(),
             other: Mutex::new(None),
         };
-        security::check(&model)?;
+        model.check_security()?;
         Ok(model)
     }
 
@@ -159,7 +173,7 @@ impl PublicModel {
         self.shape = Arc::new(ProofShape::sectioned(&self.program, 1, size)?);
         self.section_size = size;
         self.other = Mutex::new(None);
-        security::check(&self)?;
+        self.check_security()?;
         Ok(self)
     }
 
@@ -231,8 +245,15 @@ impl PublicModel {
     /// The part that fails.
     pub fn verify_registration(&self) -> Result<(), RegistrationError> {
         *self.registered.get_or_init(|| match &self.private {
-            None => crate::registration::verify(self),
-            Some(private) => crate::private::verify(self, private),
+            None => {
+                let tables = registration::weight_tables(&self.plan().weights);
+                let committed = self.weights().zip(self.commitment.as_ref());
+                registration::verify(self.program_id, &tables, committed, &self.registration)
+            }
+            Some(private) => {
+                let named = (self.program_id, self.commitment.as_ref());
+                private::verify(named, private, &self.registration)
+            }
         })
     }
 
@@ -256,7 +277,7 @@ impl PublicModel {
             batch,
             self.section_size,
         )?);
-        security::check_shape(self, &shape)?;
+        composed::check_shape(&self.secured(), &shape)?;
         if shape.plan.cost.memory() <= KEPT_MAX {
             *self.other() = Some(Other::Batch(batch, Arc::clone(&shape)));
         }
@@ -288,7 +309,7 @@ impl PublicModel {
             }
         };
         let shape = Arc::new(shape);
-        security::check_zk(self, &shape)?;
+        composed::check_zk(&self.secured(), &shape)?;
         if shape.plan.cost.memory() <= KEPT_MAX {
             *self.other() = Some(Other::Zk(of, Arc::clone(&shape)));
         }
@@ -339,12 +360,28 @@ impl PublicModel {
         }
     }
 
+    /// The parts that a proof in zero knowledge sends: of private weights there is no opening beside the hiding ones.
+    #[must_use]
+    pub fn sent(&self, plan: &Plan) -> Parts {
+        let parts = self.parts(plan);
+        match &self.private {
+            None => parts,
+            Some(_) => Parts {
+                weights: Part::Absent,
+                ..parts
+            },
+        }
+    }
+
     /// The root of a proof's (first) witness commitment; nothing if it commits nothing or is no proof about this model.
     #[must_use]
     pub fn witness_root(&self, file: &ProofFile) -> Option<Digest> {
         let Statement { batch, zk, .. } = file.statement;
         let parts = match zk {
-            Some(modes) => self.zk_shape_of(batch as usize, modes).ok()?.sent(self),
+            Some(modes) => self
+                .zk_shape_of(batch as usize, modes)
+                .ok()
+                .map(|shape| self.sent(&shape.plan))?,
             None => self.parts(&self.shape_of(batch as usize).ok()?.plan),
         };
         file.witness_root(parts)
@@ -371,8 +408,34 @@ impl PublicModel {
         })
     }
 
-    pub(crate) fn anchor_point(&self) -> &[E] {
-        &self.anchor_point
+    /// Refuses a model whose proofs or registration fall short of the level that is required.
+    fn check_security(&self) -> Result<(), PlanError> {
+        let secured = self.secured();
+        if self.private.is_none() {
+            composed::check_shape(&secured, &self.shape)?;
+        }
+        composed::check_registration(&secured)
+    }
+
+    /// What the errors of its proofs and of its registration depend on.
+    pub(crate) fn secured(&self) -> Secured<'_> {
+        Secured {
+            program: &self.program,
+            plan: &self.shape.plan,
+            weights: self.shape.weights.as_ref(),
+            anchor_vars: self.anchor_point.len(),
+            private: self.private.as_deref(),
+        }
+    }
+
+    /// The weights as the registration has them, if there are some.
+    pub(crate) fn registered(&self) -> Option<Registered<'_>> {
+        Some(Registered {
+            shape: self.shape.weights.as_ref()?,
+            commitment: self.commitment.as_ref()?,
+            anchored_at: &self.anchor_point,
+            plan: &self.shape.plan,
+        })
     }
 
     pub(crate) fn plan(&self) -> &Plan {

@@ -2,7 +2,6 @@
 //! argument stands in `docs/PROOF.md`, "Private weights".
 
 use crate::commitment::{Commitment, CommitmentError, WeightCommitment};
-use crate::error::RegistrationError;
 use crate::field::{E, EXTENSION_DEGREE, eq_at, eq_table, identity_at};
 use crate::fractional;
 use crate::hiding::{
@@ -10,8 +9,8 @@ use crate::hiding::{
 };
 use crate::layout::log2_ceil;
 use crate::messages;
-use crate::model::PublicModel;
 use crate::plan::Plan;
+use crate::registration::RegistrationError;
 use crate::registration::{RangeBlock, WEIGHT_VALUES, WeightTable, range_leaves, weight_tables};
 use crate::tape::{self, Form, ProductMessages, Secrets, Tape};
 use crate::transcript::{self, Challenger, absorb, draw, draw_point};
@@ -273,16 +272,18 @@ impl Owed {
     }
 }
 
-/// Checks the registration proof of a public model with private weights.
+/// Checks the registration proof of a program's private weights against their commitment.
 ///
 /// # Errors
 /// The part that fails.
-pub(crate) fn verify(model: &PublicModel, shape: &PrivateShape) -> Result<(), RegistrationError> {
-    let proof: PrivateRegistration =
-        messages::decode(model.registration()).ok_or(RegistrationError::Malformed)?;
-    let commitment = model.weights_commitment();
+pub(crate) fn verify(
+    (program, commitment): (ProgramId, Option<&WeightCommitment>),
+    shape: &PrivateShape,
+    proof: &[u8],
+) -> Result<(), RegistrationError> {
+    let proof: PrivateRegistration = messages::decode(proof).ok_or(RegistrationError::Malformed)?;
     let commitment = commitment.ok_or(RegistrationError::Malformed)?;
-    verify_messages((model.program_id(), commitment), shape, &proof)
+    verify_messages((program, commitment), shape, &proof)
 }
 
 /// The checks of a registration's messages, for a shape.

@@ -2,7 +2,6 @@
 
 use crate::arithmetic::{Clear, Value};
 use crate::commitment::{OpeningClaims, opens_at};
-use crate::error::{LookupCheck, VerifyError};
 use crate::field::{E, eq_at, eq_table, eq_values, inner_product, of_coefficients, padded_point};
 use crate::lookup::{LookupClaims, PushforwardClaims};
 use crate::messages::{LookupProof, Pushforwards};
@@ -10,6 +9,7 @@ use crate::plan::{LeafBlock, Plan, PushforwardLayout};
 use crate::shape::ProofShape;
 use crate::sumcheck;
 use crate::transcript::{Challenger, absorb, draw};
+use crate::verify::{LookupCheck, VerifyError};
 use p3_field::PrimeCharacteristicRing;
 
 /// `sel_t`, the weight at the fractional sum's point of a table's leaves among all, and the rest of that point.

@@ -2,12 +2,11 @@
 
 use crate::arithmetic::Clear;
 use crate::commitment::{Commitment, Pcs, WeightCommitment, opens_to};
-use crate::error::RegistrationError;
 use crate::field::{E, eq_at, eq_table, identity_at};
 use crate::layout::log2_ceil;
 pub use crate::layout::{Axis, WeightTable, weight_tables};
 use crate::messages::{self, PaddingProof, RegistrationProof};
-use crate::model::PublicModel;
+use crate::shape::WeightsShape;
 use crate::transcript::{self, Challenger, absorb, draw, draw_point};
 use crate::{fractional, sumcheck};
 use p3_challenger::CanObserve;
@@ -16,6 +15,40 @@ use p3_field::PrimeCharacteristicRing;
 use p3_sumcheck::PrescribedPointPcs;
 use tg_ir::weights::WEIGHT_MAX;
 use tg_types::ProgramId;
+
+/// What a registration proof can violate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RegistrationError {
+    /// The proof's bytes are not canonical or its lists of another length.
+    #[error("the registration proof is malformed")]
+    Malformed,
+    /// The committed cells are not all in [-127, 127].
+    #[error("the committed weights are not shown to be in range")]
+    Range,
+    /// Padded cells are not all zero.
+    #[error("the padding of the committed weights is not shown to be zero")]
+    Padding,
+    /// The opening does not verify.
+    #[error("the opening of the weights does not verify")]
+    Opening,
+    /// The opening shows other values than the proof used.
+    #[error("the weights open to other values than the registration proof used")]
+    Opened,
+}
+
+impl RegistrationError {
+    /// A stable number for receipts and APIs.
+    #[must_use]
+    pub const fn code(self) -> u16 {
+        match self {
+            Self::Malformed => 60,
+            Self::Range => 61,
+            Self::Padding => 62,
+            Self::Opening => 63,
+            Self::Opened => 64,
+        }
+    }
+}
 
 /// Values a weight may take: -127 to 127.
 pub const WEIGHT_VALUES: usize = 2 * WEIGHT_MAX as usize + 1;
@@ -71,21 +104,24 @@ pub fn anchor_point(
     (challenger, point)
 }
 
-/// Checks the registration proof of a public model.
+/// Checks the registration proof of a program's weights, whose tables are given, against their commitment.
 ///
 /// # Errors
 /// The part that fails.
-pub fn verify(model: &PublicModel) -> Result<(), RegistrationError> {
-    let Some((weights, commitment)) = model.weights().zip(model.weights_commitment()) else {
+pub(crate) fn verify(
+    program: ProgramId,
+    tables: &[WeightTable],
+    committed: Option<(&WeightsShape, &WeightCommitment)>,
+    proof: &[u8],
+) -> Result<(), RegistrationError> {
+    let Some((weights, commitment)) = committed else {
         // Without weights there is nothing to show, and one way to show it.
-        return match model.registration() {
+        return match proof {
             [] => Ok(()),
             _ => Err(RegistrationError::Malformed),
         };
     };
-    let proof: RegistrationProof =
-        messages::decode(model.registration()).ok_or(RegistrationError::Malformed)?;
-    let tables = weight_tables(&model.plan().weights);
+    let proof: RegistrationProof = messages::decode(proof).ok_or(RegistrationError::Malformed)?;
     // Every cell is counted once. Stops: a second encoding, by adding p to a multiplicity.
     let cells: u64 = tables
         .iter()
@@ -98,24 +134,23 @@ pub fn verify(model: &PublicModel) -> Result<(), RegistrationError> {
         && proof
             .columns
             .iter()
-            .zip(&tables)
+            .zip(tables)
             .all(|(columns, table)| columns.len() == table.columns)
         && proof.padding.len() == tables.len()
         && proof
             .padding
             .iter()
-            .zip(&tables)
+            .zip(tables)
             .all(|(padding, table)| padding.columns.len() == table.columns);
     if !shape {
         return Err(RegistrationError::Malformed);
     }
     let WeightCommitment { root, anchor } = commitment;
-    let (mut challenger, anchored_at) =
-        anchor_point(model.program_id(), &weights.scheme, root, &tables);
+    let (mut challenger, anchored_at) = anchor_point(program, &weights.scheme, root, tables);
     anchor
         .iter()
         .for_each(|columns| absorb(&mut challenger, columns));
-    let range_point = verify_range(&tables, &proof, &mut challenger)?;
+    let range_point = verify_range(tables, &proof, &mut challenger)?;
     let mut points = Vec::new();
     let mut expected = Vec::new();
     let messages = proof.columns.iter().zip(&proof.padding).zip(anchor);

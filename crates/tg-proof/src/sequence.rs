@@ -4,12 +4,29 @@
 //! gave when the next token was drawn, so that everything else is a computation on public data
 //! ([`tg_ir::generation`]). The seed is part of what is claimed: whoever could choose it could choose among sequences.
 
-use crate::error::{ProofFileError, SequenceError};
-use crate::file::{ExpectedStatement, Modes, PROOF_FILE_MAX, ProofFile};
+use crate::check::verify;
+use crate::file::{ExpectedStatement, Modes, PROOF_FILE_MAX, ProofFile, ProofFileError};
 use crate::model::PublicModel;
-use crate::verify::{integers, verify};
+use crate::verify::{VerifyError, integers};
 use tg_ir::{ElementType, Generation, Generator};
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// Why a sequence is rejected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SequenceError {
+    /// The model cannot generate.
+    #[error("the model cannot generate")]
+    Generator(#[from] tg_ir::generation::GeneratorError),
+    /// The proof is not about one window of tokens that anybody can see.
+    #[error("the proof is not about one public sequence of the model's length")]
+    Statement,
+    /// The tokens are not those that were drawn.
+    #[error("the sequence was not written as stated")]
+    Generation(#[from] tg_ir::generation::GenerationError),
+    /// The model does not give the scores from which they were drawn.
+    #[error("the proof of the scores is rejected")]
+    Proof(#[from] VerifyError),
+}
 
 const MAGIC: [u8; 4] = *b"TGS\0";
 /// Version of the file format.

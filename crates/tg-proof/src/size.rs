@@ -6,8 +6,8 @@
 
 use crate::commitment::Pcs;
 use crate::cost::PROOF_FILE_MAX;
-use crate::error::PlanError;
 use crate::field::EXTENSION_DEGREE;
+use crate::plan::PlanError;
 use crate::plan::{Plan, SectionSize};
 use crate::shape::ProofShape;
 use crate::verify::node_bytes;

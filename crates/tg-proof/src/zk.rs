@@ -2,24 +2,23 @@
 //! knowledge".
 
 use crate::commitment::{Commitment, CommitmentError, OpeningArgument};
-use crate::error::{LookupCheck, PlanError, VerifyError};
 use crate::field::EXTENSION_DEGREE;
-use crate::file::ProofFile;
 use crate::hiding::{
     self, Anchor, Columns, Functional, HidingProof, HidingShape, KeptShape, Strength,
 };
 use crate::layout::log2_ceil;
 use crate::messages::{self, LookupProof, NodeProof, Pushforwards, take_if};
-use crate::model::PublicModel;
 use crate::modes::Modes;
 use crate::parts::{Part, Parts};
+use crate::plan::PlanError;
 use crate::plan::{LookupTable, Plan};
 use crate::tape::{ProductMessages, Secrets, Tape};
 pub use crate::tape::{bind_compared, bind_factors};
 use crate::transcript::{self, Challenger};
 use crate::verify::{
-    Batch, ShownTensor, Walked, WeightClaims, check_weights, secrets, shown, walk_hidden,
+    Batch, Registered, ShownTensor, Walked, WeightClaims, check_weights, secrets, walk_hidden,
 };
+use crate::verify::{LookupCheck, VerifyError};
 use p3_commit::MultilinearPcs;
 use serde::{Deserialize, Serialize};
 use tg_ir::Program;
@@ -122,19 +121,6 @@ impl ZkShape {
     #[must_use]
     pub const fn checks(&self) -> usize {
         3 * self.secrets.messages + 5 * self.secrets.products + 4
-    }
-
-    /// The parts that are sent: of private weights there is no opening beside the hiding ones.
-    #[must_use]
-    pub fn sent(&self, model: &PublicModel) -> Parts {
-        let parts = model.parts(&self.plan);
-        match model.private_weights() {
-            None => parts,
-            Some(_) => Parts {
-                weights: Part::Absent,
-                ..parts
-            },
-        }
     }
 
     /// A batch of checks as functionals of all commitments.
@@ -255,40 +241,34 @@ pub fn start(
     challenger
 }
 
-/// Checks a proof in zero knowledge; statement and registration are checked already.
-///
-/// # Errors
-/// The check that failed.
-pub(crate) fn verify(model: &PublicModel, file: &ProofFile) -> Result<(), VerifyError> {
-    let batch = file.statement.batch;
-    let tensors = shown(model.program(), file)?;
-    // Stops: a batch whose proofs cost more than is admitted, or reach less than the security level.
-    let shape = model
-        .zk_shape_of(batch as usize, file.statement.modes())
-        .map_err(|_| VerifyError::Batch { batch })?;
-    model.verify_registration()?;
-    let proof = ZkProof::decode(&file.proof, shape.sent(model)).ok_or(VerifyError::Encoding)?;
-    verify_messages(model, &shape, file, &tensors, &proof)
+/// What the checks of a proof in zero knowledge need of a model.
+#[derive(Debug)]
+pub(crate) struct Checked<'a> {
+    /// The program.
+    pub(crate) program: &'a Program,
+    /// The weights, if there are some.
+    pub(crate) weights: Option<Registered<'a>>,
+    /// The anchor of the weights, if they are private.
+    pub(crate) private: Option<Anchor>,
+    /// The digest of the statement.
+    pub(crate) statement: Digest,
 }
 
 /// The checks of a proof's messages, for a shape.
 ///
 /// # Errors
 /// The check that failed.
-pub fn verify_messages(
-    model: &PublicModel,
+pub(crate) fn verify(
+    checked: &Checked<'_>,
     shape: &ZkShape,
-    file: &ProofFile,
     tensors: &[ShownTensor; 2],
     proof: &ZkProof,
 ) -> Result<(), VerifyError> {
-    let anchor = model.private_anchor();
-    let shown = (proof, anchor.as_ref());
-    let (claimed, mut challenger) = verify_shown(model, shape, (file, tensors), shown)?;
-    let opened = model.weights().filter(|_| anchor.is_none());
+    let (claimed, mut challenger) = verify_shown(checked, shape, tensors, proof)?;
+    let opened = checked.weights.filter(|_| checked.private.is_none());
     match (opened, &proof.weights_opening) {
         (Some(weights), Some(argument)) => {
-            check_weights(model, weights, &claimed, argument, &mut challenger)
+            check_weights(&weights, &claimed, argument, &mut challenger)
         }
         (None, None) => Ok(()),
         // Stops: an opening that nobody asked for, or none where one is due.
@@ -298,10 +278,10 @@ pub fn verify_messages(
 
 /// All checks but the opening of public weights: the claims on them, and the transcript.
 fn verify_shown(
-    model: &PublicModel,
+    checked: &Checked<'_>,
     shape: &ZkShape,
-    (file, [input, output]): (&ProofFile, &[ShownTensor; 2]),
-    (proof, anchor): (&ZkProof, Option<&Anchor>),
+    [input, output]: &[ShownTensor; 2],
+    proof: &ZkProof,
 ) -> Result<(Vec<Option<WeightClaims>>, Challenger), VerifyError> {
     const MESSAGES: VerifyError = VerifyError::Lookup(LookupCheck::Messages);
     let ZkProof {
@@ -322,16 +302,21 @@ fn verify_shown(
     if lookup.is_some() != shape.plan.looks_up() {
         return Err(MESSAGES);
     }
-    let (weights, parts) = (model.weights_commitment(), model.parts(&shape.plan));
-    let absorb_weights = |challenger: &mut Challenger| match (model.weights(), weights, anchor) {
-        (_, Some(own), Some(_)) => hiding::observe(&own.root, challenger),
-        (Some(shape), Some(own), None) => shape.scheme.observe_commitment(&own.root, challenger),
+    let Checked {
+        program,
+        weights,
+        private,
+        statement,
+    } = checked;
+    let root = weights.map(|own| &own.commitment.root);
+    let absorb_weights = |challenger: &mut Challenger| match (weights, root, private) {
+        (_, Some(root), Some(_)) => hiding::observe(root, challenger),
+        (Some(own), Some(root), None) => own.shape.scheme.observe_commitment(root, challenger),
         _ => {}
     };
-    let statement = file.statement.digest(model.program_id(), parts);
-    let mut challenger = start(statement, absorb_weights, witness);
+    let mut challenger = start(*statement, absorb_weights, witness);
     let walked = Walked {
-        program: model.program(),
+        program,
         plan: &shape.plan,
         input: &input.elements,
         output: &output.elements,
@@ -345,11 +330,11 @@ fn verify_shown(
     let beta = bind_compared(products, &mut challenger);
     obligations.compare(shape.secrets, &products.compared, eta)?;
     let batch = obligations.batched(shape.secrets, beta);
-    roots.extend(anchor.and(weights).map(|own| own.root.clone()));
+    roots.extend(private.as_ref().and(root).cloned());
     // Stops: any check that does not hold of what is committed.
     hiding::verify_kept(
         &shape.hiding,
-        (&roots, anchor),
+        (&roots, private.as_ref()),
         (&shape.functionals(&batch), batch.sum),
         opening,
         &mut challenger,

@@ -5,9 +5,9 @@
 //! product takes are the masked ones, an output of their stage, so that no flag of padding counts. *Stops: the row of
 //! another token, a mix of rows, a token beyond the table, values in padding.*
 
+use super::PlanError;
 use super::stage::{StageDraft, rows_of};
 use super::{GadgetKind, GadgetPlan, NodePlan, Plan};
-use crate::error::PlanError;
 use crate::layout::{TensorLayout, log2_ceil};
 use crate::staged::{Constraint, Linear, Mask, Public, Staged};
 use tg_ir::{Program, TensorId};

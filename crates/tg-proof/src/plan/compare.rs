@@ -11,10 +11,10 @@
 //! below k do (any other k channels sum to more); the distance of those is at least 1. *Stops: an element greater than the
 //! greatest, a greatest that is no element, the second of equal ones.*
 
+use super::PlanError;
 use super::stage::{StageDraft, rows_of};
 use super::tables::LookupTable;
 use super::{GadgetKind, GadgetPlan, NodePlan, Plan};
-use crate::error::PlanError;
 use crate::field::F;
 use crate::staged::{Constraint, Linear, Mask, Public, Slot, Staged};
 use p3_field::PrimeField32;

@@ -1,10 +1,10 @@
 //! Input and output as committed tensors, for proofs that do not show them.
 
+use super::PlanError;
 use super::stage::StageDraft;
 use super::{ColumnSet, Plan};
 use crate::ajtai;
 use crate::cost::Added;
-use crate::error::PlanError;
 use crate::layout::TensorLayout;
 use crate::modes::{Modes, Visibility};
 use crate::staged::{Constraint, Linear, Mask, Public, Staged, coefficient};

@@ -1,8 +1,8 @@
 //! Linear and product gadgets: they commit nothing but weights.
 
+use super::PlanError;
 use super::{NodePlan, Plan};
 use crate::cost::Added;
-use crate::error::PlanError;
 use crate::layout::{TensorLayout, WeightLayout};
 use crate::linear::{Rearrangement, SeparableMap, is_separable};
 use tg_ir::op;

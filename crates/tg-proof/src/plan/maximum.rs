@@ -1,9 +1,9 @@
 //! Maxima and minima of few elements: of windows, and along rows or columns.
 
+use super::PlanError;
 use super::stage::limb_classes;
 use super::{LIMB_CLASS_LIMIT, NodePlan, Plan};
 use crate::arithmetic::Value;
-use crate::error::PlanError;
 use crate::field::{E, F};
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::op::{self, Reduction};

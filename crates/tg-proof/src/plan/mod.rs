@@ -7,6 +7,7 @@
 
 mod chosen;
 mod compare;
+mod error;
 mod input;
 mod leaves;
 mod linear;
@@ -24,6 +25,7 @@ mod value;
 mod wide;
 
 pub use compare::CompareShape;
+pub use error::PlanError;
 pub use input::{Digit, OUTPUT, SaltPlan, TensorCoding, TensorPlan};
 pub use leaves::{LeafBlock, PlacedBlock};
 pub use linear::MapPlan;
@@ -44,7 +46,6 @@ pub use value::REQUANTISE_COLUMNS;
 
 use crate::commitment::CommittedTable;
 use crate::cost::{Added, VerifierCost};
-use crate::error::PlanError;
 use crate::layout::{Chunk, TensorLayout, WeightLayout};
 use crate::modes::{Modes, Visibility};
 use crate::staged::Staged;

@@ -13,9 +13,9 @@
 //! Conditions, refused by name: k + f >= 12; r below 2^28; 2^k n |in| below 2^29; n <= 2^12 for inputs of 16 bits; and the
 //! difference of both sides.
 
+use super::PlanError;
 use super::stage::{StageDraft, limb_classes, rows_of};
 use super::{ColumnSet, GadgetKind, GadgetPlan, NodePlan, Plan};
-use crate::error::PlanError;
 use crate::field::F;
 use crate::layout::TensorLayout;
 use crate::staged::{Constraint, Linear, Mask, Staged};

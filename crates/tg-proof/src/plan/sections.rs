@@ -3,9 +3,9 @@
 //! A witness that one commitment holds is one section. A larger one is cut between its tables, in their order, so that a
 //! prover needs memory for one section at a time.
 
+use super::PlanError;
 use super::{PlacedBlock, Plan, WeightUses};
 use crate::commitment::{CommittedTable, STACK_VARS_MAX};
-use crate::error::PlanError;
 use std::ops::Range;
 use tg_ir::Program;
 

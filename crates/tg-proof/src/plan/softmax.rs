@@ -16,11 +16,11 @@
 //! of S, floor(S/2) and R with carries, every term below 2^26. So every j is 0. *Stops: quotients right modulo p only,
 //! rounding the other way, a sum of other exponentials.*
 
+use super::PlanError;
 use super::stage::{StageDraft, rows_of};
 use super::tables::LookupTable;
 use super::{GadgetKind, GadgetPlan, NodePlan, Plan};
 use crate::cost::Added;
-use crate::error::PlanError;
 use crate::field::F;
 use crate::staged::{Constraint, Linear, Mask, Public, Slot, Staged};
 use p3_field::PrimeCharacteristicRing;

@@ -1,8 +1,8 @@
 //! Stages under construction: variables, columns and their readers.
 
+use super::PlanError;
 use super::{ColumnSet, LIMB_CLASS_LIMIT, Plan};
 use crate::cost::Added;
-use crate::error::PlanError;
 use crate::layout::TensorLayout;
 use crate::staged::{Constraint, Linear, Mask, Public, Reading, Slot, Stage};
 use tg_ir::{Program, TensorId};

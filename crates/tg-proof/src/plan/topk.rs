@@ -8,9 +8,9 @@
 //! greatest) and distance of limbs. *Stops: an element that is not there, one twice, another order, an element left out
 //! that is greater, the later ones of equal elements.*
 
+use super::PlanError;
 use super::stage::{StageDraft, rows_of};
 use super::{CompareShape, GadgetKind, GadgetPlan, NodePlan, Plan};
-use crate::error::PlanError;
 use crate::staged::{Constraint, Linear, Mask, Public, Staged};
 use tg_ir::op::Ranked;
 use tg_ir::{Program, TensorId};

@@ -6,10 +6,10 @@
 //! tree is set. So all decisions on the way to the marked leaf lead to it, which no other leaf has. *Stops: another leaf, no
 //! leaf, two leaves, a decision that does not hold.*
 
+use super::PlanError;
 use super::stage::StageDraft;
 use super::{ColumnSet, LIMB_CLASS_LIMIT, NodePlan, Plan};
 use crate::cost::Added;
-use crate::error::PlanError;
 use crate::field::{E, F, eq_prefix, eq_table};
 use crate::layout::{TensorLayout, log2_ceil};
 use crate::linear::{Along, Reading, Weights};

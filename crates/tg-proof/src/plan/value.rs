@@ -1,8 +1,8 @@
 //! Requantisations by segment tables: three committed columns.
 
+use super::PlanError;
 use super::{NodePlan, Plan, tables};
 use crate::cost::Added;
-use crate::error::PlanError;
 use tg_ir::segment::{LIMB_CLASS_MAX, SEGMENTS_MAX};
 use tg_ir::{ElementType, Program, Requantise, SegmentTable, WideTable};
 

@@ -8,10 +8,10 @@
 //! against the formula at the ends of every step). *Stops: neighbouring outputs, a saturated output inside the clamp and
 //! the reverse, rests of other widths, another channel's shift, quotients right modulo p only.*
 
+use super::PlanError;
 use super::stage::StageDraft;
 use super::tables::LookupTable;
 use super::{GadgetKind, GadgetPlan, NodePlan, Plan};
-use crate::error::PlanError;
 use crate::staged::{Constraint, Linear, Mask, Public, Slot, Staged, coefficient};
 use tg_ir::wide::WIDE_LIMB_BITS;
 use tg_ir::{Program, Requantise, WideError, WideSegment, WideTable};

@@ -3,8 +3,8 @@
 //! knowledge".
 
 use super::{ColumnClaim, Walk, WeightClaims};
+use super::{LookupCheck, VerifyError};
 use crate::ajtai::{self, TensorCommitment};
-use crate::error::{LookupCheck, VerifyError};
 use crate::field::{E, F, padded_point};
 use crate::lookup::{LookupClaims, LookupMessages};
 use crate::messages::{LookupProof, NodeProof};

@@ -1,8 +1,8 @@
 //! Products of matrices.
 
+use super::NodeCheck;
 use super::{Claim, Walk};
 use crate::arithmetic::Arithmetic;
-use crate::error::NodeCheck;
 use crate::field::{E, eq, eq_table};
 use crate::layout::log2_ceil;
 use crate::linear::{Along, Reading, Weights};

@@ -1,8 +1,8 @@
 //! Window maxima: differences to every element of the window, none negative, one of them zero.
 
+use super::NodeCheck;
 use super::{Claim, ColumnClaim, Walk};
 use crate::arithmetic::Arithmetic;
-use crate::error::NodeCheck;
 use crate::field::{E, eq, eq_prefix, eq_table};
 use crate::layout::log2_ceil;
 use crate::linear::{Along, Reading, SourceMap, Weights};

@@ -1,8 +1,8 @@
 //! Several claims on one tensor become one.
 
+use super::NodeCheck;
 use super::{Claim, Walk};
 use crate::arithmetic::Arithmetic;
-use crate::error::NodeCheck;
 use crate::field::{E, eq};
 use crate::messages::MergeProof;
 use crate::transcript::{Challenger, draw};

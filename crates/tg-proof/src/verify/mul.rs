@@ -1,8 +1,8 @@
 //! Products of two tensors, element by element.
 
+use super::NodeCheck;
 use super::{Claim, Walk};
 use crate::arithmetic::Arithmetic;
-use crate::error::NodeCheck;
 use crate::field::eq;
 use crate::messages::MulProof;
 use crate::transcript::Challenger;

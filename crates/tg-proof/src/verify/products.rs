@@ -1,8 +1,8 @@
 //! Convolutions and dense nodes: products with committed weights.
 
+use super::NodeCheck;
 use super::{Claim, Walk, WeightClaims};
 use crate::arithmetic::Arithmetic;
-use crate::error::NodeCheck;
 use crate::field::{E, eq, eq_prefix};
 use crate::linear::{ConvPoint, conv_reading};
 use crate::messages::ProductsProof;

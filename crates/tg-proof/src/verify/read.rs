@@ -1,8 +1,8 @@
 //! Public linear maps: a claim becomes claims on the tensors it is a public linear form of.
 
+use super::NodeCheck;
 use super::{Claim, Walk};
 use crate::arithmetic::Arithmetic;
-use crate::error::NodeCheck;
 use crate::field::E;
 use crate::linear::{Reading, map_reading};
 use crate::messages::ReadProof;

@@ -1,8 +1,8 @@
 //! The walk of a proof that is not finished: what its messages leave behind.
 
+use super::VerifyError;
 use super::{ColumnClaim, Walk, WeightClaims};
 use crate::arithmetic::Clear;
-use crate::error::VerifyError;
 use crate::lookup::Pulled;
 use crate::messages::NodeProof;
 use crate::plan::Plan;

@@ -1,8 +1,8 @@
 //! Gadgets as data: the sumchecks of their stages, and what each variable's value at the final point must be shown by.
 
+use super::NodeCheck;
 use super::{Claim, Walk};
 use crate::arithmetic::Arithmetic;
-use crate::error::NodeCheck;
 use crate::field::{E, eq_prefix};
 use crate::messages::StageProof;
 use crate::staged::{Anchors, Slot, Stage, Staged};

@@ -1,8 +1,8 @@
 //! Decision trees.
 
+use super::NodeCheck;
 use super::{Claim, Walk};
 use crate::arithmetic::Arithmetic;
-use crate::error::NodeCheck;
 use crate::field::{E, eq_prefix};
 use crate::layout::log2_ceil;
 use crate::messages::TreesProof;

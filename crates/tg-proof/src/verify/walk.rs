@@ -1,10 +1,11 @@
 //! The state of the walk: open claims per tensor, what was pulled, and what must be opened.
 
 use super::evaluate_tensor;
+use super::{NodeCheck, VerifyError};
 use crate::arithmetic::{Arithmetic, Clear};
-use crate::error::{NodeCheck, VerifyError};
+use crate::commitment::Pcs;
 use crate::field::E;
-use crate::lookup::Pulled;
+use crate::lookup::{self, LookupClaims, LookupMessages, Pulled};
 use crate::messages::{GadgetProof, NodeProof, Sumcheck};
 use crate::plan::{NodePlan, Plan, TensorPlan};
 use crate::sumcheck;
@@ -331,5 +332,23 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
         sum: A::Value,
     ) -> Option<(Vec<E>, A::Value)> {
         sumcheck::verify(&mut self.arithmetic, proof, challenger, shape, sum)
+    }
+}
+
+impl<A: Arithmetic> Walk<'_, A> {
+    /// The lookup argument about all that the nodes have pulled.
+    pub(super) fn look_up(
+        &mut self,
+        lookup: LookupMessages<'_>,
+        scheme: Option<&Pcs>,
+        challenger: &mut Challenger,
+    ) -> Result<LookupClaims<A::Value>, VerifyError> {
+        lookup::verify(
+            &mut self.arithmetic,
+            (self.plan, scheme),
+            &self.pulled,
+            lookup,
+            challenger,
+        )
     }
 }

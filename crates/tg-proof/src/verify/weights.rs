@@ -1,8 +1,8 @@
 //! Tensors that are committed weights themselves: parameters, and rows of embeddings.
 
+use super::NodeCheck;
 use super::{Claim, Walk, WeightClaims};
 use crate::arithmetic::Arithmetic;
-use crate::error::NodeCheck;
 use crate::field::{E, eq_at, eq_prefix, eq_table};
 use crate::layout::TensorLayout;
 use crate::messages::{ChosenProof, EmbedProof};

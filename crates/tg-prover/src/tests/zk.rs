@@ -772,7 +772,7 @@ mod statistics {
                 elements: output.iter().map(|_| 0).collect(),
                 commitment: None,
             };
-            let verdict = tg_proof::zk::verify_messages(
+            let verdict = tg_proof::check::verify_zk_messages(
                 &setting.case.public,
                 &setting.shape,
                 &file,

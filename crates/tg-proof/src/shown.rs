@@ -1,19 +1,17 @@
-//! The public input and output: their bytes, digests, bounds and extensions.
+//! What a file shows of input and output: bytes, digests, bounds, commitments.
 
 use crate::ajtai::TensorCommitment;
-use crate::error::VerifyError;
-use crate::field::{E, eq_table, signed};
 use crate::file::ProofFile;
-use crate::layout::TensorLayout;
 use crate::modes::Visibility;
 use crate::plan::TensorCoding;
+use crate::verify::{ShownTensor, VerifyError, integers, interleaved};
 use tg_ir::bounds::FIELD_BOUND;
-use tg_ir::{ElementType, Program, Shape};
+use tg_ir::{ElementType, Program};
 use tg_types::Digest;
 use tg_types::codec::Decode;
 
 /// The public bytes as integers, with lengths, digests and bounds checked.
-pub(super) fn tensors(
+pub(crate) fn tensors(
     program: &Program,
     file: &ProofFile,
 ) -> Result<(Vec<i32>, Vec<i32>), VerifyError> {
@@ -38,15 +36,6 @@ fn input_elements(program: &Program, file: &ProofFile) -> Result<Vec<i32>, Verif
         return Err(VerifyError::InputCoding { index });
     }
     Ok(interleaved(input, program.input.shape, batch))
-}
-
-/// What a statement in zero knowledge shows of a tensor.
-#[derive(Debug, Clone, Default)]
-pub struct ShownTensor {
-    /// Its elements, batched, if it is public.
-    pub elements: Vec<i32>,
-    /// Its commitment, if it is named by one.
-    pub commitment: Option<TensorCommitment>,
 }
 
 /// What a statement in zero knowledge shows of input and output.
@@ -149,59 +138,4 @@ fn check_bytes(
         return Err(VerifyError::Digest { which });
     }
     Ok(())
-}
-
-/// Little-endian elements of a type.
-pub(crate) fn integers(kind: ElementType, bytes: &[u8]) -> Vec<i32> {
-    match kind {
-        ElementType::I8 => {
-            let elements = bytes.iter().map(|&byte| i32::from(byte.cast_signed()));
-            elements.collect()
-        }
-        ElementType::I16 => {
-            let words = bytes.as_chunks::<2>().0.iter();
-            words.map(|&w| i32::from(i16::from_le_bytes(w))).collect()
-        }
-        ElementType::I32 => {
-            let words = bytes.as_chunks::<4>().0.iter();
-            words.map(|&word| i32::from_le_bytes(word)).collect()
-        }
-    }
-}
-
-/// Tensors one after the other as one batched tensor: pixels, then inputs, then channels.
-#[must_use]
-pub fn interleaved<T: Copy>(values: Vec<T>, shape: Shape, batch: usize) -> Vec<T> {
-    if batch <= 1 {
-        return values;
-    }
-    let (channels, elements) = (shape.channels as usize, shape.elements());
-    let mut out = Vec::with_capacity(values.len());
-    for pixel in 0..shape.pixels() {
-        for tensor in values.chunks_exact(elements) {
-            out.extend_from_slice(&tensor[pixel * channels..][..channels]);
-        }
-    }
-    out
-}
-
-/// The extension of a batched tensor given in storage order.
-#[must_use]
-pub fn evaluate_tensor(values: &[i32], layout: TensorLayout, at: &[E]) -> E {
-    let (pixels, batch, channels) = layout.split(at);
-    let (pixels, batch, channels) = (eq_table(pixels), eq_table(batch), eq_table(channels));
-    values
-        .chunks_exact(layout.batch * layout.channels)
-        .zip(pixels)
-        .map(|(rows, weight)| {
-            let rows = rows.chunks_exact(layout.channels).zip(&batch);
-            let sum: E = rows
-                .map(|(row, &input)| {
-                    let terms = row.iter().zip(&channels);
-                    input * terms.map(|(&v, &eq)| eq * signed(i64::from(v))).sum::<E>()
-                })
-                .sum();
-            weight * sum
-        })
-        .sum()
 }
