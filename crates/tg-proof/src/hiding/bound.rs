@@ -7,7 +7,8 @@
 //! algebraic challenge is charged over the product of their lists. Before the queries that compare a word with the one
 //! before, its answers at drawn points leave one candidate.
 
-use super::{Config, HidingShape};
+use super::scheme::Config;
+use super::stack::COEFFICIENT_VARS;
 use crate::field::E;
 use crate::numbers::{exp2, log2, sqrt, sum_bits};
 use crate::soundness::{ErrorTerm, FOLDS, combination_before};
@@ -190,10 +191,10 @@ pub(super) fn bits(terms: &[Term]) -> f64 {
     sum_bits(terms.iter().map(|term| term.bits[0]))
 }
 
-/// Every error of a proof.
-pub(super) fn report(shape: &HidingShape) -> Vec<ErrorTerm> {
+/// Every error of a proof about commitments of these parameters, whose sumcheck has so many rounds.
+pub(super) fn report(configs: &[Config], rounds: usize) -> Vec<ErrorTerm> {
     let mut terms = Vec::new();
-    for (index, config) in shape.configs.iter().enumerate() {
+    for (index, config) in configs.iter().enumerate() {
         terms.extend(opening(config).into_iter().map(|term| {
             let Term { label, bits } = term;
             let [now, before] = bits;
@@ -204,22 +205,19 @@ pub(super) fn report(shape: &HidingShape) -> Vec<ErrorTerm> {
             }
         }));
     }
+    let candidates: f64 = configs.iter().map(candidate_bits).sum();
     let drawn = [
         // The mask's weight, and two per round.
         (
             "masked sum",
             "sumcheck, LFKN 1992; Libra, ePrint 2019/317",
-            1 + 2 * shape.rounds(),
+            1 + 2 * rounds,
         ),
         // The second vector's weight, and the point where both are compared with what was revealed.
-        (
-            "mask of the sum",
-            "Schwartz-Zippel",
-            1 + super::shape::COEFFICIENT_VARS,
-        ),
+        ("mask of the sum", "Schwartz-Zippel", 1 + COEFFICIENT_VARS),
     ];
     terms.extend(drawn.map(|(label, source, degree)| {
-        let bits = field_bits() as f64 - log2(degree as f64) - shape.candidate_bits();
+        let bits = field_bits() as f64 - log2(degree as f64) - candidates;
         ErrorTerm::new(label.to_owned(), source, bits)
     }));
     terms

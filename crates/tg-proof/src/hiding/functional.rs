@@ -1,6 +1,6 @@
 //! Public linear functionals of the committed columns.
 
-use super::shape::Stack;
+use super::stack::Stack;
 use crate::field::{E, EXTENSION_DEGREE, F, basis, eq, eq_at, eq_table, eq_values};
 use crate::layout::WeightTable;
 use p3_field::{BasedVectorSpace, PrimeCharacteristicRing};

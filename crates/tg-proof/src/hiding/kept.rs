@@ -3,8 +3,10 @@
 //! Rows of the code are cells of the stack that follow each other, so that all rows after the columns can be uniform. The
 //! argument that so many openings show nothing stands in `docs/PROOF.md`, "Private weights".
 
-use super::shape::{Columns, STACK_VARS_MIN, Stack, Strength, fold_plan, least_config};
-use super::{Config, bound};
+use super::bound;
+use super::config::{Strength, fold_plan, least_config};
+use super::scheme::Config;
+use super::stack::{Columns, STACK_VARS_MIN, Stack};
 use crate::commitment::{CommitmentError, STACK_VARS_MAX};
 use crate::field::E;
 use crate::layout::log2_ceil;

@@ -30,55 +30,32 @@
 //! leaves uniform in the random oracle model.
 
 mod bound;
+mod config;
 mod functional;
 mod kept;
+mod scheme;
 mod shape;
+mod stack;
 
+pub use config::Strength;
 pub use functional::{Functional, extension_cells};
 pub use kept::{Anchor, KeptShape, OPENINGS_MAX};
-pub use shape::{
-    COEFFICIENT_VARS, Columns, HidingShape, Place, STACK_VARS_MIN, Stack, Strength,
-    coefficient_weights,
-};
+pub use scheme::{HidingMmcs, HidingOpening, HidingPcs};
+pub use shape::HidingShape;
+pub use stack::{COEFFICIENT_VARS, Columns, Place, STACK_VARS_MIN, Stack, coefficient_weights};
 
 use crate::arithmetic::Clear;
 use crate::commitment::Commitment;
-use crate::field::{E, F, evaluate, point};
+use crate::field::{E, evaluate, point};
 use crate::sumcheck::{self, Sumcheck};
 use crate::transcript::{Challenger, absorb, draw, draw_point};
-use p3_blake3::Blake3;
 use p3_challenger::CanObserve;
 use p3_commit::MultilinearPcs;
-use p3_dft::Radix2DFTSmallBatch;
 use p3_field::{Field, PrimeCharacteristicRing};
-use p3_merkle_tree::MerkleTreeHidingMmcs;
 use p3_multilinear_util::point::Point;
-use p3_symmetric::{CompressionFunctionFromHasher, SerializingHasher};
-use p3_whir::{HidingWhirPcs, ZkWhirConfig, ZkWhirProof};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde::{Deserialize, Serialize};
-
-/// Base elements of a leaf's salt.
-const SALT: usize = 5;
-
-/// Merkle trees over BLAKE3 with salted leaves.
-pub type HidingMmcs = MerkleTreeHidingMmcs<
-    F,
-    u8,
-    SerializingHasher<Blake3>,
-    CompressionFunctionFromHasher<Blake3, 2, 32>,
-    StdRng,
-    2,
-    32,
-    SALT,
->;
-/// The commitment scheme.
-pub type HidingPcs = HidingWhirPcs<E, F, Radix2DFTSmallBatch<F>, HidingMmcs, Challenger, StdRng>;
-/// An opening; in a [`HidingProof`] without its values.
-pub type HidingOpening = ZkWhirProof<F, E, HidingMmcs>;
-/// Parameters of an opening.
-pub(crate) type Config = ZkWhirConfig<E, F, Challenger>;
 
 /// The proof of one functional.
 #[derive(Clone, Serialize, Deserialize)]
@@ -199,7 +176,7 @@ pub fn verify_kept(
     if blinded != (E::ONE - t) * mask + t * proof.second {
         return Err(HidingError::Mask);
     }
-    let z = draw_point(challenger, shape::COEFFICIENT_VARS);
+    let z = draw_point(challenger, COEFFICIENT_VARS);
     for (index, (commitment, opening)) in commitments.iter().zip(&proof.openings).enumerate() {
         let stack = &shape.stacks[index];
         let mut points = vec![point(&stack.committed_point(trailing(&at, stack.vars).1))];
