@@ -1,25 +1,45 @@
 //! Operators that are public linear maps of their inputs: Add, WindowSum, View, Gather, Concat, Pad, sums and running sums.
 
-use super::{Along, Reading, SourceMap, Term, Weights};
+use super::{Along, Reading, Rearrangement, SourceMap, Term, Weights};
 use crate::field::{E, eq_prefix, eq_table};
 use crate::layout::TensorLayout;
-use crate::plan::{MapPlan, NodePlan, Plan};
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::op;
 use tg_ir::{Axis, Op, Program, Shape, TensorId};
+
+/// How a public linear map is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MapPlan {
+    /// The claim is handed on at a rearranged point.
+    Rearranged(Rearrangement),
+    /// The weights are a product of weights of pixels and of channels; which of them are summed over.
+    Fields {
+        /// The pixels.
+        pixels: bool,
+        /// The channels.
+        channels: bool,
+    },
+    /// A weight per element, summed over.
+    Elements,
+}
 
 /// What a claim at `at` on the output of a public linear map says: a reading of the inputs, and a constant.
 ///
 /// # Panics
 /// If the node is no public linear map; the plan names those that are.
 #[must_use]
-pub fn map_reading(program: &Program, plan: &Plan, node: usize, at: &[E]) -> (Reading, E) {
+pub fn map_reading(
+    program: &Program,
+    layouts: &[TensorLayout],
+    (node, how): (usize, &MapPlan),
+    at: &[E],
+) -> (Reading, E) {
     let map = Map {
         program,
-        plan,
-        node,
+        layout: layouts[node + 1],
+        how,
         shape: program.nodes[node].shape,
-        at: plan.layouts[node + 1].split(at),
+        at: layouts[node + 1].split(at),
     };
     match &program.nodes[node].op {
         Op::Add(op::Add {
@@ -90,8 +110,8 @@ const fn element_of(shape: Shape, [row, column, channel]: [usize; 3]) -> usize {
 /// A node that is a public linear map, and the claim's pixel, input and channel points.
 struct Map<'a> {
     program: &'a Program,
-    plan: &'a Plan,
-    node: usize,
+    layout: TensorLayout,
+    how: &'a MapPlan,
     shape: Shape,
     at: (&'a [E], &'a [E], &'a [E]),
 }
@@ -115,7 +135,7 @@ impl Map<'_> {
 
     /// `sum over elements in use of eq(at, element)`.
     fn used(&self) -> E {
-        let layout = self.plan.layouts[self.node + 1];
+        let layout = self.layout;
         eq_prefix(self.at.0, layout.pixels)
             * eq_prefix(self.at.1, layout.batch)
             * eq_prefix(self.at.2, layout.channels)
@@ -140,10 +160,7 @@ impl Map<'_> {
         let from = TensorLayout::of(self.program.shape(input));
         let to = TensorLayout::of(self.shape);
         let (pixels, _, channels) = self.at;
-        let NodePlan::Map(plan) = &self.plan.nodes[self.node] else {
-            unreachable!("the plan follows the program's operators");
-        };
-        let weights = match plan {
+        let weights = match self.how {
             MapPlan::Rearranged(how) => {
                 let (point, scale) = how.apply(&[pixels, channels].concat());
                 let (pixels, channels) = point.split_at(from.pixel_vars);
@@ -261,7 +278,7 @@ impl Map<'_> {
             }
             Along::Sum(weights)
         };
-        let batch = eq_prefix(self.at.1, self.plan.layouts[self.node + 1].batch);
+        let batch = eq_prefix(self.at.1, self.layout.batch);
         let border = self.used() - inside_pixels * inside_channels * batch;
         let reading = self.one(input, self.fields(pixels, channels));
         (reading, border * E::from_i32(i32::from(value)))

@@ -2,7 +2,7 @@
 
 use super::{Along, Reading, Weights};
 use crate::field::{E, eq_prefix, eq_table};
-use crate::plan::Plan;
+use crate::layout::TensorLayout;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::op;
 use tg_ir::{Op, Program, Shape, TensorId, Window};
@@ -100,11 +100,11 @@ pub struct ConvPoint<'a> {
 #[must_use]
 pub fn conv_reading(
     program: &Program,
-    plan: &Plan,
+    layouts: &[TensorLayout],
     node: usize,
     at: &ConvPoint<'_>,
 ) -> (Reading, E) {
-    let layout = plan.layouts[node + 1];
+    let layout = layouts[node + 1];
     let (pixels, batch, _) = layout.split(at.claim);
     let (input, window, groups, zero) = match &program.nodes[node].op {
         Op::Conv(op::Conv {
@@ -121,7 +121,7 @@ pub fn conv_reading(
             return (Reading::of(op.inputs()[0], weights, batch), E::ZERO);
         }
     };
-    let per_group = plan.layouts[input.index()].channels / groups;
+    let per_group = layouts[input.index()].channels / groups;
     let (channels, used) = group_channels(at, layout.channels, groups, per_group);
     if is_pointwise(window) {
         let pixels = Along::At(pixels.to_vec());

@@ -14,8 +14,8 @@
 //! difference of both sides.
 
 use super::PlanError;
+use super::draft::{ColumnSet, Draft, Gadget};
 use super::stage::{StageDraft, limb_classes, rows_of};
-use super::{ColumnSet, GadgetKind, GadgetPlan, NodePlan, Plan};
 use crate::field::F;
 use crate::layout::TensorLayout;
 use crate::staged::{Constraint, Linear, Mask, Staged};
@@ -138,13 +138,13 @@ struct Rows {
     first: [usize; 3],
 }
 
-impl Plan {
+impl Draft {
     pub(super) fn plan_norm(
         &mut self,
         program: &Program,
         node: usize,
         how: &Norm,
-    ) -> Result<NodePlan, PlanError> {
+    ) -> Result<(NormShape, Gadget), PlanError> {
         let layout = self.layouts[node + 1];
         let input = program.nodes[node].op.inputs()[0];
         let magnitude = self.magnitudes[input.index()];
@@ -202,15 +202,17 @@ impl Plan {
             draft.sum(Constraint::default().times(of(input), of(input)));
         }
         let (elements, columns) = draft.finish(self, program, node)?;
-        Ok(NodePlan::Gadget(Box::new(GadgetPlan {
-            kind: GadgetKind::Norm(shape),
-            staged: Staged {
-                rows: Some((rows.stage, rows.sums)),
-                elements,
+        Ok((
+            shape,
+            Gadget {
+                staged: Staged {
+                    rows: Some((rows.stage, rows.sums)),
+                    elements,
+                },
+                row_columns: Some(rows.columns),
+                columns,
             },
-            row_columns: Some(rows.columns),
-            columns,
-        })))
+        ))
     }
 
     fn norm_rows(

@@ -75,7 +75,7 @@ impl<A: Arithmetic> Walk<'_, A> {
             positions,
             channels,
         };
-        let (reading, constant) = conv_reading(self.program, self.plan, node, &at);
+        let (reading, constant) = conv_reading(self.program, &self.plan.layouts, node, &at);
         let sum = reads - A::Value::from(constant);
         self.read(&reading, sum, read, NodeCheck::Sources, challenger)
     }
