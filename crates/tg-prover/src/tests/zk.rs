@@ -1,7 +1,8 @@
 //! Proofs in zero knowledge, end to end.
 
 use super::models::{Case, Draft, JOB, PROVIDER, case, window};
-use crate::prove::{Limits, ProveError};
+use crate::error::ProveError;
+use crate::limits::Limits;
 use crate::tests::mutate;
 use crate::witness::Witness;
 use crate::zk::{Masking, Shows, ZkExecution, prove_zk};
