@@ -8,8 +8,8 @@
 use super::PlanError;
 use super::draft::{Draft, Gadget};
 use super::stage::{StageDraft, rows_of};
-use crate::layout::{TensorLayout, log2_ceil};
-use crate::staged::{Constraint, Linear, Mask, Public, Staged};
+use crate::algebra::layout::{TensorLayout, log2_ceil};
+use crate::plan::staged::{Constraint, Linear, Mask, Public, Staged};
 use tg_ir::{Program, TensorId};
 
 impl Draft {

@@ -2,9 +2,9 @@
 
 use super::PlanError;
 use super::tables::{self, LIMB_CLASS_LIMIT, LookupTable};
-use crate::cost::{Added, VerifierCost};
-use crate::layout::{Chunk, TensorLayout, WeightLayout};
-use crate::staged::Staged;
+use crate::algebra::layout::{Chunk, TensorLayout, WeightLayout};
+use crate::plan::cost::{Added, VerifierCost};
+use crate::plan::staged::Staged;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;

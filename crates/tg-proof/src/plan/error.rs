@@ -1,6 +1,6 @@
 //! Why a program cannot be proved.
 
-use crate::commitment::CommitmentError;
+use crate::argument::commitment::CommitmentError;
 use tg_ir::{Program, ProgramError};
 
 /// Why a program cannot be proved.
@@ -46,7 +46,7 @@ pub enum PlanError {
     /// A program whose proofs or registration would fall short of the security level.
     #[error(
         "the program's proofs reach {bits} bits, at least {} are required",
-        crate::soundness::LEVEL
+        crate::argument::soundness::LEVEL
     )]
     Insecure {
         /// Bits reached, rounded down.
@@ -55,7 +55,7 @@ pub enum PlanError {
     /// A tensor that is too large to be named by a commitment.
     #[error(
         "a committed input or output has at most {} elements",
-        crate::ajtai::ELEMENTS_MAX
+        crate::argument::ajtai::ELEMENTS_MAX
     )]
     CommittedTensor,
     /// The columns do not fit a commitment.

@@ -3,11 +3,11 @@
 use super::PlanError;
 use super::draft::{ColumnSet, Draft};
 use super::stage::StageDraft;
-use crate::ajtai;
-use crate::cost::Added;
-use crate::layout::TensorLayout;
-use crate::modes::{Modes, Visibility};
-use crate::staged::{Constraint, Linear, Mask, Public, Staged, coefficient};
+use crate::algebra::layout::TensorLayout;
+use crate::argument::ajtai;
+use crate::plan::cost::Added;
+use crate::plan::modes::{Modes, Visibility};
+use crate::plan::staged::{Constraint, Linear, Mask, Public, Staged, coefficient};
 use tg_ir::segment::LIMB_CLASS_MAX;
 use tg_ir::{Coding, ElementType, Program, Shape, TensorId};
 

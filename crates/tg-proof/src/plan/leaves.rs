@@ -1,7 +1,7 @@
 //! Where the leaves of the fractional sums stand.
 
 use super::draft::Draft;
-use crate::layout::log2_ceil;
+use crate::algebra::layout::log2_ceil;
 use std::ops::Range;
 
 /// A block of leaves of a fractional sum.

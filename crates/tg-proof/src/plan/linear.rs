@@ -2,9 +2,9 @@
 
 use super::PlanError;
 use super::draft::Draft;
-use crate::cost::Added;
-use crate::layout::{TensorLayout, WeightLayout};
-use crate::linear::{MapPlan, Rearrangement, SeparableMap, is_separable};
+use crate::algebra::layout::{TensorLayout, WeightLayout};
+use crate::algebra::linear::{MapPlan, Rearrangement, SeparableMap, is_separable};
+use crate::plan::cost::Added;
 use tg_ir::op;
 use tg_ir::{Axis, Op, Program, TensorId};
 
@@ -54,7 +54,8 @@ impl Draft {
                 axis,
                 indices,
             }) => {
-                let source = crate::linear::gathered(program, node, *input, *axis, indices);
+                let source =
+                    crate::algebra::linear::gathered(program, node, *input, *axis, indices);
                 moved_plan(program, node, *input, &source)
             }
             Op::Concat(op::Concat { axis, .. }) => {

@@ -4,6 +4,15 @@
 //! `limb_table` and `add_table` for public tables, `add_reader` for a column that looks one up; a [`Plan`] is put together
 //! of what they give. `linear` holds the linear and product gadgets, `value` those that commit a node's output, `refuse`
 //! what is not proved.
+//!
+//! The third floor, on [`crate::algebra`] and [`crate::argument`]: beside the plan itself what it may cost, the gadgets
+//! as data, and the commitment schemes that follow from it.
+
+pub mod cost;
+pub(crate) mod modes;
+pub mod parts;
+pub mod shape;
+pub mod staged;
 
 mod chosen;
 mod compare;
@@ -25,7 +34,7 @@ mod trees;
 mod value;
 mod wide;
 
-pub use crate::linear::MapPlan;
+pub use crate::algebra::linear::MapPlan;
 pub use compare::CompareShape;
 pub use draft::{ColumnSet, ReaderGroup, WitnessTable};
 pub use error::PlanError;
@@ -46,13 +55,13 @@ pub use topk::{RANKS_MAX, RankShape};
 pub use trees::{FlagWeights, ForestShape, TreesPlan, branch_reading};
 pub use value::REQUANTISE_COLUMNS;
 
-use crate::commitment::CommittedTable;
-use crate::cost::VerifierCost;
-use crate::field::E;
-use crate::layout::{TensorLayout, WeightLayout};
-use crate::linear::{Reading, map_reading};
-use crate::modes::{Modes, Visibility};
-use crate::staged::Staged;
+use crate::algebra::field::E;
+use crate::algebra::layout::{TensorLayout, WeightLayout};
+use crate::algebra::linear::{Reading, map_reading};
+use crate::argument::commitment::CommittedTable;
+use crate::plan::cost::VerifierCost;
+use crate::plan::modes::{Modes, Visibility};
+use crate::plan::staged::Staged;
 use draft::{Draft, Gadget};
 use input::StatementPlan;
 use maximum::MaximumPlan;

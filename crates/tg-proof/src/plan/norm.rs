@@ -16,9 +16,9 @@
 use super::PlanError;
 use super::draft::{ColumnSet, Draft, Gadget};
 use super::stage::{StageDraft, limb_classes, rows_of};
-use crate::field::F;
-use crate::layout::TensorLayout;
-use crate::staged::{Constraint, Linear, Mask, Staged};
+use crate::algebra::field::F;
+use crate::algebra::layout::TensorLayout;
+use crate::plan::staged::{Constraint, Linear, Mask, Staged};
 use p3_field::PrimeField32;
 use tg_ir::Program;
 use tg_ir::bounds::FIELD_BOUND;
@@ -132,7 +132,7 @@ impl NormShape {
 /// Variables of a row stage that element stages read again.
 struct Rows {
     columns: ColumnSet,
-    stage: crate::staged::Stage,
+    stage: crate::plan::staged::Stage,
     sums: Vec<usize>,
     /// First columns of root, half and sum.
     first: [usize; 3],

@@ -2,9 +2,9 @@
 
 use super::draft::Draft;
 use super::tables::LookupTable;
-use crate::commitment::CommittedTable;
-use crate::field::EXTENSION_DEGREE;
-use crate::layout::{COLUMN_VARS_MIN, Chunk, log2_ceil};
+use crate::algebra::field::EXTENSION_DEGREE;
+use crate::algebra::layout::{COLUMN_VARS_MIN, Chunk, log2_ceil};
+use crate::argument::commitment::CommittedTable;
 
 /// Entries that may be read from which the pushforwards are committed. About half of them are, and these then take more
 /// bytes in clear than a commitment with its opening. A public number, so that a proof has no choice.

@@ -6,8 +6,8 @@
 use super::PlanError;
 use super::draft::{Draft, WitnessTable};
 use super::leaves::{LeafBlock, PlacedBlock, place};
-use crate::commitment::{CommittedTable, STACK_VARS_MAX};
-use crate::layout::WeightLayout;
+use crate::algebra::layout::WeightLayout;
+use crate::argument::commitment::{CommittedTable, STACK_VARS_MAX};
 use std::ops::Range;
 use tg_ir::Program;
 use tg_ir::weights::BIAS_DIGITS;

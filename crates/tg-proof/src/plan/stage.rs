@@ -3,9 +3,9 @@
 use super::LIMB_CLASS_LIMIT;
 use super::PlanError;
 use super::draft::{ColumnSet, Draft};
-use crate::cost::Added;
-use crate::layout::TensorLayout;
-use crate::staged::{Constraint, Linear, Mask, Public, Reading, Slot, Stage};
+use crate::algebra::layout::TensorLayout;
+use crate::plan::cost::Added;
+use crate::plan::staged::{Constraint, Linear, Mask, Public, Reading, Slot, Stage};
 use tg_ir::{Program, TensorId};
 
 /// The classes of the limbs of a number of `bits` bits, least first.

@@ -12,7 +12,7 @@ use super::CompareShape;
 use super::PlanError;
 use super::draft::{Draft, Gadget};
 use super::stage::{StageDraft, rows_of};
-use crate::staged::{Constraint, Linear, Mask, Public, Staged};
+use crate::plan::staged::{Constraint, Linear, Mask, Public, Staged};
 use tg_ir::op::Ranked;
 use tg_ir::{Program, TensorId};
 

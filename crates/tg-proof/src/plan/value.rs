@@ -3,7 +3,7 @@
 use super::PlanError;
 use super::draft::{ColumnSet, Draft, Gadget};
 use super::tables;
-use crate::cost::Added;
+use crate::plan::cost::Added;
 use tg_ir::segment::{LIMB_CLASS_MAX, SEGMENTS_MAX};
 use tg_ir::{ElementType, Program, Requantise, SegmentTable, WideTable};
 

@@ -12,7 +12,7 @@ use super::PlanError;
 use super::draft::{Draft, Gadget};
 use super::stage::StageDraft;
 use super::tables::LookupTable;
-use crate::staged::{Constraint, Linear, Mask, Public, Slot, Staged, coefficient};
+use crate::plan::staged::{Constraint, Linear, Mask, Public, Slot, Staged, coefficient};
 use tg_ir::wide::WIDE_LIMB_BITS;
 use tg_ir::{Program, Requantise, WideError, WideSegment, WideTable};
 

@@ -2,12 +2,13 @@
 
 use super::openings::{self, Registered, check_weights};
 use super::{VerifyError, Walk};
-use crate::arithmetic::Clear;
-use crate::lookup::LookupMessages;
-use crate::messages::InferenceProof;
-use crate::parts::Parts;
-use crate::shape::ProofShape;
-use crate::{pushforward, transcript};
+use crate::algebra::arithmetic::Clear;
+use crate::algebra::transcript;
+use crate::plan::parts::Parts;
+use crate::plan::shape::ProofShape;
+use crate::verify::lookup::LookupMessages;
+use crate::verify::messages::InferenceProof;
+use crate::verify::pushforward;
 use p3_commit::MultilinearPcs;
 use tg_ir::Program;
 use tg_types::Digest;

@@ -1,7 +1,7 @@
 //! Why a proof is rejected. Every check has a stable code.
 
-use crate::hiding::HidingError;
-use crate::registration::RegistrationError;
+use crate::argument::hiding::HidingError;
+use crate::verify::registration::RegistrationError;
 
 /// What a node's messages can violate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

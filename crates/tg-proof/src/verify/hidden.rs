@@ -4,14 +4,14 @@
 
 use super::{ColumnClaim, Walk, WeightClaims};
 use super::{LookupCheck, VerifyError};
-use crate::ajtai::{self, TensorCommitment};
-use crate::field::{E, F, padded_point};
-use crate::lookup::{LookupClaims, LookupMessages};
-use crate::messages::{LookupProof, NodeProof};
+use crate::algebra::field::{E, F, padded_point};
+use crate::algebra::tape::{self, Form, ProductMessages, Secrets, Tape};
+use crate::algebra::transcript::{Challenger, draw};
+use crate::argument::ajtai::{self, TensorCommitment};
 use crate::plan::{Plan, TensorPlan};
-use crate::pushforward::PushforwardWeights;
-use crate::tape::{self, Form, ProductMessages, Secrets, Tape};
-use crate::transcript::{Challenger, draw};
+use crate::verify::lookup::{LookupClaims, LookupMessages};
+use crate::verify::messages::{LookupProof, NodeProof};
+use crate::verify::pushforward::PushforwardWeights;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::Program;
 

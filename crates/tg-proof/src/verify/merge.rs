@@ -2,10 +2,10 @@
 
 use super::NodeCheck;
 use super::{Claim, Walk};
-use crate::arithmetic::Arithmetic;
-use crate::field::{E, eq};
-use crate::messages::MergeProof;
-use crate::transcript::{Challenger, draw};
+use crate::algebra::arithmetic::Arithmetic;
+use crate::algebra::field::{E, eq};
+use crate::algebra::transcript::{Challenger, draw};
+use crate::verify::messages::MergeProof;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::TensorId;
 

@@ -4,6 +4,20 @@
 //! (convolutions and dense nodes), `read` (public linear maps, on which most gadgets end), `matmul` and `mul` (products
 //! of two tensors), `weights` (parameters and embeddings), `requantise`, `maximum`, `staged` (all others: gadgets as data). `tensors` evaluates input and output,
 //! `openings` binds what the gadgets used to the commitments; `replay` is the walk alone, for a prover that goes on after a crash.
+//!
+//! The fourth floor, on the plan: beside the walk the messages, the lookup argument, the registration of weights, proofs in
+//! zero knowledge, and how large, how costly and how sound all of it is.
+
+pub(crate) mod composed;
+pub mod facts;
+pub mod lookup;
+pub mod messages;
+pub mod private;
+pub mod pushforward;
+pub mod registration;
+pub mod size;
+pub(crate) mod wire;
+pub mod zk;
 
 mod clear;
 mod error;
@@ -24,7 +38,7 @@ mod trees;
 mod walk;
 mod weights;
 
-pub use crate::field::padded_point;
+pub use crate::algebra::field::padded_point;
 pub(crate) use clear::check_proof;
 pub use error::{LookupCheck, NodeCheck, VerifyError};
 pub use hidden::{Batch, Obligations, Walked, walk as walk_hidden};

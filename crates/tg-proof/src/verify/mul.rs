@@ -2,10 +2,10 @@
 
 use super::NodeCheck;
 use super::{Claim, Walk};
-use crate::arithmetic::Arithmetic;
-use crate::field::eq;
-use crate::messages::MulProof;
-use crate::transcript::Challenger;
+use crate::algebra::arithmetic::Arithmetic;
+use crate::algebra::field::eq;
+use crate::algebra::transcript::Challenger;
+use crate::verify::messages::MulProof;
 use tg_ir::TensorId;
 
 impl<A: Arithmetic> Walk<'_, A> {

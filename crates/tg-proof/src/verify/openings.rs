@@ -2,13 +2,13 @@
 
 use super::VerifyError;
 use super::{Walk, WeightClaims};
-use crate::commitment::{OpeningArgument, OpeningClaims, WeightCommitment, opens_at};
-use crate::field::{E, padded_point, point};
-use crate::lookup::LookupClaims;
-use crate::messages::{InferenceProof, SectionProofs};
+use crate::algebra::field::{E, padded_point, point};
+use crate::algebra::transcript::{Challenger, absorb, draw_point};
+use crate::argument::commitment::{OpeningArgument, OpeningClaims, WeightCommitment, opens_at};
 use crate::plan::Plan;
-use crate::shape::{ProofShape, WeightsShape};
-use crate::transcript::{Challenger, absorb, draw_point};
+use crate::plan::shape::{ProofShape, WeightsShape};
+use crate::verify::lookup::LookupClaims;
+use crate::verify::messages::{InferenceProof, SectionProofs};
 use p3_commit::MultilinearPcs;
 
 /// The weights of a model, as its registration has them.

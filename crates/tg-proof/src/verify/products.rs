@@ -2,11 +2,11 @@
 
 use super::NodeCheck;
 use super::{Claim, Walk, WeightClaims};
-use crate::arithmetic::Arithmetic;
-use crate::field::{E, eq, eq_prefix};
-use crate::linear::{ConvPoint, conv_reading};
-use crate::messages::ProductsProof;
-use crate::transcript::Challenger;
+use crate::algebra::arithmetic::Arithmetic;
+use crate::algebra::field::{E, eq, eq_prefix};
+use crate::algebra::linear::{ConvPoint, conv_reading};
+use crate::algebra::transcript::Challenger;
+use crate::verify::messages::ProductsProof;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::Op;
 use tg_ir::op;

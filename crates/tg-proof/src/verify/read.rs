@@ -2,11 +2,11 @@
 
 use super::NodeCheck;
 use super::{Claim, Walk};
-use crate::arithmetic::Arithmetic;
-use crate::field::E;
-use crate::linear::Reading;
-use crate::messages::ReadProof;
-use crate::transcript::Challenger;
+use crate::algebra::arithmetic::Arithmetic;
+use crate::algebra::field::E;
+use crate::algebra::linear::Reading;
+use crate::algebra::transcript::Challenger;
+use crate::verify::messages::ReadProof;
 use tg_ir::Op;
 
 impl<A: Arithmetic> Walk<'_, A> {

@@ -2,11 +2,11 @@
 
 use super::VerifyError;
 use super::{ColumnClaim, Walk, WeightClaims};
-use crate::arithmetic::Clear;
-use crate::lookup::Pulled;
-use crate::messages::NodeProof;
+use crate::algebra::arithmetic::Clear;
+use crate::algebra::transcript::Challenger;
 use crate::plan::Plan;
-use crate::transcript::Challenger;
+use crate::verify::lookup::Pulled;
+use crate::verify::messages::NodeProof;
 use tg_ir::Program;
 
 /// What is left to show after a walk in the clear.

@@ -2,12 +2,12 @@
 //! values.
 
 use super::MatMulPoint;
-use crate::field::E;
-use crate::linear::{Along, Reading, Weights, is_pointwise};
+use crate::algebra::field::E;
+use crate::algebra::linear::{Along, Reading, Weights, is_pointwise};
+use crate::algebra::tape::Secrets;
+use crate::plan::staged::{Stage, Staged};
 use crate::plan::{ColumnSet, MapPlan, MaximumShape, NodePlan, Plan, branch_reading};
-use crate::staged::{Stage, Staged};
-use crate::tape::Secrets;
-use crate::wire;
+use crate::verify::wire;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::op;
 use tg_ir::weights::BIAS_DIGITS;

@@ -1,8 +1,8 @@
 //! Tensors that a statement shows: their elements and their extensions.
 
-use crate::ajtai::TensorCommitment;
-use crate::field::{E, eq_table, signed};
-use crate::layout::TensorLayout;
+use crate::algebra::field::{E, eq_table, signed};
+use crate::algebra::layout::TensorLayout;
+use crate::argument::ajtai::TensorCommitment;
 use tg_ir::{ElementType, Shape};
 
 /// What a statement in zero knowledge shows of a tensor.

@@ -2,14 +2,14 @@
 
 use super::evaluate_tensor;
 use super::{NodeCheck, VerifyError};
-use crate::arithmetic::{Arithmetic, Clear};
-use crate::commitment::Pcs;
-use crate::field::E;
-use crate::lookup::{self, LookupClaims, LookupMessages, Pulled};
-use crate::messages::{GadgetProof, NodeProof, Sumcheck};
+use crate::algebra::arithmetic::{Arithmetic, Clear};
+use crate::algebra::field::E;
+use crate::algebra::transcript::{Challenger, absorb, draw_point};
+use crate::argument::commitment::Pcs;
+use crate::argument::sumcheck;
 use crate::plan::{NodePlan, Plan, TensorPlan};
-use crate::sumcheck;
-use crate::transcript::{Challenger, absorb, draw_point};
+use crate::verify::lookup::{self, LookupClaims, LookupMessages, Pulled};
+use crate::verify::messages::{GadgetProof, NodeProof, Sumcheck};
 use tg_ir::op;
 use tg_ir::{Op, Program, TensorId};
 

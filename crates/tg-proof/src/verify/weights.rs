@@ -2,12 +2,12 @@
 
 use super::NodeCheck;
 use super::{Claim, Walk, WeightClaims};
-use crate::arithmetic::Arithmetic;
-use crate::field::{E, eq_at, eq_prefix, eq_table};
-use crate::layout::TensorLayout;
-use crate::messages::{ChosenProof, EmbedProof};
+use crate::algebra::arithmetic::Arithmetic;
+use crate::algebra::field::{E, eq_at, eq_prefix, eq_table};
+use crate::algebra::layout::TensorLayout;
+use crate::algebra::transcript::Challenger;
 use crate::plan::GadgetPlan;
-use crate::transcript::Challenger;
+use crate::verify::messages::{ChosenProof, EmbedProof};
 use tg_ir::Op;
 use tg_ir::op;
 
