@@ -11,6 +11,7 @@ pub mod generate;
 pub mod kernels;
 pub mod range;
 pub mod sample;
+mod tensor;
 
 pub use engine::Engine;
 pub use execute::{ExecuteError, IntTensor, Trace, execute, execute_tensor};

@@ -1,6 +1,6 @@
 //! Tensors as the steps of an engine see them.
 
-use crate::execute::IntTensor;
+use crate::tensor::IntTensor;
 use tg_ir::{ElementType, TensorId};
 
 /// The elements of a tensor, in storage order, borrowed.

@@ -1,0 +1,203 @@
+//! Tensors of an integer program, and all those of one execution.
+
+use tg_ir::{ElementType, TensorId};
+use tg_types::{Digest, domain::Domain};
+
+/// The elements of a tensor of an integer program (TGX-1), in storage order (row, column, channel).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IntTensor {
+    /// Activations of 8 bits.
+    I8(Vec<i8>),
+    /// Activations of 16 bits.
+    I16(Vec<i16>),
+    /// Accumulators, indices, tokens.
+    I32(Vec<i32>),
+}
+
+impl IntTensor {
+    /// A tensor of a type from widened elements.
+    ///
+    /// # Panics
+    /// If an element does not fit the type.
+    #[must_use]
+    pub fn of(kind: ElementType, elements: &[i32]) -> Self {
+        const FITS: &str = "every element fits the type";
+        let elements = elements.iter();
+        match kind {
+            ElementType::I8 => Self::I8(
+                elements
+                    .map(|&value| i8::try_from(value).expect(FITS))
+                    .collect(),
+            ),
+            ElementType::I16 => Self::I16(
+                elements
+                    .map(|&value| i16::try_from(value).expect(FITS))
+                    .collect(),
+            ),
+            ElementType::I32 => Self::I32(elements.copied().collect()),
+        }
+    }
+
+    /// A tensor of a type from its bytes (see [`Self::to_bytes`]), or nothing if their number is no multiple of the
+    /// element's.
+    #[must_use]
+    pub fn from_bytes(kind: ElementType, bytes: &[u8]) -> Option<Self> {
+        if !bytes.len().is_multiple_of(kind.bytes()) {
+            return None;
+        }
+        Some(match kind {
+            ElementType::I8 => Self::I8(bytes.iter().map(|byte| byte.cast_signed()).collect()),
+            ElementType::I16 => {
+                let words = bytes.as_chunks::<2>().0.iter();
+                Self::I16(words.map(|&word| i16::from_le_bytes(word)).collect())
+            }
+            ElementType::I32 => {
+                let words = bytes.as_chunks::<4>().0.iter();
+                Self::I32(words.map(|&word| i32::from_le_bytes(word)).collect())
+            }
+        })
+    }
+
+    /// The type of the elements.
+    #[must_use]
+    pub const fn element_type(&self) -> ElementType {
+        match self {
+            Self::I8(_) => ElementType::I8,
+            Self::I16(_) => ElementType::I16,
+            Self::I32(_) => ElementType::I32,
+        }
+    }
+
+    /// Elements.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        match self {
+            Self::I8(values) => values.len(),
+            Self::I16(values) => values.len(),
+            Self::I32(values) => values.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The activations of 8 bits, or nothing if these are of another type.
+    #[must_use]
+    pub fn activations(&self) -> Option<&[i8]> {
+        match self {
+            Self::I8(values) => Some(values),
+            Self::I16(_) | Self::I32(_) => None,
+        }
+    }
+
+    /// The accumulators, or nothing if these are activations.
+    #[must_use]
+    pub fn accumulators(&self) -> Option<&[i32]> {
+        match self {
+            Self::I8(_) | Self::I16(_) => None,
+            Self::I32(values) => Some(values),
+        }
+    }
+
+    /// The elements widened to 32 bits.
+    #[must_use]
+    pub fn widened(&self) -> Vec<i32> {
+        match self {
+            Self::I8(values) => values.iter().map(|&value| i32::from(value)).collect(),
+            Self::I16(values) => values.iter().map(|&value| i32::from(value)).collect(),
+            Self::I32(values) => values.clone(),
+        }
+    }
+
+    /// One, two or four bytes per element, little-endian two's complement.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::I8(values) => values.iter().map(|value| value.cast_unsigned()).collect(),
+            Self::I16(values) => values
+                .iter()
+                .flat_map(|value| value.to_le_bytes())
+                .collect(),
+            Self::I32(values) => values
+                .iter()
+                .flat_map(|value| value.to_le_bytes())
+                .collect(),
+        }
+    }
+}
+
+/// Every tensor of one execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    tensors: Vec<IntTensor>,
+}
+
+impl Trace {
+    /// The tensors of one execution, the input first.
+    #[must_use]
+    pub const fn from_tensors(tensors: Vec<IntTensor>) -> Self {
+        Self { tensors }
+    }
+
+    /// A tensor of the program.
+    ///
+    /// # Panics
+    /// If the program has no such tensor.
+    #[must_use]
+    pub fn tensor(&self, id: TensorId) -> &IntTensor {
+        &self.tensors[id.index()]
+    }
+
+    /// All tensors; index 0 is the input, `i + 1` the output of node `i`.
+    #[must_use]
+    pub fn tensors(&self) -> &[IntTensor] {
+        &self.tensors
+    }
+
+    /// The program's output.
+    ///
+    /// # Panics
+    /// Never: a trace holds at least the input.
+    #[must_use]
+    pub fn output(&self) -> &IntTensor {
+        self.tensors.last().expect("a trace holds the input")
+    }
+
+    /// The output as bytes: one per activation, four (little-endian) per accumulator.
+    #[must_use]
+    pub fn output_bytes(&self) -> Vec<u8> {
+        self.output().to_bytes()
+    }
+
+    /// The class with the greatest output; of equal ones the lowest index.
+    ///
+    /// # Panics
+    /// Never: a valid program has at least one output element.
+    #[must_use]
+    pub fn top_class(&self) -> usize {
+        top_class(&self.output().widened()).expect("an output has elements")
+    }
+
+    /// The root over all node outputs.
+    ///
+    /// Each node output is hashed by BLAKE3, which is itself a Merkle tree over contiguous leaves of 1 KiB, so that a
+    /// leaf can be opened; the root hashes the nodes' digests in order under [`Domain::Trace`].
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let roots: Vec<u8> = self.tensors[1..]
+            .iter()
+            .flat_map(|tensor| *Digest::of_blob(&tensor.to_bytes()).as_bytes())
+            .collect();
+        Digest::of(Domain::Trace, &roots)
+    }
+}
+
+/// The index of the greatest value, the lowest one of equal values, or nothing for an empty list.
+#[must_use]
+pub fn top_class(values: &[i32]) -> Option<usize> {
+    let greatest = values.iter().max()?;
+    values.iter().position(|value| value == greatest)
+}
