@@ -17,10 +17,6 @@ use clap::Parser;
 use cli::{Cli, Command, ModelCommand};
 use std::process::ExitCode;
 
-#[cfg(target_os = "linux")]
-#[global_allocator]
-static MEMORY: memory::LargeBlocks = memory::LargeBlocks::new();
-
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

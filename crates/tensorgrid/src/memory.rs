@@ -97,6 +97,10 @@ const fn is_large(layout: &Layout) -> bool {
     layout.size() >= LARGE && layout.align() <= PAGE && layout.size() < 1 << 46
 }
 
+/// The allocator of this process.
+#[global_allocator]
+pub(crate) static MEMORY: LargeBlocks = LargeBlocks::new();
+
 impl LargeBlocks {
     pub(crate) const fn new() -> Self {
         Self {

@@ -6,10 +6,10 @@
 mod gpt;
 mod net;
 
-use net::{Net, RELU};
-use tg_exec::sample::Numbers;
+pub use net::random_input;
+use net::{Net, RELU, square};
 use tg_ir::IntTensor;
-use tg_ir::{Coding, CompiledModel, ElementType, Program, Shape, TensorId, Window};
+use tg_ir::{CompiledModel, Shape, TensorId};
 
 /// A model of the suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,21 +86,6 @@ impl Architecture {
 #[must_use]
 pub fn tiny_transformer(seed: u64) -> (CompiledModel, IntTensor) {
     gpt::tiny(seed)
-}
-
-/// A random input of a model.
-#[must_use]
-pub fn random_input(program: &Program, seed: u64) -> IntTensor {
-    let mut numbers = Numbers::new(seed ^ 0x1d8e_4e27_c47d_124f);
-    let reach = match &program.input.coding {
-        Coding::Scaled(ElementType::I16) => [-32_767, 32_767],
-        Coding::Tokens(vocabulary) => [0, i64::from(*vocabulary) - 1],
-        Coding::Scaled(_) => [-128, 127],
-        Coding::Ranks(_) => [0, 0],
-    };
-    let value = |_| i32::try_from(numbers.between(reach[0], reach[1])).expect("small");
-    let values: Vec<i32> = (0..program.input.shape.elements()).map(value).collect();
-    IntTensor::of(program.input.element_type(), &values)
 }
 
 fn mlp(seed: u64) -> (CompiledModel, IntTensor) {
@@ -184,11 +169,6 @@ fn resnet(seed: u64) -> (CompiledModel, IntTensor) {
     at = net.requantise(sums, [-128, 127]);
     net.dense(at, 1_000);
     net.finish()
-}
-
-/// A square window with the same padding on all sides. A stride may leave the last padding unread.
-const fn square(kernel: u32, stride: u32, pad: u32) -> Window {
-    Window::new([kernel; 2], [stride; 2], [pad; 4])
 }
 
 #[cfg(test)]

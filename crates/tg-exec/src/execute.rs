@@ -1,108 +1,10 @@
 //! Execution of a program: every tensor it computes, and their digest.
 
 use crate::engine::Engine;
-use crate::engine::values::Values;
+pub use crate::engine::input::{ExecuteError, check_input};
 use crate::kernels::Cpu;
-use tg_ir::tensor::top_class;
-use tg_ir::{Coding, CompiledModel, ElementType, IntTensor, Program, TensorId};
-use tg_types::{Digest, domain::Domain};
-
-/// Every tensor of one execution.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trace {
-    tensors: Vec<IntTensor>,
-}
-
-impl Trace {
-    /// The tensors of one execution, the input first.
-    #[must_use]
-    pub const fn from_tensors(tensors: Vec<IntTensor>) -> Self {
-        Self { tensors }
-    }
-
-    /// A tensor of the program.
-    ///
-    /// # Panics
-    /// If the program has no such tensor.
-    #[must_use]
-    pub fn tensor(&self, id: TensorId) -> &IntTensor {
-        &self.tensors[id.index()]
-    }
-
-    /// All tensors; index 0 is the input, `i + 1` the output of node `i`.
-    #[must_use]
-    pub fn tensors(&self) -> &[IntTensor] {
-        &self.tensors
-    }
-
-    /// The program's output.
-    ///
-    /// # Panics
-    /// Never: a trace holds at least the input.
-    #[must_use]
-    pub fn output(&self) -> &IntTensor {
-        self.tensors.last().expect("a trace holds the input")
-    }
-
-    /// The output as bytes: one per activation, four (little-endian) per accumulator.
-    #[must_use]
-    pub fn output_bytes(&self) -> Vec<u8> {
-        self.output().to_bytes()
-    }
-
-    /// The class with the greatest output; of equal ones the lowest index.
-    ///
-    /// # Panics
-    /// Never: a valid program has at least one output element.
-    #[must_use]
-    pub fn top_class(&self) -> usize {
-        top_class(&self.output().widened()).expect("an output has elements")
-    }
-
-    /// The root over all node outputs.
-    ///
-    /// Each node output is hashed by BLAKE3, which is itself a Merkle tree over contiguous leaves of 1 KiB, so that a
-    /// leaf can be opened; the root hashes the nodes' digests in order under [`Domain::Trace`].
-    #[must_use]
-    pub fn digest(&self) -> Digest {
-        let roots: Vec<u8> = self.tensors[1..]
-            .iter()
-            .flat_map(|tensor| *Digest::of_blob(&tensor.to_bytes()).as_bytes())
-            .collect();
-        Digest::of(Domain::Trace, &roots)
-    }
-}
-
-/// Why a program cannot be executed on an input.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ExecuteError {
-    /// An input of another length.
-    #[error("the input has {got} values, the model takes {expected}")]
-    InputLength {
-        /// Elements of the input shape.
-        expected: usize,
-        /// Elements given.
-        got: usize,
-    },
-    /// An input of another type.
-    #[error("the model takes an input of {expected:?} elements, got {got:?}")]
-    InputType {
-        /// The model's.
-        expected: ElementType,
-        /// The tensor's.
-        got: ElementType,
-    },
-    /// An input element that the input's coding never gives.
-    #[error(
-        "the input has the value {value} at index {index}, which the model's input does not admit"
-    )]
-    InputValue {
-        /// Where.
-        index: usize,
-        /// What.
-        value: i32,
-    },
-}
+pub use crate::trace::Trace;
+use tg_ir::{CompiledModel, IntTensor};
 
 /// Executes a model that takes 8-bit activations on one input (quantised, in storage order).
 ///
@@ -125,33 +27,6 @@ pub fn execute(model: &CompiledModel, input: &[i8]) -> Result<Trace, ExecuteErro
 /// [`CompiledModel::read`] does.
 pub fn execute_tensor(model: &CompiledModel, input: IntTensor) -> Result<Trace, ExecuteError> {
     Engine::for_trace(model, Cpu::default()).into_trace(input)
-}
-
-/// Whether a tensor is an input of a program.
-pub fn check_input(program: &Program, input: Values<'_>) -> Result<(), ExecuteError> {
-    let (expected, got) = (program.input.element_type(), input.element_type());
-    if expected != got {
-        return Err(ExecuteError::InputType { expected, got });
-    }
-    let shape = program.input.shape;
-    if input.len() != shape.elements() {
-        return Err(ExecuteError::InputLength {
-            expected: shape.elements(),
-            got: input.len(),
-        });
-    }
-    if program.input.coding == Coding::Scaled(ElementType::I8) {
-        // Every value of the type.
-        return Ok(());
-    }
-    let channels = shape.channels as usize;
-    let foreign = (0..input.len())
-        .map(|index| (index, input.at(index)))
-        .find(|&(index, value)| !program.input.admits(index % channels, value));
-    match foreign {
-        Some((index, value)) => Err(ExecuteError::InputValue { index, value }),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]
@@ -209,13 +84,14 @@ mod tests {
         let (model, input) = sample::random_model(11);
         let trace = execute(&model, &input).unwrap();
         let digest = trace.digest();
-        for index in 1..trace.tensors.len() {
-            let mut other = trace.clone();
-            match &mut other.tensors[index] {
+        for index in 1..trace.tensors().len() {
+            let mut tensors = trace.tensors().to_vec();
+            match &mut tensors[index] {
                 IntTensor::I8(values) => values[0] ^= 1,
                 IntTensor::I16(values) => values[0] ^= 1,
                 IntTensor::I32(values) => values[0] ^= 1,
             }
+            let other = Trace::from_tensors(tensors);
             assert_ne!(other.digest(), digest, "tensor {index}");
         }
     }

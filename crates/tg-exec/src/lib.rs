@@ -10,6 +10,7 @@ pub mod generate;
 pub mod kernels;
 pub mod range;
 pub mod sample;
+mod trace;
 
 pub use engine::Engine;
 pub use execute::{ExecuteError, Trace, execute, execute_tensor};

@@ -1,57 +1,53 @@
 //! What counts as evidence and how it is checked: verifiers only. Nothing here makes a proof.
 //!
-//! The protocol (TGP-1) stands in `docs/PROOF.md`, gadget by gadget, with the error of each. Read in this order:
-//! [`field`] (where the relations hold), [`layout`] (tensors on hypercubes), [`plan`] (what a program commits and
-//! looks up), [`staged`] (gadgets as data), [`cost`] (what a program may ask of its verifiers), [`size`] and [`facts`] (what its proofs and runs take), [`commitment`] (the polynomial commitment), [`transcript`] (what the challenges depend on),
-//! [`parts`] and [`messages`] (what a prover sends), [`arithmetic`] (what checks compute with), [`sumcheck`] and [`fractional`] (the two
-//! sums), [`verify`] (the walk over the nodes), [`lookup`] (the one lookup argument) and [`pushforward`] (its second commitment),
-//! [`registration`] (weights are in range), [`private`] (weights that nobody sees), [`security`] (the sum of all errors), [`model`] and [`file`] (the two
-//! files a user holds), [`hiding`] (a functional of hidden columns), [`tape`] and [`zk`] (proofs in zero knowledge),
-//! [`ajtai`] (commitments that their statements name), [`linking`] (what two proofs share), [`sequence`] (what a language
-//! model wrote).
+//! The protocol (TGP-1) stands in `docs/PROOF.md`, gadget by gadget, with the error of each. The crate has five floors, and
+//! a file imports its own and those below ([ADR 11](../../../docs/adr/0011-floors-in-the-proof-crates.md)). Read from below:
+//! 1. `algebra`: [`field`] (where the relations hold), [`layout`] (tensors on hypercubes), [`linear`] (public linear maps),
+//!    [`transcript`] (what the challenges depend on), [`arithmetic`] and [`tape`] (what checks compute with, in the clear and
+//!    in zero knowledge).
+//! 2. `argument`: [`commitment`] (the polynomial commitment), [`sumcheck`] and [`fractional`] (the two sums), [`hiding`] (a
+//!    functional of hidden columns), [`ajtai`] (commitments that statements name).
+//! 3. [`plan`]: what a program commits and looks up, [`staged`] (gadgets as data), [`cost`] (what a program may ask of its
+//!    verifiers), [`parts`] and [`shape`] (what follows of parts and schemes).
+//! 4. [`verify`]: [`messages`] (what a prover sends), the walk over the nodes, [`lookup`] (the one lookup argument) and
+//!    [`pushforward`] (its second commitment), [`registration`] (weights are in range), [`private`] (weights that nobody
+//!    sees), [`zk`] (proofs in zero knowledge), [`size`] and [`facts`] (what proofs and runs take).
+//! 5. `statement`: [`model`] and [`file`] (the two files a user holds), [`check`] (whether they are right), [`security`] (the
+//!    sum of all errors), [`linking`] (what two proofs share), [`sequence`] (what a language model wrote).
 //!
 //! Everything here is total: any bytes give a verdict, none a panic.
 
-pub mod ajtai;
-pub mod arithmetic;
-pub mod commitment;
-pub mod cost;
-pub mod error;
-pub mod facts;
-pub mod field;
-pub mod file;
-pub mod fractional;
-pub mod hiding;
-pub mod layout;
-pub mod linear;
-pub mod linking;
-pub mod lookup;
-pub mod messages;
-pub mod model;
-mod numbers;
-mod oracle;
-pub mod parts;
+mod algebra;
+mod argument;
 pub mod plan;
-pub mod private;
-pub mod pushforward;
-pub mod registration;
-pub mod security;
-pub mod sequence;
-pub mod size;
-pub mod staged;
-pub mod sumcheck;
-pub mod tape;
-pub mod transcript;
+mod statement;
 pub mod verify;
-mod wire;
-pub mod zk;
 
+pub use algebra::{arithmetic, field, layout, linear, tape, transcript};
+pub use argument::{ajtai, commitment, fractional, hiding, sumcheck};
+pub use plan::{cost, parts, shape, staged};
+pub use statement::{check, file, linking, model, security, sequence};
+pub use verify::{facts, lookup, messages, private, pushforward, registration, size, zk};
+
+/// What can be wrong with a program, a public model, a proof file or a proof. Every check has a stable code.
+pub mod error {
+    pub use crate::plan::PlanError;
+    pub use crate::statement::file::ProofFileError;
+    pub use crate::statement::model::PublicModelError;
+    pub use crate::statement::sequence::SequenceError;
+    pub use crate::verify::registration::RegistrationError;
+    pub use crate::verify::{LookupCheck, NodeCheck, VerifyError};
+}
+
+pub use check::verify;
 pub use cost::{BATCH_MAX, VerifierCost};
-pub use error::{PlanError, ProofFileError, PublicModelError, SequenceError, VerifyError};
 pub use facts::Facts;
-pub use file::{ExpectedStatement, Modes, PROOF_FILE_MAX, ProofFile, Statement, Visibility};
-pub use model::PublicModel;
+pub use file::{
+    ExpectedStatement, Modes, PROOF_FILE_MAX, ProofFile, ProofFileError, Statement, Visibility,
+};
+pub use model::{PublicModel, PublicModelError};
 pub use parts::{Part, Parts};
+pub use plan::PlanError;
 pub use security::SecurityReport;
-pub use sequence::{SequenceFile, verify_sequence};
-pub use verify::verify;
+pub use sequence::{SequenceError, SequenceFile, verify_sequence};
+pub use verify::VerifyError;

@@ -18,7 +18,7 @@ const RUNS: u8 = 9;
 struct Counted(Cell<usize>);
 
 impl Openings for Counted {
-    fn begin(&self, _: &ProvingModel) -> Result<(), OpeningError> {
+    fn begin(&self, _: tg_types::ProgramId, _: usize) -> Result<(), OpeningError> {
         self.0.set(self.0.get() + 1);
         Ok(())
     }

@@ -1,12 +1,12 @@
 //! What a proof will need in memory and in work, from its shape alone.
 
-use crate::model::ProvingModel;
-use crate::prove::Stage;
+use crate::limits::Stage;
 use crate::witness::Cell;
+use tg_ir::CompiledModel;
 use tg_proof::commitment::Pcs;
 use tg_proof::facts::{self, committed_bytes, opening_bytes};
 use tg_proof::layout::TensorLayout;
-use tg_proof::model::ProofShape;
+use tg_proof::shape::{ProofShape, WeightsShape};
 use tg_proof::zk::ZkShape;
 
 /// Bytes of a base field element and of an extension element.
@@ -15,27 +15,31 @@ const EXTENSION: u64 = 20;
 
 /// Bytes at the highest point of a proof, the model's commitment included. A peak lies between half of it and five
 /// quarters.
-pub(crate) fn memory(model: &ProvingModel, shape: &ProofShape) -> u64 {
-    let program = &model.model.program;
+pub(crate) fn memory(model: &CompiledModel, shape: &ProofShape) -> u64 {
+    let program = &model.program;
     facts::prove_memory(program, shape, size_of::<Cell>() as u64)
 }
 
 /// The same for a proof in zero knowledge.
-pub(crate) fn memory_zk(model: &ProvingModel, shape: &ZkShape) -> u64 {
-    let layers = &model.model.weights.layers;
-    let weights: usize = layers.iter().map(|layer| 3 * layer.weights.len()).sum();
+pub(crate) fn memory_zk(
+    model: &CompiledModel,
+    weights: Option<&WeightsShape>,
+    shape: &ZkShape,
+) -> u64 {
+    let layers = &model.weights.layers;
+    let own: usize = layers.iter().map(|layer| 3 * layer.weights.len()).sum();
     let tensors: usize = shape.plan.layouts.iter().map(TensorLayout::padded).sum();
     let tables = shape.plan.witness.iter();
     let cells: usize = tables.map(|table| table.columns << table.chunk.vars).sum();
     // Columns as positions and as elements, and forms: some terms for each secret.
-    let fixed = (weights + 6 * tensors + 6 * cells + 200 * shape.secrets.count()) as u64;
+    let fixed = (own + 6 * tensors + 6 * cells + 200 * shape.secrets.count()) as u64;
     let hiding = shape.hiding.codewords().map(|(vars, rate, rows)| {
         // Polynomial, codeword with its random rows, salted leaves and hashes; then values and weights of the last sum.
         let codeword = BASE << (vars + rate);
         ((2 * BASE + 2 * EXTENSION) << vars) + codeword + codeword / 8 + (84 << rows)
     });
     let leaves = (4 * EXTENSION) << shape.plan.leaf_vars;
-    let weights = model.shape.weights.as_ref().map(|own| &own.scheme);
+    let weights = weights.map(|own| &own.scheme);
     let opening = weights.map_or(0, opening_bytes).max(leaves);
     fixed + hiding.sum::<u64>() + weights.map_or(0, committed_bytes) + opening
 }
@@ -51,14 +55,14 @@ pub struct Work {
 
 impl Work {
     #[expect(clippy::cast_precision_loss, reason = "proportions")]
-    pub(crate) fn of(model: &ProvingModel, shape: &ProofShape) -> Self {
-        let layers = &model.model.weights.layers;
+    pub(crate) fn of(model: &CompiledModel, shape: &ProofShape) -> Self {
+        let layers = &model.weights.layers;
         let weights: usize = layers.iter().map(|layer| layer.weights.len()).sum();
         let batch = shape.plan.layouts[0].batch as f64;
-        let macs = model.model.program.macs() as f64 * batch;
+        let macs = model.program.macs() as f64 * batch;
         let cells = |scheme: &Pcs| (scheme.num_variables() as f64).exp2();
         let witness: f64 = shape.sections.iter().map(|(scheme, _)| cells(scheme)).sum();
-        let committed = model.shape.weights.as_ref();
+        let committed = shape.weights.as_ref();
         let committed = committed.map_or(0.0, |own| cells(&own.scheme));
         let leaves: f64 = shape.plan.sum_vars().map(|vars| (vars as f64).exp2()).sum();
         // What is not held is committed again before its opening.
@@ -120,6 +124,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::ProvingModel;
     use tg_compile::suite::Architecture;
 
     /// The highest resident set of this process since it was last reset, in bytes.

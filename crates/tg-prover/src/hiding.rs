@@ -7,7 +7,7 @@
 
 use crate::pack::tasks;
 use p3_commit::{Mmcs, MultilinearPcs};
-use p3_field::{Field, PrimeCharacteristicRing};
+use p3_field::{BasedVectorSpace, Field, PrimeCharacteristicRing};
 use p3_matrix::dense::{DenseMatrix, RowMajorMatrix};
 use p3_maybe_rayon::prelude::*;
 use p3_multilinear_util::point::Point;
@@ -15,7 +15,7 @@ use p3_multilinear_util::poly::Poly;
 use p3_sumcheck::generic_degree::RoundProver;
 use p3_whir::HidingWhirProverData;
 use rand::rngs::StdRng;
-use rand::{CryptoRng, RngExt, SeedableRng};
+use rand::{CryptoRng, Rng, RngExt, SeedableRng};
 use std::sync::OnceLock;
 use tg_proof::commitment::{Challenger, Commitment, CommitmentError};
 use tg_proof::field::{E, F, point};
@@ -470,3 +470,8 @@ impl RoundProver<E> for State {
 
 #[cfg(test)]
 pub(crate) mod tests;
+
+/// A uniform element.
+pub(crate) fn uniform(rng: &mut impl Rng) -> E {
+    E::from_basis_coefficients_fn(|_| rng.random::<F>())
+}

@@ -16,8 +16,11 @@ pub mod registration;
 pub mod zk;
 
 mod channel;
+mod columns;
+mod error;
 mod fold;
 mod fractional;
+mod limits;
 mod lookup;
 mod pack;
 mod private;
@@ -34,10 +37,12 @@ mod zero_product;
 #[cfg(test)]
 mod tests;
 
+pub use error::ProveError;
 pub use estimate::Work;
+pub use limits::{Limits, Stage};
 pub use model::{ModelError, ProvingModel};
 pub use openings::{OpeningError, Openings, Secret, SecretFile};
-pub use prove::{Limits, ProveError, Stage, prove, prove_batch, prove_tensor, prove_tensors};
+pub use prove::{prove, prove_batch, prove_tensor, prove_tensors};
 pub use record::{Keep, Record};
 pub use tg_proof::{Modes, Visibility};
 pub use zk::{Masking, prove_private, prove_zk};

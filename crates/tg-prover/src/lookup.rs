@@ -1,9 +1,10 @@
 //! The one lookup argument of a proof: the prover's side.
 
 use crate::channel::Channel;
+use crate::error::ProveError;
 use crate::fractional::{self, Leaves, LeavesBuilder};
+use crate::limits::Limits;
 use crate::pack;
-use crate::prove::{Limits, ProveError};
 use crate::pushforward::{self, Committed};
 use crate::record::step;
 use crate::witness::{Witness, integer};
@@ -396,7 +397,8 @@ pub(crate) enum Columns<'a> {
 /// The leaves with a lie in the last numerator that makes the sum vanish.
 #[cfg(test)]
 pub(crate) fn closed(mut leaves: Leaves<'_>) -> Leaves<'_> {
-    leaves.close();
+    let sum = fractional::sum(&leaves);
+    leaves.close(sum);
     leaves
 }
 

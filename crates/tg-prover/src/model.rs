@@ -1,23 +1,23 @@
 //! A model ready to prove: its shape and its committed weights.
 
+use crate::columns::{NodeColumns, cells, weight_tables};
 use crate::estimate::{self, Work};
 use crate::fold::dot;
-use crate::private::PrivateWeights;
-use crate::registration;
+use crate::hiding::Kept;
 use crate::workers;
 use p3_commit::MultilinearPcs;
-use p3_matrix::dense::RowMajorMatrix;
-use p3_sumcheck::layout::{Layout, Table};
+use p3_sumcheck::layout::Layout;
 use tg_ir::{CompiledModel, LinearWeights};
 use tg_proof::commitment::{Challenger, Pcs, Stacking, WeightCommitment};
 use tg_proof::error::PlanError;
-use tg_proof::field::{E, F, eq_table, signed};
+use tg_proof::field::{E, eq_table};
 use tg_proof::hiding::Strength;
 use tg_proof::model::{ProofShape, WeightsShape, model_id};
 use tg_proof::plan::{Plan, SectionSize};
+use tg_proof::private::PrivateShape;
 use tg_proof::transcript;
 use tg_proof::zk::ZkShape;
-use tg_proof::{Modes, Part, Parts, PublicModel};
+use tg_proof::{Modes, Part, Parts};
 use tg_types::{ModelId, ProgramId};
 
 /// What a commitment keeps for its openings.
@@ -51,6 +51,13 @@ pub enum ModelError {
     Opening(#[from] crate::openings::OpeningError),
 }
 
+/// The committed weights of a model that shows nothing of them.
+#[derive(Debug)]
+pub(crate) struct PrivateWeights {
+    pub(crate) shape: PrivateShape,
+    pub(crate) kept: Kept,
+}
+
 /// A compiled model with its weights committed.
 pub struct ProvingModel {
     pub(crate) model: CompiledModel,
@@ -69,15 +76,6 @@ pub struct ProvingModel {
     /// Where witnesses are cut.
     section_size: SectionSize,
     id: ModelId,
-}
-
-/// The committed columns of one weighted node.
-#[derive(Debug, Clone)]
-pub(crate) struct NodeColumns {
-    /// Per piece of its own weights its column.
-    pub(crate) pieces: Vec<Vec<i8>>,
-    /// The bias digits, if there are biases.
-    pub(crate) bias: Option<[Vec<i8>; tg_ir::weights::BIAS_DIGITS]>,
 }
 
 impl ProvingModel {
@@ -137,12 +135,12 @@ impl ProvingModel {
         let commit = || weights.scheme.commit(witness, &mut scratch);
         let (root, data) =
             workers::run(estimate::is_small(&shape), commit).map_err(|_| ModelError::Commit)?;
-        let tables = tg_proof::registration::weight_tables(&shape.plan);
+        let tables = tg_proof::registration::weight_tables(&shape.plan.weights);
         let (_, anchor_point) =
             tg_proof::registration::anchor_point(program_id, &weights.scheme, &root, &tables);
         let anchor = tables
             .iter()
-            .zip(registration::cells(&columns))
+            .zip(cells(&columns))
             .map(|(table, cells)| {
                 let eq = eq_table(table.last_coordinates(&anchor_point).as_slice());
                 cells.iter().map(|column| dot(column, &eq)).collect()
@@ -225,7 +223,7 @@ impl ProvingModel {
     /// If the program cannot be proved for so many inputs at once.
     pub fn memory(&self, batch: usize) -> Result<u64, PlanError> {
         let shape = self.shape_of(batch)?;
-        Ok(estimate::memory(self, &shape))
+        Ok(estimate::memory(&self.model, &shape))
     }
 
     /// The same for proofs in zero knowledge.
@@ -233,7 +231,12 @@ impl ProvingModel {
     /// # Errors
     /// If the program cannot be proved for so many inputs at once.
     pub fn memory_zk(&self, batch: usize, modes: Modes) -> Result<u64, PlanError> {
-        Ok(estimate::memory_zk(self, &self.zk_shape(batch, modes)?))
+        Ok(self.memory_of(&self.zk_shape(batch, modes)?))
+    }
+
+    /// Bytes of memory that a proof in zero knowledge of a shape needs at its highest point, about.
+    pub(crate) fn memory_of(&self, shape: &ZkShape) -> u64 {
+        estimate::memory_zk(&self.model, self.shape.weights.as_ref(), shape)
     }
 
     /// The shape of proofs in zero knowledge.
@@ -254,27 +257,13 @@ impl ProvingModel {
     /// If the program cannot be proved for so many inputs at once.
     pub fn work(&self, batch: usize) -> Result<Work, PlanError> {
         let shape = self.shape_of(batch)?;
-        Ok(Work::of(self, &shape))
+        Ok(Work::of(&self.model, &shape))
     }
 
     /// The compiled model.
     #[must_use]
     pub const fn compiled(&self) -> &CompiledModel {
         &self.model
-    }
-
-    /// The public model with its registration proof (a few times the cost of the commitment).
-    ///
-    /// # Errors
-    /// If the program cannot be proved or the commitment not be opened.
-    pub fn register(&self) -> Result<PublicModel, ModelError> {
-        let small = estimate::is_small(&self.shape);
-        let proof = workers::run(small, || registration::prove(self))?;
-        Ok(PublicModel::new(
-            self.model.program.clone(),
-            self.commitment.clone(),
-            proof,
-        )?)
     }
 }
 
@@ -284,20 +273,4 @@ impl std::fmt::Debug for ProvingModel {
             .field("id", &self.id)
             .finish_non_exhaustive()
     }
-}
-
-/// Per node the tables of its pieces and the table of bias digits.
-fn weight_tables(columns: &[NodeColumns]) -> Vec<Table<F>> {
-    let elements: Vec<F> = (0..=u8::MAX)
-        .map(|byte| signed(i64::from(byte.cast_signed())))
-        .collect();
-    registration::cells(columns)
-        .into_iter()
-        .map(|columns| {
-            let rows = columns[0].len();
-            let cells = columns.iter().flat_map(|column| column.iter());
-            let values = cells.map(|&value| elements[usize::from(value.cast_unsigned())]);
-            Table::new(RowMajorMatrix::new(values.collect(), rows))
-        })
-        .collect()
 }

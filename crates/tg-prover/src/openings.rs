@@ -3,7 +3,6 @@
 //! A commitment of private weights serves a limited number of openings; one more may give the weights away. So the count is
 //! on disk before an opening begins, and what was begun counts, finished or not.
 
-use crate::model::ProvingModel;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -54,11 +53,11 @@ pub enum OpeningError {
 
 /// Who counts the openings of private weights.
 pub trait Openings {
-    /// Counts one more, for good, before it begins.
+    /// Counts one more of the `capacity` openings of a program's weights, for good, before it begins.
     ///
     /// # Errors
     /// If all were begun, or it cannot be counted.
-    fn begin(&self, model: &ProvingModel) -> Result<(), OpeningError>;
+    fn begin(&self, program: ProgramId, capacity: usize) -> Result<(), OpeningError>;
 }
 
 /// The secret of private weights: what the random rows of their commitment are drawn from.
@@ -183,9 +182,9 @@ impl SecretFile {
 }
 
 impl Openings for SecretFile {
-    fn begin(&self, model: &ProvingModel) -> Result<(), OpeningError> {
+    fn begin(&self, program: ProgramId, capacity: usize) -> Result<(), OpeningError> {
         let failed = |error: std::io::Error| failed(&self.path, &error);
-        if model.program_id != self.secret.program {
+        if program != self.secret.program {
             return Err(OpeningError::Program);
         }
         let mut file = File::options()
@@ -199,7 +198,6 @@ impl Openings for SecretFile {
         if secret != self.secret {
             return Err(OpeningError::Program);
         }
-        let capacity = model.openings();
         if begun as usize >= capacity {
             return Err(OpeningError::UsedUp { capacity });
         }

@@ -1,12 +1,12 @@
 //! Private weights: their commitment, their registration, and proofs about them.
 
 use crate::channel::Channel;
+use crate::columns::{NodeColumns, cells};
 use crate::fractional::{self, LeavesBuilder};
-use crate::hiding::{self, Kept};
-use crate::model::{ModelError, NodeColumns, ProvingModel};
+use crate::hiding::{self, Kept, uniform};
+use crate::model::{ModelError, PrivateWeights, ProvingModel};
 use crate::openings::{Openings, Secret};
-use crate::registration::{cells, count};
-use crate::zk::uniform;
+use crate::registration::count;
 use p3_field::PrimeCharacteristicRing;
 use p3_multi_stark::fractional_gkr::FractionGkrProof;
 use rand::SeedableRng;
@@ -23,13 +23,6 @@ use tg_proof::registration::WEIGHT_VALUES;
 use tg_proof::tape::{self, Tape};
 use tg_proof::transcript::absorb;
 use tg_proof::{PublicModel, zk};
-
-/// The committed weights of a model that shows nothing of them.
-#[derive(Debug)]
-pub(crate) struct PrivateWeights {
-    pub(crate) shape: PrivateShape,
-    pub(crate) kept: Kept,
-}
 
 impl ProvingModel {
     /// Checks the model, derives its proof's shape and commits its weights so that registration and proofs show nothing of
@@ -117,7 +110,7 @@ impl ProvingModel {
     ) -> Result<PublicModel, ModelError> {
         let private = self.private.as_ref().ok_or(ModelError::Public)?;
         let commitment = self.commitment.clone().ok_or(ModelError::NoWeights)?;
-        openings.begin(self)?;
+        openings.begin(self.program_id, self.openings())?;
         let proof = prove_registration(self, private, &mut StdRng::from_seed(seed))?;
         Ok(PublicModel::with_private_weights(
             self.model.program.clone(),

@@ -1,121 +1,29 @@
 //! Making a proof.
 
 use crate::channel::Channel;
+use crate::error::ProveError;
 use crate::estimate;
+use crate::limits::{Limits, Stage};
 use crate::lookup::{self, Columns, LookedUp, Pushing, Read};
 use crate::model::ProvingModel;
-use crate::record::{Record, step};
+use crate::record::step;
 use crate::sections::Committed;
-use crate::walk::{Walk, Walked, WeightPoints};
+use crate::walk::{Execution, Walk, Walked, WeightPoints};
 use crate::witness::Witness;
 use crate::workers;
 use p3_commit::MultilinearPcs;
 use p3_maybe_rayon::prelude::*;
 use p3_multilinear_util::poly::PolyView;
 use p3_sumcheck::PrescribedPointPcs;
-use std::sync::atomic::{AtomicBool, Ordering};
-use tg_exec::{ExecuteError, IntTensor, Trace};
+use tg_exec::{IntTensor, Trace};
 use tg_ir::TensorId;
 use tg_proof::commitment::{Challenger, OpeningArgument};
-use tg_proof::error::PlanError;
 use tg_proof::field::{E, F};
 use tg_proof::messages::{self, InferenceProof, NodeProof, SectionProofs};
 use tg_proof::model::ProofShape;
 use tg_proof::verify::{interleaved, padded_point};
 use tg_proof::{ProofFile, Statement, transcript};
 use tg_types::{Address, Digest, JobId};
-
-/// What the prover is at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// Executing the program.
-    Execute,
-    /// Computing the witness columns.
-    Witness,
-    /// Committing them.
-    Commit,
-    /// Walking the nodes: done, of.
-    Nodes(usize, usize),
-    /// The lookup argument.
-    Lookup,
-    /// Opening the witness.
-    OpenWitness,
-    /// Opening the weights.
-    OpenWeights,
-    /// Finished.
-    Done,
-}
-
-/// How a proof is to be made.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Limits<'a> {
-    /// Most bytes of memory; a proof that is estimated to need more is refused before anything is computed.
-    pub memory: Option<u64>,
-    /// Set to stop at the next stage or node.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Where the steps of the proof are kept, and those of an earlier run. A proof in zero knowledge is not recorded:
-    /// its randomness is nowhere but in memory.
-    pub record: Option<&'a Record>,
-}
-
-impl Limits<'_> {
-    pub(crate) fn check(&self) -> Result<(), ProveError> {
-        match self.cancel {
-            Some(cancel) if cancel.load(Ordering::Relaxed) => Err(ProveError::Cancelled),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Why no proof was made.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ProveError {
-    /// The program cannot be proved for so many inputs at once.
-    #[error("the program cannot be proved for these inputs")]
-    Plan(#[from] PlanError),
-    /// More memory than allowed.
-    #[error("the proof needs about {} MiB, {} are allowed", need >> 20, limit >> 20)]
-    Memory {
-        /// Bytes it is estimated to need.
-        need: u64,
-        /// Bytes allowed.
-        limit: u64,
-    },
-    /// Somebody asked to stop.
-    #[error("the proof was cancelled")]
-    Cancelled,
-    /// The program cannot be executed on the input.
-    #[error("the program cannot be executed")]
-    Execute(#[from] ExecuteError),
-    /// An accumulator outside the range of its segment table: not an execution of this program.
-    #[error("node `{node}` has the accumulator {value}, outside its range [{}, {}]", range[0], range[1])]
-    Range {
-        /// The node.
-        node: String,
-        /// The accumulator.
-        value: i32,
-        /// The range.
-        range: [i32; 2],
-    },
-    /// A kept step is of another witness.
-    #[error("the steps that were kept are of another proof or another version of this program")]
-    Record,
-    /// A message without a pad, or a pad without a message: such a proof would not hide and is not sent.
-    #[error("the messages are not as many as the pads that hide them")]
-    Pads,
-    /// Weights that are private, and a proof that would show them.
-    #[error("the weights are private: prove in zero knowledge, with their secret")]
-    PrivateWeights,
-    /// An opening of private weights that may not begin.
-    #[error("no proof about these private weights may begin")]
-    Opening(#[from] crate::openings::OpeningError),
-    /// The commitment scheme failed.
-    #[error("the {which} cannot be committed or opened")]
-    Commitment {
-        /// Witness, weights or pushforwards.
-        which: &'static str,
-    },
-}
 
 /// Executes a model on an input (i8, storage order) and proves the result for a job and a provider.
 ///
@@ -193,7 +101,7 @@ pub fn prove_tensors(
         return Err(ProveError::PrivateWeights);
     }
     if let Some(limit) = limits.memory {
-        let need = estimate::memory(model, shape);
+        let need = estimate::memory(&model.model, shape);
         if need > limit {
             return Err(ProveError::Memory { need, limit });
         }
@@ -327,13 +235,6 @@ pub(crate) fn prove_statement(
     prove_execution(model, &execution, statement, &Limits::default(), observe)
 }
 
-/// What is proved: batched tensors and their columns, true or not.
-pub(crate) struct Execution<'a> {
-    pub(crate) shape: &'a ProofShape,
-    pub(crate) tensors: &'a [IntTensor],
-    pub(crate) witness: &'a Witness,
-}
-
 /// Proves an execution for a statement.
 pub(crate) fn prove_execution(
     model: &ProvingModel,
@@ -344,7 +245,7 @@ pub(crate) fn prove_execution(
 ) -> Result<InferenceProof, ProveError> {
     let &Execution { shape, witness, .. } = execution;
     let parts = model.parts(&shape.plan);
-    let mut challenger = transcript::inference(model.program_id, statement, parts);
+    let mut challenger = transcript::inference(statement.digest(model.program_id, parts));
     if let Some((weights, commitment)) = model.weights() {
         let root = &commitment.root;
         weights.scheme.observe_commitment(root, &mut challenger);

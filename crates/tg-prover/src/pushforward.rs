@@ -1,7 +1,7 @@
 //! Committed pushforwards of the lookup argument: the prover's side.
 
 use crate::channel::Channel;
-use crate::prove::ProveError;
+use crate::error::ProveError;
 use crate::sumcheck;
 use p3_commit::MultilinearPcs;
 use p3_field::{BasedVectorSpace, PrimeCharacteristicRing};

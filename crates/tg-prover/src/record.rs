@@ -5,7 +5,7 @@
 //! verifying it costs. The proof that comes out has the bytes of one made in a single run.
 
 use crate::channel::Channel;
-use crate::prove::ProveError;
+use crate::error::ProveError;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

@@ -1,14 +1,17 @@
 //! The registration proof: every committed weight is in [-127, 127], every padded cell is zero.
 
 use crate::channel::Channel;
-use crate::model::{ModelError, NodeColumns, ProvingModel};
-use crate::sumcheck;
+use crate::columns::cells;
+use crate::estimate;
+use crate::model::{ModelError, ProvingModel};
+use crate::{sumcheck, workers};
 use p3_field::{PackedValue, PrimeCharacteristicRing};
 use p3_maybe_rayon::prelude::*;
 use p3_multi_stark::fractional_gkr::{Fraction, LeafNumerator, prove_fractional_gkr};
 use p3_multilinear_util::poly::{Poly, PolyMaybePacked};
 use p3_sumcheck::PrescribedPointPcs;
 use tg_ir::weights::WEIGHT_MAX;
+use tg_proof::PublicModel;
 use tg_proof::commitment::{Challenger, WeightCommitment};
 use tg_proof::field::{E, F, point, signed};
 use tg_proof::messages::{self, PaddingProof, RegistrationProof};
@@ -20,6 +23,22 @@ use tg_proof::transcript::{absorb, draw};
 use crate::fold::{dot, fold};
 use crate::pack::{self, PackedE, PackedF};
 
+impl ProvingModel {
+    /// The public model with its registration proof (a few times the cost of the commitment).
+    ///
+    /// # Errors
+    /// If the program cannot be proved or the commitment not be opened.
+    pub fn register(&self) -> Result<PublicModel, ModelError> {
+        let small = estimate::is_small(&self.shape);
+        let proof = workers::run(small, || prove(self))?;
+        Ok(PublicModel::new(
+            self.model.program.clone(),
+            self.commitment.clone(),
+            proof,
+        )?)
+    }
+}
+
 /// The canonical bytes of the registration proof.
 ///
 /// # Errors
@@ -30,7 +49,7 @@ pub fn prove(model: &ProvingModel) -> Result<Vec<u8>, ModelError> {
         // Without weights there is nothing to show.
         return Ok(Vec::new());
     };
-    let tables = weight_tables(&model.shape.plan);
+    let tables = weight_tables(&model.shape.plan.weights);
     let cells = cells(&model.columns);
     let WeightCommitment { root, anchor } = commitment;
     let scheme = &weights.scheme;
@@ -76,19 +95,6 @@ pub fn prove(model: &ProvingModel) -> Result<Vec<u8>, ModelError> {
         padding,
         opening,
     }))
-}
-
-/// Per weight table its columns.
-pub(crate) fn cells(columns: &[NodeColumns]) -> Vec<Vec<&[i8]>> {
-    columns
-        .iter()
-        .flat_map(|node| {
-            let pieces = node.pieces.iter().map(|piece| vec![piece.as_slice()]);
-            let bias = node.bias.as_ref();
-            let bias = bias.map(|bias| bias.iter().map(Vec::as_slice).collect());
-            pieces.chain(bias)
-        })
-        .collect()
 }
 
 /// How often each value from -127 to 127 occurs. A value outside is counted as the least, and the proof will not verify.

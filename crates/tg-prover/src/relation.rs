@@ -2,15 +2,37 @@
 
 use crate::channel::Channel;
 use crate::pack::{self, PackedE, tasks, unpack};
-use crate::walk::Variable;
 use p3_field::PrimeCharacteristicRing;
 use p3_maybe_rayon::prelude::*;
 use p3_multilinear_util::poly::Poly;
 use p3_sumcheck::generic_degree::RoundProver;
 use std::ops::Range;
-use tg_proof::field::E;
+use tg_proof::field::{E, F};
 use tg_proof::messages::Sumcheck;
 use tg_proof::staged::{Anchors, Constraint, Linear, Stage};
+
+/// Values of a variable on the hypercube, or one per row.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Variable {
+    pub(crate) values: Vec<F>,
+    /// log2 of the elements that share a value.
+    pub(crate) shift: usize,
+}
+
+impl Variable {
+    /// From its values on the hypercube.
+    pub(crate) const fn of(values: Vec<F>) -> Self {
+        Self { values, shift: 0 }
+    }
+
+    pub(crate) fn at(&self, index: usize) -> F {
+        self.values[index >> self.shift]
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+}
 
 /// `sum_x weight(x) (linear(x) + sum of products)`: places among the factors.
 #[derive(Debug, Clone)]

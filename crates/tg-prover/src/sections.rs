@@ -4,10 +4,11 @@
 //! takes in memory (its codeword above all) is made again for its opening, so that there is never more than one.
 
 use crate::channel::Channel;
+use crate::error::ProveError;
 use crate::fold::dot;
+use crate::limits::Limits;
 use crate::lookup::LookedUp;
 use crate::model::ProverData;
-use crate::prove::{Limits, ProveError};
 use crate::record::step;
 use crate::witness::Witness;
 use p3_commit::MultilinearPcs;

@@ -1,18 +1,19 @@
 //! Making a proof in zero knowledge.
 
 use crate::channel::Channel;
-use crate::estimate;
-use crate::hiding::{self, Committed};
+use crate::error::ProveError;
+use crate::hiding::{self, Committed, uniform};
+use crate::limits::{Limits, Stage};
 use crate::lookup::{self, Columns, Pushing, Read};
 use crate::model::ProvingModel;
 use crate::openings::Openings;
-use crate::prove::{Limits, ProveError, Stage, execute, open_weights, stack};
+use crate::prove::{execute, open_weights, stack};
 use crate::walk::{Walk, WeightPoints};
 use crate::witness::{Witness, integer};
 use p3_commit::MultilinearPcs;
-use p3_field::{BasedVectorSpace, PrimeCharacteristicRing};
+use p3_field::PrimeCharacteristicRing;
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::{Rng, RngExt, SeedableRng};
 use std::borrow::Cow;
 use tg_exec::{IntTensor, Trace};
 use tg_ir::Program;
@@ -185,7 +186,7 @@ pub fn prove_private(
     if model.private.is_none() {
         return Err(ProveError::Commitment { which: "weights" });
     }
-    let begin = || Ok(openings.begin(model)?);
+    let begin = || Ok(openings.begin(model.program_id, model.openings())?);
     prove_shown(model, inputs, names, with, (&begin, observe))
 }
 
@@ -207,7 +208,7 @@ fn prove_shown(
     let (batch, modes, program) = (inputs.len(), masking.modes, &model.model.program);
     let shape = model.zk_shape(batch, modes)?;
     if let Some(limit) = limits.memory {
-        let need = estimate::memory_zk(model, &shape);
+        let need = model.memory_of(&shape);
         if need > limit {
             return Err(ProveError::Memory { need, limit });
         }
@@ -306,8 +307,8 @@ impl ZkExecution<'_> {
             (Some(_), Some((_, own))) => tg_proof::hiding::observe(&own.root, challenger),
             (_, None) => {}
         };
-        let named = (model.program_id, model.parts(&shape.plan));
-        let challenger = zk::start(named, statement, absorb_weights, &root);
+        let statement = statement.digest(model.program_id, model.parts(&shape.plan));
+        let challenger = zk::start(statement, absorb_weights, &root);
 
         let pads = secrets[..shape.secrets.messages].to_vec();
         #[cfg(test)]
@@ -489,9 +490,4 @@ struct Sent {
     lookup: Option<LookupProof>,
     /// The transcript before the first message.
     challenger: Challenger,
-}
-
-/// A uniform element.
-pub(crate) fn uniform(rng: &mut impl Rng) -> E {
-    E::from_basis_coefficients_fn(|_| rng.random::<F>())
 }

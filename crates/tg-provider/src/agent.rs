@@ -19,7 +19,7 @@ use crate::lease::{Evidence, Farewell, LeaseTask, Message, Step};
 use crate::pull::Puller;
 use crate::rent::{Renewal, RentPolicy};
 use crate::submit::Submitter;
-use crate::work::{self, Outcome};
+use crate::work::{self, Outcome, chain};
 use crate::worker::{Progress, Stage, Task, Worker};
 
 /// How often the agent looks for leases.
@@ -652,18 +652,6 @@ fn transaction(task: &LeaseTask, message: Message) -> Option<Transaction> {
             }
         }
     })
-}
-
-/// An error and what caused it, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        source = inner.source();
-    }
-    text
 }
 
 /// Milliseconds since 1970.

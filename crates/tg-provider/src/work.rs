@@ -8,7 +8,6 @@ use tg_types::limits::EVIDENCE_BYTES_MAX;
 use tg_types::{Address, DeclineReason, Digest, JobId, LeaseId, ModelId};
 use tokio::sync::mpsc::Sender;
 
-use crate::agent::chain;
 use crate::lease::Evidence;
 use crate::pull::Puller;
 use crate::worker::{Execution, Progress, Stage, Task, Worker};
@@ -209,4 +208,16 @@ fn report(outcomes: &Sender<Outcome>, lease: LeaseId, progress: Progress) {
 
 fn elapsed_ms(started: Instant) -> u64 {
     u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// An error and what caused it, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        source = inner.source();
+    }
+    text
 }

@@ -4,7 +4,7 @@
 //! ([`Machine::CPU_ONLY`], [`JobNeeds::ANY_MACHINE`]).
 
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
-use crate::signed_struct::signed_struct;
+use crate::signed_struct::{members, signed_struct};
 use crate::time::DurationMs;
 
 /// Most GPUs of one machine.
@@ -510,4 +510,19 @@ impl JobNeeds {
     pub const fn gpu_milli_total(&self) -> u32 {
         self.gpus as u32 * self.gpu_milli as u32
     }
+}
+
+members! {
+    GpuModel: |it, hash| hash.number(u128::from(it.tag()));
+    GpuLink: |it, hash| hash.number(u128::from(it.tag()));
+    SharingMode: |it, hash| hash.number(u128::from(it.tag()));
+    JobClass: |it, hash| hash.number(u128::from(it.tag()));
+    CapacityTier: |it, hash| hash.number(u128::from(it.tag()));
+    Pricing: |it, hash| hash.number(u128::from(it.tag()));
+    GpuModelSet: |it, hash| hash.number(u128::from(it.bits()));
+    RegionSet: |it, hash| hash.number(u128::from(it.bits()));
+    SharingSet: |it, hash| hash.number(u128::from(it.bits()));
+    TierSet: |it, hash| hash.number(u128::from(it.bits()));
+    Machine: |it, hash| hash.word(it.struct_hash());
+    JobNeeds: |it, hash| hash.word(it.struct_hash());
 }

@@ -8,10 +8,6 @@ use crate::id::{Address, ModelId, ProgramId, StorageSubject};
 use crate::keccak::keccak256;
 use crate::label::Label;
 use crate::mode::{ModeSet, Tier, VerificationMode};
-use crate::resources::{
-    CapacityTier, GpuLink, GpuModel, GpuModelSet, JobClass, JobNeeds, Machine, Pricing, RegionSet,
-    SharingMode, SharingSet, TierSet,
-};
 use crate::time::{DurationMs, TimestampMs};
 
 /// Declares a struct by its members, each with the type and the name that typed data has for it. In brackets stand the
@@ -68,8 +64,6 @@ macro_rules! encoded_type {
     };
 }
 
-pub(crate) use {encoded_type, signed_struct};
-
 /// A member of a signed struct.
 pub(crate) trait Member: Sized {
     /// Appends its canonical encoding.
@@ -85,7 +79,7 @@ pub(crate) trait Member: Sized {
 /// Members with an encoding of their own, each with what it is to typed data.
 macro_rules! members {
     ($($type:ty: |$value:ident, $hash:ident| $word:expr;)*) => {$(
-        impl Member for $type {
+        impl $crate::signed_struct::Member for $type {
             fn write(&self, writer: &mut Writer) {
                 self.encode(writer);
             }
@@ -94,13 +88,15 @@ macro_rules! members {
                 Self::decode(reader)
             }
 
-            fn hash(&self, $hash: StructHash) -> StructHash {
+            fn hash(&self, $hash: $crate::signed_struct::StructHash) -> $crate::signed_struct::StructHash {
                 let $value = self;
                 $word
             }
         }
     )*};
 }
+
+pub(crate) use {encoded_type, members, signed_struct};
 
 members! {
     Amount: |it, hash| hash.amount(*it);
@@ -112,19 +108,7 @@ members! {
     TimestampMs: |it, hash| hash.number(u128::from(it.get()));
     VerificationMode: |it, hash| hash.number(u128::from(it.tag()));
     Tier: |it, hash| hash.number(u128::from(it.tag()));
-    GpuModel: |it, hash| hash.number(u128::from(it.tag()));
-    GpuLink: |it, hash| hash.number(u128::from(it.tag()));
-    SharingMode: |it, hash| hash.number(u128::from(it.tag()));
-    JobClass: |it, hash| hash.number(u128::from(it.tag()));
-    CapacityTier: |it, hash| hash.number(u128::from(it.tag()));
-    Pricing: |it, hash| hash.number(u128::from(it.tag()));
     ModeSet: |it, hash| hash.number(u128::from(it.bits()));
-    GpuModelSet: |it, hash| hash.number(u128::from(it.bits()));
-    RegionSet: |it, hash| hash.number(u128::from(it.bits()));
-    SharingSet: |it, hash| hash.number(u128::from(it.bits()));
-    TierSet: |it, hash| hash.number(u128::from(it.bits()));
-    Machine: |it, hash| hash.word(it.struct_hash());
-    JobNeeds: |it, hash| hash.word(it.struct_hash());
 }
 
 /// Plain numbers.

@@ -14,8 +14,6 @@ use tg_node::{
 };
 use tg_types::{Address, Digest, Fault};
 
-use super::port::chain;
-
 /// How often blobs are looked through that no record may name any more.
 const SWEEP: Duration = Duration::from_secs(10);
 
@@ -166,4 +164,16 @@ fn refused(error: &BlobError) -> PortError {
         message: chain(error),
         hint: hint.to_owned(),
     }
+}
+
+/// An error and what caused it, in one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        source = inner.source();
+    }
+    text
 }

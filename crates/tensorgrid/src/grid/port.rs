@@ -17,7 +17,8 @@ use tg_types::{
 };
 use tokio::sync::{broadcast, mpsc};
 
-use super::{accounts, blob, infer};
+use super::blob::{self, chain};
+use super::{accounts, infer};
 use crate::outcome::Failure;
 
 /// How long a nonce that was taken here counts before the ledger shows it.
@@ -272,16 +273,4 @@ fn infer_error(failure: &Failure) -> PortError {
         message: format!("{:#}", failure.error),
         hint: failure.hint.clone().unwrap_or_default(),
     }
-}
-
-/// An error and what caused it, in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        source = inner.source();
-    }
-    text
 }

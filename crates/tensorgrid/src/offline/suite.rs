@@ -1,13 +1,13 @@
 //! `tensorgrid bench prove --suite`: known architectures with weights from a seed, one process each.
 
 use crate::cli::BenchArguments;
-use crate::offline::bench::{Moment, peak_memory_mib, reset_peak_memory};
+use crate::offline::measure::{Moment, peak_memory_mib, reset_peak_memory};
 use crate::offline::prove::random_seed;
+use crate::offline::suite_rows::{ENTRIES, Entry, Figure, MASKED, Row};
 use crate::offline::{files, suite_page};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
-use serde::{Deserialize, Serialize};
 use std::process::Command;
-use tg_compile::suite::{Architecture, random_input};
+use tg_compile::suite::random_input;
 use tg_exec::IntTensor;
 use tg_proof::{
     ExpectedStatement, Modes, PlanError, PublicModel, SecurityReport, security, verify,
@@ -17,134 +17,11 @@ use tg_types::{Address, JobId};
 
 /// The seed of every model and input.
 const SEED: u64 = 1;
-/// Rows that are measured in zero knowledge too.
-pub(crate) const MASKED: [usize; 4] = [0, 1, 3, 4];
 /// Rows whose proofs take longer than this are left out by `--quick`.
 const QUICK_MS: f64 = 5_000.0;
 
 /// Rows whose proofs take longer than this are run once, without a run that warms caches.
 const ONCE_MS: f64 = 60_000.0;
-
-/// What stands in a row of the suite: a model proved for a batch of inputs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry(Architecture, usize);
-
-/// What a row is held to: milliseconds, milliseconds, kilobytes, megabytes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Target {
-    pub(crate) prove_ms: f64,
-    pub(crate) verify_ms: f64,
-    pub(crate) proof_kb: f64,
-    pub(crate) peak_mb: f64,
-}
-
-/// The rows in order, with what they are held to.
-pub(crate) const ENTRIES: [(Entry, Target); 10] = [
-    (
-        Entry(Architecture::Mlp, 1),
-        target([10.0, 3.0, 160.0, 50.0]),
-    ),
-    (
-        Entry(Architecture::LeNet, 1),
-        target([40.0, 8.0, 220.0, 100.0]),
-    ),
-    (
-        Entry(Architecture::LeNet, 64),
-        target([400.0, 80.0, 1_000.0, 1_000.0]),
-    ),
-    (
-        Entry(Architecture::Cnn264k, 1),
-        target([120.0, 12.0, 240.0, 200.0]),
-    ),
-    (
-        Entry(Architecture::Dense4M, 1),
-        target([350.0, 12.0, 240.0, 500.0]),
-    ),
-    (
-        Entry(Architecture::Vgg16, 1),
-        target([1_200.0, 25.0, 350.0, 3_000.0]),
-    ),
-    (
-        Entry(Architecture::ResNet18, 1),
-        target([3_000.0, 40.0, 450.0, 4_000.0]),
-    ),
-    (
-        Entry(Architecture::Gpt250k, 1),
-        target([800.0, 30.0, 400.0, 1_000.0]),
-    ),
-    (
-        Entry(Architecture::Gpt2, 1),
-        target([10_000.0, 100.0, 1_000.0, 8_000.0]),
-    ),
-    (
-        Entry(Architecture::Gpt2Of512, 1),
-        target([200_000.0, 200.0, 2_000.0, 16_000.0]),
-    ),
-];
-
-const fn target([prove_ms, verify_ms, proof_kb, peak_mb]: [f64; 4]) -> Target {
-    Target {
-        prove_ms,
-        verify_ms,
-        proof_kb,
-        peak_mb,
-    }
-}
-
-impl Entry {
-    pub(crate) fn name(self) -> String {
-        let Self(architecture, batch) = self;
-        match batch {
-            1 => architecture.name().to_owned(),
-            batch => format!("{} x {batch}", architecture.name()),
-        }
-    }
-}
-
-/// Medians of wall and CPU time, and the least wall time.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(crate) struct Figure {
-    pub(crate) wall_ms: f64,
-    pub(crate) cpu_ms: f64,
-    pub(crate) least_wall_ms: f64,
-}
-
-/// What was measured for one row.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Row {
-    pub(crate) name: String,
-    pub(crate) zk: bool,
-    pub(crate) parameters: usize,
-    pub(crate) macs: u64,
-    pub(crate) batch: usize,
-    pub(crate) runs: usize,
-    pub(crate) security_bits: f64,
-    /// Committing the weights and proving their range, once per model.
-    pub(crate) register: Figure,
-    /// Checking that, once per model.
-    pub(crate) registration_verify: Figure,
-    /// Parts of `prove`, in order.
-    pub(crate) stages: Vec<(String, Figure)>,
-    /// Execution, witness, commitment, everything.
-    pub(crate) prove: Figure,
-    pub(crate) verify: Figure,
-    pub(crate) proof_bytes: usize,
-    pub(crate) public_model_bytes: usize,
-    /// Highest resident set while proving and verifying, the model included.
-    pub(crate) peak_mib: Option<f64>,
-    /// What `--memory` would compare with its limit.
-    pub(crate) estimated_mib: f64,
-    /// Load of the machine when the row began.
-    pub(crate) load: Option<f64>,
-}
-
-impl Row {
-    /// The median of one stage.
-    pub(crate) fn stage(&self, name: &str) -> Figure {
-        let stage = self.stages.iter().find(|(stage, _)| stage == name);
-        stage.map_or_else(Figure::default, |&(_, figure)| figure)
-    }
-}
 
 /// Measures the suite, or one row of it in this process.
 pub(crate) fn run(arguments: &BenchArguments, as_json: bool) -> Outcome {

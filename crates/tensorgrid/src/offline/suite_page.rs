@@ -1,6 +1,6 @@
 //! What the benchmark suite prints and writes: a table for the terminal, `docs/BENCHMARKS.md`.
 
-use crate::offline::suite::{ENTRIES, Row, Target};
+use crate::offline::suite_rows::{ENTRIES, Row, Target};
 use std::fmt::Write;
 use std::process::Command;
 

@@ -1,6 +1,6 @@
 //! JSON inputs.
 
-use super::{Expected, InputError, Layout, ROWS_MAX, reordered};
+use super::form::{Expected, InputError, Layout, ROWS_MAX, reordered};
 
 #[derive(serde::Deserialize)]
 struct File {

@@ -1,6 +1,7 @@
 //! Inputs from a file or a folder.
 
-use super::{Expected, FILE_BYTES_MAX, InputError, Kind, ROWS_MAX, read};
+use super::form::{Expected, FILE_BYTES_MAX, InputError, Kind, ROWS_MAX};
+use super::read::read;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! Numpy arrays as inputs.
 
-use super::{Expected, InputError, ROWS_MAX, fit, reordered};
+use super::form::{Expected, InputError, ROWS_MAX, fit, reordered};
 use tg_float::npy::header::{NpyProblem, Raw, raw};
 use tg_ir::Shape;
 

@@ -1,49 +1,11 @@
 //! PNG inputs.
 
-use super::{Expected, InputError};
+use super::form::{Expected, InputError, PngProblem};
 use png::{BitDepth, ColorType, Decoder, Limits};
 use std::io::Cursor;
 
 /// Most bytes that decoding one image may take beside its pixels.
 const WORK_BYTES_MAX: usize = 64 << 20;
-
-/// What is wrong with an image.
-#[derive(Debug, thiserror::Error)]
-pub enum PngProblem {
-    /// Not a PNG file, or a damaged one.
-    #[error("it is not a PNG file, or a damaged one ({0})")]
-    Decode(png::DecodingError),
-    /// Another size than the model's.
-    #[error(
-        "it has {width}x{height} pixels, the model takes {expected_width}x{expected_height}; scale it first"
-    )]
-    Size {
-        /// Columns of the image.
-        width: u32,
-        /// Its rows.
-        height: u32,
-        /// Columns of the model's input.
-        expected_width: u32,
-        /// Its rows.
-        expected_height: u32,
-    },
-    /// Another pixel format than the model's.
-    #[error("it is {color:?} with {bits} bits; the model takes {expected} with 8 bits")]
-    Format {
-        /// Its colour type.
-        color: ColorType,
-        /// Bits per channel.
-        bits: u8,
-        /// What the model takes.
-        expected: &'static str,
-    },
-    /// A model that takes no images.
-    #[error("the model takes {channels} channels, which no PNG image has; use .npy or .json")]
-    Channels {
-        /// The model's channels.
-        channels: u32,
-    },
-}
 
 pub(super) fn read(bytes: &[u8], expected: Expected<'_>) -> Result<Vec<f32>, InputError> {
     let pixels = decode(bytes, expected).map_err(InputError::Png)?;

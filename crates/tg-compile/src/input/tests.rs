@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
+use tg_ir::{Coding, InputSpec, Shape};
 
 const GREY: Shape = Shape::new(2, 3, 1);
 const COLOUR: Shape = Shape::new(1, 2, 3);

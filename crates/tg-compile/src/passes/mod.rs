@@ -13,6 +13,7 @@ mod grouped;
 mod indexing;
 mod learned;
 mod norms;
+mod prepared;
 mod quantised;
 mod recurrent;
 mod shapes;
@@ -20,92 +21,11 @@ mod simplify;
 mod smooth;
 
 pub(crate) use edit::{float, floats_of, int, ints, scalar_of};
+pub(crate) use prepared::zeros;
+pub use prepared::{Fact, PrepareError, PrepareOptions, Prepared};
 pub use smooth::smooth;
 
-use std::collections::BTreeMap;
-use tg_float::tgf::RunError;
-use tg_float::{DType, FloatTensor, Graph, ValueId};
-
-/// What a preparation may be told.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct PrepareOptions {
-    /// Sizes of named axes and, as `INPUT.AXIS`, of axes without a name. An unnamed first axis is a batch of 1.
-    pub axes: BTreeMap<String, usize>,
-    /// Inputs that take one value everywhere, such as an attention mask of ones.
-    pub bind: BTreeMap<String, f64>,
-    /// The output that is kept; the first one of floats if not given.
-    pub output: Option<String>,
-}
-
-/// Why a graph cannot be prepared.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum PrepareError {
-    /// An axis of an input without a size.
-    #[error("axis {axis} of the input `{input}` has no size; give it one (`--axis {name}=SIZE`)")]
-    Axis {
-        /// The input.
-        input: String,
-        /// Its axis.
-        axis: usize,
-        /// What the option calls it.
-        name: String,
-    },
-    /// An input without a shape.
-    #[error("the input `{0}` is declared without type or axes")]
-    Undeclared(String),
-    /// No input is left, or inputs that cannot be one tensor.
-    #[error(
-        "the graph takes {0} inputs; a program takes one. Give the others a value (`--bind NAME=VALUE`)"
-    )]
-    Inputs(usize),
-    /// An output that the graph does not have.
-    #[error("the graph has no output `{0}`")]
-    Output(String),
-    /// The graph cannot be run to learn its shapes.
-    #[error("the graph cannot be executed")]
-    Run(#[from] RunError),
-    /// A node that a pass cannot rewrite.
-    #[error("node `{node}` ({op}) is not taken: {reason}")]
-    Node {
-        /// The node.
-        node: String,
-        /// Its operator.
-        op: String,
-        /// Why.
-        reason: &'static str,
-    },
-}
-
-/// What is known of a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fact {
-    /// Element type.
-    pub dtype: DType,
-    /// Sizes of the axes.
-    pub shape: Vec<usize>,
-}
-
-/// A graph with fixed shapes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Prepared {
-    /// The graph.
-    pub graph: Graph,
-    /// Type and shape of every value.
-    pub facts: BTreeMap<ValueId, Fact>,
-    /// The output's name in the file; passes may have put another value in its place.
-    pub output_name: String,
-}
-
-impl Prepared {
-    /// The shape of a value.
-    ///
-    /// # Panics
-    /// If the graph does not have the value.
-    #[must_use]
-    pub fn shape(&self, value: ValueId) -> &[usize] {
-        &self.facts[&value].shape
-    }
-}
+use tg_float::Graph;
 
 /// Runs every pass.
 ///
@@ -149,9 +69,3 @@ pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, P
 
 /// Rounds of the rewriting passes; each only ever removes or merges nodes, so a few are enough.
 const ROUNDS_MAX: usize = 6;
-
-/// The tensor of an input of this type and shape that is zero everywhere.
-pub(crate) fn zeros(fact: &Fact) -> Option<FloatTensor> {
-    let count = tg_float::tensor::elements(&fact.shape)?;
-    FloatTensor::new(fact.shape.clone(), tg_float::Data::zeros(fact.dtype, count)).ok()
-}

@@ -2,7 +2,7 @@
 //! activations multiply, 16 for the stream between blocks, normalisations and probabilities.
 
 use super::net::Net;
-use super::square;
+use super::net::square;
 use crate::integer::attention::{EXPONENT_REACH, norm_of};
 use tg_ir::IntTensor;
 use tg_ir::op::{self, PROBABILITY_ONE, Softmax};

@@ -1,6 +1,5 @@
 //! A network under construction, with the tensors of its calibration input.
 
-use super::random_input;
 use tg_exec::engine::run_node;
 use tg_exec::kernels::Cpu;
 use tg_exec::range;
@@ -9,11 +8,31 @@ use tg_ir::IntTensor;
 use tg_ir::bounds::{self, FIELD_BOUND};
 use tg_ir::op;
 use tg_ir::{
-    CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise, Rescale,
-    Shape, TensorId, Tie, Weights, Window,
+    Coding, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program, Requantise,
+    Rescale, Shape, TensorId, Tie, Weights, Window,
 };
 
 pub(super) const RELU: [i8; 2] = [0, 127];
+
+/// A random input of a model.
+#[must_use]
+pub fn random_input(program: &Program, seed: u64) -> IntTensor {
+    let mut numbers = Numbers::new(seed ^ 0x1d8e_4e27_c47d_124f);
+    let reach = match &program.input.coding {
+        Coding::Scaled(ElementType::I16) => [-32_767, 32_767],
+        Coding::Tokens(vocabulary) => [0, i64::from(*vocabulary) - 1],
+        Coding::Scaled(_) => [-128, 127],
+        Coding::Ranks(_) => [0, 0],
+    };
+    let value = |_| i32::try_from(numbers.between(reach[0], reach[1])).expect("small");
+    let values: Vec<i32> = (0..program.input.shape.elements()).map(value).collect();
+    IntTensor::of(program.input.element_type(), &values)
+}
+
+/// A square window with the same padding on all sides. A stride may leave the last padding unread.
+pub(super) const fn square(kernel: u32, stride: u32, pad: u32) -> Window {
+    Window::new([kernel; 2], [stride; 2], [pad; 4])
+}
 
 /// A network under construction.
 pub(super) struct Net {

@@ -1,6 +1,6 @@
 //! Element by element: weighted sums, products, requantisation, comparisons.
 
-use super::step::Context;
+use super::context::Context;
 use super::values::{Values, ValuesMut, each, same, wide};
 use crate::kernels::memory::of_thread;
 use crate::kernels::requantise::{Activations, map_table};

@@ -1,6 +1,6 @@
 //! Products: convolutions, dense layers, and matrices that both change from run to run.
 
-use super::step::Context;
+use super::context::Context;
 use super::values::{Values, ValuesMut};
 use crate::kernels::{
     Conv2d, ConvInt, Cpu, Elements, Matrix, Order, PackedMatrix, Requantiser, Sink, Sliding, Width,

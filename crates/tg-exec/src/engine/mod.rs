@@ -10,7 +10,9 @@
 //! - [`step`]: what one step computes: [`linear`] (products), [`windows`] (sums and maxima), [`element`] (element by
 //!   element), [`rows`] (along one axis), [`movement`] (elements moved), [`trees`].
 
+mod context;
 mod element;
+pub(crate) mod input;
 mod linear;
 mod movement;
 mod prepare;
@@ -20,10 +22,12 @@ mod trees;
 pub mod values;
 mod windows;
 
-use crate::execute::{ExecuteError, Trace, check_input};
 use crate::kernels::{Cpu, Scratch};
+use crate::trace::Trace;
+use context::Context;
+use input::{ExecuteError, check_input};
 use prepare::Mode;
-use step::{Context, Step};
+use step::Step;
 use tg_ir::IntTensor;
 use tg_ir::{CompiledModel, Program, TensorId};
 use values::{Place, Reads, Values};

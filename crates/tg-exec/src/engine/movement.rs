@@ -1,7 +1,7 @@
 //! Elements moved, repeated, joined, padded and looked up.
 
+use super::context::Context;
 use super::rows::around;
-use super::step::Context;
 use super::values::{ValuesMut, each, same, wide};
 use tg_ir::{NodeWeights, Program, Shape, TensorId, View, op};
 

@@ -5,7 +5,7 @@ use super::values::Place;
 use crate::kernels::Cpu;
 use tg_ir::IntTensor;
 use tg_ir::op;
-use tg_ir::{CompiledModel, ElementType, Op, Program, Requantise, TensorId};
+use tg_ir::{CompiledModel, ElementType, Op, Program, TensorId};
 
 /// What an engine keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,6 +168,3 @@ impl Slots {
         self.free.push(place.slot);
     }
 }
-
-/// The requantisation and channels of a fused node.
-pub(super) type Finish<'a> = Option<&'a Requantise>;

@@ -1,6 +1,6 @@
 //! Along an axis: reductions, rankings, probabilities, normalisation.
 
-use super::step::Context;
+use super::context::Context;
 use super::values::{Values, ValuesMut, each, same, wide};
 use crate::kernels::memory::of_thread;
 use std::cmp::Reverse;

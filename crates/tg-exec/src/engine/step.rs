@@ -1,22 +1,15 @@
 //! What one step of an engine computes.
 
+use super::context::{Context, Finish};
 use super::element::{Combine, Mapped, Product, Requantised, Weighted};
 use super::linear::{Convolution, Dense, Matrices};
 use super::movement::{Embedded, Joined, Moved, Padded, Picked};
-use super::prepare::Finish;
 use super::rows::{Greatest, Normalised, Probabilities, Reduced, Running};
-use super::values::{Place, Reads, Values, ValuesMut};
+use super::values::{Place, Values, ValuesMut};
 use super::windows::{MaxPool, WindowSum};
-use crate::kernels::{Cpu, Requantiser, Scratch};
+use crate::kernels::{Cpu, Requantiser};
 use tg_ir::op::{self, Ranked};
 use tg_ir::{CompiledModel, Node, Op};
-
-/// What a step runs with.
-pub(super) struct Context<'a> {
-    pub cpu: &'a Cpu,
-    pub scratch: &'a mut Scratch,
-    pub reads: Reads<'a>,
-}
 
 /// One computation and where its result goes.
 #[derive(Debug)]

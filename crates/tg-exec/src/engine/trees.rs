@@ -1,6 +1,6 @@
 //! Sums of decision trees.
 
-use super::step::Context;
+use super::context::Context;
 use super::values::ValuesMut;
 use tg_ir::op::Trees;
 

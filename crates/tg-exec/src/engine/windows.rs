@@ -1,7 +1,7 @@
 //! Sums and maxima over windows.
 
+use super::context::Context;
 use super::element::activations;
-use super::step::Context;
 use super::values::{Values, ValuesMut};
 use crate::kernels::{Requantiser, Sliding, max_pool, window_sum};
 use tg_ir::{Program, Shape, TensorId, Window, op};

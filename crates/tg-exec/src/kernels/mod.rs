@@ -34,14 +34,5 @@ pub use geometry::{Conv2d, Sliding};
 pub use memory::{Buffer, Scratch};
 pub use pool::Pool;
 pub use requantise::Requantiser;
+pub use tile_int::tallest;
 pub use window::{max_pool, window_sum};
-
-/// The first (tallest) of some tiles that has at most `rows` rows, or the last one: its rows and its loop.
-///
-/// # Panics
-/// If there are none.
-#[must_use]
-pub fn tallest<T: Copy>(tiles: &[(usize, T)], rows: usize) -> (usize, T) {
-    let fits = tiles.iter().find(|(height, _)| *height <= rows);
-    *fits.unwrap_or(&tiles[tiles.len() - 1])
-}

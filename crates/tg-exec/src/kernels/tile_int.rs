@@ -126,7 +126,7 @@ impl Lanes {
             (Self::Pairs, _) => x86::PAIRS,
             _ => SINGLES,
         };
-        super::tallest(choices, rows)
+        tallest(choices, rows)
     }
 }
 
@@ -302,4 +302,14 @@ mod x86 {
             }
         }
     }
+}
+
+/// The first (tallest) of some tiles that has at most `rows` rows, or the last one: its rows and its loop.
+///
+/// # Panics
+/// If there are none.
+#[must_use]
+pub fn tallest<T: Copy>(tiles: &[(usize, T)], rows: usize) -> (usize, T) {
+    let fits = tiles.iter().find(|(height, _)| *height <= rows);
+    *fits.unwrap_or(&tiles[tiles.len() - 1])
 }

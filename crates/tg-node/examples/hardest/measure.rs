@@ -194,7 +194,7 @@ fn unregistered(program: &Program) -> Option<PublicModel> {
     if shape.weights.is_none() {
         return PublicModel::new(program.clone(), None, Vec::new()).ok();
     }
-    let tables = tg_proof::registration::weight_tables(&shape.plan);
+    let tables = tg_proof::registration::weight_tables(&shape.plan.weights);
     let columns = tables
         .iter()
         .map(|table| vec![Default::default(); table.columns]);

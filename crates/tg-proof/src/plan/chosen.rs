@@ -5,21 +5,20 @@
 //! product takes are the masked ones, an output of their stage, so that no flag of padding counts. *Stops: the row of
 //! another token, a mix of rows, a token beyond the table, values in padding.*
 
+use super::PlanError;
+use super::draft::{Draft, Gadget};
 use super::stage::{StageDraft, rows_of};
-use super::{GadgetKind, GadgetPlan, NodePlan, Plan};
-use crate::error::PlanError;
-use crate::layout::{TensorLayout, log2_ceil};
-use crate::staged::{Constraint, Linear, Mask, Public, Staged};
+use crate::algebra::layout::{TensorLayout, log2_ceil};
+use crate::plan::staged::{Constraint, Linear, Mask, Public, Staged};
 use tg_ir::{Program, TensorId};
 
-impl Plan {
+impl Draft {
     pub(super) fn plan_chosen(
         &mut self,
         program: &Program,
         node: usize,
         (input, table_rows): (TensorId, u32),
-        weights: usize,
-    ) -> Result<NodePlan, PlanError> {
+    ) -> Result<Gadget, PlanError> {
         let [least, greatest] = self.intervals[input.index()];
         // Stops: a token that execution reads as the nearest row and no proof has a flag for, at whoever runs it. Those of an
         // input are looked at by who gives it.
@@ -48,18 +47,13 @@ impl Plan {
         elements.sum(linear(of(flag)));
         elements.sum(Constraint::default().times(of(flag), of(channel)));
         let (elements, columns) = elements.finish(self, program, node)?;
-        let gadget = GadgetPlan {
-            kind: GadgetKind::Chosen,
+        Ok(Gadget {
             staged: Staged {
                 rows: Some((rows, sums)),
                 elements,
             },
             row_columns: None,
             columns,
-        };
-        Ok(NodePlan::Chosen {
-            weights,
-            gadget: Box::new(gadget),
         })
     }
 }

@@ -11,12 +11,12 @@
 //! below k do (any other k channels sum to more); the distance of those is at least 1. *Stops: an element greater than the
 //! greatest, a greatest that is no element, the second of equal ones.*
 
+use super::PlanError;
+use super::draft::{Draft, Gadget};
 use super::stage::{StageDraft, rows_of};
 use super::tables::LookupTable;
-use super::{GadgetKind, GadgetPlan, NodePlan, Plan};
-use crate::error::PlanError;
-use crate::field::F;
-use crate::staged::{Constraint, Linear, Mask, Public, Slot, Staged};
+use crate::algebra::field::F;
+use crate::plan::staged::{Constraint, Linear, Mask, Public, Slot, Staged};
 use p3_field::PrimeField32;
 use tg_ir::op::{self, Extreme, Reduction, Relation};
 use tg_ir::{Op, Program, TensorId};
@@ -45,12 +45,12 @@ fn bits(value: i64) -> u32 {
     i64::BITS - value.leading_zeros()
 }
 
-impl Plan {
+impl Draft {
     pub(super) fn plan_compare(
         &mut self,
         program: &Program,
         node: usize,
-    ) -> Result<NodePlan, PlanError> {
+    ) -> Result<(CompareShape, Gadget), PlanError> {
         let layout = self.layouts[node + 1];
         let op = &program.nodes[node].op;
         let [a, b] = match op {
@@ -101,7 +101,7 @@ impl Plan {
             }
             _ => return Err(no_gadget(program, node)),
         }
-        self.elements_alone(draft, program, node, GadgetKind::Compare(shape))
+        self.elements_alone(draft, program, node, shape)
     }
 
     pub(super) fn plan_select(
@@ -110,7 +110,7 @@ impl Plan {
         node: usize,
         condition: TensorId,
         inputs: [TensorId; 2],
-    ) -> Result<NodePlan, PlanError> {
+    ) -> Result<(CompareShape, Gadget), PlanError> {
         let layout = self.layouts[node + 1];
         let most = inputs.map(|input| self.magnitudes[input.index()]);
         let shape = CompareShape {
@@ -134,14 +134,14 @@ impl Plan {
         // Stops: the other of the two.
         let other = of(second).plus_form(&chosen, -1);
         draft.vanishes(linear(other).times(of(flag), of(first).plus(second, -1)));
-        self.elements_alone(draft, program, node, GadgetKind::Select(shape))
+        self.elements_alone(draft, program, node, shape)
     }
 
     pub(super) fn plan_greatest(
         &mut self,
         program: &Program,
         node: usize,
-    ) -> Result<NodePlan, PlanError> {
+    ) -> Result<(CompareShape, Gadget), PlanError> {
         let op = &program.nodes[node].op;
         let input = op.inputs()[0];
         let layout = self.layouts[input.index()];
@@ -168,15 +168,17 @@ impl Plan {
         };
         greatest_elements(&mut elements, &shape, distance, ranked);
         let (elements, columns) = elements.finish(self, program, node)?;
-        Ok(NodePlan::Gadget(Box::new(GadgetPlan {
-            kind: GadgetKind::Greatest(shape),
-            staged: Staged {
-                rows: Some((rows, sums)),
-                elements,
+        Ok((
+            shape,
+            Gadget {
+                staged: Staged {
+                    rows: Some((rows, sums)),
+                    elements,
+                },
+                row_columns: Some(row_columns),
+                columns,
             },
-            row_columns: Some(row_columns),
-            columns,
-        })))
+        ))
     }
 
     /// The widths for comparing along the channels of a tensor.
@@ -221,18 +223,20 @@ impl Plan {
         draft: StageDraft,
         program: &Program,
         node: usize,
-        kind: GadgetKind,
-    ) -> Result<NodePlan, PlanError> {
+        shape: CompareShape,
+    ) -> Result<(CompareShape, Gadget), PlanError> {
         let (elements, columns) = draft.finish(self, program, node)?;
-        Ok(NodePlan::Gadget(Box::new(GadgetPlan {
-            kind,
-            staged: Staged {
-                rows: None,
-                elements,
+        Ok((
+            shape,
+            Gadget {
+                staged: Staged {
+                    rows: None,
+                    elements,
+                },
+                row_columns: None,
+                columns,
             },
-            row_columns: None,
-            columns,
-        })))
+        ))
     }
 }
 

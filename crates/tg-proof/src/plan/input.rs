@@ -1,13 +1,13 @@
 //! Input and output as committed tensors, for proofs that do not show them.
 
+use super::PlanError;
+use super::draft::{ColumnSet, Draft};
 use super::stage::StageDraft;
-use super::{ColumnSet, Plan};
-use crate::ajtai;
-use crate::cost::Added;
-use crate::error::PlanError;
-use crate::file::{Modes, Visibility};
-use crate::layout::TensorLayout;
-use crate::staged::{Constraint, Linear, Mask, Public, Staged, coefficient};
+use crate::algebra::layout::TensorLayout;
+use crate::argument::ajtai;
+use crate::plan::cost::Added;
+use crate::plan::modes::{Modes, Visibility};
+use crate::plan::staged::{Constraint, Linear, Mask, Public, Staged, coefficient};
 use tg_ir::segment::LIMB_CLASS_MAX;
 use tg_ir::{Coding, ElementType, Program, Shape, TensorId};
 
@@ -163,18 +163,27 @@ pub struct SaltPlan {
     pub columns: ColumnSet,
 }
 
+/// What is committed of a statement.
+#[derive(Debug, Default)]
+pub(super) struct StatementPlan {
+    pub(super) input: Option<TensorPlan>,
+    pub(super) output: Option<TensorPlan>,
+    pub(super) salts: Option<SaltPlan>,
+}
+
 /// Input, output and salts stand in witness tables of their own, under numbers of nodes beyond the last: the output under
 /// the second.
 pub const OUTPUT: usize = 1;
 const SALTS: usize = 2;
 
-impl Plan {
+impl Draft {
     /// Commits what is not public of input and output. Their columns stand after those of all nodes.
     pub(super) fn plan_statement(
         &mut self,
         program: &Program,
         modes: Modes,
-    ) -> Result<(), PlanError> {
+    ) -> Result<StatementPlan, PlanError> {
+        let mut statement = StatementPlan::default();
         let nodes = program.nodes.len();
         let mut salts = 0;
         let mut salt = |mode| {
@@ -185,17 +194,18 @@ impl Plan {
         };
         if modes.input != Visibility::Public {
             let place = (TensorId::INPUT, nodes, salt(modes.input));
-            self.input = Some(self.plan_tensor(program, place, TensorCoding::of_input(program))?);
+            statement.input =
+                Some(self.plan_tensor(program, place, TensorCoding::of_input(program))?);
         }
         if modes.output != Visibility::Public {
             let place = (program.output(), nodes + OUTPUT, salt(modes.output));
-            self.output =
+            statement.output =
                 Some(self.plan_tensor(program, place, TensorCoding::of_output(program))?);
         }
         if salts > 0 {
-            self.salts = Some(self.plan_salts(program, salts)?);
+            statement.salts = Some(self.plan_salts(program, salts)?);
         }
-        Ok(())
+        Ok(statement)
     }
 
     fn plan_tensor(

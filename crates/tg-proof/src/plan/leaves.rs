@@ -1,7 +1,7 @@
 //! Where the leaves of the fractional sums stand.
 
-use super::Plan;
-use crate::layout::log2_ceil;
+use super::draft::Draft;
+use crate::algebra::layout::log2_ceil;
 use std::ops::Range;
 
 /// A block of leaves of a fractional sum.
@@ -32,30 +32,9 @@ pub struct PlacedBlock {
     pub vars: usize,
 }
 
-impl Plan {
-    /// Places the leaf blocks of all sums.
-    pub(super) fn place_leaves(&mut self) {
-        if !self.looks_up() {
-            return;
-        }
-        let whole = self.sections.len() == 1;
-        let all = 0..self.witness.len();
-        let mut blocks = self.reader_blocks(if whole { all } else { 0..0 });
-        let tables = self.tables.iter().enumerate();
-        blocks.extend(tables.map(|(table, entries)| (LeafBlock::Table { table }, entries.vars())));
-        (self.leaves, self.leaf_vars) = place(blocks);
-        if whole {
-            return;
-        }
-        for section in 0..self.sections.len() {
-            let blocks = self.reader_blocks(self.sections[section].witness.clone());
-            let own = &mut self.sections[section];
-            (own.leaves, own.leaf_vars) = place(blocks);
-        }
-    }
-
+impl Draft {
     /// The readers' blocks of some witness tables, group by group.
-    fn reader_blocks(&self, tables: Range<usize>) -> Vec<(LeafBlock, usize)> {
+    pub(super) fn reader_blocks(&self, tables: Range<usize>) -> Vec<(LeafBlock, usize)> {
         let groups = self.groups.iter().enumerate();
         let blocks = groups.flat_map(|(group, reader)| {
             let own = reader
@@ -68,19 +47,10 @@ impl Plan {
             .map(|(block, witness)| (block, self.witness[witness].chunk.vars))
             .collect()
     }
-
-    /// log2 of the number of leaves of each sum: the sections', if there are several, then the last one's; none without a
-    /// lookup argument.
-    pub fn sum_vars(&self) -> impl Iterator<Item = usize> {
-        let sections = self.sections.iter().filter(|_| self.sections.len() > 1);
-        sections
-            .map(|section| section.leaf_vars)
-            .chain(self.looks_up().then_some(self.leaf_vars))
-    }
 }
 
 /// Places blocks, largest first: every block is then aligned to its size. Gives log2 of the number of leaves too.
-fn place(mut blocks: Vec<(LeafBlock, usize)>) -> (Vec<PlacedBlock>, usize) {
+pub(super) fn place(mut blocks: Vec<(LeafBlock, usize)>) -> (Vec<PlacedBlock>, usize) {
     blocks.sort_by_key(|&(_, vars)| std::cmp::Reverse(vars));
     let mut start = 0;
     let placed = blocks

@@ -1,43 +1,25 @@
 //! Linear and product gadgets: they commit nothing but weights.
 
-use super::{NodePlan, Plan};
-use crate::cost::Added;
-use crate::error::PlanError;
-use crate::layout::{TensorLayout, WeightLayout};
-use crate::linear::{Rearrangement, SeparableMap, is_separable};
+use super::PlanError;
+use super::draft::Draft;
+use crate::algebra::layout::{TensorLayout, WeightLayout};
+use crate::algebra::linear::{MapPlan, Rearrangement, SeparableMap, is_separable};
+use crate::plan::cost::Added;
 use tg_ir::op;
 use tg_ir::{Axis, Op, Program, TensorId};
 
-/// How a public linear map is shown.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MapPlan {
-    /// The claim is handed on at a rearranged point.
-    Rearranged(Rearrangement),
-    /// The weights are a product of weights of pixels and of channels; which of them are summed over.
-    Fields {
-        /// The pixels.
-        pixels: bool,
-        /// The channels.
-        channels: bool,
-    },
-    /// A weight per element, summed over.
-    Elements,
-}
-
-impl Plan {
+impl Draft {
     /// The weights of a node; gives their index.
     pub(super) fn plan_weights(&mut self, program: &Program, node: usize) -> usize {
         let axes = program.weight_axes(node);
         let [outputs, positions, inputs] = axes.expect("a node with weights");
         let own = self.weights.len();
         // An owner is an earlier node, so that it is planned already.
-        let tied = match self.nodes.get(program.weights_owner(node)) {
-            Some(NodePlan::Weighted { weights } | NodePlan::Chosen { weights, .. }) => {
-                self.tied_to[*weights].push(own);
-                Some(*weights)
-            }
-            _ => None,
-        };
+        let tied = self.weighted.get(&program.weights_owner(node)).copied();
+        if let Some(owner) = tied {
+            self.tied_to[owner].push(own);
+        }
+        self.weighted.insert(node, own);
         self.tied_to.push(Vec::new());
         self.weights.push(WeightLayout {
             outputs,
@@ -53,7 +35,7 @@ impl Plan {
         &mut self,
         program: &Program,
         node: usize,
-    ) -> Result<NodePlan, PlanError> {
+    ) -> Result<MapPlan, PlanError> {
         let fields = |pixels, channels| MapPlan::Fields { pixels, channels };
         let shape = program.nodes[node].shape;
         let plan = match &program.nodes[node].op {
@@ -72,7 +54,8 @@ impl Plan {
                 axis,
                 indices,
             }) => {
-                let source = crate::linear::gathered(program, node, *input, *axis, indices);
+                let source =
+                    crate::algebra::linear::gathered(program, node, *input, *axis, indices);
                 moved_plan(program, node, *input, &source)
             }
             Op::Concat(op::Concat { axis, .. }) => {
@@ -105,7 +88,7 @@ impl Plan {
             self.cost
                 .add(program, node, Added::tables(elements as u64))?;
         }
-        Ok(NodePlan::Map(plan))
+        Ok(plan)
     }
 }
 

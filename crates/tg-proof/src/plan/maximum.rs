@@ -1,10 +1,11 @@
 //! Maxima and minima of few elements: of windows, and along rows or columns.
 
+use super::LIMB_CLASS_LIMIT;
+use super::PlanError;
+use super::draft::{ColumnSet, Draft};
 use super::stage::limb_classes;
-use super::{LIMB_CLASS_LIMIT, NodePlan, Plan};
-use crate::arithmetic::Value;
-use crate::error::PlanError;
-use crate::field::{E, F};
+use crate::algebra::arithmetic::Value;
+use crate::algebra::field::{E, F};
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::op::{self, Reduction};
 use tg_ir::segment::LIMB_CLASS_MAX;
@@ -57,14 +58,22 @@ impl MaximumShape {
     }
 }
 
-impl Plan {
+/// A maximum with its columns.
+#[derive(Debug)]
+pub(super) struct MaximumPlan {
+    pub(super) shape: MaximumShape,
+    pub(super) first_group: usize,
+    pub(super) columns: ColumnSet,
+}
+
+impl Draft {
     /// A maximum over windows, or a maximum or minimum along rows or columns.
     pub(super) fn plan_maximum(
         &mut self,
         program: &Program,
         node: usize,
         input: TensorId,
-    ) -> Result<NodePlan, PlanError> {
+    ) -> Result<MaximumPlan, PlanError> {
         let unprovable = |why| PlanError::unprovable(program, node, why);
         let from = program.shape(input);
         let along = |kernel| Window::new(kernel, [1; 2], [0; 4]);
@@ -76,7 +85,10 @@ impl Plan {
                 let kernel = match axis {
                     Axis::Rows => [from.height, 1],
                     Axis::Columns => [1, from.width],
-                    Axis::Channels => return self.plan_greatest(program, node),
+                    // The plan of those along channels has columns per row.
+                    Axis::Channels => {
+                        return Err(unprovable("no proof of this operator exists yet"));
+                    }
                 };
                 (along(kernel), *reduction == Reduction::Least)
             }
@@ -118,7 +130,7 @@ impl Plan {
             let offset = (1 << class) - 1;
             self.add_reader(program, node, (&columns, column), (limbs, offset))?;
         }
-        Ok(NodePlan::Maximum {
+        Ok(MaximumPlan {
             shape,
             first_group,
             columns,

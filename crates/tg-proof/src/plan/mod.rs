@@ -1,12 +1,23 @@
 //! What a program commits, looks up and opens. Prover and verifier derive it from the public program alone.
 //!
-//! A gadget takes what it needs while the plan is made: [`Plan::add_columns`] for committed columns over a hypercube of
-//! its choice, [`Plan::limb_table`] and [`Plan::add_table`] for public tables, [`Plan::add_reader`] for a column that
-//! looks one up. `linear` holds the linear and product gadgets, `value` those that commit a node's output, `refuse`
+//! A gadget takes what it needs of a `Draft`: `add_columns` for committed columns over a hypercube of its choice,
+//! `limb_table` and `add_table` for public tables, `add_reader` for a column that looks one up; a [`Plan`] is put together
+//! of what they give. `linear` holds the linear and product gadgets, `value` those that commit a node's output, `refuse`
 //! what is not proved.
+//!
+//! The third floor, on [`crate::algebra`] and [`crate::argument`]: beside the plan itself what it may cost, the gadgets
+//! as data, and the commitment schemes that follow from it.
+
+pub mod cost;
+pub(crate) mod modes;
+pub mod parts;
+pub mod shape;
+pub mod staged;
 
 mod chosen;
 mod compare;
+mod draft;
+mod error;
 mod input;
 mod leaves;
 mod linear;
@@ -23,14 +34,17 @@ mod trees;
 mod value;
 mod wide;
 
+pub use crate::algebra::linear::MapPlan;
 pub use compare::CompareShape;
+pub use draft::{ColumnSet, ReaderGroup, WitnessTable};
+pub use error::PlanError;
 pub use input::{Digit, OUTPUT, SaltPlan, TensorCoding, TensorPlan};
 pub use leaves::{LeafBlock, PlacedBlock};
-pub use linear::MapPlan;
 pub use maximum::{MAXIMUM_POSITIONS_MAX, MaximumShape};
 pub use norm::{NORM_CARRY_BITS, NormShape, SQUARE_CARRY_BITS};
 pub use pushforwards::{COMMITTED_FROM, PushforwardLayout};
-pub use sections::{Section, SectionSize};
+pub(crate) use sections::REGISTRATION_BATCHES;
+pub use sections::{Section, SectionSize, WeightUses};
 pub use softmax::{
     PROBABILITY_BITS, SCORE_BITS, SOFTMAX_CARRY_BITS, SOFTMAX_CHANNELS_MAX, SOFTMAX_COUNT_BITS,
     SoftmaxShape,
@@ -41,66 +55,20 @@ pub use topk::{RANKS_MAX, RankShape};
 pub use trees::{FlagWeights, ForestShape, TreesPlan, branch_reading};
 pub use value::REQUANTISE_COLUMNS;
 
-use crate::commitment::CommittedTable;
-use crate::cost::{Added, VerifierCost};
-use crate::error::PlanError;
-use crate::file::{Modes, Visibility};
-use crate::layout::{Chunk, TensorLayout, WeightLayout};
-use crate::staged::Staged;
+use crate::algebra::field::E;
+use crate::algebra::layout::{TensorLayout, WeightLayout};
+use crate::algebra::linear::{Reading, map_reading};
+use crate::argument::commitment::CommittedTable;
+use crate::plan::cost::VerifierCost;
+use crate::plan::modes::{Modes, Visibility};
+use crate::plan::staged::Staged;
+use draft::{Draft, Gadget};
+use input::StatementPlan;
+use maximum::MaximumPlan;
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::sync::Arc;
 use tg_ir::op::{self, Reduction};
-use tg_ir::weights::BIAS_DIGITS;
-use tg_ir::{
-    ElementType, ExponentialTable, Op, Program, SegmentTable, TensorId, WideTable, bounds,
-};
-use tg_types::Digest;
-
-/// One committed witness table: the columns of one chunk of one column set.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WitnessTable {
-    /// The node.
-    pub node: usize,
-    /// Which of the node's column sets this is a chunk of, counted from 0.
-    pub part: usize,
-    /// The hypercube of the column set.
-    pub layout: TensorLayout,
-    /// The chunk.
-    pub chunk: Chunk,
-    /// Columns.
-    pub columns: usize,
-    /// Per opening besides the one of the lookup argument, the columns that are opened. The gadget leaves a point and the
-    /// values for each.
-    pub openings: Vec<Vec<usize>>,
-}
-
-/// Columns over one hypercube, committed chunk by chunk.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ColumnSet {
-    /// The hypercube.
-    pub layout: TensorLayout,
-    /// The witness tables of its chunks.
-    pub witness: Range<usize>,
-    /// Rows that the chunks cover, padding included.
-    pub covered: usize,
-}
-
-/// One reader of the lookup argument: a column over all chunks of a column set. A column may have several readers, each
-/// with its own point.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReaderGroup {
-    /// The node.
-    pub node: usize,
-    /// The column within each of the witness tables.
-    pub column: usize,
-    /// Index of the lookup table.
-    pub table: usize,
-    /// Added to the committed value to give the position.
-    pub offset: u32,
-    /// The witness tables.
-    pub witness: Range<usize>,
-}
+use tg_ir::{Axis, Op, Program, SegmentTable, TensorId, WideTable};
+use value::ValuePlan;
 
 /// What the walk over the nodes needs of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,6 +124,22 @@ pub struct GadgetPlan {
     pub row_columns: Option<ColumnSet>,
     /// Its columns per element.
     pub columns: ColumnSet,
+}
+
+impl GadgetPlan {
+    fn new(kind: GadgetKind, gadget: Gadget) -> Self {
+        let Gadget {
+            staged,
+            row_columns,
+            columns,
+        } = gadget;
+        Self {
+            kind,
+            staged,
+            row_columns,
+            columns,
+        }
+    }
 }
 
 /// Which gadget, with what its columns are cut by.
@@ -221,25 +205,6 @@ pub struct Plan {
     pub salts: Option<SaltPlan>,
     /// What checking a proof costs.
     pub cost: VerifierCost,
-    /// Tables that several nodes may have, by what is in them.
-    shared: BTreeMap<Digest, usize>,
-    /// Exponentials that several nodes may have, by what they are made of: their table is made once.
-    pub(crate) exponentials: BTreeMap<Digest, (usize, Arc<ExponentialTable>)>,
-    /// Per tensor the least and greatest value it can have.
-    pub(crate) intervals: Vec<[i64; 2]>,
-    /// Types of all tensors' elements.
-    pub(crate) types: Vec<ElementType>,
-    /// Per tensor the greatest absolute value it can have.
-    pub(crate) magnitudes: Vec<i64>,
-}
-
-/// At how many points the weights of an opening are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WeightUses {
-    /// As often whoever reads them: the registration.
-    Once,
-    /// Once more for each further node that reads them: an inference.
-    Each,
 }
 
 impl Plan {
@@ -268,12 +233,15 @@ impl Plan {
         batch: usize,
         size: SectionSize,
     ) -> Result<Self, PlanError> {
-        let mut plan = Self::of_nodes(program, batch, Visibility::Public)?;
-        plan.cut_witness(program, size)?;
-        plan.charge_openings(program)?;
-        plan.place_leaves();
-        plan.pushforwards = plan.plan_pushforwards();
-        Ok(plan)
+        let (mut draft, nodes) = draft(program, batch, Visibility::Public)?;
+        let mut sections = draft.cut_witness(program, size)?;
+        draft.charge_openings(program, &sections)?;
+        let leaves = draft.place_leaves(&mut sections);
+        let pushforwards = draft.pushforwards();
+        Ok(Self {
+            pushforwards,
+            ..Self::of(draft, nodes, sections, leaves)
+        })
     }
 
     /// Derives the plan of a proof in zero knowledge about a batch of inputs.
@@ -282,41 +250,62 @@ impl Plan {
     /// Those of [`Plan::batched`], and [`PlanError::CommittedTensor`] for a tensor that is too large to be named by a
     /// commitment.
     pub fn hidden(program: &Program, batch: usize, modes: Modes) -> Result<Self, PlanError> {
-        let mut plan = Self::of_nodes(program, batch, modes.input)?;
-        plan.hidden = true;
-        plan.plan_statement(program, modes)?;
+        let (mut draft, nodes) = draft(program, batch, modes.input)?;
+        let StatementPlan {
+            input,
+            output,
+            salts,
+        } = draft.plan_statement(program, modes)?;
         // What is hidden is committed as a whole, or refused by its commitment.
-        plan.cut_witness(program, SectionSize::forced(usize::MAX))?;
-        plan.charge_openings(program)?;
-        plan.place_leaves();
+        let mut sections = draft.cut_witness(program, SectionSize::forced(usize::MAX))?;
+        // Hiding commitments are opened at one point.
+        draft.charge_openings(program, &[])?;
+        let leaves = draft.place_leaves(&mut sections);
+        let plan = Self::of(draft, nodes, sections, leaves);
         let entries = plan.tables.iter().map(LookupTable::len);
-        let layout = plan.looks_up().then(|| PushforwardLayout::of(entries));
-        plan.pushforwards = layout;
-        Ok(plan)
+        let pushforwards = plan.looks_up().then(|| PushforwardLayout::of(entries));
+        Ok(Self {
+            pushforwards,
+            hidden: true,
+            input,
+            output,
+            salts,
+            ..plan
+        })
     }
 
-    /// The plan of all nodes.
-    fn of_nodes(program: &Program, batch: usize, input: Visibility) -> Result<Self, PlanError> {
-        program.validate()?;
-        refuse::dead_nodes(program)?;
-        refuse::deep_nodes(program, input)?;
-        let cost = VerifierCost::batched(program, batch)?;
-        let tensors = (0..=program.nodes.len()).map(|tensor| TensorId(tensor as u32));
-        let mut plan = Self {
-            layouts: tensors
-                .map(|tensor| TensorLayout::batched(program.shape(tensor), batch))
-                .collect(),
-            nodes: Vec::new(),
-            segments: Vec::new(),
-            tables: Vec::new(),
-            limbs: BTreeMap::new(),
-            witness: Vec::new(),
-            groups: Vec::new(),
-            weights: Vec::new(),
-            tied_to: Vec::new(),
-            sections: Vec::new(),
-            leaves: Vec::new(),
-            leaf_vars: 0,
+    /// A plan of nodes in the clear, without pushforwards.
+    fn of(
+        draft: Draft,
+        nodes: Vec<NodePlan>,
+        sections: Vec<Section>,
+        (leaves, leaf_vars): (Vec<PlacedBlock>, usize),
+    ) -> Self {
+        let Draft {
+            layouts,
+            segments,
+            tables,
+            limbs,
+            witness,
+            groups,
+            weights,
+            tied_to,
+            cost,
+            ..
+        } = draft;
+        Self {
+            layouts,
+            nodes,
+            segments,
+            tables,
+            limbs,
+            witness,
+            groups,
+            weights,
+            tied_to,
+            sections,
+            leaves,
+            leaf_vars,
             pushforwards: None,
             hidden: false,
             private_weights: false,
@@ -324,206 +313,62 @@ impl Plan {
             output: None,
             salts: None,
             cost,
-            shared: BTreeMap::new(),
-            exponentials: BTreeMap::new(),
-            intervals: bounds::intervals(program),
-            types: program.element_types(),
-            magnitudes: bounds::magnitudes(program, program.nodes.len()),
-        };
-        for node in 0..program.nodes.len() {
-            let node_plan = plan.plan_node(program, node, input)?;
-            plan.nodes.push(node_plan);
         }
-        Ok(plan)
-    }
-
-    fn plan_node(
-        &mut self,
-        program: &Program,
-        node: usize,
-        public: Visibility,
-    ) -> Result<NodePlan, PlanError> {
-        match &program.nodes[node].op {
-            Op::Conv(_) | Op::Dense(_) | Op::Parameter(op::Parameter) => {
-                let weights = self.plan_weights(program, node);
-                Ok(NodePlan::Weighted { weights })
-            }
-            Op::Embed(op::Embed { input, rows }) => {
-                let weights = self.plan_weights(program, node);
-                match *input {
-                    TensorId::INPUT if public == Visibility::Public => {
-                        Ok(NodePlan::Weighted { weights })
-                    }
-                    input => self.plan_chosen(program, node, (input, *rows), weights),
-                }
-            }
-            Op::WindowSum(_)
-            | Op::Add(_)
-            | Op::View(_)
-            | Op::Gather(_)
-            | Op::Concat(_)
-            | Op::Pad(_)
-            | Op::Reduce(op::Reduce {
-                reduction: Reduction::Sum,
-                ..
-            })
-            | Op::RunningSum(_) => self.plan_map(program, node),
-            Op::Reduce(op::Reduce { input, .. }) | Op::MaxPool(op::MaxPool { input, .. }) => {
-                self.plan_maximum(program, node, *input)
-            }
-            Op::Mul(_) | Op::MatMul(_) => Ok(NodePlan::Product),
-            Op::Requantise(op::Unary { how, .. }) => self.plan_requantise(program, node, how),
-            Op::Norm(op::Unary { how, .. }) => self.plan_norm(program, node, how),
-            Op::Softmax(op::Unary { how, .. }) => self.plan_softmax(program, node, how),
-            Op::Extremum(_) | Op::Compare(_) => self.plan_compare(program, node),
-            Op::Select(op::Select { condition, inputs }) => {
-                self.plan_select(program, node, *condition, *inputs)
-            }
-            Op::ArgMax(_) => self.plan_greatest(program, node),
-            Op::TopK(op::TopK { input, give }) => self.plan_ranks(program, node, *input, *give),
-            Op::Trees(op::Trees { input, forest }) => {
-                self.plan_trees(program, node, *input, forest)
-            }
-        }
-    }
-
-    /// Commits `columns` columns over a hypercube for a node. `openings` names, per opening besides the one of the lookup
-    /// argument, the columns opened there; every chunk has all of them.
-    ///
-    /// # Errors
-    /// [`PlanError::TooCostly`] if the columns so far are too many.
-    pub(crate) fn add_columns(
-        &mut self,
-        program: &Program,
-        node: usize,
-        layout: TensorLayout,
-        columns: usize,
-        openings: &[Vec<usize>],
-    ) -> Result<ColumnSet, PlanError> {
-        let opened = columns + openings.iter().map(Vec::len).sum::<usize>();
-        let added = Added {
-            columns: (opened * layout.chunks().len()) as u64,
-            ..Added::default()
-        };
-        self.cost.add(program, node, added)?;
-        let first = self.witness.len();
-        let part = self
-            .witness
-            .last()
-            .filter(|table| table.node == node)
-            .map_or(0, |table| table.part + 1);
-        let chunks = layout.chunks();
-        let covered = chunks.last().map_or(0, |chunk| chunk.start + chunk.rows());
-        self.witness
-            .extend(chunks.into_iter().map(|chunk| WitnessTable {
-                node,
-                part,
-                layout,
-                chunk,
-                columns,
-                openings: openings.to_vec(),
-            }));
-        Ok(ColumnSet {
-            layout,
-            witness: first..self.witness.len(),
-            covered,
-        })
-    }
-
-    /// Lets a column look up a table at `offset` plus its value; gives the index of the reader group.
-    ///
-    /// # Errors
-    /// [`PlanError::TooCostly`] if the readers so far are too many.
-    pub(crate) fn add_reader(
-        &mut self,
-        program: &Program,
-        node: usize,
-        (columns, column): (&ColumnSet, usize),
-        (table, offset): (usize, u32),
-    ) -> Result<usize, PlanError> {
-        let added = Added {
-            readers: [1, columns.witness.len() as u64],
-            ..Added::default()
-        };
-        self.cost.add(program, node, added)?;
-        self.groups.push(ReaderGroup {
-            node,
-            column,
-            table,
-            offset,
-            witness: columns.witness.clone(),
-        });
-        Ok(self.groups.len() - 1)
-    }
-
-    /// Adds a public table and charges its entries to the verifier.
-    pub(crate) fn add_table(
-        &mut self,
-        program: &Program,
-        node: usize,
-        table: LookupTable,
-    ) -> Result<usize, PlanError> {
-        self.cost.add_table(program, node, table.len())?;
-        self.tables.push(table);
-        self.segments.push(None);
-        Ok(self.tables.len() - 1)
-    }
-
-    /// The index of a public table, which other gadgets may have added: layers of a model share their exponentials.
-    pub(crate) fn shared_table(
-        &mut self,
-        program: &Program,
-        node: usize,
-        table: LookupTable,
-    ) -> Result<usize, PlanError> {
-        let digest = table.digest();
-        if let Some(&known) = self.shared.get(&digest) {
-            return Ok(known);
-        }
-        let own = self.add_table(program, node, table)?;
-        self.shared.insert(digest, own);
-        Ok(own)
-    }
-
-    /// The table of all limbs with classes up to `class_max` (at most [`LIMB_CLASS_LIMIT`]), made on first use.
-    pub(crate) fn limb_table(
-        &mut self,
-        program: &Program,
-        node: usize,
-        class_max: u32,
-    ) -> Result<usize, PlanError> {
-        debug_assert!(class_max <= LIMB_CLASS_LIMIT);
-        if let Some(&table) = self.limbs.get(&class_max) {
-            return Ok(table);
-        }
-        let table = self.add_table(program, node, tables::limb_table(class_max))?;
-        self.limbs.insert(class_max, table);
-        Ok(table)
     }
 
     /// The weight tables as the commitment sees them: per node the pieces of its own weights and the bias digits, each
     /// opened `batches` times, and the pieces once more for each node that is tied to them if `uses` says so.
     #[must_use]
     pub fn weight_tables(&self, batches: usize, uses: WeightUses) -> Vec<CommittedTable> {
-        let table = |vars, columns: usize, batches: usize| CommittedTable {
-            vars,
-            columns,
-            batches: vec![(0..columns).collect(); batches],
+        sections::weight_tables(&self.weights, &self.tied_to, batches, uses)
+    }
+
+    /// The witness tables of a section as its commitment sees them: every column at the point of the fractional sum, and
+    /// at the anchor's if there are several sections, then the gadget's openings.
+    #[must_use]
+    pub fn section_tables(&self, section: &Section) -> Vec<CommittedTable> {
+        section.tables(&self.witness, self.is_anchored())
+    }
+
+    /// Whether anything is committed of an execution, and looked up: programs of linear maps and products have neither
+    /// columns nor a lookup argument.
+    #[must_use]
+    pub const fn looks_up(&self) -> bool {
+        !self.witness.is_empty()
+    }
+
+    /// Whether the witness has an anchor: if there are several sections.
+    #[must_use]
+    pub const fn is_anchored(&self) -> bool {
+        self.sections.len() > 1
+    }
+
+    /// Variables of the anchor's point: those of the longest column.
+    #[must_use]
+    pub fn anchor_vars(&self) -> usize {
+        let columns = self.witness.iter().map(|table| table.chunk.column_vars());
+        columns.max().unwrap_or_default()
+    }
+
+    /// log2 of the number of leaves of each sum: the sections', if there are several, then the last one's; none without a
+    /// lookup argument.
+    pub fn sum_vars(&self) -> impl Iterator<Item = usize> {
+        let sections = self.sections.iter().filter(|_| self.sections.len() > 1);
+        sections
+            .map(|section| section.leaf_vars)
+            .chain(self.looks_up().then_some(self.leaf_vars))
+    }
+
+    /// What a claim at a point on the output of a public linear map says about its inputs, see [`map_reading`].
+    ///
+    /// # Panics
+    /// If the node is no public linear map.
+    #[must_use]
+    pub fn map_reading(&self, program: &Program, node: usize, at: &[E]) -> (Reading, E) {
+        let NodePlan::Map(how) = &self.nodes[node] else {
+            unreachable!("the plan follows the program's operators");
         };
-        let tables = self.weights.iter().enumerate().flat_map(|(own, layout)| {
-            let bias = layout
-                .biased
-                .then(|| table(layout.bias_vars(), BIAS_DIGITS, batches));
-            let more = match uses {
-                WeightUses::Once => 0,
-                WeightUses::Each => self.tied_to[own].len(),
-            };
-            let pieces = layout.own_pieces().into_iter();
-            pieces
-                .map(move |piece| table(piece.column_vars(), 1, batches + more))
-                .chain(bias)
-        });
-        tables.collect()
+        map_reading(program, &self.layouts, (node, how), at)
     }
 
     /// The weighted nodes that read the weights of one: itself, then those that are tied to it.
@@ -536,4 +381,107 @@ impl Plan {
     pub fn owner(&self, weights: usize) -> usize {
         self.weights[weights].tied.unwrap_or(weights)
     }
+}
+
+/// The draft and the plans of all nodes.
+fn draft(
+    program: &Program,
+    batch: usize,
+    input: Visibility,
+) -> Result<(Draft, Vec<NodePlan>), PlanError> {
+    program.validate()?;
+    refuse::dead_nodes(program)?;
+    refuse::deep_nodes(program, input)?;
+    let mut draft = Draft::new(program, batch)?;
+    let nodes = (0..program.nodes.len()).map(|node| plan_node(&mut draft, program, node, input));
+    let nodes = nodes.collect::<Result<_, _>>()?;
+    Ok((draft, nodes))
+}
+
+fn plan_node(
+    draft: &mut Draft,
+    program: &Program,
+    node: usize,
+    public: Visibility,
+) -> Result<NodePlan, PlanError> {
+    Ok(match &program.nodes[node].op {
+        Op::Conv(_) | Op::Dense(_) | Op::Parameter(op::Parameter) => NodePlan::Weighted {
+            weights: draft.plan_weights(program, node),
+        },
+        Op::Embed(op::Embed { input, rows }) => {
+            let weights = draft.plan_weights(program, node);
+            if *input == TensorId::INPUT && public == Visibility::Public {
+                return Ok(NodePlan::Weighted { weights });
+            }
+            let gadget = draft.plan_chosen(program, node, (*input, *rows))?;
+            let gadget = Box::new(GadgetPlan::new(GadgetKind::Chosen, gadget));
+            NodePlan::Chosen { weights, gadget }
+        }
+        Op::WindowSum(_)
+        | Op::Add(_)
+        | Op::View(_)
+        | Op::Gather(_)
+        | Op::Concat(_)
+        | Op::Pad(_)
+        | Op::Reduce(op::Reduce {
+            reduction: Reduction::Sum,
+            ..
+        })
+        | Op::RunningSum(_) => NodePlan::Map(draft.plan_map(program, node)?),
+        Op::ArgMax(_)
+        | Op::Reduce(op::Reduce {
+            axis: Axis::Channels,
+            ..
+        }) => gadget(GadgetKind::Greatest, draft.plan_greatest(program, node)?),
+        Op::Reduce(op::Reduce { input, .. }) | Op::MaxPool(op::MaxPool { input, .. }) => {
+            let MaximumPlan {
+                shape,
+                first_group,
+                columns,
+            } = draft.plan_maximum(program, node, *input)?;
+            NodePlan::Maximum {
+                shape,
+                first_group,
+                columns,
+            }
+        }
+        Op::Mul(_) | Op::MatMul(_) => NodePlan::Product,
+        Op::Requantise(op::Unary { how, .. }) => match draft.plan_requantise(program, node, how)? {
+            ValuePlan::Segments {
+                table,
+                first_group,
+                columns,
+            } => NodePlan::Requantise {
+                table,
+                first_group,
+                columns,
+            },
+            ValuePlan::Shifts(segments, shifts) => gadget(GadgetKind::Wide, (segments, shifts)),
+        },
+        Op::Norm(op::Unary { how, .. }) => {
+            gadget(GadgetKind::Norm, draft.plan_norm(program, node, how)?)
+        }
+        Op::Softmax(op::Unary { how, .. }) => {
+            gadget(GadgetKind::Softmax, draft.plan_softmax(program, node, how)?)
+        }
+        Op::Extremum(_) | Op::Compare(_) => {
+            gadget(GadgetKind::Compare, draft.plan_compare(program, node)?)
+        }
+        Op::Select(op::Select { condition, inputs }) => gadget(
+            GadgetKind::Select,
+            draft.plan_select(program, node, *condition, *inputs)?,
+        ),
+        Op::TopK(op::TopK { input, give }) => gadget(
+            GadgetKind::Ranks,
+            draft.plan_ranks(program, node, *input, *give)?,
+        ),
+        Op::Trees(op::Trees { input, forest }) => {
+            NodePlan::Trees(Box::new(draft.plan_trees(program, node, *input, forest)?))
+        }
+    })
+}
+
+/// The plan of a gadget as data.
+fn gadget<S>(kind: impl FnOnce(S) -> GadgetKind, (shape, gadget): (S, Gadget)) -> NodePlan {
+    NodePlan::Gadget(Box::new(GadgetPlan::new(kind(shape), gadget)))
 }

@@ -13,12 +13,12 @@
 //! Conditions, refused by name: k + f >= 12; r below 2^28; 2^k n |in| below 2^29; n <= 2^12 for inputs of 16 bits; and the
 //! difference of both sides.
 
+use super::PlanError;
+use super::draft::{ColumnSet, Draft, Gadget};
 use super::stage::{StageDraft, limb_classes, rows_of};
-use super::{ColumnSet, GadgetKind, GadgetPlan, NodePlan, Plan};
-use crate::error::PlanError;
-use crate::field::F;
-use crate::layout::TensorLayout;
-use crate::staged::{Constraint, Linear, Mask, Staged};
+use crate::algebra::field::F;
+use crate::algebra::layout::TensorLayout;
+use crate::plan::staged::{Constraint, Linear, Mask, Staged};
 use p3_field::PrimeField32;
 use tg_ir::Program;
 use tg_ir::bounds::FIELD_BOUND;
@@ -132,19 +132,19 @@ impl NormShape {
 /// Variables of a row stage that element stages read again.
 struct Rows {
     columns: ColumnSet,
-    stage: crate::staged::Stage,
+    stage: crate::plan::staged::Stage,
     sums: Vec<usize>,
     /// First columns of root, half and sum.
     first: [usize; 3],
 }
 
-impl Plan {
+impl Draft {
     pub(super) fn plan_norm(
         &mut self,
         program: &Program,
         node: usize,
         how: &Norm,
-    ) -> Result<NodePlan, PlanError> {
+    ) -> Result<(NormShape, Gadget), PlanError> {
         let layout = self.layouts[node + 1];
         let input = program.nodes[node].op.inputs()[0];
         let magnitude = self.magnitudes[input.index()];
@@ -202,15 +202,17 @@ impl Plan {
             draft.sum(Constraint::default().times(of(input), of(input)));
         }
         let (elements, columns) = draft.finish(self, program, node)?;
-        Ok(NodePlan::Gadget(Box::new(GadgetPlan {
-            kind: GadgetKind::Norm(shape),
-            staged: Staged {
-                rows: Some((rows.stage, rows.sums)),
-                elements,
+        Ok((
+            shape,
+            Gadget {
+                staged: Staged {
+                    rows: Some((rows.stage, rows.sums)),
+                    elements,
+                },
+                row_columns: Some(rows.columns),
+                columns,
             },
-            row_columns: Some(rows.columns),
-            columns,
-        })))
+        ))
     }
 
     fn norm_rows(

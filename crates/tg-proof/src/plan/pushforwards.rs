@@ -1,9 +1,10 @@
 //! How the pushforwards of the lookup tables travel: in clear, or committed.
 
-use super::Plan;
-use crate::commitment::CommittedTable;
-use crate::field::EXTENSION_DEGREE;
-use crate::layout::{COLUMN_VARS_MIN, Chunk, log2_ceil};
+use super::draft::Draft;
+use super::tables::LookupTable;
+use crate::algebra::field::EXTENSION_DEGREE;
+use crate::algebra::layout::{COLUMN_VARS_MIN, Chunk, log2_ceil};
+use crate::argument::commitment::CommittedTable;
 
 /// Entries that may be read from which the pushforwards are committed. About half of them are, and these then take more
 /// bytes in clear than a commitment with its opening. A public number, so that a proof has no choice.
@@ -77,11 +78,11 @@ fn fewest_chunks(entries: usize) -> Vec<Chunk> {
         .unwrap_or_default()
 }
 
-impl Plan {
+impl Draft {
     /// The layout of the pushforwards if they are committed.
     ///
     /// An entry that nobody reads costs nothing in clear, and a table is read at most as often as its readers have rows.
-    pub(super) fn plan_pushforwards(&self) -> Option<PushforwardLayout> {
+    pub(super) fn pushforwards(&self) -> Option<PushforwardLayout> {
         let mut rows = vec![0; self.tables.len()];
         for reader in &self.groups {
             let tables = &self.witness[reader.witness.clone()];
@@ -94,7 +95,7 @@ impl Plan {
             .map(|(table, rows)| rows.min(table.len()))
             .sum();
         (read >= COMMITTED_FROM)
-            .then(|| PushforwardLayout::of(self.tables.iter().map(super::LookupTable::len)))
+            .then(|| PushforwardLayout::of(self.tables.iter().map(LookupTable::len)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What TGX-1 executes and TGP-1 does not prove, refused by operator name.
 
-use crate::error::PlanError;
-use crate::file::Visibility;
+use super::PlanError;
+use crate::plan::modes::Visibility;
 use tg_ir::op::{self, Reduction};
 use tg_ir::{Axis, Op, Program, TensorId};
 

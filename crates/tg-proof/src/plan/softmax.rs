@@ -16,13 +16,13 @@
 //! of S, floor(S/2) and R with carries, every term below 2^26. So every j is 0. *Stops: quotients right modulo p only,
 //! rounding the other way, a sum of other exponentials.*
 
+use super::PlanError;
+use super::draft::{Draft, Gadget};
 use super::stage::{StageDraft, rows_of};
 use super::tables::LookupTable;
-use super::{GadgetKind, GadgetPlan, NodePlan, Plan};
-use crate::cost::Added;
-use crate::error::PlanError;
-use crate::field::F;
-use crate::staged::{Constraint, Linear, Mask, Public, Slot, Staged};
+use crate::algebra::field::F;
+use crate::plan::cost::Added;
+use crate::plan::staged::{Constraint, Linear, Mask, Public, Slot, Staged};
 use p3_field::PrimeCharacteristicRing;
 use std::sync::Arc;
 use tg_ir::exponential::ExponentialSegment;
@@ -58,13 +58,13 @@ struct RowColumns {
     half: usize,
 }
 
-impl Plan {
+impl Draft {
     pub(super) fn plan_softmax(
         &mut self,
         program: &Program,
         node: usize,
         how: &Softmax,
-    ) -> Result<NodePlan, PlanError> {
+    ) -> Result<(SoftmaxShape, Gadget), PlanError> {
         let unprovable = |why| PlanError::unprovable(program, node, why);
         let layout = self.layouts[node + 1];
         if layout.channels > SOFTMAX_CHANNELS_MAX {
@@ -97,19 +97,21 @@ impl Plan {
         ];
         softmax_elements(&mut elements, &shape, (table, input), &row);
         let (elements, columns) = elements.finish(self, program, node)?;
-        Ok(NodePlan::Gadget(Box::new(GadgetPlan {
-            kind: GadgetKind::Softmax(shape),
-            staged: Staged {
-                rows: Some((rows, sums)),
-                elements,
+        Ok((
+            shape,
+            Gadget {
+                staged: Staged {
+                    rows: Some((rows, sums)),
+                    elements,
+                },
+                row_columns: Some(row_columns),
+                columns,
             },
-            row_columns: Some(row_columns),
-            columns,
-        })))
+        ))
     }
 }
 
-impl Plan {
+impl Draft {
     /// The exponentials of a softmax for scores that differ by at most `reach`, and the index of their table. Layers share
     /// them: they are made once.
     fn exponentials(

@@ -1,10 +1,11 @@
 //! Stages under construction: variables, columns and their readers.
 
-use super::{ColumnSet, LIMB_CLASS_LIMIT, Plan};
-use crate::cost::Added;
-use crate::error::PlanError;
-use crate::layout::TensorLayout;
-use crate::staged::{Constraint, Linear, Mask, Public, Reading, Slot, Stage};
+use super::LIMB_CLASS_LIMIT;
+use super::PlanError;
+use super::draft::{ColumnSet, Draft};
+use crate::algebra::layout::TensorLayout;
+use crate::plan::cost::Added;
+use crate::plan::staged::{Constraint, Linear, Mask, Public, Reading, Slot, Stage};
 use tg_ir::{Program, TensorId};
 
 /// The classes of the limbs of a number of `bits` bits, least first.
@@ -39,7 +40,7 @@ pub(super) struct StageDraft {
 
 impl StageDraft {
     pub(super) fn new(
-        plan: &mut Plan,
+        plan: &mut Draft,
         program: &Program,
         node: usize,
         layout: TensorLayout,
@@ -50,7 +51,7 @@ impl StageDraft {
 
     /// The same with a limb table of its own greatest class.
     pub(super) fn with_limbs(
-        plan: &mut Plan,
+        plan: &mut Draft,
         program: &Program,
         node: usize,
         (layout, mask): (TensorLayout, Mask),
@@ -183,7 +184,7 @@ impl StageDraft {
     /// [`PlanError::TooCostly`] if columns, readers or relations so far are too many.
     pub(super) fn finish(
         self,
-        plan: &mut Plan,
+        plan: &mut Draft,
         program: &Program,
         node: usize,
     ) -> Result<(Stage, ColumnSet), PlanError> {

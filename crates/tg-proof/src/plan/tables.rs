@@ -1,7 +1,7 @@
 //! The public tables that readers look up.
 
-use crate::field::{F, signed};
-use crate::layout::log2_ceil;
+use crate::algebra::field::{F, signed};
+use crate::algebra::layout::log2_ceil;
 use p3_field::{PrimeCharacteristicRing, PrimeField32};
 use tg_ir::SegmentTable;
 use tg_ir::segment::limb_entry;

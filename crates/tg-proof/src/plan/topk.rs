@@ -8,10 +8,11 @@
 //! greatest) and distance of limbs. *Stops: an element that is not there, one twice, another order, an element left out
 //! that is greater, the later ones of equal elements.*
 
+use super::CompareShape;
+use super::PlanError;
+use super::draft::{Draft, Gadget};
 use super::stage::{StageDraft, rows_of};
-use super::{CompareShape, GadgetKind, GadgetPlan, NodePlan, Plan};
-use crate::error::PlanError;
-use crate::staged::{Constraint, Linear, Mask, Public, Staged};
+use crate::plan::staged::{Constraint, Linear, Mask, Public, Staged};
 use tg_ir::op::Ranked;
 use tg_ir::{Program, TensorId};
 
@@ -32,14 +33,14 @@ fn signed(limbs: &[usize], bits: u32) -> Linear {
     Linear::limbs(limbs, 12).and(-(1 << (bits - 1)))
 }
 
-impl Plan {
+impl Draft {
     pub(super) fn plan_ranks(
         &mut self,
         program: &Program,
         node: usize,
         input: TensorId,
         give: Ranked,
-    ) -> Result<NodePlan, PlanError> {
+    ) -> Result<(RankShape, Gadget), PlanError> {
         let layout = self.layouts[input.index()];
         let ranks = program.nodes[node].shape.channels as usize;
         if ranks > RANKS_MAX {
@@ -60,15 +61,17 @@ impl Plan {
             .collect();
         rank_elements(&mut elements, &shape, input, &values);
         let (elements, columns) = elements.finish(self, program, node)?;
-        Ok(NodePlan::Gadget(Box::new(GadgetPlan {
-            kind: GadgetKind::Ranks(shape),
-            staged: Staged {
-                rows: Some((rows, sums)),
-                elements,
+        Ok((
+            shape,
+            Gadget {
+                staged: Staged {
+                    rows: Some((rows, sums)),
+                    elements,
+                },
+                row_columns: Some(row_columns),
+                columns,
             },
-            row_columns: Some(row_columns),
-            columns,
-        })))
+        ))
     }
 }
 

@@ -6,14 +6,15 @@
 //! tree is set. So all decisions on the way to the marked leaf lead to it, which no other leaf has. *Stops: another leaf, no
 //! leaf, two leaves, a decision that does not hold.*
 
+use super::LIMB_CLASS_LIMIT;
+use super::PlanError;
+use super::draft::{ColumnSet, Draft};
 use super::stage::StageDraft;
-use super::{ColumnSet, LIMB_CLASS_LIMIT, NodePlan, Plan};
-use crate::cost::Added;
-use crate::error::PlanError;
-use crate::field::{E, F, eq_prefix, eq_table};
-use crate::layout::{TensorLayout, log2_ceil};
-use crate::linear::{Along, Reading, Weights};
-use crate::staged::{Constraint, Linear, Mask, Public, Staged, coefficient};
+use crate::algebra::field::{E, F, eq_prefix, eq_table};
+use crate::algebra::layout::{TensorLayout, log2_ceil};
+use crate::algebra::linear::{Along, Reading, Weights};
+use crate::plan::cost::Added;
+use crate::plan::staged::{Constraint, Linear, Mask, Public, Staged, coefficient};
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::forest::{Child, Forest};
 use tg_ir::{Program, TensorId};
@@ -136,14 +137,14 @@ impl TreesPlan {
     }
 }
 
-impl Plan {
+impl Draft {
     pub(super) fn plan_trees(
         &mut self,
         program: &Program,
         node: usize,
         input: TensorId,
         forest: &Forest,
-    ) -> Result<NodePlan, PlanError> {
+    ) -> Result<TreesPlan, PlanError> {
         let reach = forest.branches.iter().map(|b| i64::from(b.threshold).abs());
         let reach = self.magnitudes[input.index()] + reach.max().unwrap_or(0) + 1;
         let difference = i64::BITS - reach.leading_zeros();
@@ -181,7 +182,7 @@ impl Plan {
         let flags = self.add_columns(program, node, leaves, 1, &[])?;
         let limbs = self.limb_table(program, node, LIMB_CLASS_LIMIT)?;
         let group = self.add_reader(program, node, (&flags, 0), (limbs, 1))?;
-        Ok(NodePlan::Trees(Box::new(TreesPlan {
+        Ok(TreesPlan {
             shape,
             decisions: Staged {
                 rows: None,
@@ -191,7 +192,7 @@ impl Plan {
             shown,
             flags,
             group,
-        })))
+        })
     }
 }
 

@@ -1,8 +1,9 @@
 //! Requantisations by segment tables: three committed columns.
 
-use super::{NodePlan, Plan, tables};
-use crate::cost::Added;
-use crate::error::PlanError;
+use super::PlanError;
+use super::draft::{ColumnSet, Draft, Gadget};
+use super::tables;
+use crate::plan::cost::Added;
 use tg_ir::segment::{LIMB_CLASS_MAX, SEGMENTS_MAX};
 use tg_ir::{ElementType, Program, Requantise, SegmentTable, WideTable};
 
@@ -10,13 +11,26 @@ use tg_ir::{ElementType, Program, Requantise, SegmentTable, WideTable};
 pub const REQUANTISE_COLUMNS: usize = 3;
 /// Segments up to which a 16-bit output that is a shift is proved by its segment table.
 const SHORT_TABLE: usize = 1 << 9;
-impl Plan {
+/// A requantisation with its columns.
+#[derive(Debug)]
+pub(super) enum ValuePlan {
+    /// By a table of segments.
+    Segments {
+        table: usize,
+        first_group: usize,
+        columns: ColumnSet,
+    },
+    /// To 16 bits by shifts.
+    Shifts(WideTable, Gadget),
+}
+
+impl Draft {
     pub(super) fn plan_requantise(
         &mut self,
         program: &Program,
         node: usize,
         how: &Requantise,
-    ) -> Result<NodePlan, PlanError> {
+    ) -> Result<ValuePlan, PlanError> {
         // Without a value table every output is a segment, which is charged; with one, many may be joined.
         let entries = how.table.as_ref().map_or(0, Vec::len);
         let scanned = Added {
@@ -28,7 +42,8 @@ impl Plan {
         // Its entries that are read travel in the proof: what goes by shifts has far fewer.
         let limit = if by_shifts { SHORT_TABLE } else { SEGMENTS_MAX };
         let Ok(segments) = SegmentTable::within(how, limit) else {
-            return self.plan_wide(program, node, how);
+            let (segments, gadget) = self.plan_wide(program, node, how)?;
+            return Ok(ValuePlan::Shifts(segments, gadget));
         };
         let limbs = self.limb_table(program, node, LIMB_CLASS_MAX)?;
         let entries = tables::segment_table(&segments, how.pairs.len());
@@ -45,7 +60,7 @@ impl Plan {
         for (column, table) in [table, limbs, limbs].into_iter().enumerate() {
             self.add_reader(program, node, (&columns, column), (table, 0))?;
         }
-        Ok(NodePlan::Requantise {
+        Ok(ValuePlan::Segments {
             table,
             first_group,
             columns,

@@ -8,21 +8,21 @@
 //! against the formula at the ends of every step). *Stops: neighbouring outputs, a saturated output inside the clamp and
 //! the reverse, rests of other widths, another channel's shift, quotients right modulo p only.*
 
+use super::PlanError;
+use super::draft::{Draft, Gadget};
 use super::stage::StageDraft;
 use super::tables::LookupTable;
-use super::{GadgetKind, GadgetPlan, NodePlan, Plan};
-use crate::error::PlanError;
-use crate::staged::{Constraint, Linear, Mask, Public, Slot, Staged, coefficient};
+use crate::plan::staged::{Constraint, Linear, Mask, Public, Slot, Staged, coefficient};
 use tg_ir::wide::WIDE_LIMB_BITS;
 use tg_ir::{Program, Requantise, WideError, WideSegment, WideTable};
 
-impl Plan {
+impl Draft {
     pub(super) fn plan_wide(
         &mut self,
         program: &Program,
         node: usize,
         how: &Requantise,
-    ) -> Result<NodePlan, PlanError> {
+    ) -> Result<(WideTable, Gadget), PlanError> {
         let segments = WideTable::build(how).map_err(|error| {
             let why = match error {
                 WideError::Table => "its value table needs more than 2^14 segments",
@@ -61,15 +61,17 @@ impl Plan {
         let whole = of(base).plus_form(&rest, 1).plus(input, -1);
         draft.vanishes(Constraint::linear(whole).times(of(width), of(step)));
         let (elements, columns) = draft.finish(self, program, node)?;
-        Ok(NodePlan::Gadget(Box::new(GadgetPlan {
-            kind: GadgetKind::Wide(segments),
-            staged: Staged {
-                rows: None,
-                elements,
+        Ok((
+            segments,
+            Gadget {
+                staged: Staged {
+                    rows: None,
+                    elements,
+                },
+                row_columns: None,
+                columns,
             },
-            row_columns: None,
-            columns,
-        })))
+        ))
     }
 }
 

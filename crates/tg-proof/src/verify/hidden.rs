@@ -2,17 +2,16 @@
 //! challenge makes one statement about the commitments of them. The argument stands in `docs/PROOF.md`, "Zero
 //! knowledge".
 
-use super::{ColumnClaim, Walk, WeightClaims, padded_point};
-use crate::ajtai::{self, TensorCommitment};
-use crate::commitment::Challenger;
-use crate::error::{LookupCheck, VerifyError};
-use crate::field::{E, F};
-use crate::lookup::{LookupClaims, LookupMessages};
-use crate::messages::{LookupProof, NodeProof};
+use super::{ColumnClaim, Walk, WeightClaims};
+use super::{LookupCheck, VerifyError};
+use crate::algebra::field::{E, F, padded_point};
+use crate::algebra::tape::{self, Form, ProductMessages, Secrets, Tape};
+use crate::algebra::transcript::{Challenger, draw};
+use crate::argument::ajtai::{self, TensorCommitment};
 use crate::plan::{Plan, TensorPlan};
-use crate::pushforward::PushforwardWeights;
-use crate::tape::{self, Form, ProductMessages, Secrets, Tape};
-use crate::transcript::draw;
+use crate::verify::lookup::{LookupClaims, LookupMessages};
+use crate::verify::messages::{LookupProof, NodeProof};
+use crate::verify::pushforward::PushforwardWeights;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::Program;
 

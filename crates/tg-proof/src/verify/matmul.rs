@@ -1,14 +1,14 @@
 //! Products of matrices.
 
+use super::NodeCheck;
 use super::{Claim, Walk};
-use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
-use crate::error::NodeCheck;
-use crate::field::{E, eq, eq_table};
-use crate::layout::log2_ceil;
-use crate::linear::{Along, Reading, Weights};
-use crate::messages::MatMulProof;
+use crate::algebra::arithmetic::Arithmetic;
+use crate::algebra::field::{E, eq, eq_table};
+use crate::algebra::layout::log2_ceil;
+use crate::algebra::linear::{Along, Reading, Weights};
+use crate::algebra::transcript::Challenger;
 use crate::plan::Plan;
+use crate::verify::messages::MatMulProof;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::op;
 use tg_ir::{Op, Program, TensorId};

@@ -1,15 +1,14 @@
 //! Window maxima: differences to every element of the window, none negative, one of them zero.
 
+use super::NodeCheck;
 use super::{Claim, ColumnClaim, Walk};
-use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
-use crate::error::NodeCheck;
-use crate::field::{E, eq, eq_prefix, eq_table};
-use crate::layout::log2_ceil;
-use crate::linear::{Along, Reading, SourceMap, Weights};
-use crate::messages::{AttainedProof, MaximumProof};
+use crate::algebra::arithmetic::Arithmetic;
+use crate::algebra::field::{E, eq, eq_prefix, eq_table};
+use crate::algebra::layout::log2_ceil;
+use crate::algebra::linear::{Along, Reading, SourceMap, Weights};
+use crate::algebra::transcript::{Challenger, draw_point};
 use crate::plan::{ColumnSet, MaximumShape};
-use crate::transcript::draw_point;
+use crate::verify::messages::{AttainedProof, MaximumProof};
 use p3_field::PrimeCharacteristicRing;
 
 impl<A: Arithmetic> Walk<'_, A> {

@@ -1,12 +1,11 @@
 //! Several claims on one tensor become one.
 
+use super::NodeCheck;
 use super::{Claim, Walk};
-use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
-use crate::error::NodeCheck;
-use crate::field::{E, eq};
-use crate::messages::MergeProof;
-use crate::transcript::draw;
+use crate::algebra::arithmetic::Arithmetic;
+use crate::algebra::field::{E, eq};
+use crate::algebra::transcript::{Challenger, draw};
+use crate::verify::messages::MergeProof;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::TensorId;
 

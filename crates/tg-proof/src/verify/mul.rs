@@ -1,11 +1,11 @@
 //! Products of two tensors, element by element.
 
+use super::NodeCheck;
 use super::{Claim, Walk};
-use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
-use crate::error::NodeCheck;
-use crate::field::eq;
-use crate::messages::MulProof;
+use crate::algebra::arithmetic::Arithmetic;
+use crate::algebra::field::eq;
+use crate::algebra::transcript::Challenger;
+use crate::verify::messages::MulProof;
 use tg_ir::TensorId;
 
 impl<A: Arithmetic> Walk<'_, A> {

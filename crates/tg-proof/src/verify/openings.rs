@@ -1,14 +1,28 @@
 //! The openings: every value that the messages used is the committed columns'.
 
-use super::{Walk, WeightClaims, padded_point};
-use crate::commitment::{Challenger, OpeningArgument, OpeningClaims, WeightCommitment, opens_at};
-use crate::error::VerifyError;
-use crate::field::{E, point};
-use crate::lookup::LookupClaims;
-use crate::messages::{InferenceProof, SectionProofs};
-use crate::model::{ProofShape, PublicModel, WeightsShape};
-use crate::transcript::{absorb, draw_point};
+use super::VerifyError;
+use super::{Walk, WeightClaims};
+use crate::algebra::field::{E, padded_point, point};
+use crate::algebra::transcript::{Challenger, absorb, draw_point};
+use crate::argument::commitment::{OpeningArgument, OpeningClaims, WeightCommitment, opens_at};
+use crate::plan::Plan;
+use crate::plan::shape::{ProofShape, WeightsShape};
+use crate::verify::lookup::LookupClaims;
+use crate::verify::messages::{InferenceProof, SectionProofs};
 use p3_commit::MultilinearPcs;
+
+/// The weights of a model, as its registration has them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Registered<'a> {
+    /// How they are committed and opened.
+    pub(crate) shape: &'a WeightsShape,
+    /// Their commitment.
+    pub(crate) commitment: &'a WeightCommitment,
+    /// The point at which it is anchored.
+    pub(crate) anchored_at: &'a [E],
+    /// A plan of the model's program: what it says of weights depends on nothing else.
+    pub(crate) plan: &'a Plan,
+}
 
 const WITNESS: VerifyError = VerifyError::Opening { which: "witness" };
 
@@ -96,23 +110,28 @@ pub(super) fn check_witness(
 }
 
 /// The pieces and biases of the weights, as the walk claims them, and their anchors.
+///
+/// # Errors
+/// If they are not the registered ones.
 pub(crate) fn check_weights(
-    model: &PublicModel,
-    shape: &WeightsShape,
+    registered: &Registered<'_>,
     claimed: &[Option<WeightClaims>],
     argument: &OpeningArgument,
     challenger: &mut Challenger,
 ) -> Result<(), VerifyError> {
     const REFUSED: VerifyError = VerifyError::Opening { which: "weights" };
     let mut opened = OpeningClaims::default();
-    let at = model.anchor_point();
-    let WeightCommitment { root, anchor } = model.weights_commitment().ok_or(REFUSED)?;
+    let Registered {
+        shape,
+        commitment: WeightCommitment { root, anchor },
+        anchored_at: at,
+        plan,
+    } = *registered;
     let mut anchors = anchor.iter();
     let mut anchor = |vars: usize| {
         let values = anchors.next().cloned().unwrap_or_default();
         (point(&at[at.len() - vars..]), values)
     };
-    let plan = model.plan();
     for (own, layout) in plan.weights.iter().enumerate() {
         let uses: Option<Vec<&WeightClaims>> = plan
             .readers_of(own)

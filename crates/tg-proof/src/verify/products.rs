@@ -1,12 +1,12 @@
 //! Convolutions and dense nodes: products with committed weights.
 
+use super::NodeCheck;
 use super::{Claim, Walk, WeightClaims};
-use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
-use crate::error::NodeCheck;
-use crate::field::{E, eq, eq_prefix};
-use crate::linear::{ConvPoint, conv_reading};
-use crate::messages::ProductsProof;
+use crate::algebra::arithmetic::Arithmetic;
+use crate::algebra::field::{E, eq, eq_prefix};
+use crate::algebra::linear::{ConvPoint, conv_reading};
+use crate::algebra::transcript::Challenger;
+use crate::verify::messages::ProductsProof;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::Op;
 use tg_ir::op;
@@ -75,7 +75,7 @@ impl<A: Arithmetic> Walk<'_, A> {
             positions,
             channels,
         };
-        let (reading, constant) = conv_reading(self.program, self.plan, node, &at);
+        let (reading, constant) = conv_reading(self.program, &self.plan.layouts, node, &at);
         let sum = reads - A::Value::from(constant);
         self.read(&reading, sum, read, NodeCheck::Sources, challenger)
     }

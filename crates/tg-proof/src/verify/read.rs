@@ -1,12 +1,12 @@
 //! Public linear maps: a claim becomes claims on the tensors it is a public linear form of.
 
+use super::NodeCheck;
 use super::{Claim, Walk};
-use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
-use crate::error::NodeCheck;
-use crate::field::E;
-use crate::linear::{Reading, map_reading};
-use crate::messages::ReadProof;
+use crate::algebra::arithmetic::Arithmetic;
+use crate::algebra::field::E;
+use crate::algebra::linear::Reading;
+use crate::algebra::transcript::Challenger;
+use crate::verify::messages::ReadProof;
 use tg_ir::Op;
 
 impl<A: Arithmetic> Walk<'_, A> {
@@ -23,11 +23,11 @@ impl<A: Arithmetic> Walk<'_, A> {
             sumcheck: rounds,
             inputs,
         } = proof;
-        let vars: usize = reading.summed_vars(self.plan).iter().sum();
+        let vars: usize = reading.summed_vars(&self.plan.layouts).iter().sum();
         let summed = reading.summed() != [false; 2];
         if reading.is_direct() {
             let term = &reading.terms[0];
-            let (point, _) = reading.claim_of(self.plan, term, &[]);
+            let (point, _) = reading.claim_of(&self.plan.layouts, term, &[]);
             self.claim(term.input, point, sum);
             return match (rounds, inputs.as_slice()) {
                 (None, []) => Ok(()),
@@ -47,7 +47,7 @@ impl<A: Arithmetic> Walk<'_, A> {
         let claims: Vec<(Vec<E>, E)> = reading
             .terms
             .iter()
-            .map(|term| reading.claim_of(self.plan, term, &at))
+            .map(|term| reading.claim_of(&self.plan.layouts, term, &at))
             .collect();
         let terms = claims.iter().zip(&inputs);
         let total = terms.map(|((_, weight), value)| value.clone() * *weight);
@@ -73,7 +73,7 @@ impl<A: Arithmetic> Walk<'_, A> {
             Op::WindowSum(_) => NodeCheck::Sources,
             _ => NodeCheck::Permutation,
         };
-        let (reading, constant) = map_reading(self.program, self.plan, node, &claim.point);
+        let (reading, constant) = self.plan.map_reading(self.program, node, &claim.point);
         let sum = claim.value.clone() - A::Value::from(constant);
         self.read(&reading, sum, proof, failed, challenger)
     }

@@ -1,12 +1,12 @@
 //! The walk of a proof that is not finished: what its messages leave behind.
 
+use super::VerifyError;
 use super::{ColumnClaim, Walk, WeightClaims};
-use crate::arithmetic::Clear;
-use crate::commitment::Challenger;
-use crate::error::VerifyError;
-use crate::lookup::Pulled;
-use crate::messages::NodeProof;
+use crate::algebra::arithmetic::Clear;
+use crate::algebra::transcript::Challenger;
 use crate::plan::Plan;
+use crate::verify::lookup::Pulled;
+use crate::verify::messages::NodeProof;
 use tg_ir::Program;
 
 /// What is left to show after a walk in the clear.

@@ -1,13 +1,12 @@
 //! Requantisations: three committed columns, five pulled values.
 
 use super::{Claim, Walk};
-use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
-use crate::field::{E, eq_prefix, eq_table};
-use crate::layout::TensorLayout;
-use crate::messages::RequantiseProof;
+use crate::algebra::arithmetic::Arithmetic;
+use crate::algebra::field::{E, eq_prefix, eq_table};
+use crate::algebra::layout::TensorLayout;
+use crate::algebra::transcript::{Challenger, absorb};
 use crate::plan::ColumnSet;
-use crate::transcript::absorb;
+use crate::verify::messages::RequantiseProof;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::{Requantise, TensorId};
 

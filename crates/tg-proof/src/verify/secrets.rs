@@ -2,12 +2,12 @@
 //! values.
 
 use super::MatMulPoint;
-use crate::field::E;
-use crate::linear::{Along, Reading, Weights, is_pointwise};
+use crate::algebra::field::E;
+use crate::algebra::linear::{Along, Reading, Weights, is_pointwise};
+use crate::algebra::tape::Secrets;
+use crate::plan::staged::{Stage, Staged};
 use crate::plan::{ColumnSet, MapPlan, MaximumShape, NodePlan, Plan, branch_reading};
-use crate::size;
-use crate::staged::{Stage, Staged};
-use crate::tape::Secrets;
+use crate::verify::wire;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::op;
 use tg_ir::weights::BIAS_DIGITS;
@@ -46,7 +46,7 @@ fn nodes<'a>(program: &'a Program, plan: &'a Plan) -> Count<'a> {
         program,
         plan,
         secrets: Secrets::default(),
-        bytes: size::LENGTH,
+        bytes: wire::LENGTH,
         claims: vec![0; nodes + 1],
     };
     count.claims[nodes] = 1;
@@ -59,12 +59,12 @@ fn nodes<'a>(program: &'a Program, plan: &'a Plan) -> Count<'a> {
         count.node(node);
     }
     if let Some(input) = &plan.input {
-        count.bytes += NODE_TAGS + size::LENGTH;
+        count.bytes += NODE_TAGS + wire::LENGTH;
         count.merge(TensorId::INPUT);
         count.stage(&input.staged.elements);
     }
     if let Some(salts) = &plan.salts {
-        count.bytes += NODE_TAGS + size::LENGTH;
+        count.bytes += NODE_TAGS + wire::LENGTH;
         count.stage(&salts.staged.elements);
     }
     count
@@ -81,18 +81,18 @@ fn somewhere(vars: usize) -> Vec<E> {
 impl Count<'_> {
     fn messages(&mut self, messages: usize) {
         self.secrets.messages += messages;
-        self.bytes += messages as u64 * size::EXTENSION;
+        self.bytes += messages as u64 * wire::EXTENSION;
     }
 
     fn sumcheck(&mut self, rounds: usize, degree: usize) {
         self.messages(1 + rounds * degree);
-        self.bytes += size::sumcheck_lengths(rounds);
+        self.bytes += wire::sumcheck_lengths(rounds);
     }
 
     /// A list of messages.
     fn list(&mut self, messages: usize) {
         self.messages(messages);
-        self.bytes += size::LENGTH;
+        self.bytes += wire::LENGTH;
     }
 
     /// Values of a node's weights, secret if they are private, and products with them.
@@ -100,12 +100,12 @@ impl Count<'_> {
         let layout = self.plan.weights[weights];
         let bias = if layout.biased { BIAS_DIGITS } else { 0 };
         let values = layout.pieces().len() + bias;
-        self.bytes += size::LENGTH;
+        self.bytes += wire::LENGTH;
         if self.plan.private_weights {
             self.messages(values);
             self.secrets.products += products;
         } else {
-            self.bytes += values as u64 * size::EXTENSION;
+            self.bytes += values as u64 * wire::EXTENSION;
         }
     }
 
@@ -146,7 +146,7 @@ impl Count<'_> {
                 self.sumcheck(plan.weights[*weights].axis_vars()[0], 2);
                 self.messages(1);
                 self.weights(*weights, 1);
-                self.bytes += size::LENGTH;
+                self.bytes += wire::LENGTH;
                 self.stages(&gadget.staged);
             }
             (Op::Trees(op::Trees { input, forest }), NodePlan::Trees(trees)) => {
@@ -172,7 +172,7 @@ impl Count<'_> {
             }
             (_, NodePlan::Maximum { shape, columns, .. }) => self.maximum(node, shape, columns),
             (_, NodePlan::Gadget(gadget)) => {
-                self.bytes += size::LENGTH;
+                self.bytes += wire::LENGTH;
                 self.stages(&gadget.staged);
             }
             _ => {}
@@ -192,7 +192,7 @@ impl Count<'_> {
     /// matter.
     fn read_of(&mut self, inputs: &[TensorId], summed: [bool; 2], unscaled: bool) {
         // Whether there is a sum, and the inputs' list.
-        self.bytes += 1 + size::LENGTH;
+        self.bytes += 1 + wire::LENGTH;
         if summed != [false; 2] || inputs.len() > 1 || !unscaled {
             if summed != [false; 2] {
                 let layouts = inputs.iter().map(|input| &self.plan.layouts[input.index()]);
@@ -262,7 +262,7 @@ impl Count<'_> {
     fn maximum(&mut self, node: usize, shape: &MaximumShape, columns: &ColumnSet) {
         let positions = shape.window.positions();
         self.list(shape.columns());
-        self.bytes += size::LENGTH;
+        self.bytes += wire::LENGTH;
         let input = self.program.nodes[node].op.inputs()[0];
         let layout = self.plan.layouts[input.index()];
         let weights = Weights::Fields {

@@ -1,13 +1,12 @@
 //! Gadgets as data: the sumchecks of their stages, and what each variable's value at the final point must be shown by.
 
+use super::NodeCheck;
 use super::{Claim, Walk};
-use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
-use crate::error::NodeCheck;
-use crate::field::{E, eq_prefix};
-use crate::messages::StageProof;
-use crate::staged::{Anchors, Slot, Stage, Staged};
-use crate::transcript::{draw, draw_point};
+use crate::algebra::arithmetic::Arithmetic;
+use crate::algebra::field::{E, eq_prefix};
+use crate::algebra::transcript::{Challenger, draw, draw_point};
+use crate::plan::staged::{Anchors, Slot, Stage, Staged};
+use crate::verify::messages::StageProof;
 use p3_field::PrimeCharacteristicRing;
 
 impl<A: Arithmetic> Walk<'_, A> {

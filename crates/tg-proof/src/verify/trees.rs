@@ -1,15 +1,14 @@
 //! Decision trees.
 
+use super::NodeCheck;
 use super::{Claim, Walk};
-use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
-use crate::error::NodeCheck;
-use crate::field::{E, eq_prefix};
-use crate::layout::log2_ceil;
-use crate::messages::TreesProof;
+use crate::algebra::arithmetic::Arithmetic;
+use crate::algebra::field::{E, eq_prefix};
+use crate::algebra::layout::log2_ceil;
+use crate::algebra::transcript::{Challenger, draw, draw_point};
+use crate::plan::staged::Anchors;
 use crate::plan::{FlagWeights, TreesPlan, branch_reading};
-use crate::staged::Anchors;
-use crate::transcript::{draw, draw_point};
+use crate::verify::messages::TreesProof;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::Op;
 use tg_ir::op;

@@ -1,15 +1,15 @@
 //! The state of the walk: open claims per tensor, what was pulled, and what must be opened.
 
 use super::evaluate_tensor;
-use crate::arithmetic::{Arithmetic, Clear};
-use crate::commitment::Challenger;
-use crate::error::{NodeCheck, VerifyError};
-use crate::field::E;
-use crate::lookup::Pulled;
-use crate::messages::{GadgetProof, NodeProof, Sumcheck};
+use super::{NodeCheck, VerifyError};
+use crate::algebra::arithmetic::{Arithmetic, Clear};
+use crate::algebra::field::E;
+use crate::algebra::transcript::{Challenger, absorb, draw_point};
+use crate::argument::commitment::Pcs;
+use crate::argument::sumcheck;
 use crate::plan::{NodePlan, Plan, TensorPlan};
-use crate::sumcheck;
-use crate::transcript::{absorb, draw_point};
+use crate::verify::lookup::{self, LookupClaims, LookupMessages, Pulled};
+use crate::verify::messages::{GadgetProof, NodeProof, Sumcheck};
 use tg_ir::op;
 use tg_ir::{Op, Program, TensorId};
 
@@ -332,5 +332,23 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
         sum: A::Value,
     ) -> Option<(Vec<E>, A::Value)> {
         sumcheck::verify(&mut self.arithmetic, proof, challenger, shape, sum)
+    }
+}
+
+impl<A: Arithmetic> Walk<'_, A> {
+    /// The lookup argument about all that the nodes have pulled.
+    pub(super) fn look_up(
+        &mut self,
+        lookup: LookupMessages<'_>,
+        scheme: Option<&Pcs>,
+        challenger: &mut Challenger,
+    ) -> Result<LookupClaims<A::Value>, VerifyError> {
+        lookup::verify(
+            &mut self.arithmetic,
+            (self.plan, scheme),
+            &self.pulled,
+            lookup,
+            challenger,
+        )
     }
 }

@@ -1,13 +1,13 @@
 //! Tensors that are committed weights themselves: parameters, and rows of embeddings.
 
+use super::NodeCheck;
 use super::{Claim, Walk, WeightClaims};
-use crate::arithmetic::Arithmetic;
-use crate::commitment::Challenger;
-use crate::error::NodeCheck;
-use crate::field::{E, eq_at, eq_prefix, eq_table};
-use crate::layout::TensorLayout;
-use crate::messages::{ChosenProof, EmbedProof};
+use crate::algebra::arithmetic::Arithmetic;
+use crate::algebra::field::{E, eq_at, eq_prefix, eq_table};
+use crate::algebra::layout::TensorLayout;
+use crate::algebra::transcript::Challenger;
 use crate::plan::GadgetPlan;
+use crate::verify::messages::{ChosenProof, EmbedProof};
 use tg_ir::Op;
 use tg_ir::op;
 

@@ -1,6 +1,6 @@
 //! The leaves of a fractional sum, made tile by tile.
 
-use super::layer::{Halves, Level, TILE, Tile, Weights, gate_sums, sum_of, total};
+use super::tile::{Halves, Level, TILE, Tile, Weights, gate_sums, sum_of, total};
 use crate::pack::{self, PackedE, PackedF};
 use p3_field::{PackedFieldExtension, PackedValue, PrimeCharacteristicRing};
 use p3_maybe_rayon::prelude::*;
@@ -388,10 +388,9 @@ fn buffers<const N: usize>() -> Box<[Fractions; N]> {
 
 #[cfg(test)]
 impl Leaves<'_> {
-    /// Adds a lie to the last numerator that makes the sum vanish, for provers that lie elsewhere.
-    pub(crate) fn close(&mut self) {
+    /// Adds a lie to the last numerator that makes their sum, which is given, vanish, for provers that lie elsewhere.
+    pub(crate) fn close(&mut self, (numerator, denominator): (E, E)) {
         use p3_field::Field;
-        let (numerator, denominator) = super::sum(self);
         let lie = |place: E| -numerator * denominator.inverse() * place;
         if let (Some(n), Some(&d)) = (self.few.0.last_mut(), self.few.1.last()) {
             *n += lie(d);

@@ -9,16 +9,20 @@
 
 mod layer;
 mod leaves;
+mod rounds;
 #[cfg(test)]
 mod tests;
+mod tile;
 
 use crate::channel::{Channel, Fractional};
-use layer::{Layer, Level};
+use layer::Layer;
 pub(crate) use leaves::{Leaves, LeavesBuilder};
-use p3_field::{Field, PrimeCharacteristicRing};
+use p3_field::PrimeCharacteristicRing;
 use p3_multi_stark::fractional_gkr::{FractionGkrLayerProof, FractionGkrProof, SplitFraction};
+use rounds::Rounds;
 use tg_proof::field::E;
 use tg_proof::messages::SumProof;
+use tile::Level;
 
 /// Proves that the leaves add up to zero and returns the point at which they are then claimed.
 ///
@@ -33,7 +37,7 @@ pub(crate) fn prove(leaves: &Leaves<'_>, channel: &mut Channel) -> (FractionGkrP
 pub(crate) fn prove_sum(leaves: &Leaves<'_>, channel: &mut Channel) -> (SumProof, Vec<E>) {
     let mut levels = tree(leaves);
     let root = root(&mut levels);
-    let (numerator, _) = layer::sum_of(root.n0, root.d0, root.n1, root.d1);
+    let (numerator, _) = tile::sum_of(root.n0, root.d0, root.n1, root.d1);
     #[cfg(test)]
     let numerator = crate::tests::sections::lied_sum(numerator, root.d0 * root.d1);
     let [sent] = channel.send([numerator]);
@@ -97,7 +101,7 @@ fn root(levels: &mut Vec<Level>) -> SplitFraction<E> {
 #[cfg(test)]
 pub(crate) fn sum(leaves: &Leaves<'_>) -> (E, E) {
     let root = root(&mut tree(leaves));
-    layer::sum_of(root.n0, root.d0, root.n1, root.d1)
+    tile::sum_of(root.n0, root.d0, root.n1, root.d1)
 }
 
 /// What is carried from layer to layer.
@@ -145,46 +149,3 @@ impl Walk<'_> {
         });
     }
 }
-
-/// The rounds of one layer's sumcheck.
-struct Rounds<'a> {
-    /// The point of the layer above.
-    point: &'a [E],
-    /// Joins numerator and denominator.
-    lambda: E,
-    /// What the rest of the sum should be, without the equality factor of the rounds played.
-    sum: E,
-    /// That factor.
-    prefix: E,
-    polys: Vec<[E; 3]>,
-    challenges: Vec<E>,
-}
-
-impl Rounds<'_> {
-    /// The coordinates of the positions summed in the round after the next challenge is played.
-    fn rest(&self) -> &[E] {
-        &self.point[self.challenges.len() + 1..]
-    }
-
-    /// Sends a round's polynomial, given by the value at 0 and the leading coefficient of its factor beside equality.
-    fn play(&mut self, [at_0, leading]: [E; 2], transcript: &mut Fractional<'_>) -> E {
-        let coordinate = self.point[self.challenges.len()];
-        let (equal_0, step) = (E::ONE - coordinate, coordinate.double() - E::ONE);
-        // Challenges are never zero, and coordinates are challenges of the layer above.
-        let at_1 = (self.sum - equal_0 * at_0) * coordinate.inverse();
-        let slope = at_1 - at_0 - leading;
-        let factor = |x: E| at_0 + x * (slope + x * leading);
-        let value = |x: E| self.prefix * (equal_0 + x * step) * factor(x);
-        let poly = [value(E::ZERO), value(E::TWO), value(E::from_u8(3))];
-        let (poly, challenge) = transcript.round(poly);
-        self.sum = factor(challenge);
-        self.prefix *= equal_0 + challenge * step;
-        self.polys.push(poly);
-        self.challenges.push(challenge);
-        challenge
-    }
-}
-
-/// Vectors and elements, as the passes over them see both.
-trait Value: PrimeCharacteristicRing + Copy + Send + Sync + From<E> {}
-impl<T: PrimeCharacteristicRing + Copy + Send + Sync + From<E>> Value for T {}

@@ -1,7 +1,8 @@
 //! Several inputs in one proof: honest ones verify, and each input of a batch is bound as a single one is.
 
 use super::models::{ADD, CONV, DENSE, JOB, POOL, PROVIDER, SECOND, SUM, case, everything, set};
-use crate::prove::{Execution, prove_execution, stack};
+use crate::prove::{prove_execution, stack};
+use crate::walk::Execution;
 use crate::witness::Witness;
 use crate::{Limits, ModelError, ProveError, ProvingModel, prove_batch};
 use std::sync::OnceLock;

@@ -222,7 +222,7 @@ fn the_largest_programs_reach_a_hundred_bits() {
         program.nodes[node].shape = Shape::vector(1 << 16);
     }
     let shape = ProofShape::new(&program).unwrap();
-    let tables = tg_proof::registration::weight_tables(&shape.plan);
+    let tables = tg_proof::registration::weight_tables(&shape.plan.weights);
     assert!(tables.iter().any(|table| table.vars() == 24));
     assert!(shape.plan.leaf_vars >= 26, "{}", shape.plan.leaf_vars);
     let commitment = WeightCommitment {

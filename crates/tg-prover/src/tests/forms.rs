@@ -396,7 +396,7 @@ fn the_tags_of_missing_parts_are_absorbed() {
     let case = Case::of_tensor(passed());
     let (program, statement) = (case.public.program_id(), &case.file.statement);
     let all = [NONE, WEIGHTS, WITNESS, Parts::ALL];
-    let drawn = all.map(|parts| draw(&mut inference(program, statement, parts)));
+    let drawn = all.map(|parts| draw(&mut inference(statement.digest(program, parts))));
     for (index, one) in drawn.iter().enumerate() {
         assert!(drawn[..index].iter().all(|other| other != one));
     }

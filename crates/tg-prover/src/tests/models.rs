@@ -1,6 +1,7 @@
 //! A small model with every operator, its honest proof, and the means to lie about it.
 
-use crate::prove::{ProveError, prove_witness};
+use crate::error::ProveError;
+use crate::prove::prove_witness;
 use crate::witness::Witness;
 use crate::{ProvingModel, prove_tensor};
 use std::sync::OnceLock;

@@ -1,9 +1,11 @@
 //! Proofs and registrations that show nothing of the weights.
 
 use super::models::{Draft, JOB, PROVIDER, everything, set};
-use crate::model::{ModelError, NodeColumns};
+use crate::columns::NodeColumns;
+use crate::error::ProveError;
+use crate::limits::Limits;
+use crate::model::ModelError;
 use crate::openings::{OpeningError, Openings, Secret, SecretFile};
-use crate::prove::{Limits, ProveError};
 use crate::tests::mutate;
 use crate::zk::{Masking, prove_private, prove_zk};
 use crate::{ProvingModel, prove_tensor};
@@ -37,7 +39,7 @@ const PRIVATE: Parts = Parts {
 pub(super) struct Counted(Cell<usize>);
 
 impl Openings for Counted {
-    fn begin(&self, _: &ProvingModel) -> Result<(), OpeningError> {
+    fn begin(&self, _: tg_types::ProgramId, _: usize) -> Result<(), OpeningError> {
         self.0.set(self.0.get() + 1);
         Ok(())
     }
@@ -460,12 +462,14 @@ fn openings_are_counted_and_run_out() {
     std::thread::scope(|scope| {
         for own in [&file, &second] {
             let model = &model;
-            scope.spawn(move || (0..10).for_each(|_| drop(own.begin(model))));
+            scope.spawn(move || {
+                (0..10).for_each(|_| drop(own.begin(model.program_id, model.openings())))
+            });
         }
     });
     assert_eq!(file.begun().unwrap() as usize, capacity.min(22));
     while file.begun().unwrap() < u32::try_from(capacity).unwrap() {
-        file.begin(&model).unwrap();
+        file.begin(model.program_id, model.openings()).unwrap();
     }
     let refused = prove(vec![input], &limits).err();
     let used_up = OpeningError::UsedUp { capacity };
@@ -477,14 +481,17 @@ fn openings_are_counted_and_run_out() {
     for bytes in [&bytes[1..], &[&bytes[..], &[0]].concat(), &[]] {
         std::fs::write(&path, bytes).unwrap();
         assert!(SecretFile::open(&path).is_err());
-        assert!(file.begin(&model).is_err());
+        assert!(file.begin(model.program_id, model.openings()).is_err());
     }
     // Another secret put in its place is not counted for this one.
     std::fs::remove_file(&path).unwrap();
     let mut other = file.secret().clone();
     other.seed = [9; 32];
     SecretFile::create(&path, other).unwrap();
-    assert_eq!(file.begin(&model), Err(OpeningError::Program));
+    assert_eq!(
+        file.begin(model.program_id, model.openings()),
+        Err(OpeningError::Program)
+    );
     std::fs::remove_file(&path).unwrap();
 }
 

@@ -8,7 +8,7 @@ use tg_proof::messages::{self, RegistrationProof};
 
 /// The verdict on a model whose committed columns were changed before the commitment.
 fn committed(
-    change: impl FnOnce(&mut [crate::model::NodeColumns]),
+    change: impl FnOnce(&mut [crate::columns::NodeColumns]),
 ) -> Result<(), RegistrationError> {
     let model = ProvingModel::new(everything().0).unwrap();
     let mut columns = model.columns.clone();
@@ -18,7 +18,7 @@ fn committed(
 }
 
 /// The bias digits of a node.
-fn bias(columns: &mut crate::model::NodeColumns) -> &mut [Vec<i8>] {
+fn bias(columns: &mut crate::columns::NodeColumns) -> &mut [Vec<i8>] {
     columns.bias.as_mut().unwrap()
 }
 

@@ -2,7 +2,8 @@
 
 use super::models::{Case, Draft, JOB, PROVIDER, window};
 use super::zk::in_modes;
-use crate::prove::{Execution, prove_execution};
+use crate::prove::prove_execution;
+use crate::walk::Execution;
 use crate::{Limits, ProvingModel, prove_tensors};
 use tg_exec::IntTensor;
 use tg_ir::op;

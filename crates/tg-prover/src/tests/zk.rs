@@ -1,7 +1,8 @@
 //! Proofs in zero knowledge, end to end.
 
 use super::models::{Case, Draft, JOB, PROVIDER, case, window};
-use crate::prove::{Limits, ProveError};
+use crate::error::ProveError;
+use crate::limits::Limits;
 use crate::tests::mutate;
 use crate::witness::Witness;
 use crate::zk::{Masking, Shows, ZkExecution, prove_zk};
@@ -772,7 +773,7 @@ mod statistics {
                 elements: output.iter().map(|_| 0).collect(),
                 commitment: None,
             };
-            let verdict = tg_proof::zk::verify_messages(
+            let verdict = tg_proof::check::verify_zk_messages(
                 &setting.case.public,
                 &setting.shape,
                 &file,

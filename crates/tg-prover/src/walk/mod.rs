@@ -9,29 +9,34 @@ mod products;
 mod read;
 mod requantise;
 mod staged;
+mod state;
 mod trees;
 mod values;
 mod weights;
 
-pub(crate) use staged::Variable;
+pub(crate) use state::{Walk, WeightPoints};
 
 use crate::channel::Channel;
+use crate::error::ProveError;
 use crate::lookup::Read;
 use crate::model::ProvingModel;
-use crate::prove::{Execution, ProveError};
 use crate::witness::Witness;
-use std::sync::Arc;
 use tg_exec::IntTensor;
 use tg_ir::op;
 use tg_ir::{Op, TensorId};
 use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, eq_table};
 use tg_proof::messages::{GadgetProof, NodeProof, OutputProof};
-use tg_proof::plan::{NodePlan, Plan};
+use tg_proof::plan::NodePlan;
+use tg_proof::shape::ProofShape;
 use tg_proof::verify::{Claim, replay};
 
-/// The point of a node's weights and, if it has some, of its bias digits.
-pub(crate) type WeightPoints = (Vec<E>, Option<Vec<E>>);
+/// What is proved: batched tensors and their columns, true or not.
+pub(crate) struct Execution<'a> {
+    pub(crate) shape: &'a ProofShape,
+    pub(crate) tensors: &'a [IntTensor],
+    pub(crate) witness: &'a Witness,
+}
 
 /// What the walk leaves behind: the reads of the lookup argument, and the points of the openings.
 pub(crate) struct Walked {
@@ -80,37 +85,7 @@ impl Walked {
     }
 }
 
-/// The state of the walk.
-pub(crate) struct Walk<'a> {
-    model: &'a ProvingModel,
-    plan: &'a Plan,
-    tensors: &'a [IntTensor],
-    witness: &'a Witness,
-    claims: Vec<Vec<Claim>>,
-    reads: Vec<Option<Read>>,
-    weights: Vec<Option<WeightPoints>>,
-    opened: Vec<Vec<Vec<E>>>,
-}
-
-impl<'a> Walk<'a> {
-    pub(crate) fn new(
-        model: &'a ProvingModel,
-        plan: &'a Plan,
-        tensors: &'a [IntTensor],
-        witness: &'a Witness,
-    ) -> Self {
-        Self {
-            model,
-            plan,
-            tensors,
-            witness,
-            claims: vec![Vec::new(); plan.layouts.len()],
-            reads: vec![None; plan.groups.len()],
-            weights: vec![None; plan.weights.len()],
-            opened: vec![Vec::new(); plan.witness.len()],
-        }
-    }
-
+impl Walk<'_> {
     /// The messages of all nodes, from the last to the first. `visited` hears how many are done.
     pub(crate) fn run(
         &mut self,
@@ -209,17 +184,5 @@ impl<'a> Walk<'a> {
             _ => unreachable!("the plan follows the program's operators"),
         };
         NodeProof { merge, gadget }
-    }
-
-    /// A claim on a tensor, to be shown when the walk comes to its node.
-    fn claim(&mut self, tensor: TensorId, point: Vec<E>, value: E) {
-        self.claims[tensor.index()].push(Claim { point, value });
-    }
-
-    /// Lets a reader group read its columns at a point (with its equality table), and gives what it read: columns of its
-    /// table are pulled from it.
-    fn read_columns(&mut self, group: usize, point: &Arc<[E]>, eq: &[E]) -> &Read {
-        let read = Read::new(self.plan, self.witness, group, point, eq);
-        self.reads[group].insert(read)
     }
 }

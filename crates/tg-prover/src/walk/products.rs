@@ -83,7 +83,7 @@ impl Walk<'_> {
             positions,
             channels,
         };
-        let (reading, constant) = conv_reading(program, self.plan, node, &at);
+        let (reading, constant) = conv_reading(program, &self.plan.layouts, node, &at);
         let read = self.read(&reading, reads - constant, channel);
         ProductsProof {
             bias: std::array::from_fn(|digit| sent_bias[digit]),

@@ -5,7 +5,7 @@ use crate::channel::Channel;
 use crate::sumcheck;
 use p3_field::PrimeCharacteristicRing;
 use tg_proof::field::E;
-use tg_proof::linear::{Along, Reading, Term, Weights, map_reading};
+use tg_proof::linear::{Along, Reading, Term, Weights};
 use tg_proof::messages::ReadProof;
 use tg_proof::verify::Claim;
 
@@ -14,18 +14,18 @@ impl Walk<'_> {
     pub(super) fn read(&mut self, reading: &Reading, sum: E, channel: &mut Channel) -> ReadProof {
         if reading.is_direct() {
             let term = &reading.terms[0];
-            let (point, _) = reading.claim_of(self.plan, term, &[]);
+            let (point, _) = reading.claim_of(&self.plan.layouts, term, &[]);
             self.claim(term.input, point, sum);
             return ReadProof::default();
         }
         let (rounds, at, inputs): (_, _, Vec<E>) = if reading.summed() == [false; 2] {
             let values = reading.terms.iter().map(|term| {
-                let (point, _) = reading.claim_of(self.plan, term, &[]);
+                let (point, _) = reading.claim_of(&self.plan.layouts, term, &[]);
                 self.evaluate(term.input, &point)
             });
             (None, Vec::new(), values.collect())
         } else {
-            let vars = reading.summed_vars(self.plan);
+            let vars = reading.summed_vars(&self.plan.layouts);
             let terms = reading.terms.iter().map(|term| {
                 let (values, weights) = self.summed_term(reading, term);
                 let own = self.summed_own_vars(reading, term);
@@ -39,7 +39,7 @@ impl Walk<'_> {
         };
         let sent = channel.send_all(&inputs);
         for (term, &value) in reading.terms.iter().zip(&inputs) {
-            let (point, _) = reading.claim_of(self.plan, term, &at);
+            let (point, _) = reading.claim_of(&self.plan.layouts, term, &at);
             self.claim(term.input, point, value);
         }
         ReadProof {
@@ -107,7 +107,7 @@ fn grown(values: &[E], own: [usize; 2], vars: [usize; 2], constant: bool) -> Vec
 impl Walk<'_> {
     pub(super) fn map(&mut self, node: usize, claim: &Claim, channel: &mut Channel) -> ReadProof {
         let program = &self.model.model.program;
-        let (reading, constant) = map_reading(program, self.plan, node, &claim.point);
+        let (reading, constant) = self.plan.map_reading(program, node, &claim.point);
         self.read(&reading, claim.value - constant, channel)
     }
 }

@@ -3,7 +3,7 @@
 use super::Walk;
 use super::values::with_values;
 use crate::channel::Channel;
-use crate::relation::{Relation, prove};
+use crate::relation::{Relation, Variable, prove};
 use crate::witness::integer;
 use p3_field::PrimeCharacteristicRing;
 use p3_maybe_rayon::prelude::*;
@@ -13,29 +13,6 @@ use tg_proof::field::{E, F, eq_table, inner_product, signed};
 use tg_proof::messages::StageProof;
 use tg_proof::staged::{Anchors, Constraint, Linear, Public, Reading, Slot, Stage, Staged};
 use tg_proof::verify::Claim;
-
-/// Values of a variable on the hypercube, or one per row.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Variable {
-    values: Vec<F>,
-    /// log2 of the elements that share a value.
-    shift: usize,
-}
-
-impl Variable {
-    /// From its values on the hypercube.
-    pub(super) const fn of(values: Vec<F>) -> Self {
-        Self { values, shift: 0 }
-    }
-
-    pub(crate) fn at(&self, index: usize) -> F {
-        self.values[index >> self.shift]
-    }
-
-    const fn is_empty(&self) -> bool {
-        self.values.is_empty()
-    }
-}
 
 /// A stage that was shown.
 pub(super) struct PlayedStage {

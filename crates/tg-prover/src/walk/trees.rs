@@ -2,6 +2,7 @@
 
 use super::Walk;
 use crate::channel::Channel;
+use crate::relation::Variable;
 use crate::sumcheck;
 use crate::witness::integer;
 use p3_field::PrimeCharacteristicRing;
@@ -46,7 +47,7 @@ impl Walk<'_> {
             }
         }
         for (variable, values) in trees.shown.into_iter().zip(shown) {
-            variables[variable] = super::Variable::of(values);
+            variables[variable] = Variable::of(values);
         }
         let anchors = Anchors::one(stage, &channel.draw_point(stage.layout.vars()));
         let claimed = (E::ZERO, [].as_slice());

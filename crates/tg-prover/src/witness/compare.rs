@@ -1,6 +1,6 @@
 //! The columns of comparisons and selections.
 
-use super::gadget::{Sources, push_limbs, push_signed};
+use super::sources::{Sources, push_limbs, push_signed};
 use tg_ir::Op;
 use tg_ir::op::{self, Reduction, Relation};
 use tg_proof::layout::TensorLayout;

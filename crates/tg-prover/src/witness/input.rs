@@ -1,6 +1,6 @@
 //! The columns of a committed input or output.
 
-use super::{Cell, at, cell};
+use super::cell::{Cell, at, cell};
 use tg_exec::IntTensor;
 use tg_ir::{Program, TensorId};
 use tg_proof::plan::{Plan, WitnessTable};

@@ -1,6 +1,6 @@
 //! The columns of a maximum or minimum of few elements.
 
-use super::{Cell, at, cell};
+use super::cell::{Cell, at, cell};
 use p3_maybe_rayon::prelude::*;
 use tg_exec::IntTensor;
 use tg_ir::{Program, TensorId};

@@ -1,5 +1,6 @@
 //! The committed columns of an execution.
 
+mod cell;
 mod compare;
 mod gadget;
 mod input;
@@ -8,10 +9,14 @@ mod norm;
 mod ranks;
 mod requantise;
 mod softmax;
+mod sources;
 mod trees;
 mod wide;
 
-use crate::prove::ProveError;
+pub(crate) use cell::{Cell, integer};
+
+use crate::error::ProveError;
+use cell::TASK_ROWS;
 use p3_field::PrimeCharacteristicRing;
 use p3_matrix::dense::RowMajorMatrix;
 use p3_maybe_rayon::prelude::*;
@@ -22,18 +27,6 @@ use tg_ir::op;
 use tg_ir::{Op, Program};
 use tg_proof::field::F;
 use tg_proof::plan::{NodePlan, Plan};
-
-/// A committed value: a position in a table of at most 2^14 entries, or a difference of two bytes.
-#[cfg(not(test))]
-pub(crate) type Cell = u16;
-/// Tests commit lies that no honest column holds.
-#[cfg(test)]
-pub(crate) type Cell = u32;
-
-const _: () = assert!(tg_ir::segment::SEGMENTS_MAX <= 1 << 16);
-
-/// Rows that one task fills.
-const TASK_ROWS: usize = 1 << 12;
 
 /// Per witness table its columns, as committed values.
 #[derive(Debug, Clone)]
@@ -117,34 +110,4 @@ impl Witness {
             })
             .collect()
     }
-}
-
-/// An element of a tensor, widened.
-fn at(tensor: &IntTensor, element: usize) -> i32 {
-    match tensor {
-        IntTensor::I8(values) => i32::from(values[element]),
-        IntTensor::I16(values) => i32::from(values[element]),
-        IntTensor::I32(values) => values[element],
-    }
-}
-
-/// A position or difference as a cell. Tensors that are no execution may have differences that are not within a byte;
-/// what is committed for them is another value, and the proof will not verify.
-#[cfg(not(test))]
-const fn cell(value: u32) -> Cell {
-    value as Cell
-}
-#[cfg(test)]
-const fn cell(value: u32) -> Cell {
-    value
-}
-
-/// A cell as an integer.
-#[cfg(not(test))]
-pub(crate) const fn integer(cell: Cell) -> u32 {
-    cell as u32
-}
-#[cfg(test)]
-pub(crate) const fn integer(cell: Cell) -> u32 {
-    cell
 }

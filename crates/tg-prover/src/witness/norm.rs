@@ -1,6 +1,6 @@
 //! The columns of a normalisation.
 
-use super::gadget::{Sources, push_limbs, push_signed};
+use super::sources::{Sources, push_limbs, push_signed};
 use p3_maybe_rayon::prelude::*;
 use tg_ir::op::root_above;
 use tg_proof::plan::{NORM_CARRY_BITS, NormShape, SQUARE_CARRY_BITS, limb_classes};

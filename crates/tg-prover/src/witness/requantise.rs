@@ -1,7 +1,7 @@
 //! The columns of a requantisation.
 
-use super::{Cell, TASK_ROWS, at, cell};
-use crate::prove::ProveError;
+use super::cell::{Cell, TASK_ROWS, at, cell};
+use crate::error::ProveError;
 use p3_maybe_rayon::prelude::*;
 use tg_exec::IntTensor;
 use tg_ir::segment::limb_position;

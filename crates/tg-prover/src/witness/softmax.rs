@@ -1,7 +1,7 @@
 //! The columns of a softmax.
 
-use super::gadget::{Sources, push_limbs, push_signed};
-use crate::prove::ProveError;
+use super::sources::{Sources, push_limbs, push_signed};
+use crate::error::ProveError;
 use p3_maybe_rayon::prelude::*;
 use tg_ir::Op;
 use tg_ir::op::{self, PROBABILITY_ONE, Softmax};

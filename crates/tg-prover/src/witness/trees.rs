@@ -1,6 +1,6 @@
 //! The columns of decision trees.
 
-use super::gadget::{Sources, push_limbs};
+use super::sources::{Sources, push_limbs};
 use tg_ir::op;
 use tg_ir::{Forest, Op};
 use tg_proof::plan::ForestShape;

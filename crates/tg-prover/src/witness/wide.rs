@@ -1,7 +1,7 @@
 //! The columns of a requantisation by shifts.
 
-use super::gadget::Sources;
-use crate::prove::ProveError;
+use super::sources::Sources;
+use crate::error::ProveError;
 use tg_ir::op;
 use tg_ir::wide::WIDE_LIMB_BITS;
 use tg_ir::{Op, Requantise, WideTable};

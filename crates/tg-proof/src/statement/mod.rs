@@ -1,0 +1,11 @@
+//! What a user holds and asks: public models, proof files, what their statements say, and whether they are right.
+//!
+//! The fifth floor, above all others.
+
+pub mod check;
+pub mod file;
+pub mod linking;
+pub mod model;
+pub mod security;
+pub mod sequence;
+pub(crate) mod shown;
