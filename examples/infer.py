@@ -57,7 +57,7 @@ def main():
     parser = argparse.ArgumentParser(description="Sends a handwritten digit to a TensorGrid grid.")
     parser.add_argument("input", nargs="?", default=HERE / "digit.json", help='{"input_data": [[...]]}')
     parser.add_argument("--model", default="mlp-digits", help="a model's name or id")
-    parser.add_argument("--verify", choices=["zk", "none"], default="zk", help="how the result is checked")
+    parser.add_argument("--verify", choices=["proof", "none"], default="proof", help="how the result is checked")
     parser.add_argument("--api", default=os.environ.get("TENSORGRID_API", "http://127.0.0.1:7070"))
     arguments = parser.parse_args()
 

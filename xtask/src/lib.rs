@@ -17,6 +17,7 @@ pub mod gate;
 pub mod manifest;
 pub mod market;
 pub mod market_report;
+pub mod names;
 pub mod onnx_conformance;
 pub mod python;
 pub mod sdk;

@@ -1,4 +1,4 @@
-//! Checks of the repository's structure: crate edges, leftovers, file sizes, crate docs, links.
+//! Checks of the repository's structure: crate edges, circles, names, leftovers, file sizes, crate docs, links.
 //!
 //! Each check is a function from text to findings, so that it is tested on text; [`check`] walks the repository.
 
@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::circles::Files;
 use crate::manifest::Manifest;
+use crate::names::Names;
 
 /// Longest source file, in lines. Longer ones are split, or named in [`LONG_FILES`] with a reason.
 pub const FILE_LINES_MAX: usize = 1000;
@@ -91,47 +92,84 @@ pub fn table(text: &str) -> Table {
         .collect()
 }
 
+/// Every source below a crate's `src`: the crate, the place in `src`, the text.
+fn sources(root: &Path) -> Result<Vec<(String, String, String)>> {
+    let mut found = Vec::new();
+    for path in files(root)? {
+        let place = relative(root, &path);
+        let inside = place.strip_prefix("crates/").unwrap_or(&place);
+        if let Some((name, file)) = inside.split_once("/src/")
+            && file.ends_with(".rs")
+        {
+            found.push((name.to_owned(), file.to_owned(), read(&path)?));
+        }
+    }
+    Ok(found)
+}
+
+/// Compares what was found with a table of what is there still, a line each: neither new nor gone.
+fn beside_table(
+    root: &Path,
+    table: &str,
+    found: &BTreeSet<String>,
+    (new, gone): (&str, &str),
+) -> Result<Vec<Finding>> {
+    let text = read(&root.join(table))?;
+    let is_line = |line: &&str| !line.starts_with('#') && !line.is_empty();
+    let known: BTreeSet<&str> = text.lines().filter(is_line).collect();
+    let added = found.iter().filter(|line| !known.contains(line.as_str()));
+    let added = added.map(|line| Finding::new(line, new));
+    let ended = known.iter().filter(|line| !found.contains(**line));
+    let gone = format!("{gone}: say so in {table}");
+    let ended = ended.map(|line| Finding::new(*line, &gone));
+    Ok(added.chain(ended).collect())
+}
+
 /// Checks that no files of a crate import each other in a circle, but for those of the table: `crate: file file ...`, a
 /// line for each circle that is still there.
 ///
 /// # Errors
 /// If a file or folder cannot be read.
 pub fn check_circles(root: &Path) -> Result<Vec<Finding>> {
-    let text = read(&root.join("xtask/circles.txt"))?;
-    let known: BTreeSet<&str> = text
-        .lines()
-        .filter(|line| !line.starts_with('#') && !line.is_empty())
-        .collect();
     let mut crates: BTreeMap<String, Files> = BTreeMap::new();
-    for path in files(root)? {
-        let place = relative(root, &path);
-        let inside = place.strip_prefix("crates/").unwrap_or(&place);
-        let Some((name, file)) = inside.split_once("/src/") else {
-            continue;
-        };
-        if file.ends_with(".rs") {
-            let files = crates.entry(name.to_owned()).or_default();
-            files.add(file, &read(&path)?);
+    for (name, file, text) in sources(root)? {
+        crates.entry(name).or_default().add(&file, &text);
+    }
+    let found = crates.iter().flat_map(|(name, files)| {
+        let circles = files.circles().into_iter();
+        circles.map(move |circle| format!("{name}: {}", circle.join(" ")))
+    });
+    let words = (
+        "these files import each other in a circle; move what they share below them",
+        "this circle is there no more, or smaller",
+    );
+    beside_table(root, "xtask/circles.txt", &found.collect(), words)
+}
+
+/// Checks that no name stands for two types, but for those of the table: `Name: crate crate ...`, a crate for each
+/// definition that is still there.
+///
+/// # Errors
+/// If a file or folder cannot be read.
+pub fn check_names(root: &Path) -> Result<Vec<Finding>> {
+    let mut names = Names::default();
+    for (name, file, text) in sources(root)? {
+        let is_test =
+            |part: &str| part.trim_end_matches(".rs") == "tests" || part.ends_with("_tests.rs");
+        if !file.split('/').any(is_test) {
+            names.add(&name, &text);
         }
     }
-    let found: BTreeSet<String> = crates
-        .iter()
-        .flat_map(|(name, files)| {
-            let circles = files.circles().into_iter();
-            circles.map(move |circle| format!("{name}: {}", circle.join(" ")))
-        })
-        .collect();
-    let new = found.iter().filter(|line| !known.contains(line.as_str()));
-    let new = new.map(|line| {
-        let message = "these files import each other in a circle; move what they share below them";
-        Finding::new(line, message)
-    });
-    let gone = known.iter().filter(|line| !found.contains(**line));
-    let gone = gone.map(|line| {
-        let message = "this circle is there no more, or smaller: say so in xtask/circles.txt";
-        Finding::new(*line, message)
-    });
-    Ok(new.chain(gone).collect())
+    let words = (
+        "these types share one name; give the new one a name of its own",
+        "this name has fewer definitions, or other ones",
+    );
+    beside_table(
+        root,
+        "xtask/names.txt",
+        &names.repeated().into_iter().collect(),
+        words,
+    )
 }
 
 /// Checks the whole repository at `root`.
@@ -141,6 +179,7 @@ pub fn check_circles(root: &Path) -> Result<Vec<Finding>> {
 pub fn check(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = check_crates(root)?;
     findings.extend(check_circles(root)?);
+    findings.extend(check_names(root)?);
     for path in files(root)? {
         let place = relative(root, &path);
         let Ok(text) = std::fs::read_to_string(&path) else {

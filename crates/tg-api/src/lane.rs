@@ -13,25 +13,16 @@
 //! too slowly loses its connection, and at a full lane the one that is stalled for longest loses it at once.
 
 use std::collections::BTreeMap;
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody};
-use axum::extract::{Request, State};
-use axum::http::{Method, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
-use hyper::body::{Frame, SizeHint};
-use tokio::runtime::Handle;
+use axum::http::Method;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::connection::{Connection, Connections, PeerAddress, Stage};
+use crate::config::ApiConfig;
+use crate::connection::{Connections, PeerAddress, Stage};
 use crate::error::ApiError;
-use crate::server::{ApiConfig, Shared};
 
 /// How often a call that waits for its lane looks for stalled ones that hold it.
 const LOOK: Duration = Duration::from_millis(100);
@@ -42,7 +33,7 @@ const WAITING_MIN: usize = 32;
 
 /// A kind of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CallLane {
+pub(crate) enum CallLane {
     Agent,
     Read,
     Download,
@@ -53,7 +44,7 @@ enum CallLane {
 
 impl CallLane {
     /// The lane of a call. What is unknown is refused in the lane of cheap calls.
-    fn of(method: &Method, path: &str) -> Self {
+    pub(crate) fn of(method: &Method, path: &str) -> Self {
         let mut parts = path.trim_matches('/').split('/');
         let (_, subject, id, rest) = (parts.next(), parts.next(), parts.next(), parts.next());
         match (subject.unwrap_or_default(), id, rest) {
@@ -75,12 +66,12 @@ impl CallLane {
 #[derive(Debug)]
 pub(crate) struct Lanes {
     connections: Arc<Connections>,
-    agents: Arc<LanePool>,
-    reads: Arc<LanePool>,
-    sending: Arc<LanePool>,
+    pub(crate) agents: Arc<LanePool>,
+    pub(crate) reads: Arc<LanePool>,
+    pub(crate) sending: Arc<LanePool>,
     pub(crate) uploads: Arc<LanePool>,
-    streams: Arc<LanePool>,
-    development: Arc<LanePool>,
+    pub(crate) streams: Arc<LanePool>,
+    pub(crate) development: Arc<LanePool>,
 }
 
 impl Lanes {
@@ -155,6 +146,11 @@ impl LanePool {
         }
     }
 
+    /// The limit, if every place is taken.
+    pub(crate) fn full(&self) -> Option<usize> {
+        (self.places.available_permits() == 0).then_some(self.limit)
+    }
+
     fn peers(&self) -> MutexGuard<'_, BTreeMap<PeerAddress, usize>> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -203,224 +199,6 @@ impl Drop for Counted {
                 peers.remove(&self.peer);
             }
         }
-    }
-}
-
-/// Sends a call through its lane.
-pub(crate) async fn through(
-    State(shared): State<Arc<Shared>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let Some(connection) = request.extensions().get::<Arc<Connection>>().cloned() else {
-        return next.run(request).await;
-    };
-    connection.enter(Stage::Working);
-    let mut held = Vec::new();
-    let response = match prepare(&shared, &connection, request, &mut held).await {
-        Ok((lane, request)) => {
-            let response = if lane == CallLane::Read {
-                beside(&shared, connection.peer, request, next).await
-            } else {
-                next.run(request).await
-            };
-            connection.enter(match lane {
-                CallLane::Stream => Stage::Working,
-                _ => Stage::Sending,
-            });
-            response
-        }
-        Err(error) => error.into_response(),
-    };
-    response.map(|body| {
-        Body::new(Answer {
-            body,
-            connection,
-            _held: held,
-        })
-    })
-}
-
-/// Reads the body and takes the places that the lane of a call asks for.
-async fn prepare(
-    shared: &Shared,
-    connection: &Arc<Connection>,
-    request: Request,
-    held: &mut Vec<Ticket>,
-) -> Result<(CallLane, Request), ApiError> {
-    let lane = CallLane::of(request.method(), request.uri().path());
-    let (config, lanes, peer) = (&shared.config, &shared.lanes, connection.peer);
-    let request = match lane {
-        // The handler reads the body piece by piece.
-        CallLane::Upload => return Ok((lane, request)),
-        CallLane::Development => {
-            held.push(lanes.enter(&lanes.development, peer).await?);
-            read(config, connection, config.body_bytes_max, request).await?
-        }
-        CallLane::Agent | CallLane::Read | CallLane::Download | CallLane::Stream => {
-            read(config, connection, config.small_body_bytes_max, request).await?
-        }
-    };
-    match lane {
-        CallLane::Agent => held.push(lanes.enter(&lanes.agents, peer).await?),
-        CallLane::Read | CallLane::Download => held.push(lanes.enter(&lanes.sending, peer).await?),
-        CallLane::Stream => {
-            let full = lanes.streams.places.available_permits() == 0;
-            if full {
-                let limit = lanes.streams.limit;
-                return Err(ApiError::Busy { limit });
-            }
-            held.push(lanes.enter(&lanes.streams, peer).await?);
-        }
-        CallLane::Upload | CallLane::Development => {}
-    }
-    Ok((lane, request))
-}
-
-/// Answers a call on a thread of its own: it may walk over every record, and must not hold those that wait for I/O.
-async fn beside(shared: &Shared, peer: PeerAddress, request: Request, next: Next) -> Response {
-    let lanes = &shared.lanes;
-    let ticket = match lanes.enter(&lanes.reads, peer).await {
-        Ok(ticket) => ticket,
-        Err(error) => return error.into_response(),
-    };
-    let runtime = Handle::current();
-    let work = tokio::task::spawn_blocking(move || {
-        let response = runtime.block_on(next.run(request));
-        drop(ticket);
-        response
-    });
-    match work.await {
-        Ok(response) => response,
-        Err(error) => ApiError::Failed {
-            detail: error.to_string(),
-        }
-        .into_response(),
-    }
-}
-
-/// Reads the body of a call, at most `limit` bytes and no slower than allowed.
-async fn read(
-    config: &ApiConfig,
-    connection: &Connection,
-    limit: usize,
-    request: Request,
-) -> Result<Request, ApiError> {
-    if request.body().is_end_stream() {
-        return Ok(request);
-    }
-    let (parts, body) = request.into_parts();
-    let mut body = IncomingBody::new(config, connection, body, limit);
-    let declared = parts.headers.get(header::CONTENT_LENGTH);
-    body.declared(declared.and_then(|it| it.to_str().ok()?.parse().ok()))?;
-    let mut bytes = Vec::new();
-    while let Some(piece) = body.next().await? {
-        bytes.extend_from_slice(&piece);
-    }
-    connection.enter(Stage::Working);
-    Ok(Request::from_parts(parts, Body::from(bytes)))
-}
-
-/// A body that arrives: bounded in size, and in time by its size.
-pub(crate) struct IncomingBody<'a> {
-    config: &'a ApiConfig,
-    connection: &'a Connection,
-    body: Body,
-    limit: usize,
-    received: usize,
-    started: Instant,
-}
-
-impl<'a> IncomingBody<'a> {
-    /// The body of a connection's request.
-    pub(crate) fn new(
-        config: &'a ApiConfig,
-        connection: &'a Connection,
-        body: Body,
-        limit: usize,
-    ) -> Self {
-        connection.enter(Stage::Body);
-        Self {
-            config,
-            connection,
-            body,
-            limit,
-            received: 0,
-            started: Instant::now(),
-        }
-    }
-
-    /// Refuses a body by its declared length before anything is read.
-    pub(crate) fn declared(&self, length: Option<usize>) -> Result<(), ApiError> {
-        match length {
-            Some(length) if length > self.limit => Err(ApiError::TooLarge { limit: self.limit }),
-            _ => Ok(()),
-        }
-    }
-
-    /// The next piece; nothing at the end.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, ApiError> {
-        loop {
-            let patience = self.config.body_time_max;
-            let until = self.started + patience + self.config.pace().time_of(self.received);
-            let frame = poll_fn(|context| Pin::new(&mut self.body).poll_frame(context));
-            let frame =
-                tokio::time::timeout_at(until, frame)
-                    .await
-                    .map_err(|_| ApiError::TooSlow {
-                        limit_s: patience.as_secs(),
-                    })?;
-            let Some(frame) = frame else {
-                return Ok(None);
-            };
-            let frame = frame.map_err(|error| ApiError::Invalid {
-                what: "the body",
-                detail: error.to_string(),
-            })?;
-            // Trailers are ignored.
-            let Ok(piece) = frame.into_data() else {
-                continue;
-            };
-            self.connection.moved();
-            self.received += piece.len();
-            if self.received > self.limit {
-                return Err(ApiError::TooLarge { limit: self.limit });
-            }
-            return Ok(Some(piece));
-        }
-    }
-}
-
-/// The body of an answer, with the places it holds until it is sent.
-struct Answer {
-    body: Body,
-    connection: Arc<Connection>,
-    _held: Vec<Ticket>,
-}
-
-impl Drop for Answer {
-    fn drop(&mut self) {
-        self.connection.enter(Stage::Idle);
-    }
-}
-
-impl HttpBody for Answer {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

@@ -1,28 +1,33 @@
 //! The HTTP API of a node: JSON, content-addressed blobs, events, and the OpenAPI document.
 //!
-//! Read in this order: [`port`] (what a node has to offer), [`server`] (limits, listening, stopping), `connection` (which
-//! one ends when another needs its place), `lane` (calls of one kind wait for each other only), `socket` (a reader that
-//! is too slow is let go), `upload` (who may store what), `routes` (one file per subject), [`view`] (from the ledger's
+//! Read in this order: [`port`] (what a node has to offer), [`config`] (limits), [`server`] (listening, stopping), `connection`
+//! (which one ends when another needs its place), `lane` (calls of one kind wait for each other only), `admission` (a call takes
+//! its lane), `incoming` (a body that is too slow or too large ends), `socket` (a reader that is too slow is let go), `upload` (who may store what), `routes` (one file per subject), [`view`] (from the ledger's
 //! records to wire types), [`error`] (what a refusal looks like).
 //!
 //! The API trusts nobody: transactions and uploads are signed, blobs are checked against their digest, connections,
 //! bodies and calls are bounded in number, size and time. It listens on loopback unless told otherwise, speaks no TLS and sends no CORS headers.
 
+mod admission;
+pub mod config;
 mod connection;
 pub mod error;
+mod incoming;
 mod lane;
 pub mod port;
 mod routes;
 pub mod server;
+mod shared;
 mod socket;
 mod upload;
 pub mod view;
 
+pub use config::ApiConfig;
 pub use error::ApiError;
 pub use port::{
     BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,
-    TransactionFate, Upload, UploadEnd,
+    TransactionFate, Upload, UploadAllowance, UploadEnd,
 };
 pub use routes::openapi;
-pub use server::{ApiConfig, ApiListener, ApiServer};
-pub use upload::{UploadAllowance, allowance, named_blobs};
+pub use server::{ApiListener, ApiServer};
+pub use upload::{allowance, named_blobs};

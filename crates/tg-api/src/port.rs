@@ -9,8 +9,6 @@ use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, 
 use tg_types::{Address, Digest, Fault, SignedTransaction, TimestampMs, TransactionId};
 use tokio::sync::mpsc;
 
-use crate::upload::UploadAllowance;
-
 /// What an asynchronous method of a port returns.
 pub type PortFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PortError>> + Send + 'a>>;
 
@@ -26,6 +24,15 @@ pub struct PortError {
     pub message: String,
     /// What to do about it; may be empty.
     pub hint: String,
+}
+
+/// What an account may have stored that no record of the ledger names, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UploadAllowance {
+    /// For its balance.
+    pub balance: u64,
+    /// For its live leases: the evidence and output that it owes.
+    pub leases: u64,
 }
 
 /// What one finalised block did.

@@ -1,6 +1,6 @@
-//! Listening, limits and stopping.
+//! Listening and stopping.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,101 +11,23 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tg_types::limits::TRANSACTION_BYTES_MAX;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
+use crate::admission;
+use crate::config::ApiConfig;
 use crate::connection::{ConnectionPlace, Connections, PeerAddress};
-use crate::lane::{self, Lanes};
+use crate::lane::Lanes;
 use crate::port::GridPort;
 use crate::routes;
-use crate::socket::{PaceLimit, Socket};
+use crate::shared::Shared;
+use crate::socket::Socket;
 
 /// Bytes of a request's head, and of an answer that wait to be written: what a connection may cost.
 const BUFFER_BYTES: usize = 16 << 10;
 
 /// Wait after a failure to accept, which is a lack of descriptors or memory.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
-
-/// Limits of a server. One peer gets a quarter of each, loopback apart, where all processes are one peer.
-#[derive(Debug, Clone, Copy)]
-pub struct ApiConfig {
-    /// Where to listen.
-    pub listen: SocketAddr,
-    /// Most connections; a newcomer takes the place of the one that does nothing for longest.
-    pub connections_max: usize,
-    /// Largest blob, in bytes.
-    pub blob_bytes_max: usize,
-    /// Largest JSON body, in bytes.
-    pub body_bytes_max: usize,
-    /// Largest transaction or order, in bytes.
-    pub small_body_bytes_max: usize,
-    /// Most cheap calls at work at once.
-    pub calls_max: usize,
-    /// Most calls at work at once that walk over all records.
-    pub reads_max: usize,
-    /// Most lists and blobs on their way to clients.
-    pub answers_max: usize,
-    /// Most blobs on their way from clients.
-    pub uploads_max: usize,
-    /// Most event streams at once.
-    pub streams_max: usize,
-    /// Most inferences on behalf of clients of a development network.
-    pub inferences_max: usize,
-    /// Longest wait for a place among the calls of one kind.
-    pub wait_max: Duration,
-    /// Longest a request's head may take to arrive; an idle connection ends after it, too.
-    pub head_time_max: Duration,
-    /// Longest a body may take to arrive, besides the time that its size takes at the least rate.
-    pub body_time_max: Duration,
-    /// Longest a client may take nothing of its answer, besides the time that its size takes at the least rate.
-    pub write_time_max: Duration,
-    /// The least rate at which bodies arrive and answers leave, in bytes a second.
-    pub rate_min: u64,
-}
-
-impl Default for ApiConfig {
-    fn default() -> Self {
-        Self {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7070)),
-            // With 16 KiB of buffers and half a MiB of an answer for some, far below 300 MB; half of the 1,024
-            // descriptors that a process usually gets.
-            connections_max: 512,
-            blob_bytes_max: 64 << 20,
-            body_bytes_max: 4 << 20,
-            small_body_bytes_max: 2 * TRANSACTION_BYTES_MAX,
-            calls_max: 64,
-            reads_max: 4,
-            answers_max: 128,
-            uploads_max: 32,
-            streams_max: 128,
-            inferences_max: 32,
-            wait_max: Duration::from_secs(20),
-            head_time_max: Duration::from_secs(15),
-            body_time_max: Duration::from_secs(10),
-            write_time_max: Duration::from_secs(10),
-            rate_min: 64 << 10,
-        }
-    }
-}
-
-impl ApiConfig {
-    /// How slow a client may be.
-    pub(crate) const fn pace(&self) -> PaceLimit {
-        PaceLimit {
-            patience: self.write_time_max,
-            bytes_per_second: self.rate_min,
-        }
-    }
-}
-
-/// What every handler sees.
-pub(crate) struct Shared {
-    pub(crate) port: Arc<dyn GridPort>,
-    pub(crate) config: ApiConfig,
-    pub(crate) lanes: Lanes,
-    pub(crate) stopping: watch::Receiver<bool>,
-}
 
 /// An address that is taken and not served yet: clients that connect wait.
 #[derive(Debug)]
@@ -262,7 +184,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(
             Arc::clone(&shared),
-            lane::through,
+            admission::through,
         ))
         .with_state(shared)
 }

@@ -13,7 +13,7 @@ use tg_types::limits::EVIDENCE_BYTES_MAX;
 use tg_types::{Address, Digest, DurationMs, SignedUpload};
 
 use crate::error::ApiError;
-use crate::port::Upload;
+use crate::port::{Upload, UploadAllowance};
 
 /// The header that carries a permit, as 0x and hexadecimal digits.
 pub(crate) const PERMIT: &str = "tg-upload";
@@ -23,15 +23,6 @@ const BYTES_PER_TGRID: u128 = 16 << 20;
 
 /// How far ahead a permit may expire: a permit that was copied is worth nothing later.
 const PERMIT_TIME_MAX: DurationMs = DurationMs::new(10 * 60 * 1_000);
-
-/// What an account may have stored that no record of the ledger names, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct UploadAllowance {
-    /// For its balance.
-    pub balance: u64,
-    /// For its live leases: the evidence and output that it owes.
-    pub leases: u64,
-}
 
 /// What an account may have stored.
 #[must_use]

@@ -32,7 +32,7 @@ pub struct Parameters {
     pub account_min: Amount,
     /// Paid to the validators for verifying the registration proof of a model.
     pub registration_fee: Amount,
-    /// Paid to the validators for each job of mode `zk`.
+    /// Paid to the validators for each job of mode `proof`.
     pub verification_fee_zk: Amount,
     /// The least maximum price of a job.
     pub job_price_min: Amount,
@@ -171,7 +171,7 @@ impl Parameters {
     pub const fn verification_fee(&self, mode: VerificationMode) -> Amount {
         match mode {
             VerificationMode::None => Amount::ZERO,
-            VerificationMode::Zk => self.verification_fee_zk,
+            VerificationMode::Proof => self.verification_fee_zk,
         }
     }
 }

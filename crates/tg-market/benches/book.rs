@@ -102,7 +102,7 @@ impl Market {
         JobDemand {
             macs: 500_000_000,
             memory_bytes: 1 << 20,
-            mode: VerificationMode::Zk,
+            mode: VerificationMode::Proof,
             max_price: Amount::new(100_000_000_000),
             now: NOW,
             deadline: TimestampMs::new(1 << 40),

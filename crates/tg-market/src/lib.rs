@@ -17,7 +17,7 @@
 //! let demand = JobDemand {
 //!     macs: 420_000,
 //!     memory_bytes: 1 << 20,
-//!     mode: VerificationMode::Zk,
+//!     mode: VerificationMode::Proof,
 //!     max_price: Amount::from_tgrid(1),
 //!     now: TimestampMs::new(1_000),
 //!     deadline: TimestampMs::new(60_000),

@@ -72,7 +72,7 @@ fn demand() -> JobDemand<'static> {
     JobDemand {
         macs: 1_000_000,
         memory_bytes: 1_000,
-        mode: VerificationMode::Zk,
+        mode: VerificationMode::Proof,
         max_price: Amount::new(1_000),
         now: TimestampMs::new(10_000),
         deadline: TimestampMs::new(20_000),

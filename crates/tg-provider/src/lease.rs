@@ -228,10 +228,10 @@ impl LeaseTask {
         }
         let commit = match self.mode {
             ModeDto::None => self.submit_throttled(Message::Commit, now),
-            ModeDto::Zk => self.submit(Message::Commit, now),
+            ModeDto::Proof => self.submit(Message::Commit, now),
         };
         match (&self.hand, self.mode, &commit) {
-            (Hand::Executed(_), ModeDto::Zk, Step::Wait(_)) => self.begin(Stage::Prove, now),
+            (Hand::Executed(_), ModeDto::Proof, Step::Wait(_)) => self.begin(Stage::Prove, now),
             _ => commit,
         }
     }
@@ -239,9 +239,9 @@ impl LeaseTask {
     fn next_committed(&self, now: u64) -> Step {
         match (self.mode, &self.hand) {
             (ModeDto::None, _) => Step::Wait(u64::MAX),
-            (ModeDto::Zk, Hand::Nothing | Hand::Pulled) => self.begin(Stage::Execute, now),
-            (ModeDto::Zk, Hand::Executed(_)) => self.begin(Stage::Prove, now),
-            (ModeDto::Zk, Hand::Proved(..)) => self.submit_throttled(Message::Evidence, now),
+            (ModeDto::Proof, Hand::Nothing | Hand::Pulled) => self.begin(Stage::Execute, now),
+            (ModeDto::Proof, Hand::Executed(_)) => self.begin(Stage::Prove, now),
+            (ModeDto::Proof, Hand::Proved(..)) => self.submit_throttled(Message::Evidence, now),
         }
     }
 

@@ -32,7 +32,7 @@ pub(crate) async fn infer(
     let listed = jobs::find_model(&client, model).await?;
     let model = jobs::public_model(&client, &listed).await?;
     let input = model.input(reals)?;
-    let quotes = client.quotes(listed.id, ModeDto::Zk).await?;
+    let quotes = client.quotes(listed.id, ModeDto::Proof).await?;
     let max_price = jobs::usual_max_price(&quotes).ok_or("no provider offers to run the model")?;
 
     let job = jobs::order(&client, wallet, &model, input, OrderTerms::new(max_price)).await?;

@@ -94,8 +94,8 @@ pub enum JobError {
         /// Why.
         reason: String,
     },
-    /// The grid accepted a job of mode zk without a proof.
-    #[error("the grid accepted a job of mode zk without a proof")]
+    /// The grid accepted a job of mode proof without a proof.
+    #[error("the grid accepted a job of mode proof without a proof")]
     NoProof,
     /// A bid was not opened in its slot, and its deposit is burned.
     #[error("bid {bid} was not opened in slot {slot}: no block took it in time")]
@@ -407,7 +407,7 @@ pub async fn collect(
         .doing("fetch the receipt")?;
     let output = receipt.receipt.output;
     let (values, proof) = match (job.mode, receipt.evidence) {
-        (ModeDto::Zk, Some(evidence)) => {
+        (ModeDto::Proof, Some(evidence)) => {
             let expected = Expected {
                 job: job.id,
                 provider: receipt.lease.provider,
@@ -417,7 +417,7 @@ pub async fn collect(
             let (proved, checked) = check(client, model, evidence, expected).await?;
             (proved.values, Some(checked))
         }
-        (ModeDto::Zk, None) => return Err(JobError::NoProof),
+        (ModeDto::Proof, None) => return Err(JobError::NoProof),
         (ModeDto::None, _) => {
             let output = client.blob(output, OUTPUT_BYTES_MAX).await;
             (model.output(&output.doing("fetch the output")?)?, None)

@@ -77,7 +77,7 @@ impl OrderTerms {
     #[must_use]
     pub const fn new(max_price: Amount) -> Self {
         Self {
-            mode: VerificationMode::Zk,
+            mode: VerificationMode::Proof,
             max_price,
             deadline: DEADLINE_USUAL,
             max_attempts: ATTEMPTS_USUAL,

@@ -9,12 +9,12 @@ pub enum VerificationMode {
     /// Nobody checks: the receipt's signature is all. Only on networks labelled development.
     None = 0,
     /// A TGP-1 proof that every validator verifies.
-    Zk = 1,
+    Proof = 1,
 }
 
 impl VerificationMode {
     /// All modes, in the order of their tags.
-    pub const ALL: [Self; 2] = [Self::None, Self::Zk];
+    pub const ALL: [Self; 2] = [Self::None, Self::Proof];
 
     /// Whether anybody checks a result before it is paid.
     #[must_use]
@@ -33,7 +33,7 @@ impl VerificationMode {
     pub const fn from_tag(tag: u8) -> Option<Self> {
         match tag {
             0 => Some(Self::None),
-            1 => Some(Self::Zk),
+            1 => Some(Self::Proof),
             _ => None,
         }
     }
@@ -43,7 +43,7 @@ impl VerificationMode {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
-            Self::Zk => "zk",
+            Self::Proof => "proof",
         }
     }
 

@@ -3,11 +3,13 @@
 //! [`market`] is the other demo: the market alone.
 //!
 //! Read in this order: [`cheats`] (the three lies), [`cast`] (who takes part), [`story`] (what happens),
+//! [`record`] (what happened, and whether promises were kept),
 //! [`screen`] (what is shown), [`report`] (what is left behind).
 
 mod cast;
 mod cheats;
 pub(crate) mod market;
+mod record;
 mod report;
 mod screen;
 mod story;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use tg_proof::PublicModel;
 
+use super::record::{Story, VALIDATORS, conserved};
 use super::screen::gallery;
-use super::story::{Story, VALIDATORS, conserved};
 use crate::bundled::Bundled;
 use crate::grid::table::{self, Table};
 use crate::offline::files;

@@ -1,7 +1,6 @@
 //! What happens, in order.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,11 +9,12 @@ use tg_compile::digits::Digit;
 use tg_ir::tensor::top_class;
 use tg_provider::AgentEvent;
 use tg_sdk::Client;
-use tg_sdk::dto::{JobDto, LeaseDto, LeaseEndDto, ModeDto, QuoteDto, TotalsDto};
+use tg_sdk::dto::{JobDto, ModeDto, QuoteDto};
 use tg_types::{Amount, LeaseId, VerificationMode, Wallet};
 use tokio::sync::mpsc;
 
 use super::cast::{self, Player, Told};
+use super::record::{Balance, Finished, Story, VALIDATORS};
 use super::report;
 use super::screen::Screen;
 use crate::bundled::{self, Bundled};
@@ -23,130 +23,15 @@ use crate::grid::connect::{Calling, OfJob};
 use crate::grid::embedded::{EmbeddedGrid, EmbeddedOptions, RunningAgent, register_bundled};
 use crate::grid::{accounts, table};
 use crate::outcome::{Exit, Failure, OrFail, say};
-use tg_sdk::jobs::{self, Followed, Inference};
+use tg_sdk::jobs::{self, Followed};
 use tg_sdk::{CheckedModel, OrderTerms};
 
-/// Validators of the embedded grid.
-pub(crate) const VALIDATORS: usize = 4;
 /// Digits that are sent.
 const DIGITS: usize = 10;
 /// How long all offers may take to stand.
 const OFFERS: Duration = Duration::from_secs(30);
 /// How long a job may take.
 const DEADLINE: Duration = Duration::from_secs(50);
-
-/// An account before and after.
-#[derive(Debug, Clone)]
-pub(crate) struct Balance {
-    /// Its name.
-    pub(crate) name: String,
-    /// Before.
-    pub(crate) before: Amount,
-    /// After.
-    pub(crate) after: Amount,
-}
-
-/// One digit's job.
-#[derive(Debug)]
-pub(crate) struct Finished {
-    /// The digit.
-    pub(crate) digit: Digit,
-    /// What the float model says.
-    pub(crate) float_top: usize,
-    /// The job at its end.
-    pub(crate) job: JobDto,
-    /// The checked result.
-    pub(crate) inference: Inference,
-    /// How long the provider that was paid proved, in milliseconds.
-    pub(crate) prove_ms: Option<u64>,
-}
-
-/// Everything that happened.
-#[derive(Debug)]
-pub(crate) struct Story {
-    /// Who took part.
-    pub(crate) players: Vec<Player>,
-    /// The jobs.
-    pub(crate) jobs: Vec<Finished>,
-    /// All balances.
-    pub(crate) balances: Vec<Balance>,
-    /// The ledger's sums before and after.
-    pub(crate) totals: [TotalsDto; 2],
-    /// Blocks that were finalised.
-    pub(crate) blocks: u64,
-    /// Seconds from start to end.
-    pub(crate) elapsed: f64,
-    /// The model's id.
-    pub(crate) model: String,
-    /// Composed security in bits.
-    pub(crate) security_bits: f64,
-    /// What was left on disk.
-    pub(crate) folder: PathBuf,
-}
-
-impl Story {
-    /// The leases that ended by a rejection, with the index of their job.
-    pub(crate) fn rejections(&self) -> impl Iterator<Item = (usize, &LeaseDto)> {
-        self.jobs.iter().enumerate().flat_map(|(index, told)| {
-            let rejected = told
-                .job
-                .leases
-                .iter()
-                .filter(|lease| lease.end == Some(LeaseEndDto::Rejected));
-            rejected.map(move |lease| (index, lease))
-        })
-    }
-
-    /// The player with an address.
-    pub(crate) fn player(&self, lease: &LeaseDto) -> Option<&Player> {
-        self.players
-            .iter()
-            .find(|player| player.address == lease.provider)
-    }
-
-    /// The first promise of the demo that was not kept.
-    pub(crate) fn broken_promise(&self) -> Option<String> {
-        for player in self.players.iter().filter(|player| player.lie.is_some()) {
-            let slashed = self
-                .rejections()
-                .filter(|(_, lease)| lease.provider == player.address)
-                .count();
-            if slashed != 1 {
-                return Some(format!(
-                    "{} was slashed {slashed} times, not once",
-                    player.name
-                ));
-            }
-        }
-        let paid_cheat = self.jobs.iter().find(|told| {
-            self.player(&told.inference.receipt.lease)
-                .is_none_or(|player| player.lie.is_some())
-        });
-        if let Some(told) = paid_cheat {
-            return Some(format!("job {} was paid to a cheat", told.job.id));
-        }
-        self.totals
-            .iter()
-            .find(|totals| !conserved(totals))
-            .map(|_| "money was not conserved".to_owned())
-    }
-}
-
-/// Whether minted is balances, escrow, stake, collateral and burned.
-pub(crate) fn conserved(totals: &TotalsDto) -> bool {
-    let TotalsDto {
-        minted,
-        balances,
-        escrow,
-        stake,
-        collateral,
-        burned,
-    } = totals;
-    let sum = [balances, escrow, stake, collateral, burned]
-        .into_iter()
-        .fold(Amount::ZERO, |sum, &part| sum.saturating_add(part));
-    sum == *minted
-}
 
 /// Runs the whole demo.
 pub(crate) async fn tell(arguments: &DemoArguments, quiet: bool) -> Result<Story, Failure> {
@@ -212,7 +97,7 @@ impl Scene<'_> {
         self.wait_for_offers().await?;
         let quotes = self
             .client
-            .quotes(model.id, ModeDto::Zk)
+            .quotes(model.id, ModeDto::Proof)
             .await
             .calling("ask for prices")?;
         if !self.quiet {
@@ -343,7 +228,7 @@ impl Scene<'_> {
     ) -> Result<Vec<JobDto>, Failure> {
         let wallet: Wallet = accounts::wallet(accounts::REQUESTOR);
         let terms = OrderTerms {
-            mode: VerificationMode::Zk,
+            mode: VerificationMode::Proof,
             max_price: Amount::new(60_000_000_000_000_000),
             deadline: DEADLINE,
             max_attempts: 5,

@@ -38,7 +38,7 @@ pub(crate) struct KeyArguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Verify {
     /// By a proof that every validator checks, and this command again.
-    Zk,
+    Proof,
     /// By nobody; on development networks only.
     None,
 }
@@ -109,7 +109,7 @@ pub(crate) struct ProviderArguments {
     /// Slow the work down to this speed, and say so in the offer.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) throttle_mmac_per_s: Option<u64>,
-    /// Answer jobs of mode zk by proofs in zero knowledge: they hide what the model computes between input and output.
+    /// Answer jobs of mode proof by proofs in zero knowledge: they hide what the model computes between input and output.
     #[arg(long)]
     pub(crate) masked: bool,
     /// Where jobs are executed: cpu, cuda:N, or auto, the first GPU that passes the check or else the CPU. A GPU runs the check
@@ -145,7 +145,7 @@ pub(crate) struct InferArguments {
     #[arg(long)]
     pub(crate) raw: bool,
     /// How the result is checked.
-    #[arg(long, value_enum, default_value = "zk")]
+    #[arg(long, value_enum, default_value = "proof")]
     pub(crate) verify: Verify,
     /// Most that is paid to the provider, in TGRID; twice what the third cheapest asks if absent.
     #[arg(long, value_parser = amount, value_name = "TGRID")]

@@ -8,7 +8,7 @@ use tg_types::TimestampMs;
 
 use super::accounts;
 use super::connect::{Calling, OfJob};
-use crate::offline::answer::Shown;
+use crate::offline::answer::ShownAnswer;
 use crate::outcome::{Exit, Failure, OrFail};
 
 /// Runs an inference on behalf of a client of a development network, paid by its requestor account.

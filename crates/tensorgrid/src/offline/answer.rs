@@ -9,7 +9,7 @@ use tg_sdk::dto::AnswerDto;
 const SHOWN: usize = 16;
 
 /// An answer as it is shown.
-pub(crate) trait Shown {
+pub(crate) trait ShownAnswer {
     /// A line for each output of a batch; `raw`: its integers, as they are stored.
     fn lines(&self, raw: bool) -> Vec<String>;
     /// The first output for clients of the API; nothing if the program does not say what it is.
@@ -18,7 +18,7 @@ pub(crate) trait Shown {
     fn json(&self) -> serde_json::Value;
 }
 
-impl Shown for Answer<'_> {
+impl ShownAnswer for Answer<'_> {
     fn lines(&self, raw: bool) -> Vec<String> {
         match self.port() {
             Some(port) if !raw => self.each().map(|values| line_of(port, &values)).collect(),

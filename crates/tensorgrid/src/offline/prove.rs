@@ -1,7 +1,7 @@
 //! `tensorgrid prove`.
 
 use crate::cli::{Mode, ProveArguments};
-use crate::offline::answer::Shown;
+use crate::offline::answer::ShownAnswer;
 use crate::offline::files;
 use crate::offline::partial::Partial;
 use crate::offline::repeats::{REVEALED, reveals};
@@ -92,7 +92,7 @@ fn committed(
     let model = model
         .or_fail(Exit::Usage, "this model cannot be proved")
         .map_err(|failure| {
-            failure.hint("`verify: zk` covers the operators listed in docs/PROOF.md")
+            failure.hint("`verify: proof` covers the operators listed in docs/PROOF.md")
         })?;
     Ok((model, secret))
 }

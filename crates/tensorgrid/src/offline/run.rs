@@ -1,7 +1,7 @@
 //! `tensorgrid run`: a model on an input, without a grid and without a proof.
 
 use crate::cli::RunArguments;
-use crate::offline::answer::Shown;
+use crate::offline::answer::ShownAnswer;
 use crate::offline::{execution, files};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line};
 use std::path::{Path, PathBuf};

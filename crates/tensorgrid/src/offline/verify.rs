@@ -1,7 +1,7 @@
 //! `tensorgrid verify`.
 
 use crate::cli::{Same, VerifyArguments};
-use crate::offline::answer::Shown;
+use crate::offline::answer::ShownAnswer;
 use crate::offline::files::{self, AnyProof};
 use crate::offline::generate::hex;
 use crate::offline::prove::modes_of;

@@ -4,7 +4,7 @@ use axum::Json;
 use tg_sdk::dto::AccountDto;
 use tg_types::Address;
 
-use super::{Id, SharedState};
+use super::extract::{Id, SharedState};
 use crate::view;
 
 /// An account; one never seen is empty. The nonce counts transactions that wait in the pool.

@@ -5,7 +5,7 @@ use tg_sdk::ErrorBody;
 use tg_sdk::dto::BidDto;
 use tg_types::BidId;
 
-use super::{Id, SharedState};
+use super::extract::{Id, SharedState};
 use crate::error::ApiError;
 use crate::view;
 

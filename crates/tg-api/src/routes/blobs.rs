@@ -16,10 +16,10 @@ use tg_sdk::dto::BlobDto;
 use tg_types::Digest;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::{Id, SharedState};
+use super::extract::{Id, SharedState};
 use crate::connection::{Connection, Stage};
 use crate::error::ApiError;
-use crate::lane::IncomingBody;
+use crate::incoming::IncomingBody;
 use crate::port::{BlobSink, BlobSource, PortError, UploadEnd};
 use crate::upload;
 

@@ -8,7 +8,7 @@ use tg_sdk::dto::{
     DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto, SubmittedDto,
 };
 
-use super::SharedState;
+use super::extract::SharedState;
 use crate::error::ApiError;
 
 /// The funded accounts of a development network. Their keys follow from their names: everybody can sign for them.

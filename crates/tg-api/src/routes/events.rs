@@ -13,7 +13,7 @@ use tg_sdk::ErrorBody;
 use tg_sdk::dto::EventDto;
 use tokio::sync::mpsc;
 
-use super::SharedState;
+use super::extract::SharedState;
 use crate::port::FinalizedEvents;
 use crate::view;
 

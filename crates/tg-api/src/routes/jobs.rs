@@ -13,8 +13,8 @@ use tg_sdk::dto::{DryRunDto, JobDto, JobPageDto, JobReceiptDto, JobWhyDto};
 use tg_types::limits::TRANSACTION_BYTES_MAX;
 use tg_types::{Address, Decode, Fault, JobId, JobOrder, TimestampMs};
 
+use super::extract::{Id, SharedState, parse_query};
 use super::page::Page;
-use super::{Id, SharedState, parse_query};
 use crate::error::ApiError;
 use crate::port::PortError;
 use crate::view;

@@ -5,6 +5,7 @@ mod bids;
 mod blobs;
 mod development;
 mod events;
+mod extract;
 mod jobs;
 mod models;
 mod offers;
@@ -15,21 +16,16 @@ mod transactions;
 
 use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
-use axum::http::request::Parts;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
-use tg_sdk::text::FromText;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::error::ApiError;
-use crate::server::Shared;
-
-type SharedState = axum::extract::State<Arc<Shared>>;
+use crate::shared::Shared;
 
 /// The head of the document; paths and schemas come from the routes.
 #[derive(OpenApi)]
@@ -118,36 +114,4 @@ async fn no_such_method(method: axum::http::Method) -> impl IntoResponse {
         detail: format!("{method} is not served here"),
     };
     (StatusCode::METHOD_NOT_ALLOWED, error.into_response())
-}
-
-/// The one id in a path, such as `{id}` of `/v1/jobs/{id}`.
-pub(crate) struct Id<T>(pub(crate) T);
-
-impl<T: FromText, S: Send + Sync> FromRequestParts<S> for Id<T> {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let invalid = |detail: String| ApiError::Invalid {
-            what: "the path",
-            detail,
-        };
-        let axum::extract::Path(text) =
-            axum::extract::Path::<String>::from_request_parts(parts, state)
-                .await
-                .map_err(|rejection| invalid(rejection.body_text()))?;
-        T::from_text(&text)
-            .map(Self)
-            .ok_or_else(|| invalid(format!("expected {}", T::EXPECTED)))
-    }
-}
-
-/// Reads an optional text of a query.
-fn parse_query<T: FromText>(text: Option<&str>) -> Result<Option<T>, ApiError> {
-    text.map(|text| {
-        T::from_text(text).ok_or_else(|| ApiError::Invalid {
-            what: "the query",
-            detail: format!("expected {}", T::EXPECTED),
-        })
-    })
-    .transpose()
 }

@@ -9,8 +9,8 @@ use tg_sdk::ErrorBody;
 use tg_sdk::dto::{ModeDto, ModelDto, ModelPageDto, QuotePageDto};
 use tg_types::{Amount, ModelId};
 
+use super::extract::{Id, SharedState, parse_query};
 use super::page::{self, Page};
-use super::{Id, SharedState, parse_query};
 use crate::error::ApiError;
 use crate::view;
 
@@ -101,7 +101,7 @@ pub(super) struct QuoteQuery {
     tag = "models",
     params(
         ("id" = String, Path, description = "The model's id"),
-        ("mode" = Option<ModeDto>, Query, description = "How the result is checked; zk if absent"),
+        ("mode" = Option<ModeDto>, Query, description = "How the result is checked; proof if absent"),
         ("max_price" = Option<String>, Query, description = "Most that would be paid; twice the dearest ask if absent"),
         ("after" = Option<usize>, Query, description = "Where the page begins: `next` of the one before"),
         ("limit" = Option<usize>, Query, description = "At most so many; 100 if absent, 200 at most"),
@@ -121,7 +121,7 @@ pub(super) async fn quotes(
     let max_price = parse_query::<Amount>(query.max_price.as_deref())?;
     let state = shared.port.state();
     let model = state.model(&id).ok_or_else(|| no_model(id))?;
-    let mode = query.mode.unwrap_or(ModeDto::Zk).into();
+    let mode = query.mode.unwrap_or(ModeDto::Proof).into();
     let quotes = view::quotes(&state, model, mode, max_price);
     let total = quotes.len();
     let after = query.after.unwrap_or_default();

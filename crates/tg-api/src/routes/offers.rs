@@ -9,8 +9,8 @@ use tg_sdk::ErrorBody;
 use tg_sdk::dto::{LeaseDto, OfferDto, OfferPageDto, ProviderDto};
 use tg_types::{Address, OfferId};
 
+use super::extract::{Id, SharedState, parse_query};
 use super::page::Page;
-use super::{Id, SharedState, parse_query};
 use crate::error::ApiError;
 use crate::view;
 

@@ -6,7 +6,7 @@ use tg_sdk::dto::RentDto;
 use tg_sdk::text::FromText;
 use tg_types::{Address, Digest};
 
-use super::{Id, SharedState};
+use super::extract::{Id, SharedState};
 use crate::error::ApiError;
 use crate::view;
 

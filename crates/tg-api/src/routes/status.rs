@@ -3,7 +3,7 @@
 use axum::Json;
 use tg_sdk::dto::StatusDto;
 
-use super::SharedState;
+use super::extract::SharedState;
 use crate::view;
 
 /// What the grid is and where it stands.

@@ -9,7 +9,7 @@ use tg_sdk::dto::{SubmittedDto, TransactionStateDto, TransactionStatusDto};
 use tg_types::limits::TRANSACTION_BYTES_MAX;
 use tg_types::{Decode, SignedTransaction, TransactionId};
 
-use super::{Id, SharedState};
+use super::extract::{Id, SharedState};
 use crate::error::ApiError;
 use crate::port::TransactionFate;
 

@@ -6,7 +6,7 @@ use tg_ledger::{
 use tg_sdk::dto::{ConstraintDto, DryRunDto, JobWhyDto, OfferWhyDto};
 use tg_types::{Address, Amount, JobOrder, Lane, TimestampMs};
 
-use super::{job_state, lacks};
+use super::state::{job_state, lacks};
 
 /// Most offers that are explained: those that an order would take first.
 const OFFERS_EXPLAINED_MAX: usize = 200;
@@ -81,7 +81,7 @@ pub fn dry_run(
         prices.fold(fee.saturating_add(job.owed_sum()), Amount::saturating_add)
     });
     Ok(DryRunDto {
-        job: super::job(&after, job),
+        job: super::job::job(&after, job),
         why: why(&after, job),
         charge,
         charge_max: order.max_price.saturating_add(fee),

@@ -79,7 +79,7 @@ async fn wanted(client: &Client, max_price: u64) -> JobOrder {
         model: MODEL,
         input: Digest::of_blob(b"1234"),
         input_len: 4,
-        mode: VerificationMode::Zk,
+        mode: VerificationMode::Proof,
         max_price: Amount::from_tgrid(max_price),
         deadline: TimestampMs::new(status.timestamp_ms + 60_000),
         max_attempts: 2,
@@ -170,7 +170,7 @@ async fn a_job_goes_from_order_to_receipt() {
     let (_server, client) = start(&grid).await;
     let mut events = client.events().await.unwrap();
     offer(&client, 1).await;
-    let quotes = client.quotes(MODEL, ModeDto::Zk).await.unwrap();
+    let quotes = client.quotes(MODEL, ModeDto::Proof).await.unwrap();
     assert_eq!(quotes.len(), 1);
     assert!(quotes[0].chosen && quotes[0].lacks.is_empty());
     let ask = quotes[0].price.unwrap();

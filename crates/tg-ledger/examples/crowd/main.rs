@@ -168,7 +168,7 @@ impl Crowd {
     }
 
     fn honest_order(&mut self) -> (SignedTransaction, JobId) {
-        let order = self.order_of(VerificationMode::Zk, Shape::honest_job());
+        let order = self.order_of(VerificationMode::Proof, Shape::honest_job());
         let honest = self.honest;
         let signed = self.chain.sign(honest, Transaction::SubmitJob { order });
         let job = job_id(signed.id(self.chain.state.domain()));

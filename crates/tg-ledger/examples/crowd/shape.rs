@@ -302,7 +302,7 @@ impl Shape {
         let gpu = Self::gpu(number, self.footprints, self.is_shared);
         let none = VerificationMode::None;
         match self.miss {
-            Miss::Mode => (VerificationMode::Zk, gpu),
+            Miss::Mode => (VerificationMode::Proof, gpu),
             Miss::Ram => (
                 none,
                 JobNeeds {

@@ -370,13 +370,13 @@ fn check_model<'a>(
         }
     };
     match mode {
-        VerificationMode::Zk if !facts.provable => {
+        VerificationMode::Proof if !facts.provable => {
             Err(TransactionError::ModelNotProvable { model: *model })
         }
         VerificationMode::None if state.parameters.unverified_jobs == UnverifiedJobs::Refused => {
             Err(TransactionError::UnverifiedJobsRefused)
         }
-        VerificationMode::Zk | VerificationMode::None => Ok(facts),
+        VerificationMode::Proof | VerificationMode::None => Ok(facts),
     }
 }
 

@@ -108,7 +108,7 @@ pub enum TransactionError {
     #[error("model {model} is {state}, not Active")]
     ModelNotActive { model: ModelId, state: &'static str },
     /// Runs of the model cannot be proved.
-    #[error("model {model} cannot be proved, so mode zk is not possible")]
+    #[error("model {model} cannot be proved, so mode proof is not possible")]
     ModelNotProvable { model: ModelId },
     /// The network refuses jobs that nobody checks.
     #[error("this network refuses jobs of mode none")]

@@ -20,7 +20,7 @@ pub struct ModelFacts {
     pub input_len: u32,
     /// Bytes of the output.
     pub output_len: u32,
-    /// Whether a run can be proved, so that jobs may ask for mode `zk`.
+    /// Whether a run can be proved, so that jobs may ask for mode `proof`.
     pub provable: bool,
     /// Most bytes of a proof of one run, as evidence: 0 if there is none.
     pub proof_bytes: u32,

@@ -154,7 +154,7 @@ fn filled(shape: &Shape) -> State {
                 };
                 (VerificationMode::None, more)
             }
-            (false, false) => (VerificationMode::Zk, one),
+            (false, false) => (VerificationMode::Proof, one),
         };
         waiting_with(&mut state, sequence, mode, needs);
     }
@@ -193,7 +193,7 @@ fn what_a_block_looks_at_is_bounded_in_every_shape_of_an_attack() {
                 };
                 let mode = match shape.almost_fit {
                     true => none,
-                    false => VerificationMode::Zk,
+                    false => VerificationMode::Proof,
                 };
                 order(&mut execution, mode, one);
                 let guaranteed = JobNeeds {
@@ -247,7 +247,7 @@ fn usual_price(known: u64, asks: &[u128]) -> Amount {
     state.stock_is_stale = true;
     state.refresh_stock(TimestampMs::new(2_000)).unwrap();
     let needs = JobNeeds::ANY_MACHINE;
-    let id = waiting_with(&mut state, 0, VerificationMode::Zk, needs);
+    let id = waiting_with(&mut state, 0, VerificationMode::Proof, needs);
     let mut order = state.job(&id).unwrap().order.clone();
     order.max_attempts = 3;
     state.usual_max_price(&order).unwrap()

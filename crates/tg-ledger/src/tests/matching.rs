@@ -112,7 +112,7 @@ fn priced() -> State {
         offer.terms.price_base = Amount::new(1 + u128::from(number));
         offer.terms.machine.memory_mib = 2;
         if number == PRICED {
-            offer.terms.modes = ModeSet::of(&[VerificationMode::Zk]);
+            offer.terms.modes = ModeSet::of(&[VerificationMode::Proof]);
             offer.terms.machine.memory_mib = 5;
         }
         state.put_offer(offer);
@@ -157,8 +157,8 @@ fn cheap_offers_that_never_serve_such_a_job_are_passed_over_together() {
     };
     for (mode, needs) in [
         (VerificationMode::None, more),
-        (VerificationMode::Zk, JobNeeds::ANY_MACHINE),
-        (VerificationMode::Zk, more),
+        (VerificationMode::Proof, JobNeeds::ANY_MACHINE),
+        (VerificationMode::Proof, more),
     ] {
         let mut state = priced();
         let id = waiting_with(&mut state, 0, mode, needs);
@@ -170,7 +170,7 @@ fn cheap_offers_that_never_serve_such_a_job_are_passed_over_together() {
         assert!(looks < 64, "{mode}, {needs:?}: {looks}");
         let expected = match mode {
             VerificationMode::None => JobState::Queued,
-            VerificationMode::Zk => JobState::Leased,
+            VerificationMode::Proof => JobState::Leased,
         };
         assert_eq!(alone.state.job(&id).unwrap().state, expected);
     }

@@ -108,7 +108,7 @@ fn order(moment: &Moment, model: ModelId, needs: JobNeeds, draws: &mut Draws) ->
         model,
         input: digest(draws),
         input_len: INPUT_LEN,
-        mode: VerificationMode::Zk,
+        mode: VerificationMode::Proof,
         max_price: milli(4_000),
         deadline: moment.now.saturating_add(patience),
         max_attempts: 1 + draws.below(4) as u8,

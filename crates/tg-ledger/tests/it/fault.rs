@@ -434,7 +434,7 @@ fn a_model_that_cannot_be_served_ruins_nobody() {
     // Three owners that were paid make it known; one of them three times does not.
     for _ in 0..3 {
         let mut order = world.order();
-        order.mode = VerificationMode::Zk;
+        order.mode = VerificationMode::Proof;
         let job = world.submit("alice", order);
         let task = world.work(job);
         world.decide(&task, Outcome::LeaseAccepted);

@@ -219,7 +219,7 @@ fn a_machine_is_free_again_while_validators_verify() {
     let mut world = World::new();
     world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
     let mut order = world.order_for(gpu_needs(1, 60));
-    order.mode = VerificationMode::Zk;
+    order.mode = VerificationMode::Proof;
     let first = world.submit("alice", order.clone());
     let second = world.submit("alice", order);
     assert_eq!(world.job(second).state, JobState::Queued);

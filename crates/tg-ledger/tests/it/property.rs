@@ -127,7 +127,7 @@ fn realise(world: &World, who: usize, wish: &Wish, as_holder: bool) -> (&'static
             terms.collateral_per_lease = crate::world::tgrid(*collateral);
             if !quick {
                 terms.latency_base_ms = DurationMs::from_secs(30);
-                terms.modes = ModeSet::of(&[VerificationMode::Zk]);
+                terms.modes = ModeSet::of(&[VerificationMode::Proof]);
             }
             (name, Transaction::PostOffer { terms })
         }
@@ -147,7 +147,7 @@ fn realise(world: &World, who: usize, wish: &Wish, as_holder: bool) -> (&'static
                 deadline: TimestampMs::new(world.time + seconds * 1_000),
                 max_attempts: *attempts,
                 mode: match zk {
-                    true => VerificationMode::Zk,
+                    true => VerificationMode::Proof,
                     false => VerificationMode::None,
                 },
                 ..world.order()

@@ -243,7 +243,7 @@ fn jobs_without_gpu_time_teach_nothing() {
 fn make_top(world: &mut World, name: &'static str) -> u32 {
     for count in 1..400 {
         let mut order = world.order_for(JobNeeds::ANY_MACHINE);
-        order.mode = tg_types::VerificationMode::Zk;
+        order.mode = tg_types::VerificationMode::Proof;
         let job = world.submit("alice", order);
         let task = world.work(job);
         world.decide(&task, Outcome::LeaseAccepted);
@@ -263,7 +263,7 @@ fn the_top_gets_a_bonus_out_of_the_verification_fee_and_goes_first_among_equals(
     world.post("cheap", terms);
     assert!(make_top(&mut world, "cheap") > 10, "nobody starts there");
     let mut order = world.order_for(JobNeeds::ANY_MACHINE);
-    order.mode = tg_types::VerificationMode::Zk;
+    order.mode = tg_types::VerificationMode::Proof;
     let job = world.submit("alice", order);
     let price = world.live(job).price;
     let credit = world.state.provider(&address("cheap")).unwrap().credit;

@@ -282,7 +282,7 @@ impl World {
             model: MODEL,
             input: INPUT,
             input_len: 784,
-            mode: VerificationMode::Zk,
+            mode: VerificationMode::Proof,
             max_price: tgrid(100),
             deadline: TimestampMs::new(self.time + 600_000),
             max_attempts: 3,

@@ -219,7 +219,7 @@ fn demand<'a>(
     JobDemand {
         macs: 1_000_000 * draws.below(3_000),
         memory_bytes: draws.below(2) << 30,
-        mode: VerificationMode::Zk,
+        mode: VerificationMode::Proof,
         max_price: Amount::new(u128::from(draws.below(3_000_000_000))),
         now,
         deadline: TimestampMs::new(now.get() + 20_000 + draws.below(1_000_000)),

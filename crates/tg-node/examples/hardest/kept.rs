@@ -18,15 +18,14 @@ const WORST: [&str; 10] = [
     "752636cc 3178d3a6 c3552744 f9044965 de78943c 9f7b36b6 8e1deff4 9eb92137",
     // Tables of 165,000 entries: weights of their cells took 73 MB in zero knowledge.
     "d7b54cd1 c7dcf9ec a6da8cb9 0d9b00f4 8165cbbf",
-    // What the search finds since: most bytes,
-    "a94ad29b 7af2369f 4a24d083 4f5b5b7d 612b90ec 31180c15 0e27dc68 312bc0ed",
-    "a94ad29b 7af2369e 913d1012 505b5a7d a9d22ede 318c0c40 5528dc68 46b2a01c",
-    "f34ad29b a10a8075 505b5bdf d01194b4 b7e159a9 8a7176d5 31180c40 7a6b6c23 53e47830",
-    // of a model that is refused,
-    "71e082da a10a8075 b2e6827d c3009973 aad12e0d 4afa5399 bb0258f6 a74bc75c 60e971db 1cb4b8ed 31bc0c40",
+    // What an hour of the search finds since (4,597 candidates): most bytes, all of models that are refused,
+    "718616b0 7ca5df43 c80cdce1 8dbdcbee 831de422 f16a7507 a960c66d",
+    "718616b0 7ca4df43 c80cdce1 8dbdcbee 831de422 a960c66d",
+    "728716b0 4839eed3 c80c94e1 8dbdcbee 4aeb8c52",
     // and most time.
-    "a94ad29b a10a8075 505b5b7d aad12edd 4afa5399 b7e159a9 bb0258f6 8a4a7640 31180c40 c08e6ddc 53e47830",
-    "a94ad29b 9bad1ad9 505b5bdf d01194b4 b8e159a9 bb029df6 8a4a78d5 7505c313 31180c40 53e47830",
+    "df9ab76a 28ea111b 7c53b1b9 a27c69c2 9a9bc6d1 50a07b0f 02ba238f dd137d9a",
+    "449ab76a 7c53b1c7 a27c69ad 937a54fd b2091c53 c6dbd4a9",
+    "df9ab76a 86ad78c8 7c53b1b9 a27c69c2 9a9bc6d1 b3091c54 01ba238f dd137d9a",
 ];
 
 /// Work of a proof that is made in the gate, in multiply-adds: some seconds. At full size all are made.

@@ -93,7 +93,7 @@ pub(crate) fn sample_order(state: &State) -> JobOrder {
         model: SAMPLE.public.id(),
         input: Digest::of_blob(&input),
         input_len: u32::try_from(input.len()).unwrap(),
-        mode: VerificationMode::Zk,
+        mode: VerificationMode::Proof,
         max_price: Amount::from_tgrid(10),
         deadline: TimestampMs::new(state.head().time.get() + 600_000),
         max_attempts: 3,

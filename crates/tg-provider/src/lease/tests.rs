@@ -76,7 +76,7 @@ fn execute(task: &mut LeaseTask, now: u64) {
 
 #[test]
 fn a_proved_job_goes_through_every_step() {
-    let mut task = task(ModeDto::Zk);
+    let mut task = task(ModeDto::Proof);
     assert_eq!(step(&task, 0), Step::Submit(Message::Start));
     task.submitted(Message::Start, 0);
     assert_eq!(step(&task, 1), Step::Wait(RESEND_MS));
@@ -116,7 +116,7 @@ fn an_unverified_job_ends_with_the_commitment() {
 
 #[test]
 fn a_lost_transaction_is_sent_again() {
-    let mut task = task(ModeDto::Zk);
+    let mut task = task(ModeDto::Proof);
     task.submitted(Message::Start, 10);
     assert_eq!(step(&task, 9 + RESEND_MS), Step::Wait(10 + RESEND_MS));
     assert_eq!(step(&task, 10 + RESEND_MS), Step::Submit(Message::Start));
@@ -124,7 +124,7 @@ fn a_lost_transaction_is_sent_again() {
 
 #[test]
 fn a_refused_transaction_is_tried_again_soon() {
-    let mut task = task(ModeDto::Zk);
+    let mut task = task(ModeDto::Proof);
     task.refused(Message::Start, 10_000);
     assert_eq!(step(&task, 10_000), Step::Wait(10_000 + RETRY_MS));
     assert_eq!(step(&task, 10_000 + RETRY_MS), Step::Submit(Message::Start));
@@ -132,7 +132,7 @@ fn a_refused_transaction_is_tried_again_soon() {
 
 #[test]
 fn a_commitment_on_its_way_does_not_hold_the_next_message() {
-    let mut task = task(ModeDto::Zk);
+    let mut task = task(ModeDto::Proof);
     task.seen(lease(JobStateDto::Running));
     execute(&mut task, 0);
     task.submitted(Message::Commit, 1);
@@ -145,7 +145,7 @@ fn a_commitment_on_its_way_does_not_hold_the_next_message() {
 
 #[test]
 fn failed_work_is_tried_again_with_growing_waits_and_then_left() {
-    let mut task = task(ModeDto::Zk);
+    let mut task = task(ModeDto::Proof);
     task.seen(lease(JobStateDto::Running));
     let mut now = 0;
     for failures in 0..TRIES_MAX {
@@ -165,14 +165,14 @@ fn failed_work_is_tried_again_with_growing_waits_and_then_left() {
 #[test]
 fn an_agent_that_lost_its_memory_works_again() {
     let committed = lease(JobStateDto::Committed);
-    let mut task = LeaseTask::new(committed, ModeDto::Zk, 0);
+    let mut task = LeaseTask::new(committed, ModeDto::Proof, 0);
     execute(&mut task, 0);
     assert_eq!(step(&task, 1), Step::Begin(Stage::Prove));
 }
 
 #[test]
 fn a_late_lease_is_left() {
-    let mut task = task(ModeDto::Zk);
+    let mut task = task(ModeDto::Proof);
     assert_eq!(step(&task, LATE), Step::Forget(Farewell::Late));
     task.seen(lease(JobStateDto::Running));
     assert_eq!(step(&task, LATE), Step::Forget(Farewell::Late));
@@ -180,7 +180,7 @@ fn a_late_lease_is_left() {
 
 #[test]
 fn a_closing_agent_starts_nothing_and_finishes_what_it_started() {
-    let mut task = task(ModeDto::Zk);
+    let mut task = task(ModeDto::Proof);
     let decline = Message::Decline(DeclineReason::Unwilling);
     assert_eq!(task.next(0, true), Step::Submit(decline));
     let mut declined = task.clone();
@@ -194,7 +194,7 @@ fn a_closing_agent_starts_nothing_and_finishes_what_it_started() {
 
 #[test]
 fn a_throttle_holds_the_last_message_back() {
-    let mut task = LeaseTask::new(lease(JobStateDto::Running), ModeDto::Zk, 900);
+    let mut task = LeaseTask::new(lease(JobStateDto::Running), ModeDto::Proof, 900);
     execute(&mut task, 100);
     assert_eq!(step(&task, 101), Step::Submit(Message::Commit));
     task.submitted(Message::Commit, 101);
@@ -212,7 +212,7 @@ fn a_throttle_holds_the_last_message_back() {
 
 #[test]
 fn what_cannot_be_pulled_is_declined_by_name_before_the_start() {
-    let mut task = LeaseTask::new(lease(JobStateDto::Leased), ModeDto::Zk, 0);
+    let mut task = LeaseTask::new(lease(JobStateDto::Leased), ModeDto::Proof, 0);
     let mut now = 0;
     for failures in 0..TRIES_MAX {
         assert_eq!(step(&task, now), Step::Begin(Stage::Pull));
@@ -228,7 +228,7 @@ fn what_cannot_be_pulled_is_declined_by_name_before_the_start() {
 
 #[test]
 fn nothing_starts_before_model_and_input_are_at_hand() {
-    let mut task = LeaseTask::new(lease(JobStateDto::Leased), ModeDto::Zk, 0);
+    let mut task = LeaseTask::new(lease(JobStateDto::Leased), ModeDto::Proof, 0);
     assert_eq!(step(&task, 0), Step::Begin(Stage::Pull));
     task.begun(Stage::Pull, 0);
     assert_eq!(step(&task, 1), Step::Wait(u64::MAX));
@@ -242,7 +242,7 @@ fn a_member_of_a_gang_commits_to_its_part_and_proves_nothing() {
         lead: Some(LeaseId::new([11; 32])),
         ..lease(state)
     };
-    let mut task = LeaseTask::new(member(JobStateDto::Running), ModeDto::Zk, 0);
+    let mut task = LeaseTask::new(member(JobStateDto::Running), ModeDto::Proof, 0);
     execute(&mut task, 1);
     assert_eq!(step(&task, 2), Step::Submit(Message::Part));
     task.submitted(Message::Part, 2);

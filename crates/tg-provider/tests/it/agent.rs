@@ -178,7 +178,7 @@ impl Running {
 async fn a_proved_job_is_paid_and_the_offer_withdrawn_at_the_end() {
     let fixture = fixture().await;
     let running = fixture.agent(ProvingWorker::new(), AgentConfig::new(terms()));
-    let job = fixture.order(VerificationMode::Zk).await;
+    let job = fixture.order(VerificationMode::Proof).await;
     fixture.ends(job, JobStateDto::Paid).await;
     let receipt = fixture.client.job_receipt(job).await.unwrap();
     let proof = fixture
@@ -215,7 +215,7 @@ async fn a_masked_proof_is_paid_like_another() {
     // A provider's is the operating system's.
     let entropy = || Ok([7; 32]);
     let _running = fixture.agent(ProvingWorker::masking(entropy), AgentConfig::new(terms()));
-    let job = fixture.order(VerificationMode::Zk).await;
+    let job = fixture.order(VerificationMode::Proof).await;
     fixture.ends(job, JobStateDto::Paid).await;
     let receipt = fixture.client.job_receipt(job).await.unwrap();
     let proof = fixture.client.blob(receipt.evidence.unwrap(), 1 << 20);
@@ -335,7 +335,7 @@ async fn work_that_fails_is_tried_again() {
         failures_left: AtomicU32::new(2),
     };
     let running = fixture.agent(worker, AgentConfig::new(terms()));
-    let job = fixture.order(VerificationMode::Zk).await;
+    let job = fixture.order(VerificationMode::Proof).await;
     fixture.ends(job, JobStateDto::Paid).await;
     let told = running.stop().await;
     let problem = told.iter().any(
@@ -349,7 +349,7 @@ async fn an_agent_survives_a_restart_of_the_api() {
     let fixture = fixture().await;
     let _running = fixture.agent(ProvingWorker::new(), AgentConfig::new(terms()));
     until(async || !fixture.client.offers().await.unwrap().is_empty()).await;
-    let job = fixture.order(VerificationMode::Zk).await;
+    let job = fixture.order(VerificationMode::Proof).await;
     let Fixture {
         grid,
         server,
@@ -380,7 +380,7 @@ async fn a_second_agent_process_takes_over_what_the_first_left() {
         ..AgentConfig::new(terms())
     };
     let first = fixture.agent(ProvingWorker::new(), slow);
-    let job = fixture.order(VerificationMode::Zk).await;
+    let job = fixture.order(VerificationMode::Proof).await;
     until(async || {
         let job = fixture.client.job(job).await;
         job.is_ok_and(|job| !job.leases.is_empty())

@@ -3,7 +3,9 @@
 use tg_types::VerificationMode;
 use tg_types::{ChainDomain, Digest, DurationMs, Label, LabelError, ModeSet, OfferTerms, Receipt};
 
-use super::{DomainDto, OfferTermsDto, ReceiptDto};
+use super::jobs::ReceiptDto;
+use super::offers::OfferTermsDto;
+use super::status::DomainDto;
 
 impl From<DomainDto> for ChainDomain {
     fn from(dto: DomainDto) -> Self {

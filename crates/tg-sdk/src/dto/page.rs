@@ -1,10 +1,10 @@
 //! Pages of lists, and what became of a transaction.
 
 use serde::{Deserialize, Serialize};
-use tg_types::TransactionId;
 
-use super::{JobDto, ModelDto, OfferDto, QuoteDto};
-use crate::text;
+use super::jobs::JobDto;
+use super::models::ModelDto;
+use super::offers::{OfferDto, QuoteDto};
 
 /// Declares the page of a list: utoipa names a schema after its type.
 macro_rules! pages {
@@ -51,33 +51,4 @@ pages! {
     JobPageDto of JobDto;
     /// A page of quotes, in the order of the scheduler.
     QuotePageDto of QuoteDto;
-}
-
-/// Where a transaction stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum TransactionStateDto {
-    /// It waits for a block.
-    Pending,
-    /// It is in a final block.
-    Final,
-    /// It left the pool without a block, and will be in none unless it is sent again.
-    Dropped,
-}
-
-/// What became of a transaction.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct TransactionStatusDto {
-    /// Its id.
-    #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub transaction: TransactionId,
-    /// Where it stands.
-    pub state: TransactionStateDto,
-    /// Height of its block, if it is final.
-    pub height: Option<u64>,
-    /// Why it was dropped, if it was.
-    pub reason: Option<String>,
 }

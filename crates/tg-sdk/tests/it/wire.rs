@@ -65,7 +65,7 @@ fn states_are_written_as_people_say_them() {
 fn the_default_mode_of_a_development_inference_is_zk() {
     let request: DevelopmentInferDto =
         serde_json::from_str(r#"{"model":"m","input":[0.5]}"#).unwrap();
-    assert_eq!((request.mode, request.max_price), (ModeDto::Zk, None));
+    assert_eq!((request.mode, request.max_price), (ModeDto::Proof, None));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn offer_terms_survive_the_wire_and_bad_labels_do_not() {
         memory_bytes: 30,
         slots: 2,
         collateral_per_lease: Amount::from_tgrid(3),
-        modes: vec![ModeDto::None, ModeDto::Zk],
+        modes: vec![ModeDto::None, ModeDto::Proof],
         machine: MachineDto {
             gpus: 2,
             gpu: GpuModel::H100,

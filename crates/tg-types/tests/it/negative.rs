@@ -37,7 +37,7 @@ fn terms_changes() -> Vec<Change<OfferTerms>> {
             it.collateral_per_lease = Amount::new(9);
         }),
         ("modes", |it| {
-            it.modes = ModeSet::of(&[VerificationMode::Zk])
+            it.modes = ModeSet::of(&[VerificationMode::Proof])
         }),
     ]
 }

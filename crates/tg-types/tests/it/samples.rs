@@ -103,7 +103,7 @@ pub(crate) fn order() -> JobOrder {
         model: ModelId::new([0x11; 32]),
         input: Digest::new([0x31; 32]),
         input_len: 784,
-        mode: VerificationMode::Zk,
+        mode: VerificationMode::Proof,
         max_price: Amount::new(50_000_000_000_000_000),
         deadline: TimestampMs::new(1_800_000_000_000),
         max_attempts: 3,
@@ -328,7 +328,7 @@ fn any_order() -> impl Strategy<Value = JobOrder> {
             input: Digest::new(it.1),
             input_len: it.2,
             mode: match it.3 {
-                true => VerificationMode::Zk,
+                true => VerificationMode::Proof,
                 false => VerificationMode::None,
             },
             max_price: Amount::new(it.4),

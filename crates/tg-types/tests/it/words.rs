@@ -62,7 +62,7 @@ fn modes() {
         assert_eq!(ModeSet::of(&[mode]).iter().collect::<Vec<_>>(), [mode]);
     }
     assert_eq!(VerificationMode::from_tag(2), None);
-    assert_eq!(VerificationMode::from_name("ZK"), None);
+    assert_eq!(VerificationMode::from_name("PROOF"), None);
     assert_eq!(
         VerificationMode::from_bytes(&[2]),
         Err(DecodeError::Invalid {

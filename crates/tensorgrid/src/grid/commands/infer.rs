@@ -15,7 +15,7 @@ use crate::grid::args::{InferArguments, Verify};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::infer;
 use crate::grid::table::{Table, brief, brief_prefix, short};
-use crate::offline::answer::Shown as _;
+use crate::offline::answer::ShownAnswer as _;
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 
@@ -29,7 +29,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     let input = checked.stored_input(&reals);
     let input = input.or_fail(Exit::Usage, "take the input")?;
     let mode = match arguments.verify {
-        Verify::Zk => ModeDto::Zk,
+        Verify::Proof => ModeDto::Proof,
         Verify::None => ModeDto::None,
     };
     let quotes = jobs::patiently(|| client.quotes(model.id, mode)).await;

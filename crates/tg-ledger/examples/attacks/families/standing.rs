@@ -11,12 +11,12 @@ pub(crate) fn attacks() -> Vec<Attack> {
     vec![
         own_orders(
             "orders from itself, for standing and bonus",
-            VerificationMode::Zk,
+            VerificationMode::Proof,
             1,
         ),
         own_orders(
             "orders from itself at a high price, for a higher bonus",
-            VerificationMode::Zk,
+            VerificationMode::Proof,
             1_000,
         ),
         own_orders(
@@ -72,7 +72,7 @@ fn own_orders(name: &'static str, mode: VerificationMode, price: u64) -> Attack 
 fn bid_beside_others(grid: &mut Grid) {
     let order = tg_types::JobOrder {
         deadline: tg_types::TimestampMs::new(1_000_000 + 520_000),
-        mode: VerificationMode::Zk,
+        mode: VerificationMode::Proof,
         needs: batch(),
         ..grid.order(850, 0)
     };

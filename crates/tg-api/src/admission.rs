@@ -1,0 +1,166 @@
+//! A call takes its lane before it is answered, and holds its places until the answer is sent.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::{Request, State};
+use axum::http::header;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use hyper::body::{Frame, SizeHint};
+use tokio::runtime::Handle;
+
+use crate::config::ApiConfig;
+use crate::connection::{Connection, PeerAddress, Stage};
+use crate::error::ApiError;
+use crate::incoming::IncomingBody;
+use crate::lane::{CallLane, Ticket};
+use crate::shared::Shared;
+
+/// Sends a call through its lane.
+pub(crate) async fn through(
+    State(shared): State<Arc<Shared>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Some(connection) = request.extensions().get::<Arc<Connection>>().cloned() else {
+        return next.run(request).await;
+    };
+    connection.enter(Stage::Working);
+    let mut held = Vec::new();
+    let response = match prepare(&shared, &connection, request, &mut held).await {
+        Ok((lane, request)) => {
+            let response = if lane == CallLane::Read {
+                beside(&shared, connection.peer, request, next).await
+            } else {
+                next.run(request).await
+            };
+            connection.enter(match lane {
+                CallLane::Stream => Stage::Working,
+                _ => Stage::Sending,
+            });
+            response
+        }
+        Err(error) => error.into_response(),
+    };
+    response.map(|body| {
+        Body::new(AnswerBody {
+            body,
+            connection,
+            _held: held,
+        })
+    })
+}
+
+/// Reads the body and takes the places that the lane of a call asks for.
+async fn prepare(
+    shared: &Shared,
+    connection: &Arc<Connection>,
+    request: Request,
+    held: &mut Vec<Ticket>,
+) -> Result<(CallLane, Request), ApiError> {
+    let lane = CallLane::of(request.method(), request.uri().path());
+    let (config, lanes, peer) = (&shared.config, &shared.lanes, connection.peer);
+    let request = match lane {
+        // The handler reads the body piece by piece.
+        CallLane::Upload => return Ok((lane, request)),
+        CallLane::Development => {
+            held.push(lanes.enter(&lanes.development, peer).await?);
+            read(config, connection, config.body_bytes_max, request).await?
+        }
+        CallLane::Agent | CallLane::Read | CallLane::Download | CallLane::Stream => {
+            read(config, connection, config.small_body_bytes_max, request).await?
+        }
+    };
+    match lane {
+        CallLane::Agent => held.push(lanes.enter(&lanes.agents, peer).await?),
+        CallLane::Read | CallLane::Download => held.push(lanes.enter(&lanes.sending, peer).await?),
+        CallLane::Stream => {
+            if let Some(limit) = lanes.streams.full() {
+                return Err(ApiError::Busy { limit });
+            }
+            held.push(lanes.enter(&lanes.streams, peer).await?);
+        }
+        CallLane::Upload | CallLane::Development => {}
+    }
+    Ok((lane, request))
+}
+
+/// Answers a call on a thread of its own: it may walk over every record, and must not hold those that wait for I/O.
+async fn beside(shared: &Shared, peer: PeerAddress, request: Request, next: Next) -> Response {
+    let lanes = &shared.lanes;
+    let ticket = match lanes.enter(&lanes.reads, peer).await {
+        Ok(ticket) => ticket,
+        Err(error) => return error.into_response(),
+    };
+    let runtime = Handle::current();
+    let work = tokio::task::spawn_blocking(move || {
+        let response = runtime.block_on(next.run(request));
+        drop(ticket);
+        response
+    });
+    match work.await {
+        Ok(response) => response,
+        Err(error) => ApiError::Failed {
+            detail: error.to_string(),
+        }
+        .into_response(),
+    }
+}
+
+/// Reads the body of a call, at most `limit` bytes and no slower than allowed.
+async fn read(
+    config: &ApiConfig,
+    connection: &Connection,
+    limit: usize,
+    request: Request,
+) -> Result<Request, ApiError> {
+    if request.body().is_end_stream() {
+        return Ok(request);
+    }
+    let (parts, body) = request.into_parts();
+    let mut body = IncomingBody::new(config, connection, body, limit);
+    let declared = parts.headers.get(header::CONTENT_LENGTH);
+    body.declared(declared.and_then(|it| it.to_str().ok()?.parse().ok()))?;
+    let mut bytes = Vec::new();
+    while let Some(piece) = body.next().await? {
+        bytes.extend_from_slice(&piece);
+    }
+    connection.enter(Stage::Working);
+    Ok(Request::from_parts(parts, Body::from(bytes)))
+}
+
+/// The body of an answer, with the places it holds until it is sent.
+struct AnswerBody {
+    body: Body,
+    connection: Arc<Connection>,
+    _held: Vec<Ticket>,
+}
+
+impl Drop for AnswerBody {
+    fn drop(&mut self) {
+        self.connection.enter(Stage::Idle);
+    }
+}
+
+impl HttpBody for AnswerBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

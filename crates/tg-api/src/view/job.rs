@@ -1,0 +1,199 @@
+//! Jobs, their leases and receipts.
+
+use tg_ledger::{Job, Lease, LeaseEnd, Settlement, State, Step};
+use tg_sdk::dto::{
+    JobDto, JobReceiptDto, JobStateDto, JobStepDto, LeaseDto, LeaseEndDto, MemberPayDto,
+    RejectionDto, SettlementDto,
+};
+use tg_types::{Amount, TimestampMs};
+
+use super::state::job_state;
+
+/// A job with its leases.
+#[must_use]
+pub fn job(state: &State, job: &Job) -> JobDto {
+    let Job {
+        id,
+        sequence,
+        requestor,
+        order,
+        macs,
+        state: stands,
+        history,
+        escrow,
+        verification_fee,
+        leases,
+        excluded: _,
+        end,
+        settlement: settled,
+        preemptions: _,
+        revealed_in: _,
+        stars: _,
+        owed: _,
+        storage: _,
+        declined: _,
+        rent: _,
+    } = job;
+    JobDto {
+        id: *id,
+        requestor: *requestor,
+        model: order.model,
+        input: order.input,
+        input_len: order.input_len,
+        needs: (&order.needs).into(),
+        mode: order.mode.into(),
+        state: job_state(*stands),
+        max_price: order.max_price,
+        deadline_ms: by_clocks(state, job, order.deadline),
+        sequence: *sequence,
+        macs: *macs,
+        max_attempts: order.max_attempts,
+        escrow: *escrow,
+        verification_fee: *verification_fee,
+        history: history.iter().map(step).collect(),
+        leases: leases
+            .iter()
+            .filter_map(|id| state.lease(id))
+            .flat_map(|lead| state.gang_of(lead))
+            .map(|it| lease(state, job, it))
+            .collect(),
+        reason: end.map(|end| end.to_string()),
+        settlement: settled.as_ref().map(settlement),
+    }
+}
+
+const fn step(step: &Step) -> JobStepDto {
+    let Step {
+        state,
+        height,
+        at: _,
+        timestamp,
+    } = step;
+    JobStepDto {
+        state: job_state(*state),
+        height: height.get(),
+        at_ms: timestamp.get(),
+    }
+}
+
+const fn settlement(settlement: &Settlement) -> SettlementDto {
+    let Settlement {
+        price,
+        members,
+        verification_fee,
+        refund,
+        burned,
+        bonus,
+        compensation,
+    } = settlement;
+    SettlementDto {
+        price: *price,
+        members: *members,
+        verification_fee: *verification_fee,
+        refund: *refund,
+        burned: *burned,
+        bonus: *bonus,
+        compensation: *compensation,
+    }
+}
+
+/// When clocks will show what is at `time` of the ledger, if no pause comes before it: ledger time lags behind them by
+/// all pauses so far, of a job that has ended by those up to its end.
+fn by_clocks(state: &State, job: &Job, time: TimestampMs) -> u64 {
+    let head = state.head();
+    let end = job.history.last().filter(|_| job.state.is_final());
+    let lag = end.map_or(head.timestamp.saturating_since(head.time), |end| {
+        end.timestamp.saturating_since(end.at)
+    });
+    time.get().saturating_add(lag.get())
+}
+
+/// A lease of a job.
+#[must_use]
+pub fn lease(state: &State, job: &Job, lease: &Lease) -> LeaseDto {
+    let (end, rejection) = match &lease.end {
+        None => (None, None),
+        Some(LeaseEnd::Fulfilled) => (Some(LeaseEndDto::Fulfilled), None),
+        Some(LeaseEnd::Late(_)) => (Some(LeaseEndDto::Late), None),
+        Some(LeaseEnd::Abandoned(_)) => (Some(LeaseEndDto::Abandoned), None),
+        Some(LeaseEnd::Preempted) => (Some(LeaseEndDto::Preempted), None),
+        Some(LeaseEnd::Released) => (Some(LeaseEndDto::Released), None),
+        Some(LeaseEnd::Declined(_)) => (Some(LeaseEndDto::Declined), None),
+        Some(LeaseEnd::Unavailable) => (Some(LeaseEndDto::Unavailable), None),
+        Some(LeaseEnd::Cancelled) => (Some(LeaseEndDto::Cancelled), None),
+        Some(LeaseEnd::Rejected { code, check }) => {
+            let rejection = RejectionDto {
+                code: *code,
+                check: check.as_str().to_owned(),
+            };
+            (Some(LeaseEndDto::Rejected), Some(rejection))
+        }
+    };
+    LeaseDto {
+        id: lease.id,
+        job: lease.job,
+        offer: lease.offer,
+        provider: lease.provider,
+        price: lease.price,
+        collateral: lease.collateral,
+        state: lease_state(job, lease),
+        matched_ms: by_clocks(state, job, lease.matched_at),
+        begins_ms: by_clocks(state, job, lease.grant.from),
+        devices: (0..8)
+            .filter(|device| lease.grant.devices >> device & 1 == 1)
+            .collect(),
+        gpu_milli: lease.grant.gpu_milli,
+        lead: lease.lead,
+        started: lease.started_at.is_some(),
+        members: u16::try_from(lease.members.len()).unwrap_or(u16::MAX),
+        start_by_ms: by_clocks(state, job, lease.start_by),
+        finish_by_ms: by_clocks(state, job, lease.deadline),
+        receipt: lease.receipt.as_ref().map(Into::into),
+        evidence: lease.evidence.map(|evidence| evidence.digest),
+        end,
+        end_text: lease.end.as_ref().map(ToString::to_string),
+        rejection,
+    }
+}
+
+/// Where the job stands under a lease, or stood when the lease ended.
+const fn lease_state(job: &Job, lease: &Lease) -> JobStateDto {
+    match &lease.end {
+        None => job_state(job.state),
+        Some(LeaseEnd::Fulfilled) => JobStateDto::Paid,
+        Some(_) if lease.evidence.is_some() => JobStateDto::Verifying,
+        Some(_) if lease.receipt.is_some() => JobStateDto::Committed,
+        Some(_) if lease.started_at.is_some() => JobStateDto::Running,
+        Some(_) => JobStateDto::Leased,
+    }
+}
+
+fn member_pay(lease: &Lease) -> MemberPayDto {
+    MemberPayDto {
+        lease: lease.id,
+        provider: lease.provider,
+        price: match lease.end {
+            Some(LeaseEnd::Fulfilled) => lease.price,
+            _ => Amount::ZERO,
+        },
+    }
+}
+
+/// The receipt of a paid job; nothing for any other.
+#[must_use]
+pub fn receipt(state: &State, paid: &Job) -> Option<JobReceiptDto> {
+    let settled = paid.settlement.as_ref()?;
+    let fulfilled = paid
+        .leases
+        .iter()
+        .filter_map(|id| state.lease(id))
+        .find(|lease| lease.end == Some(LeaseEnd::Fulfilled))?;
+    Some(JobReceiptDto {
+        job: job(state, paid),
+        lease: lease(state, paid, fulfilled),
+        receipt: fulfilled.receipt.as_ref()?.into(),
+        settlement: settlement(settled),
+        members: state.gang_of(fulfilled).skip(1).map(member_pay).collect(),
+        evidence: fulfilled.evidence.map(|evidence| evidence.digest),
+    })
+}

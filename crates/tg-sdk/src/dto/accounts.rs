@@ -1,0 +1,60 @@
+//! Accounts, and the play money of a development network.
+
+use serde::{Deserialize, Serialize};
+use tg_types::{Address, Amount};
+
+use crate::text;
+
+/// An account.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AccountDto {
+    /// Whose it is.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub address: Address,
+    /// What it can spend.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub balance: Amount,
+    /// What is locked for its jobs.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub escrow: Amount,
+    /// What is locked as collateral of its leases.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub collateral: Amount,
+    /// The nonce its next transaction needs.
+    pub nonce: u64,
+}
+
+/// A funded account of a development network. Its key follows from its name; everybody can sign for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DevelopmentAccountDto {
+    /// Name the key is derived from.
+    pub name: String,
+    /// Its address.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub address: Address,
+    /// What it can spend.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub balance: Amount,
+}
+
+/// A request to the faucet of a development network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FaucetRequestDto {
+    /// Who gets the money.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub address: Address,
+    /// How much.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub amount: Amount,
+}

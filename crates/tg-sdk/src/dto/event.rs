@@ -1,0 +1,40 @@
+//! What finalised blocks do.
+
+use serde::{Deserialize, Serialize};
+use tg_types::{Address, Amount, JobId, LeaseId, ModelId};
+
+use crate::text;
+
+/// Something a finalised block did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct EventDto {
+    /// Height of the block.
+    pub height: u64,
+    /// Time of the block.
+    pub timestamp_ms: u64,
+    /// What happened, such as `job_queued` or `lease_rejected`.
+    pub kind: String,
+    /// The job it concerns.
+    #[serde(with = "text::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub job: Option<JobId>,
+    /// The lease it concerns.
+    #[serde(with = "text::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub lease: Option<LeaseId>,
+    /// The model it concerns.
+    #[serde(with = "text::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub model: Option<ModelId>,
+    /// The account it concerns.
+    #[serde(with = "text::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub account: Option<Address>,
+    /// The money that moved.
+    #[serde(with = "text::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub amount: Option<Amount>,
+    /// One line for people.
+    pub text: String,
+}

@@ -1,0 +1,283 @@
+//! Jobs, their leases and receipts, and sealed bids.
+
+use serde::{Deserialize, Serialize};
+use tg_types::{Address, Amount, BidId, Digest, JobId, LeaseId, ModelId, OfferId, ProgramId};
+
+use super::market::JobNeedsDto;
+use super::models::ModeDto;
+use super::stage::{JobStateDto, LeaseEndDto};
+use crate::text;
+
+/// A sealed bid that was not opened yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BidDto {
+    /// Its id.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: BidId,
+    /// Who made it.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub bidder: Address,
+    /// What comes back when it is opened in time, and is burned if it is not.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub deposit: Amount,
+    /// The slot it was made in.
+    pub slot: u64,
+    /// It can be opened in blocks from this time on..
+    pub opens_ms: u64,
+    /// ..and before this time.
+    pub closes_ms: u64,
+}
+
+/// A job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct JobDto {
+    /// Its id.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: JobId,
+    /// Who ordered and pays it.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub requestor: Address,
+    /// The model.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub model: ModelId,
+    /// Digest of the quantised input.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub input: Digest,
+    /// Bytes of the input.
+    pub input_len: u32,
+    /// What it needs of a machine, and how it is matched.
+    pub needs: JobNeedsDto,
+    /// How the result is checked.
+    pub mode: ModeDto,
+    /// Where it stands.
+    pub state: JobStateDto,
+    /// Most the requestor pays the provider.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub max_price: Amount,
+    /// When it must be finished.
+    pub deadline_ms: u64,
+    /// How many jobs were ordered before it.
+    pub sequence: u64,
+    /// Multiply-accumulates it needs.
+    pub macs: u64,
+    /// Most leases.
+    pub max_attempts: u8,
+    /// What is locked for it now.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub escrow: Amount,
+    /// What the validators get for an accepted result.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub verification_fee: Amount,
+    /// Every state it entered.
+    pub history: Vec<JobStepDto>,
+    /// Its leases, oldest first; those of the members of a gang follow the one that leads it.
+    pub leases: Vec<LeaseDto>,
+    /// Why it ended, if it did.
+    pub reason: Option<String>,
+    /// Where its money went, if it ended.
+    pub settlement: Option<SettlementDto>,
+}
+
+/// A state that a job entered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct JobStepDto {
+    /// The state.
+    pub state: JobStateDto,
+    /// In which block.
+    pub height: u64,
+    /// At which block time.
+    pub at_ms: u64,
+}
+
+/// Where the money of an ended job went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SettlementDto {
+    /// To the provider for its result.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub price: Amount,
+    /// Paid to the providers of the other members of a gang.
+    #[serde(with = "text", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub members: Amount,
+    /// To the validators.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub verification_fee: Amount,
+    /// Back to the requestor.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub refund: Amount,
+    /// Destroyed.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub burned: Amount,
+    /// To the provider for its reputation, out of the verification fee.
+    #[serde(with = "text", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub bonus: Amount,
+    /// To the providers of leases that made room for the job.
+    #[serde(with = "text", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub compensation: Amount,
+}
+
+/// A match of a job with an offer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LeaseDto {
+    /// Its id.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: LeaseId,
+    /// The job.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub job: JobId,
+    /// The offer.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub offer: OfferId,
+    /// Whose offer it is.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub provider: Address,
+    /// What the provider gets.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub price: Amount,
+    /// What it loses by lying or being late.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub collateral: Amount,
+    /// Where the job stands under this lease, or stood when the lease ended.
+    pub state: JobStateDto,
+    /// When the match was made.
+    pub matched_ms: u64,
+    /// When it begins; later than the match for a reservation.
+    #[serde(default)]
+    pub begins_ms: u64,
+    /// GPUs it holds (parts of), by index on the machine.
+    #[serde(default)]
+    pub devices: Vec<u8>,
+    /// Share of each in thousandths.
+    #[serde(default)]
+    pub gpu_milli: u16,
+    /// The lease that leads its gang and hands in the result, if it follows one.
+    #[serde(with = "text::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub lead: Option<LeaseId>,
+    /// Other members of its gang.
+    #[serde(default)]
+    pub members: u16,
+    /// Whether its provider started it.
+    #[serde(default)]
+    pub started: bool,
+    /// When it must be started.
+    pub start_by_ms: u64,
+    /// When it must be finished.
+    pub finish_by_ms: u64,
+    /// What the provider has committed to.
+    pub receipt: Option<ReceiptDto>,
+    /// The evidence blob, once it is submitted.
+    #[serde(with = "text::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub evidence: Option<Digest>,
+    /// How it ended.
+    pub end: Option<LeaseEndDto>,
+    /// How it ended, as a sentence.
+    pub end_text: Option<String>,
+    /// The check that failed, if its result was rejected.
+    pub rejection: Option<RejectionDto>,
+}
+
+/// Which check rejected a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RejectionDto {
+    /// Stable code of the check.
+    pub code: u16,
+    /// Its name.
+    pub check: String,
+}
+
+/// What a provider commits to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ReceiptDto {
+    /// The program that was executed.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub program: ProgramId,
+    /// The model.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub model: ModelId,
+    /// Digest of the input.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub input: Digest,
+    /// Digest of the output.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub output: Digest,
+    /// Root of the execution trace.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub trace: Digest,
+    /// Execution semantics, such as `TGX-1`.
+    pub tier: String,
+}
+
+/// What a member of a gang was paid, beside the one that led it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct MemberPayDto {
+    /// Its lease.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub lease: LeaseId,
+    /// Whose lease.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub provider: Address,
+    /// What it was paid; nothing if it had no part in the result.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub price: Amount,
+}
+
+/// What a requestor keeps: the result, who made it, what was paid, and what stands behind it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct JobReceiptDto {
+    /// The job.
+    pub job: JobDto,
+    /// The lease that was fulfilled.
+    pub lease: LeaseDto,
+    /// What the provider committed to.
+    pub receipt: ReceiptDto,
+    /// Where the money went.
+    pub settlement: SettlementDto,
+    /// The other members of a gang with what each was paid; together what the settlement says of them.
+    #[serde(default)]
+    pub members: Vec<MemberPayDto>,
+    /// The evidence blob; absent for mode none.
+    #[serde(with = "text::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub evidence: Option<Digest>,
+}
