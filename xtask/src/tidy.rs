@@ -92,7 +92,7 @@ pub fn table(text: &str) -> Table {
 }
 
 /// Checks that no files of a crate import each other in a circle, but for those of the table: `crate: file file ...`, a
-/// line for each circle that is still there.
+/// line for each circle that is still there; and that no file imports one of a higher floor.
 ///
 /// # Errors
 /// If a file or folder cannot be read.
@@ -102,18 +102,7 @@ pub fn check_circles(root: &Path) -> Result<Vec<Finding>> {
         .lines()
         .filter(|line| !line.starts_with('#') && !line.is_empty())
         .collect();
-    let mut crates: BTreeMap<String, Files> = BTreeMap::new();
-    for path in files(root)? {
-        let place = relative(root, &path);
-        let inside = place.strip_prefix("crates/").unwrap_or(&place);
-        let Some((name, file)) = inside.split_once("/src/") else {
-            continue;
-        };
-        if file.ends_with(".rs") {
-            let files = crates.entry(name.to_owned()).or_default();
-            files.add(file, &read(&path)?);
-        }
-    }
+    let crates = sources(root)?;
     let found: BTreeSet<String> = crates
         .iter()
         .flat_map(|(name, files)| {
@@ -131,7 +120,36 @@ pub fn check_circles(root: &Path) -> Result<Vec<Finding>> {
         let message = "this circle is there no more, or smaller: say so in xtask/circles.txt";
         Finding::new(*line, message)
     });
-    Ok(new.chain(gone).collect())
+    let floors = read(&root.join("xtask/floors.txt"))?;
+    let floors = floors.lines().filter(|line| !line.starts_with('#'));
+    let floors = floors.filter_map(|line| line.split_once(": "));
+    let climbing = floors.flat_map(|(name, floors)| {
+        let floors: Vec<&str> = floors.split_whitespace().collect();
+        let arrows = crates.get(name).map(|files| files.climbing(&floors));
+        let arrows = arrows.unwrap_or_default().into_iter();
+        arrows.map(move |[from, to]| {
+            let message = format!("{from} imports {to}, which stands on a higher floor");
+            Finding::new(name, message)
+        })
+    });
+    Ok(new.chain(gone).chain(climbing).collect())
+}
+
+/// Per crate the files of its source.
+fn sources(root: &Path) -> Result<BTreeMap<String, Files>> {
+    let mut crates: BTreeMap<String, Files> = BTreeMap::new();
+    for path in files(root)? {
+        let place = relative(root, &path);
+        let inside = place.strip_prefix("crates/").unwrap_or(&place);
+        let Some((name, file)) = inside.split_once("/src/") else {
+            continue;
+        };
+        if file.ends_with(".rs") {
+            let files = crates.entry(name.to_owned()).or_default();
+            files.add(file, &read(&path)?);
+        }
+    }
+    Ok(crates)
 }
 
 /// Checks the whole repository at `root`.

@@ -16,7 +16,7 @@ use tg_types::{Amount, LeaseId, Wallet};
 use tokio::sync::mpsc;
 
 use super::cast::{self, Player, Told};
-use super::report;
+use super::folder;
 use super::screen::Screen;
 use crate::bundled::{self, Bundled};
 use crate::cli::DemoArguments;
@@ -152,7 +152,7 @@ pub(crate) fn conserved(totals: &TotalsDto) -> bool {
 pub(crate) async fn tell(arguments: &DemoArguments, quiet: bool) -> Result<Story, Failure> {
     let started = Instant::now();
     let state = arguments.out.join("grid");
-    report::prepare(&arguments.out, &state)?;
+    folder::prepare(&arguments.out, &state)?;
     say("starting four validators on loopback TCP (network: development, play money) ...");
     let players = cast::players();
     let grid = EmbeddedGrid::start(EmbeddedOptions {
@@ -182,7 +182,6 @@ pub(crate) async fn tell(arguments: &DemoArguments, quiet: bool) -> Result<Story
     let _left = std::fs::remove_dir_all(&state);
     let story = result?;
     ended?;
-    report::leave(&story)?;
     Ok(story)
 }
 
@@ -208,7 +207,7 @@ impl Scene<'_> {
         say("compiling LeNet from ONNX, committing its weights, registering it ...");
         let model = register_bundled(&self.client, Bundled::Lenet).await?;
         let public = Arc::new(infer::public_model(&self.client, &model).await?);
-        report::leave_model(&self.arguments.out, &public)?;
+        folder::leave_model(&self.arguments.out, &public)?;
         self.wait_for_offers().await?;
         let quotes = self
             .client
