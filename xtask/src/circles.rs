@@ -56,6 +56,24 @@ impl Files {
         circles.into_iter().collect()
     }
 
+    /// What a crate's folders are its floors for: each import of a file on one floor that stands on a higher one, as both
+    /// files. Floors come from the lowest on.
+    #[must_use]
+    pub fn climbing(&self, floors: &[&str]) -> Vec<[String; 2]> {
+        let floor = |module: &Module| {
+            let folder = module.first()?;
+            floors.iter().position(|floor| floor == folder)
+        };
+        let mut found = Vec::new();
+        for (module, paths) in &self.0 {
+            let imports = self.imports(module, paths).into_iter();
+            let higher =
+                imports.filter(|other| floor(module).is_some() && floor(other) > floor(module));
+            found.extend(higher.map(|other| [name(module), name(other)]));
+        }
+        found
+    }
+
     /// The files that a file imports.
     fn imports<'a>(&'a self, module: &Module, paths: &[Path]) -> BTreeSet<&'a Module> {
         paths
@@ -127,16 +145,63 @@ fn name(module: &Module) -> String {
     }
 }
 
-/// A source up to its tests, without comments.
+/// A source without comments and without what is compiled for tests alone. A module of tests is the end of its file.
 fn without_tests(text: &str) -> String {
-    let end = ["#[cfg(test)]", "#[cfg(all(test"]
-        .iter()
-        .filter_map(|mark| text.find(mark))
-        .min();
-    let code = text[..end.unwrap_or(text.len())].lines();
-    code.map(|line| line.split_once("//").map_or(line, |(code, _)| code))
-        .collect::<Vec<_>>()
-        .join("\n")
+    let code = text.lines();
+    let code: Vec<&str> = code
+        .map(|line| line.split_once("//").map_or(line, |(code, _)| code))
+        .collect();
+    let code = code.join("\n");
+    let mut rest = code.as_str();
+    let mut kept = String::new();
+    let marks = ["#[cfg(test)]", "#[cfg(all(test"];
+    while let Some(at) = marks.iter().filter_map(|mark| rest.find(mark)).min() {
+        kept.push_str(&rest[..at]);
+        let item = without_attributes(&rest[at..]);
+        let head = item.split_once('{').map_or(item, |(head, _)| head);
+        if words(head).contains(&"mod") && !head.contains(';') {
+            return kept;
+        }
+        rest = after_item(item);
+    }
+    kept + rest
+}
+
+/// What follows the attributes that a source begins with.
+fn without_attributes(mut text: &str) -> &str {
+    while text.starts_with("#[") {
+        let mut depth = 0usize;
+        let end = text.find(|c| {
+            depth += usize::from(c == '[');
+            depth -= usize::from(c == ']');
+            c == ']' && depth == 0
+        });
+        text = end.map_or("", |end| text[end + 1..].trim_start());
+    }
+    text
+}
+
+/// What follows the item, statement or field that a source begins with.
+fn after_item(text: &str) -> &str {
+    let (mut depth, mut braces) = (0usize, 0usize);
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth = depth.saturating_sub(1),
+            '{' => braces += 1,
+            '}' if braces == 0 => return &text[at..],
+            '}' => {
+                braces -= 1;
+                if braces == 0 && depth == 0 {
+                    let after = &text[at + 1..];
+                    return after.trim_start().strip_prefix(';').unwrap_or(after);
+                }
+            }
+            ';' | ',' if depth + braces == 0 => return &text[at + 1..],
+            _ => {}
+        }
+    }
+    ""
 }
 
 /// A path in a source.
@@ -321,5 +386,47 @@ mod tests {
             ("b.rs", "// use crate::a::f;\n#[cfg(test)]\nuse crate::a;"),
         ];
         assert_eq!(circles(&files), [["a", "a/deep"]]);
+    }
+
+    #[test]
+    fn what_stands_after_an_item_for_tests_counts() {
+        let item = |item: &str| {
+            let a = format!("#[cfg(test)]\n{item}\nfn f() {{ crate::b::g() }}");
+            circles(&[("a.rs", a.as_str()), ("b.rs", "use crate::a::f;")])
+        };
+        for of_tests in [
+            "mod tests;",
+            "use crate::c::{D, E};",
+            "pub(crate) type Cell = [u32; 2];",
+            "#[allow(unused, reason = \"x[0]\")]\nfn lie(a: A, b: B) { if a { b } }",
+            "impl A { fn a() {} fn b() {} }",
+        ] {
+            assert_eq!(item(of_tests), [["a", "b"]], "{of_tests}");
+        }
+        // What is for tests does not count, nor what follows a module of them.
+        for of_tests in ["mod tests {", "pub(crate) mod tests {"] {
+            assert_eq!(item(of_tests), Vec::<Vec<String>>::new(), "{of_tests}");
+        }
+        let files = [
+            ("a.rs", "struct A { #[cfg(test)] b: B<crate::b::C>, d: D }"),
+            ("b.rs", "use crate::a::A;"),
+        ];
+        assert_eq!(circles(&files), Vec::<Vec<String>>::new());
+    }
+
+    #[test]
+    fn an_import_of_a_higher_floor_is_named() {
+        let mut files = Files::default();
+        for (place, text) in [
+            ("low/mod.rs", "pub mod a;"),
+            ("low/a.rs", "use crate::high::b::B; use crate::other::O;"),
+            ("high/mod.rs", "pub mod b;"),
+            ("high/b.rs", "use crate::low::c::C;"),
+            ("low/c.rs", ""),
+            ("other.rs", "use crate::high::b::B;"),
+        ] {
+            files.add(place, text);
+        }
+        assert_eq!(files.climbing(&["low", "high"]), [["low/a", "high/b"]]);
     }
 }

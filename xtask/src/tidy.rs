@@ -126,7 +126,7 @@ fn beside_table(
 }
 
 /// Checks that no files of a crate import each other in a circle, but for those of the table: `crate: file file ...`, a
-/// line for each circle that is still there.
+/// line for each circle that is still there; and that no file imports one of a higher floor.
 ///
 /// # Errors
 /// If a file or folder cannot be read.
@@ -143,7 +143,21 @@ pub fn check_circles(root: &Path) -> Result<Vec<Finding>> {
         "these files import each other in a circle; move what they share below them",
         "this circle is there no more, or smaller",
     );
-    beside_table(root, "xtask/circles.txt", &found.collect(), words)
+    let mut findings = beside_table(root, "xtask/circles.txt", &found.collect(), words)?;
+    let floors = read(&root.join("xtask/floors.txt"))?;
+    let floors = floors.lines().filter(|line| !line.starts_with('#'));
+    let floors = floors.filter_map(|line| line.split_once(": "));
+    let climbing = floors.flat_map(|(name, floors)| {
+        let floors: Vec<&str> = floors.split_whitespace().collect();
+        let arrows = crates.get(name).map(|files| files.climbing(&floors));
+        let arrows = arrows.unwrap_or_default().into_iter();
+        arrows.map(move |[from, to]| {
+            let message = format!("{from} imports {to}, which stands on a higher floor");
+            Finding::new(name, message)
+        })
+    });
+    findings.extend(climbing);
+    Ok(findings)
 }
 
 /// Checks that no name stands for two types, but for those of the table: `Name: crate crate ...`, a crate for each

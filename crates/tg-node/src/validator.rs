@@ -4,7 +4,6 @@ use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -19,79 +18,27 @@ use commonware_utils::channel::oneshot;
 use commonware_utils::ordered::Map;
 use commonware_utils::{NZU32, NZUsize};
 
-use crate::blob::DISK_RESERVE_BYTES_DEFAULT;
-use crate::clock::WallClock;
 use crate::core::Peer;
-use crate::engine::{self, Channels, Parts, Timers};
-use crate::evidence::EvidenceChecker;
+use crate::engine::{self, Channels, Parts};
 use crate::handle::NodeHandle;
 use crate::key::{ValidatorKey, peer_of};
 use crate::limits::{
-    BLOB_QUOTA_PER_SECOND, BLOB_TOTAL_BYTES_DEFAULT, CHANNEL_QUOTA_PER_SECOND, MESSAGE_BYTES_MAX,
-    VALIDATORS_MAX,
+    BLOB_QUOTA_PER_SECOND, CHANNEL_QUOTA_PER_SECOND, MESSAGE_BYTES_MAX, VALIDATORS_MAX,
 };
 use crate::open;
 use crate::steady::Steady;
 use crate::store::OpenError;
 use crate::wire::channel;
-use tg_ledger::Genesis;
 
+mod config;
 mod recovery;
 
+pub use config::EmbeddedConfig;
+use config::{CONSENSUS, create_folder};
 use recovery::Opened;
-
-/// The folder of the journals within a validator's.
-const CONSENSUS: &str = "consensus";
 
 /// How long a stopping validator may take to write what it has.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How a network of validators in one process is started.
-#[derive(Debug, Clone)]
-pub struct EmbeddedConfig {
-    /// The network.
-    pub genesis: Genesis,
-    /// The keys of the validators to run here; each must be one of genesis.
-    pub keys: Vec<ValidatorKey>,
-    /// Where all data live. Created if missing.
-    pub directory: PathBuf,
-    /// Decides on evidence; each validator calls it for itself.
-    pub checker: Arc<dyn EvidenceChecker>,
-    /// The timers of consensus.
-    pub timers: Timers,
-    /// Room for blobs of each validator in bytes.
-    pub blob_bytes_max: u64,
-    /// Bytes of the disk that blobs leave free, so that validators can write their votes.
-    pub disk_reserve_bytes: u64,
-    /// The wall clock of these validators.
-    pub wall: WallClock,
-    /// Begin a new consensus epoch at the highest final block of these validators: what operators order when too many of
-    /// them have lost their votes ([`crate::voting`]). All validators of the network must be among `keys`.
-    pub new_epoch: bool,
-}
-
-impl EmbeddedConfig {
-    /// The usual timers and blob room.
-    #[must_use]
-    pub fn new(
-        genesis: Genesis,
-        keys: Vec<ValidatorKey>,
-        directory: PathBuf,
-        checker: Arc<dyn EvidenceChecker>,
-    ) -> Self {
-        Self {
-            genesis,
-            keys,
-            directory,
-            checker,
-            timers: Timers::default(),
-            blob_bytes_max: BLOB_TOTAL_BYTES_DEFAULT,
-            disk_reserve_bytes: DISK_RESERVE_BYTES_DEFAULT,
-            wall: WallClock::system(),
-            new_epoch: false,
-        }
-    }
-}
 
 /// One validator and the thread that runs it.
 #[derive(Debug)]
@@ -343,14 +290,6 @@ fn free_ports(count: usize) -> Result<Vec<(TcpListener, SocketAddr)>, OpenError>
         }
     }
     Ok(free)
-}
-
-fn create_folder(path: &Path) -> Result<(), OpenError> {
-    fs::create_dir_all(path).map_err(|source| OpenError::Io {
-        action: "create",
-        path: path.display().to_string(),
-        source,
-    })
 }
 
 /// Takes the directory for this process; the operating system gives it back when the process ends, however it ends.

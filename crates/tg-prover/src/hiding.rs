@@ -468,10 +468,10 @@ impl RoundProver<E> for State {
     }
 }
 
-#[cfg(test)]
-pub(crate) mod tests;
-
 /// A uniform element.
 pub(crate) fn uniform(rng: &mut impl Rng) -> E {
     E::from_basis_coefficients_fn(|_| rng.random::<F>())
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,6 +1,6 @@
 //! Vectors of field elements, and tasks for every core.
 
-use p3_field::{ExtensionField, Field, PackedFieldExtension, PackedValue};
+use p3_field::{ExtensionField, Field, PackedFieldExtension, PackedValue, PrimeCharacteristicRing};
 use p3_maybe_rayon::prelude::*;
 use p3_multilinear_util::poly::Poly;
 #[cfg(test)]
@@ -37,6 +37,31 @@ pub(crate) fn tasks(count: usize, least: usize) -> Vec<Range<usize>> {
     (0..count)
         .step_by(step)
         .map(|start| start..(start + step).min(count))
+        .collect()
+}
+
+/// Lists of sums over ranges of `0..count`, made on every core and added up; none if the count is zero.
+pub(crate) fn summed<A>(
+    count: usize,
+    least: usize,
+    part: impl Fn(Range<usize>) -> Vec<A> + Send + Sync,
+) -> Vec<A>
+where
+    A: PrimeCharacteristicRing + Copy + Send,
+{
+    let parts: Vec<Vec<A>> = tasks(count, least).into_par_iter().map(part).collect();
+    let mut parts = parts.into_iter();
+    let first = parts.next().unwrap_or_default();
+    parts.fold(first, |sums, part| {
+        sums.into_iter().zip(part).map(|(a, b)| a + b).collect()
+    })
+}
+
+/// The values of each factor where its first variable is 0, and where it is 1.
+pub(crate) fn halves<A: Copy + Send + Sync>(factors: &[Poly<A>]) -> Vec<(&[A], &[A])> {
+    let halves = factors.iter().map(Poly::as_slice);
+    halves
+        .map(|values| values.split_at(values.len() / 2))
         .collect()
 }
 

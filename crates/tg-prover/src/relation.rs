@@ -1,7 +1,7 @@
 //! The sumcheck of a stage: weights times linear forms and products of two.
 
 use crate::channel::Channel;
-use crate::pack::{self, PackedE, tasks, unpack};
+use crate::pack::{self, PackedE, unpack};
 use p3_field::PrimeCharacteristicRing;
 use p3_maybe_rayon::prelude::*;
 use p3_multilinear_util::poly::Poly;
@@ -215,19 +215,9 @@ fn round_poly<A>(factors: &[Poly<A>], groups: &[Group], degree: usize) -> Vec<A>
 where
     A: PrimeCharacteristicRing + Copy + Send + Sync,
 {
-    let half = factors[0].num_evals() / 2;
-    let halves: Vec<(&[A], &[A])> = factors
-        .iter()
-        .map(|factor| factor.as_slice().split_at(half))
-        .collect();
-    let parts: Vec<Vec<A>> = tasks(half, 256)
-        .into_par_iter()
-        .map(|range| sums(&halves, groups, degree, range))
-        .collect();
-    let mut parts = parts.into_iter();
-    let first = parts.next().unwrap_or_default();
-    parts.fold(first, |sums, part| {
-        sums.into_iter().zip(part).map(|(a, b)| a + b).collect()
+    let halves = pack::halves(factors);
+    pack::summed(halves[0].0.len(), 256, |range| {
+        sums(&halves, groups, degree, range)
     })
 }
 

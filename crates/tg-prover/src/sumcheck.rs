@@ -1,9 +1,8 @@
 //! Round provers of the sumchecks, vectorised and on every core.
 
 use crate::channel::Channel;
-use crate::pack::{self, PackedE, tasks, unpack};
+use crate::pack::{self, PackedE, unpack};
 use p3_field::PrimeCharacteristicRing;
-use p3_maybe_rayon::prelude::*;
 use p3_multilinear_util::poly::Poly;
 use p3_sumcheck::generic_degree::RoundProver;
 use tg_proof::field::E;
@@ -75,22 +74,10 @@ fn round_poly<A>(factors: &[Poly<A>]) -> Vec<A>
 where
     A: PrimeCharacteristicRing + Copy + Send + Sync,
 {
-    let half = factors[0].num_evals() / 2;
-    let halves: Vec<(&[A], &[A])> = factors
-        .iter()
-        .map(|factor| factor.as_slice().split_at(half))
-        .collect();
-    let parts: Vec<Vec<A>> = tasks(half, 256)
-        .into_par_iter()
-        .map(|range| match halves.as_slice() {
-            [a, b] => pair_sums(a, b, range),
-            many => many_sums(many, range),
-        })
-        .collect();
-    let mut parts = parts.into_iter();
-    let first = parts.next().unwrap_or_default();
-    parts.fold(first, |sums, part| {
-        sums.into_iter().zip(part).map(|(a, b)| a + b).collect()
+    let halves = pack::halves(factors);
+    pack::summed(halves[0].0.len(), 256, |range| match halves.as_slice() {
+        [a, b] => pair_sums(a, b, range),
+        many => many_sums(many, range),
     })
 }
 

@@ -5,7 +5,7 @@
 //! section 3); the first round is in the base field, where the columns are.
 
 use crate::channel::Channel;
-use crate::pack::{self, PackedE, PackedF, tasks, unpack};
+use crate::pack::{self, PackedE, PackedF, unpack};
 use p3_field::{Field, PackedValue, PrimeCharacteristicRing};
 use p3_maybe_rayon::prelude::*;
 use p3_multilinear_util::poly::Poly;
@@ -96,12 +96,7 @@ where
         }
         sums
     };
-    let parts = tasks(rest.len(), TASK_PAIRS).into_par_iter().map(part);
-    let mut parts = parts.collect::<Vec<_>>().into_iter();
-    let first = parts.next().unwrap_or_default();
-    parts.fold(first, |sums, part| {
-        sums.into_iter().zip(part).map(|(a, b)| a + b).collect()
-    })
+    pack::summed(rest.len(), TASK_PAIRS, part)
 }
 
 impl ZeroProduct<'_> {

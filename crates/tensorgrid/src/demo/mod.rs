@@ -3,11 +3,12 @@
 //! [`market`] is the other demo: the market alone.
 //!
 //! Read in this order: [`cheats`] (the three lies), [`cast`] (who takes part), [`story`] (what happens),
-//! [`record`] (what happened, and whether promises were kept),
-//! [`screen`] (what is shown), [`report`] (what is left behind).
+//! [`record`] (what happened, and whether promises were kept), [`screen`] (what is shown), [`folder`] and [`report`] (what is
+//! left behind).
 
 mod cast;
 mod cheats;
+mod folder;
 pub(crate) mod market;
 mod record;
 mod report;
@@ -23,6 +24,7 @@ pub(crate) fn run(arguments: &DemoArguments, as_json: bool) -> Outcome {
         .enable_all()
         .build()?;
     let story = runtime.block_on(story::tell(arguments, as_json))?;
+    report::leave(&story)?;
     if as_json {
         json(&report::json(&story))?;
     } else {

@@ -1,49 +1,13 @@
 //! What the demo says at the end and leaves on disk.
 
 use std::fmt::Write;
-use std::path::Path;
-
-use tg_proof::PublicModel;
 
 use super::record::{Story, VALIDATORS, conserved};
 use super::screen::gallery;
 use crate::bundled::Bundled;
 use crate::grid::table::{self, Table};
 use crate::offline::files;
-use crate::outcome::{Exit, Failure, OrFail, Outcome};
-
-/// Marks a folder as one that the demo made and may write into again.
-const MARK: &str = "made-by-tensorgrid-demo";
-
-/// Makes the folder, or takes one that an earlier demo made.
-pub(crate) fn prepare(folder: &Path, state: &Path) -> Outcome {
-    let marked = folder.join(MARK);
-    let occupied = std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
-    if occupied && !marked.exists() {
-        let text = format!(
-            "the folder {} is not empty and not a demo's",
-            folder.display()
-        );
-        return Err(
-            Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint("name another with --out DIR")
-        );
-    }
-    for part in ["receipts", "proofs", "digits"] {
-        let path = folder.join(part);
-        std::fs::create_dir_all(&path)
-            .or_fail(Exit::Failed, format!("make the folder {}", path.display()))?;
-    }
-    if state.exists() {
-        std::fs::remove_dir_all(state)
-            .or_fail(Exit::Failed, "remove the state of an earlier demo")?;
-    }
-    files::write(&marked, b"`tensorgrid demo` writes here.\n")
-}
-
-/// Leaves the public model.
-pub(crate) fn leave_model(folder: &Path, public: &PublicModel) -> Outcome {
-    files::write(&folder.join("lenet-digits.tgv"), &public.encode())
-}
+use crate::outcome::Outcome;
 
 /// Leaves receipts, proofs and digits.
 pub(crate) fn leave(story: &Story) -> Outcome {

@@ -14,8 +14,8 @@ use tg_types::{Amount, LeaseId, VerificationMode, Wallet};
 use tokio::sync::mpsc;
 
 use super::cast::{self, Player, Told};
+use super::folder;
 use super::record::{Balance, Finished, Story, VALIDATORS};
-use super::report;
 use super::screen::Screen;
 use crate::bundled::{self, Bundled};
 use crate::cli::DemoArguments;
@@ -37,7 +37,7 @@ const DEADLINE: Duration = Duration::from_secs(50);
 pub(crate) async fn tell(arguments: &DemoArguments, quiet: bool) -> Result<Story, Failure> {
     let started = Instant::now();
     let state = arguments.out.join("grid");
-    report::prepare(&arguments.out, &state)?;
+    folder::prepare(&arguments.out, &state)?;
     say("starting four validators on loopback TCP (network: development, play money) ...");
     let players = cast::players();
     let grid = EmbeddedGrid::start(EmbeddedOptions {
@@ -67,7 +67,6 @@ pub(crate) async fn tell(arguments: &DemoArguments, quiet: bool) -> Result<Story
     let _left = std::fs::remove_dir_all(&state);
     let story = result?;
     ended?;
-    report::leave(&story)?;
     Ok(story)
 }
 
@@ -93,7 +92,7 @@ impl Scene<'_> {
         say("compiling LeNet from ONNX, committing its weights, registering it ...");
         let model = register_bundled(&self.client, Bundled::Lenet).await?;
         let public = Arc::new(jobs::public_model(&self.client, &model).await.of_job()?);
-        report::leave_model(&self.arguments.out, public.public())?;
+        folder::leave_model(&self.arguments.out, public.public())?;
         self.wait_for_offers().await?;
         let quotes = self
             .client

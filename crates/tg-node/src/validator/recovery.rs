@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{CONSENSUS, EmbeddedConfig, create_folder};
+use super::config::{CONSENSUS, EmbeddedConfig, create_folder};
 use crate::blob::{BlobStore, free_bytes};
 use crate::engine::Parts;
 use crate::handle::{Board, NodeHandle};

@@ -1,7 +1,7 @@
 //! Nodes, functions and subgraphs.
 
+use super::error::{ReadError, ReadLimits, domain, opsets};
 use super::tensor::Source;
-use super::{ReadError, ReadLimits, domain, opsets};
 use crate::proto::{
     AttributeProto, Dimension, FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto,
 };

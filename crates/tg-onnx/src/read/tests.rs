@@ -3,7 +3,8 @@
 use super::*;
 use crate::proto::{
     AttributeProto, Dimension, DimensionProto, EXTERNAL, FunctionProto, GraphProto, NodeProto,
-    StringStringEntryProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+    OperatorSetIdProto, StringStringEntryProto, TensorShapeProto, TensorTypeProto, TypeProto,
+    ValueInfoProto,
 };
 use tg_float::graph::{Attribute, Dim};
 use tg_float::tensor::{DType, Data};

@@ -434,30 +434,12 @@ fn plan_node(
             ..
         }) => gadget(GadgetKind::Greatest, draft.plan_greatest(program, node)?),
         Op::Reduce(op::Reduce { input, .. }) | Op::MaxPool(op::MaxPool { input, .. }) => {
-            let MaximumPlan {
-                shape,
-                first_group,
-                columns,
-            } = draft.plan_maximum(program, node, *input)?;
-            NodePlan::Maximum {
-                shape,
-                first_group,
-                columns,
-            }
+            maximum(draft.plan_maximum(program, node, *input)?)
         }
         Op::Mul(_) | Op::MatMul(_) => NodePlan::Product,
-        Op::Requantise(op::Unary { how, .. }) => match draft.plan_requantise(program, node, how)? {
-            ValuePlan::Segments {
-                table,
-                first_group,
-                columns,
-            } => NodePlan::Requantise {
-                table,
-                first_group,
-                columns,
-            },
-            ValuePlan::Shifts(segments, shifts) => gadget(GadgetKind::Wide, (segments, shifts)),
-        },
+        Op::Requantise(op::Unary { how, .. }) => {
+            requantised(draft.plan_requantise(program, node, how)?)
+        }
         Op::Norm(op::Unary { how, .. }) => {
             gadget(GadgetKind::Norm, draft.plan_norm(program, node, how)?)
         }
@@ -479,6 +461,36 @@ fn plan_node(
             NodePlan::Trees(Box::new(draft.plan_trees(program, node, *input, forest)?))
         }
     })
+}
+
+/// The plan of a requantisation.
+fn requantised(plan: ValuePlan) -> NodePlan {
+    match plan {
+        ValuePlan::Segments {
+            table,
+            first_group,
+            columns,
+        } => NodePlan::Requantise {
+            table,
+            first_group,
+            columns,
+        },
+        ValuePlan::Shifts(segments, shifts) => gadget(GadgetKind::Wide, (segments, *shifts)),
+    }
+}
+
+/// The plan of a maximum of few elements.
+fn maximum(plan: MaximumPlan) -> NodePlan {
+    let MaximumPlan {
+        shape,
+        first_group,
+        columns,
+    } = plan;
+    NodePlan::Maximum {
+        shape,
+        first_group,
+        columns,
+    }
 }
 
 /// The plan of a gadget as data.

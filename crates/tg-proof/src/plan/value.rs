@@ -21,7 +21,7 @@ pub(super) enum ValuePlan {
         columns: ColumnSet,
     },
     /// To 16 bits by shifts.
-    Shifts(WideTable, Gadget),
+    Shifts(WideTable, Box<Gadget>),
 }
 
 impl Draft {
@@ -43,7 +43,7 @@ impl Draft {
         let limit = if by_shifts { SHORT_TABLE } else { SEGMENTS_MAX };
         let Ok(segments) = SegmentTable::within(how, limit) else {
             let (segments, gadget) = self.plan_wide(program, node, how)?;
-            return Ok(ValuePlan::Shifts(segments, gadget));
+            return Ok(ValuePlan::Shifts(segments, Box::new(gadget)));
         };
         let limbs = self.limb_table(program, node, LIMB_CLASS_MAX)?;
         let entries = tables::segment_table(&segments, how.pairs.len());
