@@ -6,7 +6,7 @@
 //!
 //! For machines with many GPUs and many jobs: [`cluster`] (machines and what is free on them), [`packing`] (where a job
 //! does the least harm, and the index that finds it), [`mig`] (hardware partitions), [`lane`] (auction, deadlines,
-//! gangs, queue), [`pricing`], [`reputation`], [`throughput`] (which GPU is how fast), [`diagnosis`] (why a job waits),
+//! queue), [`pricing`], [`reputation`], [`throughput`] (which GPU is how fast),
 //! [`baseline`] (rules of the literature), [`trace`] and [`simulate`] (published traces), [`synthetic`] (generated
 //! markets).
 //!
@@ -40,7 +40,6 @@ pub mod cluster;
 pub mod compare;
 pub mod constraint;
 pub mod demand;
-pub mod diagnosis;
 pub mod lane;
 pub mod mig;
 pub mod packing;
