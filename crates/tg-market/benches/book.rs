@@ -1,7 +1,7 @@
 //! Decisions per second on the ledger's path: the book's answer, the lease, and stock and book brought up to date;
 //! against a look at every offer.
 //!
-//! `cargo bench -p tg-market --bench book` prints them for 1,000, 10,000 and 100,000 GPUs (`-- 5000` for others), for offers that are alike,
+//! `cargo bench -p tg-market --bench book` prints them for 1,000, 10,000 and 100,000 GPUs (`-- 5000 Own` for others), for offers that are alike,
 //! of some prices, and each of its own price, speed and record. Jobs come until four fifths of the compute is used, and
 //! then come and go. Prices of placements are set anew every 256 decisions, as the ledger does for each block.
 
@@ -306,7 +306,10 @@ fn main() {
         true => vec![1_000, 10_000, 100_000],
         false => named,
     };
-    for variety in [Variety::Alike, Variety::Some, Variety::Own] {
+    let varieties = [Variety::Alike, Variety::Some, Variety::Own];
+    let is_named = |it: &Variety| std::env::args().any(|word| word == format!("{it:?}"));
+    let is_any = varieties.iter().any(is_named);
+    for variety in varieties.into_iter().filter(|it| !is_any || is_named(it)) {
         for gpus in &sizes {
             if is_fill {
                 for every_block in [true, false] {
