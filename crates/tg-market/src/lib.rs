@@ -7,7 +7,7 @@
 //! For machines with many GPUs and many jobs: [`cluster`] (machines and what is free on them), [`packing`] (where a job
 //! does the least harm, and the index that finds it), [`mig`] (hardware partitions), [`lane`] (auction, deadlines,
 //! queue), [`pricing`], [`reputation`], [`throughput`] (which GPU is how fast),
-//! [`baseline`] (rules of the literature), [`trace`] and [`simulate`] (published traces), [`synthetic`] (generated
+//! [`baseline`] (rules of the literature), [`ledger_market`] (the ledger's rule without a ledger), [`trace`] and [`simulate`] (published traces), [`synthetic`] (generated
 //! markets).
 //!
 //! ```
@@ -41,6 +41,7 @@ pub mod compare;
 pub mod constraint;
 pub mod demand;
 pub mod lane;
+pub mod ledger_market;
 pub mod mig;
 pub mod packing;
 pub mod placement;

@@ -370,6 +370,7 @@ fn every_rule_places_validly_and_ours_places_most() {
         let placements = simulate(&trace, policy, 3);
         let outcome = Outcome::of(&trace, &placements);
         assert_eq!(outcome.needless, 0, "{policy:?}");
+        assert_eq!(simulate(&trace, policy, 3), placements, "{policy:?}");
         outcome.series.last().unwrap().1
     };
     let ours = used(Policy::Tensorgrid);
