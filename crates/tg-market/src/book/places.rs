@@ -145,7 +145,8 @@ impl Order {
 /// What is remembered of a shelf.
 #[derive(Debug, Default)]
 struct ShelfPlaces {
-    numbers: BTreeMap<Shape, u32>,
+    /// By [`Shape::pack`].
+    numbers: BTreeMap<u128, u32>,
     looks: Vec<Shape>,
     /// What a machine of each look is worth to the work to come, by the kind that was asked for last.
     worth: Vec<Option<(u16, i64)>>,
@@ -155,16 +156,18 @@ struct ShelfPlaces {
     /// Looks that machines took on, or of which one has more CPU free than any had before.
     log: Vec<u32>,
     log_base: u64,
-    orders: BTreeMap<(u16, Footprint), Box<Order>>,
+    /// An order that is lent leaves its place.
+    orders: BTreeMap<(u16, Footprint), Option<Box<Order>>>,
 }
 
 impl ShelfPlaces {
     fn number(&mut self, shape: &Shape) -> u32 {
-        if let Some(number) = self.numbers.get(shape) {
+        let packed = shape.pack();
+        if let Some(number) = self.numbers.get(&packed) {
             return *number;
         }
         let number = self.looks.len() as u32;
-        self.numbers.insert(*shape, number);
+        self.numbers.insert(packed, number);
         self.looks.push(*shape);
         self.worth.push(None);
         self.cpus.push(None);
@@ -213,6 +216,11 @@ impl ShelfPlaces {
         let Footprint(request) = &key.footprint;
         let most = self.cpus.get(look as usize).copied().flatten();
         most.is_some_and(|most| most >= request.cpu_milli())
+    }
+
+    /// Cohorts in all its orders.
+    fn spots(&self) -> usize {
+        self.orders.values().flatten().map(|it| it.len()).sum()
     }
 
     fn is_overgrown(&self) -> bool {
@@ -374,9 +382,9 @@ impl Places {
     pub(super) fn begin<'d>(&mut self, key: &OrderKey, prices: &'d PackingPrices) -> Run<'d> {
         let shelf = self.shelves.get_mut(&key.gpu).map(std::mem::take);
         let mut shelf = shelf.unwrap_or_default();
-        let order = shelf.orders.remove(&(key.kind, key.footprint));
+        let order = shelf.orders.entry((key.kind, key.footprint)).or_default();
         self.orders += usize::from(order.is_none());
-        let mut order = order.unwrap_or_default();
+        let mut order = order.take().unwrap_or_default();
         let was = order.len();
         shelf.catch_up(&mut order, key, prices);
         Run {
@@ -400,7 +408,7 @@ impl Places {
             prices: _,
         } = run;
         self.spots = self.spots + order.len() - was;
-        shelf.orders.insert((key.kind, key.footprint), order);
+        shelf.orders.insert((key.kind, key.footprint), Some(order));
         self.shelves.insert(key.gpu, shelf);
     }
 
@@ -412,10 +420,11 @@ impl Places {
             shelf.worth.fill(None);
             shelf.orders.retain(|(kind, _), order| {
                 let step = tables.step_from(&before, usize::from(*kind));
-                step.is_some_and(|(step, slack)| order.age(step, slack))
+                let order = order.as_mut().zip(step);
+                order.is_some_and(|(order, (step, slack))| order.age(step, slack))
             });
             self.orders += shelf.orders.len();
-            self.spots += shelf.orders.values().map(|it| it.len()).sum::<usize>();
+            self.spots += shelf.spots();
         }
     }
 
@@ -492,9 +501,9 @@ impl Shared {
         joined.iter().for_each(|it| shelf.note(it));
         self.told = self.last;
         if shelf.is_overgrown() {
-            let orders = std::mem::take(shelf).orders;
-            places.spots -= orders.values().map(|it| it.len()).sum::<usize>();
-            places.orders -= orders.len();
+            let forgotten = std::mem::take(shelf);
+            places.spots -= forgotten.spots();
+            places.orders -= forgotten.orders.len();
             // What is here now is told again.
             self.told = u64::MAX;
         }

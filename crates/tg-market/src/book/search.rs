@@ -536,6 +536,13 @@ impl<'a, 'd> Search<'a, 'd> {
                 burden,
                 is_alike,
             };
+            if !self.may_win(lot, &part, Some(Amount::ZERO), *looks, best.as_ref()) {
+                // Of the first class those that follow fail as often, or more.
+                match self.demand.needs.class.tag() {
+                    0 => return,
+                    _ => continue,
+                }
+            }
             match lot.class.work.is_none() {
                 true => self.walk_arithmetic(lot, &part, looks, best, quote_of),
                 false => self.walk_menu(lot, &part, looks, best, quote_of),
@@ -587,6 +594,10 @@ impl<'a, 'd> Search<'a, 'd> {
         quote_of: &mut QuoteOf<'_, 'a>,
     ) {
         let menu = part.menu;
+        if let Some((tariff, group)) = menu.groups.first().filter(|_| menu.by_mmac.is_empty()) {
+            let found = (tariff, || Some(group));
+            return self.look(lot, part, found, looks, best, quote_of);
+        }
         let mmacs = self.demand.macs.div_ceil(1_000_000);
         let price = |per_mmac: Amount, base: Amount| price_of(base, per_mmac, mmacs);
         let mut from = (Amount::ZERO, Amount::ZERO, Tariff::first());

@@ -266,18 +266,18 @@ impl Service {
     }
 }
 
-/// A probability in steps of an eighth of a power of two, so that a bound of the cost with the least of a step is close.
+/// A probability in 256 steps for each power of two, so that a bound of the cost with the least of a step is close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct FailureLevel(u8);
+pub(crate) struct FailureLevel(u16);
 
 impl FailureLevel {
     /// Bits of a probability that are told apart beside its power of two.
-    const BITS: u32 = 3;
+    const BITS: u32 = 8;
 
     /// The level of a probability in millionths.
     const fn of(ppm: u32) -> Self {
         let shift = (u32::BITS - ppm.leading_zeros()).saturating_sub(Self::BITS + 1);
-        Self((shift << Self::BITS) as u8 + (ppm >> shift) as u8)
+        Self((shift << Self::BITS) as u16 + (ppm >> shift) as u16)
     }
 
     /// The least probability of this level, in millionths.
@@ -296,13 +296,38 @@ const fn bits(value: u64) -> u32 {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Menu {
     pub(crate) groups: Runs<Tariff, Group>,
-    /// The same by the price of arithmetic, then by what is asked beside it, for jobs without GPU time.
+    /// The same by the price of arithmetic, then by what is asked beside it, for jobs without GPU time; empty where there is
+    /// one group.
     pub(crate) by_mmac: Runs<(Amount, Amount, Tariff), ()>,
 }
 
 impl Menu {
     fn has_equals(&self) -> bool {
         self.groups.values().any(Group::is_shared)
+    }
+
+    /// Adds the only offer of a new group.
+    fn open(&mut self, entry: &Arc<Entry>) {
+        let alone = Group::One(Arc::clone(entry));
+        let before = self.groups.first().filter(|_| self.groups.len() == 1);
+        if let Some(lead) = before.map(|(tariff, _)| tariff.lead()) {
+            self.by_mmac.insert(lead, ());
+        }
+        self.groups.insert(entry.tariff.clone(), alone);
+        if self.groups.len() > 1 {
+            self.by_mmac.insert(entry.tariff.lead(), ());
+        }
+    }
+
+    /// Takes out a group of which nothing is left.
+    fn close(&mut self, tariff: &Tariff) {
+        self.groups.remove(tariff);
+        match self.groups.len() {
+            0 | 1 => self.by_mmac = Runs::default(),
+            _ => {
+                self.by_mmac.remove(&tariff.lead());
+            }
+        }
     }
 }
 
@@ -322,7 +347,8 @@ pub(crate) struct Look {
 }
 
 impl Cohort {
-    /// The offers that may serve a job, with the least probability in millionths that their providers fail it.
+    /// The offers that may serve a job, with the least probability in millionths that their providers fail it; it rises for
+    /// jobs of the first class.
     pub(crate) fn serving<'a>(
         &'a self,
         demand: &JobDemand<'_>,
@@ -664,9 +690,7 @@ impl Shelf {
         if let Some(group) = menu.groups.get_mut(&entry.tariff) {
             group.put(seed, entry);
         } else {
-            let alone = Group::One(Arc::clone(entry));
-            menu.groups.insert(entry.tariff.clone(), alone);
-            menu.by_mmac.insert(entry.tariff.lead(), ());
+            menu.open(entry);
             row.note_asks();
         }
         shape.map(|shape| Look { shape, cpu_milli })
@@ -687,8 +711,7 @@ impl Shelf {
             group.take(seed, entry);
             return shape.map(|shape| Look { shape, cpu_milli });
         }
-        menu.groups.remove(&entry.tariff);
-        menu.by_mmac.remove(&entry.tariff.lead());
+        menu.close(&entry.tariff);
         if menu.groups.is_empty() {
             cohort.menus.remove(&service);
         }
@@ -718,5 +741,25 @@ impl Shelf {
                 });
             },
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_of_failure_are_close_from_below() {
+        let mut last = FailureLevel::default();
+        for ppm in (0..5_000)
+            .chain((5_000..2_000_000).step_by(77))
+            .chain([u32::MAX])
+        {
+            let level = FailureLevel::of(ppm);
+            let least = level.least_ppm();
+            assert!(level >= last && least <= ppm && ppm - least <= ppm / 256);
+            assert_eq!(FailureLevel::of(least), level);
+            last = level;
+        }
     }
 }
