@@ -71,7 +71,7 @@ pub use record::{
 pub use rent::{Charge, Meters, Rent, RentStanding, Shelf, name_of_address};
 pub use state::{
     DryRun, Eta, GangWhy, Head, MoneyReport, Outage, Relaxation, Schedule, State, StorageTask,
-    StoredFile, Totals, WhyWaiting, Work,
+    StoredFile, Totals, WhyWaiting,
 };
 pub use table::Table;
 pub use tree::{LeafHead, LeafKey, ProofError, StateProof, Tree};

@@ -68,12 +68,6 @@ pub const MOVE_LEASE_MS: u64 = 100 * 3_600_000;
 /// Leases looked at for one move, the oldest jobs first.
 pub const MOVE_CANDIDATES_MAX: usize = 16;
 
-/// Classes of work that the scheduler tells apart.
-pub const WORK_CLASSES_MAX: usize = 128;
-
-/// Jobs by which it learns; beyond, the older ones count half.
-pub const WORK_JOBS_MAX: u64 = 1 << 16;
-
 /// Providers that one validator may report as lost.
 pub const LOST_PER_VALIDATOR_MAX: usize = 1_024;
 

@@ -39,7 +39,7 @@ use crate::verdict::EvidenceTask;
 pub(crate) use book::BookChanges;
 pub(crate) use consents::{Consents, can_be_pushed_out};
 pub(crate) use cursors::Cursors;
-pub use schedule::{Schedule, Work};
+pub use schedule::Schedule;
 pub use seal::MoneyReport;
 pub(crate) use stock::put as put_in_stock;
 pub use storage::{StorageTask, StoredFile};

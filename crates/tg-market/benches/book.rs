@@ -1,7 +1,7 @@
 //! Decisions per second on the ledger's path: the book's answer, the lease, and stock and book brought up to date;
 //! against a look at every offer.
 //!
-//! `cargo bench -p tg-market --bench book` prints them for 1,000, 10,000 and 100,000 GPUs (`-- 5000` for others), for offers that are alike,
+//! `cargo bench -p tg-market --bench book` prints them for 1,000, 10,000 and 100,000 GPUs (`-- 5000 Own` for others), for offers that are alike,
 //! of some prices, and each of its own price, speed and record. Jobs come until four fifths of the compute is used, and
 //! then come and go. Prices of placements are set anew every 256 decisions, as the ledger does for each block.
 
@@ -169,6 +169,7 @@ struct Tally {
     times: Vec<u64>,
     placed: u64,
     looked: u64,
+    answer_seconds: f64,
     scan_seconds: f64,
     scans: u32,
     copy_seconds: f64,
@@ -194,6 +195,7 @@ impl Tally {
             let mut looks = Looks::default();
             let before = Instant::now();
             let chosen = market.best(&prices, &needs, &mut looks);
+            let answered = before.elapsed();
             if let Some(quote) = &chosen {
                 market.lease(&needs, quote);
             }
@@ -206,6 +208,7 @@ impl Tally {
                 self.copy_seconds += took.as_secs_f64();
             }
             self.times.push(took.as_nanos() as u64);
+            self.answer_seconds += answered.as_secs_f64();
             self.placed += u64::from(chosen.is_some());
             self.looked += looks.get();
         }
@@ -229,6 +232,37 @@ impl Tally {
     }
 }
 
+/// Milliseconds of a block in which prices move, 1,000 offers change what they ask, and 500 jobs come; the longest of some.
+fn longest_block(market: &mut Market, draws: &mut Draws, distinct: &[JobNeeds], full: u64) -> f64 {
+    let offers: Vec<OfferId> = market.standings.keys().copied().collect();
+    let mut longest: f64 = 0.0;
+    for _ in 0..8 {
+        let needs: Vec<JobNeeds> = (0..500).map(|_| *draws.pick(distinct)).collect();
+        let coming: u64 = needs.iter().map(|it| u64::from(it.gpu_milli_total())).sum();
+        while market.used_milli + coming > full {
+            market.end();
+        }
+        let shared = (market.stock.clone(), market.book.clone());
+        let before = Instant::now();
+        market.renew(true);
+        for _ in 0..1_000 {
+            let step = Amount::new(u128::from(draws.below(100)));
+            market.enter(draws.pick(&offers), |it| {
+                it.terms.price_base = it.terms.price_base.saturating_add(step);
+            });
+        }
+        let prices = market.prices.clone();
+        for needs in &needs {
+            if let Some(quote) = market.best(&prices, needs, &mut Looks::default()) {
+                market.lease(needs, &quote);
+            }
+        }
+        longest = longest.max(before.elapsed().as_secs_f64() * 1e3);
+        drop(shared);
+    }
+    longest
+}
+
 fn run(variety: Variety, gpus: u64) {
     let mut draws = Draws::new(11);
     let distinct: Vec<JobNeeds> = (0..600).map(|_| synthetic_needs(&mut draws)).collect();
@@ -241,6 +275,7 @@ fn run(variety: Variety, gpus: u64) {
         tally.block(&mut market, &mut draws, &distinct, gpus * 800);
     }
     let renewals = market.renewals;
+    let longest = longest_block(&mut market, &mut draws, &distinct, gpus * 800);
     let before = Instant::now();
     let rebuilt = market.rebuilt();
     let built = before.elapsed();
@@ -253,14 +288,16 @@ fn run(variety: Variety, gpus: u64) {
     let scan_rate = f64::from(tally.scans) / tally.scan_seconds;
     let a_block = |seconds: f64| seconds * 1e6 / f64::from(tally.blocks);
     println!(
-        "{variety:?}, {gpus} gpus, {} offers, {} leases: {rate:.0}/s, p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us; \
-         {:.0} looks a decision, {} of {} placed; scan {scan_rate:.0}/s, ratio {:.0}; a block: prices {:.0} us (set \
-         {renewals} times), first copy {:.0} us; rebuilt in {} ms",
+        "{variety:?}, {gpus} gpus, {} offers, {} leases: {rate:.0}/s, p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us, mean \
+         of the answer alone {:.1} us; {:.0} looks a decision, {} of {} placed; scan {scan_rate:.0}/s, ratio {:.0}; a block: prices {:.0} us (set \
+         {renewals} times), first copy {:.0} us; longest block {longest:.1} ms; rebuilt in {} \
+         ms",
         market.standings.len(),
         market.holds.len(),
         at(500),
         at(990),
         at(999),
+        tally.answer_seconds * 1e6 / times.len() as f64,
         tally.looked as f64 / times.len() as f64,
         tally.placed,
         times.len(),
@@ -306,7 +343,10 @@ fn main() {
         true => vec![1_000, 10_000, 100_000],
         false => named,
     };
-    for variety in [Variety::Alike, Variety::Some, Variety::Own] {
+    let varieties = [Variety::Alike, Variety::Some, Variety::Own];
+    let is_named = |it: &Variety| std::env::args().any(|word| word == format!("{it:?}"));
+    let is_any = varieties.iter().any(is_named);
+    for variety in varieties.into_iter().filter(|it| !is_any || is_named(it)) {
         for gpus in &sizes {
             if is_fill {
                 for every_block in [true, false] {

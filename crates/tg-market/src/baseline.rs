@@ -18,6 +18,8 @@ use crate::packing::shape::mix;
 pub enum Policy {
     /// Proportionally fair packing ([`crate::packing`]).
     Tensorgrid,
+    /// What a block of the ledger executes ([`crate::ledger_market`]).
+    Ledger,
     /// Fragmentation gradient descent.
     Fgd,
     /// Least left.
@@ -34,8 +36,9 @@ pub enum Policy {
 
 impl Policy {
     /// Every rule.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Tensorgrid,
+        Self::Ledger,
         Self::Fgd,
         Self::BestFit,
         Self::LeastLoaded,
@@ -49,6 +52,7 @@ impl Policy {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tensorgrid => "tensorgrid",
+            Self::Ledger => "ledger",
             Self::Fgd => "fgd",
             Self::BestFit => "best-fit",
             Self::LeastLoaded => "least-loaded",
@@ -186,7 +190,9 @@ impl BaselineScheduler {
     ) -> (i64, u8) {
         let free = cluster.free(node);
         match self.policy {
-            Policy::Tensorgrid | Policy::Fgd => self.fgd_score(cluster, node, request, devices),
+            Policy::Tensorgrid | Policy::Ledger | Policy::Fgd => {
+                self.fgd_score(cluster, node, request, devices)
+            }
             Policy::Fifo | Policy::Random => (0, devices),
             Policy::BestFit => (
                 left(free, request),

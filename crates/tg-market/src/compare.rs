@@ -6,7 +6,8 @@
 //! pay alike but for a priority of 1 to 4 drawn from a hash of the job. For the first job in turn that does not fit it
 //! reserves the machine on which the job can start first, from that time on: others run there if they end before (EASY
 //! backfill), so gangs do not starve and what they wait for is not idle. It takes the time a job runs as known, as the
-//! baselines do not use it; what work will come it [learns](Learner).
+//! baselines do not use it; what work will come it [learns](Learner). `ledger` serves as the ledger's lane of posted prices
+//! does: all that wait, in the order of [`crate::lane::queue::Waiting::turn`], and reserves nothing.
 //!
 //! Deadlines and prices are not in the trace: a job is due after its duration and half of it more (at least ten
 //! minutes more), pays for each GPU second times its priority if it is done by then, and nothing if it is late.
@@ -19,6 +20,7 @@ use tg_types::{Amount, DurationMs, TimestampMs};
 use crate::baseline::{BaselineScheduler, Policy};
 use crate::cluster::{Allocation, Cluster, NodeIndex, Request};
 use crate::lane::queue::Waiting;
+use crate::ledger_market::{LedgerMarket, Place};
 use crate::packing::profile::PRIOR_JOBS_WITH_GANGS;
 use crate::packing::shape::mix;
 use crate::packing::{Learner, PackingScheduler, WorkloadProfile};
@@ -89,8 +91,16 @@ impl Comparison {
     }
 }
 
+/// What a job holds.
+#[derive(Debug, Clone, Copy)]
+enum Held {
+    Allocation(Allocation),
+    Lease(Place),
+}
+
 enum Placer {
     Packing(Box<PackingScheduler>),
+    Ledger(Box<LedgerMarket>),
     Baseline(Box<(Cluster, BaselineScheduler)>),
 }
 
@@ -101,6 +111,11 @@ impl Placer {
         if policy == Policy::Tensorgrid {
             return Self::Packing(Box::new(PackingScheduler::new(cluster, prior, seed)));
         }
+        if policy == Policy::Ledger {
+            let market = LedgerMarket::new(&trace.specs(), seed);
+            let market = market.expect("a trace has no more GPU models than the ledger names");
+            return Self::Ledger(Box::new(market));
+        }
         let positions = trace.positions();
         let baseline = BaselineScheduler::new(&cluster, policy, seed, positions, &requests);
         Self::Baseline(Box::new((cluster, baseline)))
@@ -109,25 +124,34 @@ impl Placer {
     fn cluster(&self) -> &Cluster {
         match self {
             Self::Packing(scheduler) => scheduler.cluster(),
+            Self::Ledger(market) => market.cluster(),
             Self::Baseline(pair) => &pair.0,
         }
     }
 
-    fn place(&mut self, request: &Request) -> Option<Allocation> {
+    fn place(&mut self, request: &Request) -> Option<Held> {
         match self {
             Self::Packing(scheduler) => {
                 let placed = scheduler.place(request);
                 let mark = scheduler.mark();
                 scheduler.make_final(mark);
-                placed
+                placed.map(Held::Allocation)
             }
+            Self::Ledger(market) => market.place(request).map(Held::Lease),
             Self::Baseline(pair) => {
                 let (cluster, baseline) = &mut **pair;
                 let (node, devices) = baseline.best(cluster, request)?;
                 let allocation = cluster.allocate(node, devices, request).ok()?;
                 baseline.node_changed(node);
-                Some(allocation)
+                Some(Held::Allocation(allocation))
             }
+        }
+    }
+
+    /// Takes note of a job that came.
+    fn observe(&mut self, request: &Request) {
+        if let Self::Ledger(market) = self {
+            market.observe(request);
         }
     }
 
@@ -139,31 +163,38 @@ impl Placer {
     }
 
     /// Takes all CPU of `node`, so that nothing is placed there.
-    fn block(&mut self, node: NodeIndex) -> Option<Allocation> {
+    fn block(&mut self, node: NodeIndex) -> Option<Held> {
         let Self::Packing(scheduler) = self else {
             return None;
         };
         let free = scheduler.cluster().free(node).cpu_milli;
         let all_cpu = Request::new(free, 0, 0, 0).ok()?;
-        scheduler.place_on(node, 0, &all_cpu)
+        scheduler.place_on(node, 0, &all_cpu).map(Held::Allocation)
     }
 
-    fn release(&mut self, allocation: &Allocation) {
-        match self {
-            Self::Packing(scheduler) => {
+    fn release(&mut self, held: &Held) {
+        match (self, held) {
+            (Self::Packing(scheduler), Held::Allocation(allocation)) => {
                 scheduler.release(allocation);
                 let mark = scheduler.mark();
                 scheduler.make_final(mark);
             }
-            Self::Baseline(pair) => {
+            (Self::Baseline(pair), Held::Allocation(allocation)) => {
                 pair.0.release(allocation);
                 pair.1.node_changed(allocation.node());
+            }
+            (Self::Ledger(market), Held::Lease(place)) => market.release(place),
+            (Self::Ledger(_), Held::Allocation(_)) | (_, Held::Lease(_)) => {
+                unreachable!("each rule gives back what it gave")
             }
         }
     }
 }
 
 /// Runs the jobs of `trace` by `policy`; jobs arrive in the order of their times.
+///
+/// # Panics
+/// By the rule of the ledger if machines are of models, regions or partitions that no [`Trace::parse`] gives.
 #[must_use]
 pub fn compare(trace: &Trace, policy: Policy, seed: u64) -> Comparison {
     let mut run = Run::new(trace, policy, seed);
@@ -193,7 +224,7 @@ struct Run<'a> {
     /// Jobs that run: end, number.
     running: BinaryHeap<Reverse<(u64, usize)>>,
     learner: Learner,
-    held: BTreeMap<usize, Allocation>,
+    held: BTreeMap<usize, Held>,
     waiting: Vec<usize>,
     /// Where and when the first job that waits can start.
     reserved: Option<Reserved>,
@@ -251,8 +282,8 @@ impl<'a> Run<'a> {
             }
             self.advance(end);
             self.running.pop();
-            if let Some(allocation) = self.held.remove(&at) {
-                self.placer.release(&allocation);
+            if let Some(held) = self.held.remove(&at) {
+                self.placer.release(&held);
             }
             self.serve();
         }
@@ -261,6 +292,7 @@ impl<'a> Run<'a> {
     fn arrive(&mut self, at: usize) {
         let request = &self.trace.jobs[at].request;
         self.learner.observe(request);
+        self.placer.observe(request);
         if self.learner.due() {
             self.placer.learn(self.learner.profile());
         }
@@ -282,8 +314,11 @@ impl<'a> Run<'a> {
 
     fn serve(&mut self) {
         let mut order = std::mem::take(&mut self.waiting);
+        let now = TimestampMs::new(self.now.saturating_mul(1_000));
+        if self.result.policy == Policy::Ledger {
+            order.sort_by_cached_key(|at| self.as_waiting(*at).turn(now));
+        }
         if self.result.policy == Policy::Tensorgrid {
-            let now = TimestampMs::new(self.now.saturating_mul(1_000));
             order.sort_by_cached_key(|at| {
                 let expected = self.trace.jobs[*at].duration_s.saturating_mul(1_000);
                 self.as_waiting(*at)
@@ -306,7 +341,7 @@ impl<'a> Run<'a> {
                 self.place_beside(&job.request, held)
             };
             match placed {
-                Some(allocation) => self.start(at, allocation),
+                Some(held) => self.start(at, held),
                 None => {
                     blocked |= self.result.policy == Policy::Fifo;
                     if self.reserved.is_none() {
@@ -322,7 +357,7 @@ impl<'a> Run<'a> {
     }
 
     /// Places `request`, not on the machine of `held`.
-    fn place_beside(&mut self, request: &Request, held: Option<Reserved>) -> Option<Allocation> {
+    fn place_beside(&mut self, request: &Request, held: Option<Reserved>) -> Option<Held> {
         let block = held.and_then(|it| self.placer.block(it.node));
         let placed = self.placer.place(request);
         if let Some(block) = block {
@@ -331,7 +366,7 @@ impl<'a> Run<'a> {
         placed
     }
 
-    fn start(&mut self, at: usize, allocation: Allocation) {
+    fn start(&mut self, at: usize, held: Held) {
         let job = &self.trace.jobs[at];
         let wait = self.now - job.arrival_s;
         let end = self.now.saturating_add(job.duration_s);
@@ -345,7 +380,7 @@ impl<'a> Run<'a> {
                 * u128::from(job.duration_s)
                 * u128::from(priority(at));
         }
-        self.held.insert(at, allocation);
+        self.held.insert(at, held);
         self.running.push(Reverse((end, at)));
     }
 
@@ -359,7 +394,7 @@ impl<'a> Run<'a> {
         let mut ends: Vec<(u64, usize)> = self.running.iter().map(|Reverse(it)| *it).collect();
         ends.sort_unstable();
         for (from_s, at) in ends {
-            let Some(allocation) = self.held.get(&at) else {
+            let Some(Held::Allocation(allocation)) = self.held.get(&at) else {
                 continue;
             };
             later.release(allocation);

@@ -2,18 +2,15 @@
 
 //! Prices, reputation, speed tables, turns, what is expected of the work to come, and whole runs with departures.
 
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 use tg_types::{Amount, DurationMs, TimestampMs};
 
 use crate::baseline::Policy;
 use crate::cluster::{Cluster, ModelSet, Request, WHOLE_GPU};
 use crate::compare::{Comparison, compare};
-use crate::lane::deadline::{Calendar, DeadlineJob, Refusal};
 use crate::lane::queue::{AGE_FULL_LONG, AGE_FULL_TIMES, PRIORITY_MAX, TURN_TIME_BASE, Waiting};
 use crate::packing::{Learner, PackingScheduler, WorkloadProfile};
-use crate::pricing::{DynamicPrice, Load, PriceRule, STEP_MAX_PPM};
+use crate::pricing::{DynamicPrice, Load, STEP_MAX_PPM};
 use crate::reputation::{LeaseOutcome, Reputation, Standing};
 use crate::simulate::{Outcome, simulate, simulate_knowing};
 use crate::synthetic::{Draws, synthetic_node, synthetic_request, synthetic_trace};
@@ -26,33 +23,6 @@ const fn amount(units: u64) -> Amount {
 
 const fn hours(count: u64) -> TimestampMs {
     TimestampMs::new(count * 3_600_000)
-}
-
-#[test]
-fn the_price_rules_make_the_deals_they_say() {
-    let class = DynamicPrice::new(amount(50), amount(1), amount(100));
-    let check = |rule: PriceRule, bid, expected: Option<u64>| {
-        assert_eq!(
-            rule.price_for(amount(bid)),
-            expected.map(amount),
-            "{rule:?}"
-        );
-    };
-    check(PriceRule::Fixed(amount(30)), 29, None);
-    check(PriceRule::Fixed(amount(30)), 30, Some(30));
-    check(PriceRule::Fixed(amount(30)), 99, Some(30));
-    let ask = |ask| PriceRule::BidAsk { ask: amount(ask) };
-    check(ask(30), 29, None);
-    check(ask(30), 30, Some(30));
-    check(ask(30), 41, Some(35));
-    let floor = |floor| PriceRule::Dynamic {
-        class,
-        floor: amount(floor),
-    };
-    check(floor(10), 49, None);
-    check(floor(10), 50, Some(50));
-    check(floor(60), 59, None);
-    check(floor(60), 80, Some(60));
 }
 
 /// The price after each block when demand of `elasticity` steps from `before` to `after` units at price 1,000,000.
@@ -168,25 +138,27 @@ fn the_matrix_learns_each_class_and_model_apart() {
     let t4 = DurationMs::from_secs(1_000);
     let table = |gpu, kind| duration_on(gpu, kind, t4, &Correction::default());
     let (gpu, kind) = (GpuClass::H100, WorkKind::Training);
-    assert_eq!(matrix.duration(gpu, kind, t4), table(gpu, kind));
+    let told = |matrix: &ThroughputMatrix, gpu, kind| {
+        duration_on(gpu, kind, t4, &matrix.correction(gpu, kind))
+    };
+    assert_eq!(told(&matrix, gpu, kind), table(gpu, kind));
     let real = DurationMs::new(table(gpu, kind).get() * 2);
     for _ in 0..200 {
         matrix.learn(gpu, kind, t4, real);
     }
-    let learned = matrix.duration(gpu, kind, t4);
+    let learned = told(&matrix, gpu, kind);
     assert!(
         learned.get().abs_diff(real.get()) * 50 < real.get(),
         "{learned:?}"
     );
     assert_eq!(
-        matrix.duration(gpu, WorkKind::Generation, t4),
+        told(&matrix, gpu, WorkKind::Generation),
         table(gpu, WorkKind::Generation)
     );
     assert_eq!(
-        matrix.duration(GpuClass::H200, kind, t4),
+        told(&matrix, GpuClass::H200, kind),
         table(GpuClass::H200, kind)
     );
-    assert_eq!(matrix.corrections().count(), 1);
     // One receipt moves a sixteenth of the way, however absurd.
     let before = matrix.correction(gpu, kind).milli();
     matrix.learn(gpu, kind, t4, DurationMs::new(u64::MAX));
@@ -302,45 +274,6 @@ proptest! {
         other.reverse();
         other.rotate_left(seed as usize % jobs);
         prop_assert_eq!(order(&list), order(&other));
-    }
-
-    #[test]
-    fn the_calendar_refuses_exactly_what_has_no_room(seed: u64, capacity in 1_u32..5) {
-        // Prices are all alike and values large, so only room decides: compared with counting.
-        let mut draws = Draws::new(seed);
-        let mut calendar = Calendar::new(capacity, amount(1), amount(1));
-        let mut reserved: BTreeMap<u32, u32> = BTreeMap::new();
-        for _ in 0..60 {
-            let earliest = draws.below(16) as u32;
-            let job = DeadlineJob {
-                earliest,
-                deadline: earliest + draws.below(9) as u32,
-                slots: 1 + draws.below(9) as u32,
-                parallel: 1 + draws.below(4) as u32,
-                value: amount(1_000_000),
-            };
-            let room: u32 = (job.earliest..job.deadline)
-                .map(|slot| {
-                    let used = reserved.get(&slot).copied().unwrap_or(0);
-                    (capacity - used).min(job.parallel).min(job.slots)
-                })
-                .sum();
-            match calendar.admit(&job) {
-                Ok(made) => {
-                    prop_assert!(room >= job.slots);
-                    prop_assert_eq!(made.price, amount(u64::from(job.slots)));
-                    for (slot, units) in &made.slots {
-                        *reserved.entry(*slot).or_default() += units;
-                    }
-                }
-                Err(refusal) => {
-                    prop_assert_eq!(refusal, Refusal::NoRoom { missing: job.slots - room });
-                }
-            }
-            for (slot, units) in &reserved {
-                prop_assert_eq!(calendar.reserved(*slot), *units);
-            }
-        }
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //!
 //! For machines with many GPUs and many jobs: [`cluster`] (machines and what is free on them), [`packing`] (where a job
 //! does the least harm, and the index that finds it), [`mig`] (hardware partitions), [`lane`] (auction, deadlines,
-//! gangs, queue), [`pricing`], [`reputation`], [`throughput`] (which GPU is how fast), [`diagnosis`] (why a job waits),
-//! [`baseline`] (rules of the literature), [`trace`] and [`simulate`] (published traces), [`synthetic`] (generated
+//! queue), [`pricing`], [`reputation`], [`throughput`] (which GPU is how fast),
+//! [`baseline`] (rules of the literature), [`ledger_market`] (the ledger's rule without a ledger), [`trace`] and [`simulate`] (published traces), [`synthetic`] (generated
 //! markets).
 //!
 //! ```
@@ -40,8 +40,8 @@ pub mod cluster;
 pub mod compare;
 pub mod constraint;
 pub mod demand;
-pub mod diagnosis;
 pub mod lane;
+pub mod ledger_market;
 pub mod mig;
 pub mod packing;
 pub mod placement;

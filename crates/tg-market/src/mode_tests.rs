@@ -8,7 +8,6 @@ use crate::cluster::{
     AllocateError, Allocation, Cluster, Gpu, Grant, Interconnect, Isolation, Needs, NodeIndex,
     NodeSpec, Request, Sharing, TIME_SLICE_PERIOD_US, WHOLE_GPU,
 };
-use crate::diagnosis::{Lack, Relaxation, diagnose};
 use crate::mig::{ALL_FREE, MigInstance, MigModel, MigProfile};
 use crate::packing::{PackingScheduler, WorkloadProfile};
 use crate::synthetic::Draws;
@@ -330,31 +329,6 @@ fn what_is_given_back_and_undone_lies_where_it_lay() {
         scheduler.release(allocation);
     }
     assert!(*scheduler.cluster() == Cluster::new(vec![cut(1, model)]));
-}
-
-#[test]
-fn a_diagnosis_knows_partitions() {
-    let model = MigModel::A100M40;
-    let whole_only = machine(1, 40_960, Sharing::WholeOnly);
-    let mut cluster = Cluster::new(vec![cut(1, model), whole_only]);
-    let half = partition(G3, model);
-    for _ in 0..2 {
-        let devices = cluster.devices_for(NodeIndex(0), &half, None).unwrap();
-        cluster.allocate(NodeIndex(0), devices, &half).unwrap();
-    }
-    let found = diagnose(&cluster, &half);
-    assert_eq!((found.fitting, found.possible), (0, 1));
-    assert_eq!(found.sole_count(Lack::GpuBusy), 1);
-    assert_eq!(found.sole_count(Lack::Isolation), 1);
-    // More memory than any partition has, though the GPU has it.
-    let large = half.with_gpu_memory(40_000);
-    assert_eq!(diagnose(&cluster, &large).count(Lack::GpuMemory), 1);
-    let soft = share(428, Isolation::TimeSlice).with_gpu_memory(40_000);
-    let empty = Cluster::new(vec![cut(1, model)]);
-    let most = Relaxation::GpuMemoryMib(38_912);
-    assert_eq!(diagnose(&empty, &soft).relaxations, [most]);
-    let fits = soft.with_gpu_memory(38_912);
-    assert_eq!(diagnose(&empty, &fits).fitting, 1);
 }
 
 /// Most compute slices of `profiles` that can lie on `gpus`, by trying every place of every one or leaving it out.

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-//! Cluster, filters, baselines, gangs and diagnosis against models written the slow and obvious way.
+//! Cluster, filters and baselines against models written the slow and obvious way.
 
 use proptest::prelude::*;
 
@@ -9,10 +9,7 @@ use crate::cluster::{
     Allocation, Cluster, GPUS_PER_NODE_MAX, Interconnect, Isolation, Needs, NodeIndex, NodeSpec,
     Request, Sharing, WHOLE_GPU,
 };
-use crate::diagnosis::diagnose;
-use crate::lane::gang::{Gang, place_gang};
 use crate::mig::{ALL_FREE, MigProfile};
-use crate::packing::{PackingScheduler, WorkloadProfile};
 use crate::synthetic::{Draws, sharing_node, sharing_request};
 
 /// What one machine has left, kept as lists of who holds what.
@@ -146,8 +143,6 @@ proptest! {
                     }
                 }
             }
-            let found = diagnose(&cluster, &request);
-            prop_assert_eq!(found.fitting as usize, models.iter().filter(|it| it.fits(&request)).count());
             let at = draws.below(nodes) as usize;
             let node = NodeIndex(at as u32);
             if draws.below(4) == 0 && !models[at].held.is_empty() {
@@ -166,7 +161,7 @@ proptest! {
         let mut draws = Draws::new(seed);
         let specs: Vec<NodeSpec> = (0..nodes).map(|_| sharing_node(&mut draws)).collect();
         let work: Vec<Request> = (0..40).map(|_| any_request(&mut draws)).collect();
-        for policy in Policy::ALL.into_iter().skip(1) {
+        for policy in Policy::ALL.into_iter().skip(2) {
             let mut cluster = Cluster::new(specs.clone());
             let order = (0..nodes as u32).collect();
             let mut rule = BaselineScheduler::new(&cluster, policy, seed, order, &work);
@@ -187,31 +182,4 @@ proptest! {
         }
     }
 
-    #[test]
-    fn gangs_of_any_mode_are_whole_or_nothing(seed: u64, members in 1_u32..10) {
-        let mut draws = Draws::new(seed);
-        let specs: Vec<NodeSpec> = (0..10).map(|_| sharing_node(&mut draws)).collect();
-        let request = any_request(&mut draws);
-        let profile = WorkloadProfile::of([&request]);
-        let mut scheduler = PackingScheduler::new(Cluster::new(specs), &profile, seed);
-        for _ in 0..draws.below(30) {
-            let other = sharing_request(&mut draws);
-            scheduler.place(&other);
-        }
-        let before = scheduler.cluster().clone();
-        let gang = Gang { request, members, neighbourhood_us: 1_000_000 };
-        let mut alone = scheduler.clone();
-        let one_by_one = (0..members).filter(|_| alone.place(&request).is_some()).count();
-        match place_gang(&mut scheduler, &gang) {
-            Some(placed) => {
-                prop_assert_eq!(placed.len(), members as usize);
-                for member in &placed {
-                    scheduler.release(member);
-                }
-            }
-            // All machines are neighbours: what fits one by one fits as a gang.
-            None => prop_assert!(one_by_one < members as usize),
-        }
-        prop_assert!(*scheduler.cluster() == before);
-    }
 }

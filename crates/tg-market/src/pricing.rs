@@ -1,4 +1,4 @@
-//! What a unit of capacity costs: fixed, bid and ask, or moving; tiers, and quotes that the charge never exceeds.
+//! What a unit of capacity costs: prices that follow demand, tiers, and the usual maximum price of an order.
 //!
 //! Each block the controller compares what is used and waited for with a target share of the capacity and moves the
 //! price by at most [`STEP_MAX_PPM`], in proportion to the distance. Within [`DEADBAND_PPM`] of the target it rests.
@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use tg_types::{Address, Amount, Height};
+use tg_types::{Address, Amount};
 
 /// Share of the capacity that should be used, in millionths.
 pub const TARGET_PPM: u64 = 850_000;
@@ -20,9 +20,6 @@ pub const DEADBAND_PPM: u64 = 20_000;
 
 /// The controller answers a distance with this part of it.
 const GAIN_DIVISOR: u64 = 8;
-
-/// Blocks for which a quote holds.
-pub const QUOTE_BLOCKS: u64 = 20;
 
 /// The maximum price of an order that names none: twice what the `attempts`-th cheapest owner asks, or the dearest if
 /// there are fewer. `asks` are those of the offers that could serve the order, with their owners.
@@ -117,42 +114,6 @@ impl DynamicPrice {
     }
 }
 
-/// How the price of an offer is found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PriceRule {
-    /// The provider's price, as it is.
-    Fixed(Amount),
-    /// The middle of what the provider asks and the requestor bids: both gain the same. Neither is asked to be
-    /// truthful; who is, uses [`crate::lane::auction::clear_mcafee`].
-    BidAsk {
-        /// The least the provider takes.
-        ask: Amount,
-    },
-    /// The moving price of the class, but never below the provider's `floor`.
-    Dynamic {
-        /// The price of the class.
-        class: DynamicPrice,
-        /// The least the provider takes.
-        floor: Amount,
-    },
-}
-
-impl PriceRule {
-    /// What a requestor who pays at most `bid` for a unit pays, rounded down; `None` if there is no deal.
-    #[must_use]
-    pub fn price_for(&self, bid: Amount) -> Option<Amount> {
-        let price = match *self {
-            Self::Fixed(price) => price,
-            Self::BidAsk { ask } => {
-                let above = bid.checked_sub(ask)?;
-                ask.saturating_add(Amount::new(above.get() / 2))
-            }
-            Self::Dynamic { class, floor } => class.price().max(floor),
-        };
-        (price <= bid).then_some(price)
-    }
-}
-
 /// What a requestor may count on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PriceTier {
@@ -179,38 +140,5 @@ impl PriceTier {
     #[must_use]
     pub fn price(self, on_demand: Amount) -> Amount {
         on_demand.ppm_ceil(self.ppm())
-    }
-
-    /// Whether its jobs may be pushed out.
-    #[must_use]
-    pub const fn is_preemptible(self) -> bool {
-        matches!(self, Self::Spot)
-    }
-}
-
-/// A price that holds for a while.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PriceQuote {
-    /// For one unit.
-    pub unit_price: Amount,
-    /// Last block at which it holds.
-    pub valid_until: Height,
-}
-
-impl PriceQuote {
-    /// A quote at `now`.
-    #[must_use]
-    pub fn new(price: &DynamicPrice, tier: PriceTier, now: Height) -> Self {
-        Self {
-            unit_price: tier.price(price.price()),
-            valid_until: Height::new(now.get().saturating_add(QUOTE_BLOCKS)),
-        }
-    }
-
-    /// What is charged for a unit at `now`: never more than was quoted, less if the price fell; `None` if the quote
-    /// no longer holds.
-    #[must_use]
-    pub fn charge(&self, price: &DynamicPrice, tier: PriceTier, now: Height) -> Option<Amount> {
-        (now <= self.valid_until).then(|| self.unit_price.min(tier.price(price.price())))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::baseline::{BaselineScheduler, Policy};
 use crate::cluster::{Allocation, Cluster, Request};
+use crate::ledger_market::LedgerMarket;
 use crate::packing::profile::PRIOR_JOBS;
 use crate::packing::{Learner, PackingScheduler, WorkloadProfile};
 use crate::trace::Trace;
@@ -10,8 +11,14 @@ use crate::trace::Trace;
 ///
 /// `tensorgrid` knows the machines and the jobs that came before, nothing of the work to come: it
 /// [learns](Learner). FGD takes the most frequent work of the whole trace as known, as in its experiment.
+///
+/// # Panics
+/// By the rule of the ledger if machines are of models, regions or partitions that no [`Trace::parse`] gives.
 #[must_use]
 pub fn simulate(trace: &Trace, policy: Policy, seed: u64) -> Vec<Option<Allocation>> {
+    if policy == Policy::Ledger {
+        return by_ledger(trace, seed);
+    }
     let requests = trace.requests();
     let mut cluster = Cluster::new(trace.specs());
     if policy == Policy::Tensorgrid {
@@ -68,6 +75,20 @@ fn learning(
         placed
     };
     requests.iter().map(place).collect()
+}
+
+/// As the ledger does it, one order a block.
+fn by_ledger(trace: &Trace, seed: u64) -> Vec<Option<Allocation>> {
+    let mut market = LedgerMarket::new(&trace.specs(), seed)
+        .expect("a trace has no more GPU models than the ledger names");
+    let mut cluster = Cluster::new(trace.specs());
+    let place = |request: &Request| {
+        market.observe(request);
+        let place = market.place(request)?;
+        let taken = cluster.allocate(place.node, place.devices, request);
+        Some(taken.expect("what the ledger leases is free"))
+    };
+    trace.requests().iter().map(place).collect()
 }
 
 /// What came of a simulation.

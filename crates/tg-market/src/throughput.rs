@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use tg_types::{Amount, Decode, DecodeError, DurationMs, Encode, Reader, Writer};
+use tg_types::{Decode, DecodeError, DurationMs, Encode, Reader, Writer};
 
 /// What limits a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -169,25 +169,12 @@ impl ThroughputMatrix {
         known.copied().unwrap_or_default()
     }
 
-    /// Time that work of `t4` (its time on a T4) is expected to take on `gpu`, rounded up.
-    #[must_use]
-    pub fn duration(&self, gpu: GpuClass, kind: WorkKind, t4: DurationMs) -> DurationMs {
-        duration_on(gpu, kind, t4, &self.correction(gpu, kind))
-    }
-
     /// Learns from an accepted receipt that work of `t4` took `took` on `gpu`. The order of receipts matters, so it is
     /// the order of the blocks.
     pub fn learn(&mut self, gpu: GpuClass, kind: WorkKind, t4: DurationMs, took: DurationMs) {
         let table = duration_on(gpu, kind, t4, &Correction::default());
         let correction = self.corrections.entry((kind, gpu)).or_default();
         correction.learn(table, took);
-    }
-
-    /// What was learned, by class of work and model.
-    pub fn corrections(&self) -> impl Iterator<Item = (WorkKind, GpuClass, Correction)> + '_ {
-        self.corrections
-            .iter()
-            .map(|((kind, gpu), correction)| (*kind, *gpu, *correction))
     }
 }
 
@@ -249,46 +236,4 @@ pub fn duration_on(
     let rate = u128::from(gpu.relative_milli(kind)) * u128::from(correction.milli());
     let ms = (u128::from(t4.get()) * 1_000_000).div_ceil(rate.max(1));
     DurationMs::new(u64::try_from(ms).unwrap_or(u64::MAX))
-}
-
-/// What a job costs its requestor on one offer; what offers are compared by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CostTerms {
-    /// Ask for a second of the GPU.
-    pub ask_per_second: Amount,
-    /// Time it takes there.
-    pub duration: DurationMs,
-    /// Probability that it fails, in millionths.
-    pub failure_ppm: u32,
-    /// What a failure costs: doing it again, and being late.
-    pub failure_loss: Amount,
-    /// Price of checking the result.
-    pub verification: Amount,
-    /// Price of moving the data there, and of the distance.
-    pub transfer: Amount,
-    /// Price of the usable capacity of others that it destroys (fragmentation and scarcity).
-    pub packing: Amount,
-}
-
-impl CostTerms {
-    /// The sum, saturating.
-    #[must_use]
-    pub fn expected_cost(&self) -> Amount {
-        let Self {
-            ask_per_second,
-            duration,
-            failure_ppm,
-            failure_loss,
-            verification,
-            transfer,
-            packing,
-        } = *self;
-        ask_per_second
-            .checked_mul_div_ceil(duration.get(), 1_000)
-            .unwrap_or(Amount::MAX)
-            .saturating_add(failure_loss.ppm_ceil(failure_ppm))
-            .saturating_add(verification)
-            .saturating_add(transfer)
-            .saturating_add(packing)
-    }
 }

@@ -10,6 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use tg_types::GpuModel;
+
 use crate::cluster::{
     Allocation, Gpu, Interconnect, ModelSet, Needs, NodeSpec, Request, RequestError, Sharing,
     WHOLE_GPU,
@@ -20,6 +22,9 @@ pub const TEXT_BYTES_MAX: usize = 1 << 28;
 
 /// Most lines of one text.
 pub const LINES_MAX: usize = 1 << 22;
+
+/// Most GPU models: as many as the ledger names.
+pub const MODELS_MAX: usize = GpuModel::ALL.len();
 
 /// Longest name.
 const NAME_BYTES_MAX: usize = 128;
@@ -98,7 +103,7 @@ pub enum TraceError {
         source: RequestError,
     },
     /// More GPU models than are told apart.
-    #[error("more than {} gpu models", ModelSet::MODELS_MAX)]
+    #[error("more than {MODELS_MAX} gpu models")]
     TooManyModels,
 }
 
@@ -292,7 +297,7 @@ fn parse_nodes(text: &str) -> Result<(Vec<TraceNode>, Models), TraceError> {
         let gpus = rows.number(&row, "gpu", crate::cluster::GPUS_PER_NODE_MAX as u64)? as u8;
         raw.push((name, model, cpu_milli, memory_mib, gpus));
     }
-    if models.len() > ModelSet::MODELS_MAX {
+    if models.len() > MODELS_MAX {
         return Err(TraceError::TooManyModels);
     }
     for (index, model) in models.values_mut().enumerate() {

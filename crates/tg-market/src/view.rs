@@ -330,14 +330,6 @@ impl Stock {
         Ok(())
     }
 
-    /// When bookings of any machine begin, rising.
-    pub fn booked_starts(&self) -> impl Iterator<Item = TimestampMs> {
-        self.booked
-            .values()
-            .flat_map(BTreeMap::values)
-            .map(|hold| hold.from)
-    }
-
     /// Where the machine of `offer` could serve `request` from `from` until `until`; `None` if there is no room.
     /// Everything that overlaps the time counts in full, and so does what should have ended by now. There is no room where a
     /// booking waits whose time has come. What the machine never has is not looked at. Of the GPUs that could, those where

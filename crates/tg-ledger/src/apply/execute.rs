@@ -1,5 +1,6 @@
 //! What a transaction does once it holds.
 
+use tg_market::view::request_of;
 use tg_types::{
     Address, Amount, Digest, JobId, JobOrder, Lane, LeaseId, OfferTerms, Receipt, Transaction,
     VerificationMode, VerifiedTransaction, job_id, offer_id,
@@ -202,7 +203,9 @@ impl Execution {
             declined: 0,
             rent,
         };
-        self.state.schedule.work.observe(&order.needs);
+        if let Ok(request) = request_of(&order.needs) {
+            self.state.schedule.work.observe(&request, order.needs.gang);
+        }
         self.state.totals.jobs += 1;
         self.events.push(Event::JobChanged {
             job: job.id,

@@ -1,76 +1,13 @@
 //! What the scheduler keeps between blocks beside jobs and leases.
 
 use tg_market::PriceAnchor;
-use tg_market::packing::{Learner, WorkloadProfile};
+use tg_market::packing::ExpectedWork;
 use tg_market::throughput::ThroughputMatrix;
-use tg_market::view::request_of;
 use tg_types::{
-    Amount, BlockId, Decode, DecodeError, Digest, Domain, Encode, GpuModel, Height, JobNeeds,
-    Reader, Writer,
+    Amount, BlockId, Decode, DecodeError, Digest, Domain, Encode, GpuModel, Height, Reader, Writer,
 };
 
-use crate::limits::{EPOCH_BLOCKS, WORK_CLASSES_MAX, WORK_JOBS_MAX};
-
-/// The work that came, and the work that is therefore expected.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Work {
-    learner: Learner,
-    expected: WorkloadProfile,
-}
-
-impl Default for Work {
-    fn default() -> Self {
-        Self {
-            learner: Learner::new(WorkloadProfile::new()),
-            expected: WorkloadProfile::new(),
-        }
-    }
-}
-
-impl Work {
-    /// What placements are priced by.
-    #[must_use]
-    pub const fn expected(&self) -> &WorkloadProfile {
-        &self.expected
-    }
-
-    /// Takes note of a job with these needs.
-    pub(crate) fn observe(&mut self, needs: &JobNeeds) {
-        let Ok(request) = request_of(needs) else {
-            return;
-        };
-        for _ in 0..needs.gang {
-            self.learner.observe(&request);
-        }
-        self.learner.bound(WORK_CLASSES_MAX, WORK_JOBS_MAX);
-    }
-
-    /// Expects what came, whenever a quarter more came; true if it did.
-    pub(crate) fn learn(&mut self) -> bool {
-        let due = self.learner.due();
-        if due {
-            self.expected = self.learner.profile().clone();
-        }
-        due
-    }
-}
-
-impl Encode for Work {
-    fn encode(&self, writer: &mut Writer) {
-        let Self { learner, expected } = self;
-        learner.encode(writer);
-        expected.encode(writer);
-    }
-}
-
-impl Decode for Work {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            learner: Learner::decode(reader)?,
-            expected: WorkloadProfile::decode(reader)?,
-        })
-    }
-}
+use crate::limits::EPOCH_BLOCKS;
 
 /// What the scheduler keeps between blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +23,7 @@ pub struct Schedule {
     /// Price of a second of each GPU model for offers that follow demand, in the order of tags.
     pub prices: [Amount; GpuModel::ALL.len()],
     /// The work that placements are priced by.
-    pub work: Work,
+    pub work: ExpectedWork,
     /// What the prices of placements were set from; they stand until [`tg_market::Stock::stands`] says that they do not.
     pub anchor: PriceAnchor,
     /// How fast GPUs turned out to be, from the durations of accepted receipts.
@@ -105,7 +42,7 @@ impl Default for Schedule {
             next_seed: Digest::default(),
             cleared_slot: 0,
             prices: [Amount::ZERO; GpuModel::ALL.len()],
-            work: Work::default(),
+            work: ExpectedWork::default(),
             anchor: PriceAnchor::default(),
             throughput: ThroughputMatrix::default(),
             move_credit: 0,
@@ -177,7 +114,7 @@ impl Decode for Schedule {
         for price in &mut schedule.prices {
             *price = Amount::decode(reader)?;
         }
-        schedule.work = Work::decode(reader)?;
+        schedule.work = ExpectedWork::decode(reader)?;
         schedule.anchor = PriceAnchor::decode(reader)?;
         schedule.throughput = ThroughputMatrix::decode(reader)?;
         schedule.move_credit = reader.u64()?;

@@ -6,7 +6,7 @@ use tg_ledger::{Decision, JobState, LeaseEnd, Outcome, State};
 use tg_market::cluster::Sharing;
 use tg_market::mig::{MigModel, MigProfile};
 use tg_market::reputation::TOP_BONUS_PPM;
-use tg_market::throughput::{GpuClass, WorkKind};
+use tg_market::throughput::{GpuClass, ThroughputMatrix, WorkKind};
 use tg_market::view::{held_milli, node_spec};
 use tg_market::{Constraint, Stock};
 use tg_types::{
@@ -236,7 +236,10 @@ fn jobs_without_gpu_time_teach_nothing() {
     world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
     let job = world.submit("alice", world.order_for(JobNeeds::ANY_MACHINE));
     world.finish_in(job, 5_000);
-    assert_eq!(world.state.schedule().throughput.corrections().count(), 0);
+    assert_eq!(
+        world.state.schedule().throughput,
+        ThroughputMatrix::default()
+    );
 }
 
 /// Accepted results until the provider is among the top; how many it took.

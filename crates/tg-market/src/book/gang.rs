@@ -187,7 +187,7 @@ impl OfferBook {
         let mut near = Vec::new();
         for (lot, cohort) in search.fitting(&lots, looks) {
             let menus = cohort.serving(search.demand);
-            for (tariff, group) in menus.flat_map(|menu| menu.groups.iter()) {
+            for (tariff, group) in menus.flat_map(|(_, menu)| menu.groups.iter()) {
                 looks.note();
                 if looks.is_cut_off() {
                     return near;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use tg_types::Amount;
 
-use super::places::{OrderKey, Run, Spot, has_cpu};
+use super::places::{OrderKey, Run, Spot};
 use super::search::{Looks, Lot, QuoteOf, Reach, Search};
 use super::shelf::{Cohort, Row};
 use crate::packing::Shape;
@@ -213,13 +213,7 @@ impl<'a> Search<'a, '_> {
         let Some(shape) = shape else { return Some(0) };
         let kind = key.kind();
         let table = prices.tables().table_of(usize::from(kind));
-        let burden = || {
-            let shape = Shape { kind, ..*shape };
-            let has_cpu = has_cpu(&shape, &self.request);
-            has_cpu
-                .then(|| prices.least_burden(&shape, &self.request))
-                .flatten()
-        };
+        let burden = || prices.least_burden(&Shape { kind, ..*shape }, &self.request);
         *burdens.entry((table, *shape)).or_insert_with(burden)
     }
 
@@ -233,6 +227,9 @@ impl<'a> Search<'a, '_> {
         looks: &mut Looks,
     ) {
         looks.note();
+        if !self.has_cpu(shape.as_ref(), row) {
+            return;
+        }
         let Some(least) = self.least_of(lot, row) else {
             return;
         };

@@ -154,6 +154,8 @@ pub(crate) struct Entry {
     place: Option<Place>,
     /// GPU compute of its machine that is free, in thousandths.
     free_milli: u32,
+    /// CPU of its machine that is free, in thousandths of a core.
+    cpu_milli: u32,
 }
 
 /// Offers of one GPU model whose price follows demand.
@@ -400,12 +402,14 @@ impl OfferBook {
         });
         let place = shape.filter(|_| standing.is_open());
         let place = place.map(|shape| Place { shape });
-        let free = node.map(|node| stock.cluster().free(node).gpu_milli);
+        let free = node.map(|node| stock.cluster().free(node));
+        let gpu_milli = free.into_iter().flat_map(|free| free.gpu_milli);
         Entry {
             tariff: Tariff::of(&standing),
             shelf: spec.gpu,
             place,
-            free_milli: free.map_or(0, |free| free.iter().map(|it| u32::from(*it)).sum()),
+            free_milli: gpu_milli.map(u32::from).sum(),
+            cpu_milli: free.map_or(0, |free| free.cpu_milli),
             standing,
         }
     }

@@ -4,7 +4,9 @@
 //! What a request takes on a machine follows from its [`Footprint`], from how the machine looks, and from the prices:
 //! not from who else is there. So a cohort is valued once for each footprint, when it is first met, and stays valued
 //! when its machines come and go. Each shelf has a log of looks that some machine took on; an order reads on in it when
-//! it is asked next, and drops a look that no machine has any more when it comes across it.
+//! it is asked next, and drops a look that no machine has any more, or none with the CPU that is asked for, when it comes
+//! across it. Where machines' CPU is nearly used a place takes nothing from the work to come, as no GPU work fits there any
+//! more: such cohorts are the first of every order, and most of them have a little less CPU than a job takes.
 //!
 //! When prices move, nothing is valued anew at once. With `L` the least ratio of a new price to its old one, `L` times the
 //! old value (less a bound for rounding) is a lower bound of the new one, so only cohorts are valued whose bound reaches
@@ -20,10 +22,10 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::OfferBook;
-use super::shelf::{Shelf, ShelfKey};
+use super::shelf::{Look, Shelf, ShelfKey};
 use crate::cluster::{Gpu, Request};
 use crate::packing::Shape;
-use crate::packing::table::{CPU_UNIT_MILLI, CPU_UNITS_MAX, PricedTables, STEP_BITS};
+use crate::packing::table::{PricedTables, STEP_BITS};
 use crate::view::PackingPrices;
 
 /// Length at which the older half of a shelf's log is dropped. An order that had not read it looks at all cohorts.
@@ -65,19 +67,10 @@ impl Footprint {
     }
 
     fn with_memory(request: &Request, gpu_memory_mib: u32) -> Self {
-        // CPU counts in units, rounded down where it must fit and up where it is taken.
-        let whole = request.cpu_milli() / CPU_UNIT_MILLI * CPU_UNIT_MILLI;
-        let cpu_milli = whole + u32::from(whole < request.cpu_milli());
+        let cpu_milli = request.cpu_milli();
         let alike = Request::new(cpu_milli, 0, request.gpus(), request.gpu_milli());
         Self(alike.map_or(*request, |it| it.with_gpu_memory(gpu_memory_mib)))
     }
-}
-
-/// Whether a machine of `shape` may have the CPU for `request`.
-pub(super) fn has_cpu(shape: &Shape, request: &Request) -> bool {
-    let units = shape.cpu_units;
-    let beyond = (u32::from(units) + 1).saturating_mul(CPU_UNIT_MILLI);
-    units >= CPU_UNITS_MAX || request.cpu_milli() < beyond
 }
 
 /// A cohort in an order.
@@ -152,42 +145,49 @@ impl Order {
 /// What is remembered of a shelf.
 #[derive(Debug, Default)]
 struct ShelfPlaces {
-    numbers: BTreeMap<Shape, u32>,
+    /// By [`Shape::pack`].
+    numbers: BTreeMap<u128, u32>,
     looks: Vec<Shape>,
     /// What a machine of each look is worth to the work to come, by the kind that was asked for last.
     worth: Vec<Option<(u16, i64)>>,
-    /// For each look whether a machine has it now.
-    is_here: Vec<bool>,
+    /// For each look the most CPU that a machine has free which has it now.
+    cpus: Vec<Option<u32>>,
     here: usize,
-    /// Looks that machines took on.
+    /// Looks that machines took on, or of which one has more CPU free than any had before.
     log: Vec<u32>,
     log_base: u64,
-    orders: BTreeMap<(u16, Footprint), Box<Order>>,
+    /// An order that is lent leaves its place.
+    orders: BTreeMap<(u16, Footprint), Option<Box<Order>>>,
 }
 
 impl ShelfPlaces {
     fn number(&mut self, shape: &Shape) -> u32 {
-        if let Some(number) = self.numbers.get(shape) {
+        let packed = shape.pack();
+        if let Some(number) = self.numbers.get(&packed) {
             return *number;
         }
         let number = self.looks.len() as u32;
-        self.numbers.insert(*shape, number);
+        self.numbers.insert(packed, number);
         self.looks.push(*shape);
         self.worth.push(None);
-        self.is_here.push(false);
+        self.cpus.push(None);
         number
     }
 
-    /// A machine looks like `shape` where none did.
-    fn gain(&mut self, shape: &Shape) {
-        let number = self.number(shape);
-        let is_here = &mut self.is_here[number as usize];
-        if *is_here {
-            return;
+    /// The machines that look so are these now.
+    fn note(&mut self, look: &Look) {
+        let number = self.number(&look.shape);
+        let before = std::mem::replace(&mut self.cpus[number as usize], look.cpu_milli);
+        self.here += usize::from(look.cpu_milli.is_some());
+        self.here -= usize::from(before.is_some());
+        // No CPU at all is more than no machine.
+        if look.cpu_milli > before {
+            self.log(number);
         }
-        *is_here = true;
-        self.here += 1;
-        self.log.push(number);
+    }
+
+    fn log(&mut self, look: u32) {
+        self.log.push(look);
         if self.log.len() >= LOG_MAX {
             let half = self.log.len() / 2;
             self.log.drain(..half);
@@ -195,28 +195,32 @@ impl ShelfPlaces {
         }
     }
 
-    /// No machine looks like `shape` any more.
-    fn lose(&mut self, shape: &Shape) {
-        let number = self.number(shape);
-        let is_here = &mut self.is_here[number as usize];
-        self.here -= usize::from(*is_here);
-        *is_here = false;
-    }
-
     /// Machines look as those of `shelf` do.
     fn tell(&mut self, shelf: &Shelf) {
-        let before = std::mem::take(&mut self.is_here);
-        self.is_here = vec![false; before.len()];
+        let before = std::mem::take(&mut self.cpus);
+        self.cpus = vec![None; before.len()];
         self.here = 0;
-        for shape in shelf.shapes() {
-            let number = self.number(shape);
-            if before.get(number as usize).copied().unwrap_or(false) {
-                self.is_here[number as usize] = true;
-                self.here += 1;
-            } else {
-                self.gain(shape);
+        for look in shelf.looks() {
+            let number = self.number(&look.shape);
+            self.cpus[number as usize] = look.cpu_milli;
+            self.here += 1;
+            let had = before.get(number as usize).copied().flatten();
+            if look.cpu_milli > had {
+                self.log(number);
             }
         }
+    }
+
+    /// Whether some machine of a look has the CPU for the request of `key`.
+    fn has_cpu(&self, look: u32, key: &OrderKey) -> bool {
+        let Footprint(request) = &key.footprint;
+        let most = self.cpus.get(look as usize).copied().flatten();
+        most.is_some_and(|most| most >= request.cpu_milli())
+    }
+
+    /// Cohorts in all its orders.
+    fn spots(&self) -> usize {
+        self.orders.values().flatten().map(|it| it.len()).sum()
     }
 
     fn is_overgrown(&self) -> bool {
@@ -234,9 +238,6 @@ impl ShelfPlaces {
             kind,
             ..self.looks[at]
         };
-        if !has_cpu(&shape, &request) {
-            return None;
-        }
         let left = prices.most_left(&shape, &request)?;
         let worth = match self.worth[at].filter(|(of, _)| *of == kind) {
             Some((_, worth)) => worth,
@@ -261,7 +262,7 @@ impl ShelfPlaces {
                 None => index as u32,
             };
             let at = look as usize;
-            if order.is_known[at] || !self.is_here[at] {
+            if order.is_known[at] || !self.has_cpu(look, key) {
                 continue;
             }
             order.is_known[at] = true;
@@ -313,7 +314,7 @@ impl Iterator for Run<'_> {
             }
             let spot = exact?;
             self.after = Bound::Excluded(spot);
-            if self.shelf.is_here[spot.look as usize] {
+            if self.shelf.has_cpu(spot.look, &self.key) {
                 return Some(spot);
             }
             self.order.spots.remove(&spot);
@@ -325,8 +326,7 @@ impl Iterator for Run<'_> {
 impl Run<'_> {
     /// Values a cohort under the present prices.
     fn value(&mut self, aged: &Spot) {
-        let here = self.shelf.is_here[aged.look as usize];
-        let burden = match here {
+        let burden = match self.shelf.has_cpu(aged.look, &self.key) {
             true => self.shelf.burden(&self.key, aged.look, self.prices),
             false => None,
         };
@@ -382,9 +382,9 @@ impl Places {
     pub(super) fn begin<'d>(&mut self, key: &OrderKey, prices: &'d PackingPrices) -> Run<'d> {
         let shelf = self.shelves.get_mut(&key.gpu).map(std::mem::take);
         let mut shelf = shelf.unwrap_or_default();
-        let order = shelf.orders.remove(&(key.kind, key.footprint));
+        let order = shelf.orders.entry((key.kind, key.footprint)).or_default();
         self.orders += usize::from(order.is_none());
-        let mut order = order.unwrap_or_default();
+        let mut order = order.take().unwrap_or_default();
         let was = order.len();
         shelf.catch_up(&mut order, key, prices);
         Run {
@@ -408,7 +408,7 @@ impl Places {
             prices: _,
         } = run;
         self.spots = self.spots + order.len() - was;
-        shelf.orders.insert((key.kind, key.footprint), order);
+        shelf.orders.insert((key.kind, key.footprint), Some(order));
         self.shelves.insert(key.gpu, shelf);
     }
 
@@ -420,10 +420,11 @@ impl Places {
             shelf.worth.fill(None);
             shelf.orders.retain(|(kind, _), order| {
                 let step = tables.step_from(&before, usize::from(*kind));
-                step.is_some_and(|(step, slack)| order.age(step, slack))
+                let order = order.as_mut().zip(step);
+                order.is_some_and(|(order, (step, slack))| order.age(step, slack))
             });
             self.orders += shelf.orders.len();
-            self.spots += shelf.orders.values().map(|it| it.len()).sum::<usize>();
+            self.spots += shelf.spots();
         }
     }
 
@@ -490,20 +491,19 @@ impl Shared {
     }
 
     /// The version that was told of changes, and becomes the one that was named last.
-    fn change(&mut self, gpu: &ShelfKey, lost: Option<Shape>, gained: Option<Shape>) {
+    fn change(&mut self, gpu: &ShelfKey, left: Option<Look>, joined: Option<Look>) {
         let Some(places) = &mut self.places else {
             return;
         };
         let shelf = places.shelves.entry(*gpu).or_default();
-        if lost != gained {
-            lost.iter().for_each(|it| shelf.lose(it));
-            gained.iter().for_each(|it| shelf.gain(it));
-        }
+        let is_left = |it: &&Look| joined.is_none_or(|joined| joined.shape != it.shape);
+        left.iter().filter(is_left).for_each(|it| shelf.note(it));
+        joined.iter().for_each(|it| shelf.note(it));
         self.told = self.last;
         if shelf.is_overgrown() {
-            let orders = std::mem::take(shelf).orders;
-            places.spots -= orders.values().map(|it| it.len()).sum::<usize>();
-            places.orders -= orders.len();
+            let forgotten = std::mem::take(shelf);
+            places.spots -= forgotten.spots();
+            places.orders -= forgotten.orders.len();
             // What is here now is told again.
             self.told = u64::MAX;
         }
@@ -548,14 +548,14 @@ impl Memory {
         }
     }
 
-    /// The book changes: on the shelf of `gpu` no machine looks like `lost` any more, and one looks like `gained` where
-    /// none did.
-    pub(super) fn change(&mut self, gpu: &ShelfKey, lost: Option<Shape>, gained: Option<Shape>) {
+    /// The book changes: on the shelf of `gpu` a machine `left` those that look like one another, and `joined` others; both are
+    /// said as they are after it.
+    pub(super) fn change(&mut self, gpu: &ShelfKey, left: Option<Look>, joined: Option<Look>) {
         let version = {
             let shared = &mut *self.lock();
             shared.last += 1;
             if shared.told == self.version {
-                shared.change(gpu, lost, gained);
+                shared.change(gpu, left, joined);
             }
             shared.last
         };

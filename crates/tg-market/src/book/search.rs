@@ -6,7 +6,6 @@ use std::ops::Bound;
 
 use tg_types::{Amount, DurationMs, GpuModel, RegionSet};
 
-use super::places;
 use super::runs::Finder;
 use super::shelf::{Cohort, Group, Menu, Rack, Row, ShelfKey, Tariff, price_of};
 use super::{OfferBook, Rates, Standing};
@@ -164,6 +163,17 @@ struct Aisle<'a> {
     cohort: &'a Cohort,
 }
 
+/// The offers of one service of a cohort.
+struct Part<'a> {
+    menu: &'a Menu,
+    /// What is lost by failure at least.
+    risk: Amount,
+    /// What a place takes at least.
+    burden: i64,
+    /// Whether all its machines look alike.
+    is_alike: bool,
+}
+
 /// What makes a quote of an offer, unless it costs more than the second argument.
 pub(super) type QuoteOf<'f, 'a> = dyn FnMut(&OfferView<'a>, Option<Amount>) -> Option<Quote> + 'f;
 
@@ -219,7 +229,7 @@ impl OfferBook {
         let lots = search.lots(looks);
         for (lot, cohort) in search.fitting(&lots, looks) {
             let menus = cohort.serving(demand);
-            for (tariff, group) in menus.flat_map(|menu| menu.groups.iter()) {
+            for (tariff, group) in menus.flat_map(|(_, menu)| menu.groups.iter()) {
                 looks.note();
                 if looks.is_cut_off() {
                     return;
@@ -348,6 +358,9 @@ impl<'a, 'd> Search<'a, 'd> {
                 if looks.is_cut_off() {
                     return aisles;
                 }
+                if self.reach == Reach::Now && !self.has_cpu(shape.as_ref(), row) {
+                    continue;
+                }
                 if let Some(least) = self.least_of(lot, row) {
                     aisles.push(Aisle {
                         least,
@@ -404,11 +417,9 @@ impl<'a, 'd> Search<'a, 'd> {
             }
             for (shape, row) in lot.rack.shelf.cohorts.iter() {
                 // What is booked may be in the way of any place there: it is looked at itself.
-                let may_have_place = |shape: &Shape| {
-                    places::has_cpu(shape, &self.request)
-                        && shape.choices(&self.request).next().is_some()
-                };
-                if !shape.as_ref().is_none_or(may_have_place) {
+                let may_have_place = |shape: &Shape| shape.choices(&self.request).next().is_some();
+                let has_cpu = self.has_cpu(shape.as_ref(), row);
+                if !has_cpu || !shape.as_ref().is_none_or(may_have_place) {
                     continue;
                 }
                 looks.note_services(&row.cohort);
@@ -420,11 +431,22 @@ impl<'a, 'd> Search<'a, 'd> {
         found
     }
 
+    /// Whether a machine of a cohort has the CPU now. What is booked says nothing: it is looked at itself.
+    pub(super) fn has_cpu(&self, shape: Option<&Shape>, row: &Row) -> bool {
+        shape.is_none() || row.cpu_milli >= self.request.cpu_milli()
+    }
+
     /// The least that the cheapest offer of a cohort may cost before its place counts; `None` if that is above the
     /// limit.
     pub(super) fn least_of(&self, lot: &Lot<'a>, row: &Row) -> Option<Amount> {
         let second = row.second(lot.class.price);
-        self.cost_of(lot.class.work.price(lot.base, second), lot.risk)
+        let risk = self.risk(row.failure_ppm(self.demand.needs.class), lot);
+        self.cost_of(lot.class.work.price(lot.base, second), risk)
+    }
+
+    /// What is lost by failure where all of a lot fail with `failure_ppm` millionths at least.
+    fn risk(&self, failure_ppm: u32, lot: &Lot<'a>) -> Amount {
+        self.demand.max_price.ppm_ceil(failure_ppm).max(lot.risk)
     }
 
     /// As [`Self::least_of`], of all cohorts of a lot.
@@ -477,9 +499,6 @@ impl<'a, 'd> Search<'a, 'd> {
         let (Reach::Now, Some(shape)) = (self.reach, aisle.shape) else {
             return Some(0);
         };
-        if !places::has_cpu(shape, &self.request) {
-            return None;
-        }
         match self.prices {
             None => shape.choices(&self.request).next().map(|_| 0),
             Some(prices) => {
@@ -510,11 +529,23 @@ impl<'a, 'd> Search<'a, 'd> {
         quote_of: &mut QuoteOf<'_, 'a>,
     ) {
         looks.note_many(cohort.services() as u64 / SERVICES_PER_LOOK);
-        for menu in cohort.serving(self.demand) {
-            let menu = (menu, burden, is_alike);
+        for (failure_ppm, menu) in cohort.serving(self.demand) {
+            let part = Part {
+                menu,
+                risk: self.risk(failure_ppm, lot),
+                burden,
+                is_alike,
+            };
+            if !self.may_win(lot, &part, Some(Amount::ZERO), *looks, best.as_ref()) {
+                // Of the first class those that follow fail as often, or more.
+                match self.demand.needs.class.tag() {
+                    0 => return,
+                    _ => continue,
+                }
+            }
             match lot.class.work.is_none() {
-                true => self.walk_arithmetic(lot, menu, looks, best, quote_of),
-                false => self.walk_menu(lot, menu, looks, best, quote_of),
+                true => self.walk_arithmetic(lot, &part, looks, best, quote_of),
+                false => self.walk_menu(lot, &part, looks, best, quote_of),
             }
         }
     }
@@ -523,30 +554,33 @@ impl<'a, 'd> Search<'a, 'd> {
     fn walk_menu(
         &self,
         lot: &Lot<'a>,
-        (menu, burden, is_alike): (&'a Menu, i64, bool),
+        part: &Part<'a>,
         looks: &mut Looks,
         best: &mut Option<Quote>,
         quote_of: &mut QuoteOf<'_, 'a>,
     ) {
-        let groups = &menu.groups;
-        let pivot = Tariff::first_dynamic();
+        let groups = &part.menu.groups;
         let fixed = groups.iter().take_while(|(tariff, _)| !tariff.is_dynamic);
         for (tariff, group) in fixed {
             let price = lot.class.work.price(lot.base, tariff.second);
-            if !self.may_win((lot, burden), price, *looks, best.as_ref()) {
+            if !self.may_win(lot, part, price, *looks, best.as_ref()) {
                 break;
             }
-            let found = (tariff, group);
-            self.look(lot, (burden, is_alike), found, looks, best, quote_of);
+            let found = (tariff, || Some(group));
+            self.look(lot, part, found, looks, best, quote_of);
         }
+        if groups.last().is_none_or(|(tariff, _)| !tariff.is_dynamic) {
+            return;
+        }
+        let pivot = Tariff::first_dynamic();
         for (tariff, group) in groups.range_from(Bound::Included(&pivot)) {
             let second = tariff.second.max(lot.class.price);
             let price = lot.class.work.price(lot.base, second);
-            if !self.may_win((lot, burden), price, *looks, best.as_ref()) {
+            if !self.may_win(lot, part, price, *looks, best.as_ref()) {
                 break;
             }
-            let found = (tariff, group);
-            self.look(lot, (burden, is_alike), found, looks, best, quote_of);
+            let found = (tariff, || Some(group));
+            self.look(lot, part, found, looks, best, quote_of);
         }
     }
 
@@ -554,11 +588,16 @@ impl<'a, 'd> Search<'a, 'd> {
     fn walk_arithmetic(
         &self,
         lot: &Lot<'a>,
-        (menu, burden, is_alike): (&'a Menu, i64, bool),
+        part: &Part<'a>,
         looks: &mut Looks,
         best: &mut Option<Quote>,
         quote_of: &mut QuoteOf<'_, 'a>,
     ) {
+        let menu = part.menu;
+        if let Some((tariff, group)) = menu.groups.first().filter(|_| menu.by_mmac.is_empty()) {
+            let found = (tariff, || Some(group));
+            return self.look(lot, part, found, looks, best, quote_of);
+        }
         let mmacs = self.demand.macs.div_ceil(1_000_000);
         let price = |per_mmac: Amount, base: Amount| price_of(base, per_mmac, mmacs);
         let mut from = (Amount::ZERO, Amount::ZERO, Tariff::first());
@@ -566,61 +605,60 @@ impl<'a, 'd> Search<'a, 'd> {
             let mut dearer = None;
             for ((per_mmac, base, tariff), ()) in menu.by_mmac.range_from(Bound::Included(&from)) {
                 let least = price(*per_mmac, lot.rack.edges.base);
-                if !self.may_win((lot, burden), least, *looks, best.as_ref()) {
+                if !self.may_win(lot, part, least, *looks, best.as_ref()) {
                     return;
                 }
-                if !self.may_win(
-                    (lot, burden),
-                    price(*per_mmac, *base),
-                    *looks,
-                    best.as_ref(),
-                ) {
+                let least = price(*per_mmac, *base);
+                if !self.may_win(lot, part, least, *looks, best.as_ref()) {
                     // Nor do those that ask as much for arithmetic and more beside it.
                     looks.note();
                     dearer = per_mmac.checked_add(Amount::new(1));
                     break;
                 }
-                if let Some(group) = menu.groups.get(tariff) {
-                    let found = (tariff, group);
-                    self.look(lot, (burden, is_alike), found, looks, best, quote_of);
-                }
+                let found = (tariff, || menu.groups.get(tariff));
+                self.look(lot, part, found, looks, best, quote_of);
             }
             let Some(per_mmac) = dearer else { return };
             from = (per_mmac, Amount::ZERO, Tariff::first());
         }
     }
 
-    /// Whether an offer of a lot at `price` may win, where a place takes `burden` at least.
+    /// Whether an offer of a part of a lot at `price` may win.
     fn may_win(
         &self,
-        (lot, burden): (&Lot<'a>, i64),
+        lot: &Lot<'a>,
+        part: &Part<'a>,
         price: Option<Amount>,
         looks: Looks,
         best: Option<&Quote>,
     ) -> bool {
-        let cost = self.cost_of(price, lot.risk);
-        let packing = self.packing(lot, burden, lot.duration);
+        let cost = self.cost_of(price, part.risk);
+        let packing = self.packing(lot, part.burden, lot.duration);
         let cost = cost.map(|cost| cost.saturating_add(packing));
         let wins = |cost| best.is_none_or(|best| cost <= best.expected_cost);
         !looks.is_cut_off() && cost.is_some_and(wins)
     }
 
-    /// Looks for the first of a group that has room.
+    /// Looks for the first of a group that has room, if the group may win.
     fn look(
         &self,
         lot: &Lot<'a>,
-        (burden, is_alike): (i64, bool),
-        (tariff, group): (&Tariff, &'a Group),
+        part: &Part<'a>,
+        (tariff, group): (&Tariff, impl Fn() -> Option<&'a Group>),
         looks: &mut Looks,
         best: &mut Option<Quote>,
         quote_of: &mut QuoteOf<'_, 'a>,
     ) {
         looks.note();
-        let Some(bound) = self.group_bound(lot, tariff, burden) else {
+        let Some(bound) = self.group_bound(lot, tariff, part.burden) else {
             return;
         };
-        for entry in group.values() {
-            if looks.is_cut_off() || best.is_some_and(|best| best.expected_cost < bound) {
+        let is_beaten = |best: &Option<Quote>| best.is_some_and(|it| it.expected_cost < bound);
+        if is_beaten(best) {
+            return;
+        }
+        for entry in group().into_iter().flat_map(Group::values) {
+            if looks.is_cut_off() || is_beaten(best) {
                 return;
             }
             looks.note();
@@ -633,7 +671,7 @@ impl<'a, 'd> Search<'a, 'd> {
                 *best = Some(quote);
             }
             // Nobody in the group costs less, and those who cost the same come later, if they look the same.
-            if quote.expected_cost == bound && is_alike {
+            if quote.expected_cost == bound && part.is_alike {
                 return;
             }
         }

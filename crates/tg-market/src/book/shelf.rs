@@ -229,6 +229,8 @@ impl Group {
 /// cheap they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Service {
+    /// How likely the provider is to fail, for each class of jobs.
+    failure: [FailureLevel; JobClass::ALL.len()],
     modes: ModeSet,
     tiers: TierSet,
     region: u8,
@@ -242,6 +244,7 @@ impl Service {
     fn of(entry: &Entry) -> Self {
         let (tariff, machine) = (&entry.tariff, &entry.standing.terms.machine);
         Self {
+            failure: tariff.marks.map(|it| FailureLevel::of(it.failure_ppm)),
             modes: tariff.modes,
             tiers: tariff.tiers,
             region: tariff.region,
@@ -263,6 +266,28 @@ impl Service {
     }
 }
 
+/// A probability in 256 steps for each power of two, so that a bound of the cost with the least of a step is close.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct FailureLevel(u16);
+
+impl FailureLevel {
+    /// Bits of a probability that are told apart beside its power of two.
+    const BITS: u32 = 8;
+
+    /// The level of a probability in millionths.
+    const fn of(ppm: u32) -> Self {
+        let shift = (u32::BITS - ppm.leading_zeros()).saturating_sub(Self::BITS + 1);
+        Self((shift << Self::BITS) as u16 + (ppm >> shift) as u16)
+    }
+
+    /// The least probability of this level, in millionths.
+    const fn least_ppm(self) -> u32 {
+        let level = self.0 as u32;
+        let shift = (level >> Self::BITS).saturating_sub(1);
+        (level - (shift << Self::BITS)) << shift
+    }
+}
+
 const fn bits(value: u64) -> u32 {
     u64::BITS - value.leading_zeros()
 }
@@ -271,7 +296,8 @@ const fn bits(value: u64) -> u32 {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Menu {
     pub(crate) groups: Runs<Tariff, Group>,
-    /// The same by the price of arithmetic, then by what is asked beside it, for jobs without GPU time.
+    /// The same by the price of arithmetic, then by what is asked beside it, for jobs without GPU time; empty where there is
+    /// one group.
     pub(crate) by_mmac: Runs<(Amount, Amount, Tariff), ()>,
 }
 
@@ -279,20 +305,58 @@ impl Menu {
     fn has_equals(&self) -> bool {
         self.groups.values().any(Group::is_shared)
     }
+
+    /// Adds the only offer of a new group.
+    fn open(&mut self, entry: &Arc<Entry>) {
+        let alone = Group::One(Arc::clone(entry));
+        let before = self.groups.first().filter(|_| self.groups.len() == 1);
+        if let Some(lead) = before.map(|(tariff, _)| tariff.lead()) {
+            self.by_mmac.insert(lead, ());
+        }
+        self.groups.insert(entry.tariff.clone(), alone);
+        if self.groups.len() > 1 {
+            self.by_mmac.insert(entry.tariff.lead(), ());
+        }
+    }
+
+    /// Takes out a group of which nothing is left.
+    fn close(&mut self, tariff: &Tariff) {
+        self.groups.remove(tariff);
+        match self.groups.len() {
+            0 | 1 => self.by_mmac = Runs::default(),
+            _ => {
+                self.by_mmac.remove(&tariff.lead());
+            }
+        }
+    }
 }
 
 /// Offers whose machines look alike.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Cohort {
     menus: Runs<Service, Menu>,
+    /// Free CPU of the machines, in thousandths of a core.
+    cpus: Counts<u32>,
+}
+
+/// How machines look, and the most CPU that one of them has free; `None` if no machine looks so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) shape: Shape,
+    pub(crate) cpu_milli: Option<u32>,
 }
 
 impl Cohort {
-    /// The offers that may serve a job.
-    pub(crate) fn serving<'a>(&'a self, demand: &JobDemand<'_>) -> impl Iterator<Item = &'a Menu> {
+    /// The offers that may serve a job, with the least probability in millionths that their providers fail it; it rises for
+    /// jobs of the first class.
+    pub(crate) fn serving<'a>(
+        &'a self,
+        demand: &JobDemand<'_>,
+    ) -> impl Iterator<Item = (u32, &'a Menu)> {
+        let class = usize::from(demand.needs.class.tag());
         let menus = self.menus.iter();
         let serving = menus.filter(|(service, _)| service.serves(demand));
-        serving.map(|(_, menu)| menu)
+        serving.map(move |(service, menu)| (service.failure[class].least_ppm(), menu))
     }
 
     /// How many services there are.
@@ -318,6 +382,10 @@ pub(crate) struct Row {
     fixed: Option<Amount>,
     /// Of prices that follow demand.
     moving: Option<Amount>,
+    /// The least level of failure of its providers, for each class of jobs.
+    failure: [FailureLevel; JobClass::ALL.len()],
+    /// The most CPU that one of its machines has free: machines that look alike differ by less than a unit.
+    pub(crate) cpu_milli: u32,
     pub(crate) cohort: Arc<Cohort>,
 }
 
@@ -329,10 +397,20 @@ impl Row {
         least.unwrap_or(Amount::MAX)
     }
 
+    /// The least probability in millionths that a provider fails a job of `class`.
+    pub(crate) fn failure_ppm(&self, class: JobClass) -> u32 {
+        self.failure[usize::from(class.tag())].least_ppm()
+    }
+
     fn note_asks(&mut self) {
         (self.fixed, self.moving) = (None, None);
+        let first = self.cohort.menus.keys().next();
+        self.failure = first.map_or_else(Default::default, |it| it.failure);
         let pivot = Tariff::first_dynamic();
-        for menu in self.cohort.menus.values() {
+        for (service, menu) in self.cohort.menus.iter() {
+            for (least, level) in self.failure.iter_mut().zip(service.failure) {
+                *least = level.min(*least);
+            }
             let first = menu.groups.keys().next().filter(|it| !it.is_dynamic);
             let fixed = first.map(|it| it.second);
             let mut moving = menu.groups.range_from(Bound::Included(&pivot));
@@ -520,7 +598,7 @@ impl Rack {
     }
 
     /// [`Shelf::put_in`].
-    pub(crate) fn put_in(&mut self, seed: &[u8; 32], entry: &Arc<Entry>) -> Option<Shape> {
+    pub(crate) fn put_in(&mut self, seed: &[u8; 32], entry: &Arc<Entry>) -> Option<Look> {
         let shelf = Arc::make_mut(&mut self.shelf);
         let gained = shelf.put_in(seed, entry);
         self.note_open();
@@ -528,7 +606,7 @@ impl Rack {
     }
 
     /// [`Shelf::take_out`].
-    pub(crate) fn take_out(&mut self, seed: &[u8; 32], entry: &Entry) -> Option<Shape> {
+    pub(crate) fn take_out(&mut self, seed: &[u8; 32], entry: &Entry) -> Option<Look> {
         let shelf = Arc::make_mut(&mut self.shelf);
         let lost = shelf.take_out(seed, entry);
         self.note_open();
@@ -582,8 +660,14 @@ impl Shelf {
     }
 
     /// How the machines of its open offers look, where nothing is booked.
-    pub(crate) fn shapes(&self) -> impl Iterator<Item = &Shape> {
-        self.cohorts.keys().flatten()
+    pub(crate) fn looks(&self) -> impl Iterator<Item = Look> {
+        let rows = self.cohorts.iter();
+        rows.filter_map(|(shape, row)| {
+            Some(Look {
+                shape: (*shape)?,
+                cpu_milli: Some(row.cpu_milli),
+            })
+        })
     }
 
     /// A machine of it, if one is open.
@@ -594,47 +678,49 @@ impl Shelf {
         Some(&entry.standing.terms.machine)
     }
 
-    /// Puts an open offer into its cohort; how its machine looks, if none looked like this.
-    fn put_in(&mut self, seed: &[u8; 32], entry: &Arc<Entry>) -> Option<Shape> {
+    /// Puts an open offer into its cohort; what the machines of that are now.
+    fn put_in(&mut self, seed: &[u8; 32], entry: &Arc<Entry>) -> Option<Look> {
         let Place { shape } = entry.place?;
         let row = self.cohorts.entry_or(&shape, Row::default);
-        let is_first = row.cohort.menus.is_empty();
         let cohort = Arc::make_mut(&mut row.cohort);
+        cohort.cpus.count(entry.cpu_milli, true);
+        row.cpu_milli = row.cpu_milli.max(entry.cpu_milli);
+        let cpu_milli = Some(row.cpu_milli);
         let menu = cohort.menus.entry_or(&Service::of(entry), Menu::default);
         if let Some(group) = menu.groups.get_mut(&entry.tariff) {
             group.put(seed, entry);
-            return None;
+        } else {
+            menu.open(entry);
+            row.note_asks();
         }
-        let alone = Group::One(Arc::clone(entry));
-        menu.groups.insert(entry.tariff.clone(), alone);
-        menu.by_mmac.insert(entry.tariff.lead(), ());
-        row.note_asks();
-        shape.filter(|_| is_first)
+        shape.map(|shape| Look { shape, cpu_milli })
     }
 
-    /// Takes an offer out of its cohort; how its machine looked, if none looks like this any more.
-    fn take_out(&mut self, seed: &[u8; 32], entry: &Entry) -> Option<Shape> {
+    /// Takes an offer out of its cohort; what the machines of that are now.
+    fn take_out(&mut self, seed: &[u8; 32], entry: &Entry) -> Option<Look> {
         let Place { shape } = entry.place?;
         let row = self.cohorts.get_mut(&shape)?;
         let cohort = Arc::make_mut(&mut row.cohort);
+        cohort.cpus.count(entry.cpu_milli, false);
+        let cpu_milli = cohort.cpus.last();
+        row.cpu_milli = cpu_milli.unwrap_or(0);
         let service = Service::of(entry);
         let menu = cohort.menus.get_mut(&service)?;
         let group = menu.groups.get_mut(&entry.tariff)?;
         if group.len() > 1 {
             group.take(seed, entry);
-            return None;
+            return shape.map(|shape| Look { shape, cpu_milli });
         }
-        menu.groups.remove(&entry.tariff);
-        menu.by_mmac.remove(&entry.tariff.lead());
+        menu.close(&entry.tariff);
         if menu.groups.is_empty() {
             cohort.menus.remove(&service);
         }
         if cohort.menus.is_empty() {
             self.cohorts.remove(&shape);
-            return shape;
+        } else {
+            row.note_asks();
         }
-        row.note_asks();
-        None
+        shape.map(|shape| Look { shape, cpu_milli })
     }
 
     /// Whether any offers cost the same.
@@ -655,5 +741,25 @@ impl Shelf {
                 });
             },
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_of_failure_are_close_from_below() {
+        let mut last = FailureLevel::default();
+        for ppm in (0..5_000)
+            .chain((5_000..2_000_000).step_by(77))
+            .chain([u32::MAX])
+        {
+            let level = FailureLevel::of(ppm);
+            let least = level.least_ppm();
+            assert!(level >= last && least <= ppm && ppm - least <= ppm / 256);
+            assert_eq!(FailureLevel::of(least), level);
+            last = level;
+        }
     }
 }

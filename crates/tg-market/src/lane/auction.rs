@@ -3,8 +3,7 @@
 //! Capacity is sold by *class* (a GPU model, a slice of one, a region). A bid names the classes that would do and
 //! what a unit is worth to it; an ask offers units of one class. [`clear_uniform`] finds the allocation of greatest
 //! welfare and one price for each class that supports it (a competitive equilibrium): nobody pays more than it bid
-//! or gets less than it asked, and what buyers pay is what sellers get. [`clear_mcafee`] gives up at most one trade
-//! so that telling the truth is best for every buyer and seller of single units in a single class.
+//! or gets less than it asked, and what buyers pay is what sellers get.
 //!
 //! # Method
 //! Bids are taken by falling value. Each unit takes the cheapest unsold ask in a class it accepts, or in one that
@@ -386,65 +385,5 @@ impl<'a> Market<'a> {
             sold: self.sold,
             prices,
         }
-    }
-}
-
-/// The result of a double auction with trade reduction.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct McAfee {
-    /// The bids that trade, by position.
-    pub buyers: Vec<usize>,
-    /// The asks that trade, by position.
-    pub sellers: Vec<usize>,
-    /// What each buyer pays.
-    pub pays: Amount,
-    /// What each seller gets; at most what a buyer pays. The difference is burned.
-    pub gets: Amount,
-}
-
-/// McAfee's double auction: single units of one class, `values` of the buyers and `costs` of the sellers. Telling the
-/// truth is best whatever the others say (1992, section 2): the price is the middle of the first values that do not
-/// trade if it suits all who would, else the last trade is given up and sets the prices.
-#[must_use]
-pub fn clear_mcafee(values: &[Amount], costs: &[Amount]) -> McAfee {
-    let mut buyers: Vec<usize> = (0..values.len()).collect();
-    buyers.sort_by_key(|index| (std::cmp::Reverse(values[*index]), *index));
-    let mut sellers: Vec<usize> = (0..costs.len()).collect();
-    sellers.sort_by_key(|index| (costs[*index], *index));
-    let trades = buyers
-        .iter()
-        .zip(&sellers)
-        .take_while(|(buyer, seller)| values[**buyer] >= costs[**seller])
-        .count();
-    let none = McAfee {
-        buyers: Vec::new(),
-        sellers: Vec::new(),
-        pays: Amount::ZERO,
-        gets: Amount::ZERO,
-    };
-    let Some(last) = trades.checked_sub(1) else {
-        return none;
-    };
-    let (low, high) = (costs[sellers[last]], values[buyers[last]]);
-    let middle = match (buyers.get(trades), sellers.get(trades)) {
-        (Some(buyer), Some(seller)) => {
-            let (value, cost) = (values[*buyer].get(), costs[*seller].get());
-            Some(Amount::new(
-                value / 2 + cost / 2 + (value % 2 + cost % 2) / 2,
-            ))
-        }
-        _ => None,
-    };
-    let (count, pays, gets) = match middle {
-        Some(price) if low <= price && price <= high => (trades, price, price),
-        _ => (last, high, low),
-    };
-    buyers.truncate(count);
-    sellers.truncate(count);
-    McAfee {
-        buyers,
-        sellers,
-        pays,
-        gets,
     }
 }

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use tg_types::Amount;
 
-use crate::lane::auction::{Ask, Bid, ClassSet, Clearing, clear_mcafee, clear_uniform};
+use crate::lane::auction::{Ask, Bid, ClassSet, Clearing, clear_uniform};
 use crate::synthetic::Draws;
 
 const fn amount(units: u64) -> Amount {
@@ -241,34 +241,11 @@ proptest! {
         }
     }
 
-    #[test]
-    fn mcafee_balances_and_does_not_depend_on_order(seed: u64, buyers in 0_usize..30, sellers in 0_usize..30) {
-        let mut draws = Draws::new(seed);
-        let values: Vec<Amount> = (0..buyers).map(|at| amount(draws.below(50) * 64 + at as u64)).collect();
-        let costs: Vec<Amount> = (0..sellers).map(|at| amount(draws.below(50) * 64 + at as u64)).collect();
-        let here = clear_mcafee(&values, &costs);
-        prop_assert_eq!(here.buyers.len(), here.sellers.len());
-        prop_assert!(here.pays >= here.gets, "the auction would pay in");
-        for buyer in &here.buyers {
-            prop_assert!(values[*buyer] >= here.pays);
-        }
-        for seller in &here.sellers {
-            prop_assert!(costs[*seller] <= here.gets);
-        }
-        let reversed = |list: &[Amount]| list.iter().rev().copied().collect::<Vec<_>>();
-        let there = clear_mcafee(&reversed(&values), &reversed(&costs));
-        prop_assert_eq!((here.pays, here.gets), (there.pays, there.gets));
-        let mut mirrored: Vec<usize> = there.buyers.iter().map(|it| buyers - 1 - it).collect();
-        mirrored.sort_unstable();
-        let mut own = here.buyers;
-        own.sort_unstable();
-        prop_assert_eq!(own, mirrored);
-    }
 }
 
 #[test]
 fn uniform_prices_are_not_truthful_and_are_not_said_to_be() {
-    // A buyer of two units keeps the price down by asking for one: the reason why only McAfee claims truthfulness.
+    // A buyer of two units keeps the price down by asking for one.
     let class = ClassSet::NONE.with(0);
     let bid = |units, value| Bid {
         accepts: class,

@@ -2,12 +2,10 @@
 //!
 //! * [`auction`]: sealed bids cleared together, one price for each class of capacity.
 //! * [`deadline`]: work admitted only if its time is reserved, at prices that rise as time runs out.
-//! * [`gang`]: many machines or none, near each other, with others filling the gaps.
 //! * [`queue`]: who is next: paid priority that ages, and whom a job may push out.
 
 pub mod auction;
 pub mod deadline;
-pub mod gang;
 pub mod queue;
 
 #[cfg(test)]

@@ -110,53 +110,6 @@ impl Waiting {
     }
 }
 
-/// The jobs in the order of their turns.
-#[must_use]
-pub fn in_turn(waiting: &[Waiting], now: TimestampMs) -> Vec<Waiting> {
-    let mut sorted = waiting.to_vec();
-    sorted.sort_by_key(|job| job.turn(now));
-    sorted
-}
-
-/// Position of `job` from 0, if it waits.
-#[must_use]
-pub fn position(waiting: &[Waiting], job: u64, now: TimestampMs) -> Option<usize> {
-    in_turn(waiting, now).iter().position(|it| it.job == job)
-}
-
-/// The least price at which `job` would be next now; `None` if no price makes it so, because others are aged.
-#[must_use]
-pub fn price_to_be_next(waiting: &[Waiting], job: u64, now: TimestampMs) -> Option<Amount> {
-    let own = waiting.iter().find(|it| it.job == job)?;
-    let others = waiting.iter().filter(|it| it.job != job);
-    let Some(first) = others.map(|it| it.turn(now)).min() else {
-        return Some(own.price);
-    };
-    if own.turn(now) < first {
-        return Some(own.price);
-    }
-    let with = |price: u128| Waiting {
-        price: Amount::new(price),
-        ..*own
-    };
-    let wins = |price: u128| with(price).turn(now) < first;
-    // Above this every product above stays below 2^128.
-    let mut high = u128::from(u64::MAX);
-    if !wins(high) {
-        return None;
-    }
-    let mut low = own.price.get().min(high);
-    while low + 1 < high {
-        let middle = low + (high - low) / 2;
-        if wins(middle) {
-            high = middle;
-        } else {
-            low = middle;
-        }
-    }
-    Some(Amount::new(high))
-}
-
 /// A job that runs and could be pushed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Preemptible {

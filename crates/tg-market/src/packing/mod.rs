@@ -66,6 +66,6 @@ mod tests;
 pub use burden::Burden;
 pub use index::{IndexStats, PackingIndex};
 pub use price::PriceBook;
-pub use profile::{Learner, WorkClass, WorkloadProfile};
+pub use profile::{ExpectedWork, Learner, WorkClass, WorkloadProfile};
 pub use scheduler::{PackingScheduler, Placed, UndoMark};
 pub use shape::{Candidate, Shape};

@@ -272,6 +272,70 @@ impl Learner {
     }
 }
 
+/// Most classes of work that [`ExpectedWork`] tells apart.
+pub const EXPECTED_CLASSES_MAX: usize = 128;
+
+/// Jobs by which [`ExpectedWork`] learns; beyond, the older ones count half.
+pub const EXPECTED_JOBS_MAX: u64 = 1 << 16;
+
+/// The work that came, and the work that is therefore expected: what the ledger prices placements by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpectedWork {
+    learner: Learner,
+    expected: WorkloadProfile,
+}
+
+impl Default for ExpectedWork {
+    fn default() -> Self {
+        Self {
+            learner: Learner::new(WorkloadProfile::new()),
+            expected: WorkloadProfile::new(),
+        }
+    }
+}
+
+impl ExpectedWork {
+    /// What placements are priced by.
+    #[must_use]
+    pub const fn expected(&self) -> &WorkloadProfile {
+        &self.expected
+    }
+
+    /// Takes note of an order for so many `members`, each of which takes `request`.
+    pub fn observe(&mut self, request: &Request, members: u16) {
+        for _ in 0..members {
+            self.learner.observe(request);
+        }
+        self.learner.bound(EXPECTED_CLASSES_MAX, EXPECTED_JOBS_MAX);
+    }
+
+    /// Expects what came, whenever a quarter more came; true if it did.
+    pub fn learn(&mut self) -> bool {
+        let due = self.learner.due();
+        if due {
+            self.expected = self.learner.profile().clone();
+        }
+        due
+    }
+}
+
+impl Encode for ExpectedWork {
+    fn encode(&self, writer: &mut Writer) {
+        let Self { learner, expected } = self;
+        learner.encode(writer);
+        expected.encode(writer);
+    }
+}
+
+impl Decode for ExpectedWork {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            learner: Learner::decode(reader)?,
+            expected: WorkloadProfile::decode(reader)?,
+        })
+    }
+}
+
 impl Encode for WorkClass {
     fn encode(&self, writer: &mut Writer) {
         let Self {

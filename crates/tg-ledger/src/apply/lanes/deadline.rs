@@ -3,10 +3,10 @@
 //! When such a job is first looked at it gets a lease that begins now or later, with its collateral locked and its
 //! machine held for that time, or it is refused and its escrow goes back. Others use the machine meanwhile only if they
 //! end before. Its price rises with what is reserved of the machine at that time, on the curve of
-//! [`tg_market::lane::deadline::Calendar`]: from the offer's price of tier reserved to [`PRICE_SPAN`] times as much.
+//! [`tg_market::lane::deadline::reserved_price`]: from the offer's price of tier reserved to [`PRICE_SPAN`] times as much.
 
 use tg_market::book::{Looks, Reach};
-use tg_market::lane::deadline::{Calendar, DeadlineJob};
+use tg_market::lane::deadline::{PARTS, reserved_price};
 use tg_market::placement::{assess, compare_quotes, is_large_enough};
 use tg_market::{JobDemand, OfferView, Quote, Stock};
 use tg_types::{Amount, TimestampMs};
@@ -20,9 +20,6 @@ use crate::record::{EndReason, Job, JobState};
 
 /// How many times its price on an empty machine a reservation on a full one costs.
 pub(crate) const PRICE_SPAN: u64 = 4;
-
-/// Parts of a machine that the price curve tells apart.
-const PARTS: u32 = 64;
 
 impl Execution {
     /// Admits a job with a guaranteed deadline, or refuses it.
@@ -92,7 +89,7 @@ fn booking(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Option<Quote> {
         let assessment = assess(&demand, view);
         let quote = assessment.quote.filter(|_| assessment.broken.is_empty());
         let Some(quote) = quote else { continue };
-        let price = reserved_price(stock, view, &quote)?;
+        let price = price_of_place(stock, view, &quote)?;
         let rise = price.saturating_sub(quote.price);
         return (price <= demand.max_price).then(|| Quote {
             price,
@@ -104,7 +101,7 @@ fn booking(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Option<Quote> {
 }
 
 /// What a reservation costs on a machine of which something is taken at that time.
-fn reserved_price(stock: &Stock, view: &OfferView<'_>, quote: &Quote) -> Option<Amount> {
+fn price_of_place(stock: &Stock, view: &OfferView<'_>, quote: &Quote) -> Option<Amount> {
     let node = stock.node(&view.offer)?;
     let gpus = u64::from(stock.cluster().spec(node).gpu_count);
     let (taken, total) = match gpus {
@@ -120,16 +117,5 @@ fn reserved_price(stock: &Stock, view: &OfferView<'_>, quote: &Quote) -> Option<
     let parts = taken.saturating_mul(u64::from(PARTS)) / total.max(1);
     let parts = u32::try_from(parts).unwrap_or(PARTS).min(PARTS - 1);
     let high = quote.price.checked_mul_div_ceil(PRICE_SPAN, 1)?;
-    let mut calendar = Calendar::new(PARTS, quote.price, high);
-    if parts > 0 {
-        let others = DeadlineJob {
-            earliest: 0,
-            deadline: 1,
-            slots: parts,
-            parallel: parts,
-            value: Amount::MAX,
-        };
-        calendar.admit(&others).ok()?;
-    }
-    calendar.price(0)
+    Some(reserved_price(quote.price, high, parts))
 }
