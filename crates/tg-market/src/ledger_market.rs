@@ -164,7 +164,7 @@ impl LedgerMarket {
         JobDemand {
             macs: 0,
             memory_bytes: 0,
-            mode: VerificationMode::Zk,
+            mode: VerificationMode::Proof,
             max_price: Amount::new(1),
             now: NOW,
             deadline: TimestampMs::new(u64::MAX),
