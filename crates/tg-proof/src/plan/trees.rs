@@ -223,6 +223,9 @@ pub struct FlagWeights {
 }
 
 impl FlagWeights {
+    /// Highest power of the challenge.
+    pub const POWERS: usize = 3;
+
     /// For the claim's point, the point of the branches, one drawn over inputs and trees, and a challenge.
     #[must_use]
     pub fn new(

@@ -1,13 +1,13 @@
 //! The checks of a proof in the clear.
 
 use super::openings::{self, Registered, check_weights};
-use super::{VerifyError, Walk};
+use super::{VerifyError, Walk, node_bytes};
 use crate::algebra::arithmetic::Clear;
 use crate::algebra::transcript;
 use crate::plan::parts::Parts;
 use crate::plan::shape::ProofShape;
 use crate::verify::lookup::LookupMessages;
-use crate::verify::messages::InferenceProof;
+use crate::verify::messages::{self, InferenceProof};
 use crate::verify::pushforward;
 use p3_commit::MultilinearPcs;
 use tg_ir::Program;
@@ -36,6 +36,12 @@ pub(crate) fn check_proof(
     let anchor = openings::observe_witness(shape, proof, &mut challenger)?;
     let mut walk = Walk::new(Clear, program, &shape.plan, input);
     walk.run(&proof.nodes, output, &mut challenger)?;
+    walk.debug_check_draws();
+    debug_assert_eq!(
+        messages::encode(&proof.nodes).len() as u64,
+        node_bytes(program, &shape.plan),
+        "bytes of the nodes' messages"
+    );
     if let Some(messages) = &proof.lookup {
         let scheme = shape.pushforwards.as_ref().map(|(scheme, _)| scheme);
         let lookup = LookupMessages {

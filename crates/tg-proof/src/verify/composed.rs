@@ -1,15 +1,15 @@
 //! The composed security level: minus log2 of the sum of every error, each with its source.
 
 use crate::algebra::field::E;
-use crate::algebra::layout::TensorLayout;
 use crate::algebra::numbers::{exp2, log2, sum_bits};
 use crate::algebra::transcript::Challenger;
 use crate::argument::commitment::Pcs;
 use crate::argument::soundness::field_bits;
 use crate::argument::soundness::{ErrorTerm, FOLDS, LEVEL, combination_before};
+use crate::plan::Plan;
 use crate::plan::PlanError;
 use crate::plan::shape::{ProofShape, WeightsShape};
-use crate::plan::{MapPlan, NodePlan, Plan};
+use crate::verify::draws::{DrawCharge, draws, fractional_degree};
 use crate::verify::private::PrivateShape;
 use crate::verify::registration;
 use crate::verify::zk::ZkShape;
@@ -17,8 +17,7 @@ use p3_field::Field;
 use p3_security::{CandidateSet, ErrorBits, SecurityTerm};
 use p3_sumcheck::{OpeningProtocol, PrescribedOpeningSecurity, PrescribedPointPcs};
 use p3_whir::parameters::SecurityAssumption;
-use tg_ir::op;
-use tg_ir::{Op, Program, TensorId};
+use tg_ir::Program;
 
 /// The rest of an opening.
 const REST: &str = "queries, answers and sums: WHIR, ePrint 2024/1586, Johnson bound";
@@ -147,7 +146,13 @@ pub(crate) fn report(model: &Secured<'_>, shape: &ProofShape) -> Option<Security
             ));
         }
     }
-    for (label, source, degree) in draws(model.program, &shape.plan) {
+    for DrawCharge {
+        label,
+        source,
+        degree,
+        ..
+    } in draws(model.program, &shape.plan)
+    {
         terms.push(ErrorTerm::new(label, source, charge(degree, candidates)));
     }
     Some(composed(terms))
@@ -172,7 +177,9 @@ pub(crate) fn report_zk(model: &Secured<'_>, shape: &ZkShape) -> Option<Security
         candidates += of_weights.log2_size();
     }
     let field = field_bits();
-    let all = draws(model.program, &shape.plan).into_iter().chain([
+    let drawn = draws(model.program, &shape.plan).into_iter();
+    let drawn = drawn.map(|draw| (draw.label, draw.source, draw.degree));
+    let all = drawn.chain([
         (
             "triples of products".to_owned(),
             "Schwartz-Zippel; Beaver, CRYPTO 1991",
@@ -358,180 +365,11 @@ fn composed(mut terms: Vec<ErrorTerm>) -> SecurityReport {
     }
 }
 
-/// Degree of a fractional sum over 2^vars leaves: two per layer for combining and descending, three per round.
-fn fractional_degree(vars: usize) -> f64 {
-    let vars = vars as f64;
-    (2.0 * vars + 1.5 * vars * (vars - 1.0)).max(1.0)
-}
-
 /// `degree / |E|`, charged over every pair of polynomials the two commitments leave open.
 fn charge(degree: f64, candidates: CandidateSet) -> f64 {
     let field = field_bits();
     let term = SecurityTerm::new("draw", ErrorBits::from_log2(field - log2(degree.max(1.0))));
     term.over_candidates(candidates).bits.bits()
-}
-
-/// Every challenge drawn outside the openings: what it shows, where the bound comes from, and the degree of the
-/// polynomial that would have to vanish.
-fn draws(program: &Program, plan: &Plan) -> Vec<(String, &'static str, f64)> {
-    let outputs = plan.layouts[program.nodes.len()].vars() as f64;
-    let mut draws = vec![("output point".to_owned(), "Schwartz-Zippel", outputs)];
-    let mut readers = vec![0usize; program.nodes.len() + 1];
-    for input in program.nodes.iter().flat_map(|node| node.op.inputs()) {
-        readers[input.index()] += 1;
-    }
-    for (node, description) in program.nodes.iter().enumerate() {
-        let label = |what: &str| format!("{what} of node {node} `{}`", description.name);
-        let readers = readers[node + 1];
-        if readers > 1 {
-            let degree = readers as f64 + 2.0 * plan.layouts[node + 1].vars() as f64;
-            draws.push((label("claim merge"), "sumcheck, LFKN 1992", degree));
-        }
-        if let Some((what, source, degree)) = gadget_draws(program, plan, node) {
-            draws.push((label(what), source, degree));
-        }
-        if let NodePlan::Gadget(gadget) | NodePlan::Chosen { gadget, .. } = &plan.nodes[node] {
-            let source = "sumchecks of degree 3, zero-checks and readers; Schwartz-Zippel";
-            draws.push((label("stages"), source, gadget.staged.error_degree()));
-        }
-        if let NodePlan::Trees(trees) = &plan.nodes[node] {
-            let source = "sumchecks, zero-check and readers; Schwartz-Zippel";
-            let read = 2 * plan.layouts[description.op.inputs()[0].index()].channel_vars;
-            let degree = trees.error_degree() + (read + plan.layouts[node + 1].vars()) as f64;
-            draws.push((label("decisions and leaves"), source, degree));
-        }
-    }
-    if let Some(input) = &plan.input {
-        let source = "sumchecks, readers; Schwartz-Zippel";
-        let merge = readers[0] as f64 + 2.0 * plan.layouts[0].vars() as f64;
-        let degree = merge + input.staged.error_degree();
-        draws.push(("hidden input".to_owned(), source, degree));
-    }
-    if let Some(output) = &plan.output {
-        let source = "sumcheck, readers; Schwartz-Zippel";
-        let degree = output.staged.error_degree();
-        draws.push(("hidden output".to_owned(), source, degree));
-    }
-    if let Some(salts) = &plan.salts {
-        // A point per commitment, at which two polynomials below the ring's degree are compared.
-        let count = plan.witness[salts.columns.witness.start].columns;
-        let degree = (count * crate::argument::ajtai::DEGREE) as f64 + salts.staged.error_degree();
-        let source = "Schwartz-Zippel; Ring-SIS is assumed";
-        draws.push(("tensor commitments".to_owned(), source, degree));
-    }
-    if plan.looks_up() {
-        draws.extend(lookup_draws(plan));
-    }
-    draws
-}
-
-/// The draws of the lookup argument.
-fn lookup_draws(plan: &Plan) -> Vec<(String, &'static str, f64)> {
-    let mut draws = vec![(
-        "reader batching".to_owned(),
-        "Schwartz-Zippel",
-        plan.groups.len() as f64,
-    )];
-    let leaves: f64 = plan.sum_vars().map(|vars| exp2(vars as f64)).sum();
-    draws.push((
-        "table poles".to_owned(),
-        "logUp, ePrint 2022/1530, lemma 5",
-        leaves + plan.tables.len() as f64,
-    ));
-    draws.push((
-        "fractional sum".to_owned(),
-        "GKR, ePrint 2023/1284",
-        plan.sum_vars().map(fractional_degree).sum(),
-    ));
-    if let Some(layout) = &plan.pushforwards {
-        // One claim per column and that of the leaves, in powers of one challenge, and a sum of degree 2.
-        let columns: usize = plan.tables.iter().map(|table| table.columns.len()).sum();
-        draws.push((
-            "pushforwards".to_owned(),
-            "Schwartz-Zippel and sumcheck, LFKN 1992",
-            columns as f64 + 2.0 * layout.vars as f64,
-        ));
-    }
-    draws
-}
-
-/// The draws of one node's gadget together; an addition draws nothing. What a gadget reads through a public linear map
-/// is a sumcheck of degree 2 over the fields that are summed.
-fn gadget_draws(
-    program: &Program,
-    plan: &Plan,
-    node: usize,
-) -> Option<(&'static str, &'static str, f64)> {
-    const PRODUCTS: &str = "sumcheck; Thaler 2013, section 4.4";
-    let op = &program.nodes[node].op;
-    let inputs = op.inputs();
-    let layout = |tensor: &TensorId| &plan.layouts[tensor.index()];
-    let output = plan.layouts[node + 1].vars() as f64;
-    let most = |vars: fn(&TensorLayout) -> usize| {
-        let all = inputs.iter().map(|input| vars(layout(input)));
-        2.0 * all.max().unwrap_or(0) as f64
-    };
-    let (pixels, channels) = (most(|l| l.pixel_vars), most(|l| l.channel_vars));
-    match (op, &plan.nodes[node]) {
-        (_, NodePlan::Weighted { weights } | NodePlan::Chosen { weights, .. }) => {
-            let [outputs, positions, inner] = plan.weights[*weights].axis_vars().map(|v| v as f64);
-            Some(match op {
-                Op::Conv(op::Conv { groups, .. }) if *groups > 1 => {
-                    let products = 3.0 * (outputs + positions + inner);
-                    (
-                        "products and sources",
-                        PRODUCTS,
-                        products + pixels + channels + output,
-                    )
-                }
-                Op::Conv(_) => {
-                    let products = 2.0 * (positions + inner);
-                    ("products and sources", PRODUCTS, products + pixels + output)
-                }
-                Op::Dense(_) => ("products", PRODUCTS, 2.0 * (positions + inner) + output),
-                Op::Embed(_) => ("rows", "sumcheck", 2.0 * outputs + output),
-                _ => ("weights", "Schwartz-Zippel", output),
-            })
-        }
-        (_, NodePlan::Map(map)) => {
-            let summed = match map {
-                MapPlan::Rearranged(_) => [false; 2],
-                MapPlan::Fields { pixels, channels } => [*pixels, *channels],
-                MapPlan::Elements => [true; 2],
-            };
-            let vars = summed.into_iter().zip([pixels, channels]);
-            let rounds: f64 = vars.filter(|(summed, _)| *summed).map(|(_, v)| v).sum();
-            (summed != [false; 2]).then_some(("public map", "sumcheck", rounds + output))
-        }
-        (Op::Mul(_), _) => Some(("products", "sumcheck", 3.0 * output + output)),
-        (Op::MatMul(op::MatMul { inputs, .. }), _) => {
-            let left = layout(&inputs[0]);
-            let rounds = left.pixel_vars + left.batch_vars + left.channel_vars;
-            let products = 3.0 * rounds as f64 + 2.0 * pixels;
-            Some(("products and sources", PRODUCTS, products + output))
-        }
-        (Op::Requantise(_), _) => Some((
-            "relations",
-            "Schwartz-Zippel, five multilinear identities and three columns within their tables",
-            8.0 * output,
-        )),
-        (_, NodePlan::Maximum { shape, columns, .. }) => {
-            let positions = shape.window.positions();
-            let chunks: f64 = plan.witness[columns.witness.clone()]
-                .iter()
-                .map(|table| (positions as f64 + 2.0) * table.chunk.vars as f64)
-                .sum();
-            let kappa = crate::algebra::layout::log2_ceil(positions) as f64;
-            // Per column: its class, that it lies in its table, and its window.
-            let relations = 3.0 * shape.columns() as f64 * output;
-            Some((
-                "windows and zero-checks",
-                "sumcheck and Schwartz-Zippel",
-                relations + kappa + pixels + chunks,
-            ))
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -227,6 +227,7 @@ pub fn walk(
     let plan = walked.plan;
     let mut walk = Walk::new(tape, walked.program, plan, walked.input);
     walk.run(walked.nodes, walked.output, challenger)?;
+    walk.debug_check_draws();
     let (mut columns, mut pushforwards) = (Vec::new(), None);
     if let Some(proof) = walked.lookup {
         let messages = LookupMessages {

@@ -6,7 +6,7 @@ use crate::algebra::arithmetic::Arithmetic;
 use crate::algebra::field::{E, eq, eq_prefix, eq_table};
 use crate::algebra::layout::log2_ceil;
 use crate::algebra::linear::{Along, Reading, SourceMap, Weights};
-use crate::algebra::transcript::{Challenger, draw_point};
+use crate::algebra::transcript::Challenger;
 use crate::plan::{ColumnSet, MaximumShape};
 use crate::verify::messages::{AttainedProof, MaximumProof};
 use p3_field::PrimeCharacteristicRing;
@@ -41,7 +41,7 @@ impl<A: Arithmetic> Walk<'_, A> {
         let differences: Vec<A::Value> =
             values.chunks(limbs).map(|own| shape.joined(own)).collect();
         let window = &shape.window;
-        let tau = eq_table(&draw_point(challenger, log2_ceil(window.positions())));
+        let tau = eq_table(&self.draw_point(log2_ceil(window.positions()), challenger));
         let (pixels, batch, channels) = self.plan.layouts[node + 1].split(&claim.point);
         let input = self.program.nodes[node].op.inputs()[0];
         let eq_pixels = eq_table(pixels);
@@ -70,7 +70,7 @@ impl<A: Arithmetic> Walk<'_, A> {
         }
         for (table, proof) in columns.witness.clone().zip(proofs) {
             let vars = self.plan.witness[table].chunk.vars;
-            let drawn = draw_point(challenger, vars);
+            let drawn = self.draw_point(vars, challenger);
             let zero = A::Value::from(E::ZERO);
             let (at, last) = self
                 .sumcheck(

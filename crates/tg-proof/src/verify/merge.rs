@@ -4,7 +4,7 @@ use super::NodeCheck;
 use super::{Claim, Walk};
 use crate::algebra::arithmetic::Arithmetic;
 use crate::algebra::field::{E, eq};
-use crate::algebra::transcript::{Challenger, draw};
+use crate::algebra::transcript::Challenger;
 use crate::verify::messages::MergeProof;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::TensorId;
@@ -22,7 +22,7 @@ impl<A: Arithmetic> Walk<'_, A> {
             (1, None) => Ok(claims.remove(0)),
             // Of none: an input that nobody reads. Its sum is zero, and ends in a claim at a drawn point.
             (0 | 2.., Some(proof)) => {
-                let alpha = draw(challenger);
+                let alpha = self.draw(claims.len(), challenger);
                 let powers: Vec<E> = alpha.powers().take(claims.len()).collect();
                 let sum = claims
                     .iter()

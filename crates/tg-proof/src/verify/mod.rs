@@ -20,6 +20,7 @@ pub(crate) mod wire;
 pub mod zk;
 
 mod clear;
+mod draws;
 mod error;
 mod hidden;
 mod matmul;

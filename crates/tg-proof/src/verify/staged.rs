@@ -4,7 +4,7 @@ use super::NodeCheck;
 use super::{Claim, Walk};
 use crate::algebra::arithmetic::Arithmetic;
 use crate::algebra::field::{E, eq_prefix};
-use crate::algebra::transcript::{Challenger, draw, draw_point};
+use crate::algebra::transcript::Challenger;
 use crate::plan::staged::{Anchors, Slot, Stage, Staged};
 use crate::verify::messages::StageProof;
 use p3_field::PrimeCharacteristicRing;
@@ -26,14 +26,14 @@ impl<A: Arithmetic> Walk<'_, A> {
             }
             (Some((rows, sums)), [first, second]) => {
                 let anchors = if rows.outputs.is_empty() {
-                    Anchors::one(rows, &draw_point(challenger, rows.layout.vars()))
+                    Anchors::one(rows, &self.draw_point(rows.layout.vars(), challenger))
                 } else {
                     Anchors::one(rows, &claim.point)
                 };
                 let (at, values) =
                     self.stage(rows, &anchors, (&claim.value, &[]), first, challenger)?;
                 let claims: Vec<A::Value> = sums.iter().map(|&sum| values[sum].clone()).collect();
-                let channels = draw_point(challenger, elements.layout.channel_vars);
+                let channels = self.draw_point(elements.layout.channel_vars, challenger);
                 let anchors = Anchors::after(&claim.point, &at, &channels);
                 let claimed = (&claim.value, claims.as_slice());
                 self.stage(elements, &anchors, claimed, second, challenger)?;
@@ -52,7 +52,8 @@ impl<A: Arithmetic> Walk<'_, A> {
         proof: &StageProof,
         challenger: &mut Challenger,
     ) -> Result<(Vec<E>, Vec<A::Value>), NodeCheck> {
-        let alpha = draw(challenger);
+        let relations = stage.own().count() + stage.sums.len();
+        let alpha = self.draw(relations, challenger);
         let factors = stage.factors(alpha, &anchors.channels);
         let sum = stage.claimed(&factors, output, sums);
         let shape = (stage.layout.vars(), stage.degree());

@@ -5,7 +5,7 @@ use super::{Claim, Walk};
 use crate::algebra::arithmetic::Arithmetic;
 use crate::algebra::field::{E, eq_prefix};
 use crate::algebra::layout::log2_ceil;
-use crate::algebra::transcript::{Challenger, draw, draw_point};
+use crate::algebra::transcript::Challenger;
 use crate::plan::staged::Anchors;
 use crate::plan::{FlagWeights, TreesPlan, branch_reading};
 use crate::verify::messages::TreesProof;
@@ -33,7 +33,7 @@ impl<A: Arithmetic> Walk<'_, A> {
             return Err(NodeCheck::Messages);
         };
         let stage = &trees.decisions.elements;
-        let anchors = Anchors::one(stage, &draw_point(challenger, stage.layout.vars()));
+        let anchors = Anchors::one(stage, &self.draw_point(stage.layout.vars(), challenger));
         let nothing = A::Value::from(E::ZERO);
         let (branches, values) =
             self.stage(stage, &anchors, (&nothing, &[]), decisions, challenger)?;
@@ -44,8 +44,8 @@ impl<A: Arithmetic> Walk<'_, A> {
 
         let layout = trees.flags.layout;
         let roots = log2_ceil(trees.shape.firsts.len());
-        let drawn = draw_point(challenger, layout.batch_vars + roots);
-        let beta = draw(challenger);
+        let drawn = self.draw_point(layout.batch_vars + roots, challenger);
+        let beta = self.draw(FlagWeights::POWERS, challenger);
         let points = [claim.point.as_slice(), &branches, &drawn];
         let weights = FlagWeights::new(trees, forest, points, beta);
         let (factors, constant) = weights.sum();

@@ -4,10 +4,11 @@ use super::evaluate_tensor;
 use super::{NodeCheck, VerifyError};
 use crate::algebra::arithmetic::{Arithmetic, Clear};
 use crate::algebra::field::E;
-use crate::algebra::transcript::{Challenger, absorb, draw_point};
+use crate::algebra::transcript::{Challenger, absorb, draw, draw_point};
 use crate::argument::commitment::Pcs;
 use crate::argument::sumcheck;
 use crate::plan::{NodePlan, Plan, TensorPlan};
+use crate::verify::draws::{self, DrawTally};
 use crate::verify::lookup::{self, LookupClaims, LookupMessages, Pulled};
 use crate::verify::messages::{GadgetProof, NodeProof, Sumcheck};
 use tg_ir::op;
@@ -58,6 +59,8 @@ pub struct Walk<'a, A: Arithmetic = Clear> {
     pub(super) weights: Vec<Option<WeightClaims<A::Value>>>,
     /// Per witness table the claims besides those of the lookup argument, in the order of the plan's openings.
     pub(super) opened: Vec<Vec<ColumnClaim<A::Value>>>,
+    /// What it drew so far.
+    drawn: DrawTally,
 }
 
 impl<'a, A: Arithmetic> Walk<'a, A> {
@@ -82,6 +85,7 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
             ],
             weights: vec![None; plan.weights.len()],
             opened: vec![Vec::new(); plan.witness.len()],
+            drawn: DrawTally::new(program.nodes.len()),
         }
     }
 
@@ -108,7 +112,7 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
             });
         }
         let layout = self.plan.layouts[nodes];
-        let drawn = draw_point(challenger, layout.vars());
+        let drawn = self.draw_point(layout.vars(), challenger);
         let of_statement = |name: &str| {
             let name = name.to_owned();
             move |check| VerifyError::Node {
@@ -131,12 +135,14 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
         };
         self.claims[nodes].push(claim);
         for (node, proof) in (0..nodes).rev().zip(proofs) {
+            self.drawn.come_to(node);
             self.node(node, proof, challenger).map_err(|check| {
                 let name = self.program.nodes[node].name.clone();
                 VerifyError::Node { node, name, check }
             })?;
         }
         let mut rest = proofs[nodes..].iter();
+        self.drawn.come_to(draws::of_input(nodes));
         match (input, input.as_ref().and_then(|_| rest.next())) {
             (Some(input), Some(proof)) => self
                 .hidden_input(input, proof, challenger)
@@ -144,9 +150,10 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
             _ => self.public_input()?,
         }
         if let (Some(salts), Some(proof)) = (salts, rest.next()) {
+            self.drawn.come_to(draws::of_salts(nodes));
             let vars = salts.columns.layout.vars();
             let claim = Claim {
-                point: draw_point(challenger, vars),
+                point: self.draw_point(vars, challenger),
                 value: A::Value::from(E::default()),
             };
             let NodeProof {
@@ -318,6 +325,18 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
         messages.iter().copied().map(A::Value::from).collect()
     }
 
+    /// Draws one challenge, which a polynomial of a degree may vanish at.
+    pub(super) fn draw(&mut self, degree: usize, challenger: &mut Challenger) -> E {
+        self.drawn.note(degree);
+        draw(challenger)
+    }
+
+    /// Draws a point, at which two multilinear extensions may agree.
+    pub(super) fn draw_point(&mut self, vars: usize, challenger: &mut Challenger) -> Vec<E> {
+        self.drawn.note(vars);
+        draw_point(challenger, vars)
+    }
+
     /// Nothing if two values differ.
     pub(super) fn equal(&mut self, left: A::Value, right: A::Value) -> Option<()> {
         self.arithmetic.vanishes(left - right).then_some(())
@@ -331,11 +350,27 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
         shape: (usize, usize),
         sum: A::Value,
     ) -> Option<(Vec<E>, A::Value)> {
+        let (rounds, degree) = shape;
+        self.drawn.note(rounds * degree);
         sumcheck::verify(&mut self.arithmetic, proof, challenger, shape, sum)
     }
 }
 
 impl<A: Arithmetic> Walk<'_, A> {
+    /// With debug assertions: that the security report charges for all that was drawn.
+    ///
+    /// # Panics
+    /// If it does not, which is a mistake of ours.
+    pub(super) fn debug_check_draws(&self) {
+        if cfg!(debug_assertions) {
+            let unlisted = self.drawn.unlisted(self.program, self.plan);
+            assert_eq!(
+                unlisted, None,
+                "drawn and not charged: place, drawn, listed"
+            );
+        }
+    }
+
     /// The lookup argument about all that the nodes have pulled.
     pub(super) fn look_up(
         &mut self,
