@@ -436,8 +436,9 @@ mod tests {
                 "{range:?}"
             );
             let proving = ProvingModel::new(compiled).unwrap();
-            let names = (tg_types::JobId::default(), tg_types::Address::default());
-            let proved = tg_prover::prove(&proving, &input, names.0, names.1, &mut |_| {});
+            let input = tg_exec::IntTensor::I8(input.clone());
+            let request = tg_prover::ProveRequest::of(vec![input]);
+            let proved = tg_prover::prove(&proving, request, &mut |_| {});
             assert!(proved.is_err(), "{range:?}");
         }
     }

@@ -8,7 +8,7 @@ use tg_compile::suite::{Architecture, random_input};
 use tg_proof::private::PROOFS_DEFAULT;
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel, security, verify};
 use tg_prover::{
-    Limits, Masking, Modes, OpeningError, Openings, ProvingModel, Secret, prove_private, prove_zk,
+    Masking, Modes, OpeningError, Openings, ProveRequest, ProvingModel, Secret, prove,
 };
 
 /// Proofs of each kind.
@@ -61,13 +61,14 @@ fn keep(folder: &std::path::Path) {
         seed: [1; 32],
         proofs: 1,
     };
-    let (limits, openings) = (Limits::default(), Counted(Cell::new(0)));
+    let openings = Counted(Cell::new(0));
     let model = ProvingModel::private(compiled, &secret).unwrap();
     let public = model.register_private(&openings, [2; 32]).unwrap();
     let masking = Masking::new([3; 32], Modes::HIDDEN_INPUT);
-    let (names, with) = (Default::default(), (&masking, &limits));
-    let proved = prove_private(&model, &openings, vec![input], names, with, &mut |_| {});
-    let (file, _) = proved.unwrap();
+    let request = ProveRequest::of(vec![input])
+        .masked(&masking)
+        .counted_by(&openings);
+    let (file, _) = prove(&model, request, &mut |_| {}).unwrap();
     std::fs::write(folder.join("private.tgv"), public.encode()).unwrap();
     std::fs::write(folder.join("private.proof"), file.to_bytes()).unwrap();
 }
@@ -85,17 +86,14 @@ fn main() {
         }
         let (compiled, _) = architecture.model(1);
         let input = random_input(&compiled.program, 1);
-        let (limits, names) = (Limits::default(), Default::default());
         let masking = |run| Masking::new([run; 32], Modes::HIDDEN_INPUT);
 
         let model = ProvingModel::new(compiled.clone()).unwrap();
         let public = model.register().unwrap();
         let shown = measure(&public, |run| {
-            let (masking, inputs) = (masking(run), vec![input.clone()]);
-            let with = (&masking, &limits);
-            prove_zk(&model, inputs, names, with, &mut |_| {})
-                .unwrap()
-                .0
+            let masking = masking(run);
+            let request = ProveRequest::of(vec![input.clone()]).masked(&masking);
+            prove(&model, request, &mut |_| {}).unwrap().0
         });
         println!("{}: public weights: {shown}", architecture.name());
 
@@ -115,9 +113,9 @@ fn main() {
         public.verify_registration().unwrap();
         let verifying = start.elapsed();
         let shown = measure(&public, |run| {
-            let (masking, inputs) = (masking(run), vec![input.clone()]);
-            let with = (&masking, &limits);
-            prove_private(&model, &openings, inputs, names, with, &mut |_| {})
+            let masking = masking(run);
+            let request = ProveRequest::of(vec![input.clone()]).masked(&masking);
+            prove(&model, request.counted_by(&openings), &mut |_| {})
                 .unwrap()
                 .0
         });

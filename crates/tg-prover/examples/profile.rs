@@ -12,8 +12,7 @@ use tg_compile::suite::Architecture;
 use tg_exec::IntTensor;
 use tg_proof::messages::{self, GadgetProof, InferenceProof, Pushforwards};
 use tg_proof::{ExpectedStatement, Parts, PublicModel, verify};
-use tg_prover::{ProvingModel, Stage, prove_tensor};
-use tg_types::{Address, JobId};
+use tg_prover::{ProveRequest, ProvingModel, Stage, prove};
 
 /// CPU seconds of this process.
 fn cpu() -> f64 {
@@ -173,25 +172,21 @@ fn measure(run: usize, model: &ProvingModel, public: &PublicModel, input: &IntTe
     let mut at = (Instant::now(), cpu());
     let mut stage = String::new();
     let mut line = String::new();
-    let (file, _) = prove_tensor(
-        model,
-        input.clone(),
-        (JobId::default(), Address::default()),
-        &mut |now| {
-            let name = match now {
-                Stage::Nodes(..) => "Nodes".to_owned(),
-                other => format!("{other:?}"),
-            };
-            if name != stage {
-                if !stage.is_empty() {
-                    let took = at.0.elapsed().as_secs_f64() * 1e3;
-                    line += &format!(" {stage} {took:.1} ({:.2} s)", cpu() - at.1);
-                }
-                stage = name;
-                at = (Instant::now(), cpu());
+    let request = ProveRequest::of(vec![input.clone()]);
+    let (file, _) = prove(model, request, &mut |now| {
+        let name = match now {
+            Stage::Nodes(..) => "Nodes".to_owned(),
+            other => format!("{other:?}"),
+        };
+        if name != stage {
+            if !stage.is_empty() {
+                let took = at.0.elapsed().as_secs_f64() * 1e3;
+                line += &format!(" {stage} {took:.1} ({:.2} s)", cpu() - at.1);
             }
-        },
-    )
+            stage = name;
+            at = (Instant::now(), cpu());
+        }
+    })
     .unwrap();
     let (took, c) = (start.elapsed(), cpu() - c);
     let start = Instant::now();

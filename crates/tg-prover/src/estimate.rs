@@ -141,7 +141,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn memory_is_what_a_proof_takes() {
-        use crate::{Limits, prove_tensors};
+        use crate::{ProveRequest, prove};
         use tg_proof::plan::SectionSize;
         const CHILD: &str = "TG_PROVER_PEAK_OF";
         if let Ok(cells) = std::env::var(CHILD) {
@@ -150,9 +150,7 @@ mod tests {
             let size = SectionSize::forced(cells.parse().unwrap());
             let model = model.with_sections(size).unwrap();
             std::fs::write("/proc/self/clear_refs", "5").unwrap();
-            let limits = Limits::default();
-            let names = Default::default();
-            prove_tensors(&model, vec![input], names, &limits, &mut |_| {}).unwrap();
+            prove(&model, ProveRequest::of(vec![input]), &mut |_| {}).unwrap();
             let figures = format!("of {} {}\n", peak(), model.memory(1).unwrap());
             std::io::Write::write_all(&mut std::io::stdout(), figures.as_bytes()).unwrap();
             return;

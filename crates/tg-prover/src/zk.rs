@@ -1,13 +1,14 @@
 //! Making a proof in zero knowledge.
 
 use crate::channel::Channel;
+use crate::clear::{execute, open_weights, stack};
 use crate::error::ProveError;
 use crate::hiding::{self, Committed, uniform};
 use crate::limits::{Limits, Stage};
 use crate::lookup::{self, Columns, Pushing, Read};
+use crate::masking::{Masking, Shows, salts};
 use crate::model::ProvingModel;
-use crate::openings::Openings;
-use crate::prove::{execute, open_weights, stack};
+use crate::request::ProveRequest;
 use crate::walk::{Walk, WeightPoints};
 use crate::witness::{Witness, integer};
 use p3_commit::MultilinearPcs;
@@ -16,194 +17,39 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use std::borrow::Cow;
 use tg_exec::{IntTensor, Trace};
-use tg_ir::Program;
-use tg_proof::ajtai::{self, TensorCommitment};
+use tg_proof::ajtai::TensorCommitment;
 use tg_proof::commitment::{Challenger, Commitment, OpeningArgument};
 use tg_proof::field::{E, F};
 use tg_proof::hiding::{HidingProof, extension_cells};
 use tg_proof::messages::{self, LookupProof};
-use tg_proof::plan::TensorCoding;
 use tg_proof::tape::{self, ProductMessages, Tape};
 use tg_proof::verify::{Walked, walk_hidden};
 use tg_proof::zk::{self, ZkProof, ZkShape};
-use tg_proof::{Modes, ProofFile, Statement, Visibility};
-use tg_types::codec::Encode;
-use tg_types::{Address, Digest, JobId};
-
-/// How a proof hides.
-#[derive(Clone, Copy)]
-pub struct Masking {
-    /// The prover's randomness: 32 bytes that nobody else knows and that are used once. Who knows them sees through the
-    /// proof; two proofs with one seed may show what differs between their inputs.
-    pub seed: [u8; 32],
-    /// What the statement shows of input and output.
-    pub modes: Modes,
-    /// The salts of the commitments of input and output, if the statement names them: who knows one can tell whether the
-    /// commitment is of a tensor.
-    pub salts: [[u8; 32]; 2],
-}
-
-impl Masking {
-    /// Modes without commitments.
-    #[must_use]
-    pub const fn new(seed: [u8; 32], modes: Modes) -> Self {
-        let salts = [[0; 32]; 2];
-        Self { seed, modes, salts }
-    }
-}
-
-impl Masking {
-    /// What the statement shows of the inputs and outputs of a batch of executions.
-    fn shows(&self, program: &Program, executions: &[&[IntTensor]]) -> [Shows; 2] {
-        let of = |mode, coding, tensor: usize, salt| {
-            let tensors: Vec<&IntTensor> = executions.iter().map(|own| &own[tensor]).collect();
-            Shows::of(mode, &coding, &tensors, salt)
-        };
-        let [input, output] = &self.salts;
-        let (first, last) = (
-            TensorCoding::of_input(program),
-            TensorCoding::of_output(program),
-        );
-        [
-            of(self.modes.input, first, 0, input),
-            of(self.modes.output, last, program.nodes.len(), output),
-        ]
-    }
-}
-
-impl std::fmt::Debug for Masking {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Masking")
-            .field("modes", &self.modes)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What a statement shows of a tensor: its bytes, its commitment with what hides it, or nothing.
-pub(crate) enum Shows {
-    Bytes(Vec<u8>),
-    Commitment(Box<TensorCommitment>, Vec<u8>),
-    Nothing,
-}
-
-impl Shows {
-    /// Of one tensor per input of a batch.
-    pub(crate) fn of(
-        mode: Visibility,
-        coding: &TensorCoding,
-        tensors: &[&IntTensor],
-        salt: &[u8; 32],
-    ) -> Self {
-        let kind = coding.kind();
-        match mode {
-            Visibility::Public => Self::Bytes(
-                tensors
-                    .iter()
-                    .flat_map(|tensor| tensor.to_bytes())
-                    .collect(),
-            ),
-            Visibility::Hidden => Self::Nothing,
-            Visibility::Committed => {
-                let values: Vec<i32> = tensors.iter().flat_map(|t| t.widened()).collect();
-                let digits = ajtai::digits(kind, &values);
-                let blinding = ajtai::blinding(kind, &digits, salt);
-                let commitment = ajtai::commit(kind, &digits, &blinding);
-                Self::Commitment(Box::new(commitment), blinding)
-            }
-        }
-    }
-
-    /// What the file has of it, and what the statement names that by.
-    pub(crate) fn bytes(&self) -> (Vec<u8>, Digest) {
-        let bytes = match self {
-            Self::Bytes(bytes) => bytes.clone(),
-            Self::Commitment(commitment, _) => commitment.to_bytes(),
-            Self::Nothing => return (Vec::new(), Digest::default()),
-        };
-        let digest = Digest::of_blob(&bytes);
-        (bytes, digest)
-    }
-
-    pub(crate) fn commitment(&self) -> Option<&TensorCommitment> {
-        match self {
-            Self::Commitment(commitment, _) => Some(commitment),
-            _ => None,
-        }
-    }
-}
-
-/// The bytes that hide committed tensors, in the order of their columns.
-pub(crate) fn salts(shows: &[Shows; 2]) -> Vec<Vec<u8>> {
-    shows.iter().filter_map(salt).collect()
-}
-
-pub(crate) fn salt(shown: &Shows) -> Option<Vec<u8>> {
-    match shown {
-        Shows::Commitment(_, blinding) => Some(blinding.clone()),
-        _ => None,
-    }
-}
+use tg_proof::{ProofFile, Statement};
 
 /// Executes a model on a batch of inputs and proves all results in one proof that hides what its modes say and everything
-/// between inputs and outputs. Weights are not hidden: evaluations of them are sent. The same masking and inputs give the
-/// same bytes on any number of threads.
+/// between inputs and outputs. If the weights are private nothing of them is shown either: it takes one of the openings of
+/// their commitment before anything is drawn that hides.
 ///
 /// # Errors
-/// Those of [`crate::prove_tensors`], and if a tensor is too large to be named by a commitment.
-pub fn prove_zk(
+/// Those of [`crate::prove`].
+pub(crate) fn prove(
     model: &ProvingModel,
-    inputs: Vec<IntTensor>,
-    (job, provider): (JobId, Address),
-    (masking, limits): (&Masking, &Limits<'_>),
+    request: ProveRequest<'_>,
+    masking: &Masking,
     observe: &mut (dyn FnMut(Stage) + Send),
 ) -> Result<(ProofFile, Vec<Trace>), ProveError> {
-    if model.private.is_some() {
-        return Err(ProveError::PrivateWeights);
-    }
-    let begin = || Ok(());
-    prove_shown(
-        model,
+    let ProveRequest {
         inputs,
-        (job, provider),
-        (masking, limits),
-        (&begin, observe),
-    )
-}
-
-/// As [`prove_zk`], for a model whose weights are private: nothing of them is shown either. Takes one of the openings of
-/// their commitment, once it is clear that a proof can be made.
-///
-/// # Errors
-/// Those of [`prove_zk`], if the weights are public, and if all openings were begun.
-pub fn prove_private(
-    model: &ProvingModel,
-    openings: &dyn Openings,
-    inputs: Vec<IntTensor>,
-    names: (JobId, Address),
-    with: (&Masking, &Limits<'_>),
-    observe: &mut (dyn FnMut(Stage) + Send),
-) -> Result<(ProofFile, Vec<Trace>), ProveError> {
-    if model.private.is_none() {
-        return Err(ProveError::Commitment { which: "weights" });
-    }
-    let begin = || Ok(openings.begin(model.program_id, model.openings())?);
-    prove_shown(model, inputs, names, with, (&begin, observe))
-}
-
-/// Counts an opening of private weights before it begins.
-type Begin<'a> = &'a dyn Fn() -> Result<(), ProveError>;
-
-/// Proves; `begin` is called before anything is drawn that hides.
-fn prove_shown(
-    model: &ProvingModel,
-    inputs: Vec<IntTensor>,
-    (job, provider): (JobId, Address),
-    (masking, limits): (&Masking, &Limits<'_>),
-    (begin, observe): (Begin<'_>, &mut (dyn FnMut(Stage) + Send)),
-) -> Result<(ProofFile, Vec<Trace>), ProveError> {
+        job,
+        provider,
+        limits,
+        openings,
+        ..
+    } = request;
     let limits = &Limits {
         record: None,
-        ..*limits
+        ..limits
     };
     let (batch, modes, program) = (inputs.len(), masking.modes, &model.model.program);
     let shape = model.zk_shape(batch, modes)?;
@@ -241,7 +87,9 @@ fn prove_shown(
         witness: &witness,
         commitments: shows.each_ref().map(Shows::commitment),
     };
-    begin()?;
+    if let Some(openings) = openings {
+        openings.begin(model.program_id, model.openings())?;
+    }
     let mut rng = StdRng::from_seed(masking.seed);
     let proof = execution.prove(&statement, &mut rng, limits, observe)?;
     let file = ProofFile {

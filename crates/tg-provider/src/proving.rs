@@ -10,7 +10,7 @@ use tg_cuda::{Executed, ExecutionDevice, ExecutionError};
 use tg_exec::{ExecuteError, IntTensor};
 use tg_ir::CompiledModel;
 use tg_proof::{ExpectedStatement, PublicModel};
-use tg_prover::{Limits, Masking, Modes, ProvingModel};
+use tg_prover::{Masking, Modes, ProveRequest, ProvingModel};
 use tg_types::{Digest, Encode, ProgramId, Receipt, Tier};
 
 use crate::worker::{Execution, Progress, Stage, Task, WorkError, Worker};
@@ -163,17 +163,15 @@ impl Worker for ProvingWorker {
                 permille: permille(stage),
             });
         };
-        let (inputs, names) = (vec![tensor(&ready, task)?], (task.job, task.provider));
-        let limits = Limits::default();
-        let proved = match self.masking {
-            None => tg_prover::prove_tensors(&ready.model, inputs, names, &limits, &mut observe),
-            Some(entropy) => {
-                let seed = entropy().map_err(|error| WorkError::Prove(error.into()))?;
-                let masking = Masking::new(seed, Modes::PUBLIC);
-                let with = (&masking, &limits);
-                tg_prover::prove_zk(&ready.model, inputs, names, with, &mut observe)
-            }
-        };
+        let inputs = vec![tensor(&ready, task)?];
+        let mut request = ProveRequest::of(inputs).named(task.job, task.provider);
+        let seed = self.masking.map(|entropy| entropy()).transpose();
+        let seed = seed.map_err(|error| WorkError::Prove(error.into()))?;
+        let masking = seed.map(|seed| Masking::new(seed, Modes::PUBLIC));
+        if let Some(masking) = &masking {
+            request = request.masked(masking);
+        }
+        let proved = tg_prover::prove(&ready.model, request, &mut observe);
         let (file, _) = proved.map_err(|error| WorkError::Prove(error.into()))?;
         let expected = ExpectedStatement {
             job: Some(task.job),

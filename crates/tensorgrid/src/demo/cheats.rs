@@ -6,9 +6,10 @@ use std::sync::PoisonError;
 use tg_ir::op;
 
 use tg_cuda::ExecutedOn;
+use tg_exec::IntTensor;
 use tg_ir::{CompiledModel, Op, TensorId};
 use tg_proof::ProofFile;
-use tg_prover::{ProvingModel, prove};
+use tg_prover::{ProveRequest, ProvingModel, prove};
 use tg_provider::{Execution, Progress, ProvingWorker, Task, WorkError, Worker};
 use tg_types::codec::Encode;
 use tg_types::{Address, Digest, JobId, Receipt, Tier};
@@ -83,8 +84,9 @@ impl Cheat {
             }
         };
         let model = ProvingModel::new(compiled).map_err(|error| failed(error.into()))?;
-        let (file, _trace) = prove(&model, &input, job, provider, &mut |_| {})
-            .map_err(|error| WorkError::Prove(error.into()))?;
+        let request = ProveRequest::of(vec![IntTensor::I8(input)]).named(job, provider);
+        let (file, _traces) =
+            prove(&model, request, &mut |_| {}).map_err(|error| WorkError::Prove(error.into()))?;
         Ok(file)
     }
 

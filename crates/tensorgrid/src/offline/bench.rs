@@ -10,8 +10,7 @@ use std::time::Instant;
 use tg_exec::IntTensor;
 use tg_ir::coding::quantise;
 use tg_proof::{ExpectedStatement, Modes, security, verify};
-use tg_prover::{Limits, Masking, ProvingModel, Stage, prove_batch, prove_zk};
-use tg_types::{Address, JobId};
+use tg_prover::{Masking, ProveRequest, ProvingModel, Stage};
 
 /// What was measured for one model.
 #[derive(Debug, Default)]
@@ -171,15 +170,12 @@ fn measure_once(
             stage = Moment::now();
         }
     };
-    let names = (JobId::default(), Address::default());
-    let limits = Limits::default();
-    let proved = if zk {
-        let masking = Masking::new(random_seed()?, Modes::HIDDEN_INPUT);
-        let inputs = vec![IntTensor::I8(input.to_vec())];
-        prove_zk(model, inputs, names, (&masking, &limits), &mut observe)
-    } else {
-        prove_batch(model, &[input], names, &limits, &mut observe)
-    };
+    let masking = Masking::new(random_seed()?, Modes::HIDDEN_INPUT);
+    let mut request = ProveRequest::of(vec![IntTensor::I8(input.to_vec())]);
+    if zk {
+        request = request.masked(&masking);
+    }
+    let proved = tg_prover::prove(model, request, &mut observe);
     let (file, _) = proved.or_fail(Exit::Failed, "prove")?;
     let whole = start.cost();
     let start = Moment::now();

@@ -12,9 +12,8 @@ use tg_exec::kernels::Cpu;
 use tg_ir::sampling::NUCLEUS_ALL;
 use tg_ir::{CompiledModel, Generator, Sampling};
 use tg_proof::SequenceFile;
-use tg_prover::{Limits, ProvingModel, prove_tensors};
+use tg_prover::{Limits, ProveRequest, ProvingModel};
 use tg_types::codec::Encode;
-use tg_types::{Address, JobId};
 
 /// Writes what follows a prompt, and a proof of it where one is asked for.
 pub(crate) fn run(arguments: &GenerateArguments, as_json: bool) -> Outcome {
@@ -177,10 +176,9 @@ fn proved(
         record: Some(&partial.record),
     };
     let mut progress = Progress::of(&model)?;
-    let names = (JobId::default(), Address::default());
-    let inputs = vec![written.tokens.clone()];
+    let request = ProveRequest::of(vec![written.tokens.clone()]).within(limits);
     let mut observe = |stage| progress.show(stage);
-    let (proof, _) = prove_tensors(&model, inputs, names, &limits, &mut observe).map_err(failed)?;
+    let (proof, _) = tg_prover::prove(&model, request, &mut observe).map_err(failed)?;
     let generation = written.generation;
     Ok((SequenceFile { generation, proof }.to_bytes(), partial))
 }

@@ -13,12 +13,8 @@ use tg_ir::Answer;
 use tg_ir::coding::encode;
 use tg_ir::{CompiledModel, Program};
 use tg_proof::{Modes, ProofFile, Visibility};
-use tg_prover::{
-    Limits, Masking, ProveError, ProvingModel, SecretFile, Stage, Work, prove_private,
-    prove_tensors, prove_zk,
-};
+use tg_prover::{Limits, Masking, ProveError, ProveRequest, ProvingModel, SecretFile, Stage, Work};
 use tg_types::codec::Encode;
-use tg_types::{Address, JobId};
 
 /// Runs and proves a model on one input.
 pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
@@ -40,18 +36,14 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     let start = Instant::now();
     let mut progress = Progress::of(&model)?;
     let mut observe = |stage| progress.show(stage);
-    let names = (JobId::default(), Address::default());
-    let proved = match (&masking, &secret) {
-        (Some(masking), Some(secret)) => {
-            let with = (masking, &limits);
-            prove_private(&model, secret, vec![input], names, with, &mut observe)
-        }
-        (Some(masking), None) => {
-            let with = (masking, &limits);
-            prove_zk(&model, vec![input], names, with, &mut observe)
-        }
-        (None, _) => prove_tensors(&model, vec![input], names, &limits, &mut observe),
-    };
+    let mut request = ProveRequest::of(vec![input]).within(limits);
+    if let Some(masking) = &masking {
+        request = request.masked(masking);
+    }
+    if let Some(secret) = &secret {
+        request = request.counted_by(secret);
+    }
+    let proved = tg_prover::prove(&model, request, &mut observe);
     let (file, mut traces) = proved.map_err(failed)?;
     let Some(trace) = traces.pop() else {
         return Err(Failure::new(

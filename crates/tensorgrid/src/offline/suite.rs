@@ -12,8 +12,7 @@ use tg_exec::IntTensor;
 use tg_proof::{
     ExpectedStatement, Modes, PlanError, PublicModel, SecurityReport, security, verify,
 };
-use tg_prover::{Limits, Masking, ProvingModel, Stage, prove_tensors, prove_zk};
-use tg_types::{Address, JobId};
+use tg_prover::{Masking, ProveRequest, ProvingModel, Stage};
 
 /// The seed of every model and input.
 const SEED: u64 = 1;
@@ -197,14 +196,12 @@ impl Runs {
                 marks.push((name, Moment::now()));
             }
         };
-        let (names, limits) = ((JobId::default(), Address::default()), Limits::default());
+        let mut request = ProveRequest::of(inputs.to_vec());
+        if zk {
+            request = request.masked(&masking);
+        }
         let start = Moment::now();
-        let proved = if zk {
-            let with = (&masking, &limits);
-            prove_zk(model, inputs.to_vec(), names, with, &mut observe)
-        } else {
-            prove_tensors(model, inputs.to_vec(), names, &limits, &mut observe)
-        };
+        let proved = tg_prover::prove(model, request, &mut observe);
         let (file, _) = proved.or_fail(Exit::Failed, "prove")?;
         let prove = start.cost().times();
         let start = Moment::now();

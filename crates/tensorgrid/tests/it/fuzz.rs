@@ -5,12 +5,13 @@
 //! longer, `TENSORGRID_FUZZ_SEED` repeats a failure.
 
 use tg_compile::input::{Expected, Kind, read_one};
+use tg_exec::IntTensor;
 use tg_exec::sample::{Numbers, random_model};
 use tg_ledger::{Block, Genesis};
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel};
-use tg_prover::{ProvingModel, prove};
+use tg_prover::{ProveRequest, ProvingModel, prove};
 use tg_types::{
-    Address, Amount, ChainDomain, Decode, Encode, JobId, SignedTransaction, Transaction, Wallet,
+    Address, Amount, ChainDomain, Decode, Encode, SignedTransaction, Transaction, Wallet,
 };
 
 /// Something that reads bytes; returns what it would write for what it read.
@@ -62,14 +63,8 @@ fn proof_cases() -> Vec<Case> {
         })
         .unwrap();
     let public = proving.register().unwrap();
-    let (file, _) = prove(
-        &proving,
-        &input,
-        JobId::default(),
-        Address::default(),
-        &mut |_| {},
-    )
-    .unwrap();
+    let request = ProveRequest::of(vec![IntTensor::I8(input.clone())]);
+    let (file, _) = prove(&proving, request, &mut |_| {}).unwrap();
     let verifier = PublicModel::decode(&public.encode()).unwrap();
     let spec = compiled.program.input.clone();
     let json = serde_json::json!({ "input_data": [vec![0.5; input.len()]] });

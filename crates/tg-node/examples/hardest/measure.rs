@@ -10,7 +10,7 @@ use tg_node::storage::{self, Holding};
 use tg_node::{BlobStore, EvidenceChecker, ProofChecker};
 use tg_proof::model::ProofShape;
 use tg_proof::{Modes, ProofFile, PublicModel, Statement, Visibility};
-use tg_prover::{Limits, Masking, ProvingModel, prove_tensor, prove_zk};
+use tg_prover::{Masking, ProveRequest, ProvingModel, prove};
 use tg_types::{
     Address, Digest, Encode as _, JobId, LeaseId, ModelId, Receipt, Tier, codec::Writer,
 };
@@ -277,7 +277,8 @@ fn evidence(all: &mut Measured, public: (Digest, &PublicModel), proving: &Provin
     let program = public.1.program();
     let zeros = vec![0; program.input_bytes()];
     let input = IntTensor::from_bytes(program.input.element_type(), &zeros).unwrap();
-    let Ok((file, _)) = prove_tensor(proving, input, (JOB, PROVIDER), &mut |_| {}) else {
+    let request = ProveRequest::of(vec![input]).named(JOB, PROVIDER);
+    let Ok((file, _)) = prove(proving, request, &mut |_| {}) else {
         return;
     };
     all.show("proof", public, &file);
@@ -289,9 +290,9 @@ fn evidence(all: &mut Measured, public: (Digest, &PublicModel), proving: &Provin
     // In zero knowledge a proof has a shape of its own, beside the model's.
     let zeros = vec![0; program.input_bytes()];
     let input = IntTensor::from_bytes(program.input.element_type(), &zeros).unwrap();
-    let (masking, limits) = (Masking::new([3; 32], Modes::PUBLIC), Limits::default());
-    let with = (&masking, &limits);
-    if let Ok((file, _)) = prove_zk(proving, vec![input], (JOB, PROVIDER), with, &mut |_| {}) {
+    let masking = Masking::new([3; 32], Modes::PUBLIC);
+    let request = ProveRequest::of(vec![input]).named(JOB, PROVIDER);
+    if let Ok((file, _)) = prove(proving, request.masked(&masking), &mut |_| {}) {
         all.show("masked proof", public, &file);
     }
 }

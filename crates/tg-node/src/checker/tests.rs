@@ -3,7 +3,7 @@
 
 use tg_exec::IntTensor;
 use tg_exec::sample::random_model;
-use tg_prover::{Limits, Masking, ModelError, Modes, ProvingModel, prove, prove_zk};
+use tg_prover::{Masking, ModelError, Modes, ProveRequest, ProvingModel, prove};
 use tg_types::{Encode as _, LeaseId, Tier};
 
 use super::*;
@@ -42,7 +42,8 @@ fn case() -> Case {
     let (model, input) = provable();
     let public = model.register().unwrap();
     let public_blob = blobs.put(&public.encode(), PUBLIC_MODEL_BYTES_MAX).unwrap();
-    let (file, _) = prove(&model, &input, JOB, PROVIDER, &mut |_| {}).unwrap();
+    let request = ProveRequest::of(vec![IntTensor::I8(input.clone())]).named(JOB, PROVIDER);
+    let (file, _) = prove(&model, request, &mut |_| {}).unwrap();
     let bytes = file.to_bytes();
     let evidence = blobs.put(&bytes, EVIDENCE_BYTES_MAX).unwrap();
     let work = EvidenceTask::Lease {
@@ -81,10 +82,10 @@ fn case() -> Case {
 impl Case {
     /// The work's task with a proof in zero knowledge.
     fn masked(&self, modes: Modes) -> EvidenceTask {
-        let (masking, limits) = (Masking::new([3; 32], modes), Limits::default());
+        let masking = Masking::new([3; 32], modes);
         let inputs = vec![IntTensor::I8(self.input.clone())];
-        let with = (&masking, &limits);
-        let proved = prove_zk(&self.model, inputs, (JOB, PROVIDER), with, &mut |_| {});
+        let request = ProveRequest::of(inputs).named(JOB, PROVIDER);
+        let proved = prove(&self.model, request.masked(&masking), &mut |_| {});
         let bytes = proved.unwrap().0.to_bytes();
         let mut task = self.work.clone();
         if let EvidenceTask::Lease { evidence, size, .. } = &mut task {

@@ -2,12 +2,13 @@
 
 use std::sync::LazyLock;
 
+use tg_exec::IntTensor;
 use tg_exec::sample::random_model;
 use tg_ledger::{JobState, ModelState, State};
 use tg_node::NodeHandle;
 use tg_node::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use tg_proof::PublicModel;
-use tg_prover::{ProvingModel, prove};
+use tg_prover::{ProveRequest, ProvingModel, prove};
 use tg_types::{
     Address, Amount, Digest, DurationMs, Encode as _, JobId, JobNeeds, JobOrder, Label, LeaseId,
     Machine, ModeSet, ModelId, OfferTerms, Pricing, Receipt, Tier, TimestampMs, Transaction,
@@ -169,14 +170,9 @@ pub(crate) async fn serve(
     work: Work,
 ) {
     send(network, handle, provider, Transaction::StartLease { lease }).await;
-    let (mut file, _) = prove(
-        &SAMPLE.model,
-        &SAMPLE.input,
-        job,
-        provider.address(),
-        &mut |_| {},
-    )
-    .unwrap();
+    let input = IntTensor::I8(SAMPLE.input.clone());
+    let request = ProveRequest::of(vec![input]).named(job, provider.address());
+    let (mut file, _) = prove(&SAMPLE.model, request, &mut |_| {}).unwrap();
     if work == Work::Forged {
         let middle = file.proof.len() / 2;
         file.proof[middle] ^= 1;

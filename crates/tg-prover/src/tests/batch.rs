@@ -1,10 +1,12 @@
 //! Several inputs in one proof: honest ones verify, and each input of a batch is bound as a single one is.
 
-use super::models::{ADD, CONV, DENSE, JOB, POOL, PROVIDER, SECOND, SUM, case, everything, set};
-use crate::prove::{prove_execution, stack};
+use super::models::{
+    ADD, CONV, DENSE, JOB, POOL, PROVIDER, SECOND, SUM, bytes, case, everything, set,
+};
+use crate::clear::{prove_execution, stack};
 use crate::walk::Execution;
 use crate::witness::Witness;
-use crate::{Limits, ModelError, ProveError, ProvingModel, prove_batch};
+use crate::{Limits, ModelError, ProveError, ProvingModel, prove};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tg_compile::suite;
@@ -27,9 +29,7 @@ fn inputs(elements: usize, count: usize, seed: u64) -> Vec<Vec<i8>> {
 }
 
 fn proved(model: &ProvingModel, inputs: &[Vec<i8>]) -> (ProofFile, Vec<Trace>) {
-    let inputs: Vec<&[i8]> = inputs.iter().map(Vec::as_slice).collect();
-    let limits = Limits::default();
-    prove_batch(model, &inputs, (JOB, PROVIDER), &limits, &mut |_| {}).unwrap()
+    prove(model, bytes(inputs).named(JOB, PROVIDER), &mut |_| {}).unwrap()
 }
 
 fn verdict(public: &PublicModel, file: &ProofFile) -> Result<(), VerifyError> {
@@ -226,10 +226,9 @@ fn another_batch_size_is_refused() {
 #[test]
 fn batches_beyond_the_limit_are_refused() {
     let model = &case().model;
-    let limits = Limits::default();
     let refused = |count: usize| {
         let inputs = vec![[0i8; 108].as_slice(); count];
-        prove_batch(model, &inputs, (JOB, PROVIDER), &limits, &mut |_| {}).unwrap_err()
+        prove(model, bytes(&inputs), &mut |_| {}).unwrap_err()
     };
     for got in [0, BATCH_MAX + 1] {
         let error = PlanError::Batch {
@@ -255,8 +254,8 @@ fn a_batch_reaches_a_hundred_bits() {
 fn limits_are_kept() {
     let (compiled, input) = everything();
     let model = ProvingModel::new(compiled).unwrap();
-    let prove = |limits: &Limits<'_>, observe: &mut (dyn FnMut(crate::Stage) + Send)| {
-        prove_batch(&model, &[&input], (JOB, PROVIDER), limits, observe).map(drop)
+    let prove_within = |limits: Limits<'_>, observe: &mut (dyn FnMut(crate::Stage) + Send)| {
+        prove(&model, bytes(&[&input]).within(limits), observe).map(drop)
     };
     let need = model.memory(1).unwrap();
     assert!(need > 100_000 && model.memory(64).unwrap() > 2 * need);
@@ -273,7 +272,7 @@ fn limits_are_kept() {
             Err(ProveError::Memory { need, limit })
         };
         stages = 0;
-        assert_eq!(prove(&limits, &mut |_| stages += 1), expected);
+        assert_eq!(prove_within(limits, &mut |_| stages += 1), expected);
         assert_eq!(stages > 0, fits, "nothing starts beyond the limit");
     }
     assert_eq!(stages, 0);
@@ -283,7 +282,7 @@ fn limits_are_kept() {
         cancel: Some(&cancel),
         record: None,
     };
-    let stopped = prove(&limits, &mut |stage| {
+    let stopped = prove_within(limits, &mut |stage| {
         stages += 1;
         cancel.store(stage == crate::Stage::Nodes(2, 11), Ordering::Relaxed);
     });

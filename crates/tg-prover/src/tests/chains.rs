@@ -1,8 +1,8 @@
 //! Random chains of gadgets: honest proofs verify.
 
-use super::models::{Draft, JOB, PROVIDER, window};
+use super::models::{Draft, JOB, PROVIDER, bytes, window};
 use super::values::wide;
-use crate::{ProvingModel, prove_batch};
+use crate::{ProvingModel, prove};
 use std::collections::BTreeMap;
 use tg_exec::sample::Numbers;
 use tg_ir::op::{self, Extreme, Norm, Ranked, Reduction, Softmax};
@@ -123,8 +123,8 @@ pub(super) fn random_chains_prove_and_verify() {
         let third = vec![seed as i8; input.len()];
         let batch: [&[i8]; 3] = [&input, &second, &third];
         let inputs = &batch[..[1, 3][seed as usize % 2]];
-        let limits = crate::Limits::default();
-        let (file, _) = prove_batch(&model, inputs, (JOB, PROVIDER), &limits, &mut |_| {}).unwrap();
+        let request = bytes(inputs).named(JOB, PROVIDER);
+        let (file, _) = prove(&model, request, &mut |_| {}).unwrap();
         let verdict = verify(&public, &file, &ExpectedStatement::default());
         let nodes = &model.model.program.nodes;
         assert_eq!(verdict, Ok(()), "seed {seed}: {nodes:#?}");

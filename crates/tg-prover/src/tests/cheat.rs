@@ -4,7 +4,7 @@ use super::models::{
     ADD, CONV, CONV_OUT, Case, DENSE, JOB, PERMUTE, PROVIDER, SECOND, SECOND_OUT, SUM, SUM_OUT,
     case, set,
 };
-use crate::prove::prove_witness;
+use crate::clear::prove_witness;
 use crate::witness::Witness;
 use tg_exec::IntTensor;
 use tg_ir::segment::{LIMB_CLASS_MAX, limb_entry, limb_position};

@@ -3,7 +3,7 @@
 
 use super::hidden::all_modes;
 use super::models::{JOB, PROVIDER};
-use crate::{Limits, Masking, ProvingModel, prove_tensors, prove_zk};
+use crate::{Masking, ProveRequest, ProvingModel, prove};
 use std::collections::BTreeMap;
 use tg_exec::IntTensor;
 use tg_exec::sample::{Numbers, wide};
@@ -269,11 +269,10 @@ fn no_flipped_bit_of_any_operator_verifies() {
         let public = model.register().unwrap().with_sections(size).unwrap();
         let model = model.with_sections(size).unwrap();
         let batch = 1 + (seed % 2) as usize;
-        let limits = Limits::default();
         let inputs = inputs[..batch].to_vec();
+        let request = ProveRequest::of(inputs).named(JOB, PROVIDER);
         // A computed token beyond its table has no proof.
-        let Ok((file, _)) = prove_tensors(&model, inputs, (JOB, PROVIDER), &limits, &mut |_| {})
-        else {
+        let Ok((file, _)) = prove(&model, request, &mut |_| {}) else {
             continue;
         };
         let models = (&model, &public);
@@ -304,10 +303,11 @@ fn no_flipped_bit_in_zero_knowledge_verifies() {
         let index = numbers.between(0, 8) as usize;
         let mut masking = Masking::new([seed as u8; 32], all_modes().nth(index).unwrap());
         masking.salts = [[1; 32], [2; 32]];
-        let limits = Limits::default();
         let inputs = inputs[..1 + (seed % 2) as usize].to_vec();
-        let with = (&masking, &limits);
-        let Ok((file, _)) = prove_zk(&model, inputs, (JOB, PROVIDER), with, &mut |_| {}) else {
+        let request = ProveRequest::of(inputs)
+            .named(JOB, PROVIDER)
+            .masked(&masking);
+        let Ok((file, _)) = prove(&model, request, &mut |_| {}) else {
             continue;
         };
         let public = model.register().unwrap();

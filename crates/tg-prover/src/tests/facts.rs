@@ -1,7 +1,7 @@
 //! What a program says about its proofs, against proofs.
 
-use super::models::{Case, JOB, PROVIDER, case};
-use crate::{Limits, ProvingModel, prove_tensors};
+use super::models::{Case, case};
+use crate::{ProveRequest, ProvingModel, prove};
 use tg_compile::suite::Architecture;
 use tg_proof::{Facts, ProofFile, size};
 use tg_types::Encode;
@@ -31,9 +31,7 @@ fn proofs_are_as_large_as_their_shapes_say() {
     ] {
         let (model, input) = architecture.model(1);
         let model = ProvingModel::new(model).unwrap();
-        let names = (JOB, PROVIDER);
-        let limits = Limits::default();
-        let proved = prove_tensors(&model, vec![input], names, &limits, &mut |_| {});
+        let proved = prove(&model, ProveRequest::of(vec![input]), &mut |_| {});
         // A fifth at most for what is small, where digests of trees are counted in full.
         sized(&model, &proved.unwrap().0, 25);
     }

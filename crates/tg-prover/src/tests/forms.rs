@@ -5,10 +5,7 @@
 use super::hidden::all_modes;
 use super::models::{Case, Draft, JOB, PROVIDER, set};
 use super::private::{Counted, secret};
-use crate::{
-    Limits, Masking, ModelError, Openings, ProveError, ProvingModel, prove_private, prove_tensors,
-    prove_zk,
-};
+use crate::{Masking, ModelError, ProveError, ProveRequest, ProvingModel, prove};
 use tg_exec::IntTensor;
 use tg_exec::sample::Numbers;
 use tg_ir::op::{self, Norm, Softmax};
@@ -478,30 +475,16 @@ fn private_weights_without_a_witness_are_proved() {
         assert_eq!(public.verify_registration(), Ok(()));
         for modes in [Modes::PUBLIC, Modes::HIDDEN_INPUT] {
             let masking = Masking::new([3; 32], modes);
-            let with = (&masking, &Limits::default());
-            let (names, inputs) = ((JOB, PROVIDER), vec![input.clone()]);
-            let (file, _) = prove_private(
-                &model,
-                &counted as &dyn Openings,
-                inputs,
-                names,
-                with,
-                &mut |_| {},
-            )
-            .unwrap();
+            let request = ProveRequest::of(vec![input.clone()]).named(JOB, PROVIDER);
+            let request = request.masked(&masking).counted_by(&counted);
+            let (file, _) = prove(&model, request, &mut |_| {}).unwrap();
             assert_eq!(check(&public, &file), Ok(()), "{modes:?}");
             let mut other = file.clone();
             other.output[0] ^= 1;
             other.statement.output = Digest::of_blob(&other.output);
             assert!(check(&public, &other).is_err());
         }
-        let clear = prove_tensors(
-            &model,
-            vec![input],
-            (JOB, PROVIDER),
-            &Limits::default(),
-            &mut |_| {},
-        );
+        let clear = prove(&model, ProveRequest::of(vec![input]), &mut |_| {});
         assert_eq!(clear.unwrap_err(), ProveError::PrivateWeights);
     }
 }
@@ -516,9 +499,8 @@ fn every_form_proves_in_zero_knowledge() {
         for modes in all_modes() {
             let mut masking = Masking::new([5; 32], modes);
             masking.salts = [[1; 32], [2; 32]];
-            let (limits, inputs) = (Limits::default(), vec![input.clone(); 2]);
-            let with = (&masking, &limits);
-            let (file, _) = prove_zk(&model, inputs, (JOB, PROVIDER), with, &mut |_| {}).unwrap();
+            let request = ProveRequest::of(vec![input.clone(); 2]).named(JOB, PROVIDER);
+            let (file, _) = prove(&model, request.masked(&masking), &mut |_| {}).unwrap();
             assert_eq!(check(&public, &file), Ok(()), "{name} {modes:?}");
             let report = security::report_zk(&public, 2, modes).unwrap();
             assert!(
@@ -577,10 +559,8 @@ fn every_form_proves_a_batch() {
     for (name, _, (compiled, input)) in forms() {
         let model = ProvingModel::new(compiled).unwrap();
         let public = model.register().unwrap();
-        let inputs = vec![input; 3];
-        let limits = Limits::default();
-        let (file, _) =
-            prove_tensors(&model, inputs, (JOB, PROVIDER), &limits, &mut |_| {}).unwrap();
+        let request = ProveRequest::of(vec![input; 3]).named(JOB, PROVIDER);
+        let (file, _) = prove(&model, request, &mut |_| {}).unwrap();
         assert_eq!(check(&public, &file), Ok(()), "{name}");
         let mut other = file.clone();
         let last = other.output.len() - 1;

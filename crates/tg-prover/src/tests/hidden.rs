@@ -72,7 +72,7 @@ impl<'a> Hidden<'a> {
         let plan = Plan::hidden(program, 1, modes).unwrap();
         let mut witness = Witness::of(program, &plan, tensors).unwrap();
         let shows = super::zk::shows(case, modes);
-        witness.set_salts(&plan, &crate::zk::salts(&shows));
+        witness.set_salts(&plan, &crate::masking::salts(&shows));
         let mut hidden = Self::of_witness(case, plan, tensors, &witness).unwrap();
         hidden.commitments = shows.each_ref().map(|shown| shown.commitment().cloned());
         hidden

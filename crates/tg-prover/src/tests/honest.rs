@@ -1,5 +1,6 @@
 //! Honest proofs verify, for random programs of every operator.
 
+use super::models::bytes;
 use crate::{ModelError, ProvingModel, prove};
 use tg_exec::sample::random_model;
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel, verify};
@@ -21,15 +22,9 @@ fn random_models_prove_and_verify() {
         };
         let public = PublicModel::decode(&model.register().unwrap().encode()).unwrap();
         assert_eq!(public.verify_registration(), Ok(()), "seed {seed}");
-        let (file, trace) = prove(
-            &model,
-            &input,
-            JobId::new([7; 32]),
-            Address::new([9; 20]),
-            &mut |_| {},
-        )
-        .unwrap();
-        assert_eq!(file.output, trace.output_bytes());
+        let request = bytes(&[&input]).named(JobId::new([7; 32]), Address::new([9; 20]));
+        let (file, traces) = prove(&model, request, &mut |_| {}).unwrap();
+        assert_eq!(file.output, traces[0].output_bytes());
         let read = ProofFile::from_bytes(&file.to_bytes()).unwrap();
         let ops: Vec<_> = public
             .program()

@@ -1,7 +1,7 @@
 //! Linear and product gadgets: lies at every node.
 
 use super::models::{Case, Draft};
-use crate::{ProvingModel, prove_tensor};
+use crate::{ProveRequest, ProvingModel, prove};
 use std::sync::OnceLock;
 use tg_exec::IntTensor;
 use tg_ir::op::{self, Ranked, Reduction};
@@ -242,7 +242,8 @@ fn inputs_that_no_coding_gives_are_refused() {
     };
     (tokens[0], tokens[4]) = (19, 17);
     let model = ProvingModel::new(compiled).unwrap();
-    let (file, _) = prove_tensor(&model, IntTensor::I32(tokens), NAMES, &mut |_| {}).unwrap();
+    let request = ProveRequest::of(vec![IntTensor::I32(tokens)]).named(NAMES.0, NAMES.1);
+    let (file, _) = prove(&model, request, &mut |_| {}).unwrap();
     assert_eq!(
         verify(&case.public, &file, &ExpectedStatement::default()),
         Ok(())

@@ -1,9 +1,9 @@
 //! A small model with every operator, its honest proof, and the means to lie about it.
 
+use crate::clear::prove_witness;
 use crate::error::ProveError;
-use crate::prove::prove_witness;
 use crate::witness::Witness;
-use crate::{ProvingModel, prove_tensor};
+use crate::{ProveRequest, ProvingModel, prove};
 use std::sync::OnceLock;
 use tg_exec::sample::Numbers;
 use tg_exec::{IntTensor, Trace};
@@ -262,7 +262,9 @@ impl Case {
     pub(super) fn of_tensor((model, input): (CompiledModel, IntTensor)) -> Self {
         let model = ProvingModel::new(model).unwrap();
         let public = model.register().unwrap();
-        let (file, trace) = prove_tensor(&model, input, (JOB, PROVIDER), &mut |_| {}).unwrap();
+        let request = ProveRequest::of(vec![input]).named(JOB, PROVIDER);
+        let (file, mut traces) = prove(&model, request, &mut |_| {}).unwrap();
+        let trace = traces.remove(0);
         Self {
             model,
             public,
@@ -368,4 +370,12 @@ pub(super) fn set(tensor: &mut IntTensor, element: usize, value: i32) {
 pub(super) fn case() -> &'static Case {
     static CASE: OnceLock<Case> = OnceLock::new();
     CASE.get_or_init(|| Case::of(everything()))
+}
+
+/// A request about inputs of bytes, alone or together.
+pub(super) fn bytes<T: AsRef<[i8]>>(inputs: &[T]) -> ProveRequest<'static> {
+    let inputs = inputs
+        .iter()
+        .map(|input| IntTensor::I8(input.as_ref().to_vec()));
+    ProveRequest::of(inputs.collect())
 }

@@ -4,11 +4,11 @@ use super::models::{Draft, JOB, PROVIDER, everything, set};
 use crate::columns::NodeColumns;
 use crate::error::ProveError;
 use crate::limits::Limits;
+use crate::masking::Masking;
 use crate::model::ModelError;
 use crate::openings::{OpeningError, Openings, Secret, SecretFile};
 use crate::tests::mutate;
-use crate::zk::{Masking, prove_private, prove_zk};
-use crate::{ProvingModel, prove_tensor};
+use crate::{ProveRequest, ProvingModel, prove};
 use std::cell::Cell;
 use std::sync::OnceLock;
 use tg_exec::IntTensor;
@@ -84,10 +84,10 @@ impl Private {
 }
 
 fn prove_with(model: &ProvingModel, inputs: Vec<IntTensor>, modes: Modes, seed: u8) -> ProofFile {
-    let (masking, limits) = (Masking::new([seed; 32], modes), Limits::default());
-    let (names, with) = ((JOB, PROVIDER), (&masking, &limits));
-    let proved = prove_private(model, &Counted::default(), inputs, names, with, &mut |_| {});
-    proved.unwrap().0
+    let (masking, counted) = (Masking::new([seed; 32], modes), Counted::default());
+    let request = ProveRequest::of(inputs).named(JOB, PROVIDER);
+    let request = request.masked(&masking).counted_by(&counted);
+    prove(model, request, &mut |_| {}).unwrap().0
 }
 
 /// The model with every operator, made once.
@@ -188,22 +188,15 @@ fn kinds_of_weights_are_not_mixed() {
     let file = own.prove(Modes::HIDDEN_INPUT, 3);
     assert_eq!(public.check(&statement(&file, to_public)), refused);
 
-    let names = (JOB, PROVIDER);
-    let clear = prove_tensor(&own.model, own.input.clone(), names, &mut |_| {});
-    assert_eq!(clear.err(), Some(ProveError::PrivateWeights));
-    let (masking, limits) = (Masking::new([1; 32], Modes::PUBLIC), Limits::default());
-    let with = (&masking, &limits);
-    let proved = prove_zk(
-        &own.model,
-        vec![own.input.clone()],
-        names,
-        with,
-        &mut |_| {},
-    );
-    assert_eq!(proved.err(), Some(ProveError::PrivateWeights));
-    let counted = Counted::default();
-    let inputs = vec![own.input.clone()];
-    let proved = prove_private(&public.model, &counted, inputs, names, with, &mut |_| {});
+    let (masking, counted) = (Masking::new([1; 32], Modes::PUBLIC), Counted::default());
+    let request = || ProveRequest::of(vec![own.input.clone()]).named(JOB, PROVIDER);
+    let not_masked = request().counted_by(&counted);
+    for request in [request(), request().masked(&masking), not_masked] {
+        let proved = prove(&own.model, request, &mut |_| {});
+        assert_eq!(proved.err(), Some(ProveError::PrivateWeights));
+    }
+    let request = request().masked(&masking).counted_by(&counted);
+    let proved = prove(&public.model, request, &mut |_| {});
     assert!(proved.is_err());
     assert_eq!(counted.0.get(), 0, "what cannot be proved costs no opening");
     let registered = public.model.register_private(&counted, [1; 32]);
@@ -439,11 +432,12 @@ fn openings_are_counted_and_run_out() {
     let public = model.register_private(&file, [1; 32]).unwrap();
     assert_eq!(file.begun(), Ok(1));
     let (masking, limits) = (Masking::new([2; 32], Modes::PUBLIC), Limits::default());
-    let prove = |inputs, limits: &Limits<'_>| {
-        let (names, with) = ((JOB, PROVIDER), (&masking, limits));
-        prove_private(&model, &file, inputs, names, with, &mut |_| {})
+    let prove_within = |inputs, limits| {
+        let request = ProveRequest::of(inputs).named(JOB, PROVIDER).within(limits);
+        let request = request.masked(&masking).counted_by(&file);
+        prove(&model, request, &mut |_| {})
     };
-    let proof = prove(vec![input.clone()], &limits).unwrap().0;
+    let proof = prove_within(vec![input.clone()], limits).unwrap().0;
     assert_eq!(
         verify(&public, &proof, &ExpectedStatement::default()),
         Ok(())
@@ -454,8 +448,8 @@ fn openings_are_counted_and_run_out() {
         memory: Some(1),
         ..Limits::default()
     };
-    assert!(prove(vec![input.clone()], &memory).is_err());
-    assert!(prove(vec![IntTensor::I8(vec![0])], &limits).is_err());
+    assert!(prove_within(vec![input.clone()], memory).is_err());
+    assert!(prove_within(vec![IntTensor::I8(vec![0])], limits).is_err());
     assert_eq!(file.begun(), Ok(2));
     // Two openers of one file count as one.
     let second = SecretFile::open(&path).unwrap();
@@ -471,7 +465,7 @@ fn openings_are_counted_and_run_out() {
     while file.begun().unwrap() < u32::try_from(capacity).unwrap() {
         file.begin(model.program_id, model.openings()).unwrap();
     }
-    let refused = prove(vec![input], &limits).err();
+    let refused = prove_within(vec![input], limits).err();
     let used_up = OpeningError::UsedUp { capacity };
     assert_eq!(refused, Some(ProveError::Opening(used_up)));
     assert_eq!(file.begun().unwrap() as usize, capacity);

@@ -1,7 +1,7 @@
 //! Random programs of linear and product operators: honest proofs verify.
 
 use super::models::Draft;
-use crate::{ModelError, ProvingModel, prove_tensors};
+use crate::{ModelError, ProveRequest, ProvingModel, prove};
 use std::collections::BTreeSet;
 use tg_exec::IntTensor;
 use tg_ir::op::{self, Reduction};
@@ -317,8 +317,12 @@ fn random_linear_programs_prove_and_verify() {
         let public = model.register().unwrap();
         let count = 1 + (seed % 3) as usize * usize::from(seed % 5 == 0);
         let inputs = vec![input; count];
-        let limits = crate::Limits::default();
-        let (file, _) = prove_tensors(&model, inputs, NAMES, &limits, &mut |_| {}).unwrap();
+        let (file, _) = prove(
+            &model,
+            ProveRequest::of(inputs).named(NAMES.0, NAMES.1),
+            &mut |_| {},
+        )
+        .unwrap();
         assert_eq!(
             verify(&public, &file, &ExpectedStatement::default()),
             Ok(()),

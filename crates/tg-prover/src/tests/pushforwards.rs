@@ -2,7 +2,7 @@
 
 use super::models::{Case, Draft, case, window};
 use super::values::wide;
-use crate::prove::prove_witness;
+use crate::clear::prove_witness;
 use p3_field::PrimeCharacteristicRing;
 use std::cell::RefCell;
 use std::sync::OnceLock;

@@ -2,7 +2,7 @@
 
 use super::models::{Case, JOB, PROVIDER, case};
 use super::sections::sectioned;
-use crate::{Limits, ProveError, Record, prove_tensors};
+use crate::{Limits, ProveError, ProveRequest, Record};
 use std::sync::{Arc, Mutex};
 use tg_exec::IntTensor;
 use tg_proof::ProofFile;
@@ -29,7 +29,8 @@ fn prove(
         ..Limits::default()
     };
     let inputs = vec![input.clone()];
-    let proved = prove_tensors(&case.model, inputs, (JOB, PROVIDER), &limits, &mut |_| {});
+    let request = ProveRequest::of(inputs).named(JOB, PROVIDER).within(limits);
+    let proved = crate::prove(&case.model, request, &mut |_| {});
     let kept = kept.lock().unwrap().clone();
     (proved.map(|(file, _)| file), kept, record.restored())
 }

@@ -2,13 +2,13 @@
 
 use super::chains::random_chain;
 use super::linear::linear;
-use super::models::{Case, case, everything};
+use super::models::{Case, bytes, case, everything};
 use super::mutate;
 use super::programs::random_program;
 use super::pushforwards::committed;
 use super::values;
-use crate::prove::prove_witness;
-use crate::{ModelError, ProvingModel, prove_batch};
+use crate::clear::prove_witness;
+use crate::{ModelError, ProveRequest, ProvingModel, prove};
 use p3_field::PrimeCharacteristicRing;
 use std::cell::RefCell;
 use std::sync::OnceLock;
@@ -70,8 +70,9 @@ fn cut(model: (CompiledModel, IntTensor), parts: usize) -> Case {
     let size = size(&whole, parts);
     let public = whole.register().unwrap().with_sections(size).unwrap();
     let model = whole.with_sections(size).unwrap();
-    let names = (super::models::JOB, super::models::PROVIDER);
-    let (file, trace) = crate::prove_tensor(&model, input, names, &mut |_| {}).unwrap();
+    let request = ProveRequest::of(vec![input]).named(super::models::JOB, super::models::PROVIDER);
+    let (file, mut traces) = prove(&model, request, &mut |_| {}).unwrap();
+    let trace = traces.remove(0);
     Case {
         model,
         public,
@@ -137,10 +138,8 @@ fn programs_of_several_sections_prove_and_verify() {
 fn batches_of_several_sections_verify() {
     let case = sectioned();
     let input = case.trace.tensors()[0].activations().unwrap();
-    let names = (super::models::JOB, super::models::PROVIDER);
-    let limits = crate::Limits::default();
     let inputs = [input, input, input];
-    let (file, _) = prove_batch(&case.model, &inputs, names, &limits, &mut |_| {}).unwrap();
+    let (file, _) = prove(&case.model, bytes(&inputs), &mut |_| {}).unwrap();
     assert_eq!(case.check(&file), Ok(()));
     assert!(case.public.shape_of(3).unwrap().sections.len() > 1);
 }

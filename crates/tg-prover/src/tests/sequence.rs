@@ -1,6 +1,6 @@
 //! Sequences: what a language model wrote is proved by one execution over it, and nothing else is.
 
-use crate::{Limits, ProvingModel, prove_tensors};
+use crate::{ProveRequest, ProvingModel};
 use std::sync::LazyLock;
 use tg_compile::suite::tiny_transformer;
 use tg_exec::IntTensor;
@@ -13,7 +13,7 @@ use tg_proof::{
     ExpectedStatement, PublicModel, SequenceError, SequenceFile, VerifyError, verify_sequence,
 };
 use tg_types::codec::Encode;
-use tg_types::{Address, Digest, JobId};
+use tg_types::{Digest, JobId};
 
 use super::fuzz::corrupt;
 
@@ -51,9 +51,7 @@ static WRITTEN: LazyLock<Written> = LazyLock::new(|| {
 });
 
 fn prove(model: &ProvingModel, tokens: IntTensor) -> tg_proof::ProofFile {
-    let names = (JobId::default(), Address::default());
-    let limits = Limits::default();
-    let (proof, _) = prove_tensors(model, vec![tokens], names, &limits, &mut |_| {}).unwrap();
+    let (proof, _) = crate::prove(model, ProveRequest::of(vec![tokens]), &mut |_| {}).unwrap();
     proof
 }
 

@@ -1,7 +1,7 @@
 //! A proof speaks about one program, model, job, provider, input and output; replayed for another it is refused.
 
-use super::models::{Case, DENSE, JOB, PROVIDER, case, everything};
-use crate::prove::prove_statement;
+use super::models::{Case, DENSE, JOB, PROVIDER, bytes, case, everything};
+use crate::clear::prove_statement;
 use std::collections::BTreeSet;
 use tg_ir::CompiledModel;
 use tg_proof::error::{LookupCheck, NodeCheck, RegistrationError};
@@ -215,7 +215,8 @@ fn proofs_depend_on_chance_in_their_grinding_only() {
     };
     for _ in 0..3 {
         let input = case.trace.tensors()[0].activations().unwrap();
-        let (file, _) = crate::prove(&case.model, input, JOB, PROVIDER, &mut |_| {}).unwrap();
+        let request = bytes(&[input]).named(JOB, PROVIDER);
+        let (file, _) = crate::prove(&case.model, request, &mut |_| {}).unwrap();
         assert_eq!(case.check(&file), Ok(()));
         assert!(before_openings(&file) == before_openings(&case.file));
     }

@@ -2,9 +2,9 @@
 
 use super::models::{Case, Draft, JOB, PROVIDER, window};
 use super::zk::in_modes;
-use crate::prove::prove_execution;
+use crate::clear::prove_execution;
 use crate::walk::Execution;
-use crate::{Limits, ProvingModel, prove_tensors};
+use crate::{Limits, ProveRequest, ProvingModel, prove};
 use tg_exec::IntTensor;
 use tg_ir::op;
 use tg_ir::{Axis, Coding, CompiledModel, Op, Shape, TensorId};
@@ -92,10 +92,8 @@ fn nodes_with_one_tensor_of_weights_prove_in_every_way() {
     // Batches and zero knowledge.
     let reversed: Vec<i32> = input.widened().into_iter().rev().collect();
     let second = IntTensor::of(input.element_type(), &reversed);
-    let names = (JOB, PROVIDER);
-    let limits = Limits::default();
     let inputs = vec![input, second.clone(), second];
-    let (file, _) = prove_tensors(&case.model, inputs, names, &limits, &mut |_| {}).unwrap();
+    let (file, _) = prove(&case.model, ProveRequest::of(inputs), &mut |_| {}).unwrap();
     let verdict = verify(&case.public, &file, &ExpectedStatement::default());
     assert_eq!(verdict, Ok(()));
     let modes = Modes {

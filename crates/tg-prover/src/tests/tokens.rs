@@ -1,7 +1,7 @@
 //! Embeddings of computed tokens: honest proofs, and provers that choose other rows.
 
-use super::models::{Case, Draft, JOB, PROVIDER, window};
-use crate::{Limits, ProvingModel, prove_batch};
+use super::models::{Case, Draft, bytes, window};
+use crate::{ProvingModel, prove};
 use tg_ir::op::{self, Ranked};
 use tg_ir::{Axis, Op, Shape, TensorId};
 use tg_proof::error::{LookupCheck, NodeCheck};
@@ -49,10 +49,7 @@ fn computed_tokens_prove_alone_and_in_batches() {
         let third: Vec<i8> = input.iter().rev().copied().collect();
         for count in [1, 3] {
             let inputs = [input.as_slice(), &second, &third];
-            let limits = Limits::default();
-            let names = (JOB, PROVIDER);
-            let (file, _) =
-                prove_batch(&model, &inputs[..count], names, &limits, &mut |_| {}).unwrap();
+            let (file, _) = prove(&model, bytes(&inputs[..count]), &mut |_| {}).unwrap();
             let verdict = verify(&public, &file, &ExpectedStatement::default());
             assert_eq!(verdict, Ok(()), "{width} {ranks} {rows}: {count} inputs");
         }
@@ -226,9 +223,7 @@ fn ranks_of_a_large_vocabulary() {
             continue;
         }
         let public = model.register().unwrap();
-        let limits = Limits::default();
-        let names = (JOB, PROVIDER);
-        let (file, _) = prove_batch(&model, &[&input[..2]], names, &limits, &mut |_| {}).unwrap();
+        let (file, _) = prove(&model, bytes(&[&input[..2]]), &mut |_| {}).unwrap();
         let verdict = verify(&public, &file, &ExpectedStatement::default());
         assert_eq!(verdict, Ok(()), "{channels}");
     }

@@ -1,7 +1,7 @@
 //! Decision trees: honest proofs, and provers that take another way.
 
-use super::models::{Case, Draft, JOB, PROVIDER, set, window};
-use crate::{Limits, ProvingModel, prove_batch};
+use super::models::{Case, Draft, bytes, set, window};
+use crate::{ProvingModel, prove};
 use tg_exec::sample::Numbers;
 use tg_ir::forest::{Branch, Child};
 use tg_ir::op;
@@ -90,9 +90,7 @@ fn random_forests_prove_alone_and_in_batches() {
         let third: Vec<i8> = input.iter().rev().copied().collect();
         for count in [1, 3] {
             let inputs = [input.as_slice(), &second, &third];
-            let (limits, names) = (Limits::default(), (JOB, PROVIDER));
-            let (file, _) =
-                prove_batch(&model, &inputs[..count], names, &limits, &mut |_| {}).unwrap();
+            let (file, _) = prove(&model, bytes(&inputs[..count]), &mut |_| {}).unwrap();
             let verdict = verify(&public, &file, &ExpectedStatement::default());
             assert_eq!(verdict, Ok(()), "seed {seed}: {count} inputs");
         }

@@ -1,11 +1,13 @@
 //! Proofs in zero knowledge, end to end.
 
 use super::models::{Case, Draft, JOB, PROVIDER, case, window};
+use crate::ProveRequest;
 use crate::error::ProveError;
 use crate::limits::Limits;
+use crate::masking::{Masking, Shows};
 use crate::tests::mutate;
 use crate::witness::Witness;
-use crate::zk::{Masking, Shows, ZkExecution, prove_zk};
+use crate::zk::ZkExecution;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use std::cell::Cell;
@@ -64,9 +66,8 @@ fn prove_as(
     inputs: Vec<IntTensor>,
     masking: &Masking,
 ) -> Result<ProofFile, ProveError> {
-    let limits = Limits::default();
-    let with = (masking, &limits);
-    let proved = prove_zk(&case.model, inputs, (JOB, PROVIDER), with, &mut |_| {});
+    let request = ProveRequest::of(inputs).named(JOB, PROVIDER);
+    let proved = crate::prove(&case.model, request.masked(masking), &mut |_| {});
     proved.map(|(file, _)| file)
 }
 
@@ -254,7 +255,10 @@ fn a_commitment_of_another_tensor_is_not_shown() {
     ];
     for (named, hidden, holds) in cases {
         let mut witness = Witness::of(program, &shape.plan, tensors).unwrap();
-        let salts = [crate::zk::salt(hidden), crate::zk::salt(&honest[1])];
+        let salts = [
+            crate::masking::salt(hidden),
+            crate::masking::salt(&honest[1]),
+        ];
         witness.set_salts(&shape.plan, &salts.map(Option::unwrap));
         let [(input, input_digest), (output, output_digest)] = [named.bytes(), honest[1].bytes()];
         let statement = Statement {
@@ -339,8 +343,8 @@ fn a_limit_of_memory_is_kept_to() {
             masking(1, Modes::HIDDEN_INPUT),
             vec![case.trace.tensors()[0].clone()],
         );
-        let with = (&masking, &limits);
-        let proved = prove_zk(&case.model, inputs, (JOB, PROVIDER), with, &mut |_| {});
+        let request = ProveRequest::of(inputs).within(limits).masked(&masking);
+        let proved = crate::prove(&case.model, request, &mut |_| {});
         let limit = memory;
         let error = refused.then_some(ProveError::Memory { need, limit });
         assert_eq!(proved.err(), error);
@@ -353,13 +357,11 @@ fn a_batch_is_hidden_too() {
     let input = case.trace.tensors()[0].clone();
     let mut second = input.clone();
     super::models::set(&mut second, 4, 17);
-    let limits = Limits::default();
     let inputs = vec![input.clone(), second, input];
     for modes in [Modes::HIDDEN_INPUT, Modes::PUBLIC, COMMITTED] {
         let (masking, inputs) = (masking(3, modes), inputs.clone());
-        let with = (&masking, &limits);
-        let (file, traces) =
-            prove_zk(&case.model, inputs, (JOB, PROVIDER), with, &mut |_| {}).unwrap();
+        let request = ProveRequest::of(inputs).masked(&masking);
+        let (file, traces) = crate::prove(&case.model, request, &mut |_| {}).unwrap();
         assert_eq!(traces.len(), 3);
         assert_eq!(case.check(&file), Ok(()));
         let commitment = TensorCommitment::from_bytes(&file.input).ok();
@@ -617,7 +619,7 @@ mod statistics {
                 ),
                 Shows::of(self.modes.output, &coding, &[last.unwrap()], &salts[1]),
             ];
-            witness.set_salts(&self.shape.plan, &crate::zk::salts(&shows));
+            witness.set_salts(&self.shape.plan, &crate::masking::salts(&shows));
             let execution = ZkExecution {
                 model: &self.case.model,
                 shape: &self.shape,

@@ -1,0 +1,123 @@
+//! What a proof in zero knowledge hides, and what its statement shows instead.
+
+use tg_exec::IntTensor;
+use tg_ir::Program;
+use tg_proof::ajtai::{self, TensorCommitment};
+use tg_proof::plan::TensorCoding;
+use tg_proof::{Modes, Visibility};
+use tg_types::Digest;
+use tg_types::codec::Encode;
+
+/// How a proof hides.
+#[derive(Clone, Copy)]
+pub struct Masking {
+    /// The prover's randomness: 32 bytes that nobody else knows and that are used once. Who knows them sees through the
+    /// proof; two proofs with one seed may show what differs between their inputs.
+    pub seed: [u8; 32],
+    /// What the statement shows of input and output.
+    pub modes: Modes,
+    /// The salts of the commitments of input and output, if the statement names them: who knows one can tell whether the
+    /// commitment is of a tensor.
+    pub salts: [[u8; 32]; 2],
+}
+
+impl Masking {
+    /// Modes without commitments.
+    #[must_use]
+    pub const fn new(seed: [u8; 32], modes: Modes) -> Self {
+        let salts = [[0; 32]; 2];
+        Self { seed, modes, salts }
+    }
+}
+
+impl Masking {
+    /// What the statement shows of the inputs and outputs of a batch of executions.
+    pub(crate) fn shows(&self, program: &Program, executions: &[&[IntTensor]]) -> [Shows; 2] {
+        let of = |mode, coding, tensor: usize, salt| {
+            let tensors: Vec<&IntTensor> = executions.iter().map(|own| &own[tensor]).collect();
+            Shows::of(mode, &coding, &tensors, salt)
+        };
+        let [input, output] = &self.salts;
+        let (first, last) = (
+            TensorCoding::of_input(program),
+            TensorCoding::of_output(program),
+        );
+        [
+            of(self.modes.input, first, 0, input),
+            of(self.modes.output, last, program.nodes.len(), output),
+        ]
+    }
+}
+
+impl std::fmt::Debug for Masking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Masking")
+            .field("modes", &self.modes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a statement shows of a tensor: its bytes, its commitment with what hides it, or nothing.
+pub(crate) enum Shows {
+    Bytes(Vec<u8>),
+    Commitment(Box<TensorCommitment>, Vec<u8>),
+    Nothing,
+}
+
+impl Shows {
+    /// Of one tensor per input of a batch.
+    pub(crate) fn of(
+        mode: Visibility,
+        coding: &TensorCoding,
+        tensors: &[&IntTensor],
+        salt: &[u8; 32],
+    ) -> Self {
+        let kind = coding.kind();
+        match mode {
+            Visibility::Public => Self::Bytes(
+                tensors
+                    .iter()
+                    .flat_map(|tensor| tensor.to_bytes())
+                    .collect(),
+            ),
+            Visibility::Hidden => Self::Nothing,
+            Visibility::Committed => {
+                let values: Vec<i32> = tensors.iter().flat_map(|t| t.widened()).collect();
+                let digits = ajtai::digits(kind, &values);
+                let blinding = ajtai::blinding(kind, &digits, salt);
+                let commitment = ajtai::commit(kind, &digits, &blinding);
+                Self::Commitment(Box::new(commitment), blinding)
+            }
+        }
+    }
+
+    /// What the file has of it, and what the statement names that by.
+    pub(crate) fn bytes(&self) -> (Vec<u8>, Digest) {
+        let bytes = match self {
+            Self::Bytes(bytes) => bytes.clone(),
+            Self::Commitment(commitment, _) => commitment.to_bytes(),
+            Self::Nothing => return (Vec::new(), Digest::default()),
+        };
+        let digest = Digest::of_blob(&bytes);
+        (bytes, digest)
+    }
+
+    pub(crate) fn commitment(&self) -> Option<&TensorCommitment> {
+        match self {
+            Self::Commitment(commitment, _) => Some(commitment),
+            _ => None,
+        }
+    }
+}
+
+/// The bytes that hide committed tensors, in the order of their columns.
+pub(crate) fn salts(shows: &[Shows; 2]) -> Vec<Vec<u8>> {
+    shows.iter().filter_map(salt).collect()
+}
+
+pub(crate) fn salt(shown: &Shows) -> Option<Vec<u8>> {
+    match shown {
+        Shows::Commitment(_, blinding) => Some(blinding.clone()),
+        _ => None,
+    }
+}
