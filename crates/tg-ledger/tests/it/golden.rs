@@ -19,7 +19,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// A fixed story in which every kind of record and every end of a lease appears.
-fn story() -> World {
+pub(crate) fn story() -> World {
     let mut world = World::with_offers();
     let paid = world.submit("alice", world.order());
     let task = world.work(paid);

@@ -14,6 +14,8 @@ mod lifecycle;
 mod limits;
 mod market;
 mod markets;
+#[path = "../../../tg-types/tests/it/mutations.rs"]
+mod mutations;
 mod negative;
 mod property;
 mod records;
@@ -23,6 +25,7 @@ mod sharing;
 mod storage;
 mod story;
 mod timeouts;
+mod verdicts;
 mod world;
 
 /// Property tests draw the same cases in every run, so a failure is reproduced by running it again.

@@ -4,11 +4,13 @@
 mod amounts;
 mod codec;
 mod golden;
+mod mutations;
 mod negative;
 mod reader;
 mod samples;
 mod signatures;
 mod uploads;
+mod verdicts;
 mod words;
 
 /// Property tests draw the same cases in every run, so a failure is reproduced by running it again.
