@@ -1,8 +1,8 @@
 //! Blocks: an ordered list of transactions and verdicts, and the state root they lead to.
 
 use tg_types::{
-    Address, Amount, BlockId, Decode, DecodeError, Digest, Domain, Encode, Height, Reader,
-    SignedTransaction, StateRoot, TimestampMs, Writer, keccak256_of,
+    Address, Amount, BlockId, Digest, Domain, Encode, Height, SignedTransaction, StateRoot,
+    TimestampMs, Writer, fields, keccak256_of,
 };
 
 use crate::limits::{TRANSACTIONS_PER_BLOCK_MAX, VERDICTS_PER_BLOCK_MAX};
@@ -62,85 +62,23 @@ pub struct Reserved {
     pub key_generation: Digest,
 }
 
-impl Encode for Reserved {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            l1_index,
-            outbox,
-            events,
-            seed,
-            key_generation,
-        } = self;
-        writer.u64(*l1_index);
-        outbox.encode(writer);
-        events.encode(writer);
-        seed.encode(writer);
-        key_generation.encode(writer);
-    }
-}
+fields! { Reserved { l1_index, outbox, events, seed, key_generation } }
 
-impl Decode for Reserved {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            l1_index: reader.u64()?,
-            outbox: Digest::decode(reader)?,
-            events: Digest::decode(reader)?,
-            seed: Digest::decode(reader)?,
-            key_generation: Digest::decode(reader)?,
-        })
-    }
-}
-
-impl Encode for BlockHeader {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            version,
-            height,
-            parent,
-            timestamp,
-            time,
-            epoch,
-            base_fee,
-            proposer,
-            seats,
-            next_seats,
-            body,
-            state_root,
-            reserved,
-        } = self;
-        writer.u16(*version);
-        height.encode(writer);
-        parent.encode(writer);
-        timestamp.encode(writer);
-        time.encode(writer);
-        writer.u64(*epoch);
-        base_fee.encode(writer);
-        proposer.encode(writer);
-        seats.encode(writer);
-        next_seats.encode(writer);
-        body.encode(writer);
-        state_root.encode(writer);
-        reserved.encode(writer);
-    }
-}
-
-impl Decode for BlockHeader {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            version: reader.u16()?,
-            height: Height::decode(reader)?,
-            parent: BlockId::decode(reader)?,
-            timestamp: TimestampMs::decode(reader)?,
-            time: TimestampMs::decode(reader)?,
-            epoch: reader.u64()?,
-            base_fee: Amount::decode(reader)?,
-            proposer: Address::decode(reader)?,
-            seats: Digest::decode(reader)?,
-            next_seats: Digest::decode(reader)?,
-            body: Digest::decode(reader)?,
-            state_root: StateRoot::decode(reader)?,
-            reserved: Reserved::decode(reader)?,
-        })
+fields! {
+    BlockHeader {
+        version,
+        height,
+        parent,
+        timestamp,
+        time,
+        epoch,
+        base_fee,
+        proposer,
+        seats,
+        next_seats,
+        body,
+        state_root,
+        reserved,
     }
 }
 
@@ -233,29 +171,10 @@ pub fn body_digest(transactions: &[SignedTransaction], verdicts: &[Verdict]) -> 
     Digest::new(keccak256_of(Domain::BlockBody, &writer.into_bytes()))
 }
 
-impl Encode for Block {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            header,
-            transactions,
-            verdicts,
-        } = self;
-        header.encode(writer);
-        writer.seq(transactions);
-        writer.seq(verdicts);
-    }
-}
-
-impl Decode for Block {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            header: BlockHeader::decode(reader)?,
-            transactions: reader.seq(
-                "transactions",
-                TRANSACTIONS_PER_BLOCK_MAX,
-                TRANSACTION_BYTES_MIN,
-            )?,
-            verdicts: reader.seq("verdicts", VERDICTS_PER_BLOCK_MAX, VERDICT_BYTES_MIN)?,
-        })
+fields! {
+    Block {
+        header,
+        transactions: seq("transactions", TRANSACTIONS_PER_BLOCK_MAX, TRANSACTION_BYTES_MIN),
+        verdicts: seq("verdicts", VERDICTS_PER_BLOCK_MAX, VERDICT_BYTES_MIN),
     }
 }

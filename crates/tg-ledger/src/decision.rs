@@ -1,8 +1,7 @@
 //! The scheduler's decisions in one block, and the root that names them all.
 
 use tg_types::{
-    Amount, Decode, DecodeError, Digest, Domain, Encode, JobId, LeaseId, OfferId, Reader,
-    TimestampMs, Writer, keccak256_of,
+    Amount, Digest, Domain, JobId, LeaseId, OfferId, TimestampMs, Writer, keccak256_of, variants,
 };
 
 /// One decision of the scheduler.
@@ -81,81 +80,13 @@ impl std::fmt::Display for Decision {
     }
 }
 
-impl Encode for Decision {
-    fn encode(&self, writer: &mut Writer) {
-        match self {
-            Self::Placed {
-                job,
-                lease,
-                offer,
-                price,
-                devices,
-                from,
-            } => {
-                writer.u8(0);
-                job.encode(writer);
-                lease.encode(writer);
-                offer.encode(writer);
-                price.encode(writer);
-                writer.u8(*devices);
-                from.encode(writer);
-            }
-            Self::Refused { job } => {
-                writer.u8(1);
-                job.encode(writer);
-            }
-            Self::Preempted { lease, by } => {
-                writer.u8(2);
-                lease.encode(writer);
-                by.encode(writer);
-            }
-            Self::Cleared { slot, class, price } => {
-                writer.u8(3);
-                writer.u64(*slot);
-                writer.u8(*class);
-                price.encode(writer);
-            }
-            Self::Lost { lease } => {
-                writer.u8(4);
-                lease.encode(writer);
-            }
-        }
-    }
-}
-
-impl Decode for Decision {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(match reader.u8()? {
-            0 => Self::Placed {
-                job: JobId::decode(reader)?,
-                lease: LeaseId::decode(reader)?,
-                offer: OfferId::decode(reader)?,
-                price: Amount::decode(reader)?,
-                devices: reader.u8()?,
-                from: TimestampMs::decode(reader)?,
-            },
-            1 => Self::Refused {
-                job: JobId::decode(reader)?,
-            },
-            2 => Self::Preempted {
-                lease: LeaseId::decode(reader)?,
-                by: JobId::decode(reader)?,
-            },
-            3 => Self::Cleared {
-                slot: reader.u64()?,
-                class: reader.u8()?,
-                price: Amount::decode(reader)?,
-            },
-            4 => Self::Lost {
-                lease: LeaseId::decode(reader)?,
-            },
-            tag => {
-                return Err(DecodeError::Invalid {
-                    field: "decision",
-                    value: u64::from(tag),
-                });
-            }
-        })
+variants! {
+    Decision: "decision" {
+        0 = Placed { job, lease, offer, price, devices, from },
+        1 = Refused { job },
+        2 = Preempted { lease, by },
+        3 = Cleared { slot, class, price },
+        4 = Lost { lease },
     }
 }
 

@@ -13,8 +13,8 @@
 //! as high, however the blocks fall.
 
 use tg_types::{
-    Address, Amount, BidId, Decode, DecodeError, DurationMs, Encode, JobOrder, LeaseId, Reader,
-    SignedTransaction, Transaction, TransactionKind, Writer,
+    Address, Amount, BidId, DurationMs, JobOrder, LeaseId, SignedTransaction, Transaction,
+    TransactionKind, fields,
 };
 
 use crate::limits::TRANSACTIONS_PER_BLOCK_MAX;
@@ -264,20 +264,7 @@ impl FeeMarket {
     }
 }
 
-impl Encode for FeeMarket {
-    fn encode(&self, writer: &mut Writer) {
-        let Self { base_fee } = self;
-        base_fee.encode(writer);
-    }
-}
-
-impl Decode for FeeMarket {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            base_fee: Amount::decode(reader)?,
-        })
-    }
-}
+fields! { FeeMarket { base_fee } }
 
 // The leases of one block lead to no more prepaid gas than one block has room for, so that it never piles up.
 const _: () = assert!(crate::limits::LEASES_PER_BLOCK_MAX as u64 * LEASE_GAS <= LANE_GAS_MAX);

@@ -33,7 +33,6 @@
 
 pub mod apply;
 pub mod block;
-mod codec;
 pub mod decision;
 pub mod error;
 pub mod event;

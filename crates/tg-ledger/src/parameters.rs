@@ -1,9 +1,6 @@
 //! Numbers that a network fixes at genesis.
 
-use tg_types::{
-    Amount, ChainDomain, Decode, DecodeError, DurationMs, Encode, Reader, TimestampMs,
-    VerificationMode, Writer,
-};
+use tg_types::{Amount, ChainDomain, DurationMs, TimestampMs, VerificationMode, fields, tags};
 
 /// Whether jobs may ask that nobody checks their result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,139 +173,38 @@ impl Parameters {
     }
 }
 
-impl Encode for UnverifiedJobs {
-    fn encode(&self, writer: &mut Writer) {
-        writer.u8(match self {
-            Self::Refused => 0,
-            Self::Allowed => 1,
-        });
-    }
-}
+tags! { UnverifiedJobs: "unverified jobs" { Refused = 0, Allowed = 1 } }
 
-impl Decode for UnverifiedJobs {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        match reader.u8()? {
-            0 => Ok(Self::Refused),
-            1 => Ok(Self::Allowed),
-            tag => Err(DecodeError::Invalid {
-                field: "unverified jobs",
-                value: u64::from(tag),
-            }),
-        }
-    }
-}
+tags! { StorageRule: "storage rule" { Stated = 0, Assumed = 1 } }
 
-impl Encode for StorageRule {
-    fn encode(&self, writer: &mut Writer) {
-        writer.u8(match self {
-            Self::Stated => 0,
-            Self::Assumed => 1,
-        });
-    }
-}
-
-impl Decode for StorageRule {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        match reader.u8()? {
-            0 => Ok(Self::Stated),
-            1 => Ok(Self::Assumed),
-            tag => Err(DecodeError::Invalid {
-                field: "storage rule",
-                value: u64::from(tag),
-            }),
-        }
-    }
-}
-
-impl Encode for Parameters {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            base_fee_min,
-            account_min,
-            registration_fee,
-            verification_fee_zk,
-            job_price_min,
-            collateral_min,
-            unverified_jobs,
-            job_horizon,
-            start_timeout,
-            duration_factor,
-            lease_grace,
-            verification_timeout,
-            suspension_rejected,
-            suspension_lapsed,
-            auction_slot,
-            bid_deposit_min,
-            offer_update_interval,
-            preempt_grace,
-            reputation_stake,
-            time_step_max,
-            outage_min,
-            outage_grace,
-            leader_timeout,
-            storage,
-            owners_paid_min,
-            rent_full_hour,
-        } = self;
-        base_fee_min.encode(writer);
-        account_min.encode(writer);
-        registration_fee.encode(writer);
-        verification_fee_zk.encode(writer);
-        job_price_min.encode(writer);
-        collateral_min.encode(writer);
-        unverified_jobs.encode(writer);
-        job_horizon.encode(writer);
-        start_timeout.encode(writer);
-        writer.u16(*duration_factor);
-        lease_grace.encode(writer);
-        verification_timeout.encode(writer);
-        suspension_rejected.encode(writer);
-        suspension_lapsed.encode(writer);
-        auction_slot.encode(writer);
-        bid_deposit_min.encode(writer);
-        offer_update_interval.encode(writer);
-        preempt_grace.encode(writer);
-        reputation_stake.encode(writer);
-        time_step_max.encode(writer);
-        outage_min.encode(writer);
-        outage_grace.encode(writer);
-        leader_timeout.encode(writer);
-        storage.encode(writer);
-        writer.u8(*owners_paid_min);
-        rent_full_hour.encode(writer);
-    }
-}
-
-impl Decode for Parameters {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            base_fee_min: Amount::decode(reader)?,
-            account_min: Amount::decode(reader)?,
-            registration_fee: Amount::decode(reader)?,
-            verification_fee_zk: Amount::decode(reader)?,
-            job_price_min: Amount::decode(reader)?,
-            collateral_min: Amount::decode(reader)?,
-            unverified_jobs: UnverifiedJobs::decode(reader)?,
-            job_horizon: DurationMs::decode(reader)?,
-            start_timeout: DurationMs::decode(reader)?,
-            duration_factor: reader.u16()?,
-            lease_grace: DurationMs::decode(reader)?,
-            verification_timeout: DurationMs::decode(reader)?,
-            suspension_rejected: DurationMs::decode(reader)?,
-            suspension_lapsed: DurationMs::decode(reader)?,
-            auction_slot: DurationMs::decode(reader)?,
-            bid_deposit_min: Amount::decode(reader)?,
-            offer_update_interval: DurationMs::decode(reader)?,
-            preempt_grace: DurationMs::decode(reader)?,
-            reputation_stake: Amount::decode(reader)?,
-            time_step_max: DurationMs::decode(reader)?,
-            outage_min: DurationMs::decode(reader)?,
-            outage_grace: DurationMs::decode(reader)?,
-            leader_timeout: DurationMs::decode(reader)?,
-            storage: StorageRule::decode(reader)?,
-            owners_paid_min: reader.u8()?,
-            rent_full_hour: Amount::decode(reader)?,
-        })
+fields! {
+    Parameters {
+        base_fee_min,
+        account_min,
+        registration_fee,
+        verification_fee_zk,
+        job_price_min,
+        collateral_min,
+        unverified_jobs,
+        job_horizon,
+        start_timeout,
+        duration_factor,
+        lease_grace,
+        verification_timeout,
+        suspension_rejected,
+        suspension_lapsed,
+        auction_slot,
+        bid_deposit_min,
+        offer_update_interval,
+        preempt_grace,
+        reputation_stake,
+        time_step_max,
+        outage_min,
+        outage_grace,
+        leader_timeout,
+        storage,
+        owners_paid_min,
+        rent_full_hour,
     }
 }
 

@@ -7,6 +7,7 @@
 
 use tg_types::{
     Address, Amount, Decode, DecodeError, Digest, DurationMs, Encode, JobOrder, Reader, Writer,
+    fields,
 };
 
 use crate::limits::{
@@ -234,31 +235,7 @@ impl Rent {
     }
 }
 
-impl Encode for Rent {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            payer,
-            deposit,
-            paid_to,
-            bytes,
-        } = self;
-        payer.encode(writer);
-        deposit.encode(writer);
-        writer.u128(*paid_to);
-        writer.u32(*bytes);
-    }
-}
-
-impl Decode for Rent {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            payer: Address::decode(reader)?,
-            deposit: Amount::decode(reader)?,
-            paid_to: reader.u128()?,
-            bytes: reader.u32()?,
-        })
-    }
-}
+fields! { Rent { payer, deposit, paid_to, bytes } }
 
 /// When a record leaves for want of rent, if nothing refers to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

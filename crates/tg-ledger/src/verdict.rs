@@ -4,8 +4,7 @@
 //! function of the blob, so a voter compares a block's verdicts with its own and votes only when they are equal.
 
 use tg_types::{
-    Address, Decode, DecodeError, Digest, Encode, JobId, Label, LeaseId, ModelId, ProgramId,
-    Reader, Receipt, Writer,
+    Address, Digest, JobId, Label, LeaseId, ModelId, ProgramId, Receipt, fields, variants,
 };
 
 use crate::record::ModelFacts;
@@ -28,33 +27,7 @@ impl std::fmt::Display for Subject {
     }
 }
 
-impl Encode for Subject {
-    fn encode(&self, writer: &mut Writer) {
-        match self {
-            Self::Model(model) => {
-                writer.u8(0);
-                model.encode(writer);
-            }
-            Self::Lease(lease) => {
-                writer.u8(1);
-                lease.encode(writer);
-            }
-        }
-    }
-}
-
-impl Decode for Subject {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        match reader.u8()? {
-            0 => Ok(Self::Model(ModelId::decode(reader)?)),
-            1 => Ok(Self::Lease(LeaseId::decode(reader)?)),
-            tag => Err(DecodeError::Invalid {
-                field: "subject",
-                value: u64::from(tag),
-            }),
-        }
-    }
-}
+variants! { Subject: "subject" { 0 = Model(model), 1 = Lease(lease) } }
 
 /// What the evidence shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,37 +45,11 @@ pub enum Outcome {
     },
 }
 
-impl Encode for Outcome {
-    fn encode(&self, writer: &mut Writer) {
-        match self {
-            Self::ModelAccepted(facts) => {
-                writer.u8(0);
-                facts.encode(writer);
-            }
-            Self::LeaseAccepted => writer.u8(1),
-            Self::Rejected { code, check } => {
-                writer.u8(2);
-                writer.u16(*code);
-                check.encode(writer);
-            }
-        }
-    }
-}
-
-impl Decode for Outcome {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        match reader.u8()? {
-            0 => Ok(Self::ModelAccepted(ModelFacts::decode(reader)?)),
-            1 => Ok(Self::LeaseAccepted),
-            2 => Ok(Self::Rejected {
-                code: reader.u16()?,
-                check: Label::decode(reader)?,
-            }),
-            tag => Err(DecodeError::Invalid {
-                field: "outcome",
-                value: u64::from(tag),
-            }),
-        }
+variants! {
+    Outcome: "outcome" {
+        0 = ModelAccepted(facts),
+        1 = LeaseAccepted {},
+        2 = Rejected { code, check },
     }
 }
 
@@ -120,28 +67,7 @@ pub struct Verdict {
 /// Bytes of the shortest verdict.
 pub(crate) const VERDICT_BYTES_MIN: usize = 1 + 32 + 32 + 1;
 
-impl Encode for Verdict {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            subject,
-            evidence,
-            outcome,
-        } = self;
-        subject.encode(writer);
-        evidence.encode(writer);
-        outcome.encode(writer);
-    }
-}
-
-impl Decode for Verdict {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            subject: Subject::decode(reader)?,
-            evidence: Digest::decode(reader)?,
-            outcome: Outcome::decode(reader)?,
-        })
-    }
-}
+fields! { Verdict { subject, evidence, outcome } }
 
 /// Evidence that waits for a verdict, with everything a validator needs to verify it.
 #[derive(Debug, Clone, PartialEq, Eq)]

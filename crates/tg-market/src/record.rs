@@ -1,6 +1,6 @@
 //! How a provider did so far, and what that says about its next job.
 
-use tg_types::{Decode, DecodeError, Encode, Reader, Writer};
+use tg_types::fields;
 
 /// Ended leases of one provider, by how they ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,28 +54,4 @@ impl TrackRecord {
     }
 }
 
-impl Encode for TrackRecord {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            accepted,
-            rejected,
-            late,
-            abandoned,
-        } = self;
-        writer.u32(*accepted);
-        writer.u32(*rejected);
-        writer.u32(*late);
-        writer.u32(*abandoned);
-    }
-}
-
-impl Decode for TrackRecord {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            accepted: reader.u32()?,
-            rejected: reader.u32()?,
-            late: reader.u32()?,
-            abandoned: reader.u32()?,
-        })
-    }
-}
+fields! { TrackRecord { accepted, rejected, late, abandoned } }

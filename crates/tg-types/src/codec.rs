@@ -263,6 +263,21 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
+    /// Takes one byte that is 0 or 1.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`], [`DecodeError::Invalid`] for another byte.
+    pub fn flag(&mut self, field: &'static str) -> Result<bool, DecodeError> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            value => Err(DecodeError::Invalid {
+                field,
+                value: u64::from(value),
+            }),
+        }
+    }
+
     /// Takes a count of at most `limit` entries of at least `entry_bytes` each.
     ///
     /// # Errors
@@ -364,5 +379,54 @@ pub trait Decode: Sized {
         let value = Self::decode(&mut reader)?;
         reader.finish()?;
         Ok(value)
+    }
+}
+
+macro_rules! integers {
+    ($($kind:ident)*) => {$(
+        impl Encode for $kind {
+            fn encode(&self, writer: &mut Writer) {
+                writer.$kind(*self);
+            }
+        }
+
+        impl Decode for $kind {
+            fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+                reader.$kind()
+            }
+        }
+    )*};
+}
+
+integers! { u8 u16 u32 u64 u128 i32 i64 }
+
+impl<const N: usize> Encode for [u8; N] {
+    fn encode(&self, writer: &mut Writer) {
+        writer.raw(self);
+    }
+}
+
+impl<const N: usize> Decode for [u8; N] {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        reader.array()
+    }
+}
+
+/// One byte that says whether a value follows, then the value.
+impl<T: Encode> Encode for Option<T> {
+    fn encode(&self, writer: &mut Writer) {
+        writer.u8(u8::from(self.is_some()));
+        if let Some(value) = self {
+            value.encode(writer);
+        }
+    }
+}
+
+impl<T: Decode> Decode for Option<T> {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(match reader.flag("option")? {
+            false => None,
+            true => Some(T::decode(reader)?),
+        })
     }
 }

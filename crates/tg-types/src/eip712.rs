@@ -5,8 +5,8 @@
 //! own struct hash, every number is left-padded big-endian. The same bytes can be forced in through the L1
 //! contract, so the domain names the L1 chain, the rollup contract and this network's salt.
 
-use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use crate::fees::Fees;
+use crate::fields;
 use crate::id::Address;
 use crate::keccak::keccak256;
 use crate::order::{JobOrder, OfferTerms, Receipt};
@@ -108,28 +108,7 @@ impl ChainDomain {
     }
 }
 
-impl Encode for ChainDomain {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            chain_id,
-            verifying_contract,
-            salt,
-        } = self;
-        writer.u64(*chain_id);
-        verifying_contract.encode(writer);
-        writer.raw(salt);
-    }
-}
-
-impl Decode for ChainDomain {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            chain_id: reader.u64()?,
-            verifying_contract: Address::decode(reader)?,
-            salt: reader.array()?,
-        })
-    }
-}
+fields! { ChainDomain { chain_id, verifying_contract, salt } }
 
 /// The EIP-712 struct hash of a transaction with its nonce and fees.
 #[must_use]

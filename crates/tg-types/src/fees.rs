@@ -4,7 +4,7 @@
 //! for each unit of gas: `b` is burned, the rest is the proposer's. It does not hold while `max_fee < b`.
 
 use crate::amount::Amount;
-use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
+use crate::fields;
 
 /// How many times the base fee of now a wallet offers: a block that the base fee outruns is at least 20 s away, since
 /// the base fee doubles in 10 s at most.
@@ -59,22 +59,4 @@ impl Fees {
     }
 }
 
-impl Encode for Fees {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            max_fee_per_gas,
-            max_tip_per_gas,
-        } = self;
-        max_fee_per_gas.encode(writer);
-        max_tip_per_gas.encode(writer);
-    }
-}
-
-impl Decode for Fees {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            max_fee_per_gas: Amount::decode(reader)?,
-            max_tip_per_gas: Amount::decode(reader)?,
-        })
-    }
-}
+fields! { Fees { max_fee_per_gas, max_tip_per_gas } }

@@ -1,6 +1,6 @@
 //! Ids, money, job orders, receipts, the canonical codec, signatures and hashing domains.
 //!
-//! Read in this order: [`codec`] (how every byte is written and read), [`digest`] and [`keccak`] (how bytes are
+//! Read in this order: [`codec`] (how every byte is written and read; [`fields!`], [`tags!`] and [`variants!`] give both from one list), [`digest`] and [`keccak`] (how bytes are
 //! named), [`domain`] (the closed list of hashing purposes), [`id`] (what the grid names), [`amount`], [`time`],
 //! [`label`], [`mode`] and [`resources`] (the words of the protocol), [`order`] (what the parties promise), [`transaction`] (what
 //! an account can ask for), [`fees`], [`eip712`] (what a wallet signs), [`signed`] (signatures and wallets), [`upload`] (who may
@@ -23,6 +23,7 @@ pub mod domain;
 pub mod eip712;
 pub mod fault;
 pub mod fees;
+mod fields;
 pub mod id;
 pub mod keccak;
 pub mod label;

@@ -1,6 +1,7 @@
 //! How a result is checked, and under which execution semantics it was made.
 
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
+use crate::tags;
 
 /// How the grid checks a job's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -174,20 +175,4 @@ impl std::fmt::Display for Tier {
     }
 }
 
-impl Encode for Tier {
-    fn encode(&self, writer: &mut Writer) {
-        writer.u8(self.tag());
-    }
-}
-
-impl Decode for Tier {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        match reader.u8()? {
-            1 => Ok(Self::Tgx1),
-            tag => Err(DecodeError::Invalid {
-                field: "tier",
-                value: u64::from(tag),
-            }),
-        }
-    }
-}
+tags! { Tier: "tier" { Tgx1 = 1 } }

@@ -3,6 +3,7 @@
 //! `SignedTransaction` is what travels; [`SignedTransaction::verify`] turns it into a `VerifiedTransaction`, the only
 //! form that the ledger executes.
 
+use crate::fields;
 use k256::ecdsa::{RecoveryId, SigningKey, VerifyingKey};
 
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
@@ -73,24 +74,7 @@ impl Signature {
     }
 }
 
-impl Encode for Signature {
-    fn encode(&self, writer: &mut Writer) {
-        let Self { r, s, y_parity } = self;
-        writer.raw(r);
-        writer.raw(s);
-        writer.u8(*y_parity);
-    }
-}
-
-impl Decode for Signature {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            r: reader.array()?,
-            s: reader.array()?,
-            y_parity: reader.u8()?,
-        })
-    }
-}
+fields! { Signature { r, s, y_parity } }
 
 /// Why a signature does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

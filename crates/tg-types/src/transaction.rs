@@ -1,13 +1,14 @@
 //! Everything an account can ask the ledger to do.
 
 use crate::amount::Amount;
-use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
+use crate::codec::{Encode, Writer};
 use crate::digest::Digest;
 use crate::domain::Domain;
 use crate::id::{Address, BidId, JobId, LeaseId, ModelId, OfferId, StorageSubject};
 use crate::label::Label;
 use crate::limits::{LIVENESS_CHANGES_MAX, STORAGE_STATEMENTS_MAX};
 use crate::order::{JobOrder, OfferTerms, Receipt};
+use crate::variants;
 
 crate::wire_enum! {
     /// Why a provider does not start a lease.
@@ -333,185 +334,33 @@ impl Transaction {
     }
 }
 
-impl Encode for Transaction {
-    #[expect(clippy::too_many_lines, reason = "one arm for each kind")]
-    fn encode(&self, writer: &mut Writer) {
-        writer.u8(self.kind().tag());
-        match self {
-            Self::Transfer { to, amount } => {
-                to.encode(writer);
-                amount.encode(writer);
-            }
-            Self::RegisterModel {
-                model,
-                public_blob,
-                weights_blob,
-                name,
-            } => {
-                model.encode(writer);
-                public_blob.encode(writer);
-                weights_blob.encode(writer);
-                name.encode(writer);
-            }
-            Self::PostOffer { terms } => terms.encode(writer),
-            Self::WithdrawOffer { offer } => offer.encode(writer),
-            Self::SubmitJob { order } => order.encode(writer),
-            Self::CancelJob { job } => job.encode(writer),
-            Self::StartLease { lease } => lease.encode(writer),
-            Self::CommitReceipt { lease, receipt } => {
-                lease.encode(writer);
-                receipt.encode(writer);
-            }
-            Self::SubmitEvidence {
-                lease,
-                evidence,
-                size,
-            } => {
-                lease.encode(writer);
-                evidence.encode(writer);
-                writer.u32(*size);
-            }
-            Self::UpdateOffer { offer, terms } => {
-                offer.encode(writer);
-                terms.encode(writer);
-            }
-            Self::CommitBid {
-                commitment,
-                deposit,
-            } => {
-                commitment.encode(writer);
-                deposit.encode(writer);
-            }
-            Self::RevealBid { bid, salt, order } => {
-                bid.encode(writer);
-                salt.encode(writer);
-                order.encode(writer);
-            }
-            Self::RateJob { job, stars } => {
-                job.encode(writer);
-                writer.u8(*stars);
-            }
-            Self::PayRent { record, amount } => {
-                record.encode(writer);
-                amount.encode(writer);
-            }
-            Self::ReportLiveness { epoch, lost, back } => {
-                writer.u64(*epoch);
-                writer.seq(lost);
-                writer.seq(back);
-            }
-            Self::ReportStorage { held, missing } => {
-                writer.seq(held);
-                writer.seq(missing);
-            }
-            Self::DeclineLease { lease, reason } => {
-                lease.encode(writer);
-                reason.encode(writer);
-            }
-            Self::CommitPart { lease, receipt } => {
-                lease.encode(writer);
-                receipt.encode(writer);
-            }
-            Self::RaiseJob {
-                job,
-                max_price,
-                max_attempts,
-            } => {
-                job.encode(writer);
-                max_price.encode(writer);
-                writer.u8(*max_attempts);
-            }
-        }
-    }
-}
-
-impl Decode for Transaction {
-    #[expect(clippy::too_many_lines, reason = "one arm for each kind")]
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(match reader.u8()? {
-            0 => Self::Transfer {
-                to: Address::decode(reader)?,
-                amount: Amount::decode(reader)?,
-            },
-            1 => Self::RegisterModel {
-                model: ModelId::decode(reader)?,
-                public_blob: Digest::decode(reader)?,
-                weights_blob: Digest::decode(reader)?,
-                name: Label::decode(reader)?,
-            },
-            2 => Self::PostOffer {
-                terms: OfferTerms::decode(reader)?,
-            },
-            3 => Self::WithdrawOffer {
-                offer: OfferId::decode(reader)?,
-            },
-            4 => Self::SubmitJob {
-                order: JobOrder::decode(reader)?,
-            },
-            5 => Self::CancelJob {
-                job: JobId::decode(reader)?,
-            },
-            6 => Self::StartLease {
-                lease: LeaseId::decode(reader)?,
-            },
-            7 => Self::CommitReceipt {
-                lease: LeaseId::decode(reader)?,
-                receipt: Receipt::decode(reader)?,
-            },
-            8 => Self::SubmitEvidence {
-                lease: LeaseId::decode(reader)?,
-                evidence: Digest::decode(reader)?,
-                size: reader.u32()?,
-            },
-            9 => Self::UpdateOffer {
-                offer: OfferId::decode(reader)?,
-                terms: OfferTerms::decode(reader)?,
-            },
-            10 => Self::CommitBid {
-                commitment: Digest::decode(reader)?,
-                deposit: Amount::decode(reader)?,
-            },
-            11 => Self::RevealBid {
-                bid: BidId::decode(reader)?,
-                salt: Digest::decode(reader)?,
-                order: JobOrder::decode(reader)?,
-            },
-            12 => Self::RateJob {
-                job: JobId::decode(reader)?,
-                stars: reader.u8()?,
-            },
-            13 => Self::ReportLiveness {
-                epoch: reader.u64()?,
-                lost: reader.seq("lost providers", LIVENESS_CHANGES_MAX, 20)?,
-                back: reader.seq("providers that are back", LIVENESS_CHANGES_MAX, 20)?,
-            },
-            14 => Self::ReportStorage {
-                held: reader.seq("held", STORAGE_STATEMENTS_MAX, 32)?,
-                missing: reader.seq("missing", STORAGE_STATEMENTS_MAX, 32)?,
-            },
-            15 => Self::DeclineLease {
-                lease: LeaseId::decode(reader)?,
-                reason: DeclineReason::decode(reader)?,
-            },
-            16 => Self::CommitPart {
-                lease: LeaseId::decode(reader)?,
-                receipt: Receipt::decode(reader)?,
-            },
-            17 => Self::RaiseJob {
-                job: JobId::decode(reader)?,
-                max_price: Amount::decode(reader)?,
-                max_attempts: reader.u8()?,
-            },
-            18 => Self::PayRent {
-                record: Digest::decode(reader)?,
-                amount: Amount::decode(reader)?,
-            },
-            tag => {
-                return Err(DecodeError::Invalid {
-                    field: "transaction kind",
-                    value: u64::from(tag),
-                });
-            }
-        })
+variants! {
+    Transaction: "transaction kind" {
+        0 = Transfer { to, amount },
+        1 = RegisterModel { model, public_blob, weights_blob, name },
+        2 = PostOffer { terms },
+        3 = WithdrawOffer { offer },
+        4 = SubmitJob { order },
+        5 = CancelJob { job },
+        6 = StartLease { lease },
+        7 = CommitReceipt { lease, receipt },
+        8 = SubmitEvidence { lease, evidence, size },
+        9 = UpdateOffer { offer, terms },
+        10 = CommitBid { commitment, deposit },
+        11 = RevealBid { bid, salt, order },
+        12 = RateJob { job, stars },
+        13 = ReportLiveness {
+            epoch,
+            lost: seq("lost providers", LIVENESS_CHANGES_MAX, 20),
+            back: seq("providers that are back", LIVENESS_CHANGES_MAX, 20),
+        },
+        14 = ReportStorage {
+            held: seq("held", STORAGE_STATEMENTS_MAX, 32),
+            missing: seq("missing", STORAGE_STATEMENTS_MAX, 32),
+        },
+        15 = DeclineLease { lease, reason },
+        16 = CommitPart { lease, receipt },
+        17 = RaiseJob { job, max_price, max_attempts },
+        18 = PayRent { record, amount },
     }
 }

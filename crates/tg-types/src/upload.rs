@@ -1,9 +1,10 @@
 //! Permits to store a blob: an account signs that it wants one blob stored, and answers for it with what it holds.
 
-use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
+use crate::codec::{Decode, Encode, Writer};
 use crate::digest::Digest;
 use crate::domain::Domain;
 use crate::eip712::ChainDomain;
+use crate::fields;
 use crate::id::Address;
 use crate::keccak::keccak256_of;
 use crate::signed::{Signature, SignatureError, Wallet};
@@ -32,28 +33,7 @@ impl UploadPermit {
     }
 }
 
-impl Encode for UploadPermit {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            digest,
-            length,
-            expires,
-        } = self;
-        digest.encode(writer);
-        writer.u64(*length);
-        expires.encode(writer);
-    }
-}
-
-impl Decode for UploadPermit {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            digest: Digest::decode(reader)?,
-            length: reader.u64()?,
-            expires: TimestampMs::decode(reader)?,
-        })
-    }
-}
+fields! { UploadPermit { digest, length, expires } }
 
 /// A permit with its signature: 113 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,22 +63,7 @@ impl SignedUpload {
     }
 }
 
-impl Encode for SignedUpload {
-    fn encode(&self, writer: &mut Writer) {
-        let Self { permit, signature } = self;
-        permit.encode(writer);
-        signature.encode(writer);
-    }
-}
-
-impl Decode for SignedUpload {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            permit: UploadPermit::decode(reader)?,
-            signature: Signature::decode(reader)?,
-        })
-    }
-}
+fields! { SignedUpload { permit, signature } }
 
 impl std::fmt::Display for SignedUpload {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

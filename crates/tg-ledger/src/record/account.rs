@@ -4,10 +4,8 @@ use tg_market::TrackRecord;
 use tg_market::reputation::{LeaseOutcome, Reputation, Standing};
 use tg_types::{
     Address, Amount, Decode, DecodeError, DurationMs, Encode, Height, JobClass, OfferId,
-    OfferTerms, Reader, TimestampMs, Writer,
+    OfferTerms, Reader, TimestampMs, Writer, fields,
 };
-
-use crate::codec::decode_flag;
 
 use crate::record::Record;
 use crate::rent::{Due, Rent, Shelf};
@@ -67,43 +65,7 @@ impl Account {
     }
 }
 
-impl Encode for Account {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            address,
-            balance,
-            nonce,
-            open_jobs,
-            offers,
-            models,
-            bids,
-            rent_to,
-        } = self;
-        address.encode(writer);
-        balance.encode(writer);
-        writer.u64(*nonce);
-        writer.u32(*open_jobs);
-        writer.u32(*offers);
-        writer.u32(*models);
-        writer.u32(*bids);
-        writer.u128(*rent_to);
-    }
-}
-
-impl Decode for Account {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            address: Address::decode(reader)?,
-            balance: Amount::decode(reader)?,
-            nonce: reader.u64()?,
-            open_jobs: reader.u32()?,
-            offers: reader.u32()?,
-            models: reader.u32()?,
-            bids: reader.u32()?,
-            rent_to: reader.u128()?,
-        })
-    }
-}
+fields! { Account { address, balance, nonce, open_jobs, offers, models, bids, rent_to } }
 
 impl Record for Account {
     type Key = Address;
@@ -209,37 +171,7 @@ pub struct Offer {
     pub rent: Rent,
 }
 
-impl Encode for Offer {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            id,
-            provider,
-            terms,
-            slots_taken,
-            updated_at,
-            rent,
-        } = self;
-        id.encode(writer);
-        provider.encode(writer);
-        terms.encode(writer);
-        writer.u16(*slots_taken);
-        updated_at.encode(writer);
-        rent.encode(writer);
-    }
-}
-
-impl Decode for Offer {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            id: OfferId::decode(reader)?,
-            provider: Address::decode(reader)?,
-            terms: OfferTerms::decode(reader)?,
-            slots_taken: reader.u16()?,
-            updated_at: TimestampMs::decode(reader)?,
-            rent: Rent::decode(reader)?,
-        })
-    }
-}
+fields! { Offer { id, provider, terms, slots_taken, updated_at, rent } }
 
 impl Record for Offer {
     type Key = OfferId;
@@ -445,7 +377,7 @@ impl Decode for Provider {
                 Reputation::decode(reader)?,
             ],
             decayed_to: reader.u64()?,
-            is_offline: decode_flag(reader, "offline")?,
+            is_offline: reader.flag("offline")?,
             suspended_until: TimestampMs::decode(reader)?,
             earned: Amount::decode(reader)?,
             lost: Amount::decode(reader)?,

@@ -1,6 +1,8 @@
 //! Sealed bids of the batch auction, and what validators report about providers.
 
-use tg_types::{Address, Amount, BidId, Decode, DecodeError, Digest, Encode, Reader, Writer};
+use tg_types::{
+    Address, Amount, BidId, Decode, DecodeError, Digest, Encode, Reader, Writer, fields,
+};
 
 use crate::limits::LOST_PER_VALIDATOR_MAX;
 use crate::record::Record;
@@ -21,34 +23,7 @@ pub struct Bid {
     pub slot: u64,
 }
 
-impl Encode for Bid {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            id,
-            bidder,
-            commitment,
-            deposit,
-            slot,
-        } = self;
-        id.encode(writer);
-        bidder.encode(writer);
-        commitment.encode(writer);
-        deposit.encode(writer);
-        writer.u64(*slot);
-    }
-}
-
-impl Decode for Bid {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            id: BidId::decode(reader)?,
-            bidder: Address::decode(reader)?,
-            commitment: Digest::decode(reader)?,
-            deposit: Amount::decode(reader)?,
-            slot: reader.u64()?,
-        })
-    }
-}
+fields! { Bid { id, bidder, commitment, deposit, slot } }
 
 impl Record for Bid {
     type Key = BidId;

@@ -1,11 +1,7 @@
 //! Jobs: their states, their money and the reason they ended.
 
-use tg_types::{
-    Address, Amount, Decode, DecodeError, Encode, Height, JobId, JobOrder, LeaseId, Reader,
-    TimestampMs, Writer,
-};
+use tg_types::{Address, Amount, Height, JobId, JobOrder, LeaseId, TimestampMs, fields};
 
-use crate::codec::{decode_option, encode_option};
 use crate::limits::{DECLINES_MAX, OWED_MAX};
 use crate::record::{Record, Storage};
 use crate::rent::{Due, Rent, Shelf};
@@ -115,31 +111,7 @@ pub struct Step {
     pub timestamp: TimestampMs,
 }
 
-impl Encode for Step {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            state,
-            height,
-            at,
-            timestamp,
-        } = self;
-        state.encode(writer);
-        height.encode(writer);
-        at.encode(writer);
-        timestamp.encode(writer);
-    }
-}
-
-impl Decode for Step {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            state: JobState::decode(reader)?,
-            height: Height::decode(reader)?,
-            at: TimestampMs::decode(reader)?,
-            timestamp: TimestampMs::decode(reader)?,
-        })
-    }
-}
+fields! { Step { state, height, at, timestamp } }
 
 /// Where the money of an ended job went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -160,40 +132,7 @@ pub struct Settlement {
     pub compensation: Amount,
 }
 
-impl Encode for Settlement {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            price,
-            members,
-            verification_fee,
-            refund,
-            burned,
-            bonus,
-            compensation,
-        } = self;
-        price.encode(writer);
-        members.encode(writer);
-        verification_fee.encode(writer);
-        refund.encode(writer);
-        burned.encode(writer);
-        bonus.encode(writer);
-        compensation.encode(writer);
-    }
-}
-
-impl Decode for Settlement {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            price: Amount::decode(reader)?,
-            members: Amount::decode(reader)?,
-            verification_fee: Amount::decode(reader)?,
-            refund: Amount::decode(reader)?,
-            burned: Amount::decode(reader)?,
-            bonus: Amount::decode(reader)?,
-            compensation: Amount::decode(reader)?,
-        })
-    }
-}
+fields! { Settlement { price, members, verification_fee, refund, burned, bonus, compensation } }
 
 /// What a job owes to a provider that made room for it; paid if its result is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,28 +145,7 @@ pub struct Owed {
     pub amount: Amount,
 }
 
-impl Encode for Owed {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            lease,
-            provider,
-            amount,
-        } = self;
-        lease.encode(writer);
-        provider.encode(writer);
-        amount.encode(writer);
-    }
-}
-
-impl Decode for Owed {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            lease: LeaseId::decode(reader)?,
-            provider: Address::decode(reader)?,
-            amount: Amount::decode(reader)?,
-        })
-    }
-}
+fields! { Owed { lease, provider, amount } }
 
 /// A job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -346,77 +264,28 @@ const EXCLUDED_MAX: usize = LEASES_MAX * tg_types::resources::GANG_MEMBERS_MAX a
 /// States a job may enter: up to seven for each attempt, and the end.
 const STEPS_MAX: usize = LEASES_MAX * 7 + 3;
 
-impl Encode for Job {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            id,
-            sequence,
-            requestor,
-            order,
-            macs,
-            state,
-            history,
-            escrow,
-            verification_fee,
-            leases,
-            excluded,
-            end,
-            settlement,
-            preemptions,
-            revealed_in,
-            stars,
-            owed,
-            storage,
-            declined,
-            rent,
-        } = self;
-        id.encode(writer);
-        writer.u64(*sequence);
-        requestor.encode(writer);
-        order.encode(writer);
-        writer.u64(*macs);
-        state.encode(writer);
-        writer.seq(history);
-        escrow.encode(writer);
-        verification_fee.encode(writer);
-        writer.seq(leases);
-        writer.seq(excluded);
-        encode_option(end.as_ref(), writer);
-        encode_option(settlement.as_ref(), writer);
-        writer.u8(*preemptions);
-        writer.u64(*revealed_in);
-        writer.u8(*stars);
-        writer.seq(owed);
-        storage.encode(writer);
-        writer.u8(*declined);
-        rent.encode(writer);
-    }
-}
-
-impl Decode for Job {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            id: JobId::decode(reader)?,
-            sequence: reader.u64()?,
-            requestor: Address::decode(reader)?,
-            order: JobOrder::decode(reader)?,
-            macs: reader.u64()?,
-            state: JobState::decode(reader)?,
-            history: reader.seq("history", STEPS_MAX, 25)?,
-            escrow: Amount::decode(reader)?,
-            verification_fee: Amount::decode(reader)?,
-            leases: reader.seq("leases", LEASES_MAX, 32)?,
-            excluded: reader.seq("excluded", EXCLUDED_MAX, 20)?,
-            end: decode_option(reader)?,
-            settlement: decode_option(reader)?,
-            preemptions: reader.u8()?,
-            revealed_in: reader.u64()?,
-            stars: reader.u8()?,
-            owed: reader.seq("owed", OWED_MAX, 68)?,
-            storage: Storage::decode(reader)?,
-            declined: reader.u8()?,
-            rent: Rent::decode(reader)?,
-        })
+fields! {
+    Job {
+        id,
+        sequence,
+        requestor,
+        order,
+        macs,
+        state,
+        history: seq("history", STEPS_MAX, 25),
+        escrow,
+        verification_fee,
+        leases: seq("leases", LEASES_MAX, 32),
+        excluded: seq("excluded", EXCLUDED_MAX, 20),
+        end,
+        settlement,
+        preemptions,
+        revealed_in,
+        stars,
+        owed: seq("owed", OWED_MAX, 68),
+        storage,
+        declined,
+        rent,
     }
 }
 

@@ -1,11 +1,10 @@
 //! Leases: a match of a job with an offer, from the locked collateral to its end.
 
 use tg_types::{
-    Address, Amount, DeclineReason, Decode, DecodeError, Digest, Encode, Height, JobId, Label,
-    LeaseId, OfferId, Reader, Receipt, TimestampMs, Writer,
+    Address, Amount, DeclineReason, Digest, Height, JobId, Label, LeaseId, OfferId, Receipt,
+    TimestampMs, fields, tags, variants,
 };
 
-use crate::codec::{decode_option, encode_option};
 use crate::record::{Grant, Record};
 use crate::tree::{LeafHead, kind};
 
@@ -21,22 +20,7 @@ pub struct Evidence {
     pub size: u32,
 }
 
-impl Encode for Evidence {
-    fn encode(&self, writer: &mut Writer) {
-        let Self { digest, size } = self;
-        digest.encode(writer);
-        writer.u32(*size);
-    }
-}
-
-impl Decode for Evidence {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            digest: Digest::decode(reader)?,
-            size: reader.u32()?,
-        })
-    }
-}
+fields! { Evidence { digest, size } }
 
 /// What was missing when a lease ran out of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,65 +121,24 @@ impl std::fmt::Display for LeaseEnd {
     }
 }
 
-impl Encode for LeaseEnd {
-    fn encode(&self, writer: &mut Writer) {
-        match self {
-            Self::Fulfilled => writer.u8(0),
-            Self::Rejected { code, check } => {
-                writer.u8(1);
-                writer.u16(*code);
-                check.encode(writer);
-            }
-            Self::Late(phase) => {
-                writer.u8(2);
-                writer.u8(*phase as u8);
-            }
-            Self::Abandoned(because) => {
-                writer.u8(3);
-                writer.u8(*because as u8);
-            }
-            Self::Preempted => writer.u8(4),
-            Self::Released => writer.u8(5),
-            Self::Declined(reason) => {
-                writer.u8(6);
-                reason.encode(writer);
-            }
-            Self::Unavailable => writer.u8(7),
-            Self::Cancelled => writer.u8(8),
-        }
+tags! {
+    LatePhase: "late phase" { Running = 0, Committed = 1 }
+    AbandonedBecause: "abandoned because" {
+        NotStarted = 0, EvidenceNotDelivered = 1, ProviderLost = 2,
     }
 }
 
-impl Decode for LeaseEnd {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let invalid = |field, tag| DecodeError::Invalid {
-            field,
-            value: u64::from(tag),
-        };
-        match reader.u8()? {
-            0 => Ok(Self::Fulfilled),
-            1 => Ok(Self::Rejected {
-                code: reader.u16()?,
-                check: Label::decode(reader)?,
-            }),
-            2 => match reader.u8()? {
-                0 => Ok(Self::Late(LatePhase::Running)),
-                1 => Ok(Self::Late(LatePhase::Committed)),
-                tag => Err(invalid("late phase", tag)),
-            },
-            3 => match reader.u8()? {
-                0 => Ok(Self::Abandoned(AbandonedBecause::NotStarted)),
-                1 => Ok(Self::Abandoned(AbandonedBecause::EvidenceNotDelivered)),
-                2 => Ok(Self::Abandoned(AbandonedBecause::ProviderLost)),
-                tag => Err(invalid("abandoned because", tag)),
-            },
-            4 => Ok(Self::Preempted),
-            5 => Ok(Self::Released),
-            6 => Ok(Self::Declined(DeclineReason::decode(reader)?)),
-            7 => Ok(Self::Unavailable),
-            8 => Ok(Self::Cancelled),
-            tag => Err(invalid("lease end", tag)),
-        }
+variants! {
+    LeaseEnd: "lease end" {
+        0 = Fulfilled {},
+        1 = Rejected { code, check },
+        2 = Late(phase),
+        3 = Abandoned(because),
+        4 = Preempted {},
+        5 = Released {},
+        6 = Declined(reason),
+        7 = Unavailable {},
+        8 = Cancelled {},
     }
 }
 
@@ -208,22 +151,7 @@ pub struct Preemption {
     pub by: JobId,
 }
 
-impl Encode for Preemption {
-    fn encode(&self, writer: &mut Writer) {
-        let Self { at, by } = self;
-        at.encode(writer);
-        by.encode(writer);
-    }
-}
-
-impl Decode for Preemption {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            at: TimestampMs::decode(reader)?,
-            by: JobId::decode(reader)?,
-        })
-    }
-}
+fields! { Preemption { at, by } }
 
 /// A match of a job with an offer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -276,86 +204,31 @@ pub struct Lease {
     pub lead: Option<LeaseId>,
 }
 
-impl Encode for Lease {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            id,
-            job,
-            offer,
-            provider,
-            price,
-            collateral,
-            at_risk,
-            locked,
-            gas,
-            matched_at,
-            matched_height,
-            start_by,
-            deadline,
-            started_at,
-            receipt,
-            evidence,
-            verify_by,
-            end,
-            ended_at,
-            grant,
-            preemption,
-            members,
-            lead,
-        } = self;
-        id.encode(writer);
-        job.encode(writer);
-        offer.encode(writer);
-        provider.encode(writer);
-        price.encode(writer);
-        collateral.encode(writer);
-        at_risk.encode(writer);
-        locked.encode(writer);
-        gas.encode(writer);
-        matched_at.encode(writer);
-        matched_height.encode(writer);
-        start_by.encode(writer);
-        deadline.encode(writer);
-        encode_option(started_at.as_ref(), writer);
-        encode_option(receipt.as_ref(), writer);
-        encode_option(evidence.as_ref(), writer);
-        encode_option(verify_by.as_ref(), writer);
-        encode_option(end.as_ref(), writer);
-        encode_option(ended_at.as_ref(), writer);
-        grant.encode(writer);
-        encode_option(preemption.as_ref(), writer);
-        writer.seq(members);
-        encode_option(lead.as_ref(), writer);
-    }
-}
-
-impl Decode for Lease {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            id: LeaseId::decode(reader)?,
-            job: JobId::decode(reader)?,
-            offer: OfferId::decode(reader)?,
-            provider: Address::decode(reader)?,
-            price: Amount::decode(reader)?,
-            collateral: Amount::decode(reader)?,
-            at_risk: Amount::decode(reader)?,
-            locked: Amount::decode(reader)?,
-            gas: Amount::decode(reader)?,
-            matched_at: TimestampMs::decode(reader)?,
-            matched_height: Height::decode(reader)?,
-            start_by: TimestampMs::decode(reader)?,
-            deadline: TimestampMs::decode(reader)?,
-            started_at: decode_option(reader)?,
-            receipt: decode_option(reader)?,
-            evidence: decode_option(reader)?,
-            verify_by: decode_option(reader)?,
-            end: decode_option(reader)?,
-            ended_at: decode_option(reader)?,
-            grant: Grant::decode(reader)?,
-            preemption: decode_option(reader)?,
-            members: reader.seq("members", MEMBERS_MAX, 32)?,
-            lead: decode_option(reader)?,
-        })
+fields! {
+    Lease {
+        id,
+        job,
+        offer,
+        provider,
+        price,
+        collateral,
+        at_risk,
+        locked,
+        gas,
+        matched_at,
+        matched_height,
+        start_by,
+        deadline,
+        started_at,
+        receipt,
+        evidence,
+        verify_by,
+        end,
+        ended_at,
+        grant,
+        preemption,
+        members: seq("members", MEMBERS_MAX, 32),
+        lead,
     }
 }
 

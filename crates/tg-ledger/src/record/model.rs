@@ -2,7 +2,7 @@
 
 use tg_types::{
     Address, Amount, Decode, DecodeError, Digest, Encode, Height, Label, ModelId, ProgramId,
-    Reader, TimestampMs, Writer,
+    Reader, TimestampMs, Writer, fields,
 };
 
 use crate::record::{Record, Storage};
@@ -30,50 +30,16 @@ pub struct ModelFacts {
     pub memory: u64,
 }
 
-impl Encode for ModelFacts {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            program,
-            macs,
-            input_len,
-            output_len,
-            provable,
-            proof_bytes,
-            work,
-            memory,
-        } = self;
-        program.encode(writer);
-        writer.u64(*macs);
-        writer.u32(*input_len);
-        writer.u32(*output_len);
-        writer.u8(u8::from(*provable));
-        writer.u32(*proof_bytes);
-        writer.u64(*work);
-        writer.u64(*memory);
-    }
-}
-
-impl Decode for ModelFacts {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            program: ProgramId::decode(reader)?,
-            macs: reader.u64()?,
-            input_len: reader.u32()?,
-            output_len: reader.u32()?,
-            provable: match reader.u8()? {
-                0 => false,
-                1 => true,
-                tag => {
-                    return Err(DecodeError::Invalid {
-                        field: "provable",
-                        value: u64::from(tag),
-                    });
-                }
-            },
-            proof_bytes: reader.u32()?,
-            work: reader.u64()?,
-            memory: reader.u64()?,
-        })
+fields! {
+    ModelFacts {
+        program,
+        macs,
+        input_len,
+        output_len,
+        provable: flag("provable"),
+        proof_bytes,
+        work,
+        memory,
     }
 }
 
@@ -189,53 +155,20 @@ pub struct Model {
     pub rent: Rent,
 }
 
-impl Encode for Model {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            id,
-            owner,
-            public_blob,
-            weights_blob,
-            name,
-            registered_at,
-            registered_height,
-            state,
-            storage,
-            owners_paid,
-            jobs,
-            rent,
-        } = self;
-        id.encode(writer);
-        owner.encode(writer);
-        public_blob.encode(writer);
-        weights_blob.encode(writer);
-        name.encode(writer);
-        registered_at.encode(writer);
-        registered_height.encode(writer);
-        state.encode(writer);
-        storage.encode(writer);
-        writer.seq(owners_paid);
-        writer.u32(*jobs);
-        rent.encode(writer);
-    }
-}
-
-impl Decode for Model {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            id: ModelId::decode(reader)?,
-            owner: Address::decode(reader)?,
-            public_blob: Digest::decode(reader)?,
-            weights_blob: Digest::decode(reader)?,
-            name: Label::decode(reader)?,
-            registered_at: TimestampMs::decode(reader)?,
-            registered_height: Height::decode(reader)?,
-            state: ModelState::decode(reader)?,
-            storage: Storage::decode(reader)?,
-            owners_paid: reader.seq("owners paid", u8::MAX as usize, 20)?,
-            jobs: reader.u32()?,
-            rent: Rent::decode(reader)?,
-        })
+fields! {
+    Model {
+        id,
+        owner,
+        public_blob,
+        weights_blob,
+        name,
+        registered_at,
+        registered_height,
+        state,
+        storage,
+        owners_paid: seq("owners paid", u8::MAX as usize, 20),
+        jobs,
+        rent,
     }
 }
 

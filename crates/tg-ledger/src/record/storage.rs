@@ -1,8 +1,7 @@
 //! What validators state about the files that a job or a model needs.
 
-use tg_types::{Decode, DecodeError, Encode, Reader, TimestampMs, Writer};
+use tg_types::{Decode, DecodeError, Encode, Reader, TimestampMs, Writer, fields};
 
-use crate::codec::{decode_option, encode_option};
 use crate::limits::VALIDATORS_MAX;
 
 const _: () = assert!(VALIDATORS_MAX <= u128::BITS as usize);
@@ -62,28 +61,7 @@ pub struct Recheck {
     pub missing: SeatSet,
 }
 
-impl Encode for Recheck {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            until,
-            held,
-            missing,
-        } = self;
-        until.encode(writer);
-        held.encode(writer);
-        missing.encode(writer);
-    }
-}
-
-impl Decode for Recheck {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            until: TimestampMs::decode(reader)?,
-            held: SeatSet::decode(reader)?,
-            missing: SeatSet::decode(reader)?,
-        })
-    }
-}
+fields! { Recheck { until, held, missing } }
 
 /// Which validators state that they hold an input or the files of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -106,19 +84,4 @@ impl Storage {
     }
 }
 
-impl Encode for Storage {
-    fn encode(&self, writer: &mut Writer) {
-        let Self { held, recheck } = self;
-        held.encode(writer);
-        encode_option(recheck.as_ref(), writer);
-    }
-}
-
-impl Decode for Storage {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            held: SeatSet::decode(reader)?,
-            recheck: decode_option(reader)?,
-        })
-    }
-}
+fields! { Storage { held, recheck } }

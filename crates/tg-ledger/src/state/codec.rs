@@ -6,11 +6,8 @@
 
 use std::sync::Arc;
 
-use tg_types::{
-    Amount, BlockId, ChainDomain, Decode, DecodeError, Encode, Height, Reader, TimestampMs, Writer,
-};
+use tg_types::{ChainDomain, Decode, DecodeError, Encode, Reader, Writer, fields};
 
-use crate::codec::{decode_option, encode_option};
 use crate::gas::FeeMarket;
 use crate::limits::{
     ACCOUNTS_MAX, BIDS_MAX, ENDED_JOBS_MAX, MODELS_MAX, OFFERS_MAX, OPEN_JOBS_MAX, VALIDATORS_MAX,
@@ -33,77 +30,11 @@ const LEASES_MAX: usize = JOBS_MAX
     * tg_types::limits::ATTEMPTS_MAX as usize
     * tg_types::resources::GANG_MEMBERS_MAX as usize;
 
-impl Encode for Head {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            height,
-            block,
-            timestamp,
-            time,
-            base_fee,
-            outage,
-        } = self;
-        height.encode(writer);
-        block.encode(writer);
-        timestamp.encode(writer);
-        time.encode(writer);
-        base_fee.encode(writer);
-        encode_option(outage.as_ref(), writer);
-    }
-}
+fields! { Head { height, block, timestamp, time, base_fee, outage } }
 
-impl Decode for Head {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            height: Height::decode(reader)?,
-            block: BlockId::decode(reader)?,
-            timestamp: TimestampMs::decode(reader)?,
-            time: TimestampMs::decode(reader)?,
-            base_fee: Amount::decode(reader)?,
-            outage: decode_option(reader)?,
-        })
-    }
-}
+fields! { Outage { height, time } }
 
-impl Encode for Outage {
-    fn encode(&self, writer: &mut Writer) {
-        let Self { height, time } = self;
-        height.encode(writer);
-        time.encode(writer);
-    }
-}
-
-impl Decode for Outage {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            height: Height::decode(reader)?,
-            time: TimestampMs::decode(reader)?,
-        })
-    }
-}
-
-impl Encode for Totals {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            minted,
-            burned,
-            jobs,
-        } = self;
-        minted.encode(writer);
-        burned.encode(writer);
-        writer.u64(*jobs);
-    }
-}
-
-impl Decode for Totals {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            minted: Amount::decode(reader)?,
-            burned: Amount::decode(reader)?,
-            jobs: reader.u64()?,
-        })
-    }
-}
+fields! { Totals { minted, burned, jobs } }
 
 fn encode_table<R: Record>(table: &Table<R>, writer: &mut Writer) {
     writer.count(table.len());

@@ -1,7 +1,7 @@
 //! Where matching goes on in the next block.
 
 use tg_market::lane::queue::{Turn, Waiting};
-use tg_types::{Decode, DecodeError, Encode, Lane, Reader, TimestampMs, Writer};
+use tg_types::{Lane, TimestampMs, fields};
 
 use crate::record::Job;
 use crate::state::State;
@@ -77,51 +77,6 @@ impl Cursors {
     }
 }
 
-impl Encode for Cursor {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            sequence,
-            priority,
-            since,
-            round,
-        } = self;
-        writer.u64(*sequence);
-        writer.u8(*priority);
-        since.encode(writer);
-        writer.u64(*round);
-    }
-}
+fields! { Cursor { sequence, priority, since, round } }
 
-impl Decode for Cursor {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            sequence: reader.u64()?,
-            priority: reader.u8()?,
-            since: TimestampMs::decode(reader)?,
-            round: reader.u64()?,
-        })
-    }
-}
-
-impl Encode for Cursors {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            posted,
-            gang,
-            deadline,
-        } = self;
-        for cursor in [posted, gang, deadline] {
-            crate::codec::encode_option(cursor.as_ref(), writer);
-        }
-    }
-}
-
-impl Decode for Cursors {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            posted: crate::codec::decode_option(reader)?,
-            gang: crate::codec::decode_option(reader)?,
-            deadline: crate::codec::decode_option(reader)?,
-        })
-    }
-}
+fields! { Cursors { posted, gang, deadline } }

@@ -2,7 +2,6 @@
 
 use tg_types::{Address, Amount, Encode, ModelId, OfferId, Writer};
 
-use crate::codec::encode_option;
 use crate::record::{Account, Bid, Job, Lease, LivenessReport, Model, Offer, Provider};
 use crate::state::State;
 use crate::tree::{BodyChanges, Leaf, LeafHead, LeafKey, Tree, content_digest, kind};
@@ -63,7 +62,7 @@ impl Encode for Globals<'_> {
         state.head.timestamp.encode(writer);
         state.head.time.encode(writer);
         state.head.base_fee.encode(writer);
-        encode_option(state.head.outage.as_ref(), writer);
+        state.head.outage.encode(writer);
         state.totals.encode(writer);
         writer.u32(state.leaves.unused());
         writer.count(state.leaves.free().len());

@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use tg_types::{Address, Amount, Decode, DecodeError, Domain, Encode, Reader, Writer, keccak256};
+use tg_types::{Address, Amount, Domain, Encode, Writer, fields, keccak256};
 
 use crate::rent::Rent;
 
@@ -198,37 +198,7 @@ impl LeafHead {
     }
 }
 
-impl Encode for LeafHead {
-    fn encode(&self, writer: &mut Writer) {
-        let Self {
-            kind,
-            state,
-            owner,
-            amount,
-            payer,
-            deposit,
-        } = self;
-        writer.u8(*kind);
-        writer.u8(*state);
-        owner.encode(writer);
-        amount.encode(writer);
-        payer.encode(writer);
-        deposit.encode(writer);
-    }
-}
-
-impl Decode for LeafHead {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            kind: reader.u8()?,
-            state: reader.u8()?,
-            owner: Address::decode(reader)?,
-            amount: Amount::decode(reader)?,
-            payer: Address::decode(reader)?,
-            deposit: Amount::decode(reader)?,
-        })
-    }
-}
+fields! { LeafHead { kind, state, owner, amount, payer, deposit } }
 
 /// The digest of a record's content: its kind and its canonical encoding.
 #[must_use]

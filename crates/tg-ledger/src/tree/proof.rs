@@ -1,6 +1,6 @@
 //! Proofs that a leaf is in a state, or that none of its key is. Who checks one needs the root and nothing else.
 
-use tg_types::{Decode, DecodeError, Encode, Reader, StateRoot, Writer};
+use tg_types::{Decode, DecodeError, Encode, Reader, StateRoot, Writer, variants};
 
 use super::leaf::{LeafHead, LeafKey, Link};
 use super::{DEPTH, node_hash};
@@ -163,46 +163,9 @@ impl Decode for LeafPath {
     }
 }
 
-impl Encode for StateProof {
-    fn encode(&self, writer: &mut Writer) {
-        match self {
-            Self::Present {
-                path,
-                head,
-                content,
-            } => {
-                writer.u8(1);
-                path.encode(writer);
-                head.encode(writer);
-                writer.raw(content);
-            }
-            Self::Absent { path, body } => {
-                writer.u8(0);
-                path.encode(writer);
-                writer.raw(body);
-            }
-        }
-    }
-}
-
-impl Decode for StateProof {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(match reader.u8()? {
-            0 => Self::Absent {
-                path: LeafPath::decode(reader)?,
-                body: reader.array()?,
-            },
-            1 => Self::Present {
-                path: LeafPath::decode(reader)?,
-                head: LeafHead::decode(reader)?,
-                content: reader.array()?,
-            },
-            tag => {
-                return Err(DecodeError::Invalid {
-                    field: "state proof",
-                    value: u64::from(tag),
-                });
-            }
-        })
+variants! {
+    StateProof: "state proof" {
+        0 = Absent { path, body },
+        1 = Present { path, head, content },
     }
 }

@@ -28,19 +28,15 @@ fn all_verdicts() -> Vec<Verdict> {
 fn verdicts_on_damaged_encodings_are_pinned() {
     let world = story();
     let state = &world.state;
-    let headers: Vec<_> = world
-        .blocks
-        .iter()
-        .map(|block| block.header.clone())
-        .collect();
-    let blocks: Vec<_> = world.blocks.iter().map(|block| block.clone()).collect();
+    let headers: Vec<_> = world.blocks.iter().map(|block| block.header).collect();
+    let blocks = world.blocks.clone();
     let proofs: Vec<StateProof> = vec![
         state.prove_account(&address("alice")),
         state.prove_account(&Address::default()),
     ];
     let genesis = genesis();
     let beginning = State::genesis(&genesis).unwrap();
-    let parameters = genesis.parameters.clone();
+    let parameters = genesis.parameters;
     let accounts: Vec<_> = state.accounts().iter().cloned().collect();
     let offers: Vec<_> = state.offers().iter().cloned().collect();
     let providers: Vec<_> = state.providers().iter().cloned().collect();

@@ -110,6 +110,7 @@ pub(crate) fn verdicts(subjects: &[Subject], count: usize) -> String {
 
 /// Compares with a committed file; `TENSORGRID_REGENERATE` writes it. `TENSORGRID_MUTATIONS` damages so many encodings and
 /// prints what came of it instead.
+#[expect(clippy::print_stdout, reason = "what a developer asked for")]
 pub(crate) fn compare(subjects: &[Subject], path: &str) {
     if let Some(count) = std::env::var_os("TENSORGRID_MUTATIONS") {
         let count = count.to_str().and_then(|count| count.parse().ok()).unwrap();
