@@ -19,6 +19,7 @@ pub mod market;
 pub mod market_report;
 pub mod names;
 pub mod onnx_conformance;
+pub mod processors;
 pub mod python;
 pub mod sdk;
 pub mod tidy;

@@ -39,6 +39,8 @@ usage: cargo xtask COMMAND
               which --bless takes; --ledger keeps the rows that are not the ledger's as they are
   sdk         builds each feature of tg-sdk without the other, and `verify` for wasm32 where the toolchain can;
               --require makes a missing wasm32 an error
+  processors  prover and executor built and tested for plain x86-64, x86-64-v3 and (with a cross compiler and QEMU)
+              aarch64; --require makes a missing tool an error
   bless       rewrite the generated files that tests compare (OpenAPI document, command line help, fixtures)
 ";
 
@@ -95,6 +97,8 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["sdk"] => xtask::sdk::run(&root, false),
         ["sdk", "--require"] => xtask::sdk::run(&root, true),
+        ["processors"] => xtask::processors::run(&root, false),
+        ["processors", "--require"] => xtask::processors::run(&root, true),
         ["bless"] => gate::run_step(&root, &gate::BLESS),
         ["tidy"] => {
             let findings = xtask::tidy::check(&root)?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::gate::{Step, run_step};
 
@@ -65,7 +65,7 @@ pub fn run(root: &Path, require: bool) -> Result<()> {
     for step in ALONE {
         run_step(root, step)?;
     }
-    if require || has_wasm(root)? {
+    if require || has_target(root, WASM) {
         return run_step(root, &IN_A_BROWSER);
     }
     eprintln!(
@@ -74,13 +74,14 @@ pub fn run(root: &Path, require: bool) -> Result<()> {
     Ok(())
 }
 
-/// Whether the toolchain of `root` has a standard library for wasm32.
-fn has_wasm(root: &Path) -> Result<bool> {
+/// Whether the toolchain of `root` has a standard library for a target.
+pub(crate) fn has_target(root: &Path, target: &str) -> bool {
     let asked = Command::new("rustc")
-        .args(["--print", "target-libdir", "--target", WASM])
+        .args(["--print", "target-libdir", "--target", target])
         .current_dir(root)
-        .output()
-        .context("ask rustc for its libraries")?;
-    let folder = String::from_utf8_lossy(&asked.stdout);
-    Ok(Path::new(folder.trim()).is_dir())
+        .output();
+    asked.is_ok_and(|asked| {
+        let folder = String::from_utf8_lossy(&asked.stdout);
+        Path::new(folder.trim()).is_dir()
+    })
 }

@@ -12,7 +12,9 @@ use tg_cuda::DeviceChoice;
     version,
     about,
     after_help = "Exit codes: 0 done, 1 failed, 2 wrong command line or file, 3 rejected (a proof, receipt or job), \
-                  4 not found, 5 the grid cannot be reached."
+                  4 not found, 5 the grid cannot be reached.\n\
+                  Environment: TENSORGRID_CPU=scalar|avx2|avx512-vnni executes at another level of the processor than its \
+                  best (the results are the same); RUST_LOG=info prints a log."
 )]
 pub(crate) struct Cli {
     /// Print data as JSON.

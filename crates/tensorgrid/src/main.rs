@@ -15,7 +15,9 @@ mod outcome;
 
 use clap::Parser;
 use cli::{Cli, Command, ModelCommand};
+use outcome::OrFail as _;
 use std::process::ExitCode;
+use tg_exec::kernels::SimdLevel;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -56,6 +58,7 @@ fn log() {
 
 fn run(cli: Cli) -> outcome::Outcome {
     use grid::commands::{balance, block_on, infer, job, model, provider, rent, up};
+    SimdLevel::forced().or_fail(outcome::Exit::Usage, "choose the processor's level")?;
     let json = cli.json;
     match cli.command {
         Command::Demo(arguments) => match &arguments.which {

@@ -54,7 +54,8 @@ pub(crate) fn prove(
         point,
         degree,
         products: Rounds::new(degree),
-        factors: if rest.len() >= pack::WIDTH {
+        // Without a variable there is nothing to bind, and the factors are values.
+        factors: if rest.len() >= pack::WIDTH && !point.is_empty() {
             Factors::Base(factors, pack::poly(rest))
         } else {
             let lift = |column: Vec<F>| Poly::new(column.into_iter().map(E::from).collect());

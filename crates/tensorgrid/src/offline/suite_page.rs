@@ -3,8 +3,9 @@
 use crate::offline::suite_rows::{ENTRIES, Row, Target};
 use std::fmt::Write;
 use std::process::Command;
+use tg_exec::kernels::SimdLevel;
 
-/// Cores, processor and load of this machine, in one line.
+/// Cores, processor, instructions and load of this machine, in one line.
 pub(crate) fn machine() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu
@@ -15,8 +16,20 @@ pub(crate) fn machine() -> String {
         .to_owned();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let load = load().map_or("unknown".to_owned(), |load| format!("{load:.1}"));
-    format!("{cores} cores of {model}, load {load}")
+    let level = SimdLevel::best();
+    format!("{cores} cores of {model} ({level}; prover built for {BUILT_FOR}), load {load}")
 }
+
+/// What the field arithmetic of this build is made of.
+const BUILT_FOR: &str = if cfg!(target_feature = "avx512f") {
+    "avx512"
+} else if cfg!(target_feature = "avx2") {
+    "avx2"
+} else if cfg!(target_feature = "neon") {
+    "neon"
+} else {
+    "no vectors"
+};
 
 /// The load of the last minute.
 pub(crate) fn load() -> Option<f64> {

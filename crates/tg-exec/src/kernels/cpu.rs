@@ -1,6 +1,22 @@
 //! What the processor offers, and what a computation uses of it.
 
 use super::pool::Pool;
+use std::sync::OnceLock;
+
+/// The environment variable that names the level of executions: `scalar`, `avx2` or `avx512-vnni`. Results are the same
+/// at each. What a prover computes with was chosen when it was built (`-C target-cpu`).
+pub const CPU_VARIABLE: &str = "TENSORGRID_CPU";
+
+/// Why [`CPU_VARIABLE`] is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SimdLevelError {
+    /// No level has this name.
+    #[error("{CPU_VARIABLE} is `{0}`; it takes scalar, avx2 or avx512-vnni")]
+    Unknown(String),
+    /// The processor lacks an instruction of the level.
+    #[error("{CPU_VARIABLE} is `{0}`, which this processor does not have")]
+    Missing(SimdLevel),
+}
 
 /// The vector instructions a computation uses. Results never depend on it, speed does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,10 +33,36 @@ impl SimdLevel {
     /// All levels, slowest first.
     pub const ALL: [Self; 3] = [Self::Scalar, Self::Avx2, Self::Avx512Vnni];
 
-    /// The fastest level of this machine.
+    /// The level that [`CPU_VARIABLE`] names, if this machine has it; else the fastest of this machine. Looked up once.
     #[must_use]
     pub fn best() -> Self {
-        Self::available().last().unwrap_or(Self::Scalar)
+        static BEST: OnceLock<SimdLevel> = OnceLock::new();
+        *BEST.get_or_init(|| {
+            let fastest = || Self::available().last().unwrap_or(Self::Scalar);
+            Self::forced().ok().flatten().unwrap_or_else(fastest)
+        })
+    }
+
+    /// The level that the environment asks for by [`CPU_VARIABLE`], if it asks for one.
+    ///
+    /// # Errors
+    /// If there is no level of that name, or this machine cannot run it.
+    pub fn forced() -> Result<Option<Self>, SimdLevelError> {
+        let Some(name) = std::env::var_os(CPU_VARIABLE) else {
+            return Ok(None);
+        };
+        Self::named(&name.to_string_lossy()).map(Some)
+    }
+
+    /// The level of a name.
+    fn named(name: &str) -> Result<Self, SimdLevelError> {
+        let level = Self::ALL.into_iter().find(|level| level.name() == name);
+        let level = level.ok_or_else(|| SimdLevelError::Unknown(name.to_owned()))?;
+        if level.is_available() {
+            Ok(level)
+        } else {
+            Err(SimdLevelError::Missing(level))
+        }
     }
 
     /// The levels this machine can run, slowest first.
@@ -197,6 +239,21 @@ mod tests {
         assert!(best.is_available());
         assert_eq!(SimdLevel::available().max(), Some(best));
         assert_eq!(Cpu::with_level(best, 2).unwrap().threads(), 2);
+    }
+
+    #[test]
+    fn levels_have_names() {
+        for level in SimdLevel::ALL {
+            let expected = match level.is_available() {
+                true => Ok(level),
+                false => Err(SimdLevelError::Missing(level)),
+            };
+            assert_eq!(SimdLevel::named(level.name()), expected);
+        }
+        for name in ["", "AVX2", "avx512"] {
+            let unknown = SimdLevelError::Unknown(name.to_owned());
+            assert_eq!(SimdLevel::named(name), Err(unknown));
+        }
     }
 
     #[test]

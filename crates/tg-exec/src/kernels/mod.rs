@@ -28,7 +28,7 @@ mod tile_int;
 pub mod window;
 
 pub use conv_int::ConvInt;
-pub use cpu::{Cpu, SimdLevel};
+pub use cpu::{CPU_VARIABLE, Cpu, SimdLevel, SimdLevelError};
 pub use gemm_int::{Elements, Matrix, Order, PackedMatrix, Sink, Width, gemm_int, gemm_int_wide};
 pub use geometry::{Conv2d, Sliding};
 pub use memory::{Buffer, Scratch};

@@ -60,8 +60,11 @@ impl Layer<'_> {
 
     /// The fractions after the last challenge.
     pub(super) fn into_claims(self, challenge: E, lambda: E) -> SplitFraction<E> {
-        let Self::Level(Level::Scalar(mut halves)) = self else {
-            unreachable!("the last round is played on elements");
+        let mut halves = match self {
+            Self::Level(Level::Scalar(halves)) => halves,
+            // Vectors of one element, on processors without any longer.
+            Self::Level(Level::Packed(halves)) => map(halves, |values| unpack(&values)),
+            Self::Leaves(_) => unreachable!("leaves have more than one variable"),
         };
         fold(&mut halves, challenge);
         let mut claims = map(halves, |values| values[0]);
