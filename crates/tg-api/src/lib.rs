@@ -26,7 +26,7 @@ pub use config::ApiConfig;
 pub use error::ApiError;
 pub use port::{
     BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,
-    TransactionFate, Upload, UploadAllowance, UploadEnd,
+    ShownState, TransactionFate, Upload, UploadAllowance, UploadEnd,
 };
 pub use routes::openapi;
 pub use server::{ApiListener, ApiServer};

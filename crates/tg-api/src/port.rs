@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tg_ledger::{Event, State};
+use tg_ledger::{BlockHeader, Event, State};
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
 use tg_types::{Address, Digest, Fault, SignedTransaction, TimestampMs, TransactionId};
 use tokio::sync::mpsc;
@@ -33,6 +33,17 @@ pub struct UploadAllowance {
     pub balance: u64,
     /// For its live leases: the evidence and output that it owes.
     pub leases: u64,
+}
+
+/// A final state with what shows that it is final.
+#[derive(Debug, Clone)]
+pub struct ShownState {
+    /// The state.
+    pub state: Arc<State>,
+    /// A finality certificate.
+    pub certificate: Vec<u8>,
+    /// Headers from the certificate's block down to the state's, each the parent of the one before.
+    pub headers: Vec<BlockHeader>,
 }
 
 /// What one finalised block did.
@@ -118,6 +129,9 @@ pub trait GridPort: Send + Sync + 'static {
 
     /// The ledger after the last finalised block.
     fn state(&self) -> Arc<State>;
+
+    /// The newest state that can be shown to be final; nothing before the first block.
+    fn shown_state(&self) -> PortFuture<'_, Option<ShownState>>;
 
     /// The nonce of the account's next transaction, those that wait in the pool counted.
     fn next_nonce(&self, address: &Address) -> u64;

@@ -25,7 +25,7 @@ use tg_types::{
     Address, Amount, Encode, Height, SignedTransaction, StateRoot, TimestampMs, VerifiedTransaction,
 };
 
-use crate::block::{Block, BlockHeader, body_digest};
+use crate::block::{Block, BlockHeader, body_digest, header_after};
 use crate::decision::{Decision, schedule_root};
 use crate::error::{BlockError, InvariantError, TransactionError, VerdictError};
 use crate::event::Event;
@@ -77,7 +77,7 @@ pub fn apply(state: &State, block: &Block) -> Result<(State, Vec<Event>), BlockE
         });
     }
     let (parent, body) = (header.parent, header.body);
-    let expected = BlockHeader::after(&next, parent, header.timestamp, header.proposer, body);
+    let expected = header_after(&next, parent, header.timestamp, header.proposer, body);
     if *header != expected {
         return Err(BlockError::WrongHeader {
             expected: Box::new(expected),
@@ -208,7 +208,7 @@ pub fn propose(state: &State, proposal: Proposal) -> Result<Proposed, BlockError
     }
     let (mut next, events, _) = execution.finish(proposer)?;
     let body = body_digest(&taken, &found);
-    let header = BlockHeader::after(&next, state.head.block, timestamp, proposer, body);
+    let header = header_after(&next, state.head.block, timestamp, proposer, body);
     next.head.block = header.id();
     Ok(Proposed {
         block: Block {

@@ -1,8 +1,8 @@
 //! Blocks: an ordered list of transactions and verdicts, and the state root they lead to.
 
+pub use tg_types::chain::{BlockHeader, Reserved};
 use tg_types::{
-    Address, Amount, BlockId, Digest, Domain, Encode, Height, SignedTransaction, StateRoot,
-    TimestampMs, Writer, fields, keccak256_of,
+    Address, BlockId, Digest, Domain, SignedTransaction, TimestampMs, Writer, fields, keccak256_of,
 };
 
 use crate::limits::{TRANSACTIONS_PER_BLOCK_MAX, VERDICTS_PER_BLOCK_MAX};
@@ -13,122 +13,42 @@ use crate::verdict::{VERDICT_BYTES_MIN, Verdict};
 /// Version of the protocol that this build executes.
 pub const PROTOCOL_VERSION: u16 = 2;
 
-/// What a block commits to; its hash is the block's id.
-///
-/// Fields of [`Reserved`] belong to rules that this version does not have; a block with another value there is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BlockHeader {
-    /// Version of the protocol that made the block.
-    pub version: u16,
-    /// How many blocks came before.
-    pub height: Height,
-    /// The block before.
-    pub parent: BlockId,
-    /// Block time; strictly later than the parent's.
-    pub timestamp: TimestampMs,
-    /// Ledger time, which every window goes by: the parent's and the step of block time, at most
-    /// [`Parameters::time_step_max`](crate::Parameters::time_step_max).
-    pub time: TimestampMs,
-    /// The epoch of the block.
-    pub epoch: u64,
-    /// Burned for each unit of gas in this block.
-    pub base_fee: Amount,
-    /// The validator that made the block.
-    pub proposer: Address,
-    /// [`seat_set_digest`] of the validators that vote on the block after this one.
-    pub seats: Digest,
-    /// [`seat_set_digest`] of the validators of the next epoch, as far as they are known.
-    pub next_seats: Digest,
-    /// Hash of the transactions and verdicts.
-    pub body: Digest,
-    /// Root of the state after this block.
-    pub state_root: StateRoot,
-    /// Fields without a rule yet.
-    pub reserved: Reserved,
+/// The header of block 0, whose id is the hash of the genesis and not of this header.
+#[must_use]
+pub fn genesis_header(state: &State, timestamp: TimestampMs) -> BlockHeader {
+    header_after(
+        state,
+        BlockId::default(),
+        timestamp,
+        Address::default(),
+        body_digest(&[], &[]),
+    )
 }
 
-/// Fields of a header whose rules come with settlement and Proof of Sync; all zero until then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Reserved {
-    /// Messages of the L1 queue that were consumed.
-    pub l1_index: u64,
-    /// Root of the messages to the L1.
-    pub outbox: Digest,
-    /// Root of the block's events.
-    pub events: Digest,
-    /// The seed that draws after this block.
-    pub seed: Digest,
-    /// Digest of the key generation that makes seeds.
-    pub key_generation: Digest,
-}
-
-fields! { Reserved { l1_index, outbox, events, seed, key_generation } }
-
-fields! {
+/// The header of the block that leads to `state`.
+pub(crate) fn header_after(
+    state: &State,
+    parent: BlockId,
+    timestamp: TimestampMs,
+    proposer: Address,
+    body: Digest,
+) -> BlockHeader {
+    let head = state.head();
+    let seats = seat_set_digest(state.validators());
     BlockHeader {
-        version,
-        height,
+        version: PROTOCOL_VERSION,
+        height: head.height,
         parent,
         timestamp,
-        time,
-        epoch,
-        base_fee,
+        time: head.time,
+        epoch: Schedule::epoch(head.height),
+        base_fee: head.base_fee,
         proposer,
         seats,
-        next_seats,
+        next_seats: seats,
         body,
-        state_root,
-        reserved,
-    }
-}
-
-impl BlockHeader {
-    /// Bytes of an encoded header.
-    pub const BYTES: usize = 2 + 8 + 32 + 8 + 8 + 8 + 16 + 20 + 4 * 32 + (8 + 4 * 32);
-
-    /// The header of block 0, whose id is the hash of the genesis and not of this header.
-    #[must_use]
-    pub fn of_genesis(state: &State, timestamp: TimestampMs) -> Self {
-        Self::after(
-            state,
-            BlockId::default(),
-            timestamp,
-            Address::default(),
-            body_digest(&[], &[]),
-        )
-    }
-
-    /// The header of the block that leads to `state`.
-    pub(crate) fn after(
-        state: &State,
-        parent: BlockId,
-        timestamp: TimestampMs,
-        proposer: Address,
-        body: Digest,
-    ) -> Self {
-        let head = state.head();
-        let seats = seat_set_digest(state.validators());
-        Self {
-            version: PROTOCOL_VERSION,
-            height: head.height,
-            parent,
-            timestamp,
-            time: head.time,
-            epoch: Schedule::epoch(head.height),
-            base_fee: head.base_fee,
-            proposer,
-            seats,
-            next_seats: seats,
-            body,
-            state_root: state.root(),
-            reserved: Reserved::default(),
-        }
-    }
-
-    /// The block's id.
-    #[must_use]
-    pub fn id(&self) -> BlockId {
-        BlockId::new(keccak256_of(Domain::Block, &self.to_bytes()))
+        state_root: state.root(),
+        reserved: Reserved::default(),
     }
 }
 

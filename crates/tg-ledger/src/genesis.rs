@@ -1,5 +1,6 @@
 //! Genesis: who has what before the first block.
 
+use tg_types::chain::{FinalityError, TrustRoot};
 use tg_types::{
     Address, Amount, BlockId, ChainDomain, Decode, DecodeError, Domain, Encode, Reader,
     TimestampMs, Writer, keccak256_of,
@@ -29,6 +30,15 @@ impl Genesis {
     #[must_use]
     pub fn id(&self) -> BlockId {
         BlockId::new(keccak256_of(Domain::Block, &self.to_bytes()))
+    }
+
+    /// What a client of this network trusts.
+    ///
+    /// # Errors
+    /// If it has no validators, too many, or one key twice.
+    pub fn trust_root(&self) -> Result<TrustRoot, FinalityError> {
+        let seats = self.validators.iter().map(|it| *it.key.as_bytes());
+        TrustRoot::new(self.id(), seats.collect())
     }
 
     /// What is minted: all balances and stakes; `None` above the maximum.

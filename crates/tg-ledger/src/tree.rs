@@ -6,21 +6,19 @@
 //! `k` leaves makes at most `32 k` new nodes.
 
 mod index;
-mod leaf;
-mod proof;
 
 use std::sync::{Arc, LazyLock};
 
-use tg_types::{StateRoot, keccak256};
+use tg_types::StateRoot;
 
 #[cfg(test)]
 pub(crate) use index::Body;
 pub(crate) use index::{BodyChanges, Leaves};
-pub use leaf::{EMPTY_LEAF, Leaf, LeafHead, LeafKey, Link, content_digest, free_leaf, kind};
-pub use proof::{LeafPath, ProofError, StateProof};
-
-/// Levels between a leaf and the root.
-pub const DEPTH: usize = 32;
+use tg_types::chain::node_hash;
+pub use tg_types::chain::{
+    DEPTH, EMPTY_LEAF, Leaf, LeafHead, LeafKey, LeafPath, Link, ProofError, StateProof,
+    content_digest, free_leaf, kind,
+};
 
 /// Hash of an empty subtree of each height.
 static EMPTY: LazyLock<[[u8; 32]; DEPTH + 1]> = LazyLock::new(|| {
@@ -30,13 +28,6 @@ static EMPTY: LazyLock<[[u8; 32]; DEPTH + 1]> = LazyLock::new(|| {
     }
     hashes
 });
-
-pub(crate) fn node_hash(left: &[u8; 32], right: &[u8; 32]) -> [u8; 32] {
-    let mut bytes = [0; 64];
-    bytes[..32].copy_from_slice(left);
-    bytes[32..].copy_from_slice(right);
-    keccak256(&bytes)
-}
 
 #[derive(Debug)]
 struct Node {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tg_ledger::block::body_digest;
 use tg_ledger::{
-    Block, BlockError, BlockHeader, Event, EvidenceTask, Genesis, GenesisError, Proposal, State,
+    Block, BlockError, Event, EvidenceTask, Genesis, GenesisError, Proposal, State,
     TransactionError, Verdict,
 };
 use tg_types::{
@@ -74,7 +74,7 @@ impl From<&Executed> for Body {
 pub(crate) fn genesis(genesis: &Genesis) -> Result<Executed, GenesisError> {
     let state = State::genesis(genesis)?;
     let block = Block {
-        header: BlockHeader::of_genesis(&state, genesis.timestamp),
+        header: tg_ledger::block::genesis_header(&state, genesis.timestamp),
         transactions: Vec::new(),
         verdicts: Vec::new(),
     };

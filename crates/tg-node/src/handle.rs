@@ -13,7 +13,8 @@ use crate::limits::{MODEL_BYTES_MAX, PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
 use crate::liveness::Watch;
 use crate::mempool::{MempoolError, Statuses, TransactionStatus};
 use crate::store::{Store, StoreError};
-use tg_ledger::{Block, Event, State, TransactionError};
+use tg_ledger::{Block, BlockHeader, Event, State, TransactionError};
+use tg_types::chain::HEADERS_MAX;
 
 /// A final block with the state after it and the events that it caused.
 #[derive(Debug, Clone)]
@@ -37,6 +38,15 @@ impl From<&Executed> for Finalized {
             events: executed.events.clone(),
         }
     }
+}
+
+/// What shows that a block is final.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownFinal {
+    /// A finality certificate.
+    pub certificate: Vec<u8>,
+    /// Headers from the certificate's block down to the one in question.
+    pub headers: Vec<BlockHeader>,
 }
 
 /// Why a transaction was not taken.
@@ -385,6 +395,31 @@ impl NodeHandle {
             .block(height)?
             .and_then(|bytes| Body::decode(&bytes))
             .map(|body| body.block))
+    }
+
+    /// What shows that the block at a height is final: a certificate, and headers from its block down to that one, each the
+    /// parent of the one before; nothing if no certificate within [`HEADERS_MAX`] blocks is known.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database fails.
+    pub fn shown_final(&self, height: u64) -> Result<Option<ShownFinal>, StoreError> {
+        let Some((certified, certificate)) = self.certificate(height)? else {
+            return Ok(None);
+        };
+        if certified - height >= HEADERS_MAX as u64 {
+            return Ok(None);
+        }
+        let mut headers = Vec::new();
+        for height in (height..=certified).rev() {
+            let Some(block) = self.block(height)? else {
+                return Ok(None);
+            };
+            headers.push(block.header);
+        }
+        Ok(Some(ShownFinal {
+            certificate,
+            headers,
+        }))
     }
 
     /// The first finality certificate at or above a height, with its height: two thirds of the validators signed

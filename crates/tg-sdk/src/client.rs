@@ -15,7 +15,8 @@ use crate::dto::{
     AccountDto, BidDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, DryRunDto,
     FaucetRequestDto, InferenceDto, JobDto, JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto,
     ModeDto, ModelDto, ModelPageDto, OfferDto, OfferPageDto, Paged, ProviderDto, QuoteDto,
-    QuotePageDto, RentDto, StatusDto, SubmittedDto, TransactionStatusDto,
+    QuotePageDto, RentDto, StateAnswerDto, StateRecordDto, StatusDto, SubmittedDto,
+    TransactionStatusDto,
 };
 use crate::error::ClientError;
 use crate::events::EventStream;
@@ -252,6 +253,20 @@ impl Client {
     /// Those of any call.
     pub async fn account(&self, address: Address) -> Result<AccountDto, ClientError> {
         self.get(&format!("/v1/accounts/{address}")).await
+    }
+
+    /// What the newest final state has under the bytes of an id, with what shows it. [`crate::light`] checks it.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn state_answer(
+        &self,
+        record: StateRecordDto,
+        id: &[u8],
+    ) -> Result<StateAnswerDto, ClientError> {
+        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.get(&format!("/v1/proofs/{}/0x{id}", record.as_str()))
+            .await
     }
 
     /// All models, oldest first.

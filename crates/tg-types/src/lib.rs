@@ -4,7 +4,7 @@
 //! named), [`domain`] (the closed list of hashing purposes), [`id`] (what the grid names), [`amount`], [`time`],
 //! [`label`], [`mode`] and [`resources`] (the words of the protocol), [`order`] (what the parties promise), [`transaction`] (what
 //! an account can ask for), [`fees`], [`eip712`] (what a wallet signs), [`signed`] (signatures and wallets), [`upload`] (who may
-//! store a blob), [`limits`].
+//! store a blob), [`chain`] (what a client checks of blocks and states), [`limits`].
 //!
 //! ```
 //! use tg_types::{Address, Amount, ChainDomain, Transaction, Wallet};
@@ -17,6 +17,7 @@
 //! ```
 
 pub mod amount;
+pub mod chain;
 pub mod codec;
 pub mod digest;
 pub mod domain;

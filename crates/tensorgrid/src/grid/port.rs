@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tg_api::{
     BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,
-    TransactionFate, Upload,
+    ShownState, TransactionFate, Upload,
 };
 use tg_ledger::State;
 use tg_node::{BlobStore, NodeHandle, SubmitError, TransactionStatus};
@@ -91,6 +91,25 @@ impl GridPort for NodePort {
 
     fn state(&self) -> Arc<State> {
         Arc::clone(&self.node().snapshot().state)
+    }
+
+    fn shown_state(&self) -> PortFuture<'_, Option<ShownState>> {
+        let node = self.node().clone();
+        Box::pin(async move {
+            // The database is on disk.
+            let read = tokio::task::spawn_blocking(move || {
+                let tip = node.snapshot();
+                let shown = node.shown_final(tip.block.header.height.get())?;
+                Ok(shown.map(|shown| ShownState {
+                    state: Arc::clone(&tip.state),
+                    certificate: shown.certificate,
+                    headers: shown.headers,
+                }))
+            });
+            let read: Result<_, tg_node::StoreError> =
+                read.await.map_err(|error| store_error(&error))?;
+            read.map_err(|error| store_error(&error))
+        })
     }
 
     fn next_nonce(&self, address: &Address) -> u64 {
@@ -220,6 +239,15 @@ impl DevelopmentPort for NodePort {
             let inference = infer::on_behalf(client, request).await;
             inference.map_err(|failure| infer_error(&failure))
         })
+    }
+}
+
+fn store_error(error: &dyn std::error::Error) -> PortError {
+    PortError {
+        fault: Fault::Environment,
+        code: "TG-NODE-048".to_owned(),
+        message: format!("read the chain's database: {error}"),
+        hint: String::new(),
     }
 }
 

@@ -25,6 +25,16 @@ struct Case {
     target: Target,
 }
 
+/// The answer of the vector that consensus made.
+fn state_answer() -> Vec<u8> {
+    let path = crate::run::root().join("crates/tg-types/tests/data/finality.txt");
+    let text = std::fs::read_to_string(path).unwrap();
+    let digits = text.lines().find_map(|line| line.strip_prefix("answer = "));
+    let pairs = digits.unwrap().as_bytes().chunks(2);
+    let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    pairs.map(byte).collect()
+}
+
 fn canonical<T: Decode + Encode>(bytes: &[u8]) -> Option<Vec<u8>> {
     T::from_bytes(bytes).ok().map(|value| value.to_bytes())
 }
@@ -147,6 +157,12 @@ fn cases() -> Vec<Case> {
                 );
                 Some(read.to_bytes())
             }),
+        },
+        Case {
+            name: "state answer",
+            seed: state_answer(),
+            rounds: 40,
+            target: Box::new(canonical::<tg_types::chain::StateAnswer>),
         },
         Case {
             name: "genesis",

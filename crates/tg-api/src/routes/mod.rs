@@ -10,6 +10,7 @@ mod jobs;
 mod models;
 mod offers;
 mod page;
+mod proofs;
 mod rent;
 mod status;
 mod transactions;
@@ -52,6 +53,7 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(status::status))
         .routes(routes!(accounts::account))
+        .routes(routes!(proofs::proof))
         .routes(routes!(transactions::submit))
         .routes(routes!(transactions::transaction))
         .routes(routes!(events::events))

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tg_api::{
     ApiConfig, ApiServer, BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort,
-    PortError, PortFuture, TransactionFate, Upload, UploadEnd,
+    PortError, PortFuture, ShownState, TransactionFate, Upload, UploadEnd,
 };
 use tg_ledger::{
     ConsensusKey, EvidenceTask, Genesis, ModelFacts, Outcome, Parameters, Proposal, State,
@@ -215,6 +215,11 @@ impl GridPort for Grid {
 
     fn state(&self) -> Arc<State> {
         Arc::clone(&self.state.lock().unwrap())
+    }
+
+    /// This grid has no consensus, and so nothing to show.
+    fn shown_state(&self) -> PortFuture<'_, Option<ShownState>> {
+        Box::pin(async { Ok(None) })
     }
 
     fn next_nonce(&self, address: &Address) -> u64 {

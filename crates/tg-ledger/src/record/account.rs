@@ -183,7 +183,7 @@ impl Record for Offer {
     }
 
     fn head(&self) -> LeafHead {
-        LeafHead::of(Self::KIND, self.provider).with_rent(&self.rent)
+        LeafHead::of(Self::KIND, self.provider).with_deposit(self.rent.payer, self.rent.deposit)
     }
 
     fn money(&self) -> Amount {
@@ -402,7 +402,8 @@ impl Record for Provider {
     fn head(&self) -> LeafHead {
         LeafHead {
             state: u8::from(self.is_offline),
-            ..LeafHead::of(Self::KIND, self.address).with_rent(&self.rent)
+            ..LeafHead::of(Self::KIND, self.address)
+                .with_deposit(self.rent.payer, self.rent.deposit)
         }
     }
 

@@ -302,7 +302,8 @@ impl Record for Job {
     fn head(&self) -> LeafHead {
         LeafHead {
             state: self.state.tag(),
-            ..LeafHead::of(Self::KIND, self.requestor).with_rent(&self.rent)
+            ..LeafHead::of(Self::KIND, self.requestor)
+                .with_deposit(self.rent.payer, self.rent.deposit)
         }
     }
 

@@ -184,7 +184,7 @@ impl Record for Model {
     fn head(&self) -> LeafHead {
         LeafHead {
             state: self.state.tag(),
-            ..LeafHead::of(Self::KIND, self.owner).with_rent(&self.rent)
+            ..LeafHead::of(Self::KIND, self.owner).with_deposit(self.rent.payer, self.rent.deposit)
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tg_types::DecodeError;
 
-use super::leaf::{Leaf, LeafKey, Link, free_leaf};
+use tg_types::chain::{Leaf, LeafKey, Link, free_leaf};
 
 /// How many shards: one for each value of a key's first twelve bits. Keys are hashes, so shards are alike.
 const SHARDS: usize = 1 << 12;

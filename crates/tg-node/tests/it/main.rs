@@ -4,6 +4,7 @@
 mod blobs;
 mod clock;
 mod evidence;
+mod light;
 mod network;
 mod recovery;
 mod restart;

@@ -10,6 +10,7 @@ mod market;
 mod models;
 mod offers;
 mod page;
+mod proofs;
 mod rent;
 mod stage;
 mod status;
@@ -30,6 +31,7 @@ pub use offers::{OfferDto, OfferTermsDto, ProviderDto, QuoteDto, ReputationDto};
 #[cfg(feature = "client")]
 pub(crate) use page::Paged;
 pub use page::{JobPageDto, ModelPageDto, OfferPageDto, QuotePageDto};
+pub use proofs::{StateAnswerDto, StateRecordDto};
 pub use rent::{RentDto, RentKindDto};
 pub use stage::{JobStateDto, LeaseEndDto};
 pub use status::{DomainDto, JobCountsDto, ParametersDto, StatusDto, TotalsDto};

@@ -3,6 +3,7 @@
 
 mod amounts;
 mod codec;
+mod finality;
 mod golden;
 mod mutations;
 mod negative;

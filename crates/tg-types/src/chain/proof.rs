@@ -1,9 +1,19 @@
 //! Proofs that a leaf is in a state, or that none of its key is. Who checks one needs the root and nothing else.
 
-use tg_types::{Decode, DecodeError, Encode, Reader, StateRoot, Writer, variants};
-
 use super::leaf::{LeafHead, LeafKey, Link};
-use super::{DEPTH, node_hash};
+use crate::{Decode, DecodeError, Encode, Reader, StateRoot, Writer, keccak256, variants};
+
+/// Levels between a leaf and the root.
+pub const DEPTH: usize = 32;
+
+/// What a node of the tree holds.
+#[must_use]
+pub fn node_hash(left: &[u8; 32], right: &[u8; 32]) -> [u8; 32] {
+    let mut bytes = [0; 64];
+    bytes[..32].copy_from_slice(left);
+    bytes[32..].copy_from_slice(right);
+    keccak256(&bytes)
+}
 
 /// A leaf's place, its link, and the siblings up to the root.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,9 +5,7 @@
 
 use std::sync::LazyLock;
 
-use tg_types::{Address, Amount, Domain, Encode, Writer, fields, keccak256};
-
-use crate::rent::Rent;
+use crate::{Address, Amount, Domain, Encode, Writer, fields, keccak256};
 
 /// The value at a place of the tree: the hash of what is there, or zeros where nothing ever was.
 pub type Leaf = [u8; 32];
@@ -159,10 +157,10 @@ impl LeafHead {
 
     /// The head with the deposit of a record and who paid it.
     #[must_use]
-    pub fn with_rent(self, rent: &Rent) -> Self {
+    pub fn with_deposit(self, payer: Address, deposit: Amount) -> Self {
         Self {
-            payer: rent.payer,
-            deposit: rent.deposit,
+            payer,
+            deposit,
             ..self
         }
     }

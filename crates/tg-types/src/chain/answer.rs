@@ -1,0 +1,114 @@
+//! What somebody says that a state has, with all that shows it.
+
+use super::{BlockHeader, FinalityError, LeafHead, LeafKey, ProofError, StateProof, TrustRoot};
+use crate::{BlockId, Decode, DecodeError, Encode, Reader, Writer};
+
+/// Most headers between the block of a certificate and the block whose state is asked.
+pub const HEADERS_MAX: usize = 64;
+
+/// Most bytes of a certificate.
+const CERTIFICATE_BYTES_MAX: usize = 128 + 66 * super::SEATS_MAX;
+
+/// What a final state has under a key, for somebody who trusts nobody but a network's seats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateAnswer {
+    /// The certificate that makes the first of the headers final.
+    pub certificate: Vec<u8>,
+    /// Headers from the certificate's block down to that whose state it is, each the parent of the one before.
+    pub headers: Vec<BlockHeader>,
+    /// What that state has.
+    pub proof: StateProof,
+}
+
+/// What an answer shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FinalAnswer {
+    /// The block whose state it is.
+    pub header: BlockHeader,
+    /// What stands under the key, and the digest of its content; nothing if nothing does.
+    pub found: Option<(LeafHead, [u8; 32])>,
+}
+
+/// Why an answer shows nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// The certificate does not hold.
+    #[error("the finality certificate does not hold")]
+    Finality(#[from] FinalityError),
+    /// There is no header, or too many.
+    #[error("the answer has {0} headers")]
+    Headers(usize),
+    /// A header is not the certificate's, or not the parent of the one before.
+    #[error("header {place} is of the block {got}, not {expected}")]
+    Header {
+        /// Its place in the list.
+        place: usize,
+        /// The block that should stand there.
+        expected: BlockId,
+        /// The one that does.
+        got: BlockId,
+    },
+    /// The proof does not hold.
+    #[error("the proof of state does not hold")]
+    Proof(#[from] ProofError),
+}
+
+impl StateAnswer {
+    /// What the answer shows of a key to somebody who trusts `root`. How old it is the header's time says.
+    ///
+    /// # Errors
+    /// [`AnswerError`] if it shows nothing.
+    pub fn check(&self, root: &TrustRoot, key: &LeafKey) -> Result<FinalAnswer, AnswerError> {
+        let Self {
+            certificate,
+            headers,
+            proof,
+        } = self;
+        let Some(header) = headers.last().filter(|_| headers.len() <= HEADERS_MAX) else {
+            return Err(AnswerError::Headers(headers.len()));
+        };
+        // Stops: a block that was never final.
+        let mut expected = root.check(certificate)?.block;
+        for (place, header) in headers.iter().enumerate() {
+            let got = header.id();
+            // Stops: a state that is no ancestor's of the final block.
+            if got != expected {
+                return Err(AnswerError::Header {
+                    place,
+                    expected,
+                    got,
+                });
+            }
+            expected = header.parent;
+        }
+        // Stops: another record, another balance, a record that is said to be missing.
+        let found = proof.verify(&header.state_root, key)?;
+        Ok(FinalAnswer {
+            header: *header,
+            found,
+        })
+    }
+}
+
+impl Encode for StateAnswer {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            certificate,
+            headers,
+            proof,
+        } = self;
+        writer.bytes(certificate);
+        writer.seq(headers);
+        proof.encode(writer);
+    }
+}
+
+impl Decode for StateAnswer {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            certificate: reader.bytes("certificate", CERTIFICATE_BYTES_MAX)?.to_vec(),
+            headers: reader.seq("headers", HEADERS_MAX, BlockHeader::BYTES)?,
+            proof: StateProof::decode(reader)?,
+        })
+    }
+}

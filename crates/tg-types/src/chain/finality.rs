@@ -1,0 +1,350 @@
+//! Finality certificates: the votes of n - f seats for one block, decoded and checked as consensus checks them.
+//!
+//! Consensus is commonware's simplex with ed25519 votes; this is its encoding of a `Finalization`, read without the library:
+//! proposal (epoch, view and the parent's view as LEB128 numbers, then the block's id), the number of seats (eight bytes, big-endian), a bit for each
+//! seat (the lowest first), the number of signatures (LEB128) and the signatures, each of 64 bytes, in the order of the bits. A
+//! seat signs LEB128(length of the namespace), the namespace and the proposal; the namespace is the purpose of votes, the id of
+//! genesis and `_FINALIZE`. Signatures are checked by ZIP 215, as the library does: what one verifier of the network takes, all take.
+
+use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
+use curve25519_dalek::scalar::Scalar;
+use curve25519_dalek::traits::IsIdentity as _;
+use sha2::{Digest as _, Sha512};
+
+use crate::{BlockId, Domain};
+
+/// Most seats of a network.
+pub const SEATS_MAX: usize = 1_024;
+
+/// What a client trusts to begin with: a network and who votes in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrustRoot {
+    genesis: BlockId,
+    /// Consensus keys, ascending.
+    seats: Vec<[u8; 32]>,
+}
+
+/// The votes that made a block final.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FinalityCertificate {
+    /// The block and where it stands in consensus.
+    pub finality: Finality,
+    /// Of how many seats the votes are.
+    seats: usize,
+    /// Which seats signed, ascending, each with its signature.
+    votes: Vec<(usize, [u8; 64])>,
+}
+
+/// What the seats signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finality {
+    /// The consensus epoch.
+    pub epoch: u64,
+    /// The view in which the block was proposed.
+    pub view: u64,
+    /// The view of the block before it.
+    pub parent_view: u64,
+    /// The block.
+    pub block: BlockId,
+}
+
+/// Why a certificate shows nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FinalityError {
+    /// The bytes are no certificate.
+    #[error("the bytes are no finality certificate: {0}")]
+    Malformed(&'static str),
+    /// It is one of a network with another number of seats.
+    #[error("the certificate is of {got} seats, the network has {expected}")]
+    Seats {
+        /// The network's.
+        expected: usize,
+        /// The certificate's.
+        got: usize,
+    },
+    /// Too few seats signed.
+    #[error("{got} seats signed, {needed} are needed")]
+    Quorum {
+        /// How many must.
+        needed: usize,
+        /// How many did.
+        got: usize,
+    },
+    /// A signature is not the seat's.
+    #[error("the signature of seat {seat} does not hold")]
+    Signature {
+        /// The seat, in the order of keys.
+        seat: usize,
+    },
+}
+
+const CUT: FinalityError = FinalityError::Malformed("it ends early");
+
+impl TrustRoot {
+    /// A network by the id of its genesis and the consensus keys of its seats.
+    ///
+    /// # Errors
+    /// [`FinalityError::Malformed`] without a seat, with more than [`SEATS_MAX`], or with one key twice.
+    pub fn new(genesis: BlockId, mut seats: Vec<[u8; 32]>) -> Result<Self, FinalityError> {
+        seats.sort_unstable();
+        if seats.is_empty() || seats.len() > SEATS_MAX {
+            return Err(FinalityError::Malformed("the number of seats"));
+        }
+        if seats.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(FinalityError::Malformed("a seat twice"));
+        }
+        Ok(Self { genesis, seats })
+    }
+
+    /// The id of genesis.
+    #[must_use]
+    pub const fn genesis(&self) -> BlockId {
+        self.genesis
+    }
+
+    /// The consensus keys, ascending.
+    #[must_use]
+    pub fn seats(&self) -> &[[u8; 32]] {
+        &self.seats
+    }
+
+    /// Votes that make a block final: all but the faults that n seats bear, (n - 1) / 3.
+    #[must_use]
+    pub const fn quorum(&self) -> usize {
+        let seats = self.seats.len();
+        seats - (seats - 1) / 3
+    }
+
+    /// What a certificate makes final.
+    ///
+    /// # Errors
+    /// [`FinalityError`] if the bytes are no certificate of this network's seats.
+    pub fn check(&self, bytes: &[u8]) -> Result<Finality, FinalityError> {
+        let certificate = FinalityCertificate::read(bytes)?;
+        let (expected, got) = (self.seats.len(), certificate.seats);
+        // Stops: votes of one network, or of another set of seats, counted in this one.
+        if expected != got {
+            return Err(FinalityError::Seats { expected, got });
+        }
+        let (needed, got) = (self.quorum(), certificate.votes.len());
+        // Stops: fewer votes than cannot all be faulty beside another quorum.
+        if got < needed {
+            return Err(FinalityError::Quorum { needed, got });
+        }
+        let signed = certificate.finality.signed_bytes(&self.genesis);
+        for (seat, signature) in &certificate.votes {
+            // Stops: votes that a seat never cast.
+            if !is_signature(&self.seats[*seat], signature, &signed) {
+                return Err(FinalityError::Signature { seat: *seat });
+            }
+        }
+        Ok(certificate.finality)
+    }
+}
+
+impl Finality {
+    /// What a seat signs in the network of a genesis.
+    fn signed_bytes(&self, genesis: &BlockId) -> Vec<u8> {
+        let purpose = Domain::Vote.as_str().as_bytes();
+        let namespace = [purpose, genesis.as_bytes(), b"_FINALIZE"].concat();
+        let mut bytes = Vec::new();
+        write_number(namespace.len() as u64, &mut bytes);
+        bytes.extend(namespace);
+        self.write(&mut bytes);
+        bytes
+    }
+
+    fn write(&self, bytes: &mut Vec<u8>) {
+        let Self {
+            epoch,
+            view,
+            parent_view,
+            block,
+        } = self;
+        for number in [epoch, view, parent_view] {
+            write_number(*number, bytes);
+        }
+        bytes.extend(block.as_bytes());
+    }
+}
+
+impl FinalityCertificate {
+    /// Reads a certificate; no signature is checked. Takes at most 72 bytes of memory for each of the input.
+    ///
+    /// # Errors
+    /// [`FinalityError::Malformed`].
+    pub fn read(bytes: &[u8]) -> Result<Self, FinalityError> {
+        let mut rest = bytes;
+        let [epoch, view, parent_view] = [
+            read_number(&mut rest)?,
+            read_number(&mut rest)?,
+            read_number(&mut rest)?,
+        ];
+        let block = BlockId::new(take(&mut rest)?);
+        let seats = usize::try_from(u64::from_be_bytes(take(&mut rest)?))
+            .ok()
+            .filter(|seats| *seats <= SEATS_MAX)
+            .ok_or(FinalityError::Malformed("the number of seats"))?;
+        let (bits, signatures) = rest.split_at_checked(seats.div_ceil(8)).ok_or(CUT)?;
+        rest = signatures;
+        let signed: Vec<usize> = (0..8 * bits.len())
+            .filter(|seat| bits[seat / 8] >> (seat % 8) & 1 == 1)
+            .collect();
+        if signed.last().is_some_and(|last| *last >= seats) {
+            return Err(FinalityError::Malformed("a vote of no seat"));
+        }
+        if read_number(&mut rest)? != signed.len() as u64 || signed.is_empty() {
+            return Err(FinalityError::Malformed("the number of signatures"));
+        }
+        let votes = signed
+            .into_iter()
+            .map(|seat| Ok((seat, take(&mut rest)?)))
+            .collect::<Result<_, _>>()?;
+        if !rest.is_empty() {
+            return Err(FinalityError::Malformed("bytes follow it"));
+        }
+        let finality = Finality {
+            epoch,
+            view,
+            parent_view,
+            block,
+        };
+        Ok(Self {
+            finality,
+            seats,
+            votes,
+        })
+    }
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], FinalityError> {
+    let (first, rest) = bytes.split_first_chunk().ok_or(CUT)?;
+    *bytes = rest;
+    Ok(*first)
+}
+
+/// A LEB128 number: seven bits a byte, the lowest first; one number has one encoding.
+fn read_number(bytes: &mut &[u8]) -> Result<u64, FinalityError> {
+    let mut number = 0u64;
+    for shift in (0..64).step_by(7) {
+        let [byte] = take(bytes)?;
+        let bits = u64::from(byte & 0x7f);
+        if bits << shift >> shift != bits || (byte == 0 && shift > 0) {
+            return Err(FinalityError::Malformed("a number"));
+        }
+        number |= bits << shift;
+        if byte & 0x80 == 0 {
+            return Ok(number);
+        }
+    }
+    Err(FinalityError::Malformed("a number"))
+}
+
+fn write_number(mut number: u64, bytes: &mut Vec<u8>) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+/// Whether an ed25519 signature holds under ZIP 215: s is below the group's order, key and R are points in any encoding, and
+/// `[8] (s B - k A - R)` is zero for `k = SHA-512(R, A, message)`.
+fn is_signature(key: &[u8; 32], signature: &[u8; 64], message: &[u8]) -> bool {
+    let (first, second) = signature.split_at(32);
+    let point = |bytes: &[u8]| CompressedEdwardsY::from_slice(bytes).ok()?.decompress();
+    let Some(s) = <[u8; 32]>::try_from(second)
+        .ok()
+        .and_then(|bytes| Option::<Scalar>::from(Scalar::from_canonical_bytes(bytes)))
+    else {
+        return false;
+    };
+    let (Some(key_point), Some(r)) = (point(key), point(first)) else {
+        return false;
+    };
+    let mut hash = Sha512::new();
+    hash.update(first);
+    hash.update(key);
+    hash.update(message);
+    let k = Scalar::from_bytes_mod_order_wide(&hash.finalize().into());
+    let expected = EdwardsPoint::vartime_double_scalar_mul_basepoint(&k, &-key_point, &s);
+    (expected - r).mul_by_cofactor().is_identity()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn numbers_have_one_encoding() {
+        for number in [0, 1, 127, 128, 300, 1 << 35, u64::MAX - 1, u64::MAX] {
+            let mut bytes = Vec::new();
+            write_number(number, &mut bytes);
+            let mut rest = bytes.as_slice();
+            assert_eq!(read_number(&mut rest), Ok(number));
+            assert!(rest.is_empty());
+        }
+        for bytes in [&[0x80, 0][..], &[0x80], &[], &[0xff; 10], &[0xff; 11]] {
+            assert!(read_number(&mut &*bytes).is_err(), "{bytes:?}");
+        }
+    }
+
+    /// RFC 8032, section 7.1, tests 1 to 3.
+    #[test]
+    fn signatures_of_the_standard_hold() {
+        let bytes = |text: &str| -> Vec<u8> {
+            let pairs = text.as_bytes().chunks(2);
+            pairs
+                .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+                .collect()
+        };
+        for [key, message, signature] in [
+            [
+                "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+                "",
+                "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b",
+            ],
+            [
+                "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c",
+                "72",
+                "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00",
+            ],
+            [
+                "fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025",
+                "af82",
+                "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc027beceea1ec40a",
+            ],
+        ] {
+            let key = <[u8; 32]>::try_from(bytes(key)).unwrap();
+            let mut signature = <[u8; 64]>::try_from(bytes(signature)).unwrap();
+            assert!(is_signature(&key, &signature, &bytes(message)));
+            assert!(!is_signature(&key, &signature, b"another message"));
+            signature[40] ^= 1;
+            assert!(!is_signature(&key, &signature, &bytes(message)));
+        }
+    }
+
+    /// A key and R of small order, with s = 0: ZIP 215 takes them with and without a canonical encoding (its own test cases).
+    #[test]
+    fn points_of_small_order_count_as_zip_215_says() {
+        let mut identity = [0; 32];
+        identity[0] = 1;
+        let mut again = [0xff; 32];
+        (again[0], again[31]) = (0xee, 0x7f);
+        for key in [identity, again] {
+            for r in [identity, again] {
+                let mut signature = [0; 64];
+                signature[..32].copy_from_slice(&r);
+                assert!(is_signature(&key, &signature, b"Zcash"));
+                // s = the group's order is zero too, but no canonical number.
+                signature[32..].copy_from_slice(&[
+                    0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde,
+                    0xf9, 0xde, 0x14, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
+                ]);
+                assert!(!is_signature(&key, &signature, b"Zcash"));
+            }
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! What a client checks of a chain without executing it: headers, finality certificates, and proofs of what a state has.
+//!
+//! A [`FinalityCertificate`] shows that n - f seats made a block final; its [`BlockHeader`] names the state's root; a [`StateProof`]
+//! shows what stands there; a [`StateAnswer`] is all three. Nothing here does I/O, and every decoder is bounded.
+
+mod answer;
+mod finality;
+mod header;
+mod leaf;
+mod proof;
+
+pub use answer::{AnswerError, FinalAnswer, HEADERS_MAX, StateAnswer};
+pub use finality::{Finality, FinalityCertificate, FinalityError, SEATS_MAX, TrustRoot};
+pub use header::{BlockHeader, Reserved};
+pub use leaf::{EMPTY_LEAF, Leaf, LeafHead, LeafKey, Link, content_digest, free_leaf, kind};
+pub use proof::{DEPTH, LeafPath, ProofError, StateProof, node_hash};
