@@ -32,6 +32,11 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     /// Run a grid that stays: validators, providers, the built-in models and an HTTP API.
     Up(args::UpArguments),
+    /// Make the files of a network of separate processes.
+    #[command(subcommand)]
+    Network(args::NetworkCommand),
+    /// Run one validator of a network whose others run elsewhere.
+    Validator(args::ValidatorArguments),
     /// Run a model on the grid, check the proof that comes back, and print the result.
     Infer(args::InferArguments),
     /// Offer this machine to the grid, or list the offers.
@@ -76,6 +81,8 @@ pub(crate) enum ModelCommand {
     Explain(ExplainArguments),
     /// Register a compiled model with the grid.
     Add(args::ModelAddArguments),
+    /// Register the models that are built into this program.
+    AddBuiltin(args::ModelAddBuiltinArguments),
     /// List the grid's models.
     List(args::ApiArguments),
     /// Show one of the grid's models.

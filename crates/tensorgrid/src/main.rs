@@ -1,8 +1,8 @@
 //! The `tensorgrid` program.
 //!
 //! Read in this order: [`cli`] (what can be asked), [`outcome`] (how a command ends), [`bundled`] (what is built in),
-//! [`offline`] (models and proofs without a grid), [`grid`] (everything that speaks to a grid, or is one),
-//! [`demo`] (all of it in a minute).
+//! [`offline`] (models and proofs without a grid), [`grid`] (everything that speaks to a grid, or is one), [`network`] (a
+//! grid of separate processes), [`demo`] (all of it in a minute).
 
 mod bundled;
 mod cli;
@@ -10,6 +10,7 @@ mod demo;
 mod grid;
 #[cfg(target_os = "linux")]
 mod memory;
+mod network;
 mod offline;
 mod outcome;
 
@@ -33,7 +34,6 @@ fn main() -> ExitCode {
         }
     };
     let json = cli.json;
-    log();
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
@@ -46,26 +46,24 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes what the parts log to the error stream, as far as RUST_LOG asks for it; nothing without it.
-fn log() {
-    if std::env::var_os("RUST_LOG").is_some() {
-        tracing_subscriber::fmt()
-            .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-            .with_writer(std::io::stderr)
-            .init();
-    }
-}
-
 fn run(cli: Cli) -> outcome::Outcome {
-    use grid::commands::{balance, block_on, infer, job, model, provider, rent, up};
+    use grid::commands::{
+        balance, block_on, infer, job, model, network, provider, rent, up, validator,
+    };
     SimdLevel::forced().or_fail(outcome::Exit::Usage, "choose the processor's level")?;
     let json = cli.json;
+    // A validator's settings say what it logs.
+    if !matches!(cli.command, Command::Validator(_)) {
+        outcome::log(None)?;
+    }
     match cli.command {
         Command::Demo(arguments) => match &arguments.which {
             Some(cli::DemoCommand::Market(market)) => demo::market::run(market, json),
             None => demo::run(&arguments, json),
         },
         Command::Up(arguments) => block_on(up::run(&arguments, json)),
+        Command::Network(command) => network::run(&command, json),
+        Command::Validator(arguments) => block_on(validator::run(&arguments, json)),
         Command::Infer(arguments) => block_on(infer::run(&arguments, json)),
         Command::Provider(arguments) => block_on(provider::run(&arguments, json)),
         Command::Job(command) => block_on(job::run(&command, json)),
@@ -73,6 +71,9 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Balance(arguments) => block_on(balance::run(&arguments, json)),
         Command::Status(arguments) => block_on(balance::status(&arguments, json)),
         Command::Model(ModelCommand::Add(arguments)) => block_on(model::add(&arguments, json)),
+        Command::Model(ModelCommand::AddBuiltin(arguments)) => {
+            block_on(model::add_builtin(&arguments, json))
+        }
         Command::Model(ModelCommand::List(arguments)) => block_on(model::list(&arguments, json)),
         Command::Model(ModelCommand::Show(arguments)) => block_on(model::show(&arguments, json)),
         Command::Model(ModelCommand::Compile(arguments)) => offline::compile::run(&arguments, json),

@@ -149,7 +149,10 @@ pub use key::ValidatorKey;
 pub use liveness::{Watch, steady_now};
 pub use mempool::{DropReason, MempoolError, TransactionStatus};
 pub use store::{OpenError, StoreError};
-pub use validator::{EmbeddedConfig, Validators, spawn_validators};
+pub use validator::{
+    EmbeddedConfig, ParseSeatAddressError, RunningValidator, Seat, SeatAddress, ValidatorConfig,
+    Validators, create_validator, spawn_validator, spawn_validators,
+};
 pub use voting::History;
 
 /// An error and what caused it, in one line.

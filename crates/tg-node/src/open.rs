@@ -73,7 +73,7 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
         sender,
         urgent.clone(),
     );
-    let partition = format!("votes-{}", &hex(&key.public())[..16]);
+    let partition = votes_partition(&key);
     let parts = Parts {
         key,
         participants,
@@ -95,6 +95,16 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
         wall,
     };
     Ok((handle, parts))
+}
+
+/// Names a validator's journal of votes within the runtime's storage.
+pub(crate) fn votes_partition(key: &ValidatorKey) -> String {
+    format!("votes-{}", &hex(&key.public())[..16])
+}
+
+/// Whether the key is one of genesis, and genesis is one that validators run.
+pub(crate) fn check_key(genesis: &Genesis, key: &ValidatorKey) -> Result<(), OpenError> {
+    addresses(genesis, key).map(|_| ())
 }
 
 /// The namespace of connections of the network that `parts` belong to.

@@ -38,6 +38,27 @@ pub enum OpenError {
         /// The directory or file.
         path: String,
     },
+    /// The directory holds a validator's data already.
+    #[error("{path} holds a validator's data already")]
+    NotEmpty {
+        /// The directory.
+        path: String,
+    },
+    /// A validator of genesis has no address at which it is dialled.
+    #[error("there is no address of validator {key}")]
+    NoAddress {
+        /// The key, in hexadecimal digits.
+        key: String,
+    },
+    /// The address for the other validators cannot be listened on.
+    #[error("listen on {address} for the other validators")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// The error of the operating system.
+        #[source]
+        source: std::io::Error,
+    },
     /// The data were written by another version.
     #[error("data directory has format {found}, this program reads format {expected}")]
     OtherFormat {
@@ -194,6 +215,9 @@ impl OpenError {
             Self::Store(_) => "TG-NODE-006",
             Self::Io { .. } => "TG-NODE-007",
             Self::NoQuorum { .. } => "TG-NODE-014",
+            Self::NotEmpty { .. } => "TG-NODE-015",
+            Self::NoAddress { .. } => "TG-NODE-016",
+            Self::Listen { .. } => "TG-NODE-017",
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Validators on tokio: one thread, one commonware runtime and one TCP listener each.
+//! Validators on tokio: one thread, one commonware runtime and one TCP listener each, alone or several in a process.
 
-use std::fs::{self, File};
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::panic::AssertUnwindSafe;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use commonware_utils::{NZU32, NZUsize};
 use crate::core::Peer;
 use crate::engine::{self, Channels, Parts};
 use crate::handle::NodeHandle;
-use crate::key::{ValidatorKey, peer_of};
+use crate::key::peer_of;
 use crate::limits::{
     BLOB_QUOTA_PER_SECOND, CHANNEL_QUOTA_PER_SECOND, MESSAGE_BYTES_MAX, VALIDATORS_MAX,
 };
@@ -32,36 +33,88 @@ use crate::wire::channel;
 
 mod config;
 mod recovery;
+mod seat;
 
-pub use config::EmbeddedConfig;
-use config::{CONSENSUS, create_folder};
+use config::{CONSENSUS, lock_folder};
+pub use config::{EmbeddedConfig, ValidatorConfig};
 use recovery::Opened;
+pub use recovery::create_validator;
+pub use seat::{ParseSeatAddressError, Seat, SeatAddress};
 
 /// How long a stopping validator may take to write what it has.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One validator and the thread that runs it.
+/// One validator and the thread that runs it. Dropping it stops it.
 #[derive(Debug)]
-struct Running {
+pub struct RunningValidator {
     handle: NodeHandle,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    /// Held while the folder is in use.
+    lock: Option<File>,
 }
 
 /// Validators of one network inside this process, connected over loopback TCP. Dropping it stops them.
 #[derive(Debug)]
 pub struct Validators {
-    running: Vec<Running>,
+    running: Vec<RunningValidator>,
     /// Held while the directory is in use.
     _lock: File,
 }
 
-/// Starts the validators of `config` in this process, each with its own database and blobs under the directory,
-/// its own thread and its own TCP port on loopback; a blob that one of them lacks comes from another. Returns when all
+/// Starts one validator of a network whose others run elsewhere. It listens on an address of its own, dials the others
+/// by name or address, and admits connections of validators of genesis only. Returns when it has opened its data; blocks
+/// come when a quorum is connected.
+///
+/// A missing or damaged database is rebuilt from the others; if the journal of votes is missing too, the validator signs
+/// nothing for a while ([`crate::voting`]). A validator that starts for the first time has an empty database, made by
+/// [`create_validator`].
+///
+/// # Errors
+/// [`OpenError`] if the folder is in use, belongs to another network, validator or format or cannot be opened, if the
+/// address is taken, if the key is no validator of genesis or one of genesis has no address, or if the database is lost in
+/// a network that cannot do without one validator.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "whoever starts a validator hands over what it is started with"
+)]
+pub fn spawn_validator(config: ValidatorConfig) -> Result<RunningValidator, OpenError> {
+    check_seats(&config)?;
+    let held = TcpListener::bind(config.listen).map_err(|source| OpenError::Listen {
+        address: config.listen,
+        source,
+    })?;
+    let opened = recovery::open_alone(&config)?;
+    // The listener kept the port while the data were opened; now the validator listens on it.
+    drop(held);
+    run(opened, &config)
+}
+
+/// Every validator of genesis but this one has an address, and nobody else.
+fn check_seats(config: &ValidatorConfig) -> Result<(), OpenError> {
+    let hex = crate::store::hex;
+    let validators = config.genesis.validators.iter();
+    let mut missing: BTreeSet<[u8; 32]> = validators.map(|it| *it.key.as_bytes()).collect();
+    let own = config.key.public();
+    let others = config.seats.iter().map(|seat| seat.public);
+    for public in others.filter(|public| *public != own).chain([own]) {
+        if !missing.remove(&public) {
+            return Err(OpenError::NotAValidator { key: hex(&public) });
+        }
+    }
+    match missing.first() {
+        Some(public) => Err(OpenError::NoAddress { key: hex(public) }),
+        None => Ok(()),
+    }
+}
+
+/// Starts the validators of `config` in this process, each as [`spawn_validator`] does, with its own database and blobs
+/// under the directory, its own thread and its own TCP port on loopback; a blob that one of them lacks comes from another. Returns when all
 /// have opened their data; blocks come a second or so later, when they have connected.
 ///
 /// As many damaged or missing databases as the network has faults to spare are rebuilt from the other validators; a
-/// damaged one is kept beside it as `chain.redb.damaged`.
+/// damaged one is kept beside it as `chain.redb.damaged`. What one of them alone cannot know, all together do: whether the
+/// network is new, and in which consensus epoch it is.
 ///
 /// # Errors
 /// [`OpenError`] if the directory is in use, belongs to another network or format, or cannot be opened, or if so many
@@ -71,20 +124,16 @@ pub struct Validators {
     reason = "whoever starts a network hands over what it is started with"
 )]
 pub fn spawn_validators(config: EmbeddedConfig) -> Result<Validators, OpenError> {
-    let lock = lock_directory(&config.directory)?;
+    let lock = lock_folder(&config.directory)?;
     let listeners = free_ports(config.keys.len())?;
-    let addresses: Vec<([u8; 32], SocketAddr)> = config
-        .keys
-        .iter()
-        .map(ValidatorKey::public)
-        .zip(listeners.iter().map(|(_, address)| *address))
-        .collect();
-    let opened = recovery::open_all(&config)?;
+    let addresses: Vec<SocketAddr> = listeners.iter().map(|(_, address)| *address).collect();
+    let validators = config.validators(&addresses);
+    let opened = recovery::open_all(&config, &validators)?;
     // The listeners kept the ports from being given twice; now the validators listen on them.
     drop(listeners);
     let mut running = Vec::new();
-    for (index, opened) in opened.into_iter().enumerate() {
-        running.push(run(index, opened, addresses.clone())?);
+    for (opened, validator) in opened.into_iter().zip(&validators) {
+        running.push(run(opened, validator)?);
     }
     Ok(Validators {
         running,
@@ -122,8 +171,7 @@ impl Validators {
 
     fn stop_all(&mut self) {
         for running in &mut self.running {
-            // A thread that ended by itself no longer listens.
-            let _ = running.stop.take().map(|stop| stop.send(()));
+            running.order_stop();
         }
         for running in &mut self.running {
             running.stop();
@@ -137,70 +185,95 @@ impl Drop for Validators {
     }
 }
 
-impl Running {
-    fn stop(&mut self) {
-        let _ = self.stop.take().map(|stop| stop.send(()));
+impl RunningValidator {
+    /// What the rest of the process sees of it.
+    #[must_use]
+    pub const fn handle(&self) -> &NodeHandle {
+        &self.handle
+    }
+
+    /// Stops it and waits until it has written what it had. Its folder may be used again when no handle is left.
+    pub fn stop(&mut self) {
+        self.order_stop();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
             tracing::error!("thread of a validator panicked");
         }
+        self.lock = None;
     }
+
+    fn order_stop(&mut self) {
+        // A thread that ended by itself no longer listens.
+        let _ = self.stop.take().map(|stop| stop.send(()));
+    }
+}
+
+impl Drop for RunningValidator {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Where a validator listens, where it reaches the others, and where its data live.
+struct Surroundings {
+    listen: SocketAddr,
+    seats: Vec<Seat>,
+    folder: PathBuf,
 }
 
 /// Runs one validator in a thread of its own. Whatever ends it, a panic of a library included, ends this validator only,
 /// and its status says why.
-fn run(
-    index: usize,
-    opened: Opened,
-    addresses: Vec<([u8; 32], SocketAddr)>,
-) -> Result<Running, OpenError> {
+fn run(opened: Opened, config: &ValidatorConfig) -> Result<RunningValidator, OpenError> {
     let Opened {
         handle,
         parts,
         folder,
+        lock,
     } = opened;
+    let around = Surroundings {
+        listen: config.listen,
+        seats: config.seats.clone(),
+        folder: folder.clone(),
+    };
     let (stop, stopped) = oneshot::channel();
     let (board, store) = (parts.board.clone(), parts.store.clone());
     let thread = std::thread::Builder::new()
-        .name(format!("validator-{index}"))
+        .name(format!("validator-{}", config.listen.port()))
         .spawn(move || {
             let config = tokio::Config::new()
                 .with_storage_directory(folder.join(CONSENSUS))
                 .with_worker_threads(2)
                 .with_tcp_nodelay(Some(true));
-            let data = folder.clone();
             let body = AssertUnwindSafe(|| {
-                tokio::Runner::new(config).start(|context| {
-                    validate(Steady::new(context), parts, (addresses, data), stopped)
-                });
+                tokio::Runner::new(config)
+                    .start(|context| validate(Steady::new(context), parts, around, stopped));
             });
             if let Err(panic) = std::panic::catch_unwind(body) {
                 recovery::panicked(&*panic, &board, &store, &folder);
             }
         })
         .map_err(|source| OpenError::Thread { source })?;
-    Ok(Running {
+    Ok(RunningValidator {
         handle,
         stop: Some(stop),
         thread: Some(thread),
+        lock: Some(lock),
     })
 }
 
 async fn validate(
     context: Steady<tokio::Context>,
     parts: Parts,
-    (addresses, folder): (Vec<([u8; 32], SocketAddr)>, PathBuf),
+    around: Surroundings,
     stopped: oneshot::Receiver<()>,
 ) {
+    let Surroundings {
+        listen,
+        seats,
+        folder,
+    } = around;
     let board = parts.board.clone();
-    let public = parts.key.public();
-    let Some(listen) = addresses
-        .iter()
-        .find_map(|(key, address)| (*key == public).then_some(*address))
-    else {
-        return;
-    };
     let handshake = Cups::<_, ChaCha20Poly1305>::new(
         Sake {
             signer: parts.key.private().clone(),
@@ -222,8 +295,10 @@ async fn validate(
     config.tracked_peer_sets = NZUsize!(1);
     config.peer_connection_cooldown = Duration::from_millis(250);
     config.dial_frequency = Duration::from_millis(50);
+    // A name says nothing about where its validator connects from; the handshake then refuses strangers alone.
+    config.bypass_ip_check = seats.iter().any(|seat| seat.address.is_name());
     let (mut network, mut oracle) = lookup::Network::new(context.child("network"), config);
-    oracle.track(0, peer_addresses(&addresses));
+    oracle.track(0, peer_addresses(&seats));
     let quota = Quota::per_second(NZU32!(CHANNEL_QUOTA_PER_SECOND));
     let channels = Channels {
         votes: network.register(channel::VOTES, quota),
@@ -253,10 +328,10 @@ async fn validate(
     board.update(|status| status.running = false);
 }
 
-fn peer_addresses(addresses: &[([u8; 32], SocketAddr)]) -> Map<Peer, Address> {
-    Map::from_iter_dedup(addresses.iter().filter_map(|(public, address)| {
-        let peer = peer_of(public).ok()?;
-        Some((peer, Address::from(*address)))
+fn peer_addresses(seats: &[Seat]) -> Map<Peer, Address> {
+    Map::from_iter_dedup(seats.iter().filter_map(|seat| {
+        let peer = peer_of(&seat.public).ok()?;
+        Some((peer, seat.address.to_peer_address()))
     }))
 }
 
@@ -290,28 +365,4 @@ fn free_ports(count: usize) -> Result<Vec<(TcpListener, SocketAddr)>, OpenError>
         }
     }
     Ok(free)
-}
-
-/// Takes the directory for this process; the operating system gives it back when the process ends, however it ends.
-fn lock_directory(directory: &Path) -> Result<File, OpenError> {
-    create_folder(directory)?;
-    let path = directory.join("lock");
-    let failed = |source| OpenError::Io {
-        action: "lock",
-        path: path.display().to_string(),
-        source,
-    };
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => Err(OpenError::InUse {
-            path: directory.display().to_string(),
-        }),
-        Err(fs::TryLockError::Error(source)) => Err(failed(source)),
-    }
 }

@@ -90,7 +90,8 @@ struct Scene<'a> {
 impl Scene<'_> {
     async fn play(self, told: mpsc::Receiver<Told>) -> Result<Story, Failure> {
         say("compiling LeNet from ONNX, committing its weights, registering it ...");
-        let model = register_bundled(&self.client, Bundled::Lenet).await?;
+        let registrar = accounts::wallet(accounts::REGISTRAR);
+        let model = register_bundled(&self.client, &registrar, Bundled::Lenet).await?;
         let public = Arc::new(jobs::public_model(&self.client, &model).await.of_job()?);
         folder::leave_model(&self.arguments.out, public.public())?;
         self.wait_for_offers().await?;

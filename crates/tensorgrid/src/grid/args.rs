@@ -9,6 +9,7 @@ use tg_types::Amount;
 
 use super::accounts::REQUESTOR;
 use super::needs::{MachineArguments, NeedsArguments};
+use crate::network::process::ApiSetting;
 
 /// Which grid.
 #[derive(Debug, Clone, Args)]
@@ -26,12 +27,22 @@ pub(crate) struct ApiArguments {
 /// Who signs.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct KeyArguments {
-    /// File with the key that signs (64 hexadecimal digits).
+    /// File with the key that signs (64 hexadecimal digits, or under a passphrase).
     #[arg(long, env = "TENSORGRID_KEY", value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
     /// Funded account of a development network that signs if there is no key file.
     #[arg(long, default_value = REQUESTOR, value_name = "NAME")]
     pub(crate) account: String,
+    #[command(flatten)]
+    pub(crate) passphrase: PassphraseArguments,
+}
+
+/// What a key file is locked with.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PassphraseArguments {
+    /// File whose first line is the passphrase of the key file, if it is under one.
+    #[arg(long, env = "TENSORGRID_PASSPHRASE_FILE", value_name = "FILE")]
+    pub(crate) passphrase_file: Option<PathBuf>,
 }
 
 /// How a result is checked.
@@ -87,7 +98,7 @@ pub(crate) struct ProviderArguments {
     #[command(flatten)]
     pub(crate) api: ApiArguments,
     /// Price of a job in TGRID.
-    #[arg(long, default_value = "0.02", value_parser = amount, value_name = "TGRID")]
+    #[arg(long, env = "TENSORGRID_PRICE", default_value = "0.02", value_parser = amount, value_name = "TGRID")]
     pub(crate) price: Amount,
     /// Price of each million multiply-accumulates, on top.
     #[arg(long, default_value = "0", value_parser = amount, value_name = "TGRID")]
@@ -117,8 +128,101 @@ pub(crate) struct ProviderArguments {
     #[arg(long, default_value_t = DeviceChoice::Auto, value_name = "DEVICE")]
     pub(crate) device: DeviceChoice,
     /// File of the provider's key; made if it is missing.
-    #[arg(long, default_value = "./tensorgrid-provider/key", value_name = "FILE")]
+    #[arg(
+        long,
+        env = "TENSORGRID_PROVIDER_KEY",
+        default_value = "./tensorgrid-provider/key",
+        value_name = "FILE"
+    )]
     pub(crate) key: PathBuf,
+    #[command(flatten)]
+    pub(crate) passphrase: PassphraseArguments,
+}
+
+/// `validator`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid validator --config validator-1/validator.toml\n  tensorgrid validator --sample > validator.toml\n\n\
+                  Flags come before variables of the environment, these before the file. SIGINT and SIGTERM stop it cleanly; \
+                  a second one stops at once. Nothing that was final is lost by either, nor by SIGKILL."
+)]
+pub(crate) struct ValidatorArguments {
+    /// Its settings; `tensorgrid network new` writes them.
+    #[arg(
+        long,
+        env = "TENSORGRID_CONFIG",
+        value_name = "FILE",
+        required_unless_present = "sample"
+    )]
+    pub(crate) config: Option<PathBuf>,
+    /// Print sample settings, each below what it means, and do nothing else.
+    #[arg(long)]
+    pub(crate) sample: bool,
+    /// Where it listens for the other validators, instead of what the settings say.
+    #[arg(long, env = "TENSORGRID_LISTEN", value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Where its API listens, or off, instead of what the settings say.
+    #[arg(long, env = "TENSORGRID_API_LISTEN", value_name = "ADDRESS|off")]
+    pub(crate) api_listen: Option<ApiSetting>,
+    /// Folder of its chain, votes and blobs, instead of what the settings say.
+    #[arg(long, env = "TENSORGRID_DATA_DIR", value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// What is logged to the error stream, instead of what RUST_LOG and the settings say.
+    #[arg(long, env = "TENSORGRID_LOG", value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+}
+
+/// Commands about networks.
+#[derive(Debug, Subcommand)]
+pub(crate) enum NetworkCommand {
+    /// Make a folder with genesis, keys, settings and scripts for the processes of a new network.
+    New(NetworkNewArguments),
+}
+
+/// `network new`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid network new my-network --no-encryption && my-network/start.sh\n  \
+                  tensorgrid network new my-network --host a.example.org --host b.example.org --host c.example.org \
+                  --host d.example.org --passphrase-file secret\n\n\
+                  Keys are drawn from the operating system's randomness. The folder must be empty: nothing is overwritten."
+)]
+pub(crate) struct NetworkNewArguments {
+    /// The folder to make.
+    pub(crate) folder: PathBuf,
+    /// Validators. From 4 on one of them may fail, from 7 on two, and so on.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) validators: u16,
+    /// Providers that get a key and a funded account.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=64))]
+    pub(crate) providers: u16,
+    /// Name or IP address at which the others reach a validator: once for all, or once for each; this machine if absent.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) host: Vec<String>,
+    /// Port on which the first validator of a host listens. Its API takes the next one, the next validator the two after that.
+    #[arg(long, default_value_t = 7100, value_parser = clap::value_parser!(u16).range(1..65_535), value_name = "PORT")]
+    pub(crate) first_port: u16,
+    /// Put all keys under the passphrase in the first line of this file.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_encryption")]
+    pub(crate) passphrase_file: Option<PathBuf>,
+    /// Write the keys as they are, readable for this user only.
+    #[arg(long)]
+    pub(crate) no_encryption: bool,
+    /// Let orders ask that nobody checks their result (--verify none).
+    #[arg(long)]
+    pub(crate) allow_unverified: bool,
+}
+
+/// `model add-builtin`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The models that `tensorgrid up` registers by itself: lenet-digits and mlp-digits."
+)]
+pub(crate) struct ModelAddBuiltinArguments {
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
 }
 
 /// Commands about providers.
@@ -337,8 +441,13 @@ pub(crate) struct RentPayArguments {
     after_help = "Examples:\n  tensorgrid balance\n  tensorgrid balance 0x52908400098527886E0F7030069857D2E4169EE7"
 )]
 pub(crate) struct BalanceArguments {
-    /// An address; on a development network all funded accounts if absent.
+    /// An address; if absent, that of --key, or on a development network all funded accounts.
     pub(crate) address: Option<String>,
+    /// File with the key of the account (64 hexadecimal digits, or under a passphrase).
+    #[arg(long, env = "TENSORGRID_KEY", value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) passphrase: PassphraseArguments,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
 }

@@ -9,7 +9,7 @@ use tg_types::{JobId, Wallet};
 
 use super::accounts;
 use super::args::{ApiArguments, KeyArguments};
-use crate::offline::files;
+use super::keys::{self, Passphrase};
 use crate::outcome::{Exit, Failure};
 
 impl From<&ClientError> for Exit {
@@ -95,45 +95,37 @@ pub(crate) fn client(arguments: &ApiArguments) -> Result<Client, Failure> {
 }
 
 /// The wallet that was named: a key file, or an account of a development network.
-pub(crate) fn wallet(arguments: &KeyArguments) -> Result<Wallet, Failure> {
-    match &arguments.key {
-        Some(path) => read_key(path),
-        None => Ok(accounts::wallet(&arguments.account)),
+pub(crate) async fn wallet(client: &Client, arguments: &KeyArguments) -> Result<Wallet, Failure> {
+    if let Some(path) = &arguments.key {
+        let passphrase = arguments.passphrase.passphrase_file.as_ref();
+        let passphrase = Passphrase::read_optional(passphrase)?;
+        return keys::read_wallet(path, passphrase.as_ref());
     }
+    let status = client.status().await.calling("ask the grid")?;
+    if !status.development {
+        let text = format!(
+            "no key is named, and network {} has no development accounts",
+            status.network
+        );
+        return Err(usage(text).hint("--key FILE or TENSORGRID_KEY names the key that signs"));
+    }
+    Ok(accounts::wallet(&arguments.account))
 }
 
 fn usage(text: String) -> Failure {
     Failure::new(Exit::Usage, anyhow::anyhow!(text))
 }
 
-/// Reads a key file: 64 hexadecimal digits.
-fn read_key(path: &Path) -> Result<Wallet, Failure> {
-    let wrong = || {
-        usage(format!("{} is not a key file", path.display()))
-            .hint("a key file holds 64 hexadecimal digits; `tensorgrid provider` makes one")
-    };
-    let text = fs::read_to_string(path).map_err(|error| {
-        Failure::new(
-            Exit::Usage,
-            anyhow::Error::from(error).context(format!("read the key {}", path.display())),
-        )
-    })?;
-    let secret = tg_types::Digest::from_hex(text.trim()).ok_or_else(wrong)?;
-    Wallet::from_secret(secret.as_bytes()).map_err(|_| wrong())
-}
-
 /// Reads a key file, or makes one with a fresh key that only this user can read.
-pub(crate) fn key_file(path: &Path) -> Result<Wallet, Failure> {
+pub(crate) fn key_file(path: &Path, passphrase: Option<&Passphrase>) -> Result<Wallet, Failure> {
     if path.exists() {
-        return read_key(path);
+        return keys::read_wallet(path, passphrase);
     }
-    let mut secret = [0; 32];
-    getrandom::fill(&mut secret).map_err(|error| anyhow::anyhow!("draw a key: {error}"))?;
-    let wallet = Wallet::from_secret(&secret).map_err(|_| anyhow::anyhow!("draw a key"))?;
+    let wallet = keys::draw_wallet()?;
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    files::write_secret(path, &tg_types::Digest::new(secret).to_string())?;
+    keys::write(path, &wallet.secret(), passphrase)?;
     Ok(wallet)
 }
 

@@ -26,8 +26,8 @@ use crate::bundled::Bundled;
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail, say};
 
-/// Stake of each embedded validator.
-const STAKE: Amount = Amount::from_tgrid(10_000);
+/// Stake of each validator.
+pub(crate) const STAKE: Amount = Amount::from_tgrid(10_000);
 
 /// Most bytes of a genesis file.
 const GENESIS_BYTES_MAX: u64 = 1 << 20;
@@ -39,7 +39,7 @@ const FIRST_BLOCK: Duration = Duration::from_secs(60);
 const MODEL_ACTIVE: Duration = Duration::from_secs(60);
 
 /// How long the API may take to end its calls.
-const API_PATIENCE: Duration = Duration::from_secs(3);
+pub(crate) const API_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Events of an agent that may wait to be read.
 const EVENTS_MAX: usize = 4096;
@@ -68,7 +68,22 @@ pub(crate) struct EmbeddedGrid {
 }
 
 /// The tasks in which validators report which providers they hear and remove old blobs; they end with this.
-struct Reporters(Vec<tokio::task::AbortHandle>);
+pub(crate) struct Reporters(Vec<tokio::task::AbortHandle>);
+
+impl Reporters {
+    /// Starts those of each validator, which signs with its account.
+    pub(crate) fn start(validators: impl IntoIterator<Item = (NodeHandle, Wallet)>) -> Self {
+        let tasks = validators.into_iter().flat_map(|(node, account)| {
+            let sweep = blob::sweep(node.clone());
+            let report = perform_duties(node, account, steady_now);
+            [
+                tokio::spawn(report).abort_handle(),
+                tokio::spawn(sweep).abort_handle(),
+            ]
+        });
+        Self(tasks.collect())
+    }
+}
 
 impl Drop for Reporters {
     fn drop(&mut self) {
@@ -105,24 +120,19 @@ impl EmbeddedGrid {
             _ => failure,
         })?;
         let nodes: Vec<NodeHandle> = validators.handles().cloned().collect();
-        let reporters = nodes.iter().filter_map(|node| {
+        let accounts = nodes.iter().filter_map(|node| {
             let own = node.status().validator;
             let index = publics.iter().position(|public| *public == own)?;
             let account = accounts::wallet(&accounts::validator(index));
-            let report = perform_duties(node.clone(), account, steady_now);
-            Some(tokio::spawn(report).abort_handle())
+            Some((node.clone(), account))
         });
-        let sweepers = nodes.iter().map(|node| {
-            let sweep = blob::sweep(node.clone());
-            tokio::spawn(sweep).abort_handle()
-        });
-        let reporters = Reporters(reporters.chain(sweepers).collect());
+        let reporters = Reporters::start(accounts);
         let names = options
             .accounts
             .iter()
             .map(|(name, _)| name.clone())
             .collect();
-        let port = Arc::new(NodePort::new(nodes, names));
+        let port = Arc::new(NodePort::development(nodes, names));
         let server = listener.serve(Arc::clone(&port) as Arc<dyn GridPort>, options.api);
         let client = Client::new(&server.url()).calling("name the API")?;
         port.set_client(client.clone());
@@ -309,9 +319,9 @@ fn genesis(options: &EmbeddedOptions, keys: &[ValidatorKey]) -> Result<Genesis, 
 /// Registers a built-in model unless it is registered, and waits until it is active.
 pub(crate) async fn register_bundled(
     client: &Client,
+    wallet: &Wallet,
     bundled: Bundled,
 ) -> Result<ModelDto, Failure> {
-    let wallet = accounts::wallet(accounts::REGISTRAR);
     let models = client.models().await.calling("list the models")?;
     let known = models.into_iter().find(|model| {
         model.owner == wallet.address()
@@ -322,7 +332,7 @@ pub(crate) async fn register_bundled(
         model.id
     } else {
         let made = tokio::task::spawn_blocking(move || make(bundled)).await??;
-        register(client, &wallet, made, bundled.name()).await?
+        register(client, wallet, made, bundled.name()).await?
     };
     wait_until_active(client, id).await
 }

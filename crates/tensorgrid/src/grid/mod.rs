@@ -1,7 +1,7 @@
 //! Everything that speaks to a grid, or is one.
 //!
 //! Read in this order: [`accounts`] (who has money on a development network), [`port`] (a node as the API sees it),
-//! [`embedded`] (a whole grid in this process), [`connect`] (a grid behind an API), [`infer`] (one job from order to
+//! [`embedded`] (a whole grid in this process), [`connect`] (a grid behind an API), [`keys`] (secret keys in files), [`infer`] (one job from order to
 //! checked result), [`bid`] (an order as a sealed bid), [`machine`] (what this machine offers), [`needs`] (needs and machines as flags), [`table`] (how lists look), [`args`] and [`commands`]
 //! (what people type).
 
@@ -12,6 +12,7 @@ pub(crate) mod commands;
 pub(crate) mod connect;
 pub(crate) mod embedded;
 pub(crate) mod infer;
+pub(crate) mod keys;
 pub(crate) mod machine;
 pub(crate) mod needs;
 pub(crate) mod port;

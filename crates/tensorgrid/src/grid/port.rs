@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tg_api::{
     BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,
-    ShownState, TransactionFate, Upload,
+    ShownState, TransactionFate, Upload, named_blobs,
 };
 use tg_ledger::State;
 use tg_node::{BlobStore, NodeHandle, SubmitError, TransactionStatus};
@@ -30,11 +30,21 @@ const NONCES_MAX: usize = 10_000;
 /// Blocks that an event stream may lag behind.
 const LAG_MAX: usize = 256;
 
+/// How long a blob is looked for at the other validators.
+const SEARCH: Duration = Duration::from_secs(5);
+
+/// How often it looks whether it came.
+const SEARCH_POLL: Duration = Duration::from_millis(50);
+
 /// Validators of this process, behind the API's port.
 pub(crate) struct NodePort {
     nodes: Vec<NodeHandle>,
+    network: String,
     nonces: Mutex<HashMap<Address, (u64, Instant)>>,
-    funded: Vec<String>,
+    /// Names of the funded accounts of a development network; `None` on another.
+    funded: Option<Vec<String>>,
+    /// One blob at a time is looked for among all that records name.
+    search: Arc<tokio::sync::Mutex<()>>,
     /// The faucet's transactions go one after the other, so that their nonces do.
     faucet: tokio::sync::Mutex<()>,
     /// The API's own address, for inferences that it runs on behalf of clients.
@@ -42,12 +52,23 @@ pub(crate) struct NodePort {
 }
 
 impl NodePort {
-    /// A port on a development network whose funded accounts have these names.
-    pub(crate) fn new(nodes: Vec<NodeHandle>, funded: Vec<String>) -> Self {
+    /// A port on a development network whose funded accounts have these names, with all its validators.
+    pub(crate) fn development(nodes: Vec<NodeHandle>, funded: Vec<String>) -> Self {
+        Self::new(nodes, "development".to_owned(), Some(funded))
+    }
+
+    /// A port of one validator of a network, whose others run elsewhere.
+    pub(crate) fn alone(node: NodeHandle, network: String) -> Self {
+        Self::new(vec![node], network, None)
+    }
+
+    fn new(nodes: Vec<NodeHandle>, network: String, funded: Option<Vec<String>>) -> Self {
         Self {
             nodes,
+            network,
             nonces: Mutex::default(),
             funded,
+            search: Arc::default(),
             faucet: tokio::sync::Mutex::default(),
             client: OnceLock::new(),
         }
@@ -86,7 +107,7 @@ impl NodePort {
 
 impl GridPort for NodePort {
     fn network(&self) -> &str {
-        "development"
+        &self.network
     }
 
     fn state(&self) -> Arc<State> {
@@ -181,18 +202,43 @@ impl GridPort for NodePort {
     }
 
     fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Box<dyn BlobSource>>> {
-        blob::open(self.stores(), digest)
+        let stores = self.stores();
+        let node = self.node().clone();
+        let search = Arc::clone(&self.search);
+        Box::pin(async move {
+            let here = blob::open(stores.clone(), digest).await?;
+            if here.is_some() || !is_named(&node, digest, &search).await {
+                return Ok(here);
+            }
+            node.needs_blob(digest);
+            let since = Instant::now();
+            while since.elapsed() < SEARCH && !node.blobs().contains(&digest) {
+                tokio::time::sleep(SEARCH_POLL).await;
+            }
+            blob::open(stores, digest).await
+        })
     }
 
     fn development(&self) -> Option<&dyn DevelopmentPort> {
-        Some(self)
+        self.funded
+            .is_some()
+            .then_some(self as &dyn DevelopmentPort)
     }
+}
+
+/// Whether a record of the ledger names a blob: what nobody names is not asked of the other validators, so that whoever asks
+/// this one for nonsense gives them no work.
+async fn is_named(node: &NodeHandle, digest: Digest, turn: &tokio::sync::Mutex<()>) -> bool {
+    let _turn = turn.lock().await;
+    let state = Arc::clone(&node.snapshot().state);
+    let named = tokio::task::spawn_blocking(move || named_blobs(&state).contains(&digest));
+    named.await.unwrap_or(false)
 }
 
 impl DevelopmentPort for NodePort {
     fn accounts(&self) -> Vec<DevelopmentAccountDto> {
         let state = self.state();
-        let accounts = self.funded.iter().map(|name| {
+        let accounts = self.funded.iter().flatten().map(|name| {
             let address = accounts::wallet(name).address();
             DevelopmentAccountDto {
                 name: name.clone(),

@@ -11,6 +11,7 @@ pub(crate) fn program() -> Command {
     command
         .env_remove("TENSORGRID_API")
         .env_remove("TENSORGRID_KEY")
+        .env_remove("TENSORGRID_PASSPHRASE_FILE")
         .stdin(Stdio::null());
     command
 }
@@ -29,7 +30,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    fn of(output: &Output) -> Self {
+    pub(crate) fn of(output: &Output) -> Self {
         Self {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -177,12 +178,18 @@ fn read_until(stream: impl Read, text: &str) {
 }
 
 fn interrupt(child: &Child) {
+    signal(child, "-INT");
+}
+
+/// Sends a signal, such as `-TERM`.
+pub(crate) fn signal(child: &Child, name: &str) {
     let id = child.id().to_string();
-    let status = Command::new("kill").args(["-INT", &id]).status().unwrap();
+    let status = Command::new("kill").args([name, &id]).status().unwrap();
     assert!(status.success());
 }
 
-fn wait(child: &mut Child) -> ExitStatus {
+/// Waits for the end of a process.
+pub(crate) fn wait(child: &mut Child) -> ExitStatus {
     let started = Instant::now();
     loop {
         if let Some(status) = child.try_wait().unwrap() {

@@ -1,6 +1,7 @@
-//! How validators in one process are started, and where their data live.
+//! How validators are started, and where their data live.
 
-use std::fs;
+use std::fs::{self, File};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,8 +14,68 @@ use crate::limits::BLOB_TOTAL_BYTES_DEFAULT;
 use crate::store::OpenError;
 use tg_ledger::Genesis;
 
+use super::seat::Seat;
+
 /// The folder of the journals within a validator's.
 pub(super) const CONSENSUS: &str = "consensus";
+
+/// The database within a validator's folder.
+pub(super) const DATABASE: &str = "chain.redb";
+
+/// How one validator is started.
+#[derive(Debug, Clone)]
+pub struct ValidatorConfig {
+    /// The network.
+    pub genesis: Genesis,
+    /// The validator's key; it must be one of genesis.
+    pub key: ValidatorKey,
+    /// Where its data live. Created if missing.
+    pub directory: PathBuf,
+    /// Where it listens for the other validators.
+    pub listen: SocketAddr,
+    /// Where the other validators of genesis are reached, each of them once; its own seat may be among them.
+    pub seats: Vec<Seat>,
+    /// Decides on evidence.
+    pub checker: Arc<dyn EvidenceChecker>,
+    /// The timers of consensus.
+    pub timers: Timers,
+    /// Room for blobs in bytes.
+    pub blob_bytes_max: u64,
+    /// Bytes of the disk that blobs leave free, so that the validator can write its votes.
+    pub disk_reserve_bytes: u64,
+    /// The wall clock.
+    pub wall: WallClock,
+}
+
+impl ValidatorConfig {
+    /// The usual timers, blob room and clock.
+    #[must_use]
+    pub fn new(
+        genesis: Genesis,
+        key: ValidatorKey,
+        directory: PathBuf,
+        (listen, seats): (SocketAddr, Vec<Seat>),
+        checker: Arc<dyn EvidenceChecker>,
+    ) -> Self {
+        Self {
+            genesis,
+            key,
+            directory,
+            listen,
+            seats,
+            checker,
+            timers: Timers::default(),
+            blob_bytes_max: BLOB_TOTAL_BYTES_DEFAULT,
+            disk_reserve_bytes: DISK_RESERVE_BYTES_DEFAULT,
+            wall: WallClock::system(),
+        }
+    }
+
+    /// How many validators of the network may fail.
+    pub(super) fn faults(&self) -> usize {
+        (self.genesis.validators.len().max(1) - 1) / 3
+    }
+}
 
 /// How a network of validators in one process is started.
 #[derive(Debug, Clone)]
@@ -63,10 +124,67 @@ impl EmbeddedConfig {
     }
 }
 
-pub(super) fn create_folder(path: &Path) -> Result<(), OpenError> {
+impl EmbeddedConfig {
+    /// The folder of the validator whose key has this index.
+    fn folder(&self, index: usize) -> PathBuf {
+        self.directory.join(format!("validator-{index}"))
+    }
+
+    /// How each of the validators is started, at these addresses in the order of the keys.
+    pub(super) fn validators(&self, addresses: &[SocketAddr]) -> Vec<ValidatorConfig> {
+        let publics = self.keys.iter().map(ValidatorKey::public);
+        let seats: Vec<Seat> = publics
+            .zip(addresses)
+            .map(|(public, address)| Seat {
+                public,
+                address: (*address).into(),
+            })
+            .collect();
+        let one = |(index, (key, listen)): (usize, (&ValidatorKey, &SocketAddr))| ValidatorConfig {
+            genesis: self.genesis.clone(),
+            key: key.clone(),
+            directory: self.folder(index),
+            listen: *listen,
+            seats: seats.clone(),
+            checker: self.checker.clone(),
+            timers: self.timers,
+            blob_bytes_max: self.blob_bytes_max,
+            disk_reserve_bytes: self.disk_reserve_bytes,
+            wall: self.wall.clone(),
+        };
+        let all = self.keys.iter().zip(addresses);
+        all.enumerate().map(one).collect()
+    }
+}
+
+fn create_folder(path: &Path) -> Result<(), OpenError> {
     fs::create_dir_all(path).map_err(|source| OpenError::Io {
         action: "create",
         path: path.display().to_string(),
         source,
     })
+}
+
+/// Makes a folder if it is missing and takes it for this process; the operating system gives it back when the process ends, however it ends.
+pub(super) fn lock_folder(directory: &Path) -> Result<File, OpenError> {
+    create_folder(directory)?;
+    let path = directory.join("lock");
+    let failed = |source| OpenError::Io {
+        action: "lock",
+        path: path.display().to_string(),
+        source,
+    };
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(OpenError::InUse {
+            path: directory.display().to_string(),
+        }),
+        Err(fs::TryLockError::Error(source)) => Err(failed(source)),
+    }
 }

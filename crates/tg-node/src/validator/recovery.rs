@@ -1,52 +1,163 @@
-//! Opening the data of validators that share a folder, some of which may be damaged, and what a failure is called.
+//! Opening the data of validators, alone or several that share a folder, some of which may be damaged, and what a failure
+//! is called.
 
 use std::any::Any;
-use std::fs;
+use std::fs::{self, File};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::config::{CONSENSUS, EmbeddedConfig, create_folder};
+use super::config::{CONSENSUS, DATABASE, EmbeddedConfig, ValidatorConfig, lock_folder};
 use crate::blob::{BlobStore, free_bytes};
+use crate::chain;
 use crate::engine::Parts;
 use crate::handle::{Board, NodeHandle};
+use crate::key::ValidatorKey;
 use crate::open::{self, Opening};
 use crate::store::{Location, OpenError, Store, StoreError};
 use crate::voting::History;
+use tg_ledger::Genesis;
 
 /// Free bytes at which a failed write is called a full disk.
 const DISK_FULL_BELOW: u64 = 1024 * 1024;
+
+/// A database that is being made; it gets its name when it is whole.
+const UNFINISHED: &str = "chain.redb.new";
 
 /// A validator whose data are open.
 pub(super) struct Opened {
     pub(super) handle: NodeHandle,
     pub(super) parts: Parts,
     pub(super) folder: PathBuf,
+    /// Held while the folder is in use.
+    pub(super) lock: File,
+}
+
+/// Makes the empty database of a validator that has never voted: part of founding a network. Without it,
+/// [`spawn_validator`](super::spawn_validator) takes the validator for one that lost its data, which abstains for a while.
+///
+/// # Errors
+/// [`OpenError`] if the folder is in use or holds a database, the key is no validator of genesis, or the disk fails.
+pub fn create_validator(
+    directory: &Path,
+    genesis: &Genesis,
+    key: &ValidatorKey,
+) -> Result<(), OpenError> {
+    let _lock = lock_folder(directory)?;
+    if directory.join(DATABASE).exists() {
+        return Err(OpenError::NotEmpty {
+            path: directory.display().to_string(),
+        });
+    }
+    create_database(directory, genesis, key, History::New)
+}
+
+fn create_database(
+    folder: &Path,
+    genesis: &Genesis,
+    key: &ValidatorKey,
+    history: History,
+) -> Result<(), OpenError> {
+    let root = chain::genesis(genesis)?;
+    open::check_key(genesis, key)?;
+    let (unfinished, path) = (folder.join(UNFINISHED), folder.join(DATABASE));
+    let failed = |action: &'static str| {
+        let path = unfinished.display().to_string();
+        move |source| OpenError::Io {
+            action,
+            path,
+            source,
+        }
+    };
+    if unfinished.exists() {
+        fs::remove_file(&unfinished).map_err(failed("remove"))?;
+    }
+    let location = Location::File(&unfinished);
+    let store = Store::open(location, root.id.as_bytes(), &key.public())?;
+    if history == History::Lost {
+        store.abstain_until(0)?;
+    }
+    drop(store);
+    fs::rename(&unfinished, path).map_err(failed("rename"))?;
+    let entry = File::open(folder).and_then(|folder| folder.sync_all());
+    entry.map_err(failed("write the folder of"))
+}
+
+/// Opens the data of one validator whose network runs in other processes.
+///
+/// A damaged database is set aside, and a missing or damaged one made anew, to be rebuilt from the other validators. The
+/// validator then does not know what it signed, unless its journal of votes is there, and abstains for a while. Stops: a
+/// validator whose folder was emptied, and that signs the opposite of what it signed before.
+pub(super) fn open_alone(config: &ValidatorConfig) -> Result<Opened, OpenError> {
+    let folder = &config.directory;
+    let lock = lock_folder(folder)?;
+    if !folder.join(DATABASE).exists() {
+        make_anew(config, "it has no database")?;
+    }
+    let (error, lock) = match open_one(config, lock) {
+        Ok(opened) => return Ok(opened),
+        Err((error, lock)) if error.is_damage() && config.faults() > 0 => (error, lock),
+        Err((error, _)) => return Err(error),
+    };
+    tracing::warn!(error = %crate::report(&error), "database is rebuilt");
+    set_aside(folder)?;
+    make_anew(config, "its database is damaged")?;
+    open_one(config, lock).map_err(|(error, _)| error)
+}
+
+/// Makes a database that the other validators fill.
+fn make_anew(config: &ValidatorConfig, reason: &'static str) -> Result<(), OpenError> {
+    let seats = &config.genesis.validators;
+    if config.faults() == 0 {
+        let own = config.key.public();
+        let index = seats.iter().position(|seat| *seat.key.as_bytes() == own);
+        return Err(OpenError::NoQuorum {
+            lost: index.map_or(0, |index| index + 1).to_string(),
+            faults: 0,
+            reason,
+        });
+    }
+    let journal = config.directory.join(CONSENSUS);
+    let journal = journal.join(open::votes_partition(&config.key));
+    let history = if has_files(&journal) {
+        History::New
+    } else {
+        History::Lost
+    };
+    tracing::warn!(reason, ?history, "a new database is filled by the others");
+    create_database(&config.directory, &config.genesis, &config.key, history)
+}
+
+fn has_files(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some())
 }
 
 /// Opens the data of all validators, and rebuilds what the others can replace.
-pub(super) fn open_all(config: &EmbeddedConfig) -> Result<Vec<Opened>, OpenError> {
+pub(super) fn open_all(
+    config: &EmbeddedConfig,
+    validators: &[ValidatorConfig],
+) -> Result<Vec<Opened>, OpenError> {
     let faults = (config.genesis.validators.len().max(1) - 1) / 3;
-    let folder = |index: usize| config.directory.join(format!("validator-{index}"));
     let mut opened = Vec::new();
     let mut damaged = Vec::new();
-    for index in 0..config.keys.len() {
-        create_folder(&folder(index))?;
-        match open_one(config, index, &folder(index)) {
+    for (index, validator) in validators.iter().enumerate() {
+        let lock = lock_folder(&validator.directory)?;
+        match open_one(validator, lock) {
             Ok(one) => opened.push(one),
-            Err(error) if error.is_damage() && damaged.len() < faults => {
-                damaged.push((index, error))
+            Err((error, lock)) if error.is_damage() && damaged.len() < faults => {
+                damaged.push((index, error, lock));
             }
-            Err(error) => return Err(error),
+            Err((error, _)) => return Err(error),
         }
     }
-    // The network can rebuild them: a new database takes the place of each damaged one.
-    for (index, error) in &damaged {
-        tracing::warn!(index, error = %crate::report(error), "database is rebuilt");
-        set_aside(&folder(*index))?;
-        opened.insert(*index, open_one(config, *index, &folder(*index))?);
-    }
     let is_new = damaged.is_empty() && opened.iter().all(|it| it.parts.tip.height() == 0);
+    // The network can rebuild them: a new database takes the place of each damaged one.
+    for (index, error, lock) in damaged {
+        tracing::warn!(index, error = %crate::report(&error), "database is rebuilt");
+        set_aside(&validators[index].directory)?;
+        let one = open_one(&validators[index], lock).map_err(|(error, _)| error)?;
+        opened.insert(index, one);
+    }
     for one in &mut opened {
         let empty = one.parts.tip.height() == 0;
         one.parts.history = if is_new || !empty {
@@ -64,38 +175,44 @@ pub(super) fn open_all(config: &EmbeddedConfig) -> Result<Vec<Opened>, OpenError
     Ok(opened)
 }
 
-/// Opens one validator's data; a database so damaged that the library panics is a damaged one.
-fn open_one(config: &EmbeddedConfig, index: usize, folder: &Path) -> Result<Opened, OpenError> {
-    let open = AssertUnwindSafe(|| try_open_one(config, index, folder));
-    std::panic::catch_unwind(open).unwrap_or(Err(OpenError::Inconsistent {
+/// Opens one validator's data; a database so damaged that the library panics is a damaged one. A failure gives the lock
+/// back.
+fn open_one(config: &ValidatorConfig, lock: File) -> Result<Opened, (OpenError, File)> {
+    let open = AssertUnwindSafe(|| try_open_one(config));
+    let opened = std::panic::catch_unwind(open).unwrap_or(Err(OpenError::Inconsistent {
         height: 0,
         reason: "the database library panicked",
-    }))
+    }));
+    match opened {
+        Ok((handle, parts)) => Ok(Opened {
+            handle,
+            parts,
+            folder: config.directory.clone(),
+            lock,
+        }),
+        Err(error) => Err((error, lock)),
+    }
 }
 
-fn try_open_one(config: &EmbeddedConfig, index: usize, folder: &Path) -> Result<Opened, OpenError> {
+fn try_open_one(config: &ValidatorConfig) -> Result<(NodeHandle, Parts), OpenError> {
+    let folder = &config.directory;
     let blobs = BlobStore::open(&folder.join("blobs"), config.blob_bytes_max)?;
     let blobs = blobs.with_disk_reserve(config.disk_reserve_bytes);
-    let (handle, parts) = open::open(Opening {
+    open::open(Opening {
         genesis: &config.genesis,
-        key: config.keys[index].clone(),
-        location: Location::File(&folder.join("chain.redb")),
+        key: config.key.clone(),
+        location: Location::File(&folder.join(DATABASE)),
         blobs: Arc::new(blobs),
         checker: config.checker.clone(),
         timers: config.timers,
         history: History::New,
         wall: config.wall.clone(),
-    })?;
-    Ok(Opened {
-        handle,
-        parts,
-        folder: folder.to_path_buf(),
     })
 }
 
 /// Keeps a damaged database under another name, for whoever wants to know what happened.
 fn set_aside(folder: &Path) -> Result<(), OpenError> {
-    let path = folder.join("chain.redb");
+    let path = folder.join(DATABASE);
     let aside = folder.join("chain.redb.damaged");
     fs::rename(&path, &aside).map_err(|source| OpenError::Io {
         action: "set aside",
@@ -172,8 +289,7 @@ fn lacks_votes(one: &Opened) -> Result<bool, StoreError> {
     } = &one.parts;
     let voting = store.voting()?;
     let journal = format!("{partition}{}", voting.journal_suffix());
-    let is_there = fs::read_dir(one.folder.join(CONSENSUS).join(journal))
-        .is_ok_and(|mut sections| sections.next().is_some());
+    let is_there = has_files(&one.folder.join(CONSENSUS).join(journal));
     Ok(voting.abstains_until.is_some()
         || (!is_there && voting.has_voted(store.height()?, *history)))
 }

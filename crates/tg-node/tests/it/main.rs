@@ -1,6 +1,7 @@
 //! Validators as a whole: on tokio with TCP and disks, and in simulations with a faulty one among them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod alone;
 mod blobs;
 mod clock;
 mod evidence;

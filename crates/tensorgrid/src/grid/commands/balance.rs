@@ -6,13 +6,14 @@ use tg_types::Address;
 use super::json_of;
 use crate::grid::args::{BalanceArguments, StatusArguments};
 use crate::grid::connect::{self, Calling};
+use crate::grid::keys::{self, Passphrase};
 use crate::grid::table::{Table, brief, short};
 use crate::outcome::{Exit, Failure, Outcome, line};
 
 /// Prints an account, or the funded accounts of a development network.
 pub(crate) async fn run(arguments: &BalanceArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
-    let Some(text) = &arguments.address else {
+    let Some(address) = address(arguments)? else {
         let accounts = client
             .development_accounts()
             .await
@@ -27,10 +28,6 @@ pub(crate) async fn run(arguments: &BalanceArguments, as_json: bool) -> Outcome 
         }
         return Ok(line(table)?);
     };
-    let address = Address::from_text(text).ok_or_else(|| {
-        let expected = format!("{text:?} is not {}", Address::EXPECTED);
-        Failure::new(Exit::Usage, anyhow::anyhow!(expected))
-    })?;
     let account = client
         .account(address)
         .await
@@ -51,6 +48,22 @@ pub(crate) async fn run(arguments: &BalanceArguments, as_json: bool) -> Outcome 
         short(account.collateral)
     ))?;
     Ok(())
+}
+
+/// The account that was named, if one was: by its address or its key.
+fn address(arguments: &BalanceArguments) -> Result<Option<Address>, Failure> {
+    if let Some(text) = &arguments.address {
+        let address = Address::from_text(text).ok_or_else(|| {
+            let expected = format!("{text:?} is not {}", Address::EXPECTED);
+            Failure::new(Exit::Usage, anyhow::anyhow!(expected))
+        })?;
+        return Ok(Some(address));
+    }
+    let passphrase = arguments.passphrase.passphrase_file.as_ref();
+    let passphrase = Passphrase::read_optional(passphrase)?;
+    let wallet = arguments.key.as_ref();
+    let wallet = wallet.map(|path| keys::read_wallet(path, passphrase.as_ref()));
+    Ok(wallet.transpose()?.map(|wallet| wallet.address()))
 }
 
 /// Prints where the grid stands and where all money is.

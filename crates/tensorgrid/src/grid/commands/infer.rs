@@ -22,7 +22,7 @@ use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 /// Orders a job, follows it, checks its proof and prints the result.
 pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
-    let wallet = connect::wallet(&arguments.key)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
     let model = jobs::find_model(&client, &arguments.model).await.of_job()?;
     let checked = jobs::public_model(&client, &model).await.of_job()?;
     let reals = files::one_input(&arguments.input, checked.program())?;

@@ -289,7 +289,7 @@ const POLL: Duration = Duration::from_millis(150);
 
 async fn raise(arguments: &JobRaiseArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
-    let wallet = connect::wallet(&arguments.key)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
     let id = connect::job(&client, &arguments.job).await?;
     let before = client.job(id).await.calling("ask for the job")?;
     let max_price = arguments.max_price.unwrap_or(before.max_price);
@@ -327,7 +327,7 @@ async fn raise(arguments: &JobRaiseArguments, as_json: bool) -> Outcome {
 
 async fn cancel(arguments: &JobCancelArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
-    let wallet = connect::wallet(&arguments.key)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
     let job = connect::job(&client, &arguments.job).await?;
     let cancel = Transaction::CancelJob { job };
     let sent = jobs::submit(&client, &wallet, &cancel, "cancel the job").await;

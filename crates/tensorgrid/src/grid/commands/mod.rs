@@ -4,9 +4,11 @@ pub(crate) mod balance;
 pub(crate) mod infer;
 pub(crate) mod job;
 pub(crate) mod model;
+pub(crate) mod network;
 pub(crate) mod provider;
 pub(crate) mod rent;
 pub(crate) mod up;
+pub(crate) mod validator;
 
 use std::future::Future;
 use std::io::{self, BufRead, IsTerminal};

@@ -5,9 +5,12 @@ use tg_sdk::dto::ModelDto;
 use tg_sdk::jobs;
 
 use super::json_of;
-use crate::grid::args::{ApiArguments, ModelAddArguments, ModelShowArguments};
+use crate::bundled::Bundled;
+use crate::grid::args::{
+    ApiArguments, ModelAddArguments, ModelAddBuiltinArguments, ModelShowArguments,
+};
 use crate::grid::connect::{self, Calling, OfJob};
-use crate::grid::embedded::{ModelFiles, register, wait_until_active};
+use crate::grid::embedded::{ModelFiles, register, register_bundled, wait_until_active};
 use crate::grid::table::{Table, brief};
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, line, say};
@@ -16,7 +19,7 @@ use tg_types::Encode;
 /// Registers a compiled model and waits for the validators' verdict.
 pub(crate) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
-    let wallet = connect::wallet(&arguments.key)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
     let model = files::compiled_model(&arguments.model)?;
     let public: PublicModel = files::public_model(&arguments.public)?;
     if model.program.id() != public.program_id() {
@@ -56,6 +59,27 @@ pub(crate) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome
         model.name, model.id
     ))?;
     say(format_args!("next: tensorgrid infer {} INPUT", model.name));
+    Ok(())
+}
+
+/// Registers the built-in models and waits for the validators' verdicts.
+pub(crate) async fn add_builtin(arguments: &ModelAddBuiltinArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let mut models = Vec::new();
+    for bundled in Bundled::ALL {
+        let model = register_bundled(&client, &wallet, bundled).await?;
+        if !as_json {
+            line(format_args!(
+                "model {} is active as {}",
+                model.name, model.id
+            ))?;
+        }
+        models.push(model);
+    }
+    if as_json {
+        return json_of(&models);
+    }
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use crate::grid::accounts;
 use crate::grid::args::{ApiArguments, ProviderArguments, ProviderCommand};
 use crate::grid::connect::{self, Calling};
 use crate::grid::embedded::RunningAgent;
+use crate::grid::keys::Passphrase;
 use crate::grid::machine::{self, Ask};
 use crate::grid::table::{Table, brief, short};
 use crate::offline::{execution, files};
@@ -68,7 +69,9 @@ async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
     // First: a device that is refused ends this before anything is promised.
     let device = execution::choose(arguments.device)?;
     let client = connect::client(&arguments.api)?;
-    let wallet = connect::key_file(&arguments.key)?;
+    let passphrase = arguments.passphrase.passphrase_file.as_ref();
+    let passphrase = Passphrase::read_optional(passphrase)?;
+    let wallet = connect::key_file(&arguments.key, passphrase.as_ref())?;
     let ask = Ask {
         price: arguments.price,
         price_per_mmac: arguments.price_per_mmac,

@@ -39,7 +39,7 @@ async fn show(arguments: &RentShowArguments, as_json: bool) -> Outcome {
 
 async fn pay(arguments: &RentPayArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
-    let wallet = connect::wallet(&arguments.key)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
     let name = name_of(&client, &arguments.record).await?;
     let before = client.rent(&name).await.calling("ask for the rent")?;
     let amount = match (arguments.amount, arguments.days) {

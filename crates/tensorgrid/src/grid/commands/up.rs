@@ -75,8 +75,9 @@ async fn serve(
     agents: &mut Vec<RunningAgent>,
 ) -> Outcome {
     if !arguments.no_models {
+        let registrar = accounts::wallet(accounts::REGISTRAR);
         for bundled in Bundled::ALL {
-            let model = register_bundled(grid.client(), bundled).await?;
+            let model = register_bundled(grid.client(), &registrar, bundled).await?;
             say(format_args!(
                 "model {} is active as {}",
                 model.name,

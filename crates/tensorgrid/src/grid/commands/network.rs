@@ -1,0 +1,108 @@
+//! `tensorgrid network new`.
+
+use tg_ledger::UnverifiedJobs;
+
+use super::json_of;
+use crate::grid::args::{NetworkCommand, NetworkNewArguments};
+use crate::grid::keys::Passphrase;
+use crate::network::founding::{Founded, Plan, found};
+use crate::outcome::{Exit, Failure, Outcome, line, say};
+
+/// Runs a command about networks.
+pub(crate) fn run(command: &NetworkCommand, as_json: bool) -> Outcome {
+    match command {
+        NetworkCommand::New(arguments) => new(arguments, as_json),
+    }
+}
+
+fn usage(text: String) -> Failure {
+    Failure::new(Exit::Usage, anyhow::anyhow!(text))
+}
+
+fn new(arguments: &NetworkNewArguments, as_json: bool) -> Outcome {
+    let count = usize::from(arguments.validators);
+    let hosts = match arguments.host.as_slice() {
+        [] => vec!["127.0.0.1".to_owned(); count],
+        [host] => vec![host.clone(); count],
+        hosts if hosts.len() == count => hosts.to_vec(),
+        hosts => {
+            let text = format!("{} hosts for {count} validators", hosts.len());
+            return Err(usage(text).hint("give --host once for all, or once for each"));
+        }
+    };
+    let passphrase = match &arguments.passphrase_file {
+        Some(path) => Some((Passphrase::read(path)?, path.clone())),
+        None if arguments.no_encryption => None,
+        None => {
+            return Err(usage("how are the keys kept?".to_owned()).hint(
+                "--passphrase-file FILE puts them under the passphrase in its first line; --no-encryption leaves them \
+                 readable for whoever reads the files",
+            ));
+        }
+    };
+    let founded = found(&Plan {
+        folder: arguments.folder.clone(),
+        hosts,
+        providers: arguments.providers,
+        first_port: arguments.first_port,
+        passphrase,
+        unverified_jobs: if arguments.allow_unverified {
+            UnverifiedJobs::Allowed
+        } else {
+            UnverifiedJobs::Refused
+        },
+    })?;
+    tell(&founded, as_json)
+}
+
+fn tell(founded: &Founded, as_json: bool) -> Outcome {
+    let count = founded.validators.len();
+    if as_json {
+        let validators: Vec<_> = (0..count)
+            .map(|index| {
+                serde_json::json!({
+                    "config": founded.validator_folder(index).join("validator.toml"),
+                    "address": founded.validators[index].address.to_string(),
+                    "api": founded.api_url(index),
+                })
+            })
+            .collect();
+        let providers: Vec<_> = (0..founded.providers.len())
+            .map(|index| {
+                serde_json::json!({
+                    "environment": founded.provider_folder(index).join("provider.env"),
+                    "key": founded.provider_folder(index).join("account.key"),
+                    "address": founded.providers[index].address().to_string(),
+                    "api": founded.api_url(index),
+                })
+            })
+            .collect();
+        return json_of(&serde_json::json!({
+            "folder": founded.folder,
+            "genesis": founded.genesis.id().to_string(),
+            "requestor": {
+                "key": founded.folder.join("requestor.key"),
+                "address": founded.requestor.address().to_string(),
+            },
+            "validators": validators,
+            "providers": providers,
+        }));
+    }
+    line(format_args!(
+        "network {} in {}: {count} validators, {} providers",
+        founded.genesis.id(),
+        founded.folder.display(),
+        founded.providers.len()
+    ))?;
+    if founded.passphrase_file.is_none() {
+        say("the keys are not encrypted: whoever reads these files owns the accounts and votes");
+    }
+    if count < 4 {
+        say("with fewer than 4 validators none may fail");
+    }
+    say(format_args!(
+        "next: {} starts all of it here; README.md there says what goes to which machine",
+        founded.folder.join("start.sh").display()
+    ));
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! `tensorgrid validator`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tg_api::{ApiConfig, ApiListener, ApiServer, GridPort};
+use tg_node::{NodeHandle, OpenError, RunningValidator, Status, spawn_validator};
+use tg_sdk::Client;
+
+use super::Signals;
+use crate::grid::args::ValidatorArguments;
+use crate::grid::connect::Calling;
+use crate::grid::embedded::{API_PATIENCE, Reporters};
+use crate::grid::port::NodePort;
+use crate::grid::table::brief;
+use crate::network::process::{Overrides, ValidatorProcess, ValidatorSettings};
+use crate::network::settings;
+use crate::network::standing::{Standing, needed};
+use crate::outcome::{Exit, Failure, OrFail, Outcome, line, log, say};
+
+/// How often it looks where the validator stands.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How often it says so although nothing changed but heights.
+const REPEAT: Duration = Duration::from_secs(60);
+
+/// Runs a validator until a signal, or prints sample settings.
+pub(crate) async fn run(arguments: &ValidatorArguments, as_json: bool) -> Outcome {
+    let Some(file) = arguments.config.as_deref().filter(|_| !arguments.sample) else {
+        let text = settings::render(&ValidatorSettings::sample())?;
+        return Ok(line(text.trim_end())?);
+    };
+    let process = ValidatorProcess::load(file, &overrides(arguments))?;
+    log(process.log.as_deref())?;
+    let genesis = process.config.genesis.id();
+    let listen = process.config.listen;
+    // First: a busy port is told before anything is opened.
+    let api = match process.api {
+        Some(address) => Some(bind(address).await?),
+        None => None,
+    };
+    let config = process.config;
+    let directory = config.directory.clone();
+    let started = tokio::task::spawn_blocking(move || spawn_validator(config)).await?;
+    let hint = started
+        .as_ref()
+        .err()
+        .map(|error| hint_of(error, &directory));
+    let started = started.or_fail(Exit::Failed, "start the validator");
+    let validator = started.map_err(|failure| match hint {
+        Some(hint) if !hint.is_empty() => failure.hint(hint),
+        _ => failure,
+    })?;
+    let node = validator.handle().clone();
+    let _reporters = Reporters::start([(node.clone(), process.account)]);
+    let server = match api {
+        Some((listener, config)) => Some(serve(listener, config, &node, &brief(genesis))?),
+        None => None,
+    };
+    let mut signals = Signals::new()?;
+    let url = server.as_ref().map(ApiServer::url);
+    announce(&node, url.as_deref(), (genesis, listen), as_json)?;
+    let ended = tokio::select! {
+        ended = watch(&node, as_json) => ended,
+        () = signals.stop() => Ok(()),
+    };
+    say("stopping; Ctrl-C again stops at once");
+    let stopped = tokio::select! {
+        stopped = stop(validator, server) => stopped,
+        () = signals.stop() => Err(Failure::new(Exit::Failed, anyhow::anyhow!("stopped at once"))),
+    };
+    ended.and(stopped)
+}
+
+fn overrides(arguments: &ValidatorArguments) -> Overrides {
+    Overrides {
+        listen: arguments.listen,
+        api: arguments.api_listen,
+        data_dir: arguments.data_dir.clone(),
+        log: arguments.log.clone(),
+    }
+}
+
+async fn bind(listen: std::net::SocketAddr) -> Result<(ApiListener, ApiConfig), Failure> {
+    let listener = ApiListener::bind(listen).await;
+    let listener = listener
+        .or_fail(Exit::Failed, format!("listen on {listen} for the API"))
+        .map_err(|failure| {
+            failure.hint("--api-listen or `api` in the settings names another address, or off")
+        })?;
+    let config = ApiConfig {
+        listen,
+        ..ApiConfig::default()
+    };
+    Ok((listener, config))
+}
+
+fn serve(
+    listener: ApiListener,
+    config: ApiConfig,
+    node: &NodeHandle,
+    network: &str,
+) -> Result<ApiServer, Failure> {
+    let port = Arc::new(NodePort::alone(node.clone(), network.to_owned()));
+    let server = listener.serve(Arc::clone(&port) as Arc<dyn GridPort>, config);
+    port.set_client(Client::new(&server.url()).calling("name the API")?);
+    Ok(server)
+}
+
+/// The one line of data at the start.
+fn announce(
+    node: &NodeHandle,
+    api: Option<&str>,
+    (genesis, listen): (tg_types::BlockId, std::net::SocketAddr),
+    as_json: bool,
+) -> Outcome {
+    let status = node.status();
+    let validator = tg_types::Digest::new(status.validator).to_string();
+    if as_json {
+        return Ok(line(serde_json::json!({
+            "validator": validator,
+            "network": genesis.to_string(),
+            "listen": listen,
+            "api": api,
+            "height": status.height,
+        }))?);
+    }
+    line(format_args!(
+        "validator {} of network {} listens on {listen}, API {}",
+        brief(&validator),
+        brief(genesis),
+        api.unwrap_or("off")
+    ))?;
+    Ok(())
+}
+
+/// Says where the validator stands whenever that changes. Ends when it stops by itself.
+async fn watch(node: &NodeHandle, as_json: bool) -> Outcome {
+    let mut height = node.status().height;
+    let mut last_block = Instant::now();
+    let mut told: Option<(Standing, usize, Option<u64>, Instant)> = None;
+    loop {
+        let status = node.status();
+        if status.height != height {
+            (height, last_block) = (status.height, Instant::now());
+        }
+        if let Some(reason) = &status.stopped {
+            let text = format!("the validator stopped by itself: {reason}");
+            return Err(Failure::new(Exit::Failed, anyhow::anyhow!(text))
+                .hint("what was final is kept; mend the cause and start again"));
+        }
+        let standing = Standing::of(&status, last_block.elapsed());
+        let is_old = told.is_none_or(|(before, peers, abstains, at)| {
+            before != standing
+                || peers != status.peers
+                || abstains != status.abstains_until
+                || at.elapsed() >= REPEAT
+        });
+        if is_old {
+            tell(standing, &status, as_json)?;
+            told = Some((
+                standing,
+                status.peers,
+                status.abstains_until,
+                Instant::now(),
+            ));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn tell(standing: Standing, status: &Status, as_json: bool) -> Outcome {
+    if !as_json {
+        say(standing.line(status));
+        return Ok(());
+    }
+    // One object a line, so that a reader can follow.
+    Ok(line(serde_json::json!({
+        "state": standing.word(),
+        "height": status.height,
+        "peers": status.peers,
+        "peers_needed": needed(status),
+        "validators": status.validators,
+        "peer_height": status.peer_height,
+        "abstains_until": status.abstains_until,
+        "text": standing.line(status),
+    }))?)
+}
+
+/// Stops the API and then the validator, which writes what it has.
+async fn stop(validator: RunningValidator, server: Option<ApiServer>) -> Outcome {
+    if let Some(server) = server {
+        server.stop(API_PATIENCE).await;
+    }
+    tokio::task::spawn_blocking(move || drop(validator)).await?;
+    Ok(())
+}
+
+/// What to do about a validator that does not start.
+fn hint_of(error: &OpenError, directory: &Path) -> String {
+    let directory = directory.display();
+    match error {
+        OpenError::InUse { .. } => {
+            "another process runs this validator, or has its folder; stop it first: two of one key would vote twice"
+                .to_owned()
+        }
+        OpenError::Listen { .. } => {
+            "--listen or `listen` in the settings names another address; the others dial the one in their seats".to_owned()
+        }
+        OpenError::OtherFormat { .. }
+        | OpenError::OtherGenesis { .. }
+        | OpenError::OtherValidator { .. } => {
+            format!("{directory} is not this validator's: `data_dir` names another folder")
+        }
+        OpenError::NoAddress { .. } => {
+            "`[seats]` in the settings needs an address for every validator of genesis".to_owned()
+        }
+        OpenError::NoQuorum { .. } => format!(
+            "a network of fewer than 4 validators cannot do without one, so nobody can rebuild {directory}: restore it from a copy"
+        ),
+        error if error.is_damage() => {
+            format!("nobody can rebuild {directory}: restore it from a copy")
+        }
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,360 @@
+//! `tensorgrid network new`: a folder with all that the processes of a new network need.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tg_ledger::{
+    ConsensusKey, Genesis, Parameters, StorageRule, UnverifiedJobs, Validator, development_domain,
+};
+use tg_node::{SeatAddress, ValidatorKey, create_validator};
+use tg_types::{Amount, ChainDomain, Digest, Encode as _, TimestampMs, Wallet};
+
+use super::process::{ApiSetting, ValidatorSettings};
+use super::{scripts, settings};
+use crate::grid::embedded::STAKE;
+use crate::grid::keys::{self, Passphrase};
+use crate::offline::files;
+use crate::outcome::{Exit, Failure, OrFail};
+
+/// What the requestor's account begins with.
+const OF_REQUESTOR: Amount = Amount::from_tgrid(10_000);
+
+/// What each provider's account begins with.
+const OF_PROVIDER: Amount = Amount::from_tgrid(1_000);
+
+/// A network to be founded.
+pub(crate) struct Plan {
+    /// Folder of its files; it must not exist, or be empty.
+    pub(crate) folder: PathBuf,
+    /// The host of each validator as the others reach it; validators of one host take ports one after the other.
+    pub(crate) hosts: Vec<String>,
+    /// How many providers get a funded account.
+    pub(crate) providers: u16,
+    /// The first validator of a host listens here for the others, its API one above, the next validator two above.
+    pub(crate) first_port: u16,
+    /// What all keys are locked with, and the file that holds it.
+    pub(crate) passphrase: Option<(Passphrase, PathBuf)>,
+    /// Whether jobs may ask that nobody checks their result.
+    pub(crate) unverified_jobs: UnverifiedJobs,
+}
+
+/// A validator that is made.
+pub(crate) struct NewValidator {
+    key: ValidatorKey,
+    secret: [u8; 32],
+    account: Wallet,
+    /// How the others reach it.
+    pub(crate) address: SeatAddress,
+    listen: SocketAddr,
+    /// Where its API listens.
+    pub(crate) api: SocketAddr,
+}
+
+/// A network that was founded.
+pub(crate) struct Founded {
+    /// Its folder, from the root.
+    pub(crate) folder: PathBuf,
+    /// Its genesis.
+    pub(crate) genesis: Genesis,
+    /// Its validators, in the order of their folders.
+    pub(crate) validators: Vec<NewValidator>,
+    /// The accounts of its providers.
+    pub(crate) providers: Vec<Wallet>,
+    /// The account that orders jobs.
+    pub(crate) requestor: Wallet,
+    /// The file that holds the passphrase of its keys.
+    pub(crate) passphrase_file: Option<PathBuf>,
+}
+
+/// Founds a network: draws its keys and writes its files. What exists is left as it is.
+pub(crate) fn found(plan: &Plan) -> Result<Founded, Failure> {
+    let folder = std::path::absolute(&plan.folder)?;
+    make_empty(&folder)?;
+    let validators = validators(plan)?;
+    let providers = (0..plan.providers).map(|_| keys::draw_wallet());
+    let providers = providers.collect::<Result<Vec<_>, _>>()?;
+    let requestor = keys::draw_wallet()?;
+    let genesis = genesis(plan, &validators, &providers, &requestor)?;
+    let passphrase_file = match &plan.passphrase {
+        Some((_, path)) => Some(std::path::absolute(path)?),
+        None => None,
+    };
+    let founded = Founded {
+        folder,
+        genesis,
+        validators,
+        providers,
+        requestor,
+        passphrase_file,
+    };
+    let passphrase = plan.passphrase.as_ref().map(|(passphrase, _)| passphrase);
+    founded.write(passphrase)?;
+    Ok(founded)
+}
+
+/// Makes the folder. One that holds anything is refused.
+fn make_empty(folder: &Path) -> Result<(), Failure> {
+    let doing = format!("make the folder {}", folder.display());
+    fs::create_dir_all(folder).or_fail(Exit::Failed, doing.clone())?;
+    let mut entries = fs::read_dir(folder).or_fail(Exit::Failed, doing)?;
+    if entries.next().is_some() {
+        let text = format!("{} is not empty", folder.display());
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
+            .hint("name another folder: keys and chains that exist are never overwritten"));
+    }
+    Ok(())
+}
+
+fn validators(plan: &Plan) -> Result<Vec<NewValidator>, Failure> {
+    let one = |(index, host): (usize, &String)| {
+        let before = plan.hosts[..index].iter().filter(|it| *it == host).count();
+        let port = u16::try_from(2 * before)
+            .ok()
+            .and_then(|above| plan.first_port.checked_add(above))
+            .filter(|port| *port < u16::MAX);
+        let port = port.ok_or_else(|| {
+            let text = format!("there are too few ports above {}", plan.first_port);
+            Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint("--first-port names a lower one")
+        })?;
+        let secret = keys::draw()?;
+        Ok(NewValidator {
+            key: ValidatorKey::from_secret(&secret)?,
+            secret,
+            account: keys::draw_wallet()?,
+            address: address(host, port)?,
+            listen: SocketAddr::new(listening(host), port),
+            api: SocketAddr::from((Ipv4Addr::LOCALHOST, port + 1)),
+        })
+    };
+    plan.hosts.iter().enumerate().map(one).collect()
+}
+
+fn address(host: &str, port: u16) -> Result<SeatAddress, Failure> {
+    let text = match host.parse::<Ipv6Addr>() {
+        Ok(ip) => format!("[{ip}]:{port}"),
+        Err(_) => format!("{host}:{port}"),
+    };
+    text.parse().or_fail(Exit::Usage, format!("--host {host}"))
+}
+
+/// Where a validator listens that others reach at `host`: on loopback if they do, else on all interfaces.
+fn listening(host: &str) -> IpAddr {
+    match host.parse::<IpAddr>() {
+        Ok(ip) if ip.is_loopback() => ip,
+        Ok(IpAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
+        _ if host == "localhost" => Ipv4Addr::LOCALHOST.into(),
+        _ => Ipv4Addr::UNSPECIFIED.into(),
+    }
+}
+
+fn genesis(
+    plan: &Plan,
+    validators: &[NewValidator],
+    providers: &[Wallet],
+    requestor: &Wallet,
+) -> Result<Genesis, Failure> {
+    let mut accounts = vec![(requestor.address(), OF_REQUESTOR)];
+    accounts.extend(providers.iter().map(|it| (it.address(), OF_PROVIDER)));
+    accounts.sort_unstable();
+    let mut seats: Vec<Validator> = validators
+        .iter()
+        .map(|validator| Validator {
+            address: validator.account.address(),
+            key: ConsensusKey::new(validator.key.public()),
+            stake: STAKE,
+        })
+        .collect();
+    seats.sort_by_key(|seat| seat.address);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let millis = since.unwrap_or_default().as_millis();
+    Ok(Genesis {
+        // Drawn, so that what is signed for one network means nothing in another.
+        domain: ChainDomain {
+            salt: keys::draw()?,
+            ..development_domain()
+        },
+        parameters: Parameters {
+            storage: StorageRule::Stated,
+            unverified_jobs: plan.unverified_jobs,
+            ..Parameters::development()
+        },
+        timestamp: TimestampMs::new(u64::try_from(millis).unwrap_or(0)),
+        accounts,
+        validators: seats,
+    })
+}
+
+impl Founded {
+    /// The folder of a validator, counted from 0.
+    pub(crate) fn validator_folder(&self, index: usize) -> PathBuf {
+        self.folder.join(format!("validator-{}", index + 1))
+    }
+
+    /// The folder of a provider, counted from 0.
+    pub(crate) fn provider_folder(&self, index: usize) -> PathBuf {
+        self.folder.join(format!("provider-{}", index + 1))
+    }
+
+    /// The address of a validator's API as clients of its machine name it. There are fewer validators than callers.
+    pub(crate) fn api_url(&self, index: usize) -> String {
+        let validator = &self.validators[index % self.validators.len()];
+        format!("http://{}", validator.api)
+    }
+
+    fn write(&self, passphrase: Option<&Passphrase>) -> Result<(), Failure> {
+        files::write(&self.folder.join("genesis.bin"), &self.genesis.to_bytes())?;
+        for (index, validator) in self.validators.iter().enumerate() {
+            let folder = self.validator_folder(index);
+            fs::create_dir(&folder)?;
+            let key = folder.join("consensus.key");
+            keys::write(&key, &validator.secret, passphrase)?;
+            let account = folder.join("account.key");
+            keys::write(&account, &validator.account.secret(), passphrase)?;
+            let text = settings::render(&self.settings(validator))?;
+            files::write(&folder.join("validator.toml"), text.as_bytes())?;
+            create_validator(&folder.join("data"), &self.genesis, &validator.key)
+                .or_fail(Exit::Failed, "make a validator's database")?;
+        }
+        for (index, wallet) in self.providers.iter().enumerate() {
+            let folder = self.provider_folder(index);
+            fs::create_dir(&folder)?;
+            keys::write(&folder.join("account.key"), &wallet.secret(), passphrase)?;
+        }
+        let requestor = self.folder.join("requestor.key");
+        keys::write(&requestor, &self.requestor.secret(), passphrase)?;
+        scripts::write(self)
+    }
+
+    fn settings(&self, of: &NewValidator) -> ValidatorSettings {
+        let seats = self.validators.iter().map(|validator| {
+            let key = Digest::new(validator.key.public()).to_string();
+            let key = key.trim_start_matches("0x").to_owned();
+            (key, validator.address.to_string())
+        });
+        ValidatorSettings {
+            passphrase_file: self.passphrase_file.clone(),
+            listen: of.listen,
+            api: ApiSetting(Some(of.api)),
+            seats: seats.collect(),
+            ..ValidatorSettings::usual()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::network::process::{Overrides, ValidatorProcess};
+
+    fn plan(folder: &Path, hosts: &[&str]) -> Plan {
+        Plan {
+            folder: folder.to_path_buf(),
+            hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+            providers: 2,
+            first_port: 7100,
+            passphrase: None,
+            unverified_jobs: UnverifiedJobs::Refused,
+        }
+    }
+
+    #[test]
+    fn a_new_network_is_what_its_processes_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let hosts = ["127.0.0.1", "seat.example.org", "127.0.0.1", "2001:db8::7"];
+        let founded = found(&plan(folder.path(), &hosts)).unwrap();
+        let mut addresses = Vec::new();
+        for index in 0..4 {
+            let file = founded.validator_folder(index).join("validator.toml");
+            let process = ValidatorProcess::load(&file, &Overrides::default()).unwrap();
+            assert_eq!(process.config.genesis, founded.genesis);
+            assert_eq!(
+                process.config.key.public(),
+                founded.validators[index].key.public()
+            );
+            assert_eq!(process.config.seats.len(), 4);
+            addresses.push((
+                process.config.listen.to_string(),
+                process.api.unwrap().port(),
+            ));
+        }
+        let expected = [
+            ("127.0.0.1:7100", 7101),
+            ("0.0.0.0:7100", 7101),
+            ("127.0.0.1:7102", 7103),
+            ("[::]:7100", 7101),
+        ];
+        let expected = expected.map(|(listen, api)| (listen.to_owned(), api));
+        assert_eq!(addresses, expected);
+        let minted = founded.genesis.minted().unwrap();
+        assert_eq!(minted, Amount::from_tgrid(4 * 10_000 + 10_000 + 2 * 1_000));
+        // Nothing that follows from a number or a name, and no two networks share anything.
+        let again = tempfile::tempdir().unwrap();
+        let other = found(&plan(again.path(), &hosts)).unwrap();
+        assert_ne!(other.genesis.domain, founded.genesis.domain);
+        assert_ne!(other.requestor.address(), founded.requestor.address());
+        assert_ne!(other.validators[0].secret, founded.validators[0].secret);
+        assert_ne!(
+            founded.validators[0].key.public(),
+            ValidatorKey::from_seed(0).public()
+        );
+    }
+
+    #[test]
+    fn what_exists_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        found(&plan(folder.path(), &["127.0.0.1"])).unwrap();
+        let genesis = fs::read(folder.path().join("genesis.bin")).unwrap();
+        let error = found(&plan(folder.path(), &["127.0.0.1"])).err().unwrap();
+        assert!(error.error.to_string().contains("not empty"));
+        assert_eq!(
+            fs::read(folder.path().join("genesis.bin")).unwrap(),
+            genesis
+        );
+    }
+
+    #[test]
+    fn flags_come_before_the_file_and_foreign_keys_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let founded = found(&plan(folder.path(), &["127.0.0.1"; 4])).unwrap();
+        let file = founded.validator_folder(1).join("validator.toml");
+        let overrides = Overrides {
+            listen: Some("127.0.0.1:9".parse().unwrap()),
+            api: Some(ApiSetting(None)),
+            data_dir: Some("elsewhere".into()),
+            log: Some("info".to_owned()),
+        };
+        let process = ValidatorProcess::load(&file, &overrides).unwrap();
+        assert_eq!(process.config.listen.port(), 9);
+        assert_eq!(process.config.directory, Path::new("elsewhere"));
+        assert_eq!((process.api, process.log.as_deref()), (None, Some("info")));
+        let refused = |from: PathBuf, to: &str, word: &str| {
+            let to = founded.validator_folder(1).join(to);
+            let before = fs::read(&to).unwrap();
+            fs::copy(from, &to).unwrap();
+            let failure = ValidatorProcess::load(&file, &Overrides::default()).unwrap_err();
+            assert!(
+                format!("{:#}", failure.error).contains(word),
+                "{:#}",
+                failure.error
+            );
+            assert!(failure.hint.is_some());
+            fs::write(to, before).unwrap();
+        };
+        let other = founded.validator_folder(2);
+        refused(
+            other.join("account.key"),
+            "account.key",
+            "this validator's account is",
+        );
+        let stranger = founded.folder.join("requestor.key");
+        refused(
+            stranger,
+            "consensus.key",
+            "is not one of this network's validators",
+        );
+    }
+}

@@ -1,0 +1,276 @@
+//! Files beside a new network's keys: environments of its processes, scripts that start and stop them all on one machine,
+//! units for systemd, and what lies where.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use super::founding::Founded;
+use crate::offline::files;
+use crate::outcome::{Exit, Failure};
+
+/// Thousandths of a TGRID that the first provider asks for a job; each next one asks as much more.
+const PRICE_STEP_MILLI: u64 = 10;
+
+/// Writes all of them.
+pub(super) fn write(founded: &Founded) -> Result<(), Failure> {
+    for index in 0..founded.providers.len() {
+        let text = provider_environment(founded, index)?;
+        let path = founded.provider_folder(index).join("provider.env");
+        files::write(&path, text.as_bytes())?;
+    }
+    let folder = &founded.folder;
+    let text = requestor_environment(founded)?;
+    files::write(&folder.join("requestor.env"), text.as_bytes())?;
+    files::write(&folder.join("README.md"), readme(founded).as_bytes())?;
+    for (name, text) in [("start.sh", START), ("stop.sh", STOP)] {
+        let path = folder.join(name);
+        files::write(&path, text.as_bytes())?;
+        #[cfg(unix)]
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    }
+    let units = folder.join("systemd");
+    fs::create_dir(&units)?;
+    for (name, unit) in [
+        ("tensorgrid-validator@.service", VALIDATOR_UNIT),
+        ("tensorgrid-provider@.service", PROVIDER_UNIT),
+    ] {
+        let text = unit.replace("@DIR@", &quotable(folder)?);
+        files::write(&units.join(name), text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// A path as shells and systemd read it within single quotes.
+fn quotable(path: &Path) -> Result<String, Failure> {
+    let text = path.to_str().unwrap_or("'");
+    if text.contains(['\'', '\n', '%']) {
+        let text = format!("{} has signs that scripts cannot name", path.display());
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint("name another folder"));
+    }
+    Ok(text.to_owned())
+}
+
+fn environment(variables: &[(&str, &str)]) -> String {
+    variables
+        .iter()
+        .fold(String::new(), |mut text, (name, value)| {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{name}='{value}'");
+            text
+        })
+}
+
+fn provider_environment(founded: &Founded, index: usize) -> Result<String, Failure> {
+    let key = quotable(&founded.provider_folder(index).join("account.key"))?;
+    let price = PRICE_STEP_MILLI * (index as u64 + 1);
+    let price = format!("{}.{:03}", price / 1_000, price % 1_000);
+    let url = founded.api_url(index);
+    let mut variables = vec![
+        ("TENSORGRID_API", url.as_str()),
+        ("TENSORGRID_PROVIDER_KEY", key.as_str()),
+        ("TENSORGRID_PRICE", price.as_str()),
+    ];
+    let passphrase = passphrase(founded)?;
+    variables.extend(passphrase.iter().map(|path| (PASSPHRASE, path.as_str())));
+    Ok(environment(&variables))
+}
+
+fn requestor_environment(founded: &Founded) -> Result<String, Failure> {
+    let key = quotable(&founded.folder.join("requestor.key"))?;
+    let url = founded.api_url(0);
+    let mut variables = vec![
+        ("TENSORGRID_API", url.as_str()),
+        ("TENSORGRID_KEY", key.as_str()),
+    ];
+    let passphrase = passphrase(founded)?;
+    variables.extend(passphrase.iter().map(|path| (PASSPHRASE, path.as_str())));
+    Ok(environment(&variables))
+}
+
+const PASSPHRASE: &str = "TENSORGRID_PASSPHRASE_FILE";
+
+fn passphrase(founded: &Founded) -> Result<Option<String>, Failure> {
+    let path = founded.passphrase_file.as_ref();
+    path.map(|path| quotable(path)).transpose()
+}
+
+fn readme(founded: &Founded) -> String {
+    let mut text = README.replace("@GENESIS@", &founded.genesis.id().to_string());
+    text = text.replace("@REQUESTOR@", &founded.requestor.address().to_string());
+    let mut rows = String::new();
+    for (index, validator) in founded.validators.iter().enumerate() {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            rows,
+            "| `validator-{}` | {} | {} |",
+            index + 1,
+            validator.address,
+            founded.api_url(index)
+        );
+    }
+    for (index, wallet) in founded.providers.iter().enumerate() {
+        let _ = writeln!(
+            rows,
+            "| `provider-{}` | account {} | asks {} |",
+            index + 1,
+            wallet.address(),
+            founded.api_url(index)
+        );
+    }
+    let locked = match &founded.passphrase_file {
+        Some(path) => format!("under the passphrase in `{}`", path.display()),
+        None => {
+            "**not encrypted**: whoever reads these files owns the accounts and votes".to_owned()
+        }
+    };
+    text.replace("@PROCESSES@", rows.trim_end())
+        .replace("@LOCKED@", &locked)
+}
+
+const START: &str = r#"#!/bin/sh
+# Starts all processes of this network on this machine; those that run already are left.
+# TENSORGRID names the program if it is not in the path.
+set -eu
+cd "$(dirname "$0")"
+program=${TENSORGRID:-tensorgrid}
+if ! command -v "$program" >/dev/null; then
+    echo "there is no $program: TENSORGRID=/path/to/tensorgrid ./start.sh" >&2
+    exit 1
+fi
+mkdir -p run
+start() {
+    name=$1
+    shift
+    if [ -f "run/$name.pid" ] && kill -0 "$(cat "run/$name.pid")" 2>/dev/null; then
+        echo "$name runs already"
+        return
+    fi
+    nohup "$@" >>"run/$name.log" 2>&1 </dev/null &
+    echo $! >"run/$name.pid"
+    echo "$name started; it tells in run/$name.log where it stands"
+}
+for folder in validator-*; do
+    start "$folder" "$program" validator --config "$folder/validator.toml"
+done
+for folder in provider-*; do
+    [ -f "$folder/provider.env" ] || continue
+    (
+        set -a
+        . "./$folder/provider.env"
+        set +a
+        tries=0
+        until "$program" status >/dev/null 2>&1; do
+            tries=$((tries + 1))
+            if [ "$tries" -gt 60 ]; then
+                echo "$TENSORGRID_API does not answer: $folder is not started" >&2
+                exit 1
+            fi
+            sleep 1
+        done
+        start "$folder" "$program" provider
+    )
+done
+"#;
+
+const STOP: &str = r#"#!/bin/sh
+# Stops all processes that start.sh has started: providers first, which withdraw their offers and finish their work.
+set -u
+cd "$(dirname "$0")"
+stop() {
+    for file in "$@"; do
+        [ -f "$file" ] || continue
+        kill -TERM "$(cat "$file")" 2>/dev/null || true
+    done
+    for file in "$@"; do
+        [ -f "$file" ] || continue
+        tries=0
+        while kill -0 "$(cat "$file")" 2>/dev/null; do
+            tries=$((tries + 1))
+            if [ "$tries" -gt 300 ]; then
+                echo "$file: process $(cat "$file") does not end" >&2
+                exit 1
+            fi
+            sleep 0.2
+        done
+        rm -f "$file"
+    done
+}
+stop run/provider-*.pid
+stop run/validator-*.pid
+"#;
+
+const VALIDATOR_UNIT: &str = "\
+# systemctl enable --now tensorgrid-validator@1
+[Unit]
+Description=TensorGrid validator %i
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+ExecStart=/usr/local/bin/tensorgrid validator --config '@DIR@/validator-%i/validator.toml'
+Restart=on-failure
+RestartSec=5
+TimeoutStopSec=30
+NoNewPrivileges=yes
+ProtectSystem=strict
+PrivateTmp=yes
+ReadWritePaths='@DIR@/validator-%i'
+
+[Install]
+WantedBy=multi-user.target
+";
+
+const PROVIDER_UNIT: &str = "\
+# systemctl enable --now tensorgrid-provider@1
+[Unit]
+Description=TensorGrid provider %i
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+EnvironmentFile='@DIR@/provider-%i/provider.env'
+ExecStart=/usr/local/bin/tensorgrid provider
+Restart=on-failure
+RestartSec=5
+TimeoutStopSec=90
+NoNewPrivileges=yes
+ProtectSystem=strict
+PrivateTmp=yes
+
+[Install]
+WantedBy=multi-user.target
+";
+
+const README: &str = "\
+# A TensorGrid network
+
+Genesis @GENESIS@. Made by `tensorgrid network new`.
+
+| folder | listens | API |
+|---|---|---|
+@PROCESSES@
+
+`./start.sh` starts all of them on this machine, `./stop.sh` stops them; `run/` has what they tell. Order a job:
+
+```sh
+set -a; . ./requestor.env; set +a      # the API, and the key of account @REQUESTOR@
+tensorgrid status
+tensorgrid model add-builtin           # once: registers the models that are built into the program
+tensorgrid infer mlp-digits INPUT --yes
+tensorgrid balance
+```
+
+## Several machines
+A validator needs `genesis.bin` and its own folder, `validator-N`, and nothing of the others. Copy them to its machine side
+by side, delete them here, and start it there with `tensorgrid validator --config validator-N/validator.toml`, or with the
+unit in `systemd/`. A provider needs its folder `provider-N`; `provider.env` names the API that it asks, which must listen
+where the provider reaches it (`api` in that validator's `validator.toml`; it has no login). Paths in `*.env` and in the units are
+those of this folder: change them with the folder.
+
+## Keys
+`consensus.key` signs votes; `account.key` and `requestor.key` sign for accounts. They are @LOCKED@.
+Never run one `consensus.key` in two processes, nor with a copy of an older `data` folder: a validator that signs two
+opposite votes breaks the bound on faults. If `data` is lost, start without it: the validator is rebuilt from the others and
+signs nothing for a while.
+";

@@ -1,0 +1,154 @@
+//! What a validator says of itself: where it stands and what it waits for.
+
+use std::time::Duration;
+
+use tg_node::Status;
+
+/// Blocks that it may be behind before it says so.
+const BEHIND_MIN: u64 = 3;
+
+/// Silence of the chain after which it says so: several leaders in turn that make no block.
+const STILL_AFTER: Duration = Duration::from_secs(15);
+
+/// Where a validator stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Too few others are connected to make blocks.
+    Waiting,
+    /// Others have blocks that it lacks.
+    Behind,
+    /// Its wall clock has jumped.
+    ClockJumped,
+    /// It does not know what it signed, and signs nothing for a while.
+    Abstaining,
+    /// A quorum is connected, and no block becomes final.
+    Still,
+    /// Blocks become final.
+    Final,
+}
+
+impl Standing {
+    /// Where the validator of `status` stands, `silent` after the last final block that it saw.
+    pub(crate) const fn of(status: &Status, silent: Duration) -> Self {
+        if status.peers < needed(status) {
+            Self::Waiting
+        } else if status.clock_jumped_ms.is_some() {
+            Self::ClockJumped
+        } else if status.peer_height >= status.height + BEHIND_MIN {
+            Self::Behind
+        } else if status.abstains_until.is_some() {
+            Self::Abstaining
+        } else if silent.as_millis() >= STILL_AFTER.as_millis() {
+            Self::Still
+        } else {
+            Self::Final
+        }
+    }
+
+    /// One word for programs.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Behind => "behind",
+            Self::ClockJumped => "clock_jumped",
+            Self::Abstaining => "abstaining",
+            Self::Still => "still",
+            Self::Final => "final",
+        }
+    }
+
+    /// A line for people.
+    pub(crate) fn line(self, status: &Status) -> String {
+        let Status { height, peers, .. } = status;
+        let others = status.validators - 1;
+        let here = format!("{peers} of {others} other validators are here");
+        let abstains = match status.abstains_until {
+            None => String::new(),
+            Some(0) => "; its votes are lost: it votes again some blocks later".to_owned(),
+            Some(until) => format!("; its votes are lost: it votes again after height {until}"),
+        };
+        match self {
+            Self::Waiting => format!(
+                "waiting at height {height}: {here}, {} are needed{abstains}",
+                needed(status)
+            ),
+            Self::Behind => format!(
+                "catching up: height {height} of {}{abstains}",
+                status.peer_height
+            ),
+            Self::ClockJumped => format!(
+                "height {height} is final; the wall clock jumped: no votes until it is right again"
+            ),
+            Self::Abstaining => format!("height {height} is final, {here}{abstains}"),
+            Self::Still => format!("no block after height {height} for a while, though {here}"),
+            Self::Final => format!("height {height} is final, {here}"),
+        }
+    }
+}
+
+/// How many others make a quorum together with this validator.
+pub(crate) const fn needed(status: &Status) -> usize {
+    let faults = (status.validators - 1) / 3;
+    status.validators - faults - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tg_types::TimestampMs;
+
+    fn status() -> Status {
+        Status {
+            validator: [0; 32],
+            height: 7,
+            timestamp: TimestampMs::ZERO,
+            view: 9,
+            peers: 2,
+            validators: 4,
+            peer_height: 7,
+            mempool: 0,
+            equivocators: Vec::new(),
+            running: true,
+            stopped: None,
+            abstains_until: None,
+            clock_jumped_ms: None,
+        }
+    }
+
+    #[test]
+    fn it_says_what_it_waits_for() {
+        let now = Duration::ZERO;
+        let check = |status: &Status, silent: Duration, standing: Standing, words: &str| {
+            assert_eq!(Standing::of(status, silent), standing);
+            let line = standing.line(status);
+            assert!(line.contains(words), "{line}");
+        };
+        let here = "2 of 3 other validators are here";
+        check(&status(), now, Standing::Final, here);
+        check(
+            &status(),
+            STILL_AFTER,
+            Standing::Still,
+            "no block after height 7",
+        );
+        let mut alone = status();
+        alone.peers = 1;
+        check(
+            &alone,
+            now,
+            Standing::Waiting,
+            "1 of 3 other validators are here, 2 are needed",
+        );
+        let mut behind = status();
+        behind.peer_height = 10;
+        check(&behind, now, Standing::Behind, "height 7 of 10");
+        behind.abstains_until = Some(64);
+        check(&behind, now, Standing::Behind, "after height 64");
+        let mut lost = status();
+        lost.abstains_until = Some(64);
+        check(&lost, STILL_AFTER, Standing::Abstaining, "after height 64");
+        let mut jumped = status();
+        jumped.clock_jumped_ms = Some(-5_000);
+        check(&jumped, now, Standing::ClockJumped, "clock");
+    }
+}

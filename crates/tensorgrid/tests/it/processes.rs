@@ -1,0 +1,326 @@
+//! A network of separate processes: founded, started, killed, emptied, stopped.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::Value;
+
+use crate::run::{Ran, program, root, run, signal, until, wait};
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Takes so many ports in a row, below those that validators of one process and systems choose.
+fn free_ports(count: u16) -> u16 {
+    static NETWORKS: AtomicU16 = AtomicU16::new(0);
+    let process = u16::try_from(std::process::id() % 97).unwrap();
+    let first = 10_000 + process * 100 + NETWORKS.fetch_add(1, Ordering::Relaxed) * count;
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let mut starts = (first..20_000).step_by(usize::from(count));
+    starts
+        .find(|start| (*start..start + count).all(is_free))
+        .unwrap()
+}
+
+/// A process of the network, and the JSON objects that it told.
+struct Process {
+    child: Child,
+    told: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Process {
+    fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut child = program()
+            .args(arguments)
+            .envs(variables.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let (stdout, kept) = (child.stdout.take().unwrap(), Arc::clone(&told));
+        // It ends with the process's stream.
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines() {
+                let value = serde_json::from_str(&line.unwrap()).unwrap();
+                kept.lock().unwrap().push(value);
+            }
+        });
+        Self { child, told }
+    }
+
+    /// What it told, an object a line.
+    fn told(&self) -> Vec<Value> {
+        self.told.lock().unwrap().clone()
+    }
+
+    /// Whether it told a state since it started.
+    fn told_state(&self, state: &str) -> bool {
+        self.told().iter().any(|it| it["state"] == state)
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn terminate(&mut self) -> ExitStatus {
+        signal(&self.child, "-TERM");
+        wait(&mut self.child)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A network in a folder, as `network new` told it.
+struct Net {
+    told: Value,
+}
+
+impl Net {
+    fn found(folder: &Path, more: &[&str]) -> Self {
+        let port = free_ports(8).to_string();
+        let new = [
+            "network",
+            "new",
+            text(folder),
+            "--json",
+            "--first-port",
+            &port,
+        ];
+        let told = run(&[&new[..], more].concat()).ends(0).json();
+        Self { told }
+    }
+
+    fn validator(&self, index: usize) -> Process {
+        let config = self.config(index);
+        Process::start(&["validator", "--json", "--config", text(&config)], &[])
+    }
+
+    fn config(&self, index: usize) -> PathBuf {
+        self.told["validators"][index]["config"]
+            .as_str()
+            .unwrap()
+            .into()
+    }
+
+    fn api(&self, index: usize) -> &str {
+        self.told["validators"][index]["api"].as_str().unwrap()
+    }
+
+    fn provider(&self, index: usize) -> Process {
+        let told = &self.told["providers"][index];
+        let environment = fs::read_to_string(told["environment"].as_str().unwrap()).unwrap();
+        let variables: Vec<(&str, &str)> = environment
+            .lines()
+            .map(|line| line.split_once('=').unwrap())
+            .map(|(name, value)| (name, value.trim_matches('\'')))
+            .collect();
+        Process::start(&["provider", "--json", "--device", "cpu"], &variables)
+    }
+
+    /// Runs a command against the API of a validator, with the requestor's key.
+    fn ask(&self, index: usize, arguments: &[&str]) -> Ran {
+        let mut command = program();
+        let key = self.told["requestor"]["key"].as_str().unwrap();
+        command
+            .env("TENSORGRID_API", self.api(index))
+            .env("TENSORGRID_KEY", key)
+            .args(arguments);
+        Ran::of(&command.output().unwrap())
+    }
+
+    fn infer(&self, index: usize) -> Value {
+        let digit = root().join("examples/digit.json");
+        let infer = ["infer", "mlp-digits", text(&digit), "--yes", "--json"];
+        self.ask(index, &infer).ends(0).json()
+    }
+
+    fn status(&self, index: usize) -> Option<Value> {
+        let ran = self.ask(index, &["status", "--json"]);
+        (ran.code == 0).then(|| ran.json())
+    }
+
+    fn height(&self, index: usize) -> u64 {
+        let status = self.status(index);
+        status.map_or(0, |status| status["height"].as_u64().unwrap())
+    }
+
+    fn balance(&self, index: usize, address: &Value) -> String {
+        let balance = ["balance", address.as_str().unwrap(), "--json"];
+        let account = self.ask(index, &balance).ends(0).json();
+        account["balance"].as_str().unwrap().to_owned()
+    }
+
+    /// The states of all jobs, as one validator knows them.
+    fn jobs(&self, index: usize) -> Vec<String> {
+        let jobs = self.ask(index, &["job", "list", "--limit", "100", "--json"]);
+        let jobs = jobs.ends(0).json();
+        let state = |job: &Value| job["state"].as_str().unwrap().to_owned();
+        jobs.as_array().unwrap().iter().map(state).collect()
+    }
+
+    /// How many jobs are paid, as one validator knows them.
+    fn paid(&self, index: usize) -> usize {
+        let jobs = self.jobs(index).into_iter();
+        jobs.filter(|state| state == "paid").count()
+    }
+
+    /// All parts of money make what was minted.
+    fn check_money(&self, index: usize) {
+        let totals = &self.status(index).unwrap()["totals"];
+        let units = |name: &str| {
+            let amount: tg_types::Amount = totals[name].as_str().unwrap().parse().unwrap();
+            amount.get()
+        };
+        let parts = ["balances", "escrow", "stake", "collateral", "burned"];
+        let sum: u128 = parts.iter().map(|name| units(name)).sum();
+        assert_eq!(sum, units("minted"));
+    }
+}
+
+#[test]
+fn four_validators_and_two_providers_in_processes_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["--providers", "2", "--no-encryption"];
+    let net = Net::found(&folder.path().join("net"), &flags);
+    let mut validators: Vec<Process> = (0..4).map(|index| net.validator(index)).collect();
+    until("all validators see blocks", || {
+        validators.iter().all(|it| it.told_state("final"))
+    });
+    net.ask(0, &["model", "add-builtin"]).ends(0);
+    let mut providers: Vec<Process> = (0..2).map(|index| net.provider(index)).collect();
+    until("both offers stand", || {
+        let offers = net.ask(3, &["provider", "list", "--json"]).ends(0).json();
+        offers.as_array().unwrap().len() == 2
+    });
+
+    // Ordered at the third validator, worked on at the first, answered with a proof that is checked here again.
+    let ran = net.infer(2);
+    assert_eq!(ran["greatest"], 7);
+    assert_eq!(ran["proof"]["verified"], true);
+    assert_eq!(ran["receipt"]["settlement"]["price"], "0.01");
+    let address = &net.told["providers"][0]["address"];
+    let paid = net.balance(2, address);
+    until("all validators know the payment", || {
+        (0..4).all(|index| net.balance(index, address) == paid)
+    });
+
+    // One is killed while jobs run, and comes back.
+    thread::scope(|scope| {
+        let net = &net;
+        let jobs: Vec<_> = (0..3)
+            .map(|index| scope.spawn(move || net.infer(index)))
+            .collect();
+        until("more jobs are there", || net.jobs(0).len() > 1);
+        validators[3].kill();
+        for job in jobs {
+            assert_eq!(job.join().unwrap()["greatest"], 7);
+        }
+    });
+    let height = net.height(0);
+    validators[3] = net.validator(3);
+    until("the killed one is back", || net.height(3) >= height);
+    assert_eq!(net.paid(3), 4);
+    until("it knows what it signed", || {
+        validators[3].told_state("final")
+    });
+    assert!(!validators[3].told_state("abstaining"));
+
+    // Another loses all its data: the rest goes on, it is rebuilt, and says that it does not vote yet.
+    assert!(validators[1].terminate().success());
+    let data = net.config(1).with_file_name("data");
+    fs::remove_dir_all(&data).unwrap();
+    let height = net.height(0);
+    validators[1] = net.validator(1);
+    until("the emptied one has the chain", || net.height(1) >= height);
+    until("it says what it waits for", || {
+        validators[1].told().iter().any(|it| {
+            let line = it["text"].as_str().unwrap_or_default();
+            line.contains("its votes are lost") && it["abstains_until"].as_u64() > Some(0)
+        })
+    });
+    assert_eq!(net.infer(1)["greatest"], 7);
+    until("all know it", || (0..4).all(|index| net.paid(index) == 5));
+    (0..4).for_each(|index| net.check_money(index));
+
+    for provider in &mut providers {
+        assert!(provider.terminate().success());
+        let told = provider.told();
+        assert!(told.iter().any(|it| it["event"] == "withdrawn"), "{told:?}");
+    }
+    for validator in &mut validators {
+        assert!(validator.terminate().success());
+    }
+}
+
+#[test]
+fn a_validator_that_cannot_start_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let passphrase = folder.path().join("passphrase");
+    fs::write(&passphrase, "correct horse battery\n").unwrap();
+    let home = folder.path().join("net");
+    let undecided = run(&["network", "new", text(&home)]).ends(2);
+    assert!(
+        undecided.stderr.contains("--no-encryption"),
+        "{}",
+        undecided.stderr
+    );
+    assert!(!home.exists());
+    let flags = ["--providers", "0", "--passphrase-file", text(&passphrase)];
+    let net = Net::found(&home, &flags);
+    let again = run(&[&["network", "new", text(&home)], &flags[..]].concat()).ends(2);
+    assert!(
+        again.stderr.contains("never overwritten"),
+        "{}",
+        again.stderr
+    );
+
+    let config = net.config(0);
+    let start = ["validator", "--config", text(&config)];
+    let told = |more: &[&str], code: i32, words: &str| {
+        let ran = run(&[&start[..], more].concat()).ends(code);
+        assert!(ran.stderr.contains(words), "{}", ran.stderr);
+        assert!(ran.stderr.contains("hint:"), "{}", ran.stderr);
+    };
+    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = busy.local_addr().unwrap().to_string();
+    told(&["--listen", &taken], 1, "--listen");
+    told(&["--api-listen", &taken], 1, "--api-listen");
+    drop(busy);
+
+    let mut running = net.validator(0);
+    until("it waits for the others", || running.told_state("waiting"));
+    let state = running.told()[1].clone();
+    assert_eq!(state["peers_needed"], 2);
+    let elsewhere = ["--listen", "127.0.0.1:0", "--api-listen", "off"];
+    told(&elsewhere, 1, "in use");
+    assert!(running.terminate().success());
+
+    let written = fs::read_to_string(&config).unwrap();
+    fs::write(&config, written.replace("listen =", "lisen =")).unwrap();
+    told(&[], 2, "is it listen?");
+    fs::write(&passphrase, "wrong horse battery\n").unwrap();
+    fs::write(&config, &written).unwrap();
+    let ran = run(&start).ends(2);
+    assert!(
+        ran.stderr.contains("passphrase is not that of"),
+        "{}",
+        ran.stderr
+    );
+    let sample = run(&["validator", "--sample"]).ends(0).stdout;
+    assert!(sample.contains("\n[seats]\n") && sample.contains("\n# passphrase_file =\n"));
+}
