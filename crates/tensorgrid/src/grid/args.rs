@@ -9,6 +9,7 @@ use tg_types::Amount;
 
 use super::accounts::REQUESTOR;
 use super::needs::{MachineArguments, NeedsArguments};
+use super::trust::TrustArguments;
 use crate::network::process::ApiSetting;
 
 /// Which grid.
@@ -315,7 +316,7 @@ pub(crate) enum JobCommand {
     /// List jobs, newest first.
     List(JobListArguments),
     /// Show a job: its states, its leases, its money.
-    Show(JobArguments),
+    Show(JobShowArguments),
     /// Say why a job is where it is, offer by offer.
     Why(JobArguments),
     /// Show the receipt of a paid job.
@@ -336,7 +337,18 @@ pub(crate) struct JobListArguments {
     pub(crate) api: ApiArguments,
 }
 
-/// `job show` and `job why`.
+/// `job show`.
+#[derive(Debug, Args)]
+pub(crate) struct JobShowArguments {
+    /// The job's id, or the beginning of it.
+    pub(crate) job: String,
+    #[command(flatten)]
+    pub(crate) trust: TrustArguments,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+/// `job why`.
 #[derive(Debug, Args)]
 pub(crate) struct JobArguments {
     /// The job's id, or the beginning of it.
@@ -438,7 +450,7 @@ pub(crate) struct RentPayArguments {
 /// `balance`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  tensorgrid balance\n  tensorgrid balance 0x52908400098527886E0F7030069857D2E4169EE7"
+    after_help = "Examples:\n  tensorgrid balance\n  tensorgrid balance 0x52908400098527886E0F7030069857D2E4169EE7 --genesis tensorgrid-data/genesis.bin"
 )]
 pub(crate) struct BalanceArguments {
     /// An address; if absent, that of --key, or on a development network all funded accounts.
@@ -448,6 +460,8 @@ pub(crate) struct BalanceArguments {
     pub(crate) key: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) passphrase: PassphraseArguments,
+    #[command(flatten)]
+    pub(crate) trust: TrustArguments,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
 }

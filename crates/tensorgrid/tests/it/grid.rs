@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use tg_types::{Decode as _, Encode as _};
 
 use crate::run::{Grid, Provider, Ran, root, until};
 
@@ -43,6 +44,53 @@ fn check_offline(grid: &Grid, folder: &Path, proof: &Path) {
     assert!(flipped.ends(3).stderr.contains("REJECTED"));
 }
 
+/// A balance and a job are proved from the genesis on; under the genesis of another network nothing is.
+fn shown_without_trust(grid: &Grid, data: &Path, job: &str) {
+    let genesis = data.join("genesis.bin");
+    let accounts = grid.run(&["balance", "--json"]).ends(0).json();
+    let address = accounts[0]["address"].as_str().unwrap();
+    let asked = ["balance", address, "--genesis"];
+    let ran = grid.run(&[&asked[..], &[text(&genesis)]].concat()).ends(0);
+    assert!(ran.stdout.contains("proved at height"), "{}", ran.stdout);
+    let ran = grid
+        .run(&[&asked[..], &[text(&genesis), "--json"]].concat())
+        .ends(0);
+    let json = ran.json();
+    assert_eq!(json["proved"]["balance"], json["balance"]);
+    let nobody = ["balance", "0x0000000000000000000000000000000000000009"];
+    let ran = grid
+        .run(&[&nobody[..], &["--genesis", text(&genesis)]].concat())
+        .ends(0);
+    assert!(ran.stdout.starts_with("0 TGRID"), "{}", ran.stdout);
+    let ran = grid
+        .run(&["job", "show", job, "--genesis", text(&genesis)])
+        .ends(0);
+    assert!(
+        ran.stdout.contains("is paid (proved at height"),
+        "{}",
+        ran.stdout
+    );
+    assert!(
+        ran.stdout.contains("nothing is locked for it"),
+        "{}",
+        ran.stdout
+    );
+
+    let bytes = std::fs::read(&genesis).unwrap();
+    let mut other = tg_ledger::Genesis::from_bytes(&bytes).unwrap();
+    other.timestamp = tg_types::TimestampMs::new(1);
+    let path = data.join("other.bin");
+    std::fs::write(&path, other.to_bytes()).unwrap();
+    let ran = grid.run(&[&asked[..], &[text(&path)]].concat()).ends(3);
+    assert!(
+        ran.stderr.contains("not shown to be true"),
+        "{}",
+        ran.stderr
+    );
+    grid.run(&[&asked[..], &[text(&data.join("lock"))]].concat())
+        .ends(2);
+}
+
 #[test]
 fn a_grid_serves_other_processes_and_survives_a_power_cut() {
     let folder = tempfile::tempdir().unwrap();
@@ -59,6 +107,7 @@ fn a_grid_serves_other_processes_and_survives_a_power_cut() {
     assert_eq!(unverified["proof"], serde_json::Value::Null);
     assert_eq!(unverified["values"], ran["values"]);
 
+    shown_without_trust(&grid, &data, &job);
     let receipt = grid
         .run(&["job", "receipt", &job[..14], "--json"])
         .ends(0)

@@ -8,7 +8,8 @@ use crate::grid::args::{BalanceArguments, StatusArguments};
 use crate::grid::connect::{self, Calling};
 use crate::grid::keys::{self, Passphrase};
 use crate::grid::table::{Table, brief, short};
-use crate::outcome::{Exit, Failure, Outcome, line};
+use crate::grid::trust;
+use crate::outcome::{Exit, Failure, OrFail as _, Outcome, line};
 
 /// Prints an account, or the funded accounts of a development network.
 pub(crate) async fn run(arguments: &BalanceArguments, as_json: bool) -> Outcome {
@@ -32,8 +33,30 @@ pub(crate) async fn run(arguments: &BalanceArguments, as_json: bool) -> Outcome 
         .account(address)
         .await
         .calling("ask for the account")?;
+    let shown = match arguments.trust.root()? {
+        Some(root) => {
+            let shown = client.shown_balance(&root, address).await;
+            Some(trust::checked(shown, "ask for the proof")?)
+        }
+        None => None,
+    };
     if as_json {
-        return json_of(&account);
+        let mut json = serde_json::to_value(&account).or_fail(Exit::Failed, "write JSON")?;
+        if let Some(shown) = &shown {
+            json["proved"] = serde_json::json!({
+                "height": shown.height, "timestamp_ms": shown.timestamp_ms,
+                "balance": shown.value.to_string(),
+            });
+        }
+        return json_of(&json);
+    }
+    if let Some(shown) = shown {
+        let balance = short(shown.value);
+        let proved = trust::proved(&shown);
+        line(format_args!(
+            "{balance} TGRID can be spent by {address} ({proved})"
+        ))?;
+        return Ok(());
     }
     line(format_args!(
         "{} TGRID can be spent by {address}",

@@ -2,20 +2,23 @@
 
 use std::time::{Duration, Instant};
 
+use tg_ledger::JobState;
 use tg_proof::ProofFile;
-use tg_sdk::JobFilter;
-use tg_sdk::dto::{JobDto, JobReceiptDto, JobWhyDto, LeaseDto, SettlementDto};
+use tg_sdk::dto::{JobDto, JobReceiptDto, JobWhyDto, LeaseDto, SettlementDto, StateRecordDto};
 use tg_sdk::jobs;
-use tg_types::Transaction;
+use tg_sdk::{Client, JobFilter};
+use tg_types::chain::TrustRoot;
+use tg_types::{JobId, Transaction};
 
 use super::json_of;
 use crate::grid::args::{
     JobArguments, JobCancelArguments, JobCommand, JobListArguments, JobRaiseArguments,
-    JobReceiptArguments,
+    JobReceiptArguments, JobShowArguments,
 };
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::infer;
 use crate::grid::table::{Table, brief, short};
+use crate::grid::trust;
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 
@@ -55,14 +58,42 @@ async fn list(arguments: &JobListArguments, as_json: bool) -> Outcome {
     Ok(line(table)?)
 }
 
-async fn show(arguments: &JobArguments, as_json: bool) -> Outcome {
+async fn show(arguments: &JobShowArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let id = connect::job(&client, &arguments.job).await?;
     let job = client.job(id).await.calling("ask for the job")?;
+    let proved = match arguments.trust.root()? {
+        Some(root) => Some(proved(&client, &root, id).await?),
+        None => None,
+    };
     if as_json {
         return json_of(&job);
     }
+    if let Some(proved) = proved {
+        line(format_args!("{proved}\nand as the API says:"))?;
+    }
     Ok(line(describe(&job))?)
+}
+
+/// Where a job stands and what it locks, without trusting the API.
+async fn proved(client: &Client, root: &TrustRoot, id: JobId) -> Result<String, Failure> {
+    let mut lines = Vec::new();
+    for record in [StateRecordDto::Job, StateRecordDto::Escrow] {
+        let shown = client.shown_record(root, record, id.as_bytes()).await;
+        let shown = trust::checked(shown, "ask for the proof")?;
+        let proved = trust::proved(&shown);
+        lines.push(match (record, shown.value) {
+            (StateRecordDto::Job, Some(head)) => {
+                let state = JobState::from_tag(head.state);
+                let state = state.map_or("unknown".to_owned(), |it| it.as_str().to_lowercase());
+                format!("job {id} of {} is {state} ({proved})", head.owner)
+            }
+            (StateRecordDto::Job, None) => format!("there is no job {id} ({proved})"),
+            (_, Some(head)) => format!("{} TGRID are locked for it ({proved})", short(head.amount)),
+            (_, None) => format!("nothing is locked for it ({proved})"),
+        });
+    }
+    Ok(lines.join("\n"))
 }
 
 /// A job in lines.
