@@ -329,6 +329,7 @@ fn hint_of(code: &str) -> &'static str {
             "validators are still checking the model, or refused it; tensorgrid model show says"
         }
         "TG-LED-022" => "use --verify none on a development network, or another model",
+        "TG-LED-023" => "use --verify proof: this network was founded without --allow-unverified",
         "TG-LED-025" => "raise --max-price",
         "TG-LED-026" | "TG-LED-027" => "choose another deadline",
         "TG-LED-043" => "raise --collateral",

@@ -11,6 +11,7 @@ use tg_ledger::{
 use tg_node::{SeatAddress, ValidatorKey, create_validator};
 use tg_types::{Amount, ChainDomain, Digest, Encode as _, TimestampMs, Wallet};
 
+use super::layout::{Founded, NewValidator};
 use super::process::{ApiSetting, ValidatorSettings};
 use super::{scripts, settings};
 use crate::grid::embedded::STAKE;
@@ -25,7 +26,7 @@ const OF_REQUESTOR: Amount = Amount::from_tgrid(10_000);
 const OF_PROVIDER: Amount = Amount::from_tgrid(1_000);
 
 /// A network to be founded.
-pub(crate) struct Plan {
+pub(crate) struct NetworkPlan {
     /// Folder of its files; it must not exist, or be empty.
     pub(crate) folder: PathBuf,
     /// The host of each validator as the others reach it; validators of one host take ports one after the other.
@@ -40,36 +41,8 @@ pub(crate) struct Plan {
     pub(crate) unverified_jobs: UnverifiedJobs,
 }
 
-/// A validator that is made.
-pub(crate) struct NewValidator {
-    key: ValidatorKey,
-    secret: [u8; 32],
-    account: Wallet,
-    /// How the others reach it.
-    pub(crate) address: SeatAddress,
-    listen: SocketAddr,
-    /// Where its API listens.
-    pub(crate) api: SocketAddr,
-}
-
-/// A network that was founded.
-pub(crate) struct Founded {
-    /// Its folder, from the root.
-    pub(crate) folder: PathBuf,
-    /// Its genesis.
-    pub(crate) genesis: Genesis,
-    /// Its validators, in the order of their folders.
-    pub(crate) validators: Vec<NewValidator>,
-    /// The accounts of its providers.
-    pub(crate) providers: Vec<Wallet>,
-    /// The account that orders jobs.
-    pub(crate) requestor: Wallet,
-    /// The file that holds the passphrase of its keys.
-    pub(crate) passphrase_file: Option<PathBuf>,
-}
-
 /// Founds a network: draws its keys and writes its files. What exists is left as it is.
-pub(crate) fn found(plan: &Plan) -> Result<Founded, Failure> {
+pub(crate) fn found(plan: &NetworkPlan) -> Result<Founded, Failure> {
     let folder = std::path::absolute(&plan.folder)?;
     make_empty(&folder)?;
     let validators = validators(plan)?;
@@ -90,7 +63,7 @@ pub(crate) fn found(plan: &Plan) -> Result<Founded, Failure> {
         passphrase_file,
     };
     let passphrase = plan.passphrase.as_ref().map(|(passphrase, _)| passphrase);
-    founded.write(passphrase)?;
+    write(&founded, passphrase)?;
     Ok(founded)
 }
 
@@ -107,7 +80,7 @@ fn make_empty(folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn validators(plan: &Plan) -> Result<Vec<NewValidator>, Failure> {
+fn validators(plan: &NetworkPlan) -> Result<Vec<NewValidator>, Failure> {
     let one = |(index, host): (usize, &String)| {
         let before = plan.hosts[..index].iter().filter(|it| *it == host).count();
         let port = u16::try_from(2 * before)
@@ -150,7 +123,7 @@ fn listening(host: &str) -> IpAddr {
 }
 
 fn genesis(
-    plan: &Plan,
+    plan: &NetworkPlan,
     validators: &[NewValidator],
     providers: &[Wallet],
     requestor: &Wallet,
@@ -186,60 +159,47 @@ fn genesis(
     })
 }
 
-impl Founded {
-    /// The folder of a validator, counted from 0.
-    pub(crate) fn validator_folder(&self, index: usize) -> PathBuf {
-        self.folder.join(format!("validator-{}", index + 1))
+/// Writes all files of a network.
+fn write(network: &Founded, passphrase: Option<&Passphrase>) -> Result<(), Failure> {
+    files::write(
+        &network.folder.join("genesis.bin"),
+        &network.genesis.to_bytes(),
+    )?;
+    for (index, validator) in network.validators.iter().enumerate() {
+        let folder = network.validator_folder(index);
+        fs::create_dir(&folder)?;
+        let key = folder.join("consensus.key");
+        keys::write(&key, &validator.secret, passphrase)?;
+        let account = folder.join("account.key");
+        keys::write(&account, &validator.account.secret(), passphrase)?;
+        let text = settings::render(&settings_of(network, validator))?;
+        files::write(&folder.join("validator.toml"), text.as_bytes())?;
+        create_validator(&folder.join("data"), &network.genesis, &validator.key)
+            .or_fail(Exit::Failed, "make a validator's database")?;
     }
-
-    /// The folder of a provider, counted from 0.
-    pub(crate) fn provider_folder(&self, index: usize) -> PathBuf {
-        self.folder.join(format!("provider-{}", index + 1))
+    for (index, wallet) in network.providers.iter().enumerate() {
+        let folder = network.provider_folder(index);
+        fs::create_dir(&folder)?;
+        keys::write(&folder.join("account.key"), &wallet.secret(), passphrase)?;
     }
+    let requestor = network.folder.join("requestor.key");
+    keys::write(&requestor, &network.requestor.secret(), passphrase)?;
+    scripts::write(network)
+}
 
-    /// The address of a validator's API as clients of its machine name it. There are fewer validators than callers.
-    pub(crate) fn api_url(&self, index: usize) -> String {
-        let validator = &self.validators[index % self.validators.len()];
-        format!("http://{}", validator.api)
-    }
-
-    fn write(&self, passphrase: Option<&Passphrase>) -> Result<(), Failure> {
-        files::write(&self.folder.join("genesis.bin"), &self.genesis.to_bytes())?;
-        for (index, validator) in self.validators.iter().enumerate() {
-            let folder = self.validator_folder(index);
-            fs::create_dir(&folder)?;
-            let key = folder.join("consensus.key");
-            keys::write(&key, &validator.secret, passphrase)?;
-            let account = folder.join("account.key");
-            keys::write(&account, &validator.account.secret(), passphrase)?;
-            let text = settings::render(&self.settings(validator))?;
-            files::write(&folder.join("validator.toml"), text.as_bytes())?;
-            create_validator(&folder.join("data"), &self.genesis, &validator.key)
-                .or_fail(Exit::Failed, "make a validator's database")?;
-        }
-        for (index, wallet) in self.providers.iter().enumerate() {
-            let folder = self.provider_folder(index);
-            fs::create_dir(&folder)?;
-            keys::write(&folder.join("account.key"), &wallet.secret(), passphrase)?;
-        }
-        let requestor = self.folder.join("requestor.key");
-        keys::write(&requestor, &self.requestor.secret(), passphrase)?;
-        scripts::write(self)
-    }
-
-    fn settings(&self, of: &NewValidator) -> ValidatorSettings {
-        let seats = self.validators.iter().map(|validator| {
-            let key = Digest::new(validator.key.public()).to_string();
-            let key = key.trim_start_matches("0x").to_owned();
-            (key, validator.address.to_string())
-        });
-        ValidatorSettings {
-            passphrase_file: self.passphrase_file.clone(),
-            listen: of.listen,
-            api: ApiSetting(Some(of.api)),
-            seats: seats.collect(),
-            ..ValidatorSettings::usual()
-        }
+/// The settings of one of a network's validators.
+fn settings_of(network: &Founded, of: &NewValidator) -> ValidatorSettings {
+    let seats = network.validators.iter().map(|validator| {
+        let key = Digest::new(validator.key.public()).to_string();
+        let key = key.trim_start_matches("0x").to_owned();
+        (key, validator.address.to_string())
+    });
+    ValidatorSettings {
+        passphrase_file: network.passphrase_file.clone(),
+        listen: of.listen,
+        api: ApiSetting(Some(of.api)),
+        seats: seats.collect(),
+        ..ValidatorSettings::usual()
     }
 }
 
@@ -250,8 +210,8 @@ mod tests {
     use super::*;
     use crate::network::process::{Overrides, ValidatorProcess};
 
-    fn plan(folder: &Path, hosts: &[&str]) -> Plan {
-        Plan {
+    fn plan(folder: &Path, hosts: &[&str]) -> NetworkPlan {
+        NetworkPlan {
             folder: folder.to_path_buf(),
             hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
             providers: 2,

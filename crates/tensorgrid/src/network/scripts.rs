@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::founding::Founded;
+use super::layout::Founded;
 use crate::offline::files;
 use crate::outcome::{Exit, Failure};
 
@@ -208,6 +208,7 @@ After=network-online.target
 Wants=network-online.target
 
 [Service]
+# User=NAME, who owns the folder below
 ExecStart=/usr/local/bin/tensorgrid validator --config '@DIR@/validator-%i/validator.toml'
 Restart=on-failure
 RestartSec=5
@@ -229,7 +230,8 @@ After=network-online.target
 Wants=network-online.target
 
 [Service]
-EnvironmentFile='@DIR@/provider-%i/provider.env'
+# User=NAME, who owns the folder below
+EnvironmentFile=@DIR@/provider-%i/provider.env
 ExecStart=/usr/local/bin/tensorgrid provider
 Restart=on-failure
 RestartSec=5

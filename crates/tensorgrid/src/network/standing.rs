@@ -12,7 +12,7 @@ const STILL_AFTER: Duration = Duration::from_secs(15);
 
 /// Where a validator stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ValidatorState {
     /// Too few others are connected to make blocks.
     Waiting,
     /// Others have blocks that it lacks.
@@ -27,7 +27,7 @@ pub(crate) enum Standing {
     Final,
 }
 
-impl Standing {
+impl ValidatorState {
     /// Where the validator of `status` stands, `silent` after the last final block that it saw.
     pub(crate) const fn of(status: &Status, silent: Duration) -> Self {
         if status.peers < needed(status) {
@@ -118,17 +118,17 @@ mod tests {
     #[test]
     fn it_says_what_it_waits_for() {
         let now = Duration::ZERO;
-        let check = |status: &Status, silent: Duration, standing: Standing, words: &str| {
-            assert_eq!(Standing::of(status, silent), standing);
+        let check = |status: &Status, silent: Duration, standing: ValidatorState, words: &str| {
+            assert_eq!(ValidatorState::of(status, silent), standing);
             let line = standing.line(status);
             assert!(line.contains(words), "{line}");
         };
         let here = "2 of 3 other validators are here";
-        check(&status(), now, Standing::Final, here);
+        check(&status(), now, ValidatorState::Final, here);
         check(
             &status(),
             STILL_AFTER,
-            Standing::Still,
+            ValidatorState::Still,
             "no block after height 7",
         );
         let mut alone = status();
@@ -136,19 +136,24 @@ mod tests {
         check(
             &alone,
             now,
-            Standing::Waiting,
+            ValidatorState::Waiting,
             "1 of 3 other validators are here, 2 are needed",
         );
         let mut behind = status();
         behind.peer_height = 10;
-        check(&behind, now, Standing::Behind, "height 7 of 10");
+        check(&behind, now, ValidatorState::Behind, "height 7 of 10");
         behind.abstains_until = Some(64);
-        check(&behind, now, Standing::Behind, "after height 64");
+        check(&behind, now, ValidatorState::Behind, "after height 64");
         let mut lost = status();
         lost.abstains_until = Some(64);
-        check(&lost, STILL_AFTER, Standing::Abstaining, "after height 64");
+        check(
+            &lost,
+            STILL_AFTER,
+            ValidatorState::Abstaining,
+            "after height 64",
+        );
         let mut jumped = status();
         jumped.clock_jumped_ms = Some(-5_000);
-        check(&jumped, now, Standing::ClockJumped, "clock");
+        check(&jumped, now, ValidatorState::ClockJumped, "clock");
     }
 }

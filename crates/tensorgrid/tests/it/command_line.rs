@@ -5,70 +5,91 @@ use std::fmt::Write;
 use crate::run::{program, root, run};
 use tg_types::codec::Encode;
 
-/// Every command, in the order of the help.
-const COMMANDS: &[&[&str]] = &[
-    &[],
-    &["demo"],
-    &["up"],
-    &["network"],
-    &["network", "new"],
-    &["validator"],
-    &["infer"],
-    &["provider"],
-    &["provider", "list"],
-    &["job"],
-    &["job", "list"],
-    &["job", "show"],
-    &["job", "why"],
-    &["job", "receipt"],
-    &["job", "raise"],
-    &["job", "cancel"],
-    &["balance"],
-    &["status"],
-    &["model"],
-    &["model", "compile"],
-    &["model", "explain"],
-    &["model", "add"],
-    &["model", "add-builtin"],
-    &["model", "list"],
-    &["model", "show"],
-    &["run"],
-    &["generate"],
-    &["prove"],
-    &["verify"],
-    &["market"],
-    &["market", "simulate"],
-    &["device"],
-    &["bench"],
-    &["bench", "prove"],
+/// A page of the documentation: its file, what it says first, and its commands in the order of the help.
+type Page = (
+    &'static str,
+    &'static str,
+    &'static [&'static [&'static str]],
+);
+
+/// Every command, on one of two pages.
+const PAGES: [Page; 2] = [
+    (
+        "CLI.md",
+        "# The command line\n\nWritten by `cargo xtask bless` from the program's own help. Commands that need no grid: \
+         [CLI_OFFLINE.md](CLI_OFFLINE.md).\n",
+        &[
+            &[],
+            &["demo"],
+            &["up"],
+            &["network"],
+            &["network", "new"],
+            &["validator"],
+            &["infer"],
+            &["provider"],
+            &["provider", "list"],
+            &["job"],
+            &["job", "list"],
+            &["job", "show"],
+            &["job", "why"],
+            &["job", "receipt"],
+            &["job", "raise"],
+            &["job", "cancel"],
+            &["balance"],
+            &["status"],
+            &["model"],
+            &["model", "add"],
+            &["model", "add-builtin"],
+            &["model", "list"],
+            &["model", "show"],
+        ],
+    ),
+    (
+        "CLI_OFFLINE.md",
+        "# Commands that need no grid\n\nWritten by `cargo xtask bless` from the program's own help. The others: \
+         [CLI.md](CLI.md).\n",
+        &[
+            &["model", "compile"],
+            &["model", "explain"],
+            &["run"],
+            &["generate"],
+            &["prove"],
+            &["verify"],
+            &["market"],
+            &["market", "simulate"],
+            &["device"],
+            &["bench"],
+            &["bench", "prove"],
+        ],
+    ),
 ];
 
 /// The committed help of every command is the one the program prints. `cargo xtask bless` rewrites it.
 #[test]
 fn help_drift() {
-    let mut text = String::from(
-        "# The command line\n\nWritten by `cargo xtask bless` from the program's own help.\n",
-    );
-    for command in COMMANDS {
-        let mut arguments = command.to_vec();
-        arguments.push("--help");
-        let help = run(&arguments).ends(0);
-        assert!(help.stderr.is_empty(), "{}", help.stderr);
-        let name = ["tensorgrid"].iter().chain(*command).copied();
-        let name = name.collect::<Vec<_>>().join(" ");
-        let body = help.stdout.lines().map(str::trim_end);
-        let body = body.collect::<Vec<_>>().join("\n");
-        write!(text, "\n## {name}\n\n```text\n{}\n```\n", body.trim_end()).unwrap();
+    for (file, first, commands) in PAGES {
+        let mut text = String::from(first);
+        for command in commands {
+            let mut arguments = command.to_vec();
+            arguments.push("--help");
+            let help = run(&arguments).ends(0);
+            assert!(help.stderr.is_empty(), "{}", help.stderr);
+            let name = ["tensorgrid"].iter().chain(*command).copied();
+            let name = name.collect::<Vec<_>>().join(" ");
+            let body = help.stdout.lines().map(str::trim_end);
+            let body = body.collect::<Vec<_>>().join("\n");
+            write!(text, "\n## {name}\n\n```text\n{}\n```\n", body.trim_end()).unwrap();
+        }
+        let path = root().join("docs").join(file);
+        if std::env::var_os("TENSORGRID_BLESS").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        let committed = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            committed == text,
+            "docs/{file} differs from the help; `cargo xtask bless` rewrites it"
+        );
     }
-    let path = root().join("docs/CLI.md");
-    if std::env::var_os("TENSORGRID_BLESS").is_some() {
-        std::fs::write(&path, &text).unwrap();
-    }
-    let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        committed == text,
-        "docs/CLI.md differs from the help; `cargo xtask bless` rewrites it"
-    );
 }
 
 /// Rates are positive and GPUs are either listed or said to be missing.

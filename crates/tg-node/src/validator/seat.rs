@@ -10,10 +10,10 @@ use commonware_utils::Hostname;
 /// Where a validator listens, as the others dial it: `HOST:PORT`, with the name of a host, which is looked up again for
 /// every attempt to connect, or an IP address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeatAddress(Place);
+pub struct SeatAddress(DialTarget);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum DialTarget {
     Socket(SocketAddr),
     Name { host: Hostname, port: u16 },
 }
@@ -55,7 +55,7 @@ impl FromStr for SeatAddress {
         let is_name = host.contains(|letter: char| letter.is_ascii_alphabetic());
         let host = Hostname::new(host).ok().filter(|_| is_name);
         match (host, port) {
-            (Some(host), Some(port)) => Ok(Self(Place::Name { host, port })),
+            (Some(host), Some(port)) => Ok(Self(DialTarget::Name { host, port })),
             _ => Err(error()),
         }
     }
@@ -64,29 +64,29 @@ impl FromStr for SeatAddress {
 impl fmt::Display for SeatAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Place::Socket(socket) => socket.fmt(f),
-            Place::Name { host, port } => write!(f, "{}:{port}", host.as_str()),
+            DialTarget::Socket(socket) => socket.fmt(f),
+            DialTarget::Name { host, port } => write!(f, "{}:{port}", host.as_str()),
         }
     }
 }
 
 impl From<SocketAddr> for SeatAddress {
     fn from(socket: SocketAddr) -> Self {
-        Self(Place::Socket(socket))
+        Self(DialTarget::Socket(socket))
     }
 }
 
 impl SeatAddress {
     /// Whether it is a name, so that nothing says from which IP address its validator connects.
     pub(super) const fn is_name(&self) -> bool {
-        matches!(self.0, Place::Name { .. })
+        matches!(self.0, DialTarget::Name { .. })
     }
 
     /// The library's address.
     pub(super) fn to_peer_address(&self) -> Address {
         match &self.0 {
-            Place::Socket(socket) => Address::Symmetric(*socket),
-            Place::Name { host, port } => Address::Asymmetric {
+            DialTarget::Socket(socket) => Address::Symmetric(*socket),
+            DialTarget::Name { host, port } => Address::Asymmetric {
                 ingress: Ingress::Dns {
                     host: host.clone(),
                     port: *port,

@@ -5,7 +5,8 @@ use tg_ledger::UnverifiedJobs;
 use super::json_of;
 use crate::grid::args::{NetworkCommand, NetworkNewArguments};
 use crate::grid::keys::Passphrase;
-use crate::network::founding::{Founded, Plan, found};
+use crate::network::founding::{NetworkPlan, found};
+use crate::network::layout::Founded;
 use crate::outcome::{Exit, Failure, Outcome, line, say};
 
 /// Runs a command about networks.
@@ -40,7 +41,7 @@ fn new(arguments: &NetworkNewArguments, as_json: bool) -> Outcome {
             ));
         }
     };
-    let founded = found(&Plan {
+    let founded = found(&NetworkPlan {
         folder: arguments.folder.clone(),
         hosts,
         providers: arguments.providers,

@@ -16,7 +16,7 @@ use crate::grid::port::NodePort;
 use crate::grid::table::brief;
 use crate::network::process::{Overrides, ValidatorProcess, ValidatorSettings};
 use crate::network::settings;
-use crate::network::standing::{Standing, needed};
+use crate::network::standing::{ValidatorState, needed};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, line, log, say};
 
 /// How often it looks where the validator stands.
@@ -139,7 +139,7 @@ fn announce(
 async fn watch(node: &NodeHandle, as_json: bool) -> Outcome {
     let mut height = node.status().height;
     let mut last_block = Instant::now();
-    let mut told: Option<(Standing, usize, Option<u64>, Instant)> = None;
+    let mut told: Option<(ValidatorState, usize, Option<u64>, Instant)> = None;
     loop {
         let status = node.status();
         if status.height != height {
@@ -150,7 +150,7 @@ async fn watch(node: &NodeHandle, as_json: bool) -> Outcome {
             return Err(Failure::new(Exit::Failed, anyhow::anyhow!(text))
                 .hint("what was final is kept; mend the cause and start again"));
         }
-        let standing = Standing::of(&status, last_block.elapsed());
+        let standing = ValidatorState::of(&status, last_block.elapsed());
         let is_old = told.is_none_or(|(before, peers, abstains, at)| {
             before != standing
                 || peers != status.peers
@@ -170,7 +170,7 @@ async fn watch(node: &NodeHandle, as_json: bool) -> Outcome {
     }
 }
 
-fn tell(standing: Standing, status: &Status, as_json: bool) -> Outcome {
+fn tell(standing: ValidatorState, status: &Status, as_json: bool) -> Outcome {
     if !as_json {
         say(standing.line(status));
         return Ok(());
