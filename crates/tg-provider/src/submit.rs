@@ -1,7 +1,15 @@
 //! Transactions of one account, in order of their nonces, signed here.
 
+use std::time::Duration;
+
 use tg_sdk::{Client, ClientError};
 use tg_types::{ChainDomain, Fees, Transaction, TransactionId, Wallet};
+
+/// How often one transaction is signed.
+const SIGNED_MAX: u32 = 5;
+
+/// How long the ledger's nonce may take to be told.
+const SIGN_AGAIN: Duration = Duration::from_millis(300);
 
 /// Signs and submits the transactions of one account. It counts nonces itself, so several transactions can be on
 /// their way at once; after a refusal or a loss it asks the ledger again.
@@ -31,16 +39,26 @@ impl Submitter {
         self.domain = None;
     }
 
-    /// Signs and submits a transaction.
+    /// Signs and submits a transaction; signs it again, a few times, if its nonce was overtaken. That happens when the
+    /// API that told the account's nonce was behind the others.
     ///
     /// # Errors
     /// Those of the client. Whatever the error, the next call starts from the ledger's nonce.
     pub async fn submit(&mut self, transaction: Transaction) -> Result<TransactionId, ClientError> {
-        let result = self.try_submit(transaction).await;
-        if result.is_err() {
-            self.resync();
+        let mut tries = 0;
+        loop {
+            let result = self.try_submit(transaction.clone()).await;
+            if result.is_err() {
+                self.resync();
+            }
+            tries += 1;
+            match &result {
+                Err(error) if error.is_overtaken() && tries < SIGNED_MAX => {
+                    tokio::time::sleep(SIGN_AGAIN).await;
+                }
+                _ => return result,
+            }
         }
-        result
     }
 
     async fn try_submit(&mut self, transaction: Transaction) -> Result<TransactionId, ClientError> {

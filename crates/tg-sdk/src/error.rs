@@ -16,6 +16,19 @@ pub struct ErrorBody {
     pub hint: String,
 }
 
+/// Refusals of a nonce that another transaction of the account took.
+const NONCE_TAKEN: [&str; 8] = [
+    "TG-LED-002",
+    "TG-LED-003",
+    "TG-LED-004",
+    "TG-NODE-044",
+    "TG-NODE-045",
+    "TG-NODE-046",
+    // The base fee rose beyond what was offered, or another one waits that offers more.
+    "TG-LED-008",
+    "TG-NODE-049",
+];
+
 /// Why a call of the client failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -94,6 +107,13 @@ impl ClientError {
             Self::Refused { body, .. } => Some(&body.code),
             _ => None,
         }
+    }
+
+    /// Whether a transaction was refused for a nonce or a fee that others have overtaken: signed again, with what the ledger says
+    /// now, it may be taken. The refused one had no effect.
+    #[must_use]
+    pub fn is_overtaken(&self) -> bool {
+        self.code().is_some_and(|code| NONCE_TAKEN.contains(&code))
     }
 
     /// Whether the thing that was asked does not exist.

@@ -35,19 +35,6 @@ const BUSY_MAX: Duration = Duration::from_secs(30);
 /// How often it is asked why a job waits.
 const WHY: Duration = Duration::from_secs(2);
 
-/// Refusals of a nonce that another transaction of the account took.
-const NONCE_TAKEN: [&str; 8] = [
-    "TG-LED-002",
-    "TG-LED-003",
-    "TG-LED-004",
-    "TG-NODE-044",
-    "TG-NODE-045",
-    "TG-NODE-046",
-    // The base fee rose beyond what was offered, or another one waits that offers more.
-    "TG-LED-008",
-    "TG-NODE-049",
-];
-
 /// Refusals of a grid that takes nothing more at the moment.
 const NO_ROOM: [&str; 3] = ["TG-NODE-042", "TG-NODE-043", "TG-NODE-047"];
 
@@ -250,8 +237,8 @@ pub async fn submit(
     loop {
         let result = client.sign_and_submit(wallet, transaction.clone()).await;
         let again = result.as_ref().is_err_and(|error| {
-            let code = error.code();
-            code.is_some_and(|code| NONCE_TAKEN.contains(&code) || NO_ROOM.contains(&code))
+            let full = error.code().is_some_and(|code| NO_ROOM.contains(&code));
+            full || error.is_overtaken()
         });
         if !again || started.elapsed() > SIGN_MAX {
             return result.doing(doing);

@@ -9,7 +9,6 @@ use tg_types::Amount;
 
 use super::accounts::REQUESTOR;
 use super::needs::{MachineArguments, NeedsArguments};
-use super::trust::TrustArguments;
 use crate::network::process::ApiSetting;
 
 /// Which grid.
@@ -36,6 +35,15 @@ pub(crate) struct KeyArguments {
     pub(crate) account: String,
     #[command(flatten)]
     pub(crate) passphrase: PassphraseArguments,
+}
+
+/// Whom to trust.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TrustArguments {
+    /// File with the genesis of the network. With it nothing of this answer is believed that its validators did not make
+    /// final; without it whoever serves the API is believed.
+    #[arg(long, env = "TENSORGRID_GENESIS", value_name = "FILE")]
+    pub(crate) genesis: Option<PathBuf>,
 }
 
 /// What a key file is locked with.

@@ -1,14 +1,13 @@
 //! What is shown of a grid without trusting whoever answers.
 
-use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use clap::Args;
 use tg_ledger::Genesis;
 use tg_sdk::light::{FinalValue, LightError};
 use tg_types::Decode;
 use tg_types::chain::TrustRoot;
 
+use super::args::TrustArguments;
 use super::connect::Calling;
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail};
@@ -19,27 +18,16 @@ const GENESIS_BYTES_MAX: u64 = 64 << 20;
 /// Answers that are older say so: blocks come every second or so.
 const OLD_MS: u64 = 30_000;
 
-/// Whom to trust.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct TrustArguments {
-    /// File with the genesis of the network. With it nothing of this answer is believed that its validators did not make
-    /// final; without it whoever serves the API is believed.
-    #[arg(long, env = "TENSORGRID_GENESIS", value_name = "FILE")]
-    pub(crate) genesis: Option<PathBuf>,
-}
-
-impl TrustArguments {
-    /// What is trusted instead of the API, if a genesis was named.
-    pub(crate) fn root(&self) -> Result<Option<TrustRoot>, Failure> {
-        let Some(path) = &self.genesis else {
-            return Ok(None);
-        };
-        let bytes = files::read(path, GENESIS_BYTES_MAX)?;
-        let doing = format!("{} is not a genesis", path.display());
-        let genesis = Genesis::from_bytes(&bytes).or_fail(Exit::Usage, doing)?;
-        let doing = format!("{} is the genesis of no network", path.display());
-        genesis.trust_root().or_fail(Exit::Usage, doing).map(Some)
-    }
+/// What is trusted instead of the API, if a genesis was named.
+pub(crate) fn root(arguments: &TrustArguments) -> Result<Option<TrustRoot>, Failure> {
+    let Some(path) = &arguments.genesis else {
+        return Ok(None);
+    };
+    let bytes = files::read(path, GENESIS_BYTES_MAX)?;
+    let doing = format!("{} is not a genesis", path.display());
+    let genesis = Genesis::from_bytes(&bytes).or_fail(Exit::Usage, doing)?;
+    let doing = format!("{} is the genesis of no network", path.display());
+    genesis.trust_root().or_fail(Exit::Usage, doing).map(Some)
 }
 
 /// Whose word an answer is, for people.

@@ -33,7 +33,7 @@ pub(crate) async fn run(arguments: &BalanceArguments, as_json: bool) -> Outcome 
         .account(address)
         .await
         .calling("ask for the account")?;
-    let shown = match arguments.trust.root()? {
+    let shown = match trust::root(&arguments.trust)? {
         Some(root) => {
             let shown = client.shown_balance(&root, address).await;
             Some(trust::checked(shown, "ask for the proof")?)

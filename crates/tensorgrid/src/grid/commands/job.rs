@@ -62,7 +62,7 @@ async fn show(arguments: &JobShowArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let id = connect::job(&client, &arguments.job).await?;
     let job = client.job(id).await.calling("ask for the job")?;
-    let proved = match arguments.trust.root()? {
+    let proved = match trust::root(&arguments.trust)? {
         Some(root) => Some(proved(&client, &root, id).await?),
         None => None,
     };
