@@ -234,7 +234,11 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(trace: &'a Trace, policy: Policy, seed: u64) -> Self {
-        let prior = WorkloadProfile::prior_with_gangs(&trace.specs(), PRIOR_JOBS_WITH_GANGS);
+        let prior = WorkloadProfile::prior_with_gangs(
+            &trace.specs(),
+            PRIOR_JOBS_WITH_GANGS,
+            PRIOR_JOBS_WITH_GANGS,
+        );
         let learner = Learner::new(prior);
         Self {
             trace,

@@ -336,7 +336,7 @@ fn the_prior_knows_the_machines_and_nothing_else() {
             .collect();
         assert_eq!(models.len(), 1);
     }
-    let gangs = WorkloadProfile::prior_with_gangs(&specs, 2).weights();
+    let gangs = WorkloadProfile::prior_with_gangs(&specs, 2, 2).weights();
     assert!(
         gangs
             .iter()

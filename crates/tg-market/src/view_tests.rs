@@ -11,7 +11,7 @@ use tg_types::{
 
 use crate::cluster::{AllocateError, Cluster, NodeIndex};
 use crate::mig::{MigInstance, MigProfile};
-use crate::packing::profile::PRIOR_JOBS_WITH_GANGS;
+use crate::packing::profile::{PRIOR_JOBS_WITH_GANGS, PRIOR_WHOLE};
 use crate::packing::{Learner, PackingIndex, Shape, WorkloadProfile, scan};
 use crate::placement::{best_offer, cheapest};
 use crate::synthetic::Draws;
@@ -222,7 +222,8 @@ fn at_one_price_the_choice_costs_what_the_measured_scheduler_pays() {
             .iter()
             .map(|it| node_spec(&it.1.machine))
             .collect();
-        let mut profile = WorkloadProfile::prior_with_gangs(&specs, PRIOR_JOBS_WITH_GANGS);
+        let mut profile =
+            WorkloadProfile::prior_with_gangs(&specs, PRIOR_JOBS_WITH_GANGS, PRIOR_WHOLE);
         profile.join(&market.work);
         for step in 0..12 {
             if step % 4 == 3 {

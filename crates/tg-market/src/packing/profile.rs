@@ -63,20 +63,24 @@ impl WorkloadProfile {
     }
 
     /// As [`Self::prior`], and for each model and number of GPUs also jobs that take all GPUs of a machine of any model,
-    /// which weigh as much as `jobs` for each GPU: for markets where a job that came too early cannot be moved and would
+    /// which weigh as much as `whole` jobs for each GPU: for markets where a job that came too early cannot be moved and would
     /// keep a whole machine from the first who needs one.
     #[must_use]
-    pub fn prior_with_gangs(nodes: &[NodeSpec], jobs: u64) -> Self {
-        Self::prior_of_sizes(sizes_of(nodes).into_iter(), jobs)
+    pub fn prior_with_gangs(nodes: &[NodeSpec], jobs: u64, whole: u64) -> Self {
+        Self::prior_of_sizes(sizes_of(nodes).into_iter(), jobs, whole)
     }
 
     /// As [`Self::prior_with_gangs`], of machines with these models, numbers of GPUs and CPU, which rise.
-    pub(crate) fn prior_of_sizes(sizes: impl Iterator<Item = (u8, u8, u32)>, jobs: u64) -> Self {
+    pub(crate) fn prior_of_sizes(
+        sizes: impl Iterator<Item = (u8, u8, u32)>,
+        jobs: u64,
+        whole: u64,
+    ) -> Self {
         let mut profile = Self::new();
         for (model, gpus, cpu_milli) in least_of_sizes(sizes) {
             profile.expect_singles(model, gpus, cpu_milli, jobs);
-            if let Ok(whole) = Request::new(cpu_milli / 2, 0, gpus, WHOLE_GPU) {
-                profile.observe_worth(&whole, jobs.saturating_mul(u64::from(gpus)));
+            if let Ok(request) = Request::new(cpu_milli / 2, 0, gpus, WHOLE_GPU) {
+                profile.observe_worth(&request, whole.saturating_mul(u64::from(gpus)));
             }
         }
         profile
@@ -218,8 +222,14 @@ fn least_of_sizes(
 /// points of the allocated share, 100 cost half a point where jobs need models.
 pub const PRIOR_JOBS: u64 = 2;
 
-/// As [`PRIOR_JOBS`], where jobs depart. On the trace more of them earn more and let more single jobs be late.
+/// As [`PRIOR_JOBS`], where jobs depart.
 pub const PRIOR_JOBS_WITH_GANGS: u64 = 4;
+
+/// What a job for a whole machine weighs for each GPU beside [`PRIOR_JOBS_WITH_GANGS`] of one GPU. On the trace more of it
+/// earns more, lets more single jobs be late, and spends models on jobs that need none of them: at 4, of the jobs of gpuspec33
+/// that come until all is asked for, 90.6 % of the compute is placed, at 1 93.8, at 0 94.8; at 0 a third of the compute is idle
+/// while jobs wait, a quarter at 1 and 4.
+pub const PRIOR_WHOLE: u64 = 1;
 
 /// Learns the work to come from the work that came, at first after 8 jobs, then whenever a quarter more came.
 #[derive(Debug, Clone, PartialEq, Eq)]
