@@ -2,11 +2,11 @@
 //!
 //! A job that does not fit waits. `fifo` serves strictly in order: nobody overtakes the first job that waits. The
 //! other baselines serve any job that fits, in order of arrival. `tensorgrid` serves by
-//! [`crate::lane::queue::Waiting::turn_by_time`]: paid priority over the time a job takes, bounded by its age; here all
+//! [`crate::lane::queue::Waiting::turn`]: paid priority over the time a job takes, bounded by its age; here all
 //! pay alike but for a priority of 1 to 4 drawn from a hash of the job. For the first job in turn that does not fit it
 //! reserves the machine on which the job can start first, from that time on: others run there if they end before (EASY
-//! backfill), so gangs do not starve and what they wait for is not idle. It takes the time a job runs as known, as the
-//! baselines do not use it; what work will come it [learns](Learner). `ledger` serves as the ledger's lane of posted prices
+//! backfill), so gangs do not starve and what they wait for is not idle. Both take the time a job runs as known, which the
+//! baselines do not use; what work will come it [learns](Learner). `ledger` serves as the ledger's lane of posted prices
 //! does: all that wait, in the order of [`crate::lane::queue::Waiting::turn`], and reserves nothing.
 //!
 //! Deadlines and prices are not in the trace: a job is due after its duration and half of it more (at least ten
@@ -319,15 +319,8 @@ impl<'a> Run<'a> {
     fn serve(&mut self) {
         let mut order = std::mem::take(&mut self.waiting);
         let now = TimestampMs::new(self.now.saturating_mul(1_000));
-        if self.result.policy == Policy::Ledger {
+        if matches!(self.result.policy, Policy::Ledger | Policy::Tensorgrid) {
             order.sort_by_cached_key(|at| self.as_waiting(*at).turn(now));
-        }
-        if self.result.policy == Policy::Tensorgrid {
-            order.sort_by_cached_key(|at| {
-                let expected = self.trace.jobs[*at].duration_s.saturating_mul(1_000);
-                self.as_waiting(*at)
-                    .turn_by_time(now, DurationMs::new(expected))
-            });
         }
         let mut blocked = false;
         self.reserved = None;
@@ -416,6 +409,7 @@ impl<'a> Run<'a> {
             price: Amount::new(1_000),
             priority: priority(at),
             since: TimestampMs::new(self.trace.jobs[at].arrival_s.saturating_mul(1_000)),
+            expected: DurationMs::new(self.trace.jobs[at].duration_s.saturating_mul(1_000)),
         }
     }
 

@@ -467,6 +467,7 @@ fn whoever_waited_long_enough_goes_before_any_priority() {
             price: Amount::new(1 + u128::from(draws.below(1_000))),
             priority: 1 + draws.below(8) as u8,
             since: TimestampMs::new(now.get() - wait),
+            expected: DurationMs::ZERO,
         };
         let old = waiting(1, full + seed);
         let older = waiting(2, full + seed + 1);
