@@ -63,6 +63,8 @@ mod model_tests;
 #[cfg(test)]
 mod part_tests;
 #[cfg(test)]
+mod run_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod view_tests;

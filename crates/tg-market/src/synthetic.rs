@@ -133,9 +133,21 @@ pub fn sharing_node(draws: &mut Draws) -> NodeSpec {
         _ => Sharing::Mig(*draws.pick(&MigModel::ALL)),
     };
     if let Sharing::Mig(model) = node.gpu.sharing {
+        node.gpu.model = cut_model(model).tag();
         node.gpu.memory_mib = model.memory_mib(MigProfile::G7) + draws.below(2) as u32 * 1_024;
     }
     node
+}
+
+/// The GPU that has the partitions of `model`.
+#[must_use]
+pub const fn cut_model(model: MigModel) -> GpuModel {
+    match model {
+        MigModel::A100M40 => GpuModel::A100M40,
+        MigModel::A100M80 => GpuModel::A100M80,
+        MigModel::H100M80 => GpuModel::H100,
+        MigModel::H200M141 => GpuModel::H200,
+    }
 }
 
 /// A request as [`synthetic_request`] draws it, but with any isolation and often with a memory cap.
