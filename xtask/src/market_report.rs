@@ -103,7 +103,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What an example of `tg-market` prints.
+/// What an example of `tg-lab` prints.
 fn example(
     root: &Path,
     name: &str,
@@ -112,7 +112,7 @@ fn example(
 ) -> Result<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let answer = Command::new(cargo)
-        .args(["run", "--quiet", "--release", "--package", "tg-market"])
+        .args(["run", "--quiet", "--release", "--package", "tg-lab"])
         .args(["--example", name, "--"])
         .args(files)
         .args(words)

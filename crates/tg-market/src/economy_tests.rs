@@ -10,8 +10,8 @@ use crate::lane::queue::{PRIORITY_MAX, TURN_TIME_BASE, Waiting};
 use crate::packing::{Learner, WorkloadProfile};
 use crate::pricing::{DynamicPrice, Load, STEP_MAX_PPM};
 use crate::reputation::{LeaseOutcome, Reputation, Standing};
-use crate::synthetic::Draws;
 use crate::throughput::{Correction, GpuClass, ThroughputMatrix, WorkKind, duration_on};
+use tg_lab::synthetic::Draws;
 
 const fn amount(units: u64) -> Amount {
     Amount::new(units as u128)

@@ -13,12 +13,12 @@ use crate::cluster::{AllocateError, Cluster, NodeIndex};
 use crate::mig::{MigInstance, MigProfile};
 use crate::packing::{Learner, Shape, WorkloadProfile};
 use crate::placement::{best_offer, cheapest};
-use crate::synthetic::Draws;
 use crate::throughput::{GpuClass, ThroughputMatrix, WorkKind};
 use crate::view::{node_spec, request_of};
 use crate::{
     Hold, HoldError, JobDemand, OfferFacts, OfferView, PriceAnchor, Room, Stock, TrackRecord,
 };
+use tg_lab::synthetic::Draws;
 
 const NOW: TimestampMs = TimestampMs::new(1_000);
 const UNTIL: TimestampMs = TimestampMs::new(1_000_000);

@@ -8,7 +8,7 @@ use tg_types::{Amount, DurationMs, TimestampMs};
 use crate::lane::auction::{Ask, Bid, ClassSet, clear_uniform};
 use crate::lane::deadline::{PARTS, reserved_price};
 use crate::lane::queue::{AGE_FULL, Preemptible, Waiting, victims};
-use crate::synthetic::Draws;
+use tg_lab::synthetic::Draws;
 
 const fn amount(units: u64) -> Amount {
     Amount::new(units as u128)

@@ -48,8 +48,6 @@ pub mod price;
 pub mod profile;
 pub mod shape;
 pub mod table;
-#[cfg(test)]
-mod tests;
 pub mod units;
 
 pub use burden::Burden;

@@ -4,12 +4,12 @@
 
 use proptest::prelude::*;
 
-use crate::baseline::Policy;
-use crate::cluster::{Request, RequestError, WHOLE_GPU};
-use crate::compare::{Comparison, compare};
-use crate::simulate::{Outcome, simulate, simulate_knowing};
-use crate::synthetic::{Draws, synthetic_node, synthetic_trace};
-use crate::trace::{Trace, TraceError, TraceJob, TraceNode, write_placements};
+use tg_lab::baseline::Policy;
+use tg_lab::compare::{Comparison, compare};
+use tg_lab::simulate::{Outcome, simulate, simulate_knowing};
+use tg_lab::synthetic::{Draws, synthetic_node, synthetic_trace};
+use tg_lab::trace::{Trace, TraceError, TraceJob, TraceNode, write_placements};
+use tg_market::cluster::{Request, RequestError, WHOLE_GPU};
 
 #[test]
 fn knowing_the_future_is_hardly_better_than_learning() {

@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use crate::cluster::{
-    Allocation, Cluster, Gpu, Grant, Isolation, ModelSet, Needs, NodeIndex, NodeSpec, Request,
-    Sharing, WHOLE_GPU,
-};
-use crate::ledger_market::{LedgerMarket, Place};
-use crate::mig::{ALL_FREE, MigModel, MigProfile};
-use crate::packing::WorkloadProfile;
-use crate::packing::shape::Shape;
-use crate::packing::table::Tables;
-use crate::packing::units::CPU_UNIT_MILLI;
-use crate::synthetic::{
+use tg_lab::ledger_market::{LedgerMarket, Place};
+use tg_lab::synthetic::{
     Draws, cut_model, sharing_node, sharing_request, synthetic_node, synthetic_request,
     synthetic_trace,
 };
+use tg_market::cluster::{
+    Allocation, Cluster, Gpu, Grant, Isolation, ModelSet, Needs, NodeIndex, NodeSpec, Request,
+    Sharing, WHOLE_GPU,
+};
+use tg_market::mig::{ALL_FREE, MigModel, MigProfile};
+use tg_market::packing::WorkloadProfile;
+use tg_market::packing::shape::Shape;
+use tg_market::packing::table::Tables;
+use tg_market::packing::units::CPU_UNIT_MILLI;
 
 /// What machines and jobs are drawn from: GPUs shared by MPS only, or in every way.
 #[derive(Debug, Clone, Copy)]

@@ -4,9 +4,9 @@
 
 use std::error::Error;
 
-use tg_market::baseline::Policy;
-use tg_market::compare::{Comparison, compare};
-use tg_market::trace::Trace;
+use tg_lab::baseline::Policy;
+use tg_lab::compare::{Comparison, compare};
+use tg_lab::trace::Trace;
 
 #[allow(clippy::print_stdout, reason = "this is a command line tool")]
 fn main() -> Result<(), Box<dyn Error>> {

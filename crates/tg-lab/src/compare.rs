@@ -2,7 +2,7 @@
 //!
 //! A job that does not fit waits. `fifo` serves strictly in order: nobody overtakes the first job that waits. The
 //! other baselines serve any job that fits, in order of arrival. `tensorgrid` is the ledger's lane of posted prices: all that
-//! wait, in the order of [`crate::lane::queue::Waiting::turn`]; here all pay alike but for a priority of 1 to 4 drawn from a
+//! wait, in the order of [`tg_market::lane::queue::Waiting::turn`]; here all pay alike but for a priority of 1 to 4 drawn from a
 //! hash of the job. It takes the time a job runs as known, as orders state it, which the baselines do not use; what work will
 //! come it learns from the work that came.
 //!
@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, BinaryHeap};
 use tg_types::{Amount, DurationMs, TimestampMs};
 
 use crate::baseline::{BaselineScheduler, Policy};
-use crate::cluster::{Allocation, Cluster, NodeIndex, Request};
-use crate::lane::queue::Waiting;
 use crate::ledger_market::{LedgerMarket, Place};
-use crate::packing::shape::mix;
 use crate::trace::Trace;
+use tg_market::cluster::{Allocation, Cluster, NodeIndex, Request};
+use tg_market::lane::queue::Waiting;
+use tg_market::packing::shape::mix;
 
 /// What came of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]

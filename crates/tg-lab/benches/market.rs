@@ -12,11 +12,11 @@
 
 use std::time::Instant;
 
+use tg_lab::ledger_market::LedgerMarket;
+use tg_lab::synthetic::{Draws, synthetic_trace};
+use tg_lab::trace::Trace;
 use tg_market::lane::auction::{Ask, Bid, ClassSet, clear_uniform};
-use tg_market::ledger_market::LedgerMarket;
 use tg_market::packing::WorkloadProfile;
-use tg_market::synthetic::{Draws, synthetic_trace};
-use tg_market::trace::Trace;
 use tg_market::view::request_of;
 use tg_market::{Hold, Stock};
 use tg_types::{

@@ -4,13 +4,13 @@
 
 use proptest::prelude::*;
 
-use crate::baseline::{BaselineScheduler, Policy};
-use crate::cluster::{
+use tg_lab::baseline::{BaselineScheduler, Policy};
+use tg_lab::synthetic::{Draws, sharing_node, sharing_request};
+use tg_market::cluster::{
     Allocation, Cluster, GPUS_PER_NODE_MAX, Interconnect, Isolation, Needs, NodeIndex, NodeSpec,
     Request, Sharing, WHOLE_GPU,
 };
-use crate::mig::{ALL_FREE, MigProfile};
-use crate::synthetic::{Draws, sharing_node, sharing_request};
+use tg_market::mig::{ALL_FREE, MigProfile};
 
 /// What one machine has left, kept as lists of who holds what.
 #[derive(Debug, Clone)]

@@ -10,13 +10,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster::{Cluster, GPUS_PER_NODE_MAX, NodeFree, NodeIndex, Request};
-use crate::packing::shape::mix;
+use tg_market::cluster::{Cluster, GPUS_PER_NODE_MAX, NodeFree, NodeIndex, Request};
+use tg_market::packing::shape::mix;
 
 /// A placement rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Policy {
-    /// What a block of the ledger executes ([`crate::ledger_market`]): proportionally fair packing ([`crate::packing`]).
+    /// What a block of the ledger executes ([`crate::ledger_market`]): proportionally fair packing ([`tg_market::packing`]).
     Tensorgrid,
     /// Fragmentation gradient descent.
     Fgd,

@@ -1,10 +1,10 @@
 //! Arrivals without departures, as in the published experiment: every job is placed or refused once.
 
 use crate::baseline::{BaselineScheduler, Policy};
-use crate::cluster::{Allocation, Cluster, NodeIndex, Request};
 use crate::ledger_market::LedgerMarket;
-use crate::packing::WorkloadProfile;
 use crate::trace::Trace;
+use tg_market::cluster::{Allocation, Cluster, NodeIndex, Request};
+use tg_market::packing::WorkloadProfile;
 
 /// Places the jobs of `trace` one after the other by `policy`. `seed` breaks ties where the rule has any.
 ///
