@@ -145,7 +145,7 @@ fn judged(
     let placements = out.join(format!("{workload}_{seed}_{policy}.csv"));
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["run", "--quiet", "--release", "--package", "tg-market"])
+        .args(["run", "--quiet", "--release", "--package", "tg-lab"])
         .args(["--example", "simulate", "--"])
         .args([&nodes, &arrivals])
         .args([policy, "1"])

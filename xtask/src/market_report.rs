@@ -19,9 +19,8 @@ const EVERY: &str = "128";
 /// So many sets of machines are pooled.
 const SETS: &str = "32";
 
-const RULES: [&str; 8] = [
+const RULES: [&str; 7] = [
     "tensorgrid",
-    "ledger",
     "fgd",
     "best-fit",
     "least-loaded",
@@ -31,8 +30,8 @@ const RULES: [&str; 8] = [
 ];
 
 /// Colours of the rules, in their order.
-const COLOURS: [&str; 8] = [
-    "#0b6e4f", "#3a9d78", "#c1121f", "#1d4e89", "#8d5a97", "#6c757d", "#b08900", "#d96c06",
+const COLOURS: [&str; 7] = [
+    "#0b6e4f", "#c1121f", "#1d4e89", "#8d5a97", "#6c757d", "#b08900", "#d96c06",
 ];
 
 /// Writes the report.
@@ -104,7 +103,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What an example of `tg-market` prints.
+/// What an example of `tg-lab` prints.
 fn example(
     root: &Path,
     name: &str,
@@ -113,7 +112,7 @@ fn example(
 ) -> Result<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let answer = Command::new(cargo)
-        .args(["run", "--quiet", "--release", "--package", "tg-market"])
+        .args(["run", "--quiet", "--release", "--package", "tg-lab"])
         .args(["--example", name, "--"])
         .args(files)
         .args(words)

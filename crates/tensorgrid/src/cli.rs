@@ -103,8 +103,8 @@ pub(crate) enum MarketCommand {
 #[command(
     after_help = "Machines: sn,cpu_milli,memory_mib,gpu,model. Arrivals: name,cpu_milli,memory_mib,num_gpu,gpu_milli,\
                         gpu_spec. Placements: pod,node,gpus (device numbers joined by '-'; a refused job has no node). The rule \
-                        `tensorgrid` knows the machines and the jobs that came before, nothing of those to come, and so does \
-                        `ledger`, which is what a block executes; `fgd` takes the most frequent work of the whole trace as known, as in its publication."
+                        `tensorgrid` is what a block executes: it knows the machines and the jobs that came before, nothing of \
+                        those to come; `fgd` takes the most frequent work of the whole trace as known, as in its publication."
 )]
 pub(crate) struct SimulateArguments {
     /// The machines.
@@ -116,7 +116,7 @@ pub(crate) struct SimulateArguments {
     /// Where to write the placements.
     #[arg(long, value_name = "P.csv")]
     pub(crate) out: PathBuf,
-    /// The placement rule: tensorgrid, ledger, fgd, best-fit, least-loaded, fifo, random or weighted.
+    /// The placement rule: tensorgrid, fgd, best-fit, least-loaded, fifo, random or weighted.
     #[arg(long, default_value = "tensorgrid")]
     pub(crate) policy: String,
     /// Seed of the order among machines that are equally good.

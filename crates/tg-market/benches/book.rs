@@ -15,9 +15,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
+use tg_lab::synthetic::{Draws, Variety, numbered, synthetic_needs, synthetic_standing};
 use tg_market::book::{Looks, Rates, Standing};
 use tg_market::packing::WorkloadProfile;
-use tg_market::synthetic::{Draws, Variety, numbered, synthetic_needs, synthetic_standing};
 use tg_market::throughput::ThroughputMatrix;
 use tg_market::view::request_of;
 use tg_market::{Hold, JobDemand, OfferBook, PackingPrices, PriceAnchor, Quote, Stock, cheapest};

@@ -5,10 +5,8 @@
 //! explanation), [`book`] (the same winner without looking at all offers). That is what the ledger calls for each job.
 //!
 //! For machines with many GPUs and many jobs: [`cluster`] (machines and what is free on them), [`packing`] (where a job
-//! does the least harm, and the index that finds it), [`mig`] (hardware partitions), [`lane`] (auction, deadlines,
-//! queue), [`pricing`], [`reputation`], [`throughput`] (which GPU is how fast),
-//! [`baseline`] (rules of the literature), [`ledger_market`] (the ledger's rule without a ledger), [`trace`] and [`simulate`] (published traces), [`synthetic`] (generated
-//! markets).
+//! does the least harm), [`mig`] (hardware partitions), [`lane`] (auction, deadlines, queue), [`pricing`], [`reputation`],
+//! [`throughput`] (which GPU is how fast). What measures all this, without a ledger, is the crate `tg-lab`.
 //!
 //! ```
 //! use tg_market::{JobDemand, best_offer};
@@ -34,32 +32,24 @@
 //! ```
 #![deny(clippy::float_arithmetic)]
 
-pub mod baseline;
 pub mod book;
 pub mod cluster;
-pub mod compare;
 pub mod constraint;
 pub mod demand;
 pub mod lane;
-pub mod ledger_market;
 pub mod mig;
 pub mod packing;
 pub mod placement;
 pub mod pricing;
 pub mod record;
 pub mod reputation;
-pub mod simulate;
-pub mod synthetic;
 pub mod throughput;
-pub mod trace;
 pub mod view;
 
 #[cfg(test)]
 mod economy_tests;
 #[cfg(test)]
 mod mode_tests;
-#[cfg(test)]
-mod model_tests;
 #[cfg(test)]
 mod part_tests;
 #[cfg(test)]

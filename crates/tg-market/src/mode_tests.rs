@@ -5,12 +5,10 @@
 use std::collections::BTreeMap;
 
 use crate::cluster::{
-    AllocateError, Allocation, Cluster, Gpu, Grant, Interconnect, Isolation, Needs, NodeIndex,
-    NodeSpec, Request, Sharing, TIME_SLICE_PERIOD_US, WHOLE_GPU,
+    AllocateError, Cluster, Gpu, Grant, Interconnect, Isolation, Needs, NodeIndex, NodeSpec,
+    Request, Sharing, TIME_SLICE_PERIOD_US, WHOLE_GPU,
 };
 use crate::mig::{ALL_FREE, MigInstance, MigModel, MigProfile};
-use crate::packing::{PackingScheduler, WorkloadProfile};
-use crate::synthetic::Draws;
 
 use MigProfile::{G1, G1M2, G2, G3, G4, G7};
 
@@ -296,109 +294,4 @@ fn partitions_and_whole_gpus_do_not_meet() {
     cluster.release(&second);
     cluster.release(&first);
     assert!(cluster == Cluster::new(vec![cut(2, model)]));
-}
-
-#[test]
-fn a_gpu_with_less_memory_than_its_partitions_is_not_oversubscribed() {
-    // An offer that declares half the memory: half of the partitions can be had.
-    let model = MigModel::A100M40;
-    let spec = machine(1, model.memory_mib(G7) / 2, Sharing::Mig(model));
-    let small = partition(G1, model);
-    let profile = WorkloadProfile::of([&small]);
-    let mut scheduler = PackingScheduler::new(Cluster::new(vec![spec]), &profile, 1);
-    let held: Vec<_> = std::iter::from_fn(|| scheduler.place(&small)).collect();
-    assert_eq!(held.len(), 4);
-    assert_eq!(scheduler.cluster().free(NodeIndex(0)).gpu_memory_mib[0], 0);
-}
-
-#[test]
-fn what_is_given_back_and_undone_lies_where_it_lay() {
-    // Two partitions; the first goes and would now be put elsewhere, but an undone release is no new placement.
-    let model = MigModel::A100M80;
-    let small = partition(G1, model);
-    let profile = WorkloadProfile::of([&small]);
-    let mut scheduler = PackingScheduler::new(Cluster::new(vec![cut(1, model)]), &profile, 1);
-    let held: Vec<Allocation> = (0..4).map(|_| scheduler.place(&small).unwrap()).collect();
-    let before = scheduler.cluster().clone();
-    let mark = scheduler.mark();
-    scheduler.release(&held[0]);
-    scheduler.release(&held[2]);
-    scheduler.undo_to(mark);
-    assert!(*scheduler.cluster() == before);
-    for allocation in &held {
-        scheduler.release(allocation);
-    }
-    assert!(*scheduler.cluster() == Cluster::new(vec![cut(1, model)]));
-}
-
-/// Most compute slices of `profiles` that can lie on `gpus`, by trying every place of every one or leaving it out.
-fn most_slices(
-    gpus: &mut Vec<u8>,
-    profiles: &[MigProfile],
-    known: &mut BTreeMap<(Vec<u8>, usize), u32>,
-) -> u32 {
-    let Some((profile, rest)) = profiles.split_first() else {
-        return 0;
-    };
-    let mut state = gpus.clone();
-    state.sort_unstable();
-    let key = (state, profiles.len());
-    if let Some(most) = known.get(&key) {
-        return *most;
-    }
-    let mut most = most_slices(gpus, rest, known);
-    for at in 0..gpus.len() {
-        let free = gpus[at];
-        for start in profile.starts() {
-            if profile.fits_at(free, *start) {
-                gpus[at] = free & !profile.mask(*start);
-                let found = u32::from(profile.compute_slices()) + most_slices(gpus, rest, known);
-                most = most.max(found);
-                gpus[at] = free;
-            }
-        }
-    }
-    known.insert(key, most);
-    most
-}
-
-/// Compute slices that the scheduler places of `profiles`, in their order or largest first, on `gpus` GPUs.
-fn slices_placed(profiles: &[MigProfile], gpus: u8, seed: u64, largest_first: bool) -> u32 {
-    let model = MigModel::H100M80;
-    let mut order = profiles.to_vec();
-    if largest_first {
-        order.sort_by_key(|it| std::cmp::Reverse((it.memory_slices(), it.compute_slices())));
-    }
-    let requests: Vec<Request> = order.iter().map(|it| partition(*it, model)).collect();
-    let profile = WorkloadProfile::of(&requests);
-    let mut scheduler = PackingScheduler::new(Cluster::new(vec![cut(gpus, model)]), &profile, seed);
-    let placed = order.iter().zip(&requests);
-    placed
-        .filter(|(_, request)| scheduler.place(request).is_some())
-        .map(|(profile, _)| u32::from(profile.compute_slices()))
-        .sum()
-}
-
-#[test]
-#[allow(clippy::print_stdout, reason = "the share is to be seen")]
-fn partitions_are_packed_within_a_hundredth_of_the_optimum() {
-    let (mut batch, mut online, mut best) = (0, 0, 0);
-    for seed in 0..1_000 {
-        let mut draws = Draws::new(seed);
-        let gpus = 1 + draws.below(3) as u8;
-        let count = 2 + draws.below(u64::from(gpus) * 5);
-        let profiles: Vec<MigProfile> = (0..count).map(|_| *draws.pick(&MigProfile::ALL)).collect();
-        batch += slices_placed(&profiles, gpus, seed, true);
-        online += slices_placed(&profiles, gpus, seed, false);
-        let mut free = vec![ALL_FREE; usize::from(gpus)];
-        best += most_slices(&mut free, &profiles, &mut BTreeMap::new());
-    }
-    let share = |placed: u32| f64::from(placed) * 100.0 / f64::from(best);
-    println!(
-        "compute slices placed of the optimum, 1,000 cases: batch {:.2} %, one by one {:.2} %",
-        share(batch),
-        share(online)
-    );
-    assert!(batch * 100 >= best * 99, "{batch} of {best}");
-    assert!(batch <= best && online <= best);
 }

@@ -1,19 +1,14 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use proptest::prelude::*;
 use tg_types::{Amount, DurationMs};
 
-use crate::baseline::Policy;
 use crate::cluster::{
     AllocateError, Cluster, Gpu, Interconnect, Isolation, ModelSet, Needs, NodeIndex, NodeSpec,
     Request, RequestError, Sharing, WHOLE_GPU,
 };
 use crate::pricing::{DynamicPrice, Load, TARGET_PPM};
 use crate::reputation::{LeaseOutcome, Reputation, Standing};
-use crate::simulate::{Outcome, simulate};
-use crate::synthetic::synthetic_trace;
 use crate::throughput::{Correction, GpuClass, WorkKind};
-use crate::trace::{Trace, TraceError, write_placements};
 
 const GPU: Gpu = Gpu {
     model: 3,
@@ -281,125 +276,5 @@ fn corrections_follow_receipts_within_bounds() {
         GpuClass::ALL
             .iter()
             .all(|gpu| gpu.relative_milli(WorkKind::Training) > 0)
-    );
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
-    #[test]
-    fn any_text_is_a_trace_or_an_error(nodes in "[a-z0-9,\n.|-]{0,200}", jobs in "[a-z0-9,\n.|-]{0,200}") {
-        let nodes = format!("sn,cpu_milli,memory_mib,gpu,model\n{nodes}");
-        let jobs = format!("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n{jobs}");
-        if let Ok(trace) = Trace::parse(&nodes, &jobs) {
-            let placements = simulate(&trace, Policy::Tensorgrid, 1);
-            prop_assert_eq!(placements.len(), trace.jobs.len());
-        }
-    }
-}
-
-#[test]
-fn traces_are_read_and_placements_written() {
-    let nodes = "sn,cpu_milli,memory_mib,gpu,model\nb,8000,1000,2,T4\na,4000,1000,0,\n";
-    let jobs = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n\
-                cpu,3000,10,0,0,\nshare,1000,10,1,500,T4|P100\ngang,1000,10,2,1000,\nodd,1.0,10,1,100,X9\n";
-    let trace = Trace::parse(nodes, jobs).unwrap();
-    assert_eq!(
-        (trace.nodes[0].name.as_str(), trace.nodes[0].position),
-        ("a", 1)
-    );
-    let placements = simulate(&trace, Policy::Tensorgrid, 1);
-    let text = write_placements(&trace, &placements);
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "pod,node,gpus");
-    assert!(lines[1] == "cpu,a," || lines[1] == "cpu,b,");
-    assert!(lines[2] == "share,b,0");
-    assert_eq!(lines[3..], ["gang,,", "odd,,"]);
-}
-
-#[test]
-fn bad_traces_name_the_line() {
-    let nodes = "sn,cpu_milli,memory_mib,gpu,model\n";
-    let jobs = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n";
-    let check = |nodes: &str, jobs: &str, expected: TraceError| {
-        assert_eq!(Trace::parse(nodes, jobs), Err(expected));
-    };
-    check("sn,gpu\n", jobs, TraceError::NoColumn("cpu_milli"));
-    let line = 2;
-    check(
-        &format!("{nodes}a,1\n"),
-        jobs,
-        TraceError::NoField {
-            line,
-            column: "model",
-        },
-    );
-    let column = "gpu";
-    check(
-        &format!("{nodes}a,1,1,9,T4\n"),
-        jobs,
-        TraceError::NoNumber { line, column },
-    );
-    check(
-        &format!("{nodes},1,1,1,T4\n"),
-        jobs,
-        TraceError::BadName { line },
-    );
-    let twice = format!("{nodes}a,1,1,1,T4\na,1,1,1,T4\n");
-    check(&twice, jobs, TraceError::BadName { line: 3 });
-    let column = "cpu_milli";
-    check(
-        nodes,
-        &format!("{jobs}j,1.5,1,1,10\n"),
-        TraceError::NoNumber { line, column },
-    );
-    let source = RequestError::BadShare { got: 10, gpus: 2 };
-    check(
-        nodes,
-        &format!("{jobs}j,1,1,2,10\n"),
-        TraceError::BadRequest { line, source },
-    );
-    let many: String = (0..65).map(|it| format!("n{it},1,1,1,M{it}\n")).collect();
-    check(&format!("{nodes}{many}"), jobs, TraceError::TooManyModels);
-}
-
-#[test]
-fn every_rule_places_validly_and_ours_places_most() {
-    let trace = synthetic_trace(7, 120, 1_400);
-    let used = |policy: Policy| {
-        let placements = simulate(&trace, policy, 3);
-        let outcome = Outcome::of(&trace, &placements);
-        assert_eq!(outcome.needless, 0, "{policy:?}");
-        assert_eq!(simulate(&trace, policy, 3), placements, "{policy:?}");
-        outcome.series.last().unwrap().1
-    };
-    let ours = used(Policy::Tensorgrid);
-    for policy in Policy::ALL {
-        assert!(used(policy) <= ours + ours / 200, "{policy:?}");
-        assert_eq!(Policy::parse(policy.as_str()), Some(policy));
-    }
-    assert_eq!(Policy::parse("best"), None);
-}
-
-#[test]
-fn everybody_is_served_in_the_end_and_ours_earns_more_than_strict_order() {
-    let mut trace = synthetic_trace(21, 12, 600);
-    for job in &mut trace.jobs {
-        job.duration_s /= 20;
-    }
-    let run = |policy| crate::compare::compare(&trace, policy, 1);
-    let ours = run(Policy::Tensorgrid);
-    let strict = run(Policy::Fifo);
-    for result in [&ours, &strict] {
-        assert_eq!(result.served + result.impossible, 600);
-        assert_eq!(result.waits_s.len(), result.served as usize);
-        assert!(result.wait_s(500) <= result.wait_s(990));
-    }
-    assert!(ours.revenue_milli > strict.revenue_milli);
-    assert!(ours.late < strict.late);
-    assert_eq!(
-        run(Policy::Tensorgrid),
-        ours,
-        "the same input gives the same run"
     );
 }

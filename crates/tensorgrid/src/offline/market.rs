@@ -4,9 +4,9 @@ use crate::cli::{ReplayArguments, SimulateArguments};
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line};
 use std::path::Path;
-use tg_market::baseline::Policy;
-use tg_market::simulate::{Outcome as Placed, simulate};
-use tg_market::trace::{TEXT_BYTES_MAX, Trace, write_placements};
+use tg_lab::baseline::Policy;
+use tg_lab::simulate::{Outcome as Placed, simulate};
+use tg_lab::trace::{TEXT_BYTES_MAX, Trace, write_placements};
 
 /// Arrived demand, in per cent of capacity, at which the allocated share is printed.
 const ARRIVED: [u64; 7] = [50, 80, 90, 95, 100, 110, 130];

@@ -6,13 +6,15 @@
 //! may look at an equal part of what is left, and what it does not need is for those behind it. A search that is cut off
 //! decides nothing: the job waits, and is looked at in the rounds. One search in a block may go on to its end beyond its
 //! share. So a crowd of jobs that fit nowhere starves neither the ones behind it, nor another lane, nor an order that comes
-//! in this block. Turns are those of [`tg_market::lane::queue`]: paid priority, growing with the wait; whoever waited long
-//! enough goes by age alone.
+//! in this block. Turns are those of [`tg_market::lane::queue`]: paid priority, growing with the wait, over the GPU time that
+//! an order states; whoever waited long enough goes by age alone.
 
 use tg_market::book::Looks;
 use tg_market::lane::queue::{Turn, Waiting};
 use tg_market::{OfferView, PackingPrices, Quote, Stock};
-use tg_types::{Amount, Domain, JobClass, JobId, Lane, LeaseId, TimestampMs, keccak256_of};
+use tg_types::{
+    Amount, Domain, DurationMs, JobClass, JobId, Lane, LeaseId, TimestampMs, keccak256_of,
+};
 
 use super::Execution;
 use crate::decision::Decision;
@@ -22,22 +24,32 @@ use crate::limits::{LEASES_PER_BLOCK_MAX, LOOKS_PER_BLOCK};
 use crate::record::{Grant, Job, JobState, Lease, Offer, Record};
 use crate::state::{Cursors, State};
 
-/// What a unit of work is offered for before priority: all posted prices are the offers', so priority alone orders.
+/// What a unit of work is offered for before priority: all posted prices are the offers', so priority and time order.
 const TURN_PRICE: Amount = Amount::new(1 << 32);
 
 impl State {
     /// A waiting job as the queue sees it.
     pub(crate) fn waiting(job: &Job) -> Waiting {
-        Self::waiting_as(job.sequence, job.order.needs.priority, job.ordered_at())
+        let needs = &job.order.needs;
+        // What it states is for a whole T4.
+        let milli = u64::from(needs.gpu_milli_total()).max(1);
+        let expected = DurationMs::new(needs.reference.get().saturating_mul(1_000) / milli);
+        Self::waiting_as(job.sequence, needs.priority, job.ordered_at(), expected)
     }
 
     /// As [`Self::waiting`], of all that counts.
-    pub(crate) const fn waiting_as(sequence: u64, priority: u8, since: TimestampMs) -> Waiting {
+    pub(crate) const fn waiting_as(
+        sequence: u64,
+        priority: u8,
+        since: TimestampMs,
+        expected: DurationMs,
+    ) -> Waiting {
         Waiting {
             job: sequence,
             price: TURN_PRICE,
             priority,
             since,
+            expected,
         }
     }
 

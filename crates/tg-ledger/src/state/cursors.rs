@@ -1,7 +1,7 @@
 //! Where matching goes on in the next block.
 
 use tg_market::lane::queue::{Turn, Waiting};
-use tg_types::{Lane, TimestampMs, fields};
+use tg_types::{DurationMs, Lane, TimestampMs, fields};
 
 use crate::record::Job;
 use crate::state::State;
@@ -13,6 +13,7 @@ pub(crate) struct Cursor {
     pub(crate) sequence: u64,
     priority: u8,
     since: TimestampMs,
+    expected: DurationMs,
     /// The number of the first job that came when the round that goes on had begun.
     pub(crate) round: u64,
 }
@@ -24,18 +25,20 @@ impl Cursor {
             price: _,
             priority,
             since,
+            expected,
         } = State::waiting(job);
         Self {
             sequence: job,
             priority,
             since,
+            expected,
             round,
         }
     }
 
     /// The turn at `now` of the job that it was made of.
     pub(crate) fn turn(&self, now: TimestampMs) -> Turn {
-        State::waiting_as(self.sequence, self.priority, self.since).turn(now)
+        State::waiting_as(self.sequence, self.priority, self.since, self.expected).turn(now)
     }
 }
 
@@ -77,6 +80,6 @@ impl Cursors {
     }
 }
 
-fields! { Cursor { sequence, priority, since, round } }
+fields! { Cursor { sequence, priority, since, expected, round } }
 
 fields! { Cursors { posted, gang, deadline } }

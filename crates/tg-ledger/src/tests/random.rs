@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tg_market::placement::{ask, charged};
-use tg_market::synthetic::Draws;
+use tg_lab::synthetic::Draws;
 use tg_types::{
     Address, Amount, CapacityTier, Decode, Digest, DurationMs, Encode, GpuModel, GpuModelSet,
     JobClass, JobId, JobNeeds, JobOrder, Label, Lane, Machine, ModeSet, OfferId, OfferTerms,
@@ -467,6 +467,7 @@ fn whoever_waited_long_enough_goes_before_any_priority() {
             price: Amount::new(1 + u128::from(draws.below(1_000))),
             priority: 1 + draws.below(8) as u8,
             since: TimestampMs::new(now.get() - wait),
+            expected: DurationMs::ZERO,
         };
         let old = waiting(1, full + seed);
         let older = waiting(2, full + seed + 1);

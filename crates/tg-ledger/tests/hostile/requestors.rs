@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tg_ledger::{Job, JobState, State};
-use tg_market::synthetic::Draws;
+use tg_lab::synthetic::Draws;
 use tg_types::transaction::bid_commitment;
 use tg_types::{
     BidId, CapacityTier, Digest, GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, ModelId,

@@ -10,7 +10,7 @@
 //!
 //! When prices move, nothing is valued anew at once. With `L` the least ratio of a new price to its old one, `L` times the
 //! old value (less a bound for rounding) is a lower bound of the new one, so only cohorts are valued whose bound reaches
-//! the one that is looked at, as in [`crate::packing::index`].
+//! the one that is looked at.
 //!
 //! This is a memory and no state: answers and [`super::Looks`] are the same whether it is kept, brought over from
 //! another version of the book, or empty. All copies of a book share one memory, which belongs to the version that

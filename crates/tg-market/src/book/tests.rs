@@ -9,19 +9,49 @@ use tg_types::{
     TimestampMs, VerificationMode,
 };
 
-use super::{Looks, OfferBook, Rates, Reach, Standing};
+use super::{Looks, Mark, OfferBook, Rates, Reach, Standing};
 use crate::packing::WorkloadProfile;
 use crate::placement::{best_offer, cheapest, compare_quotes, explain};
-use crate::synthetic::{Draws, Variety, numbered, synthetic_needs, synthetic_standing};
+use crate::record::TrackRecord;
 use crate::throughput::ThroughputMatrix;
 use crate::view::request_of;
 use crate::{Hold, JobDemand, PackingPrices, PriceAnchor, Quote, Stock};
+use tg_lab::synthetic::{
+    Draws, SyntheticOffer, Variety, numbered, synthetic_needs, synthetic_offer,
+};
 
 /// Markets of each variety.
 const MARKETS: u64 = 150;
 
 /// Changes of each market.
 const STEPS: usize = 60;
+
+/// A generated offer as it stands with nothing leased.
+fn synthetic_standing(draws: &mut Draws, variety: Variety, number: u64) -> Standing {
+    let SyntheticOffer {
+        offer,
+        provider,
+        terms,
+        failure_ppm,
+        top,
+    } = synthetic_offer(draws, variety, number);
+    let mark = Mark {
+        failure_ppm,
+        removed: false,
+        top,
+    };
+    Standing {
+        offer,
+        provider,
+        terms,
+        slots_free: 64,
+        funds: Amount::from_tgrid(1),
+        suspended_until: TimestampMs::ZERO,
+        record: TrackRecord::default(),
+        marks: [mark; JobClass::ALL.len()],
+        offline: false,
+    }
+}
 
 /// A market, its book, and the records that the book follows from.
 #[derive(Clone)]

@@ -485,26 +485,6 @@ impl Cluster {
         Ok(allocation)
     }
 
-    /// Takes what `allocation` held before it was given back, at the same places.
-    ///
-    /// # Panics
-    /// If it is not free any more.
-    pub(crate) fn retake(&mut self, allocation: &Allocation) {
-        let free = &self.free[allocation.node.0 as usize];
-        let demand = DeviceDemand {
-            milli: allocation.gpu_milli,
-            memory_mib: allocation.gpu_memory_mib,
-            profile: None,
-        };
-        let slices = allocation.mig_slices();
-        let fits = free.fits_host(&allocation.request)
-            && allocation.devices().all(|device| {
-                free.has(device, &demand) && free.mig_free[device] & slices == slices
-            });
-        assert!(fits, "what was given back last is still free");
-        self.take(allocation);
-    }
-
     /// Takes what is known to be free.
     fn take(&mut self, allocation: &Allocation) {
         let free = &mut self.free[allocation.node.0 as usize];

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tg_types::Amount;
 
 use crate::lane::auction::{Ask, Bid, ClassSet, Clearing, clear_uniform};
-use crate::synthetic::Draws;
+use tg_lab::synthetic::Draws;
 
 const fn amount(units: u64) -> Amount {
     Amount::new(units as u128)

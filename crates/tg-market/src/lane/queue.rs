@@ -1,38 +1,26 @@
 //! Who is next, and whom a job may push out.
 //!
-//! Two orders, one for each kind of queue; one queue uses one of them.
-//!
-//! **[`Waiting::turn`]**, where nobody knows how long jobs run:
-//! A job's turn is its offered price for a unit of work times its priority (which multiplies what it is charged),
-//! times a factor that grows with its wait. Age alone wins in the end: a job that waited [`AGE_FULL`] comes before
-//! all that did not, oldest first, whatever they pay, so at most the jobs that are older than it and the jobs that
-//! are served meanwhile go before it.
-
-//!
-//! **[`Waiting::turn_by_time`]**, where it is known: what a job pays (price times priority) over the time it would hold
-//! others up, greatest first, which is Smith's rule for the least weighted wait. A short job goes before a long one at
-//! the same price, so a long job may wait long, but never longer than [`AGE_FULL_LONG`] and [`AGE_FULL_TIMES`] its own
-//! time before it comes ahead of all newer ones.
+//! A job's turn is its offered price for a unit of work times its priority (which multiplies what it is charged), times a
+//! factor that grows with its wait, over the time for which it would hold others up: without the wait that is Smith's rule for the
+//! least weighted wait. So a short job goes before a long one at the same price. Age alone wins in the end: a job that waited
+//! [`AGE_FULL`] and [`AGE_FULL_TIMES`] its own time comes before all that waited less than that, whatever they pay, so at most
+//! the jobs whose time came before its own and the jobs that are served meanwhile go before it.
 
 use std::cmp::Reverse;
 
 use tg_types::{Amount, DurationMs, TimestampMs};
 
-/// After this long a job's turn depends on its age only.
+/// After this long and [`AGE_FULL_TIMES`] its own time a job's turn depends on its age only.
 pub const AGE_FULL: DurationMs = DurationMs::new(30 * 60 * 1_000);
 
-/// A wait after which a job counts as offering twice its price.
-pub const AGE_DOUBLE: DurationMs = DurationMs::new(5 * 60 * 1_000);
+/// See [`AGE_FULL`]. On the trace less of it lets more short jobs wait behind long ones that came before them.
+pub const AGE_FULL_TIMES: u64 = 8;
 
-/// After this long and [`AGE_FULL_TIMES`] its own time a job's [turn by time](Waiting::turn_by_time) depends on its
-/// age only.
-pub const AGE_FULL_LONG: DurationMs = DurationMs::new(24 * 60 * 60 * 1_000);
+/// How many times its price is added to what a job counts as offering when its turn begins to depend on its age only; in
+/// proportion before that. After 5 min a job of no time counts as offering twice its price.
+pub const AGE_GAIN: u64 = 6;
 
-/// See [`AGE_FULL_LONG`].
-pub const AGE_FULL_TIMES: u64 = 2;
-
-/// Added to the time of a job in its [turn by time](Waiting::turn_by_time): to start a job takes a while too, and a
-/// second more or less decides nothing.
+/// Added to the time of a job in its turn: to start a job takes a while too, and a second more or less decides nothing.
 pub const TURN_TIME_BASE: DurationMs = DurationMs::new(10 * 60 * 1_000);
 
 /// Most that priority multiplies.
@@ -49,12 +37,14 @@ pub struct Waiting {
     pub priority: u8,
     /// Since when it waits.
     pub since: TimestampMs,
+    /// How long it is expected to run on a GPU that all jobs are compared on; 0 if nobody knows.
+    pub expected: DurationMs,
 }
 
 /// Position in the queue: the least goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn {
-    /// Jobs that waited as long as they may, by since when; none for others.
+    /// Jobs that waited as long as they may, by when they had; none for others.
     aged: (bool, TimestampMs),
     /// Weight of the others.
     weight: Reverse<u128>,
@@ -67,31 +57,22 @@ impl Waiting {
     #[must_use]
     pub fn turn(&self, now: TimestampMs) -> Turn {
         let age = now.saturating_since(self.since);
-        let aged = age >= AGE_FULL;
+        let patience = self.patience();
+        let aged = age >= patience;
+        let full_at = self.since.saturating_add(patience);
         Turn {
-            aged: (!aged, if aged { self.since } else { TimestampMs::ZERO }),
+            aged: (!aged, if aged { full_at } else { TimestampMs::ZERO }),
             weight: Reverse(if aged { 0 } else { self.weight(age) }),
             since: self.since,
             job: self.job,
         }
     }
 
-    /// The job's turn at `now` if it is expected to run for `expected`.
+    /// How long the job waits at most until its turn depends on its age only.
     #[must_use]
-    pub fn turn_by_time(&self, now: TimestampMs, expected: DurationMs) -> Turn {
-        let patience = AGE_FULL_TIMES.saturating_mul(expected.get());
-        let patience = DurationMs::new(AGE_FULL_LONG.get().saturating_add(patience));
-        let aged = now.saturating_since(self.since) >= patience;
-        let full_at = self.since.saturating_add(patience);
-        let time = u128::from(TURN_TIME_BASE.get()) + u128::from(expected.get());
-        // Thousandths of thousandths, so that cheap long jobs are told apart.
-        let weight = self.charge().get().saturating_mul(1_000_000) / time;
-        Turn {
-            aged: (!aged, if aged { full_at } else { TimestampMs::ZERO }),
-            weight: Reverse(if aged { 0 } else { weight }),
-            since: self.since,
-            job: self.job,
-        }
+    pub const fn patience(&self) -> DurationMs {
+        let own = AGE_FULL_TIMES.saturating_mul(self.expected.get());
+        DurationMs::new(AGE_FULL.get().saturating_add(own))
     }
 
     /// What is charged for a unit of work: the price times the priority.
@@ -105,8 +86,12 @@ impl Waiting {
     }
 
     fn weight(&self, age: DurationMs) -> u128 {
-        let factor = u128::from(AGE_DOUBLE.get() + age.get());
-        self.charge().get().saturating_mul(factor) / u128::from(AGE_DOUBLE.get())
+        let factor = u128::from(age.get()) * u128::from(AGE_GAIN) * 1_000;
+        let factor = 1_000 + factor / u128::from(self.patience().get());
+        let time = u128::from(TURN_TIME_BASE.get()) + u128::from(self.expected.get());
+        // Times 1,000 twice, so that what pays little is told apart.
+        let paid = self.charge().get().saturating_mul(1_000);
+        paid.saturating_mul(factor) / time
     }
 }
 

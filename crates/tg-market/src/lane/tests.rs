@@ -8,7 +8,7 @@ use tg_types::{Amount, DurationMs, TimestampMs};
 use crate::lane::auction::{Ask, Bid, ClassSet, clear_uniform};
 use crate::lane::deadline::{PARTS, reserved_price};
 use crate::lane::queue::{AGE_FULL, Preemptible, Waiting, victims};
-use crate::synthetic::Draws;
+use tg_lab::synthetic::Draws;
 
 const fn amount(units: u64) -> Amount {
     Amount::new(units as u128)
@@ -137,7 +137,7 @@ proptest! {
         // One job is served each minute; `rate` richer ones arrive each minute.
         let mut draws = Draws::new(seed);
         let minute = |it: u64| TimestampMs::new(it * 60_000);
-        let poor = Waiting { job: 0, price: amount(1), priority: 1, since: minute(0) };
+        let poor = Waiting { job: 0, price: amount(1), priority: 1, since: minute(0), expected: DurationMs::ZERO };
         let mut waiting = vec![poor];
         let mut number = 1;
         let bound = AGE_FULL.get() / 60_000 + 1;
@@ -145,7 +145,7 @@ proptest! {
         for now in 0..400 {
             for _ in 0..rate {
                 let price = amount(1_000 + draws.below(1_000));
-                waiting.push(Waiting { job: number, price, priority: 8, since: minute(now) });
+                waiting.push(Waiting { job: number, price, since: minute(now), priority: 8, ..poor });
                 number += 1;
             }
             let first = next(&waiting, minute(now));
@@ -211,6 +211,7 @@ fn age_overtakes_price_bit_by_bit() {
         price: amount(price),
         priority: 1,
         since: TimestampMs::new(since),
+        expected: DurationMs::ZERO,
     };
     let minutes = |it: u64| DurationMs::from_secs(it * 60).get();
     let waiting = [job(1, 100, 0), job(2, 150, minutes(4))];

@@ -1,5 +1,4 @@
-//! What a placement takes from the work to come, for machines that change one at a time: the cost of
-//! [`super::index`] without its heaps, for markets where every offer is looked at anyway, as prices and risks differ.
+//! What a placement takes from the work to come, for machines that change one at a time.
 //!
 //! The usable compute of each group is kept up to date with the machines: what was kept up to date and what is built
 //! anew from the same machines is equal. Prices follow from it, or from what it was when they were set
@@ -134,7 +133,7 @@ impl Burden {
     /// What each machine offers to the work to come, at the prices that follow from what is usable now.
     #[must_use]
     pub fn priced(&self) -> PricedTables {
-        let book = PriceBook::new(&self.tables, self.capacity_milli, self.usable.clone());
+        let book = self.book(self.capacity_milli, &self.usable);
         self.tables.priced(book.prices())
     }
 
@@ -162,6 +161,11 @@ impl Burden {
         Some(self.tables.priced(book.prices()))
     }
 
+    fn book(&self, capacity_milli: u64, usable: &[i64]) -> PriceBook {
+        let weights = self.tables.groups().iter().map(|it| it.weight);
+        PriceBook::new(capacity_milli, weights, usable)
+    }
+
     fn book_of(&self, anchor: &UsableAnchor) -> Option<PriceBook> {
         let UsableAnchor {
             work,
@@ -169,6 +173,6 @@ impl Burden {
             usable,
         } = anchor;
         let is_same = *work == self.work && usable.len() == self.usable.len();
-        is_same.then(|| PriceBook::new(&self.tables, *capacity_milli, usable.clone()))
+        is_same.then(|| self.book(*capacity_milli, usable))
     }
 }

@@ -14,22 +14,13 @@
 //! jobs can use are plenty they cost little, and as they run out other jobs are kept off them, without a rule that
 //! names them. There is no parameter to tune. Nothing is ever refused while a machine fits.
 //!
-//! Files: [`profile`] (classes and their weights), [`table`] (the usable compute of one machine as table look-ups),
-//! [`price`] (the prices and when they move), [`shape`] (machines that look alike), [`index`] (the best machine
-//! without looking at all of them), [`burden`] (the cost alone, for the ledger), [`scan`] (the same answer by looking at all of them), [`scheduler`] (state,
-//! undo).
+//! Files: [`profile`] (classes and their weights), [`table`] (the usable compute of one machine as table look-ups), [`units`]
+//! (of CPU), [`price`] (the prices and how long they stand), [`shape`] (machines that look alike), [`burden`] (the cost).
+//! The machines with what is held of them are in [`crate::view`], the best one without looking at all of them in
+//! [`crate::book`].
 //!
 //! # Measured
-//! Alibaba openb trace, the experiment of FGD (ATC'23), allocated GPU share in per cent as the outside judge prints it
-//! (`cargo xtask market-judge`), mean of the seeds 42 and 43; FGD's published means of the same seeds in brackets:
-//!
-//! | workload | 90 % arrived | 95 % | 100 % | 130 % |
-//! |---|---|---|---|---|
-//! | default | 90.00 (90.00) | 94.99 (94.89) | 95.75 (95.10) | 95.85 (95.31) |
-//! | gpuspec33 | 86.73 (80.78) | 90.92 (84.44) | 94.84 (87.88) | 95.45 (94.46) |
-//! | multigpu20 | 90.00 (90.01) | 94.98 (94.95) | 96.34 (95.43) | 96.41 (95.55) |
-//!
-//! Eight-GPU jobs refused on default: 9 and 20 (FGD 9 and 20). The order of the node file does not matter at all.
+//! What it comes to on the Alibaba openb trace, in the experiment of FGD (ATC'23), is in `docs/MARKET.md`.
 //!
 //! What was tried on the way, in floats, at 95 / 100 / 130 % arrived demand of the default workload (same seeds):
 //!
@@ -49,23 +40,16 @@
 //! Without prices the tail of the arrivals is packed as well, but eight-GPU jobs starve before 95 % (20 to 40
 //! refused where FGD refuses 9 and 20). With `1/U` it hardly matters how often prices move: after every job, or
 //! when something ran down by a quarter or by half (some 30 or 15 times in a run), differ by less than 0.05. The table
-//! right above takes the profile of the whole trace as known; the first one takes it from the jobs that came before
-//! ([`Learner`]), with a prior of jobs that need a model, without which gpuspec33 is one point lower at 90 %.
+//! takes the profile of the whole trace as known. A market knows the jobs that came before ([`ExpectedWork`]), with a prior of
+//! jobs that need a model, without which gpuspec33 is one point lower at 90 %.
 
 pub mod burden;
-pub mod index;
 pub mod price;
 pub mod profile;
-pub mod scan;
-pub mod scheduler;
 pub mod shape;
 pub mod table;
-#[cfg(test)]
-mod tests;
+pub mod units;
 
 pub use burden::Burden;
-pub use index::{IndexStats, PackingIndex};
-pub use price::PriceBook;
 pub use profile::{ExpectedWork, Learner, WorkClass, WorkloadProfile};
-pub use scheduler::{PackingScheduler, Placed, UndoMark};
-pub use shape::{Candidate, Shape};
+pub use shape::Shape;

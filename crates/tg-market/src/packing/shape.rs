@@ -1,10 +1,8 @@
 //! Machines that look alike to the cost of a placement.
 
-use std::cmp::Ordering;
-
 use crate::cluster::{Cluster, GPUS_PER_NODE_MAX, NodeIndex, Request, WHOLE_GPU};
 use crate::mig::{ALL_FREE, MigModel};
-use crate::packing::table::{cpu_units_ceil, cpu_units_floor};
+use crate::packing::units::{cpu_units_ceil, cpu_units_floor};
 
 /// What the cost of a placement sees of a machine: its kind, its free CPU in whole units, and the free compute of
 /// its GPUs in falling order. Of GPUs that are cut into partitions it sees the free memory slices instead of the free
@@ -66,14 +64,6 @@ impl Shape {
         packed
     }
 
-    /// The order of shapes that cost the same under `seed`: a bijection of [`Self::pack`], so no two are equal.
-    #[must_use]
-    pub fn tie(&self, seed: u64) -> u128 {
-        let odd = u128::from(mix(seed)) << 65 | u128::from(mix(!seed)) << 1 | 1;
-        let mixed = self.pack().wrapping_mul(odd);
-        (mixed ^ mixed >> 61).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)
-    }
-
     /// The shape after `request` took a part of the device with `milli` free (fractions), whole devices, or CPU only.
     /// CPU is rounded against the request. The caller has checked that it fits.
     #[must_use]
@@ -132,32 +122,6 @@ impl Shape {
             found[0] = Some(request.gpu_milli());
         }
         found.into_iter().flatten()
-    }
-}
-
-/// A way to place a request: a shape, and which of its devices. Ordered by cost, then by a hash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Candidate {
-    /// Cost of the placement: the priced usable compute it destroys.
-    pub cost: i64,
-    /// Order among those that cost the same: [`Shape::tie`] in two halves, the upper first, as a number of 128 bits
-    /// would make a candidate half as large again.
-    pub tie: [u64; 2],
-    /// Number of the shape in its index.
-    pub shape: u32,
-    /// Free compute of the device to take a fraction of.
-    pub milli: u16,
-}
-
-impl Ord for Candidate {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.cost, self.tie, self.milli).cmp(&(other.cost, other.tie, other.milli))
-    }
-}
-
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
     }
 }
 

@@ -17,35 +17,7 @@ use crate::mig::{ALL_FREE, MigModel};
 use crate::packing::price::PRICE_BITS;
 use crate::packing::profile::{WorkClass, WorkloadProfile};
 use crate::packing::shape::{Shape, mix};
-
-/// One unit of CPU in the tables, in thousandths of a core. Coarser tables are smaller and make more machines look
-/// alike; on the trace two cores did no worse than a thousandth of one.
-pub const CPU_UNIT_MILLI: u32 = 2_000;
-
-/// Most units that are told apart (1,024 cores); machines with more count as having these.
-pub const CPU_UNITS_MAX: u16 = 512;
-
-/// Units of `milli` thousandths of a core, rounded down and capped.
-#[must_use]
-pub const fn cpu_units_floor(milli: u32) -> u16 {
-    let units = milli / CPU_UNIT_MILLI;
-    if units > CPU_UNITS_MAX as u32 {
-        CPU_UNITS_MAX
-    } else {
-        units as u16
-    }
-}
-
-/// Units of `milli` thousandths of a core, rounded up and capped.
-#[must_use]
-pub const fn cpu_units_ceil(milli: u32) -> u16 {
-    let units = milli.div_ceil(CPU_UNIT_MILLI);
-    if units > CPU_UNITS_MAX as u32 {
-        CPU_UNITS_MAX
-    } else {
-        units as u16
-    }
-}
+use crate::packing::units::cpu_units_floor;
 
 /// Classes that differ in CPU only.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -243,18 +215,6 @@ impl Tables {
             .filter_map(|group| Some((self.groups.get(group)?, *prices.get(group)?)))
             .map(|(group, price)| group.classes * units * i64::from(price))
             .sum()
-    }
-
-    /// The groups that machines of `kind` may serve.
-    #[must_use]
-    pub fn served_by(&self, kind: usize) -> &[u16] {
-        self.served.by(kind).map_or(&[], Vec::as_slice)
-    }
-
-    /// How many kinds of machine there are.
-    #[must_use]
-    pub fn kinds(&self) -> usize {
-        self.served.of_kind.len()
     }
 
     fn priced_table(&self, served: &[u16], prices: &[u32]) -> Vec<PricedGroup> {

@@ -8,8 +8,7 @@ use tg_types::{LeaseId, Machine, OfferId};
 use super::{Stock, node_spec};
 use crate::book::runs::Runs;
 use crate::cluster::{Cluster, Kind, KindIndex, NodeIndex, NodeSpec};
-use crate::packing::profile::PRIOR_JOBS_WITH_GANGS;
-use crate::packing::table::cpu_units_floor;
+use crate::packing::units::cpu_units_floor;
 use crate::packing::{Burden, Shape, WorkloadProfile};
 
 /// How many machines there are of what tells expectations apart.
@@ -82,7 +81,7 @@ impl Census {
     /// What is expected of `cluster`: work like `work`, and what its machines let expect.
     pub(super) fn burden(&self, cluster: &Cluster, work: &WorkloadProfile) -> Burden {
         let sizes = self.sizes.keys().copied();
-        let mut profile = WorkloadProfile::prior_of_sizes(sizes, PRIOR_JOBS_WITH_GANGS);
+        let mut profile = WorkloadProfile::prior(sizes);
         profile.join(work);
         Burden::new(cluster, &profile)
     }

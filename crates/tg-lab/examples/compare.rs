@@ -1,18 +1,18 @@
-//! `compare NODES.csv JOBS.csv EVERY SUBSETS`: jobs with creation and deletion times, by each rule. The machines are
+//! `compare NODES.csv JOBS.csv EVERY SUBSETS [RULE ...]`: jobs with creation and deletion times, by each rule. The machines are
 //! every EVERY-th of the list, starting at SUBSETS places of it; what comes of these markets is pooled. Prints
 //! `policy,served,impossible,wait_p50_s,wait_p90_s,wait_p99_s,late,revenue,idle_while_waiting_ppm`.
 
 use std::error::Error;
 
-use tg_market::baseline::Policy;
-use tg_market::compare::{Comparison, compare};
-use tg_market::trace::Trace;
+use tg_lab::baseline::Policy;
+use tg_lab::compare::{Comparison, compare};
+use tg_lab::trace::Trace;
 
 #[allow(clippy::print_stdout, reason = "this is a command line tool")]
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [nodes, jobs, every, subsets] = words.as_slice() else {
-        return Err("usage: compare NODES.csv JOBS.csv EVERY SUBSETS".into());
+    let [nodes, jobs, every, subsets, named @ ..] = words.as_slice() else {
+        return Err("usage: compare NODES.csv JOBS.csv EVERY SUBSETS [RULE ...]".into());
     };
     let whole = Trace::parse(
         &std::fs::read_to_string(nodes)?,
@@ -23,7 +23,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "policy,served,impossible,wait_p50_s,wait_p90_s,wait_p99_s,late,revenue,idle_while_waiting_ppm"
     );
-    for policy in Policy::ALL {
+    let is_asked_for =
+        |policy: &Policy| named.is_empty() || named.iter().any(|it| it == policy.as_str());
+    for policy in Policy::ALL.into_iter().filter(is_asked_for) {
         let results = (0..subsets).map(|subset| {
             let mut trace = whole.clone();
             let mut at = 0;

@@ -5,14 +5,14 @@ use tg_types::{
     OfferTerms, Pricing, RegionSet, SharingMode, SharingSet, TierSet, TimestampMs,
 };
 
-use crate::book::{Mark, Standing};
-use crate::cluster::{
+use crate::trace::{Trace, TraceJob, TraceNode};
+use tg_market::book::{Mark, Standing};
+use tg_market::cluster::{
     Gpu, Interconnect, Isolation, ModelSet, Needs, NodeSpec, Request, Sharing, WHOLE_GPU,
 };
-use crate::mig::{MigModel, MigProfile};
-use crate::packing::shape::mix;
-use crate::record::TrackRecord;
-use crate::trace::{Trace, TraceJob, TraceNode};
+use tg_market::mig::{MigModel, MigProfile};
+use tg_market::packing::shape::mix;
+use tg_market::record::TrackRecord;
 
 /// A seeded sequence of numbers.
 #[derive(Debug, Clone)]
@@ -133,9 +133,21 @@ pub fn sharing_node(draws: &mut Draws) -> NodeSpec {
         _ => Sharing::Mig(*draws.pick(&MigModel::ALL)),
     };
     if let Sharing::Mig(model) = node.gpu.sharing {
+        node.gpu.model = cut_model(model).tag();
         node.gpu.memory_mib = model.memory_mib(MigProfile::G7) + draws.below(2) as u32 * 1_024;
     }
     node
+}
+
+/// The GPU that has the partitions of `model`.
+#[must_use]
+pub const fn cut_model(model: MigModel) -> GpuModel {
+    match model {
+        MigModel::A100M40 => GpuModel::A100M40,
+        MigModel::A100M80 => GpuModel::A100M80,
+        MigModel::H100M80 => GpuModel::H100,
+        MigModel::H200M141 => GpuModel::H200,
+    }
 }
 
 /// A request as [`synthetic_request`] draws it, but with any isolation and often with a memory cap.
@@ -194,9 +206,24 @@ pub enum Variety {
     Own,
 }
 
+/// An offer of a generated market.
+#[derive(Debug, Clone)]
+pub struct SyntheticOffer {
+    /// Its name.
+    pub offer: OfferId,
+    /// Whose it is.
+    pub provider: Address,
+    /// What it asks and gives.
+    pub terms: OfferTerms,
+    /// Probability that the provider fails, in millionths.
+    pub failure_ppm: u32,
+    /// Whether the provider's reputation is among the top.
+    pub top: bool,
+}
+
 /// Offer `number` of a generated market: a machine as [`synthetic_node`] draws it, of one of four regions.
 #[must_use]
-pub fn synthetic_standing(draws: &mut Draws, variety: Variety, number: u64) -> Standing {
+pub fn synthetic_offer(draws: &mut Draws, variety: Variety, number: u64) -> SyntheticOffer {
     let spec = synthetic_node(draws);
     let one_of = |draws: &mut Draws, some: u64, own: u64| match variety {
         Variety::Alike => 0,
@@ -209,7 +236,7 @@ pub fn synthetic_standing(draws: &mut Draws, variety: Variety, number: u64) -> S
     let dear = 1_000_000 * (1 + u64::from(gpu.tag()));
     let failure_ppm = 20_000 + one_of(draws, 3, 1_000) as u32 * 200;
     let top = one_of(draws, 8, 8) == 1;
-    Standing {
+    SyntheticOffer {
         offer: OfferId::new(numbered(3, number)),
         provider: Address::new(numbered(2, number)),
         terms: OfferTerms {
@@ -243,6 +270,25 @@ pub fn synthetic_standing(draws: &mut Draws, variety: Variety, number: u64) -> S
                 _ => Pricing::Fixed,
             },
         },
+        failure_ppm,
+        top,
+    }
+}
+
+/// As [`synthetic_offer`], as it stands with nothing leased.
+#[must_use]
+pub fn synthetic_standing(draws: &mut Draws, variety: Variety, number: u64) -> Standing {
+    let SyntheticOffer {
+        offer,
+        provider,
+        terms,
+        failure_ppm,
+        top,
+    } = synthetic_offer(draws, variety, number);
+    Standing {
+        offer,
+        provider,
+        terms,
         slots_free: 64,
         funds: Amount::from_tgrid(1),
         suspended_until: TimestampMs::ZERO,

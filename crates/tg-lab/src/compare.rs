@@ -1,13 +1,10 @@
 //! Arrivals and departures by the timestamps of a trace, under each placement rule: waits, deadlines, revenue.
 //!
 //! A job that does not fit waits. `fifo` serves strictly in order: nobody overtakes the first job that waits. The
-//! other baselines serve any job that fits, in order of arrival. `tensorgrid` serves by
-//! [`crate::lane::queue::Waiting::turn_by_time`]: paid priority over the time a job takes, bounded by its age; here all
-//! pay alike but for a priority of 1 to 4 drawn from a hash of the job. For the first job in turn that does not fit it
-//! reserves the machine on which the job can start first, from that time on: others run there if they end before (EASY
-//! backfill), so gangs do not starve and what they wait for is not idle. It takes the time a job runs as known, as the
-//! baselines do not use it; what work will come it [learns](Learner). `ledger` serves as the ledger's lane of posted prices
-//! does: all that wait, in the order of [`crate::lane::queue::Waiting::turn`], and reserves nothing.
+//! other baselines serve any job that fits, in order of arrival. `tensorgrid` is the ledger's lane of posted prices: all that
+//! wait, in the order of [`tg_market::lane::queue::Waiting::turn`]; here all pay alike but for a priority of 1 to 4 drawn from a
+//! hash of the job. It takes the time a job runs as known, as orders state it, which the baselines do not use; what work will
+//! come it learns from the work that came.
 //!
 //! Deadlines and prices are not in the trace: a job is due after its duration and half of it more (at least ten
 //! minutes more), pays for each GPU second times its priority if it is done by then, and nothing if it is late.
@@ -18,13 +15,11 @@ use std::collections::{BTreeMap, BinaryHeap};
 use tg_types::{Amount, DurationMs, TimestampMs};
 
 use crate::baseline::{BaselineScheduler, Policy};
-use crate::cluster::{Allocation, Cluster, NodeIndex, Request};
-use crate::lane::queue::Waiting;
 use crate::ledger_market::{LedgerMarket, Place};
-use crate::packing::profile::PRIOR_JOBS_WITH_GANGS;
-use crate::packing::shape::mix;
-use crate::packing::{Learner, PackingScheduler, WorkloadProfile};
 use crate::trace::Trace;
+use tg_market::cluster::{Allocation, Cluster, NodeIndex, Request};
+use tg_market::lane::queue::Waiting;
+use tg_market::packing::shape::mix;
 
 /// What came of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,101 +86,76 @@ impl Comparison {
     }
 }
 
-/// What a job holds.
-#[derive(Debug, Clone, Copy)]
-enum Held {
-    Allocation(Allocation),
-    Lease(Place),
-}
-
+/// Places jobs by one rule, and keeps what they hold by their numbers.
 enum Placer {
-    Packing(Box<PackingScheduler>),
-    Ledger(Box<LedgerMarket>),
-    Baseline(Box<(Cluster, BaselineScheduler)>),
+    Ledger(Box<LedgerMarket>, BTreeMap<usize, Place>),
+    Baseline(
+        Box<(Cluster, BaselineScheduler)>,
+        BTreeMap<usize, Allocation>,
+    ),
 }
 
 impl Placer {
-    fn new(trace: &Trace, policy: Policy, seed: u64, prior: &WorkloadProfile) -> Self {
-        let cluster = Cluster::new(trace.specs());
-        let requests = trace.requests();
+    fn new(trace: &Trace, policy: Policy, seed: u64) -> Self {
         if policy == Policy::Tensorgrid {
-            return Self::Packing(Box::new(PackingScheduler::new(cluster, prior, seed)));
-        }
-        if policy == Policy::Ledger {
             let market = LedgerMarket::new(&trace.specs(), seed);
             let market = market.expect("a trace has no more GPU models than the ledger names");
-            return Self::Ledger(Box::new(market));
+            return Self::Ledger(Box::new(market), BTreeMap::new());
         }
-        let positions = trace.positions();
+        let cluster = Cluster::new(trace.specs());
+        let (positions, requests) = (trace.positions(), trace.requests());
         let baseline = BaselineScheduler::new(&cluster, policy, seed, positions, &requests);
-        Self::Baseline(Box::new((cluster, baseline)))
+        Self::Baseline(Box::new((cluster, baseline)), BTreeMap::new())
     }
 
     fn cluster(&self) -> &Cluster {
         match self {
-            Self::Packing(scheduler) => scheduler.cluster(),
-            Self::Ledger(market) => market.cluster(),
-            Self::Baseline(pair) => &pair.0,
+            Self::Ledger(market, _) => market.cluster(),
+            Self::Baseline(pair, _) => &pair.0,
         }
     }
 
-    fn place(&mut self, request: &Request) -> Option<Held> {
+    /// Places job `at`, which takes `request`; whether it did.
+    fn place(&mut self, at: usize, request: &Request) -> bool {
         match self {
-            Self::Packing(scheduler) => {
-                let placed = scheduler.place(request);
-                let mark = scheduler.mark();
-                scheduler.make_final(mark);
-                placed.map(Held::Allocation)
+            Self::Ledger(market, held) => {
+                let placed = market.place(request);
+                placed.map(|place| held.insert(at, place)).is_some()
             }
-            Self::Ledger(market) => market.place(request).map(Held::Lease),
-            Self::Baseline(pair) => {
+            Self::Baseline(pair, held) => {
                 let (cluster, baseline) = &mut **pair;
-                let (node, devices) = baseline.best(cluster, request)?;
-                let allocation = cluster.allocate(node, devices, request).ok()?;
-                baseline.node_changed(node);
-                Some(Held::Allocation(allocation))
+                let placed = baseline.best(cluster, request).and_then(|(node, devices)| {
+                    let allocation = cluster.allocate(node, devices, request).ok()?;
+                    baseline.node_changed(node);
+                    Some(allocation)
+                });
+                placed
+                    .map(|allocation| held.insert(at, allocation))
+                    .is_some()
             }
         }
     }
 
     /// Takes note of a job that came.
     fn observe(&mut self, request: &Request) {
-        if let Self::Ledger(market) = self {
+        if let Self::Ledger(market, _) = self {
             market.observe(request);
         }
     }
 
-    /// Learns the work of `profile`.
-    fn learn(&mut self, profile: &WorkloadProfile) {
-        if let Self::Packing(scheduler) = self {
-            scheduler.learn(profile);
-        }
-    }
-
-    /// Takes all CPU of `node`, so that nothing is placed there.
-    fn block(&mut self, node: NodeIndex) -> Option<Held> {
-        let Self::Packing(scheduler) = self else {
-            return None;
-        };
-        let free = scheduler.cluster().free(node).cpu_milli;
-        let all_cpu = Request::new(free, 0, 0, 0).ok()?;
-        scheduler.place_on(node, 0, &all_cpu).map(Held::Allocation)
-    }
-
-    fn release(&mut self, held: &Held) {
-        match (self, held) {
-            (Self::Packing(scheduler), Held::Allocation(allocation)) => {
-                scheduler.release(allocation);
-                let mark = scheduler.mark();
-                scheduler.make_final(mark);
+    /// Gives back what job `at` holds.
+    fn release(&mut self, at: usize) {
+        match self {
+            Self::Ledger(market, held) => {
+                if let Some(place) = held.remove(&at) {
+                    market.release(&place);
+                }
             }
-            (Self::Baseline(pair), Held::Allocation(allocation)) => {
-                pair.0.release(allocation);
-                pair.1.node_changed(allocation.node());
-            }
-            (Self::Ledger(market), Held::Lease(place)) => market.release(place),
-            (Self::Ledger(_), Held::Allocation(_)) | (_, Held::Lease(_)) => {
-                unreachable!("each rule gives back what it gave")
+            Self::Baseline(pair, held) => {
+                if let Some(allocation) = held.remove(&at) {
+                    pair.0.release(&allocation);
+                    pair.1.node_changed(allocation.node());
+                }
             }
         }
     }
@@ -194,7 +164,7 @@ impl Placer {
 /// Runs the jobs of `trace` by `policy`; jobs arrive in the order of their times.
 ///
 /// # Panics
-/// By the rule of the ledger if machines are of models, regions or partitions that no [`Trace::parse`] gives.
+/// By `tensorgrid` if machines are of models, regions or partitions that no [`Trace::parse`] gives.
 #[must_use]
 pub fn compare(trace: &Trace, policy: Policy, seed: u64) -> Comparison {
     let mut run = Run::new(trace, policy, seed);
@@ -211,39 +181,23 @@ pub fn compare(trace: &Trace, policy: Policy, seed: u64) -> Comparison {
     run.finish()
 }
 
-/// A machine that is kept for a job from a time on.
-#[derive(Debug, Clone, Copy)]
-struct Reserved {
-    node: NodeIndex,
-    from_s: u64,
-}
-
 struct Run<'a> {
     trace: &'a Trace,
     placer: Placer,
     /// Jobs that run: end, number.
     running: BinaryHeap<Reverse<(u64, usize)>>,
-    learner: Learner,
-    held: BTreeMap<usize, Held>,
     waiting: Vec<usize>,
-    /// Where and when the first job that waits can start.
-    reserved: Option<Reserved>,
     now: u64,
     result: Comparison,
 }
 
 impl<'a> Run<'a> {
     fn new(trace: &'a Trace, policy: Policy, seed: u64) -> Self {
-        let prior = WorkloadProfile::prior_with_gangs(&trace.specs(), PRIOR_JOBS_WITH_GANGS);
-        let learner = Learner::new(prior);
         Self {
             trace,
-            placer: Placer::new(trace, policy, seed, learner.profile()),
+            placer: Placer::new(trace, policy, seed),
             running: BinaryHeap::new(),
-            learner,
-            held: BTreeMap::new(),
             waiting: Vec::new(),
-            reserved: None,
             now: 0,
             result: Comparison {
                 policy,
@@ -282,20 +236,14 @@ impl<'a> Run<'a> {
             }
             self.advance(end);
             self.running.pop();
-            if let Some(held) = self.held.remove(&at) {
-                self.placer.release(&held);
-            }
+            self.placer.release(at);
             self.serve();
         }
     }
 
     fn arrive(&mut self, at: usize) {
         let request = &self.trace.jobs[at].request;
-        self.learner.observe(request);
         self.placer.observe(request);
-        if self.learner.due() {
-            self.placer.learn(self.learner.profile());
-        }
         let cluster = self.placer.cluster();
         let kinds = cluster.kinds().filter(request);
         let could = |node: NodeIndex| {
@@ -315,58 +263,27 @@ impl<'a> Run<'a> {
     fn serve(&mut self) {
         let mut order = std::mem::take(&mut self.waiting);
         let now = TimestampMs::new(self.now.saturating_mul(1_000));
-        if self.result.policy == Policy::Ledger {
+        if self.result.policy == Policy::Tensorgrid {
             order.sort_by_cached_key(|at| self.as_waiting(*at).turn(now));
         }
-        if self.result.policy == Policy::Tensorgrid {
-            order.sort_by_cached_key(|at| {
-                let expected = self.trace.jobs[*at].duration_s.saturating_mul(1_000);
-                self.as_waiting(*at)
-                    .turn_by_time(now, DurationMs::new(expected))
-            });
-        }
         let mut blocked = false;
-        self.reserved = None;
         // A request that did not fit fits no better a moment later.
-        let mut refused: Vec<(Request, bool)> = Vec::new();
+        let mut refused: Vec<Request> = Vec::new();
         for at in order {
-            let job = &self.trace.jobs[at];
-            let held = self
-                .reserved
-                .filter(|it| self.now.saturating_add(job.duration_s) > it.from_s);
-            let key = (job.request, held.is_some());
-            let placed = if blocked || refused.contains(&key) {
-                None
-            } else {
-                self.place_beside(&job.request, held)
-            };
-            match placed {
-                Some(held) => self.start(at, held),
-                None => {
-                    blocked |= self.result.policy == Policy::Fifo;
-                    if self.reserved.is_none() {
-                        self.reserved = self.reservation(at);
-                    }
-                    if !refused.contains(&key) {
-                        refused.push(key);
-                    }
-                    self.waiting.push(at);
+            let request = &self.trace.jobs[at].request;
+            if !blocked && !refused.contains(request) {
+                if self.placer.place(at, request) {
+                    self.start(at);
+                    continue;
                 }
+                blocked = self.result.policy == Policy::Fifo;
+                refused.push(*request);
             }
+            self.waiting.push(at);
         }
     }
 
-    /// Places `request`, not on the machine of `held`.
-    fn place_beside(&mut self, request: &Request, held: Option<Reserved>) -> Option<Held> {
-        let block = held.and_then(|it| self.placer.block(it.node));
-        let placed = self.placer.place(request);
-        if let Some(block) = block {
-            self.placer.release(&block);
-        }
-        placed
-    }
-
-    fn start(&mut self, at: usize, held: Held) {
+    fn start(&mut self, at: usize) {
         let job = &self.trace.jobs[at];
         let wait = self.now - job.arrival_s;
         let end = self.now.saturating_add(job.duration_s);
@@ -380,30 +297,7 @@ impl<'a> Run<'a> {
                 * u128::from(job.duration_s)
                 * u128::from(priority(at));
         }
-        self.held.insert(at, held);
         self.running.push(Reverse((end, at)));
-    }
-
-    /// The machine on which `at` fits first if nobody else comes, and when.
-    fn reservation(&self, at: usize) -> Option<Reserved> {
-        let job = &self.trace.jobs[at];
-        let Placer::Packing(scheduler) = &self.placer else {
-            return None;
-        };
-        let mut later = scheduler.cluster().clone();
-        let mut ends: Vec<(u64, usize)> = self.running.iter().map(|Reverse(it)| *it).collect();
-        ends.sort_unstable();
-        for (from_s, at) in ends {
-            let Some(Held::Allocation(allocation)) = self.held.get(&at) else {
-                continue;
-            };
-            later.release(allocation);
-            let node = allocation.node();
-            if later.fits(node, &job.request) {
-                return Some(Reserved { node, from_s });
-            }
-        }
-        None
     }
 
     fn as_waiting(&self, at: usize) -> Waiting {
@@ -412,6 +306,7 @@ impl<'a> Run<'a> {
             price: Amount::new(1_000),
             priority: priority(at),
             since: TimestampMs::new(self.trace.jobs[at].arrival_s.saturating_mul(1_000)),
+            expected: DurationMs::new(self.trace.jobs[at].duration_s.saturating_mul(1_000)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Decisions per second on a generated market, index against full scan, and the batch auction.
+//! Decisions per second of the ledger's market on a trace or a generated one, one order a block, and the batch auction.
 //!
 //! `cargo bench -p tg-market` prints medians. With `TG_MARKET_TRACE=DIR` (the folder of the openb trace) the machines
 //! and arrivals are copies of the trace; without it they are generated.
@@ -12,11 +12,11 @@
 
 use std::time::Instant;
 
-use tg_market::cluster::Cluster;
+use tg_lab::ledger_market::LedgerMarket;
+use tg_lab::synthetic::{Draws, synthetic_trace};
+use tg_lab::trace::Trace;
 use tg_market::lane::auction::{Ask, Bid, ClassSet, clear_uniform};
-use tg_market::packing::{PackingScheduler, WorkloadProfile, scan};
-use tg_market::synthetic::{Draws, synthetic_trace};
-use tg_market::trace::Trace;
+use tg_market::packing::WorkloadProfile;
 use tg_market::view::request_of;
 use tg_market::{Hold, Stock};
 use tg_types::{
@@ -38,59 +38,34 @@ fn base_trace() -> (Trace, &'static str) {
 
 fn run(label: &str, trace: &Trace) -> f64 {
     let requests = trace.requests();
-    let profile = WorkloadProfile::of(&requests);
     let started = Instant::now();
-    let mut scheduler = PackingScheduler::new(Cluster::new(trace.specs()), &profile, 1);
+    let mut market = LedgerMarket::new(&trace.specs(), 1).unwrap();
     let built = started.elapsed();
     let mut times = Vec::with_capacity(requests.len());
     let mut placed = 0_u64;
     let started = Instant::now();
     for request in &requests {
         let before = Instant::now();
-        placed += u64::from(scheduler.place(request).is_some());
-        let mark = scheduler.mark();
-        scheduler.make_final(mark);
+        market.observe(request);
+        placed += u64::from(market.place(request).is_some());
         times.push(before.elapsed().as_nanos() as u64);
     }
     let elapsed = started.elapsed();
     times.sort_unstable();
     let at = |permille: usize| times[(times.len() - 1) * permille / 1_000];
     let rate = requests.len() as f64 / elapsed.as_secs_f64();
-    let stats = scheduler.stats();
     println!(
         "{label}: {} gpus, {} decisions, {placed} placed: {rate:.0}/s, p50 {} ns, p99 {} ns, p99.9 {} ns, max {} us; \
-         built in {} ms; {:.1} costs a decision, {} price changes, {} shapes",
-        scheduler.cluster().gpu_milli_capacity() / 1_000,
+         built in {} ms",
+        market.cluster().gpu_milli_capacity() / 1_000,
         requests.len(),
         at(500),
         at(990),
         at(999),
         at(1_000) / 1_000,
         built.as_millis(),
-        stats.evaluations as f64 / requests.len() as f64,
-        stats.price_changes,
-        stats.shapes,
     );
     rate
-}
-
-fn scan_rate(trace: &Trace) -> f64 {
-    let requests = trace.requests();
-    let profile = WorkloadProfile::of(&requests);
-    let mut scheduler = PackingScheduler::new(Cluster::new(trace.specs()), &profile, 1);
-    let mut scanned = 0_u32;
-    let mut spent = 0.0;
-    for (index, request) in requests.iter().enumerate() {
-        if index % (requests.len() / 64).max(1) == 0 {
-            let before = Instant::now();
-            let full = scan::best(scheduler.cluster(), scheduler.index(), request);
-            spent += before.elapsed().as_secs_f64();
-            scanned += 1;
-            assert_eq!(full, scheduler.best(request), "index and scan agree");
-        }
-        scheduler.place(request);
-    }
-    f64::from(scanned) / spent
 }
 
 /// 10,000 bids for 1 to 16 GPUs over 100,000 GPUs in 64 classes.
@@ -132,35 +107,6 @@ fn auction() {
         "batch auction: 10,000 bids, 100,000 gpus, {sold} sold: median {} us; welfare {:.4} % of the dual bound",
         times[2],
         welfare as f64 * 100.0 / bound as f64,
-    );
-}
-
-/// Time to build the index from a cluster in use and the anchor of its prices, and to answer each distinct request once.
-fn rebuild(trace: &Trace) {
-    let requests = trace.requests();
-    let profile = WorkloadProfile::of(&requests);
-    let mut scheduler = PackingScheduler::new(Cluster::new(trace.specs()), &profile, 1);
-    for request in requests.iter().take(requests.len() / 2) {
-        scheduler.place(request);
-        let mark = scheduler.mark();
-        scheduler.make_final(mark);
-    }
-    let (cluster, anchor) = (scheduler.cluster().clone(), scheduler.anchor().to_vec());
-    let distinct: std::collections::BTreeSet<_> = requests.iter().copied().collect();
-    let started = Instant::now();
-    let mut rebuilt = PackingScheduler::restore(cluster, &profile, 1, &anchor).unwrap();
-    let built = started.elapsed();
-    let answers: Vec<_> = distinct.iter().map(|it| rebuilt.best(it)).collect();
-    let elapsed = started.elapsed();
-    for (request, answer) in distinct.iter().zip(answers) {
-        assert_eq!(scheduler.best(request), answer, "rebuilt and kept agree");
-    }
-    println!(
-        "rebuilt from state at {} gpus: index {} us, with the first answer to each of {} requests {} ms",
-        rebuilt.cluster().gpu_milli_capacity() / 1_000,
-        built.as_micros(),
-        distinct.len(),
-        elapsed.as_millis(),
     );
 }
 
@@ -242,12 +188,5 @@ fn main() {
     let sixteen = trace.cloned(16);
     let mut rates: Vec<f64> = (0..3).map(|_| run("16x", &sixteen)).collect();
     rates.sort_by(f64::total_cmp);
-    let scan = scan_rate(&sixteen);
-    println!(
-        "16x median {:.0}/s; full scan {scan:.0}/s; ratio {:.0}",
-        rates[1],
-        rates[1] / scan
-    );
-    rebuild(&sixteen);
-    run("161x", &trace.cloned(161));
+    println!("16x median {:.0}/s", rates[1]);
 }

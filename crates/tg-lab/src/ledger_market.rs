@@ -12,13 +12,13 @@ use tg_types::{
     TierSet, TimestampMs, VerificationMode,
 };
 
-use crate::book::{Looks, Mark, OfferBook, Rates, Standing};
-use crate::cluster::{Cluster, Interconnect, Isolation, NodeIndex, NodeSpec, Request, Sharing};
-use crate::demand::JobDemand;
-use crate::packing::{ExpectedWork, shape::mix};
-use crate::record::TrackRecord;
-use crate::throughput::ThroughputMatrix;
-use crate::view::{Hold, PackingPrices, PriceAnchor, Stock, request_of};
+use tg_market::book::{Looks, Mark, OfferBook, Rates, Standing};
+use tg_market::cluster::{Cluster, Interconnect, Isolation, NodeIndex, NodeSpec, Request, Sharing};
+use tg_market::demand::JobDemand;
+use tg_market::packing::{ExpectedWork, WorkloadProfile, shape::mix};
+use tg_market::record::TrackRecord;
+use tg_market::throughput::ThroughputMatrix;
+use tg_market::view::{Hold, PackingPrices, PriceAnchor, Stock, mig_model, request_of};
 
 /// When every order comes, as far as leases are concerned: nothing is booked for later.
 const NOW: TimestampMs = TimestampMs::new(1_000);
@@ -58,7 +58,7 @@ pub struct LedgerMarket {
 
 impl LedgerMarket {
     /// An offer for each of `specs`, with `seed` for the order of equals; `None` if there is a GPU model or a region that
-    /// the ledger cannot name, or GPUs that are cut into partitions.
+    /// the ledger cannot name, or partitions that GPUs of this model do not have.
     #[must_use]
     pub fn new(specs: &[NodeSpec], seed: u64) -> Option<Self> {
         let standings = (0..)
@@ -92,6 +92,12 @@ impl LedgerMarket {
     #[must_use]
     pub const fn cluster(&self) -> &Cluster {
         self.stock.cluster()
+    }
+
+    /// Expects work like `work` from now on, until more is learned than that.
+    pub fn expect(&mut self, work: &WorkloadProfile) {
+        self.stock.expect(work);
+        self.prices = None;
     }
 
     /// Takes note of an order, as a block does that has it.
@@ -182,15 +188,17 @@ impl LedgerMarket {
 
 /// Offer `number`, of a machine like `spec`.
 fn standing(number: u32, spec: &NodeSpec) -> Option<Standing> {
+    let gpu = GpuModel::from_tag(spec.gpu.model)?;
     let sharing = match spec.gpu.sharing {
         Sharing::WholeOnly => SharingSet::NONE,
         Sharing::TimeSlice => SharingSet::of(&[SharingMode::TimeSlice]),
         Sharing::Mps => SharingSet::of(&[SharingMode::Mps]),
+        Sharing::Mig(model) if mig_model(gpu) == Some(model) => SharingSet::of(&[SharingMode::Mig]),
         Sharing::Mig(_) => return None,
     };
     let machine = Machine {
         gpu_count: spec.gpu_count,
-        gpu: GpuModel::from_tag(spec.gpu.model)?,
+        gpu,
         gpu_memory_mib: spec.gpu.memory_mib,
         capability: spec.gpu.capability,
         tensor_cores: spec.gpu.tensor_cores,

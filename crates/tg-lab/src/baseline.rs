@@ -10,16 +10,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster::{Cluster, GPUS_PER_NODE_MAX, NodeFree, NodeIndex, Request};
-use crate::packing::shape::mix;
+use tg_market::cluster::{Cluster, GPUS_PER_NODE_MAX, NodeFree, NodeIndex, Request};
+use tg_market::packing::shape::mix;
 
 /// A placement rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Policy {
-    /// Proportionally fair packing ([`crate::packing`]).
+    /// What a block of the ledger executes ([`crate::ledger_market`]): proportionally fair packing ([`tg_market::packing`]).
     Tensorgrid,
-    /// What a block of the ledger executes ([`crate::ledger_market`]).
-    Ledger,
     /// Fragmentation gradient descent.
     Fgd,
     /// Least left.
@@ -36,9 +34,8 @@ pub enum Policy {
 
 impl Policy {
     /// Every rule.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 7] = [
         Self::Tensorgrid,
-        Self::Ledger,
         Self::Fgd,
         Self::BestFit,
         Self::LeastLoaded,
@@ -52,7 +49,6 @@ impl Policy {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tensorgrid => "tensorgrid",
-            Self::Ledger => "ledger",
             Self::Fgd => "fgd",
             Self::BestFit => "best-fit",
             Self::LeastLoaded => "least-loaded",
@@ -190,9 +186,7 @@ impl BaselineScheduler {
     ) -> (i64, u8) {
         let free = cluster.free(node);
         match self.policy {
-            Policy::Tensorgrid | Policy::Ledger | Policy::Fgd => {
-                self.fgd_score(cluster, node, request, devices)
-            }
+            Policy::Tensorgrid | Policy::Fgd => self.fgd_score(cluster, node, request, devices),
             Policy::Fifo | Policy::Random => (0, devices),
             Policy::BestFit => (
                 left(free, request),

@@ -3,9 +3,9 @@
 
 use std::error::Error;
 
-use tg_market::baseline::Policy;
-use tg_market::simulate::{Outcome, simulate, simulate_knowing};
-use tg_market::trace::{Trace, write_placements};
+use tg_lab::baseline::Policy;
+use tg_lab::simulate::{Outcome, simulate, simulate_knowing};
+use tg_lab::trace::{Trace, write_placements};
 
 #[allow(clippy::print_stdout, reason = "this is a command line tool")]
 fn main() -> Result<(), Box<dyn Error>> {

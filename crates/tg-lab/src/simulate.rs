@@ -1,34 +1,29 @@
 //! Arrivals without departures, as in the published experiment: every job is placed or refused once.
 
 use crate::baseline::{BaselineScheduler, Policy};
-use crate::cluster::{Allocation, Cluster, Request};
 use crate::ledger_market::LedgerMarket;
-use crate::packing::profile::PRIOR_JOBS;
-use crate::packing::{Learner, PackingScheduler, WorkloadProfile};
 use crate::trace::Trace;
+use tg_market::cluster::{Allocation, Cluster, NodeIndex, Request};
+use tg_market::packing::WorkloadProfile;
 
 /// Places the jobs of `trace` one after the other by `policy`. `seed` breaks ties where the rule has any.
 ///
-/// `tensorgrid` knows the machines and the jobs that came before, nothing of the work to come: it
-/// [learns](Learner). FGD takes the most frequent work of the whole trace as known, as in its experiment.
+/// `tensorgrid` is what a block of the ledger executes, one order a block: it knows the machines and the jobs that came
+/// before, nothing of the work to come. FGD takes the most frequent work of the whole trace as known, as in its experiment.
 ///
 /// # Panics
-/// By the rule of the ledger if machines are of models, regions or partitions that no [`Trace::parse`] gives.
+/// By `tensorgrid` if machines are of models, regions or partitions that no [`Trace::parse`] gives.
 #[must_use]
 pub fn simulate(trace: &Trace, policy: Policy, seed: u64) -> Vec<Option<Allocation>> {
-    if policy == Policy::Ledger {
-        return by_ledger(trace, seed);
+    if policy == Policy::Tensorgrid {
+        let mut market = ledger(trace, seed);
+        return placed(trace, |request| {
+            market.observe(request);
+            market.place(request).map(|it| (it.node, it.devices))
+        });
     }
     let requests = trace.requests();
     let mut cluster = Cluster::new(trace.specs());
-    if policy == Policy::Tensorgrid {
-        return learning(
-            cluster,
-            &requests,
-            WorkloadProfile::prior(&trace.specs(), PRIOR_JOBS),
-            seed,
-        );
-    }
     let mut scheduler =
         BaselineScheduler::new(&cluster, policy, seed, trace.positions(), &requests);
     requests
@@ -44,51 +39,35 @@ pub fn simulate(trace: &Trace, policy: Policy, seed: u64) -> Vec<Option<Allocati
 
 /// As [`simulate`] by `tensorgrid`, but with the [`WorkloadProfile`] of the whole trace known from the start: what
 /// learning is measured against.
+///
+/// # Panics
+/// As [`simulate`].
 #[must_use]
 pub fn simulate_knowing(trace: &Trace, seed: u64) -> Vec<Option<Allocation>> {
-    let requests = trace.requests();
-    let profile = WorkloadProfile::of(&requests);
-    let mut scheduler = PackingScheduler::new(Cluster::new(trace.specs()), &profile, seed);
-    let place = |request: &Request| {
-        let placed = scheduler.place(request);
-        scheduler.make_final(scheduler.mark());
-        placed
-    };
-    requests.iter().map(place).collect()
+    let mut market = ledger(trace, seed);
+    market.expect(&WorkloadProfile::of(&trace.requests()));
+    placed(trace, |request| {
+        market.place(request).map(|it| (it.node, it.devices))
+    })
 }
 
-fn learning(
-    cluster: Cluster,
-    requests: &[Request],
-    prior: WorkloadProfile,
-    seed: u64,
+fn ledger(trace: &Trace, seed: u64) -> LedgerMarket {
+    LedgerMarket::new(&trace.specs(), seed)
+        .expect("a trace has no more GPU models than the ledger names")
+}
+
+/// The allocations of the places that `place` gives to the jobs of `trace`.
+fn placed(
+    trace: &Trace,
+    mut place: impl FnMut(&Request) -> Option<(NodeIndex, u8)>,
 ) -> Vec<Option<Allocation>> {
-    let mut learner = Learner::new(prior);
-    let mut scheduler = PackingScheduler::new(cluster, learner.profile(), seed);
-    let place = |request: &Request| {
-        if learner.due() {
-            scheduler.learn(learner.profile());
-        }
-        learner.observe(request);
-        let placed = scheduler.place(request);
-        scheduler.make_final(scheduler.mark());
-        placed
-    };
-    requests.iter().map(place).collect()
-}
-
-/// As the ledger does it, one order a block.
-fn by_ledger(trace: &Trace, seed: u64) -> Vec<Option<Allocation>> {
-    let mut market = LedgerMarket::new(&trace.specs(), seed)
-        .expect("a trace has no more GPU models than the ledger names");
     let mut cluster = Cluster::new(trace.specs());
-    let place = |request: &Request| {
-        market.observe(request);
-        let place = market.place(request)?;
-        let taken = cluster.allocate(place.node, place.devices, request);
+    let take = |request: &Request| {
+        let (node, devices) = place(request)?;
+        let taken = cluster.allocate(node, devices, request);
         Some(taken.expect("what the ledger leases is free"))
     };
-    trace.requests().iter().map(place).collect()
+    trace.requests().iter().map(take).collect()
 }
 
 /// What came of a simulation.
@@ -129,12 +108,7 @@ impl Outcome {
                 used += u64::from(request.gpu_milli_total());
             } else {
                 outcome.refused[usize::from(request.gpus())] += 1;
-                let kinds = cluster.kinds().filter(request);
-                let fits = cluster.nodes().any(|node| {
-                    kinds.contains(cluster.kind(node))
-                        && cluster.free(node).fits_host(request)
-                        && cluster.devices_for(node, request, None).is_some()
-                });
+                let fits = cluster.nodes().any(|node| cluster.fits(node, request));
                 outcome.needless += u32::from(fits);
             }
             outcome.series.push((arrived, used));

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 
 use tg_types::GpuModel;
 
-use crate::cluster::{
+use tg_market::cluster::{
     Allocation, Gpu, Interconnect, ModelSet, Needs, NodeSpec, Request, RequestError, Sharing,
     WHOLE_GPU,
 };
@@ -294,7 +294,7 @@ fn parse_nodes(text: &str) -> Result<(Vec<TraceNode>, Models), TraceError> {
         models.insert(model.clone(), 0);
         let cpu_milli = rows.number(&row, "cpu_milli", u64::from(u32::MAX))? as u32;
         let memory_mib = rows.number(&row, "memory_mib", u64::from(u32::MAX))? as u32;
-        let gpus = rows.number(&row, "gpu", crate::cluster::GPUS_PER_NODE_MAX as u64)? as u8;
+        let gpus = rows.number(&row, "gpu", tg_market::cluster::GPUS_PER_NODE_MAX as u64)? as u8;
         raw.push((name, model, cpu_milli, memory_mib, gpus));
     }
     if models.len() > MODELS_MAX {
