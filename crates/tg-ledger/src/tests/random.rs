@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use tg_market::placement::{ask, charged};
 use tg_lab::synthetic::Draws;
+use tg_market::placement::{ask, charged};
 use tg_types::{
     Address, Amount, CapacityTier, Decode, Digest, DurationMs, Encode, GpuModel, GpuModelSet,
     JobClass, JobId, JobNeeds, JobOrder, Label, Lane, Machine, ModeSet, OfferId, OfferTerms,

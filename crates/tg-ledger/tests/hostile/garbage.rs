@@ -1,7 +1,7 @@
 //! Transactions and blocks that must be refused, each with the error that says why.
 
-use tg_ledger::{Block, BlockError, State, TransactionError, apply};
 use tg_lab::synthetic::Draws;
+use tg_ledger::{Block, BlockError, State, TransactionError, apply};
 use tg_types::{
     Address, Amount, BidId, DeclineReason, Decode, DecodeError, Digest, Encode, Fees, JobId,
     LeaseId, OfferId, Receipt, SignedTransaction, StateRoot, Tier, Transaction, Wallet,

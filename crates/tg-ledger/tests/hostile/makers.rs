@@ -1,7 +1,7 @@
 //! Registrants: one keeps two models in good order, the other makes every kind that is none.
 
-use tg_ledger::{ModelState, State};
 use tg_lab::synthetic::Draws;
+use tg_ledger::{ModelState, State};
 use tg_types::{Digest, Label, ModelId, Transaction, Wallet};
 
 use crate::files::{Files, HONEST, HOSTILE, Truth, facts};

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use tg_ledger::{Head, Proposal, Proposed, Shelf, State, apply, propose};
 use tg_lab::synthetic::Draws;
+use tg_ledger::{Head, Proposal, Proposed, Shelf, State, apply, propose};
 use tg_types::{
     Address, Amount, Decode, Digest, Encode, JobId, SignedTransaction, StateRoot, TimestampMs,
     Wallet,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tg_ledger::{Job, JobState, Lease, State};
 use tg_lab::synthetic::Draws;
+use tg_ledger::{Job, JobState, Lease, State};
 use tg_types::{
     Address, Amount, CapacityTier, DeclineReason, Digest, GpuLink, GpuModel, Label, Machine,
     ModeSet, OfferId, OfferTerms, Pricing, Receipt, SharingMode, SharingSet, Tier, TierSet,

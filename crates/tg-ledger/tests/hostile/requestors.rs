@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use tg_ledger::{Job, JobState, State};
 use tg_lab::synthetic::Draws;
+use tg_ledger::{Job, JobState, State};
 use tg_types::transaction::bid_commitment;
 use tg_types::{
     BidId, CapacityTier, Digest, GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, ModelId,

@@ -1,7 +1,7 @@
 //! Validators: three do their duty, the fourth does the opposite wherever it pays or hurts.
 
-use tg_ledger::{Schedule, State, StorageTask};
 use tg_lab::synthetic::Draws;
+use tg_ledger::{Schedule, State, StorageTask};
 use tg_types::limits::{LIVENESS_CHANGES_MAX, STORAGE_STATEMENTS_MAX};
 use tg_types::{Address, StorageSubject, Transaction, Wallet};
 
