@@ -14,7 +14,6 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::onnx_conformance::cases;
-use crate::python::Missing;
 
 /// The cases that are proved.
 const COMMITTED: &str = "xtask/coverage.txt";
@@ -42,7 +41,7 @@ operators written out in others by ONNX itself.
 
 /// What a run is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct CoverageOptions {
     /// Where cases are, and what a missing Python means.
     pub cases: crate::onnx_conformance::Options,
     /// So many cases, drawn by the seed; none: all.
@@ -55,7 +54,7 @@ pub struct Options {
     pub runner: Option<PathBuf>,
 }
 
-impl Options {
+impl CoverageOptions {
     /// Reads `--sample N`, `--seed S`, `--resume`, `--runner FILE`, and the options of `onnx-conformance`.
     ///
     /// # Errors
@@ -91,7 +90,7 @@ impl Options {
 
 /// Cases by what came of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Counts {
+struct CaseCounts {
     /// Proved: with every input given, with integers bound, with parameters bound.
     proved: [usize; 3],
     refused: usize,
@@ -99,7 +98,7 @@ struct Counts {
     wrong: usize,
 }
 
-impl Counts {
+impl CaseCounts {
     fn proved(&self) -> usize {
         self.proved.iter().sum()
     }
@@ -125,9 +124,9 @@ impl Counts {
 /// What came of all cases.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Coverage {
-    direct: Counts,
-    expanded: Counts,
-    operators: BTreeMap<String, Counts>,
+    direct: CaseCounts,
+    expanded: CaseCounts,
+    operators: BTreeMap<String, CaseCounts>,
     proved: BTreeSet<String>,
     /// Why cases are not proved, by reason: how many, and one of them.
     reasons: BTreeMap<String, (usize, String)>,
@@ -206,7 +205,7 @@ impl Coverage {
     }
 
     fn operators_proved(&self) -> usize {
-        let proved = |counts: &&Counts| counts.proved() > 0;
+        let proved = |counts: &&CaseCounts| counts.proved() > 0;
         self.operators.values().filter(proved).count()
     }
 
@@ -219,7 +218,7 @@ impl Coverage {
         );
         for (name, counts) in [("direct", &self.direct), ("expanded", &self.expanded)] {
             let [_, integers, parameters] = counts.proved;
-            let Counts {
+            let CaseCounts {
                 refused,
                 poor,
                 wrong,
@@ -253,7 +252,7 @@ impl Coverage {
              | operator | proved | refused | poor |\n|---|---|---|---|\n",
         );
         for (operator, counts) in &self.operators {
-            let Counts { refused, poor, .. } = counts;
+            let CaseCounts { refused, poor, .. } = counts;
             let _ = writeln!(
                 text,
                 "| {operator} | {} | {refused} | {poor} |",
@@ -269,7 +268,7 @@ impl Coverage {
 /// # Errors
 /// If a case is wrong or was proved before and is not now, or Python is missing where it is required.
 #[expect(clippy::print_stdout, reason = "this is a command line tool")]
-pub fn run(root: &Path, options: &Options) -> Result<()> {
+pub fn run(root: &Path, options: &CoverageOptions) -> Result<()> {
     let Some(folder) = cases(root, &options.cases)? else {
         return Ok(());
     };
@@ -300,7 +299,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
 }
 
 /// The lines of all cases, also written to `target/coverage.txt` as they come.
-fn run_cases(root: &Path, folder: &Path, options: &Options) -> Result<String> {
+fn run_cases(root: &Path, folder: &Path, options: &CoverageOptions) -> Result<String> {
     let lines = root.join(LINES);
     let mut text = if options.resume {
         fs::read_to_string(&lines).unwrap_or_default()
@@ -347,6 +346,7 @@ fn run_cases(root: &Path, folder: &Path, options: &Options) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::python::Missing;
 
     const LINES: &str = "proved test_add Add\nproved-integers-bound test_x_expanded Add,Foo\n\
                          refused test_y Foo: Foo: no form\npoor test_z Bar: 3.0 dB\n";
@@ -387,7 +387,8 @@ mod tests {
 
     #[test]
     fn options_are_read_and_bad_ones_named() {
-        let read = Options::parse(&["--sample", "9", "--seed", "4", "--resume", "--require"]);
+        let read =
+            CoverageOptions::parse(&["--sample", "9", "--seed", "4", "--resume", "--require"]);
         let read = read.expect("known words");
         assert_eq!((read.sample, read.seed, read.resume), (Some(9), 4, true));
         assert_eq!(read.cases.missing, Missing::Fail);
@@ -397,7 +398,7 @@ mod tests {
             &["--sample", "3", "--bless"],
             &["--mnist"],
         ] {
-            assert!(Options::parse(words).is_err(), "{words:?}");
+            assert!(CoverageOptions::parse(words).is_err(), "{words:?}");
         }
     }
 }

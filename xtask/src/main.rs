@@ -88,7 +88,7 @@ fn run(words: &[&str]) -> Result<()> {
             xtask::onnx_conformance::run(&root, &xtask::onnx_conformance::Options::parse(rest)?)
         }
         ["coverage", rest @ ..] => {
-            xtask::coverage::run(&root, &xtask::coverage::Options::parse(rest)?)
+            xtask::coverage::run(&root, &xtask::coverage::CoverageOptions::parse(rest)?)
         }
         ["market-judge", rest @ ..] => {
             xtask::market::run(&root, &xtask::market::Options::parse(rest)?)

@@ -222,6 +222,7 @@ fn why(error: &CompileError) -> String {
 fn why_prepared(error: &PrepareError) -> String {
     match error {
         PrepareError::Node { op, reason, .. } => format!("{op}: {reason}"),
+        PrepareError::Operator { op, .. } => format!("{op}: it has no program of integers"),
         PrepareError::Run(tgf::RunError::Node { op, source, .. }) => {
             format!("{op}: {}", general(source))
         }

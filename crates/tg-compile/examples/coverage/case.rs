@@ -130,7 +130,7 @@ impl NodeTest {
         let mut tried: Option<usize> = None;
         for bound in Bound::ALL {
             let (program, given) = bind(graph, &inputs, bound);
-            if tried == Some(given.len()) || given.is_empty() {
+            if tried == Some(given.len()) {
                 continue;
             }
             tried = Some(given.len());
@@ -159,7 +159,8 @@ fn bind(
     let mut given = Vec::new();
     let all = std::mem::take(&mut graph.inputs);
     for (input, tensor) in all.into_iter().zip(inputs) {
-        if bound.keeps(&input, first) {
+        // An empty tensor has nothing to give.
+        if bound.keeps(&input, first) && !tensor.is_empty() {
             given.push((input.name.clone(), tensor.clone()));
             graph.inputs.push(input);
         } else {
@@ -177,7 +178,7 @@ fn all_outputs(
     bound: Bound,
 ) -> Verdict {
     let mut poor = None;
-    for (&output, expected) in graph.outputs.iter().zip(expected) {
+    for (index, (&output, expected)) in graph.outputs.iter().zip(expected).enumerate() {
         let mut graph = graph.clone();
         graph.outputs = vec![output];
         let program = Program {
@@ -189,7 +190,7 @@ fn all_outputs(
             Attempt::Proved => {}
             Attempt::Poor(reason) => poor = Some(reason),
             Attempt::Refused(reason) => return Verdict::Refused(reason),
-            Attempt::Wrong(reason) => return Verdict::Wrong(reason),
+            Attempt::Wrong(reason) => return Verdict::Wrong(format!("output {index}: {reason}")),
         }
     }
     poor.map_or(Verdict::Proved(bound), Verdict::Poor)

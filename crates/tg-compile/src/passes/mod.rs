@@ -8,19 +8,35 @@
 //! what values take and comes after calibration.
 
 mod affine;
+mod attended;
+mod chosen;
 mod edit;
 mod grouped;
 mod indexing;
+mod known;
 mod learned;
+mod losses;
+mod masks;
+mod matrices;
+mod moved;
+mod normalised;
 mod norms;
+mod patches;
 mod prepared;
+mod primitives;
+mod products;
 mod quantised;
 mod recurrent;
+mod recurring;
 mod shapes;
 mod simplify;
 mod smooth;
+mod stateful;
+mod units;
+mod unrolled;
 
 pub(crate) use edit::{float, floats_of, int, ints, scalar_of};
+pub(crate) use moved::repeats;
 pub(crate) use prepared::zeros;
 pub use prepared::{Fact, PrepareError, PrepareOptions, Prepared};
 pub use smooth::smooth;
@@ -34,6 +50,7 @@ use tg_float::Graph;
 pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, PrepareError> {
     shapes::bind(&mut graph, options);
     shapes::keep_output(&mut graph, options)?;
+    known::check(&graph)?;
     let output = graph.outputs.first().map(|output| output.index());
     let output_name = output.and_then(|output| graph.names.get(output).cloned());
     grouped::rewrite(&mut graph)?;
@@ -43,16 +60,33 @@ pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, P
     shapes::fold_constants(&mut graph)?;
     graph.remove_dead();
     let mut facts = shapes::infer(&mut graph)?;
+    if recurring::rewrite(&mut graph, &facts) {
+        shapes::fold_constants(&mut graph)?;
+        graph.remove_dead();
+        facts = shapes::infer(&mut graph)?;
+    }
     if recurrent::unroll(&mut graph, &facts)? {
         shapes::fold_constants(&mut graph)?;
         graph.remove_dead();
         facts = shapes::infer(&mut graph)?;
     }
     for _ in 0..ROUNDS_MAX {
-        let mut changed = simplify::run(&mut graph, &facts);
+        let mut changed = unrolled::rewrite(&mut graph, &facts);
+        changed |= attended::rewrite(&mut graph, &facts);
+        changed |= losses::rewrite(&mut graph, &facts);
+        changed |= stateful::rewrite(&mut graph, &facts);
+        changed |= units::rewrite(&mut graph, &facts);
+        changed |= products::rewrite(&mut graph, &facts);
+        changed |= chosen::rewrite(&mut graph, &facts);
+        changed |= primitives::rewrite(&mut graph, &facts);
+        changed |= normalised::rewrite(&mut graph, &facts);
+        changed |= simplify::run(&mut graph, &facts);
         changed |= indexing::rewrite(&mut graph, &facts);
         changed |= norms::fuse(&mut graph, &facts);
         changed |= affine::fold(&mut graph, &facts);
+        changed |= patches::rewrite(&mut graph, &facts);
+        changed |= moved::rewrite(&mut graph, &facts);
+        changed |= matrices::rewrite(&mut graph, &facts);
         graph.remove_dead();
         if !changed {
             break;
@@ -60,6 +94,7 @@ pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, P
         shapes::fold_constants(&mut graph)?;
         facts = shapes::infer(&mut graph)?;
     }
+    masks::finite(&mut graph);
     Ok(Prepared {
         graph,
         facts,
@@ -67,5 +102,5 @@ pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, P
     })
 }
 
-/// Rounds of the rewriting passes; each only ever removes or merges nodes, so a few are enough.
-const ROUNDS_MAX: usize = 6;
+/// Rounds of the rewriting passes; each removes or merges nodes, or writes one operator in simpler ones, so a few are enough.
+const ROUNDS_MAX: usize = 10;

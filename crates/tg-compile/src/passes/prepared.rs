@@ -31,14 +31,22 @@ pub enum PrepareError {
     /// An input without a shape.
     #[error("the input `{0}` is declared without type or axes")]
     Undeclared(String),
-    /// No input is left, or inputs that cannot be one tensor.
-    #[error(
-        "the graph takes {0} inputs; a program takes one. Give the others a value (`--bind NAME=VALUE`)"
-    )]
-    Inputs(usize),
     /// An output that the graph does not have.
     #[error("the graph has no output `{0}`")]
     Output(String),
+    /// An operator without a program.
+    #[error(
+        "node `{node}` ({op}) has no program of integers; `--output {before}` ends the program before it, and `tensorgrid run` \
+         runs the whole file in floats"
+    )]
+    Operator {
+        /// The node.
+        node: String,
+        /// Its operator.
+        op: String,
+        /// What it reads.
+        before: String,
+    },
     /// The graph cannot be run to learn its shapes.
     #[error("the graph cannot be executed")]
     Run(#[from] RunError),
