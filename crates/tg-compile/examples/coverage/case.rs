@@ -117,6 +117,7 @@ impl NodeTest {
     }
 
     /// Compiles, proves and verifies every output, with more and more inputs bound.
+    #[expect(clippy::print_stderr, reason = "this is a command line tool")]
     pub(crate) fn judge(&self, verbose: bool) -> Verdict {
         let graph = match &self.graph {
             Ok(graph) => graph,

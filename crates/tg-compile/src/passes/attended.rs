@@ -212,14 +212,14 @@ impl AttentionBias {
             }
         }
         let own = FloatTensor::of(vec![items, 1, queries, keys], values).ok()?;
-        Self::joined(writer, mask, own, (covered, facts))
+        Self::joined(writer, mask, &own, (covered, facts))
     }
 
     /// With a mask of the file: one constant with it, or beside it.
     fn joined(
         writer: &mut Writer<'_>,
         mask: Option<ValueId>,
-        own: FloatTensor,
+        own: &FloatTensor,
         (covered, facts): (usize, &BTreeMap<ValueId, Fact>),
     ) -> Option<Self> {
         let keys = *own.shape().last()?;
@@ -228,13 +228,13 @@ impl AttentionBias {
             values.is_some_and(|values| values.iter().any(|&value| value < HIDDEN))
         };
         let Some(mask) = mask else {
-            let hidden = hides(&own);
+            let hidden = hides(own);
             return Some(Self::of_constant(writer, own, None, hidden));
         };
         if let Some(tensor) = writer.graph.constants.get(&mask) {
-            let both = combined(tensor, &own, covered)?;
+            let both = combined(tensor, own, covered)?;
             let hidden = hides(&both);
-            return Some(Self::of_constant(writer, both, None, hidden));
+            return Some(Self::of_constant(writer, &both, None, hidden));
         }
         if covered < keys {
             return None;
@@ -254,7 +254,7 @@ impl AttentionBias {
         } else {
             mask
         };
-        let hidden = hides(&own) || blind.is_some();
+        let hidden = hides(own) || blind.is_some();
         let mut found = Self::of_constant(writer, own, Some(computed), hidden);
         found.blind = blind.or(found.blind);
         Some(found)
@@ -262,7 +262,7 @@ impl AttentionBias {
 
     fn of_constant(
         writer: &mut Writer<'_>,
-        own: FloatTensor,
+        own: &FloatTensor,
         computed: Option<ValueId>,
         hides: bool,
     ) -> Self {

@@ -91,7 +91,7 @@ fn loss(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Opti
     };
     if let Some(value) = value {
         let weighed = weighed(&mut writer, logs, &targets, weights, known.as_deref());
-        let reduced = reduced(&mut writer, weighed, &reduction, &facts.get(&value)?.shape)?;
+        let reduced = reduced(&mut writer, &weighed, &reduction, &facts.get(&value)?.shape)?;
         all.push((reduced, value));
     }
     Some(writer.finish_all(all))
@@ -150,11 +150,11 @@ fn weighed(
 
 fn reduced(
     writer: &mut Writer<'_>,
-    weighed: Weighed,
+    weighed: &Weighed,
     reduction: &[u8],
     shape: &[usize],
 ) -> Option<ValueId> {
-    let Weighed {
+    let &Weighed {
         losses,
         weights,
         mass,

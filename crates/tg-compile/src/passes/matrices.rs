@@ -261,7 +261,7 @@ impl<'a> LinearNode<'a> {
         let common = from.iter().zip(to).take_while(|(a, b)| a == b).count();
         for axes in (0..=common).rev() {
             let rows: usize = from[..axes].iter().product();
-            if rows == 0 || all % rows != 0 || given % rows != 0 {
+            if rows == 0 || !all.is_multiple_of(rows) || !given.is_multiple_of(rows) {
                 continue;
             }
             let (length, results) = (all / rows, given / rows);
