@@ -175,11 +175,12 @@ pub(super) fn check(graph: &Graph) -> Result<(), PrepareError> {
         let Some(first) = first else {
             continue;
         };
+        let computed = !graph.inputs.iter().any(|input| input.value == first);
         if !is_taken(node) {
             return Err(PrepareError::Operator {
                 node: node.name.clone(),
                 op: node.op.clone(),
-                before: graph.name_of(first).to_owned(),
+                before: computed.then(|| graph.name_of(first).to_owned()),
             });
         }
         // Shapes are known whatever a caller gives.
@@ -224,11 +225,17 @@ mod tests {
         graph.append(Node::new("relu", "Relu", 17, vec![x], vec![y]));
         graph.append(Node::new("distinct", "Unique", 17, vec![y], vec![z]));
         graph.outputs.push(z);
-        let error = crate::passes::prepare(graph, &crate::passes::PrepareOptions::default());
-        let text = error.unwrap_err().to_string();
+        let mut options = crate::passes::PrepareOptions::default();
+        let error = crate::passes::prepare(graph.clone(), &options).unwrap_err();
+        let text = error.to_string();
         assert!(
-            text.contains("`distinct` (Unique)") && text.contains("--output y"),
+            text.contains("`distinct` (Unique)") && text.contains("--keep y"),
             "{text}"
         );
+        // And that is so.
+        options.output = Some("y".to_owned());
+        options.axes.insert("x.1".to_owned(), 3);
+        let prepared = crate::passes::prepare(graph, &options).unwrap();
+        assert_eq!(prepared.graph.nodes[0].op, "Relu");
     }
 }

@@ -1,11 +1,17 @@
 //! Passes over the operator-level graph, from the file as it was written to one that can be lowered to integers.
 //!
-//! [`prepare`] is the whole pipeline: bind inputs and fix their shapes, keep one output, write quantised operators as
+//! [`prepare`] is the whole pipeline: bind inputs and fix their shapes, keep one output, refuse what has no program
+//! (`known`), write quantised operators as
 //! float operators between `QuantizeLinear` and `DequantizeLinear`, linear operators of `ai.onnx.ml` and attention with
 //! grouped queries as primitives, run once to learn every shape, fold what does not depend on the input, unroll
 //! recurrences, write picking at constant places as a gather, fold normalisations and constants into weights, and
 //! recognise normalisations from their primitives. Every pass keeps a graph that tier TGF-1 can run. [`smooth`] needs
 //! what values take and comes after calibration.
+//!
+//! Operators that are short for others are written out, a file for each family: reductions and choices (`primitives`,
+//! `products`, `chosen`), normalisations (`normalised`), attention (`attended`, `stateful`), losses (`losses`), recurrences
+//! and scans (`recurring`, `unrolled`), integers with scales (`units`), windows (`patches`). What is left and only moves
+//! elements (`moved`) or is linear (`matrices`) is found out by executing it.
 
 mod affine;
 mod attended;

@@ -57,16 +57,25 @@ fn size_of(
     }
 }
 
-/// Keeps one output: the one that is named, or the first one of floats that an operator gives.
+/// Keeps one output: the value that is named, or the first output that is no label.
 pub(super) fn keep_output(graph: &mut Graph, options: &PrepareOptions) -> Result<(), PrepareError> {
     let named = options.output.as_ref();
     let chosen = match named {
-        Some(name) => graph
-            .outputs
-            .iter()
-            .position(|&value| graph.name_of(value) == name)
-            .ok_or_else(|| PrepareError::Output(name.clone()))?,
-        // A classifier of `ai.onnx.ml` gives labels first and scores second.
+        Some(name) => {
+            let named = |value: &ValueId| graph.name_of(*value) == name;
+            let output = graph.outputs.iter().position(named);
+            // Or a value on the way to an output.
+            let inside = graph.nodes.iter().flat_map(Node::gives).find(named);
+            match (output, inside) {
+                (Some(output), _) => output,
+                (None, Some(value)) => {
+                    graph.outputs.push(value);
+                    graph.outputs.len() - 1
+                }
+                (None, None) => return Err(PrepareError::Output(name.clone())),
+            }
+        }
+        // A classifier gives labels first and scores second.
         None => {
             let producers = graph.producers();
             let scores = |value: &ValueId| !is_label(graph, &producers, *value);

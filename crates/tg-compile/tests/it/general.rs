@@ -300,3 +300,19 @@ fn scores_are_kept_before_labels() {
     assert_eq!(prepared.graph.nodes.len(), 1);
     assert_eq!(prepared.graph.nodes[0].op, "Softmax");
 }
+
+#[test]
+fn what_has_no_program_is_named_before_anything_else() {
+    let mut writer = Writer::new(79);
+    let x = writer.input("x", DType::F32, &[1, 4]);
+    let before = writer.node("Relu", &[x], &[]);
+    // An input without axes and no calibration: neither is looked at.
+    writer.graph.inputs[0].shape = None;
+    let z = writer.node("Unique", &[before], &[]);
+    let graph = writer.finish(z);
+    let name = graph.name_of(before).to_owned();
+    let error = compile(graph, &[], &CompileOptions::default()).unwrap_err();
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(source.contains("(Unique)"), "{source}");
+    assert!(source.contains(&format!("--keep {name}")), "{source}");
+}
