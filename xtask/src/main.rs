@@ -30,6 +30,9 @@ usage: cargo xtask COMMAND
   onnx-conformance
               tier TGF-1 on the ONNX backend node tests: passed, refused with reason, wrong; --cases DIR reads cases
               written before, --bless rewrites xtask/onnx-conformance.txt, --require makes a missing Python an error
+  coverage    ONNX backend node tests compiled, proved and verified; writes docs/COVERAGE.md with --bless, else fails if a
+              case is lost; --sample N --seed S draws some, --resume goes on after a run that was cut off; --runner FILE
+              is the built example, --cases DIR and --require as above
   market-judge --data DIR [--judge FILE] [--policy NAME]
               placements of the openb trace under the outside judge, beside the published ones
   market-report --data DIR
@@ -85,6 +88,9 @@ fn run(words: &[&str]) -> Result<()> {
         ["compare-ezkl", rest @ ..] => xtask::compare_ezkl::run(&root, only_require(rest)?),
         ["onnx-conformance", rest @ ..] => {
             xtask::onnx_conformance::run(&root, &xtask::onnx_conformance::Options::parse(rest)?)
+        }
+        ["coverage", rest @ ..] => {
+            xtask::coverage::run(&root, &xtask::coverage::CoverageOptions::parse(rest)?)
         }
         ["market-judge", rest @ ..] => {
             xtask::market::run(&root, &xtask::market::Options::parse(rest)?)

@@ -189,7 +189,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
 }
 
 /// The folder of the cases; none if they cannot be made and need not be.
-fn cases(root: &Path, options: &Options) -> Result<Option<PathBuf>> {
+pub(crate) fn cases(root: &Path, options: &Options) -> Result<Option<PathBuf>> {
     let folder = match &options.cases {
         Some(folder) => folder.clone(),
         None => root.join("target/onnx"),

@@ -266,7 +266,7 @@ fn channel_axes(graph: &Graph) -> BTreeMap<ValueId, ChannelAxis> {
 }
 
 /// Values that may be infinite: masks on their way to a softmax.
-fn masked(graph: &Graph) -> BTreeSet<ValueId> {
+pub(crate) fn masked(graph: &Graph) -> BTreeSet<ValueId> {
     let mut masks = BTreeSet::new();
     for node in graph.nodes.iter().rev() {
         let softmax = node.is("Softmax") || node.is("LogSoftmax");

@@ -254,6 +254,9 @@ pub fn compile_prepared(
         }
         inputs.push(order.tensors(row));
     }
+    if let Some(first) = inputs.first() {
+        fixed_shapes(&float, first)?;
+    }
     let mut statistics = calibrate::observe(&float.graph, &inputs, options.reach)?;
     if let Some(strength) = options.smooth {
         let peaks = statistics
@@ -282,6 +285,30 @@ pub fn compile_prepared(
         output: lowered.output,
         report,
     })
+}
+
+/// Whether every value has on an input the shape that it was found to have: one that depends on what an input holds has no
+/// program.
+fn fixed_shapes(float: &Prepared, tensors: &[FloatTensor]) -> Result<(), CompileError> {
+    let given: Vec<&FloatTensor> = tensors.iter().collect();
+    let values = tgf::run_all(&float.graph, &given, &Budget::default())
+        .map_err(|source| CalibrationError::Input { index: 0, source })?;
+    for node in &float.graph.nodes {
+        let differs = |value: ValueId| {
+            let found = values.get(&value).map(FloatTensor::shape);
+            let known = float.facts.get(&value).map(|fact| fact.shape.as_slice());
+            found.is_some() && found != known
+        };
+        if node.gives().any(differs) {
+            return Err(CompileError::Lower(LowerError::Unsupported {
+                node: node.name.clone(),
+                operator: node.op.clone(),
+                inputs: String::new(),
+                reason: "the shape of its result depends on what an input holds; give that input a value (`--bind`)",
+            }));
+        }
+    }
+    Ok(())
 }
 
 /// The first candidate that is enough, or the nearest one.

@@ -99,8 +99,8 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Outcome {
     Ok(())
 }
 
-/// Gives the elements of a program's output the names in a file, one per line.
-fn name_classes(program: &mut Program, path: &Path) -> Outcome {
+/// Gives the elements of a program's output the names in a file, one per line; `ranks` says whether it gives tokens.
+fn name_classes(program: &mut Program, path: &Path, ranks: bool) -> Outcome {
     let doing = || format!("take the class names of {}", path.display());
     let bytes = files::read(path, LABELS_BYTES_MAX as u64)?;
     let text = String::from_utf8(bytes).or_fail(Exit::Usage, doing())?;
@@ -119,7 +119,12 @@ fn name_classes(program: &mut Program, path: &Path) -> Outcome {
         .as_mut()
         .and_then(|it| it.outputs.first_mut())
     else {
-        let text = "tokens of a vocabulary, which --top-k gives, have no class names";
+        let text = if ranks {
+            "tokens of a vocabulary, which --top-k gives, have no class names; leave --top-k or --labels out"
+        } else {
+            "this program holds no names of its file (it has more than 16 inputs, or a value of more than 8 axes), so that \
+             its output takes no class names; leave --labels out"
+        };
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
     };
     output.labels = labels;
@@ -145,7 +150,7 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
             .or_fail(Exit::Usage, format!("--top-k {ranks}"))?;
     }
     if let Some(path) = &arguments.labels {
-        name_classes(&mut compiled.model.program, path)?;
+        name_classes(&mut compiled.model.program, path, top_k.is_some())?;
     }
     let tgm = compiled.model.to_bytes();
     files::write(&arguments.output, &tgm)?;

@@ -10,7 +10,7 @@ use tg_ir::op::{self, Extreme, Relation, TERMS_MAX};
 use tg_ir::{ElementType, FIELD_BOUND, Op, TensorId};
 
 /// Operators that a table can hold: each element of the result follows from one element of each input.
-const ELEMENTWISE: [&str; 58] = [
+const ELEMENTWISE: [&str; 59] = [
     "Relu",
     "LeakyRelu",
     "PRelu",
@@ -18,6 +18,7 @@ const ELEMENTWISE: [&str; 58] = [
     "Selu",
     "Celu",
     "ThresholdedRelu",
+    "Shrink",
     "Sigmoid",
     "HardSigmoid",
     "HardSwish",
@@ -73,6 +74,8 @@ const ELEMENTWISE: [&str; 58] = [
 
 /// The larger multiplier of a sum of 8-bit activations.
 const ADD_MULTIPLIER: f64 = 16_384.0;
+/// A multiplier below this is too coarse where it is rounded.
+const FEW: f64 = 64.0;
 /// Two activations up to this multiply within the field.
 const PRODUCT_LIMIT: i64 = 32_000;
 
@@ -205,7 +208,12 @@ impl Lowering<'_> {
             .sum();
         let room = (FIELD_BOUND - SLACK) as f64 / 4.0 / weight.max(1.0);
         let most = room.log2().floor().exp2().clamp(1.0, ADD_MULTIPLIER);
-        let scale = largest / most;
+        let mut scale = largest / most;
+        let smallest = scales.iter().copied().fold(f64::INFINITY, f64::min);
+        if smallest >= scale && smallest < scale * FEW {
+            // Few units of the finest term: as many as fit, and no part of one.
+            scale = smallest / (smallest / scale).floor();
+        }
         let subtracts = node.op == "Sub";
         let mut multipliers = Vec::new();
         for (position, own) in scales.iter().enumerate() {
@@ -235,7 +243,10 @@ impl Lowering<'_> {
 
     /// A term of a sum. A mask far below everything is let reach only as far as it must.
     fn summand(&mut self, input: ValueId, sum: ValueId) -> Step<Read> {
-        let least = self.statistics.get(&input).map_or(0.0, |found| found.least);
+        let least = match self.statistics.get(&input) {
+            Some(found) => found.least,
+            None => self.least_constant(input),
+        };
         let mask = least < MASKED && self.feeds_softmax(sum);
         if !mask {
             return self.read(input, Reader::Other, 32_767);
@@ -250,6 +261,14 @@ impl Lowering<'_> {
             .fold(0f32, |best, found| best.max(found.greatest_magnitude()));
         let scale = f64::from(3.0 * reach + 24.0) / 127.0;
         self.read_as(input, ElementType::I8, 128, Some((scale, 0)))
+    }
+
+    fn least_constant(&self, value: ValueId) -> f32 {
+        let constants = &self.prepared.graph.constants;
+        let values = constants
+            .get(&value)
+            .and_then(|tensor| convert::to_f32(tensor.data()));
+        values.map_or(0.0, |values| values.into_iter().fold(0.0, f32::min))
     }
 
     // ------------------------------------------------------------ products

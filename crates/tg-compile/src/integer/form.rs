@@ -333,6 +333,16 @@ impl Lowering<'_> {
         if self.prepared.facts.get(&form.value).is_some_and(truth) {
             return (1.0, 0, top);
         }
+        let whole = |fact: &crate::passes::Fact| fact.dtype.is_integer();
+        let counts = self.prepared.facts.get(&form.value).is_some_and(whole);
+        let reach = self
+            .statistics
+            .get(&form.value)
+            .map(crate::calibrate::Statistics::greatest_magnitude);
+        if counts && reach.is_some_and(|reach| f64::from(reach) <= top.min(32_767) as f64 - 1.0) {
+            // Whole numbers stay what they are.
+            return (1.0, 0, top);
+        }
         let Some(statistics) = self.statistics.get(&form.value) else {
             // A constant: its own reach, coarser where the reader's limit asks for it.
             let reach = self
@@ -457,7 +467,9 @@ impl Lowering<'_> {
                 factor,
             })
         };
-        let base = form.scale / unit;
+        // Zeros are zeros in any unit.
+        let zeros = form.zero == 0 && self.builder.reach(form.tensor)? == [0, 0];
+        let base = if zeros { 1.0 } else { form.scale / unit };
         let factors = form.channels.as_deref().unwrap_or(&[1.0]);
         let rescales: Result<Vec<Rescale>, _> = factors.iter().map(|f| rescale(base * f)).collect();
         let rescales = rescales?;

@@ -10,6 +10,7 @@ pub(crate) mod attention;
 mod builder;
 mod elementwise;
 mod form;
+mod input;
 mod linear;
 mod movement;
 mod pool;
@@ -23,9 +24,9 @@ use crate::calibrate::{ReachRule, Statistics};
 use crate::passes::{Fact, Prepared};
 use builder::Builder;
 use form::{Form, Lowered, Version};
+pub use input::InputOrder;
 use std::collections::{BTreeMap, BTreeSet};
-use strided::Strided;
-use tg_float::{FloatTensor, Node, ValueId, convert};
+use tg_float::{Node, ValueId};
 use tg_ir::{
     BoundError, Coding, CompiledModel, ElementType, InputSpec, ProgramError, Shape, TensorId,
 };
@@ -73,7 +74,7 @@ pub struct LowerOptions {
 pub enum LowerError {
     /// A node that has no integer form, or not with these inputs.
     #[error(
-        "node `{node}` ({operator}, inputs {inputs}) has no integer form: {reason}; tier TGF-1 runs it"
+        "node `{node}` ({operator}, inputs {inputs}) has no integer form: {reason}; `tensorgrid run` runs the file in floats"
     )]
     Unsupported {
         /// The node.
@@ -159,46 +160,6 @@ pub struct Site {
     pub order: Vec<usize>,
 }
 
-/// How the tensor of a program's input holds the inputs of the graph.
-#[derive(Debug, Clone, PartialEq)]
-pub struct InputOrder {
-    inputs: Vec<(Fact, Vec<usize>)>,
-}
-
-impl InputOrder {
-    /// The graph's inputs from one row of reals in the program's storage order.
-    ///
-    /// # Panics
-    /// If the row is shorter than the program's input.
-    #[must_use]
-    pub fn tensors(&self, row: &[f32]) -> Vec<FloatTensor> {
-        let one = |(fact, order): &(Fact, Vec<usize>)| {
-            let values: Vec<f64> = order.iter().map(|&at| f64::from(row[at])).collect();
-            let mode = convert::CastMode::default();
-            let data = convert::from_f64(&values, fact.dtype, mode).expect("an input of numbers");
-            FloatTensor::new(fact.shape.clone(), data).expect("the order fills the shape")
-        };
-        self.inputs.iter().map(one).collect()
-    }
-
-    /// One row of reals in the program's storage order from the graph's inputs.
-    ///
-    /// # Panics
-    /// If a tensor is not of numbers or of another shape.
-    #[must_use]
-    pub fn row(&self, tensors: &[FloatTensor]) -> Vec<f32> {
-        let length = self.inputs.iter().map(|(_, order)| order.len()).sum();
-        let mut row = vec![0.0; length];
-        for ((_, order), tensor) in self.inputs.iter().zip(tensors) {
-            let values = convert::to_f32(tensor.data()).expect("an input of numbers");
-            for (&at, value) in order.iter().zip(values) {
-                row[at] = value;
-            }
-        }
-        row
-    }
-}
-
 /// A program, its weights, and where the float values are found in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoweredModel {
@@ -215,77 +176,16 @@ pub struct LoweredModel {
 /// # Errors
 /// If they cannot be one tensor.
 pub fn input_order(prepared: &Prepared) -> Result<(Shape, InputOrder), LowerError> {
-    let layouts = input_layouts(prepared)?;
-    let shape = layouts.0;
-    let each = prepared.graph.inputs.iter().zip(&layouts.1);
-    let inputs =
-        each.map(|(input, layout)| (prepared.facts[&input.value].clone(), layout.sources()));
-    Ok((
-        shape,
-        InputOrder {
-            inputs: inputs.collect(),
-        },
-    ))
+    input::order(prepared).map_err(|untaken| refused_input(prepared, untaken))
 }
 
-fn input_layouts(prepared: &Prepared) -> Result<(Shape, Vec<Strided>), LowerError> {
-    let inputs = &prepared.graph.inputs;
-    let Some(first) = inputs.first() else {
-        return Err(LowerError::Empty);
-    };
-    let fact = &prepared.facts[&first.value];
-    let refuse = |reason| LowerError::Input {
-        input: first.name.clone(),
-        shape: fact.shape.clone(),
+fn refused_input(prepared: &Prepared, (index, reason): input::Untaken) -> LowerError {
+    let input = &prepared.graph.inputs[index];
+    LowerError::Input {
+        input: input.name.clone(),
+        shape: prepared.shape(input.value).to_vec(),
         reason,
-    };
-    let integer = fact.dtype.is_integer();
-    let axis = |size: usize| u32::try_from(size).map_err(|_| refuse("an axis is too long"));
-    let (shape, order): (Shape, Vec<usize>) = match *fact.shape.as_slice() {
-        // Positions of tokens, one channel per input.
-        _ if integer => {
-            let positions = fact.shape.iter().product();
-            let alike = |input: &tg_float::Input| prepared.facts[&input.value].shape == fact.shape;
-            if !inputs.iter().all(alike) {
-                return Err(refuse("several inputs must be integers of one shape"));
-            }
-            let channels = axis(inputs.len())?;
-            let order = (0..fact.shape.len()).collect();
-            (Shape::new(axis(positions)?, 1, channels), order)
-        }
-        [length] => (Shape::vector(axis(length)?), vec![0]),
-        [1, length] => (Shape::vector(axis(length)?), vec![0, 1]),
-        [1, rows, columns] => (Shape::new(axis(rows)?, axis(columns)?, 1), vec![0, 1, 2]),
-        [1, channels, rows, columns] => (
-            Shape::new(axis(rows)?, axis(columns)?, axis(channels)?),
-            vec![0, 2, 3, 1],
-        ),
-        _ => {
-            return Err(refuse(
-                "supported are 1xN, 1xAxB and 1xCxHxW, and integers of any shape",
-            ));
-        }
-    };
-    if !shape.is_valid() {
-        return Err(refuse("an axis is empty or too long"));
     }
-    if inputs.len() > 1 && !integer {
-        return Err(refuse(
-            "a program takes one input; bind the others to a value",
-        ));
-    }
-    let mut layout = Strided::ordered(&fact.shape, &order);
-    let count = inputs.len() as i64;
-    layout
-        .axes
-        .iter_mut()
-        .flatten()
-        .for_each(|factor| factor.stride *= count);
-    let layouts = (0..count).map(|offset| Strided {
-        offset,
-        ..layout.clone()
-    });
-    Ok((shape, layouts.collect()))
 }
 
 /// Lowers a prepared graph, given what its values take on real inputs.
@@ -308,8 +208,24 @@ pub fn lower(
     }
     lowering.finish().map_err(|stop| {
         let last = prepared.graph.nodes.last();
-        last.map_or(LowerError::Empty, |node| refusal(prepared, node, stop))
+        match last {
+            None => refused_output(prepared, &stop),
+            Some(node) => refusal(prepared, node, stop),
+        }
     })
+}
+
+/// Of a graph without nodes: its output is an input or a constant.
+fn refused_output(prepared: &Prepared, stop: &Stop) -> LowerError {
+    match stop {
+        Stop::Error(error) => error.clone(),
+        Stop::Unsupported(reason) => LowerError::Unsupported {
+            node: prepared.output_name.clone(),
+            operator: "Identity".to_owned(),
+            inputs: String::new(),
+            reason,
+        },
+    }
 }
 
 fn refusal(prepared: &Prepared, node: &Node, stop: Stop) -> LowerError {
@@ -370,7 +286,8 @@ impl<'a> Lowering<'a> {
         statistics: &'a BTreeMap<ValueId, Statistics>,
         options: &'a LowerOptions,
     ) -> Result<Self, LowerError> {
-        let (shape, layouts) = input_layouts(prepared)?;
+        let (shape, layouts) =
+            input::layouts(prepared).map_err(|untaken| refused_input(prepared, untaken))?;
         let graph = &prepared.graph;
         let input = input_spec(prepared, statistics, options, shape);
         let scale = f64::from(input.scale);
@@ -416,7 +333,7 @@ impl<'a> Lowering<'a> {
         }
         let microsoft = node.domain == "com.microsoft";
         if !node.domain.is_empty() && !microsoft {
-            return unsupported("its domain is not one that is lowered");
+            return unsupported("no operator of its domain has an integer form");
         }
         match node.op.as_str() {
             "Conv" | "ConvTranspose" => self.convolution(index),
@@ -561,28 +478,78 @@ fn input_spec(
     options: &LowerOptions,
     shape: Shape,
 ) -> InputSpec {
+    let inputs = &prepared.graph.inputs;
+    let whole = |input: &tg_float::Input| prepared.facts[&input.value].dtype.is_integer();
+    let natural = |input: &tg_float::Input| {
+        statistics
+            .get(&input.value)
+            .is_none_or(|found| found.least >= 0.0)
+    };
+    let tokens = !inputs.is_empty()
+        && inputs.iter().all(whole)
+        && (inputs.iter().all(natural) || embedded(prepared));
+    let (coding, scale) = match inputs.as_slice() {
+        _ if tokens => (Coding::Tokens(vocabulary(prepared, statistics)), 1.0),
+        [only] if !whole(only) => {
+            let (kind, scale) = coding_of_one(prepared, statistics, options, only);
+            (Coding::Scaled(kind), scale)
+        }
+        all => {
+            let (kind, scale) = coding_of_all(prepared, statistics, options, all);
+            (Coding::Scaled(kind), scale)
+        }
+    };
+    let (mean, std) = if tokens {
+        (Vec::new(), Vec::new())
+    } else {
+        (options.mean.clone(), options.std.clone())
+    };
+    InputSpec {
+        shape,
+        coding,
+        scale,
+        mean,
+        std,
+    }
+}
+
+/// Whether an input chooses rows of a constant table.
+fn embedded(prepared: &Prepared) -> bool {
     let graph = &prepared.graph;
-    let input = &graph.inputs[0];
-    if prepared.facts[&input.value].dtype.is_integer() {
-        let greatest = graph
-            .inputs
-            .iter()
-            .filter_map(|input| statistics.get(&input.value))
-            .fold(0f32, |best, found| best.max(found.greatest));
-        let tables = graph.nodes.iter().filter(|node| node.is("Gather"));
-        let rows = tables.filter_map(|node| {
-            let table = node.inputs.first().copied().flatten()?;
-            graph.constants.get(&table)?.shape().first().copied()
-        });
-        let rows = rows.max().unwrap_or(1).max(greatest as usize + 1);
-        let rows = u32::try_from(rows).unwrap_or(u32::MAX);
-        return InputSpec {
-            shape,
-            coding: Coding::Tokens(rows),
-            scale: 1.0,
-            mean: Vec::new(),
-            std: Vec::new(),
-        };
+    graph.nodes.iter().any(|node| {
+        let reads = |slot: usize| node.inputs.get(slot).copied().flatten();
+        let constant = |value: ValueId| graph.constants.contains_key(&value);
+        let given = |value: ValueId| graph.inputs.iter().any(|input| input.value == value);
+        node.is("Gather") && reads(0).is_some_and(constant) && reads(1).is_some_and(given)
+    })
+}
+
+/// More than any token: the rows of the longest table, and what was seen.
+fn vocabulary(prepared: &Prepared, statistics: &BTreeMap<ValueId, Statistics>) -> u32 {
+    let graph = &prepared.graph;
+    let inputs = graph.inputs.iter();
+    let greatest = inputs
+        .filter_map(|input| statistics.get(&input.value))
+        .fold(0f32, |best, found| best.max(found.greatest));
+    let tables = graph.nodes.iter().filter(|node| node.is("Gather"));
+    let rows = tables.filter_map(|node| {
+        let table = node.inputs.first().copied().flatten()?;
+        graph.constants.get(&table)?.shape().first().copied()
+    });
+    let rows = rows.max().unwrap_or(1).max(greatest as usize + 1);
+    u32::try_from(rows).unwrap_or(u32::MAX)
+}
+
+/// Type and unit of one input of reals.
+fn coding_of_one(
+    prepared: &Prepared,
+    statistics: &BTreeMap<ValueId, Statistics>,
+    options: &LowerOptions,
+    input: &tg_float::Input,
+) -> (ElementType, f32) {
+    let graph = &prepared.graph;
+    if prepared.facts[&input.value].dtype == tg_float::DType::Bool {
+        return (ElementType::I8, 1.0);
     }
     let readers = &graph.readers()[input.value.index()];
     let file = match readers.as_slice() {
@@ -598,16 +565,36 @@ fn input_spec(
             Precision::Bits8 => found.reach(options.reach),
             _ => found.greatest_magnitude(),
         });
-    let (kind, scale) = match (file, options.precision) {
+    match (file, options.precision) {
         (Some(scale), _) => (ElementType::I16, scale as f32),
         (None, Precision::Bits16) => (ElementType::I16, form::unit(reach, 32_000.0)),
         (None, _) => (ElementType::I8, form::unit(reach, 127.0)),
-    };
-    InputSpec {
-        shape,
-        coding: Coding::Scaled(kind),
-        scale,
-        mean: options.mean.clone(),
-        std: options.std.clone(),
     }
+}
+
+/// Type and unit of several inputs, or of integers that are no tokens: 8 bits where all are reals that reach about equally
+/// far, else 16; a power of two where one of them is a whole number.
+fn coding_of_all(
+    prepared: &Prepared,
+    statistics: &BTreeMap<ValueId, Statistics>,
+    options: &LowerOptions,
+    inputs: &[tg_float::Input],
+) -> (ElementType, f32) {
+    let reach = |input: &tg_float::Input| {
+        let found = statistics.get(&input.value);
+        found.map_or(0.0, Statistics::greatest_magnitude)
+    };
+    let greatest = inputs.iter().map(reach).fold(0f32, f32::max);
+    let least = inputs.iter().map(reach).fold(greatest, f32::min);
+    let reals = inputs
+        .iter()
+        .all(|input| prepared.facts[&input.value].dtype.is_float());
+    if !reals {
+        let scale = form::unit(greatest, 32_000.0).log2().ceil().min(0.0);
+        return (ElementType::I16, scale.exp2());
+    }
+    if options.precision == Precision::Bits8 && least * 2.0 >= greatest {
+        return (ElementType::I8, form::unit(greatest, 127.0));
+    }
+    (ElementType::I16, form::unit(greatest, 32_000.0))
 }

@@ -4,7 +4,7 @@ use super::form::{Form, Lowered, Read};
 use super::linear::narrow;
 use super::strided::{Factor, Strided, is_contiguous, normal};
 use super::{Lowering, Reader, Step, Stop, operand, result, unsupported};
-use crate::passes::{float, floats_of, int, ints, scalar_of};
+use crate::passes::{float, floats_of, int, ints, repeats, scalar_of};
 use tg_float::{Attribute, Node, ValueId};
 use tg_ir::op::{self, CONCAT_MAX};
 use tg_ir::{Axis, ElementType, LinearWeights, Op, Shape, TensorId};
@@ -87,9 +87,9 @@ impl Lowering<'_> {
     pub(crate) fn movement(&mut self, index: usize) -> Step<()> {
         let node = self.node(index);
         match node.op.as_str() {
-            "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Identity" | "Cast" | "Dropout"
-            | "Expand" | "Transpose" | "Slice" | "DepthToSpace" | "SpaceToDepth" | "Resize"
-            | "Upsample" | "Tile" => {
+            "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Identity" | "Cast" | "Expand"
+            | "Transpose" | "Slice" | "DepthToSpace" | "SpaceToDepth" | "Resize" | "Upsample"
+            | "Tile" => {
                 let (x, value) = (operand(node, 0)?, result(node)?);
                 self.move_value(index, x, value)
             }
@@ -128,7 +128,7 @@ impl Lowering<'_> {
         let shape = self.shape_of(value);
         let input = layout.sizes();
         Ok(match node.op.as_str() {
-            "Identity" | "Cast" | "Dropout" => Some(layout.clone()),
+            "Identity" | "Cast" => Some(layout.clone()),
             "Expand" => layout.expanded(shape),
             "Transpose" => {
                 let reversed = || (0..input.len()).rev().collect();
@@ -177,6 +177,9 @@ impl Lowering<'_> {
             let mode = text("mode");
             if !mode.is_empty() && mode != b"nearest" {
                 return unsupported("only nearest neighbours are taken");
+            }
+            if !repeats(node, &layout.sizes(), shape) {
+                return unsupported("it does not repeat each element the same number of times");
             }
         }
         let mut result = layout.clone();
@@ -348,6 +351,16 @@ impl Lowering<'_> {
         } else {
             30_000.0
         };
+        let whole = |value: &ValueId| self.prepared.facts[value].dtype.is_integer();
+        if inputs.iter().chain([&value]).all(whole) && reach <= 30_000.0 {
+            // Whole numbers stay what they are.
+            let kind = if reach <= 127.0 {
+                kind
+            } else {
+                ElementType::I16
+            };
+            return Ok((kind, 1.0, 0));
+        }
         Ok((kind, f64::from(super::form::unit(reach, units)), 0))
     }
 
@@ -425,10 +438,10 @@ impl Lowering<'_> {
         let scale = weights.scales.map_or(1.0, |(scales, _)| scales[0]);
         let values: Vec<f64> = weights.values.iter().map(|v| v * scale).collect();
         let channels: usize = weights.shape[1..].iter().product();
-        let read = self.raw(indices)?;
-        if (read.scale - 1.0).abs() > 1e-9 || read.zero != 0 {
-            return unsupported("its indices are not counted in ones");
-        }
+        let read = match self.raw(indices) {
+            Ok(read) if (read.scale - 1.0).abs() < 1e-9 && read.zero == 0 => read,
+            _ => self.read_as(indices, ElementType::I16, i64::MAX, Some((1.0, 0)))?,
+        };
         let name = self.node(index).name.clone();
         let rank = self.shape_of(indices).len();
         let positions =
@@ -588,11 +601,11 @@ fn between_depth_and_space(
 ) -> Step<Option<Strided>> {
     let block = usize::try_from(int(node, "blocksize", 1)).unwrap_or(1);
     let sizes = layout.sizes();
+    let crd = matches!(node.attributes.get("mode"), Some(Attribute::Text(t)) if t == b"CRD");
     let [batch, channels, rows, columns] = *sizes.as_slice() else {
         return unsupported("it does not read an image");
     };
     let (apart, order): (Vec<usize>, [usize; 6]) = if node.op == "DepthToSpace" {
-        let crd = matches!(node.attributes.get("mode"), Some(Attribute::Text(t)) if t == b"CRD");
         let fewer = channels / (block * block);
         if crd {
             (
@@ -607,7 +620,12 @@ fn between_depth_and_space(
         }
     } else {
         let apart = vec![batch, channels, rows / block, block, columns / block, block];
-        (apart, [0, 3, 5, 1, 2, 4])
+        let order = if crd {
+            [0, 1, 3, 5, 2, 4]
+        } else {
+            [0, 3, 5, 1, 2, 4]
+        };
+        (apart, order)
     };
     Ok(layout
         .reshaped(&apart)

@@ -41,6 +41,9 @@ fn as_affine(
     let [gain, offset, mean, variance] =
         [1, 2, 3, 4].map(|i| floats_of(graph, input(&node, i)).map(|(_, values)| values));
     let (gain, offset, mean, variance) = (gain?, offset?, mean?, variance?);
+    if int(&node, "training_mode", 0) != 0 {
+        return None;
+    }
     let epsilon = float(&node, "epsilon", 1e-5);
     let rank = facts.get(&input(&node, 0)?)?.shape.len();
     let factors: Vec<f32> = gain

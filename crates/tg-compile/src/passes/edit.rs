@@ -66,6 +66,13 @@ pub(crate) fn uses(graph: &Graph) -> Vec<usize> {
     uses
 }
 
+/// Whether a node gives one value that is read, its first one.
+pub(crate) fn gives_first_alone(graph: &Graph, node: &Node) -> bool {
+    let uses = uses(graph);
+    let others = node.outputs.iter().skip(1).flatten();
+    output(node).is_some() && others.into_iter().all(|value| uses[value.index()] == 0)
+}
+
 /// A float constant under a name derived from a node's.
 pub(crate) fn constant(
     graph: &mut Graph,
@@ -185,6 +192,54 @@ impl<'a> Writer<'a> {
                 let node = Node::new(&name, "Identity", VERSION, vec![result], vec![value]);
                 self.written.push(node);
             }
+        }
+        self.written
+    }
+
+    /// Rows of the last axis over the root of their mean square, times a gain per place.
+    pub(crate) fn rms(&mut self, x: ValueId, gain: ValueId, epsilon: f32) -> ValueId {
+        let attributes = [
+            ("axis", Attribute::Int(-1)),
+            ("epsilon", Attribute::Float(epsilon)),
+        ];
+        let value = self.node("RMSNormalization", &[x, gain], &attributes);
+        if let Some(node) = self.written.last_mut() {
+            // The first operator set that has it.
+            node.version = 23;
+        }
+        value
+    }
+
+    /// A name for a node of the inside of another.
+    pub(crate) fn inner_name(&self, name: &str) -> String {
+        format!("{}.{name}{}", self.name, self.written.len())
+    }
+
+    /// The same elements under other axes.
+    pub(crate) fn shaped(&mut self, x: ValueId, shape: &[usize]) -> ValueId {
+        let sizes: Vec<i64> = shape.iter().map(|&size| size as i64).collect();
+        let shape = self.ints(&sizes);
+        self.node("Reshape", &[x, shape], &[])
+    }
+
+    /// With axes in another order.
+    pub(crate) fn transposed(&mut self, x: ValueId, order: &[usize]) -> ValueId {
+        let order = order.iter().map(|&axis| axis as i64).collect();
+        self.node("Transpose", &[x], &[("perm", Attribute::Ints(order))])
+    }
+
+    /// A product with one number.
+    pub(crate) fn times(&mut self, x: ValueId, factor: f32) -> ValueId {
+        let factor = self.floats(&[], vec![factor]);
+        self.node("Mul", &[x, factor], &[])
+    }
+
+    /// As [`Self::finish`], for several results.
+    pub(crate) fn finish_all(mut self, results: Vec<(ValueId, ValueId)>) -> Vec<Node> {
+        for (result, value) in results {
+            let name = format!("{}.result", self.name);
+            let node = Node::new(&name, "Identity", VERSION, vec![result], vec![value]);
+            self.written.push(node);
         }
         self.written
     }

@@ -1,26 +1,48 @@
 //! Passes over the operator-level graph, from the file as it was written to one that can be lowered to integers.
 //!
-//! [`prepare`] is the whole pipeline: bind inputs and fix their shapes, keep one output, write quantised operators as
+//! [`prepare`] is the whole pipeline: bind inputs and fix their shapes, keep one output, refuse what has no program
+//! (`known`), write quantised operators as
 //! float operators between `QuantizeLinear` and `DequantizeLinear`, linear operators of `ai.onnx.ml` and attention with
 //! grouped queries as primitives, run once to learn every shape, fold what does not depend on the input, unroll
 //! recurrences, write picking at constant places as a gather, fold normalisations and constants into weights, and
 //! recognise normalisations from their primitives. Every pass keeps a graph that tier TGF-1 can run. [`smooth`] needs
 //! what values take and comes after calibration.
+//!
+//! Operators that are short for others are written out, a file for each family: reductions and choices (`primitives`,
+//! `products`, `chosen`), normalisations (`normalised`), attention (`attended`, `stateful`), losses (`losses`), recurrences
+//! and scans (`recurring`, `unrolled`), integers with scales (`units`), windows (`patches`). What is left and only moves
+//! elements (`moved`) or is linear (`matrices`) is found out by executing it.
 
 mod affine;
+mod attended;
+mod chosen;
 mod edit;
 mod grouped;
 mod indexing;
+mod known;
 mod learned;
+mod losses;
+mod masks;
+mod matrices;
+mod moved;
+mod normalised;
 mod norms;
+mod patches;
 mod prepared;
+mod primitives;
+mod products;
 mod quantised;
 mod recurrent;
+mod recurring;
 mod shapes;
 mod simplify;
 mod smooth;
+mod stateful;
+mod units;
+mod unrolled;
 
 pub(crate) use edit::{float, floats_of, int, ints, scalar_of};
+pub(crate) use moved::repeats;
 pub(crate) use prepared::zeros;
 pub use prepared::{Fact, PrepareError, PrepareOptions, Prepared};
 pub use smooth::smooth;
@@ -34,6 +56,7 @@ use tg_float::Graph;
 pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, PrepareError> {
     shapes::bind(&mut graph, options);
     shapes::keep_output(&mut graph, options)?;
+    known::check(&graph)?;
     let output = graph.outputs.first().map(|output| output.index());
     let output_name = output.and_then(|output| graph.names.get(output).cloned());
     grouped::rewrite(&mut graph)?;
@@ -43,16 +66,33 @@ pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, P
     shapes::fold_constants(&mut graph)?;
     graph.remove_dead();
     let mut facts = shapes::infer(&mut graph)?;
+    if recurring::rewrite(&mut graph, &facts) {
+        shapes::fold_constants(&mut graph)?;
+        graph.remove_dead();
+        facts = shapes::infer(&mut graph)?;
+    }
     if recurrent::unroll(&mut graph, &facts)? {
         shapes::fold_constants(&mut graph)?;
         graph.remove_dead();
         facts = shapes::infer(&mut graph)?;
     }
     for _ in 0..ROUNDS_MAX {
-        let mut changed = simplify::run(&mut graph, &facts);
+        let mut changed = unrolled::rewrite(&mut graph, &facts);
+        changed |= attended::rewrite(&mut graph, &facts);
+        changed |= losses::rewrite(&mut graph, &facts);
+        changed |= stateful::rewrite(&mut graph, &facts);
+        changed |= units::rewrite(&mut graph, &facts);
+        changed |= products::rewrite(&mut graph, &facts);
+        changed |= chosen::rewrite(&mut graph, &facts);
+        changed |= primitives::rewrite(&mut graph, &facts);
+        changed |= normalised::rewrite(&mut graph, &facts);
+        changed |= simplify::run(&mut graph, &facts);
         changed |= indexing::rewrite(&mut graph, &facts);
         changed |= norms::fuse(&mut graph, &facts);
         changed |= affine::fold(&mut graph, &facts);
+        changed |= patches::rewrite(&mut graph, &facts);
+        changed |= moved::rewrite(&mut graph, &facts);
+        changed |= matrices::rewrite(&mut graph, &facts);
         graph.remove_dead();
         if !changed {
             break;
@@ -60,6 +100,7 @@ pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, P
         shapes::fold_constants(&mut graph)?;
         facts = shapes::infer(&mut graph)?;
     }
+    masks::finite(&mut graph);
     Ok(Prepared {
         graph,
         facts,
@@ -67,5 +108,5 @@ pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, P
     })
 }
 
-/// Rounds of the rewriting passes; each only ever removes or merges nodes, so a few are enough.
-const ROUNDS_MAX: usize = 6;
+/// Rounds of the rewriting passes; each removes or merges nodes, or writes one operator in simpler ones, so a few are enough.
+const ROUNDS_MAX: usize = 10;

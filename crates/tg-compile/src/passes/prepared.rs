@@ -11,7 +11,7 @@ pub struct PrepareOptions {
     pub axes: BTreeMap<String, usize>,
     /// Inputs that take one value everywhere, such as an attention mask of ones.
     pub bind: BTreeMap<String, f64>,
-    /// The output that is kept; the first one of floats if not given.
+    /// The value that is kept, an output or one on the way to it; if not given the first output that is no label.
     pub output: Option<String>,
 }
 
@@ -31,14 +31,22 @@ pub enum PrepareError {
     /// An input without a shape.
     #[error("the input `{0}` is declared without type or axes")]
     Undeclared(String),
-    /// No input is left, or inputs that cannot be one tensor.
-    #[error(
-        "the graph takes {0} inputs; a program takes one. Give the others a value (`--bind NAME=VALUE`)"
-    )]
-    Inputs(usize),
     /// An output that the graph does not have.
     #[error("the graph has no output `{0}`")]
     Output(String),
+    /// An operator without a program.
+    #[error(
+        "node `{node}` ({op}) has no program of integers; {}`tensorgrid run` runs the whole file in floats",
+        before.as_ref().map_or_else(String::new, |value| format!("`--keep {value}` ends the program before it, "))
+    )]
+    Operator {
+        /// The node.
+        node: String,
+        /// Its operator.
+        op: String,
+        /// What it reads, if that is computed.
+        before: Option<String>,
+    },
     /// The graph cannot be run to learn its shapes.
     #[error("the graph cannot be executed")]
     Run(#[from] RunError),

@@ -8,6 +8,8 @@ use tg_float::{Attribute, FloatTensor, Graph, Node, ValueId, convert};
 
 /// Rewrites every quantised operator it knows.
 pub(super) fn rewrite(graph: &mut Graph) -> Result<(), PrepareError> {
+    // Integers that are an answer are given as they are.
+    let shown: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
     let nodes = std::mem::take(&mut graph.nodes);
     let mut dynamic = BTreeSet::new();
     for node in nodes {
@@ -15,6 +17,7 @@ pub(super) fn rewrite(graph: &mut Graph) -> Result<(), PrepareError> {
             graph: &mut *graph,
             node: &node,
             dynamic: &mut dynamic,
+            shown: &shown,
             written: Vec::new(),
         };
         match rewriter.write() {
@@ -47,6 +50,8 @@ struct Rewriter<'a> {
     node: &'a Node,
     /// Values of which `DynamicQuantizeLinear` made integers: floats here, in units of 1.
     dynamic: &'a mut BTreeSet<ValueId>,
+    /// What the graph gives.
+    shown: &'a BTreeSet<ValueId>,
     written: Vec<Node>,
 }
 
@@ -73,7 +78,11 @@ impl Rewriter<'_> {
             "QLinearConcat" => self.concat(),
             "ConvInteger" if !microsoft => self.integer("Conv"),
             "MatMulInteger" if !microsoft => self.integer("MatMul"),
-            "DynamicQuantizeLinear" if !microsoft => self.unquantised(),
+            "DynamicQuantizeLinear"
+                if !microsoft && !self.node.gives().any(|value| self.shown.contains(&value)) =>
+            {
+                self.unquantised()
+            }
             "DequantizeLinear"
                 if input(self.node, 0).is_some_and(|x| self.dynamic.contains(&x)) =>
             {

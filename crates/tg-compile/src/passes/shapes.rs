@@ -57,28 +57,29 @@ fn size_of(
     }
 }
 
-/// Keeps one output: the one that is named, or the first one of floats that an operator gives.
+/// Keeps one output: the value that is named, or the first output that is no label.
 pub(super) fn keep_output(graph: &mut Graph, options: &PrepareOptions) -> Result<(), PrepareError> {
     let named = options.output.as_ref();
     let chosen = match named {
-        Some(name) => graph
-            .outputs
-            .iter()
-            .position(|&value| graph.name_of(value) == name)
-            .ok_or_else(|| PrepareError::Output(name.clone()))?,
-        // A classifier of `ai.onnx.ml` gives labels first and scores second.
+        Some(name) => {
+            let named = |value: &ValueId| graph.name_of(*value) == name;
+            let output = graph.outputs.iter().position(named);
+            // Or a value on the way to an output.
+            let inside = graph.nodes.iter().flat_map(Node::gives).find(named);
+            match (output, inside) {
+                (Some(output), _) => output,
+                (None, Some(value)) => {
+                    graph.outputs.push(value);
+                    graph.outputs.len() - 1
+                }
+                (None, None) => return Err(PrepareError::Output(name.clone())),
+            }
+        }
+        // A classifier gives labels first and scores second.
         None => {
             let producers = graph.producers();
-            let label = |value: &ValueId| {
-                let producer = producers.get(value.index()).copied().flatten();
-                producer.is_some_and(|index| {
-                    let node = &graph.nodes[index];
-                    node.domain == "ai.onnx.ml"
-                        && node.op.ends_with("Classifier")
-                        && node.outputs.first() == Some(&Some(*value))
-                })
-            };
-            usize::from(graph.outputs.len() > 1 && graph.outputs.first().is_some_and(label))
+            let scores = |value: &ValueId| !is_label(graph, &producers, *value);
+            graph.outputs.iter().position(scores).unwrap_or(0)
         }
     };
     match graph.outputs.get(chosen).copied() {
@@ -89,6 +90,33 @@ pub(super) fn keep_output(graph: &mut Graph, options: &PrepareOptions) -> Result
     Ok(())
 }
 
+/// Whether a value is the name or number of a class: the place of an extreme, or a classifier's first output, moved, converted
+/// or looked up in a list.
+fn is_label(graph: &Graph, producers: &[Option<usize>], mut value: ValueId) -> bool {
+    let mut visited = BTreeSet::new();
+    while visited.insert(value) {
+        let Some(index) = producers.get(value.index()).copied().flatten() else {
+            return false;
+        };
+        let node = &graph.nodes[index];
+        let slot = match node.op.as_str() {
+            "ArgMax" | "ArgMin" => return true,
+            classifier if classifier.ends_with("Classifier") => {
+                return node.domain == "ai.onnx.ml" && node.outputs.first() == Some(&Some(value));
+            }
+            "Cast" | "Reshape" | "Identity" | "Squeeze" | "Unsqueeze" | "Flatten"
+            | "LabelEncoder" => 0,
+            "ArrayFeatureExtractor" | "Gather" => 1,
+            _ => return false,
+        };
+        match node.inputs.get(slot).copied().flatten() {
+            Some(next) => value = next,
+            None => return false,
+        }
+    }
+    false
+}
+
 /// Gives every axis of every input its size.
 pub(super) fn fix(graph: &mut Graph, options: &PrepareOptions) -> Result<(), PrepareError> {
     let read: BTreeSet<ValueId> = graph.nodes.iter().flat_map(Node::reads).collect();
@@ -96,9 +124,6 @@ pub(super) fn fix(graph: &mut Graph, options: &PrepareOptions) -> Result<(), Pre
     graph
         .inputs
         .retain(|input| read.contains(&input.value) || outputs.contains(&input.value));
-    if graph.inputs.is_empty() {
-        return Err(PrepareError::Inputs(0));
-    }
     for input in &mut graph.inputs {
         let Some(axes) = input.shape.as_mut().filter(|_| input.dtype.is_some()) else {
             return Err(PrepareError::Undeclared(input.name.clone()));

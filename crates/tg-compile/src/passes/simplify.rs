@@ -55,7 +55,7 @@ fn passed_on(
     };
     let second = input(node, 1);
     let kept = match node.op.as_str() {
-        "Identity" | "Dropout" => Some(first),
+        "Identity" => Some(first),
         "Cast" => {
             let floats = |value| {
                 facts
@@ -66,8 +66,17 @@ fn passed_on(
             (same || floats(first) && floats(to)).then_some(first)
         }
         "Expand" | "Tile" | "Pad" | "Slice" | "Concat" | "Sum" | "Max" | "Min" | "Resize" => {
-            let single = node.inputs.len() == 1
-                || !matches!(node.op.as_str(), "Concat" | "Sum" | "Max" | "Min");
+            let several = matches!(node.op.as_str(), "Concat" | "Sum" | "Max" | "Min");
+            // What it does on other inputs is in the others of its own.
+            let fixed = || {
+                let mut others = node.reads().skip(1);
+                others.all(|value| graph.constants.contains_key(&value))
+            };
+            let single = if several {
+                node.inputs.len() == 1
+            } else {
+                fixed()
+            };
             let moves = node.op == "Slice" && !forward(graph, node);
             (single && !moves && same_shape(first)).then_some(first)
         }

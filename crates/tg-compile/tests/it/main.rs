@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod causal;
+mod general;
 mod graphs;
 mod lowering;
 mod operators;

@@ -58,6 +58,9 @@ pub(super) fn read(
 }
 
 fn resolve(folder: &Path, location: &str) -> Result<PathBuf, TensorProblem> {
+    // The folder of a bare file name is the current one.
+    let here = folder.as_os_str().is_empty();
+    let folder = if here { Path::new(".") } else { folder };
     let outside = || TensorProblem::Location(location.to_owned());
     let relative = Path::new(location);
     let plain = relative
@@ -77,5 +80,20 @@ fn resolve(folder: &Path, location: &str) -> Result<PathBuf, TensorProblem> {
         Ok(real)
     } else {
         Err(outside())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_beside_a_bare_file_name_is_found() {
+        let folder = Path::new("Cargo.toml")
+            .parent()
+            .unwrap_or(Path::new("none"));
+        assert!(folder.as_os_str().is_empty());
+        assert!(resolve(folder, "Cargo.toml").is_ok());
+        assert!(resolve(folder, "../Cargo.toml").is_err());
     }
 }

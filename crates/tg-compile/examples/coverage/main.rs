@@ -1,0 +1,128 @@
+//! Compiles, proves and verifies the ONNX backend node tests that read a float32 tensor, and prints one line per case;
+//! `cargo xtask coverage` reads them.
+//!
+//! ```text
+//! cargo run -p tg-compile --example coverage -- CASES [NAME PART ...] [--sample N] [--seed S] [--done FILE] [--verbose]
+//! ```
+//!
+//! CASES is a folder as `xtask/python/dump_onnx_cases.py` writes it. Lines are `OUTCOME CASE OPS`, with `: REASON` after
+//! all outcomes but `proved...`. `--sample` draws so many cases by a seed; `--done` leaves out the cases of a file of such
+//! lines.
+
+mod attempt;
+mod case;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use case::{NodeTest, Verdict};
+use tg_exec::sample::Numbers;
+
+/// What is asked for.
+#[derive(Debug, Default)]
+struct Options {
+    folder: PathBuf,
+    /// Parts of names; a case has all of them.
+    parts: Vec<String>,
+    sample: Option<usize>,
+    seed: u64,
+    done: BTreeSet<String>,
+    verbose: bool,
+}
+
+impl Options {
+    fn parse(words: &[String]) -> Result<Self> {
+        let Some((folder, rest)) = words.split_first() else {
+            bail!("usage: coverage CASES [NAME PART ...] [OPTIONS]");
+        };
+        let mut options = Self {
+            folder: PathBuf::from(folder),
+            ..Self::default()
+        };
+        let mut rest = rest.iter();
+        while let Some(word) = rest.next() {
+            if word == "--verbose" {
+                options.verbose = true;
+                continue;
+            }
+            if !word.starts_with("--") {
+                options.parts.push(word.clone());
+                continue;
+            }
+            let value = rest
+                .next()
+                .with_context(|| format!("{word} needs a value"))?;
+            match word.as_str() {
+                "--sample" => options.sample = Some(value.parse()?),
+                "--seed" => options.seed = value.parse()?,
+                "--done" => options.done = done(&fs::read_to_string(value)?),
+                _ => bail!("`{word}` is not known"),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// The cases of earlier lines.
+fn done(text: &str) -> BTreeSet<String> {
+    let case = |line: &str| line.split(' ').nth(1).map(str::to_owned);
+    text.lines().filter_map(case).collect()
+}
+
+/// The cases that are run, by name.
+fn cases(options: &Options) -> Result<Vec<NodeTest>> {
+    let folder = &options.folder;
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("`{}` cannot be read", folder.display()))?;
+    let mut paths: Vec<PathBuf> = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .filter(|path| path.join("model.onnx").is_file())
+        .collect();
+    paths.sort();
+    let mut cases: Vec<NodeTest> = paths.into_iter().map(NodeTest::new).collect();
+    cases.retain(|case| options.parts.iter().all(|part| case.name.contains(part)));
+    cases.retain(NodeTest::reads_floats);
+    if let Some(count) = options.sample {
+        let mut numbers = Numbers::new(options.seed);
+        while cases.len() > count {
+            let last = i64::try_from(cases.len() - 1)?;
+            cases.remove(usize::try_from(numbers.between(0, last))?);
+        }
+    }
+    cases.retain(|case| !options.done.contains(&case.name));
+    Ok(cases)
+}
+
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let options = Options::parse(&words)?;
+    if !options.verbose {
+        // A panic is an outcome.
+        std::panic::set_hook(Box::new(|_| ()));
+    }
+    let mut output = std::io::stdout().lock();
+    for case in cases(&options)? {
+        let verdict = catch_unwind(AssertUnwindSafe(|| case.judge(options.verbose)));
+        let verdict = verdict.unwrap_or_else(|_| Verdict::Wrong("it panics".to_owned()));
+        let operators = case.operators();
+        match verdict {
+            Verdict::Proved(bound) => {
+                writeln!(output, "{} {} {operators}", bound.word(), case.name)?;
+            }
+            Verdict::Refused(reason) => {
+                writeln!(output, "refused {} {operators}: {reason}", case.name)?;
+            }
+            Verdict::Poor(reason) => writeln!(output, "poor {} {operators}: {reason}", case.name)?,
+            Verdict::Wrong(reason) => {
+                writeln!(output, "wrong {} {operators}: {reason}", case.name)?;
+            }
+        }
+        output.flush()?;
+    }
+    Ok(())
+}

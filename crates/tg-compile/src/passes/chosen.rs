@@ -1,0 +1,146 @@
+//! Elements that computed places choose: flags, one for each place that there is, that a product or a choice reads.
+
+use super::Fact;
+use super::edit::{Writer, gives_first_alone, input, int, output};
+use std::collections::BTreeMap;
+use tg_float::{Attribute, DType, Graph, Node, ValueId, convert};
+
+/// Most places that one is chosen from.
+const PLACES_MAX: usize = 1 << 12;
+
+/// Rewrites `Gather` of a computed value by computed places, `OneHot` of computed places, and `TopK` of the least; whether
+/// there was one.
+pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
+    let mut changed = false;
+    let mut index = 0;
+    while index < graph.nodes.len() {
+        let node = graph.nodes[index].clone();
+        let written = match node.op.as_str() {
+            _ if !node.domain.is_empty() => None,
+            "TopK" if int(&node, "largest", 1) == 0 => least(graph, &node),
+            _ if !gives_first_alone(graph, &node) => None,
+            "Gather" => gathered(graph, &node, facts),
+            "OneHot" => flagged(graph, &node, facts),
+            _ => None,
+        };
+        if let Some(written) = written {
+            let count = written.len();
+            graph.nodes.splice(index..=index, written);
+            index += count;
+            changed = true;
+        } else {
+            index += 1;
+        }
+    }
+    changed
+}
+
+fn counted(axis: i64, rank: usize) -> Option<usize> {
+    let counted = if axis < 0 { axis + rank as i64 } else { axis };
+    usize::try_from(counted).ok().filter(|&axis| axis < rank)
+}
+
+/// Per place of a list of computed ones, which of so many it is: `[count][places]`; places may count from the end.
+fn flags(writer: &mut Writer<'_>, chosen: ValueId, count: usize, places: usize) -> ValueId {
+    let to = [("to", Attribute::Int(i64::from(DType::I64.to_onnx())))];
+    let numbers = writer.node("Cast", &[chosen], &to);
+    let column = writer.shaped(numbers, &[count, 1]);
+    let [zero, all] = [0, places].map(|number| writer.ints(&[number as i64]));
+    let below = writer.node("Less", &[column, zero], &[]);
+    let later = writer.node("Add", &[column, all], &[]);
+    let column = writer.node("Where", &[below, later, column], &[]);
+    let list: Vec<i64> = (0..places as i64).collect();
+    let list = writer.ints(&list);
+    writer.node("Equal", &[column, list], &[])
+}
+
+/// A product of the flags with the rows that are chosen from.
+fn gathered(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Option<Vec<Node>> {
+    let (data, chosen, value) = (input(node, 0)?, input(node, 1)?, output(node)?);
+    let constant = |value: ValueId| graph.constants.contains_key(&value);
+    let shape = facts.get(&data)?.shape.clone();
+    let axis = counted(int(node, "axis", 0), shape.len())?;
+    let table = constant(data) && axis == 0;
+    if constant(chosen) || table || !facts.get(&data)?.dtype.is_float() {
+        return None;
+    }
+    let picked = facts.get(&chosen)?.shape.clone();
+    let count: usize = picked.iter().product();
+    if count == 0 || shape[axis] == 0 || shape[axis] > PLACES_MAX {
+        return None;
+    }
+    let mut order: Vec<usize> = (0..shape.len()).collect();
+    order.remove(axis);
+    order.insert(0, axis);
+    let rest: Vec<usize> = order[1..].iter().map(|&other| shape[other]).collect();
+    let mut writer = Writer::new(graph, &node.name);
+    let apart = writer.transposed(data, &order);
+    let rows = writer.shaped(apart, &[shape[axis], rest.iter().product()]);
+    let flags = flags(&mut writer, chosen, count, shape[axis]);
+    let to = [("to", Attribute::Int(i64::from(DType::F32.to_onnx())))];
+    let flags = writer.node("Cast", &[flags], &to);
+    let product = writer.node("MatMul", &[flags, rows], &[]);
+    let whole = [picked.as_slice(), &rest].concat();
+    let whole = writer.shaped(product, &whole);
+    // The chosen axes go where the one was.
+    let back: Vec<usize> = (0..axis)
+        .map(|before| picked.len() + before)
+        .chain(0..picked.len())
+        .chain(picked.len() + axis..picked.len() + rest.len())
+        .collect();
+    let y = writer.transposed(whole, &back);
+    Some(writer.finish(y, value))
+}
+
+/// One of two values by the flags.
+fn flagged(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Option<Vec<Node>> {
+    let (chosen, depth, values) = (input(node, 0)?, input(node, 1)?, input(node, 2)?);
+    let value = output(node)?;
+    if graph.constants.contains_key(&chosen) {
+        return None;
+    }
+    let places = *convert::to_f64(graph.constants.get(&depth)?.data())?.first()? as usize;
+    let picked = facts.get(&chosen)?.shape.clone();
+    let count: usize = picked.iter().product();
+    let axis = counted(int(node, "axis", -1), picked.len() + 1)?;
+    if count == 0 || places == 0 || places > PLACES_MAX {
+        return None;
+    }
+    let mut writer = Writer::new(graph, &node.name);
+    let flags = flags(&mut writer, chosen, count, places);
+    let [off, on] = [0, 1].map(|at| {
+        let at = writer.ints(&[at]);
+        let own = writer.node("Gather", &[values, at], &[("axis", Attribute::Int(0))]);
+        writer.shaped(own, &[])
+    });
+    let y = writer.node("Where", &[flags, on, off], &[]);
+    let whole = [picked.as_slice(), &[places]].concat();
+    let whole = writer.shaped(y, &whole);
+    let mut order: Vec<usize> = (0..picked.len()).collect();
+    order.insert(axis, picked.len());
+    let y = writer.transposed(whole, &order);
+    Some(writer.finish(y, value))
+}
+
+/// The least elements are the greatest ones of the negatives.
+fn least(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
+    let (x, k) = (input(node, 0)?, input(node, 1)?);
+    let mut writer = Writer::new(graph, &node.name);
+    let negative = writer.node("Neg", &[x], &[]);
+    let mut greatest = node.clone();
+    greatest.inputs = vec![Some(negative), Some(k)];
+    greatest
+        .attributes
+        .insert("largest".to_owned(), Attribute::Int(1));
+    let first = output(node);
+    let found = first.map(|_| writer.graph.fresh(format!("{}.negative", node.name)));
+    greatest.outputs[0] = found;
+    writer.written.push(greatest);
+    Some(match (found, first) {
+        (Some(found), Some(value)) => {
+            let y = writer.node("Neg", &[found], &[]);
+            writer.finish(y, value)
+        }
+        _ => writer.written,
+    })
+}
