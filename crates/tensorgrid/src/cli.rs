@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Rent(args::RentCommand),
     /// Print what accounts have.
     Balance(args::BalanceArguments),
+    /// Pay another account.
+    Transfer(args::TransferArguments),
     /// Print where the grid stands and where all money is.
     Status(args::StatusArguments),
     /// Compile models, and add them to a grid.

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> outcome::Outcome {
     use grid::commands::{
-        balance, block_on, infer, job, model, network, provider, rent, up, validator,
+        balance, block_on, infer, job, model, network, provider, rent, transfer, up, validator,
     };
     SimdLevel::forced().or_fail(outcome::Exit::Usage, "choose the processor's level")?;
     let json = cli.json;
@@ -62,13 +62,14 @@ fn run(cli: Cli) -> outcome::Outcome {
             None => demo::run(&arguments, json),
         },
         Command::Up(arguments) => block_on(up::run(&arguments, json)),
-        Command::Network(command) => network::run(&command, json),
+        Command::Network(command) => block_on(network::run(&command, json)),
         Command::Validator(arguments) => block_on(validator::run(&arguments, json)),
         Command::Infer(arguments) => block_on(infer::run(&arguments, json)),
         Command::Provider(arguments) => block_on(provider::run(&arguments, json)),
         Command::Job(command) => block_on(job::run(&command, json)),
         Command::Rent(command) => block_on(rent::run(&command, json)),
         Command::Balance(arguments) => block_on(balance::run(&arguments, json)),
+        Command::Transfer(arguments) => block_on(transfer::run(&arguments, json)),
         Command::Status(arguments) => block_on(balance::status(&arguments, json)),
         Command::Model(ModelCommand::Add(arguments)) => block_on(model::add(&arguments, json)),
         Command::Model(ModelCommand::AddBuiltin(arguments)) => {

@@ -186,6 +186,37 @@ pub(crate) struct ValidatorArguments {
 pub(crate) enum NetworkCommand {
     /// Make a folder with genesis, keys, settings and scripts for the processes of a new network.
     New(NetworkNewArguments),
+    /// Make a folder with a key and the environment of a provider that joins a network.
+    Join(NetworkJoinArguments),
+}
+
+/// How new keys are kept.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct KeepingArguments {
+    /// Put new keys under the passphrase in the first line of this file.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_encryption")]
+    pub(crate) passphrase_file: Option<PathBuf>,
+    /// Write new keys as they are, readable for this user only.
+    #[arg(long)]
+    pub(crate) no_encryption: bool,
+}
+
+/// `network join`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid network join my-provider --genesis genesis.bin --api http://10.0.0.7:7101 --no-encryption\n\n\
+                  The folder must be empty. Fund the address that it prints, by `tensorgrid transfer`, before the provider starts."
+)]
+pub(crate) struct NetworkJoinArguments {
+    /// The folder to make.
+    pub(crate) folder: PathBuf,
+    /// The network's genesis, from someone you trust: the API must be of that network.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) genesis: PathBuf,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) keeping: KeepingArguments,
 }
 
 /// `network new`.
@@ -211,12 +242,8 @@ pub(crate) struct NetworkNewArguments {
     /// Port on which the first validator of a host listens. Its API takes the next one, the next validator the two after that.
     #[arg(long, default_value_t = 7100, value_parser = clap::value_parser!(u16).range(1..65_535), value_name = "PORT")]
     pub(crate) first_port: u16,
-    /// Put all keys under the passphrase in the first line of this file.
-    #[arg(long, value_name = "FILE", conflicts_with = "no_encryption")]
-    pub(crate) passphrase_file: Option<PathBuf>,
-    /// Write the keys as they are, readable for this user only.
-    #[arg(long)]
-    pub(crate) no_encryption: bool,
+    #[command(flatten)]
+    pub(crate) keeping: KeepingArguments,
     /// Let orders ask that nobody checks their result (--verify none).
     #[arg(long)]
     pub(crate) allow_unverified: bool,
@@ -472,6 +499,26 @@ pub(crate) struct BalanceArguments {
     pub(crate) trust: TrustArguments,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
+}
+
+/// `transfer`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid transfer 0x52908400098527886E0F7030069857D2E4169EE7 5 --yes"
+)]
+pub(crate) struct TransferArguments {
+    /// Address of the account that is paid; it is made if there is none.
+    pub(crate) to: String,
+    /// How much, in TGRID.
+    #[arg(value_parser = amount)]
+    pub(crate) amount: Amount,
+    /// Do not ask before paying.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
 }
 
 /// `status`.

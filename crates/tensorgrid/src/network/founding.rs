@@ -67,6 +67,24 @@ pub(crate) fn found(plan: &NetworkPlan) -> Result<Founded, Failure> {
     Ok(founded)
 }
 
+/// Writes the key and the environment of a provider that joins a network behind an API. Gives its account, and its folder
+/// from the root.
+pub(crate) fn join_as_provider(
+    folder: &Path,
+    api: &str,
+    passphrase: Option<(Passphrase, PathBuf)>,
+) -> Result<(Wallet, PathBuf), Failure> {
+    let folder = std::path::absolute(folder)?;
+    make_empty(&folder)?;
+    let wallet = keys::draw_wallet()?;
+    let (passphrase, file) = passphrase.unzip();
+    let file = file.map(std::path::absolute).transpose()?;
+    let key = folder.join("account.key");
+    keys::write(&key, &wallet.secret(), passphrase.as_ref())?;
+    scripts::write_provider(&folder, api, None, file.as_deref())?;
+    Ok((wallet, folder))
+}
+
 /// Makes the folder. One that holds anything is refused.
 fn make_empty(folder: &Path) -> Result<(), Failure> {
     let doing = format!("make the folder {}", folder.display());

@@ -15,9 +15,11 @@ const PRICE_STEP_MILLI: u64 = 10;
 /// Writes all of them.
 pub(super) fn write(founded: &Founded) -> Result<(), Failure> {
     for index in 0..founded.providers.len() {
-        let text = provider_environment(founded, index)?;
-        let path = founded.provider_folder(index).join("provider.env");
-        files::write(&path, text.as_bytes())?;
+        let price = PRICE_STEP_MILLI * (index as u64 + 1);
+        let price = format!("{}.{:03}", price / 1_000, price % 1_000);
+        let (folder, api) = (founded.provider_folder(index), founded.api_url(index));
+        let passphrase = founded.passphrase_file.as_deref();
+        write_provider(&folder, &api, Some(&price), passphrase)?;
     }
     let folder = &founded.folder;
     let text = requestor_environment(founded)?;
@@ -61,19 +63,26 @@ fn environment(variables: &[(&str, &str)]) -> String {
         })
 }
 
-fn provider_environment(founded: &Founded, index: usize) -> Result<String, Failure> {
-    let key = quotable(&founded.provider_folder(index).join("account.key"))?;
-    let price = PRICE_STEP_MILLI * (index as u64 + 1);
-    let price = format!("{}.{:03}", price / 1_000, price % 1_000);
-    let url = founded.api_url(index);
+/// Writes the environment of a provider whose key is in `folder`, at the usual price if none is given.
+pub(super) fn write_provider(
+    folder: &Path,
+    api: &str,
+    price: Option<&str>,
+    passphrase: Option<&Path>,
+) -> Result<(), Failure> {
+    let key = quotable(&folder.join("account.key"))?;
+    let passphrase = passphrase.map(quotable).transpose()?;
+    let api = quotable(Path::new(api))?;
     let mut variables = vec![
-        ("TENSORGRID_API", url.as_str()),
+        ("TENSORGRID_API", api.as_str()),
         ("TENSORGRID_PROVIDER_KEY", key.as_str()),
-        ("TENSORGRID_PRICE", price.as_str()),
     ];
-    let passphrase = passphrase(founded)?;
+    variables.extend(price.map(|price| ("TENSORGRID_PRICE", price)));
     variables.extend(passphrase.iter().map(|path| (PASSPHRASE, path.as_str())));
-    Ok(environment(&variables))
+    files::write(
+        &folder.join("provider.env"),
+        environment(&variables).as_bytes(),
+    )
 }
 
 fn requestor_environment(founded: &Founded) -> Result<String, Failure> {
@@ -83,17 +92,13 @@ fn requestor_environment(founded: &Founded) -> Result<String, Failure> {
         ("TENSORGRID_API", url.as_str()),
         ("TENSORGRID_KEY", key.as_str()),
     ];
-    let passphrase = passphrase(founded)?;
+    let passphrase = founded.passphrase_file.as_deref();
+    let passphrase = passphrase.map(quotable).transpose()?;
     variables.extend(passphrase.iter().map(|path| (PASSPHRASE, path.as_str())));
     Ok(environment(&variables))
 }
 
 const PASSPHRASE: &str = "TENSORGRID_PASSPHRASE_FILE";
-
-fn passphrase(founded: &Founded) -> Result<Option<String>, Failure> {
-    let path = founded.passphrase_file.as_ref();
-    path.map(|path| quotable(path)).transpose()
-}
 
 fn readme(founded: &Founded) -> String {
     let mut text = README.replace("@GENESIS@", &founded.genesis.id().to_string());

@@ -122,7 +122,11 @@ impl Net {
     }
 
     fn provider(&self, index: usize) -> Process {
-        let told = &self.told["providers"][index];
+        Self::provider_as(&self.told["providers"][index])
+    }
+
+    /// Starts the provider whose key and environment a command told to have made.
+    fn provider_as(told: &Value) -> Process {
         let environment = fs::read_to_string(told["environment"].as_str().unwrap()).unwrap();
         let variables: Vec<(&str, &str)> = environment
             .lines()
@@ -192,6 +196,45 @@ impl Net {
     }
 }
 
+fn offers(net: &Net) -> usize {
+    let offers = net.ask(3, &["provider", "list", "--json"]).ends(0).json();
+    offers.as_array().unwrap().len()
+}
+
+/// A provider joins that the network did not know, and asks less than the others; gives its address too.
+fn joins(net: &Net, folder: &Path) -> (Process, Value) {
+    let other = Net::found(
+        &folder.join("other"),
+        &["--validators", "1", "--no-encryption"],
+    );
+    let join = |genesis: &Net, home: &str| {
+        let genesis = genesis.told["folder"].as_str().unwrap();
+        let genesis = format!("{genesis}/genesis.bin");
+        let home = folder.join(home);
+        let join = ["network", "join", text(&home), "--genesis", &genesis];
+        let more = ["--api", net.api(3), "--no-encryption", "--json"];
+        run(&[&join[..], &more[..]].concat())
+    };
+    let refused = join(&other, "refused").ends(3);
+    assert!(
+        refused.stderr.contains("not of that of"),
+        "{}",
+        refused.stderr
+    );
+    let told = join(net, "joined").ends(0).json();
+    let address = told["address"].as_str().unwrap();
+    let again = join(net, "joined").ends(2);
+    assert!(again.stderr.contains("not empty"), "{}", again.stderr);
+    let asked = net.ask(3, &["transfer", address, "5"]).ends(2);
+    assert!(asked.stderr.contains("--yes"), "{}", asked.stderr);
+    net.ask(3, &["transfer", address, "5", "--yes"]).ends(0);
+    assert_eq!(net.balance(3, &told["address"]), "5");
+    let file = told["environment"].as_str().unwrap();
+    let environment = fs::read_to_string(file).unwrap();
+    fs::write(file, format!("{environment}TENSORGRID_PRICE='0.005'\n")).unwrap();
+    (Net::provider_as(&told), told["address"].clone())
+}
+
 #[test]
 fn four_validators_and_two_providers_in_processes_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
@@ -203,10 +246,7 @@ fn four_validators_and_two_providers_in_processes_of_their_own() {
     });
     net.ask(0, &["model", "add-builtin"]).ends(0);
     let mut providers: Vec<Process> = (0..2).map(|index| net.provider(index)).collect();
-    until("both offers stand", || {
-        let offers = net.ask(3, &["provider", "list", "--json"]).ends(0).json();
-        offers.as_array().unwrap().len() == 2
-    });
+    until("both offers stand", || offers(&net) == 2);
 
     // Ordered at the third validator, worked on at the first, answered with a proof that is checked here again.
     let ran = net.infer(2);
@@ -219,13 +259,19 @@ fn four_validators_and_two_providers_in_processes_of_their_own() {
         (0..4).all(|index| net.balance(index, address) == paid)
     });
 
+    let mut joined = joins(&net, folder.path());
+    until("three offers stand", || offers(&net) == 3);
+    let ran = net.infer(0);
+    assert_eq!(ran["receipt"]["lease"]["provider"], joined.1);
+    assert!(joined.0.terminate().success());
+
     // One is killed while jobs run, and comes back.
     thread::scope(|scope| {
         let net = &net;
         let jobs: Vec<_> = (0..3)
             .map(|index| scope.spawn(move || net.infer(index)))
             .collect();
-        until("more jobs are there", || net.jobs(0).len() > 1);
+        until("more jobs are there", || net.jobs(0).len() > 2);
         validators[3].kill();
         for job in jobs {
             assert_eq!(job.join().unwrap()["greatest"], 7);
@@ -234,7 +280,7 @@ fn four_validators_and_two_providers_in_processes_of_their_own() {
     let height = net.height(0);
     validators[3] = net.validator(3);
     until("the killed one is back", || net.height(3) >= height);
-    assert_eq!(net.paid(3), 4);
+    assert_eq!(net.paid(3), 5);
     until("it knows what it signed", || {
         validators[3].told_state("final")
     });
@@ -254,7 +300,7 @@ fn four_validators_and_two_providers_in_processes_of_their_own() {
         })
     });
     assert_eq!(net.infer(1)["greatest"], 7);
-    until("all know it", || (0..4).all(|index| net.paid(index) == 5));
+    until("all know it", || (0..4).all(|index| net.paid(index) == 6));
     (0..4).for_each(|index| net.check_money(index));
 
     for provider in &mut providers {

@@ -1,18 +1,25 @@
-//! `tensorgrid network new`.
+//! `tensorgrid network new` and `network join`.
+
+use std::path::PathBuf;
 
 use tg_ledger::UnverifiedJobs;
 
 use super::json_of;
-use crate::grid::args::{NetworkCommand, NetworkNewArguments};
+use crate::grid::args::{
+    KeepingArguments, NetworkCommand, NetworkJoinArguments, NetworkNewArguments,
+};
+use crate::grid::connect::{self, Calling as _};
 use crate::grid::keys::Passphrase;
-use crate::network::founding::{NetworkPlan, found};
+use crate::network::founding::{NetworkPlan, found, join_as_provider};
 use crate::network::layout::Founded;
+use crate::network::process::read_genesis;
 use crate::outcome::{Exit, Failure, Outcome, line, say};
 
 /// Runs a command about networks.
-pub(crate) fn run(command: &NetworkCommand, as_json: bool) -> Outcome {
+pub(crate) async fn run(command: &NetworkCommand, as_json: bool) -> Outcome {
     match command {
         NetworkCommand::New(arguments) => new(arguments, as_json),
+        NetworkCommand::Join(arguments) => join(arguments, as_json).await,
     }
 }
 
@@ -31,16 +38,7 @@ fn new(arguments: &NetworkNewArguments, as_json: bool) -> Outcome {
             return Err(usage(text).hint("give --host once for all, or once for each"));
         }
     };
-    let passphrase = match &arguments.passphrase_file {
-        Some(path) => Some((Passphrase::read(path)?, path.clone())),
-        None if arguments.no_encryption => None,
-        None => {
-            return Err(usage("how are the keys kept?".to_owned()).hint(
-                "--passphrase-file FILE puts them under the passphrase in its first line; --no-encryption leaves them \
-                 readable for whoever reads the files",
-            ));
-        }
-    };
+    let passphrase = keeping(&arguments.keeping)?;
     let founded = found(&NetworkPlan {
         folder: arguments.folder.clone(),
         hosts,
@@ -54,6 +52,56 @@ fn new(arguments: &NetworkNewArguments, as_json: bool) -> Outcome {
         },
     })?;
     tell(&founded, as_json)
+}
+
+/// What new keys are put under, if they are.
+fn keeping(arguments: &KeepingArguments) -> Result<Option<(Passphrase, PathBuf)>, Failure> {
+    match &arguments.passphrase_file {
+        Some(path) => Ok(Some((Passphrase::read(path)?, path.clone()))),
+        None if arguments.no_encryption => Ok(None),
+        None => Err(usage("how are the keys kept?".to_owned()).hint(
+            "--passphrase-file FILE puts them under the passphrase in its first line; --no-encryption leaves them \
+             readable for whoever reads the files",
+        )),
+    }
+}
+
+async fn join(arguments: &NetworkJoinArguments, as_json: bool) -> Outcome {
+    let genesis = read_genesis(&arguments.genesis)?;
+    let passphrase = keeping(&arguments.keeping)?;
+    let client = connect::client(&arguments.api)?;
+    let status = client.status().await.calling("ask the grid")?;
+    if tg_types::ChainDomain::from(status.domain) != genesis.domain {
+        let text = format!(
+            "{} is of network {}, not of that of {}",
+            arguments.api.api,
+            status.network,
+            arguments.genesis.display()
+        );
+        return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text))
+            .hint("--api names an API of the network that you join"));
+    }
+    let (wallet, folder) = join_as_provider(&arguments.folder, &arguments.api.api, passphrase)?;
+    let address = wallet.address().to_string();
+    let environment = folder.join("provider.env");
+    if as_json {
+        return json_of(&serde_json::json!({
+            "environment": environment,
+            "key": folder.join("account.key"),
+            "address": address,
+            "api": arguments.api.api,
+            "network": genesis.id().to_string(),
+        }));
+    }
+    line(format_args!(
+        "provider {address} of network {}",
+        genesis.id()
+    ))?;
+    say(format_args!(
+        "fund it: tensorgrid transfer {address} 5\nthen: set -a; . {}; set +a; tensorgrid provider",
+        environment.display()
+    ));
+    Ok(())
 }
 
 fn tell(founded: &Founded, as_json: bool) -> Outcome {

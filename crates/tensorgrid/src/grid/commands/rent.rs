@@ -101,7 +101,8 @@ async fn name_of(client: &Client, text: &str) -> Result<String, Failure> {
     }
 }
 
-async fn wait_until_final(client: &Client, id: TransactionId) -> Outcome {
+/// Waits until a payment is in a final block.
+pub(super) async fn wait_until_final(client: &Client, id: TransactionId) -> Outcome {
     let sent = Instant::now();
     loop {
         let status = client.transaction(id).await;
