@@ -10,7 +10,7 @@ use tg_float::{FloatTensor, Graph, convert};
 use tg_ir::Answer;
 use tg_ir::coding::encode;
 use tg_proof::{ExpectedStatement, verify};
-use tg_prover::{ModelError, ProvingModel, prove_tensor};
+use tg_prover::{ModelError, ProveRequest, ProvingModel, prove};
 use tg_types::{Address, Digest, JobId};
 
 /// Calibration inputs beside the case's own.
@@ -126,11 +126,12 @@ impl Program<'_> {
             Err(error) => return Attempt::Refused(why_not_proved(&error)),
         };
         let names = (JobId::default(), Address::default());
-        let (file, proved) = match prove_tensor(&model, input.clone(), names, &mut |_| ()) {
+        let request = ProveRequest::of(vec![input.clone()]).named(names.0, names.1);
+        let (file, proved) = match prove(&model, request, &mut |_| ()) {
             Ok(proved) => proved,
             Err(error) => return Attempt::Refused(chain(&error)),
         };
-        if proved.output() != trace.output() || file.output != trace.output().to_bytes() {
+        if proved[0].output() != trace.output() || file.output != trace.output().to_bytes() {
             return Attempt::Wrong("the proof is of another answer".to_owned());
         }
         let digest = |bytes: &[u8]| Some(Digest::of_blob(bytes));
