@@ -303,8 +303,10 @@ fn four_validators_and_two_providers_in_processes_of_their_own() {
 
     for provider in &mut providers {
         assert!(provider.terminate().success());
-        let told = provider.told();
-        assert!(told.iter().any(|it| it["event"] == "withdrawn"), "{told:?}");
+        // The thread that reads its stream may be a line behind.
+        until("it told that it withdrew", || {
+            provider.told().iter().any(|it| it["event"] == "withdrawn")
+        });
     }
     for validator in &mut validators {
         assert!(validator.terminate().success());
