@@ -81,10 +81,16 @@ fn restart(seats: &Seats, directory: &Path, running: &mut Vec<RunningValidator>,
     running.insert(index, again);
 }
 
-async fn transfer(seats: &Seats, through: &RunningValidator, until: u64) {
+/// Sends what the account has not sent yet, of so many transfers.
+async fn transfer(seats: &Seats, through: &RunningValidator, numbers: std::ops::Range<u64>) {
     let handle = through.handle();
-    let first = seats.network.nonce(&handle.snapshot().state, 0);
-    for nonce in first..until {
+    let until = numbers.end;
+    // It may be behind the validator that took those before.
+    wait_for(handle, "the transfers before", |state| {
+        seats.network.nonce(state, 0) >= numbers.start
+    })
+    .await;
+    for nonce in numbers {
         let transfer = seats.network.transfer(0, nonce);
         handle.submit(transfer).await.unwrap();
     }
@@ -100,8 +106,8 @@ async fn one_by_one_they_make_a_network_and_one_that_is_emptied_abstains_and_fol
     let seats = Seats::new(4);
     seats.found(directory.path());
     let mut running = seats.start(directory.path());
-    transfer(&seats, &running[0], 4).await;
-    transfer(&seats, &running[3], 8).await;
+    transfer(&seats, &running[0], 0..4).await;
+    transfer(&seats, &running[3], 4..8).await;
     wait_for(running[2].handle(), "40 blocks", |state| {
         state.head().height.get() >= 40
     })
@@ -136,10 +142,10 @@ async fn one_by_one_they_make_a_network_and_one_that_is_emptied_abstains_and_fol
         assert!(start.elapsed() < Duration::from_secs(60), "{lost:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    transfer(&seats, &running[1], 12).await;
+    transfer(&seats, &running[1], 8..12).await;
     // Now its vote counts again: three of four are a quorum.
     running[0].stop();
-    transfer(&seats, &running[1], 16).await;
+    transfer(&seats, &running[1], 12..16).await;
     let handles: Vec<_> = running[1..].iter().map(RunningValidator::handle).collect();
     for handle in &handles {
         let status = handle.status();
@@ -158,7 +164,7 @@ async fn a_damaged_database_is_rebuilt_by_the_others_and_kept_aside() {
     let seats = Seats::new(4);
     seats.found(directory.path());
     let mut running = seats.start(directory.path());
-    transfer(&seats, &running[0], 4).await;
+    transfer(&seats, &running[0], 0..4).await;
     let height = running[0].handle().status().height;
     running[2].stop();
     let config = seats.config(directory.path(), 2);
@@ -174,7 +180,7 @@ async fn a_damaged_database_is_rebuilt_by_the_others_and_kept_aside() {
     assert_eq!(rebuilt.status().abstains_until, None);
     assert!(database.with_extension("redb.damaged").exists());
     running[0].stop();
-    transfer(&seats, &running[2], 8).await;
+    transfer(&seats, &running[2], 4..8).await;
 }
 
 #[test]
