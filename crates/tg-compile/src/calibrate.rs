@@ -60,6 +60,19 @@ pub enum CalibrationError {
     },
 }
 
+/// The name of a value; what passes made has none, and is named by its operator.
+fn named(graph: &Graph, value: ValueId) -> String {
+    let name = graph.name_of(value);
+    let maker = || {
+        let mut nodes = graph.nodes.iter();
+        nodes.find(|node| node.outputs.contains(&Some(value)))
+    };
+    match maker().filter(|_| name.is_empty()) {
+        Some(node) => format!("{} of {}", node.name, node.op),
+        None => name.to_owned(),
+    }
+}
+
 /// Sampled magnitudes per value.
 const SAMPLES_MAX: usize = 1 << 15;
 /// Candidates for the reach of least error: this share of the greatest magnitude and more.
@@ -222,7 +235,7 @@ pub fn observe(
             if !masks.contains(&id) && floats.iter().any(|value| !value.is_finite()) {
                 return Err(CalibrationError::NotFinite {
                     index,
-                    value: graph.name_of(id).to_owned(),
+                    value: named(graph, id),
                 });
             }
             let step = (floats.len() * inputs.len()).div_ceil(SAMPLES_MAX);
@@ -375,6 +388,15 @@ mod tests {
         statistics.add_means(&[1.0, -2.0, 3.0, 4.0, 5.0, -6.0], &[1, 3, 2], 1);
         assert_eq!(statistics.means(), [-0.5, 3.5, -0.5]);
         assert_eq!(statistics.peaks(), [2.0, 4.0, 6.0]);
+    }
+
+    #[test]
+    fn a_value_without_a_name_is_named_by_its_operator() {
+        let (mut graph, [_, y]) = doubling();
+        assert_eq!(named(&graph, y), "y");
+        let unnamed = graph.fresh("");
+        graph.nodes[0].outputs[0] = Some(unnamed);
+        assert_eq!(named(&graph, unnamed), "double of Add");
     }
 
     #[test]
