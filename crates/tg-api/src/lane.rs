@@ -3,7 +3,7 @@
 //! | lane | calls | bounded by |
 //! |---|---|---|
 //! | agent | transactions, leases, single records | calls at work; each takes less than a millisecond |
-//! | read | lists, quotes, reasons, dry runs | calls at work on threads of their own, and answers on their way |
+//! | read | lists, quotes, reasons, dry runs, proofs of state | calls at work on threads of their own, and answers on their way |
 //! | download | blobs to a client | answers on their way, one piece of each in memory |
 //! | upload | blobs from a client | bodies on their way, one piece of each in memory |
 //! | stream | events | streams |
@@ -56,7 +56,9 @@ impl CallLane {
             | ("jobs", Some("dry-run"), None)
             | ("jobs", Some(_), Some("why" | "receipt"))
             | ("models", Some(_), Some("quotes"))
-            | ("providers", Some(_), None) => Self::Read,
+            | ("providers", Some(_), None)
+            // They read blocks and certificates from the disk.
+            | ("proofs", _, _) => Self::Read,
             _ => Self::Agent,
         }
     }
@@ -223,6 +225,7 @@ mod tests {
         check(&Method::POST, "/v1/jobs/dry-run", CallLane::Read);
         check(&Method::GET, "/v1/models/0x12/quotes", CallLane::Read);
         check(&Method::GET, "/v1/providers/0x12", CallLane::Read);
+        check(&Method::GET, "/v1/proofs/account/0x12", CallLane::Read);
         check(&Method::GET, "/v1/blobs/0x12", CallLane::Download);
         check(&Method::PUT, "/v1/blobs/0x12", CallLane::Upload);
         check(&Method::GET, "/v1/events", CallLane::Stream);
