@@ -1,13 +1,14 @@
 //! Activations.
 
-use super::Entry;
-use super::Half::Widen;
+use super::call::Entry;
+use super::call::Half::Widen;
 use super::call::{Call, Results, one};
-use super::real::{Real, by_real, map_reals};
+use super::each::{by_real, map_reals};
+use super::real::Real;
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
-    let kernel: super::Kernel = match op {
+    let kernel: super::call::Kernel = match op {
         "Relu" => relu,
         "LeakyRelu" => leaky_relu,
         "ThresholdedRelu" => thresholded_relu,

@@ -1,10 +1,11 @@
 //! Operators of two and more tensors that broadcast together: arithmetic, comparisons, logic, bits.
 
-use super::Half::{Native, Widen};
 use super::broadcast::{broadcast_shape, zip};
+use super::call::Entry;
+use super::call::Half::{Native, Widen};
 use super::call::{Call, Results, one, tensor};
+use super::error::OpError;
 use super::real::Real;
-use super::{Entry, OpError};
 use crate::convert::{self, CastMode};
 use crate::tensor::{DType, Data, Element, FloatTensor};
 

@@ -1,18 +1,20 @@
 //! Attention, rotary embeddings, linear attention.
 
-use super::Half::Widen;
 use super::broadcast::{broadcast_shape, broadcast_strides};
+use super::call::Entry;
+use super::call::Half::Widen;
 use super::call::{Call, Results, tensor};
-use super::gemm::Sizes;
+use super::each::by_real;
+use super::error::OpError;
 use super::norm::softmax_row;
-use super::real::{Real, by_real};
-use super::{Entry, OpError};
+use super::real::Real;
+use super::real::Sizes;
 use crate::convert;
 use crate::tensor::{Data, FloatTensor};
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
-    let kernel: super::Kernel = match op {
+    let kernel: super::call::Kernel = match op {
         "Attention" => |call| by_real!(call, 0, attention(call)),
         "RotaryEmbedding" => |call| by_real!(call, 0, rotary(call)),
         "LinearAttention" => |call| by_real!(call, 0, linear(call)),

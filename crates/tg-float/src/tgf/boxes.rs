@@ -1,7 +1,7 @@
 //! `NonMaxSuppression`.
 
-use super::OpError;
 use super::call::{Call, Results, one};
+use super::error::OpError;
 use crate::tensor::DType;
 
 /// A box by its corners.

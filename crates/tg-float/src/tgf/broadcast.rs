@@ -4,8 +4,8 @@
     reason = "one expression runs on elements of every type, texts included"
 )]
 
-use super::OpError;
 use super::call::Call;
+use super::error::OpError;
 use super::machine::vectorised;
 use crate::tensor::{Data, FloatTensor, RANK_MAX, map_data, strides};
 

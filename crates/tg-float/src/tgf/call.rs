@@ -1,12 +1,31 @@
 //! One operator's call: its inputs, attributes and memory.
 
-use super::gemm::Prepared;
+use super::error::{Budget, OpError, RunError};
+use super::product::Prepared;
 use super::real::Real;
-use super::{Budget, OpError};
 use crate::convert;
-use crate::graph::{Attribute, Node};
+use crate::graph::{Attribute, Graph, Node};
 use crate::tensor::{DType, Data, Element, FloatTensor, elements};
 use std::cell::Cell;
+
+/// A function that computes an operator.
+pub(crate) type Kernel = fn(&Call<'_>) -> Results;
+
+/// How an operator takes `f16` and `bf16`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Half {
+    /// It is given `f32` and its `f32` results are rounded to the type of the first half float among its inputs.
+    Widen,
+    /// It takes them as they are.
+    Native,
+}
+
+/// A family's answer for an operator.
+pub(crate) type Entry = (Kernel, Half);
+
+/// A function that executes the body of a control operator: the values of the body's outputs within the budget.
+pub(crate) type RunGraph =
+    fn(&Graph, &[&FloatTensor], &Budget) -> Result<Vec<FloatTensor>, RunError>;
 
 /// A node with the values it reads.
 #[derive(Debug)]
@@ -16,6 +35,8 @@ pub(crate) struct Call<'a> {
     /// Bytes that may still be allocated.
     left: Cell<usize>,
     pub(crate) budget: Budget,
+    /// What executes its bodies, if it has some.
+    pub(super) run: RunGraph,
     /// What was made of its constants before.
     pub(super) prepared: Option<&'a Prepared>,
 }
@@ -28,12 +49,14 @@ impl<'a> Call<'a> {
         node: &'a Node,
         inputs: &'a [Option<&'a FloatTensor>],
         budget: Budget,
+        run: RunGraph,
     ) -> Self {
         Self {
             node,
             inputs,
             left: Cell::new(budget.bytes),
             budget,
+            run,
             prepared: None,
         }
     }

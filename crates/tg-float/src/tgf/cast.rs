@@ -1,8 +1,9 @@
 //! `Cast`, `CastLike`, `BitCast`.
 
-use super::Half::Native;
+use super::call::Entry;
+use super::call::Half::Native;
 use super::call::{Call, Results, tensor};
-use super::{Entry, OpError};
+use super::error::OpError;
 use crate::convert::{CastMode, PowerRounding, cast};
 use crate::tensor::{DType, Data, FloatTensor};
 

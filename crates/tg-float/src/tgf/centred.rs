@@ -1,7 +1,7 @@
 //! Integers less their zero point.
 
-use super::OpError;
 use super::call::Call;
+use super::error::OpError;
 
 /// An input less its zero point (input `zero`), which may be one per slice of `axis` (from the end if negative).
 pub(super) fn centred(

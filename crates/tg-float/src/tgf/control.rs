@@ -2,11 +2,10 @@
 //!
 //! A body is executed with the rules and the budget of the whole; its captured values are the node's last inputs.
 
-use super::Entry;
-use super::Half::Native;
+use super::call::Entry;
+use super::call::Half::Native;
 use super::call::{Call, Results, tensor};
-use super::run::run;
-use super::{Budget, OpError};
+use super::error::{Budget, OpError};
 use crate::graph::{Attribute, Subgraph};
 use crate::tensor::{Data, FloatTensor};
 
@@ -50,7 +49,7 @@ fn execute(call: &Call<'_>, body: &Subgraph, inputs: &[&FloatTensor]) -> Results
         bytes: call.left(),
         ..call.budget
     };
-    run(&body.graph, &all, &budget).map_err(|error| OpError::Body(Box::new(error)))
+    (call.run)(&body.graph, &all, &budget).map_err(|error| OpError::Body(Box::new(error)))
 }
 
 fn truth(tensor: &FloatTensor) -> Result<bool, OpError> {

@@ -1,13 +1,15 @@
 //! Convolutions. A sum runs over the input channels of the group, and within a channel over the taps row-major;
 //! padding counts as +0; the bias is added last.
 
-use super::Half::{Native, Widen};
+use super::call::Entry;
+use super::call::Half::{Native, Widen};
 use super::call::{Call, Results, one, tensor};
 use super::centred::centred;
-use super::gemm::Sizes;
-use super::real::{Real, by_real};
+use super::each::by_real;
+use super::error::OpError;
+use super::real::Real;
+use super::real::Sizes;
 use super::window::Window;
-use super::{Entry, OpError};
 use crate::convert::{self, CastMode};
 use crate::kernels::conv_f32_scratch;
 use crate::tensor::{DType, Element};
@@ -15,7 +17,7 @@ use tg_exec::kernels::{Conv2d, Sliding};
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
-    let kernel: super::Kernel = match op {
+    let kernel: super::call::Kernel = match op {
         "Conv" => conv,
         "ConvTranspose" => |call| by_real!(call, 0, transpose(call)),
         "CausalConvWithState" => |call| by_real!(call, 0, causal(call)),

@@ -1,12 +1,13 @@
 //! Functions of one tensor, element by element, and `Clip` and `Where`.
 
-use super::Entry;
-use super::Half::{Native, Widen};
-use super::OpError;
 use super::broadcast::{Walk, broadcast_shape};
+use super::call::Entry;
+use super::call::Half::{Native, Widen};
 use super::call::{Call, Results, one, tensor};
+use super::each::map_reals;
+use super::error::OpError;
 use super::math::{self, wide};
-use super::real::{Real, map_reals};
+use super::real::Real;
 use crate::convert::{self, CastMode};
 use crate::tensor::{DType, Data, FloatTensor};
 
@@ -28,7 +29,7 @@ pub(super) fn lookup(op: &str) -> Option<Entry> {
 }
 
 /// Functions of a float.
-fn function(op: &str) -> Option<super::Kernel> {
+fn function(op: &str) -> Option<super::call::Kernel> {
     Some(match op {
         "Floor" => |call| map_reals!(call, x => x.floor()),
         "Ceil" => |call| map_reals!(call, x => x.ceil()),
@@ -57,8 +58,8 @@ fn function(op: &str) -> Option<super::Kernel> {
 
 fn seldom(call: &Call<'_>, narrow: fn(f32) -> f32, wide: fn(f64) -> f64) -> Results {
     match call.input(0)?.data() {
-        Data::F32(values) => super::real::map(call, values, narrow),
-        Data::F64(values) => super::real::map(call, values, wide),
+        Data::F32(values) => super::each::map(call, values, narrow),
+        Data::F64(values) => super::each::map(call, values, wide),
         _ => Err(call.wrong_type(0)),
     }
 }

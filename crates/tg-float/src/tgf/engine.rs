@@ -1,9 +1,10 @@
 //! Execution of one graph many times: prepared once.
 
-use super::Budget;
+use super::error::Budget;
+use super::error::RunError;
 use super::machine::Machine;
 use super::plan::{Plan, Purpose, Step};
-use super::run::{RunError, outputs};
+use super::run::outputs;
 use crate::graph::Graph;
 use crate::tensor::FloatTensor;
 use tg_exec::kernels::Cpu;

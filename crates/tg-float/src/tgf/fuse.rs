@@ -7,9 +7,10 @@
 
 use super::activation::{gelu_erf, gelu_tanh, hard_swish, leaky, ramp, rectified, softplus};
 use super::broadcast::broadcast_shape;
+use super::each::map_here;
 use super::machine::with_scratch;
 use super::math;
-use super::real::{Real, map_here};
+use super::real::Real;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::tensor::{FloatTensor, elements};
 use tg_exec::kernels::memory::of_thread;

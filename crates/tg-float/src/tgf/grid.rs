@@ -1,14 +1,16 @@
 //! `GridSample` and `AffineGrid`.
 
-use super::Half::Widen;
+use super::call::Entry;
+use super::call::Half::Widen;
 use super::call::{Call, Results};
-use super::real::{Real, by_real};
+use super::each::by_real;
+use super::error::OpError;
+use super::real::Real;
 use super::resize::{cubic, image_strides, rounded};
-use super::{Entry, OpError};
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
-    let kernel: super::Kernel = match op {
+    let kernel: super::call::Kernel = match op {
         "GridSample" => |call| by_real!(call, 0, sample(call)),
         "AffineGrid" => |call| by_real!(call, 0, affine(call)),
         _ => return None,

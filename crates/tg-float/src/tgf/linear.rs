@@ -1,19 +1,23 @@
 //! `MatMul`, `Gemm`, `Einsum`, `Det`.
 
-use super::Half::Widen;
 use super::broadcast::{Walk, broadcast_shape, broadcast_strides, expand};
+use super::call::Entry;
+use super::call::Half::Widen;
 use super::call::{Call, Results, one, tensor};
-use super::gemm::{Sizes, multiply_f32, packed_elements};
+use super::each::by_real;
+use super::error::OpError;
+use super::gemm::multiply_f32;
 use super::machine::{cpu, with_scratch};
-use super::real::{Real, by_real};
-use super::{Entry, OpError};
+use super::product::packed_elements;
+use super::real::Real;
+use super::real::Sizes;
 use crate::convert::{self, CastMode};
 use crate::kernels::{BatchF32, Bias, Right, gemm_f32_batch};
 use crate::tensor::{DType, Data, Element, FloatTensor, RANK_MAX, strides};
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
-    let kernel: super::Kernel = match op {
+    let kernel: super::call::Kernel = match op {
         "MatMul" => matmul,
         "Gemm" => gemm,
         "Einsum" => |call| by_real!(call, 0, einsum(call)),

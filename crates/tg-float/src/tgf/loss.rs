@@ -1,13 +1,15 @@
 //! Losses: `NegativeLogLikelihoodLoss`, `SoftmaxCrossEntropyLoss`.
 
-use super::Half::Widen;
+use super::call::Entry;
+use super::call::Half::Widen;
 use super::call::{Call, Results, tensor};
-use super::real::{Real, by_real};
-use super::{Entry, OpError};
+use super::each::by_real;
+use super::error::OpError;
+use super::real::Real;
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
-    let kernel: super::Kernel = match op {
+    let kernel: super::call::Kernel = match op {
         "NegativeLogLikelihoodLoss" => |call| by_real!(call, 0, likelihood(call)),
         "SoftmaxCrossEntropyLoss" => |call| by_real!(call, 0, cross_entropy(call)),
         _ => return None,

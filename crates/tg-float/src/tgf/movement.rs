@@ -4,17 +4,19 @@
     reason = "one expression runs on elements of every type, texts included"
 )]
 
-use super::Half::{Native, Widen};
 use super::broadcast::{broadcast_shape, expand};
+use super::call::Entry;
+use super::call::Half::{Native, Widen};
 use super::call::{Call, Results, one, tensor};
-use super::real::{Real, by_real};
-use super::{Entry, OpError};
+use super::each::by_real;
+use super::error::OpError;
+use super::real::Real;
 use crate::convert::{self, CastMode};
 use crate::tensor::{DType, Data, Element, FloatTensor, RANK_MAX, map_data, strides};
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
-    let kernel: super::Kernel = match op {
+    let kernel: super::call::Kernel = match op {
         "Reshape" => reshape,
         "Flatten" => flatten,
         "Squeeze" => squeeze,

@@ -1,18 +1,19 @@
 //! Softmax and normalisations.
 
-use super::Entry;
-use super::Half::Widen;
-use super::OpError;
+use super::call::Entry;
+use super::call::Half::Widen;
 use super::call::{Call, Results, one, tensor};
+use super::each::by_real;
+use super::error::OpError;
 use super::machine::{in_parts, vectorised};
-use super::real::{Real, by_real};
+use super::real::Real;
 use super::reduce::Reduced;
 use super::rows::{SIDE, row_sums, side_by_side, softmax_sizes};
 use crate::tensor::FloatTensor;
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
-    let kernel: super::Kernel = match op {
+    let kernel: super::call::Kernel = match op {
         "Softmax" => |call| by_real!(call, 0, softmax(call)),
         "LogSoftmax" => |call| by_real!(call, 0, log_softmax(call)),
         "LayerNormalization" => |call| by_real!(call, 0, layer(call)),

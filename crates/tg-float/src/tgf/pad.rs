@@ -4,10 +4,11 @@
     reason = "one expression runs on elements of every type, texts included"
 )]
 
-use super::Half::Native;
+use super::call::Entry;
+use super::call::Half::Native;
 use super::call::{Call, Results, tensor};
+use super::error::OpError;
 use super::movement::sizes;
-use super::{Entry, OpError};
 use crate::tensor::{Data, FloatTensor, map_data, strides};
 
 /// The function of an operator of this family.

@@ -1,9 +1,9 @@
 //! A graph as steps, and which values end after each.
 
-use super::Entry;
+use super::call::Entry;
+use super::dispatch::lookup;
 use super::fuse::{Group, groups};
-use super::gemm::Prepared;
-use super::lookup;
+use super::product::Prepared;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::kernels::{PackedF32, Right};
 use crate::tensor::FloatTensor;

@@ -1,17 +1,19 @@
 //! Pooling.
 
-use super::Half::{Native, Widen};
+use super::call::Entry;
+use super::call::Half::{Native, Widen};
 use super::call::{Call, Results, one, tensor};
+use super::each::by_real;
+use super::error::OpError;
 use super::machine::in_parts;
-use super::real::{Real, by_real};
+use super::real::Real;
 use super::window::Window;
-use super::{Entry, OpError};
 use crate::tensor::{DType, Data, Element, strides};
 use tg_exec::kernels::memory::Plain;
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
-    let kernel: super::Kernel = match op {
+    let kernel: super::call::Kernel = match op {
         "MaxPool" => max_pool,
         "AveragePool" => |call| by_real!(call, 0, average_pool(call)),
         "LpPool" => |call| by_real!(call, 0, norm_pool(call)),

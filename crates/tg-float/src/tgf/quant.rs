@@ -1,11 +1,12 @@
 //! Quantised operators: scales and zero points as the file gives them.
 
-use super::Half::{Native, Widen};
+use super::call::Entry;
+use super::call::Half::{Native, Widen};
 use super::call::{Call, Results, tensor};
 use super::centred::centred;
 use super::conv::quantised_sums;
+use super::error::OpError;
 use super::linear::Batches;
-use super::{Entry, OpError};
 use crate::convert::{self, CastMode, canonical};
 use crate::tensor::{DType, Data, FloatTensor};
 

@@ -2,12 +2,13 @@
 //!
 //! Elements are taken row-major over the reduced axes, one after another from the neutral element.
 
-use super::Half::{Native, Widen};
 use super::broadcast::Walk;
+use super::call::Entry;
+use super::call::Half::{Native, Widen};
 use super::call::{Call, Results, one, tensor};
+use super::error::OpError;
 use super::real::Real;
 use super::rows::{row_sums, softmax_sizes};
-use super::{Entry, OpError};
 use crate::convert::{self, CastMode};
 use crate::tensor::{DType, Data, FloatTensor, strides};
 

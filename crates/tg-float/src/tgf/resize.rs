@@ -3,16 +3,17 @@
 //! Coordinates and weights are computed in binary64; a weighted sum is taken in ascending order, axis by axis, in
 //! binary64 and rounded once at the end.
 
-use super::Half::Widen;
+use super::call::Entry;
+use super::call::Half::Widen;
 use super::call::{Call, Results, one, tensor};
+use super::error::OpError;
 use super::real::Real;
-use super::{Entry, OpError};
 use crate::convert::{self, CastMode};
 use crate::tensor::{DType, strides};
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
-    let kernel: super::Kernel = match op {
+    let kernel: super::call::Kernel = match op {
         "Resize" | "Upsample" => resize,
         _ => return None,
     };

@@ -2,16 +2,18 @@
 //!
 //! A gate is `(W x + Wb) + (R h + Rb)`, each product in TGF-1's order.
 
-use super::Half::Widen;
 use super::activation::{exponential, leaky, ramp, softplus, softsign, thresholded};
+use super::call::Entry;
+use super::call::Half::Widen;
 use super::call::{Call, Results, tensor};
-use super::gemm::Sizes;
-use super::real::{Real, by_real};
-use super::{Entry, OpError};
+use super::each::by_real;
+use super::error::OpError;
+use super::real::Real;
+use super::real::Sizes;
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
-    let kernel: super::Kernel = match op {
+    let kernel: super::call::Kernel = match op {
         "RNN" => |call| by_real!(call, 0, layer(call, Cell::Plain)),
         "GRU" => |call| by_real!(call, 0, layer(call, Cell::Gru)),
         "LSTM" => |call| by_real!(call, 0, layer(call, Cell::Lstm)),

@@ -1,7 +1,7 @@
 //! Sums over rows, and how an axis splits a tensor into rows.
 
-use super::OpError;
 use super::call::Call;
+use super::error::OpError;
 use super::machine::in_parts;
 use super::real::Real;
 

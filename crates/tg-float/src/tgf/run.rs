@@ -1,52 +1,36 @@
 //! Execution of a whole graph.
 
+use super::call::Entry;
 use super::call::tensor;
+use super::dispatch::{call_entry, lookup};
+use super::error::{Budget, OpError, RunError};
 use super::fuse::{Group, Layout};
-use super::gemm::Prepared;
 use super::machine::{give, take};
 use super::plan::{Plan, Purpose, Step};
-use super::{Budget, Entry, OpError, call_entry, lookup};
+use super::product::Prepared;
 use crate::graph::{Dim, Graph, Input, Node, ValueId};
-use crate::tensor::{DType, Data, FloatTensor};
+use crate::tensor::{Data, FloatTensor};
 use std::collections::BTreeMap;
 
-/// Why a graph gives no result.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RunError {
-    /// Another number of inputs than the graph has.
-    #[error("the graph takes {expected} inputs, {got} are given")]
-    Inputs {
-        /// Inputs of the graph.
-        expected: usize,
-        /// Given.
-        got: usize,
-    },
-    /// An input of another type or shape than declared.
-    #[error("the input `{name}` is declared otherwise than {got:?} {shape:?}")]
-    Input {
-        /// Its name.
-        name: String,
-        /// The given type.
-        got: DType,
-        /// The given shape.
-        shape: Vec<usize>,
-    },
-    /// A node that gives no result.
-    #[error("node `{node}` ({op}, inputs {inputs})")]
-    Node {
-        /// Its name.
-        node: String,
-        /// Its operator.
-        op: String,
-        /// Types and shapes of its inputs.
-        inputs: String,
-        /// Why.
-        #[source]
-        source: OpError,
-    },
-    /// A value that is read before it is given: the graph was not checked.
-    #[error("the value `{0}` is not given")]
-    Value(String),
+/// Whether an operator is known at all (with some inputs and attributes).
+#[must_use]
+pub fn is_known(node: &Node) -> bool {
+    lookup(node).is_some()
+}
+
+/// Evaluates one node.
+///
+/// The results are those of the node's outputs in order; trailing ones that the node leaves out may be missing.
+///
+/// # Errors
+/// If the operator is not supported with these inputs, or they are not valid, or the budget is not enough.
+pub fn evaluate(
+    node: &Node,
+    inputs: &[Option<&FloatTensor>],
+    budget: &Budget,
+) -> Result<Vec<FloatTensor>, OpError> {
+    let entry = lookup(node).ok_or(OpError::Unknown)?;
+    call_entry(entry, node, None, inputs, budget, run)
 }
 
 /// Executes a graph: the values of its outputs, in order. Values are freed after their last use.
@@ -143,7 +127,7 @@ impl Values<'_> {
         }
         let left = self.left();
         let results = match entry {
-            Some(entry) => call_entry(entry, node, prepared, &inputs, &left),
+            Some(entry) => call_entry(entry, node, prepared, &inputs, &left, run),
             None => Err(OpError::Unknown),
         };
         let results = results.map_err(|source| failed(node, &inputs, source))?;

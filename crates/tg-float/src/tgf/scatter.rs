@@ -1,10 +1,11 @@
 //! `ScatterElements`, `ScatterND`, `TensorScatter`.
 
-use super::Half::{Native, Widen};
+use super::call::Entry;
+use super::call::Half::{Native, Widen};
 use super::call::{Call, Results, tensor};
+use super::error::OpError;
 use super::real::Real;
 use super::select::{element_places, slice_places};
-use super::{Entry, OpError};
 use crate::convert::{self, CastMode};
 use crate::tensor::{DType, Data, FloatTensor};
 

@@ -1,8 +1,9 @@
 //! Operators that choose elements: gather, scatter, sort, find.
 
-use super::Half::{Native, Widen};
+use super::call::Entry;
+use super::call::Half::{Native, Widen};
 use super::call::{Call, Results, one, tensor};
-use super::{Entry, OpError};
+use super::error::OpError;
 use crate::convert;
 use crate::tensor::{DType, Data, FloatTensor, strides, with_data};
 use std::cmp::Ordering;

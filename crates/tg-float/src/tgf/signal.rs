@@ -1,16 +1,18 @@
 //! Windows and Fourier transforms. Angles and sums are taken in binary64 and rounded once.
 
-use super::Half::Widen;
+use super::call::Entry;
+use super::call::Half::Widen;
 use super::call::{Call, Results, tensor};
+use super::each::by_real;
+use super::error::OpError;
 use super::math::wide;
-use super::real::{Real, by_real};
-use super::{Entry, OpError};
+use super::real::Real;
 use crate::convert::{self, CastMode};
 use crate::tensor::DType;
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
-    let kernel: super::Kernel = match op {
+    let kernel: super::call::Kernel = match op {
         "HannWindow" => |call| window(call, [0.5, 0.5, 0.0]),
         "HammingWindow" => |call| window(call, [25.0 / 46.0, 21.0 / 46.0, 0.0]),
         "BlackmanWindow" => |call| window(call, [0.42, 0.5, 0.08]),

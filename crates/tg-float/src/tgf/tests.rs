@@ -1,7 +1,9 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::graph::{Attribute, Graph, Input, ValueId};
+use crate::convert;
+use crate::graph::{Attribute, Graph, Input, Node, ValueId};
+use crate::tensor::{DType, Data, FloatTensor};
 use proptest::prelude::*;
 use tg_exec::kernels::{Cpu, SimdLevel};
 

@@ -2,10 +2,10 @@
 //!
 //! Scores are summed in `f32`, tree by tree in the order of the file.
 
-use super::Entry;
-use super::Half::Native;
-use super::OpError;
+use super::call::Entry;
+use super::call::Half::Native;
 use super::call::{Call, Results, one, tensor};
+use super::error::OpError;
 use super::math;
 use super::norm::softmax_row;
 use crate::convert::{self, canonical};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
-    let kernel: super::Kernel = match op {
+    let kernel: super::call::Kernel = match op {
         "TreeEnsembleClassifier" => classify_by_trees,
         "TreeEnsembleRegressor" => regress_by_trees,
         "LinearClassifier" => classify_linearly,

@@ -7,6 +7,7 @@
 use super::tests::{bits, eval, f32s, i64s, ints, numbers, try_eval};
 use super::*;
 use crate::graph::Attribute;
+use crate::tensor::FloatTensor;
 use tg_exec::kernels::{Cpu, SimdLevel};
 
 const NAN: f32 = f32::from_bits(0x7fc0_0000);

@@ -1,7 +1,7 @@
 //! The windows of convolutions and pools.
 
-use super::OpError;
 use super::call::Call;
+use super::error::OpError;
 use crate::tensor::{Element, strides};
 
 /// Largest stride, dilation, kernel side or padding: every coordinate then fits 63 bits with room.
