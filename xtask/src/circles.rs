@@ -56,6 +56,28 @@ impl Files {
         circles.into_iter().collect()
     }
 
+    /// The imports that are part of a circle: both files, and a path by which the first names the second.
+    #[must_use]
+    pub fn arrows(&self) -> Vec<[String; 3]> {
+        let circles = self.circles();
+        let mut found = BTreeSet::new();
+        for (module, paths) in &self.0 {
+            let own = name(module);
+            let Some(circle) = circles.iter().find(|circle| circle.contains(&own)) else {
+                continue;
+            };
+            for path in paths
+                .iter()
+                .filter(|p| !(p.is_exported && module.is_empty()))
+            {
+                let file = self.file_of(module, &path.parts, 0).map(name);
+                let file = file.filter(|file| *file != own && circle.contains(file));
+                found.extend(file.map(|file| [own.clone(), file, path.parts.join("::")]));
+            }
+        }
+        found.into_iter().collect()
+    }
+
     /// What a crate's folders are its floors for: each import of a file on one floor that stands on a higher one, as both
     /// files. Floors come from the lowest on.
     #[must_use]

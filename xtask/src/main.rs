@@ -11,6 +11,7 @@ usage: cargo xtask COMMAND
   ci [STEP]   the whole gate, or one step of it: format, tidy, lint, test
   nightly [STEP]
               what is too long for the gate, in release builds: statistics, verifier-cost (an hour's search)
+  circles     every import that is part of a circle of files, a line each
   tidy        crate edges, leftovers, file sizes, crate docs, dead links
   accuracy    float and integer accuracy of the shipped models on unseen digits;
               --mnist DIR adds a LeNet on MNIST (--model FILE or --python PATH, see models/train/requirements.txt)
@@ -106,6 +107,12 @@ fn run(words: &[&str]) -> Result<()> {
         ["processors"] => xtask::processors::run(&root, false),
         ["processors", "--require"] => xtask::processors::run(&root, true),
         ["bless"] => gate::run_step(&root, &gate::BLESS),
+        ["circles"] => {
+            for arrow in xtask::tidy::arrows_in_circles(&root)? {
+                println!("{arrow}");
+            }
+            Ok(())
+        }
         ["tidy"] => {
             let findings = xtask::tidy::check(&root)?;
             for finding in &findings {

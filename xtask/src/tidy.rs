@@ -125,16 +125,35 @@ fn beside_table(
     Ok(added.chain(ended).collect())
 }
 
+/// Every import that is part of a circle, a line each: `crate: file -> file (path)`.
+///
+/// # Errors
+/// If a file or folder cannot be read.
+pub fn arrows_in_circles(root: &Path) -> Result<Vec<String>> {
+    let lines = files_of_crates(root)?
+        .into_iter()
+        .flat_map(|(name, files)| {
+            let arrows = files.arrows().into_iter();
+            arrows.map(move |[from, to, path]| format!("{name}: {from} -> {to} ({path})"))
+        });
+    Ok(lines.collect())
+}
+
+fn files_of_crates(root: &Path) -> Result<BTreeMap<String, Files>> {
+    let mut crates: BTreeMap<String, Files> = BTreeMap::new();
+    for (name, file, text) in sources(root)? {
+        crates.entry(name).or_default().add(&file, &text);
+    }
+    Ok(crates)
+}
+
 /// Checks that no files of a crate import each other in a circle, but for those of the table: `crate: file file ...`, a
 /// line for each circle that is still there; and that no file imports one of a higher floor.
 ///
 /// # Errors
 /// If a file or folder cannot be read.
 pub fn check_circles(root: &Path) -> Result<Vec<Finding>> {
-    let mut crates: BTreeMap<String, Files> = BTreeMap::new();
-    for (name, file, text) in sources(root)? {
-        crates.entry(name).or_default().add(&file, &text);
-    }
+    let crates = files_of_crates(root)?;
     let found = crates.iter().flat_map(|(name, files)| {
         let circles = files.circles().into_iter();
         circles.map(move |circle| format!("{name}: {}", circle.join(" ")))

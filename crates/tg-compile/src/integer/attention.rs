@@ -1,10 +1,10 @@
 //! Products of activations, softmax with its mask, normalisations.
 
 use super::form::{Form, Read};
-use super::linear::{SLACK, narrow};
-use super::movement::axis_of;
+use super::lowering::{Lowering, Reader, Step, Stop, operand, result, unsupported};
+use super::lowering::{SLACK, narrow};
 use super::strided::{Factor, Strided, is_contiguous, normal};
-use super::{Lowering, Reader, Step, Stop, operand, result, unsupported};
+use super::strided::{axis_of, grouped_layout};
 use crate::passes::int;
 use tg_float::{Attribute, Node, ValueId, convert};
 use tg_ir::op::{self, NORM_FRACTION_MAX, NORM_PRECISION_MAX};
@@ -286,16 +286,17 @@ impl Lowering<'_> {
         let (tensor, layout) = if causal.is_some() {
             let groups = [(0..rank - 2).collect(), vec![rank - 2], vec![rank - 1]];
             let tensor = self.arranged(&read, &groups, &name)?;
-            (tensor, super::movement::grouped_layout(shape, &groups))
+            (tensor, grouped_layout(shape, &groups))
         } else {
             self.channels_last(&read, axis, &name)?
         };
         let unit = (EXPONENT_REACH / (TABLE_MAX as f64 - 2.0)).max(read.scale / 8_000.0);
         let factor = read.scale / unit;
-        let rescale = Rescale::nearest(factor).ok_or_else(|| super::LowerError::Factor {
-            node: name.clone(),
-            factor,
-        })?;
+        let rescale =
+            Rescale::nearest(factor).ok_or_else(|| super::lowering::LowerError::Factor {
+                node: name.clone(),
+                factor,
+            })?;
         let entries = (EXPONENT_REACH / unit).ceil() as usize + 1;
         let one = f64::from(PROBABILITY_ONE);
         let entry = |i: usize| (one * (-(i as f64) * unit).exp()).round() as u16;
@@ -366,7 +367,7 @@ impl Lowering<'_> {
         let (tensor, layout) = if instance {
             let groups = [vec![0, 1], Vec::new(), (2..rank).collect()];
             let tensor = self.arranged(&read, &groups, &name)?;
-            (tensor, super::movement::grouped_layout(shape, &groups))
+            (tensor, grouped_layout(shape, &groups))
         } else {
             self.channels_last(&read, rank - 1, &name)?
         };

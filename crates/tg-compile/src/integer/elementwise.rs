@@ -1,10 +1,10 @@
 //! Operators element by element: functions of one value, and of several.
 
 use super::form::Read;
-use super::linear::SLACK;
-use super::movement::axis_of;
-use super::strided::Strided;
-use super::{Lowering, Reader, Step, Stop, operand, result, unsupported};
+use super::lowering::{Lowering, Reader, Step, Stop, operand, result, unsupported};
+use super::lowering::{SLACK, limit};
+use super::strided::axis_of;
+use super::strided::{Strided, default_groups, grouped_layout};
 use tg_float::{Node, ValueId, convert};
 use tg_ir::op::{self, Extreme, Relation, TERMS_MAX};
 use tg_ir::{ElementType, FIELD_BOUND, Op, TensorId};
@@ -161,9 +161,9 @@ impl Lowering<'_> {
         let like = match expanded.iter().find(dense) {
             Some(found) => found.clone(),
             None => {
-                let groups = super::movement::default_groups(shape);
+                let groups = default_groups(shape);
                 let tensor = self.arranged(&expanded[0], &groups, &name)?;
-                let layout = super::movement::grouped_layout(shape, &groups);
+                let layout = grouped_layout(shape, &groups);
                 expanded[0] = Read {
                     tensor,
                     layout,
@@ -282,7 +282,7 @@ impl Lowering<'_> {
                 && self.shape_of(x) == self.shape_of(value)
                 && !self.is_constant(x)
             {
-                let read = self.read_centred(x, Reader::Other, super::linear::limit(1))?;
+                let read = self.read_centred(x, Reader::Other, limit(1))?;
                 let offset = vec![0.0; gain.len()];
                 return self.channel_affine(value, &read, axis, &gain, &offset, &name);
             }
@@ -324,7 +324,7 @@ impl Lowering<'_> {
         let Some((axis, slopes)) = self.along_one_axis(slope, value) else {
             return unsupported("its slope differs along several axes");
         };
-        let read = self.read_centred(x, Reader::Other, super::linear::limit(1))?;
+        let read = self.read_centred(x, Reader::Other, limit(1))?;
         let name = node.name.clone();
         // y = s x + (1 - s) max(x, 0), both from one tensor: a convolution of twice the channels each.
         let (tensor, layout) = self.channels_last(&read, axis, &name)?;

@@ -1,33 +1,24 @@
 //! Products with weights: convolutions, Gemm, and products of matrices with a constant one.
 
 use super::form::{Form, Read};
-use super::strided::{Factor, Strided};
+use super::lowering::{
+    ChannelScales, Lowering, Precision, Reader, Step, Stop, limit, list, narrow, operand, result,
+    unsupported,
+};
+use super::strided::{Factor, Strided, grouped_layout, rechannelled};
 use super::weights::{Granularity, KnownWeights, Layer};
-use super::{ChannelScales, Lowering, Precision, Reader, Step, Stop, operand, result, unsupported};
 use crate::passes::int;
 use tg_float::{Node, ValueId};
 use tg_ir::op;
-use tg_ir::weights::{BIAS_MAX, WEIGHT_MAX};
-use tg_ir::{ElementType, FIELD_BOUND, Op, Shape, TensorId, Window};
+use tg_ir::weights::BIAS_MAX;
+use tg_ir::{ElementType, Op, Shape, TensorId, Window};
 
-/// What a segment may reach beyond the range of its requantisation.
-pub(crate) const SLACK: i64 = 1 << 17;
 /// Halvings of a layer's scale for channels of smaller weights: few pairs, small segment tables.
 const SHIFTS_MAX: i32 = 3;
 /// The same where activations have 16 bits: a pair each.
 const WIDE_SHIFTS_MAX: i32 = 15;
 /// Weights that so many products read are one tensor of parameters.
 const SHARED_MIN: usize = 3;
-
-/// The greatest activation that so many products with weights may read.
-pub(crate) fn limit(products: usize) -> i64 {
-    let room = FIELD_BOUND - i64::from(BIAS_MAX) - SLACK;
-    room / (i64::from(WEIGHT_MAX) * products.max(1) as i64)
-}
-
-pub(crate) fn narrow(size: usize) -> Step<u32> {
-    u32::try_from(size).map_err(|_| Stop::Unsupported("an axis is too long"))
-}
 
 impl Lowering<'_> {
     fn granularity(&self, index: usize) -> Granularity {
@@ -179,7 +170,7 @@ impl Lowering<'_> {
         let side = window.output(self.builder.shape(tensor));
         let [height, width] = side.ok_or(Stop::Unsupported("its window does not fit"))?;
         let shape = Shape::new(height, width, narrow(outputs)?);
-        let layout = super::movement::grouped_layout(output, &axes.map(<[usize]>::to_vec));
+        let layout = grouped_layout(output, &axes.map(<[usize]>::to_vec));
         self.accumulate(index, value, (op, shape), (layer, read.scale), layout);
         Ok(())
     }
@@ -384,7 +375,7 @@ impl Lowering<'_> {
         let others: Vec<usize> = (0..sizes.len()).filter(|&other| other != axis).collect();
         let groups = [others, Vec::new(), vec![axis]];
         let tensor = self.arranged(read, &groups, name)?;
-        Ok((tensor, super::movement::grouped_layout(&sizes, &groups)))
+        Ok((tensor, grouped_layout(&sizes, &groups)))
     }
 
     /// `gain x + offset` along an axis, as a convolution of as many groups as channels.
@@ -436,24 +427,6 @@ impl Lowering<'_> {
         debug_assert_ne!(self.builder.kind(tensor), ElementType::I8);
         self.give(value, tensor, layout, scale, 0);
     }
-}
-
-/// A layout whose channels, the innermost axis, are more or fewer.
-pub(crate) fn rechannelled(layout: &Strided, axis: usize, from: usize, to: usize) -> Strided {
-    let mut result = layout.clone();
-    for (index, factors) in result.axes.iter_mut().enumerate() {
-        if index == axis {
-            *factors = super::strided::normal(vec![Factor {
-                size: to,
-                stride: 1,
-            }]);
-        } else {
-            for factor in factors {
-                factor.stride = factor.stride / from as i64 * to as i64;
-            }
-        }
-    }
-    result
 }
 
 /// `sum w (x - zero) = sum w x - zero sum w`: the zero point of the input as part of the bias.
@@ -509,17 +482,6 @@ impl KernelOrder {
             }
         }
         stored
-    }
-}
-
-/// A list of integers of an attribute.
-pub(crate) fn list(node: &Node, name: &str) -> Option<Vec<usize>> {
-    match node.attributes.get(name) {
-        Some(tg_float::Attribute::Ints(values)) => values
-            .iter()
-            .map(|&value| usize::try_from(value).ok())
-            .collect(),
-        _ => None,
     }
 }
 

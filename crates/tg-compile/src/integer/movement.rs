@@ -1,31 +1,14 @@
 //! Operators that move elements: they change layouts, and a tensor is moved when a reader needs it.
 
 use super::form::{Form, Lowered, Read};
-use super::linear::narrow;
-use super::strided::{Factor, Strided, is_contiguous, normal};
-use super::{Lowering, Reader, Step, Stop, operand, result, unsupported};
+use super::lowering::{Lowering, Reader, Step, Stop, list, narrow, operand, result, unsupported};
+use super::strided::{
+    Factor, Groups, Strided, axis_of, grouped_layout, is_contiguous, normal, rechannelled,
+};
 use crate::passes::{float, floats_of, int, ints, repeats, scalar_of};
 use tg_float::{Attribute, Node, ValueId};
 use tg_ir::op::{self, CONCAT_MAX};
 use tg_ir::{Axis, ElementType, LinearWeights, Op, Shape, TensorId};
-
-/// Rows, columns and channels of a tensor, each as axes of a value.
-pub(crate) type Groups = [Vec<usize>; 3];
-
-/// How a value is stored if nothing else asks: an image by row, column and channel, anything else by its last axis.
-pub(crate) fn default_groups(shape: &[usize]) -> Groups {
-    match shape.len() {
-        0 => [Vec::new(), Vec::new(), Vec::new()],
-        4 => [vec![0, 2], vec![3], vec![1]],
-        rank => [(0..rank - 1).collect(), Vec::new(), vec![rank - 1]],
-    }
-}
-
-/// The layout of a value in a tensor of these groups.
-pub(crate) fn grouped_layout(shape: &[usize], groups: &Groups) -> Strided {
-    let order: Vec<usize> = groups.iter().flatten().copied().collect();
-    Strided::ordered(shape, &order)
-}
 
 impl Lowering<'_> {
     /// A value's elements as a tensor of these groups.
@@ -132,7 +115,7 @@ impl Lowering<'_> {
             "Expand" => layout.expanded(shape),
             "Transpose" => {
                 let reversed = || (0..input.len()).rev().collect();
-                let order = super::linear::list(node, "perm").unwrap_or_else(reversed);
+                let order = list(node, "perm").unwrap_or_else(reversed);
                 Some(layout.transposed(&order))
             }
             "Slice" => self.sliced(node, layout, shape)?,
@@ -293,7 +276,7 @@ impl Lowering<'_> {
             let innermost = read.layout.axes[axis] == normal(vec![Factor { size, stride: 1 }]);
             let dense = read.layout.is_dense(shape.elements());
             let taken = innermost && dense && shape.channels as usize == size && size > 1;
-            taken.then(|| super::linear::rechannelled(&read.layout, axis, size, whole))
+            taken.then(|| rechannelled(&read.layout, axis, size, whole))
         };
         let first = layout_of(reads.first()?)?;
         let pixels = |read: &Read| self.builder.shape(read.tensor).with_axis(Axis::Channels, 1);
@@ -583,14 +566,6 @@ impl Lowering<'_> {
         let (_, values) = floats_of(&self.prepared.graph, Some(value))?;
         (values.len() == 1).then(|| f64::from(values[0]))
     }
-}
-
-/// An axis counted from the start.
-pub(crate) fn axis_of(axis: i64, rank: usize) -> usize {
-    let counted = if axis < 0 { axis + rank as i64 } else { axis };
-    usize::try_from(counted)
-        .unwrap_or(0)
-        .min(rank.saturating_sub(1))
 }
 
 /// Blocks of channels as pixels and back.

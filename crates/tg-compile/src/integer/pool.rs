@@ -1,8 +1,8 @@
 //! Pooling over windows.
 
 use super::linear::window_of;
-use super::movement::grouped_layout;
-use super::{Lowering, Reader, Step, Stop, operand, result, unsupported};
+use super::lowering::{Lowering, Reader, Step, Stop, list, narrow, operand, result, unsupported};
+use super::strided::grouped_layout;
 use crate::passes::int;
 use tg_ir::op;
 use tg_ir::window::KERNEL_MAX;
@@ -106,12 +106,11 @@ impl Lowering<'_> {
         let kernel = if global {
             input[2..].to_vec()
         } else {
-            super::linear::list(node, "kernel_shape")
-                .ok_or(Stop::Unsupported("it has no kernel"))?
+            list(node, "kernel_shape").ok_or(Stop::Unsupported("it has no kernel"))?
         };
         let greatest = node.op.ends_with("MaxPool");
         let window = if global {
-            let side = |axis: usize| super::linear::narrow(kernel.get(axis).copied().unwrap_or(1));
+            let side = |axis: usize| narrow(kernel.get(axis).copied().unwrap_or(1));
             let [height, width] = [side(0)?, side(1)?];
             if height > KERNEL_MAX || width > KERNEL_MAX {
                 return unsupported("it pools over more than 64 rows or columns");

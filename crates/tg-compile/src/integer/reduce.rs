@@ -1,8 +1,8 @@
 //! Reductions, the greatest and its place.
 
-use super::movement::axis_of;
-use super::strided::Strided;
-use super::{Lowering, Reader, Step, Stop, operand, result, unsupported};
+use super::lowering::{Lowering, Reader, Step, Stop, narrow, operand, result, unsupported};
+use super::strided::axis_of;
+use super::strided::{Strided, rechannelled};
 use crate::passes::{int, ints};
 use tg_ir::op::{self, Ranked, Reduction};
 use tg_ir::window::KERNEL_MAX;
@@ -162,7 +162,7 @@ impl Lowering<'_> {
             let tensor = self
                 .builder
                 .push(&name, op, own.with_axis(Axis::Channels, 1), 1.0, None);
-            let mut kept = super::linear::rechannelled(&layout, axis, shape[axis], 1);
+            let mut kept = rechannelled(&layout, axis, shape[axis], 1);
             if int(node, "keepdims", 1) == 0 {
                 kept.axes.remove(axis);
             }
@@ -180,7 +180,7 @@ impl Lowering<'_> {
                 .shape_of(value)
                 .get(axis)
                 .ok_or(Stop::Unsupported("its result"))?;
-            let layout = super::linear::rechannelled(&layout, axis, shape[axis], k);
+            let layout = rechannelled(&layout, axis, shape[axis], k);
             let (scale, zero) = if slot == 0 {
                 (read.scale, read.zero)
             } else {
@@ -190,7 +190,7 @@ impl Lowering<'_> {
                 input: tensor,
                 give,
             });
-            let shape = own.with_axis(Axis::Channels, super::linear::narrow(k)?);
+            let shape = own.with_axis(Axis::Channels, narrow(k)?);
             let found = self.builder.push(&name, op, shape, scale, None);
             debug_assert!(slot == 0 || self.builder.kind(found) == ElementType::I32);
             self.give(value, found, layout, scale, zero);

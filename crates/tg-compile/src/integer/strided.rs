@@ -282,6 +282,50 @@ fn slice(factors: &[Factor], start: usize, step: i64, length: usize) -> Option<(
     None
 }
 
+/// Rows, columns and channels of a tensor, each as axes of a value.
+pub(crate) type Groups = [Vec<usize>; 3];
+
+/// How a value is stored if nothing else asks: an image by row, column and channel, anything else by its last axis.
+pub(crate) fn default_groups(shape: &[usize]) -> Groups {
+    match shape.len() {
+        0 => [Vec::new(), Vec::new(), Vec::new()],
+        4 => [vec![0, 2], vec![3], vec![1]],
+        rank => [(0..rank - 1).collect(), Vec::new(), vec![rank - 1]],
+    }
+}
+
+/// The layout of a value in a tensor of these groups.
+pub(crate) fn grouped_layout(shape: &[usize], groups: &Groups) -> Strided {
+    let order: Vec<usize> = groups.iter().flatten().copied().collect();
+    Strided::ordered(shape, &order)
+}
+
+/// An axis counted from the start.
+pub(crate) fn axis_of(axis: i64, rank: usize) -> usize {
+    let counted = if axis < 0 { axis + rank as i64 } else { axis };
+    usize::try_from(counted)
+        .unwrap_or(0)
+        .min(rank.saturating_sub(1))
+}
+
+/// A layout whose channels, the innermost axis, are more or fewer.
+pub(crate) fn rechannelled(layout: &Strided, axis: usize, from: usize, to: usize) -> Strided {
+    let mut result = layout.clone();
+    for (index, factors) in result.axes.iter_mut().enumerate() {
+        if index == axis {
+            *factors = super::strided::normal(vec![Factor {
+                size: to,
+                stride: 1,
+            }]);
+        } else {
+            for factor in factors {
+                factor.stride = factor.stride / from as i64 * to as i64;
+            }
+        }
+    }
+    result
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]

@@ -1,6 +1,6 @@
 //! Tree ensembles: inputs become ranks among the thresholds, so that every decision is that of the floats.
 
-use super::{LowerError, LowerOptions, LoweredModel, Site};
+use super::lowering::{LowerError, LowerOptions, LoweredModel, Site, narrow};
 use crate::passes::{Prepared, int};
 use std::collections::BTreeMap;
 use tg_float::{Attribute, Node, convert};
@@ -41,7 +41,7 @@ pub(super) fn lower(
     let file = File::read(node).map_err(refuse)?;
     let (thresholds, forest, unit) = file.forest(features).map_err(refuse)?;
     build(prepared, options, thresholds, forest, unit, file.transform)
-        .map_err(|stop| super::refusal(prepared, node, stop))
+        .map_err(|stop| super::lowering::refusal(prepared, node, stop))
         .map(Some)
 }
 
@@ -52,11 +52,11 @@ fn build(
     forest: Forest,
     unit: f64,
     transform: Transform,
-) -> super::Step<LoweredModel> {
+) -> super::lowering::Step<LoweredModel> {
     let graph = &prepared.graph;
     let features = thresholds.len();
     let spec = InputSpec {
-        shape: Shape::vector(super::linear::narrow(features)?),
+        shape: Shape::vector(narrow(features)?),
         coding: Coding::Ranks(thresholds),
         scale: 1.0,
         mean: Vec::new(),
@@ -64,8 +64,8 @@ fn build(
     };
     let name = graph.nodes[0].name.clone();
     let outputs = forest.outputs();
-    let shape = Shape::vector(super::linear::narrow(outputs)?);
-    let mut builder = super::Builder::new(&options.name, spec);
+    let shape = Shape::vector(narrow(outputs)?);
+    let mut builder = super::builder::Builder::new(&options.name, spec);
     let op = Op::Trees(op::Trees {
         input: TensorId::INPUT,
         forest,
@@ -75,7 +75,9 @@ fn build(
     if transform == Transform::Softmax {
         let step = (11.1 / (TABLE_MAX as f64 - 2.0)).max(unit / 8_000.0);
         let rescale = Rescale::nearest(unit / step);
-        let rescale = rescale.ok_or(super::Stop::Unsupported("its scores are too small"))?;
+        let rescale = rescale.ok_or(super::lowering::Stop::Unsupported(
+            "its scores are too small",
+        ))?;
         let one = f64::from(PROBABILITY_ONE);
         let entries = ((11.1 / step).ceil() as usize + 1).min(TABLE_MAX);
         let how = Softmax {

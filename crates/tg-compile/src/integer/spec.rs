@@ -1,0 +1,137 @@
+//! What a program says of its input: type, unit, and how numbers are brought into it.
+
+use super::form;
+use super::lowering::{LowerOptions, Precision};
+use crate::calibrate::Statistics;
+use crate::passes::Prepared;
+use std::collections::BTreeMap;
+use tg_float::ValueId;
+use tg_ir::{Coding, ElementType, InputSpec, Shape};
+
+/// Type, unit and normalisation of the program's input, from what the graph's inputs took on real rows.
+pub(super) fn input_spec(
+    prepared: &Prepared,
+    statistics: &BTreeMap<ValueId, Statistics>,
+    options: &LowerOptions,
+    shape: Shape,
+) -> InputSpec {
+    let inputs = &prepared.graph.inputs;
+    let whole = |input: &tg_float::Input| prepared.facts[&input.value].dtype.is_integer();
+    let natural = |input: &tg_float::Input| {
+        statistics
+            .get(&input.value)
+            .is_none_or(|found| found.least >= 0.0)
+    };
+    let tokens = !inputs.is_empty()
+        && inputs.iter().all(whole)
+        && (inputs.iter().all(natural) || embedded(prepared));
+    let (coding, scale) = match inputs.as_slice() {
+        _ if tokens => (Coding::Tokens(vocabulary(prepared, statistics)), 1.0),
+        [only] if !whole(only) => {
+            let (kind, scale) = coding_of_one(prepared, statistics, options, only);
+            (Coding::Scaled(kind), scale)
+        }
+        all => {
+            let (kind, scale) = coding_of_all(prepared, statistics, options, all);
+            (Coding::Scaled(kind), scale)
+        }
+    };
+    let (mean, std) = if tokens {
+        (Vec::new(), Vec::new())
+    } else {
+        (options.mean.clone(), options.std.clone())
+    };
+    InputSpec {
+        shape,
+        coding,
+        scale,
+        mean,
+        std,
+    }
+}
+
+/// Whether an input chooses rows of a constant table.
+fn embedded(prepared: &Prepared) -> bool {
+    let graph = &prepared.graph;
+    graph.nodes.iter().any(|node| {
+        let reads = |slot: usize| node.inputs.get(slot).copied().flatten();
+        let constant = |value: ValueId| graph.constants.contains_key(&value);
+        let given = |value: ValueId| graph.inputs.iter().any(|input| input.value == value);
+        node.is("Gather") && reads(0).is_some_and(constant) && reads(1).is_some_and(given)
+    })
+}
+
+/// More than any token: the rows of the longest table, and what was seen.
+fn vocabulary(prepared: &Prepared, statistics: &BTreeMap<ValueId, Statistics>) -> u32 {
+    let graph = &prepared.graph;
+    let inputs = graph.inputs.iter();
+    let greatest = inputs
+        .filter_map(|input| statistics.get(&input.value))
+        .fold(0f32, |best, found| best.max(found.greatest));
+    let tables = graph.nodes.iter().filter(|node| node.is("Gather"));
+    let rows = tables.filter_map(|node| {
+        let table = node.inputs.first().copied().flatten()?;
+        graph.constants.get(&table)?.shape().first().copied()
+    });
+    let rows = rows.max().unwrap_or(1).max(greatest as usize + 1);
+    u32::try_from(rows).unwrap_or(u32::MAX)
+}
+
+/// Type and unit of one input of reals.
+fn coding_of_one(
+    prepared: &Prepared,
+    statistics: &BTreeMap<ValueId, Statistics>,
+    options: &LowerOptions,
+    input: &tg_float::Input,
+) -> (ElementType, f32) {
+    let graph = &prepared.graph;
+    if prepared.facts[&input.value].dtype == tg_float::DType::Bool {
+        return (ElementType::I8, 1.0);
+    }
+    let readers = &graph.readers()[input.value.index()];
+    let file = match readers.as_slice() {
+        [only] if graph.nodes[*only].is("QuantizeLinear") => {
+            let scale = graph.nodes[*only].inputs.get(1).copied().flatten();
+            crate::passes::scalar_of(graph, scale)
+        }
+        _ => None,
+    };
+    let reach = statistics
+        .get(&input.value)
+        .map_or(0.0, |found| match options.precision {
+            Precision::Bits8 => found.reach(options.reach),
+            _ => found.greatest_magnitude(),
+        });
+    match (file, options.precision) {
+        (Some(scale), _) => (ElementType::I16, scale as f32),
+        (None, Precision::Bits16) => (ElementType::I16, form::unit(reach, 32_000.0)),
+        (None, _) => (ElementType::I8, form::unit(reach, 127.0)),
+    }
+}
+
+/// Type and unit of several inputs, or of integers that are no tokens: 8 bits where all are reals that reach about equally
+/// far, else 16; a power of two where one of them is a whole number.
+fn coding_of_all(
+    prepared: &Prepared,
+    statistics: &BTreeMap<ValueId, Statistics>,
+    options: &LowerOptions,
+    inputs: &[tg_float::Input],
+) -> (ElementType, f32) {
+    let reach = |input: &tg_float::Input| {
+        let found = statistics.get(&input.value);
+        found.map_or(0.0, Statistics::greatest_magnitude)
+    };
+    let greatest = inputs.iter().map(reach).fold(0f32, f32::max);
+    let least = inputs.iter().map(reach).fold(greatest, f32::min);
+    let reals = inputs
+        .iter()
+        .all(|input| prepared.facts[&input.value].dtype.is_float());
+    if !reals {
+        let scale = form::unit(greatest, 32_000.0).log2().ceil().min(0.0);
+        return (ElementType::I16, scale.exp2());
+    }
+    if options.precision == Precision::Bits8 && least * 2.0 >= greatest {
+        return (ElementType::I8, form::unit(greatest, 127.0));
+    }
+    (ElementType::I16, form::unit(greatest, 32_000.0))
+}
