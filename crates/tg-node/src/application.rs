@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use commonware_actor::Feedback;
 use commonware_codec::Encode as _;
+use commonware_consensus::simplex::Plan;
 use commonware_consensus::simplex::types::{Activity, Attributable as _};
-use commonware_consensus::simplex::{Plan, scheme};
 use commonware_consensus::types::Participant;
 use commonware_consensus::{Automaton, CertifiableAutomaton, Relay, Reporter, Viewable as _};
 use commonware_cryptography::sha256;
@@ -21,16 +21,15 @@ use tg_types::{BlockId, TimestampMs};
 
 use crate::blob::{BlobError, BlobStore};
 use crate::clock::{Clock, WallClock};
-use crate::core::{Core, Effect, Fatal, Peer, Proposal, block_id};
+use crate::core::{Core, Effect, Fatal};
 use crate::evidence::{CheckError, EvidenceChecker};
 use crate::fetch::Need;
-use crate::handle::{Board, Submission};
+use crate::handle::Board;
 use crate::key::public_bytes;
 use crate::limits::{MAILBOX_MAX, PUBLIC_MODEL_BYTES_MAX};
+use crate::peers::{Peer, Proposal, Scheme, block_id};
+use crate::submit::Submission;
 use tg_ledger::{EvidenceTask, Outcome};
-
-/// The signature scheme of votes: ed25519, attributable, so a double vote convicts its signer.
-pub type Scheme = scheme::ed25519::Scheme;
 
 /// Messages handled before the machine makes progress once for all of them.
 const BATCH: usize = 64;

@@ -11,8 +11,8 @@ use tg_types::{
     Address, BlockId, Decode as _, Encode as _, SignedTransaction, TimestampMs, TransactionId,
 };
 
-use crate::handle::SubmitError;
 use crate::mempool::Standing;
+use crate::submit::SubmitError;
 
 /// A block that was executed, with the state after it.
 #[derive(Debug, Clone)]

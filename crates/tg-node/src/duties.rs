@@ -13,8 +13,8 @@ use tg_types::limits::STORAGE_STATEMENTS_MAX;
 use tg_types::{Digest, Fees, StorageSubject, TimestampMs, Transaction, Wallet};
 
 use crate::blob::BlobStore;
-use crate::core::span;
 use crate::handle::NodeHandle;
+use crate::limits::span;
 use crate::limits::{
     DUTIES_INTERVAL, DUTIES_PATIENCE, LIVENESS_INTERVAL, MISSING_AFTER, STORAGE_CHECKS_PER_TURN,
     STORAGE_LOOKS_PER_TURN, WRONG_AGAIN_AFTER,

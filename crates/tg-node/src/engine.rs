@@ -3,7 +3,6 @@
 //! [`crate::validator`] runs it on tokio and TCP; simulations run it on the deterministic runtime.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use commonware_p2p::{Blocker, Receiver, Sender};
 use commonware_runtime::{Clock as RuntimeClock, Handle, Metrics, Spawner, Storage};
@@ -12,48 +11,20 @@ use commonware_utils::ordered::Set;
 use rand_core::CryptoRng;
 use tg_types::BlockId;
 
-use crate::application::{Application, Mailbox, Ports, Scheme};
+use crate::application::{Application, Mailbox, Ports};
 use crate::blob::BlobStore;
 use crate::chain::Executed;
 use crate::clock::{Clock, WallClock};
-use crate::core::{Addresses, Core, Fatal, Pace, Peer, Start};
+use crate::core::{Core, Fatal, Pace, Start};
 use crate::evidence::EvidenceChecker;
 use crate::fetch::{Fetching, Need};
-use crate::handle::{Board, Submission};
+use crate::handle::Board;
 use crate::key::ValidatorKey;
-use crate::limits::{BLOCK_INTERVAL_BUSY, BLOCK_INTERVAL_IDLE};
-use crate::store::Store;
-use crate::voting::{Consensus, History, Lines};
-
-/// How long consensus waits for what. All validators of a network should use the same.
-#[derive(Debug, Clone, Copy)]
-pub struct Timers {
-    /// For a leader's proposal.
-    pub leader: Duration,
-    /// For a view's certificate; longer than `leader`.
-    pub certification: Duration,
-    /// Between repeated votes to leave a view.
-    pub retry: Duration,
-    /// Silence after which a leader is skipped at once; longer than the others.
-    pub skip: Duration,
-    /// Between a block and its parent while there is work.
-    pub busy: Duration,
-    /// Between a block and its parent while there is none; shorter than `leader`.
-    pub idle: Duration,
-}
-
-impl Default for Timers {
-    fn default() -> Self {
-        Self {
-            leader: Duration::from_millis(1_500),
-            certification: Duration::from_millis(3_000),
-            retry: Duration::from_millis(3_000),
-            skip: Duration::from_millis(5_000),
-            busy: BLOCK_INTERVAL_BUSY,
-            idle: BLOCK_INTERVAL_IDLE,
-        }
-    }
-}
+use crate::limits::Timers;
+use crate::peers::{Addresses, Peer, Scheme};
+use crate::store::{History, Store};
+use crate::submit::Submission;
+use crate::voting::{Consensus, Lines};
 
 /// An opened validator that was not started: all of it that does not depend on the runtime.
 #[derive(Debug)]

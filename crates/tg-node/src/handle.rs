@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use tg_types::{BlockId, Fault, SignedTransaction, TimestampMs, TransactionId};
+use tg_types::{BlockId, SignedTransaction, TimestampMs, TransactionId};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::blob::BlobStore;
@@ -11,9 +11,10 @@ use crate::chain::{Body, Executed};
 use crate::fetch::Need;
 use crate::limits::{MODEL_BYTES_MAX, PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
 use crate::liveness::Watch;
-use crate::mempool::{MempoolError, Statuses, TransactionStatus};
+use crate::mempool::{Statuses, TransactionStatus};
 use crate::store::{Store, StoreError};
-use tg_ledger::{Block, BlockHeader, Event, State, TransactionError};
+use crate::submit::{Submission, SubmitError};
+use tg_ledger::{Block, BlockHeader, Event, State};
 use tg_types::chain::HEADERS_MAX;
 
 /// A final block with the state after it and the events that it caused.
@@ -49,61 +50,6 @@ pub struct ShownFinal {
     pub headers: Vec<BlockHeader>,
 }
 
-/// Why a transaction was not taken.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SubmitError {
-    /// The ledger would refuse it on the last final state.
-    #[error("ledger refuses the transaction")]
-    Refused(#[source] TransactionError),
-    /// The pool cannot hold it.
-    #[error("transaction does not fit into the pool")]
-    Mempool(#[source] MempoolError),
-    /// Too many submissions wait for this validator; try again.
-    #[error("validator is busy with earlier submissions")]
-    Busy,
-    /// The validator has stopped.
-    #[error("validator has stopped")]
-    Stopped,
-}
-
-impl SubmitError {
-    /// The stable code; of the ledger where the ledger refused.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Refused(error) => error.code(),
-            Self::Mempool(MempoolError::Full { .. }) => "TG-NODE-042",
-            Self::Mempool(MempoolError::SenderFull { .. }) => "TG-NODE-043",
-            Self::Mempool(MempoolError::NonceUsed { .. }) => "TG-NODE-044",
-            Self::Mempool(MempoolError::NonceTooFar { .. }) => "TG-NODE-045",
-            Self::Mempool(MempoolError::NonceTaken { .. }) => "TG-NODE-046",
-            Self::Mempool(MempoolError::ReplacementTooCheap { .. }) => "TG-NODE-049",
-            Self::Mempool(MempoolError::Unfunded { .. }) => "TG-NODE-050",
-            Self::Busy => "TG-NODE-047",
-            Self::Stopped => "TG-NODE-048",
-        }
-    }
-
-    /// Whose fault it is: the client's, or a shortage that passes.
-    #[must_use]
-    pub const fn fault(&self) -> Fault {
-        match self {
-            Self::Refused(error) => error.fault(),
-            Self::Mempool(
-                MempoolError::SenderFull { .. }
-                | MempoolError::NonceUsed { .. }
-                | MempoolError::NonceTooFar { .. }
-                | MempoolError::NonceTaken { .. }
-                | MempoolError::ReplacementTooCheap { .. }
-                | MempoolError::Unfunded { .. },
-            ) => Fault::Client,
-            Self::Mempool(MempoolError::Full { .. }) | Self::Busy | Self::Stopped => {
-                Fault::Environment
-            }
-        }
-    }
-}
-
 /// Where a validator stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
@@ -133,13 +79,6 @@ pub struct Status {
     pub abstains_until: Option<u64>,
     /// By how many milliseconds its wall clock has jumped; meanwhile it neither proposes nor votes for blocks.
     pub clock_jumped_ms: Option<i64>,
-}
-
-/// A submission on its way to the validator's loop.
-#[derive(Debug)]
-pub(crate) struct Submission {
-    pub(crate) signed: SignedTransaction,
-    pub(crate) reply: oneshot::Sender<Result<TransactionId, SubmitError>>,
 }
 
 /// What the validator's loop writes and handles read.

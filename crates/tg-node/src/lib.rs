@@ -85,10 +85,11 @@
 //!
 //! # Where to look
 //!
-//! In reading order: [`limits`], [`wire`], [`mempool`], [`blob`], [`store`], [`evidence`], [`checker`], `chain` (the
-//! ledger as used here), `core` (the machine without I/O), [`clock`], `application` (the loop around it), `fetch` (blobs from others),
-//! [`voting`] (when it votes), [`engine`] (all of it wired on any runtime), [`open`], [`validator`] (on tokio), [`handle`] (for the rest of the process), [`liveness`] (which
-//! providers are there).
+//! In reading order: [`limits`], `peers` (what the network, consensus and the ledger call each other), [`wire`],
+//! [`mempool`], `submit`, [`blob`], [`store`], [`evidence`], [`checker`], `chain` (the ledger as used here), `core` (the machine
+//! without I/O), [`clock`], `application` (the loop around it), `fetch` (blobs from others), [`voting`] (when it votes),
+//! [`engine`] (all of it wired on any runtime), [`open`], [`validator`] (on tokio), [`handle`] (for the rest of the
+//! process), [`liveness`] (which providers are there).
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -130,30 +131,32 @@ pub mod handle;
 pub mod key;
 pub mod liveness;
 pub mod open;
+mod peers;
 mod steady;
 pub mod storage;
+mod submit;
 pub mod validator;
 pub mod voting;
 
-pub use application::Scheme;
 pub use blob::{
     Allowance, BlobError, BlobReader, BlobStore, BlobWriter, PENDING_TIME, PendingBlob, Stored,
 };
 pub use checker::ProofChecker;
 pub use clock::WallClock;
-pub use core::{Fatal, Peer};
+pub use core::Fatal;
 pub use duties::perform_duties;
 pub use evidence::{CheckError, EvidenceChecker};
-pub use handle::{Finalized, NodeHandle, Status, SubmitError};
+pub use handle::{Finalized, NodeHandle, Status};
 pub use key::ValidatorKey;
 pub use liveness::{Watch, steady_now};
 pub use mempool::{DropReason, MempoolError, TransactionStatus};
-pub use store::{OpenError, StoreError};
+pub use peers::{Peer, Scheme};
+pub use store::{History, OpenError, StoreError};
+pub use submit::SubmitError;
 pub use validator::{
     EmbeddedConfig, ParseSeatAddressError, RunningValidator, Seat, SeatAddress, ValidatorConfig,
     Validators, create_validator, spawn_validator, spawn_validators,
 };
-pub use voting::History;
 
 /// An error and what caused it, in one line.
 fn report(error: &dyn std::error::Error) -> String {

@@ -180,3 +180,38 @@ const _: () = assert!(BLOB_CHUNK_BYTES + 64 * 1024 < MESSAGE_BYTES_MAX as usize)
 const _: () = assert!(BLOCK_BYTES_MAX + 64 * 1024 < MESSAGE_BYTES_MAX as usize);
 const _: () = assert!(FETCH_BYTES_MAX + 64 * 1024 < MESSAGE_BYTES_MAX as usize);
 const _: () = assert!(BLOCK_BYTES_MAX < FETCH_BYTES_MAX);
+
+/// A configured duration in the ledger's unit.
+pub(crate) fn span(duration: std::time::Duration) -> tg_types::DurationMs {
+    tg_types::DurationMs::new(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// How long consensus waits for what. All validators of a network should use the same.
+#[derive(Debug, Clone, Copy)]
+pub struct Timers {
+    /// For a leader's proposal.
+    pub leader: Duration,
+    /// For a view's certificate; longer than `leader`.
+    pub certification: Duration,
+    /// Between repeated votes to leave a view.
+    pub retry: Duration,
+    /// Silence after which a leader is skipped at once; longer than the others.
+    pub skip: Duration,
+    /// Between a block and its parent while there is work.
+    pub busy: Duration,
+    /// Between a block and its parent while there is none; shorter than `leader`.
+    pub idle: Duration,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self {
+            leader: Duration::from_millis(1_500),
+            certification: Duration::from_millis(3_000),
+            retry: Duration::from_millis(3_000),
+            skip: Duration::from_millis(5_000),
+            busy: BLOCK_INTERVAL_BUSY,
+            idle: BLOCK_INTERVAL_IDLE,
+        }
+    }
+}

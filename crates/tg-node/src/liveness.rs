@@ -15,8 +15,7 @@ use tg_ledger::limits::LOST_PER_VALIDATOR_MAX;
 use tg_ledger::{Schedule, State};
 use tg_types::{Address, TimestampMs, Transaction};
 
-use crate::core::span;
-use crate::limits::{PROVIDER_SILENCE_MAX, PROVIDERS_HEARD_MAX};
+use crate::limits::{PROVIDER_SILENCE_MAX, PROVIDERS_HEARD_MAX, span};
 
 /// When each provider was heard last.
 #[derive(Debug, Clone, Default)]

@@ -11,14 +11,16 @@ use tg_types::{BlockId, Domain};
 use crate::blob::BlobStore;
 use crate::chain::{self, Executed};
 use crate::clock::WallClock;
-use crate::core::{Addresses, Peer};
-use crate::engine::{Parts, Timers};
+use crate::engine::Parts;
 use crate::evidence::EvidenceChecker;
 use crate::handle::{Board, NodeHandle};
+use crate::key::hex;
 use crate::key::{ValidatorKey, peer_of};
+use crate::limits::Timers;
 use crate::limits::{BLOBS_URGENT_MAX, MAILBOX_MAX, VALIDATORS_MAX};
-use crate::store::{Location, OpenError, Store, hex};
-use crate::voting::History;
+use crate::peers::{Addresses, Peer};
+use crate::store::History;
+use crate::store::{Location, OpenError, Store};
 use tg_ledger::Genesis;
 
 /// What a validator is opened with.

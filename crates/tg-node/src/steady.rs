@@ -19,7 +19,7 @@ use rand_core::{TryCryptoRng, TryRng};
 
 /// Where the count began.
 #[derive(Debug)]
-struct Start {
+struct ClockStart {
     wall: SystemTime,
     count: Instant,
 }
@@ -27,7 +27,7 @@ struct Start {
 /// The runtime `E` with a steady clock.
 pub(crate) struct Steady<E> {
     inner: E,
-    start: Arc<Start>,
+    start: Arc<ClockStart>,
 }
 
 impl<E> Steady<E> {
@@ -35,7 +35,7 @@ impl<E> Steady<E> {
     pub(crate) fn new(inner: E) -> Self {
         Self {
             inner,
-            start: Arc::new(Start {
+            start: Arc::new(ClockStart {
                 wall: SystemTime::now(),
                 count: Instant::now(),
             }),

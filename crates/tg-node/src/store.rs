@@ -17,7 +17,7 @@ use std::path::Path;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError};
 use tg_types::BlockId;
 
-use crate::voting::History;
+use crate::key::hex;
 
 /// Version of the tables above. A store of another version is refused.
 pub const FORMAT_VERSION: u64 = 1;
@@ -28,6 +28,15 @@ const HEIGHTS: TableDefinition<'_, [u8; 32], u64> = TableDefinition::new("height
 const CERTIFICATES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("certificates");
 const BODIES: TableDefinition<'_, [u8; 32], (u64, &[u8])> = TableDefinition::new("bodies");
 const SNAPSHOTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("snapshots");
+
+/// What an empty store means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum History {
+    /// The validator has never voted.
+    New,
+    /// The validator may have voted, and its data are gone.
+    Lost,
+}
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -521,15 +530,6 @@ fn u64_of(bytes: &[u8]) -> u64 {
     bytes
         .try_into()
         .map_or(u64::MAX, |array: [u8; 8]| u64::from_le_bytes(array))
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@ use commonware_utils::channel::oneshot;
 use commonware_utils::ordered::Map;
 use commonware_utils::{NZU32, NZUsize};
 
-use crate::core::Peer;
 use crate::engine::{self, Channels, Parts};
 use crate::handle::NodeHandle;
 use crate::key::peer_of;
@@ -27,6 +26,7 @@ use crate::limits::{
     BLOB_QUOTA_PER_SECOND, CHANNEL_QUOTA_PER_SECOND, MESSAGE_BYTES_MAX, VALIDATORS_MAX,
 };
 use crate::open;
+use crate::peers::Peer;
 use crate::steady::Steady;
 use crate::store::OpenError;
 use crate::wire::channel;
@@ -92,7 +92,7 @@ pub fn spawn_validator(config: ValidatorConfig) -> Result<RunningValidator, Open
 
 /// Every validator of genesis but this one has an address, and nobody else.
 fn check_seats(config: &ValidatorConfig) -> Result<(), OpenError> {
-    let hex = crate::store::hex;
+    let hex = crate::key::hex;
     let validators = config.genesis.validators.iter();
     let mut missing: BTreeSet<[u8; 32]> = validators.map(|it| *it.key.as_bytes()).collect();
     let own = config.key.public();

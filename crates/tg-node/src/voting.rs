@@ -41,12 +41,11 @@ use commonware_utils::{NZDuration, NZU16, NZUsize};
 use rand_core::CryptoRng;
 use tg_types::BlockId;
 
-use crate::application::{Mailbox, Scheme};
-use crate::core::{Peer, payload};
-use crate::engine::Timers;
+use crate::application::Mailbox;
 use crate::handle::Board;
-use crate::limits::{ABSTAIN_MARGIN, VOTE_EPOCH};
-use crate::store::{Store, StoreError};
+use crate::limits::{ABSTAIN_MARGIN, Timers, VOTE_EPOCH};
+use crate::peers::{Peer, Scheme, payload};
+use crate::store::{History, Store, StoreError};
 
 /// How long consensus waits for connected peers before it starts without them.
 const START_WAIT_MAX: Duration = Duration::from_secs(3);
@@ -59,15 +58,6 @@ const ABSTAIN_POLL: Duration = Duration::from_millis(100);
 
 /// Messages of consensus that wait for an abstaining validator's engine.
 const TAP_MAX: usize = 1_024;
-
-/// What an empty store means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum History {
-    /// The validator has never voted.
-    New,
-    /// The validator may have voted, and its data are gone.
-    Lost,
-}
 
 /// Consensus of one validator before it runs.
 pub(crate) struct Consensus<B> {

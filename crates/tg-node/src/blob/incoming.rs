@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering;
 
 use tg_types::Digest;
 
-use super::{BlobError, BlobStore, TEMPORARY, io_error};
+use super::error::{BlobError, io_error};
+use super::store::{BlobStore, TEMPORARY};
 
 /// Bytes hashed at a time when a stored blob is checked.
 const HASH_STEP: usize = 64 * 1024;

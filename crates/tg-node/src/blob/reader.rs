@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use tg_types::{BlobHasher, Digest};
 
-use super::{BlobError, BlobStore, io_error};
+use super::error::{BlobError, io_error};
+use super::store::BlobStore;
 
 /// Bytes of a piece: few enough that hundreds of readers fit into memory.
 const PIECE_BYTES: usize = 128 << 10;

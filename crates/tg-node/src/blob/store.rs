@@ -1,9 +1,4 @@
-//! The content-addressed store: files on disk, named by the BLAKE3 digest of their bytes.
-//!
-//! A blob is written to a temporary file, synced and renamed, so that a name is only ever seen with all its bytes.
-//! It is hashed again when it is read: a damaged file is reported, never served whole, and not held from then on, so
-//! that the right bytes can be stored again. Sizes are capped per blob and in
-//! total. The layout is `<root>/<first two hex digits>/<64 hex digits>`.
+//! The store: names, room, and whole blobs in and out.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -13,135 +8,26 @@ use std::sync::{Mutex, PoisonError};
 
 use tg_types::Digest;
 
+use super::error::{BlobError, io_error};
+use super::pending::Pending;
+use super::space::{DISK_RESERVE_BYTES_DEFAULT, free_bytes, reserve_on};
 use crate::limits::MODEL_BYTES_MAX;
-
-mod incoming;
-mod pending;
-mod reader;
-mod space;
-mod writer;
-
-pub(crate) use incoming::Incoming;
-pub use pending::{Allowance, PENDING_TIME, PendingBlob};
-pub use reader::BlobReader;
-pub use space::DISK_RESERVE_BYTES_DEFAULT;
-pub(crate) use space::free_bytes;
-pub use writer::{BlobWriter, Stored};
-
-/// Why a blob could not be stored or read.
-#[derive(Debug, thiserror::Error)]
-pub enum BlobError {
-    /// The blob is above the limit of its kind.
-    #[error("blob of {bytes} bytes is above the limit of {limit}")]
-    TooLarge {
-        /// Its size in bytes.
-        bytes: u64,
-        /// The limit in bytes.
-        limit: u64,
-    },
-    /// The store is at its configured capacity.
-    #[error("blob store holds {used} of {capacity} bytes, {bytes} more do not fit")]
-    StoreFull {
-        /// Bytes that were to be stored.
-        bytes: u64,
-        /// Bytes held or being written.
-        used: u64,
-        /// The configured capacity in bytes.
-        capacity: u64,
-    },
-    /// An account has as much pending as it may have.
-    #[error(
-        "{pending} bytes of the account are named by no record yet, and {bytes} more are above its {limit}"
-    )]
-    AllowanceUsed {
-        /// Bytes that were to be stored.
-        bytes: u64,
-        /// Bytes of the account that nothing names.
-        pending: u64,
-        /// Its allowance in bytes.
-        limit: u64,
-    },
-    /// All accounts together have as much pending as the store takes.
-    #[error("{capacity} bytes of blobs that no record names are held already")]
-    PendingFull {
-        /// The limit in bytes.
-        capacity: u64,
-    },
-    /// The rest of the disk is kept for the validator's own data.
-    #[error("disk has {free} bytes free, of which {reserve} are kept for the validator's data")]
-    DiskReserve {
-        /// Free bytes.
-        free: u64,
-        /// Bytes that blobs may not take.
-        reserve: u64,
-    },
-    /// The file system has no space left.
-    #[error("no space left on the device for a blob of {bytes} bytes")]
-    DiskFull {
-        /// Bytes that were to be stored.
-        bytes: u64,
-        /// The error of the operating system.
-        #[source]
-        source: io::Error,
-    },
-    /// The bytes are not those of the digest they were sent under.
-    #[error("bytes hash to {got}, not to {expected}")]
-    WrongDigest {
-        /// The name under which they were sent.
-        expected: Digest,
-        /// Their digest.
-        got: Digest,
-    },
-    /// The stored file does not hash to its name.
-    #[error("stored blob {digest} is damaged")]
-    Damaged {
-        /// The name of the file.
-        digest: Digest,
-    },
-    /// Another failure of the file system.
-    #[error("{action} blob store file {path}")]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// On which file.
-        path: PathBuf,
-        /// The error of the operating system.
-        #[source]
-        source: io::Error,
-    },
-}
-
-impl BlobError {
-    /// The stable code.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::TooLarge { .. } => "TG-NODE-020",
-            Self::StoreFull { .. } => "TG-NODE-021",
-            Self::DiskFull { .. } | Self::DiskReserve { .. } => "TG-NODE-022",
-            Self::WrongDigest { .. } => "TG-NODE-023",
-            Self::Damaged { .. } => "TG-NODE-024",
-            Self::Io { .. } => "TG-NODE-025",
-            Self::AllowanceUsed { .. } => "TG-NODE-026",
-            Self::PendingFull { .. } => "TG-NODE-027",
-        }
-    }
-}
 
 /// The store. Shared between threads behind an `Arc`.
 #[derive(Debug)]
 pub struct BlobStore {
-    root: PathBuf,
-    capacity: u64,
+    pub(super) root: PathBuf,
+    pub(super) capacity: u64,
     /// Bytes of the disk that blobs leave free.
-    disk_reserve: u64,
+    pub(super) disk_reserve: u64,
     /// Bytes held, with those of writes in progress.
-    used: Mutex<u64>,
-    pending: Mutex<pending::Pending>,
-    sequence: AtomicU64,
+    pub(super) used: Mutex<u64>,
+    pub(super) pending: Mutex<Pending>,
+    pub(super) sequence: AtomicU64,
 }
 
-const TEMPORARY: &str = "tmp";
+/// The folder of unfinished writes.
+pub(super) const TEMPORARY: &str = "tmp";
 
 impl BlobStore {
     /// Opens or creates the store at `root` with room for `capacity` bytes in all. Removes unfinished writes of an
@@ -160,7 +46,7 @@ impl BlobStore {
         Ok(Self {
             root: root.to_path_buf(),
             capacity,
-            disk_reserve: space::reserve_on(root, DISK_RESERVE_BYTES_DEFAULT),
+            disk_reserve: reserve_on(root, DISK_RESERVE_BYTES_DEFAULT),
             used: Mutex::new(used),
             pending: Mutex::default(),
             sequence: AtomicU64::new(0),
@@ -264,7 +150,10 @@ impl BlobStore {
     }
 
     /// Whether the blob is here with its right bytes.
-    fn is_intact(self: &std::sync::Arc<Self>, digest: &Digest) -> Result<bool, BlobError> {
+    pub(super) fn is_intact(
+        self: &std::sync::Arc<Self>,
+        digest: &Digest,
+    ) -> Result<bool, BlobError> {
         let Some(mut reader) = self.reader(digest, MODEL_BYTES_MAX)? else {
             return Ok(false);
         };
@@ -279,7 +168,7 @@ impl BlobStore {
     }
 
     /// Holds the blob no longer.
-    fn discard(&self, digest: &Digest) {
+    pub(super) fn discard(&self, digest: &Digest) {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let size = self.size(digest).unwrap_or(0);
         // What cannot be removed is found damaged or unnamed again.
@@ -288,7 +177,7 @@ impl BlobStore {
         }
     }
 
-    fn reserve(&self, size: u64) -> Result<(), BlobError> {
+    pub(super) fn reserve(&self, size: u64) -> Result<(), BlobError> {
         // Stops: uploads that fill the disk on which the validator must write its votes.
         if let Some(free) = free_bytes(&self.root)
             && free < self.disk_reserve.saturating_add(size)
@@ -312,13 +201,13 @@ impl BlobStore {
         Ok(())
     }
 
-    fn release(&self, size: u64) {
+    pub(super) fn release(&self, size: u64) {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         *used = used.saturating_sub(size);
     }
 
     /// Writes the file and returns the size in bytes of the one it replaced.
-    fn write(&self, digest: &Digest, bytes: &[u8]) -> Result<u64, BlobError> {
+    pub(super) fn write(&self, digest: &Digest, bytes: &[u8]) -> Result<u64, BlobError> {
         let number = self.sequence.fetch_add(1, Ordering::Relaxed);
         let temporary = self.root.join(TEMPORARY).join(number.to_string());
         let written = self.write_through(&temporary, digest, bytes);
@@ -329,7 +218,7 @@ impl BlobStore {
         written
     }
 
-    fn write_through(
+    pub(super) fn write_through(
         &self,
         temporary: &Path,
         digest: &Digest,
@@ -352,7 +241,7 @@ impl BlobStore {
     }
 
     /// Gives a complete file its name and returns the size in bytes of the one it replaced.
-    fn adopt(&self, temporary: &Path, digest: &Digest) -> io::Result<u64> {
+    pub(super) fn adopt(&self, temporary: &Path, digest: &Digest) -> io::Result<u64> {
         let folder = self.folder(digest);
         fs::create_dir_all(&folder)?;
         // Two writers of the same bytes race harmlessly, but only one of them may count them.
@@ -366,22 +255,14 @@ impl BlobStore {
         Ok(replaced)
     }
 
-    fn folder(&self, digest: &Digest) -> PathBuf {
+    pub(super) fn folder(&self, digest: &Digest) -> PathBuf {
         self.root.join(format!("{:02x}", digest.as_bytes()[0]))
     }
 
-    fn path(&self, digest: &Digest) -> PathBuf {
+    pub(super) fn path(&self, digest: &Digest) -> PathBuf {
         let name = digest.to_string();
         self.folder(digest)
             .join(name.strip_prefix("0x").unwrap_or(&name))
-    }
-}
-
-fn io_error(action: &'static str, path: &Path, source: io::Error) -> BlobError {
-    BlobError::Io {
-        action,
-        path: path.to_path_buf(),
-        source,
     }
 }
 

@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering;
 
 use tg_types::{BlobHasher, Digest};
 
-use super::{BlobError, BlobStore, TEMPORARY, io_error};
+use super::error::{BlobError, io_error};
+use super::store::{BlobStore, TEMPORARY};
 
 /// A blob on its way in. Dropping it forgets what came.
 #[derive(Debug)]

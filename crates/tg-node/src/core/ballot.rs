@@ -2,11 +2,14 @@
 
 use tg_types::{BlockId, TimestampMs};
 
+use super::machine::{Core, Effect, Fatal, PendingProposal, PendingVote};
 use super::tree::Resolution;
-use super::{Core, Effect, Fatal, PendingProposal, PendingVote, Proposal, block_id, payload, span};
 use crate::chain::{self, Executed};
 use crate::key::public_bytes;
-use crate::limits::{BLOCK_BYTES_MAX, BLOCK_TRANSACTIONS_MAX, BLOCK_VERDICTS_MAX, CLOCK_SKEW_MAX};
+use crate::limits::{
+    BLOCK_BYTES_MAX, BLOCK_TRANSACTIONS_MAX, BLOCK_VERDICTS_MAX, CLOCK_SKEW_MAX, span,
+};
+use crate::peers::{Peer, Proposal, block_id, payload};
 use crate::wire::BlockMessage;
 use commonware_cryptography::sha256;
 use commonware_p2p::Recipients;
@@ -63,7 +66,7 @@ impl Core {
     pub(crate) fn broadcast(
         &mut self,
         digest: &sha256::Digest,
-        recipients: Recipients<super::Peer>,
+        recipients: Recipients<Peer>,
     ) -> Result<(), Fatal> {
         let id = block_id(digest);
         let body = match self.tree.body(&id) {

@@ -1,61 +1,26 @@
 //! Messages of peers, fetches of missing blocks, and transactions.
 
-use std::collections::BTreeMap;
-
 use commonware_p2p::Recipients;
 use tg_types::{
     BlockId, Decode as _, DurationMs, Encode as _, SignedTransaction, TimestampMs, TransactionId,
 };
 
-use super::{Core, Effect, Fatal, Peer, span};
+use super::fetches::Fetch;
+use super::machine::{Core, Effect, Fatal};
 use crate::chain::{self, Body};
 use crate::evidence::CheckError;
-use crate::handle::{Submission, SubmitError};
 use crate::key::public_bytes;
 use crate::limits::{
-    FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, FETCH_RETRY, FETCHES_MAX, GOSSIP_TRANSACTIONS_MAX,
+    FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, FETCH_RETRY, FETCHES_MAX, GOSSIP_TRANSACTIONS_MAX, span,
 };
 use crate::mempool::{Admission, Arrival, Origin, TransactionStatus};
+use crate::peers::Peer;
+use crate::submit::{Submission, SubmitError};
 use crate::wire::{BlockMessage, TransactionMessage};
 use tg_ledger::{EvidenceTask, Outcome, TransactionError};
 
 /// The proposer's own message is usually on its way, so the first fetch waits a little.
 const FETCH_FIRST: DurationMs = DurationMs::new(40);
-
-/// Fetches of one peer that are answered per second: enough to catch up, too few to keep a disk busy.
-const ANSWERS_PER_SECOND: u32 = 50;
-
-#[derive(Debug)]
-struct Fetch {
-    next_try: TimestampMs,
-    attempts: usize,
-    wanted: bool,
-}
-
-/// Bodies that are missing.
-#[derive(Debug, Default)]
-pub(super) struct Fetches {
-    missing: BTreeMap<BlockId, Fetch>,
-    answers: BTreeMap<[u8; 32], (TimestampMs, u32)>,
-}
-
-impl Fetches {
-    /// Starts a turn: what nobody wants by its end is forgotten.
-    pub(super) fn begin(&mut self) {
-        for fetch in self.missing.values_mut() {
-            fetch.wanted = false;
-        }
-    }
-
-    fn may_answer(&mut self, peer: [u8; 32], now: TimestampMs) -> bool {
-        let (since, count) = self.answers.entry(peer).or_insert((now, 0));
-        if now.saturating_since(*since).get() >= 1_000 {
-            (*since, *count) = (now, 0);
-        }
-        *count += 1;
-        *count <= ANSWERS_PER_SECOND
-    }
-}
 
 impl Core {
     /// Asks for a body during the coming turns, until it is here or nobody needs it.

@@ -2,25 +2,14 @@
 
 use tg_types::{BlockId, TimestampMs};
 
+use super::machine::{Core, Fatal, Target};
 use super::tree::Resolution;
-use super::{Core, Fatal};
 use crate::chain::{self, Executed};
 use crate::limits::{CATCH_UP_BLOCKS, SNAPSHOT_INTERVAL};
 use crate::store::FinalBlock;
 
 /// Finalisations that may wait for missing blocks. A newer one covers the older ones.
 const TARGETS_MAX: usize = 64;
-
-/// A block that consensus finalised and that is not in the state yet.
-#[derive(Debug)]
-pub(super) struct Target {
-    id: BlockId,
-    certificate: Vec<u8>,
-    /// The way down from the target to a child of the last final block, as far as bodies are known.
-    path: Vec<BlockId>,
-    /// The next block of the way down.
-    cursor: BlockId,
-}
 
 impl Core {
     /// Consensus finalised a block and so all its ancestors.

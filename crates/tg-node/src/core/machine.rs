@@ -1,25 +1,10 @@
-//! The application of one validator as a machine without I/O of its own: inputs come with the time, effects go to an
-//! outbox, only the database is written directly. The same machine runs on tokio and in simulations.
-//!
-//! - `tree`: blocks that are not final, and their execution
-//! - `ballot`: proposals and votes
-//! - `finality`: final blocks become the state
-//! - `exchange`: blocks and transactions to and from peers, and what `submit` answers
-//! - `tests`: the machine alone, step by step
+//! The machine: its state, its turns, and what it wants done.
 
-mod ballot;
-mod exchange;
-mod finality;
-#[cfg(test)]
-mod tests;
-mod tree;
-
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use commonware_consensus::simplex::types::Context;
-use commonware_cryptography::{ed25519, sha256};
+use commonware_cryptography::sha256;
 use commonware_p2p::Recipients;
 use commonware_utils::channel::oneshot;
 use tg_types::{Address, BlockId, TimestampMs};
@@ -27,23 +12,14 @@ use tg_types::{Address, BlockId, TimestampMs};
 use crate::chain::Executed;
 use crate::evidence::Desk;
 use crate::handle::Board;
-use crate::limits::{HURRY_AT_START, REGOSSIP_INTERVAL, TIP_INTERVAL, TIP_INTERVAL_AT_START};
+use crate::limits::{HURRY_AT_START, REGOSSIP_INTERVAL, TIP_INTERVAL, TIP_INTERVAL_AT_START, span};
 use crate::mempool::Mempool;
+use crate::peers::{Addresses, Peer, Proposal};
 use crate::store::{Store, StoreError};
 use tg_ledger::EvidenceTask;
 
-use exchange::Fetches;
-use finality::Target;
-use tree::Tree;
-
-/// A validator as the network library names it.
-pub type Peer = ed25519::PublicKey;
-
-/// The address that names each validator in blocks, by its ed25519 key.
-pub(crate) type Addresses = BTreeMap<[u8; 32], Address>;
-
-/// What consensus tells about a proposal: round, leader, parent.
-pub(crate) type Proposal = Context<sha256::Digest, Peer>;
+use super::fetches::Fetches;
+use super::tree::Tree;
 
 /// A failure after which the validator must stop rather than go on.
 #[derive(Debug, thiserror::Error)]
@@ -77,17 +53,28 @@ pub(crate) enum Effect {
     Ban(Peer, &'static str),
 }
 
-struct PendingProposal {
-    context: Proposal,
-    asked_at: TimestampMs,
-    reply: oneshot::Sender<sha256::Digest>,
+pub(super) struct PendingProposal {
+    pub(super) context: Proposal,
+    pub(super) asked_at: TimestampMs,
+    pub(super) reply: oneshot::Sender<sha256::Digest>,
 }
 
-struct PendingVote {
-    context: Proposal,
-    id: BlockId,
-    asked_at: TimestampMs,
-    reply: oneshot::Sender<bool>,
+pub(super) struct PendingVote {
+    pub(super) context: Proposal,
+    pub(super) id: BlockId,
+    pub(super) asked_at: TimestampMs,
+    pub(super) reply: oneshot::Sender<bool>,
+}
+
+/// A block that consensus finalised and that is not in the state yet.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) id: BlockId,
+    pub(super) certificate: Vec<u8>,
+    /// The way down from the target to a child of the last final block, as far as bodies are known.
+    pub(super) path: Vec<BlockId>,
+    /// The next block of the way down.
+    pub(super) cursor: BlockId,
 }
 
 /// How long a proposer waits after the parent's time.
@@ -102,31 +89,31 @@ pub(crate) struct Pace {
 /// The machine.
 pub(crate) struct Core {
     /// Who this validator is in blocks.
-    address: Address,
-    addresses: Addresses,
-    peers: Vec<Peer>,
-    store: Arc<Store>,
-    board: Arc<Board>,
+    pub(super) address: Address,
+    pub(super) addresses: Addresses,
+    pub(super) peers: Vec<Peer>,
+    pub(super) store: Arc<Store>,
+    pub(super) board: Arc<Board>,
     /// The last final block.
-    tip: Executed,
-    snapshot_height: u64,
-    pace: Pace,
-    tree: Tree,
-    mempool: Mempool,
-    desk: Desk,
-    proposals: Vec<PendingProposal>,
-    votes: Vec<PendingVote>,
-    targets: VecDeque<Target>,
-    fetches: Fetches,
-    outbox: Vec<Effect>,
-    next_tip: TimestampMs,
-    next_gossip: TimestampMs,
+    pub(super) tip: Executed,
+    pub(super) snapshot_height: u64,
+    pub(super) pace: Pace,
+    pub(super) tree: Tree,
+    pub(super) mempool: Mempool,
+    pub(super) desk: Desk,
+    pub(super) proposals: Vec<PendingProposal>,
+    pub(super) votes: Vec<PendingVote>,
+    pub(super) targets: VecDeque<Target>,
+    pub(super) fetches: Fetches,
+    pub(super) outbox: Vec<Effect>,
+    pub(super) next_tip: TimestampMs,
+    pub(super) next_gossip: TimestampMs,
     /// Until when peers are told often that this validator is there; set at the first turn.
-    hurry_until: TimestampMs,
+    pub(super) hurry_until: TimestampMs,
     /// Whether the time is trusted: else nothing is proposed and no block voted for.
-    clock_is_trusted: bool,
+    pub(super) clock_is_trusted: bool,
     /// When the machine wants to be called again, set while it makes progress.
-    wake: TimestampMs,
+    pub(super) wake: TimestampMs,
 }
 
 /// What a machine starts from.
@@ -225,7 +212,7 @@ impl Core {
         std::mem::take(&mut self.outbox)
     }
 
-    fn wake_at(&mut self, at: TimestampMs) {
+    pub(super) fn wake_at(&mut self, at: TimestampMs) {
         self.wake = self.wake.min(at);
     }
 
@@ -250,19 +237,4 @@ impl Core {
         let waiting = self.mempool.len();
         self.board.update(|status| status.mempool = waiting);
     }
-}
-
-/// A configured duration in the ledger's unit.
-pub(crate) fn span(duration: std::time::Duration) -> tg_types::DurationMs {
-    tg_types::DurationMs::new(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
-}
-
-/// A block id as the payload that consensus votes on.
-pub(crate) fn payload(id: &BlockId) -> sha256::Digest {
-    sha256::Digest::from(*id.as_bytes())
-}
-
-/// The block that a payload of consensus names.
-pub(crate) fn block_id(payload: &sha256::Digest) -> BlockId {
-    BlockId::new(payload.0)
 }

@@ -10,15 +10,25 @@ use tg_types::{
     Amount, Digest, Encode as _, Label, ModelId, SignedTransaction, Transaction, Wallet,
 };
 
-use super::*;
+use super::machine::*;
+use crate::chain::Executed;
 use crate::chain::{self, Body};
 use crate::evidence::CheckError;
-use crate::handle::{NodeHandle, Submission, SubmitError};
+use crate::handle::Board;
+use crate::handle::NodeHandle;
 use crate::key::ValidatorKey;
 use crate::limits::{BODIES_PER_PROPOSER_MAX, SNAPSHOT_INTERVAL};
+use crate::peers::{Peer, Proposal, block_id, payload};
 use crate::store::Location;
+use crate::store::Store;
+use crate::submit::{Submission, SubmitError};
 use crate::wire::{BlockMessage, TransactionMessage};
+use commonware_consensus::simplex::types::Context;
+use commonware_utils::channel::oneshot;
+use std::sync::Arc;
+use std::time::Duration;
 use tg_types::Decode as _;
+use tg_types::{Address, BlockId, TimestampMs};
 
 /// Genesis time.
 const START: u64 = 1_000_000;
@@ -678,9 +688,9 @@ fn an_opened_store_leads_to_the_state_that_was_left() {
             location: Location::File(&path),
             blobs: blobs.clone(),
             checker: Arc::new(crate::checker::ProofChecker::default()),
-            history: crate::voting::History::New,
+            history: crate::store::History::New,
             wall: crate::clock::WallClock::of_runtime(),
-            timers: crate::engine::Timers::default(),
+            timers: crate::limits::Timers::default(),
         })
     };
     let count = usize::try_from(SNAPSHOT_INTERVAL).unwrap() + 5;

@@ -1,16 +1,15 @@
-//! Blocks above the last final one: their bodies, and the states they lead to.
+//! Blocks above the last final one, and what is known of each.
 
 use std::collections::BTreeMap;
 
 use tg_types::BlockId;
 
-use super::{Core, Fatal};
 use crate::chain::{self, Body, Executed};
-use crate::limits::{BODIES_PER_PROPOSER_MAX, HEIGHT_AHEAD_MAX, HEIGHT_EXECUTED_MAX};
+use crate::limits::{BODIES_PER_PROPOSER_MAX, HEIGHT_AHEAD_MAX};
 
 /// What is known of a block.
 #[derive(Debug)]
-enum Knowledge {
+pub(super) enum Knowledge {
     /// Its body only.
     Body,
     /// It is valid on its parent.
@@ -20,19 +19,19 @@ enum Knowledge {
 }
 
 #[derive(Debug)]
-struct Node {
-    body: Body,
-    knowledge: Knowledge,
+pub(super) struct Node {
+    pub(super) body: Body,
+    pub(super) knowledge: Knowledge,
     /// Whether the database has the body.
-    durable: bool,
+    pub(super) durable: bool,
     /// Who sent it unasked; counted against that sender.
-    sender: Option<[u8; 32]>,
+    pub(super) sender: Option<[u8; 32]>,
 }
 
 /// Blocks that are not final.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    nodes: BTreeMap<BlockId, Node>,
+    pub(super) nodes: BTreeMap<BlockId, Node>,
 }
 
 /// What a block's name leads to.
@@ -106,7 +105,7 @@ impl Tree {
         Some((node.body.height(), chain::encode(&node.body.block)))
     }
 
-    fn insert(&mut self, body: Body, sender: Option<[u8; 32]>, durable: bool) {
+    pub(super) fn insert(&mut self, body: Body, sender: Option<[u8; 32]>, durable: bool) {
         self.nodes.insert(
             body.id,
             Node {
@@ -118,85 +117,9 @@ impl Tree {
         );
     }
 
-    fn know(&mut self, id: &BlockId, knowledge: Knowledge) {
+    pub(super) fn know(&mut self, id: &BlockId, knowledge: Knowledge) {
         if let Some(node) = self.nodes.get_mut(id) {
             node.knowledge = knowledge;
         }
-    }
-}
-
-impl Core {
-    /// Executes the block named `id` and whatever lies between it and the last final block.
-    pub(super) fn resolve(&mut self, id: BlockId) -> Result<Resolution, Fatal> {
-        let mut above = Vec::new();
-        let mut cursor = id;
-        let mut parent = loop {
-            if cursor == self.tip.id {
-                break self.tip.clone();
-            }
-            if !self.load(&cursor)? {
-                return Ok(Resolution::Missing(cursor));
-            }
-            let Some(node) = self.tree.nodes.get(&cursor) else {
-                // The body is in the database at or below the final height, beside the final chain.
-                return Ok(Resolution::Impossible);
-            };
-            match &node.knowledge {
-                Knowledge::Executed(executed) => break executed.clone(),
-                Knowledge::Invalid => return Ok(Resolution::Impossible),
-                Knowledge::Body if node.body.height() > self.tip.height() + HEIGHT_EXECUTED_MAX => {
-                    return Ok(Resolution::Ahead);
-                }
-                Knowledge::Body => {
-                    above.push(cursor);
-                    cursor = node.body.parent();
-                }
-            }
-        };
-        while let Some(next) = above.pop() {
-            match self.execute(&parent, &next) {
-                Some(executed) => parent = executed,
-                None => return Ok(Resolution::Impossible),
-            }
-        }
-        Ok(Resolution::Executed(parent))
-    }
-
-    fn execute(&mut self, parent: &Executed, id: &BlockId) -> Option<Executed> {
-        let body = self.tree.body(id)?.clone();
-        match chain::execute(parent, &body) {
-            Ok(executed) => {
-                self.expect_evidence(&executed);
-                self.tree.know(id, Knowledge::Executed(executed.clone()));
-                Some(executed)
-            }
-            Err(error) => {
-                tracing::warn!(%id, height = body.height(), %error, "block is invalid");
-                self.tree.know(id, Knowledge::Invalid);
-                None
-            }
-        }
-    }
-
-    /// Brings a body into the tree if it is here at all. Bodies at or below the final height stay outside.
-    fn load(&mut self, id: &BlockId) -> Result<bool, Fatal> {
-        if self.tree.nodes.contains_key(id) {
-            return Ok(true);
-        }
-        let Some(body) = self.stored(id)? else {
-            return Ok(false);
-        };
-        if body.height() > self.tip.height() {
-            self.tree.add(body, true);
-        }
-        Ok(true)
-    }
-
-    /// A body from the database.
-    pub(super) fn stored(&self, id: &BlockId) -> Result<Option<Body>, Fatal> {
-        let Some(bytes) = self.store.body(id.as_bytes())? else {
-            return Ok(None);
-        };
-        Ok(Body::decode(&bytes).filter(|body| body.id == *id))
     }
 }

@@ -1,20 +1,5 @@
-//! Blobs that this validator lacks, from the others.
-//!
-//! Each validator has a store of its own. What the ledger names (inputs of open jobs, files of models, evidence) is
-//! looked for at one other validator after the other, in parts of [`BLOB_CHUNK_BYTES`], and counts as held when the
-//! digest of the whole is right. What a faulty peer costs is bounded:
-//!
-//! - It sends wrong bytes, or a size that cannot be right: it is not asked for that blob again. That costs one transfer
-//!   for each of its blobs, at most [`BLOB_TRANSFERS_PER_PEER_MAX`] at once.
-//! - It sends nothing, or little: after [`BLOB_CHUNK_PATIENCE`], or below [`BLOB_RATE_MIN_PER_SECOND`], another is asked.
-//! - It asks for much: it gets at most [`BLOB_SERVED_BYTES_PER_SECOND`], and what it asks beyond a short queue is dropped.
-//! - The ledger names blobs that nobody has: the asks of a second are bounded, those never looked for come first, and
-//!   the waits between rounds double up to [`ROUND_WAIT_MAX`].
-//!
-//! `Fetcher` is a machine: messages and the time go in, messages come out; only the store is used directly.
+//! What is asked of whom, and when: a machine without I/O but for the store.
 
-mod needs;
-mod run;
 #[cfg(test)]
 mod tests;
 
@@ -23,17 +8,15 @@ use std::sync::Arc;
 
 use tg_types::{Decode as _, Digest, DurationMs, TimestampMs};
 
+use super::needs::Need;
 use crate::blob::{BlobError, BlobStore, Incoming};
-use crate::core::{Peer, span};
 use crate::limits::{
     BLOB_CHUNK_BYTES, BLOB_CHUNK_PATIENCE, BLOB_CHUNKS_AHEAD, BLOB_RATE_MIN_PER_SECOND,
     BLOB_SERVED_BYTES_PER_SECOND, BLOB_TRANSFERS_MAX, BLOB_TRANSFERS_PER_PEER_MAX,
-    BLOBS_WANTED_MAX,
+    BLOBS_WANTED_MAX, span,
 };
+use crate::peers::Peer;
 use crate::wire::BlobMessage;
-
-pub(crate) use needs::needs;
-pub(crate) use run::Fetching;
 
 /// Blobs asked for per second, over all peers.
 const STARTS_PER_SECOND: u64 = 128;
@@ -54,28 +37,6 @@ const URGENT_FOR: DurationMs = DurationMs::new(10_000);
 const TRANSFER_GRACE: DurationMs = DurationMs::new(10_000);
 
 const CHUNK: u64 = BLOB_CHUNK_BYTES as u64;
-
-/// A blob that is needed here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Need {
-    /// Its name.
-    pub(crate) digest: Digest,
-    /// The most bytes that it may have.
-    pub(crate) limit: u64,
-    /// Its bytes, where the ledger says them.
-    pub(crate) exact: Option<u64>,
-}
-
-impl Need {
-    /// Makes this the need of both. Stops: an order that names another's input with a wrong length, so that the right bytes
-    /// would be taken for a lie.
-    fn widen(&mut self, other: &Self) {
-        self.limit = self.limit.max(other.limit);
-        if self.exact != other.exact {
-            self.exact = None;
-        }
-    }
-}
 
 /// A blob that is not here.
 #[derive(Debug)]

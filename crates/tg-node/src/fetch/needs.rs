@@ -5,8 +5,29 @@ use std::collections::BTreeMap;
 use tg_ledger::{EvidenceTask, ModelState, State, StoredFile};
 use tg_types::{Address, Digest};
 
-use super::Need;
 use crate::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
+
+/// A blob that is needed here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// Its name.
+    pub(crate) digest: Digest,
+    /// The most bytes that it may have.
+    pub(crate) limit: u64,
+    /// Its bytes, where the ledger says them.
+    pub(crate) exact: Option<u64>,
+}
+
+impl Need {
+    /// Makes this the need of both. Stops: an order that names another's input with a wrong length, so that the right bytes
+    /// would be taken for a lie.
+    pub(super) fn widen(&mut self, other: &Self) {
+        self.limit = self.limit.max(other.limit);
+        if self.exact != other.exact {
+            self.exact = None;
+        }
+    }
+}
 
 /// The blobs that `state` names and that `is_held` does not know, the most urgent first: evidence, what checks it, what the
 /// validator `me` has not stated yet, inputs of open jobs, weights. Models that were refused name nothing.

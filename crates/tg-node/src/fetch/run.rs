@@ -10,10 +10,11 @@ use commonware_runtime::{Clock, Spawner};
 use commonware_utils::channel::mpsc;
 use tg_types::{Address, BlockId, Digest, Encode as _, TimestampMs};
 
-use super::{Fetcher, Need, needs};
+use super::machine::Fetcher;
+use super::needs::{Need, needs};
 use crate::blob::BlobStore;
-use crate::core::Peer;
 use crate::handle::Board;
+use crate::peers::Peer;
 
 /// How often the machine gets a turn without messages, and the ledger is looked at.
 const TURN: Duration = Duration::from_millis(50);

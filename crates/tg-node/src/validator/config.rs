@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use crate::blob::DISK_RESERVE_BYTES_DEFAULT;
 use crate::clock::WallClock;
-use crate::engine::Timers;
 use crate::evidence::EvidenceChecker;
 use crate::key::ValidatorKey;
 use crate::limits::BLOB_TOTAL_BYTES_DEFAULT;
+use crate::limits::Timers;
 use crate::store::OpenError;
 use tg_ledger::Genesis;
 

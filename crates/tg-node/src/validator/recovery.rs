@@ -14,8 +14,8 @@ use crate::engine::Parts;
 use crate::handle::{Board, NodeHandle};
 use crate::key::ValidatorKey;
 use crate::open::{self, Opening};
+use crate::store::History;
 use crate::store::{Location, OpenError, Store, StoreError};
-use crate::voting::History;
 use tg_ledger::Genesis;
 
 /// Free bytes at which a failed write is called a full disk.

@@ -94,7 +94,7 @@ mod tests {
 
     fn check(message: &BlobMessage, hex: &str) {
         let bytes = message.to_bytes();
-        assert_eq!(crate::store::hex(&bytes), hex);
+        assert_eq!(crate::key::hex(&bytes), hex);
         assert_eq!(&BlobMessage::from_bytes(&bytes).unwrap(), message);
         for end in 0..bytes.len() {
             BlobMessage::from_bytes(&bytes[..end]).unwrap_err();

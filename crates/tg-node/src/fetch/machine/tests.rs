@@ -3,7 +3,14 @@
 use tg_types::Encode as _;
 
 use super::*;
+use crate::blob::BlobStore;
 use crate::key::{ValidatorKey, peer};
+use crate::limits::*;
+use crate::peers::Peer;
+use crate::wire::BlobMessage;
+
+use std::sync::Arc;
+use tg_types::{Digest, TimestampMs};
 
 const START: u64 = 1_000_000;
 

@@ -1,0 +1,322 @@
+//! Which blobs go: those that no record names and whose time or money is over.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::{MutexGuard, PoisonError};
+
+use tg_types::{Address, Digest, TimestampMs};
+
+use super::error::BlobError;
+use super::pending::{
+    Allowance, Entry, FOLDERS, PENDING_SHARE, PENDING_TIME, Pending, PendingBlob,
+};
+use super::store::BlobStore;
+
+impl BlobStore {
+    /// Counts a blob that is about to be stored against its owner, until [`Self::end_pending`]. One that is pending
+    /// already stays longer, and counts against whoever can pay for it and came last: nobody's blob goes because the
+    /// one who stored it first has spent its money.
+    ///
+    /// # Errors
+    /// [`BlobError::AllowanceUsed`] if the owner has too much pending, [`BlobError::PendingFull`] if all have.
+    pub fn put_pending(&self, blob: &PendingBlob, allowance: Allowance) -> Result<(), BlobError> {
+        let mut pending = self.pending();
+        let capacity = self.capacity / PENDING_SHARE;
+        let known = pending
+            .blobs
+            .get(&blob.digest)
+            .map(|it| (it.owner, it.charged));
+        let (owner, charged) = match known {
+            // A record names it, or it is this owner's.
+            Some((owner, charged)) if charged == 0 || owner == blob.owner => (owner, charged),
+            Some((owner, charged)) => match pending.charge(blob, allowance, capacity) {
+                Ok(taken) => {
+                    pending.discharge(&blob.digest);
+                    (blob.owner, taken)
+                }
+                Err(_) => (owner, charged),
+            },
+            None => (blob.owner, pending.charge(blob, allowance, capacity)?),
+        };
+        let entry = pending.blobs.entry(blob.digest).or_insert(Entry {
+            owner,
+            charged,
+            expires: blob.expires,
+            writers: 0,
+        });
+        (entry.owner, entry.charged) = (owner, charged);
+        entry.expires = entry.expires.max(blob.expires);
+        entry.writers = entry.writers.saturating_add(1);
+        Ok(())
+    }
+
+    /// Ends an upload that [`Self::put_pending`] began: if nothing is held in the end, nothing counts.
+    pub fn end_pending(&self, digest: &Digest) {
+        let mut pending = self.pending();
+        let Some(entry) = pending.blobs.get_mut(digest) else {
+            return;
+        };
+        entry.writers = entry.writers.saturating_sub(1);
+        if entry.writers == 0 && !self.contains(digest) {
+            pending.remove(digest);
+        }
+    }
+
+    /// Bytes that count against an account.
+    #[must_use]
+    pub fn pending_of(&self, owner: &Address) -> u64 {
+        self.pending()
+            .owners
+            .get(owner)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Removes what is over at `now`: named by no record, and expired or no longer backed by its owner. What a record
+    /// names counts against nobody and stays. Returns how many blobs went.
+    pub fn sweep(
+        &self,
+        now: TimestampMs,
+        is_named: impl Fn(&Digest) -> bool,
+        allowance: impl Fn(&Address) -> Allowance,
+    ) -> usize {
+        self.find_strays(now);
+        let mut pending = self.pending();
+        let named: Vec<Digest> = pending
+            .blobs
+            .keys()
+            .filter(|it| is_named(it))
+            .copied()
+            .collect();
+        for digest in &named {
+            pending.discharge(digest);
+            if let Some(entry) = pending.blobs.get_mut(digest) {
+                entry.expires = now.saturating_add(PENDING_TIME);
+            }
+        }
+        let expired = pending.blobs.iter();
+        let expired = expired.filter(|(_, it)| it.expires <= now && it.writers == 0);
+        let mut over: Vec<Digest> = expired.map(|(digest, _)| *digest).collect();
+        over.extend(unbacked(&pending, &allowance));
+        for digest in &over {
+            pending.remove(digest);
+        }
+        drop(pending);
+        over.iter().for_each(|digest| self.discard(digest));
+        over.len()
+    }
+
+    /// Gives blobs of the next folder that have no end yet one: those of an earlier process, or from other validators.
+    fn find_strays(&self, now: TimestampMs) {
+        let mut pending = self.pending();
+        let number = pending.next_folder;
+        pending.next_folder = (number + 1) % FOLDERS;
+        // A folder that is not there yet holds nothing.
+        let Ok(files) = fs::read_dir(self.root.join(format!("{number:02x}"))) else {
+            return;
+        };
+        for file in files.flatten() {
+            let name = file.file_name();
+            let Some(digest) = name.to_str().and_then(Digest::from_hex) else {
+                continue;
+            };
+            pending.blobs.entry(digest).or_insert(Entry {
+                owner: Address::default(),
+                charged: 0,
+                expires: now.saturating_add(PENDING_TIME),
+                writers: 0,
+            });
+        }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Blobs of owners whose money went elsewhere, the soonest to expire first, until the rest is backed again.
+fn unbacked(pending: &Pending, allowance: &impl Fn(&Address) -> Allowance) -> Vec<Digest> {
+    let mut excess = BTreeMap::new();
+    for (owner, bytes) in &pending.owners {
+        let Allowance { balance, leases } = allowance(owner);
+        let above = bytes.saturating_sub(balance.saturating_add(leases));
+        if above > 0 {
+            excess.insert(*owner, above);
+        }
+    }
+    if excess.is_empty() {
+        return Vec::new();
+    }
+    let charged = pending.blobs.iter();
+    let charged = charged.filter(|(_, it)| it.charged > 0 && it.writers == 0);
+    let mut charged: Vec<_> = charged.collect();
+    charged.sort_by_key(|(digest, it)| (it.expires, **digest));
+    let mut over = Vec::new();
+    for (digest, entry) in charged {
+        if let Some(above) = excess.get_mut(&entry.owner)
+            && *above > 0
+        {
+            *above = above.saturating_sub(entry.charged);
+            over.push(*digest);
+        }
+    }
+    over
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::pending::CHARGED_MIN;
+    use super::*;
+
+    const NOW: TimestampMs = TimestampMs::new(1_000_000);
+    const LATER: TimestampMs = NOW.saturating_add(PENDING_TIME);
+    const ALICE: Address = Address::new([1; 20]);
+    const BOB: Address = Address::new([2; 20]);
+
+    fn store(capacity: u64) -> (tempfile::TempDir, BlobStore) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = BlobStore::open(&folder.path().join("blobs"), capacity).unwrap();
+        (folder, store)
+    }
+
+    fn balance(bytes: u64) -> Allowance {
+        Allowance {
+            balance: bytes,
+            leases: 0,
+        }
+    }
+
+    fn put(
+        store: &BlobStore,
+        owner: Address,
+        bytes: &[u8],
+        allowance: Allowance,
+    ) -> Result<Digest, BlobError> {
+        let digest = Digest::of_blob(bytes);
+        let size = bytes.len() as u64;
+        let expires = LATER;
+        store.put_pending(
+            &PendingBlob {
+                digest,
+                size,
+                owner,
+                expires,
+            },
+            allowance,
+        )?;
+        let stored = store.put(bytes, u64::MAX);
+        store.end_pending(&digest);
+        stored
+    }
+
+    #[test]
+    fn an_upload_that_no_record_names_expires_and_a_named_one_stays() {
+        let (_folder, store) = store(1 << 20);
+        let named = put(&store, ALICE, b"an input", balance(1 << 20)).unwrap();
+        let alone = put(&store, ALICE, b"nobody's", balance(1 << 20)).unwrap();
+        assert_eq!(store.pending_of(&ALICE), 2 * CHARGED_MIN);
+        let is_named = |digest: &Digest| *digest == named;
+        let all = |_: &Address| balance(1 << 20);
+        assert_eq!(store.sweep(NOW, is_named, all), 0);
+        assert_eq!(store.pending_of(&ALICE), CHARGED_MIN);
+        assert_eq!(store.sweep(LATER, is_named, all), 1);
+        assert!(store.contains(&named) && !store.contains(&alone));
+        assert_eq!((store.pending_of(&ALICE), store.used_bytes()), (0, 8));
+        // The record left the ledger.
+        assert_eq!(store.sweep(LATER, |_| false, all), 0);
+        assert_eq!(
+            store.sweep(LATER.saturating_add(PENDING_TIME), |_| false, all),
+            1
+        );
+        assert!(!store.contains(&named));
+    }
+
+    #[test]
+    fn filling_the_store_takes_money_that_stays() {
+        let (_folder, store) = store(8 * CHARGED_MIN);
+        let error = put(&store, ALICE, b"a", balance(CHARGED_MIN - 1)).unwrap_err();
+        assert!(
+            matches!(error, BlobError::AllowanceUsed { pending: 0, .. }),
+            "{error}"
+        );
+        put(&store, ALICE, b"a", balance(CHARGED_MIN)).unwrap();
+        let error = put(&store, ALICE, b"b", balance(CHARGED_MIN)).unwrap_err();
+        assert!(matches!(
+            error,
+            BlobError::AllowanceUsed {
+                pending: CHARGED_MIN,
+                ..
+            }
+        ));
+        put(&store, BOB, b"b", balance(CHARGED_MIN)).unwrap();
+        // A quarter of the store is pending: no balance buys more, and a lease does.
+        let error = put(&store, BOB, b"c", balance(1 << 20)).unwrap_err();
+        assert!(matches!(error, BlobError::PendingFull { .. }), "{error}");
+        let lease = Allowance {
+            balance: 0,
+            leases: 2 * CHARGED_MIN,
+        };
+        put(&store, BOB, b"c", lease).unwrap();
+        // Alice's money goes to another account: her blob goes, and the next account does not start on top of it.
+        let moved = |owner: &Address| match *owner {
+            ALICE => balance(0),
+            _ => lease,
+        };
+        assert_eq!(store.sweep(NOW, |_| false, moved), 1);
+        assert_eq!(
+            (store.pending_of(&ALICE), store.pending_of(&BOB)),
+            (0, 2 * CHARGED_MIN)
+        );
+    }
+
+    #[test]
+    fn an_upload_that_failed_counts_for_nobody() {
+        let (_folder, store) = store(1 << 20);
+        let blob = PendingBlob {
+            digest: Digest::of_blob(b"x"),
+            size: 1,
+            owner: ALICE,
+            expires: LATER,
+        };
+        store.put_pending(&blob, balance(CHARGED_MIN)).unwrap();
+        // Another upload of the same blob that ends first takes nothing away.
+        store
+            .put_pending(&PendingBlob { owner: BOB, ..blob }, balance(0))
+            .unwrap();
+        store.end_pending(&blob.digest);
+        assert_eq!(store.pending_of(&ALICE), CHARGED_MIN);
+        store.end_pending(&blob.digest);
+        assert_eq!(store.pending_of(&ALICE), 0);
+    }
+
+    #[test]
+    fn a_blob_that_another_account_stored_first_does_not_go_with_its_money() {
+        let (_folder, store) = store(1 << 20);
+        let digest = put(&store, ALICE, b"bob's input", balance(CHARGED_MIN)).unwrap();
+        put(&store, BOB, b"bob's input", balance(CHARGED_MIN)).unwrap();
+        assert_eq!(
+            (store.pending_of(&ALICE), store.pending_of(&BOB)),
+            (0, CHARGED_MIN)
+        );
+        let bobs = |owner: &Address| match *owner {
+            BOB => balance(CHARGED_MIN),
+            _ => balance(0),
+        };
+        assert_eq!(store.sweep(NOW, |_| false, bobs), 0);
+        assert!(store.contains(&digest));
+    }
+
+    #[test]
+    fn blobs_of_an_earlier_process_get_an_end() {
+        let (_folder, store) = store(1 << 20);
+        let digest = store.put(b"from another validator", 100).unwrap();
+        let none = |_: &Address| balance(0);
+        for _ in 0..FOLDERS {
+            assert_eq!(store.sweep(NOW, |_| false, none), 0);
+        }
+        assert_eq!(store.sweep(LATER, |_| false, none), 1);
+        assert!(!store.contains(&digest));
+    }
+}
