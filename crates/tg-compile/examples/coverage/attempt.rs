@@ -28,17 +28,23 @@ pub(crate) enum Attempt {
     Wrong(String),
 }
 
+/// The inputs of one request, by name.
+pub(crate) type Given = Vec<(String, FloatTensor)>;
+
 /// A graph of one output with what it reads and should give.
 pub(crate) struct Program<'a> {
     pub(crate) graph: Graph,
-    pub(crate) given: &'a [(String, FloatTensor)],
+    pub(crate) given: &'a Given,
+    /// Inputs that it is calibrated on; none: its own, and some with noise.
+    pub(crate) calibration: &'a [Given],
     pub(crate) expected: &'a FloatTensor,
+    pub(crate) options: PrepareOptions,
 }
 
 impl Program<'_> {
     /// With the precision that the compiler chooses, then with each one until one can be proved and is good enough.
     pub(crate) fn prove(&self) -> Attempt {
-        let prepared = match prepare(self.graph.clone(), &PrepareOptions::default()) {
+        let prepared = match prepare(self.graph.clone(), &self.options) {
             Ok(prepared) => prepared,
             Err(error) => return Attempt::Refused(why_prepared(&error)),
         };
@@ -46,15 +52,17 @@ impl Program<'_> {
             Ok(found) => found,
             Err(error) => return Attempt::Refused(why_lowered(&error)),
         };
-        let names = prepared.graph.inputs.iter().map(|input| &input.name);
-        let tensor = |name: &String| self.given.iter().find(|(own, _)| own == name);
-        let own: Option<Vec<FloatTensor>> = names
-            .map(|name| tensor(name).map(|(_, tensor)| tensor.clone()))
-            .collect();
-        let Some(own) = own else {
+        let Some(own) = in_order(&prepared.graph, self.given) else {
             return Attempt::Wrong("an input changed its name".to_owned());
         };
-        let rows = calibration(&prepared.graph, &own, &order);
+        let rows = if self.calibration.is_empty() {
+            noisy(&prepared.graph, &own, &order)
+        } else {
+            let all = self.calibration.iter();
+            let all = all.filter_map(|given| in_order(&prepared.graph, given));
+            all.map(|tensors| order.row(&tensors)).collect()
+        };
+        let row = order.row(&own);
         let mut last = None;
         let fixed = PrecisionChoice::Fixed;
         for precision in [
@@ -75,7 +83,7 @@ impl Program<'_> {
                     break;
                 }
             };
-            match self.check(&compiled, &rows[0]) {
+            match self.check(&compiled, &row) {
                 done @ (Attempt::Proved | Attempt::Wrong(_)) => return done,
                 other => {
                     last.get_or_insert(other);
@@ -147,8 +155,16 @@ impl Program<'_> {
     }
 }
 
+/// The tensors of a request in the order of the graph's inputs; none if one is not there.
+fn in_order(graph: &Graph, given: &Given) -> Option<Vec<FloatTensor>> {
+    let tensor = |name: &String| given.iter().find(|(own, _)| own == name);
+    let names = graph.inputs.iter().map(|input| &input.name);
+    let tensors = names.map(|name| tensor(name).map(|(_, tensor)| tensor.clone()));
+    tensors.collect()
+}
+
 /// The case's own input, and inputs with noise on which the graph is finite wherever it is on that.
-fn calibration(graph: &Graph, own: &[FloatTensor], order: &InputOrder) -> Vec<Vec<f32>> {
+fn noisy(graph: &Graph, own: &[FloatTensor], order: &InputOrder) -> Vec<Vec<f32>> {
     let mut numbers = Numbers::new(1);
     let mut rows = vec![order.row(own)];
     for _ in 0..NOISY {

@@ -1,8 +1,9 @@
 //! One node test: its graph, its tensors, and what comes of it.
 
-use crate::attempt::{Attempt, Program};
+use crate::attempt::{Attempt, Given, Program};
 use std::fs;
 use std::path::PathBuf;
+use tg_compile::passes::PrepareOptions;
 use tg_float::{DType, FloatTensor, Graph, Input, ValueId};
 use tg_onnx::{ReadLimits, read};
 
@@ -135,7 +136,12 @@ impl NodeTest {
                 continue;
             }
             tried = Some(given.len());
-            let verdict = all_outputs(&program, &given, &outputs, bound);
+            let asked = Asked {
+                given: &given,
+                calibration: &[],
+                options: PrepareOptions::default(),
+            };
+            let verdict = all_outputs(&program, &asked, &outputs, bound);
             if verbose {
                 eprintln!("{} {bound:?}: {verdict:?}", self.name);
             }
@@ -149,11 +155,7 @@ impl NodeTest {
 }
 
 /// The graph with some inputs as constants, and the tensors of the others with their names.
-fn bind(
-    graph: &Graph,
-    inputs: &[FloatTensor],
-    bound: Bound,
-) -> (Graph, Vec<(String, FloatTensor)>) {
+fn bind(graph: &Graph, inputs: &[FloatTensor], bound: Bound) -> (Graph, Given) {
     let mut graph = graph.clone();
     let float = |input: &&Input| input.dtype == Some(DType::F32);
     let first = graph.inputs.iter().find(float).map(|input| input.value);
@@ -171,10 +173,18 @@ fn bind(
     (graph, given)
 }
 
+/// What every program of a graph is asked for.
+pub(crate) struct Asked<'a> {
+    pub(crate) given: &'a Given,
+    /// See [`Program::calibration`].
+    pub(crate) calibration: &'a [Given],
+    pub(crate) options: PrepareOptions,
+}
+
 /// Proves each output by a program of its own.
-fn all_outputs(
+pub(crate) fn all_outputs(
     graph: &Graph,
-    given: &[(String, FloatTensor)],
+    asked: &Asked<'_>,
     expected: &[FloatTensor],
     bound: Bound,
 ) -> Verdict {
@@ -184,8 +194,10 @@ fn all_outputs(
         graph.outputs = vec![output];
         let program = Program {
             graph,
-            given,
+            given: asked.given,
+            calibration: asked.calibration,
             expected,
+            options: asked.options.clone(),
         };
         match program.prove() {
             Attempt::Proved => {}

@@ -1,16 +1,17 @@
-//! Compiles, proves and verifies the ONNX backend node tests that read a float32 tensor, and prints one line per case;
-//! `cargo xtask coverage` reads them.
+//! Compiles, proves and verifies the ONNX backend node tests that read a float32 tensor, or graphs that exporters wrote, and
+//! prints one line per case; `cargo xtask coverage` and `cargo xtask exporters` read them.
 //!
 //! ```text
 //! cargo run -p tg-compile --example coverage -- CASES [NAME PART ...] [--sample N] [--seed S] [--done FILE] [--verbose]
 //! ```
 //!
-//! CASES is a folder as `xtask/python/dump_onnx_cases.py` writes it. Lines are `OUTCOME CASE OPS`, with `: REASON` after
+//! CASES is a folder as `xtask/python/dump_onnx_cases.py` or `make_exporters.py` writes it. Lines are `OUTCOME CASE OPS`, with `: REASON` after
 //! all outcomes but `proved...`. `--sample` draws so many cases by a seed; `--done` leaves out the cases of a file of such
 //! lines.
 
 mod attempt;
 mod case;
+mod exported;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use case::{NodeTest, Verdict};
+use exported::Exported;
 use tg_exec::sample::Numbers;
 
 /// What is asked for.
@@ -73,8 +75,52 @@ fn done(text: &str) -> BTreeSet<String> {
     text.lines().filter_map(case).collect()
 }
 
+/// A graph with what it should answer.
+enum Case {
+    Node(NodeTest),
+    Exported(Exported),
+}
+
+impl Case {
+    fn open(path: PathBuf) -> Self {
+        match Exported::open(&path) {
+            Some(exported) => Self::Exported(exported),
+            None => Self::Node(NodeTest::new(path)),
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Node(test) => &test.name,
+            Self::Exported(graph) => &graph.name,
+        }
+    }
+
+    /// Whether it counts.
+    fn counts(&self) -> bool {
+        match self {
+            Self::Node(test) => test.reads_floats(),
+            Self::Exported(_) => true,
+        }
+    }
+
+    fn operators(&self) -> String {
+        match self {
+            Self::Node(test) => test.operators(),
+            Self::Exported(graph) => graph.operators(),
+        }
+    }
+
+    fn judge(&self, verbose: bool) -> Verdict {
+        match self {
+            Self::Node(test) => test.judge(verbose),
+            Self::Exported(graph) => graph.judge(),
+        }
+    }
+}
+
 /// The cases that are run, by name.
-fn cases(options: &Options) -> Result<Vec<NodeTest>> {
+fn cases(options: &Options) -> Result<Vec<Case>> {
     let folder = &options.folder;
     let entries =
         fs::read_dir(folder).with_context(|| format!("`{}` cannot be read", folder.display()))?;
@@ -84,9 +130,9 @@ fn cases(options: &Options) -> Result<Vec<NodeTest>> {
         .filter(|path| path.join("model.onnx").is_file())
         .collect();
     paths.sort();
-    let mut cases: Vec<NodeTest> = paths.into_iter().map(NodeTest::new).collect();
-    cases.retain(|case| options.parts.iter().all(|part| case.name.contains(part)));
-    cases.retain(NodeTest::reads_floats);
+    let mut cases: Vec<Case> = paths.into_iter().map(Case::open).collect();
+    cases.retain(|case| options.parts.iter().all(|part| case.name().contains(part)));
+    cases.retain(Case::counts);
     if let Some(count) = options.sample {
         let mut numbers = Numbers::new(options.seed);
         while cases.len() > count {
@@ -94,7 +140,7 @@ fn cases(options: &Options) -> Result<Vec<NodeTest>> {
             cases.remove(usize::try_from(numbers.between(0, last))?);
         }
     }
-    cases.retain(|case| !options.done.contains(&case.name));
+    cases.retain(|case| !options.done.contains(case.name()));
     Ok(cases)
 }
 
@@ -112,14 +158,16 @@ fn main() -> Result<()> {
         let operators = case.operators();
         match verdict {
             Verdict::Proved(bound) => {
-                writeln!(output, "{} {} {operators}", bound.word(), case.name)?;
+                writeln!(output, "{} {} {operators}", bound.word(), case.name())?;
             }
             Verdict::Refused(reason) => {
-                writeln!(output, "refused {} {operators}: {reason}", case.name)?;
+                writeln!(output, "refused {} {operators}: {reason}", case.name())?;
             }
-            Verdict::Poor(reason) => writeln!(output, "poor {} {operators}: {reason}", case.name)?,
+            Verdict::Poor(reason) => {
+                writeln!(output, "poor {} {operators}: {reason}", case.name())?
+            }
             Verdict::Wrong(reason) => {
-                writeln!(output, "wrong {} {operators}: {reason}", case.name)?;
+                writeln!(output, "wrong {} {operators}: {reason}", case.name())?;
             }
         }
         output.flush()?;

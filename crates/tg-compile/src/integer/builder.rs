@@ -4,7 +4,7 @@ use tg_exec::range::{self, Interval};
 use tg_ir::op;
 use tg_ir::program::NAME_MAX;
 use tg_ir::{
-    BoundError, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program,
+    BoundError, Coding, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program,
     ProgramError, Shape, Signature, TensorId, Tie, View, Weights, bounds,
 };
 use tg_types::Digest;
@@ -105,6 +105,11 @@ impl Builder {
         let node = tensor.index().checked_sub(1)?;
         let read = Weights::of_node_in(&self.layers, &self.program, node)?;
         Some((read.weights, self.program.weight_axes(node)?))
+    }
+
+    /// How the program's input is coded.
+    pub(crate) const fn coding(&self) -> &Coding {
+        &self.program.input.coding
     }
 
     pub(crate) fn shape(&self, tensor: TensorId) -> Shape {

@@ -202,6 +202,8 @@ pub(crate) struct Lowering<'a> {
     pub(super) known: Vec<KnownWeights>,
     /// Scores that a causal mask was taken off, with its offset.
     pub(super) masks: BTreeMap<ValueId, u32>,
+    /// Values that are whole numbers whatever the input is.
+    pub(super) whole: BTreeSet<ValueId>,
     /// The node whose accumulators are the program's output, if there is one.
     pub(super) raw_output: Option<usize>,
 }
@@ -209,6 +211,12 @@ pub(crate) struct Lowering<'a> {
 impl<'a> Lowering<'a> {
     pub(crate) fn shape_of(&self, value: ValueId) -> &'a [usize] {
         self.prepared.shape(value)
+    }
+
+    /// Whether a value is an input of the graph.
+    pub(crate) fn is_input(&self, value: ValueId) -> bool {
+        let mut inputs = self.prepared.graph.inputs.iter();
+        inputs.any(|input| input.value == value)
     }
 
     pub(crate) fn is_constant(&self, value: ValueId) -> bool {

@@ -23,6 +23,7 @@ mod spec;
 mod strided;
 mod trees;
 mod weights;
+mod whole;
 
 pub use input::InputOrder;
 pub use lowering::{ChannelScales, LowerError, LowerOptions, LoweredModel, Precision, Site};
@@ -63,9 +64,6 @@ pub fn lower(
     statistics: &BTreeMap<ValueId, Statistics>,
     options: &LowerOptions,
 ) -> Result<LoweredModel, LowerError> {
-    if let Some(forest) = trees::lower(prepared, options)? {
-        return Ok(forest);
-    }
     let mut lowering = Lowering::new(prepared, statistics, options)?;
     for index in 0..prepared.graph.nodes.len() {
         lowering
@@ -126,6 +124,7 @@ impl<'a> Lowering<'a> {
             parameters: BTreeMap::new(),
             known: Vec::new(),
             masks: BTreeMap::new(),
+            whole: whole::values(prepared),
             raw_output: None,
         };
         for (input, layout) in graph.inputs.iter().zip(layouts) {
@@ -144,6 +143,9 @@ impl<'a> Lowering<'a> {
         let node = &prepared.graph.nodes[index];
         if self.join_region(index) {
             return Ok(());
+        }
+        if trees::is_ensemble(node) {
+            return self.trees(index);
         }
         let microsoft = node.domain == "com.microsoft";
         if !node.domain.is_empty() && !microsoft {

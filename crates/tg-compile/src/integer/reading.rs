@@ -281,8 +281,7 @@ impl Lowering<'_> {
         if self.prepared.facts.get(&form.value).is_some_and(truth) {
             return (1.0, 0, top);
         }
-        let whole = |fact: &crate::passes::Fact| fact.dtype.is_integer();
-        let counts = self.prepared.facts.get(&form.value).is_some_and(whole);
+        let counts = self.whole.contains(&form.value);
         let reach = self
             .statistics
             .get(&form.value)

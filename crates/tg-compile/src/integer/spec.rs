@@ -25,6 +25,15 @@ pub(super) fn input_spec(
     let tokens = !inputs.is_empty()
         && inputs.iter().all(whole)
         && (inputs.iter().all(natural) || embedded(prepared));
+    if let Some(thresholds) = super::trees::ranks(prepared) {
+        return InputSpec {
+            shape,
+            coding: Coding::Ranks(thresholds),
+            scale: 1.0,
+            mean: Vec::new(),
+            std: Vec::new(),
+        };
+    }
     let (coding, scale) = match inputs.as_slice() {
         _ if tokens => (Coding::Tokens(vocabulary(prepared, statistics)), 1.0),
         [only] if !whole(only) => {

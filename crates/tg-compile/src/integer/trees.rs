@@ -1,117 +1,105 @@
-//! Tree ensembles: inputs become ranks among the thresholds, so that every decision is that of the floats.
+//! Tree ensembles: over ranks of the inputs among the thresholds, so that every decision is that of the floats, or over
+//! activations, where a threshold is rounded to their unit.
 
-use super::lowering::{LowerError, LowerOptions, LoweredModel, Site, narrow};
+use super::lowering::{Lowering, Step, Stop, operand, result, unsupported};
+use super::strided::Strided;
 use crate::passes::{Prepared, int};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tg_float::{Attribute, Node, convert};
 use tg_ir::forest::{Branch, Child, Forest};
-use tg_ir::op::{self, PROBABILITY_ONE, Softmax};
+use tg_ir::op;
 use tg_ir::program::THRESHOLDS_MAX;
-use tg_ir::requantise::TABLE_MAX;
-use tg_ir::{Coding, InputSpec, Op, Rescale, Shape, TensorId};
+use tg_ir::{Coding, ElementType, Op, Shape, TensorId};
 
-/// Sums of leaves reach this far: half of what a softmax takes.
-const SUM_MAX: f64 = (1u32 << 28) as f64;
+/// Sums of leaves reach this far: differences of two are half of what a comparison takes.
+const SUM_MAX: f64 = (1u32 << 27) as f64;
 
-/// The program of a graph that is one tree ensemble; nothing for other graphs.
-pub(super) fn lower(
-    prepared: &Prepared,
-    options: &LowerOptions,
-) -> Result<Option<LoweredModel>, LowerError> {
+/// Whether a node is an ensemble as the passes write it.
+pub(super) fn is_ensemble(node: &Node) -> bool {
+    node.domain == "ai.onnx.ml" && node.op == "TreeEnsembleRegressor"
+}
+
+/// The thresholds of each feature, ascending, if all that is read of the graph's input is read by tree ensembles.
+pub(super) fn ranks(prepared: &Prepared) -> Option<Vec<Vec<f32>>> {
     let graph = &prepared.graph;
-    let ensemble = |node: &Node| node.domain == "ai.onnx.ml" && node.op.starts_with("TreeEnsemble");
-    let [node] = graph.nodes.as_slice() else {
-        return Ok(None);
+    let [input] = graph.inputs.as_slice() else {
+        return None;
     };
-    if !ensemble(node) {
-        return Ok(None);
-    }
-    let refuse = |reason| {
-        let features = prepared.shape(graph.inputs[0].value);
-        LowerError::Unsupported {
-            node: node.name.clone(),
-            operator: node.op.clone(),
-            inputs: format!("{features:?}"),
-            reason,
+    let &[1, features] = prepared.shape(input.value) else {
+        return None;
+    };
+    let mut readers = graph.nodes.iter();
+    let readers = readers
+        .by_ref()
+        .filter(|node| node.reads().any(|value| value == input.value));
+    let mut thresholds = vec![Vec::new(); features];
+    let mut any = false;
+    for node in readers {
+        if !is_ensemble(node) {
+            return None;
         }
-    };
-    let &[1, features] = prepared.shape(graph.inputs[0].value) else {
-        return Err(refuse("it reads other than one row of features"));
-    };
-    let file = File::read(node).map_err(refuse)?;
-    let (thresholds, forest, unit) = file.forest(features).map_err(refuse)?;
-    build(prepared, options, thresholds, forest, unit, file.transform)
-        .map_err(|stop| super::lowering::refusal(prepared, node, stop))
-        .map(Some)
-}
-
-fn build(
-    prepared: &Prepared,
-    options: &LowerOptions,
-    thresholds: Vec<Vec<f32>>,
-    forest: Forest,
-    unit: f64,
-    transform: Transform,
-) -> super::lowering::Step<LoweredModel> {
-    let graph = &prepared.graph;
-    let features = thresholds.len();
-    let spec = InputSpec {
-        shape: Shape::vector(narrow(features)?),
-        coding: Coding::Ranks(thresholds),
-        scale: 1.0,
-        mean: Vec::new(),
-        std: Vec::new(),
-    };
-    let name = graph.nodes[0].name.clone();
-    let outputs = forest.outputs();
-    let shape = Shape::vector(narrow(outputs)?);
-    let mut builder = super::builder::Builder::new(&options.name, spec);
-    let op = Op::Trees(op::Trees {
-        input: TensorId::INPUT,
-        forest,
-    });
-    let mut tensor = builder.push(&name, op, shape, unit, None);
-    let mut scale = unit;
-    if transform == Transform::Softmax {
-        let step = (11.1 / (TABLE_MAX as f64 - 2.0)).max(unit / 8_000.0);
-        let rescale = Rescale::nearest(unit / step);
-        let rescale = rescale.ok_or(super::lowering::Stop::Unsupported(
-            "its scores are too small",
-        ))?;
-        let one = f64::from(PROBABILITY_ONE);
-        let entries = ((11.1 / step).ceil() as usize + 1).min(TABLE_MAX);
-        let how = Softmax {
-            rescale,
-            table: (0..entries)
-                .map(|i| (one * (-(i as f64) * step).exp()).round() as u16)
-                .collect(),
-            causal: None,
-        };
-        let op = Op::Softmax(op::Unary { input: tensor, how });
-        tensor = builder.push(&format!("{name}.softmax"), op, shape, 1.0 / one, None);
-        scale = 1.0 / one;
+        any = true;
+        let file = File::read(node).ok()?;
+        for (mode, feature, threshold, ..) in file.nodes.values() {
+            if *mode != Mode::Leaf {
+                thresholds.get_mut(*feature)?.push(*threshold);
+            }
+        }
     }
-    let output = Site {
-        value: graph.outputs[0],
-        tensor,
-        scale,
-        zero: 0,
-        order: (0..outputs).collect(),
-    };
-    let signature = super::signature::of(prepared, (scale, 0), (&[1, outputs], &[0, 1]));
-    Ok(LoweredModel {
-        model: builder.finish(signature).map_err(LowerError::from)?,
-        sites: vec![output.clone()],
-        output,
-    })
+    for list in &mut thresholds {
+        list.sort_by(f32::total_cmp);
+        list.dedup();
+        if list.len() > THRESHOLDS_MAX || list.iter().any(|threshold| !threshold.is_finite()) {
+            return None;
+        }
+    }
+    (any && !graph.outputs.contains(&input.value)).then_some(thresholds)
 }
 
-/// What becomes of the sums.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Transform {
-    None,
-    /// Also a logistic function of one score, as the softmax of 0 and the score.
-    Softmax,
+impl Lowering<'_> {
+    /// An ensemble's sums, as accumulators.
+    pub(crate) fn trees(&mut self, index: usize) -> Step<()> {
+        let node = self.node(index);
+        let (x, value) = (operand(node, 0)?, result(node)?);
+        let &[1, features] = self.shape_of(x) else {
+            return unsupported("it reads other than one row of features");
+        };
+        let file = File::read(node).map_err(Stop::Unsupported)?;
+        let ranked = match self.builder.coding() {
+            Coding::Ranks(thresholds) if self.is_input(x) => Some(thresholds.clone()),
+            _ => None,
+        };
+        let (input, (forest, unit)) = match ranked {
+            Some(thresholds) => {
+                let rank = |feature: usize, threshold: f32| {
+                    thresholds[feature].partition_point(|&other| other < threshold) as f64
+                };
+                (
+                    TensorId::INPUT,
+                    file.forest(features, rank).map_err(Stop::Unsupported)?,
+                )
+            }
+            None => {
+                let read = self.read_as(x, ElementType::I16, i64::MAX, None)?;
+                let groups = [Vec::new(), vec![0], vec![1]];
+                let input = self.arranged(&read, &groups, &node.name)?;
+                let placed = |_: usize, threshold: f32| {
+                    (f64::from(threshold) / read.scale).floor() + read.zero as f64
+                };
+                (
+                    input,
+                    file.forest(features, placed).map_err(Stop::Unsupported)?,
+                )
+            }
+        };
+        let outputs = forest.outputs();
+        let shape = Shape::vector(super::lowering::narrow(outputs)?);
+        let op = Op::Trees(op::Trees { input, forest });
+        let tensor = self.builder.push(&node.name, op, shape, unit, None);
+        let layout = Strided::contiguous(self.shape_of(value));
+        self.give(value, tensor, layout, unit, 0);
+        Ok(())
+    }
 }
 
 /// What a condition of a branch compares.
@@ -137,7 +125,6 @@ struct File {
     leaves: Leaves,
     bias: Vec<f64>,
     factor: f64,
-    transform: Transform,
 }
 
 type Refusal = &'static str;
@@ -217,120 +204,59 @@ fn leaves(node: &Node, prefix: &str) -> Result<Leaves, Refusal> {
 
 impl File {
     fn read(node: &Node) -> Result<Self, Refusal> {
-        if node.op == "TreeEnsemble" {
-            return Err("only the classifier and regressor operators are taken");
-        }
-        let classifier = node.op.ends_with("Classifier");
         let nodes = decisions(node)?;
-        let leaves = leaves(node, if classifier { "class" } else { "target" })?;
-        let mut file = Self {
+        let leaves = leaves(node, "target")?;
+        let mut bias: Vec<f64> = reals(node, "base_values")
+            .iter()
+            .map(|&value| f64::from(value))
+            .collect();
+        let targets = usize::try_from(int(node, "n_targets", 1)).unwrap_or(1);
+        bias.resize(targets, 0.0);
+        let text = |name: &str| match node.attributes.get(name) {
+            Some(Attribute::Text(text)) => text.clone(),
+            _ => Vec::new(),
+        };
+        let average = text("aggregate_function") == b"AVERAGE";
+        let sums = average || [&b""[..], b"SUM"].contains(&&*text("aggregate_function"));
+        let plain = [&b""[..], b"NONE"].contains(&&*text("post_transform"));
+        if !sums || !plain {
+            return Err("only sums and averages without a function after them are taken");
+        }
+        let roots: BTreeSet<i64> = nodes.keys().map(|(tree, _)| *tree).collect();
+        let factor = if average {
+            1.0 / roots.len().max(1) as f64
+        } else {
+            1.0
+        };
+        Ok(Self {
             nodes,
             leaves,
-            bias: reals(node, "base_values")
-                .iter()
-                .map(|&v| f64::from(v))
-                .collect(),
-            factor: 1.0,
-            transform: Transform::None,
-        };
-        let transform = match node.attributes.get("post_transform") {
-            Some(Attribute::Text(text)) => text.as_slice(),
-            _ => b"NONE",
-        };
-        if classifier {
-            file.classes(node, transform)?;
-        } else {
-            let targets = usize::try_from(int(node, "n_targets", 1)).unwrap_or(1);
-            file.bias.resize(targets, 0.0);
-            let average = matches!(node.attributes.get("aggregate_function"), Some(Attribute::Text(t)) if t == b"AVERAGE");
-            let sums = match node.attributes.get("aggregate_function") {
-                Some(Attribute::Text(text)) => text == b"SUM" || average,
-                _ => true,
-            };
-            if !sums || transform != b"NONE" {
-                return Err("only sums and averages without a function after them are taken");
-            }
-            if average {
-                let roots = file
-                    .nodes
-                    .keys()
-                    .map(|(tree, _)| tree)
-                    .collect::<std::collections::BTreeSet<_>>();
-                file.factor = 1.0 / roots.len().max(1) as f64;
-            }
-        }
-        Ok(file)
+            bias,
+            factor,
+        })
     }
 
-    /// Scores of two classes from one, and the function after the sums.
-    fn classes(&mut self, node: &Node, transform: &[u8]) -> Result<(), Refusal> {
-        let labels = list(node, "classlabels_int64s").len().max(
-            match node.attributes.get("classlabels_strings") {
-                Some(Attribute::Texts(texts)) => texts.len(),
-                _ => 0,
-            },
-        );
-        let ids: std::collections::BTreeSet<usize> = self
-            .leaves
-            .values()
-            .flatten()
-            .map(|(output, _)| *output)
-            .collect();
-        let single = labels == 2 && ids.len() == 1;
-        self.transform = match transform {
-            b"NONE" => Transform::None,
-            b"SOFTMAX" if !single => Transform::Softmax,
-            b"LOGISTIC" if single => Transform::Softmax,
-            _ => return Err("its function after the sums is not taken"),
-        };
-        if !single {
-            self.bias.resize(labels, 0.0);
-            return Ok(());
-        }
-        let positive = self
-            .leaves
-            .values()
-            .flatten()
-            .all(|(_, value)| *value >= 0.0);
-        let base = self.bias.last().copied().unwrap_or(0.0);
-        let mirrored = match (self.transform, positive) {
-            (Transform::Softmax, _) => 0.0,
-            (Transform::None, _) => -1.0,
-        };
-        let start = if self.transform == Transform::None && positive {
-            1.0
-        } else {
-            0.0
-        };
-        self.bias = vec![start + mirrored * base, base];
-        for leaf in self.leaves.values_mut() {
-            let sum: f64 = leaf.iter().map(|(_, value)| value).sum();
-            *leaf = vec![(0, mirrored * sum), (1, sum)];
-        }
-        Ok(())
-    }
-
-    /// Thresholds by feature, the trees over ranks, and the real value of one unit of a leaf.
-    fn forest(&self, features: usize) -> Result<(Vec<Vec<f32>>, Forest, f64), Refusal> {
-        let mut thresholds = vec![Vec::new(); features];
-        for (mode, feature, threshold, ..) in self.nodes.values() {
+    /// The trees over integers, and the real value of one unit of a leaf. `place` is the greatest integer that stands for a
+    /// feature's value at or below a threshold.
+    fn forest(
+        &self,
+        features: usize,
+        place: impl Fn(usize, f32) -> f64,
+    ) -> Result<(Forest, f64), Refusal> {
+        let mut places = BTreeMap::new();
+        for (at, (mode, feature, threshold, ..)) in &self.nodes {
             if *mode != Mode::Leaf {
-                thresholds
-                    .get_mut(*feature)
-                    .ok_or("a feature is out of range")?
-                    .push(*threshold);
-            }
-        }
-        for list in &mut thresholds {
-            list.sort_by(f32::total_cmp);
-            list.dedup();
-            if list.len() > THRESHOLDS_MAX || list.iter().any(|t| !t.is_finite()) {
-                return Err("a feature has too many thresholds, or one that is not finite");
+                if *feature >= features {
+                    return Err("a feature is out of range");
+                }
+                // What no value reaches decides as the farthest place does.
+                let placed = place(*feature, *threshold);
+                let placed = placed.clamp(f64::from(i16::MIN + 1), f64::from(i16::MAX - 1));
+                places.insert(*at, placed as i16);
             }
         }
         let outputs = self.bias.len();
-        let trees: std::collections::BTreeSet<i64> =
-            self.nodes.keys().map(|(tree, _)| *tree).collect();
+        let trees: BTreeSet<i64> = self.nodes.keys().map(|(tree, _)| *tree).collect();
         let leaf = self
             .leaves
             .values()
@@ -341,7 +267,7 @@ impl File {
         let unit = reach / SUM_MAX;
         let mut grower = Grower {
             file: self,
-            thresholds: &thresholds,
+            places: &places,
             outputs,
             unit,
             forest: Forest {
@@ -356,7 +282,7 @@ impl File {
             },
         };
         for tree in trees {
-            let children: std::collections::BTreeSet<i64> = self
+            let children: BTreeSet<i64> = self
                 .nodes
                 .range((tree, i64::MIN)..=(tree, i64::MAX))
                 .filter(|(_, node)| node.0 != Mode::Leaf)
@@ -373,7 +299,7 @@ impl File {
             grower.forest.roots.push(root);
         }
         let forest = grower.forest;
-        Ok((thresholds, forest, unit))
+        Ok((forest, unit))
     }
 }
 
@@ -382,7 +308,7 @@ const DEPTH_MAX: usize = 512;
 
 struct Grower<'a> {
     file: &'a File,
-    thresholds: &'a [Vec<f32>],
+    places: &'a BTreeMap<Place, i16>,
     outputs: usize,
     unit: f64,
     forest: Forest,
@@ -397,7 +323,7 @@ impl Grower<'_> {
             .nodes
             .get(&(tree, id))
             .ok_or("a child is missing")?;
-        let &(mode, feature, threshold, yes, no) = node;
+        let &(mode, feature, _, yes, no) = node;
         let Mode::Branch { swapped } = mode else {
             let at = u32::try_from(self.forest.leaves.len() / self.outputs).map_err(|_| INDEX)?;
             let mut row = vec![0f64; self.outputs];
@@ -412,11 +338,10 @@ impl Grower<'_> {
         if depth > DEPTH_MAX || self.forest.branches.len() >= self.file.nodes.len() {
             return Err("a tree is too deep, or leads back to itself");
         }
-        let rank = self.thresholds[feature].partition_point(|&t| t < threshold);
         let at = self.forest.branches.len();
         self.forest.branches.push(Branch {
             feature: u16::try_from(feature).map_err(|_| "it has too many features")?,
-            threshold: i16::try_from(rank).map_err(|_| INDEX)?,
+            threshold: self.places[&(tree, id)],
             below: Child::Leaf(0),
             above: Child::Leaf(0),
         });

@@ -86,7 +86,7 @@ pub(crate) fn quantise(
         .collect();
     let largest = needed.iter().copied().fold(0f64, f64::max);
     let largest = if largest > 0.0 {
-        largest
+        exact(weights, largest).unwrap_or(largest)
     } else {
         1.0 / WEIGHT_MAX
     };
@@ -120,6 +120,13 @@ pub(crate) fn quantise(
         scale: largest * input_scale,
         channels: differing(factors),
     }
+}
+
+/// The scale for weights that are whole numbers, which then stay exact: the least power of two that is large enough.
+fn exact(weights: &[f64], needed: f64) -> Option<f64> {
+    let scale = needed.log2().ceil().exp2();
+    let whole = weights.iter().all(|weight| weight.fract() == 0.0);
+    (whole && scale <= 1.0).then_some(scale)
 }
 
 /// Per channel the least `2^-j`, j up to `most`, that leaves it the scale it needs.

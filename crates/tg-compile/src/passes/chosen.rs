@@ -8,7 +8,7 @@ use tg_float::{Attribute, DType, Graph, Node, ValueId, convert};
 /// Most places that one is chosen from.
 const PLACES_MAX: usize = 1 << 12;
 
-/// Rewrites `Gather` of a computed value by computed places, `OneHot` of computed places, and `TopK` of the least; whether
+/// Rewrites `Gather` by computed places, `GatherElements`, `OneHot` of computed places, and `TopK` of the least; whether
 /// there was one.
 pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
     let mut changed = false;
@@ -20,6 +20,7 @@ pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> boo
             "TopK" if int(&node, "largest", 1) == 0 => least(graph, &node),
             _ if !gives_first_alone(graph, &node) => None,
             "Gather" => gathered(graph, &node, facts),
+            "GatherElements" => elements(graph, &node, facts),
             "OneHot" => flagged(graph, &node, facts),
             _ => None,
         };
@@ -60,8 +61,8 @@ fn gathered(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> 
     let constant = |value: ValueId| graph.constants.contains_key(&value);
     let shape = facts.get(&data)?.shape.clone();
     let axis = counted(int(node, "axis", 0), shape.len())?;
-    let table = constant(data) && axis == 0;
-    if constant(chosen) || table || !facts.get(&data)?.dtype.is_float() {
+    let table = constant(data) && axis == 0 && facts.get(&data)?.dtype.is_float();
+    if constant(chosen) || table && is_given(graph, chosen) {
         return None;
     }
     let picked = facts.get(&chosen)?.shape.clone();
@@ -73,7 +74,14 @@ fn gathered(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> 
     order.remove(axis);
     order.insert(0, axis);
     let rest: Vec<usize> = order[1..].iter().map(|&other| shape[other]).collect();
+    let dtype = facts.get(&data)?.dtype;
     let mut writer = Writer::new(graph, &node.name);
+    let data = if dtype.is_float() {
+        data
+    } else {
+        let to = [("to", Attribute::Int(i64::from(DType::F32.to_onnx())))];
+        writer.node("Cast", &[data], &to)
+    };
     let apart = writer.transposed(data, &order);
     let rows = writer.shaped(apart, &[shape[axis], rest.iter().product()]);
     let flags = flags(&mut writer, chosen, count, shape[axis]);
@@ -88,6 +96,109 @@ fn gathered(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> 
         .chain(0..picked.len())
         .chain(picked.len() + axis..picked.len() + rest.len())
         .collect();
+    let mut y = writer.transposed(whole, &back);
+    if !dtype.is_float() {
+        let to = [("to", Attribute::Int(i64::from(dtype.to_onnx())))];
+        y = writer.node("Cast", &[y], &to);
+    }
+    Some(writer.finish(y, value))
+}
+
+/// Whether a value is an input of the graph that was only moved: a table that it picks from is one of words.
+fn is_given(graph: &Graph, value: ValueId) -> bool {
+    const MOVES: [&str; 7] = [
+        "Cast",
+        "Reshape",
+        "Identity",
+        "Squeeze",
+        "Unsqueeze",
+        "Flatten",
+        "Transpose",
+    ];
+    let producers = graph.producers();
+    let mut value = value;
+    loop {
+        if graph.inputs.iter().any(|input| input.value == value) {
+            return true;
+        }
+        let producer = producers.get(value.index()).copied().flatten();
+        let Some(node) = producer.map(|at| &graph.nodes[at]) else {
+            return false;
+        };
+        match input(node, 0) {
+            Some(from) if MOVES.contains(&node.op.as_str()) => value = from,
+            _ => return false,
+        }
+    }
+}
+
+/// Elements along an axis: of each row its own, so the places count on from row to row; rows that are all alike are one.
+fn elements(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Option<Vec<Node>> {
+    let (data, chosen, value) = (input(node, 0)?, input(node, 1)?, output(node)?);
+    if graph.constants.contains_key(&chosen) {
+        return None;
+    }
+    let (shape, picked) = (
+        facts.get(&data)?.shape.clone(),
+        facts.get(&chosen)?.shape.clone(),
+    );
+    let axis = counted(int(node, "axis", 0), shape.len())?;
+    let others = |axes: &[usize]| -> Vec<usize> {
+        let axes = axes.iter().enumerate().filter(|(at, _)| *at != axis);
+        axes.map(|(_, size)| *size).collect()
+    };
+    if picked.len() != shape.len() || others(&picked) != others(&shape) {
+        return None;
+    }
+    let (rows, size) = (others(&shape).iter().product::<usize>(), shape[axis]);
+    let count: usize = picked.iter().product();
+    let mut order: Vec<usize> = (0..shape.len()).filter(|other| *other != axis).collect();
+    order.push(axis);
+    let alike = graph
+        .constants
+        .get(&data)
+        .filter(|_| axis + 1 == shape.len());
+    let alike = alike.is_some_and(|tensor| {
+        let first: Vec<usize> = (0..size).collect();
+        let first = tensor.data().gather(&first);
+        (1..rows).all(|row| {
+            let own: Vec<usize> = (row * size..(row + 1) * size).collect();
+            tensor.data().gather(&own) == first
+        })
+    });
+    let places = if alike { size } else { rows * size };
+    if count == 0 || places == 0 || places > PLACES_MAX {
+        return None;
+    }
+    let mut back = vec![0; order.len()];
+    for (at, &from) in order.iter().enumerate() {
+        back[from] = at;
+    }
+    let moved: Vec<usize> = order.iter().map(|&from| picked[from]).collect();
+    let mut writer = Writer::new(graph, &node.name);
+    let apart = writer.transposed(data, &order);
+    let mut row = writer.shaped(apart, &[rows * size]);
+    let own = writer.transposed(chosen, &order);
+    let mut chosen = writer.shaped(own, &[rows, count / rows]);
+    if alike && rows > 1 {
+        let first: Vec<i64> = (0..size as i64).collect();
+        let first = writer.ints(&first);
+        row = writer.node("Gather", &[row, first], &[("axis", Attribute::Int(0))]);
+    } else if rows > 1 {
+        // Places may count from the end of their own row.
+        let to = [("to", Attribute::Int(i64::from(DType::I64.to_onnx())))];
+        let numbers = writer.node("Cast", &[chosen], &to);
+        let [zero, all] = [0, size].map(|number| writer.ints(&[number as i64]));
+        let below = writer.node("Less", &[numbers, zero], &[]);
+        let later = writer.node("Add", &[numbers, all], &[]);
+        let numbers = writer.node("Where", &[below, later, numbers], &[]);
+        let starts: Vec<i64> = (0..rows).map(|row| (row * size) as i64).collect();
+        let starts = writer.ints(&starts);
+        let starts = writer.shaped(starts, &[rows, 1]);
+        chosen = writer.node("Add", &[numbers, starts], &[]);
+    }
+    let found = writer.node("Gather", &[row, chosen], &[("axis", Attribute::Int(0))]);
+    let whole = writer.shaped(found, &moved);
     let y = writer.transposed(whole, &back);
     Some(writer.finish(y, value))
 }

@@ -1,7 +1,11 @@
 //! Linear operators of `ai.onnx.ml`, as scikit-learn's exporter writes them, as products and sums.
 
-use super::edit::{Writer, int, output, uses};
-use tg_float::{Attribute, FloatTensor, Graph, Node, ValueId};
+use super::edit::{Writer, input, int, output, uses};
+use super::ensembles::label;
+use tg_float::{Attribute, DType, FloatTensor, Graph, Node, ValueId};
+
+/// Most keys of an encoder of labels.
+const KEYS_MAX: usize = 4_096;
 
 /// Rewrites every operator it knows. A scaler goes into the linear operator that alone reads it.
 pub(super) fn rewrite(graph: &mut Graph) {
@@ -16,6 +20,11 @@ pub(super) fn rewrite(graph: &mut Graph) {
             "LinearClassifier" => classifier(graph, &node),
             "LinearRegressor" => regressor(graph, &node),
             "Normalizer" => normalizer(graph, &node),
+            "ArrayFeatureExtractor" => extracted(graph, &node),
+            "Imputer" => imputed(graph, &node),
+            "LabelEncoder" => encoded(graph, &node),
+            "SVMRegressor" => super::vectors::regressor(graph, &node),
+            "SVMClassifier" => super::vectors::classifier(graph, &node),
             "Scaler" if !read_by_linear(graph, &node) => scaler(graph, &node),
             _ => None,
         };
@@ -148,26 +157,114 @@ fn after(
     Some(writer.finish(result, value))
 }
 
-/// The scores; a classifier whose labels are read stays as it is.
+/// The scores, and the label of the greatest.
 fn classifier(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
-    let scores = node.outputs.get(1).copied().flatten()?;
-    let labels = output(node);
-    if labels.is_some_and(|labels| uses(graph)[labels.index()] > 0) {
-        return None;
-    }
-    let classes = match (
+    let used = uses(graph);
+    let read = |slot: usize| {
+        let value = node.outputs.get(slot).copied().flatten();
+        value.filter(|value| used[value.index()] > 0)
+    };
+    let (labels, classes) = match (
         node.attributes.get("classlabels_ints"),
         node.attributes.get("classlabels_strings"),
     ) {
-        (Some(Attribute::Ints(labels)), _) if !labels.is_empty() => labels.len(),
-        (_, Some(Attribute::Texts(labels))) => labels.len(),
+        (Some(Attribute::Ints(labels)), _) if !labels.is_empty() => (labels.clone(), labels.len()),
+        (_, Some(Attribute::Texts(names))) => (Vec::new(), names.len()),
         _ => return None,
     };
+    if read(0).is_some() && labels.is_empty() {
+        return None;
+    }
     let intercepts = floats(node, "intercepts").len();
     let single = classes == 2 && intercepts == 1;
     let rows = if single { 1 } else { classes };
-    let sums = sums(graph, node, rows, single)?;
-    after(graph, node, sums, scores)
+    let (sums, mut written) = sums(graph, node, rows, single)?;
+    if let Some(value) = read(1) {
+        written = after(graph, node, (sums, written), value)?;
+    }
+    if let Some(value) = read(0) {
+        written.extend(label(graph, &node.name, sums, &labels, value));
+    }
+    Some(written)
+}
+
+/// Elements along the last axis; of a constant list, as one row.
+fn extracted(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
+    let (x, chosen) = (input(node, 0)?, input(node, 1)?);
+    let list = graph.constants.get(&x).filter(|tensor| tensor.rank() == 1);
+    let list = list.map(FloatTensor::len);
+    let mut writer = Writer::new(graph, &node.name);
+    let x = list.map_or(x, |size| writer.shaped(x, &[1, size]));
+    let all = writer.ints(&[-1]);
+    let chosen = writer.node("Reshape", &[chosen, all], &[]);
+    let y = writer.node("Gather", &[x, chosen], &[("axis", Attribute::Int(-1))]);
+    Some(writer.finish(y, output(node)?))
+}
+
+/// What is missing is replaced: a number that stands for it, or what is not a number, which no input of a program is.
+fn imputed(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
+    let x = input(node, 0)?;
+    let values = floats(node, "imputed_value_floats");
+    let replaced = super::edit::float(node, "replaced_value_float", f32::NAN);
+    let mut writer = Writer::new(graph, &node.name);
+    if replaced.is_nan() {
+        let y = writer.node("Identity", &[x], &[]);
+        return Some(writer.finish(y, output(node)?));
+    }
+    if values.is_empty() {
+        return None;
+    }
+    let missing = writer.floats(&[], vec![replaced]);
+    let put = writer.floats(&[values.len()], values);
+    let is = writer.node("Equal", &[x, missing], &[]);
+    let y = writer.node("Where", &[is, put, x], &[]);
+    Some(writer.finish(y, output(node)?))
+}
+
+/// Numbers for numbers: a sum over the keys, and the default where none is equal.
+fn encoded(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
+    let x = input(node, 0)?;
+    let numbers = |kind: &str| -> Option<Vec<f32>> {
+        match node.attributes.get(&format!("{kind}_int64s")) {
+            Some(Attribute::Ints(list)) => Some(list.iter().map(|&value| value as f32).collect()),
+            _ => Some(floats(node, &format!("{kind}_floats"))).filter(|list| !list.is_empty()),
+        }
+    };
+    let (keys, values) = (numbers("keys")?, numbers("values")?);
+    let whole = node.attributes.contains_key("values_int64s");
+    let default = if whole {
+        int(node, "default_int64", -1) as f32
+    } else {
+        super::edit::float(node, "default_float", -0.0)
+    };
+    if keys.len() != values.len() || keys.len() > KEYS_MAX {
+        return None;
+    }
+    let count = keys.len();
+    let steps = values.iter().map(|value| value - default).collect();
+    let mut writer = Writer::new(graph, &node.name);
+    let cast = |writer: &mut Writer<'_>, x: ValueId, to: DType| {
+        writer.node(
+            "Cast",
+            &[x],
+            &[("to", Attribute::Int(i64::from(to.to_onnx())))],
+        )
+    };
+    let last = writer.ints(&[-1]);
+    let wide = cast(&mut writer, x, DType::F32);
+    let wide = writer.node("Unsqueeze", &[wide, last], &[]);
+    let keys = writer.floats(&[count], keys);
+    let flags = writer.node("Equal", &[wide, keys], &[]);
+    let flags = cast(&mut writer, flags, DType::F32);
+    let steps = writer.floats(&[count, 1], steps);
+    let sums = writer.node("MatMul", &[flags, steps], &[]);
+    let sums = writer.node("Squeeze", &[sums, last], &[]);
+    let default = writer.floats(&[], vec![default]);
+    let mut y = writer.node("Add", &[sums, default], &[]);
+    if whole {
+        y = cast(&mut writer, y, DType::I64);
+    }
+    Some(writer.finish(y, output(node)?))
 }
 
 fn regressor(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {

@@ -5,6 +5,7 @@ use super::Fact;
 use super::edit::{Writer, float, gives_first_alone, input, int, ints, output, scalar_of, uses};
 use std::collections::BTreeMap;
 use tg_float::{Attribute, DType, Data, FloatTensor, Graph, Node, ValueId, convert};
+use tg_ir::op::{CONCAT_MAX, TERMS_MAX};
 
 /// Most factors of a product along axes: it is a chain of products.
 const FACTORS_MAX: usize = 64;
@@ -46,7 +47,13 @@ fn written(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> O
         | "ReduceProd" | "ReduceSum" | "ReduceMean" | "ReduceMax" | "ReduceMin" => {
             reduction(graph, node, facts)
         }
-        "Mean" | "Sum" if node.inputs.len() > 1 => mean(graph, node),
+        "Sum" if node.inputs.len() > TERMS_MAX => grouped(graph, node, TERMS_MAX, None),
+        "Concat" if node.inputs.len() > CONCAT_MAX => {
+            let axis = Attribute::Int(int(node, "axis", 0));
+            grouped(graph, node, CONCAT_MAX, Some(("axis", axis)))
+        }
+        "Mean" if node.inputs.len() > 1 => mean(graph, node),
+        "Reciprocal" | "Div" => logistic(graph, node),
         "Mean" => Some(vec![renamed(node, "Identity")]),
         "Min" | "Max" if node.inputs.len() > 2 => chain(graph, node),
         "CastLike" => {
@@ -244,9 +251,6 @@ fn product_along(
 /// A mean as a sum and a factor; a sum as sums of two.
 fn mean(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     let inputs: Vec<ValueId> = node.reads().collect();
-    if node.op == "Sum" {
-        return None;
-    }
     let mut writer = Writer::new(graph, &node.name);
     let mut sum = *inputs.first()?;
     for &other in &inputs[1..] {
@@ -255,6 +259,59 @@ fn mean(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     let share = writer.floats(&[], vec![1.0 / inputs.len() as f32]);
     let mean = writer.node("Mul", &[sum, share], &[]);
     Some(writer.finish(mean, output(node)?))
+}
+
+/// An operator on many as the same on groups of at most so many.
+fn grouped(
+    graph: &mut Graph,
+    node: &Node,
+    most: usize,
+    how: Option<(&str, Attribute)>,
+) -> Option<Vec<Node>> {
+    let how: Vec<(&str, Attribute)> = how.into_iter().collect();
+    let mut values: Vec<ValueId> = node.reads().collect();
+    let mut writer = Writer::new(graph, &node.name);
+    while values.len() > 1 {
+        let groups = values.chunks(most);
+        let one = |group: &[ValueId]| match group {
+            [single] => *single,
+            several => writer.node(&node.op, several, &how),
+        };
+        values = groups.map(one).collect();
+    }
+    Some(writer.finish(*values.first()?, output(node)?))
+}
+
+/// `1 / (1 + exp(-x))`, whose exponential may be larger than any float where the result is not.
+fn logistic(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
+    let producers = graph.producers();
+    let made = |value: ValueId, op: &str| {
+        let node = &graph.nodes[producers.get(value.index()).copied().flatten()?];
+        node.is(op).then_some(node)
+    };
+    let one = |value: Option<ValueId>| scalar_of(graph, value) == Some(1.0);
+    let sum = match node.op.as_str() {
+        "Div" if one(input(node, 0)) => input(node, 1)?,
+        "Reciprocal" => input(node, 0)?,
+        _ => return None,
+    };
+    let sum = made(sum, "Add")?;
+    let exponential = match (input(sum, 0)?, input(sum, 1)?) {
+        (term, other) if one(Some(other)) => term,
+        (other, term) if one(Some(other)) => term,
+        _ => return None,
+    };
+    let exponent = input(made(exponential, "Exp")?, 0)?;
+    let minus = |value: Option<ValueId>| scalar_of(graph, value) == Some(-1.0);
+    let x = match (made(exponent, "Neg"), made(exponent, "Mul")) {
+        (Some(negated), _) => input(negated, 0),
+        (_, Some(product)) if minus(input(product, 1)) => input(product, 0),
+        (_, Some(product)) if minus(input(product, 0)) => input(product, 1),
+        _ => None,
+    }?;
+    let mut writer = Writer::new(graph, &node.name);
+    let y = writer.node("Sigmoid", &[x], &[]);
+    Some(writer.finish(y, output(node)?))
 }
 
 /// An extreme of many as extremes of two.

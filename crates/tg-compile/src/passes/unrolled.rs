@@ -114,6 +114,9 @@ fn scan(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Opti
         axes[0]
     };
     let steps = *first.get(usize::try_from(axis).ok()?)?;
+    if let Some(mapped) = super::mapped::rewrite(graph, node, facts) {
+        return Some(mapped);
+    }
     if steps * body.graph.nodes.len() > NODES_MAX {
         return None;
     }
