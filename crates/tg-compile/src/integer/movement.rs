@@ -8,7 +8,8 @@ use super::strided::{
 use crate::passes::{float, floats_of, int, ints, repeats, scalar_of};
 use tg_float::{Attribute, Node, ValueId};
 use tg_ir::op::{self, CONCAT_MAX};
-use tg_ir::{Axis, ElementType, LinearWeights, Op, Shape, TensorId};
+use tg_ir::requantise::TABLE_MAX;
+use tg_ir::{Axis, ElementType, LinearWeights, Op, Requantise, Rescale, Shape, TensorId};
 
 impl Lowering<'_> {
     /// A value's elements as a tensor of these groups.
@@ -334,7 +335,7 @@ impl Lowering<'_> {
         } else {
             30_000.0
         };
-        let whole = |value: &ValueId| self.prepared.facts[value].dtype.is_integer();
+        let whole = |value: &ValueId| self.whole.contains(value);
         if inputs.iter().chain([&value]).all(whole) && reach <= 30_000.0 {
             // Whole numbers stay what they are.
             let kind = if reach <= 127.0 {
@@ -407,6 +408,55 @@ impl Lowering<'_> {
         Ok(())
     }
 
+    /// Computed places as rows of a table: those below 0 count from its end, and none lies beyond it.
+    fn within_table(&mut self, read: Read, rows: usize, name: &str) -> Step<Read> {
+        const BEYOND: Stop = Stop::Unsupported("its table has too many rows for computed places");
+        let [low, high] = self.builder.reach(read.tensor)?;
+        let last = i16::try_from(rows.saturating_sub(1)).ok();
+        // Who verifies does not know weights: only of these is it sure what they give.
+        let inside = |value: i16| value >= 0 && (value as usize) < rows;
+        let sure = match self.builder.op(read.tensor) {
+            Some(Op::Requantise(op::Unary { how, .. })) => match &how.table {
+                Some(table) => table.iter().all(|&value| inside(value)),
+                None => how.clamp.into_iter().all(inside),
+            },
+            Some(Op::ArgMax(_) | Op::TopK(_)) => low >= 0 && (high as usize) < rows,
+            _ => false,
+        };
+        if read.tensor == TensorId::INPUT || sure {
+            return Ok(read);
+        }
+        let last = last.ok_or(BEYOND)?;
+        let (clamp, table) = if low >= 0 {
+            ([0, last], None)
+        } else {
+            let wrapped = (-last - 1..=last).map(|at| if at < 0 { at + last + 1 } else { at });
+            let wrapped: Vec<i16> = wrapped.collect();
+            if wrapped.len() > TABLE_MAX {
+                return Err(BEYOND);
+            }
+            ([-last - 1, last], Some(wrapped))
+        };
+        let how = Requantise {
+            pairs: vec![Rescale::new(4, 2).ok_or(Stop::Unsupported("no identity rescale"))?],
+            channel_pairs: vec![0],
+            zero: 0,
+            range: [low, high],
+            clamp,
+            table,
+            output: ElementType::I16,
+        };
+        let shape = self.builder.shape(read.tensor);
+        let op = Op::Requantise(op::Unary {
+            input: read.tensor,
+            how,
+        });
+        let tensor = self
+            .builder
+            .push(&format!("{name}.places"), op, shape, 1.0, None);
+        Ok(Read { tensor, ..read })
+    }
+
     /// Rows of a constant table.
     fn embed(
         &mut self,
@@ -426,6 +476,7 @@ impl Lowering<'_> {
             _ => self.read_as(indices, ElementType::I16, i64::MAX, Some((1.0, 0)))?,
         };
         let name = self.node(index).name.clone();
+        let read = self.within_table(read, weights.shape[0], &name)?;
         let rank = self.shape_of(indices).len();
         let positions =
             self.arranged(&read, &[(0..rank).collect(), Vec::new(), Vec::new()], &name)?;
@@ -457,8 +508,11 @@ impl Lowering<'_> {
             });
             tensor
         };
-        if self.bits(Reader::Other) == ElementType::I8 {
-            let scale = greatest / 127.0;
+        let whole = values.iter().all(|value| value.fract() == 0.0);
+        let exact = |most: f64| whole && greatest <= most;
+        let narrow_enough = !whole || greatest <= 127.0;
+        if self.bits(Reader::Other) == ElementType::I8 && narrow_enough {
+            let scale = if exact(127.0) { 1.0 } else { greatest / 127.0 };
             let rounded = values
                 .iter()
                 .map(|v| super::weights::round_i8(v / scale))
@@ -467,7 +521,8 @@ impl Lowering<'_> {
             self.give(value, tensor, layout, scale, 0);
             return Ok(());
         }
-        let scale = greatest / f64::from(super::weights::WIDE);
+        let most = f64::from(super::weights::WIDE);
+        let scale = if exact(most) { 1.0 } else { greatest / most };
         let (high, low) = values
             .iter()
             .map(|v| super::weights::digits(v / scale))

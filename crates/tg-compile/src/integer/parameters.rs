@@ -267,7 +267,14 @@ impl Lowering<'_> {
             let integers = values.iter().map(|v| round_i8(v / narrow)).collect();
             return (one(self, integers, narrow), narrow);
         }
-        let scale = greatest / f64::from(WIDE);
+        let most = f64::from(WIDE);
+        let whole = values.iter().all(|value| value.fract() == 0.0) && greatest <= most;
+        // Whole numbers stay what they are, in the finest unit that holds them.
+        let scale = if whole {
+            (greatest / most).log2().ceil().exp2()
+        } else {
+            greatest / most
+        };
         let (high, low) = values.iter().map(|v| digits(v / scale)).unzip();
         let high = one(self, high, scale * 256.0);
         let low = one(self, low, scale);

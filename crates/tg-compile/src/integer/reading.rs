@@ -1,14 +1,17 @@
 //! What a reader gets: a form as a tensor of the bits and bound that it asks for, in one requantisation.
 
 use super::form::{Form, Lowered, Read, Version, unit};
-use super::lowering::{LowerError, Lowering, Reader, Step, Stop, unsupported};
+use super::lowering::{LowerError, Lowering, Reader, SLACK, Step, Stop, unsupported};
 use super::strided::{Strided, default_groups, grouped_layout};
 use std::collections::BTreeMap;
 use tg_float::tgf::{self, Budget};
 use tg_float::{DType, FloatTensor, ValueId, convert};
 use tg_ir::op;
 use tg_ir::requantise::{PAIRS_MAX, TABLE_MAX};
-use tg_ir::{Axis, ElementType, Op, Requantise, Rescale, Shape, TensorId, View};
+use tg_ir::rescale::MULTIPLIER_MAX;
+use tg_ir::segment::SegmentTable;
+use tg_ir::wide::{WIDE_SHIFT_MAX, WideTable};
+use tg_ir::{Axis, ElementType, FIELD_BOUND, Op, Requantise, Rescale, Shape, TensorId, View};
 
 /// What a reader asks for.
 #[derive(Debug, Clone, Copy)]
@@ -21,9 +24,11 @@ struct Wanted {
 /// More than any value reaches, and far from overflowing.
 const FAR: f64 = 1e30;
 /// Room that 16-bit activations have over what was seen.
-const HEADROOM: f64 = 1.1;
+const HEADROOM: f64 = 1.5;
 /// Room that the argument of a table has over what was seen, at either side, as a share of its span.
-const MARGIN: f64 = 0.05;
+const MARGIN: f64 = 0.15;
+/// A factor of fewer units is not near enough.
+const MULTIPLIER_LEAST: f64 = 2_048.0;
 
 impl Lowering<'_> {
     /// A value is this tensor through a layout.
@@ -353,7 +358,15 @@ impl Lowering<'_> {
         let statistics = self.statistics.get(&root);
         let [least, greatest] =
             statistics.map_or([-1.0, 1.0], |s| [f64::from(s.least), f64::from(s.greatest)]);
-        let integer = self.prepared.facts[&root].dtype.is_integer();
+        let integer = self.whole.contains(&root);
+        let ends = self.builder.reach(form.tensor);
+        // Whole numbers that the tensor can be, seen or not, where the table has room for them.
+        let all = ends.ok().filter(|[low, high]| {
+            integer
+                && form.scale == 1.0
+                && i64::from(*high) - i64::from(*low) < TABLE_MAX as i64 / 2
+        });
+        let [least, greatest] = all.map_or([least, greatest], |all| all.map(f64::from));
         let span = (greatest - least).max(1e-6);
         let room = if integer { 0.0 } else { span * MARGIN };
         let finest = form.channels.as_ref().map_or(1.0, |factors| {
@@ -442,6 +455,25 @@ impl Lowering<'_> {
             Ok::<_, Stop>(this.builder.push(&name, op, shape, scale, None))
         };
         if pairs_of(&rescales).0.len() <= PAIRS_MAX {
+            let how = |this: &Self| {
+                let (pairs, channel_pairs) = pairs_of(&rescales);
+                Ok::<_, Stop>(Requantise {
+                    pairs,
+                    channel_pairs,
+                    zero: offset,
+                    range: this.builder.reach(form.tensor)?,
+                    clamp,
+                    table: table.clone(),
+                    output: kind,
+                })
+            };
+            if kind == ElementType::I16
+                && table.is_none()
+                && !is_provable(&how(self)?)
+                && let Some((multiplied, shifts)) = self.multiplied(form, base, factors)
+            {
+                return write(self, multiplied, &shifts, shape);
+            }
             return write(self, form.tensor, &rescales, shape);
         }
         let mut parts = Vec::new();
@@ -467,6 +499,55 @@ impl Lowering<'_> {
         Ok(self
             .builder
             .push(&format!("{node}.channels"), op, shape, scale, None))
+    }
+
+    /// A tensor times a whole number, and the shift after it for each channel, that together are the factors of a rescale:
+    /// shifts have proofs whatever the range is, and the product is exact.
+    fn multiplied(
+        &mut self,
+        form: &Form,
+        base: f64,
+        factors: &[f64],
+    ) -> Option<(TensorId, Vec<Rescale>)> {
+        let zeros = form.zero == 0 && self.builder.kind(form.tensor) == ElementType::I32;
+        let magnitude = self.builder.magnitude(form.tensor).max(1);
+        if zeros && base < 0.5 && magnitude > i64::from(i16::MAX) {
+            // Accumulators have no room for a factor: first a shift to 16 bits.
+            let shift = base.log2().floor();
+            let clamp = [-i16::MAX, i16::MAX];
+            let unit = form.scale * (-shift).exp2();
+            let tensor = self.requantise(form, unit, 0, clamp, None, ElementType::I16);
+            let narrow = Form {
+                tensor: tensor.ok()?,
+                scale: unit,
+                channels: None,
+                ..form.clone()
+            };
+            return self.multiplied(&narrow, base * (-shift).exp2(), &[1.0]);
+        }
+        let room = ((FIELD_BOUND - SLACK) / magnitude).min(i64::from(MULTIPLIER_MAX));
+        let shift = (0..=WIDE_SHIFT_MAX)
+            .rev()
+            .find(|&shift| (base * f64::from(shift).exp2()).round() as i64 <= room)?;
+        let scaled = (base * f64::from(shift).exp2()).round();
+        if scaled < MULTIPLIER_LEAST {
+            return None;
+        }
+        let shifts = factors.iter().map(|factor| {
+            let own = f64::from(shift) - factor.log2();
+            let exact = own.fract() == 0.0 && (0.0..=f64::from(WIDE_SHIFT_MAX)).contains(&own);
+            exact.then(|| Rescale::nearest((-own).exp2()))?
+        });
+        let shifts: Vec<Rescale> = shifts.collect::<Option<_>>()?;
+        let name = format!("{}.multiplied", self.prepared.graph.name_of(form.value));
+        let op = Op::Add(op::Add {
+            inputs: vec![form.tensor],
+            multipliers: vec![scaled as i32],
+            bias: 0,
+        });
+        let shape = self.builder.shape(form.tensor);
+        let scale = form.scale / scaled;
+        Some((self.builder.push(&name, op, shape, scale, None), shifts))
     }
 
     // ------------------------------------------------------------ functions
@@ -599,4 +680,9 @@ fn pairs_of(rescales: &[Rescale]) -> (Vec<Rescale>, Vec<u8>) {
         rescales.iter().map(place).collect()
     };
     (pairs, channels)
+}
+
+/// Whether a requantisation has one of the tables that a proof can show it by.
+fn is_provable(how: &Requantise) -> bool {
+    SegmentTable::build(how).is_ok() || WideTable::build(how).is_ok()
 }

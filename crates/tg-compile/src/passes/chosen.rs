@@ -61,8 +61,8 @@ fn gathered(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> 
     let constant = |value: ValueId| graph.constants.contains_key(&value);
     let shape = facts.get(&data)?.shape.clone();
     let axis = counted(int(node, "axis", 0), shape.len())?;
-    let table = constant(data) && axis == 0 && facts.get(&data)?.dtype.is_float();
-    if constant(chosen) || table && is_given(graph, chosen) {
+    // Rows of a table are an operator of their own.
+    if constant(chosen) || constant(data) && axis == 0 {
         return None;
     }
     let picked = facts.get(&chosen)?.shape.clone();
@@ -102,34 +102,6 @@ fn gathered(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> 
         y = writer.node("Cast", &[y], &to);
     }
     Some(writer.finish(y, value))
-}
-
-/// Whether a value is an input of the graph that was only moved: a table that it picks from is one of words.
-fn is_given(graph: &Graph, value: ValueId) -> bool {
-    const MOVES: [&str; 7] = [
-        "Cast",
-        "Reshape",
-        "Identity",
-        "Squeeze",
-        "Unsqueeze",
-        "Flatten",
-        "Transpose",
-    ];
-    let producers = graph.producers();
-    let mut value = value;
-    loop {
-        if graph.inputs.iter().any(|input| input.value == value) {
-            return true;
-        }
-        let producer = producers.get(value.index()).copied().flatten();
-        let Some(node) = producer.map(|at| &graph.nodes[at]) else {
-            return false;
-        };
-        match input(node, 0) {
-            Some(from) if MOVES.contains(&node.op.as_str()) => value = from,
-            _ => return false,
-        }
-    }
 }
 
 /// Elements along an axis: of each row its own, so the places count on from row to row; rows that are all alike are one.
