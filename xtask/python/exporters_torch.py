@@ -243,4 +243,4 @@ def draw(draws, folder, number):
 
 
 def graphs(root, seed, chosen):
-    make(root, "torch", seed, 6 * len(KINDS), draw, chosen)
+    make(root, "torch", seed, 7 * len(KINDS), draw, chosen)

@@ -34,6 +34,9 @@ usage: cargo xtask COMMAND
   coverage    ONNX backend node tests compiled, proved and verified; writes docs/COVERAGE.md with --bless, else fails if a
               case is lost; --sample N --seed S draws some, --resume goes on after a run that was cut off; --runner FILE
               is the built example, --cases DIR and --require as above
+  exporters   graphs of PyTorch, transformers, scikit-learn, boosted trees and Keras, drawn from a seed, compiled, proved
+              and verified; writes docs/EXPORTERS.md with --bless, else fails if one of seed 1 is lost; --seed S draws
+              others, --dir DIR and --runner FILE as above, --require makes a missing Python an error
   market-judge --data DIR [--judge FILE] [--policy NAME]
               placements of the openb trace under the outside judge, beside the published ones
   market-report --data DIR
@@ -92,6 +95,9 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["coverage", rest @ ..] => {
             xtask::coverage::run(&root, &xtask::coverage::CoverageOptions::parse(rest)?)
+        }
+        ["exporters", rest @ ..] => {
+            xtask::exporters::run(&root, &xtask::exporters::ExporterOptions::parse(rest)?)
         }
         ["market-judge", rest @ ..] => {
             xtask::market::run(&root, &xtask::market::Options::parse(rest)?)

@@ -13,7 +13,7 @@ use tg_float::tgf::{self, Budget, RunError};
 use tg_float::{FloatTensor, Graph, ValueId, convert};
 use tg_ir::IntTensor;
 use tg_ir::coding;
-use tg_ir::{CompiledModel, ElementType};
+use tg_ir::{CompiledModel, ElementType, Program};
 
 /// Most calibration inputs on which the float and the integer model are compared.
 const COMPARED_MAX: usize = 64;
@@ -25,8 +25,6 @@ const SNR_CLASSES: f64 = 25.0;
 const LOSS_ENOUGH: f64 = 0.002;
 /// and this divergence, in nats: a perplexity grows by half a per cent.
 const DIVERGENCE_ENOUGH: f64 = 0.005;
-/// The ratio that is enough where outputs are no classes.
-const SNR_REALS: f64 = 30.0;
 
 /// Which precision activations get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -140,6 +138,8 @@ pub struct Report {
     pub divergence: f64,
     /// One entry per value that is found in the program; the last one is the output.
     pub layers: Vec<LayerReport>,
+    /// Precisions that were left out as their programs were not taken, with the first reason of each.
+    pub left_out: Vec<(Precision, String)>,
 }
 
 impl Report {
@@ -159,9 +159,7 @@ impl Report {
     pub fn is_enough(&self) -> bool {
         let snr = self.output_snr_db();
         let chooses = self.loss <= LOSS_ENOUGH && self.divergence <= DIVERGENCE_ENOUGH;
-        snr >= SNR_ENOUGH
-            || snr >= SNR_CLASSES && self.rows > 0 && chooses
-            || snr >= SNR_REALS && self.rows == 0
+        snr >= SNR_ENOUGH || snr >= SNR_CLASSES && self.rows > 0 && chooses
     }
 }
 
@@ -237,9 +235,23 @@ pub fn compile(
 /// # Errors
 /// As [`compile`].
 pub fn compile_prepared(
+    float: Prepared,
+    calibration: &[Vec<f32>],
+    options: &CompileOptions,
+) -> Result<Compiled, CompileError> {
+    compile_taken(float, calibration, options, &|_| Ok(()))
+}
+
+/// As [`compile_prepared`], of the programs that are taken: `takes` gives the reason why one is not. If none is taken, the
+/// best program is the result, and [`Report::left_out`] names its precision.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_taken(
     mut float: Prepared,
     calibration: &[Vec<f32>],
     options: &CompileOptions,
+    takes: &dyn Fn(&Program) -> Result<(), String>,
 ) -> Result<Compiled, CompileError> {
     let (shape, order) = integer::input_order(&float)?;
     check_normalisation(options, shape.channels)?;
@@ -276,7 +288,7 @@ pub fn compile_prepared(
         candidates(precisions),
         (&float, &order, &statistics),
         (compared, calibration.len()),
-        options,
+        (options, takes),
     )?;
     Ok(Compiled {
         model: lowered.model,
@@ -311,14 +323,16 @@ fn fixed_shapes(float: &Prepared, tensors: &[FloatTensor]) -> Result<(), Compile
     Ok(())
 }
 
-/// The first candidate that is enough, or the nearest one.
+/// The first candidate that is taken and enough, or the nearest one that is taken, or the nearest one.
 fn best_of(
     candidates: impl Iterator<Item = (Precision, ChannelScales)>,
     (float, order, statistics): (&Prepared, &InputOrder, &BTreeMap<ValueId, Statistics>),
     (compared, calibrated_on): (&[Vec<f32>], usize),
-    options: &CompileOptions,
+    (options, takes): (&CompileOptions, &dyn Fn(&Program) -> Result<(), String>),
 ) -> Result<(LoweredModel, Report), CompileError> {
     let mut best: Option<(LoweredModel, Report)> = None;
+    let mut best_is_taken = false;
+    let mut left_out: Vec<(Precision, String)> = Vec::new();
     let mut refusal = None;
     for (precision, scales) in candidates {
         let told = LowerOptions {
@@ -342,18 +356,33 @@ fn best_of(
         };
         let about = (calibrated_on, precision, scales);
         let report = compare(float, order, &lowered, compared, about)?;
-        let enough = report.is_enough();
-        let better = best
-            .as_ref()
-            .is_none_or(|(_, before)| report.is_nearer_than(before));
+        let reason = takes(&lowered.model.program).err();
+        let taken = reason.is_none();
+        if let Some(reason) = reason
+            && left_out.iter().all(|(other, _)| *other != precision)
+        {
+            left_out.push((precision, reason));
+        }
+        let enough = taken && report.is_enough();
+        let better = match &best {
+            None => true,
+            Some(_) if taken != best_is_taken => taken,
+            Some((_, before)) => report.is_nearer_than(before),
+        };
         if enough || better {
             best = Some((lowered, report));
+            best_is_taken = taken;
         }
         if enough {
             break;
         }
     }
-    best.ok_or_else(|| CompileError::Lower(refusal.unwrap_or(LowerError::Empty)))
+    let (lowered, mut report) =
+        best.ok_or_else(|| CompileError::Lower(refusal.unwrap_or(LowerError::Empty)))?;
+    // Other scales of the same precision may have been taken.
+    left_out.retain(|(precision, _)| !(best_is_taken && *precision == report.precision));
+    report.left_out = left_out;
+    Ok((lowered, report))
 }
 
 /// What is tried, cheapest first: each precision with few pairs to a requantisation, then with many.
@@ -538,6 +567,7 @@ fn compare(
         loss: rows_compared.loss / rows_compared.count.max(1) as f64,
         divergence: rows_compared.divergence / rows_compared.count.max(1) as f64,
         layers: layer_reports(float, lowered, &powers),
+        left_out: Vec::new(),
     })
 }
 

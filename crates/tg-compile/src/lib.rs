@@ -19,4 +19,5 @@ pub mod suite;
 
 pub use compile::{
     CompileError, CompileOptions, Compiled, PrecisionChoice, compile, compile_prepared,
+    compile_taken,
 };

@@ -44,7 +44,7 @@ pub use error::ProveError;
 pub use estimate::Work;
 pub use limits::{Limits, Stage};
 pub use masking::Masking;
-pub use model::{ModelError, ProvingModel};
+pub use model::{ModelError, ProvingModel, provable};
 pub use openings::{OpeningError, Openings, Secret, SecretFile};
 pub use prove::prove;
 pub use record::{Keep, Record};

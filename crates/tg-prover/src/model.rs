@@ -58,6 +58,14 @@ pub(crate) struct PrivateWeights {
     pub(crate) kept: Kept,
 }
 
+/// Whether a program can be proved, without its weights: the error names the first operator that cannot.
+///
+/// # Errors
+/// If the program is not well formed, or an operator has no proof with these shapes and ranges, or it costs too much.
+pub fn provable(program: &tg_ir::Program) -> Result<(), PlanError> {
+    ProofShape::new(program).map(drop)
+}
+
 /// A compiled model with its weights committed.
 pub struct ProvingModel {
     pub(crate) model: CompiledModel,

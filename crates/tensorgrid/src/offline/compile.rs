@@ -12,7 +12,7 @@ use std::str::FromStr;
 use tg_compile::calibrate::ReachRule;
 use tg_compile::integer::Precision;
 use tg_compile::passes::{PrepareOptions, prepare};
-use tg_compile::{CompileOptions, Compiled, PrecisionChoice, compile_prepared, explain};
+use tg_compile::{CompileOptions, Compiled, PrecisionChoice, compile_taken, explain};
 use tg_ir::Program;
 use tg_ir::signature::{LABEL_BYTES_MAX, LABELS_BYTES_MAX};
 use tg_onnx::ReadLimits;
@@ -35,8 +35,28 @@ fn compiled(
     let options = options(name, import)?;
     let prepared = prepare(graph, &options.prepare).or_fail(Exit::Usage, doing.clone())?;
     let calibration = files::calibration(calibrate, &prepared, &import.mean, &import.scale)?;
+    // Of the precisions, one whose program has a proof; a model is compiled all the same if none has.
+    let provable = |program: &Program| match tg_prover::provable(program) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    };
     let compiled =
-        compile_prepared(prepared, &calibration, &options).or_fail(Exit::Usage, doing)?;
+        compile_taken(prepared, &calibration, &options, &provable).or_fail(Exit::Usage, doing)?;
+    for (precision, reason) in &compiled.report.left_out {
+        say(format_args!(
+            "activations {precision:?} have no proof: {reason}"
+        ));
+    }
+    if compiled
+        .report
+        .left_out
+        .iter()
+        .any(|(precision, _)| *precision == compiled.report.precision)
+    {
+        say(format_args!(
+            "no precision that was tried has a proof: the program runs, and jobs that ask for a proof are refused"
+        ));
+    }
     Ok((before, compiled))
 }
 

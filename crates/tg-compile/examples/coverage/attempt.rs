@@ -1,15 +1,15 @@
 //! One program of one output: compiled, compared with the expected answer, proved, verified.
 
 use crate::case::chain;
-use tg_compile::integer::{InputOrder, LowerError, Precision, input_order};
+use tg_compile::integer::{InputOrder, LowerError, input_order};
 use tg_compile::passes::{PrepareError, PrepareOptions, prepare};
-use tg_compile::{CompileError, CompileOptions, Compiled, PrecisionChoice, compile_prepared};
+use tg_compile::{CompileError, CompileOptions, Compiled, compile_taken};
 use tg_exec::sample::Numbers;
 use tg_float::tgf::{self, Budget};
 use tg_float::{FloatTensor, Graph, convert};
 use tg_ir::Answer;
 use tg_ir::coding::encode;
-use tg_proof::{ExpectedStatement, verify};
+use tg_proof::{ExpectedStatement, PlanError, verify};
 use tg_prover::{ModelError, ProveRequest, ProvingModel, prove};
 use tg_types::{Address, Digest, JobId};
 
@@ -42,7 +42,7 @@ pub(crate) struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// With the precision that the compiler chooses, then with each one until one can be proved and is good enough.
+    /// With the precision that the compiler chooses among those that can be proved.
     pub(crate) fn prove(&self) -> Attempt {
         let prepared = match prepare(self.graph.clone(), &self.options) {
             Ok(prepared) => prepared,
@@ -63,34 +63,16 @@ impl Program<'_> {
             all.map(|tensors| order.row(&tensors)).collect()
         };
         let row = order.row(&own);
-        let mut last = None;
-        let fixed = PrecisionChoice::Fixed;
-        for precision in [
-            PrecisionChoice::Auto,
-            fixed(Precision::Bits16),
-            fixed(Precision::Bits8),
-            fixed(Precision::Mixed),
-        ] {
-            let options = CompileOptions {
-                precision,
-                ..CompileOptions::default()
-            };
-            let compiled = match compile_prepared(prepared.clone(), &rows, &options) {
-                Ok(compiled) => compiled,
-                Err(error) => {
-                    last.get_or_insert(Attempt::Refused(why(&error)));
-                    // Another precision has the same operators.
-                    break;
-                }
-            };
-            match self.check(&compiled, &row, &rows) {
-                done @ (Attempt::Proved | Attempt::Wrong(_)) => return done,
-                other => {
-                    last.get_or_insert(other);
-                }
-            }
-        }
-        last.unwrap_or_else(|| Attempt::Refused("nothing was tried".to_owned()))
+        let taken = |program: &tg_ir::Program| match tg_prover::provable(program) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(why_not_planned(&error)),
+        };
+        let options = CompileOptions::default();
+        let compiled = match compile_taken(prepared, &rows, &options, &taken) {
+            Ok(compiled) => compiled,
+            Err(error) => return Attempt::Refused(why(&error)),
+        };
+        self.check(&compiled, &row, &rows)
     }
 
     fn check(&self, compiled: &Compiled, row: &[f32], rows: &[Vec<f32>]) -> Attempt {
@@ -291,12 +273,16 @@ fn why_lowered(error: &LowerError) -> String {
 }
 
 fn why_not_proved(error: &ModelError) -> String {
-    use tg_proof::PlanError;
     match error {
-        ModelError::Plan(PlanError::Unprovable { op, why, .. }) => {
-            format!("a proof of {op}: {why}")
-        }
-        ModelError::Plan(PlanError::TooCostly { what, .. }) => format!("a proof: too many {what}"),
+        ModelError::Plan(error) => why_not_planned(error),
+        _ => format!("a proof: {}", general(error)),
+    }
+}
+
+fn why_not_planned(error: &PlanError) -> String {
+    match error {
+        PlanError::Unprovable { op, why, .. } => format!("a proof of {op}: {why}"),
+        PlanError::TooCostly { what, .. } => format!("a proof: too many {what}"),
         _ => format!("a proof: {}", general(error)),
     }
 }

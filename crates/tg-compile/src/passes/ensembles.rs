@@ -60,7 +60,7 @@ enum After {
 }
 
 /// Leaves and starts of the sums, by output.
-struct Sums {
+struct ClassScores {
     trees: Vec<i64>,
     nodes: Vec<i64>,
     outputs: Vec<i64>,
@@ -69,7 +69,7 @@ struct Sums {
     after: After,
 }
 
-impl Sums {
+impl ClassScores {
     /// The scores of a classifier: of two classes with one score, also the other's.
     fn read(node: &Node, classes: usize) -> Option<Self> {
         let [trees, nodes, outputs] =
@@ -169,7 +169,7 @@ fn classifier(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     if read(0).is_some() && labels.is_empty() {
         return None;
     }
-    let sums = Sums::read(node, labels.len().max(names))?;
+    let sums = ClassScores::read(node, labels.len().max(names))?;
     let after = sums.after;
     let scores = graph.fresh(&format!("{}.scores", node.name));
     let mut all = vec![sums.regressor(node, x, scores)];

@@ -7,7 +7,7 @@ use tg_float::{Attribute, Graph, Node, Subgraph, ValueId};
 
 /// A value of the body for all rows at once.
 #[derive(Debug, Clone)]
-struct Rows {
+struct PerRow {
     value: ValueId,
     /// Axes that the body's value has; one more, before them, counts the rows if they differ.
     rank: usize,
@@ -41,7 +41,7 @@ pub(super) fn rewrite(
         return None;
     }
     let rank = |value: ValueId| facts.get(&value).map(|fact| fact.shape.len());
-    let mut known: BTreeMap<ValueId, Rows> = BTreeMap::new();
+    let mut known: BTreeMap<ValueId, PerRow> = BTreeMap::new();
     for (slot, given) in body.graph.inputs.iter().enumerate() {
         let outer = if slot < states + scanned {
             slot
@@ -51,7 +51,7 @@ pub(super) fn rewrite(
         let value = input(node, outer)?;
         let differs = (states..states + scanned).contains(&slot);
         let rank = rank(value)?.checked_sub(usize::from(differs))?;
-        let rows = Rows {
+        let rows = PerRow {
             value,
             rank,
             differs,
@@ -78,7 +78,7 @@ pub(super) fn rewrite(
         let own = writer
             .graph
             .constant(body.graph.name_of(value), tensor.clone());
-        let rows = Rows {
+        let rows = PerRow {
             value: own,
             rank: tensor.rank(),
             differs: false,
@@ -105,8 +105,8 @@ pub(super) fn rewrite(
 fn for_all_rows(
     writer: &mut Writer<'_>,
     node: &Node,
-    known: &BTreeMap<ValueId, Rows>,
-) -> Option<Rows> {
+    known: &BTreeMap<ValueId, PerRow>,
+) -> Option<PerRow> {
     const EACH: [&str; 17] = [
         "Abs", "Add", "Cast", "Div", "Exp", "Identity", "Log", "Max", "Min", "Mul", "Neg", "Pow",
         "Relu", "Sigmoid", "Sqrt", "Sub", "Tanh",
@@ -123,7 +123,7 @@ fn for_all_rows(
     if !node.domain.is_empty() || node.outputs.len() != 1 {
         return None;
     }
-    let reads: Option<Vec<Rows>> = node
+    let reads: Option<Vec<PerRow>> = node
         .reads()
         .map(|value| known.get(&value).cloned())
         .collect();
@@ -136,7 +136,7 @@ fn for_all_rows(
             _ => return None,
         };
         let value = copied(writer, node, &inputs);
-        return Some(Rows {
+        return Some(PerRow {
             value,
             rank,
             differs,
@@ -154,7 +154,7 @@ fn for_all_rows(
         }
         let inputs: Vec<ValueId> = reads.iter().map(|rows| rows.value).collect();
         let value = copied(writer, node, &inputs);
-        return Some(Rows {
+        return Some(PerRow {
             value,
             rank,
             differs,
@@ -192,7 +192,7 @@ fn for_all_rows(
         let axes = ("axes", Attribute::Ints(axes));
         writer.node(&node.op, &[first.value], &[axes, how])
     };
-    Some(Rows {
+    Some(PerRow {
         value,
         rank,
         differs,
