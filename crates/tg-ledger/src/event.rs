@@ -165,6 +165,15 @@ pub enum Event {
         /// How much.
         amount: Amount,
     },
+    /// Machines were held back for a job since the last block, and what stayed idle there was burned out of its escrow.
+    HeldBack {
+        /// The job.
+        job: JobId,
+        /// Who ordered it.
+        requestor: Address,
+        /// How much.
+        amount: Amount,
+    },
     /// A job ended, and its money was settled.
     JobEnded {
         /// The job.

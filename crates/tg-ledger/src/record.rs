@@ -21,6 +21,7 @@ pub use account::{Account, ConsensusKey, Offer, Provider, Validator};
 pub use bid::{Bid, LivenessReport};
 pub use grant::Grant;
 pub use job::{EndReason, Job, JobState, Owed, Settlement, Step};
+pub(crate) use lease::lease_id;
 pub use lease::{AbandonedBecause, Evidence, LatePhase, Lease, LeaseEnd, Preemption};
 pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
 pub use storage::{Recheck, SeatSet, Storage};

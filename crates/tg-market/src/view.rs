@@ -403,6 +403,30 @@ impl Stock {
         })
     }
 
+    /// From when on the machine of `offer` has room for `request` if nobody else comes: `now`, or a millisecond after what
+    /// runs there must have ended, with the room. `None` if it never has, if something is booked there, or if something that
+    /// should have ended by now is in the way.
+    #[must_use]
+    pub fn earliest_room(
+        &self,
+        offer: &OfferId,
+        request: &Request,
+        now: TimestampMs,
+    ) -> Option<(TimestampMs, Room)> {
+        if self.bookings(offer).next().is_some() {
+            return None;
+        }
+        let end = TimestampMs::new(u64::MAX);
+        let room = |from| self.room_without(offer, request, now, (from, end), &[], None);
+        let ends = self.ends(offer).into_iter().filter(|it| *it >= now);
+        let later = ends.map(|end| TimestampMs::new(end.get().saturating_add(1)));
+        let starts: Vec<TimestampMs> = std::iter::once(now).chain(later).collect();
+        // The later, the less is in the way.
+        let first = starts.partition_point(|start| room(*start).is_none());
+        let start = *starts.get(first)?;
+        Some((start, room(start)?))
+    }
+
     /// What `request` takes from the work to come on the GPUs `devices` of the machine of `offer`; `None` if it does not
     /// fit there.
     #[must_use]

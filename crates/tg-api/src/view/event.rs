@@ -115,6 +115,7 @@ fn parts(event: &Event) -> Parts {
         | Event::PenaltyHeld { .. }
         | Event::PenaltySettled { .. }
         | Event::HolderPaid { .. }
+        | Event::HeldBack { .. }
         | Event::Forfeited { .. } => job_parts(event),
     }
 }
@@ -173,6 +174,20 @@ fn job_parts(event: &Event) -> Parts {
             lease: Some(*lease),
             account: Some(*provider),
             text: format!("lease of {provider}: {end}"),
+            ..Parts::default()
+        },
+        Event::HeldBack {
+            job,
+            requestor,
+            amount,
+        } => Parts {
+            kind: "held_back",
+            job: Some(*job),
+            account: Some(*requestor),
+            amount: Some(*amount),
+            text: format!(
+                "{amount} TGRID of job {job} burned for what is idle on machines held back for it"
+            ),
             ..Parts::default()
         },
         _ => collateral_parts(event),

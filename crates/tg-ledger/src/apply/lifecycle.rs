@@ -380,7 +380,7 @@ impl Execution {
         let Some(mut newcomer) = newcomer else {
             return;
         };
-        let room = newcomer.order.max_price.saturating_sub(newcomer.owed_sum());
+        let room = newcomer.purse();
         let waits = newcomer.state == JobState::Queued;
         let fits = newcomer.owed.len() < OWED_MAX && owed.amount <= room;
         if waits && fits && !owed.amount.is_zero() {
@@ -489,7 +489,7 @@ impl Execution {
 
     /// Takes a job back. Whoever holds it is paid for that: gas before it started, its time after. So are those who made
     /// room for it: what they lost was for nothing.
-    pub(super) fn cancel(&mut self, job: Job) -> Done {
+    pub(crate) fn cancel(&mut self, job: Job) -> Done {
         let reason = EndReason::CancelledByRequestor;
         let mut left = job.escrow;
         if let Some(lead) = job.live_lease() {
