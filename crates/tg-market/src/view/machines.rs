@@ -81,8 +81,8 @@ impl Census {
     /// What is expected of `cluster`: work like `work`, and what its machines let expect.
     pub(super) fn burden(&self, cluster: &Cluster, work: &WorkloadProfile) -> Burden {
         let sizes = self.sizes.keys().copied();
-        let mut profile = WorkloadProfile::prior(sizes);
-        profile.join(work);
+        let mut profile = WorkloadProfile::prior(sizes, work);
+        profile.join_seen(work);
         Burden::new(cluster, &profile)
     }
 }
