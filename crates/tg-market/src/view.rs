@@ -14,7 +14,7 @@ use tg_types::{
     LeaseId, Machine, OfferId, OfferTerms, Reader, SharingMode, TimestampMs, Writer,
 };
 
-use crate::book::shards::Shards;
+use crate::book::shards::{Shards, Sorted};
 use crate::cluster::{
     AllocateError, Allocation, Cluster, Gpu, Interconnect, Isolation, ModelSet, Needs, NodeIndex,
     NodeSpec, Request, RequestError, Sharing,
@@ -73,6 +73,9 @@ pub struct Room {
     pub look: Shape,
 }
 
+/// What runs on one machine: until when at the latest.
+type Running = Sorted<LeaseId, (Allocation, TimestampMs)>;
+
 /// The machines of all offers with what is held of them.
 ///
 /// Two are equal if they hold the same, whatever numbers the machines have: a machine keeps its number while others come
@@ -83,7 +86,7 @@ pub struct Stock {
     offers: Arc<Vec<OfferId>>,
     nodes: Shards<OfferId, NodeIndex>,
     census: Census,
-    running: Shards<OfferId, BTreeMap<LeaseId, (Allocation, TimestampMs)>>,
+    running: Shards<OfferId, Arc<Running>>,
     /// The machine of each lease that runs.
     places: Shards<LeaseId, NodeIndex>,
     booked: BTreeMap<OfferId, BTreeMap<LeaseId, Hold>>,
@@ -195,7 +198,7 @@ impl Stock {
     pub fn running(&self) -> impl Iterator<Item = (LeaseId, &Allocation, TimestampMs)> {
         self.running
             .values()
-            .flatten()
+            .flat_map(|it| it.iter())
             .map(|(lease, (allocation, until))| (*lease, allocation, *until))
     }
 
@@ -206,7 +209,7 @@ impl Stock {
     ) -> impl Iterator<Item = (&LeaseId, &Allocation, TimestampMs)> {
         let offer = self.offers.get(node.0 as usize);
         let running = offer.and_then(|offer| self.running.get(offer));
-        let running = running.into_iter().flatten();
+        let running = running.into_iter().flat_map(|it| it.iter());
         running.map(|(lease, (allocation, until))| (lease, allocation, *until))
     }
 
@@ -244,7 +247,7 @@ impl Stock {
         self.burden.moved(&before, &self.cluster, node);
         self.places.insert(hold.lease, node);
         let running = self.running.entry_or_default(hold.offer);
-        running.insert(hold.lease, (allocation, hold.until));
+        Arc::make_mut(running).insert(hold.lease, (allocation, hold.until));
         Ok(())
     }
 
@@ -282,7 +285,7 @@ impl Stock {
             let Some(offer) = self.offer(node) else {
                 return;
             };
-            let running = self.running.entry_or_default(offer);
+            let running = Arc::make_mut(self.running.entry_or_default(offer));
             let held = running.remove(lease);
             if running.is_empty() {
                 self.running.remove(&offer);

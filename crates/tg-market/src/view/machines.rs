@@ -150,7 +150,8 @@ impl Stock {
         if let Some(moved) = offers.get(node.0 as usize).copied() {
             self.nodes.insert(moved, node);
             if self.running.get(&moved).is_some() {
-                for (lease, (allocation, _)) in self.running.entry_or_default(moved) {
+                let running = std::sync::Arc::make_mut(self.running.entry_or_default(moved));
+                for (lease, (allocation, _)) in running.iter_mut() {
                     *allocation = allocation.on(node);
                     self.places.insert(*lease, node);
                 }
