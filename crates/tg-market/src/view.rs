@@ -4,6 +4,7 @@
 //! it. Undoing unfinalised blocks needs nothing: each version of the ledger's state shares or owns its own stock. A hold
 //! may begin later than now (a booking); whoever wants room meanwhile must be gone before it begins, or leave enough.
 
+mod census;
 mod machines;
 
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ use crate::packing::table::PricedTables;
 use crate::packing::{Burden, Shape, WorkloadProfile};
 use crate::throughput::{Correction, GpuClass, WorkKind, duration_on};
 
-use machines::Census;
+use census::Census;
 
 /// What one lease holds of the machine of an offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

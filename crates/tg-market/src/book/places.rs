@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::OfferBook;
-use super::shelf::{Look, Shelf, ShelfKey};
+use super::runs::Runs;
+use super::shelf::{Look, Rack, Shelf, ShelfKey};
 use crate::cluster::{Gpu, Request};
 use crate::packing::Shape;
 use crate::packing::table::{PricedTables, STEP_BITS};
@@ -517,14 +517,14 @@ impl Places {
         (self.spots, self.orders) = (0, 0);
     }
 
-    /// Machines look as those of `book` do.
-    fn tell(&mut self, book: &OfferBook) {
+    /// Machines look as those on `shelves` do.
+    fn tell(&mut self, shelves: &Runs<ShelfKey, Rack>) {
         let none = Shelf::default();
-        for (gpu, _) in book.shelves.iter() {
+        for gpu in shelves.keys() {
             self.shelf_place(gpu);
         }
         for (gpu, place) in &self.shelf_places {
-            let shelf = book.shelves.get(gpu).map_or(&none, |it| &*it.shelf);
+            let shelf = shelves.get(gpu).map_or(&none, |it| &*it.shelf);
             self.shelves[*place as usize].tell(shelf);
         }
     }
@@ -541,8 +541,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The places of `book` under `prices`, for the version that asks.
-    pub(super) fn places(&mut self, book: &OfferBook, prices: &PackingPrices) -> &mut Places {
+    /// The places on the shelves of a book under `prices`, for the version that asks: the one that has `memory`.
+    pub(super) fn places(
+        &mut self,
+        (shelves, memory): (&Runs<ShelfKey, Rack>, &Memory),
+        prices: &PackingPrices,
+    ) -> &mut Places {
         let tables = prices.tables();
         let places = self.places.get_or_insert_with(|| {
             // Whatever version asks, it is not the one that this was told of.
@@ -561,9 +565,9 @@ impl Shared {
             }
             places.tables = Arc::clone(tables);
         }
-        if self.told != book.memory.version {
-            places.tell(book);
-            self.told = book.memory.version;
+        if self.told != memory.version {
+            places.tell(shelves);
+            self.told = memory.version;
         }
         places
     }
