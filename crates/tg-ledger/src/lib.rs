@@ -57,7 +57,7 @@ pub use decision::{Decision, schedule_root};
 pub use error::{
     BlockError, InvariantError, MachineProblem, NeedsProblem, TransactionError, VerdictError,
 };
-pub use event::Event;
+pub use event::{BurnedBecause, Event};
 pub use gas::{FeeMarket, Prepaid};
 pub use genesis::{Genesis, GenesisError};
 pub use journal::{Entry, JournalWriter, ReplayError, Replayed, replay};

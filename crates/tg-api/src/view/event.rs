@@ -1,6 +1,6 @@
 //! Events of blocks.
 
-use tg_ledger::{Event, ModelState};
+use tg_ledger::{BurnedBecause, Event, ModelState};
 use tg_sdk::dto::EventDto;
 use tg_types::{Address, Amount, JobId, LeaseId, ModelId};
 
@@ -115,7 +115,7 @@ fn parts(event: &Event) -> Parts {
         | Event::PenaltyHeld { .. }
         | Event::PenaltySettled { .. }
         | Event::HolderPaid { .. }
-        | Event::HeldBack { .. }
+        | Event::EscrowBurned { .. }
         | Event::Forfeited { .. } => job_parts(event),
     }
 }
@@ -176,18 +176,24 @@ fn job_parts(event: &Event) -> Parts {
             text: format!("lease of {provider}: {end}"),
             ..Parts::default()
         },
-        Event::HeldBack {
+        Event::EscrowBurned {
             job,
             requestor,
+            because,
             amount,
         } => Parts {
-            kind: "held_back",
+            kind: "escrow_burned",
             job: Some(*job),
             account: Some(*requestor),
             amount: Some(*amount),
-            text: format!(
-                "{amount} TGRID of job {job} burned for what is idle on machines held back for it"
-            ),
+            text: match because {
+                BurnedBecause::Idle => format!(
+                    "{amount} TGRID of job {job} burned for what is idle on machines held back for it"
+                ),
+                BurnedBecause::StatedTime => format!(
+                    "{amount} TGRID of job {job} burned: a lease ran out of the GPU time that it states"
+                ),
+            },
             ..Parts::default()
         },
         _ => collateral_parts(event),

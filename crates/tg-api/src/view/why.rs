@@ -127,11 +127,11 @@ fn held_back(state: &State, job: &Job) -> String {
             "; held back for it: {machines} of their machines, free in {seconds} s at the latest"
         )
     });
-    match job.held_back.is_zero() {
+    match job.escrow_burned.is_zero() {
         true => held,
         false => format!(
-            "{held}; {} TGRID burned for what was idle meanwhile",
-            job.held_back
+            "{held}; {} TGRID of its escrow burned so far",
+            job.escrow_burned
         ),
     }
 }

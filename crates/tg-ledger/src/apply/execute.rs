@@ -199,7 +199,7 @@ impl Execution {
             },
             stars: 0,
             owed: Vec::new(),
-            held_back: Amount::ZERO,
+            escrow_burned: Amount::ZERO,
             storage: Storage::default(),
             declined: 0,
             rent,

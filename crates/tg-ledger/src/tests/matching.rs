@@ -82,7 +82,7 @@ pub(super) fn waiting_with(
         revealed_in: 0,
         stars: 0,
         owed: Vec::new(),
-        held_back: Amount::ZERO,
+        escrow_burned: Amount::ZERO,
         rent: crate::Rent::default(),
     });
     Arc::make_mut(&mut state.queued).insert(sequence, id);

@@ -243,7 +243,7 @@ struct Story {
     delays: u32,
     /// Single jobs that began while machines were held back.
     backfilled: u32,
-    held_back: Amount,
+    burned: Amount,
     state: JobState,
 }
 
@@ -260,14 +260,14 @@ fn run(market: &mut Market, order: JobOrder, blocks: u64) -> Story {
         promised: None,
         delays: 0,
         backfilled: 0,
-        held_back: Amount::ZERO,
+        burned: Amount::ZERO,
         state: JobState::Queued,
     };
     for _ in 0..blocks {
         let (_, events) = crowded(market, &[]);
         sound(&market.state);
         let job = market.state.job(&id).unwrap();
-        story.held_back = job.held_back;
+        story.burned = job.escrow_burned;
         story.state = job.state;
         if job.state != JobState::Queued {
             break;
@@ -336,7 +336,7 @@ fn who_leaves_nothing_for_what_is_idle_has_nothing_held_back() {
     let story = run(&mut market, order, 300);
     assert_eq!((story.state, story.promised), (JobState::Queued, None));
     assert!(story.waited > story.patience);
-    assert!(story.held_back.is_zero());
+    assert!(story.burned.is_zero());
 }
 
 /// What stayed idle of all GPUs in a market since `from`, in thousandths of a GPU times blocks.

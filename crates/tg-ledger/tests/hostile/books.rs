@@ -182,7 +182,7 @@ impl Books {
             Event::Forfeited {
                 provider, amount, ..
             } => self.allow(provider, amount.get()),
-            Event::HeldBack {
+            Event::EscrowBurned {
                 requestor, amount, ..
             } => self.allow(requestor, amount.get()),
             Event::JobEnded {

@@ -307,7 +307,7 @@ impl Auditor {
     /// The market's own events.
     fn settle_market(&mut self, event: &Event) {
         match event {
-            Event::HeldBack { job, amount, .. } => {
+            Event::EscrowBurned { job, amount, .. } => {
                 let pot = self.pots.get_mut(job).unwrap();
                 pot.escrow = pot.escrow.checked_sub(amount.get()).unwrap();
                 self.burned += amount.get();

@@ -258,7 +258,7 @@ fn any_job(seeds: &Seeds) -> Job {
                 amount: seeds.amount(),
             })
             .collect(),
-        held_back: seeds.amount(),
+        escrow_burned: seeds.amount(),
         storage: any_storage(seeds),
         declined: 3,
         rent: any_rent(seeds),

@@ -16,7 +16,7 @@ use super::super::Execution;
 use super::super::matching::{Board, Outcome, Share};
 use crate::decision::Decision;
 use crate::error::InvariantError;
-use crate::event::Event;
+use crate::event::BurnedBecause;
 use crate::limits::{OFFERS_PER_RESERVATION, RESERVATIONS_MAX};
 use crate::record::{Grant, Job, JobState};
 use crate::state::{HeldPlace, Reservation, State};
@@ -63,19 +63,10 @@ impl Execution {
             let due = due.fold(Amount::ZERO, Amount::saturating_add);
             // What it needs to pay for the machines themselves is left to it.
             let free = job.purse().saturating_sub(reservation.price());
-            let amount = due.min(free).min(job.escrow);
-            if amount.is_zero() {
-                continue;
+            let amount = due.min(free);
+            if self.burn_escrow(&mut job, amount, BurnedBecause::Idle) {
+                self.state.put_job(job);
             }
-            job.held_back = job.held_back.saturating_add(amount);
-            job.escrow = job.escrow.saturating_sub(amount);
-            self.burn(amount);
-            self.events.push(Event::HeldBack {
-                job: job.id,
-                requestor: job.requestor,
-                amount,
-            });
-            self.state.put_job(job);
         }
     }
 
