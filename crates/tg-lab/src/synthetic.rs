@@ -195,6 +195,45 @@ pub fn synthetic_trace(seed: u64, nodes: u32, jobs: u32) -> Trace {
     Trace { nodes, jobs }
 }
 
+/// The machines of `base` and jobs of which half of those with GPUs want several, any number from 2 to 8 with 8 cores each;
+/// the others are drawn from the jobs of `base`, and those without GPUs come as often as they do there. They come until one and
+/// a half times of all compute is asked for.
+#[must_use]
+pub fn half_several(base: &Trace, seed: u64) -> Trace {
+    let mut draws = Draws::new(seed);
+    let of = |wanted: fn(u8) -> bool| -> Vec<Request> {
+        let requests = base.requests().into_iter();
+        requests.filter(|it| wanted(it.gpus())).collect()
+    };
+    let (none, one) = (of(|it| it == 0), of(|it| it == 1));
+    let gpus = base.nodes.iter().map(|it| u64::from(it.spec.gpu_count));
+    let most = gpus.sum::<u64>() * u64::from(WHOLE_GPU) * 3 / 2;
+    let (mut asked, mut jobs) = (0, Vec::new());
+    while asked < most && !one.is_empty() {
+        let has_none = draws.below(base.jobs.len() as u64) < none.len() as u64;
+        let request = match (has_none, draws.below(2)) {
+            (true, _) => *draws.pick(&none),
+            (false, 0) => *draws.pick(&one),
+            (false, _) => {
+                let gpus = 2 + draws.below(7) as u8;
+                let several = Request::new(u32::from(gpus) * 8_000, 0, gpus, WHOLE_GPU);
+                several.unwrap_or(one[0])
+            }
+        };
+        asked += u64::from(request.gpu_milli_total());
+        jobs.push(TraceJob {
+            name: format!("job-{:06}", jobs.len()),
+            request,
+            arrival_s: jobs.len() as u64 * 30,
+            duration_s: 600 + draws.below(200_000),
+        });
+    }
+    Trace {
+        nodes: base.nodes.clone(),
+        jobs,
+    }
+}
+
 /// How much the offers of a generated market differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variety {

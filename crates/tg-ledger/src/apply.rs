@@ -338,6 +338,7 @@ impl Execution {
         let parent = state.head.block;
         execution.state.schedule.turn(parent, height);
         execution.run_meters();
+        execution.charge_for_held_back();
         execution
     }
 

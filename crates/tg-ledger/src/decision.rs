@@ -48,6 +48,15 @@ pub enum Decision {
         /// The lease.
         lease: LeaseId,
     },
+    /// A machine is held back for a job that waited long enough: one for each member of a gang.
+    Reserved {
+        /// The job.
+        job: JobId,
+        /// The offer.
+        offer: OfferId,
+        /// From when on nobody else has it.
+        from: TimestampMs,
+    },
 }
 
 impl Decision {
@@ -60,6 +69,7 @@ impl Decision {
             Self::Preempted { .. } => "preempted",
             Self::Cleared { .. } => "cleared",
             Self::Lost { .. } => "lost",
+            Self::Reserved { .. } => "reserved",
         }
     }
 }
@@ -76,6 +86,13 @@ impl std::fmt::Display for Decision {
                 write!(f, "slot {slot}, class {class} cleared at {price}")
             }
             Self::Lost { lease } => write!(f, "lease {lease} ended: its provider is lost"),
+            Self::Reserved { job, offer, from } => {
+                write!(
+                    f,
+                    "offer {offer} is held back for job {job} from {} ms on",
+                    from.get()
+                )
+            }
         }
     }
 }
@@ -87,6 +104,7 @@ variants! {
         2 = Preempted { lease, by },
         3 = Cleared { slot, class, price },
         4 = Lost { lease },
+        5 = Reserved { job, offer, from },
     }
 }
 

@@ -8,6 +8,15 @@ use tg_types::{
 use crate::decision::Decision;
 use crate::record::{EndReason, JobState, LeaseEnd, ModelState, Settlement};
 
+/// Why a part of a job's escrow was burned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BurnedBecause {
+    /// Machines were held back for it since the last block, and this is what was idle there.
+    Idle,
+    /// A lease ran out of the GPU time that the order states, as many times of it as it may have.
+    StatedTime,
+}
+
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -162,6 +171,17 @@ pub enum Event {
         job: JobId,
         /// Who was paid.
         provider: Address,
+        /// How much.
+        amount: Amount,
+    },
+    /// A part of the escrow of a job was burned.
+    EscrowBurned {
+        /// The job.
+        job: JobId,
+        /// Who ordered it.
+        requestor: Address,
+        /// What for.
+        because: BurnedBecause,
         /// How much.
         amount: Amount,
     },

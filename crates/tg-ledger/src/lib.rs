@@ -57,7 +57,7 @@ pub use decision::{Decision, schedule_root};
 pub use error::{
     BlockError, InvariantError, MachineProblem, NeedsProblem, TransactionError, VerdictError,
 };
-pub use event::Event;
+pub use event::{BurnedBecause, Event};
 pub use gas::{FeeMarket, Prepaid};
 pub use genesis::{Genesis, GenesisError};
 pub use journal::{Entry, JournalWriter, ReplayError, Replayed, replay};
@@ -69,8 +69,8 @@ pub use record::{
 };
 pub use rent::{Charge, Meters, Rent, RentStanding, Shelf, name_of_address};
 pub use state::{
-    DryRun, Eta, GangWhy, Head, MoneyReport, Outage, Relaxation, Schedule, State, StorageTask,
-    StoredFile, Totals, WhyWaiting,
+    DryRun, Eta, GangWhy, Head, HeldPlace, MoneyReport, Outage, Relaxation, Reservation, Schedule,
+    State, StorageTask, StoredFile, Totals, WhyWaiting,
 };
 pub use table::Table;
 pub use tree::{LeafHead, LeafKey, ProofError, StateProof, Tree};

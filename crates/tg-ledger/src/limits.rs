@@ -17,10 +17,10 @@ pub const BLOCK_BYTES_MAX: usize = 1 << 20;
 pub const LOOKS_PER_BLOCK_MAX: u64 = 1 << 20;
 
 /// What each lane has of them, for jobs that wait and for jobs that came in this block: posted, gang, deadline; then the
-/// auction of a slot, and moves. Whoever fills one lane with jobs that fit nowhere takes nothing from the others, and
+/// auction of a slot, moves, and jobs for which machines are held back. Whoever fills one lane with jobs that fit nowhere takes nothing from the others, and
 /// nothing from whoever orders next; the jobs not reached come first in the next block. Jobs that came in the block divide
 /// theirs: most is for posted orders, the most usual ones, and for gangs, which look at every machine twice.
-pub const LOOKS_PER_BLOCK: [u64; 8] = [
+pub const LOOKS_PER_BLOCK: [u64; 9] = [
     1 << 15,
     1 << 18,
     1 << 14,
@@ -29,6 +29,7 @@ pub const LOOKS_PER_BLOCK: [u64; 8] = [
     1 << 14,
     1 << 14,
     1 << 14,
+    1 << 16,
 ];
 
 /// Jobs that did not end, of all accounts.
@@ -54,6 +55,13 @@ pub const AUCTION_BIDS_MAX: usize = 1_024;
 
 /// Starts tried on one machine for a reservation: the ends of what runs or is booked there, the earliest first.
 pub const BOOKING_STARTS_MAX: usize = 8;
+
+/// Jobs for which machines are held back: each is looked at in every block. At most one, and one for every
+/// [`OFFERS_PER_RESERVATION`] offers.
+pub const RESERVATIONS_MAX: usize = 64;
+
+/// See [`RESERVATIONS_MAX`].
+pub const OFFERS_PER_RESERVATION: usize = 16;
 
 /// How often one job may be pushed out.
 pub const PREEMPTIONS_MAX: u8 = 3;

@@ -6,60 +6,19 @@
 
 mod account;
 mod bid;
+mod entry;
 mod grant;
 mod job;
 mod lease;
 mod model;
 mod storage;
 
-use tg_types::{Amount, Decode, Encode};
-
-use crate::rent::Due;
-use crate::tree::LeafHead;
-
 pub use account::{Account, ConsensusKey, Offer, Provider, Validator};
 pub use bid::{Bid, LivenessReport};
+pub use entry::Record;
 pub use grant::Grant;
 pub use job::{EndReason, Job, JobState, Owed, Settlement, Step};
+pub(crate) use lease::lease_id;
 pub use lease::{AbandonedBecause, Evidence, LatePhase, Lease, LeaseEnd, Preemption};
 pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
 pub use storage::{Recheck, SeatSet, Storage};
-
-/// One entry of a table.
-pub trait Record: Clone + Encode + Decode {
-    /// What the entry is found by. Its first byte spreads entries over a table's shards.
-    type Key: Copy + Ord + Default + AsRef<[u8]> + std::fmt::Debug;
-
-    /// Tells leaves of different tables apart.
-    const KIND: u8;
-
-    /// The table's name in errors.
-    const NAME: &'static str;
-
-    /// Kind of the leaf that holds this entry's money, where that is a leaf of its own.
-    const MONEY_KIND: Option<u8> = None;
-
-    /// What this entry is found by.
-    fn key(&self) -> Self::Key;
-
-    /// What its leaf says beside its content.
-    fn head(&self) -> LeafHead;
-
-    /// What its money leaf says, while there is money in it.
-    fn money_head(&self) -> Option<LeafHead> {
-        None
-    }
-
-    /// Money that lies in this entry, but for its deposit.
-    fn money(&self) -> Amount;
-
-    /// What secures its rent.
-    fn deposit(&self) -> Amount {
-        Amount::ZERO
-    }
-
-    /// When it leaves for want of rent; `None` while something refers to it, or if it pays none.
-    fn due(&self) -> Option<Due> {
-        None
-    }
-}

@@ -8,6 +8,7 @@ mod codec;
 mod consents;
 mod cursors;
 mod market;
+mod reservations;
 mod schedule;
 mod seal;
 mod stock;
@@ -39,6 +40,7 @@ use crate::verdict::EvidenceTask;
 pub(crate) use book::BookChanges;
 pub(crate) use consents::{Consents, can_be_pushed_out};
 pub(crate) use cursors::Cursors;
+pub use reservations::{HeldPlace, Reservation};
 pub use schedule::Schedule;
 pub use seal::MoneyReport;
 pub(crate) use stock::put as put_in_stock;
@@ -93,6 +95,8 @@ pub struct State {
     pub(crate) leaves: Leaves,
     /// Where matching goes on.
     pub(crate) cursors: Cursors,
+    /// What is held back for jobs that waited long enough.
+    pub(crate) reservations: Vec<Reservation>,
     pub(crate) fee_market: FeeMarket,
     /// What staying cost so far on each shelf.
     pub(crate) meters: Meters,
@@ -174,6 +178,7 @@ impl State {
             totals: Totals::default(),
             leaves: Leaves::default(),
             cursors: Cursors::default(),
+            reservations: Vec::new(),
             fee_market: FeeMarket {
                 base_fee: parameters.base_fee_min,
             },

@@ -9,7 +9,7 @@ use crate::cluster::{Request, WHOLE_GPU};
 use crate::lane::queue::{PRIORITY_MAX, TURN_TIME_BASE, Waiting};
 use crate::packing::{Learner, WorkloadProfile};
 use crate::pricing::{DynamicPrice, Load, STEP_MAX_PPM};
-use crate::reputation::{LeaseOutcome, Reputation, Standing};
+use crate::reputation::{LeaseOutcome, Reputation, ReputationLevel};
 use crate::throughput::{Correction, GpuClass, ThroughputMatrix, WorkKind, duration_on};
 use tg_lab::synthetic::Draws;
 
@@ -101,10 +101,13 @@ fn ratings_move_the_posterior_a_little_and_cost_money() {
     for _ in 0..3 {
         liar.observe(LeaseOutcome::Rejected);
     }
-    assert_eq!(liar.standing(Amount::ZERO, one), Standing::Removed);
+    assert_eq!(liar.standing(Amount::ZERO, one), ReputationLevel::Removed);
     // Bad ratings alone remove nobody: there is no failed lease.
     let disliked = rated(1, Amount::from_tgrid(1_000_000));
-    assert_eq!(disliked.standing(Amount::ZERO, one), Standing::Regular);
+    assert_eq!(
+        disliked.standing(Amount::ZERO, one),
+        ReputationLevel::Regular
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::cluster::{
     Request, RequestError, Sharing, WHOLE_GPU,
 };
 use crate::pricing::{DynamicPrice, Load, TARGET_PPM};
-use crate::reputation::{LeaseOutcome, Reputation, Standing};
+use crate::reputation::{LeaseOutcome, Reputation, ReputationLevel};
 use crate::throughput::{Correction, GpuClass, WorkKind};
 
 const GPU: Gpu = Gpu {
@@ -218,17 +218,17 @@ fn reputation_starts_pessimistic_and_is_earned() {
     let capped = fresh.failure_ppm(Amount::MAX, one);
     assert_eq!(capped, fresh.failure_ppm(Amount::from_tgrid(160), one));
     assert!(
-        fresh.standing(Amount::MAX, one) == Standing::Regular,
+        fresh.standing(Amount::MAX, one) == ReputationLevel::Regular,
         "stake alone is not the top"
     );
     let mut good = fresh;
     for _ in 0..200 {
         good.observe(LeaseOutcome::Accepted);
     }
-    assert_eq!(good.standing(Amount::ZERO, one), Standing::Top);
+    assert_eq!(good.standing(Amount::ZERO, one), ReputationLevel::Top);
     let mut bad = fresh;
     bad.observe(LeaseOutcome::Rejected);
-    assert_eq!(bad.standing(Amount::ZERO, one), Standing::Removed);
+    assert_eq!(bad.standing(Amount::ZERO, one), ReputationLevel::Removed);
     // What is forgotten brings a provider back to the prior, not beyond it.
     for _ in 0..2_000 {
         bad.decay();

@@ -53,7 +53,7 @@ impl LeaseOutcome {
 
 /// What a reputation allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Standing {
+pub enum ReputationLevel {
     /// Gets no leases.
     Removed,
     /// Gets leases.
@@ -147,14 +147,14 @@ impl Reputation {
 
     /// What the reputation allows. The floor does not apply to those who failed nothing: a newcomer may work.
     #[must_use]
-    pub fn standing(&self, stake: Amount, stake_for_one: Amount) -> Standing {
+    pub fn standing(&self, stake: Amount, stake_for_one: Amount) -> ReputationLevel {
         let ppm = self.failure_ppm(stake, stake_for_one);
         if self.failures > 0 && ppm >= FLOOR_FAILURE_PPM {
-            Standing::Removed
+            ReputationLevel::Removed
         } else if ppm < TOP_FAILURE_PPM {
-            Standing::Top
+            ReputationLevel::Top
         } else {
-            Standing::Regular
+            ReputationLevel::Regular
         }
     }
 }

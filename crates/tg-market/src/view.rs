@@ -4,6 +4,7 @@
 //! it. Undoing unfinalised blocks needs nothing: each version of the ledger's state shares or owns its own stock. A hold
 //! may begin later than now (a booking); whoever wants room meanwhile must be gone before it begins, or leave enough.
 
+mod census;
 mod machines;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use tg_types::{
     LeaseId, Machine, OfferId, OfferTerms, Reader, SharingMode, TimestampMs, Writer,
 };
 
-use crate::book::shards::Shards;
+use crate::book::shards::{Shards, Sorted};
 use crate::cluster::{
     AllocateError, Allocation, Cluster, Gpu, Interconnect, Isolation, ModelSet, Needs, NodeIndex,
     NodeSpec, Request, RequestError, Sharing,
@@ -25,7 +26,7 @@ use crate::packing::table::PricedTables;
 use crate::packing::{Burden, Shape, WorkloadProfile};
 use crate::throughput::{Correction, GpuClass, WorkKind, duration_on};
 
-use machines::Census;
+use census::Census;
 
 /// What one lease holds of the machine of an offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +74,9 @@ pub struct Room {
     pub look: Shape,
 }
 
+/// What runs on one machine: until when at the latest.
+type Running = Sorted<LeaseId, (Allocation, TimestampMs)>;
+
 /// The machines of all offers with what is held of them.
 ///
 /// Two are equal if they hold the same, whatever numbers the machines have: a machine keeps its number while others come
@@ -83,7 +87,7 @@ pub struct Stock {
     offers: Arc<Vec<OfferId>>,
     nodes: Shards<OfferId, NodeIndex>,
     census: Census,
-    running: Shards<OfferId, BTreeMap<LeaseId, (Allocation, TimestampMs)>>,
+    running: Shards<OfferId, Arc<Running>>,
     /// The machine of each lease that runs.
     places: Shards<LeaseId, NodeIndex>,
     booked: BTreeMap<OfferId, BTreeMap<LeaseId, Hold>>,
@@ -195,7 +199,7 @@ impl Stock {
     pub fn running(&self) -> impl Iterator<Item = (LeaseId, &Allocation, TimestampMs)> {
         self.running
             .values()
-            .flatten()
+            .flat_map(|it| it.iter())
             .map(|(lease, (allocation, until))| (*lease, allocation, *until))
     }
 
@@ -206,7 +210,7 @@ impl Stock {
     ) -> impl Iterator<Item = (&LeaseId, &Allocation, TimestampMs)> {
         let offer = self.offers.get(node.0 as usize);
         let running = offer.and_then(|offer| self.running.get(offer));
-        let running = running.into_iter().flatten();
+        let running = running.into_iter().flat_map(|it| it.iter());
         running.map(|(lease, (allocation, until))| (lease, allocation, *until))
     }
 
@@ -244,7 +248,7 @@ impl Stock {
         self.burden.moved(&before, &self.cluster, node);
         self.places.insert(hold.lease, node);
         let running = self.running.entry_or_default(hold.offer);
-        running.insert(hold.lease, (allocation, hold.until));
+        Arc::make_mut(running).insert(hold.lease, (allocation, hold.until));
         Ok(())
     }
 
@@ -282,7 +286,7 @@ impl Stock {
             let Some(offer) = self.offer(node) else {
                 return;
             };
-            let running = self.running.entry_or_default(offer);
+            let running = Arc::make_mut(self.running.entry_or_default(offer));
             let held = running.remove(lease);
             if running.is_empty() {
                 self.running.remove(&offer);
@@ -401,6 +405,30 @@ impl Stock {
             look: look_of(&self.cluster, node),
             ..room
         })
+    }
+
+    /// From when on the machine of `offer` has room for `request` if nobody else comes: `now`, or a millisecond after what
+    /// runs there must have ended, with the room. `None` if it never has, if something is booked there, or if something that
+    /// should have ended by now is in the way.
+    #[must_use]
+    pub fn earliest_room(
+        &self,
+        offer: &OfferId,
+        request: &Request,
+        now: TimestampMs,
+    ) -> Option<(TimestampMs, Room)> {
+        if self.bookings(offer).next().is_some() {
+            return None;
+        }
+        let end = TimestampMs::new(u64::MAX);
+        let room = |from| self.room_without(offer, request, now, (from, end), &[], None);
+        let ends = self.ends(offer).into_iter().filter(|it| *it >= now);
+        let later = ends.map(|end| TimestampMs::new(end.get().saturating_add(1)));
+        let starts: Vec<TimestampMs> = std::iter::once(now).chain(later).collect();
+        // The later, the less is in the way.
+        let first = starts.partition_point(|start| room(*start).is_none());
+        let start = *starts.get(first)?;
+        Some((start, room(start)?))
     }
 
     /// What `request` takes from the work to come on the GPUs `devices` of the machine of `offer`; `None` if it does not

@@ -11,6 +11,7 @@ use tg_types::{
 
 use crate::cluster::{AllocateError, Cluster, NodeIndex};
 use crate::mig::{MigInstance, MigProfile};
+use crate::packing::profile::JOB_PARTS;
 use crate::packing::{Learner, Shape, WorkloadProfile};
 use crate::placement::{best_offer, cheapest};
 use crate::throughput::{GpuClass, ThroughputMatrix, WorkKind};
@@ -572,6 +573,6 @@ fn the_rarest_work_is_forgotten_first() {
     profile.keep_at_most(1);
     assert_eq!(profile.total(), 5);
     let mut joined = WorkloadProfile::of([&request(1)]);
-    joined.join(&profile);
-    assert_eq!(joined.total(), 6);
+    joined.join_seen(&profile);
+    assert_eq!(joined.total(), 1 + 5 * JOB_PARTS);
 }

@@ -1,6 +1,6 @@
 //! Events of blocks.
 
-use tg_ledger::{Event, ModelState};
+use tg_ledger::{BurnedBecause, Event, ModelState};
 use tg_sdk::dto::EventDto;
 use tg_types::{Address, Amount, JobId, LeaseId, ModelId};
 
@@ -115,6 +115,7 @@ fn parts(event: &Event) -> Parts {
         | Event::PenaltyHeld { .. }
         | Event::PenaltySettled { .. }
         | Event::HolderPaid { .. }
+        | Event::EscrowBurned { .. }
         | Event::Forfeited { .. } => job_parts(event),
     }
 }
@@ -173,6 +174,26 @@ fn job_parts(event: &Event) -> Parts {
             lease: Some(*lease),
             account: Some(*provider),
             text: format!("lease of {provider}: {end}"),
+            ..Parts::default()
+        },
+        Event::EscrowBurned {
+            job,
+            requestor,
+            because,
+            amount,
+        } => Parts {
+            kind: "escrow_burned",
+            job: Some(*job),
+            account: Some(*requestor),
+            amount: Some(*amount),
+            text: match because {
+                BurnedBecause::Idle => format!(
+                    "{amount} TGRID of job {job} burned for what is idle on machines held back for it"
+                ),
+                BurnedBecause::StatedTime => format!(
+                    "{amount} TGRID of job {job} burned: a lease ran out of the GPU time that it states"
+                ),
+            },
             ..Parts::default()
         },
         _ => collateral_parts(event),

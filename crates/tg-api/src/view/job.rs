@@ -30,6 +30,7 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         revealed_in: _,
         stars: _,
         owed: _,
+        escrow_burned: _,
         storage: _,
         declined: _,
         rent: _,

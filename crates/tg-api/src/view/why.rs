@@ -93,7 +93,7 @@ fn summary(state: &State, job: &Job, waiting: Option<&WhyWaiting>) -> String {
     let stands = match job.state {
         JobState::Submitted => waits_for_storage(state, job),
         JobState::Queued => match waiting {
-            Some(waiting) => waits(job, waiting),
+            Some(waiting) => waits(job, waiting) + &held_back(state, job),
             None => "waits: its model is not active".to_owned(),
         },
         JobState::Leased => "a provider has it and has not started".to_owned(),
@@ -110,6 +110,29 @@ fn summary(state: &State, job: &Job, waiting: Option<&WhyWaiting>) -> String {
         stands
     } else {
         format!("{stands}; earlier attempts: {}", failed.join(", "))
+    }
+}
+
+/// What is held back for a job that waits, and what that cost so far.
+fn held_back(state: &State, job: &Job) -> String {
+    let held = state.reservation_of(&job.id);
+    let held = held.map_or_else(String::new, |it| {
+        let seconds = it
+            .from
+            .saturating_since(state.head().time)
+            .get()
+            .div_ceil(1_000);
+        let machines = it.places.len();
+        format!(
+            "; held back for it: {machines} of their machines, free in {seconds} s at the latest"
+        )
+    });
+    match job.escrow_burned.is_zero() {
+        true => held,
+        false => format!(
+            "{held}; {} TGRID of its escrow burned so far",
+            job.escrow_burned
+        ),
     }
 }
 

@@ -17,6 +17,7 @@ use tg_market::cluster::{
 };
 use tg_market::mig::{ALL_FREE, MigModel, MigProfile};
 use tg_market::packing::WorkloadProfile;
+use tg_market::packing::profile::PRIOR_FADES_AFTER;
 use tg_market::packing::shape::Shape;
 use tg_market::packing::table::Tables;
 use tg_market::packing::units::CPU_UNIT_MILLI;
@@ -300,7 +301,8 @@ fn the_prior_knows_the_machines_and_nothing_else() {
     let sizes: std::collections::BTreeSet<_> = specs.iter().map(size).collect();
     let kinds: std::collections::BTreeSet<_> = sizes.iter().map(|it| (it.0, it.1)).collect();
     let counts: std::collections::BTreeSet<u8> = sizes.iter().map(|it| it.1).collect();
-    let prior = WorkloadProfile::prior(sizes.into_iter()).weights();
+    let nothing = WorkloadProfile::new();
+    let prior = WorkloadProfile::prior(sizes.into_iter(), &nothing).weights();
     let (singles, wholes): (Vec<_>, Vec<_>) = prior
         .iter()
         .partition(|(class, _)| class.needs.models != ModelSet::ANY);
@@ -314,11 +316,33 @@ fn the_prior_knows_the_machines_and_nothing_else() {
     }
     assert!(wholes.iter().all(|(class, _)| counts.contains(&class.gpus)));
     assert!(wholes.iter().any(|(class, _)| class.gpus == 8));
-    assert!(WorkloadProfile::prior(std::iter::empty()).is_empty());
+    assert!(WorkloadProfile::prior(std::iter::empty(), &nothing).is_empty());
     // Of machines that differ in CPU only, the least counts.
     let sizes = [(1, 2, 8_000), (1, 2, 64_000)];
-    let least = WorkloadProfile::prior(sizes[..1].iter().copied());
-    assert_eq!(WorkloadProfile::prior(sizes.into_iter()), least);
+    let least = WorkloadProfile::prior(sizes[..1].iter().copied(), &nothing);
+    assert_eq!(WorkloadProfile::prior(sizes.into_iter(), &nothing), least);
+}
+
+#[test]
+fn jobs_that_need_a_model_are_expected_less_as_long_as_none_comes() {
+    let sizes = [(1, 2, 8_000)];
+    let any = Request::new(1_000, 0, 1, WHOLE_GPU).unwrap();
+    let bound = any.with_needs(Needs {
+        models: ModelSet::NONE.with(1),
+        ..Needs::NONE
+    });
+    let expected = |seen: &[Request]| {
+        let seen = WorkloadProfile::of(seen);
+        let prior = WorkloadProfile::prior(sizes.into_iter(), &seen);
+        (prior.naming_models(), prior.total() - prior.naming_models())
+    };
+    let (at_first, whole) = expected(&[]);
+    let count = PRIOR_FADES_AFTER as usize;
+    assert_eq!(expected(&vec![any; count]), (at_first / 2, whole));
+    assert_eq!(expected(&vec![any; 3 * count]), (at_first / 4, whole));
+    // A third of the jobs need one.
+    let third = [vec![any; 2 * count], vec![bound; count]].concat();
+    assert_eq!(expected(&third), (at_first, whole));
 }
 
 /// A machine of `gpus` GPUs that are cut as `model` says, with host resources to spare.

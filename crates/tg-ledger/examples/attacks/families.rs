@@ -11,6 +11,7 @@ mod filling;
 mod ordering;
 mod sharing;
 mod standing;
+mod turns;
 mod voting;
 
 /// Every attack, in the order of the table.
@@ -21,6 +22,7 @@ pub(crate) fn all() -> Vec<Attack> {
         sharing::attacks(),
         voting::attacks(),
         standing::attacks(),
+        turns::attacks(),
         filling::attacks(),
     ];
     families.into_iter().flatten().collect()

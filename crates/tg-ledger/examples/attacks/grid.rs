@@ -276,6 +276,8 @@ pub(crate) struct Grid {
     pub(crate) pause: u64,
     /// A model that honest providers start and cannot finish.
     pub(crate) unprovable: Option<ModelId>,
+    /// How long attackers' orders take, whatever they state, in milliseconds.
+    pub(crate) hostile_takes: Option<u64>,
     /// Transactions of attackers that were executed and refused.
     pub(crate) sent: (usize, usize),
     /// Names of what attackers keep in mind.
@@ -349,6 +351,7 @@ impl Grid {
             delay: 0,
             pause: 0,
             unprovable: None,
+            hostile_takes: None,
             sent: (0, 0),
             noted: BTreeMap::new(),
         }
@@ -616,7 +619,11 @@ impl Grid {
                 }),
             };
         };
-        let reference = job.order.needs.reference.get();
+        let stated = job.order.needs.reference.get();
+        let takes = self
+            .hostile_takes
+            .filter(|_| self.is_hostile(&job.requestor));
+        let reference = takes.unwrap_or(stated);
         if now < started.get() + reference.max(TAKEN) {
             return None;
         }

@@ -199,6 +199,7 @@ impl Execution {
             },
             stars: 0,
             owed: Vec::new(),
+            escrow_burned: Amount::ZERO,
             storage: Storage::default(),
             declined: 0,
             rent,

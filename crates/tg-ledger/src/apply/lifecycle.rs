@@ -25,10 +25,10 @@ use super::Execution;
 use super::decline::Settled;
 use super::lanes::loss_of;
 use crate::error::InvariantError;
-use crate::event::Event;
+use crate::event::{BurnedBecause, Event};
 use crate::limits::{DECLINES_MAX, OWED_MAX};
 use crate::record::{
-    EndReason, Job, JobState, Lease, LeaseEnd, Owed, Provider, Record, Settlement, Step,
+    EndReason, Job, JobState, LatePhase, Lease, LeaseEnd, Owed, Provider, Record, Settlement, Step,
 };
 use crate::state::Schedule;
 
@@ -299,7 +299,10 @@ impl Execution {
         guilty: &[LeaseId],
         end: &LeaseEnd,
     ) -> Done {
-        let leases: Vec<Lease> = self.state.gang_of(lead).cloned().collect();
+        let mut leases: Vec<Lease> = self.state.gang_of(lead).cloned().collect();
+        if is_of_stated_time(&job, end) && guilty.len() == leases.len() {
+            self.share_stated_time(&mut job, &mut leases);
+        }
         if leases.iter().all(|it| it.started_at.is_none()) || job.state == JobState::Leased {
             job.declined = job.declined.saturating_add(1);
         }
@@ -325,6 +328,43 @@ impl Execution {
         let paid = self.compensate_released(&job, &released, forfeited)?;
         self.burn(forfeited.saturating_sub(paid));
         self.requeue(job)
+    }
+
+    /// A lease ran out of GPU time that the order states, and nobody of its gang did hand in anything: who states too little and
+    /// who works too little look the same, so both lose the same, the price. If only the provider lost, whoever states a
+    /// second for an hour would burn its collateral for the gas of an order; if only the requestor did, whoever takes an
+    /// order and does nothing its escrow.
+    fn share_stated_time(&mut self, job: &mut Job, leases: &mut [Lease]) {
+        let mut sum = Amount::ZERO;
+        for lease in leases {
+            lease.at_risk = lease.at_risk.min(lease.price);
+            sum = sum.saturating_add(lease.price);
+        }
+        let amount = sum.min(job.purse());
+        self.burn_escrow(job, amount, BurnedBecause::StatedTime);
+    }
+
+    /// Burns a part of a job's escrow; whether there was any. The job is not stored.
+    pub(super) fn burn_escrow(
+        &mut self,
+        job: &mut Job,
+        amount: Amount,
+        because: BurnedBecause,
+    ) -> bool {
+        let amount = amount.min(job.escrow);
+        if amount.is_zero() {
+            return false;
+        }
+        job.escrow_burned = job.escrow_burned.saturating_add(amount);
+        job.escrow = job.escrow.saturating_sub(amount);
+        self.burn(amount);
+        self.events.push(Event::EscrowBurned {
+            job: job.id,
+            requestor: job.requestor,
+            because,
+            amount,
+        });
+        true
     }
 
     /// Pays members of a gang for their work out of what the guilty ones forfeited; in equal parts of what each is due
@@ -380,7 +420,7 @@ impl Execution {
         let Some(mut newcomer) = newcomer else {
             return;
         };
-        let room = newcomer.order.max_price.saturating_sub(newcomer.owed_sum());
+        let room = newcomer.purse();
         let waits = newcomer.state == JobState::Queued;
         let fits = newcomer.owed.len() < OWED_MAX && owed.amount <= room;
         if waits && fits && !owed.amount.is_zero() {
@@ -489,7 +529,7 @@ impl Execution {
 
     /// Takes a job back. Whoever holds it is paid for that: gas before it started, its time after. So are those who made
     /// room for it: what they lost was for nothing.
-    pub(super) fn cancel(&mut self, job: Job) -> Done {
+    pub(crate) fn cancel(&mut self, job: Job) -> Done {
         let reason = EndReason::CancelledByRequestor;
         let mut left = job.escrow;
         if let Some(lead) = job.live_lease() {
@@ -621,6 +661,12 @@ impl Execution {
         self.state.put_provider(provider);
         Ok(())
     }
+}
+
+/// Whether a lease that ended so may have had too little time because its order states too little.
+fn is_of_stated_time(job: &Job, end: &LeaseEnd) -> bool {
+    let states_time = job.order.needs.reference != DurationMs::ZERO;
+    states_time && *end == LeaseEnd::Late(LatePhase::Running)
 }
 
 /// `part` of `whole` of `sum`, rounded down so that all parts together are at most `sum`, which is at most `whole`.

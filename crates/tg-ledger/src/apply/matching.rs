@@ -12,16 +12,14 @@
 use tg_market::book::Looks;
 use tg_market::lane::queue::{Turn, Waiting};
 use tg_market::{OfferView, PackingPrices, Quote, Stock};
-use tg_types::{
-    Amount, Domain, DurationMs, JobClass, JobId, Lane, LeaseId, TimestampMs, keccak256_of,
-};
+use tg_types::{Amount, DurationMs, JobClass, JobId, Lane, TimestampMs};
 
 use super::Execution;
 use crate::decision::Decision;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::limits::{LEASES_PER_BLOCK_MAX, LOOKS_PER_BLOCK};
-use crate::record::{Grant, Job, JobState, Lease, Offer, Record};
+use crate::record::{Grant, Job, JobState, Lease, Offer, Record, lease_id};
 use crate::state::{Cursors, State};
 
 /// What a unit of work is offered for before priority: all posted prices are the offers', so priority and time order.
@@ -87,11 +85,13 @@ pub(super) enum Share {
     Lane { lane: Lane, is_new: bool },
     /// Leases that may be told to move.
     Moves,
+    /// Jobs for which machines are held back, and the choice of such machines.
+    Reserved,
 }
 
 impl Share {
     /// How many there are.
-    const COUNT: usize = 8;
+    const COUNT: usize = 9;
 
     const AUCTION: Self = Self::Lane {
         lane: Lane::Auction,
@@ -107,6 +107,7 @@ impl Share {
                 Lane::Auction => 6,
             },
             Self::Moves => 7,
+            Self::Reserved => 8,
         }
     }
 
@@ -154,7 +155,7 @@ impl Budget {
     }
 
     /// The next search has one of `parts` equal parts of what is left.
-    const fn divide(&mut self, parts: u64) {
+    pub(super) const fn divide(&mut self, parts: u64) {
         self.parts = parts;
     }
 
@@ -184,6 +185,11 @@ impl Budget {
     pub(super) const fn admits(&self, leases: usize) -> bool {
         self.looks[self.share.index()] < self.share.limit()
             && self.leases.saturating_add(leases) <= LEASES_PER_BLOCK_MAX
+    }
+
+    /// Whether there is room in the block for `leases` more.
+    pub(super) const fn has_leases(&self, leases: usize) -> bool {
+        self.leases.saturating_add(leases) <= LEASES_PER_BLOCK_MAX
     }
 
     /// Counts what was looked at for one job.
@@ -231,6 +237,7 @@ const LANES: [Lane; 3] = [Lane::Posted, Lane::Gang, Lane::Deadline];
 impl Execution {
     /// Matches waiting jobs within the block's bounds; how much was looked at.
     pub(crate) fn run_matching(&mut self) -> Result<u64, InvariantError> {
+        let due = self.postpone_reservations()?;
         self.state.refresh_stock(self.now)?;
         self.state.refresh_book();
         self.move_prices();
@@ -245,17 +252,20 @@ impl Execution {
         board.budget.turn_to(Share::AUCTION);
         board.budget.go_on();
         self.clear_auction(&mut board)?;
-        self.place_in_turn(&mut board, queue, &before)?;
+        let waits = self.place_in_turn(&mut board, queue, (&before, &due))?;
+        self.make_reservations(&mut board, &waits)?;
         Ok(board.budget.looks())
     }
 
-    /// Looks at every waiting job for which its lane has looks left; `before` says where the last block stopped.
+    /// Looks at every waiting job for which its lane has looks left; `before` says where the last block stopped, and `due` for
+    /// whom held back machines are free now. The jobs that fit nowhere, in the order of their turns.
     fn place_in_turn(
         &mut self,
         board: &mut Board,
         queue: Vec<InQueue>,
-        before: &Cursors,
-    ) -> Result<(), InvariantError> {
+        (before, due): (&Cursors, &[JobId]),
+    ) -> Result<Vec<JobId>, InvariantError> {
+        let mut waits = Vec::new();
         let mut to_come = [0_u64; Share::COUNT];
         queue.iter().for_each(|it| to_come[it.share.index()] += 1);
         // Of the lanes that stopped one after the other: the first job of its round is looked at to the end.
@@ -268,6 +278,10 @@ impl Execution {
             let Share::Lane { lane, is_new } = entry.share else {
                 continue;
             };
+            if self.state.reservation_of(&entry.id).is_some() {
+                self.place_reserved(board, &entry.id, due)?;
+                continue;
+            }
             let at = entry.share.index();
             let needs_open = matches!(lane, Lane::Posted | Lane::Gang);
             let is_idle = needs_open && !self.state.book.has_open();
@@ -289,6 +303,9 @@ impl Execution {
                 Lane::Gang => self.place_gang(board, job)?,
                 Lane::Posted | Lane::Auction => self.place(board, job)?,
             };
+            if matches!(outcome, Outcome::Waits) {
+                waits.push(entry.id);
+            }
             let stops = match outcome {
                 Outcome::Stopped => true,
                 // Of those that came in this block each has a part of its own.
@@ -302,7 +319,7 @@ impl Execution {
                 }
             }
         }
-        Ok(())
+        Ok(waits)
     }
 
     /// The waiting jobs in the order of their turns; in each lane from where the last block stopped, and those that came
@@ -458,14 +475,4 @@ impl Execution {
             lead: None,
         }
     }
-}
-
-/// The name of a job's next lease, or of another member of its gang.
-fn lease_id(job: &Job, member: u16) -> LeaseId {
-    let mut bytes = job.id.as_bytes().to_vec();
-    bytes.extend_from_slice(&(job.leases.len() as u64).to_be_bytes());
-    if member > 0 {
-        bytes.extend_from_slice(&member.to_be_bytes());
-    }
-    LeaseId::new(keccak256_of(Domain::Lease, &bytes))
 }

@@ -1,7 +1,7 @@
 //! Accounts, and what an account is besides: a validator, a provider, the owner of offers.
 
 use tg_market::TrackRecord;
-use tg_market::reputation::{LeaseOutcome, Reputation, Standing};
+use tg_market::reputation::{LeaseOutcome, Reputation, ReputationLevel};
 use tg_types::{
     Address, Amount, Decode, DecodeError, DurationMs, Encode, Height, JobClass, OfferId,
     OfferTerms, Reader, TimestampMs, Writer, fields,
@@ -316,7 +316,7 @@ impl Provider {
         let standing = self
             .reputation_with(class)
             .standing(collateral, stake_for_one);
-        self.record.ended() >= FLOOR_LEASES_MIN && standing == Standing::Removed
+        self.record.ended() >= FLOOR_LEASES_MIN && standing == ReputationLevel::Removed
     }
 }
 
@@ -327,7 +327,7 @@ impl Provider {
         let standing = self
             .reputation_with(class)
             .standing(collateral, stake_for_one);
-        standing == Standing::Top
+        standing == ReputationLevel::Top
     }
 }
 

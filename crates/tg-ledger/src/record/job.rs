@@ -184,6 +184,9 @@ pub struct Job {
     pub stars: u8,
     /// What it owes to those who made room for it.
     pub owed: Vec<Owed>,
+    /// What was burned of its escrow: for machines that were held back for it, and for leases that ran out of the GPU time
+    /// that it states.
+    pub escrow_burned: Amount,
     /// Which validators hold its input.
     pub storage: Storage,
     /// How many of its leases ended before they started.
@@ -216,6 +219,13 @@ impl Job {
     pub fn owed_sum(&self) -> Amount {
         let owed = self.owed.iter();
         owed.fold(Amount::ZERO, |sum, it| sum.saturating_add(it.amount))
+    }
+
+    /// What it may still pay for leases: its maximum price without what it owes and what was burned of its escrow.
+    #[must_use]
+    pub fn purse(&self) -> Amount {
+        let left = self.order.max_price.saturating_sub(self.escrow_burned);
+        left.saturating_sub(self.owed_sum())
     }
 
     /// Since when it waits or waited first: what ageing in the queue goes by.
@@ -283,6 +293,7 @@ fields! {
         revealed_in,
         stars,
         owed: seq("owed", OWED_MAX, 68),
+        escrow_burned,
         storage,
         declined,
         rent,

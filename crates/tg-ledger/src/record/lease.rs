@@ -1,11 +1,11 @@
 //! Leases: a match of a job with an offer, from the locked collateral to its end.
 
 use tg_types::{
-    Address, Amount, DeclineReason, Digest, Height, JobId, Label, LeaseId, OfferId, Receipt,
-    TimestampMs, fields, tags, variants,
+    Address, Amount, DeclineReason, Digest, Domain, Height, JobId, Label, LeaseId, OfferId,
+    Receipt, TimestampMs, fields, keccak256_of, tags, variants,
 };
 
-use crate::record::{Grant, Record};
+use crate::record::{Grant, Job, Record};
 use crate::tree::{LeafHead, kind};
 
 /// Leases beside the one that leads a gang.
@@ -230,6 +230,16 @@ fields! {
         members: seq("members", MEMBERS_MAX, 32),
         lead,
     }
+}
+
+/// The name of a job's next lease, or of another member of its gang.
+pub(crate) fn lease_id(job: &Job, member: u16) -> LeaseId {
+    let mut bytes = job.id.as_bytes().to_vec();
+    bytes.extend_from_slice(&(job.leases.len() as u64).to_be_bytes());
+    if member > 0 {
+        bytes.extend_from_slice(&member.to_be_bytes());
+    }
+    LeaseId::new(keccak256_of(Domain::Lease, &bytes))
 }
 
 impl Record for Lease {

@@ -10,7 +10,8 @@ use tg_types::{ChainDomain, Decode, DecodeError, Encode, Reader, Writer, fields}
 
 use crate::gas::FeeMarket;
 use crate::limits::{
-    ACCOUNTS_MAX, BIDS_MAX, ENDED_JOBS_MAX, MODELS_MAX, OFFERS_MAX, OPEN_JOBS_MAX, VALIDATORS_MAX,
+    ACCOUNTS_MAX, BIDS_MAX, ENDED_JOBS_MAX, MODELS_MAX, OFFERS_MAX, OPEN_JOBS_MAX,
+    RESERVATIONS_MAX, VALIDATORS_MAX,
 };
 use crate::parameters::Parameters;
 use crate::record::{JobState, Record};
@@ -20,7 +21,7 @@ use crate::table::Table;
 use crate::tree::Leaves;
 
 /// Version of the encoding.
-const VERSION: u16 = 7;
+const VERSION: u16 = 8;
 
 /// Jobs in a state: open ones and ended ones, and those that end in the last block before the oldest leave.
 const JOBS_MAX: usize = OPEN_JOBS_MAX + ENDED_JOBS_MAX + OPEN_JOBS_MAX;
@@ -99,6 +100,7 @@ impl Encode for State {
             totals,
             leaves,
             cursors,
+            reservations,
             fee_market,
             meters,
             validators,
@@ -131,6 +133,7 @@ impl Encode for State {
         head.encode(writer);
         totals.encode(writer);
         cursors.encode(writer);
+        writer.seq(reservations);
         fee_market.encode(writer);
         meters.encode(writer);
         schedule.encode(writer);
@@ -162,6 +165,7 @@ impl Decode for State {
         let mut state = Self::empty(domain, parameters, head);
         state.totals = Totals::decode(reader)?;
         state.cursors = Cursors::decode(reader)?;
+        state.reservations = reader.seq("reservations", RESERVATIONS_MAX, 52)?;
         state.fee_market = FeeMarket::decode(reader)?;
         state.meters = Meters::decode(reader)?;
         state.schedule = Schedule::decode(reader)?;

@@ -117,9 +117,9 @@ impl State {
     ) -> Option<JobDemand<'a>> {
         let facts = self.active_model(&job.order)?;
         let demand = self.demand(&job.order, facts, &job.excluded, market, now);
-        // What it owes to those who made room for it comes out of the same purse.
+        // What it owes to those who made room for it comes out of the same purse, and so does what was held back for it.
         Some(JobDemand {
-            max_price: job.order.max_price.saturating_sub(job.owed_sum()),
+            max_price: job.purse(),
             ..demand
         })
     }

@@ -68,6 +68,7 @@ impl Encode for Globals<'_> {
         writer.count(state.leaves.free().len());
         writer.u32(state.leaves.free().last().copied().unwrap_or(0));
         state.cursors.encode(writer);
+        writer.seq(&state.reservations);
         state.fee_market.encode(writer);
         state.meters.encode(writer);
         state.schedule.encode(writer);

@@ -7,8 +7,8 @@ use tg_market::{Hold, HoldError, Stock};
 use tg_types::{LeaseId, OfferId, OfferTerms, TimestampMs};
 
 use crate::error::InvariantError;
-use crate::record::{Job, Lease, Offer};
-use crate::state::State;
+use crate::record::{Job, Lease, Offer, lease_id};
+use crate::state::{Reservation, State};
 
 impl State {
     /// The stock built anew from the records, as it is at `now`.
@@ -20,6 +20,9 @@ impl State {
         let mut stock = Stock::new(offers, self.schedule.work.expected());
         let holding = self.live_members().filter(|(job, _)| job.holds_machine());
         put_in_turn(&mut stock, holding.collect(), now)?;
+        for hold in self.held_back(now) {
+            known(stock.take(&hold, now))?;
+        }
         Ok(stock)
     }
 
@@ -121,6 +124,29 @@ impl State {
     ) -> Result<(), InvariantError> {
         self.book_changes.note_offer(lease.offer);
         put(Arc::make_mut(&mut self.stock), job, lease, now)
+    }
+
+    /// Holds machines back for a job; of one that is gone nothing.
+    pub(crate) fn hold_back(
+        &mut self,
+        job: &Job,
+        reservation: &Reservation,
+        now: TimestampMs,
+    ) -> Result<(), InvariantError> {
+        for hold in reservation.holds(job, now) {
+            self.book_changes.note_offer(hold.offer);
+            known(Arc::make_mut(&mut self.stock).take(&hold, now))?;
+        }
+        Ok(())
+    }
+
+    /// Lets go of what was held back for a job.
+    pub(crate) fn let_go_of(&mut self, job: &Job, reservation: &Reservation) {
+        for (member, place) in (0..).zip(&reservation.places) {
+            let lease = lease_id(job, member);
+            Arc::make_mut(&mut self.stock).give_back(&lease);
+            self.book_changes.note_offer(place.offer);
+        }
     }
 
     /// Gives back what a lease and the other members of its gang hold.

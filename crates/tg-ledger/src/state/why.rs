@@ -375,9 +375,13 @@ impl State {
             Some((*earliest.get(last)?, *latest.get(last)?))
         });
         let (earliest, latest): (Vec<_>, Vec<_>) = etas.unzip();
+        let latest = latest.into_iter().min()?;
+        // What is held back for it is free by then.
+        let held = self.reservation_of(&job.id).map(|it| it.from);
+        let latest = held.map_or(latest, |from| from.min(latest));
         Some(Eta {
-            earliest: earliest.into_iter().min()?,
-            latest: latest.into_iter().min()?,
+            earliest: earliest.into_iter().min()?.min(latest),
+            latest,
         })
     }
 

@@ -82,6 +82,7 @@ pub(super) fn waiting_with(
         revealed_in: 0,
         stars: 0,
         owed: Vec::new(),
+        escrow_burned: Amount::ZERO,
         rent: crate::Rent::default(),
     });
     Arc::make_mut(&mut state.queued).insert(sequence, id);

@@ -182,6 +182,9 @@ impl Books {
             Event::Forfeited {
                 provider, amount, ..
             } => self.allow(provider, amount.get()),
+            Event::EscrowBurned {
+                requestor, amount, ..
+            } => self.allow(requestor, amount.get()),
             Event::JobEnded {
                 requestor,
                 settlement,

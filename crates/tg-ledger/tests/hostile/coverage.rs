@@ -213,6 +213,7 @@ fn other_name(event: &Event) -> &'static str {
         Event::MemberPaid { .. } => "a member of a gang was paid",
         Event::Compensated { .. } => "who made room was paid",
         Event::HolderPaid { .. } => "a holder was paid",
+        Event::EscrowBurned { .. } => "escrow burned",
         Event::Slashed { .. } => "slashed",
         Event::Forfeited { .. } => "forfeited",
         Event::Scheduled { decisions, .. } => {

@@ -307,6 +307,11 @@ impl Auditor {
     /// The market's own events.
     fn settle_market(&mut self, event: &Event) {
         match event {
+            Event::EscrowBurned { job, amount, .. } => {
+                let pot = self.pots.get_mut(job).unwrap();
+                pot.escrow = pot.escrow.checked_sub(amount.get()).unwrap();
+                self.burned += amount.get();
+            }
             Event::MemberPaid {
                 job,
                 provider,

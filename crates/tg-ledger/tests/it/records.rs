@@ -192,7 +192,7 @@ fn any_reputation(seeds: &Seeds) -> [Reputation; 3] {
 
 fn any_decision(seeds: &Seeds) -> Decision {
     let (job, lease) = (JobId::new(seeds.word()), LeaseId::new(seeds.word()));
-    match seeds.small(5) {
+    match seeds.small(6) {
         0 => Decision::Placed {
             job,
             lease,
@@ -208,7 +208,12 @@ fn any_decision(seeds: &Seeds) -> Decision {
             class: 9,
             price: seeds.amount(),
         },
-        _ => Decision::Lost { lease },
+        4 => Decision::Lost { lease },
+        _ => Decision::Reserved {
+            job,
+            offer: OfferId::new(seeds.word()),
+            from: seeds.time(),
+        },
     }
 }
 
@@ -253,6 +258,7 @@ fn any_job(seeds: &Seeds) -> Job {
                 amount: seeds.amount(),
             })
             .collect(),
+        escrow_burned: seeds.amount(),
         storage: any_storage(seeds),
         declined: 3,
         rent: any_rent(seeds),
@@ -460,7 +466,7 @@ fn unknown_tags_are_named() {
     check::<Subject>(&[2], "subject");
     check::<Outcome>(&[3], "outcome");
     check::<UnverifiedJobs>(&[2], "unverified jobs");
-    check::<Decision>(&[5], "decision");
+    check::<Decision>(&[6], "decision");
     check::<Decision>(&[9], "decision");
     let mut facts = crate::world::facts().to_bytes();
     // Before the size of a proof, the work and the memory.

@@ -13,8 +13,10 @@ use std::collections::BTreeMap;
 
 use tg_types::{Address, Amount, JobNeeds, Machine};
 
+use super::offers::OfferBook;
 use super::search::{Looks, Reach, Search};
-use super::{Entry, OfferBook, Rates};
+use super::shelf::BookEntry;
+use super::standing::Rates;
 use crate::demand::{JobDemand, OfferView};
 use crate::packing::shape::mix;
 use crate::placement::{Quote, compare_quotes, quote_now};
@@ -182,7 +184,7 @@ impl OfferBook {
         &'a self,
         search: &Search<'a, '_>,
         looks: &mut Looks,
-    ) -> Vec<(Cell, &'a Entry)> {
+    ) -> Vec<(Cell, &'a BookEntry)> {
         let lots = search.lots(looks);
         let mut near = Vec::new();
         for (lot, cohort) in search.fitting(&lots, looks) {
@@ -208,7 +210,7 @@ impl OfferBook {
 
 /// Leaves out machines of neighbourhoods with fewer than `members` of them: nearly all such, in less time than it takes to
 /// sort them. Neighbourhoods are counted by a hash, so some others stay.
-fn keep_crowded(near: &mut Vec<(Cell, &Entry)>, members: usize) {
+fn keep_crowded(near: &mut Vec<(Cell, &BookEntry)>, members: usize) {
     let counters = (2 * near.len()).next_power_of_two();
     let mut counts = vec![0_u16; counters];
     let counter = |cell: &Cell| mix(cell.0 as u64 ^ mix(cell.1 as u64)) as usize & (counters - 1);
@@ -224,7 +226,7 @@ fn keep_crowded(near: &mut Vec<(Cell, &Entry)>, members: usize) {
 fn machines_with_room<'a>(
     search: &Search<'a, '_>,
     demand: &JobDemand<'_>,
-    cell: &[(Cell, &'a Entry)],
+    cell: &[(Cell, &'a BookEntry)],
     looks: &mut Looks,
 ) -> Vec<OfferView<'a>> {
     let members = usize::from(demand.needs.gang);

@@ -79,7 +79,7 @@ impl<'a> Search<'a, '_> {
         quote_of: &mut QuoteOf<'_, 'a>,
     ) -> Option<Quote> {
         let mut shared = self.book.memory.lock();
-        let places = shared.places(self.book, prices);
+        let places = shared.places((&self.book.shelves, &self.book.memory), prices);
         places.trim();
         let Opened {
             mut heap,

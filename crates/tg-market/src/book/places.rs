@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::OfferBook;
-use super::shelf::{Look, Shelf, ShelfKey};
+use super::runs::Runs;
+use super::shelf::{Look, Rack, Shelf, ShelfKey};
 use crate::cluster::{Gpu, Request};
 use crate::packing::Shape;
 use crate::packing::table::{PricedTables, STEP_BITS};
@@ -44,7 +44,7 @@ const ORDERS_MAX: usize = 1 << 12;
 const STEP_MIN: u64 = 1 << (STEP_BITS - 12);
 
 /// What the value of a place depends on in a request: requests with the same footprint take the same everywhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footprint(Request);
 
 impl Footprint {
@@ -71,6 +71,14 @@ impl Footprint {
         let alike = Request::new(cpu_milli, 0, request.gpus(), request.gpu_milli());
         Self(alike.map_or(*request, |it| it.with_gpu_memory(gpu_memory_mib)))
     }
+
+    /// All that tells it apart, and the kind of machine, in one number.
+    fn pack(&self, kind: u16) -> u128 {
+        let Self(request) = self;
+        let gpus = u128::from(request.gpus()) << 16 | u128::from(request.gpu_milli());
+        let host = u128::from(request.cpu_milli()) << 32 | u128::from(request.gpu_memory_mib());
+        u128::from(kind) << 88 | gpus << 64 | host
+    }
 }
 
 /// A cohort in an order.
@@ -84,13 +92,36 @@ pub(super) struct Spot {
     look: u32,
 }
 
+/// A set of numbers, a bit for each: of what a search touches at random little must be fetched.
+#[derive(Debug, Default)]
+struct Marks(Vec<u64>);
+
+impl Marks {
+    /// Makes room for the numbers below `count`.
+    fn grow(&mut self, count: usize) {
+        self.0.resize(count.div_ceil(64).max(self.0.len()), 0);
+    }
+
+    fn has(&self, at: usize) -> bool {
+        self.0[at / 64] >> (at % 64) & 1 == 1
+    }
+
+    fn set(&mut self, at: usize, is_set: bool) {
+        let bit = 1 << (at % 64);
+        match is_set {
+            true => self.0[at / 64] |= bit,
+            false => self.0[at / 64] &= !bit,
+        }
+    }
+}
+
 /// The cohorts of a shelf with a place for one footprint.
 #[derive(Debug, Default)]
 struct Order {
     /// How far it read the log; `None` before it read anything.
     cursor: Option<u64>,
     /// Looks that are in `spots` or `aged`, or have no place.
-    is_known: Vec<bool>,
+    known: Marks,
     /// Valued under the present prices.
     spots: BTreeSet<Spot>,
     /// Valued under older prices: `ratio` times the burden, less `slack`, is a lower bound.
@@ -138,7 +169,7 @@ impl Order {
 
     /// A look is in the order no more; the log says when a machine has it again.
     fn forget(&mut self, look: u32) {
-        self.is_known[look as usize] = false;
+        self.known.set(look as usize, false);
     }
 }
 
@@ -156,8 +187,10 @@ struct ShelfPlaces {
     /// Looks that machines took on, or of which one has more CPU free than any had before.
     log: Vec<u32>,
     log_base: u64,
+    /// Where the order of each kind and footprint is.
+    order_places: BTreeMap<u128, u32>,
     /// An order that is lent leaves its place.
-    orders: BTreeMap<(u16, Footprint), Option<Box<Order>>>,
+    orders: Vec<(u16, Option<Box<Order>>)>,
 }
 
 impl ShelfPlaces {
@@ -220,11 +253,42 @@ impl ShelfPlaces {
 
     /// Cohorts in all its orders.
     fn spots(&self) -> usize {
-        self.orders.values().flatten().map(|it| it.len()).sum()
+        let orders = self.orders.iter().filter_map(|(_, order)| order.as_ref());
+        orders.map(|it| it.len()).sum()
     }
 
     fn is_overgrown(&self) -> bool {
         self.looks.len() > LOOKS_IDLE_MAX + 2 * self.here
+    }
+
+    /// Where the order of `key` is; it begins to be if it was not.
+    fn place_of(&mut self, key: &OrderKey) -> u32 {
+        let next = self.orders.len() as u32;
+        let place = self.order_places.entry(key.footprint.pack(key.kind));
+        let place = *place.or_insert(next);
+        if place == next {
+            self.orders.push((key.kind, None));
+        }
+        place
+    }
+
+    /// Forgets the orders that are not to be kept, as `keeps` says of their kinds.
+    fn retain_orders(&mut self, mut keeps: impl FnMut(u16, &mut Order) -> bool) {
+        let orders = &mut self.orders;
+        let mut kept = Vec::with_capacity(orders.len());
+        self.order_places.retain(|_, place| {
+            let (kind, order) = &mut orders[*place as usize];
+            let order = order
+                .take()
+                .and_then(|mut it| keeps(*kind, &mut it).then_some(it));
+            let is_kept = order.is_some();
+            if is_kept {
+                *place = kept.len() as u32;
+                kept.push((*kind, order));
+            }
+            is_kept
+        });
+        self.orders = kept;
     }
 
     /// What the request of `key` takes at least on a machine of a look.
@@ -250,7 +314,7 @@ impl ShelfPlaces {
     /// Brings an order up to date with the log.
     fn catch_up(&mut self, order: &mut Order, key: &OrderKey, prices: &PackingPrices) {
         let end = self.log_base + self.log.len() as u64;
-        order.is_known.resize(self.looks.len(), false);
+        order.known.grow(self.looks.len());
         let unread = order.cursor.and_then(|it| it.checked_sub(self.log_base));
         let count = match unread {
             Some(from) => self.log.len() - from as usize,
@@ -262,10 +326,10 @@ impl ShelfPlaces {
                 None => index as u32,
             };
             let at = look as usize;
-            if order.is_known[at] || !self.has_cpu(look, key) {
+            if !self.has_cpu(look, key) || order.known.has(at) {
                 continue;
             }
-            order.is_known[at] = true;
+            order.known.set(at, true);
             if let Some(burden) = self.burden(key, look, prices) {
                 order.spots.insert(Spot {
                     burden,
@@ -282,7 +346,9 @@ impl ShelfPlaces {
 #[derive(Debug)]
 pub(super) struct Places {
     tables: Arc<PricedTables>,
-    shelves: BTreeMap<ShelfKey, ShelfPlaces>,
+    /// Where each shelf is.
+    shelf_places: BTreeMap<ShelfKey, u32>,
+    shelves: Vec<ShelfPlaces>,
     spots: usize,
     orders: usize,
 }
@@ -291,6 +357,8 @@ pub(super) struct Places {
 #[derive(Debug)]
 pub(super) struct Run<'d> {
     key: OrderKey,
+    /// Where its shelf is, and the order on it.
+    place: (u32, u32),
     shelf: ShelfPlaces,
     order: Box<Order>,
     /// How many cohorts were in the order.
@@ -380,15 +448,17 @@ impl Places {
 
     /// Lends the order of `key`, up to date.
     pub(super) fn begin<'d>(&mut self, key: &OrderKey, prices: &'d PackingPrices) -> Run<'d> {
-        let shelf = self.shelves.get_mut(&key.gpu).map(std::mem::take);
-        let mut shelf = shelf.unwrap_or_default();
-        let order = shelf.orders.entry((key.kind, key.footprint)).or_default();
+        let at = self.shelf_place(&key.gpu);
+        let mut shelf = std::mem::take(&mut self.shelves[at as usize]);
+        let place = shelf.place_of(key);
+        let order = shelf.orders[place as usize].1.take();
         self.orders += usize::from(order.is_none());
-        let mut order = order.take().unwrap_or_default();
+        let mut order = order.unwrap_or_default();
         let was = order.len();
         shelf.catch_up(&mut order, key, prices);
         Run {
             key: *key,
+            place: (at, place),
             shelf,
             order,
             was,
@@ -400,7 +470,8 @@ impl Places {
     /// Takes back what was lent.
     pub(super) fn end(&mut self, run: Run<'_>) {
         let Run {
-            key,
+            key: _,
+            place: (at, place),
             mut shelf,
             order,
             was,
@@ -408,20 +479,29 @@ impl Places {
             prices: _,
         } = run;
         self.spots = self.spots + order.len() - was;
-        shelf.orders.insert((key.kind, key.footprint), Some(order));
-        self.shelves.insert(key.gpu, shelf);
+        shelf.orders[place as usize].1 = Some(order);
+        self.shelves[at as usize] = shelf;
+    }
+
+    /// Where a shelf is; it begins to be remembered if it was not.
+    fn shelf_place(&mut self, gpu: &ShelfKey) -> u32 {
+        let next = self.shelves.len() as u32;
+        let place = *self.shelf_places.entry(*gpu).or_insert(next);
+        if place == next {
+            self.shelves.push(ShelfPlaces::default());
+        }
+        place
     }
 
     /// Prices moved from `self.tables` to `tables`.
     fn age(&mut self, tables: &PricedTables) {
         let before = Arc::clone(&self.tables);
         (self.spots, self.orders) = (0, 0);
-        for shelf in self.shelves.values_mut() {
+        for shelf in &mut self.shelves {
             shelf.worth.fill(None);
-            shelf.orders.retain(|(kind, _), order| {
-                let step = tables.step_from(&before, usize::from(*kind));
-                let order = order.as_mut().zip(step);
-                order.is_some_and(|(order, (step, slack))| order.age(step, slack))
+            shelf.retain_orders(|kind, order| {
+                let step = tables.step_from(&before, usize::from(kind));
+                step.is_some_and(|(step, slack)| order.age(step, slack))
             });
             self.orders += shelf.orders.len();
             self.spots += shelf.spots();
@@ -429,26 +509,23 @@ impl Places {
     }
 
     fn forget_orders(&mut self) {
-        for shelf in self.shelves.values_mut() {
+        for shelf in &mut self.shelves {
+            shelf.order_places.clear();
             shelf.orders.clear();
             shelf.worth.fill(None);
         }
         (self.spots, self.orders) = (0, 0);
     }
 
-    /// Machines look as those of `book` do.
-    fn tell(&mut self, book: &OfferBook) {
+    /// Machines look as those on `shelves` do.
+    fn tell(&mut self, shelves: &Runs<ShelfKey, Rack>) {
         let none = Shelf::default();
-        for (gpu, places) in &mut self.shelves {
-            let shelf = book.shelves.get(gpu).map_or(&none, |it| &*it.shelf);
-            places.tell(shelf);
+        for gpu in shelves.keys() {
+            self.shelf_place(gpu);
         }
-        for (gpu, rack) in book.shelves.iter() {
-            if !self.shelves.contains_key(gpu) {
-                let mut places = ShelfPlaces::default();
-                places.tell(&rack.shelf);
-                self.shelves.insert(*gpu, places);
-            }
+        for (gpu, place) in &self.shelf_places {
+            let shelf = shelves.get(gpu).map_or(&none, |it| &*it.shelf);
+            self.shelves[*place as usize].tell(shelf);
         }
     }
 }
@@ -464,15 +541,20 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The places of `book` under `prices`, for the version that asks.
-    pub(super) fn places(&mut self, book: &OfferBook, prices: &PackingPrices) -> &mut Places {
+    /// The places on the shelves of a book under `prices`, for the version that asks: the one that has `memory`.
+    pub(super) fn places(
+        &mut self,
+        (shelves, memory): (&Runs<ShelfKey, Rack>, &Memory),
+        prices: &PackingPrices,
+    ) -> &mut Places {
         let tables = prices.tables();
         let places = self.places.get_or_insert_with(|| {
             // Whatever version asks, it is not the one that this was told of.
             self.told = u64::MAX;
             Places {
                 tables: Arc::clone(tables),
-                shelves: BTreeMap::new(),
+                shelf_places: BTreeMap::new(),
+                shelves: Vec::new(),
                 spots: 0,
                 orders: 0,
             }
@@ -483,9 +565,9 @@ impl Shared {
             }
             places.tables = Arc::clone(tables);
         }
-        if self.told != book.memory.version {
-            places.tell(book);
-            self.told = book.memory.version;
+        if self.told != memory.version {
+            places.tell(shelves);
+            self.told = memory.version;
         }
         places
     }
@@ -495,7 +577,8 @@ impl Shared {
         let Some(places) = &mut self.places else {
             return;
         };
-        let shelf = places.shelves.entry(*gpu).or_default();
+        let at = places.shelf_place(gpu) as usize;
+        let shelf = &mut places.shelves[at];
         let is_left = |it: &&Look| joined.is_none_or(|joined| joined.shape != it.shape);
         left.iter().filter(is_left).for_each(|it| shelf.note(it));
         joined.iter().for_each(|it| shelf.note(it));

@@ -6,9 +6,10 @@ use std::ops::Bound;
 
 use tg_types::{Amount, DurationMs, GpuModel, RegionSet};
 
+use super::offers::OfferBook;
 use super::runs::Finder;
 use super::shelf::{Cohort, Group, Menu, Rack, Row, ShelfKey, Tariff, price_of};
-use super::{OfferBook, Rates, Standing};
+use super::standing::{Rates, Standing};
 use crate::cluster::{KindIndex, KindSet, Request, Sharing};
 use crate::demand::{JobDemand, OfferView};
 use crate::packing::Shape;

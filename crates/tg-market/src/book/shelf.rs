@@ -8,7 +8,7 @@ use tg_types::{
 };
 
 use super::runs::Runs;
-use super::{Entry, Mark, Standing};
+use super::standing::{Mark, Standing};
 use crate::cluster::Gpu;
 use crate::demand::JobDemand;
 use crate::packing::Shape;
@@ -149,8 +149,33 @@ pub(crate) struct Place {
 /// The turn of an offer among equals.
 pub(crate) type Turn = (Digest, OfferId);
 
+/// A standing offer where it lies in the book.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BookEntry {
+    pub(crate) standing: Standing,
+    pub(crate) tariff: Tariff,
+    pub(super) shelf: ShelfKey,
+    /// Its cohort, if it is open.
+    pub(super) place: Option<Place>,
+    /// GPU compute of its machine that is free, in thousandths.
+    pub(super) free_milli: u32,
+    /// CPU of its machine that is free, in thousandths of a core.
+    pub(super) cpu_milli: u32,
+}
+
+impl BookEntry {
+    pub(super) fn model(&self) -> usize {
+        usize::from(self.standing.terms.machine.gpu.tag())
+    }
+
+    pub(super) fn counts_as_moving(&self) -> bool {
+        let terms = &self.standing.terms;
+        terms.pricing == Pricing::Dynamic && terms.machine.gpu_count > 0
+    }
+}
+
 /// The turn of an offer under a seed.
-fn turn_of(seed: &[u8; 32], entry: &Entry) -> Turn {
+fn turn_of(seed: &[u8; 32], entry: &BookEntry) -> Turn {
     let offer = entry.standing.offer;
     (tie_key(seed, offer), offer)
 }
@@ -158,8 +183,8 @@ fn turn_of(seed: &[u8; 32], entry: &Entry) -> Turn {
 /// Offers that cost the same, in their order among equals. Who is alone has no turn: another seed changes nothing there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Group {
-    One(Arc<Entry>),
-    Many(Runs<Turn, Arc<Entry>>),
+    One(Arc<BookEntry>),
+    Many(Runs<Turn, Arc<BookEntry>>),
 }
 
 impl Group {
@@ -175,7 +200,7 @@ impl Group {
     }
 
     /// The offers in their order.
-    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<BookEntry>> {
         let (one, many) = match self {
             Self::One(entry) => (Some(entry), None),
             Self::Many(entries) => (None, Some(entries.values())),
@@ -184,7 +209,7 @@ impl Group {
     }
 
     /// Adds an offer, or replaces what it was.
-    fn put(&mut self, seed: &[u8; 32], entry: &Arc<Entry>) {
+    fn put(&mut self, seed: &[u8; 32], entry: &Arc<BookEntry>) {
         let new = || (turn_of(seed, entry), Arc::clone(entry));
         match self {
             Self::One(old) if old.standing.offer == entry.standing.offer => {
@@ -203,7 +228,7 @@ impl Group {
     }
 
     /// Takes an offer out of several.
-    fn take(&mut self, seed: &[u8; 32], entry: &Entry) {
+    fn take(&mut self, seed: &[u8; 32], entry: &BookEntry) {
         if let Self::Many(entries) = self {
             entries.remove(&turn_of(seed, entry));
             if let (1, Some((_, last))) = (entries.len(), entries.first()) {
@@ -241,7 +266,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    fn of(entry: &Entry) -> Self {
+    fn of(entry: &BookEntry) -> Self {
         let (tariff, machine) = (&entry.tariff, &entry.standing.terms.machine);
         Self {
             failure: tariff.marks.map(|it| FailureLevel::of(it.failure_ppm)),
@@ -307,7 +332,7 @@ impl Menu {
     }
 
     /// Adds the only offer of a new group.
-    fn open(&mut self, entry: &Arc<Entry>) {
+    fn open(&mut self, entry: &Arc<BookEntry>) {
         let alone = Group::One(Arc::clone(entry));
         let before = self.groups.first().filter(|_| self.groups.len() == 1);
         if let Some(lead) = before.map(|(tariff, _)| tariff.lead()) {
@@ -587,7 +612,7 @@ pub(crate) struct Rack {
 
 impl Rack {
     /// Counts an offer, or takes it out of the count.
-    pub(crate) fn count(&mut self, entry: &Entry, is_new: bool) {
+    pub(crate) fn count(&mut self, entry: &BookEntry, is_new: bool) {
         let shelf = Arc::make_mut(&mut self.shelf);
         shelf.count(entry, is_new);
         self.edges = Edges {
@@ -598,7 +623,7 @@ impl Rack {
     }
 
     /// [`Shelf::put_in`].
-    pub(crate) fn put_in(&mut self, seed: &[u8; 32], entry: &Arc<Entry>) -> Option<Look> {
+    pub(crate) fn put_in(&mut self, seed: &[u8; 32], entry: &Arc<BookEntry>) -> Option<Look> {
         let shelf = Arc::make_mut(&mut self.shelf);
         let gained = shelf.put_in(seed, entry);
         self.note_open();
@@ -606,7 +631,7 @@ impl Rack {
     }
 
     /// [`Shelf::take_out`].
-    pub(crate) fn take_out(&mut self, seed: &[u8; 32], entry: &Entry) -> Option<Look> {
+    pub(crate) fn take_out(&mut self, seed: &[u8; 32], entry: &BookEntry) -> Option<Look> {
         let shelf = Arc::make_mut(&mut self.shelf);
         let lost = shelf.take_out(seed, entry);
         self.note_open();
@@ -636,7 +661,7 @@ impl Shelf {
     }
 
     /// Counts the offers that the least and the greatest values are taken of.
-    fn count(&mut self, entry: &Entry, is_new: bool) {
+    fn count(&mut self, entry: &BookEntry, is_new: bool) {
         let (tariff, machine) = (&entry.tariff, &entry.standing.terms.machine);
         let spread = Arc::make_mut(&mut self.spread);
         match tariff.is_dynamic {
@@ -679,7 +704,7 @@ impl Shelf {
     }
 
     /// Puts an open offer into its cohort; what the machines of that are now.
-    fn put_in(&mut self, seed: &[u8; 32], entry: &Arc<Entry>) -> Option<Look> {
+    fn put_in(&mut self, seed: &[u8; 32], entry: &Arc<BookEntry>) -> Option<Look> {
         let Place { shape } = entry.place?;
         let row = self.cohorts.entry_or(&shape, Row::default);
         let cohort = Arc::make_mut(&mut row.cohort);
@@ -697,7 +722,7 @@ impl Shelf {
     }
 
     /// Takes an offer out of its cohort; what the machines of that are now.
-    fn take_out(&mut self, seed: &[u8; 32], entry: &Entry) -> Option<Look> {
+    fn take_out(&mut self, seed: &[u8; 32], entry: &BookEntry) -> Option<Look> {
         let Place { shape } = entry.place?;
         let row = self.cohorts.get_mut(&shape)?;
         let cohort = Arc::make_mut(&mut row.cohort);

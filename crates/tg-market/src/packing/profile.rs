@@ -55,9 +55,16 @@ impl WorkloadProfile {
     /// first of them came; and a job that takes all GPUs of such a machine of any model, which weighs [`PRIOR_WHOLE`] for each GPU,
     /// as a job that came too early cannot be moved and would keep a whole machine from the first who needs one. They take half
     /// of their share of the CPU of the least machine.
+    ///
+    /// Of the jobs that need a model fewer are expected the more `seen` ones need none: [`PRIOR_FADES_AFTER`] of them halve
+    /// it, as long as not one in [`PRIOR_NAMED`] needs one. All count [`JOB_PARTS`], to be joined to as much for each job seen.
     #[must_use]
-    pub fn prior(sizes: impl Iterator<Item = (u8, u8, u32)>) -> Self {
+    pub fn prior(sizes: impl Iterator<Item = (u8, u8, u32)>, seen: &Self) -> Self {
         let mut profile = Self::new();
+        let (jobs, named) = (seen.total(), seen.naming_models());
+        let parts = PRIOR_FADES_AFTER.saturating_add(PRIOR_NAMED.saturating_mul(named));
+        let of = PRIOR_FADES_AFTER.saturating_add(jobs).max(1);
+        let singles = PRIOR_SINGLES * JOB_PARTS * parts.min(of) / of;
         let mut last = None;
         let is_least = |it: &(u8, u8, u32)| last.replace((it.0, it.1)) != Some((it.0, it.1));
         for (model, gpus, cpu_milli) in sizes.filter(is_least) {
@@ -67,10 +74,10 @@ impl WorkloadProfile {
             };
             let share = cpu_milli / u32::from(gpus.max(1)) / 2;
             if let Ok(single) = Request::new(share, 0, 1, WHOLE_GPU) {
-                profile.observe_worth(&single.with_needs(needs), PRIOR_SINGLES);
+                profile.observe_worth(&single.with_needs(needs), singles);
             }
             if let Ok(whole) = Request::new(cpu_milli / 2, 0, gpus, WHOLE_GPU) {
-                profile.observe_worth(&whole, PRIOR_WHOLE * u64::from(gpus));
+                profile.observe_worth(&whole, PRIOR_WHOLE * JOB_PARTS * u64::from(gpus));
             }
         }
         profile
@@ -98,12 +105,20 @@ impl WorkloadProfile {
         *count = count.saturating_add(worth);
     }
 
-    /// Counts all of `other` too.
-    pub fn join(&mut self, other: &Self) {
+    /// Counts all of `other` too, each [`JOB_PARTS`] times.
+    pub fn join_seen(&mut self, other: &Self) {
         for (class, more) in &other.counts {
             let count = self.counts.entry(*class).or_default();
-            *count = count.saturating_add(*more);
+            *count = count.saturating_add(more.saturating_mul(JOB_PARTS));
         }
+    }
+
+    /// Jobs counted that need one of some models.
+    #[must_use]
+    pub fn naming_models(&self) -> u64 {
+        let named = |it: &(&WorkClass, &u64)| it.0.needs.models != ModelSet::ANY;
+        let named = self.counts.iter().filter(named);
+        named.fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
     /// Halves every count, so that later work weighs more; classes that fall to nothing are forgotten.
@@ -185,6 +200,18 @@ impl WorkClass {
 /// Jobs of one GPU in [`WorkloadProfile::prior`] for each model and number of GPUs. On the trace 1 to 10 make no difference
 /// above 0.1 points of the allocated share, 100 cost half a point where jobs need models.
 pub const PRIOR_SINGLES: u64 = 4;
+
+/// After how many jobs of which none names a model half as many of [`PRIOR_SINGLES`] are expected. Less places more where half of
+/// the jobs want 2 to 8 GPUs and none names a model (at 95 % of what is asked for 0.1 points at 4,096, 0.4 at 256), and serves worse
+/// where jobs come and go (`docs/MARKET.md`).
+pub const PRIOR_FADES_AFTER: u64 = 1 << 12;
+
+/// Where one job in so many names a model the whole of [`PRIOR_SINGLES`] stays expected: without it 0.6 points less are placed of
+/// gpuspec33, of whose jobs a third do.
+pub const PRIOR_NAMED: u64 = 3;
+
+/// What one job counts in [`WorkloadProfile::prior`], so that parts of a job can be expected.
+pub const JOB_PARTS: u64 = 1 << 10;
 
 /// What a job for a whole machine weighs for each GPU in [`WorkloadProfile::prior`]. On the trace more of it earns more, lets
 /// more single jobs be late, and spends models on jobs that need none of them: at 4, of the jobs of gpuspec33 that come until all

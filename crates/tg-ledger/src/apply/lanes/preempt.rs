@@ -153,7 +153,7 @@ impl Execution {
         let free = self.free_milli(&view.offer);
         let chosen = victims(&running, wanted.saturating_sub(free).max(1), quote.price)?;
         let mut loss = Amount::ZERO;
-        let mut owed = job.owed_sum();
+        let mut owed = Amount::ZERO;
         let mut leases = Vec::new();
         let mut gone = Vec::new();
         let parameters = &self.state.parameters;
@@ -175,7 +175,7 @@ impl Execution {
         // The order does not matter to anybody, but has to be one.
         leases.sort_unstable();
         // It pays its own provider and those who leave, or nobody leaves.
-        let affordable = quote.price.saturating_add(owed) <= job.order.max_price;
+        let affordable = quote.price.saturating_add(owed) <= job.purse();
         // What they leave must be of use: shares of two GPUs are no GPU.
         let request = request_of(&job.order.needs).ok()?;
         let time = (quote.start, quote.until);
