@@ -58,6 +58,7 @@ pub use value::REQUANTISE_COLUMNS;
 use crate::algebra::field::E;
 use crate::algebra::layout::{TensorLayout, WeightLayout};
 use crate::algebra::linear::{Reading, map_reading};
+use crate::algebra::tally::WalkCount;
 use crate::argument::commitment::CommittedTable;
 use crate::plan::cost::VerifierCost;
 use crate::plan::modes::{Modes, Visibility};
@@ -205,30 +206,16 @@ pub struct Plan {
     pub salts: Option<SaltPlan>,
     /// What checking a proof costs.
     pub cost: VerifierCost,
+    /// What the checks of a proof receive and draw, see [ADR 14](../../../../docs/adr/0014-counted-by-the-walk.md).
+    pub counted: WalkCount,
 }
 
 impl Plan {
-    /// Derives the plan of a proof about one input.
+    /// A plan of a proof about a batch of inputs, whose walk is not counted yet.
     ///
     /// # Errors
     /// [`PlanError`] names the node that cannot be proved and why.
-    pub fn new(program: &Program) -> Result<Self, PlanError> {
-        Self::batched(program, 1)
-    }
-
-    /// Derives the plan of a proof about a batch of inputs.
-    ///
-    /// # Errors
-    /// [`PlanError`] names the node that cannot be proved and why.
-    pub fn batched(program: &Program, batch: usize) -> Result<Self, PlanError> {
-        Self::sectioned(program, batch, SectionSize::default())
-    }
-
-    /// The same with sections of another size.
-    ///
-    /// # Errors
-    /// Those of [`Plan::batched`].
-    pub fn sectioned(
+    pub(crate) fn uncounted(
         program: &Program,
         batch: usize,
         size: SectionSize,
@@ -244,12 +231,16 @@ impl Plan {
         })
     }
 
-    /// Derives the plan of a proof in zero knowledge about a batch of inputs.
+    /// A plan of a proof in zero knowledge about a batch of inputs, whose walk is not counted yet.
     ///
     /// # Errors
-    /// Those of [`Plan::batched`], and [`PlanError::CommittedTensor`] for a tensor that is too large to be named by a
+    /// Those of [`Plan::uncounted`], and [`PlanError::CommittedTensor`] for a tensor that is too large to be named by a
     /// commitment.
-    pub fn hidden(program: &Program, batch: usize, modes: Modes) -> Result<Self, PlanError> {
+    pub(crate) fn uncounted_hidden(
+        program: &Program,
+        batch: usize,
+        modes: Modes,
+    ) -> Result<Self, PlanError> {
         let (mut draft, nodes) = draft(program, batch, modes.input)?;
         let StatementPlan {
             input,
@@ -313,6 +304,7 @@ impl Plan {
             output: None,
             salts: None,
             cost,
+            counted: WalkCount::default(),
         }
     }
 

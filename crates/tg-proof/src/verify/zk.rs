@@ -16,7 +16,7 @@ use crate::plan::parts::{Part, Parts};
 use crate::plan::{LookupTable, Plan};
 use crate::verify::messages::{self, LookupProof, NodeProof, Pushforwards, take_if};
 use crate::verify::{
-    Batch, Registered, ShownTensor, Walked, WeightClaims, check_weights, secrets, walk_hidden,
+    Batch, Registered, ShownTensor, Walked, WeightClaims, check_weights, walk_hidden,
 };
 use crate::verify::{LookupCheck, VerifyError};
 use p3_commit::MultilinearPcs;
@@ -57,7 +57,7 @@ impl ZkShape {
         modes: Modes,
         hiding: impl FnOnce(&[Columns]) -> Result<HidingShape, CommitmentError>,
     ) -> Result<Self, PlanError> {
-        Self::of_plan(program, Plan::hidden(program, batch, modes)?, hiding)
+        Self::of_plan(Plan::hidden(program, batch, modes)?, hiding)
     }
 
     /// Derives it for private weights.
@@ -70,19 +70,17 @@ impl ZkShape {
         modes: Modes,
         (kept, strength): (&KeptShape, Strength),
     ) -> Result<Self, PlanError> {
-        let mut plan = Plan::hidden(program, batch, modes)?;
-        plan.private_weights = true;
-        Self::of_plan(program, plan, |columns| {
+        let plan = Plan::private(program, batch, modes)?;
+        Self::of_plan(plan, |columns| {
             Ok(HidingShape::with_strength(columns, strength)?.and_kept(kept))
         })
     }
 
     fn of_plan(
-        program: &Program,
         plan: Plan,
         hiding: impl FnOnce(&[Columns]) -> Result<HidingShape, CommitmentError>,
     ) -> Result<Self, PlanError> {
-        let secrets = secrets(program, &plan);
+        let secrets = plan.counted.secrets;
         let entries = plan.tables.iter().map(LookupTable::len).sum();
         let cells = |elements: usize| log2_ceil(EXTENSION_DEGREE * elements);
         let columns = plan.witness.iter();

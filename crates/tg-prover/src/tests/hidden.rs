@@ -25,7 +25,7 @@ use tg_proof::messages::{LookupProof, NodeProof};
 use tg_proof::plan::{Plan, TensorPlan};
 use tg_proof::tape::{self, ProductMessages, Secrets, Tape};
 use tg_proof::transcript::{self, draw};
-use tg_proof::verify::{Batch, Walked, secrets, walk_hidden};
+use tg_proof::verify::{Batch, Walked, walk_hidden};
 use tg_proof::zk::ZkShape;
 use tg_proof::{Modes, Visibility};
 use tg_types::ProgramId;
@@ -91,7 +91,7 @@ impl<'a> Hidden<'a> {
         tensors: &[IntTensor],
         witness: &Witness,
     ) -> Result<Self, ProveError> {
-        let counted = secrets(&case.model.model.program, &plan);
+        let counted = plan.counted.secrets;
         let mut uniform = challenger(1);
         let secrets = counted.from_uniform(|| draw(&mut uniform));
         let pads = secrets[..counted.messages].to_vec();

@@ -1,8 +1,9 @@
 //! Operators that are public linear maps of their inputs: Add, WindowSum, View, Gather, Concat, Pad, sums and running sums.
 
-use super::{Along, Reading, Rearrangement, SourceMap, Term, Weights};
+use super::{Along, ReadShape, Reading, Rearrangement, SourceMap, Term, Weights, window_tables};
 use crate::algebra::field::{E, eq_prefix, eq_table};
 use crate::algebra::layout::TensorLayout;
+use crate::algebra::tally::PublicWork;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::op;
 use tg_ir::{Axis, Op, Program, Shape, TensorId};
@@ -21,6 +22,45 @@ pub enum MapPlan {
     },
     /// A weight per element, summed over.
     Elements,
+}
+
+/// The shape of the reading of a public linear map, see [`map_reading`].
+#[must_use]
+pub fn map_shape(op: &Op, how: &MapPlan) -> ReadShape {
+    ReadShape {
+        inputs: op.inputs(),
+        summed: match how {
+            MapPlan::Rearranged(_) => [false; 2],
+            MapPlan::Fields { pixels, channels } => [*pixels, *channels],
+            MapPlan::Elements => [true; 2],
+        },
+        unscaled: match (op, how) {
+            (Op::Add(op::Add { multipliers, .. }), _) => multipliers == &[1],
+            (_, MapPlan::Rearranged(how)) => how.is_unscaled(),
+            (_, MapPlan::Fields { .. } | MapPlan::Elements) => true,
+        },
+    }
+}
+
+/// What the weights of a public linear map take: tables of the output's fields that are summed over, and of the inputs'.
+#[must_use]
+pub fn map_tables(
+    program: &Program,
+    layouts: &[TensorLayout],
+    node: usize,
+    shape: &ReadShape,
+) -> PublicWork {
+    if let Op::WindowSum(op::WindowSum { input, window }) = &program.nodes[node].op {
+        return window_tables(layouts, node, *input, window);
+    }
+    let output = &layouts[node + 1];
+    let own = match shape.summed {
+        [false, false] => 0,
+        [true, false] => 1u64 << output.pixel_vars,
+        [false, true] => 1u64 << output.channel_vars,
+        [true, true] => 1u64 << (output.pixel_vars + output.channel_vars),
+    };
+    PublicWork::tables(own.saturating_add(shape.entries(layouts)))
 }
 
 /// What a claim at `at` on the output of a public linear map says: a reading of the inputs, and a constant.
