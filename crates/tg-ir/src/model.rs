@@ -1,6 +1,7 @@
 //! A compiled model: the program and its weights, as one file (`.tgm`).
 
 use crate::check::ProgramError;
+use crate::checked::CheckedModel;
 use crate::program::Program;
 use crate::weights::{Weights, WeightsError};
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
@@ -36,9 +37,8 @@ impl CompiledModel {
     ///
     /// # Errors
     /// If the bytes are not canonical, or the program or its weights are not well formed.
-    pub fn read(bytes: &[u8]) -> Result<Self, ModelError> {
-        let model = Self::from_bytes(bytes)?;
-        model.program.validate()?;
+    pub fn read(bytes: &[u8]) -> Result<CheckedModel, ModelError> {
+        let model = Self::from_bytes(bytes)?.checked()?;
         model.weights.check(&model.program)?;
         Ok(model)
     }

@@ -1,11 +1,12 @@
 //! A program while it is written: nodes, weights, and what every tensor can reach.
 
 use tg_exec::range::{self, Interval};
+use tg_ir::model::ModelError;
 use tg_ir::op;
 use tg_ir::program::NAME_MAX;
 use tg_ir::{
-    BoundError, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program,
-    ProgramError, Shape, Signature, TensorId, Tie, View, Weights, bounds,
+    BoundError, CheckedModel, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op,
+    Program, Shape, Signature, TensorId, Tie, View, Weights, bounds,
 };
 use tg_types::Digest;
 
@@ -174,10 +175,7 @@ impl Builder {
     }
 
     /// The model.
-    pub(crate) fn finish(
-        self,
-        signature: Option<Signature>,
-    ) -> Result<CompiledModel, ProgramError> {
+    pub(crate) fn finish(self, signature: Option<Signature>) -> Result<CheckedModel, ModelError> {
         let Self {
             mut program,
             layers,
@@ -186,8 +184,7 @@ impl Builder {
         let weights = Weights { layers };
         program.signature = signature;
         program.weights_root = weights.root();
-        program.validate()?;
-        Ok(CompiledModel { program, weights })
+        CompiledModel { program, weights }.checked()
     }
 }
 

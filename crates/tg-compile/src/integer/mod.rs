@@ -27,9 +27,8 @@ use form::{Form, Lowered, Version};
 pub use input::InputOrder;
 use std::collections::{BTreeMap, BTreeSet};
 use tg_float::{Node, ValueId};
-use tg_ir::{
-    BoundError, Coding, CompiledModel, ElementType, InputSpec, ProgramError, Shape, TensorId,
-};
+use tg_ir::model::ModelError;
+use tg_ir::{BoundError, CheckedModel, Coding, ElementType, InputSpec, Shape, TensorId};
 
 /// How many bits activations have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,9 +111,9 @@ pub enum LowerError {
     /// An accumulator that could leave the field.
     #[error("the program is refused")]
     Bound(#[from] BoundError),
-    /// The program is not well formed.
-    #[error("the program is refused")]
-    Program(#[from] ProgramError),
+    /// The model is not well formed.
+    #[error(transparent)]
+    Model(#[from] ModelError),
 }
 
 /// A refusal inside one node.
@@ -164,7 +163,7 @@ pub struct Site {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoweredModel {
     /// The model.
-    pub model: CompiledModel,
+    pub model: CheckedModel,
     /// Float values that are tensors of the program.
     pub sites: Vec<Site>,
     /// The output's order: per element of the graph's output, the element of the program's.

@@ -68,7 +68,7 @@ use input::StatementPlan;
 use maximum::MaximumPlan;
 use std::collections::BTreeMap;
 use tg_ir::op::{self, Reduction};
-use tg_ir::{Axis, Op, Program, SegmentTable, TensorId, WideTable};
+use tg_ir::{Axis, CheckedProgram, Op, Program, SegmentTable, TensorId, WideTable};
 use value::ValuePlan;
 
 /// What the walk over the nodes needs of one node.
@@ -216,13 +216,13 @@ impl Plan {
     /// # Errors
     /// [`PlanError`] names the node that cannot be proved and why.
     pub(crate) fn uncounted(
-        program: &Program,
+        program: CheckedProgram<'_>,
         batch: usize,
         size: SectionSize,
     ) -> Result<Self, PlanError> {
         let (mut draft, nodes) = draft(program, batch, Visibility::Public)?;
-        let mut sections = draft.cut_witness(program, size)?;
-        draft.charge_openings(program, &sections)?;
+        let mut sections = draft.cut_witness(&program, size)?;
+        draft.charge_openings(&program, &sections)?;
         let leaves = draft.place_leaves(&mut sections);
         let pushforwards = draft.pushforwards();
         Ok(Self {
@@ -237,7 +237,7 @@ impl Plan {
     /// Those of [`Plan::uncounted`], and [`PlanError::CommittedTensor`] for a tensor that is too large to be named by a
     /// commitment.
     pub(crate) fn uncounted_hidden(
-        program: &Program,
+        program: CheckedProgram<'_>,
         batch: usize,
         modes: Modes,
     ) -> Result<Self, PlanError> {
@@ -246,11 +246,11 @@ impl Plan {
             input,
             output,
             salts,
-        } = draft.plan_statement(program, modes)?;
+        } = draft.plan_statement(&program, modes)?;
         // What is hidden is committed as a whole, or refused by its commitment.
-        let mut sections = draft.cut_witness(program, SectionSize::forced(usize::MAX))?;
+        let mut sections = draft.cut_witness(&program, SectionSize::forced(usize::MAX))?;
         // Hiding commitments are opened at one point.
-        draft.charge_openings(program, &[])?;
+        draft.charge_openings(&program, &[])?;
         let leaves = draft.place_leaves(&mut sections);
         let plan = Self::of(draft, nodes, sections, leaves);
         let entries = plan.tables.iter().map(LookupTable::len);
@@ -377,11 +377,11 @@ impl Plan {
 
 /// The draft and the plans of all nodes.
 fn draft(
-    program: &Program,
+    program: CheckedProgram<'_>,
     batch: usize,
     input: Visibility,
 ) -> Result<(Draft, Vec<NodePlan>), PlanError> {
-    program.validate()?;
+    let program = program.get();
     refuse::dead_nodes(program)?;
     refuse::deep_nodes(program, input)?;
     let mut draft = Draft::new(program, batch)?;

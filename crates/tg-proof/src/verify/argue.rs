@@ -17,7 +17,7 @@ use crate::verify::lookup::{self, ClaimsIn, LookupMessages};
 use crate::verify::messages::{CommittedPushforwards, NodeProof, Pushforwards};
 use crate::verify::places::WalkPlaces;
 use crate::verify::pushforward::{PushforwardWeights, ShownPushforwards};
-use tg_ir::Program;
+use tg_ir::CheckedProgram;
 
 /// The messages of a proof up to its openings.
 #[derive(Debug, Clone, Copy)]
@@ -181,7 +181,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`PlanError`] names the node that cannot be proved and why.
-    pub fn new(program: &Program) -> Result<Self, PlanError> {
+    pub fn new(program: CheckedProgram<'_>) -> Result<Self, PlanError> {
         Self::batched(program, 1)
     }
 
@@ -189,7 +189,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`PlanError`] names the node that cannot be proved and why.
-    pub fn batched(program: &Program, batch: usize) -> Result<Self, PlanError> {
+    pub fn batched(program: CheckedProgram<'_>, batch: usize) -> Result<Self, PlanError> {
         Self::sectioned(program, batch, SectionSize::default())
     }
 
@@ -198,7 +198,7 @@ impl Plan {
     /// # Errors
     /// Those of [`Plan::batched`].
     pub fn sectioned(
-        program: &Program,
+        program: CheckedProgram<'_>,
         batch: usize,
         size: SectionSize,
     ) -> Result<Self, PlanError> {
@@ -210,7 +210,11 @@ impl Plan {
     /// # Errors
     /// Those of [`Plan::batched`], and [`PlanError::CommittedTensor`] for a tensor that is too large to be named by a
     /// commitment.
-    pub fn hidden(program: &Program, batch: usize, modes: Modes) -> Result<Self, PlanError> {
+    pub fn hidden(
+        program: CheckedProgram<'_>,
+        batch: usize,
+        modes: Modes,
+    ) -> Result<Self, PlanError> {
         Self::uncounted_hidden(program, batch, modes)?.count(program)
     }
 
@@ -218,7 +222,11 @@ impl Plan {
     ///
     /// # Errors
     /// Those of [`Plan::hidden`].
-    pub fn private(program: &Program, batch: usize, modes: Modes) -> Result<Self, PlanError> {
+    pub fn private(
+        program: CheckedProgram<'_>,
+        batch: usize,
+        modes: Modes,
+    ) -> Result<Self, PlanError> {
         let plan = Self {
             private_weights: true,
             ..Self::uncounted_hidden(program, batch, modes)?
@@ -227,13 +235,17 @@ impl Plan {
     }
 
     /// Counts the walk over a plan, whose size is within its limits, in time of its nodes, relations and readers.
-    fn count(mut self, program: &Program) -> Result<Self, PlanError> {
+    fn count(mut self, program: CheckedProgram<'_>) -> Result<Self, PlanError> {
         let channel = Receiver::counting();
-        let mut walk = Walk::new(channel, program, &self, ShownElements::default());
+        let mut walk = Walk::new(channel, program.get(), &self, ShownElements::default());
         let last = program.nodes.len() - 1;
         // A count has no message that could be wrong.
         let argued = walk.argue(None, None).map_err(|_| {
-            PlanError::unprovable(program, last, "its checks have another shape than its plan")
+            PlanError::unprovable(
+                &program,
+                last,
+                "its checks have another shape than its plan",
+            )
         })?;
         let Receiver {
             arithmetic, tally, ..
@@ -253,13 +265,13 @@ impl Plan {
                 ..Added::default()
             };
             // What is beside the nodes is charged to the last.
-            self.cost.add(program, place.min(last), added)?;
+            self.cost.add(&program, place.min(last), added)?;
         }
         let planned = Added {
             steps: planned,
             ..Added::default()
         };
-        self.cost.add(program, last, planned)?;
+        self.cost.add(&program, last, planned)?;
         Ok(self)
     }
 }

@@ -10,7 +10,7 @@ use crate::plan::cost::PROOF_FILE_MAX;
 use crate::plan::shape::ProofShape;
 use crate::plan::{Plan, SectionSize};
 use crate::verify::wire::{EXTENSION, LENGTH};
-use tg_ir::Program;
+use tg_ir::{CheckedProgram, Program};
 
 /// Bytes of a base field element.
 const BASE: u64 = 4;
@@ -28,7 +28,7 @@ impl ProofShape {
     ///
     /// # Errors
     /// If the program cannot be proved.
-    pub fn new(program: &Program) -> Result<Self, PlanError> {
+    pub fn new(program: CheckedProgram<'_>) -> Result<Self, PlanError> {
         Self::batched(program, 1)
     }
 
@@ -36,7 +36,7 @@ impl ProofShape {
     ///
     /// # Errors
     /// If the program cannot be proved for so many inputs at once.
-    pub fn batched(program: &Program, batch: usize) -> Result<Self, PlanError> {
+    pub fn batched(program: CheckedProgram<'_>, batch: usize) -> Result<Self, PlanError> {
         Self::sectioned(program, batch, SectionSize::default())
     }
 
@@ -45,12 +45,12 @@ impl ProofShape {
     /// # Errors
     /// If the program cannot be proved for so many inputs at once.
     pub fn sectioned(
-        program: &Program,
+        program: CheckedProgram<'_>,
         batch: usize,
         size: SectionSize,
     ) -> Result<Self, PlanError> {
         let shape = Self::of(Plan::sectioned(program, batch, size)?)?;
-        shape.check_size(program)?;
+        shape.check_size(&program)?;
         Ok(shape)
     }
 

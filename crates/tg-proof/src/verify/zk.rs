@@ -21,7 +21,7 @@ use crate::verify::{
 use crate::verify::{LookupCheck, VerifyError};
 use p3_commit::MultilinearPcs;
 use serde::{Deserialize, Serialize};
-use tg_ir::Program;
+use tg_ir::{CheckedProgram, Program};
 use tg_types::Digest;
 
 /// What both sides derive from a program for proofs in zero knowledge.
@@ -43,7 +43,7 @@ impl ZkShape {
     ///
     /// # Errors
     /// If the program cannot be proved for so many inputs at once, or a tensor not be committed.
-    pub fn new(program: &Program, batch: usize, modes: Modes) -> Result<Self, PlanError> {
+    pub fn new(program: CheckedProgram<'_>, batch: usize, modes: Modes) -> Result<Self, PlanError> {
         Self::with(program, batch, modes, HidingShape::new)
     }
 
@@ -52,7 +52,7 @@ impl ZkShape {
     /// # Errors
     /// Those of [`ZkShape::new`].
     pub fn with(
-        program: &Program,
+        program: CheckedProgram<'_>,
         batch: usize,
         modes: Modes,
         hiding: impl FnOnce(&[Columns]) -> Result<HidingShape, CommitmentError>,
@@ -65,7 +65,7 @@ impl ZkShape {
     /// # Errors
     /// Those of [`ZkShape::new`].
     pub fn private(
-        program: &Program,
+        program: CheckedProgram<'_>,
         batch: usize,
         modes: Modes,
         (kept, strength): (&KeptShape, Strength),
