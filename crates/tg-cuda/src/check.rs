@@ -20,7 +20,7 @@ use tg_exec::execute::execute_tensor;
 use tg_exec::kernels::Cpu;
 use tg_exec::sample;
 use tg_ir::IntTensor;
-use tg_ir::{CheckedModel, CompiledModel, Op, TensorId};
+use tg_ir::{CompiledModel, ExecutableModel, Op, TensorId};
 
 /// What a device did with the programs of a family of operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -304,7 +304,7 @@ fn check_whole(device: &dyn KernelDevice) -> FamilyResult {
 /// first operator whose output differs.
 fn check_program(
     device: &dyn KernelDevice,
-    model: &CheckedModel,
+    model: &ExecutableModel,
     input: &IntTensor,
     result: &mut FamilyResult,
 ) -> Result<(), (&'static str, FaultKind)> {

@@ -6,7 +6,7 @@ use super::probe::DriverFailure;
 use tg_exec::engine::values::Values;
 use tg_exec::execute::{ExecuteError, Trace, check_input};
 use tg_ir::IntTensor;
-use tg_ir::{CheckedModel, Program, TensorId};
+use tg_ir::{ExecutableModel, Program, TensorId};
 
 /// Why a device does not take a program that the CPU executes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -58,7 +58,7 @@ impl DeviceEngine {
     /// If an operator has no kernel, the model does not fit, or the driver fails.
     pub(crate) fn new(
         device: &dyn KernelDevice,
-        model: &CheckedModel,
+        model: &ExecutableModel,
         keep: Keep,
     ) -> Result<Self, OpenError> {
         let info = device.info();

@@ -7,7 +7,7 @@ use super::probe::{DeviceInfo, DriverFailure};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tg_exec::execute::{ExecuteError, Trace, execute_tensor};
-use tg_ir::CheckedModel;
+use tg_ir::ExecutableModel;
 use tg_ir::IntTensor;
 use tg_types::ProgramId;
 
@@ -143,7 +143,7 @@ impl ExecutionDevice {
     // is on the CPU because the device is marked here.
     pub fn execute(
         &self,
-        model: &CheckedModel,
+        model: &ExecutableModel,
         input: IntTensor,
     ) -> Result<Executed, ExecutionError> {
         let on = match &self.gpu {
@@ -204,7 +204,7 @@ impl fmt::Debug for SharedGpu {
 }
 
 impl SharedGpu {
-    fn trace(&self, model: &CheckedModel, input: &IntTensor) -> Result<Trace, TraceError> {
+    fn trace(&self, model: &ExecutableModel, input: &IntTensor) -> Result<Trace, TraceError> {
         // A panic of another thread leaves a model that is loaded whole: every run writes all that it reads.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let result = self.trace_in(&mut state, model, input);
@@ -217,7 +217,7 @@ impl SharedGpu {
     fn trace_in(
         &self,
         state: &mut State,
-        model: &CheckedModel,
+        model: &ExecutableModel,
         input: &IntTensor,
     ) -> Result<Trace, TraceError> {
         // Weights are part of a program's identity by their root.

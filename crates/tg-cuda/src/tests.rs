@@ -327,18 +327,14 @@ fn a_program_with_an_operator_without_kernel_is_executed_on_the_cpu_whole() {
     let device = ExecutionDevice::of(Box::new(device));
     let (model, input) = product(4, 4, 3);
     let expected = execute_tensor(&model.clone().checked().unwrap(), input.clone()).unwrap();
-    let executed = device
-        .execute(&model.checked().unwrap(), input)
-        .unwrap();
+    let executed = device.execute(&model.checked().unwrap(), input).unwrap();
     assert_eq!(executed.trace, expected);
     let text = executed.on.to_string();
     let words = "the operator Conv of node `product` has no kernel";
     assert!(text.ends_with(words), "{text}");
     // Other programs still run on the device.
     let (model, input) = product(4, 64, 64);
-    let executed = device
-        .execute(&model.checked().unwrap(), input)
-        .unwrap();
+    let executed = device.execute(&model.checked().unwrap(), input).unwrap();
     assert!(matches!(executed.on, ExecutedOn::Gpu(_)));
 }
 

@@ -4,13 +4,13 @@ use crate::engine::Engine;
 pub use crate::engine::input::{ExecuteError, check_input};
 use crate::kernels::Cpu;
 pub use crate::trace::Trace;
-use tg_ir::{CheckedModel, IntTensor};
+use tg_ir::{ExecutableModel, IntTensor};
 
 /// Executes a model that takes 8-bit activations on one input (quantised, in storage order).
 ///
 /// # Errors
 /// If the input has another length than the model's input shape, or the model takes another type.
-pub fn execute(model: &CheckedModel, input: &[i8]) -> Result<Trace, ExecuteError> {
+pub fn execute(model: &ExecutableModel, input: &[i8]) -> Result<Trace, ExecuteError> {
     execute_tensor(model, IntTensor::I8(input.to_vec()))
 }
 
@@ -18,7 +18,7 @@ pub fn execute(model: &CheckedModel, input: &[i8]) -> Result<Trace, ExecuteError
 ///
 /// # Errors
 /// If the input is not one that the model takes: its length, type or a value.
-pub fn execute_tensor(model: &CheckedModel, input: IntTensor) -> Result<Trace, ExecuteError> {
+pub fn execute_tensor(model: &ExecutableModel, input: IntTensor) -> Result<Trace, ExecuteError> {
     Engine::for_trace(model, Cpu::default()).into_trace(input)
 }
 

@@ -9,7 +9,7 @@ use crate::execute::ExecuteError;
 use crate::kernels::Cpu;
 use tg_ir::IntTensor;
 use tg_ir::generation::GeneratorError;
-use tg_ir::{CheckedModel, Generation, Generator, Sampling};
+use tg_ir::{ExecutableModel, Generation, Generator, Sampling};
 
 /// What is to be written.
 #[derive(Debug, Clone)]
@@ -97,7 +97,7 @@ pub enum GenerateError {
 /// # Errors
 /// If the model cannot generate, or the request does not fit it.
 pub fn generate(
-    model: &CheckedModel,
+    model: &ExecutableModel,
     request: &Request,
     cpu: Cpu,
     observe: &mut dyn FnMut(u32) -> bool,

@@ -1,4 +1,4 @@
-//! Programs and models that are known to be well formed: what executors and plans take.
+//! Programs that are known to be well formed: what plans take. [`ExecutableModel`](crate::ExecutableModel) has the weights too.
 //!
 //! ```
 //! # use tg_ir::{Program, CheckedProgram, ProgramError};
@@ -10,7 +10,6 @@
 //! ```
 
 use crate::check::ProgramError;
-use crate::model::{CompiledModel, ModelError};
 use crate::program::Program;
 use std::ops::Deref;
 
@@ -19,6 +18,11 @@ use std::ops::Deref;
 pub struct CheckedProgram<'a>(&'a Program);
 
 impl<'a> CheckedProgram<'a> {
+    /// A program that its owner has checked.
+    pub(crate) const fn known(program: &'a Program) -> Self {
+        Self(program)
+    }
+
     /// The program.
     #[must_use]
     pub const fn get(self) -> &'a Program {
@@ -42,44 +46,5 @@ impl Program {
     pub fn check(&self) -> Result<CheckedProgram<'_>, ProgramError> {
         self.validate()?;
         Ok(CheckedProgram(self))
-    }
-}
-
-/// A model that can be executed: its program is well formed, and its weights fit it in number, sizes and ranges. That they are
-/// the ones whose root the program names is for whoever reads them from a file ([`CompiledModel::read`]).
-#[derive(Debug, Clone, PartialEq)]
-pub struct CheckedModel(CompiledModel);
-
-impl CheckedModel {
-    /// The program.
-    #[must_use]
-    pub const fn checked_program(&self) -> CheckedProgram<'_> {
-        CheckedProgram(&self.0.program)
-    }
-
-    /// The model, which is checked no longer.
-    #[must_use]
-    pub fn into_inner(self) -> CompiledModel {
-        self.0
-    }
-}
-
-impl Deref for CheckedModel {
-    type Target = CompiledModel;
-
-    fn deref(&self) -> &CompiledModel {
-        &self.0
-    }
-}
-
-impl CompiledModel {
-    /// Checks that the model can be executed.
-    ///
-    /// # Errors
-    /// If the program is not well formed or the weights do not fit it.
-    pub fn checked(self) -> Result<CheckedModel, ModelError> {
-        self.program.validate()?;
-        self.weights.fit(&self.program)?;
-        Ok(CheckedModel(self))
     }
 }

@@ -7,7 +7,7 @@ use crate::hiding::Kept;
 use crate::workers;
 use p3_commit::MultilinearPcs;
 use p3_sumcheck::layout::Layout;
-use tg_ir::{CheckedModel, CompiledModel, LinearWeights};
+use tg_ir::{CompiledModel, ExecutableModel, LinearWeights};
 use tg_proof::commitment::{Challenger, Pcs, Stacking, WeightCommitment};
 use tg_proof::error::PlanError;
 use tg_proof::field::{E, eq_table};
@@ -60,7 +60,7 @@ pub(crate) struct PrivateWeights {
 
 /// A compiled model with its weights committed.
 pub struct ProvingModel {
-    pub(crate) model: CheckedModel,
+    pub(crate) model: ExecutableModel,
     pub(crate) program_id: ProgramId,
     pub(crate) shape: ProofShape,
     /// Per weighted node its committed columns.
@@ -91,14 +91,14 @@ impl ProvingModel {
     ///
     /// # Errors
     /// If the model cannot be proved or not be committed.
-    pub fn of_checked(model: CheckedModel) -> Result<Self, ModelError> {
+    pub fn of_checked(model: ExecutableModel) -> Result<Self, ModelError> {
         let (shape, columns) = Self::columns_of(&model)?;
         Self::commit(model, shape, columns)
     }
 
     /// The shape of a model's proofs, and its committed columns.
     pub(crate) fn columns_of(
-        model: &CheckedModel,
+        model: &ExecutableModel,
     ) -> Result<(ProofShape, Vec<NodeColumns>), ModelError> {
         model
             .weights
@@ -124,7 +124,7 @@ impl ProvingModel {
 
     /// Commits columns as they are.
     pub(crate) fn commit(
-        model: CheckedModel,
+        model: ExecutableModel,
         shape: ProofShape,
         columns: Vec<NodeColumns>,
     ) -> Result<Self, ModelError> {
@@ -162,7 +162,7 @@ impl ProvingModel {
     }
 
     pub(crate) fn of(
-        (model, shape, columns): (CheckedModel, ProofShape, Vec<NodeColumns>),
+        (model, shape, columns): (ExecutableModel, ProofShape, Vec<NodeColumns>),
         (commitment, anchor_point, id): (Option<WeightCommitment>, Vec<E>, ModelId),
         data: Option<ProverData>,
         private: Option<PrivateWeights>,
@@ -249,8 +249,8 @@ impl ProvingModel {
         match &self.private {
             None => ZkShape::new(program, batch, modes),
             Some(private) => {
-                let kept = (&private.shape.kept, Strength::FULL);
-                ZkShape::private(program, batch, modes, kept)
+                let kept = &private.shape.kept;
+                ZkShape::private(program, batch, modes, kept, Strength::FULL)
             }
         }
     }
@@ -266,7 +266,7 @@ impl ProvingModel {
 
     /// The compiled model.
     #[must_use]
-    pub const fn compiled(&self) -> &CheckedModel {
+    pub const fn compiled(&self) -> &ExecutableModel {
         &self.model
     }
 }

@@ -12,7 +12,7 @@ use p3_multi_stark::fractional_gkr::FractionGkrProof;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tg_ir::weights::WEIGHT_MAX;
-use tg_ir::{CheckedModel, CompiledModel};
+use tg_ir::{CompiledModel, ExecutableModel};
 use tg_proof::commitment::WeightCommitment;
 use tg_proof::field::{E, F, signed};
 use tg_proof::hiding::{Strength, extension_cells, observe};
@@ -36,7 +36,7 @@ impl ProvingModel {
 
     /// The same with openings that withstand less: for statistics over many.
     pub(crate) fn private_with(
-        model: CheckedModel,
+        model: ExecutableModel,
         secret: &Secret,
         strength: Strength,
     ) -> Result<Self, ModelError> {
@@ -46,7 +46,7 @@ impl ProvingModel {
 
     /// Commits columns as they are.
     pub(crate) fn commit_private(
-        model: CheckedModel,
+        model: ExecutableModel,
         (shape, columns): (ProofShape, Vec<NodeColumns>),
         secret: &Secret,
         strength: Strength,
@@ -160,8 +160,10 @@ pub(crate) fn prove_registration(
     let weights = private.kept.open(rng).map_err(failed)?;
     let opening = hiding::prove_kept(
         &shape.hiding,
-        (vec![fresh, weights], Some(&anchor)),
-        (&functionals, sum),
+        vec![fresh, weights],
+        Some(&anchor),
+        &functionals,
+        sum,
         &mut challenger,
     )
     .map_err(failed)?;

@@ -11,7 +11,7 @@ use std::time::Instant;
 use tg_exec::Trace;
 use tg_ir::Answer;
 use tg_ir::coding::encode;
-use tg_ir::{CheckedModel, Program};
+use tg_ir::{ExecutableModel, Program};
 use tg_proof::{Modes, ProofFile, Visibility};
 use tg_prover::{Limits, Masking, ProveError, ProveRequest, ProvingModel, SecretFile, Stage, Work};
 use tg_types::codec::Encode;
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
 
 /// The model with its weights committed, and the secret of private ones.
 fn committed(
-    model: CheckedModel,
+    model: ExecutableModel,
     secret: Option<&Path>,
 ) -> Result<(ProvingModel, Option<SecretFile>), Failure> {
     let secret = secret.map(SecretFile::open).transpose();

@@ -5,7 +5,7 @@ use tg_ir::model::ModelError;
 use tg_ir::op;
 use tg_ir::program::NAME_MAX;
 use tg_ir::{
-    BoundError, CheckedModel, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op,
+    BoundError, CompiledModel, ElementType, ExecutableModel, InputSpec, LinearWeights, Node, Op,
     Program, Shape, Signature, TensorId, Tie, View, Weights, bounds,
 };
 use tg_types::Digest;
@@ -175,7 +175,10 @@ impl Builder {
     }
 
     /// The model.
-    pub(crate) fn finish(self, signature: Option<Signature>) -> Result<CheckedModel, ModelError> {
+    pub(crate) fn finish(
+        self,
+        signature: Option<Signature>,
+    ) -> Result<ExecutableModel, ModelError> {
         let Self {
             mut program,
             layers,

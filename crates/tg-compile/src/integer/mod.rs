@@ -28,7 +28,7 @@ pub use input::InputOrder;
 use std::collections::{BTreeMap, BTreeSet};
 use tg_float::{Node, ValueId};
 use tg_ir::model::ModelError;
-use tg_ir::{BoundError, CheckedModel, Coding, ElementType, InputSpec, Shape, TensorId};
+use tg_ir::{BoundError, Coding, ElementType, ExecutableModel, InputSpec, Shape, TensorId};
 
 /// How many bits activations have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,7 +163,7 @@ pub struct Site {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoweredModel {
     /// The model.
-    pub model: CheckedModel,
+    pub model: ExecutableModel,
     /// Float values that are tensors of the program.
     pub sites: Vec<Site>,
     /// The output's order: per element of the graph's output, the element of the program's.

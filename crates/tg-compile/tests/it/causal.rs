@@ -156,7 +156,7 @@ proptest! {
 }
 
 /// A model that gives its five greatest scores for each of eight positions.
-fn writer_of(seed: u64) -> tg_ir::CheckedModel {
+fn writer_of(seed: u64) -> tg_ir::ExecutableModel {
     let mut model = compiled(seed, 8, Precision::Mixed).model.into_inner();
     let generator = generation::rank(&mut model.program, 5).unwrap();
     assert_eq!(
@@ -167,7 +167,7 @@ fn writer_of(seed: u64) -> tg_ir::CheckedModel {
     model.checked().unwrap()
 }
 
-fn request(model: &tg_ir::CheckedModel, seed: u8) -> Request {
+fn request(model: &tg_ir::ExecutableModel, seed: u8) -> Request {
     let unit = f64::from(tg_ir::Generator::of(&model.program).unwrap().unit);
     Request {
         prompt: vec![3, 1, 4],
@@ -182,7 +182,7 @@ fn request(model: &tg_ir::CheckedModel, seed: u8) -> Request {
     }
 }
 
-fn write(model: &tg_ir::CheckedModel, request: &Request) -> Result<Written, GenerateError> {
+fn write(model: &tg_ir::ExecutableModel, request: &Request) -> Result<Written, GenerateError> {
     generate(model, request, Cpu::new(1), &mut |_| true)
 }
 

@@ -29,7 +29,7 @@ use input::{ExecuteError, check_input};
 use prepare::Mode;
 use step::Step;
 use tg_ir::IntTensor;
-use tg_ir::{CheckedModel, CompiledModel, Program, TensorId};
+use tg_ir::{CompiledModel, ExecutableModel, Program, TensorId};
 use values::{Place, Reads, Values};
 
 /// A model made ready to run.
@@ -49,13 +49,13 @@ pub struct Engine {
 impl Engine {
     /// Prepares a model for [`Self::run`].
     #[must_use]
-    pub fn new(model: &CheckedModel, cpu: Cpu) -> Self {
+    pub fn new(model: &ExecutableModel, cpu: Cpu) -> Self {
         Self::prepare(model, cpu, Mode::Output)
     }
 
     /// Prepares a model for [`Self::trace`]: nothing is fused and every tensor is kept.
     #[must_use]
-    pub fn for_trace(model: &CheckedModel, cpu: Cpu) -> Self {
+    pub fn for_trace(model: &ExecutableModel, cpu: Cpu) -> Self {
         Self::prepare(model, cpu, Mode::Trace)
     }
 

@@ -55,9 +55,7 @@ pub use topk::{RANKS_MAX, RankShape};
 pub use trees::{FlagWeights, ForestShape, TreesPlan, branch_reading};
 pub use value::REQUANTISE_COLUMNS;
 
-use crate::algebra::field::E;
 use crate::algebra::layout::{TensorLayout, WeightLayout};
-use crate::algebra::linear::{Reading, map_reading};
 use crate::algebra::tally::WalkCount;
 use crate::argument::commitment::CommittedTable;
 use crate::plan::cost::VerifierCost;
@@ -349,18 +347,6 @@ impl Plan {
         sections
             .map(|section| section.leaf_vars)
             .chain(self.looks_up().then_some(self.leaf_vars))
-    }
-
-    /// What a claim at a point on the output of a public linear map says about its inputs, see [`map_reading`].
-    ///
-    /// # Panics
-    /// If the node is no public linear map.
-    #[must_use]
-    pub fn map_reading(&self, program: &Program, node: usize, at: &[E]) -> (Reading, E) {
-        let NodePlan::Map(how) = &self.nodes[node] else {
-            unreachable!("the plan follows the program's operators");
-        };
-        map_reading(program, &self.layouts, (node, how), at)
     }
 
     /// The weighted nodes that read the weights of one: itself, then those that are tied to it.

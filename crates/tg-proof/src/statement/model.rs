@@ -308,8 +308,8 @@ impl PublicModel {
         let shape = match &self.private {
             None => ZkShape::new(self.program.check()?, batch, modes)?,
             Some(private) => {
-                let kept = (&private.kept, Strength::FULL);
-                ZkShape::private(self.program.check()?, batch, modes, kept)?
+                let program = self.program.check()?;
+                ZkShape::private(program, batch, modes, &private.kept, Strength::FULL)?
             }
         };
         let shape = Arc::new(shape);

@@ -45,7 +45,8 @@ pub(crate) fn check_proof(
         nodes: &proof.nodes,
         lookup: proof.lookup.as_ref().map(|messages| LookupMessages {
             proof: messages,
-            sums: (proof.sections.sums.as_slice(), proof.sections.tables),
+            sections: &proof.sections.sums,
+            tables: proof.sections.tables,
         }),
     };
     let scheme = shape.pushforwards.as_ref().map(|(scheme, _)| scheme);

@@ -241,7 +241,8 @@ pub fn walk(
         nodes: walked.nodes,
         lookup: walked.lookup.map(|proof| LookupMessages {
             proof,
-            sums: (&[], E::ZERO),
+            sections: &[],
+            tables: E::ZERO,
         }),
     };
     let argued = walk.argue(Some(sent), None)?;

@@ -89,8 +89,10 @@ pub fn chunk_weights<'a>(plan: &Plan, witness: usize, point: &'a [E]) -> (E, &'a
 pub struct LookupMessages<'a> {
     /// Those of every proof.
     pub proof: &'a LookupProof,
-    /// The sums of the sections, if there are several, and the numerator of the tables'.
-    pub sums: (&'a [SumProof], E),
+    /// The sums of the sections, if there are several.
+    pub sections: &'a [SumProof],
+    /// The numerator of the tables' sum, if there are several sections.
+    pub tables: E,
 }
 
 /// What a reader pulled in an arithmetic.
@@ -219,7 +221,7 @@ fn verify_sums<A: Arithmetic>(
         let last = fractional::verify(channel, sent, plan.leaf_vars);
         return Ok((Vec::new(), last.ok_or(SUM)?));
     }
-    let sums = messages.map(|messages| messages.sums.0);
+    let sums = messages.map(|messages| messages.sections);
     let mut claims = Vec::with_capacity(plan.sections.len());
     let (mut total, mut below) = (A::Value::from(E::ZERO), A::Value::from(E::ONE));
     for (index, section) in plan.sections.iter().enumerate() {
@@ -235,7 +237,7 @@ fn verify_sums<A: Arithmetic>(
         total = channel.arithmetic.product(&total, &sum.denominator) + crossed;
         below = channel.arithmetic.product(&below, &sum.denominator);
     }
-    let numerator = messages.as_ref().map(|messages| &messages.sums.1);
+    let numerator = messages.as_ref().map(|messages| &messages.tables);
     let sum = Fraction {
         numerator: channel.one(numerator).ok_or(SUM)?,
         denominator: root(channel, sent).ok_or(SUM)?,
@@ -336,7 +338,9 @@ impl<A: Arithmetic> Leaves<'_, A> {
 const MESSAGES: VerifyError = VerifyError::Lookup(LookupCheck::Messages);
 
 fn check_messages(plan: &Plan, messages: &LookupMessages<'_>) -> Result<(), VerifyError> {
-    let LookupMessages { proof, sums } = messages;
+    let LookupMessages {
+        proof, sections, ..
+    } = messages;
     let expected = if plan.is_anchored() {
         plan.sections.len()
     } else {
@@ -364,7 +368,7 @@ fn check_messages(plan: &Plan, messages: &LookupMessages<'_>) -> Result<(), Veri
             .zip(&plan.witness)
             .all(|(columns, table)| columns.len() == table.columns);
     // Stops: a section without a sum.
-    if tables && columns && sums.0.len() == expected {
+    if tables && columns && sections.len() == expected {
         Ok(())
     } else {
         Err(MESSAGES)

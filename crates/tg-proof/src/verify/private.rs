@@ -278,7 +278,7 @@ pub(crate) fn verify(
 ) -> Result<(), RegistrationError> {
     let proof: PrivateRegistration = messages::decode(proof).ok_or(RegistrationError::Malformed)?;
     let commitment = commitment.ok_or(RegistrationError::Malformed)?;
-    verify_messages((program, commitment), shape, &proof)
+    verify_messages(program, commitment, shape, &proof)
 }
 
 /// The checks of a registration's messages, for a shape.
@@ -286,7 +286,8 @@ pub(crate) fn verify(
 /// # Errors
 /// The part that fails.
 pub fn verify_messages(
-    (program, commitment): (ProgramId, &WeightCommitment),
+    program: ProgramId,
+    commitment: &WeightCommitment,
     shape: &PrivateShape,
     proof: &PrivateRegistration,
 ) -> Result<(), RegistrationError> {
@@ -318,8 +319,10 @@ pub fn verify_messages(
     // Stops: any check that does not hold of what is committed.
     hiding::verify_kept(
         &shape.hiding,
-        (&[root.clone(), weights.clone()], Some(&anchor)),
-        (&functionals, sum),
+        &[root.clone(), weights.clone()],
+        Some(&anchor),
+        &functionals,
+        sum,
         opening,
         &mut challenger,
     )

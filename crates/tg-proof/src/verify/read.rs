@@ -4,7 +4,7 @@ use super::NodeCheck;
 use super::{ClaimIn, Walk};
 use crate::algebra::arithmetic::Arithmetic;
 use crate::algebra::field::E;
-use crate::algebra::linear::{ReadShape, Reading, map_shape, map_tables};
+use crate::algebra::linear::{ReadShape, Reading, map_reading, map_shape, map_tables};
 use crate::algebra::tally::{PublicWork, Theorem};
 use crate::argument::sumcheck::SumShape;
 use crate::plan::MapPlan;
@@ -127,7 +127,7 @@ impl<A: Arithmetic> Walk<'_, A> {
         let work = map_tables(program, &plan.layouts, node, &shape);
         let made = self.channel.public(work, |look| {
             let at = A::coordinates(look, &claim.point);
-            Some(plan.map_reading(program, node, at))
+            map_reading(program, &plan.layouts, node, how, at)
         });
         let (reading, constant) = made.unzip();
         let read = ReadClaim {

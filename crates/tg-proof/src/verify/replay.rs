@@ -27,7 +27,8 @@ pub struct Replayed {
 /// # Errors
 /// The check of a node that fails.
 pub fn replay(
-    (program, plan): (&Program, &Plan),
+    program: &Program,
+    plan: &Plan,
     shown: ShownElements<'_>,
     nodes: &[NodeProof],
     challenger: &mut Challenger,

@@ -68,7 +68,8 @@ impl ZkShape {
         program: CheckedProgram<'_>,
         batch: usize,
         modes: Modes,
-        (kept, strength): (&KeptShape, Strength),
+        kept: &KeptShape,
+        strength: Strength,
     ) -> Result<Self, PlanError> {
         let plan = Plan::private(program, batch, modes)?;
         Self::of_plan(plan, |columns| {
@@ -332,8 +333,10 @@ fn verify_shown(
     // Stops: any check that does not hold of what is committed.
     hiding::verify_kept(
         &shape.hiding,
-        (&roots, private.as_ref()),
-        (&shape.functionals(&batch), batch.sum),
+        &roots,
+        private.as_ref(),
+        &shape.functionals(&batch),
+        batch.sum,
         opening,
         &mut challenger,
     )?;

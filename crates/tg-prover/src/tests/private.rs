@@ -370,9 +370,9 @@ fn every_message_is_bound() {
         let proof: PrivateRegistration = serde_json::from_value(changed).ok()?;
         changes += 1;
         let commitment = own.public.weights_commitment().unwrap();
-        let named = (own.public.program_id(), commitment);
+        let program = own.public.program_id();
         let shape = own.public.private_weights().unwrap();
-        let verdict = tg_proof::private::verify_messages(named, shape, &proof);
+        let verdict = tg_proof::private::verify_messages(program, commitment, shape, &proof);
         Some(verdict.expect_err("a changed proof is refused").code())
     });
     assert!(changes > 50 && codes.len() > 20, "{changes}");
@@ -577,8 +577,8 @@ mod statistics {
 
     fn shape(model: &ProvingModel) -> ZkShape {
         let (program, private) = (&model.model.program, model.private.as_ref().unwrap());
-        let kept = (&private.shape.kept, WEAK);
-        ZkShape::private(program.check().unwrap(), 1, Modes::HIDDEN_INPUT, kept).unwrap()
+        let (program, kept) = (program.check().unwrap(), &private.shape.kept);
+        ZkShape::private(program, 1, Modes::HIDDEN_INPUT, kept, WEAK).unwrap()
     }
 
     fn prove(model: &ProvingModel, shape: &ZkShape, seed: u64) -> (ZkProof, Statement) {
@@ -708,8 +708,10 @@ mod statistics {
             let private = model.private.as_ref().unwrap();
             let mut rng = StdRng::seed_from_u64(1);
             let registration = prove_registration(&model, private, &mut rng).unwrap();
-            let named = (model.program_id, model.commitment.as_ref().unwrap());
-            let verdict = tg_proof::private::verify_messages(named, &private.shape, &registration);
+            let commitment = model.commitment.as_ref().unwrap();
+            let (program, shape) = (model.program_id, &private.shape);
+            let verdict =
+                tg_proof::private::verify_messages(program, commitment, shape, &registration);
             assert_eq!(verdict, Ok(()));
         }
     }

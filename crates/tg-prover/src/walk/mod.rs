@@ -60,7 +60,7 @@ impl Walked {
         nodes: &[NodeProof],
         challenger: &mut Challenger,
     ) -> Option<Self> {
-        let program = (&model.model.program, &shape.plan);
+        let program = &model.model.program;
         let widened =
             |tensor: Option<&IntTensor>| tensor.map(IntTensor::widened).unwrap_or_default();
         let (input, output) = (widened(tensors.first()), widened(tensors.last()));
@@ -68,7 +68,7 @@ impl Walked {
             input: &input,
             output: &output,
         };
-        let replayed = replay(program, shown, nodes, challenger).ok()?;
+        let replayed = replay(program, &shape.plan, shown, nodes, challenger).ok()?;
         let reads = replayed.pulled.into_iter().enumerate().map(|(group, own)| {
             let eq = eq_table(&own.point);
             Read::new(&shape.plan, witness, group, &own.point.into(), &eq)
@@ -163,7 +163,7 @@ impl Walk<'_> {
                 let place = (*weights, gadget.as_ref());
                 GadgetProof::Chosen(self.embed_chosen(node, place, &claim, channel))
             }
-            (_, NodePlan::Map(_)) => GadgetProof::Map(self.map(node, &claim, channel)),
+            (_, NodePlan::Map(how)) => GadgetProof::Map(self.map(node, how, &claim, channel)),
             (Op::Mul(op::Mul { inputs }), _) => {
                 GadgetProof::Mul(self.mul(*inputs, &claim, channel))
             }

@@ -63,17 +63,16 @@ pub fn map_tables(
     PublicWork::tables(own.saturating_add(shape.entries(layouts)))
 }
 
-/// What a claim at `at` on the output of a public linear map says: a reading of the inputs, and a constant.
-///
-/// # Panics
-/// If the node is no public linear map; the plan names those that are.
+/// What a claim at `at` on the output of a public linear map says: a reading of the inputs, and a constant. Nothing if the
+/// node is no public linear map; the plan names those that are.
 #[must_use]
 pub fn map_reading(
     program: &Program,
     layouts: &[TensorLayout],
-    (node, how): (usize, &MapPlan),
+    node: usize,
+    how: &MapPlan,
     at: &[E],
-) -> (Reading, E) {
+) -> Option<(Reading, E)> {
     let map = Map {
         program,
         layout: layouts[node + 1],
@@ -81,7 +80,7 @@ pub fn map_reading(
         shape: program.nodes[node].shape,
         at: layouts[node + 1].split(at),
     };
-    match &program.nodes[node].op {
+    Some(match &program.nodes[node].op {
         Op::Add(op::Add {
             inputs,
             multipliers,
@@ -111,8 +110,8 @@ pub fn map_reading(
         }) => map.bordered(*input, before, *value),
         Op::Reduce(op::Reduce { input, axis, .. }) => map.reduced(*input, *axis),
         Op::RunningSum(op::RunningSum { input, axis }) => map.running(*input, *axis),
-        op => unreachable!("{} is no public linear map", op.name()),
-    }
+        _ => return None,
+    })
 }
 
 /// The input element of each output element of a gather.

@@ -137,8 +137,15 @@ pub fn verify(
     proof: &HidingProof,
     challenger: &mut Challenger,
 ) -> Result<(), HidingError> {
-    let sums = (functionals, sum);
-    verify_kept(shape, (commitments, None), sums, proof, challenger)
+    verify_kept(
+        shape,
+        commitments,
+        None,
+        functionals,
+        sum,
+        proof,
+        challenger,
+    )
 }
 
 /// The same, the last commitment being one that is kept and shows its anchor too, if one is given.
@@ -147,8 +154,10 @@ pub fn verify(
 /// Those of [`verify()`].
 pub fn verify_kept(
     shape: &HidingShape,
-    (commitments, anchor): (&[Commitment], Option<&Anchor>),
-    (functionals, sum): (&[Functional], E),
+    commitments: &[Commitment],
+    anchor: Option<&Anchor>,
+    functionals: &[Functional],
+    sum: E,
     proof: &HidingProof,
     challenger: &mut Challenger,
 ) -> Result<(), HidingError> {
