@@ -206,7 +206,7 @@ fn convolution(report: &Report, conv: &Conv2d) {
     let mut out = vec![0i32; pixels * conv.outputs];
     for cpu in report.cpus() {
         let name = report.name(&format!("conv_i8 {name}"), cpu.level());
-        let packed = ConvInt::new(cpu.level(), (Width::I8, 0), conv, &weights, None).unwrap();
+        let packed = ConvInt::new(cpu.level(), Width::I8, 0, conv, &weights, None).unwrap();
         let mut scratch = Scratch::new();
         let time = report.time(&name, || {
             let sink = Sink::Sums {

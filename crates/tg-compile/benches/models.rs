@@ -34,6 +34,7 @@ fn main() {
     let report = Report::from_arguments();
     report.title();
     for (short, model) in [("resnet18", resnet18()), ("transformer", transformer())] {
+        let model = model.checked().unwrap();
         let operations = 2.0 * multiplications(&model.program);
         let mut numbers = Numbers::new(9);
         let input: Vec<i8> = (0..model.program.input.shape.elements())

@@ -13,7 +13,7 @@ use tg_float::tgf::{self, Budget, RunError};
 use tg_float::{FloatTensor, Graph, ValueId, convert};
 use tg_ir::IntTensor;
 use tg_ir::coding;
-use tg_ir::{CompiledModel, ElementType, Program};
+use tg_ir::{ElementType, ExecutableModel, Program};
 
 /// Most calibration inputs on which the float and the integer model are compared.
 const COMPARED_MAX: usize = 64;
@@ -179,7 +179,7 @@ impl Report {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compiled {
     /// The integer model.
-    pub model: CompiledModel,
+    pub model: ExecutableModel,
     /// The float model, prepared.
     pub float: Prepared,
     /// How a row of the program's input holds the inputs of the float model.

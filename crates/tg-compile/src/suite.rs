@@ -195,6 +195,7 @@ mod tests {
             model.program.validate().unwrap();
             model.weights.check(&model.program).unwrap();
             assert_eq!(parameters(&model), count, "{}", architecture.name());
+            let model = model.checked().unwrap();
             let trace = execute_tensor(&model, input).unwrap();
             for (node, tensor) in model.program.nodes.iter().zip(&trace.tensors()[1..]) {
                 let values = tensor.widened();

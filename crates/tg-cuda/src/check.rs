@@ -20,7 +20,7 @@ use tg_exec::execute::execute_tensor;
 use tg_exec::kernels::Cpu;
 use tg_exec::sample;
 use tg_ir::IntTensor;
-use tg_ir::{CompiledModel, Op, TensorId};
+use tg_ir::{CompiledModel, ExecutableModel, Op, TensorId};
 
 /// What a device did with the programs of a family of operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -285,6 +285,7 @@ fn check_whole(device: &dyn KernelDevice) -> FamilyResult {
             let operators = model.program.nodes.iter().map(|node| node.op.name());
             result.operators.extend(operators);
             result.programs += 1;
+            let model = model.checked().expect(DRAWN);
             if let Err((operator, kind)) = check_program(device, &model, &input, &mut result) {
                 result.fault = Some(Fault {
                     family: name,
@@ -303,7 +304,7 @@ fn check_whole(device: &dyn KernelDevice) -> FamilyResult {
 /// first operator whose output differs.
 fn check_program(
     device: &dyn KernelDevice,
-    model: &CompiledModel,
+    model: &ExecutableModel,
     input: &IntTensor,
     result: &mut FamilyResult,
 ) -> Result<(), (&'static str, FaultKind)> {

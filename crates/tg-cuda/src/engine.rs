@@ -6,7 +6,7 @@ use super::probe::DriverFailure;
 use tg_exec::engine::values::Values;
 use tg_exec::execute::{ExecuteError, Trace, check_input};
 use tg_ir::IntTensor;
-use tg_ir::{CompiledModel, Program, TensorId};
+use tg_ir::{ExecutableModel, Program, TensorId};
 
 /// Why a device does not take a program that the CPU executes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -56,13 +56,9 @@ impl DeviceEngine {
     ///
     /// # Errors
     /// If an operator has no kernel, the model does not fit, or the driver fails.
-    ///
-    /// # Panics
-    /// If the model is not valid: check it with [`Program::validate`] and [`tg_ir::Weights::check`], as
-    /// [`CompiledModel::read`] does.
     pub(crate) fn new(
         device: &dyn KernelDevice,
-        model: &CompiledModel,
+        model: &ExecutableModel,
         keep: Keep,
     ) -> Result<Self, OpenError> {
         let info = device.info();

@@ -7,7 +7,7 @@ use super::probe::{DeviceInfo, DriverFailure};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tg_exec::execute::{ExecuteError, Trace, execute_tensor};
-use tg_ir::CompiledModel;
+use tg_ir::ExecutableModel;
 use tg_ir::IntTensor;
 use tg_types::ProgramId;
 
@@ -20,7 +20,7 @@ use tg_types::ProgramId;
 /// use tg_cuda::{ExecutedOn, ExecutionDevice};
 ///
 /// let (model, input) = tg_exec::sample::random_model(1);
-/// let input = tg_exec::IntTensor::I8(input);
+/// let (model, input) = (model.checked()?, tg_exec::IntTensor::I8(input));
 /// let executed = ExecutionDevice::default().execute(&model, input.clone())?;
 /// assert_eq!(executed.trace, tg_exec::execute_tensor(&model, input)?);
 /// assert_eq!(executed.on, ExecutedOn::Cpu);
@@ -138,15 +138,12 @@ impl ExecutionDevice {
     ///
     /// # Errors
     /// If the input is not one that the model takes, or the GPU fails.
-    ///
-    /// # Panics
-    /// As [`execute_tensor`].
     // A failed GPU is an error and no silent second execution: the caller knows how much time there is. The provider's agent
     // tries failed work again as long as the lease's deadline allows (`tg_provider::lease`) and says why, and its second try
     // is on the CPU because the device is marked here.
     pub fn execute(
         &self,
-        model: &CompiledModel,
+        model: &ExecutableModel,
         input: IntTensor,
     ) -> Result<Executed, ExecutionError> {
         let on = match &self.gpu {
@@ -207,7 +204,7 @@ impl fmt::Debug for SharedGpu {
 }
 
 impl SharedGpu {
-    fn trace(&self, model: &CompiledModel, input: &IntTensor) -> Result<Trace, TraceError> {
+    fn trace(&self, model: &ExecutableModel, input: &IntTensor) -> Result<Trace, TraceError> {
         // A panic of another thread leaves a model that is loaded whole: every run writes all that it reads.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let result = self.trace_in(&mut state, model, input);
@@ -220,7 +217,7 @@ impl SharedGpu {
     fn trace_in(
         &self,
         state: &mut State,
-        model: &CompiledModel,
+        model: &ExecutableModel,
         input: &IntTensor,
     ) -> Result<Trace, TraceError> {
         // Weights are part of a program's identity by their root.

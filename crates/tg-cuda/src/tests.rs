@@ -255,13 +255,17 @@ fn executions_on_a_device_have_the_bits_of_the_cpu() {
         assert_eq!(device.gpu(), Some(&info));
         for seed in 0..40 {
             let (model, input) = sample::wide::random_program(seed);
-            let expected = execute_tensor(&model, input.clone()).unwrap();
+            let expected =
+                execute_tensor(&model.clone().checked().unwrap(), input.clone()).unwrap();
             for _ in 0..2 {
-                let executed = device.execute(&model, input.clone()).unwrap();
+                let executed = device
+                    .execute(&model.clone().checked().unwrap(), input.clone())
+                    .unwrap();
                 assert_eq!(executed.trace, expected, "seed {seed}");
                 assert_eq!(executed.on, ExecutedOn::Gpu(Box::new(info.clone())));
             }
-            let wrong = device.execute(&model, IntTensor::I8(Vec::new()));
+            let wrong =
+                device.execute(&model.clone().checked().unwrap(), IntTensor::I8(Vec::new()));
             assert!(matches!(wrong, Err(ExecutionError::Input(_))), "{wrong:?}");
         }
     }
@@ -275,7 +279,8 @@ fn a_device_holds_the_last_model() {
         let device = ExecutionDevice::of(Box::new(device));
         let [first, second] = [1, 2].map(sample::wide::random_program);
         let run = |(model, input): &(CompiledModel, IntTensor)| {
-            device.execute(model, input.clone()).unwrap();
+            let model = model.clone().checked().unwrap();
+            device.execute(&model, input.clone()).unwrap();
             loads()
         };
         assert_eq!([run(&first), run(&first), run(&first)], [1, 1, 1]);
@@ -290,8 +295,10 @@ fn a_program_that_does_not_fit_the_device_is_executed_on_the_cpu() {
         let info = device.info.clone();
         let device = ExecutionDevice::of(Box::new(device));
         let (model, input) = product(64, 64, 64);
-        let expected = execute_tensor(&model, input.clone()).unwrap();
-        let executed = device.execute(&model, input).unwrap();
+        let expected = execute_tensor(&model.clone().checked().unwrap(), input.clone()).unwrap();
+        let executed = device
+            .execute(&model.clone().checked().unwrap(), input)
+            .unwrap();
         assert_eq!(executed.trace, expected);
         let text = executed.on.to_string();
         let start = "the CPU instead of cuda:0 (emulated): it needs ";
@@ -319,15 +326,15 @@ fn a_program_with_an_operator_without_kernel_is_executed_on_the_cpu_whole() {
     assert_eq!((fault.operator, fault.kind), ("Conv", FaultKind::NoKernel));
     let device = ExecutionDevice::of(Box::new(device));
     let (model, input) = product(4, 4, 3);
-    let expected = execute_tensor(&model, input.clone()).unwrap();
-    let executed = device.execute(&model, input).unwrap();
+    let expected = execute_tensor(&model.clone().checked().unwrap(), input.clone()).unwrap();
+    let executed = device.execute(&model.checked().unwrap(), input).unwrap();
     assert_eq!(executed.trace, expected);
     let text = executed.on.to_string();
     let words = "the operator Conv of node `product` has no kernel";
     assert!(text.ends_with(words), "{text}");
     // Other programs still run on the device.
     let (model, input) = product(4, 64, 64);
-    let executed = device.execute(&model, input).unwrap();
+    let executed = device.execute(&model.checked().unwrap(), input).unwrap();
     assert!(matches!(executed.on, ExecutedOn::Gpu(_)));
 }
 
@@ -337,15 +344,21 @@ fn a_device_that_is_lost_ends_one_execution_and_the_cpu_takes_the_next() {
     for device in EmulatedDevice::both() {
         let device = ExecutionDevice::of(Box::new(device.lost_after(1)));
         let (model, input) = product(8, 32, 16);
-        let first = device.execute(&model, input.clone()).unwrap();
+        let first = device
+            .execute(&model.clone().checked().unwrap(), input.clone())
+            .unwrap();
         assert!(matches!(first.on, ExecutedOn::Gpu(_)));
-        let error = device.execute(&model, input.clone()).unwrap_err();
+        let error = device
+            .execute(&model.clone().checked().unwrap(), input.clone())
+            .unwrap_err();
         assert_eq!(error.to_string(), "cuda:0 (emulated) is lost");
         let ExecutionError::Lost { failure, .. } = error else {
             panic!("{error:?}");
         };
         assert_eq!(failure, launch_failure());
-        let next = device.execute(&model, input).unwrap();
+        let next = device
+            .execute(&model.clone().checked().unwrap(), input)
+            .unwrap();
         assert_eq!(next.trace, first.trace);
         let ExecutedOn::CpuInstead { reason, .. } = next.on else {
             panic!("{:?}", next.on);
@@ -358,11 +371,13 @@ fn a_device_that_is_lost_ends_one_execution_and_the_cpu_takes_the_next() {
 fn the_cpu_executes_by_itself() {
     let device = ExecutionDevice::cpu();
     let (model, input) = product(4, 4, 4);
-    let expected = execute_tensor(&model, input.clone()).unwrap();
-    let executed = device.execute(&model, input).unwrap();
+    let expected = execute_tensor(&model.clone().checked().unwrap(), input.clone()).unwrap();
+    let executed = device
+        .execute(&model.clone().checked().unwrap(), input)
+        .unwrap();
     assert_eq!((executed.trace, executed.on), (expected, ExecutedOn::Cpu));
     let error = device
-        .execute(&model, IntTensor::I8(vec![0; 3]))
+        .execute(&model.checked().unwrap(), IntTensor::I8(vec![0; 3]))
         .unwrap_err();
     let [expected, got] = [16, 3];
     let wrong = ExecuteError::InputLength { expected, got };
@@ -427,6 +442,7 @@ fn the_rate_of_a_large_product() {
     for gpu in gpus() {
         let (rows, depth, columns) = (4_096, 4_096, 4_096);
         let (model, input) = product(rows, depth, columns);
+        let model = model.checked().unwrap();
         let expected = execute_tensor(&model, input.clone()).unwrap();
         let mut engine = DeviceEngine::new(&gpu, &model, Keep::Output).unwrap_or_else(|error| {
             panic!("{error}");

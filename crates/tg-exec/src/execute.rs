@@ -4,16 +4,13 @@ use crate::engine::Engine;
 pub use crate::engine::input::{ExecuteError, check_input};
 use crate::kernels::Cpu;
 pub use crate::trace::Trace;
-use tg_ir::{CompiledModel, IntTensor};
+use tg_ir::{ExecutableModel, IntTensor};
 
 /// Executes a model that takes 8-bit activations on one input (quantised, in storage order).
 ///
 /// # Errors
 /// If the input has another length than the model's input shape, or the model takes another type.
-///
-/// # Panics
-/// As [`execute_tensor`].
-pub fn execute(model: &CompiledModel, input: &[i8]) -> Result<Trace, ExecuteError> {
+pub fn execute(model: &ExecutableModel, input: &[i8]) -> Result<Trace, ExecuteError> {
     execute_tensor(model, IntTensor::I8(input.to_vec()))
 }
 
@@ -21,11 +18,7 @@ pub fn execute(model: &CompiledModel, input: &[i8]) -> Result<Trace, ExecuteErro
 ///
 /// # Errors
 /// If the input is not one that the model takes: its length, type or a value.
-///
-/// # Panics
-/// If the model is not valid: check it with [`Program::validate`] and [`tg_ir::Weights::check`], as
-/// [`CompiledModel::read`] does.
-pub fn execute_tensor(model: &CompiledModel, input: IntTensor) -> Result<Trace, ExecuteError> {
+pub fn execute_tensor(model: &ExecutableModel, input: IntTensor) -> Result<Trace, ExecuteError> {
     Engine::for_trace(model, Cpu::default()).into_trace(input)
 }
 
@@ -36,11 +29,11 @@ mod tests {
     use super::*;
     use crate::sample;
     use proptest::prelude::*;
-    use tg_ir::scalar;
+    use tg_ir::{CompiledModel, scalar};
 
     /// Every element of every tensor is what the scalar semantics say.
     fn check(model: &CompiledModel, input: &[i8]) {
-        let trace = execute(model, input).unwrap();
+        let trace = execute(&model.clone().checked().unwrap(), input).unwrap();
         let widened: Vec<Vec<i32>> = trace.tensors().iter().map(IntTensor::widened).collect();
         for (node, description) in model.program.nodes.iter().enumerate() {
             let got = &widened[node + 1];
@@ -71,7 +64,7 @@ mod tests {
         let (model, input) = sample::random_model(3);
         let expected = input.len();
         assert_eq!(
-            execute(&model, &input[1..]),
+            execute(&model.checked().unwrap(), &input[1..]),
             Err(ExecuteError::InputLength {
                 expected,
                 got: expected - 1
@@ -82,7 +75,7 @@ mod tests {
     #[test]
     fn the_digest_depends_on_every_tensor() {
         let (model, input) = sample::random_model(11);
-        let trace = execute(&model, &input).unwrap();
+        let trace = execute(&model.checked().unwrap(), &input).unwrap();
         let digest = trace.digest();
         for index in 1..trace.tensors().len() {
             let mut tensors = trace.tensors().to_vec();

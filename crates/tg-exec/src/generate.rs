@@ -9,7 +9,7 @@ use crate::execute::ExecuteError;
 use crate::kernels::Cpu;
 use tg_ir::IntTensor;
 use tg_ir::generation::GeneratorError;
-use tg_ir::{CompiledModel, Generation, Generator, Sampling};
+use tg_ir::{ExecutableModel, Generation, Generator, Sampling};
 
 /// What is to be written.
 #[derive(Debug, Clone)]
@@ -96,11 +96,8 @@ pub enum GenerateError {
 ///
 /// # Errors
 /// If the model cannot generate, or the request does not fit it.
-///
-/// # Panics
-/// If the model is not valid.
 pub fn generate(
-    model: &CompiledModel,
+    model: &ExecutableModel,
     request: &Request,
     cpu: Cpu,
     observe: &mut dyn FnMut(u32) -> bool,

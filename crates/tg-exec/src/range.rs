@@ -20,7 +20,7 @@ mod tests {
         fn no_value_leaves_its_interval(seed in any::<u64>()) {
             let (model, input) = sample::random_model(seed);
             let known = intervals(&model);
-            let trace = execute(&model, &input).unwrap();
+            let trace = execute(&model.clone().checked().unwrap(), &input).unwrap();
             for (tensor, intervals) in trace.tensors().iter().zip(&known) {
                 for (element, value) in tensor.widened().into_iter().enumerate() {
                     let [low, high] = intervals[element % intervals.len()];

@@ -314,7 +314,7 @@ mod tests {
             model.program.validate().unwrap();
             model.weights.check(&model.program).unwrap();
             assert_eq!(input.len(), model.program.input.shape.elements());
-            assert_eq!(CompiledModel::read(&model.to_bytes()).unwrap(), model);
+            assert_eq!(*CompiledModel::read(&model.to_bytes()).unwrap(), model);
             for node in &model.program.nodes {
                 seen.insert(node.op.name());
                 if let Op::Requantise(op::Unary { how, .. }) = &node.op {

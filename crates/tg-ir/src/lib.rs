@@ -3,7 +3,7 @@
 //! Read in this order: [`shape`] (what a tensor is), [`op`] (what a node computes, one file for each family), [`program`] (what a program is),
 //! [`rescale`] and [`requantise`] (the only requantisation), [`segment`] (the same step function as a public table,
 //! for the prover; [`wide`] for 16-bit outputs, [`exponential`] for softmax), [`window`] and [`view`] (which input elements an output reads), [`forest`] (decision trees),
-//! [`weights`] (the private part), [`model`] (both, as one file), [`bounds`] (why no accumulator can leave the
+//! [`weights`] (the private part), [`model`] (both, as one file), [`checked`] (programs that are known to be well formed), [`bounds`] (why no accumulator can leave the
 //! field), [`range`] (how far given weights go), [`scalar`] (the meaning of each operator, one element at a time); then for language models [`causality`] (no
 //! output looks ahead), [`sampling`] (which token follows) and [`generation`] (that a sequence was written by a model).
 //!
@@ -14,6 +14,7 @@ pub mod answer;
 pub mod bounds;
 pub mod causality;
 mod check;
+pub mod checked;
 pub mod coding;
 mod encoding;
 pub mod exponential;
@@ -40,10 +41,11 @@ pub mod window;
 pub use answer::Answer;
 pub use bounds::{BoundError, FIELD_BOUND};
 pub use check::ProgramError;
+pub use checked::CheckedProgram;
 pub use exponential::ExponentialTable;
 pub use forest::Forest;
 pub use generation::{Generation, Generator};
-pub use model::CompiledModel;
+pub use model::{CompiledModel, ExecutableModel};
 pub use op::{Axis, Op};
 pub use program::{Coding, InputSpec, Node, Program, TensorId, Tie};
 pub use requantise::Requantise;

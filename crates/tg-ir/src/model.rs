@@ -1,8 +1,10 @@
 //! A compiled model: the program and its weights, as one file (`.tgm`).
 
 use crate::check::ProgramError;
+use crate::checked::CheckedProgram;
 use crate::program::Program;
 use crate::weights::{Weights, WeightsError};
+use std::ops::Deref;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// Format version of a `.tgm` file.
@@ -36,11 +38,49 @@ impl CompiledModel {
     ///
     /// # Errors
     /// If the bytes are not canonical, or the program or its weights are not well formed.
-    pub fn read(bytes: &[u8]) -> Result<Self, ModelError> {
-        let model = Self::from_bytes(bytes)?;
-        model.program.validate()?;
+    pub fn read(bytes: &[u8]) -> Result<ExecutableModel, ModelError> {
+        let model = Self::from_bytes(bytes)?.checked()?;
         model.weights.check(&model.program)?;
         Ok(model)
+    }
+}
+
+/// A model that can be executed: its program is well formed, and its weights fit it in number, sizes and ranges. That they are
+/// the ones whose root the program names is for whoever reads them from a file ([`CompiledModel::read`]).
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExecutableModel(CompiledModel);
+
+impl ExecutableModel {
+    /// The program.
+    #[must_use]
+    pub const fn checked_program(&self) -> CheckedProgram<'_> {
+        CheckedProgram::known(&self.0.program)
+    }
+
+    /// The model, which is checked no longer.
+    #[must_use]
+    pub fn into_inner(self) -> CompiledModel {
+        self.0
+    }
+}
+
+impl Deref for ExecutableModel {
+    type Target = CompiledModel;
+
+    fn deref(&self) -> &CompiledModel {
+        &self.0
+    }
+}
+
+impl CompiledModel {
+    /// Checks that the model can be executed.
+    ///
+    /// # Errors
+    /// If the program is not well formed or the weights do not fit it.
+    pub fn checked(self) -> Result<ExecutableModel, ModelError> {
+        self.program.validate()?;
+        self.weights.fit(&self.program)?;
+        Ok(ExecutableModel(self))
     }
 }
 

@@ -104,6 +104,22 @@ impl Weights {
     /// # Errors
     /// The first thing that differs.
     pub fn check(&self, program: &Program) -> Result<(), WeightsError> {
+        self.fit(program)?;
+        let got = self.root();
+        if got != program.weights_root {
+            return Err(WeightsError::Root {
+                expected: program.weights_root,
+                got,
+            });
+        }
+        Ok(())
+    }
+
+    /// Checks that a program can be executed with the weights: their number, sizes and ranges.
+    ///
+    /// # Errors
+    /// The first thing that does not fit.
+    pub fn fit(&self, program: &Program) -> Result<(), WeightsError> {
         let weighted: Vec<usize> = (0..program.nodes.len())
             .filter(|&n| program.nodes[n].op.has_weights())
             .collect();
@@ -115,13 +131,6 @@ impl Weights {
         }
         for (&node, layer) in weighted.iter().zip(&self.layers) {
             check_layer(program, node, layer)?;
-        }
-        let got = self.root();
-        if got != program.weights_root {
-            return Err(WeightsError::Root {
-                expected: program.weights_root,
-                got,
-            });
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! a file imports its own and those below ([ADR 11](../../../docs/adr/0011-floors-in-the-proof-crates.md)). Read from below:
 //! 1. `algebra`: [`field`] (where the relations hold), [`layout`] (tensors on hypercubes), [`linear`] (public linear maps),
 //!    [`transcript`] (what the challenges depend on), [`arithmetic`] and [`tape`] (what checks compute with, in the clear and
-//!    in zero knowledge).
+//!    in zero knowledge), [`receiver`] and [`tally`] (how they receive and draw, and what is noted of it).
 //! 2. `argument`: [`commitment`] (the polynomial commitment), [`sumcheck`] and [`fractional`] (the two sums), [`hiding`] (a
 //!    functional of hidden columns), [`ajtai`] (commitments that statements name).
 //! 3. [`plan`]: what a program commits and looks up, [`staged`] (gadgets as data), [`cost`] (what a program may ask of its
@@ -23,7 +23,7 @@ pub mod plan;
 mod statement;
 pub mod verify;
 
-pub use algebra::{arithmetic, field, layout, linear, tape, transcript};
+pub use algebra::{arithmetic, field, layout, linear, receiver, tally, tape, transcript};
 pub use argument::{ajtai, commitment, fractional, hiding, sumcheck};
 pub use plan::{cost, parts, shape, staged};
 pub use statement::{check, file, linking, model, security, sequence};

@@ -72,7 +72,7 @@ fn main() {
             continue;
         }
         let program = architecture.model(1).0.program;
-        let shape = ProofShape::new(&program).unwrap();
+        let shape = ProofShape::new(program.check().unwrap()).unwrap();
         let tables = tg_proof::registration::weight_tables(&shape.plan.weights);
         let anchor = tables.iter().map(|table| vec![E::default(); table.columns]);
         let commitment = commitment::WeightCommitment {

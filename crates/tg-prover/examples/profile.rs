@@ -101,7 +101,7 @@ fn main() {
         println!("== {} build {:?}", architecture.name(), start.elapsed());
         let (start, c) = (Instant::now(), cpu());
         if std::env::var_os("PLAN").is_some() {
-            let shape = tg_proof::model::ProofShape::new(&compiled.program);
+            let shape = tg_proof::model::ProofShape::new(compiled.program.check().unwrap());
             println!("{:?}", shape.map(|shape| shape_of(&shape)));
             continue;
         }
@@ -147,7 +147,7 @@ fn describe(public: &PublicModel) {
     );
     let security = tg_proof::security::report(public).unwrap().bits;
     let registration = tg_proof::security::registration_report(public).unwrap();
-    let shape = tg_proof::model::ProofShape::new(public.program()).unwrap();
+    let shape = tg_proof::model::ProofShape::new(public.program().check().unwrap()).unwrap();
     let entries: Vec<usize> = shape.plan.tables.iter().map(|table| table.len()).collect();
     println!(
         "{} tables of {} entries {entries:?}, weights 2^{}",

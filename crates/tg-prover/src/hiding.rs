@@ -245,7 +245,7 @@ pub fn prove(
     sum: E,
     challenger: &mut Challenger,
 ) -> Result<HidingProof, CommitmentError> {
-    prove_kept(shape, (committed, None), (functionals, sum), challenger)
+    prove_kept(shape, committed, None, functionals, sum, challenger)
 }
 
 /// The same, the last commitment being one that is kept and shows its value at the anchor's point too, if one is given.
@@ -258,8 +258,10 @@ pub fn prove(
 /// anchor of a kept commitment is missing.
 pub fn prove_kept(
     shape: &HidingShape,
-    (committed, anchor): (Vec<Committed>, Option<&[E]>),
-    (functionals, sum): (&[Functional], E),
+    committed: Vec<Committed>,
+    anchor: Option<&[E]>,
+    functionals: &[Functional],
+    sum: E,
     challenger: &mut Challenger,
 ) -> Result<HidingProof, CommitmentError> {
     let stacks = shape.stacks();

@@ -21,10 +21,11 @@ use std::sync::Arc;
 use tg_proof::arithmetic::Clear;
 use tg_proof::commitment::{Challenger, Commitment, Pcs};
 use tg_proof::field::{E, F, eq_table, inner_product};
-use tg_proof::fractional::{verify as verify_fractions, verify_sum};
+use tg_proof::fractional::{Fraction, verify as verify_fractions, verify_sum};
 use tg_proof::lookup::{chunk_weights, group_weights};
 use tg_proof::messages::{LookupProof, Pushforward, Pushforwards, SumProof};
 use tg_proof::plan::{LeafBlock, PlacedBlock, Plan, Section};
+use tg_proof::receiver::Receiver;
 use tg_proof::transcript::absorb;
 
 /// Rows whose weights one task scatters.
@@ -253,7 +254,8 @@ impl Drawn<'_> {
             limits.record,
             channel,
             |(gkr, columns): &(FractionGkrProof<E>, Vec<Vec<E>>), challenger| {
-                let claim = verify_fractions(&mut Clear, gkr, plan.leaf_vars, challenger)?;
+                let mut checks = Receiver::new(Clear, challenger);
+                let claim = verify_fractions(&mut checks, Some(gkr), plan.leaf_vars)?;
                 are_columns_of(plan, tables.clone(), columns).then_some(claim.point)
             },
             |channel| {
@@ -338,9 +340,12 @@ impl Drawn<'_> {
         challenger: &mut Challenger,
     ) -> Option<Vec<E>> {
         absorb(challenger, &[sum.numerator]);
-        let claimed = (sum.numerator, sum.gkr.root_denominator);
-        let shape = (claimed, section.leaf_vars);
-        let claim = verify_sum(&mut Clear, &sum.gkr, shape, challenger)?;
+        let claimed = Fraction {
+            numerator: sum.numerator,
+            denominator: sum.gkr.root_denominator,
+        };
+        let mut checks = Receiver::new(Clear, challenger);
+        let claim = verify_sum(&mut checks, Some(&sum.gkr), claimed, section.leaf_vars)?;
         are_columns_of(self.plan, section.witness.clone(), columns).then_some(claim.point)
     }
 

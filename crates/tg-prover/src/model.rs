@@ -7,7 +7,7 @@ use crate::hiding::Kept;
 use crate::workers;
 use p3_commit::MultilinearPcs;
 use p3_sumcheck::layout::Layout;
-use tg_ir::{CompiledModel, LinearWeights};
+use tg_ir::{CompiledModel, ExecutableModel, LinearWeights};
 use tg_proof::commitment::{Challenger, Pcs, Stacking, WeightCommitment};
 use tg_proof::error::PlanError;
 use tg_proof::field::{E, eq_table};
@@ -68,7 +68,7 @@ pub fn provable(program: &tg_ir::Program) -> Result<(), PlanError> {
 
 /// A compiled model with its weights committed.
 pub struct ProvingModel {
-    pub(crate) model: CompiledModel,
+    pub(crate) model: ExecutableModel,
     pub(crate) program_id: ProgramId,
     pub(crate) shape: ProofShape,
     /// Per weighted node its committed columns.
@@ -92,23 +92,27 @@ impl ProvingModel {
     /// # Errors
     /// If the model is not well formed, cannot be proved or not be committed.
     pub fn new(model: CompiledModel) -> Result<Self, ModelError> {
+        Self::of_checked(model.checked()?)
+    }
+
+    /// The same of a model that is checked already.
+    ///
+    /// # Errors
+    /// If the model cannot be proved or not be committed.
+    pub fn of_checked(model: ExecutableModel) -> Result<Self, ModelError> {
         let (shape, columns) = Self::columns_of(&model)?;
         Self::commit(model, shape, columns)
     }
 
-    /// Checks a model; its proof's shape and its committed columns.
+    /// The shape of a model's proofs, and its committed columns.
     pub(crate) fn columns_of(
-        model: &CompiledModel,
+        model: &ExecutableModel,
     ) -> Result<(ProofShape, Vec<NodeColumns>), ModelError> {
-        model
-            .program
-            .validate()
-            .map_err(tg_ir::model::ModelError::from)?;
         model
             .weights
             .check(&model.program)
             .map_err(tg_ir::model::ModelError::from)?;
-        let shape = ProofShape::new(&model.program)?;
+        let shape = ProofShape::new(model.checked_program())?;
         let columns = shape
             .plan
             .weights
@@ -128,7 +132,7 @@ impl ProvingModel {
 
     /// Commits columns as they are.
     pub(crate) fn commit(
-        model: CompiledModel,
+        model: ExecutableModel,
         shape: ProofShape,
         columns: Vec<NodeColumns>,
     ) -> Result<Self, ModelError> {
@@ -166,7 +170,7 @@ impl ProvingModel {
     }
 
     pub(crate) fn of(
-        (model, shape, columns): (CompiledModel, ProofShape, Vec<NodeColumns>),
+        (model, shape, columns): (ExecutableModel, ProofShape, Vec<NodeColumns>),
         (commitment, anchor_point, id): (Option<WeightCommitment>, Vec<E>, ModelId),
         data: Option<ProverData>,
         private: Option<PrivateWeights>,
@@ -215,14 +219,14 @@ impl ProvingModel {
     /// # Errors
     /// If the program cannot be proved with such sections.
     pub fn with_sections(mut self, size: SectionSize) -> Result<Self, PlanError> {
-        self.shape = ProofShape::sectioned(&self.model.program, 1, size)?;
+        self.shape = ProofShape::sectioned(self.model.checked_program(), 1, size)?;
         self.section_size = size;
         Ok(self)
     }
 
     /// The shape of proofs about a batch of inputs.
     pub(crate) fn shape_of(&self, batch: usize) -> Result<ProofShape, PlanError> {
-        ProofShape::sectioned(&self.model.program, batch, self.section_size)
+        ProofShape::sectioned(self.model.checked_program(), batch, self.section_size)
     }
 
     /// Bytes of memory that a proof about a batch of inputs needs at its highest point, about, the model included.
@@ -249,12 +253,12 @@ impl ProvingModel {
 
     /// The shape of proofs in zero knowledge.
     pub(crate) fn zk_shape(&self, batch: usize, modes: Modes) -> Result<ZkShape, PlanError> {
-        let program = &self.model.program;
+        let program = self.model.checked_program();
         match &self.private {
             None => ZkShape::new(program, batch, modes),
             Some(private) => {
-                let kept = (&private.shape.kept, Strength::FULL);
-                ZkShape::private(program, batch, modes, kept)
+                let kept = &private.shape.kept;
+                ZkShape::private(program, batch, modes, kept, Strength::FULL)
             }
         }
     }
@@ -270,7 +274,7 @@ impl ProvingModel {
 
     /// The compiled model.
     #[must_use]
-    pub const fn compiled(&self) -> &CompiledModel {
+    pub const fn compiled(&self) -> &ExecutableModel {
         &self.model
     }
 }

@@ -11,8 +11,8 @@ use p3_field::PrimeCharacteristicRing;
 use p3_multi_stark::fractional_gkr::FractionGkrProof;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use tg_ir::CompiledModel;
 use tg_ir::weights::WEIGHT_MAX;
+use tg_ir::{CompiledModel, ExecutableModel};
 use tg_proof::commitment::WeightCommitment;
 use tg_proof::field::{E, F, signed};
 use tg_proof::hiding::{Strength, extension_cells, observe};
@@ -31,12 +31,12 @@ impl ProvingModel {
     /// # Errors
     /// If the model is not well formed, cannot be proved or not be committed, or the secret is another model's.
     pub fn private(model: CompiledModel, secret: &Secret) -> Result<Self, ModelError> {
-        Self::private_with(model, secret, Strength::FULL)
+        Self::private_with(model.checked()?, secret, Strength::FULL)
     }
 
     /// The same with openings that withstand less: for statistics over many.
     pub(crate) fn private_with(
-        model: CompiledModel,
+        model: ExecutableModel,
         secret: &Secret,
         strength: Strength,
     ) -> Result<Self, ModelError> {
@@ -46,7 +46,7 @@ impl ProvingModel {
 
     /// Commits columns as they are.
     pub(crate) fn commit_private(
-        model: CompiledModel,
+        model: ExecutableModel,
         (shape, columns): (ProofShape, Vec<NodeColumns>),
         secret: &Secret,
         strength: Strength,
@@ -160,8 +160,10 @@ pub(crate) fn prove_registration(
     let weights = private.kept.open(rng).map_err(failed)?;
     let opening = hiding::prove_kept(
         &shape.hiding,
-        (vec![fresh, weights], Some(&anchor)),
-        (&functionals, sum),
+        vec![fresh, weights],
+        Some(&anchor),
+        &functionals,
+        sum,
         &mut challenger,
     )
     .map_err(failed)?;

@@ -284,8 +284,10 @@ impl ZkExecution<'_> {
             .map(|_| model.anchor_point.as_slice());
         let opening = hiding::prove_kept(
             &shape.hiding,
-            (committed, anchor),
-            (&functionals, batch.sum),
+            committed,
+            anchor,
+            &functionals,
+            batch.sum,
             &mut challenger,
         )
         .map_err(|_| FAILED)?;

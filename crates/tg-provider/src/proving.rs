@@ -81,7 +81,7 @@ impl ProvingWorker {
         } else {
             let compiled = CompiledModel::read(&task.model_file).map_err(|e| failed(e.into()))?;
             let program = compiled.program.id();
-            let model = ProvingModel::new(compiled).map_err(|e| failed(e.into()))?;
+            let model = ProvingModel::of_checked(compiled).map_err(|e| failed(e.into()))?;
             if kept.len() >= MODELS_READY {
                 kept.pop_front();
             }

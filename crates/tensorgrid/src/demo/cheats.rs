@@ -74,13 +74,18 @@ impl Cheat {
         let input: Vec<i8> = task.input.iter().map(|byte| byte.cast_signed()).collect();
         let (compiled, input, job, provider) = match self.lie {
             Lie::LayerSkipped => {
-                let smaller = without_last_hidden_layer(compiled)
+                let smaller = without_last_hidden_layer(compiled.into_inner())
                     .ok_or_else(|| failed(NothingToSkip.into()))?;
                 (smaller, input, task.job, task.provider)
             }
             Lie::ProofReplayed | Lie::WrongOutput => {
                 let blank = vec![0; input.len()];
-                (compiled, blank, JobId::default(), Address::default())
+                (
+                    compiled.into_inner(),
+                    blank,
+                    JobId::default(),
+                    Address::default(),
+                )
             }
         };
         let model = ProvingModel::new(compiled).map_err(|error| failed(error.into()))?;
@@ -204,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_layer_can_be_left_out_of_the_built_in_model() {
-        let whole = Bundled::Lenet.compile().unwrap().model;
+        let whole = Bundled::Lenet.compile().unwrap().model.into_inner();
         let nodes = whole.program.nodes.len();
         let cut = without_last_hidden_layer(whole).unwrap();
         assert_eq!(cut.program.nodes.len(), nodes - 2);

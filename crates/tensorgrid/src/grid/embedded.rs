@@ -351,7 +351,8 @@ pub(crate) struct ModelFiles {
 fn make(bundled: Bundled) -> Result<ModelFiles, Failure> {
     let compiled = bundled.compile()?;
     let weights = compiled.model.to_bytes();
-    let proving = ProvingModel::new(compiled.model).or_fail(Exit::Failed, "commit the weights")?;
+    let proving =
+        ProvingModel::of_checked(compiled.model).or_fail(Exit::Failed, "commit the weights")?;
     let public = proving
         .register()
         .or_fail(Exit::Failed, "prove the registration")?;

@@ -105,7 +105,8 @@ fn measure(bundled: Bundled, runs: u32, zk: bool) -> Result<Row, Failure> {
     let digits = bundled::unseen_digits()?;
     let macs = compiled.model.program.macs();
     reset_peak_memory();
-    let model = ProvingModel::new(compiled.model).or_fail(Exit::Failed, "commit the weights")?;
+    let model =
+        ProvingModel::of_checked(compiled.model).or_fail(Exit::Failed, "commit the weights")?;
     let start = Instant::now();
     let public = model
         .register()

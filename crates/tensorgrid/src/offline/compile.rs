@@ -165,13 +165,15 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
         ..
     } = arguments;
     let (_, mut compiled) = compiled(file, calibrate, name, import)?;
+    let mut changed = compiled.model.into_inner();
     if let Some(ranks) = *top_k {
-        tg_ir::generation::rank(&mut compiled.model.program, ranks)
+        tg_ir::generation::rank(&mut changed.program, ranks)
             .or_fail(Exit::Usage, format!("--top-k {ranks}"))?;
     }
     if let Some(path) = &arguments.labels {
-        name_classes(&mut compiled.model.program, path, top_k.is_some())?;
+        name_classes(&mut changed.program, path, top_k.is_some())?;
     }
+    compiled.model = changed.checked().or_fail(Exit::Usage, "check the model")?;
     let tgm = compiled.model.to_bytes();
     files::write(&arguments.output, &tgm)?;
     let public = match &arguments.public_out {
@@ -234,8 +236,8 @@ fn public_part(
     let secret = secret(compiled, arguments)?;
     let model = compiled.model.clone();
     let model = match &secret {
-        None => ProvingModel::new(model),
-        Some(file) => ProvingModel::private(model, file.secret()),
+        None => ProvingModel::of_checked(model),
+        Some(file) => ProvingModel::private(model.into_inner(), file.secret()),
     };
     let model = model
         .or_fail(

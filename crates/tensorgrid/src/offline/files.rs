@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use tg_compile::input::{self, Expected, Kind};
 use tg_compile::passes::Prepared;
-use tg_ir::{CompiledModel, Program};
+use tg_ir::{CompiledModel, ExecutableModel, Program};
 use tg_proof::sequence::SEQUENCE_FILE_MAX;
 use tg_proof::{ProofFile, PublicModel, SequenceFile};
 
@@ -96,7 +96,7 @@ pub(crate) fn write_secret(path: &Path, text: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// If it is not one.
-pub(crate) fn compiled_model(path: &Path) -> Result<CompiledModel, Failure> {
+pub(crate) fn compiled_model(path: &Path) -> Result<ExecutableModel, Failure> {
     CompiledModel::read(&read(path, MODEL_MAX)?)
         .or_fail(
             Exit::Usage,

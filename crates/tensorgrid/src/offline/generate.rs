@@ -10,7 +10,7 @@ use std::time::Instant;
 use tg_exec::generate::{GenerateError, Request, Written, generate};
 use tg_exec::kernels::Cpu;
 use tg_ir::sampling::NUCLEUS_ALL;
-use tg_ir::{CompiledModel, Generator, Sampling};
+use tg_ir::{ExecutableModel, Generator, Sampling};
 use tg_proof::SequenceFile;
 use tg_prover::{Limits, ProveRequest, ProvingModel};
 use tg_types::codec::Encode;
@@ -162,12 +162,13 @@ fn usage(text: String) -> Failure {
 
 /// The bytes of the sequence file, and what was kept of the proof's steps meanwhile.
 fn proved(
-    model: CompiledModel,
+    model: ExecutableModel,
     written: &Written,
     (arguments, output): (&GenerateArguments, &Path),
 ) -> Result<(Vec<u8>, Partial), Failure> {
     say("committing the weights ...");
-    let model = ProvingModel::new(model).or_fail(Exit::Usage, "this model cannot be proved")?;
+    let model =
+        ProvingModel::of_checked(model).or_fail(Exit::Usage, "this model cannot be proved")?;
     let of = (model.id(), &written.tokens);
     let partial = Partial::of(&arguments.partial, output, of)?;
     let limits = Limits {

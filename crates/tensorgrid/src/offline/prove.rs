@@ -11,7 +11,7 @@ use std::time::Instant;
 use tg_exec::Trace;
 use tg_ir::Answer;
 use tg_ir::coding::encode;
-use tg_ir::{CompiledModel, Program};
+use tg_ir::{ExecutableModel, Program};
 use tg_proof::{Modes, ProofFile, Visibility};
 use tg_prover::{Limits, Masking, ProveError, ProveRequest, ProvingModel, SecretFile, Stage, Work};
 use tg_types::codec::Encode;
@@ -72,14 +72,14 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
 
 /// The model with its weights committed, and the secret of private ones.
 fn committed(
-    model: CompiledModel,
+    model: ExecutableModel,
     secret: Option<&Path>,
 ) -> Result<(ProvingModel, Option<SecretFile>), Failure> {
     let secret = secret.map(SecretFile::open).transpose();
     let secret = secret.or_fail(Exit::Usage, "read the secret")?;
     let model = match &secret {
-        None => ProvingModel::new(model),
-        Some(file) => ProvingModel::private(model, file.secret()),
+        None => ProvingModel::of_checked(model),
+        Some(file) => ProvingModel::private(model.into_inner(), file.secret()),
     };
     let model = model
         .or_fail(Exit::Usage, "this model cannot be proved")

@@ -123,7 +123,7 @@ impl Program<'_> {
         if snr < SNR_LEAST {
             return Attempt::Poor(format!("{snr:.1} dB"));
         }
-        let model = match ProvingModel::new(compiled.model.clone()) {
+        let model = match ProvingModel::of_checked(compiled.model.clone()) {
             Ok(model) => model,
             Err(error) => return Attempt::Refused(why_not_proved(&error)),
         };
@@ -267,7 +267,7 @@ fn why_lowered(error: &LowerError) -> String {
             operator, reason, ..
         } => format!("{operator}: {reason}"),
         LowerError::Bound(error) => format!("a program: {}", general(error)),
-        LowerError::Program(error) => format!("a program: {}", general(error)),
+        LowerError::Model(error) => format!("a program: {}", general(error)),
         _ => general(error),
     }
 }

@@ -119,7 +119,11 @@ fn judge(case: &Case) -> Outcome {
     if let Err(error) = built.model.weights.check(program) {
         return Outcome::Wrong(format!("the weights are refused: {error}"));
     }
-    let trace = match execute_tensor(&built.model, built.input.clone()) {
+    let model = match built.model.clone().checked() {
+        Ok(model) => model,
+        Err(error) => return Outcome::Wrong(format!("the model is refused: {error}")),
+    };
+    let trace = match execute_tensor(&model, built.input.clone()) {
         Ok(trace) => trace,
         Err(error) => return Outcome::Wrong(format!("execution fails: {error}")),
     };

@@ -1,11 +1,12 @@
 //! A program while it is written: nodes, weights, and what every tensor can reach.
 
 use tg_exec::range::{self, Interval};
+use tg_ir::model::ModelError;
 use tg_ir::op;
 use tg_ir::program::NAME_MAX;
 use tg_ir::{
-    BoundError, Coding, CompiledModel, ElementType, InputSpec, LinearWeights, Node, Op, Program,
-    ProgramError, Shape, Signature, TensorId, Tie, View, Weights, bounds,
+    BoundError, Coding, CompiledModel, ElementType, ExecutableModel, InputSpec, LinearWeights, Node, Op,
+    Program, Shape, Signature, TensorId, Tie, View, Weights, bounds,
 };
 use tg_types::Digest;
 
@@ -182,7 +183,7 @@ impl Builder {
     pub(crate) fn finish(
         self,
         signature: Option<Signature>,
-    ) -> Result<CompiledModel, ProgramError> {
+    ) -> Result<ExecutableModel, ModelError> {
         let Self {
             mut program,
             layers,
@@ -191,8 +192,7 @@ impl Builder {
         let weights = Weights { layers };
         program.signature = signature;
         program.weights_root = weights.root();
-        program.validate()?;
-        Ok(CompiledModel { program, weights })
+        CompiledModel { program, weights }.checked()
     }
 }
 

@@ -8,7 +8,8 @@ use crate::passes::{Fact, Prepared};
 use std::collections::{BTreeMap, BTreeSet};
 use tg_float::{Node, ValueId};
 use tg_ir::weights::{BIAS_MAX, WEIGHT_MAX};
-use tg_ir::{BoundError, CompiledModel, ElementType, FIELD_BOUND, ProgramError, TensorId};
+use tg_ir::model::ModelError;
+use tg_ir::{BoundError, ElementType, ExecutableModel, FIELD_BOUND, TensorId};
 
 /// What a segment may reach beyond the range of its requantisation.
 pub(crate) const SLACK: i64 = 1 << 17;
@@ -94,9 +95,9 @@ pub enum LowerError {
     /// An accumulator that could leave the field.
     #[error("the program is refused")]
     Bound(#[from] BoundError),
-    /// The program is not well formed.
-    #[error("the program is refused")]
-    Program(#[from] ProgramError),
+    /// The model is not well formed.
+    #[error(transparent)]
+    Model(#[from] ModelError),
 }
 
 /// A refusal inside one node.
@@ -146,7 +147,7 @@ pub struct Site {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoweredModel {
     /// The model.
-    pub model: CompiledModel,
+    pub model: ExecutableModel,
     /// Float values that are tensors of the program.
     pub sites: Vec<Site>,
     /// The output's order: per element of the graph's output, the element of the program's.

@@ -331,6 +331,7 @@ mod tests {
                 program: program.clone(),
                 weights: weights.clone(),
             };
+            let model = model.checked().unwrap();
             let trace = execute_tensor(&model, input).unwrap();
             let hidden = trace.tensors()[read.index()].widened();
             let scores = trace.tensors()[node as usize + 1].widened();

@@ -156,18 +156,18 @@ proptest! {
 }
 
 /// A model that gives its five greatest scores for each of eight positions.
-fn writer_of(seed: u64) -> tg_ir::CompiledModel {
-    let mut model = compiled(seed, 8, Precision::Mixed).model;
+fn writer_of(seed: u64) -> tg_ir::ExecutableModel {
+    let mut model = compiled(seed, 8, Precision::Mixed).model.into_inner();
     let generator = generation::rank(&mut model.program, 5).unwrap();
     assert_eq!(
         (generator.window, generator.vocabulary, generator.ranks),
         (8, VOCABULARY as u32, 5)
     );
     assert!(generator.unit > 0.0);
-    model
+    model.checked().unwrap()
 }
 
-fn request(model: &tg_ir::CompiledModel, seed: u8) -> Request {
+fn request(model: &tg_ir::ExecutableModel, seed: u8) -> Request {
     let unit = f64::from(tg_ir::Generator::of(&model.program).unwrap().unit);
     Request {
         prompt: vec![3, 1, 4],
@@ -182,7 +182,7 @@ fn request(model: &tg_ir::CompiledModel, seed: u8) -> Request {
     }
 }
 
-fn write(model: &tg_ir::CompiledModel, request: &Request) -> Result<Written, GenerateError> {
+fn write(model: &tg_ir::ExecutableModel, request: &Request) -> Result<Written, GenerateError> {
     generate(model, request, Cpu::new(1), &mut |_| true)
 }
 
@@ -286,7 +286,7 @@ fn requests_that_do_not_fit_are_refused() {
 
 #[test]
 fn programs_that_cannot_generate_say_why() {
-    let whole = compiled(7, 6, Precision::Bits8).model.program;
+    let whole = compiled(7, 6, Precision::Bits8).model.into_inner().program;
     assert_eq!(causality::check(&whole), Ok(()));
     let refused = tg_ir::Generator::of(&whole);
     assert_eq!(refused, Err(GeneratorError::NotRanked));
@@ -327,6 +327,7 @@ fn nothing_depends_on_later_pixels_than_it_is_said_to() {
     let mut spared = 0_u64;
     for seed in 0..3_000 {
         let (model, input) = random_program(seed);
+        let model = model.checked().unwrap();
         let program = &model.program;
         let latest = causality::latest_of_output(program);
         let before = execute_tensor(&model, input.clone()).unwrap();

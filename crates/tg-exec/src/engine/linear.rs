@@ -64,8 +64,9 @@ impl Convolution {
             outputs,
             groups: *groups as usize,
         };
-        let form = (width(program.element_type(*input)), *zero);
-        let conv = ConvInt::new(cpu.level(), form, &conv, layer.weights, Some(layer.bias));
+        let (level, width) = (cpu.level(), width(program.element_type(*input)));
+        let bias = Some(layer.bias);
+        let conv = ConvInt::new(level, width, *zero, &conv, layer.weights, bias);
         Self {
             input: *input,
             conv: conv.expect("the window of a valid program fits"),

@@ -29,7 +29,7 @@ use input::{ExecuteError, check_input};
 use prepare::Mode;
 use step::Step;
 use tg_ir::IntTensor;
-use tg_ir::{CompiledModel, Program, TensorId};
+use tg_ir::{CompiledModel, ExecutableModel, Program, TensorId};
 use values::{Place, Reads, Values};
 
 /// A model made ready to run.
@@ -48,21 +48,14 @@ pub struct Engine {
 
 impl Engine {
     /// Prepares a model for [`Self::run`].
-    ///
-    /// # Panics
-    /// If the model is not valid: check it with [`Program::validate`] and [`tg_ir::Weights::check`], as
-    /// [`CompiledModel::read`] does.
     #[must_use]
-    pub fn new(model: &CompiledModel, cpu: Cpu) -> Self {
+    pub fn new(model: &ExecutableModel, cpu: Cpu) -> Self {
         Self::prepare(model, cpu, Mode::Output)
     }
 
     /// Prepares a model for [`Self::trace`]: nothing is fused and every tensor is kept.
-    ///
-    /// # Panics
-    /// As [`Self::new`].
     #[must_use]
-    pub fn for_trace(model: &CompiledModel, cpu: Cpu) -> Self {
+    pub fn for_trace(model: &ExecutableModel, cpu: Cpu) -> Self {
         Self::prepare(model, cpu, Mode::Trace)
     }
 
@@ -174,7 +167,10 @@ impl Engine {
     }
 }
 
-/// Computes one node from the tensors before it.
+/// Computes one node from the tensors before it: for what puts a model together node by node, which is not checked yet.
+///
+/// # Panics
+/// If the node or its weights are not well formed.
 #[must_use]
 pub fn run_node(model: &CompiledModel, cpu: &Cpu, node: usize, tensors: &[IntTensor]) -> IntTensor {
     let place = |slot: usize| {

@@ -16,6 +16,7 @@ fn cpus() -> Vec<Cpu> {
 
 /// Every element of a trace by the scalar semantics, and the output of an engine that fuses, at every level.
 fn check(model: &CompiledModel, input: &IntTensor) {
+    let model = &model.clone().checked().unwrap();
     let trace = crate::execute_tensor(model, input.clone()).unwrap();
     let widened: Vec<Vec<i32>> = trace.tensors().iter().map(IntTensor::widened).collect();
     for (node, description) in model.program.nodes.iter().enumerate() {
@@ -159,7 +160,7 @@ fn memory_is_used_again_and_sums_are_fused_away() {
         nodes.push((Op::Requantise(op::Unary { input, how }), shape));
     }
     let model = program(shape, nodes, layers);
-    let engine = Engine::new(&model, Cpu::default());
+    let engine = Engine::new(&model.clone().checked().unwrap(), Cpu::default());
     assert_eq!(engine.steps(), 10);
     assert_eq!(engine.tensor_bytes(), 2 * shape.elements());
     let values = bytes(&mut numbers, shape.elements());
@@ -169,7 +170,7 @@ fn memory_is_used_again_and_sums_are_fused_away() {
 #[test]
 fn inputs_that_do_not_fit_are_refused() {
     let (model, input) = random_model(3);
-    let mut engine = Engine::new(&model, Cpu::default());
+    let mut engine = Engine::new(&model.checked().unwrap(), Cpu::default());
     let short = engine.run(Values::I8(&input[1..]));
     assert!(matches!(short, Err(ExecuteError::InputLength { .. })));
     let wide: Vec<i16> = input.iter().map(|&value| i16::from(value)).collect();

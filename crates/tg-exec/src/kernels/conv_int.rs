@@ -61,7 +61,8 @@ impl ConvInt {
     #[must_use]
     pub fn new(
         level: SimdLevel,
-        (width, zero): (Width, i16),
+        width: Width,
+        zero: i16,
         conv: &Conv2d,
         weights: &[i8],
         bias: Option<&[i32]>,
@@ -580,8 +581,8 @@ mod tests {
         for level in SimdLevel::available() {
             for threads in [1, 3] {
                 let cpu = Cpu::with_level(level, threads).unwrap();
-                let form = (image.width(), zero);
-                let packed = ConvInt::new(level, form, conv, weights, Some(bias)).unwrap();
+                let packed =
+                    ConvInt::new(level, image.width(), zero, conv, weights, Some(bias)).unwrap();
                 let mut scratch = Scratch::new();
                 let mut sums = vec![0; expected.len()];
                 let sink = Sink::Sums {
@@ -624,8 +625,7 @@ mod tests {
             if conv.output().is_none() {
                 let weights = vec![0; conv.weights()];
                 assert!(
-                    ConvInt::new(SimdLevel::Scalar, (Width::I8, 0), &conv, &weights, None)
-                        .is_none()
+                    ConvInt::new(SimdLevel::Scalar, Width::I8, 0, &conv, &weights, None).is_none()
                 );
                 continue;
             }

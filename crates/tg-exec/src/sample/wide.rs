@@ -588,11 +588,11 @@ mod tests {
             let (model, input) = random_program(seed);
             let CompiledModel { program, weights } = &model;
             program.validate().unwrap();
-            assert_eq!(CompiledModel::read(&model.to_bytes()).unwrap(), model);
+            assert_eq!(*CompiledModel::read(&model.to_bytes()).unwrap(), model);
             assert_eq!(range::first_violation(&model), None);
             assert_eq!(range::check(&model), Ok(()));
             let known = range::intervals(&model);
-            let trace = execute_tensor(&model, input).unwrap();
+            let trace = execute_tensor(&model.clone().checked().unwrap(), input).unwrap();
             let widened: Vec<Vec<i32>> = trace.tensors().iter().map(IntTensor::widened).collect();
             for (node, description) in program.nodes.iter().enumerate() {
                 *seen.entry(description.op.name()).or_default() += 1;

@@ -231,7 +231,9 @@ fn show(genes: &[Gene]) {
     println!("{:?}", declared(&program));
     println!(
         "{:?}",
-        tg_proof::plan::Plan::new(&program).map(|plan| plan.cost)
+        program
+            .check()
+            .map(|program| tg_proof::plan::Plan::new(program).map(|plan| plan.cost))
     );
     let effort = Effort { work_max: u64::MAX };
     for phase in of_program(&program, weights, effort) {

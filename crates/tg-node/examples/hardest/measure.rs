@@ -188,7 +188,7 @@ fn garbage(model: &PublicModel, batch: usize, zk: Option<Modes>, fill: u8) -> Op
 
 /// A public model with a registration that is none.
 fn unregistered(program: &Program) -> Option<PublicModel> {
-    let shape = ProofShape::new(program).ok()?;
+    let shape = ProofShape::new(program.check().ok()?).ok()?;
     let known = PublicModel::decode(KNOWN).ok()?;
     let mut commitment = known.weights_commitment()?.clone();
     if shape.weights.is_none() {
@@ -314,7 +314,7 @@ fn store(all: &mut Measured, public: Digest, file: &[u8]) {
 
 /// What is declared of an admitted program: steps of a verifier, bytes, and the work of a proof.
 pub(crate) fn declared(program: &Program) -> Option<[u64; 3]> {
-    let shape = ProofShape::new(program).ok()?;
+    let shape = ProofShape::new(program.check().ok()?).ok()?;
     let cost = &shape.plan.cost;
     let work = tg_proof::Facts::of(program, &shape).work();
     Some([cost.steps, cost.memory(), work])

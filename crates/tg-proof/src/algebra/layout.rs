@@ -1,6 +1,5 @@
 //! Tensors and weights on hypercubes, and the chunks their committed columns are cut into.
 
-use crate::algebra::arithmetic::Value;
 use crate::algebra::field::{E, eq, eq_at, eq_prefix, eq_table, point};
 use p3_field::PrimeCharacteristicRing;
 use p3_multilinear_util::point::Point;
@@ -280,16 +279,12 @@ impl WeightLayout {
         (rest, scale)
     }
 
-    /// The weights at a point from their pieces at its parts; nothing if these are not the pieces' number.
+    /// What each piece counts in the weights at a point.
     #[must_use]
-    pub fn combine<V: Value>(&self, point: &[E], values: &[V]) -> Option<V> {
+    pub fn piece_factors(&self, point: &[E]) -> Vec<E> {
         let pieces = self.pieces();
-        (pieces.len() == values.len()).then(|| {
-            let terms = pieces.iter().zip(values);
-            terms
-                .map(|(piece, value)| value.clone() * self.piece_point(piece, point).1)
-                .sum()
-        })
+        let factors = pieces.iter().map(|piece| self.piece_point(piece, point).1);
+        factors.collect()
     }
 
     /// Variables of each column of bias digits, at least [`COLUMN_VARS_MIN`].

@@ -11,8 +11,8 @@ mod rearrangement;
 mod windows;
 
 pub(crate) use maps::gathered;
-pub use maps::{MapPlan, map_reading};
-pub use reading::{Along, Reading, Term, Weights};
+pub use maps::{MapPlan, map_reading, map_shape, map_tables};
+pub use reading::{Along, ReadShape, Reading, Term, Weights};
 pub use rearrangement::Rearrangement;
 pub(crate) use rearrangement::{SeparableMap, is_separable};
-pub use windows::{ConvPoint, SourceMap, conv_reading, is_pointwise};
+pub use windows::{ConvPoint, SourceMap, conv_reading, conv_shape, is_pointwise, window_tables};

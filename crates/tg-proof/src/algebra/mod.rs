@@ -8,5 +8,7 @@ pub mod layout;
 pub mod linear;
 pub(crate) mod numbers;
 pub(crate) mod oracle;
+pub mod receiver;
+pub mod tally;
 pub mod tape;
 pub mod transcript;

@@ -12,7 +12,7 @@
 //! right. The argument stands in `docs/PROOF.md`, "Zero
 //! knowledge".
 
-use crate::algebra::arithmetic::{Arithmetic, Value};
+use crate::algebra::arithmetic::{Arithmetic, Counting, Looking, Value};
 use crate::algebra::field::{E, F};
 use crate::algebra::transcript::{Challenger, absorb, draw};
 use p3_field::{Field, PrimeCharacteristicRing};
@@ -124,6 +124,16 @@ pub struct Secrets {
     pub products: usize,
     /// Whether there is a value that must not vanish: the root of a fractional sum.
     pub inverses: bool,
+}
+
+impl From<Counting> for Secrets {
+    fn from(counted: Counting) -> Self {
+        Self {
+            messages: counted.messages,
+            products: counted.products,
+            inverses: counted.inverses > 0,
+        }
+    }
 }
 
 impl Secrets {
@@ -251,6 +261,20 @@ impl<'a> Tape<'a> {
 
 impl Arithmetic for Tape<'_> {
     type Value = Form;
+    type Point = Vec<E>;
+    type Look = Looking;
+
+    fn look() -> Option<Looking> {
+        Some(Looking)
+    }
+
+    fn coordinates(_: Looking, point: &Vec<E>) -> &[E] {
+        point
+    }
+
+    fn point(_: Looking, coordinates: Vec<E>) -> Vec<E> {
+        coordinates
+    }
 
     fn receive(&mut self, message: E) -> Form {
         let pad = Form::of(self.received);
@@ -384,12 +408,18 @@ mod tests {
             }
         }
 
+        fn run<A: Arithmetic>(&self, arithmetic: &mut A) {
+            let [x, y, z] = self.sent.map(|message| arithmetic.receive(message));
+            let product = arithmetic.product(&x, &y);
+            assert!(arithmetic.is_not_zero(&x));
+            // A public weight scales; it takes no triple.
+            let public = A::Value::from(E::from_u32(3));
+            let right = product + arithmetic.weighed(&x, &public);
+            assert!(arithmetic.vanishes(z - right));
+        }
+
         fn walk(&self, mut tape: Tape<'_>) -> Option<(Vec<Form>, ProductMessages)> {
-            let [x, y, z] = self.sent.map(|message| tape.receive(message));
-            let product = tape.product(&x, &y);
-            assert!(tape.is_not_zero(&x));
-            let right = product + x * E::from_u32(3);
-            assert!(tape.vanishes(z - right));
+            self.run(&mut tape);
             tape.finish()
         }
 
@@ -429,6 +459,24 @@ mod tests {
             let example = Example::new(false_values);
             assert!(!example.holds(&example.made(eta), eta));
         }
+    }
+
+    /// A count spends what a tape does.
+    #[test]
+    fn pads_and_triples_are_counted_as_they_are_spent() {
+        let example = honest();
+        let mut counting = Counting::default();
+        example.run(&mut counting);
+        assert_eq!(Secrets::from(counting), example.secrets);
+        // A private weight takes a triple.
+        let [value, weight] = [1, 2].map(|message| counting.receive(E::from_u32(message)));
+        counting.weighed(&value, &weight);
+        let more = Secrets {
+            messages: 5,
+            products: 3,
+            inverses: true,
+        };
+        assert_eq!(Secrets::from(counting), more);
     }
 
     #[test]

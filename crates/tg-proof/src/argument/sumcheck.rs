@@ -5,6 +5,8 @@
 
 use crate::algebra::arithmetic::{Arithmetic, Value};
 use crate::algebra::field::{E, F};
+use crate::algebra::receiver::Receiver;
+use crate::algebra::tally::Theorem;
 use crate::algebra::transcript::Challenger;
 use p3_field::{Field, PrimeCharacteristicRing};
 use p3_sumcheck::generic_degree::{GenericDegreeProof, GenericDegreeShape, VerifierTranscript};
@@ -66,19 +68,50 @@ impl Rounds {
     }
 }
 
+/// How many rounds a sumcheck has, the degree of each, and what bounds its error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SumShape {
+    /// Rounds.
+    pub rounds: usize,
+    /// Degree of a round, at least one.
+    pub degree: usize,
+    /// What the sum shows.
+    pub theorem: Theorem,
+}
+
 /// Checks a sumcheck's claimed sum and its rounds: gives its point, and what the summed function must be there. Nothing if
 /// the messages have another shape or the sum is another one.
 pub fn verify<A: Arithmetic>(
-    arithmetic: &mut A,
-    proof: &Sumcheck,
-    challenger: &mut Challenger,
-    (rounds, degree): (usize, usize),
+    channel: &mut Receiver<'_, A>,
+    sent: Option<&Sumcheck>,
+    shape: SumShape,
     sum: A::Value,
-) -> Option<(Vec<E>, A::Value)> {
+) -> Option<(A::Point, A::Value)> {
+    let SumShape {
+        rounds,
+        degree,
+        theorem,
+    } = shape;
+    let Receiver {
+        arithmetic,
+        transcript,
+        tally,
+    } = channel;
+    if degree == 0 {
+        return None;
+    }
+    // The sum, a list of rounds, each a list, and the list of nonces, of which there are none.
+    let messages = 1 + rounds * degree;
+    tally.send(messages, 2 + rounds);
+    tally.charge(theorem, rounds * degree);
+    let (Some(look), Some(challenger)) = (A::look(), transcript.as_deref_mut()) else {
+        return Some((A::Point::default(), arithmetic.unsent(messages)?));
+    };
+    let proof = sent?;
     let shape = proof.round_polys.len() == rounds
         && proof.round_polys.iter().all(|poly| poly.len() == degree)
         && proof.pow_witnesses.is_empty();
-    if !shape || degree == 0 {
+    if !shape {
         return None;
     }
     let claimed = arithmetic.receive(proof.claimed_sum);
@@ -99,7 +132,7 @@ pub fn verify<A: Arithmetic>(
         point.push(challenge);
     }
     transcript.finish();
-    Some((point, running))
+    Some((A::point(look, point), running))
 }
 
 #[cfg(test)]
@@ -107,7 +140,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::algebra::arithmetic::Clear;
+    use crate::algebra::arithmetic::{Clear, Unsent};
     use crate::algebra::transcript::{self, draw};
     use p3_challenger::CanObserve;
     use tg_types::ProgramId;
@@ -129,6 +162,19 @@ mod tests {
         }
     }
 
+    const fn shape(rounds: usize, degree: usize) -> SumShape {
+        SumShape {
+            rounds,
+            degree,
+            theorem: Theorem::Sum,
+        }
+    }
+
+    fn check(sent: Option<&Sumcheck>, shape: SumShape, sum: E) -> Option<(Vec<E>, E)> {
+        let mut challenger = challenger(1);
+        verify(&mut Receiver::new(Clear, &mut challenger), sent, shape, sum)
+    }
+
     /// The library's verdict and challenges, for messages of any shape.
     #[test]
     fn rounds_end_where_the_librarys_do() {
@@ -138,13 +184,19 @@ mod tests {
                 let mut theirs = challenger(1);
                 let (point, last) = proof.verify(&mut theirs, rounds, degree, 0).unwrap();
                 let mut ours = challenger(1);
-                let shape = (rounds, degree);
-                let own = verify(&mut Clear, &proof, &mut ours, shape, proof.claimed_sum);
+                let shape = shape(rounds, degree);
+                let mut channel = Receiver::new(Clear, &mut ours);
+                let own = verify(&mut channel, Some(&proof), shape, proof.claimed_sum);
+                // A count notes what a run of a proof does, and spends a pad per message.
+                let mut count = Receiver::counting();
+                let nothing = Unsent::default();
+                assert!(verify(&mut count, None, shape, nothing).is_some());
+                assert_eq!(count.tally, channel.tally);
+                assert_eq!(count.arithmetic.messages, 1 + rounds * degree);
                 assert_eq!(own, Some((point.as_slice().to_vec(), last)));
                 assert_eq!(draw(&mut ours), draw(&mut theirs));
                 let other = proof.claimed_sum + E::ONE;
-                let own = verify(&mut Clear, &proof, &mut challenger(1), shape, other);
-                assert_eq!(own, None);
+                assert_eq!(check(Some(&proof), shape, other), None);
             }
         }
     }
@@ -172,16 +224,12 @@ mod tests {
         for proof in changed {
             assert!(proof.verify(&mut challenger(1), 3, 2, 0).is_err());
             let sum = proof.claimed_sum;
-            assert_eq!(
-                verify(&mut Clear, &proof, &mut challenger(1), (3, 2), sum),
-                None
-            );
+            assert_eq!(check(Some(&proof), shape(3, 2), sum), None);
         }
         let empty = Sumcheck::default();
         assert!(empty.verify(&mut challenger(1), 0, 0, 0).is_err());
-        assert_eq!(
-            verify(&mut Clear, &empty, &mut challenger(1), (0, 0), E::ZERO),
-            None
-        );
+        assert_eq!(check(Some(&empty), shape(0, 0), E::ZERO), None);
+        // Messages that are not there are no count's.
+        assert_eq!(check(None, shape(3, 2), E::ZERO), None);
     }
 }

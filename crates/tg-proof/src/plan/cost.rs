@@ -2,13 +2,13 @@
 //!
 //! A program is written by whoever registers it, and every validator checks its proofs: a program that is cheap to
 //! state and dear to verify is an attack. All figures follow from shapes and attributes; none needs a table. What follows
-//! from shapes alone is added up before a plan is begun, the rest as a plan grows, node by node, so that it never grows
-//! beyond a limit by more than one node. Adding up is linear in the program's bytes.
+//! from shapes alone is added up before a plan is begun, columns, readers, terms and what planning itself looks at as the
+//! plan grows, node by node, so that it never grows beyond a limit by more than one node. What the checks compute is then
+//! counted by the walk itself over the finished plan ([ADR 14](../../../../docs/adr/0014-counted-by-the-walk.md)).
 
-use crate::algebra::layout::{TensorLayout, WeightLayout, log2_ceil};
+use crate::algebra::layout::WeightLayout;
 use crate::plan::PlanError;
-use tg_ir::op;
-use tg_ir::{Axis, Op, Program, TensorId, Window};
+use tg_ir::Program;
 
 /// Most bytes of a proof file.
 pub const PROOF_FILE_MAX: usize = 1 << 22;
@@ -152,18 +152,10 @@ impl VerifierCost {
         cost.public_bytes = inputs * program.input_bytes() as u64;
         cost.within(program, 0)?;
         cost.public_bytes += inputs * program.output_bytes() as u64;
-        let output = TensorLayout::batched(program.shape(program.output()), batch);
-        cost.steps = output.padded() as u64;
         cost.within(program, last)?;
         for node in 0..program.nodes.len() {
-            let reads = program.nodes[node].op.inputs();
-            cost.claims += reads.len() as u64;
-            // Each reader of the program's input leaves a claim that is evaluated from the input's bytes.
-            let claims = reads.iter().filter(|&&input| input == TensorId::INPUT);
-            let input = TensorLayout::batched(program.shape(TensorId::INPUT), batch);
-            cost.steps += claims.count() as u64 * input.padded() as u64;
-            cost.steps += reads.len() as u64 * OPENING_STEPS;
-            cost.add(program, node, gadget(program, node, batch))?;
+            cost.claims += program.nodes[node].op.inputs().len() as u64;
+            cost.add(program, node, weights(program, node))?;
         }
         Ok(cost)
     }
@@ -303,80 +295,13 @@ impl VerifierCost {
     }
 }
 
-/// The cost of the linear and product gadgets, and of those that commit three columns, an upper bound.
-fn gadget(program: &Program, node: usize, batch: usize) -> Added {
-    let layout = |tensor: TensorId| TensorLayout::of(program.shape(tensor));
-    let output = layout(TensorId::of_node(node));
-    let window_tables = |input: TensorId, window: &Window| {
-        let reads = output.pixels as u64 * window.positions() as u64;
-        let tables = (1 << layout(input).pixel_vars) + (1 << output.pixel_vars);
-        Added {
-            steps: reads + tables,
-            ..Added::tables(tables)
-        }
-    };
-    // An equality table of the output's field, weights on each input's, and their extension.
-    let field_steps = |inputs: &[TensorId], vars: fn(&TensorLayout) -> usize| {
-        let of = |tensor: &TensorId| 2u64 << vars(&layout(*tensor));
-        inputs.iter().map(of).sum::<u64>() + (1u64 << vars(&output))
-    };
-    let pixels = |inputs: &[TensorId]| field_steps(inputs, |layout| layout.pixel_vars);
-    let channels = |inputs: &[TensorId]| field_steps(inputs, |layout| layout.channel_vars);
-    let mut added = match &program.nodes[node].op {
-        Op::Conv(op::Conv { input, window, .. }) => {
-            let more = 3 * (1u64 << layout(*input).channel_vars);
-            let tables = window_tables(*input, window);
-            Added {
-                steps: tables.steps + more,
-                working: tables.working + more,
-                ..tables
-            }
-        }
-        Op::Embed(op::Embed { rows, .. }) => {
-            let tokens = output.pixels as u64 * batch as u64;
-            let vars = log2_ceil(*rows as usize);
-            Added {
-                steps: tokens * (vars as u64 + 2),
-                working: 2 << vars,
-                ..Added::default()
-            }
-        }
-        Op::WindowSum(op::WindowSum { input, window }) => window_tables(*input, window),
-        Op::MaxPool(op::MaxPool { input, window }) => {
-            let tables = window_tables(*input, window);
-            Added {
-                steps: 2 * tables.steps,
-                ..tables
-            }
-        }
-        Op::Requantise(_) => Added::tables(1 << output.channel_vars),
-        // The plan looks at every pixel and every channel. A map that has a weight per element costs these too.
-        Op::View(op::Unary { input, .. })
-        | Op::Gather(op::Gather { input, .. })
-        | Op::Pad(op::Pad { input, .. }) => Added::tables(pixels(&[*input]) + channels(&[*input])),
-        Op::Concat(op::Concat { inputs, axis }) => Added::tables(match axis {
-            Axis::Rows | Axis::Columns => pixels(inputs),
-            Axis::Channels => channels(inputs),
-        }),
-        Op::Reduce(op::Reduce { input, .. }) | Op::RunningSum(op::RunningSum { input, .. }) => {
-            Added::tables(2 * (pixels(&[*input]) + channels(&[*input])))
-        }
-        Op::MatMul(op::MatMul { inputs, .. }) => Added::tables(pixels(inputs) + channels(inputs)),
-        // The others cost nothing or are refused by the plan.
-        _ => Added::default(),
-    };
-    if let Some(axes) = program.weight_axes(node) {
-        let weights = weights(axes, program.nodes[node].op.has_bias());
-        added.steps += weights.steps;
-        added.working = added.working.max(weights.working);
-        added.columns += weights.columns;
-    }
-    added
-}
-
 /// Two equality tables per axis, for weights and for biases, in the registration; and every piece opened by registration
 /// and inference.
-fn weights([outputs, positions, inputs]: [usize; 3], biased: bool) -> Added {
+fn weights(program: &Program, node: usize) -> Added {
+    let Some([outputs, positions, inputs]) = program.weight_axes(node) else {
+        return Added::default();
+    };
+    let biased = program.nodes[node].op.has_bias();
     let axes = WeightLayout {
         outputs,
         positions,

@@ -5,7 +5,6 @@ use super::draft::{ColumnSet, Draft};
 use super::stage::StageDraft;
 use crate::algebra::layout::TensorLayout;
 use crate::argument::ajtai;
-use crate::plan::cost::Added;
 use crate::plan::modes::{Modes, Visibility};
 use crate::plan::staged::{Constraint, Linear, Mask, Public, Staged, coefficient};
 use tg_ir::segment::LIMB_CLASS_MAX;
@@ -222,9 +221,6 @@ impl Draft {
             if elements > ajtai::ELEMENTS_MAX as usize {
                 return Err(PlanError::CommittedTensor);
             }
-            let weights = elements * coding.kind().bytes() + (1 << ajtai::BLINDING_VARS);
-            self.cost
-                .add(program, last, Added::tables(weights as u64))?;
         }
         let of = (layout, Mask::ALL);
         let mut draft = StageDraft::with_limbs(self, program, last, of, LIMB_CLASS_MAX)?;

@@ -38,6 +38,16 @@ impl Draft {
     ) -> Result<MapPlan, PlanError> {
         let fields = |pixels, channels| MapPlan::Fields { pixels, channels };
         let shape = program.nodes[node].shape;
+        if matches!(program.nodes[node].op, Op::View(_) | Op::Gather(_)) {
+            // Planning looks at every pixel and every channel of both sides.
+            let looks = program.nodes[node].op.inputs().into_iter();
+            let looks = looks.chain([TensorId::of_node(node)]).map(|tensor| {
+                let layout = TensorLayout::of(program.shape(tensor));
+                (1u64 << layout.pixel_vars) + (1 << layout.channel_vars)
+            });
+            let looks = Added::tables(looks.sum());
+            self.cost.add(program, node, looks)?;
+        }
         let plan = match &program.nodes[node].op {
             Op::Add(_) => fields(false, false),
             Op::WindowSum(_) => fields(true, false),
@@ -81,13 +91,6 @@ impl Draft {
                 return Err(PlanError::unprovable(program, node, why));
             }
         };
-        if plan == MapPlan::Elements {
-            let input = program.nodes[node].op.inputs()[0];
-            let padded = |tensor| TensorLayout::of(program.shape(tensor)).padded();
-            let elements = padded(input) + padded(TensorId::of_node(node));
-            self.cost
-                .add(program, node, Added::tables(elements as u64))?;
-        }
         Ok(plan)
     }
 }

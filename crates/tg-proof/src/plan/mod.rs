@@ -55,9 +55,8 @@ pub use topk::{RANKS_MAX, RankShape};
 pub use trees::{FlagWeights, ForestShape, TreesPlan, branch_reading};
 pub use value::REQUANTISE_COLUMNS;
 
-use crate::algebra::field::E;
 use crate::algebra::layout::{TensorLayout, WeightLayout};
-use crate::algebra::linear::{Reading, map_reading};
+use crate::algebra::tally::WalkCount;
 use crate::argument::commitment::CommittedTable;
 use crate::plan::cost::VerifierCost;
 use crate::plan::modes::{Modes, Visibility};
@@ -67,7 +66,7 @@ use input::StatementPlan;
 use maximum::MaximumPlan;
 use std::collections::BTreeMap;
 use tg_ir::op::{self, Reduction};
-use tg_ir::{Axis, Op, Program, SegmentTable, TensorId, WideTable};
+use tg_ir::{Axis, CheckedProgram, Op, Program, SegmentTable, TensorId, WideTable};
 use value::ValuePlan;
 
 /// What the walk over the nodes needs of one node.
@@ -205,37 +204,23 @@ pub struct Plan {
     pub salts: Option<SaltPlan>,
     /// What checking a proof costs.
     pub cost: VerifierCost,
+    /// What the checks of a proof receive and draw, see [ADR 14](../../../../docs/adr/0014-counted-by-the-walk.md).
+    pub counted: WalkCount,
 }
 
 impl Plan {
-    /// Derives the plan of a proof about one input.
+    /// A plan of a proof about a batch of inputs, whose walk is not counted yet.
     ///
     /// # Errors
     /// [`PlanError`] names the node that cannot be proved and why.
-    pub fn new(program: &Program) -> Result<Self, PlanError> {
-        Self::batched(program, 1)
-    }
-
-    /// Derives the plan of a proof about a batch of inputs.
-    ///
-    /// # Errors
-    /// [`PlanError`] names the node that cannot be proved and why.
-    pub fn batched(program: &Program, batch: usize) -> Result<Self, PlanError> {
-        Self::sectioned(program, batch, SectionSize::default())
-    }
-
-    /// The same with sections of another size.
-    ///
-    /// # Errors
-    /// Those of [`Plan::batched`].
-    pub fn sectioned(
-        program: &Program,
+    pub(crate) fn uncounted(
+        program: CheckedProgram<'_>,
         batch: usize,
         size: SectionSize,
     ) -> Result<Self, PlanError> {
         let (mut draft, nodes) = draft(program, batch, Visibility::Public)?;
-        let mut sections = draft.cut_witness(program, size)?;
-        draft.charge_openings(program, &sections)?;
+        let mut sections = draft.cut_witness(&program, size)?;
+        draft.charge_openings(&program, &sections)?;
         let leaves = draft.place_leaves(&mut sections);
         let pushforwards = draft.pushforwards();
         Ok(Self {
@@ -244,22 +229,26 @@ impl Plan {
         })
     }
 
-    /// Derives the plan of a proof in zero knowledge about a batch of inputs.
+    /// A plan of a proof in zero knowledge about a batch of inputs, whose walk is not counted yet.
     ///
     /// # Errors
-    /// Those of [`Plan::batched`], and [`PlanError::CommittedTensor`] for a tensor that is too large to be named by a
+    /// Those of [`Plan::uncounted`], and [`PlanError::CommittedTensor`] for a tensor that is too large to be named by a
     /// commitment.
-    pub fn hidden(program: &Program, batch: usize, modes: Modes) -> Result<Self, PlanError> {
+    pub(crate) fn uncounted_hidden(
+        program: CheckedProgram<'_>,
+        batch: usize,
+        modes: Modes,
+    ) -> Result<Self, PlanError> {
         let (mut draft, nodes) = draft(program, batch, modes.input)?;
         let StatementPlan {
             input,
             output,
             salts,
-        } = draft.plan_statement(program, modes)?;
+        } = draft.plan_statement(&program, modes)?;
         // What is hidden is committed as a whole, or refused by its commitment.
-        let mut sections = draft.cut_witness(program, SectionSize::forced(usize::MAX))?;
+        let mut sections = draft.cut_witness(&program, SectionSize::forced(usize::MAX))?;
         // Hiding commitments are opened at one point.
-        draft.charge_openings(program, &[])?;
+        draft.charge_openings(&program, &[])?;
         let leaves = draft.place_leaves(&mut sections);
         let plan = Self::of(draft, nodes, sections, leaves);
         let entries = plan.tables.iter().map(LookupTable::len);
@@ -313,6 +302,7 @@ impl Plan {
             output: None,
             salts: None,
             cost,
+            counted: WalkCount::default(),
         }
     }
 
@@ -359,18 +349,6 @@ impl Plan {
             .chain(self.looks_up().then_some(self.leaf_vars))
     }
 
-    /// What a claim at a point on the output of a public linear map says about its inputs, see [`map_reading`].
-    ///
-    /// # Panics
-    /// If the node is no public linear map.
-    #[must_use]
-    pub fn map_reading(&self, program: &Program, node: usize, at: &[E]) -> (Reading, E) {
-        let NodePlan::Map(how) = &self.nodes[node] else {
-            unreachable!("the plan follows the program's operators");
-        };
-        map_reading(program, &self.layouts, (node, how), at)
-    }
-
     /// The weighted nodes that read the weights of one: itself, then those that are tied to it.
     pub fn readers_of(&self, owner: usize) -> impl Iterator<Item = usize> + '_ {
         std::iter::once(owner).chain(self.tied_to[owner].iter().copied())
@@ -385,11 +363,11 @@ impl Plan {
 
 /// The draft and the plans of all nodes.
 fn draft(
-    program: &Program,
+    program: CheckedProgram<'_>,
     batch: usize,
     input: Visibility,
 ) -> Result<(Draft, Vec<NodePlan>), PlanError> {
-    program.validate()?;
+    let program = program.get();
     refuse::dead_nodes(program)?;
     refuse::deep_nodes(program, input)?;
     let mut draft = Draft::new(program, batch)?;

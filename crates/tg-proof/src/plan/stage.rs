@@ -57,8 +57,6 @@ impl StageDraft {
         (layout, mask): (TensorLayout, Mask),
         class_max: u32,
     ) -> Result<Self, PlanError> {
-        let tables = Added::tables(Stage::steps(&layout));
-        plan.cost.add(program, node, tables)?;
         let limb_table = plan.limb_table(program, node, class_max)?;
         Ok(Self {
             stage: Stage {

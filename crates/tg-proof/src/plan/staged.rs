@@ -240,21 +240,26 @@ impl Stage {
             .collect()
     }
 
-    /// All variables at a point from those that were sent; nothing if these are not their number.
+    /// All variables from those that are sent and the public functions at the stage's point; what is missing is zero.
     #[must_use]
-    pub fn values<V: Value>(&self, sent: &[V], at: &[E]) -> Option<Vec<V>> {
-        let places = self.sent();
-        if places.len() != sent.len() {
-            return None;
-        }
+    pub fn values<V: Value>(&self, sent: &[V], publics: &[E]) -> Vec<V> {
         let mut values = vec![V::from(E::ZERO); self.variables];
-        for (place, value) in places.into_iter().zip(sent) {
+        for (place, value) in self.sent().into_iter().zip(sent) {
             values[place] = value.clone();
         }
-        for (variable, public) in &self.publics {
-            values[*variable] = V::from(self.public_at(public, at));
+        for ((variable, _), &public) in self.publics.iter().zip(publics) {
+            values[*variable] = V::from(public);
         }
-        Some(values)
+        values
+    }
+
+    /// The public functions at a point.
+    #[must_use]
+    pub fn publics_at(&self, at: &[E]) -> Vec<E> {
+        let publics = self.publics.iter();
+        publics
+            .map(|(_, public)| self.public_at(public, at))
+            .collect()
     }
 
     fn public_at(&self, public: &Public, at: &[E]) -> E {
@@ -361,8 +366,10 @@ impl Stage {
         let outputs = self.outputs.iter().map(|output| (weights[0], output));
         let own = self.constraints.iter().map(|own| (weights[1], own));
         let sums = self.sums.iter().map(|sum| (weights[2], sum));
+        // Every relation is computed, also where a count has no factors.
+        let factors = factors.iter().copied().chain(std::iter::repeat(E::ZERO));
         let all = outputs.chain(own).chain(sums).zip(factors);
-        all.map(|((weight, constraint), &factor)| {
+        all.map(|((weight, constraint), factor)| {
             constraint.at(values, arithmetic) * (weight * factor)
         })
         .sum()
@@ -427,21 +434,4 @@ pub struct Staged {
     pub rows: Option<(Stage, Vec<usize>)>,
     /// Over elements.
     pub elements: Stage,
-}
-
-impl Staged {
-    /// The degree that may vanish by chance: sumchecks, points, powers of alpha, readers.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a small degree")]
-    pub fn error_degree(&self) -> f64 {
-        let rows = self.rows.as_ref().map(|(stage, _)| stage);
-        let stages = rows.into_iter().chain([&self.elements]);
-        let degree = |stage: &Stage| {
-            let vars = stage.layout.vars();
-            let slots: usize = stage.readings.iter().map(|r| r.slots.len() + 1).sum();
-            let relations = stage.own().count() + stage.sums.len();
-            (stage.degree() + 2 + slots) * vars + relations
-        };
-        stages.map(degree).sum::<usize>() as f64
-    }
 }

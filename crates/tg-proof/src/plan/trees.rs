@@ -13,7 +13,6 @@ use super::stage::StageDraft;
 use crate::algebra::field::{E, F, eq_prefix, eq_table};
 use crate::algebra::layout::{TensorLayout, log2_ceil};
 use crate::algebra::linear::{Along, Reading, Weights};
-use crate::plan::cost::Added;
 use crate::plan::staged::{Constraint, Linear, Mask, Public, Staged, coefficient};
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::forest::{Child, Forest};
@@ -125,18 +124,6 @@ pub struct TreesPlan {
     pub group: usize,
 }
 
-impl TreesPlan {
-    /// The degree that may vanish by chance, the reading of the input and the claim's point apart: the stage, the sum over
-    /// the leaves, the powers of its challenge, the point of inputs and trees, the flags' reader.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a small degree")]
-    pub fn error_degree(&self) -> f64 {
-        let layout = self.flags.layout;
-        let drawn = layout.batch_vars + log2_ceil(self.shape.firsts.len());
-        self.decisions.error_degree() + (5 * layout.vars() + 3 + drawn) as f64
-    }
-}
-
 impl Draft {
     pub(super) fn plan_trees(
         &mut self,
@@ -158,9 +145,6 @@ impl Draft {
             ..self.layouts[input.index()]
         };
         let (branches, leaves) = (of(shape.ranges.len()), of(shape.places.len()));
-        let sides = (8u64 << branches.channel_vars) + (8 << leaves.channel_vars);
-        let steps = sides + forest.leaves.len() as u64;
-        self.cost.add(program, node, Added::tables(steps))?;
         let mut draft = StageDraft::new(self, program, node, branches, Mask::ALL)?;
         let (of, linear) = (Linear::of, Constraint::linear);
         let shown: [usize; 3] = std::array::from_fn(|_| draft.variable());

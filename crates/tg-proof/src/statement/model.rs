@@ -85,7 +85,10 @@ impl PublicModel {
         commitment: impl Into<Option<WeightCommitment>>,
         proof: Vec<u8>,
     ) -> Result<Self, PlanError> {
-        let (shape, commitment) = (ProofShape::new(&program)?, commitment.into());
+        let (shape, commitment) = (
+            ProofShape::new(program.check().map_err(PlanError::from)?)?,
+            commitment.into(),
+        );
         let program_id = program.id();
         let anchor_point = match (&shape.weights, &commitment) {
             (Some(weights), Some(own)) => {
@@ -123,7 +126,7 @@ impl PublicModel {
         proofs: usize,
         proof: Vec<u8>,
     ) -> Result<Self, PlanError> {
-        let shape = ProofShape::new(&program)?;
+        let shape = ProofShape::new(program.check().map_err(PlanError::from)?)?;
         if shape.weights.is_none() {
             return Err(CommitmentError::Weights.into());
         }
@@ -171,7 +174,7 @@ impl PublicModel {
     /// # Errors
     /// If the program cannot be proved with such sections.
     pub fn with_sections(mut self, size: SectionSize) -> Result<Self, PlanError> {
-        self.shape = Arc::new(ProofShape::sectioned(&self.program, 1, size)?);
+        self.shape = Arc::new(ProofShape::sectioned(self.program.check()?, 1, size)?);
         self.section_size = size;
         self.other = Mutex::new(None);
         self.check_security()?;
@@ -274,7 +277,7 @@ impl PublicModel {
         // Dropped first: two large shapes are never held beside the first.
         *self.other() = None;
         let shape = Arc::new(ProofShape::sectioned(
-            &self.program,
+            self.program.check()?,
             batch,
             self.section_size,
         )?);
@@ -303,10 +306,10 @@ impl PublicModel {
         }
         *self.other() = None;
         let shape = match &self.private {
-            None => ZkShape::new(&self.program, batch, modes)?,
+            None => ZkShape::new(self.program.check()?, batch, modes)?,
             Some(private) => {
-                let kept = (&private.kept, Strength::FULL);
-                ZkShape::private(&self.program, batch, modes, kept)?
+                let program = self.program.check()?;
+                ZkShape::private(program, batch, modes, &private.kept, Strength::FULL)?
             }
         };
         let shape = Arc::new(shape);

@@ -1,8 +1,11 @@
 //! The checks of a proof in the clear.
 
-use super::openings::{self, Registered, check_weights};
-use super::{VerifyError, Walk, node_bytes};
+use super::argue::SentMessages;
+use super::openings::{self, Registered, WitnessClaims, check_weights};
+use super::walk::ShownElements;
+use super::{VerifyError, Walk};
 use crate::algebra::arithmetic::Clear;
+use crate::algebra::receiver::Receiver;
 use crate::algebra::transcript;
 use crate::plan::parts::Parts;
 use crate::plan::shape::ProofShape;
@@ -21,7 +24,7 @@ pub(crate) fn check_proof(
     (program, weights): (&Program, Option<Registered<'_>>),
     shape: &ProofShape,
     (statement, parts): (Digest, Parts),
-    [input, output]: [&[i32]; 2],
+    tensors: [&[i32]; 2],
     proof: &InferenceProof,
 ) -> Result<(), VerifyError> {
     // Stops: a part that is not due, or one that is missing. Bytes cannot say so; whoever calls this can.
@@ -34,29 +37,42 @@ pub(crate) fn check_proof(
         own.shape.scheme.observe_commitment(root, &mut challenger);
     }
     let anchor = openings::observe_witness(shape, proof, &mut challenger)?;
-    let mut walk = Walk::new(Clear, program, &shape.plan, input);
-    walk.run(&proof.nodes, output, &mut challenger)?;
-    walk.debug_check_draws();
+    let [input, output] = tensors;
+    let shown = ShownElements { input, output };
+    let channel = Receiver::new(Clear, &mut challenger);
+    let mut walk = Walk::new(channel, program, &shape.plan, shown);
+    let sent = SentMessages {
+        nodes: &proof.nodes,
+        lookup: proof.lookup.as_ref().map(|messages| LookupMessages {
+            proof: messages,
+            sections: &proof.sections.sums,
+            tables: proof.sections.tables,
+        }),
+    };
+    let scheme = shape.pushforwards.as_ref().map(|(scheme, _)| scheme);
+    let argued = walk.argue(Some(sent), scheme)?;
+    walk.debug_check_count(&argued);
     debug_assert_eq!(
         messages::encode(&proof.nodes).len() as u64,
-        node_bytes(program, &shape.plan),
+        argued.nodes.bytes(),
         "bytes of the nodes' messages"
     );
-    if let Some(messages) = &proof.lookup {
-        let scheme = shape.pushforwards.as_ref().map(|(scheme, _)| scheme);
-        let lookup = LookupMessages {
-            proof: messages,
-            sums: (proof.sections.sums.as_slice(), proof.sections.tables),
+    let Walk {
+        weights: claimed,
+        opened,
+        ..
+    } = walk;
+    if let (Some(lookup), Some(messages)) = (&argued.lookup, &proof.lookup) {
+        pushforward::open(shape, argued.shown.as_ref(), messages, &mut challenger)?;
+        let claimed = WitnessClaims {
+            opened: &opened,
+            lookup,
+            anchor: &anchor,
         };
-        let lookup = walk.look_up(lookup, scheme, &mut challenger)?;
-        pushforward::check(shape, &lookup, messages, &mut challenger)?;
-        let claimed = (&walk, &lookup, anchor.as_slice());
         openings::check_witness(shape, proof, claimed, &mut challenger)?;
     }
     match (weights, &proof.weights_opening) {
-        (Some(own), Some(argument)) => {
-            check_weights(&own, &walk.weights, argument, &mut challenger)
-        }
+        (Some(own), Some(argument)) => check_weights(&own, &claimed, argument, &mut challenger),
         _ => Ok(()),
     }
 }

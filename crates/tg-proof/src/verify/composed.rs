@@ -2,6 +2,7 @@
 
 use crate::algebra::field::E;
 use crate::algebra::numbers::{exp2, log2, sum_bits};
+use crate::algebra::tally::{DrawCharge, Open, Theorem};
 use crate::algebra::transcript::Challenger;
 use crate::argument::commitment::Pcs;
 use crate::argument::soundness::field_bits;
@@ -9,7 +10,7 @@ use crate::argument::soundness::{ErrorTerm, FOLDS, LEVEL, combination_before};
 use crate::plan::Plan;
 use crate::plan::PlanError;
 use crate::plan::shape::{ProofShape, WeightsShape};
-use crate::verify::draws::{DrawCharge, draws, fractional_degree};
+use crate::verify::places::WalkPlaces;
 use crate::verify::private::PrivateShape;
 use crate::verify::registration;
 use crate::verify::zk::ZkShape;
@@ -110,17 +111,22 @@ pub(crate) fn report(model: &Secured<'_>, shape: &ProofShape) -> Option<Security
         Some((scheme, protocol)) => Some(opening(scheme, protocol)?),
         None => None,
     };
-    // What is not committed leaves nothing open.
-    let mut candidates = CandidateSet::UNIQUE;
-    if let Some((_, weights)) = &weights {
-        candidates = weights.candidates()?;
-    }
-    if let [witness] = witness.as_slice() {
-        candidates = witness.candidates()?.product(candidates);
-    }
-    if let Some(pushforwards) = &pushforwards {
-        candidates = candidates.product(pushforwards.candidates()?);
-    }
+    let candidates = |opening: Option<&PrescribedOpeningSecurity>| match opening {
+        Some(opening) => opening.candidates(),
+        // What is not committed leaves nothing open.
+        None => Some(CandidateSet::UNIQUE),
+    };
+    // What is drawn meets one polynomial of each section that is anchored by itself.
+    let whole = if shape.plan.is_anchored() {
+        None
+    } else {
+        witness.first()
+    };
+    let own = Candidates {
+        witness: candidates(whole)?,
+        weights: candidates(weights.as_ref().map(|(_, weights)| weights))?,
+        pushforwards: candidates(pushforwards.as_ref())?,
+    };
     let mut terms = Vec::new();
     for ((scheme, _), opening) in shape.sections.iter().zip(&witness) {
         terms.extend(opening_terms("witness", scheme, opening));
@@ -137,7 +143,6 @@ pub(crate) fn report(model: &Secured<'_>, shape: &ProofShape) -> Option<Security
     }
     if shape.plan.is_anchored() {
         for section in &witness {
-            // Each section is anchored by itself: what is drawn later meets one polynomial of it.
             let pairs = section.candidates()?.product(section.candidates()?);
             terms.push(ErrorTerm::new(
                 "anchor of a section of the witness".to_owned(),
@@ -146,16 +151,47 @@ pub(crate) fn report(model: &Secured<'_>, shape: &ProofShape) -> Option<Security
             ));
         }
     }
-    for DrawCharge {
-        label,
-        source,
-        degree,
-        ..
-    } in draws(model.program, &shape.plan)
-    {
-        terms.push(ErrorTerm::new(label, source, charge(degree, candidates)));
+    for drawn in &shape.plan.counted.charges {
+        let bits = charge(drawn.degree as f64, own.of(drawn.open));
+        terms.push(term_of(model.program, drawn, bits));
     }
     Some(composed(terms))
+}
+
+/// Polynomials that each commitment leaves open.
+#[derive(Debug, Clone, Copy)]
+struct Candidates {
+    witness: CandidateSet,
+    weights: CandidateSet,
+    pushforwards: CandidateSet,
+}
+
+impl Candidates {
+    /// Choices of one of each commitment that is open.
+    fn of(&self, open: Open) -> CandidateSet {
+        let all = [
+            (open.witness, self.witness),
+            (open.weights, self.weights),
+            (open.pushforwards, self.pushforwards),
+        ];
+        let open = all.into_iter().filter(|(open, _)| *open);
+        open.fold(CandidateSet::UNIQUE, |all, (_, own)| all.product(own))
+    }
+}
+
+/// The term of what was drawn at a place for a purpose.
+fn term_of(program: &Program, drawn: &DrawCharge, bits: f64) -> ErrorTerm {
+    let DrawCharge { place, theorem, .. } = drawn;
+    let what = theorem.what();
+    let label = match (program.nodes.get(*place), theorem) {
+        (Some(node), _) => format!("{what} of node {place} `{}`", node.name),
+        (None, Theorem::Identities | Theorem::Readers | Theorem::Sum | Theorem::Merge) => {
+            let beside = WalkPlaces::of(program).name(*place);
+            format!("{what} of the {beside}")
+        }
+        (None, _) => what.to_owned(),
+    };
+    ErrorTerm::new(label, theorem.source(), bits)
 }
 
 /// The same for a proof in zero knowledge.
@@ -176,24 +212,23 @@ pub(crate) fn report_zk(model: &Secured<'_>, shape: &ZkShape) -> Option<Security
         ));
         candidates += of_weights.log2_size();
     }
-    let field = field_bits();
-    let drawn = draws(model.program, &shape.plan).into_iter();
-    let drawn = drawn.map(|draw| (draw.label, draw.source, draw.degree));
-    let all = drawn.chain([
+    // Hiding commitments are absorbed as one, before the first draw that is charged here.
+    let bits = |degree: f64| field_bits() - log2(degree.max(1.0)) - candidates;
+    let drawn = shape.plan.counted.charges.iter();
+    terms.extend(drawn.map(|drawn| term_of(model.program, drawn, bits(drawn.degree as f64))));
+    for (label, source, degree) in [
         (
-            "triples of products".to_owned(),
+            "triples of products",
             "Schwartz-Zippel; Beaver, CRYPTO 1991",
-            shape.secrets.products as f64,
+            shape.secrets.products,
         ),
-        (
-            "batch of all checks".to_owned(),
-            "Schwartz-Zippel",
-            shape.checks() as f64,
-        ),
-    ]);
-    for (label, source, degree) in all {
-        let bits = field - log2(degree.max(1.0)) - candidates;
-        terms.push(ErrorTerm::new(label, source, bits));
+        ("batch of all checks", "Schwartz-Zippel", shape.checks()),
+    ] {
+        terms.push(ErrorTerm::new(
+            label.to_owned(),
+            source,
+            bits(degree as f64),
+        ));
     }
     Some(composed(terms))
 }
@@ -236,7 +271,7 @@ fn private_registration_report(private: &PrivateShape) -> SecurityReport {
         (
             "range sum",
             "GKR, ePrint 2023/1284",
-            fractional_degree(private.leaves.1),
+            registration::range_degree(private.leaves.1),
         ),
         (
             "padding",
@@ -299,7 +334,7 @@ pub(crate) fn registration_report(model: &Secured<'_>) -> Option<SecurityReport>
         (
             "range sum",
             "GKR, ePrint 2023/1284",
-            fractional_degree(leaf_vars),
+            registration::range_degree(leaf_vars),
         ),
         ("padding", "sumcheck and Schwartz-Zippel", padding),
     ] {

@@ -2,11 +2,14 @@
 //! challenge makes one statement about the commitments of them. The argument stands in `docs/PROOF.md`, "Zero
 //! knowledge".
 
-use super::{ColumnClaim, Walk, WeightClaims};
+use super::argue::SentMessages;
+use super::walk::ShownElements;
+use super::{BiasClaims, ColumnClaim, Walk, WeightClaims};
 use super::{LookupCheck, VerifyError};
 use crate::algebra::field::{E, F, padded_point};
+use crate::algebra::receiver::Receiver;
 use crate::algebra::tape::{self, Form, ProductMessages, Secrets, Tape};
-use crate::algebra::transcript::{Challenger, draw};
+use crate::algebra::transcript::Challenger;
 use crate::argument::ajtai::{self, TensorCommitment};
 use crate::plan::{Plan, TensorPlan};
 use crate::verify::lookup::{LookupClaims, LookupMessages};
@@ -90,8 +93,8 @@ fn private_obligations(
             }
             column += 1;
         }
-        if let Some((at, digits)) = &uses[0].bias {
-            let at = padded_point(at, layout.bias_vars());
+        if let Some(BiasClaims { point, digits }) = &uses[0].bias {
+            let at = padded_point(point, layout.bias_vars());
             for value in digits {
                 owed.push(PrivateObligation {
                     column,
@@ -112,7 +115,10 @@ fn public_claims(claimed: Vec<Option<WeightClaims<Form>>>) -> Vec<Option<WeightC
         claims.map(|claims| WeightClaims {
             point: claims.point,
             pieces: known(claims.pieces),
-            bias: claims.bias.map(|(at, digits)| (at, known(digits))),
+            bias: claims.bias.map(|bias| BiasClaims {
+                point: bias.point,
+                digits: known(bias.digits),
+            }),
         })
     });
     claims.collect()
@@ -225,39 +231,47 @@ pub fn walk(
     challenger: &mut Challenger,
 ) -> Result<(Obligations, ProductMessages), VerifyError> {
     let plan = walked.plan;
-    let mut walk = Walk::new(tape, walked.program, plan, walked.input);
-    walk.run(walked.nodes, walked.output, challenger)?;
-    walk.debug_check_draws();
-    let (mut columns, mut pushforwards) = (Vec::new(), None);
-    if let Some(proof) = walked.lookup {
-        let messages = LookupMessages {
+    let shown = ShownElements {
+        input: walked.input,
+        output: walked.output,
+    };
+    let channel = Receiver::new(tape, challenger);
+    let mut walk = Walk::new(channel, walked.program, plan, shown);
+    let sent = SentMessages {
+        nodes: walked.nodes,
+        lookup: walked.lookup.map(|proof| LookupMessages {
             proof,
-            sums: (&[], E::ZERO),
-        };
-        let lookup = walk.look_up(messages, None, challenger)?;
-        columns = column_obligations(plan, &mut walk.opened, &lookup);
+            sections: &[],
+            tables: E::ZERO,
+        }),
+    };
+    let argued = walk.argue(Some(sent), None)?;
+    walk.debug_check_count(&argued);
+    let (mut columns, mut pushforwards) = (Vec::new(), None);
+    if let Some(lookup) = &argued.lookup {
+        columns = column_obligations(plan, &mut walk.opened, lookup);
         // One claim on the pushforwards by the powers of a challenge, then one on everything.
         let (Some(owed), Some(layout)) = (&lookup.pushforwards, &plan.pushforwards) else {
             return Err(VerifyError::Lookup(LookupCheck::Messages));
         };
-        let weights = PushforwardWeights::new(plan, layout, &lookup.point, draw(challenger));
-        pushforwards = Some((weights.table(), weights.claimed(owed)));
+        let weights = PushforwardWeights::new(plan, layout, &lookup.point, argued.beta);
+        pushforwards = Some((weights.table(), owed.combined(argued.beta)));
     }
     let mut openings = Vec::new();
     let tensors = [("input", &plan.input), ("output", &plan.output)].into_iter();
-    for ((which, tensor), commitment) in tensors.zip(walked.commitments) {
-        let named = tensor.as_ref().filter(|tensor| tensor.salt.is_some());
-        match (named, commitment) {
-            (Some(tensor), Some(commitment)) => {
-                let at = draw(challenger);
+    let tensors = tensors.zip(walked.commitments).zip(argued.opened_at);
+    for (((which, tensor), commitment), at) in tensors {
+        match (tensor, commitment, at) {
+            (Some(tensor), Some(commitment), Some(at)) => {
                 openings.push(TensorOpening::new(plan, tensor, commitment, at));
             }
-            (None, None) => {}
+            (_, None, None) => {}
             // Stops: a commitment that is named and not opened.
             _ => return Err(VerifyError::Commitment { which }),
         }
     }
-    let (vanishing, products) = walk.arithmetic.finish().ok_or(VerifyError::Secrets)?;
+    let tape = walk.channel.arithmetic;
+    let (vanishing, products) = tape.finish().ok_or(VerifyError::Secrets)?;
     let (private, weights) = if plan.private_weights {
         (private_obligations(plan, &walk.weights)?, Vec::new())
     } else {

@@ -1,11 +1,12 @@
 //! Several claims on one tensor become one.
 
 use super::NodeCheck;
-use super::{Claim, Walk};
+use super::{Claim, ClaimIn, Walk};
 use crate::algebra::arithmetic::Arithmetic;
 use crate::algebra::field::{E, eq};
-use crate::algebra::transcript::Challenger;
-use crate::verify::messages::MergeProof;
+use crate::algebra::tally::{PublicWork, Theorem};
+use crate::argument::sumcheck::SumShape;
+use crate::verify::messages::NodeProof;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::TensorId;
 
@@ -14,37 +15,50 @@ impl<A: Arithmetic> Walk<'_, A> {
     pub(super) fn single_claim(
         &mut self,
         tensor: TensorId,
-        merge: Option<&MergeProof>,
-        challenger: &mut Challenger,
-    ) -> Result<Claim<A::Value>, NodeCheck> {
+        sent: Option<&NodeProof>,
+    ) -> Result<ClaimIn<A>, NodeCheck> {
+        let vars = self.plan.layouts[tensor.index()].vars();
         let mut claims = std::mem::take(&mut self.claims[tensor.index()]);
-        match (claims.len(), merge) {
-            (1, None) => Ok(claims.remove(0)),
-            // Of none: an input that nobody reads. Its sum is zero, and ends in a claim at a drawn point.
-            (0 | 2.., Some(proof)) => {
-                let alpha = self.draw(claims.len(), challenger);
-                let powers: Vec<E> = alpha.powers().take(claims.len()).collect();
-                let sum = claims
-                    .iter()
-                    .zip(&powers)
-                    .map(|(claim, &power)| claim.value.clone() * power)
-                    .sum();
-                let vars = self.plan.layouts[tensor.index()].vars();
-                let (point, last) = self
-                    .sumcheck(&proof.sumcheck, challenger, (vars, 2), sum)
-                    .ok_or(NodeCheck::Merge)?;
-                let value = self.absorb_one(proof.value, challenger);
-                let weight: E = claims
-                    .iter()
-                    .zip(&powers)
-                    .map(|(claim, &power)| power * eq(&claim.point, &point))
-                    .sum();
-                // Stops: readers that read different tensors.
-                self.equal(last, value.clone() * weight)
-                    .ok_or(NodeCheck::Merge)?;
-                Ok(Claim { point, value })
-            }
-            _ => Err(NodeCheck::Messages),
+        // At the claim's point the tensor is what its node gives.
+        self.channel.tally.charge(Theorem::Identities, vars);
+        let merge = sent.map(|sent| sent.merge.as_ref());
+        if claims.len() == 1 {
+            // Stops: a merge that nothing checks.
+            return match (merge.flatten(), claims.pop()) {
+                (None, Some(claim)) => Ok(claim),
+                _ => Err(NodeCheck::Messages),
+            };
         }
+        // Of none: an input that nobody reads. Its sum is zero, and ends in a claim at a drawn point.
+        let merge = merge.map(|merge| merge.ok_or(NodeCheck::Messages));
+        let merge = merge.transpose()?;
+        let alpha = self.channel.draw(Theorem::Merge, claims.len());
+        let powers: Vec<E> = alpha.powers().take(claims.len()).collect();
+        let sum = claims
+            .iter()
+            .zip(&powers)
+            .map(|(claim, &power)| claim.value.clone() * power)
+            .sum();
+        let shape = SumShape {
+            rounds: vars,
+            degree: 2,
+            theorem: Theorem::Merge,
+        };
+        let (point, last) = self
+            .sumcheck(merge.map(|merge| &merge.sumcheck), shape, sum)
+            .ok_or(NodeCheck::Merge)?;
+        let value = self.one(merge.map(|merge| &merge.value))?;
+        let work = PublicWork::steps(PublicWork::EQ.steps * claims.len() as u64);
+        let weight: E = self.channel.public(work, |look| {
+            let point = A::coordinates(look, &point);
+            let weights = claims.iter().zip(&powers);
+            let weights = weights
+                .map(|(claim, &power)| power * eq(A::coordinates(look, &claim.point), point));
+            weights.sum()
+        });
+        // Stops: readers that read different tensors.
+        self.equal(last, value.clone() * weight)
+            .ok_or(NodeCheck::Merge)?;
+        Ok(Claim { point, value })
     }
 }

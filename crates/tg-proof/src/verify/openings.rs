@@ -1,7 +1,7 @@
 //! The openings: every value that the messages used is the committed columns'.
 
 use super::VerifyError;
-use super::{Walk, WeightClaims};
+use super::{BiasClaims, ColumnClaim, WeightClaims};
 use crate::algebra::field::{E, padded_point, point};
 use crate::algebra::transcript::{Challenger, absorb, draw_point};
 use crate::argument::commitment::{OpeningArgument, OpeningClaims, WeightCommitment, opens_at};
@@ -71,10 +71,21 @@ pub(super) fn observe_witness(
     Ok(point)
 }
 
+/// What is claimed of the columns of the witness.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WitnessClaims<'a> {
+    /// Per table where gadgets open it.
+    pub(super) opened: &'a [Vec<ColumnClaim>],
+    /// What the lookup argument leaves.
+    pub(super) lookup: &'a LookupClaims,
+    /// The point of the anchor, if there is one.
+    pub(super) anchor: &'a [E],
+}
+
 pub(super) fn check_witness(
     shape: &ProofShape,
     proof: &InferenceProof,
-    (walk, lookup, anchor): (&Walk<'_>, &LookupClaims, &[E]),
+    claimed: WitnessClaims<'_>,
     challenger: &mut Challenger,
 ) -> Result<(), VerifyError> {
     let SectionProofs {
@@ -83,14 +94,20 @@ pub(super) fn check_witness(
         openings,
         ..
     } = &proof.sections;
+    let WitnessClaims {
+        opened,
+        lookup,
+        anchor,
+    } = claimed;
+    let plan = &shape.plan;
     let roots = proof.witness.iter().chain(roots);
     let openings = proof.witness_opening.iter().chain(openings);
     let messages = roots.zip(openings).zip(lookup.points());
-    let sections = walk.plan.sections.iter().zip(&shape.sections);
+    let sections = plan.sections.iter().zip(&shape.sections);
     for ((section, (scheme, protocol)), ((root, argument), point)) in sections.zip(messages) {
         let mut claims = OpeningClaims::default();
         for table in section.witness.clone() {
-            let chunk = walk.plan.witness[table].chunk;
+            let chunk = plan.witness[table].chunk;
             let vars = chunk.column_vars();
             let at = &point[point.len() - chunk.vars..];
             claims.push(padded_point(at, vars), lookup.columns[table].clone());
@@ -98,7 +115,7 @@ pub(super) fn check_witness(
                 let at = &anchor[anchor.len() - vars..];
                 claims.push(padded_point(at, vars), values.clone());
             }
-            for claim in &walk.opened[table] {
+            for claim in &opened[table] {
                 claims.push(padded_point(&claim.point, vars), claim.values.clone());
             }
         }
@@ -150,9 +167,9 @@ pub(crate) fn check_weights(
             let (at, values) = anchor(vars);
             opened.push(at, values);
         }
-        if let Some((bias_point, bias)) = &uses[0].bias {
+        if let Some(BiasClaims { point, digits }) = &uses[0].bias {
             let vars = layout.bias_vars();
-            opened.push(padded_point(bias_point, vars), bias.clone());
+            opened.push(padded_point(point, vars), digits.clone());
             let (at, values) = anchor(vars);
             opened.push(at, values);
         }

@@ -3,6 +3,7 @@
 
 use crate::algebra::field::{E, EXTENSION_DEGREE, eq_at, eq_table, identity_at};
 use crate::algebra::layout::log2_ceil;
+use crate::algebra::receiver::Receiver;
 use crate::algebra::tape::{self, Form, ProductMessages, Secrets, Tape};
 use crate::algebra::transcript::{self, Challenger, absorb, draw, draw_point};
 use crate::argument::commitment::{Commitment, CommitmentError, WeightCommitment};
@@ -75,19 +76,9 @@ impl PrivateShape {
         };
         let kept = KeptShape::with_strength(&columns, openings, strength)?;
         let leaves = range_leaves(&tables);
-        // The root and its inverse, and the layers.
-        let secrets = (0..leaves.1).fold(
-            Secrets {
-                messages: 1,
-                products: 1,
-                inverses: true,
-            },
-            |secrets, rounds| Secrets {
-                messages: secrets.messages + 3 * rounds + 4,
-                products: secrets.products + 2,
-                ..secrets
-            },
-        );
+        let mut counted = Receiver::counting();
+        fractional::verify(&mut counted, None, leaves.1);
+        let secrets = Secrets::from(counted.arithmetic);
         let fresh = Columns {
             vars: vec![secret_vars(secrets), MULTIPLICITY_VARS],
         };
@@ -176,12 +167,14 @@ pub struct Owed {
 pub fn walk(
     shape: &PrivateShape,
     gkr: &FractionGkrProof<E>,
-    mut tape: Tape<'_>,
+    tape: Tape<'_>,
     challenger: &mut Challenger,
 ) -> Option<(Owed, ProductMessages)> {
     let pole = draw(challenger);
     let (blocks, vars) = &shape.leaves;
-    let claim = fractional::verify(&mut tape, gkr, *vars, challenger)?;
+    let mut channel = Receiver::new(tape, challenger);
+    let claim = fractional::verify(&mut channel, Some(gkr), *vars)?;
+    let tape = channel.arithmetic;
     // What is public of numerator and denominator at the point, and what is linear in columns and multiplicities.
     let (mut numerator, mut denominator) = (E::ZERO, E::ONE);
     let [mut multiplicities, mut columns] = [Functional::default(), Functional::default()];
@@ -285,7 +278,7 @@ pub(crate) fn verify(
 ) -> Result<(), RegistrationError> {
     let proof: PrivateRegistration = messages::decode(proof).ok_or(RegistrationError::Malformed)?;
     let commitment = commitment.ok_or(RegistrationError::Malformed)?;
-    verify_messages((program, commitment), shape, &proof)
+    verify_messages(program, commitment, shape, &proof)
 }
 
 /// The checks of a registration's messages, for a shape.
@@ -293,7 +286,8 @@ pub(crate) fn verify(
 /// # Errors
 /// The part that fails.
 pub fn verify_messages(
-    (program, commitment): (ProgramId, &WeightCommitment),
+    program: ProgramId,
+    commitment: &WeightCommitment,
     shape: &PrivateShape,
     proof: &PrivateRegistration,
 ) -> Result<(), RegistrationError> {
@@ -325,8 +319,10 @@ pub fn verify_messages(
     // Stops: any check that does not hold of what is committed.
     hiding::verify_kept(
         &shape.hiding,
-        (&[root.clone(), weights.clone()], Some(&anchor)),
-        (&functionals, sum),
+        &[root.clone(), weights.clone()],
+        Some(&anchor),
+        &functionals,
+        sum,
         opening,
         &mut challenger,
     )

@@ -1,15 +1,11 @@
 //! Committed pushforwards of the lookup argument: what is claimed of them, and its proof.
 
-use crate::algebra::arithmetic::{Clear, Value};
-use crate::algebra::field::{
-    E, eq_at, eq_table, eq_values, inner_product, of_coefficients, padded_point,
-};
-use crate::algebra::transcript::{Challenger, absorb, draw};
+use crate::algebra::arithmetic::{Arithmetic, Clear};
+use crate::algebra::field::{E, eq_at, eq_table, eq_values, inner_product, padded_point};
+use crate::algebra::transcript::Challenger;
 use crate::argument::commitment::{OpeningClaims, opens_at};
-use crate::argument::sumcheck;
 use crate::plan::shape::ProofShape;
 use crate::plan::{LeafBlock, Plan, PushforwardLayout};
-use crate::verify::lookup::{LookupClaims, PushforwardClaims};
 use crate::verify::messages::{LookupProof, Pushforwards};
 use crate::verify::{LookupCheck, VerifyError};
 use p3_field::PrimeCharacteristicRing;
@@ -49,15 +45,6 @@ impl<'a> PushforwardWeights<'a> {
             point,
             beta,
         }
-    }
-
-    /// The sum that is claimed: the leaves' value, and per table and column what its readers pulled.
-    pub fn claimed<V: Value>(&self, claims: &PushforwardClaims<V>) -> V {
-        let PushforwardClaims { leaves, columns } = claims;
-        let all = std::iter::once(leaves).chain(columns.iter().flatten());
-        all.zip(self.beta.powers())
-            .map(|(value, power)| value.clone() * power)
-            .sum()
     }
 
     /// The power of beta of each table's first column.
@@ -110,44 +97,37 @@ impl<'a> PushforwardWeights<'a> {
     }
 }
 
-/// Checks what the lookup argument left to show of committed pushforwards, if they are: one sum of Y times weights, which
-/// ends in the committed columns at one point, and their opening.
+/// Where the columns of pushforwards are shown.
+pub(super) struct ShownPushforwards<A: Arithmetic> {
+    /// The point over all entries.
+    pub(super) point: A::Point,
+    /// Per chunk its columns at its part of the point.
+    pub(super) columns: Vec<Vec<A::Value>>,
+}
+
+/// Checks that the columns of committed pushforwards are what their messages show, if there are some.
 ///
 /// # Errors
-/// The part that fails.
-pub fn check(
+/// If they open to something else.
+pub(super) fn open(
     shape: &ProofShape,
-    claims: &LookupClaims,
+    shown: Option<&ShownPushforwards<Clear>>,
     proof: &LookupProof,
     challenger: &mut Challenger,
 ) -> Result<(), VerifyError> {
     const MESSAGES: VerifyError = VerifyError::Lookup(LookupCheck::Messages);
-    const PULLED: VerifyError = VerifyError::Lookup(LookupCheck::Pulled);
-    let Some(owed) = &claims.pushforwards else {
+    let Some(ShownPushforwards { point, columns }) = shown else {
         return Ok(());
     };
     let Pushforwards::Committed(proof) = &proof.pushforwards else {
         return Err(MESSAGES);
     };
-    let plan = &shape.plan;
-    let layout = plan.pushforwards.as_ref().ok_or(MESSAGES)?;
+    let layout = shape.plan.pushforwards.as_ref().ok_or(MESSAGES)?;
     let (scheme, protocol) = shape.pushforwards.as_ref().ok_or(MESSAGES)?;
-    let weights = PushforwardWeights::new(plan, layout, &claims.point, draw(challenger));
-    let sum = weights.claimed(owed);
-    let shape = (layout.vars, 2);
-    let (at, last) =
-        sumcheck::verify(&mut Clear, &proof.sumcheck, challenger, shape, sum).ok_or(PULLED)?;
     let mut opened = OpeningClaims::default();
-    let mut value = E::ZERO;
-    for (chunk, columns) in layout.chunks.iter().zip(&proof.columns) {
-        absorb(challenger, columns);
-        let (high, rest) = at.split_at(at.len() - chunk.vars);
-        value += eq_at(high, chunk.start >> chunk.vars) * of_coefficients(columns);
-        opened.push(padded_point(rest, chunk.column_vars()), columns.to_vec());
-    }
-    // Stops: values that no entry of a public table gives, pushforwards that are not those of the sum.
-    if last != value * weights.at(&at) {
-        return Err(PULLED);
+    for (chunk, columns) in layout.chunks.iter().zip(columns) {
+        let rest = &point[point.len() - chunk.vars..];
+        opened.push(padded_point(rest, chunk.column_vars()), columns.clone());
     }
     let argument = &proof.opening;
     if opens_at(scheme, protocol, &proof.root, opened, argument, challenger) {

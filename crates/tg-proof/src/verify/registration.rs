@@ -4,10 +4,12 @@ use crate::algebra::arithmetic::Clear;
 use crate::algebra::field::{E, eq_at, eq_table, identity_at};
 use crate::algebra::layout::log2_ceil;
 pub use crate::algebra::layout::{Axis, WeightTable, weight_tables};
+use crate::algebra::receiver::Receiver;
+use crate::algebra::tally::Theorem;
 use crate::algebra::transcript::{self, Challenger, absorb, draw, draw_point};
 use crate::argument::commitment::{Commitment, Pcs, WeightCommitment, opens_to};
 use crate::argument::fractional;
-use crate::argument::sumcheck;
+use crate::argument::sumcheck::{self, SumShape};
 use crate::plan::shape::WeightsShape;
 use crate::verify::messages::{self, PaddingProof, RegistrationProof};
 use p3_challenger::CanObserve;
@@ -87,6 +89,16 @@ pub fn range_leaves(tables: &[WeightTable]) -> (Vec<RangeBlock>, usize) {
         })
         .collect();
     (placed, log2_ceil(start).max(1))
+}
+
+/// Degree of what the sum of a range argument over 2^vars leaves draws.
+#[must_use]
+pub(super) fn range_degree(vars: usize) -> f64 {
+    let mut counted = Receiver::counting();
+    // A sum of no leaves draws nothing.
+    let _ = fractional::verify(&mut counted, None, vars);
+    let charges = counted.tally.charges.iter();
+    charges.map(|charge| charge.degree as f64).sum()
 }
 
 /// The point at which a weight commitment is anchored, drawn from the program and the root alone, and the transcript
@@ -190,8 +202,9 @@ fn verify_range(
     let (blocks, vars) = range_leaves(tables);
     absorb_multiplicities(&proof.multiplicities, challenger);
     let pole = draw(challenger);
-    let output = fractional::verify(&mut Clear, &proof.gkr, vars, challenger)
-        .ok_or(RegistrationError::Range)?;
+    let mut channel = Receiver::new(Clear, challenger);
+    let output =
+        fractional::verify(&mut channel, Some(&proof.gkr), vars).ok_or(RegistrationError::Range)?;
     let point = output.point;
     proof
         .columns
@@ -234,8 +247,13 @@ fn verify_padding(
     let lambda = draw(challenger);
     let at = draw_point(challenger, table.vars());
     // Stops: hidden weights in padded cells.
-    let shape = (table.vars(), 2);
-    let (point, last) = sumcheck::verify(&mut Clear, &proof.sumcheck, challenger, shape, E::ZERO)
+    let shape = SumShape {
+        rounds: table.vars(),
+        degree: 2,
+        theorem: Theorem::Sum,
+    };
+    let mut channel = Receiver::new(Clear, challenger);
+    let (point, last) = sumcheck::verify(&mut channel, Some(&proof.sumcheck), shape, E::ZERO)
         .ok_or(RegistrationError::Padding)?;
     absorb(challenger, &proof.columns);
     let combined: E = proof

@@ -1,8 +1,10 @@
 //! The walk of a proof that is not finished: what its messages leave behind.
 
 use super::VerifyError;
+use super::walk::ShownElements;
 use super::{ColumnClaim, Walk, WeightClaims};
 use crate::algebra::arithmetic::Clear;
+use crate::algebra::receiver::Receiver;
 use crate::algebra::transcript::Challenger;
 use crate::plan::Plan;
 use crate::verify::lookup::Pulled;
@@ -25,13 +27,15 @@ pub struct Replayed {
 /// # Errors
 /// The check of a node that fails.
 pub fn replay(
-    (program, plan): (&Program, &Plan),
-    (input, output): (&[i32], &[i32]),
+    program: &Program,
+    plan: &Plan,
+    shown: ShownElements<'_>,
     nodes: &[NodeProof],
     challenger: &mut Challenger,
 ) -> Result<Replayed, VerifyError> {
-    let mut walk = Walk::new(Clear, program, plan, input);
-    walk.run(nodes, output, challenger)?;
+    let channel = Receiver::new(Clear, challenger);
+    let mut walk = Walk::new(channel, program, plan, shown);
+    walk.run(Some(nodes))?;
     Ok(Replayed {
         pulled: walk.pulled,
         weights: walk.weights,

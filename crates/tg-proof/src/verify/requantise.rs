@@ -1,10 +1,11 @@
 //! Requantisations: three committed columns, five pulled values.
 
-use super::{Claim, Walk};
+use super::NodeCheck;
+use super::{ClaimIn, Walk};
 use crate::algebra::arithmetic::Arithmetic;
 use crate::algebra::field::{E, eq_prefix, eq_table};
 use crate::algebra::layout::TensorLayout;
-use crate::algebra::transcript::{Challenger, absorb};
+use crate::algebra::tally::PublicWork;
 use crate::plan::ColumnSet;
 use crate::verify::messages::RequantiseProof;
 use p3_field::PrimeCharacteristicRing;
@@ -43,15 +44,18 @@ impl<A: Arithmetic> Walk<'_, A> {
         input: TensorId,
         how: &Requantise,
         (first_group, columns): (usize, &ColumnSet),
-        claim: Claim<A::Value>,
-        proof: &RequantiseProof,
-        challenger: &mut Challenger,
-    ) {
-        let RequantiseProof { pulled } = proof;
-        absorb(challenger, pulled);
-        let [base, class_high, class_low, high, low] =
-            pulled.map(|message| self.arithmetic.receive(message));
-        let pair = pair_at(how, columns.layout, columns.covered, &claim.point);
+        claim: ClaimIn<A>,
+        sent: Option<&RequantiseProof>,
+    ) -> Result<(), NodeCheck> {
+        let pulled = self.array(sent.map(|sent| sent.pulled.as_slice()), 5)?;
+        let pulled: Result<[A::Value; 5], _> = pulled.try_into();
+        let [base, class_high, class_low, high, low] = pulled.map_err(|_| NodeCheck::Messages)?;
+        let layout = columns.layout;
+        let work = PublicWork::tables(1 << layout.channel_vars).and(PublicWork::EQ);
+        let pair = self.channel.public(work, |look| {
+            let at = A::coordinates(look, &claim.point);
+            pair_at(how, layout, columns.covered, at)
+        });
         let readers = [
             vec![
                 base.clone(),
@@ -64,9 +68,10 @@ impl<A: Arithmetic> Walk<'_, A> {
             vec![low.clone(), class_low],
         ];
         for (offset, values) in readers.into_iter().enumerate() {
-            self.pull(first_group + offset, &claim.point, values);
+            self.pull(first_group + offset, &claim.point, layout.vars(), values);
         }
         let value = base + high * E::from_u32(256) + low;
         self.claim(input, claim.point, value);
+        Ok(())
     }
 }

@@ -4,15 +4,13 @@
 //! are queried, in which paths share what they have in common: its size depends on the drawn places, and is bounded by places
 //! spread evenly. A pushforward in clear leaves out entries that nobody reads: no more are read than rows look them up.
 
-use crate::algebra::field::EXTENSION_DEGREE;
 use crate::argument::commitment::Pcs;
 use crate::plan::PlanError;
 use crate::plan::cost::PROOF_FILE_MAX;
 use crate::plan::shape::ProofShape;
 use crate::plan::{Plan, SectionSize};
-use crate::verify::node_bytes;
-use crate::verify::wire::{EXTENSION, LENGTH, sumcheck_lengths};
-use tg_ir::Program;
+use crate::verify::wire::{EXTENSION, LENGTH};
+use tg_ir::{CheckedProgram, Program};
 
 /// Bytes of a base field element.
 const BASE: u64 = 4;
@@ -30,7 +28,7 @@ impl ProofShape {
     ///
     /// # Errors
     /// If the program cannot be proved.
-    pub fn new(program: &Program) -> Result<Self, PlanError> {
+    pub fn new(program: CheckedProgram<'_>) -> Result<Self, PlanError> {
         Self::batched(program, 1)
     }
 
@@ -38,7 +36,7 @@ impl ProofShape {
     ///
     /// # Errors
     /// If the program cannot be proved for so many inputs at once.
-    pub fn batched(program: &Program, batch: usize) -> Result<Self, PlanError> {
+    pub fn batched(program: CheckedProgram<'_>, batch: usize) -> Result<Self, PlanError> {
         Self::sectioned(program, batch, SectionSize::default())
     }
 
@@ -47,12 +45,12 @@ impl ProofShape {
     /// # Errors
     /// If the program cannot be proved for so many inputs at once.
     pub fn sectioned(
-        program: &Program,
+        program: CheckedProgram<'_>,
         batch: usize,
         size: SectionSize,
     ) -> Result<Self, PlanError> {
         let shape = Self::of(Plan::sectioned(program, batch, size)?)?;
-        shape.check_size(program)?;
+        shape.check_size(&program)?;
         Ok(shape)
     }
 
@@ -75,10 +73,11 @@ impl ProofShape {
 
 /// Most bytes of a proof in clear, without the file around it.
 #[must_use]
-pub fn proof(program: &Program, shape: &ProofShape) -> u64 {
+pub fn proof(shape: &ProofShape) -> u64 {
     let plan = &shape.plan;
     let weights = shape.weights.as_ref().map(|own| opening(&own.scheme));
-    let whole = node_bytes(program, plan) + lookup(shape) + weights.unwrap_or_default();
+    let counted = plan.counted.nodes.bytes() + plan.counted.rest.bytes();
+    let whole = counted + lookup(shape) + weights.unwrap_or_default();
     let sections = shape.sections.iter().map(|(scheme, _)| opening(scheme));
     let sections: u64 = sections.map(|opening| ROOT + opening).sum();
     whole + sections + anchored(plan)
@@ -88,17 +87,15 @@ pub fn proof(program: &Program, shape: &ProofShape) -> u64 {
 #[must_use]
 pub fn proof_file(program: &Program, shape: &ProofShape) -> u64 {
     let public = program.input_bytes() + program.output_bytes();
-    STATEMENT + public as u64 * shape.plan.layouts[0].batch as u64 + proof(program, shape)
+    STATEMENT + public as u64 * shape.plan.layouts[0].batch as u64 + proof(shape)
 }
 
-/// What a witness in several sections has besides: lists, anchors and sums.
+/// What a witness in several sections has besides: the lists of roots, anchors, sums and openings, and the anchors.
 fn anchored(plan: &Plan) -> u64 {
     if !plan.is_anchored() {
         return 0;
     }
-    let sums = plan.sections.iter().map(|section| section.leaf_vars);
-    let sums: u64 = sums.map(|vars| EXTENSION + fractional(vars)).sum();
-    4 * LENGTH + columns(plan) + sums + EXTENSION
+    4 * LENGTH + columns(plan)
 }
 
 /// A list per witness table.
@@ -109,20 +106,17 @@ fn columns(plan: &Plan) -> u64 {
         .sum()
 }
 
+/// The pushforwards, or what of their commitment is not counted by the walk.
 fn lookup(shape: &ProofShape) -> u64 {
     let plan = &shape.plan;
     if !plan.looks_up() {
         return 0;
     }
     let pushforwards = match (&plan.pushforwards, &shape.pushforwards) {
-        (Some(layout), Some((scheme, _))) => {
-            let sum = EXTENSION * (1 + 2 * layout.vars as u64) + sumcheck_lengths(layout.vars);
-            let columns = layout.chunks.len() as u64 * EXTENSION_DEGREE as u64 * EXTENSION;
-            ROOT + sum + LENGTH + columns + opening(scheme)
-        }
+        (Some(_), Some((scheme, _))) => ROOT + opening(scheme),
         _ => clear_pushforwards(plan),
     };
-    TAG + pushforwards + fractional(plan.leaf_vars) + LENGTH + columns(plan)
+    TAG + pushforwards
 }
 
 fn clear_pushforwards(plan: &Plan) -> u64 {
@@ -137,12 +131,6 @@ fn clear_pushforwards(plan: &Plan) -> u64 {
         3 * LENGTH + all.div_ceil(8) + read * EXTENSION
     });
     LENGTH + of.sum::<u64>()
-}
-
-/// A fractional sum over 2^vars leaves.
-fn fractional(vars: usize) -> u64 {
-    let layers = (0..vars as u64).map(|rounds| LENGTH + (3 * rounds + 4) * EXTENSION);
-    EXTENSION + LENGTH + layers.sum::<u64>()
 }
 
 /// An opening without the values it shows.

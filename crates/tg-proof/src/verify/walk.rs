@@ -4,115 +4,164 @@ use super::evaluate_tensor;
 use super::{NodeCheck, VerifyError};
 use crate::algebra::arithmetic::{Arithmetic, Clear};
 use crate::algebra::field::E;
-use crate::algebra::transcript::{Challenger, absorb, draw, draw_point};
-use crate::argument::commitment::Pcs;
-use crate::argument::sumcheck;
-use crate::plan::{NodePlan, Plan, TensorPlan};
-use crate::verify::draws::{self, DrawTally};
-use crate::verify::lookup::{self, LookupClaims, LookupMessages, Pulled};
+use crate::algebra::receiver::Receiver;
+use crate::algebra::tally::{Open, PublicWork, Theorem};
+use crate::argument::sumcheck::{self, SumShape};
+use crate::plan::{NodePlan, Plan, SaltPlan, TensorPlan};
+use crate::verify::lookup::{Pulled, PulledIn};
 use crate::verify::messages::{GadgetProof, NodeProof, Sumcheck};
+use crate::verify::places::WalkPlaces;
 use tg_ir::op;
 use tg_ir::{Op, Program, TensorId};
 
 /// A claim that a tensor's extension has a value at a point.
 #[derive(Debug, Clone)]
-pub struct Claim<V = E> {
+pub struct Claim<V = E, P = Vec<E>> {
     /// The point.
-    pub point: Vec<E>,
+    pub point: P,
     /// The value.
     pub value: V,
 }
 
 /// A claim that committed columns have values at a point of their chunk.
 #[derive(Debug, Clone)]
-pub struct ColumnClaim<V = E> {
+pub struct ColumnClaim<V = E, P = Vec<E>> {
     /// The point, with as many coordinates as the chunk has variables.
-    pub point: Vec<E>,
+    pub point: P,
     /// The values of the columns that the plan names for this opening.
     pub values: Vec<V>,
 }
 
 /// The claims on a node's weights.
 #[derive(Debug, Clone)]
-pub struct WeightClaims<V = E> {
+pub struct WeightClaims<V = E, P = Vec<E>> {
     /// Output channel, position and input channel.
-    pub point: Vec<E>,
+    pub point: P,
     /// The pieces at their parts of the point.
     pub pieces: Vec<V>,
-    /// The bias digits at the output channel's point of the claim, if there are biases.
-    pub bias: Option<(Vec<E>, Vec<V>)>,
+    /// The bias digits, if there are biases.
+    pub bias: Option<BiasClaims<V, P>>,
+}
+
+/// The claims on a node's bias digits.
+#[derive(Debug, Clone)]
+pub struct BiasClaims<V = E, P = Vec<E>> {
+    /// The output channel's point of the claim on the node.
+    pub point: P,
+    /// The digits there, least first.
+    pub digits: Vec<V>,
+}
+
+/// A claim on a tensor in an arithmetic.
+pub(crate) type ClaimIn<A> = Claim<<A as Arithmetic>::Value, <A as Arithmetic>::Point>;
+/// Claims on weights in an arithmetic.
+pub(super) type WeightClaimsIn<A> =
+    WeightClaims<<A as Arithmetic>::Value, <A as Arithmetic>::Point>;
+/// A claim on columns in an arithmetic.
+pub(super) type ColumnClaimIn<A> = ColumnClaim<<A as Arithmetic>::Value, <A as Arithmetic>::Point>;
+
+/// The tensors that a statement shows, batched; a count has none.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ShownElements<'a> {
+    /// The input, unless it is hidden.
+    pub input: &'a [i32],
+    /// The output, unless it is hidden.
+    pub output: &'a [i32],
+}
+
+/// What a stage is to show: the claim on the output, and those on the sums.
+#[derive(Debug)]
+pub(super) struct Stated<'a, V> {
+    /// Of the output.
+    pub(super) output: &'a V,
+    /// Of the sums.
+    pub(super) sums: &'a [V],
 }
 
 /// The state of the walk.
 #[derive(Debug)]
 pub struct Walk<'a, A: Arithmetic = Clear> {
-    pub(super) arithmetic: A,
+    pub(super) channel: Receiver<'a, A>,
     pub(super) program: &'a Program,
     pub(super) plan: &'a Plan,
     /// The public input, batched.
     pub(super) input: &'a [i32],
+    output: &'a [i32],
     /// Per tensor the open claims.
-    pub(super) claims: Vec<Vec<Claim<A::Value>>>,
+    pub(super) claims: Vec<Vec<ClaimIn<A>>>,
     /// Per reader group what it pulled.
-    pub(super) pulled: Vec<Pulled<A::Value>>,
+    pub(super) pulled: Vec<PulledIn<A>>,
     /// Per weighted node the claims on its weights.
-    pub(super) weights: Vec<Option<WeightClaims<A::Value>>>,
+    pub(super) weights: Vec<Option<WeightClaimsIn<A>>>,
     /// Per witness table the claims besides those of the lookup argument, in the order of the plan's openings.
-    pub(super) opened: Vec<Vec<ColumnClaim<A::Value>>>,
-    /// What it drew so far.
-    drawn: DrawTally,
+    pub(super) opened: Vec<Vec<ColumnClaimIn<A>>>,
+}
+
+/// Whether there is a merge, and which gadget it is.
+const NODE_TAGS: u64 = 2;
+
+/// The messages of a gadget, if there are some and they are of its kind.
+macro_rules! messages {
+    ($sent:expr, $kind:ident) => {
+        match $sent.map(|sent| &sent.gadget) {
+            None => None,
+            Some(GadgetProof::$kind(messages)) => Some(messages),
+            Some(_) => return Err(NodeCheck::Messages),
+        }
+    };
 }
 
 impl<'a, A: Arithmetic> Walk<'a, A> {
     pub(super) fn new(
-        arithmetic: A,
+        mut channel: Receiver<'a, A>,
         program: &'a Program,
         plan: &'a Plan,
-        input: &'a [i32],
+        shown: ShownElements<'a>,
     ) -> Self {
+        let open = Open {
+            witness: plan.looks_up(),
+            weights: !plan.weights.is_empty(),
+            pushforwards: false,
+        };
+        channel.begin(WalkPlaces::of(program).count(), open);
+        let nothing = Pulled {
+            point: A::Point::default(),
+            values: Vec::new(),
+        };
         Self {
-            arithmetic,
+            channel,
             program,
             plan,
-            input,
+            input: shown.input,
+            output: shown.output,
             claims: vec![Vec::new(); program.nodes.len() + 1],
-            pulled: vec![
-                Pulled {
-                    point: Vec::new(),
-                    values: Vec::new(),
-                };
-                plan.groups.len()
-            ],
+            pulled: vec![nothing; plan.groups.len()],
             weights: vec![None; plan.weights.len()],
             opened: vec![Vec::new(); plan.witness.len()],
-            drawn: DrawTally::new(program.nodes.len()),
         }
     }
 
-    pub(super) fn run(
-        &mut self,
-        proofs: &[NodeProof],
-        output: &[i32],
-        challenger: &mut Challenger,
-    ) -> Result<(), VerifyError> {
+    /// All nodes, from the output to the input; a count has no messages.
+    pub(super) fn run(&mut self, sent: Option<&[NodeProof]>) -> Result<(), VerifyError> {
+        let plan = self.plan;
         let nodes = self.program.nodes.len();
+        let places = WalkPlaces::of(self.program);
         // What is committed of the statement has messages too: an output the first, an input and salts the last.
-        let Plan {
-            input,
-            output: hidden,
-            salts,
-            ..
-        } = self.plan;
-        let more = [input.is_some(), hidden.is_some(), salts.is_some()];
-        let expected = nodes + more.iter().filter(|&&there| there).count();
-        if proofs.len() != expected {
-            return Err(VerifyError::Nodes {
-                expected,
-                got: proofs.len(),
-            });
+        let more = [
+            plan.output.is_some(),
+            plan.input.is_some(),
+            plan.salts.is_some(),
+        ];
+        let more = more.into_iter().filter(|&there| there).count();
+        let expected = nodes + more;
+        let got = sent.map_or(expected, <[_]>::len);
+        if got != expected {
+            return Err(VerifyError::Nodes { expected, got });
         }
-        let layout = self.plan.layouts[nodes];
-        let drawn = self.draw_point(layout.vars(), challenger);
+        // The list of them.
+        self.channel.tally.send(0, 1);
+        let mut sent = (0..expected).map(|index| sent.map(|sent| &sent[index]));
+        let mut next = || sent.next().flatten();
         let of_statement = |name: &str| {
             let name = name.to_owned();
             move |check| VerifyError::Node {
@@ -121,73 +170,75 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
                 check,
             }
         };
-        let (claim, proofs) = match (hidden, proofs) {
-            (Some(output), [first, rest @ ..]) => {
-                let claim = self.hidden_output(output, drawn, first, challenger);
-                (claim.map_err(of_statement("output"))?, rest)
-            }
-            _ => {
-                // Stops: another output than the one proved.
-                let value = A::Value::from(evaluate_tensor(output, layout, &drawn));
-                let point = drawn;
-                (Claim { point, value }, proofs)
-            }
+        self.channel.tally.come_to(places.output());
+        let layout = plan.layouts[nodes];
+        let point = self.channel.draw_point(Theorem::OutputPoint, layout.vars());
+        let claim = match &plan.output {
+            Some(hidden) => self
+                .hidden_output(hidden, point, next())
+                .map_err(of_statement("output"))?,
+            None => self.public_output(point),
         };
         self.claims[nodes].push(claim);
-        for (node, proof) in (0..nodes).rev().zip(proofs) {
-            self.drawn.come_to(node);
-            self.node(node, proof, challenger).map_err(|check| {
+        for node in (0..nodes).rev() {
+            self.channel.tally.come_to(node);
+            self.node(node, next()).map_err(|check| {
                 let name = self.program.nodes[node].name.clone();
                 VerifyError::Node { node, name, check }
             })?;
         }
-        let mut rest = proofs[nodes..].iter();
-        self.drawn.come_to(draws::of_input(nodes));
-        match (input, input.as_ref().and_then(|_| rest.next())) {
-            (Some(input), Some(proof)) => self
-                .hidden_input(input, proof, challenger)
+        self.channel.tally.come_to(places.input());
+        match &plan.input {
+            Some(input) => self
+                .hidden_input(input, next())
                 .map_err(of_statement("input"))?,
-            _ => self.public_input()?,
+            None => self.public_input()?,
         }
-        if let (Some(salts), Some(proof)) = (salts, rest.next()) {
-            self.drawn.come_to(draws::of_salts(nodes));
-            let vars = salts.columns.layout.vars();
-            let claim = Claim {
-                point: self.draw_point(vars, challenger),
-                value: A::Value::from(E::default()),
-            };
-            let NodeProof {
-                merge: None,
-                gadget: GadgetProof::Staged(stages),
-            } = proof
-            else {
-                return Err(of_statement("salts")(NodeCheck::Messages));
-            };
-            self.staged(&salts.staged, &claim, stages, challenger)
-                .map_err(of_statement("salts"))?;
+        if let Some(salts) = &plan.salts {
+            self.channel.tally.come_to(places.salts());
+            self.salts(salts, next()).map_err(of_statement("salts"))?;
         }
         Ok(())
+    }
+
+    /// The output is the public one.
+    fn public_output(&mut self, point: A::Point) -> ClaimIn<A> {
+        let layout = self.plan.layouts[self.program.nodes.len()];
+        let output = self.output;
+        // Stops: another output than the one proved.
+        let value = self
+            .channel
+            .public(PublicWork::steps(layout.padded() as u64), |look| {
+                evaluate_tensor(output, layout, A::coordinates(look, &point))
+            });
+        Claim {
+            point,
+            value: A::Value::from(value),
+        }
     }
 
     /// The output is the committed columns'.
     fn hidden_output(
         &mut self,
         output: &TensorPlan,
-        point: Vec<E>,
-        proof: &NodeProof,
-        challenger: &mut Challenger,
-    ) -> Result<Claim<A::Value>, NodeCheck> {
-        let NodeProof {
-            merge: None,
-            gadget: GadgetProof::Output(proof),
-        } = proof
-        else {
-            return Err(NodeCheck::Messages);
-        };
-        let value = self.absorb_one(proof.value, challenger);
+        point: A::Point,
+        sent: Option<&NodeProof>,
+    ) -> Result<ClaimIn<A>, NodeCheck> {
+        self.unmerged(sent)?;
+        let proof = messages!(sent, Output);
+        let value = self.one(proof.map(|proof| &proof.value))?;
         let claim = Claim { point, value };
-        let stages = std::slice::from_ref(&proof.stage);
-        self.staged(&output.staged, &claim, stages, challenger)?;
+        let stated = Stated {
+            output: &claim.value,
+            sums: &[],
+        };
+        let stage = &output.staged.elements;
+        self.alone(
+            stage,
+            &claim.point,
+            &stated,
+            proof.map(|proof| &proof.stage),
+        )?;
         Ok(claim)
     }
 
@@ -195,22 +246,42 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
     fn hidden_input(
         &mut self,
         input: &TensorPlan,
-        proof: &NodeProof,
-        challenger: &mut Challenger,
+        sent: Option<&NodeProof>,
     ) -> Result<(), NodeCheck> {
-        let NodeProof { merge, gadget } = proof;
-        let GadgetProof::Staged(stages) = gadget else {
-            return Err(NodeCheck::Messages);
+        self.channel.tally.tag(NODE_TAGS);
+        let claim = self.single_claim(TensorId::INPUT, sent)?;
+        let stages = messages!(sent, Staged);
+        self.staged(&input.staged, &claim, stages.map(Vec::as_slice))
+    }
+
+    /// The salts of commitments that the statement names are bytes.
+    fn salts(&mut self, salts: &SaltPlan, sent: Option<&NodeProof>) -> Result<(), NodeCheck> {
+        self.unmerged(sent)?;
+        let vars = salts.columns.layout.vars();
+        let claim = Claim {
+            point: self.channel.draw_point(Theorem::Identities, vars),
+            value: A::Value::from(E::default()),
         };
-        let claim = self.single_claim(TensorId::INPUT, merge.as_ref(), challenger)?;
-        self.staged(&input.staged, &claim, stages, challenger)
+        let stages = messages!(sent, Staged);
+        self.staged(&salts.staged, &claim, stages.map(Vec::as_slice))
+    }
+
+    /// Messages of what has no claims to be merged.
+    fn unmerged(&mut self, sent: Option<&NodeProof>) -> Result<(), NodeCheck> {
+        self.channel.tally.tag(NODE_TAGS);
+        match sent {
+            Some(NodeProof { merge: Some(_), .. }) => Err(NodeCheck::Messages),
+            _ => Ok(()),
+        }
     }
 
     /// The input is the public one.
     fn public_input(&mut self) -> Result<(), VerifyError> {
-        let layout = self.plan.layouts[0];
+        let (layout, input) = (self.plan.layouts[0], self.input);
         for claim in std::mem::take(&mut self.claims[0]) {
-            let read = evaluate_tensor(self.input, layout, &claim.point);
+            let read = self.channel.public(PublicWork::default(), |look| {
+                evaluate_tensor(input, layout, A::coordinates(look, &claim.point))
+            });
             // Stops: a proof about another input.
             self.equal(claim.value, A::Value::from(read))
                 .ok_or(VerifyError::Input)?;
@@ -218,41 +289,30 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
         Ok(())
     }
 
-    fn node(
-        &mut self,
-        node: usize,
-        proof: &NodeProof,
-        challenger: &mut Challenger,
-    ) -> Result<(), NodeCheck> {
-        let claim = self.single_claim(TensorId::of_node(node), proof.merge.as_ref(), challenger)?;
+    fn node(&mut self, node: usize, sent: Option<&NodeProof>) -> Result<(), NodeCheck> {
+        self.channel.tally.tag(NODE_TAGS);
+        let claim = self.single_claim(TensorId::of_node(node), sent)?;
         let (program, plan) = (self.program, self.plan);
-        match (&program.nodes[node].op, &plan.nodes[node], &proof.gadget) {
-            (
-                Op::Conv(_) | Op::Dense(_),
-                NodePlan::Weighted { weights },
-                GadgetProof::Products(proof),
-            ) => self.products(node, *weights, &claim, proof, challenger),
-            (Op::Parameter(_), NodePlan::Weighted { weights }, GadgetProof::Parameter(pieces)) => {
-                self.parameter(node, *weights, &claim, pieces, challenger)
+        match (&program.nodes[node].op, &plan.nodes[node]) {
+            (Op::Conv(_) | Op::Dense(_), NodePlan::Weighted { weights }) => {
+                self.products(node, *weights, &claim, messages!(sent, Products))
             }
-            (Op::Embed(_), NodePlan::Weighted { weights }, GadgetProof::Embed(proof)) => {
-                self.embed(node, *weights, &claim, proof, challenger)
+            (Op::Parameter(_), NodePlan::Weighted { weights }) => {
+                let pieces = messages!(sent, Parameter);
+                self.parameter(node, *weights, &claim, pieces.map(Vec::as_slice))
             }
-            (_, NodePlan::Chosen { weights, gadget }, GadgetProof::Chosen(proof)) => {
-                self.embed_chosen(node, (*weights, gadget), &claim, proof, challenger)
+            (Op::Embed(_), NodePlan::Weighted { weights }) => {
+                self.embed(node, *weights, &claim, messages!(sent, Embed))
             }
-            (_, NodePlan::Trees(trees), GadgetProof::Trees(proof)) => {
-                self.trees(node, trees, &claim, proof, challenger)
+            (_, NodePlan::Chosen { weights, gadget }) => {
+                self.embed_chosen(node, (*weights, gadget), &claim, messages!(sent, Chosen))
             }
-            (_, NodePlan::Map(_), GadgetProof::Map(proof)) => {
-                self.map(node, &claim, proof, challenger)
+            (_, NodePlan::Trees(trees)) => self.trees(node, trees, &claim, messages!(sent, Trees)),
+            (_, NodePlan::Map(how)) => self.map(node, how, &claim, messages!(sent, Map)),
+            (Op::Mul(op::Mul { inputs }), _) => {
+                self.mul(node, *inputs, &claim, messages!(sent, Mul))
             }
-            (Op::Mul(op::Mul { inputs }), _, GadgetProof::Mul(proof)) => {
-                self.mul(node, *inputs, &claim, proof, challenger)
-            }
-            (Op::MatMul(_), _, GadgetProof::MatMul(proof)) => {
-                self.matmul(node, &claim, proof, challenger)
-            }
+            (Op::MatMul(_), _) => self.matmul(node, &claim, messages!(sent, MatMul)),
             (
                 Op::Requantise(op::Unary { input, how }),
                 NodePlan::Requantise {
@@ -260,17 +320,9 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
                     columns,
                     ..
                 },
-                GadgetProof::Requantise(proof),
             ) => {
-                self.requantise(
-                    *input,
-                    how,
-                    (*first_group, columns),
-                    claim,
-                    proof,
-                    challenger,
-                );
-                Ok(())
+                let place = (*first_group, columns);
+                self.requantise(*input, how, place, claim, messages!(sent, Requantise))
             }
             (
                 _,
@@ -279,111 +331,119 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
                     first_group,
                     columns,
                 },
-                GadgetProof::Maximum(proof),
-            ) => self.maximum(
-                node,
-                shape,
-                (*first_group, columns),
-                &claim,
-                proof,
-                challenger,
-            ),
-            (_, NodePlan::Gadget(gadget), GadgetProof::Staged(proofs)) => {
-                self.staged(&gadget.staged, &claim, proofs, challenger)
+            ) => {
+                let place = (*first_group, columns);
+                self.maximum(node, shape, place, &claim, messages!(sent, Maximum))
+            }
+            (_, NodePlan::Gadget(gadget)) => {
+                let stages = messages!(sent, Staged);
+                self.staged(&gadget.staged, &claim, stages.map(Vec::as_slice))
             }
             _ => Err(NodeCheck::Messages),
         }
     }
 
-    /// A claim on a tensor, to be shown when the walk comes to its node.
-    pub(super) fn claim(&mut self, tensor: TensorId, point: Vec<E>, value: A::Value) {
+    /// A claim on a tensor, to be shown when the walk comes to its node. One on a public input is evaluated from its bytes,
+    /// which whoever reads it is charged.
+    pub(super) fn claim(&mut self, tensor: TensorId, point: A::Point, value: A::Value) {
+        if tensor == TensorId::INPUT && self.plan.input.is_none() {
+            let elements = self.plan.layouts[0].padded() as u64;
+            self.channel.tally.compute(PublicWork::steps(elements));
+        }
         self.claims[tensor.index()].push(Claim { point, value });
     }
 
-    /// What a reader group pulled: one value per column of its table, at a point of its column set.
-    pub(super) fn pull(&mut self, group: usize, point: &[E], values: Vec<A::Value>) {
-        let point = point.to_vec();
+    /// What a reader group pulled: one value per column of its table, at a point of its column set. Each is an identity at
+    /// that point, and that the column lies in the table is another.
+    pub(super) fn pull(
+        &mut self,
+        group: usize,
+        point: &A::Point,
+        vars: usize,
+        values: Vec<A::Value>,
+    ) {
+        let degree = (values.len() + 1) * vars;
+        self.channel.tally.charge(Theorem::Readers, degree);
+        let point = point.clone();
         self.pulled[group] = Pulled { point, values };
     }
 
     /// Absorbs and receives one message.
-    pub(super) fn absorb_one(&mut self, message: E, challenger: &mut Challenger) -> A::Value {
-        absorb(challenger, &[message]);
-        self.arithmetic.receive(message)
+    pub(super) fn one(&mut self, sent: Option<&E>) -> Result<A::Value, NodeCheck> {
+        self.channel.one(sent).ok_or(NodeCheck::Messages)
+    }
+
+    /// Absorbs and receives a fixed number of messages.
+    pub(super) fn array(
+        &mut self,
+        sent: Option<&[E]>,
+        count: usize,
+    ) -> Result<Vec<A::Value>, NodeCheck> {
+        self.channel.array(sent, count).ok_or(NodeCheck::Messages)
+    }
+
+    /// Absorbs and receives a list of messages.
+    pub(super) fn list(
+        &mut self,
+        sent: Option<&[E]>,
+        count: usize,
+    ) -> Result<Vec<A::Value>, NodeCheck> {
+        self.channel.list(sent, count).ok_or(NodeCheck::Messages)
     }
 
     /// Absorbs values of the weights, and receives them if they are private; else they are what was sent.
-    pub(super) fn absorb_weights(
+    pub(super) fn weight_array(
         &mut self,
-        messages: &[E],
-        challenger: &mut Challenger,
-    ) -> Vec<A::Value> {
-        absorb(challenger, messages);
-        if self.plan.private_weights {
-            return self.arithmetic.receive_all(messages);
-        }
-        messages.iter().copied().map(A::Value::from).collect()
+        sent: Option<&[E]>,
+        count: usize,
+    ) -> Result<Vec<A::Value>, NodeCheck> {
+        let values = if self.plan.private_weights {
+            self.channel.array(sent, count)
+        } else {
+            self.channel.known(sent, count)
+        };
+        values.ok_or(NodeCheck::Messages)
     }
 
-    /// Draws one challenge, which a polynomial of a degree may vanish at.
-    pub(super) fn draw(&mut self, degree: usize, challenger: &mut Challenger) -> E {
-        self.drawn.note(degree);
-        draw(challenger)
+    /// The same of a list.
+    pub(super) fn weight_list(
+        &mut self,
+        sent: Option<&[E]>,
+        count: usize,
+    ) -> Result<Vec<A::Value>, NodeCheck> {
+        self.channel.tally.send(0, 1);
+        self.weight_array(sent, count)
     }
 
-    /// Draws a point, at which two multilinear extensions may agree.
-    pub(super) fn draw_point(&mut self, vars: usize, challenger: &mut Challenger) -> Vec<E> {
-        self.drawn.note(vars);
-        draw_point(challenger, vars)
+    /// The weights at a point from their pieces at its parts.
+    pub(super) fn combined_weights(
+        &mut self,
+        weights: usize,
+        point: &A::Point,
+        pieces: &[A::Value],
+    ) -> A::Value {
+        let layout = &self.plan.weights[weights];
+        let work = PublicWork::steps(PublicWork::EQ.steps * pieces.len() as u64);
+        let factors: Option<Vec<E>> = self.channel.public(work, |look| {
+            Some(layout.piece_factors(A::coordinates(look, point)))
+        });
+        let factors = factors.unwrap_or_else(|| vec![E::default(); pieces.len()]);
+        let terms = pieces.iter().zip(factors);
+        terms.map(|(piece, factor)| piece.clone() * factor).sum()
     }
 
     /// Nothing if two values differ.
     pub(super) fn equal(&mut self, left: A::Value, right: A::Value) -> Option<()> {
-        self.arithmetic.vanishes(left - right).then_some(())
+        self.channel.equal(left, right)
     }
 
-    /// A sumcheck of some rounds and a degree, see [`sumcheck::verify`].
+    /// A sumcheck, see [`sumcheck::verify`].
     pub(super) fn sumcheck(
         &mut self,
-        proof: &Sumcheck,
-        challenger: &mut Challenger,
-        shape: (usize, usize),
+        sent: Option<&Sumcheck>,
+        shape: SumShape,
         sum: A::Value,
-    ) -> Option<(Vec<E>, A::Value)> {
-        let (rounds, degree) = shape;
-        self.drawn.note(rounds * degree);
-        sumcheck::verify(&mut self.arithmetic, proof, challenger, shape, sum)
-    }
-}
-
-impl<A: Arithmetic> Walk<'_, A> {
-    /// With debug assertions: that the security report charges for all that was drawn.
-    ///
-    /// # Panics
-    /// If it does not, which is a mistake of ours.
-    pub(super) fn debug_check_draws(&self) {
-        if cfg!(debug_assertions) {
-            let unlisted = self.drawn.unlisted(self.program, self.plan);
-            assert_eq!(
-                unlisted, None,
-                "drawn and not charged: place, drawn, listed"
-            );
-        }
-    }
-
-    /// The lookup argument about all that the nodes have pulled.
-    pub(super) fn look_up(
-        &mut self,
-        lookup: LookupMessages<'_>,
-        scheme: Option<&Pcs>,
-        challenger: &mut Challenger,
-    ) -> Result<LookupClaims<A::Value>, VerifyError> {
-        lookup::verify(
-            &mut self.arithmetic,
-            (self.plan, scheme),
-            &self.pulled,
-            lookup,
-            challenger,
-        )
+    ) -> Option<(A::Point, A::Value)> {
+        sumcheck::verify(&mut self.channel, sent, shape, sum)
     }
 }

@@ -21,11 +21,6 @@ pub(crate) const EXTENSION: u64 = 4 * EXTENSION_DEGREE as u64;
 /// Bytes of the length of a list.
 pub(crate) const LENGTH: u64 = 4;
 
-/// Bytes of the lists of a sumcheck: of rounds, of each round's values, of nonces, of which there are none.
-pub(crate) const fn sumcheck_lengths(rounds: usize) -> u64 {
-    LENGTH + rounds as u64 * LENGTH + LENGTH
-}
-
 /// Why bytes are no message, or a type is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WireError {

@@ -16,12 +16,12 @@ use crate::plan::parts::{Part, Parts};
 use crate::plan::{LookupTable, Plan};
 use crate::verify::messages::{self, LookupProof, NodeProof, Pushforwards, take_if};
 use crate::verify::{
-    Batch, Registered, ShownTensor, Walked, WeightClaims, check_weights, secrets, walk_hidden,
+    Batch, Registered, ShownTensor, Walked, WeightClaims, check_weights, walk_hidden,
 };
 use crate::verify::{LookupCheck, VerifyError};
 use p3_commit::MultilinearPcs;
 use serde::{Deserialize, Serialize};
-use tg_ir::Program;
+use tg_ir::{CheckedProgram, Program};
 use tg_types::Digest;
 
 /// What both sides derive from a program for proofs in zero knowledge.
@@ -43,7 +43,7 @@ impl ZkShape {
     ///
     /// # Errors
     /// If the program cannot be proved for so many inputs at once, or a tensor not be committed.
-    pub fn new(program: &Program, batch: usize, modes: Modes) -> Result<Self, PlanError> {
+    pub fn new(program: CheckedProgram<'_>, batch: usize, modes: Modes) -> Result<Self, PlanError> {
         Self::with(program, batch, modes, HidingShape::new)
     }
 
@@ -52,12 +52,12 @@ impl ZkShape {
     /// # Errors
     /// Those of [`ZkShape::new`].
     pub fn with(
-        program: &Program,
+        program: CheckedProgram<'_>,
         batch: usize,
         modes: Modes,
         hiding: impl FnOnce(&[Columns]) -> Result<HidingShape, CommitmentError>,
     ) -> Result<Self, PlanError> {
-        Self::of_plan(program, Plan::hidden(program, batch, modes)?, hiding)
+        Self::of_plan(Plan::hidden(program, batch, modes)?, hiding)
     }
 
     /// Derives it for private weights.
@@ -65,24 +65,23 @@ impl ZkShape {
     /// # Errors
     /// Those of [`ZkShape::new`].
     pub fn private(
-        program: &Program,
+        program: CheckedProgram<'_>,
         batch: usize,
         modes: Modes,
-        (kept, strength): (&KeptShape, Strength),
+        kept: &KeptShape,
+        strength: Strength,
     ) -> Result<Self, PlanError> {
-        let mut plan = Plan::hidden(program, batch, modes)?;
-        plan.private_weights = true;
-        Self::of_plan(program, plan, |columns| {
+        let plan = Plan::private(program, batch, modes)?;
+        Self::of_plan(plan, |columns| {
             Ok(HidingShape::with_strength(columns, strength)?.and_kept(kept))
         })
     }
 
     fn of_plan(
-        program: &Program,
         plan: Plan,
         hiding: impl FnOnce(&[Columns]) -> Result<HidingShape, CommitmentError>,
     ) -> Result<Self, PlanError> {
-        let secrets = secrets(program, &plan);
+        let secrets = plan.counted.secrets;
         let entries = plan.tables.iter().map(LookupTable::len).sum();
         let cells = |elements: usize| log2_ceil(EXTENSION_DEGREE * elements);
         let columns = plan.witness.iter();
@@ -334,8 +333,10 @@ fn verify_shown(
     // Stops: any check that does not hold of what is committed.
     hiding::verify_kept(
         &shape.hiding,
-        (&roots, private.as_ref()),
-        (&shape.functionals(&batch), batch.sum),
+        &roots,
+        private.as_ref(),
+        &shape.functionals(&batch),
+        batch.sum,
         opening,
         &mut challenger,
     )?;

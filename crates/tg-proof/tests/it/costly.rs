@@ -347,10 +347,12 @@ pub(crate) struct Cost {
 pub(crate) fn cost(program: &Program) -> Cost {
     let start = Instant::now();
     let mut declared = 0;
-    if let Ok(shape) = ProofShape::new(program) {
+    let checked = program.check();
+    let shape = checked.map(|program| (program, ProofShape::new(program)));
+    if let Ok((program, Ok(shape))) = shape {
         declared = shape.plan.cost.memory();
         let _ = ZkShape::new(program, 1, Modes::HIDDEN_INPUT);
-        let _ = tg_proof::Facts::of(program, &shape);
+        let _ = tg_proof::Facts::of(&program, &shape);
         let _ = security::LEVEL;
     }
     Cost {

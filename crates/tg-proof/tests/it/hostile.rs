@@ -456,12 +456,20 @@ fn hostile_programs_get_a_verdict() {
         valid += 1;
         tied += usize::from(!program.ties.is_empty());
         let batch = [1, 1, 3, 1_024][seed as usize % 4];
-        planned += usize::from(Plan::batched(&program, batch).is_ok());
+        planned += usize::from(
+            program
+                .check()
+                .is_ok_and(|program| Plan::batched(program, batch).is_ok()),
+        );
         let modes = Modes {
             input: Visibility::Committed,
             output: Visibility::Hidden,
         };
-        hidden += usize::from(Plan::hidden(&program, batch.min(3), modes).is_ok());
+        hidden += usize::from(
+            program
+                .check()
+                .is_ok_and(|program| Plan::hidden(program, batch.min(3), modes).is_ok()),
+        );
     }
     assert!(
         valid >= 8_000 && planned >= 1_000 && hidden >= 500 && tied > 0,

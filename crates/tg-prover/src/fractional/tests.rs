@@ -13,6 +13,7 @@ use tg_proof::arithmetic::Clear;
 use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, F, eq_table};
 use tg_proof::fractional::{self, LeafClaim};
+use tg_proof::receiver::Receiver;
 use tg_proof::transcript::{self, absorb, draw};
 use tg_types::ProgramId;
 
@@ -155,12 +156,18 @@ fn the_messages_are_the_librarys() {
         let states =
             [&mut theirs, ours.challenger()].map(FieldChallenger::<F>::sample_algebra_element::<E>);
         assert_eq!(states[0], states[1]);
-        let claim = fractional::verify(&mut Clear, &proof, example.vars, &mut verifier).unwrap();
+        let claim = check(&proof, example.vars, &mut verifier).unwrap();
         assert_eq!(claim.point, point);
         assert_eq!(claim.numerator, output.numerator);
         assert_eq!(claim.denominator, output.denominator);
         assert_eq!(draw(&mut verifier), states[0]);
     }
+}
+
+/// What a verifier makes of a sum.
+fn check(proof: &FractionGkrProof<E>, vars: usize, verifier: &mut Challenger) -> Option<LeafClaim> {
+    let mut channel = Receiver::new(Clear, verifier);
+    fractional::verify(&mut channel, Some(proof), vars)
 }
 
 #[test]
@@ -172,7 +179,7 @@ fn leaves_that_do_not_add_up_are_refused() {
         let (proof, _) = prove(&example.leaves(), &mut Channel::clear(challenger(7)));
         let verdict = verify_fractional_gkr(&proof, example.vars, &mut challenger(7));
         assert!(verdict.is_err(), "{} variables", example.vars);
-        let own = fractional::verify(&mut Clear, &proof, example.vars, &mut challenger(7));
+        let own = check(&proof, example.vars, &mut challenger(7));
         assert_eq!(own, None, "{} variables", example.vars);
     }
 }
@@ -190,8 +197,12 @@ fn sums_other_than_zero_are_shown() {
         let verdict = |numerator: E| {
             let mut verifier = challenger(7);
             absorb(&mut verifier, &[proof.numerator]);
-            let sum = ((numerator, denominator), example.vars);
-            fractional::verify_sum(&mut Clear, &proof.gkr, sum, &mut verifier)
+            let sum = fractional::Fraction {
+                numerator,
+                denominator,
+            };
+            let mut channel = Receiver::new(Clear, &mut verifier);
+            fractional::verify_sum(&mut channel, Some(&proof.gkr), sum, example.vars)
         };
         assert_eq!(verdict(numerator).unwrap().point, point);
         assert_eq!(verdict(numerator + E::ONE), None);
@@ -230,7 +241,7 @@ fn changed_messages_have_the_librarys_verdict() {
     }
     for proof in changed {
         let theirs = verify_fractional_gkr(&proof, 4, &mut challenger(7)).ok();
-        let ours = fractional::verify(&mut Clear, &proof, 4, &mut challenger(7));
+        let ours = check(&proof, 4, &mut challenger(7));
         let theirs = theirs.map(|output| LeafClaim {
             point: output.point.as_slice().to_vec(),
             numerator: output.numerator,

@@ -50,7 +50,7 @@ fn batch() -> &'static Batch {
     BATCH.get_or_init(|| {
         let model = &case().model;
         let (file, traces) = proved(model, &inputs(108, COUNT, 4));
-        let shape = ProofShape::batched(&model.model.program, COUNT).unwrap();
+        let shape = ProofShape::batched(model.model.program.check().unwrap(), COUNT).unwrap();
         Batch {
             traces,
             file,

@@ -332,9 +332,9 @@ fn other_weights_than_the_committed_ones_are_caught_by_the_opening() {
     let CompiledModel {
         program,
         mut weights,
-    } = case.model.model.clone();
+    } = case.model.model.clone().into_inner();
     weights.layers[1].weights[17] ^= 1;
-    let model = CompiledModel { program, weights };
+    let model = CompiledModel { program, weights }.checked().unwrap();
     let trace = tg_exec::execute(&model, &input).unwrap();
     case.model.model = model;
     let witness = case.witness_of(trace.tensors()).unwrap();

@@ -95,7 +95,12 @@ impl Lie {
     }
 
     fn shape(&self) -> ZkShape {
-        ZkShape::new(&self.case.model.model.program, 1, self.modes).unwrap()
+        ZkShape::new(
+            self.case.model.model.program.check().unwrap(),
+            1,
+            self.modes,
+        )
+        .unwrap()
     }
 
     /// An execution on an input with another first element, which the executor would not take.

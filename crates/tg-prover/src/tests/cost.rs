@@ -17,7 +17,7 @@ use tg_proof::{PlanError, PublicModel};
 /// What is refused, and at which node; in a moment.
 fn refused(program: &Program) -> (&'static str, usize) {
     let start = Instant::now();
-    let error = ProofShape::new(program).unwrap_err();
+    let error = ProofShape::new(program.check().unwrap()).unwrap_err();
     assert!(start.elapsed() < Duration::from_secs(2), "{error}");
     match error {
         PlanError::TooCostly {
@@ -120,7 +120,10 @@ fn thousands_of_short_columns_are_too_many_steps() {
         draft.finish().0.program
     };
     assert_eq!(refused(&chain(3_000)), ("verifier steps", 3_001));
-    let cost = ProofShape::new(&chain(500)).unwrap().plan.cost;
+    let cost = ProofShape::new(chain(500).check().unwrap())
+        .unwrap()
+        .plan
+        .cost;
     assert!(cost.steps > 4 * 500 * 500, "{cost:?}");
 }
 
@@ -186,7 +189,7 @@ fn maps_of_large_tensors_are_planned_in_a_moment() {
     }
     let (CompiledModel { program, .. }, _) = draft.finish();
     let start = Instant::now();
-    let shape = ProofShape::new(&program).unwrap();
+    let shape = ProofShape::new(program.check().unwrap()).unwrap();
     assert!(start.elapsed() < Duration::from_secs(2));
     assert!(shape.plan.cost.steps < STEPS_MAX);
 }
@@ -221,7 +224,7 @@ fn the_largest_programs_reach_a_hundred_bits() {
     for node in [last - 1, last] {
         program.nodes[node].shape = Shape::vector(1 << 16);
     }
-    let shape = ProofShape::new(&program).unwrap();
+    let shape = ProofShape::new(program.check().unwrap()).unwrap();
     let tables = tg_proof::registration::weight_tables(&shape.plan.weights);
     assert!(tables.iter().any(|table| table.vars() == 24));
     assert!(shape.plan.leaf_vars >= 26, "{}", shape.plan.leaf_vars);
@@ -264,7 +267,7 @@ fn huge_weights_are_refused_without_their_allocation() {
         node.shape = Shape::vector(60_000);
     }
     let start = Instant::now();
-    let error = ProofShape::new(&program).unwrap_err();
+    let error = ProofShape::new(program.check().unwrap()).unwrap_err();
     assert!(matches!(error, PlanError::Commitment(_)), "{error}");
     assert!(start.elapsed() < Duration::from_secs(2));
     // Shapes that no decoder lets through, in a program built in code.
@@ -338,7 +341,7 @@ fn thousands_of_rankings_are_refused_for_their_readers() {
         ),
     });
     let program = chain(shape, ops.chain([(last, shape)]));
-    let plan = ProofShape::new(&program).unwrap();
+    let plan = ProofShape::new(program.check().unwrap()).unwrap();
     assert!(tg_proof::size::proof_file(&program, &plan) > 1 << 20);
     assert!(plan.plan.cost.memory() < MEMORY_MAX);
 }
@@ -385,7 +388,7 @@ fn thousands_of_wide_maxima_are_validated_in_a_moment() {
     let start = Instant::now();
     assert_eq!(program.validate(), Ok(()));
     assert!(start.elapsed() < Duration::from_millis(500));
-    assert!(ProofShape::new(&program).is_err());
+    assert!(ProofShape::new(program.check().unwrap()).is_err());
 }
 
 /// A chain of views and joins of 256 of them each: every input's type was found out along the whole chain.

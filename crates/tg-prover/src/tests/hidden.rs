@@ -25,7 +25,7 @@ use tg_proof::messages::{LookupProof, NodeProof};
 use tg_proof::plan::{Plan, TensorPlan};
 use tg_proof::tape::{self, ProductMessages, Secrets, Tape};
 use tg_proof::transcript::{self, draw};
-use tg_proof::verify::{Batch, Walked, secrets, walk_hidden};
+use tg_proof::verify::{Batch, Walked, walk_hidden};
 use tg_proof::zk::ZkShape;
 use tg_proof::{Modes, Visibility};
 use tg_types::ProgramId;
@@ -37,7 +37,7 @@ fn challenger(seed: u32) -> Challenger {
 }
 
 fn plan_of(program: &Program) -> Plan {
-    Plan::hidden(program, 1, Modes::HIDDEN_INPUT).unwrap()
+    Plan::hidden(program.check().unwrap(), 1, Modes::HIDDEN_INPUT).unwrap()
 }
 
 /// Every pair of modes.
@@ -69,7 +69,7 @@ impl<'a> Hidden<'a> {
     fn of_modes(case: &'a Case, modes: Modes) -> Self {
         let program = &case.model.model.program;
         let tensors = case.trace.tensors();
-        let plan = Plan::hidden(program, 1, modes).unwrap();
+        let plan = Plan::hidden(program.check().unwrap(), 1, modes).unwrap();
         let mut witness = Witness::of(program, &plan, tensors).unwrap();
         let shows = super::zk::shows(case, modes);
         witness.set_salts(&plan, &crate::masking::salts(&shows));
@@ -91,7 +91,7 @@ impl<'a> Hidden<'a> {
         tensors: &[IntTensor],
         witness: &Witness,
     ) -> Result<Self, ProveError> {
-        let counted = secrets(&case.model.model.program, &plan);
+        let counted = plan.counted.secrets;
         let mut uniform = challenger(1);
         let secrets = counted.from_uniform(|| draw(&mut uniform));
         let pads = secrets[..counted.messages].to_vec();
@@ -237,7 +237,7 @@ fn messages_of_random_programs_are_as_many_as_counted() {
         let modes = all_modes().nth(usize::try_from(seed).unwrap() % 9).unwrap();
         let hidden = Hidden::of_modes(&case, modes);
         assert_eq!(hidden.holds(), Ok(true), "seed {seed}");
-        let shape = ZkShape::new(&case.model.model.program, 1, modes).unwrap();
+        let shape = ZkShape::new(case.model.model.program.check().unwrap(), 1, modes).unwrap();
         let tape = Tape::of_proof(hidden.counted, &hidden.products);
         let (mut obligations, _) = hidden.replay(tape).unwrap();
         let compared = &hidden.products.compared;

@@ -322,7 +322,7 @@ impl Case {
 
     /// Recomputes every node from `first` on.
     pub(super) fn recompute(&self, tensors: &mut [IntTensor], first: usize) {
-        let CompiledModel { program, weights } = &self.model.model;
+        let CompiledModel { program, weights } = &*self.model.model;
         let mut widened: Vec<Vec<i32>> = tensors.iter().map(IntTensor::widened).collect();
         for node in first..program.nodes.len() {
             let elements = program.nodes[node].shape.elements();

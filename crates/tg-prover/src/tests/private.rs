@@ -263,6 +263,7 @@ fn other_weights_than_the_committed_are_refused() {
         let mut other = compiled.clone();
         change(&mut other);
         let (shape, columns) = columns_of(&other);
+        let other = other.checked().unwrap();
         let own = ProvingModel::commit_private(other, (shape, columns), &secret, Strength::FULL);
         own.unwrap()
     };
@@ -287,7 +288,7 @@ fn other_weights_than_the_committed_are_refused() {
 
 /// The columns of a model whose weights are not those its program names.
 fn columns_of(model: &CompiledModel) -> (ProofShape, Vec<NodeColumns>) {
-    let shape = ProofShape::new(&model.program).unwrap();
+    let shape = ProofShape::new(model.program.check().unwrap()).unwrap();
     let layers = shape.plan.weights.iter().zip(&model.weights.layers);
     let columns = layers.map(|(layout, layer)| NodeColumns {
         pieces: layout
@@ -310,7 +311,7 @@ fn what_no_registration_may_hold_is_refused() {
         let (shape, mut columns) = columns_of(&compiled);
         change(&mut columns);
         let committed = (shape, columns);
-        let model = compiled.clone();
+        let model = compiled.clone().checked().unwrap();
         let own = ProvingModel::commit_private(model, committed, &secret, Strength::FULL);
         let public = own.unwrap().register_private(&Counted::default(), [1; 32]);
         public.unwrap().verify_registration()
@@ -369,9 +370,9 @@ fn every_message_is_bound() {
         let proof: PrivateRegistration = serde_json::from_value(changed).ok()?;
         changes += 1;
         let commitment = own.public.weights_commitment().unwrap();
-        let named = (own.public.program_id(), commitment);
+        let program = own.public.program_id();
         let shape = own.public.private_weights().unwrap();
-        let verdict = tg_proof::private::verify_messages(named, shape, &proof);
+        let verdict = tg_proof::private::verify_messages(program, commitment, shape, &proof);
         Some(verdict.expect_err("a changed proof is refused").code())
     });
     assert!(changes > 50 && codes.len() > 20, "{changes}");
@@ -570,13 +571,14 @@ mod statistics {
         let mut secret = secret(compiled, 0, EACH);
         secret.seed[..4].copy_from_slice(&number.to_le_bytes());
         let columns = columns_of(compiled);
-        ProvingModel::commit_private(compiled.clone(), columns, &secret, WEAK).unwrap()
+        let model = compiled.clone().checked().unwrap();
+        ProvingModel::commit_private(model, columns, &secret, WEAK).unwrap()
     }
 
     fn shape(model: &ProvingModel) -> ZkShape {
         let (program, private) = (&model.model.program, model.private.as_ref().unwrap());
-        let kept = (&private.shape.kept, WEAK);
-        ZkShape::private(program, 1, Modes::HIDDEN_INPUT, kept).unwrap()
+        let (program, kept) = (program.check().unwrap(), &private.shape.kept);
+        ZkShape::private(program, 1, Modes::HIDDEN_INPUT, kept, WEAK).unwrap()
     }
 
     fn prove(model: &ProvingModel, shape: &ZkShape, seed: u64) -> (ZkProof, Statement) {
@@ -706,8 +708,10 @@ mod statistics {
             let private = model.private.as_ref().unwrap();
             let mut rng = StdRng::seed_from_u64(1);
             let registration = prove_registration(&model, private, &mut rng).unwrap();
-            let named = (model.program_id, model.commitment.as_ref().unwrap());
-            let verdict = tg_proof::private::verify_messages(named, &private.shape, &registration);
+            let commitment = model.commitment.as_ref().unwrap();
+            let (program, shape) = (model.program_id, &private.shape);
+            let verdict =
+                tg_proof::private::verify_messages(program, commitment, shape, &registration);
             assert_eq!(verdict, Ok(()));
         }
     }

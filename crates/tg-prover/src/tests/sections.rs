@@ -93,7 +93,10 @@ pub(super) fn sectioned() -> &'static Case {
 }
 
 fn again(case: &Case) -> (CompiledModel, IntTensor) {
-    (case.model.model.clone(), case.trace.tensors()[0].clone())
+    (
+        case.model.model.clone().into_inner(),
+        case.trace.tensors()[0].clone(),
+    )
 }
 
 /// Every gadget of the other tests and random programs, with as many sections as their tables allow up to five: honest

@@ -37,8 +37,9 @@ static WRITTEN: LazyLock<Written> = LazyLock::new(|| {
             seed: [3; 32],
         },
     };
+    let model = model.checked().unwrap();
     let written = generate(&model, &request, Cpu::new(1), &mut |_| true).unwrap();
-    let model = ProvingModel::new(model).unwrap();
+    let model = ProvingModel::of_checked(model).unwrap();
     let public = model.register().unwrap();
     let generation = written.generation;
     let proof = prove(&model, written.tokens);

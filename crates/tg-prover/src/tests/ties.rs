@@ -86,7 +86,7 @@ fn nodes_with_one_tensor_of_weights_prove_in_every_way() {
     assert!(security::report(&case.public).unwrap().bits >= 100.0);
     // The output is that of the weights written out, and the proof about them is another.
     let apart = untied(&model);
-    let trace = tg_exec::execute_tensor(&apart, input.clone()).unwrap();
+    let trace = tg_exec::execute_tensor(&apart.clone().checked().unwrap(), input.clone()).unwrap();
     assert_eq!(trace.output(), case.trace.output());
     assert_ne!(apart.program.id(), model.program.id());
     // Batches and zero knowledge.
@@ -108,7 +108,9 @@ fn nodes_with_one_tensor_of_weights_prove_in_every_way() {
 fn shared_weights_are_committed_once_and_opened_for_each_reader() {
     let (model, _) = tied();
     let [own, apart] = [model.clone(), untied(&model)].map(|model| {
-        let plan = ProofShape::new(&model.program).unwrap().plan;
+        let plan = ProofShape::new(model.program.check().unwrap())
+            .unwrap()
+            .plan;
         let cells = |uses| {
             let tables = plan.weight_tables(2, uses).into_iter();
             tables
@@ -124,7 +126,9 @@ fn shared_weights_are_committed_once_and_opened_for_each_reader() {
     let opened = |tables: &[(usize, usize)]| tables.iter().map(|t| t.1).sum::<usize>();
     assert_eq!(opened(&apart[0]), opened(&apart[1]));
     let more = opened(&own[1]) - opened(&own[0]);
-    let plan = ProofShape::new(&model.program).unwrap().plan;
+    let plan = ProofShape::new(model.program.check().unwrap())
+        .unwrap()
+        .plan;
     let of = |weights: usize| plan.weights[weights].pieces().len();
     assert_eq!(more, of(0) + 2 * of(1) + of(4));
     assert_eq!(plan.readers_of(1).collect::<Vec<_>>(), [1, 2, 3]);
@@ -153,7 +157,7 @@ fn other_weights_at_one_reader_are_caught_by_the_opening() {
         let mut other = untied(&case.model.model);
         other.weights.layers[place].weights[40..80].fill(127);
         other.program.weights_root = other.weights.root();
-        let trace = tg_exec::execute_tensor(&other, input).unwrap();
+        let trace = tg_exec::execute_tensor(&other.clone().checked().unwrap(), input).unwrap();
         assert_ne!(trace.output(), case.trace.output());
         let apart = ProvingModel::new(other).unwrap();
         let witness = case.witness_of(trace.tensors()).unwrap();

@@ -239,7 +239,7 @@ fn a_commitment_of_another_tensor_is_not_shown() {
         case.trace.tensors()[0].clone(),
     );
     super::models::set(&mut other, 4, 17);
-    let shape = ZkShape::new(program, 1, COMMITTED).unwrap();
+    let shape = ZkShape::new(program.check().unwrap(), 1, COMMITTED).unwrap();
     let tensors = case.trace.tensors();
     let honest = shows(case, COMMITTED);
     let committed =
@@ -499,7 +499,7 @@ fn elements_that_no_coding_gives_are_refused() {
     let mut refused = 0;
     for (case, lies) in cases {
         let program = &case.model.model.program;
-        let shape = ZkShape::new(program, 1, Modes::HIDDEN_INPUT).unwrap();
+        let shape = ZkShape::new(program.check().unwrap(), 1, Modes::HIDDEN_INPUT).unwrap();
         for lie in lies {
             let mut tensors = case.trace.tensors().to_vec();
             let mut values = tensors[0].widened();
@@ -716,7 +716,8 @@ mod statistics {
             grinding: 0,
         };
         let hiding = |columns: &[_]| HidingShape::with_strength(columns, weak);
-        let shape = ZkShape::with(&case.model.model.program, 1, modes, hiding).unwrap();
+        let shape =
+            ZkShape::with(case.model.model.program.check().unwrap(), 1, modes, hiding).unwrap();
         (Setting { case, shape, modes }, inputs)
     }
 

@@ -9,7 +9,7 @@ use p3_field::PrimeCharacteristicRing;
 use tg_proof::field::{E, eq_table};
 use tg_proof::layout::TensorLayout;
 use tg_proof::messages::MatMulProof;
-use tg_proof::verify::{Claim, MatMulPoint};
+use tg_proof::verify::{Claim, MatMulPoint, MatMulShape};
 
 impl Walk<'_> {
     pub(super) fn matmul(
@@ -19,31 +19,36 @@ impl Walk<'_> {
         channel: &mut Channel,
     ) -> MatMulProof {
         let (plan, program) = (self.plan, &self.model.model.program);
-        let at = MatMulPoint::new(program, plan, node, &claim.point);
-        let [left, right] = at.inputs.map(|input| plan.layouts[input.index()]);
+        let shape = MatMulShape::of(program, node).expect("a product of matrices");
+        let at = MatMulPoint::new(shape, plan, node, &claim.point);
+        let [left, right] = at.shape.inputs.map(|input| plan.layouts[input.index()]);
         let cube = Cube {
-            matrix_vars: at.matrix_vars(),
+            matrix_vars: at.shape.matrix_vars(),
             batch_vars: left.batch_vars,
             inner_vars: left.channel_vars,
         };
-        let rows_left = with_values!(self.tensor(at.inputs[0]), values => {
-            fold_matrices(values, left, at.rows, &at.left_weights())
+        let rows_left = with_values!(self.tensor(at.shape.inputs[0]), values => {
+            fold_matrices(values, left, at.shape.rows, &at.left_weights())
         });
-        let rows_right = with_values!(self.tensor(at.inputs[1]), values => {
+        let rows_right = with_values!(self.tensor(at.shape.inputs[1]), values => {
             right_rows(values, right, &at)
         });
         let inner = left.channels;
-        let left_side = cube.filled(at.matrices, left.batch, inner, |matrix, input, k| {
+        let left_side = cube.filled(at.shape.matrices, left.batch, inner, |matrix, input, k| {
             rows_left[(matrix * left.batch + input) * inner + k]
         });
-        let right_side = cube.filled(at.matrices, left.batch, inner, |matrix, input, k| {
-            rows_right[(matrix / at.repeats * left.batch + input) * inner + k]
+        let right_side = cube.filled(at.shape.matrices, left.batch, inner, |matrix, input, k| {
+            rows_right[(matrix / at.shape.repeats * left.batch + input) * inner + k]
         });
         let weights = eq_table(&at.weight_point());
         let batch_mask = (1 << cube.batch_vars) - 1;
         let weight = (0..1usize << cube.vars()).map(|index| {
             let row = index >> cube.inner_vars;
-            weights[if at.is_split() { row } else { row & batch_mask }]
+            weights[if at.shape.is_split() {
+                row
+            } else {
+                row & batch_mask
+            }]
         });
         let factors = [weight.collect(), left_side, right_side];
         let (products, point, [_, left, right]) = sumcheck::triple(factors, claim.value, channel);
@@ -119,15 +124,15 @@ fn fold_matrices<T: Integer>(
 /// The right matrices at the column's point: `[matrix][input][inner index]`.
 fn right_rows<T: Integer>(values: &[T], layout: TensorLayout, at: &MatMulPoint<'_>) -> Vec<E> {
     let weights = eq_table(at.channels);
-    let count = at.matrices / at.repeats;
-    if at.transposed {
-        let weights = weights[..at.right_rows].repeat(count);
-        return fold_matrices(values, layout, at.right_rows, &weights);
+    let count = at.shape.matrices / at.shape.repeats;
+    if at.shape.transposed {
+        let weights = weights[..at.shape.right_rows].repeat(count);
+        return fold_matrices(values, layout, at.shape.right_rows, &weights);
     }
     // [matrix][k][input] from rows of columns.
     let dots = Dots::new(&weights[..layout.channels]).dot_rows(layout.channels, values);
     let mut rows = Vec::with_capacity(dots.len());
-    for matrix in dots.chunks_exact(at.right_rows * layout.batch) {
+    for matrix in dots.chunks_exact(at.shape.right_rows * layout.batch) {
         for input in 0..layout.batch {
             rows.extend(matrix.iter().skip(input).step_by(layout.batch));
         }

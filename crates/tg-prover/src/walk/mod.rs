@@ -29,7 +29,7 @@ use tg_proof::field::{E, eq_table};
 use tg_proof::messages::{GadgetProof, NodeProof, OutputProof};
 use tg_proof::plan::NodePlan;
 use tg_proof::shape::ProofShape;
-use tg_proof::verify::{Claim, replay};
+use tg_proof::verify::{Claim, ShownElements, replay};
 
 /// What is proved: batched tensors and their columns, true or not.
 pub(crate) struct Execution<'a> {
@@ -60,18 +60,22 @@ impl Walked {
         nodes: &[NodeProof],
         challenger: &mut Challenger,
     ) -> Option<Self> {
-        let program = (&model.model.program, &shape.plan);
+        let program = &model.model.program;
         let widened =
             |tensor: Option<&IntTensor>| tensor.map(IntTensor::widened).unwrap_or_default();
         let (input, output) = (widened(tensors.first()), widened(tensors.last()));
-        let replayed = replay(program, (&input, &output), nodes, challenger).ok()?;
+        let shown = ShownElements {
+            input: &input,
+            output: &output,
+        };
+        let replayed = replay(program, &shape.plan, shown, nodes, challenger).ok()?;
         let reads = replayed.pulled.into_iter().enumerate().map(|(group, own)| {
             let eq = eq_table(&own.point);
             Read::new(&shape.plan, witness, group, &own.point.into(), &eq)
         });
         let weights = replayed.weights.into_iter().map(|claims| {
             let claims = claims?;
-            Some((claims.point, claims.bias.map(|(point, _)| point)))
+            Some((claims.point, claims.bias.map(|bias| bias.point)))
         });
         let opened = replayed.opened.into_iter().map(|claims| {
             let points = claims.into_iter().map(|claim| claim.point);
@@ -159,7 +163,7 @@ impl Walk<'_> {
                 let place = (*weights, gadget.as_ref());
                 GadgetProof::Chosen(self.embed_chosen(node, place, &claim, channel))
             }
-            (_, NodePlan::Map(_)) => GadgetProof::Map(self.map(node, &claim, channel)),
+            (_, NodePlan::Map(how)) => GadgetProof::Map(self.map(node, how, &claim, channel)),
             (Op::Mul(op::Mul { inputs }), _) => {
                 GadgetProof::Mul(self.mul(*inputs, &claim, channel))
             }

@@ -5,8 +5,9 @@ use crate::channel::Channel;
 use crate::sumcheck;
 use p3_field::PrimeCharacteristicRing;
 use tg_proof::field::E;
-use tg_proof::linear::{Along, Reading, Term, Weights};
+use tg_proof::linear::{Along, Reading, Term, Weights, map_reading};
 use tg_proof::messages::ReadProof;
+use tg_proof::plan::MapPlan;
 use tg_proof::verify::Claim;
 
 impl Walk<'_> {
@@ -105,9 +106,16 @@ fn grown(values: &[E], own: [usize; 2], vars: [usize; 2], constant: bool) -> Vec
 }
 
 impl Walk<'_> {
-    pub(super) fn map(&mut self, node: usize, claim: &Claim, channel: &mut Channel) -> ReadProof {
+    pub(super) fn map(
+        &mut self,
+        node: usize,
+        how: &MapPlan,
+        claim: &Claim,
+        channel: &mut Channel,
+    ) -> ReadProof {
         let program = &self.model.model.program;
-        let (reading, constant) = self.plan.map_reading(program, node, &claim.point);
+        let read = map_reading(program, &self.plan.layouts, node, how, &claim.point);
+        let (reading, constant) = read.expect("the plan follows the program's operators");
         self.read(&reading, claim.value - constant, channel)
     }
 }

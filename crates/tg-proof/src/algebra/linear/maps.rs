@@ -1,8 +1,9 @@
 //! Operators that are public linear maps of their inputs: Add, WindowSum, View, Gather, Concat, Pad, sums and running sums.
 
-use super::{Along, Reading, Rearrangement, SourceMap, Term, Weights};
+use super::{Along, ReadShape, Reading, Rearrangement, SourceMap, Term, Weights, window_tables};
 use crate::algebra::field::{E, eq_prefix, eq_table};
 use crate::algebra::layout::TensorLayout;
+use crate::algebra::tally::PublicWork;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::op;
 use tg_ir::{Axis, Op, Program, Shape, TensorId};
@@ -23,17 +24,55 @@ pub enum MapPlan {
     Elements,
 }
 
-/// What a claim at `at` on the output of a public linear map says: a reading of the inputs, and a constant.
-///
-/// # Panics
-/// If the node is no public linear map; the plan names those that are.
+/// The shape of the reading of a public linear map, see [`map_reading`].
+#[must_use]
+pub fn map_shape(op: &Op, how: &MapPlan) -> ReadShape {
+    ReadShape {
+        inputs: op.inputs(),
+        summed: match how {
+            MapPlan::Rearranged(_) => [false; 2],
+            MapPlan::Fields { pixels, channels } => [*pixels, *channels],
+            MapPlan::Elements => [true; 2],
+        },
+        unscaled: match (op, how) {
+            (Op::Add(op::Add { multipliers, .. }), _) => multipliers == &[1],
+            (_, MapPlan::Rearranged(how)) => how.is_unscaled(),
+            (_, MapPlan::Fields { .. } | MapPlan::Elements) => true,
+        },
+    }
+}
+
+/// What the weights of a public linear map take: tables of the output's fields that are summed over, and of the inputs'.
+#[must_use]
+pub fn map_tables(
+    program: &Program,
+    layouts: &[TensorLayout],
+    node: usize,
+    shape: &ReadShape,
+) -> PublicWork {
+    if let Op::WindowSum(op::WindowSum { input, window }) = &program.nodes[node].op {
+        return window_tables(layouts, node, *input, window);
+    }
+    let output = &layouts[node + 1];
+    let own = match shape.summed {
+        [false, false] => 0,
+        [true, false] => 1u64 << output.pixel_vars,
+        [false, true] => 1u64 << output.channel_vars,
+        [true, true] => 1u64 << (output.pixel_vars + output.channel_vars),
+    };
+    PublicWork::tables(own.saturating_add(shape.entries(layouts)))
+}
+
+/// What a claim at `at` on the output of a public linear map says: a reading of the inputs, and a constant. Nothing if the
+/// node is no public linear map; the plan names those that are.
 #[must_use]
 pub fn map_reading(
     program: &Program,
     layouts: &[TensorLayout],
-    (node, how): (usize, &MapPlan),
+    node: usize,
+    how: &MapPlan,
     at: &[E],
-) -> (Reading, E) {
+) -> Option<(Reading, E)> {
     let map = Map {
         program,
         layout: layouts[node + 1],
@@ -41,7 +80,7 @@ pub fn map_reading(
         shape: program.nodes[node].shape,
         at: layouts[node + 1].split(at),
     };
-    match &program.nodes[node].op {
+    Some(match &program.nodes[node].op {
         Op::Add(op::Add {
             inputs,
             multipliers,
@@ -71,8 +110,8 @@ pub fn map_reading(
         }) => map.bordered(*input, before, *value),
         Op::Reduce(op::Reduce { input, axis, .. }) => map.reduced(*input, *axis),
         Op::RunningSum(op::RunningSum { input, axis }) => map.running(*input, *axis),
-        op => unreachable!("{} is no public linear map", op.name()),
-    }
+        _ => return None,
+    })
 }
 
 /// The input element of each output element of a gather.

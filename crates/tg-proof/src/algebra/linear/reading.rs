@@ -39,6 +39,63 @@ pub struct Term {
     pub weights: Weights,
 }
 
+/// What of a reading follows from the plan: which tensors it is of, and which messages it has. No point is needed for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadShape {
+    /// The tensors, in the order of the terms.
+    pub inputs: Vec<TensorId>,
+    /// Whether pixels and channels are summed over.
+    pub summed: [bool; 2],
+    /// See [`Reading::unscaled`].
+    pub unscaled: bool,
+}
+
+impl ReadShape {
+    /// Variables of pixels and channels that are summed over: those of the largest tensor.
+    #[must_use]
+    pub fn summed_vars(&self, layouts: &[TensorLayout]) -> [usize; 2] {
+        let most = |vars: fn(&TensorLayout) -> usize| {
+            let inputs = self.inputs.iter();
+            let vars = inputs.map(|input| vars(&layouts[input.index()]));
+            vars.max().unwrap_or(0)
+        };
+        let [pixels, channels] = self.summed;
+        [
+            if pixels {
+                most(|layout| layout.pixel_vars)
+            } else {
+                0
+            },
+            if channels {
+                most(|layout| layout.channel_vars)
+            } else {
+                0
+            },
+        ]
+    }
+
+    /// Entries of the weights of all terms along what is summed over.
+    #[must_use]
+    pub fn entries(&self, layouts: &[TensorLayout]) -> u64 {
+        let of = |input: &TensorId| {
+            let layout = &layouts[input.index()];
+            match self.summed {
+                [false, false] => 0,
+                [true, false] => 1u64 << layout.pixel_vars,
+                [false, true] => 1u64 << layout.channel_vars,
+                [true, true] => 1u64 << (layout.pixel_vars + layout.channel_vars),
+            }
+        };
+        self.inputs.iter().map(of).fold(0, u64::saturating_add)
+    }
+
+    /// Whether the claim passes to one tensor unchanged: no message is needed.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.summed == [false; 2] && self.inputs.len() == 1 && self.unscaled
+    }
+}
+
 /// A public linear form of some tensors. All terms sum over the same fields.
 #[derive(Debug, Clone)]
 pub struct Reading {
@@ -67,6 +124,16 @@ impl Reading {
         }
     }
 
+    /// What of it does not depend on the point.
+    #[must_use]
+    pub fn shape(&self) -> ReadShape {
+        ReadShape {
+            inputs: self.terms.iter().map(|term| term.input).collect(),
+            summed: self.summed(),
+            unscaled: self.unscaled,
+        }
+    }
+
     /// Whether pixels and channels are summed over.
     #[must_use]
     pub fn summed(&self) -> [bool; 2] {
@@ -78,32 +145,16 @@ impl Reading {
         }
     }
 
-    /// Variables of pixels and channels that are summed over: those of the largest tensor.
+    /// See [`ReadShape::summed_vars`].
     #[must_use]
     pub fn summed_vars(&self, layouts: &[TensorLayout]) -> [usize; 2] {
-        let [pixels, channels] = self.summed();
-        let most = |of: &dyn Fn(usize) -> usize| {
-            let vars = self.terms.iter().map(|term| of(term.input.index()));
-            vars.max().unwrap_or(0)
-        };
-        [
-            if pixels {
-                most(&|tensor| layouts[tensor].pixel_vars)
-            } else {
-                0
-            },
-            if channels {
-                most(&|tensor| layouts[tensor].channel_vars)
-            } else {
-                0
-            },
-        ]
+        self.shape().summed_vars(layouts)
     }
 
-    /// Whether the claim passes to one tensor unchanged: no message is needed.
+    /// See [`ReadShape::is_direct`].
     #[must_use]
     pub fn is_direct(&self) -> bool {
-        self.summed() == [false; 2] && self.terms.len() == 1 && self.unscaled
+        self.shape().is_direct()
     }
 
     /// For a point of the summed variables: where a term's tensor is claimed, and the weight of that claim.

@@ -1,8 +1,9 @@
 //! Windows of convolutions, poolings and maxima as weights on input pixels.
 
-use super::{Along, Reading, Weights};
+use super::{Along, ReadShape, Reading, Weights};
 use crate::algebra::field::{E, eq_prefix, eq_table};
 use crate::algebra::layout::TensorLayout;
+use crate::algebra::tally::PublicWork;
 use p3_field::PrimeCharacteristicRing;
 use tg_ir::op;
 use tg_ir::{Op, Program, Shape, TensorId, Window};
@@ -31,6 +32,20 @@ pub fn is_pointwise(window: &Window) -> bool {
         && window.stride == [1; 2]
         && window.pads == [0; 4]
         && window.spread == [1; 2]
+}
+
+/// What a window's weights take: every position of every output pixel, and tables of input and output pixels.
+#[must_use]
+pub fn window_tables(
+    layouts: &[TensorLayout],
+    node: usize,
+    input: TensorId,
+    window: &Window,
+) -> PublicWork {
+    let (input, output) = (&layouts[input.index()], &layouts[node + 1]);
+    let reads = (output.pixels as u64).saturating_mul(window.positions() as u64);
+    let tables = (1u64 << input.pixel_vars) + (1u64 << output.pixel_vars);
+    PublicWork::steps(reads).and(PublicWork::tables(tables))
 }
 
 /// A window's public weights on input pixels, for one point.
@@ -93,6 +108,39 @@ pub struct ConvPoint<'a> {
     pub positions: &'a [E],
     /// The input channel of the group.
     pub channels: &'a [E],
+}
+
+/// The shape of [`conv_reading`], and what its weights take.
+#[must_use]
+pub fn conv_shape(
+    program: &Program,
+    layouts: &[TensorLayout],
+    node: usize,
+) -> (ReadShape, PublicWork) {
+    let op = &program.nodes[node].op;
+    let (summed, work) = match op {
+        Op::Conv(op::Conv {
+            input,
+            window,
+            groups,
+            ..
+        }) => {
+            let own = &layouts[input.index()];
+            let (outputs, groups) = (layouts[node + 1].channels, *groups as usize);
+            let apart = own.channels == groups && outputs == groups;
+            let channels = PublicWork::tables(3 << own.channel_vars);
+            let summed = [!is_pointwise(window), groups > 1 && !apart];
+            let windows = window_tables(layouts, node, *input, window);
+            (summed, windows.and(channels))
+        }
+        _ => ([false; 2], PublicWork::default()),
+    };
+    let shape = ReadShape {
+        inputs: op.inputs(),
+        summed,
+        unscaled: true,
+    };
+    (shape, work)
 }
 
 /// The window products of a convolution or dense node at a point, as a reading of its input, and what positions in

@@ -46,9 +46,11 @@ pub use stack::{COEFFICIENT_VARS, Columns, Place, STACK_VARS_MIN, Stack, coeffic
 
 use crate::algebra::arithmetic::Clear;
 use crate::algebra::field::{E, evaluate, point};
+use crate::algebra::receiver::Receiver;
+use crate::algebra::tally::Theorem;
 use crate::algebra::transcript::{Challenger, absorb, draw, draw_point};
 use crate::argument::commitment::Commitment;
-use crate::argument::sumcheck::{self, Sumcheck};
+use crate::argument::sumcheck::{self, SumShape, Sumcheck};
 use p3_challenger::CanObserve;
 use p3_commit::MultilinearPcs;
 use p3_field::{Field, PrimeCharacteristicRing};
@@ -135,8 +137,15 @@ pub fn verify(
     proof: &HidingProof,
     challenger: &mut Challenger,
 ) -> Result<(), HidingError> {
-    let sums = (functionals, sum);
-    verify_kept(shape, (commitments, None), sums, proof, challenger)
+    verify_kept(
+        shape,
+        commitments,
+        None,
+        functionals,
+        sum,
+        proof,
+        challenger,
+    )
 }
 
 /// The same, the last commitment being one that is kept and shows its anchor too, if one is given.
@@ -145,8 +154,10 @@ pub fn verify(
 /// Those of [`verify()`].
 pub fn verify_kept(
     shape: &HidingShape,
-    (commitments, anchor): (&[Commitment], Option<&Anchor>),
-    (functionals, sum): (&[Functional], E),
+    commitments: &[Commitment],
+    anchor: Option<&Anchor>,
+    functionals: &[Functional],
+    sum: E,
     proof: &HidingProof,
     challenger: &mut Challenger,
 ) -> Result<(), HidingError> {
@@ -154,9 +165,14 @@ pub fn verify_kept(
     absorb(challenger, &[proof.mask_sum]);
     let eps = draw(challenger);
     let claimed = sum + eps * proof.mask_sum;
-    let rounds = (shape.rounds(), 2);
+    let rounds = SumShape {
+        rounds: shape.rounds(),
+        degree: 2,
+        theorem: Theorem::Sum,
+    };
+    let mut channel = Receiver::new(Clear, challenger);
     // Stops: another value of the functional.
-    let (at, last) = sumcheck::verify(&mut Clear, &proof.sumcheck, challenger, rounds, claimed)
+    let (at, last) = sumcheck::verify(&mut channel, Some(&proof.sumcheck), rounds, claimed)
         .ok_or(HidingError::Sum)?;
     absorb(challenger, &proof.values);
     absorb(challenger, &[proof.second]);
