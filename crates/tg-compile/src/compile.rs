@@ -13,7 +13,7 @@ use tg_float::tgf::{self, Budget, RunError};
 use tg_float::{FloatTensor, Graph, ValueId, convert};
 use tg_ir::IntTensor;
 use tg_ir::coding;
-use tg_ir::{ElementType, ExecutableModel, Program};
+use tg_ir::{CheckedProgram, ElementType, ExecutableModel};
 
 /// Most calibration inputs on which the float and the integer model are compared.
 const COMPARED_MAX: usize = 64;
@@ -251,7 +251,7 @@ pub fn compile_taken(
     mut float: Prepared,
     calibration: &[Vec<f32>],
     options: &CompileOptions,
-    takes: &dyn Fn(&Program) -> Result<(), String>,
+    takes: &dyn Fn(CheckedProgram<'_>) -> Result<(), String>,
 ) -> Result<Compiled, CompileError> {
     let (shape, order) = integer::input_order(&float)?;
     check_normalisation(options, shape.channels)?;
@@ -328,7 +328,10 @@ fn best_of(
     candidates: impl Iterator<Item = (Precision, ChannelScales)>,
     (float, order, statistics): (&Prepared, &InputOrder, &BTreeMap<ValueId, Statistics>),
     (compared, calibrated_on): (&[Vec<f32>], usize),
-    (options, takes): (&CompileOptions, &dyn Fn(&Program) -> Result<(), String>),
+    (options, takes): (
+        &CompileOptions,
+        &dyn Fn(CheckedProgram<'_>) -> Result<(), String>,
+    ),
 ) -> Result<(LoweredModel, Report), CompileError> {
     let mut best: Option<(LoweredModel, Report)> = None;
     let mut best_is_taken = false;
@@ -356,7 +359,7 @@ fn best_of(
         };
         let about = (calibrated_on, precision, scales);
         let report = compare(float, order, &lowered, compared, about)?;
-        let reason = takes(&lowered.model.program).err();
+        let reason = takes(lowered.model.checked_program()).err();
         let taken = reason.is_none();
         if let Some(reason) = reason
             && left_out.iter().all(|(other, _)| *other != precision)
@@ -635,6 +638,7 @@ mod tests {
             agreement: 1.0,
             loss,
             divergence,
+            left_out: Vec::new(),
             layers: vec![LayerReport {
                 name: String::new(),
                 operator: String::new(),

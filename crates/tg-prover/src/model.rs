@@ -7,7 +7,7 @@ use crate::hiding::Kept;
 use crate::workers;
 use p3_commit::MultilinearPcs;
 use p3_sumcheck::layout::Layout;
-use tg_ir::{CompiledModel, ExecutableModel, LinearWeights};
+use tg_ir::{CheckedProgram, CompiledModel, ExecutableModel, LinearWeights};
 use tg_proof::commitment::{Challenger, Pcs, Stacking, WeightCommitment};
 use tg_proof::error::PlanError;
 use tg_proof::field::{E, eq_table};
@@ -61,8 +61,8 @@ pub(crate) struct PrivateWeights {
 /// Whether a program can be proved, without its weights: the error names the first operator that cannot.
 ///
 /// # Errors
-/// If the program is not well formed, or an operator has no proof with these shapes and ranges, or it costs too much.
-pub fn provable(program: &tg_ir::Program) -> Result<(), PlanError> {
+/// If an operator has no proof with these shapes and ranges, or it costs too much.
+pub fn provable(program: CheckedProgram<'_>) -> Result<(), PlanError> {
     ProofShape::new(program).map(drop)
 }
 

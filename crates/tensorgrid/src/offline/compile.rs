@@ -36,7 +36,7 @@ fn compiled(
     let prepared = prepare(graph, &options.prepare).or_fail(Exit::Usage, doing.clone())?;
     let calibration = files::calibration(calibrate, &prepared, &import.mean, &import.scale)?;
     // Of the precisions, one whose program has a proof; a model is compiled all the same if none has.
-    let provable = |program: &Program| match tg_prover::provable(program) {
+    let provable = |program: tg_ir::CheckedProgram<'_>| match tg_prover::provable(program) {
         Ok(()) => Ok(()),
         Err(error) => Err(error.to_string()),
     };

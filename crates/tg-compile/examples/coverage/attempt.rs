@@ -63,7 +63,7 @@ impl Program<'_> {
             all.map(|tensors| order.row(&tensors)).collect()
         };
         let row = order.row(&own);
-        let taken = |program: &tg_ir::Program| match tg_prover::provable(program) {
+        let taken = |program: tg_ir::CheckedProgram<'_>| match tg_prover::provable(program) {
             Ok(()) => Ok(()),
             Err(error) => Err(why_not_planned(&error)),
         };

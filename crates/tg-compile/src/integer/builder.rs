@@ -5,8 +5,8 @@ use tg_ir::model::ModelError;
 use tg_ir::op;
 use tg_ir::program::NAME_MAX;
 use tg_ir::{
-    BoundError, Coding, CompiledModel, ElementType, ExecutableModel, InputSpec, LinearWeights, Node, Op,
-    Program, Shape, Signature, TensorId, Tie, View, Weights, bounds,
+    BoundError, Coding, CompiledModel, ElementType, ExecutableModel, InputSpec, LinearWeights,
+    Node, Op, Program, Shape, Signature, TensorId, Tie, View, Weights, bounds,
 };
 use tg_types::Digest;
 

@@ -7,8 +7,8 @@ use crate::calibrate::{ReachRule, Statistics};
 use crate::passes::{Fact, Prepared};
 use std::collections::{BTreeMap, BTreeSet};
 use tg_float::{Node, ValueId};
-use tg_ir::weights::{BIAS_MAX, WEIGHT_MAX};
 use tg_ir::model::ModelError;
+use tg_ir::weights::{BIAS_MAX, WEIGHT_MAX};
 use tg_ir::{BoundError, ElementType, ExecutableModel, FIELD_BOUND, TensorId};
 
 /// What a segment may reach beyond the range of its requantisation.
