@@ -2,18 +2,39 @@
 //!
 //! The order of arguments is that of the C structure of the same name in `kernels/`.
 
-mod element;
+mod arithmetic;
+mod conv;
+mod dense;
 mod linear;
+mod matmul;
 mod movement;
-mod rows;
+mod norm;
+mod pairwise;
+mod pool;
+mod ranking;
+mod reduction;
+mod requantise;
+mod softmax;
+mod table;
+mod trees;
 
 use super::plan::{Address, Arguments, Launch, NoKernel, Planner};
-use element::{add, embed, pairwise, pool, requantise};
-use linear::{convolution, dense, matrices};
+use arithmetic::add;
+use conv::convolution;
+use dense::dense;
+use matmul::matrices;
 use movement::{concat, gather, pad, view};
-use rows::{norm, rank, reduce, running_sum, softmax, trees};
+use norm::norm;
+use pairwise::pairwise;
+use pool::pool;
+use ranking::rank;
+use reduction::{reduce, running_sum};
+use requantise::requantise;
+use softmax::softmax;
+use table::embed;
 use tg_ir::op::{self, Extreme, Ranked, Relation};
 use tg_ir::{Axis, ElementType, Op, Rescale, Shape, TensorId, Window};
+use trees::trees;
 
 /// Threads of a block that computes one element per thread.
 const ELEMENT_THREADS: u32 = 256;
