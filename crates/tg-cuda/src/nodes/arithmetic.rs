@@ -1,6 +1,6 @@
 //! Weighted sums.
 
-use super::{Operand, SLOTS, elements, int, operand, output, per_element};
+use super::launches::{Operand, SLOTS, elements, int, operand, output, per_element};
 use crate::plan::{Arguments, Planner};
 use tg_ir::TensorId;
 

@@ -1,9 +1,9 @@
 //! Convolutions.
 
 use super::dense::vector_product;
+use super::launches::{Operand, bias, kind_of, narrow, operand, per_element, weights};
+use super::launches::{elements, int, window_words};
 use super::linear::{Gemm, RUN, TILED_OUTPUTS_MIN, finish_of, gemm};
-use super::{Operand, bias, kind_of, narrow, operand, per_element, weights};
-use super::{elements, int, window_words};
 use crate::plan::{Arguments, Planner};
 use tg_ir::op;
 use tg_ir::{ElementType, Op, Window};

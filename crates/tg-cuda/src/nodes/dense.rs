@@ -1,8 +1,8 @@
 //! Dense layers.
 
+use super::launches::{ELEMENT_THREADS, int};
+use super::launches::{Operand, bias, operand, weights};
 use super::linear::{RUN, finish_of};
-use super::{ELEMENT_THREADS, int};
-use super::{Operand, bias, operand, weights};
 use crate::plan::{Arguments, Launch, Planner};
 use tg_ir::TensorId;
 

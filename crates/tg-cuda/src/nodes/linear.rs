@@ -1,7 +1,7 @@
 //! What products of matrices share: tiles of sums, and the requantisation that is fused into them.
 
-use super::int;
-use super::{Operand, output, pair_word};
+use super::launches::int;
+use super::launches::{Operand, output, pair_word};
 use crate::plan::{Address, Arguments, Launch, Planner};
 use tg_ir::op;
 use tg_ir::{Op, Requantise, TensorId};

@@ -1,7 +1,7 @@
 //! Products of matrices.
 
+use super::launches::operand;
 use super::linear::{Gemm, RUN, gemm};
-use super::operand;
 use crate::plan::Planner;
 use tg_ir::TensorId;
 

@@ -1,6 +1,6 @@
 //! Two tensors element by element: products, extremes, relations, selections.
 
-use super::{elements, operand, output, per_element};
+use super::launches::{elements, operand, output, per_element};
 use crate::plan::{Arguments, Planner};
 use tg_ir::TensorId;
 

@@ -1,6 +1,6 @@
 //! Sums and maxima of windows.
 
-use super::{elements, int, operand, output, per_element, window_words};
+use super::launches::{elements, int, operand, output, per_element, window_words};
 use crate::plan::{Arguments, Planner};
 use tg_ir::{TensorId, Window};
 

@@ -1,6 +1,6 @@
 //! The greatest channels of each pixel.
 
-use super::{int, operand, output, per_row};
+use super::launches::{int, operand, output, per_row};
 use crate::plan::{Arguments, Planner};
 use tg_ir::TensorId;
 use tg_ir::op::Ranked;

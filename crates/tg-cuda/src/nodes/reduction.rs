@@ -1,6 +1,6 @@
 //! Reductions and running sums along an axis.
 
-use super::{inner_of, int, operand, output, per_element, per_row};
+use super::launches::{inner_of, int, operand, output, per_element, per_row};
 use crate::plan::{Arguments, Planner};
 use tg_ir::op::Reduction;
 use tg_ir::{Axis, TensorId};

@@ -1,7 +1,7 @@
 //! Requantisations.
 
+use super::launches::{elements, int, operand, output, per_element};
 use super::linear::finish_words;
-use super::{elements, int, operand, output, per_element};
 use crate::plan::{Arguments, Planner};
 use tg_ir::{Requantise, TensorId};
 

@@ -1,6 +1,6 @@
 //! Probabilities of rows of scores.
 
-use super::{int, operand, output, pair_word, per_row};
+use super::launches::{int, operand, output, pair_word, per_row};
 use crate::plan::{Arguments, Planner};
 use tg_ir::TensorId;
 use tg_ir::op::Softmax;

@@ -1,6 +1,6 @@
 //! Rows of tables of weights.
 
-use super::{elements, int, operand, output, per_element, weights};
+use super::launches::{elements, int, operand, output, per_element, weights};
 use crate::plan::{Arguments, Planner};
 use tg_ir::TensorId;
 

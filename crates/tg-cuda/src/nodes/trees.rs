@@ -1,6 +1,6 @@
 //! Decision trees.
 
-use super::{int, operand, output, per_element, per_row};
+use super::launches::{int, operand, output, per_element, per_row};
 use crate::plan::{ALIGNMENT, Arguments, Planner};
 use tg_ir::TensorId;
 use tg_ir::forest::{Child, Forest};
