@@ -2,25 +2,64 @@
 //!
 //! The order of arguments is that of the C structure of the same name in `kernels/`.
 
-mod element;
+mod arithmetic;
+mod conv;
+mod dense;
+mod launches;
 mod linear;
+mod matmul;
 mod movement;
-mod rows;
+mod norm;
+mod pairwise;
+mod pool;
+mod ranking;
+mod reduction;
+mod requantise;
+mod softmax;
+mod table;
+mod trees;
 
-use super::plan::{Address, Arguments, Launch, NoKernel, Planner};
-use element::{add, embed, pairwise, pool, requantise};
-use linear::{convolution, dense, matrices};
+use super::plan::{Keep, NoKernel, Plan, Planner};
+use arithmetic::add;
+use conv::convolution;
+use dense::dense;
+use launches::weights;
+use matmul::matrices;
 use movement::{concat, gather, pad, view};
-use rows::{norm, rank, reduce, running_sum, softmax, trees};
+use norm::norm;
+use pairwise::pairwise;
+use pool::pool;
+use ranking::rank;
+use reduction::{reduce, running_sum};
+use requantise::requantise;
+use softmax::softmax;
+use table::embed;
 use tg_ir::op::{self, Extreme, Ranked, Relation};
-use tg_ir::{Axis, ElementType, Op, Rescale, Shape, TensorId, Window};
+use tg_ir::{CompiledModel, Op, TensorId};
+use trees::trees;
 
-/// Threads of a block that computes one element per thread.
-const ELEMENT_THREADS: u32 = 256;
-/// Most threads of a block that reduces a row.
-const ROW_THREADS: u32 = 256;
-/// Terms and axes that the C structures hold.
-const SLOTS: usize = 8;
+impl Plan {
+    /// Lays out a valid model for a device of a number of multiprocessors.
+    ///
+    /// # Errors
+    /// If a node's operator has no kernel.
+    pub(crate) fn of(
+        model: &CompiledModel,
+        keep: Keep,
+        multiprocessors: u32,
+    ) -> Result<Self, NoKernel> {
+        let CompiledModel { program, weights } = model;
+        let mut planner = Planner::new(program, weights, keep, multiprocessors);
+        planner.reserve(TensorId::INPUT);
+        for node in 0..program.nodes.len() {
+            if planner.is_needed(node) {
+                launch(&mut planner, node)?;
+            }
+            planner.release(node);
+        }
+        Ok(planner.finish())
+    }
+}
 
 /// Adds the kernels of one node to a plan.
 ///
@@ -93,135 +132,4 @@ pub(crate) fn launch(planner: &mut Planner<'_>, node: usize) -> Result<(), NoKer
         Op::Trees(op::Trees { input, forest }) => trees(planner, node, *input, forest),
     }
     Ok(())
-}
-
-/// A tensor's address, type and shape.
-struct Operand {
-    address: Option<Address>,
-    kind: i32,
-    shape: Shape,
-}
-
-fn kind_of(kind: ElementType) -> i32 {
-    match kind {
-        ElementType::I8 => 0,
-        ElementType::I16 => 1,
-        ElementType::I32 => 2,
-    }
-}
-
-fn operand(planner: &Planner<'_>, tensor: TensorId) -> Operand {
-    Operand {
-        address: planner.address(tensor),
-        kind: kind_of(planner.program.element_type(tensor)),
-        shape: planner.program.shape(tensor),
-    }
-}
-
-/// Memory for a node's output.
-fn output(planner: &mut Planner<'_>, node: usize) -> Operand {
-    let tensor = TensorId::of_node(node);
-    planner.reserve(tensor);
-    operand(planner, tensor)
-}
-
-/// A count that fits 31 bits: axes, elements and weights of a valid program do.
-fn int(count: impl TryInto<i32>) -> i32 {
-    count.try_into().unwrap_or(i32::MAX)
-}
-
-fn elements(shape: Shape) -> i32 {
-    int(shape.elements())
-}
-
-/// A count of a valid program, which fits 32 bits.
-fn narrow(count: usize) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
-}
-
-fn per_element(node: usize, kernel: &'static str, count: usize, arguments: Arguments) -> Launch {
-    let blocks = count.div_ceil(ELEMENT_THREADS as usize);
-    Launch {
-        node,
-        kernel,
-        grid: [narrow(blocks), 1, 1],
-        threads: ELEMENT_THREADS,
-        arguments,
-    }
-}
-
-/// One block per row of `length` elements.
-fn per_row(
-    node: usize,
-    kernel: &'static str,
-    rows: usize,
-    length: usize,
-    arguments: Arguments,
-) -> Launch {
-    let threads = length.clamp(32, ROW_THREADS as usize).next_power_of_two();
-    Launch {
-        node,
-        kernel,
-        grid: [narrow(rows), 1, 1],
-        threads: narrow(threads),
-        arguments,
-    }
-}
-
-/// The weights of a node in rows of `depth` bytes, padded with zeros to multiples of `run`.
-fn weights(planner: &mut Planner<'_>, node: usize, depth: usize, run: usize) -> Address {
-    let layer = planner.weights.of_node(planner.program, node);
-    let list = layer.map_or(&[][..], |layer| layer.weights);
-    let padding = depth.next_multiple_of(run) - depth;
-    let rows = list.chunks(depth.max(1)).flat_map(move |row| {
-        let bytes = row.iter().map(|weight| weight.cast_unsigned());
-        bytes.chain(std::iter::repeat_n(0, padding))
-    });
-    planner.constant(rows)
-}
-
-fn bias(planner: &mut Planner<'_>, node: usize) -> Address {
-    let layer = planner.weights.of_node(planner.program, node);
-    let list = layer.map_or(&[][..], |layer| layer.bias);
-    planner.constant(list.iter().flat_map(|value| value.to_ne_bytes()))
-}
-
-/// `struct Window`.
-fn window_words(window: &Window, input: Shape) -> [i32; 13] {
-    let Window {
-        kernel,
-        stride,
-        pads,
-        dilation,
-        spread,
-    } = *window;
-    [
-        input.height,
-        input.width,
-        input.channels,
-        kernel[0],
-        kernel[1],
-        stride[0],
-        stride[1],
-        pads[0],
-        pads[1],
-        dilation[0],
-        dilation[1],
-        spread[0],
-        spread[1],
-    ]
-    .map(u32::cast_signed)
-}
-
-fn pair_word(rescale: Rescale) -> u32 {
-    rescale.multiplier() | rescale.shift() << 16
-}
-
-/// Elements from one index of an axis to the next.
-fn inner_of(shape: Shape, axis: Axis) -> usize {
-    match axis {
-        Axis::Rows => shape.width as usize * shape.channels as usize,
-        Axis::Columns => shape.channels as usize,
-        Axis::Channels => 1,
-    }
 }

@@ -3,9 +3,8 @@
 //! A plan knows no device. A [`super::kernel_device::KernelDevice`] runs it: a GPU, or in tests the CPU, where the same
 //! kernel text is compiled as C++.
 
-use super::nodes;
 use std::collections::BTreeSet;
-use tg_ir::{CompiledModel, Op, Program, TensorId, Weights};
+use tg_ir::{Op, Program, TensorId, Weights};
 
 /// Buffers start at multiples of this many bytes, and can be read up to the next one.
 pub(crate) const ALIGNMENT: usize = 256;
@@ -120,27 +119,6 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Lays out a valid model for a device of a number of multiprocessors.
-    ///
-    /// # Errors
-    /// If a node's operator has no kernel.
-    pub(crate) fn of(
-        model: &CompiledModel,
-        keep: Keep,
-        multiprocessors: u32,
-    ) -> Result<Self, NoKernel> {
-        let CompiledModel { program, weights } = model;
-        let mut planner = Planner::new(program, weights, keep, multiprocessors);
-        planner.reserve(TensorId::INPUT);
-        for node in 0..program.nodes.len() {
-            if planner.is_needed(node) {
-                nodes::launch(&mut planner, node)?;
-            }
-            planner.release(node);
-        }
-        Ok(planner.finish())
-    }
-
     /// Bytes of device memory: constants and tensors.
     pub(crate) fn bytes(&self) -> u64 {
         (self.constants.len() + self.arena_bytes) as u64
@@ -181,7 +159,7 @@ impl Arena {
         at
     }
 
-    fn release(&mut self, offset: usize) {
+    pub(crate) fn release(&mut self, offset: usize) {
         let used = self.used.iter().find(|range| range.0 == offset).copied();
         if let Some(range) = used {
             self.used.remove(&range);
@@ -208,7 +186,12 @@ pub(crate) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn new(program: &'a Program, weights: &'a Weights, keep: Keep, multiprocessors: u32) -> Self {
+    pub(crate) fn new(
+        program: &'a Program,
+        weights: &'a Weights,
+        keep: Keep,
+        multiprocessors: u32,
+    ) -> Self {
         let count = program.nodes.len();
         let mut readers = vec![Vec::new(); count + 1];
         for (node, description) in program.nodes.iter().enumerate() {
@@ -244,7 +227,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn is_needed(&self, node: usize) -> bool {
+    pub(crate) fn is_needed(&self, node: usize) -> bool {
         self.needed[node] && !self.done[node]
     }
 
@@ -314,7 +297,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Takes back the memory of tensors that nobody reads after a node.
-    fn release(&mut self, node: usize) {
+    pub(crate) fn release(&mut self, node: usize) {
         if self.keep == Keep::Trace {
             return;
         }
@@ -330,7 +313,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn finish(mut self) -> Plan {
+    pub(crate) fn finish(mut self) -> Plan {
         self.constants.resize(self.constants.len() + ALIGNMENT, 0);
         let nodes = self.program.nodes.iter();
         Plan {
@@ -351,7 +334,9 @@ mod tests {
 
     use super::*;
     use tg_ir::op;
-    use tg_ir::{InputSpec, LinearWeights, Node, Requantise, Rescale, Shape, TensorId, Window};
+    use tg_ir::{
+        CompiledModel, InputSpec, LinearWeights, Node, Requantise, Rescale, Shape, TensorId, Window,
+    };
 
     #[test]
     fn arguments_are_aligned_and_bound() {

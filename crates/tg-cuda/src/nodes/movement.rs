@@ -1,6 +1,6 @@
 //! Operators that move elements.
 
-use super::{SLOTS, elements, inner_of, int, operand, output, per_element};
+use super::launches::{SLOTS, elements, inner_of, int, operand, output, per_element};
 use crate::plan::{Arguments, Planner};
 use tg_ir::{Axis, TensorId, View};
 

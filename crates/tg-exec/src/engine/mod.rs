@@ -7,20 +7,31 @@
 //!
 //! - [`values`]: tensors as the steps see them.
 //! - [`prepare`]: a program as steps, and which of them are fused.
-//! - [`step`]: what one step computes: [`linear`] (products), [`windows`] (sums and maxima), [`element`] (element by
-//!   element), [`rows`] (along one axis), [`movement`] (elements moved), [`trees`].
+//! - [`step`]: what one step computes, with a file for each family of operators as in `tg_ir::op`: [`conv`], [`dense`] and
+//!   [`matmul`] (on [`linear`]), [`pool`], [`arithmetic`], [`requantise`] and [`comparison`] (on [`element`]), [`reduction`],
+//!   [`ranking`], [`softmax`], [`norm`], [`movement`], [`table`], [`trees`].
 
+mod arithmetic;
+mod comparison;
 mod context;
+mod conv;
+mod dense;
 mod element;
 pub(crate) mod input;
 mod linear;
+mod matmul;
 mod movement;
+mod norm;
+mod pool;
 mod prepare;
-mod rows;
+mod ranking;
+mod reduction;
+mod requantise;
+mod softmax;
 mod step;
+mod table;
 mod trees;
 pub mod values;
-mod windows;
 
 use crate::kernels::{Cpu, Scratch};
 use crate::trace::Trace;

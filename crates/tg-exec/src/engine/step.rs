@@ -1,12 +1,20 @@
 //! What one step of an engine computes.
 
+use super::arithmetic::{Product, Weighted};
+use super::comparison::Combine;
 use super::context::{Context, Finish};
-use super::element::{Combine, Mapped, Product, Requantised, Weighted};
-use super::linear::{Convolution, Dense, Matrices};
-use super::movement::{Embedded, Joined, Moved, Padded, Picked};
-use super::rows::{Greatest, Normalised, Probabilities, Reduced, Running};
+use super::conv::Convolution;
+use super::dense::Dense;
+use super::matmul::Matrices;
+use super::movement::{Joined, Moved, Padded, Picked};
+use super::norm::Normalised;
+use super::pool::{MaxPool, WindowSum};
+use super::ranking::Greatest;
+use super::reduction::{Reduced, Running};
+use super::requantise::{Mapped, Requantised};
+use super::softmax::Probabilities;
+use super::table::Embedded;
 use super::values::{Place, Values, ValuesMut};
-use super::windows::{MaxPool, WindowSum};
 use crate::kernels::{Cpu, Requantiser};
 use tg_ir::op::{self, Ranked};
 use tg_ir::{CompiledModel, Node, Op};
