@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 //! Which machines are held back for a job that waited long enough.
 
 use std::cell::Cell;
