@@ -1,56 +1,14 @@
 //! Blocks: an ordered list of transactions and verdicts, and the state root they lead to.
 
 pub use tg_types::chain::{BlockHeader, Reserved};
-use tg_types::{
-    Address, BlockId, Digest, Domain, SignedTransaction, TimestampMs, Writer, fields, keccak256_of,
-};
+use tg_types::{BlockId, Digest, Domain, SignedTransaction, Writer, fields, keccak256_of};
 
 use crate::limits::{TRANSACTIONS_PER_BLOCK_MAX, VERDICTS_PER_BLOCK_MAX};
 use crate::record::Validator;
-use crate::state::{Schedule, State};
 use crate::verdict::{VERDICT_BYTES_MIN, Verdict};
 
 /// Version of the protocol that this build executes.
 pub const PROTOCOL_VERSION: u16 = 2;
-
-/// The header of block 0, whose id is the hash of the genesis and not of this header.
-#[must_use]
-pub fn genesis_header(state: &State, timestamp: TimestampMs) -> BlockHeader {
-    header_after(
-        state,
-        BlockId::default(),
-        timestamp,
-        Address::default(),
-        body_digest(&[], &[]),
-    )
-}
-
-/// The header of the block that leads to `state`.
-pub(crate) fn header_after(
-    state: &State,
-    parent: BlockId,
-    timestamp: TimestampMs,
-    proposer: Address,
-    body: Digest,
-) -> BlockHeader {
-    let head = state.head();
-    let seats = seat_set_digest(state.validators());
-    BlockHeader {
-        version: PROTOCOL_VERSION,
-        height: head.height,
-        parent,
-        timestamp,
-        time: head.time,
-        epoch: Schedule::epoch(head.height),
-        base_fee: head.base_fee,
-        proposer,
-        seats,
-        next_seats: seats,
-        body,
-        state_root: state.root(),
-        reserved: Reserved::default(),
-    }
-}
 
 /// A block.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,13 +13,11 @@
 //! as high, however the blocks fall.
 
 use tg_types::{
-    Address, Amount, BidId, DurationMs, JobOrder, LeaseId, SignedTransaction, Transaction,
-    TransactionKind, fields,
+    Address, Amount, DurationMs, JobOrder, SignedTransaction, Transaction, TransactionKind, fields,
 };
 
 use crate::limits::TRANSACTIONS_PER_BLOCK_MAX;
 use crate::parameters::Parameters;
-use crate::state::State;
 
 /// Gas of one block: about 0.2 s of one core.
 pub const BLOCK_GAS_MAX: u64 = 20_000_000;
@@ -183,22 +181,6 @@ impl Prepaid {
     }
 }
 
-impl State {
-    /// Whether what a prepaid transaction serves still waits for it.
-    #[must_use]
-    pub fn is_owed(&self, prepaid: &Prepaid) -> bool {
-        let Prepaid { kind, subject } = *prepaid;
-        match kind {
-            TransactionKind::RevealBid => self.bid(&BidId::new(subject)).is_some(),
-            TransactionKind::ReportLiveness | TransactionKind::ReportStorage => true,
-            _ => {
-                let lease = self.lease(&LeaseId::new(subject));
-                lease.is_some_and(|it| it.end.is_none())
-            }
-        }
-    }
-}
-
 fn subject_of(address: &Address) -> [u8; 32] {
     let mut subject = [0; 32];
     subject[..20].copy_from_slice(address.as_bytes());
@@ -355,7 +337,7 @@ mod tests {
             amount: Amount::ZERO,
         };
         let start = Transaction::StartLease {
-            lease: LeaseId::default(),
+            lease: tg_types::LeaseId::default(),
         };
         let mut block = BlockGas::default();
         while let Some(next) = block.with(&pay) {

@@ -38,6 +38,7 @@ pub mod error;
 pub mod event;
 pub mod gas;
 pub mod genesis;
+pub mod header;
 pub mod journal;
 pub mod limits;
 pub mod parameters;
@@ -51,7 +52,7 @@ pub mod verdict;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{Proposal, Proposed, apply, check_transaction, propose};
+pub use apply::{DryRun, Proposal, Proposed, apply, check_transaction, propose};
 pub use block::{Block, BlockHeader, PROTOCOL_VERSION, Reserved, seat_set_digest};
 pub use decision::{Decision, schedule_root};
 pub use error::{
@@ -69,8 +70,8 @@ pub use record::{
 };
 pub use rent::{Charge, Meters, Rent, RentStanding, Shelf, name_of_address};
 pub use state::{
-    DryRun, Eta, GangWhy, Head, HeldPlace, MoneyReport, Outage, Relaxation, Reservation, Schedule,
-    State, StorageTask, StoredFile, Totals, WhyWaiting,
+    Eta, GangWhy, Head, HeldPlace, MoneyReport, Outage, Relaxation, Reservation, Schedule, State,
+    StorageTask, StoredFile, Totals, WhyWaiting,
 };
 pub use table::Table;
 pub use tree::{LeafHead, LeafKey, ProofError, StateProof, Tree};

@@ -74,7 +74,7 @@ impl From<&Executed> for Body {
 pub(crate) fn genesis(genesis: &Genesis) -> Result<Executed, GenesisError> {
     let state = State::genesis(genesis)?;
     let block = Block {
-        header: tg_ledger::block::genesis_header(&state, genesis.timestamp),
+        header: tg_ledger::header::genesis_header(&state, genesis.timestamp),
         transactions: Vec::new(),
         verdicts: Vec::new(),
     };

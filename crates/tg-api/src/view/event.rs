@@ -181,22 +181,24 @@ fn job_parts(event: &Event) -> Parts {
             requestor,
             because,
             amount,
-        } => Parts {
-            kind: "escrow_burned",
-            job: Some(*job),
-            account: Some(*requestor),
-            amount: Some(*amount),
-            text: match because {
-                BurnedBecause::Idle => format!(
-                    "{amount} TGRID of job {job} burned for what is idle on machines held back for it"
-                ),
-                BurnedBecause::StatedTime => format!(
-                    "{amount} TGRID of job {job} burned: a lease ran out of the GPU time that it states"
-                ),
-            },
-            ..Parts::default()
-        },
+        } => escrow_burned(*job, *requestor, *because, *amount),
         _ => collateral_parts(event),
+    }
+}
+
+/// A part of a job's escrow that was burned.
+fn escrow_burned(job: JobId, requestor: Address, because: BurnedBecause, amount: Amount) -> Parts {
+    let reason = match because {
+        BurnedBecause::Idle => "for what is idle on machines held back for it",
+        BurnedBecause::StatedTime => "as a lease ran out of the GPU time that it states",
+    };
+    Parts {
+        kind: "escrow_burned",
+        job: Some(job),
+        account: Some(requestor),
+        amount: Some(amount),
+        text: format!("{amount} TGRID of job {job} burned {reason}"),
+        ..Parts::default()
     }
 }
 

@@ -106,8 +106,8 @@ fn crowded(singles: u64) -> Trace {
 
 #[test]
 fn a_job_for_a_whole_machine_waits_while_single_jobs_come() {
-    // The lane of posted prices reserves nothing, so whoever needs two GPUs at once waits as long as the stream is, however
-    // early its turn: a limit that is said in LEDGER.md. Whoever serves strictly in order does better here.
+    // Without machines held back whoever needs two GPUs at once waits as long as the stream is, however early its turn. A block
+    // holds them back (`tests/starvation.rs` of tg-ledger); this simulation has no ends of leases to do it by.
     let longest = |policy| {
         let result = compare(&crowded(100), policy, 1);
         assert_eq!(result.served, 101);

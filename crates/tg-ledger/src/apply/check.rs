@@ -1,14 +1,18 @@
 //! Whether a transaction holds. Everything is checked here, before anything is changed.
 
-use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX, SLOTS_MAX};
+use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX};
 use tg_types::{
-    Address, Amount, Digest, JobId, JobOrder, Lane, LeaseId, ModelId, OfferId, OfferTerms, Receipt,
-    TimestampMs, Transaction, VerificationMode, VerifiedTransaction,
+    Address, Amount, Digest, JobId, JobOrder, Lane, LeaseId, ModelId, OfferTerms, Receipt,
+    SignedTransaction, TimestampMs, Transaction, VerificationMode, VerifiedTransaction,
 };
 
 mod market;
+mod outcome;
 mod storage;
 
+use outcome::{Check, Spent};
+
+use super::execution::Execution;
 use super::gas::Fee;
 use crate::error::TransactionError;
 use crate::gas::order_gas;
@@ -20,8 +24,6 @@ use crate::parameters::UnverifiedJobs;
 use crate::record::{Account, Job, JobState, Lease, ModelFacts, ModelState};
 use crate::rent::{MODEL_BYTES, OFFER_BYTES, Shelf};
 use crate::state::State;
-
-type Check = Result<(), TransactionError>;
 
 /// Whether `transaction` holds in `state` at `now`, and what it pays.
 pub(super) fn check(
@@ -39,7 +41,7 @@ pub(super) fn check(
         Transaction::Transfer { to, amount } => check_transfer(state, to, *amount)?,
         Transaction::RegisterModel { model, .. } => check_register(state, &account, model)?,
         Transaction::PostOffer { terms } => check_offer(state, &account, terms)?,
-        Transaction::WithdrawOffer { offer } => check_withdraw(state, sender, offer)?,
+        Transaction::WithdrawOffer { offer } => market::check_withdraw(state, sender, offer)?,
         Transaction::SubmitJob { order } => {
             if order.needs.lane() == Lane::Auction {
                 return Err(TransactionError::BidNeeded);
@@ -132,7 +134,19 @@ fn check_nonce(account: &Account, got: u64) -> Check {
     }
 }
 
-impl super::Execution {
+impl Execution {
+    /// What a transaction pays in this block, if it holds.
+    pub(super) fn admit(
+        &self,
+        transaction: &SignedTransaction,
+    ) -> Result<(VerifiedTransaction, Fee), TransactionError> {
+        let verified = transaction
+            .verify(self.state.domain())
+            .map_err(TransactionError::Signature)?;
+        let fee = check(&self.state, self.now, &verified)?;
+        Ok((verified, fee))
+    }
+
     /// Whether `requestor` could submit `order` now, with the money for it.
     pub(crate) fn check_order(&self, requestor: Address, order: &JobOrder) -> Check {
         let account = self
@@ -152,9 +166,6 @@ impl super::Execution {
         }
     }
 }
-
-/// What each check returns: what the transaction spends beside the fee.
-type Spent = Result<Amount, TransactionError>;
 
 fn check_transfer(state: &State, to: &Address, amount: Amount) -> Spent {
     if state.account(to).is_some() {
@@ -209,7 +220,7 @@ fn check_register(state: &State, account: &Account, model: &ModelId) -> Spent {
 }
 
 fn check_offer(state: &State, account: &Account, terms: &OfferTerms) -> Spent {
-    check_terms(state, terms)?;
+    market::check_terms(state, terms)?;
     let charge = state.charge(Shelf::Offers, OFFER_BYTES);
     if !state.has_room(Shelf::Offers, &charge) {
         return Err(TransactionError::TooManyOffers { limit: OFFERS_MAX });
@@ -226,55 +237,6 @@ fn check_offer(state: &State, account: &Account, terms: &OfferTerms) -> Spent {
         });
     }
     Ok(charge.total().saturating_add(record.total()))
-}
-
-fn check_terms(state: &State, terms: &OfferTerms) -> Check {
-    let OfferTerms {
-        hardware: _,
-        price_base: _,
-        price_per_mmac: _,
-        latency_base_ms: _,
-        speed_mmac_per_s,
-        memory_bytes: _,
-        slots,
-        collateral_per_lease,
-        modes,
-        machine,
-        price_per_gpu_second: _,
-        pricing: _,
-    } = terms;
-    if *slots == 0 || *slots > SLOTS_MAX {
-        return Err(TransactionError::BadSlots {
-            got: *slots,
-            limit: SLOTS_MAX,
-        });
-    }
-    if modes.is_empty() {
-        return Err(TransactionError::NoModes);
-    }
-    if *speed_mmac_per_s == 0 {
-        return Err(TransactionError::NoSpeed);
-    }
-    if *collateral_per_lease < state.parameters.collateral_min {
-        return Err(TransactionError::CollateralTooLow {
-            got: *collateral_per_lease,
-            floor: state.parameters.collateral_min,
-        });
-    }
-    market::check_machine(machine)
-}
-
-fn check_withdraw(state: &State, sender: Address, offer: &OfferId) -> Spent {
-    let found = state
-        .offer(offer)
-        .ok_or(TransactionError::UnknownOffer { offer: *offer })?;
-    if found.provider != sender {
-        return Err(TransactionError::NotOfferOwner {
-            offer: *offer,
-            provider: found.provider,
-        });
-    }
-    Ok(Amount::ZERO)
 }
 
 /// Whether an order holds and its model's files are held.

@@ -12,7 +12,7 @@
 use tg_market::book::Looks;
 use tg_market::lane::queue::{Turn, Waiting};
 use tg_market::{OfferView, PackingPrices, Quote, Stock};
-use tg_types::{Amount, DurationMs, JobClass, JobId, Lane, TimestampMs};
+use tg_types::{Amount, JobClass, JobId, Lane};
 
 use super::Execution;
 use crate::decision::Decision;
@@ -20,35 +20,12 @@ use crate::error::InvariantError;
 use crate::event::Event;
 use crate::limits::{LEASES_PER_BLOCK_MAX, LOOKS_PER_BLOCK};
 use crate::record::{Grant, Job, JobState, Lease, Offer, Record, lease_id};
-use crate::state::{Cursors, State};
-
-/// What a unit of work is offered for before priority: all posted prices are the offers', so priority and time order.
-const TURN_PRICE: Amount = Amount::new(1 << 32);
+use crate::state::{Cursors, State, waiting_of};
 
 impl State {
     /// A waiting job as the queue sees it.
     pub(crate) fn waiting(job: &Job) -> Waiting {
-        let needs = &job.order.needs;
-        // What it states is for a whole T4.
-        let milli = u64::from(needs.gpu_milli_total()).max(1);
-        let expected = DurationMs::new(needs.reference.get().saturating_mul(1_000) / milli);
-        Self::waiting_as(job.sequence, needs.priority, job.ordered_at(), expected)
-    }
-
-    /// As [`Self::waiting`], of all that counts.
-    pub(crate) const fn waiting_as(
-        sequence: u64,
-        priority: u8,
-        since: TimestampMs,
-        expected: DurationMs,
-    ) -> Waiting {
-        Waiting {
-            job: sequence,
-            price: TURN_PRICE,
-            priority,
-            since,
-            expected,
-        }
+        waiting_of(job)
     }
 
     /// The least priority that would put `job` first among those that wait now, if any does.

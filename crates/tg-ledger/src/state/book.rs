@@ -8,38 +8,10 @@ use std::sync::Arc;
 
 use tg_market::book::{Looks, Mark, Rates, Standing};
 use tg_market::{JobDemand, OfferBook, Quote, cheapest};
-use tg_types::{Address, JobClass, OfferId};
+use tg_types::{JobClass, OfferId};
 
 use crate::record::{Offer, Provider};
 use crate::state::State;
-
-/// What changed since the book was brought up to date.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct BookChanges {
-    offers: BTreeSet<OfferId>,
-    /// Records or balances that may be a provider's.
-    accounts: BTreeSet<Address>,
-    /// Whether the book is to be built anew.
-    is_stale: bool,
-}
-
-impl BookChanges {
-    /// Everything may have changed.
-    pub(crate) fn everything() -> Self {
-        Self {
-            is_stale: true,
-            ..Self::default()
-        }
-    }
-
-    pub(crate) fn note_offer(&mut self, offer: OfferId) {
-        self.offers.insert(offer);
-    }
-
-    pub(crate) fn note_account(&mut self, address: Address) {
-        self.accounts.insert(address);
-    }
-}
 
 impl State {
     /// The standing offers built anew from the records and [`State::stock`].

@@ -1,10 +1,37 @@
 //! Where matching goes on in the next block.
 
 use tg_market::lane::queue::{Turn, Waiting};
-use tg_types::{DurationMs, Lane, TimestampMs, fields};
+use tg_types::{Amount, DurationMs, Lane, TimestampMs, fields};
 
 use crate::record::Job;
-use crate::state::State;
+
+/// What a unit of work is offered for before priority: all posted prices are the offers', so priority and time order.
+const TURN_PRICE: Amount = Amount::new(1 << 32);
+
+/// A waiting job as the queue sees it.
+pub(crate) fn waiting_of(job: &Job) -> Waiting {
+    let needs = &job.order.needs;
+    // What it states is for a whole T4.
+    let milli = u64::from(needs.gpu_milli_total()).max(1);
+    let expected = DurationMs::new(needs.reference.get().saturating_mul(1_000) / milli);
+    waiting_as(job.sequence, needs.priority, job.ordered_at(), expected)
+}
+
+/// As [`waiting_of`], of all that counts.
+const fn waiting_as(
+    sequence: u64,
+    priority: u8,
+    since: TimestampMs,
+    expected: DurationMs,
+) -> Waiting {
+    Waiting {
+        job: sequence,
+        price: TURN_PRICE,
+        priority,
+        since,
+        expected,
+    }
+}
 
 /// A waiting job, as far as its turn follows from it: it may be gone when matching goes on where it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +53,7 @@ impl Cursor {
             priority,
             since,
             expected,
-        } = State::waiting(job);
+        } = waiting_of(job);
         Self {
             sequence: job,
             priority,
@@ -38,7 +65,7 @@ impl Cursor {
 
     /// The turn at `now` of the job that it was made of.
     pub(crate) fn turn(&self, now: TimestampMs) -> Turn {
-        State::waiting_as(self.sequence, self.priority, self.since, self.expected).turn(now)
+        waiting_as(self.sequence, self.priority, self.since, self.expected).turn(now)
     }
 }
 

@@ -5,11 +5,9 @@ use std::collections::BTreeMap;
 use tg_market::book::gang::{GangSurvey, cell_of, member_demand};
 use tg_market::view::request_of;
 use tg_market::{Assessment, Constraint, Placement, best_offer, explain};
-use tg_types::{Address, Amount, GpuLink, GpuModel, JobId, JobOrder, Lane, TimestampMs};
+use tg_types::{Amount, GpuLink, GpuModel, JobId, Lane, TimestampMs};
 
-use crate::apply::Execution;
-use crate::error::TransactionError;
-use crate::record::{EndReason, Job, JobState, Lease, ModelState};
+use crate::record::{Job, JobState};
 use crate::state::State;
 
 /// Why a job waits: every offer seen from it.
@@ -138,19 +136,6 @@ pub struct Eta {
     pub latest: TimestampMs,
 }
 
-/// What an order would get if it were in the next block.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DryRun {
-    /// Where the job would stand.
-    pub state: JobState,
-    /// Why it would have ended, if it would.
-    pub end: Option<EndReason>,
-    /// Its leases: the one that leads first.
-    pub leases: Vec<Lease>,
-    /// Why it would wait, if it would.
-    pub why: Option<WhyWaiting>,
-}
-
 impl State {
     /// Why a queued job has no provider yet; `None` if the job does not exist or does not wait.
     #[must_use]
@@ -195,64 +180,6 @@ impl State {
             gang,
             assessments,
         })
-    }
-
-    /// What `order` would get if `requestor` had it in the next block, at `time`, alone.
-    ///
-    /// # Errors
-    /// If the order would be refused.
-    pub fn dry_run(
-        &self,
-        requestor: Address,
-        order: &JobOrder,
-        time: TimestampMs,
-    ) -> Result<DryRun, TransactionError> {
-        let (after, id) = self.after_dry_run(requestor, order, time)?;
-        let job = after.job(&id).cloned().ok_or(Self::refusal(order))?;
-        let lead = job.live_lease().and_then(|lease| after.lease(&lease));
-        Ok(DryRun {
-            state: job.state,
-            end: job.end,
-            leases: lead.map_or_else(Vec::new, |lead| after.gang_of(lead).cloned().collect()),
-            why: after.why_waiting(&id),
-        })
-    }
-
-    /// The state in which [`Self::dry_run`] looks: after the next block with nothing in it but this order, and the
-    /// job's id there. It has no root and nothing follows from it.
-    ///
-    /// # Errors
-    /// If the order would be refused.
-    pub fn after_dry_run(
-        &self,
-        requestor: Address,
-        order: &JobOrder,
-        time: TimestampMs,
-    ) -> Result<(Self, JobId), TransactionError> {
-        let refused = Self::refusal(order);
-        let mut execution = Execution::begin(self, time);
-        execution.check_order(requestor, order)?;
-        let id = JobId::default();
-        execution
-            .submit_as(id, requestor, order)
-            .and_then(|()| execution.run_timeouts())
-            .and_then(|()| execution.run_matching())
-            .map_err(|_| refused)?;
-        // As the next block leaves it.
-        let now = execution.now;
-        let mut after = execution.state;
-        after.head.timestamp = time;
-        after.head.time = now;
-        after.head.height = after.head.height.next();
-        Ok((after, id))
-    }
-
-    /// What an order is refused with whose block cannot be executed.
-    fn refusal(order: &JobOrder) -> TransactionError {
-        TransactionError::ModelNotActive {
-            model: order.model,
-            state: ModelState::Pending.as_str(),
-        }
     }
 
     /// For each constraint that alone keeps an offer from taking the job, or offers from taking all members of a gang,

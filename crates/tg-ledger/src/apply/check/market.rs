@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tg_types::limits::ATTEMPTS_MAX;
+use tg_types::limits::{ATTEMPTS_MAX, SLOTS_MAX};
 use tg_types::resources::{GANG_MEMBERS_MAX, GPUS_MAX, PRIORITY_MAX, REGIONS_MAX, WHOLE_GPU_MILLI};
 use tg_types::transaction::bid_commitment;
 use tg_types::{
@@ -10,7 +10,7 @@ use tg_types::{
     Machine, OfferId, OfferTerms, TimestampMs,
 };
 
-use super::{Check, Spent, check_terms};
+use super::outcome::{Check, Spent};
 use crate::error::{MachineProblem, NeedsProblem, TransactionError};
 use crate::limits::{BIDS_MAX, BIDS_PER_ACCOUNT_MAX, LOST_PER_VALIDATOR_MAX};
 use crate::record::{Account, Bid, JobState, Lease};
@@ -115,7 +115,7 @@ pub(super) fn check_update(
     id: &OfferId,
     terms: &OfferTerms,
 ) -> Spent {
-    super::check_withdraw(state, sender, id)?;
+    check_withdraw(state, sender, id)?;
     let unknown = TransactionError::UnknownOffer { offer: *id };
     let offer = state.offer(id).ok_or(unknown)?;
     if offer.terms == *terms {
@@ -327,4 +327,53 @@ pub(super) fn check_report(
         });
     }
     Ok(())
+}
+
+pub(super) fn check_terms(state: &State, terms: &OfferTerms) -> Check {
+    let OfferTerms {
+        hardware: _,
+        price_base: _,
+        price_per_mmac: _,
+        latency_base_ms: _,
+        speed_mmac_per_s,
+        memory_bytes: _,
+        slots,
+        collateral_per_lease,
+        modes,
+        machine,
+        price_per_gpu_second: _,
+        pricing: _,
+    } = terms;
+    if *slots == 0 || *slots > SLOTS_MAX {
+        return Err(TransactionError::BadSlots {
+            got: *slots,
+            limit: SLOTS_MAX,
+        });
+    }
+    if modes.is_empty() {
+        return Err(TransactionError::NoModes);
+    }
+    if *speed_mmac_per_s == 0 {
+        return Err(TransactionError::NoSpeed);
+    }
+    if *collateral_per_lease < state.parameters.collateral_min {
+        return Err(TransactionError::CollateralTooLow {
+            got: *collateral_per_lease,
+            floor: state.parameters.collateral_min,
+        });
+    }
+    check_machine(machine)
+}
+
+pub(super) fn check_withdraw(state: &State, sender: Address, offer: &OfferId) -> Spent {
+    let found = state
+        .offer(offer)
+        .ok_or(TransactionError::UnknownOffer { offer: *offer })?;
+    if found.provider != sender {
+        return Err(TransactionError::NotOfferOwner {
+            offer: *offer,
+            provider: found.provider,
+        });
+    }
+    Ok(Amount::ZERO)
 }

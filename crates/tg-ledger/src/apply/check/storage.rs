@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tg_types::{Address, StorageSubject};
 
-use super::Check;
+use super::outcome::Check;
 use crate::error::TransactionError;
 use crate::state::State;
 

@@ -1,0 +1,82 @@
+//! Who agreed to leave when others need the machine, and who was told to: derived from jobs and leases.
+//!
+//! Whenever a job or a lease is put, what it says of this is noted. So a job that looks for room asks the machines where
+//! somebody may leave, and not every lease.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tg_types::{JobId, OfferId};
+
+use crate::limits::PREEMPTIONS_MAX;
+use crate::record::{Job, JobState, Lease};
+
+/// What the live lease of a job says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Said {
+    /// On whose machine it may be pushed out.
+    pub(super) may_leave: Option<OfferId>,
+    /// For whom it was told to end.
+    pub(super) told_by: Option<JobId>,
+}
+
+/// Jobs by what their live leases say of leaving.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Consents {
+    /// By the sequence of the job.
+    pub(super) said: BTreeMap<u64, Said>,
+    may_leave: BTreeMap<OfferId, BTreeSet<u64>>,
+    told_by: BTreeMap<JobId, BTreeSet<u64>>,
+}
+
+impl Consents {
+    /// The offers on whose machines somebody may be pushed out, by offer id.
+    pub(crate) fn offers(&self) -> impl Iterator<Item = OfferId> {
+        self.may_leave.keys().copied()
+    }
+
+    /// On how many machines somebody may be pushed out.
+    pub(crate) fn len(&self) -> usize {
+        self.may_leave.len()
+    }
+
+    /// Whether somebody was told to make room for `job`, and has not left yet.
+    pub(crate) fn makes_room_for(&self, job: &JobId) -> bool {
+        self.told_by.contains_key(job)
+    }
+
+    pub(super) fn set(&mut self, sequence: u64, said: Said) {
+        let before = self.said.remove(&sequence).unwrap_or_default();
+        if let Some(offer) = before.may_leave {
+            drop_from(&mut self.may_leave, &offer, sequence);
+        }
+        if let Some(job) = before.told_by {
+            drop_from(&mut self.told_by, &job, sequence);
+        }
+        if said == Said::default() {
+            return;
+        }
+        self.said.insert(sequence, said);
+        if let Some(offer) = said.may_leave {
+            self.may_leave.entry(offer).or_default().insert(sequence);
+        }
+        if let Some(job) = said.told_by {
+            self.told_by.entry(job).or_default().insert(sequence);
+        }
+    }
+}
+
+fn drop_from<K: Ord>(map: &mut BTreeMap<K, BTreeSet<u64>>, key: &K, sequence: u64) {
+    if let Some(set) = map.get_mut(key) {
+        set.remove(&sequence);
+        if set.is_empty() {
+            map.remove(key);
+        }
+    }
+}
+
+/// Whether a lease may end so that others get the machine.
+pub(crate) fn can_be_pushed_out(job: &Job, lease: &Lease) -> bool {
+    let waits = matches!(job.state, JobState::Leased | JobState::Running);
+    let agreed = job.order.needs.preemptible && job.preemptions < PREEMPTIONS_MAX;
+    waits && agreed && lease.members.is_empty() && lease.preemption.is_none()
+}
