@@ -664,7 +664,8 @@ mod tests {
         check(20.0, 100, 0.0, 0.0, false);
         // Reals: noise alone.
         check(28.0, 0, 0.0, 0.0, false);
-        check(31.0, 0, 0.0, 0.0, true);
+        check(39.0, 0, 0.0, 0.0, false);
+        check(41.0, 0, 0.0, 0.0, true);
         check(41.0, 100, 0.01, 0.1, true);
     }
 

@@ -35,7 +35,8 @@ pub const CLAIMS_MAX: u64 = 1 << 15;
 /// Most entries of value tables and exponentials that are looked at for the tables of segments made of them: some tens of
 /// milliseconds.
 pub const SCANNED_MAX: u64 = 1 << 22;
-/// Most bytes that a plan and a verification hold at once: with the proof's own bytes below 64 MiB.
+/// Most bytes that a plan and a verification hold at once, by the estimates below: the worst program that the search has found
+/// takes 68 MiB, its plan being whole when the walk counts too many steps.
 pub const MEMORY_MAX: u64 = 56 << 20;
 
 /// Most inputs of one proof.
