@@ -230,6 +230,9 @@ pub fn compile(
     compile_prepared(prepare(graph, &options.prepare)?, calibration, options)
 }
 
+/// The reason why a program is not taken, if it is not.
+pub type Takes<'a> = dyn Fn(CheckedProgram<'_>) -> Result<(), String> + 'a;
+
 /// Calibrates, lowers and compares a prepared graph.
 ///
 /// # Errors
@@ -251,7 +254,7 @@ pub fn compile_taken(
     mut float: Prepared,
     calibration: &[Vec<f32>],
     options: &CompileOptions,
-    takes: &dyn Fn(CheckedProgram<'_>) -> Result<(), String>,
+    takes: &Takes<'_>,
 ) -> Result<Compiled, CompileError> {
     let (shape, order) = integer::input_order(&float)?;
     check_normalisation(options, shape.channels)?;
@@ -328,10 +331,7 @@ fn best_of(
     candidates: impl Iterator<Item = (Precision, ChannelScales)>,
     (float, order, statistics): (&Prepared, &InputOrder, &BTreeMap<ValueId, Statistics>),
     (compared, calibrated_on): (&[Vec<f32>], usize),
-    (options, takes): (
-        &CompileOptions,
-        &dyn Fn(CheckedProgram<'_>) -> Result<(), String>,
-    ),
+    (options, takes): (&CompileOptions, &Takes<'_>),
 ) -> Result<(LoweredModel, Report), CompileError> {
     let mut best: Option<(LoweredModel, Report)> = None;
     let mut best_is_taken = false;

@@ -18,6 +18,6 @@ pub mod passes;
 pub mod suite;
 
 pub use compile::{
-    CompileError, CompileOptions, Compiled, PrecisionChoice, compile, compile_prepared,
+    CompileError, CompileOptions, Compiled, PrecisionChoice, Takes, compile, compile_prepared,
     compile_taken,
 };

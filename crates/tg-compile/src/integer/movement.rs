@@ -408,6 +408,17 @@ impl Lowering<'_> {
         Ok(())
     }
 
+    /// Places in a table of so many rows, one pixel each.
+    fn places(&mut self, indices: ValueId, rows: usize, name: &str) -> Step<TensorId> {
+        let read = match self.raw(indices) {
+            Ok(read) if (read.scale - 1.0).abs() < 1e-9 && read.zero == 0 => read,
+            _ => self.read_as(indices, ElementType::I16, i64::MAX, Some((1.0, 0)))?,
+        };
+        let read = self.within_table(read, rows, name)?;
+        let rank = self.shape_of(indices).len();
+        self.arranged(&read, &[(0..rank).collect(), Vec::new(), Vec::new()], name)
+    }
+
     /// Computed places as rows of a table: those below 0 count from its end, and none lies beyond it.
     fn within_table(&mut self, read: Read, rows: usize, name: &str) -> Step<Read> {
         const BEYOND: Stop = Stop::Unsupported("its table has too many rows for computed places");
@@ -471,15 +482,8 @@ impl Lowering<'_> {
         let scale = weights.scales.map_or(1.0, |(scales, _)| scales[0]);
         let values: Vec<f64> = weights.values.iter().map(|v| v * scale).collect();
         let channels: usize = weights.shape[1..].iter().product();
-        let read = match self.raw(indices) {
-            Ok(read) if (read.scale - 1.0).abs() < 1e-9 && read.zero == 0 => read,
-            _ => self.read_as(indices, ElementType::I16, i64::MAX, Some((1.0, 0)))?,
-        };
         let name = self.node(index).name.clone();
-        let read = self.within_table(read, weights.shape[0], &name)?;
-        let rank = self.shape_of(indices).len();
-        let positions =
-            self.arranged(&read, &[(0..rank).collect(), Vec::new(), Vec::new()], &name)?;
+        let positions = self.places(indices, weights.shape[0], &name)?;
         let op = Op::Embed(op::Embed {
             input: positions,
             rows: narrow(weights.shape[0])?,

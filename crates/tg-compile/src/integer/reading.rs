@@ -440,9 +440,9 @@ impl Lowering<'_> {
             None => (None, unit),
             Some((table, scale)) => (Some(table), scale),
         };
-        let write = |this: &mut Self, input: TensorId, rescales: &[Rescale], shape: Shape| {
+        let how = |this: &Self, input: TensorId, rescales: &[Rescale]| {
             let (pairs, channel_pairs) = pairs_of(rescales);
-            let how = Requantise {
+            Ok::<_, Stop>(Requantise {
                 pairs,
                 channel_pairs,
                 zero: offset,
@@ -450,26 +450,17 @@ impl Lowering<'_> {
                 clamp,
                 table: table.clone(),
                 output: kind,
-            };
+            })
+        };
+        let write = |this: &mut Self, input: TensorId, rescales: &[Rescale], shape: Shape| {
+            let how = how(this, input, rescales)?;
             let op = Op::Requantise(op::Unary { input, how });
             Ok::<_, Stop>(this.builder.push(&name, op, shape, scale, None))
         };
         if pairs_of(&rescales).0.len() <= PAIRS_MAX {
-            let how = |this: &Self| {
-                let (pairs, channel_pairs) = pairs_of(&rescales);
-                Ok::<_, Stop>(Requantise {
-                    pairs,
-                    channel_pairs,
-                    zero: offset,
-                    range: this.builder.reach(form.tensor)?,
-                    clamp,
-                    table: table.clone(),
-                    output: kind,
-                })
-            };
             if kind == ElementType::I16
                 && table.is_none()
-                && !is_provable(&how(self)?)
+                && !is_provable(&how(self, form.tensor, &rescales)?)
                 && let Some((multiplied, shifts)) = self.multiplied(form, base, factors)
             {
                 return write(self, multiplied, &shifts, shape);

@@ -171,7 +171,7 @@ fn classifier(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     }
     let sums = ClassScores::read(node, labels.len().max(names))?;
     let after = sums.after;
-    let scores = graph.fresh(&format!("{}.scores", node.name));
+    let scores = graph.fresh(format!("{}.scores", node.name));
     let mut all = vec![sums.regressor(node, x, scores)];
     if let Some(value) = read(1) {
         let mut writer = Writer::new(graph, &format!("{}.after", node.name));

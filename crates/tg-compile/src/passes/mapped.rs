@@ -40,38 +40,9 @@ pub(super) fn rewrite(
     if !plain.into_iter().all(zero) {
         return None;
     }
-    let rank = |value: ValueId| facts.get(&value).map(|fact| fact.shape.len());
-    let mut known: BTreeMap<ValueId, PerRow> = BTreeMap::new();
-    for (slot, given) in body.graph.inputs.iter().enumerate() {
-        let outer = if slot < states + scanned {
-            slot
-        } else {
-            *body.captures.get(slot - states - scanned)?
-        };
-        let value = input(node, outer)?;
-        let differs = (states..states + scanned).contains(&slot);
-        let rank = rank(value)?.checked_sub(usize::from(differs))?;
-        let rows = PerRow {
-            value,
-            rank,
-            differs,
-        };
-        known.insert(given.value, rows);
-    }
-    // A state must leave as it came.
-    for slot in 0..states {
-        let mut value = *body.graph.outputs.get(slot)?;
-        while let Some(at) = body.graph.producers().get(value.index()).copied().flatten() {
-            let node = body
-                .graph
-                .nodes
-                .get(at)
-                .filter(|node| node.is("Identity"))?;
-            value = input(node, 0)?;
-        }
-        if value != body.graph.inputs.get(slot)?.value {
-            return None;
-        }
+    let mut known = given(node, body, (states, scanned), facts)?;
+    if !(0..states).all(|slot| is_kept(&body.graph, slot)) {
+        return None;
     }
     let mut writer = Writer::new(graph, &node.name);
     for (&value, tensor) in &body.graph.constants {
@@ -101,6 +72,54 @@ pub(super) fn rewrite(
     Some(writer.finish_all(results))
 }
 
+/// The values of the body's inputs: states, rows of what is scanned, and what it reads of the enclosing graph.
+fn given(
+    node: &Node,
+    body: &Subgraph,
+    (states, scanned): (usize, usize),
+    facts: &BTreeMap<ValueId, Fact>,
+) -> Option<BTreeMap<ValueId, PerRow>> {
+    let rank = |value: ValueId| facts.get(&value).map(|fact| fact.shape.len());
+    let mut known = BTreeMap::new();
+    for (slot, given) in body.graph.inputs.iter().enumerate() {
+        let outer = if slot < states + scanned {
+            slot
+        } else {
+            *body.captures.get(slot - states - scanned)?
+        };
+        let value = input(node, outer)?;
+        let differs = (states..states + scanned).contains(&slot);
+        let rank = rank(value)?.checked_sub(usize::from(differs))?;
+        let rows = PerRow {
+            value,
+            rank,
+            differs,
+        };
+        known.insert(given.value, rows);
+    }
+    Some(known)
+}
+
+/// Whether a state leaves the body as it came.
+fn is_kept(body: &Graph, slot: usize) -> bool {
+    let Some(mut value) = body.outputs.get(slot).copied() else {
+        return false;
+    };
+    let producers = body.producers();
+    while let Some(at) = producers.get(value.index()).copied().flatten() {
+        match body.nodes.get(at).filter(|node| node.is("Identity")) {
+            Some(node) => match input(node, 0) {
+                Some(from) => value = from,
+                None => return false,
+            },
+            None => return false,
+        }
+    }
+    body.inputs
+        .get(slot)
+        .is_some_and(|input| input.value == value)
+}
+
 /// A node of the body on all rows.
 fn for_all_rows(
     writer: &mut Writer<'_>,
@@ -110,15 +129,6 @@ fn for_all_rows(
     const EACH: [&str; 17] = [
         "Abs", "Add", "Cast", "Div", "Exp", "Identity", "Log", "Max", "Min", "Mul", "Neg", "Pow",
         "Relu", "Sigmoid", "Sqrt", "Sub", "Tanh",
-    ];
-    const SUMS: [&str; 7] = [
-        "ReduceL1",
-        "ReduceL2",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceMin",
-        "ReduceSum",
-        "ReduceSumSquare",
     ];
     if !node.domain.is_empty() || node.outputs.len() != 1 {
         return None;
@@ -160,10 +170,28 @@ fn for_all_rows(
             differs,
         });
     }
+    reduced(writer, node, reads.first()?, known)
+}
+
+/// A reduction of the body on all rows: its axes lie one further.
+fn reduced(
+    writer: &mut Writer<'_>,
+    node: &Node,
+    first: &PerRow,
+    known: &BTreeMap<ValueId, PerRow>,
+) -> Option<PerRow> {
+    const SUMS: [&str; 7] = [
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceSum",
+        "ReduceSumSquare",
+    ];
     if !SUMS.contains(&node.op.as_str()) {
         return None;
     }
-    let first = reads.first()?;
     let axes = match (node.attributes.get("axes"), input(node, 1)) {
         (Some(Attribute::Ints(axes)), _) => axes.clone(),
         (_, Some(axes)) => {
@@ -195,7 +223,7 @@ fn for_all_rows(
     Some(PerRow {
         value,
         rank,
-        differs,
+        differs: true,
     })
 }
 
