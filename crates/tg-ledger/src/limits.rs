@@ -10,7 +10,7 @@ pub const VERDICTS_PER_BLOCK_MAX: usize = 256;
 pub const LEASES_PER_BLOCK_MAX: usize = 120;
 
 /// Bytes of one encoded block.
-pub const BLOCK_BYTES_MAX: usize = 1 << 20;
+pub use tg_types::chain::BLOCK_BYTES_MAX;
 
 /// Offers, or groups of equal offers, looked at in one block: about 0.1 s. It is divided among [`LOOKS_PER_BLOCK`]; one
 /// search in a block may exceed what is left of its part.

@@ -63,6 +63,8 @@ pub enum Domain {
     Sampling,
     /// Permit to store a blob.
     Upload,
+    /// A provider's sign of life.
+    Heartbeat,
 }
 
 impl Domain {
@@ -100,6 +102,7 @@ impl Domain {
             Self::EpochSeed => "TG/ledger/epoch-seed/v1",
             Self::Sampling => "TG/ir/sampling/v1",
             Self::Upload => "TG/types/upload/v1",
+            Self::Heartbeat => "TG/types/heartbeat/v1",
         }
     }
 }

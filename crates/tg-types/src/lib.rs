@@ -4,7 +4,7 @@
 //! named), [`domain`] (the closed list of hashing purposes), [`id`] (what the grid names), [`amount`], [`time`],
 //! [`label`], [`mode`] and [`resources`] (the words of the protocol), [`order`] (what the parties promise), [`transaction`] (what
 //! an account can ask for), [`fees`], [`eip712`] (what a wallet signs), [`signed`] (signatures and wallets), [`upload`] (who may
-//! store a blob), [`chain`] (what a client checks of blocks and states), [`limits`].
+//! store a blob), [`heartbeat`] (that a provider is there), [`chain`] (what a client checks of blocks and states), [`limits`].
 //!
 //! ```
 //! use tg_types::{Address, Amount, ChainDomain, Transaction, Wallet};
@@ -25,6 +25,7 @@ pub mod eip712;
 pub mod fault;
 pub mod fees;
 mod fields;
+pub mod heartbeat;
 pub mod id;
 pub mod keccak;
 pub mod label;
@@ -45,6 +46,7 @@ pub use domain::Domain;
 pub use eip712::ChainDomain;
 pub use fault::Fault;
 pub use fees::Fees;
+pub use heartbeat::Heartbeat;
 pub use id::{
     Address, BidId, BlockId, JobId, LeaseId, ModelId, OfferId, ProgramId, StateRoot,
     StorageSubject, TransactionId,

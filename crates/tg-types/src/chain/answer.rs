@@ -7,7 +7,7 @@ use crate::{BlockId, Decode, DecodeError, Encode, Reader, Writer};
 pub const HEADERS_MAX: usize = 64;
 
 /// Most bytes of a certificate.
-const CERTIFICATE_BYTES_MAX: usize = 128 + 66 * super::SEATS_MAX;
+pub(super) const CERTIFICATE_BYTES_MAX: usize = 128 + 66 * super::SEATS_MAX;
 
 /// What a final state has under a key, for somebody who trusts nobody but a network's seats.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +53,32 @@ pub enum AnswerError {
     Proof(#[from] ProofError),
 }
 
+/// The last of the headers, if the certificate makes the first of them final and each is the parent of the one before.
+pub(super) fn shown_final(
+    root: &TrustRoot,
+    certificate: &[u8],
+    headers: &[BlockHeader],
+) -> Result<BlockHeader, AnswerError> {
+    let Some(last) = headers.last().filter(|_| headers.len() <= HEADERS_MAX) else {
+        return Err(AnswerError::Headers(headers.len()));
+    };
+    // Stops: a block that was never final.
+    let mut expected = root.check(certificate)?.block;
+    for (place, header) in headers.iter().enumerate() {
+        let got = header.id();
+        // Stops: a block that is no ancestor of the final one.
+        if got != expected {
+            return Err(AnswerError::Header {
+                place,
+                expected,
+                got,
+            });
+        }
+        expected = header.parent;
+    }
+    Ok(*last)
+}
+
 impl StateAnswer {
     /// What the answer shows of a key to somebody who trusts `root`. How old it is the header's time says.
     ///
@@ -64,27 +90,11 @@ impl StateAnswer {
             headers,
             proof,
         } = self;
-        let Some(header) = headers.last().filter(|_| headers.len() <= HEADERS_MAX) else {
-            return Err(AnswerError::Headers(headers.len()));
-        };
-        // Stops: a block that was never final.
-        let mut expected = root.check(certificate)?.block;
-        for (place, header) in headers.iter().enumerate() {
-            let got = header.id();
-            // Stops: a state that is no ancestor's of the final block.
-            if got != expected {
-                return Err(AnswerError::Header {
-                    place,
-                    expected,
-                    got,
-                });
-            }
-            expected = header.parent;
-        }
+        let header = shown_final(root, certificate, headers)?;
         // Stops: another record, another balance, a record that is said to be missing.
         let found = proof.verify(&header.state_root, key)?;
         Ok(FinalAnswer {
-            header: *header,
+            header,
             found,
         })
     }

@@ -1,16 +1,21 @@
 //! What a client checks of a chain without executing it: headers, finality certificates, and proofs of what a state has.
 //!
 //! A [`FinalityCertificate`] shows that n - f seats made a block final; its [`BlockHeader`] names the state's root; a [`StateProof`]
-//! shows what stands there; a [`StateAnswer`] is all three. Nothing here does I/O, and every decoder is bounded.
+//! shows what stands there; a [`StateAnswer`] is all three. A node that follows takes a [`ChainPage`] of blocks. Nothing here does I/O, and every decoder is bounded.
 
 mod answer;
 mod finality;
 mod header;
 mod leaf;
+mod page;
 mod proof;
 
 pub use answer::{AnswerError, FinalAnswer, HEADERS_MAX, StateAnswer};
 pub use finality::{Finality, FinalityCertificate, FinalityError, SEATS_MAX, TrustRoot};
 pub use header::{BlockHeader, Reserved};
 pub use leaf::{EMPTY_LEAF, Leaf, LeafHead, LeafKey, Link, content_digest, free_leaf, kind};
+pub use page::{
+    BLOCK_BYTES_MAX, BlockBytes, ChainPage, FinalityProof, PAGE_BLOCKS_MAX, PAGE_BYTES_MAX, SNAPSHOT_HEAD_BYTES_MAX,
+    SnapshotHead,
+};
 pub use proof::{DEPTH, LeafPath, ProofError, StateProof, node_hash};

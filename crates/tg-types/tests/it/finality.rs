@@ -1,7 +1,10 @@
 //! A certificate and an answer that commonware's consensus made, checked without it.
 
-use tg_types::chain::{FinalityCertificate, LeafKey, StateAnswer, TrustRoot};
-use tg_types::{BlockId, Decode};
+use tg_types::chain::{
+    AnswerError, BlockBytes, ChainPage, FinalityCertificate, FinalityProof, LeafKey,
+    PAGE_BLOCKS_MAX, StateAnswer, TrustRoot,
+};
+use tg_types::{BlockId, Decode, DecodeError, Encode};
 
 /// Written by the test `light` of `tg-node` with `TENSORGRID_FINALITY_VECTOR=FILE`, from a running network of four.
 const VECTOR: &str = include_str!("../data/finality.txt");
@@ -60,4 +63,49 @@ fn seats_are_several_and_different() {
         [1, 2, 3, 4, 5, 6, 7, 10].map(quorum),
         [1, 2, 3, 3, 4, 5, 5, 7]
     );
+}
+
+#[test]
+fn a_page_has_one_encoding_and_shows_its_last_block() {
+    let seats = bytes("seats")
+        .into_iter()
+        .map(|seat| seat.try_into().unwrap());
+    let root = TrustRoot::new(BlockId::new(array("genesis")), seats.collect()).unwrap();
+    let answer = StateAnswer::from_bytes(&bytes("answer")[0]).unwrap();
+    let page = ChainPage {
+        tip: 9,
+        blocks: vec![BlockBytes(vec![1, 2]), BlockBytes(Vec::new())],
+        proof: FinalityProof {
+            certificate: answer.certificate.clone(),
+            headers: answer.headers.clone(),
+        },
+    };
+    let encoded = page.to_bytes();
+    assert_eq!(ChainPage::from_bytes(&encoded), Ok(page.clone()));
+    for end in 0..encoded.len() {
+        ChainPage::from_bytes(&encoded[..end]).unwrap_err();
+    }
+    assert_eq!(page.proof.check(&root).unwrap(), answer.headers[0]);
+    let mut none = page.proof.clone();
+    none.headers.clear();
+    assert_eq!(none.check(&root), Err(AnswerError::Headers(0)));
+    let mut other = page.proof;
+    other.headers[0].timestamp = tg_types::TimestampMs::new(1);
+    assert!(matches!(
+        other.check(&root),
+        Err(AnswerError::Header { place: 0, .. })
+    ));
+    let empty = ChainPage::empty(7);
+    assert!(empty.proof.check(&root).is_err());
+    let long = ChainPage {
+        blocks: vec![BlockBytes(Vec::new()); PAGE_BLOCKS_MAX + 1],
+        ..empty
+    };
+    assert!(matches!(
+        ChainPage::from_bytes(&long.to_bytes()),
+        Err(DecodeError::TooLong {
+            field: "blocks",
+            ..
+        })
+    ));
 }

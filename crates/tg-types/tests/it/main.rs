@@ -5,6 +5,7 @@ mod amounts;
 mod codec;
 mod finality;
 mod golden;
+mod heartbeats;
 mod mutations;
 mod negative;
 mod reader;

@@ -136,6 +136,7 @@ fn domains_are_distinct_in_both_hashes() {
         Domain::EpochSeed,
         Domain::Sampling,
         Domain::Upload,
+        Domain::Heartbeat,
     ];
     let mut seen = std::collections::BTreeSet::new();
     for domain in domains {

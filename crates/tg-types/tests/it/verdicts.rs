@@ -16,6 +16,7 @@ fn verdicts_on_damaged_encodings_are_pinned() {
         expires: tg_types::TimestampMs::new(8),
     };
     let upload = tg_types::SignedUpload::new(permit, &wallet(), &domain());
+    let heartbeat = tg_types::Heartbeat::new(permit.expires, &wallet(), &domain());
     compare(
         &[
             Subject::of("Transaction", &transactions()),
@@ -28,6 +29,7 @@ fn verdicts_on_damaged_encodings_are_pinned() {
             Subject::of("JobOrder", &[order()]),
             Subject::of("Receipt", &[receipt()]),
             Subject::of("SignedUpload", &[upload]),
+            Subject::of("Heartbeat", &[heartbeat]),
             Subject::of("VerificationMode", &VerificationMode::ALL),
             Subject::of("Tier", &[Tier::Tgx1]),
         ],
