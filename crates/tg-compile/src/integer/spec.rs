@@ -113,8 +113,8 @@ fn coding_of_one(
         });
     match (file, options.precision) {
         (Some(scale), _) => (ElementType::I16, scale as f32),
-        (None, Precision::Bits16) => (ElementType::I16, form::unit(reach, 32_000.0)),
-        (None, _) => (ElementType::I8, form::unit(reach, 127.0)),
+        (None, Precision::Bits16) => (ElementType::I16, unit(prepared, reach, 32_000.0)),
+        (None, _) => (ElementType::I8, unit(prepared, reach, 127.0)),
     }
 }
 
@@ -140,7 +140,28 @@ fn coding_of_all(
         return (ElementType::I16, scale.exp2());
     }
     if options.precision == Precision::Bits8 && least * 2.0 >= greatest {
-        return (ElementType::I8, form::unit(greatest, 127.0));
+        return (ElementType::I8, unit(prepared, greatest, 127.0));
     }
-    (ElementType::I16, form::unit(greatest, 32_000.0))
+    (ElementType::I16, unit(prepared, greatest, 32_000.0))
+}
+
+/// The unit of inputs that reach so far in so many units: a power of two in a graph that rounds reals, so that whole numbers and
+/// halves, at which it jumps, are exact; that costs at most one bit.
+fn unit(prepared: &Prepared, reach: f32, units: f32) -> f32 {
+    let unit = form::unit(reach, units);
+    let rounds = prepared.graph.nodes.iter().any(|node| {
+        ["Floor", "Ceil", "Round", "Mod"].iter().any(|name| node.is(name))
+            || (node.is("Cast") && becomes_whole(prepared, node))
+    });
+    if rounds { unit.log2().ceil().exp2() } else { unit }
+}
+
+/// Whether a node reads reals and gives integers.
+fn becomes_whole(prepared: &Prepared, node: &tg_float::Node) -> bool {
+    let is_float = |value: &ValueId| {
+        let fact = prepared.facts.get(value);
+        fact.is_some_and(|fact| fact.dtype.is_float())
+    };
+    let reads = node.inputs.iter().flatten().any(is_float);
+    reads && !node.outputs.iter().flatten().all(is_float)
 }
