@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Network(args::NetworkCommand),
     /// Run one validator of a network whose others run elsewhere.
     Validator(args::ValidatorArguments),
+    /// Run a node without a vote: it follows the chain, checks it, and serves the HTTP API.
+    Gateway(args::GatewayArguments),
     /// Run a model on the grid, check the proof that comes back, and print the result.
     Infer(args::InferArguments),
     /// Offer this machine to the grid, or list the offers.

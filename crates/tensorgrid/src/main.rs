@@ -48,12 +48,12 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> outcome::Outcome {
     use grid::commands::{
-        balance, block_on, infer, job, model, network, provider, rent, transfer, up, validator,
+        balance, block_on, gateway, infer, job, model, network, provider, rent, transfer, up, validator,
     };
     SimdLevel::forced().or_fail(outcome::Exit::Usage, "choose the processor's level")?;
     let json = cli.json;
-    // A validator's settings say what it logs.
-    if !matches!(cli.command, Command::Validator(_)) {
+    // The settings of these say what they log.
+    if !matches!(cli.command, Command::Validator(_) | Command::Gateway(_)) {
         outcome::log(None)?;
     }
     match cli.command {
@@ -64,6 +64,7 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Up(arguments) => block_on(up::run(&arguments, json)),
         Command::Network(command) => block_on(network::run(&command, json)),
         Command::Validator(arguments) => block_on(validator::run(&arguments, json)),
+        Command::Gateway(arguments) => block_on(gateway::run(&arguments, json)),
         Command::Infer(arguments) => block_on(infer::run(&arguments, json)),
         Command::Provider(arguments) => block_on(provider::run(&arguments, json)),
         Command::Job(command) => block_on(job::run(&command, json)),

@@ -6,7 +6,7 @@
 //! | read | lists, quotes, reasons, dry runs, proofs of state | calls at work on threads of their own, and answers on their way |
 //! | download | blobs to a client | answers on their way, one piece of each in memory |
 //! | upload | blobs from a client | bodies on their way, one piece of each in memory |
-//! | stream | events | streams |
+//! | stream | events, and calls that wait for a block | streams |
 //! | development | inferences on behalf of clients | bodies in memory, and calls at work |
 //!
 //! Bodies of the first two lanes are small and are read before anything is held; who sends a body or takes an answer
@@ -50,7 +50,9 @@ impl CallLane {
         match (subject.unwrap_or_default(), id, rest) {
             ("blobs", Some(_), None) if method == Method::PUT => Self::Upload,
             ("blobs", Some(_), None) => Self::Download,
-            ("events", None, _) => Self::Stream,
+            ("chain", Some("snapshot"), None) => Self::Download,
+            // It waits for a block.
+            ("events", None, _) | ("chain", Some("blocks"), None) => Self::Stream,
             ("dev", Some("infer"), None) => Self::Development,
             ("offers" | "models" | "jobs", None, _)
             | ("jobs", Some("dry-run"), None)
@@ -229,6 +231,8 @@ mod tests {
         check(&Method::GET, "/v1/blobs/0x12", CallLane::Download);
         check(&Method::PUT, "/v1/blobs/0x12", CallLane::Upload);
         check(&Method::GET, "/v1/events", CallLane::Stream);
+        check(&Method::GET, "/v1/chain/blocks", CallLane::Stream);
+        check(&Method::GET, "/v1/chain/snapshot", CallLane::Download);
         check(&Method::POST, "/v1/dev/infer", CallLane::Development);
         check(&Method::POST, "/v1/dev/faucet", CallLane::Agent);
         check(&Method::GET, "/nothing", CallLane::Agent);

@@ -3,10 +3,14 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tg_ledger::{BlockHeader, Event, State};
+use tg_ledger::{Event, State};
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
-use tg_types::{Address, Digest, Fault, SignedTransaction, TimestampMs, TransactionId};
+use tg_types::chain::{ChainPage, FinalityProof, SnapshotHead};
+use tg_types::{
+    Address, Digest, Fault, SignedTransaction, SignedUpload, TimestampMs, TransactionId,
+};
 use tokio::sync::mpsc;
 
 /// What an asynchronous method of a port returns.
@@ -40,10 +44,8 @@ pub struct UploadAllowance {
 pub struct ShownState {
     /// The state.
     pub state: Arc<State>,
-    /// A finality certificate.
-    pub certificate: Vec<u8>,
-    /// Headers from the certificate's block down to the state's, each the parent of the one before.
-    pub headers: Vec<BlockHeader>,
+    /// What shows that the block whose state it is is final.
+    pub proof: FinalityProof,
 }
 
 /// What one finalised block did.
@@ -109,6 +111,8 @@ pub struct Upload {
     pub allowance: UploadAllowance,
     /// The time of the ledger.
     pub now: TimestampMs,
+    /// What the account signed.
+    pub permit: SignedUpload,
 }
 
 /// What became of a transaction.
@@ -132,6 +136,13 @@ pub trait GridPort: Send + Sync + 'static {
 
     /// The newest state that can be shown to be final; nothing before the first block.
     fn shown_state(&self) -> PortFuture<'_, Option<ShownState>>;
+
+    /// Final blocks from a height on, with what shows them; with none there, it waits for one for `wait` at most and then gives a
+    /// page without blocks. Nothing if this node does not have what shows them.
+    fn chain_page(&self, from: u64, wait: Duration) -> PortFuture<'_, Option<ChainPage>>;
+
+    /// A state for a follower to begin at, with its bytes; nothing before the first one.
+    fn chain_snapshot(&self) -> PortFuture<'_, Option<(SnapshotHead, Vec<u8>)>>;
 
     /// The nonce of the account's next transaction, those that wait in the pool counted.
     fn next_nonce(&self, address: &Address) -> u64;

@@ -111,5 +111,6 @@ pub(crate) fn check(
         owner,
         allowance,
         now,
+        permit: signed,
     })
 }

@@ -11,7 +11,9 @@ use tg_types::{
     Address, BlockId, Decode as _, Encode as _, SignedTransaction, TimestampMs, TransactionId,
 };
 
+use crate::limits::SNAPSHOT_INTERVAL;
 use crate::mempool::Standing;
+use crate::store::{FinalBlock, Store, StoreError};
 use crate::submit::SubmitError;
 
 /// A block that was executed, with the state after it.
@@ -160,6 +162,32 @@ pub(crate) fn restore(body: &Body, state: &[u8]) -> Option<Executed> {
         state: Arc::new(state),
         events: Arc::default(),
     })
+}
+
+/// Writes final blocks, of which the certificate makes one final, with a snapshot of the state if the one of `snapshot_height`
+/// is old. Gives the height of the newest snapshot.
+pub(crate) fn write_final(
+    store: &Store,
+    executed: &[Executed],
+    (certified, certificate): (BlockId, &[u8]),
+    snapshot_height: u64,
+) -> Result<u64, StoreError> {
+    let blocks: Vec<FinalBlock> = executed
+        .iter()
+        .map(|block| FinalBlock {
+            height: block.height(),
+            id: *block.id.as_bytes(),
+            bytes: encode(&block.block),
+            certificate: (block.id == certified).then(|| certificate.to_vec()),
+        })
+        .collect();
+    let Some(last) = executed.last() else {
+        return Ok(snapshot_height);
+    };
+    let due = last.height() >= snapshot_height + SNAPSHOT_INTERVAL;
+    let snapshot = due.then(|| encode_state(&last.state));
+    store.finalise(&blocks, snapshot.as_deref())?;
+    Ok(if due { last.height() } else { snapshot_height })
 }
 
 /// Evidence that waits for a verdict on this state.

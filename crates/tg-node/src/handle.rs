@@ -14,8 +14,10 @@ use crate::liveness::Watch;
 use crate::mempool::{Statuses, TransactionStatus};
 use crate::store::{Store, StoreError};
 use crate::submit::{Submission, SubmitError};
-use tg_ledger::{Block, BlockHeader, Event, State};
-use tg_types::chain::HEADERS_MAX;
+use tg_ledger::{Block, Event, State};
+use tg_types::chain::{
+    BlockBytes, ChainPage, FinalityProof, HEADERS_MAX, PAGE_BLOCKS_MAX, PAGE_BYTES_MAX, SnapshotHead,
+};
 
 /// A final block with the state after it and the events that it caused.
 #[derive(Debug, Clone)]
@@ -39,15 +41,6 @@ impl From<&Executed> for Finalized {
             events: executed.events.clone(),
         }
     }
-}
-
-/// What shows that a block is final.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShownFinal {
-    /// A finality certificate.
-    pub certificate: Vec<u8>,
-    /// Headers from the certificate's block down to the one in question.
-    pub headers: Vec<BlockHeader>,
 }
 
 /// Where a validator stands.
@@ -341,7 +334,7 @@ impl NodeHandle {
     ///
     /// # Errors
     /// [`StoreError`] if the database fails.
-    pub fn shown_final(&self, height: u64) -> Result<Option<ShownFinal>, StoreError> {
+    pub fn shown_final(&self, height: u64) -> Result<Option<FinalityProof>, StoreError> {
         let Some((certified, certificate)) = self.certificate(height)? else {
             return Ok(None);
         };
@@ -355,9 +348,70 @@ impl NodeHandle {
             };
             headers.push(block.header);
         }
-        Ok(Some(ShownFinal {
+        Ok(Some(FinalityProof {
             certificate,
             headers,
+        }))
+    }
+
+    /// Final blocks from a height on, as a follower asks for them; none if the height is not final yet. Nothing if what
+    /// shows them is not known here: of blocks that were fetched from others, only some have certificates.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database fails.
+    pub fn chain_page(&self, from: u64) -> Result<Option<ChainPage>, StoreError> {
+        let tip = self.board.latest().block.header.height.get();
+        let from = from.max(1);
+        let mut page = ChainPage::empty(tip);
+        let mut bytes = 0;
+        for height in (from..=tip).take(PAGE_BLOCKS_MAX) {
+            let Some(block) = self.store.block(height)? else {
+                break;
+            };
+            bytes += block.len();
+            if bytes > PAGE_BYTES_MAX {
+                break;
+            }
+            page.blocks.push(BlockBytes(block));
+        }
+        if page.blocks.is_empty() {
+            // Either all is known, or the blocks below a snapshot were never here.
+            return Ok((from > tip).then_some(page));
+        }
+        let last = from + page.blocks.len() as u64 - 1;
+        let shown = match self.shown_final(last)? {
+            Some(proof) => Some((last, proof)),
+            // No certificate follows soon: the page ends at its first one.
+            None => match self.certificate(from)?.filter(|it| it.0 <= last) {
+                Some((certified, _)) => self.shown_final(certified)?.map(|it| (certified, it)),
+                None => None,
+            },
+        };
+        let Some((last, proof)) = shown else {
+            return Ok(None);
+        };
+        page.blocks
+            .truncate(usize::try_from(last + 1 - from).unwrap_or(usize::MAX));
+        page.proof = proof;
+        Ok(Some(page))
+    }
+
+    /// A state for a follower to begin at, with its bytes: the newest snapshot. Nothing before the first one, or if what shows
+    /// its block is not known here.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database fails.
+    pub fn chain_snapshot(&self) -> Result<Option<(SnapshotHead, Vec<u8>)>, StoreError> {
+        let Some((height, state)) = self.store.snapshot()? else {
+            return Ok(None);
+        };
+        let (block, proof) = (self.store.block(height)?, self.shown_final(height)?);
+        Ok(block.zip(proof).map(|(block, proof)| {
+            let head = SnapshotHead {
+                block: BlockBytes(block),
+                proof,
+            };
+            (head, state)
         }))
     }
 

@@ -89,7 +89,7 @@
 //! [`mempool`], `submit`, [`blob`], [`store`], [`evidence`], [`checker`], `chain` (the ledger as used here), `core` (the machine
 //! without I/O), [`clock`], `application` (the loop around it), `fetch` (blobs from others), [`voting`] (when it votes),
 //! [`engine`] (all of it wired on any runtime), [`open`], [`validator`] (on tokio), [`handle`] (for the rest of the
-//! process), [`liveness`] (which providers are there).
+//! process), [`liveness`] (which providers are there), [`follow`] (a node without a vote).
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -127,6 +127,7 @@ mod core;
 pub mod duties;
 pub mod engine;
 mod fetch;
+pub mod follow;
 pub mod handle;
 pub mod key;
 pub mod liveness;
@@ -146,6 +147,7 @@ pub use clock::WallClock;
 pub use core::Fatal;
 pub use duties::perform_duties;
 pub use evidence::{CheckError, EvidenceChecker};
+pub use follow::{ChainSource, Follower, FollowerConfig, SourceError, SourceFuture};
 pub use handle::{Finalized, NodeHandle, Status};
 pub use key::ValidatorKey;
 pub use liveness::{Watch, steady_now};

@@ -148,7 +148,7 @@ fn addresses(genesis: &Genesis, key: &ValidatorKey) -> Result<Addresses, OpenErr
 }
 
 /// The state after the last final block, and the height of the snapshot it was rebuilt from.
-fn replay(store: &Store, root: &Executed) -> Result<(Executed, u64), OpenError> {
+pub(crate) fn replay(store: &Store, root: &Executed) -> Result<(Executed, u64), OpenError> {
     let height = store.height()?;
     let (snapshot_height, mut tip) = match store.snapshot()? {
         None => (0, root.clone()),

@@ -35,7 +35,8 @@ mod config;
 mod recovery;
 mod seat;
 
-use config::{CONSENSUS, lock_folder};
+use config::CONSENSUS;
+pub(crate) use config::lock_folder;
 pub use config::{EmbeddedConfig, ValidatorConfig};
 use recovery::Opened;
 pub use recovery::create_validator;

@@ -3,13 +3,16 @@
 use std::fmt;
 use std::time::Duration;
 
+use http_body_util::Either;
 use hyper::Method;
 use serde::Serialize;
+use tg_types::chain::{ChainPage, PAGE_BYTES_MAX, SNAPSHOT_HEAD_BYTES_MAX, SnapshotHead};
 use tg_types::{
-    Address, Amount, BidId, ChainDomain, Digest, DurationMs, Encode, Fees, JobId, JobOrder,
-    ModelId, OfferId, SignedTransaction, SignedUpload, TimestampMs, Transaction, TransactionId,
+    Address, Amount, BidId, ChainDomain, Decode as _, Digest, DurationMs, Encode, Fees, JobId, JobOrder,
+    ModelId, OfferId, Reader, SignedTransaction, SignedUpload, TimestampMs, Transaction, TransactionId,
     UploadPermit, Wallet,
 };
+use tokio::sync::mpsc;
 
 use crate::dto::{
     AccountDto, BidDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, DryRunDto,
@@ -19,14 +22,19 @@ use crate::dto::{
     TransactionStatusDto,
 };
 use crate::error::ClientError;
+use crate::download::Download;
 use crate::events::EventStream;
-use crate::transport::{Payload, Transport};
+use crate::transport::{Payload, Transport, whole};
+use crate::upload::UploadBody;
 
 /// How long an inference on behalf of a client may take: its job's own deadline and some.
 const DEVELOPMENT_INFER_LIMIT: Duration = Duration::from_secs(150);
 
 /// How long an upload may take to arrive.
 const UPLOAD_TIME: DurationMs = DurationMs::new(5 * 60 * 1_000);
+
+/// Bytes of a page of blocks that are read: its blocks, and what shows them.
+const PAGE_LIMIT: usize = PAGE_BYTES_MAX + (1 << 20);
 
 /// Items of a page that is asked for: the most that a server gives.
 const PAGE_ITEMS: usize = 200;
@@ -152,8 +160,78 @@ impl Client {
             headers.push(("tg-upload", signed.to_string()));
         }
         self.transport
-            .json(Method::PUT, &path, Payload::Upload(bytes, headers))
+            .json(Method::PUT, &path, Payload::Upload(whole(bytes), headers))
             .await
+    }
+
+    /// Stores a blob under a permit that its owner signed. Its pieces come through a channel; if they end before the permit's length, the
+    /// call fails. The whole must arrive within the client's time limit.
+    ///
+    /// # Errors
+    /// Those of [`Client::put_blob`].
+    pub async fn put_permitted(
+        &self,
+        permit: &SignedUpload,
+        pieces: mpsc::Receiver<Vec<u8>>,
+    ) -> Result<BlobDto, ClientError> {
+        let path = format!("/v1/blobs/{}", permit.permit.digest);
+        let headers = vec![("tg-upload", permit.to_string())];
+        let body = Either::Right(UploadBody::new(permit.permit.length, pieces));
+        self.transport
+            .json(Method::PUT, &path, Payload::Upload(body, headers))
+            .await
+    }
+
+    /// A blob as it comes, piece by piece. Nothing is checked: whoever has all pieces compares their digest with the name.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if the grid does not have it.
+    pub async fn download(&self, digest: Digest) -> Result<Download, ClientError> {
+        let path = format!("/v1/blobs/{digest}");
+        let answer = self
+            .transport
+            .open(Method::GET, &path, Payload::Empty)
+            .await?;
+        Ok(Download::new(self.transport.clone(), answer.into_body()))
+    }
+
+    /// Final blocks from a height on, with what shows them. With none there, the grid waits for one for `wait` at most, 10 s,
+    /// and then gives a page without blocks. Nothing is checked.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if this node does not have what shows them.
+    pub async fn chain_page(&self, from: u64, wait: Duration) -> Result<ChainPage, ClientError> {
+        let path = format!("/v1/chain/blocks?from={from}&wait_ms={}", wait.as_millis());
+        let bytes = self
+            .transport
+            .call(Method::GET, &path, Payload::Empty, PAGE_LIMIT)
+            .await?;
+        ChainPage::from_bytes(&bytes).map_err(|source| ClientError::Malformed { path, source })
+    }
+
+    /// A state to begin at, with its bytes, of at most `limit` bytes in all. Nothing is checked.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if the grid has none yet.
+    pub async fn chain_snapshot(
+        &self,
+        limit: usize,
+    ) -> Result<(SnapshotHead, Vec<u8>), ClientError> {
+        let path = "/v1/chain/snapshot";
+        let mut bytes = self
+            .transport
+            .call(Method::GET, path, Payload::Empty, limit)
+            .await?;
+        let malformed = |source| ClientError::Malformed {
+            path: path.to_owned(),
+            source,
+        };
+        let mut reader = Reader::new(&bytes);
+        let head = reader.bytes("snapshot head", SNAPSHOT_HEAD_BYTES_MAX);
+        let head = head.map_err(malformed)?;
+        let length = 4 + head.len();
+        let head = SnapshotHead::from_bytes(head).map_err(malformed)?;
+        Ok((head, bytes.split_off(length)))
     }
 
     /// Fetches a blob of at most `limit` bytes and checks its digest.

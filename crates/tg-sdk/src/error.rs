@@ -71,6 +71,15 @@ pub enum ClientError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// The answer is not the encoding of what was asked for.
+    #[error("the answer of {path} is malformed")]
+    Malformed {
+        /// The path that was asked.
+        path: String,
+        /// What the decoder said.
+        #[source]
+        source: tg_types::DecodeError,
+    },
     /// The answer is not what the API's document describes.
     #[error("the answer of {path} is not the JSON that was expected")]
     Unreadable {
@@ -130,6 +139,7 @@ impl ClientError {
             Self::Refused { status, .. } => matches!(*status, 408 | 425 | 429 | 500..=599),
             Self::InvalidUrl { .. }
             | Self::TooLarge { .. }
+            | Self::Malformed { .. }
             | Self::Unreadable { .. }
             | Self::WrongBlob { .. } => false,
         }
@@ -146,7 +156,7 @@ impl ClientError {
             Self::Timeout { .. } => "the grid is busy or stuck; try again, or look at its output",
             Self::Refused { body, .. } => &body.hint,
             Self::TooLarge { .. } => "the server is not to be trusted, or the limit is too small",
-            Self::Unreadable { .. } => {
+            Self::Unreadable { .. } | Self::Malformed { .. } => {
                 "client and server are of different versions, or this is no TensorGrid API"
             }
             Self::WrongBlob { .. } => "the server's store is damaged or it lies; ask another one",

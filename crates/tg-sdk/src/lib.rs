@@ -24,6 +24,8 @@ pub mod bids;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod dto;
+#[cfg(feature = "client")]
+pub mod download;
 pub mod error;
 #[cfg(feature = "client")]
 pub mod events;
@@ -34,12 +36,16 @@ pub mod light;
 pub mod text;
 #[cfg(feature = "client")]
 mod transport;
+#[cfg(feature = "client")]
+mod upload;
 #[cfg(feature = "verify")]
 pub mod verify;
 
 #[cfg(feature = "client")]
 pub use client::{Client, JobFilter};
 pub use error::{ClientError, ErrorBody};
+#[cfg(feature = "client")]
+pub use download::Download;
 #[cfg(feature = "client")]
 pub use events::EventStream;
 pub use tg_types::{

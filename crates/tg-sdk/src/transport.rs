@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::client::legacy::{Client as Pool, connect::HttpConnector};
@@ -10,6 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::de::DeserializeOwned;
 
 use crate::error::{ClientError, ErrorBody};
+use crate::upload::UploadBody;
 
 /// Longest wait for an answer, in milliseconds. A proof travels in well under this on any link worth using.
 pub(crate) const CALL_LIMIT_MS: u64 = 30_000;
@@ -30,15 +31,23 @@ pub(crate) enum Payload {
     /// Raw bytes.
     Bytes(Vec<u8>),
     /// Raw bytes with headers of their own.
-    Upload(Vec<u8>, Vec<(&'static str, String)>),
+    Upload(RequestBody, Vec<(&'static str, String)>),
 }
+
+/// The body of a request: whole, or piece by piece.
+pub(crate) type RequestBody = Either<Full<Bytes>, UploadBody>;
 
 /// A pool of connections to one API.
 #[derive(Debug, Clone)]
 pub(crate) struct Transport {
     base: String,
-    pool: Pool<HttpConnector, Full<Bytes>>,
+    pool: Pool<HttpConnector, RequestBody>,
     limit: Duration,
+}
+
+/// A body of these bytes.
+pub(crate) fn whole(bytes: Vec<u8>) -> RequestBody {
+    Either::Left(Full::from(bytes))
 }
 
 impl Transport {
@@ -135,27 +144,27 @@ impl Transport {
         method: Method,
         path: &str,
         payload: Payload,
-    ) -> Result<Request<Full<Bytes>>, ClientError> {
+    ) -> Result<Request<RequestBody>, ClientError> {
         let builder = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
             .header("accept", "*/*")
             .header("user-agent", concat!("tg-sdk/", env!("CARGO_PKG_VERSION")));
         let request = match payload {
-            Payload::Empty => builder.body(Full::default()),
+            Payload::Empty => builder.body(whole(Vec::new())),
             Payload::Json(json) => builder
                 .header("content-type", "application/json")
-                .body(Full::from(json)),
+                .body(whole(json)),
             Payload::Bytes(bytes) => builder
                 .header("content-type", "application/octet-stream")
-                .body(Full::from(bytes)),
-            Payload::Upload(bytes, headers) => headers
+                .body(whole(bytes)),
+            Payload::Upload(body, headers) => headers
                 .into_iter()
                 .fold(builder, |builder, (name, value)| {
                     builder.header(name, value)
                 })
                 .header("content-type", "application/octet-stream")
-                .body(Full::from(bytes)),
+                .body(body),
         };
         request.map_err(|_| ClientError::InvalidUrl {
             url: format!("{}{path}", self.base),
@@ -183,6 +192,13 @@ impl Transport {
                 source,
             }),
         }
+    }
+
+    /// Waits for something for as long as for an answer.
+    pub(crate) async fn within<T>(&self, call: impl Future<Output = T>) -> Result<T, ClientError> {
+        tokio::time::timeout(self.limit, call)
+            .await
+            .map_err(|_| self.timeout())
     }
 
     fn timeout(&self) -> ClientError {

@@ -181,12 +181,45 @@ pub(crate) struct ValidatorArguments {
     pub(crate) log: Option<String>,
 }
 
+/// `gateway`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid gateway --config my-network/gateway-1/gateway.toml\n  \
+                  tensorgrid network join my-gateway --gateway --genesis genesis.bin --api http://10.0.0.7:7101\n\n\
+                  It checks every block and every state by itself, holds no keys, and can be started and lost at any time."
+)]
+pub(crate) struct GatewayArguments {
+    /// Its settings; `tensorgrid network new` and `network join --gateway` write them.
+    #[arg(
+        long,
+        env = "TENSORGRID_CONFIG",
+        value_name = "FILE",
+        required_unless_present = "sample"
+    )]
+    pub(crate) config: Option<PathBuf>,
+    /// Print sample settings, each below what it means, and do nothing else.
+    #[arg(long)]
+    pub(crate) sample: bool,
+    /// API of a validator or another gateway, once for each, instead of those in the settings.
+    #[arg(long, env = "TENSORGRID_SOURCES", value_name = "URL", value_delimiter = ',')]
+    pub(crate) source: Vec<String>,
+    /// Where its API listens, instead of what the settings say.
+    #[arg(long, env = "TENSORGRID_API_LISTEN", value_name = "ADDRESS")]
+    pub(crate) api_listen: Option<SocketAddr>,
+    /// Folder of its chain and blobs, instead of what the settings say.
+    #[arg(long, env = "TENSORGRID_DATA_DIR", value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// What is logged to the error stream, instead of what RUST_LOG and the settings say.
+    #[arg(long, env = "TENSORGRID_LOG", value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+}
+
 /// Commands about networks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NetworkCommand {
     /// Make a folder with genesis, keys, settings and scripts for the processes of a new network.
     New(NetworkNewArguments),
-    /// Make a folder with a key and the environment of a provider that joins a network.
+    /// Make a folder with what a provider or a gateway needs that joins a network.
     Join(NetworkJoinArguments),
 }
 
@@ -204,8 +237,9 @@ pub(crate) struct KeepingArguments {
 /// `network join`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  tensorgrid network join my-provider --genesis genesis.bin --api http://10.0.0.7:7101 --no-encryption\n\n\
-                  The folder must be empty. Fund the address that it prints, by `tensorgrid transfer`, before the provider starts."
+    after_help = "Example:\n  tensorgrid network join my-provider --genesis genesis.bin --api http://10.0.0.7:7101 --no-encryption\n  \
+                  tensorgrid network join my-gateway --gateway --genesis genesis.bin --api http://10.0.0.7:7101\n\n\
+                  The folder must be empty. For a provider, fund the address that it prints, by `tensorgrid transfer`, before the provider starts."
 )]
 pub(crate) struct NetworkJoinArguments {
     /// The folder to make.
@@ -215,6 +249,9 @@ pub(crate) struct NetworkJoinArguments {
     pub(crate) genesis: PathBuf,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
+    /// Join as a gateway, a node without a vote and without keys, rather than as a provider.
+    #[arg(long, conflicts_with_all = ["passphrase_file", "no_encryption"])]
+    pub(crate) gateway: bool,
     #[command(flatten)]
     pub(crate) keeping: KeepingArguments,
 }
@@ -233,13 +270,16 @@ pub(crate) struct NetworkNewArguments {
     /// Validators. From 4 on one of them may fail, from 7 on two, and so on.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) validators: u16,
+    /// Gateways, which clients and providers ask instead of the validators.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=64))]
+    pub(crate) gateways: u16,
     /// Providers that get a key and a funded account.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=64))]
     pub(crate) providers: u16,
     /// Name or IP address at which the others reach a validator: once for all, or once for each; this machine if absent.
     #[arg(long, value_name = "HOST")]
     pub(crate) host: Vec<String>,
-    /// Port on which the first validator of a host listens. Its API takes the next one, the next validator the two after that.
+    /// Port on which the first validator of a host listens. Its API takes the next one, the next validator the two after that, and gateways those after all validators.
     #[arg(long, default_value_t = 7100, value_parser = clap::value_parser!(u16).range(1..65_535), value_name = "PORT")]
     pub(crate) first_port: u16,
     #[command(flatten)]

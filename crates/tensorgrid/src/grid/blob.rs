@@ -76,7 +76,7 @@ const fn in_node(allowance: UploadAllowance) -> Allowance {
 }
 
 /// Removes blobs that no record of the ledger names, over and over. Ends when it is aborted.
-pub(super) async fn sweep(node: NodeHandle) {
+pub(crate) async fn sweep(node: NodeHandle) {
     loop {
         tokio::time::sleep(SWEEP).await;
         let node = node.clone();
@@ -167,7 +167,7 @@ fn refused(error: &BlobError) -> PortError {
 }
 
 /// An error and what caused it, in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {

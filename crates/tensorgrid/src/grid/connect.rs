@@ -24,7 +24,9 @@ impl From<&ClientError> for Exit {
                 408 | 429 | 503 => Self::Unavailable,
                 _ => Self::Failed,
             },
-            ClientError::TooLarge { .. } | ClientError::Unreadable { .. } => Self::Failed,
+            ClientError::TooLarge { .. }
+            | ClientError::Malformed { .. }
+            | ClientError::Unreadable { .. } => Self::Failed,
         }
     }
 }

@@ -7,7 +7,7 @@
 
 pub(crate) mod accounts;
 pub(crate) mod args;
-mod blob;
+pub(crate) mod blob;
 pub(crate) mod commands;
 pub(crate) mod connect;
 pub(crate) mod embedded;

@@ -9,9 +9,10 @@ use tg_api::{
     ShownState, TransactionFate, Upload, named_blobs,
 };
 use tg_ledger::State;
-use tg_node::{BlobStore, NodeHandle, SubmitError, TransactionStatus};
+use tg_node::{BlobStore, NodeHandle, StoreError, SubmitError, TransactionStatus};
 use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
+use tg_types::chain::{ChainPage, SnapshotHead};
 use tg_types::{
     Address, Amount, Digest, Fault, Fees, SignedTransaction, Transaction, TransactionId,
 };
@@ -19,6 +20,7 @@ use tokio::sync::{broadcast, mpsc};
 
 use super::blob::{self, chain};
 use super::{accounts, infer};
+use crate::network::uplinks::Uplinks;
 use crate::outcome::Failure;
 
 /// How long a nonce that was taken here counts before the ledger shows it.
@@ -47,6 +49,8 @@ pub(crate) struct NodePort {
     search: Arc<tokio::sync::Mutex<()>>,
     /// The faucet's transactions go one after the other, so that their nonces do.
     faucet: tokio::sync::Mutex<()>,
+    /// Where what clients store goes on to, if this is a gateway.
+    uplinks: Option<Arc<Uplinks>>,
     /// The API's own address, for inferences that it runs on behalf of clients.
     client: OnceLock<Client>,
 }
@@ -62,6 +66,14 @@ impl NodePort {
         Self::new(vec![node], network, None)
     }
 
+    /// A port of a gateway, which hands on what clients store.
+    pub(crate) fn gateway(node: NodeHandle, network: String, uplinks: Arc<Uplinks>) -> Self {
+        Self {
+            uplinks: Some(uplinks),
+            ..Self::alone(node, network)
+        }
+    }
+
     fn new(nodes: Vec<NodeHandle>, network: String, funded: Option<Vec<String>>) -> Self {
         Self {
             nodes,
@@ -70,6 +82,7 @@ impl NodePort {
             funded,
             search: Arc::default(),
             faucet: tokio::sync::Mutex::default(),
+            uplinks: None,
             client: OnceLock::new(),
         }
     }
@@ -117,20 +130,29 @@ impl GridPort for NodePort {
     fn shown_state(&self) -> PortFuture<'_, Option<ShownState>> {
         let node = self.node().clone();
         Box::pin(async move {
-            // The database is on disk.
-            let read = tokio::task::spawn_blocking(move || {
+            on_disk(move || {
                 let tip = node.snapshot();
                 let shown = node.shown_final(tip.block.header.height.get())?;
                 Ok(shown.map(|shown| ShownState {
                     state: Arc::clone(&tip.state),
-                    certificate: shown.certificate,
-                    headers: shown.headers,
+                    proof: shown,
                 }))
-            });
-            let read: Result<_, tg_node::StoreError> =
-                read.await.map_err(|error| store_error(&error))?;
-            read.map_err(|error| store_error(&error))
+            })
+            .await
         })
+    }
+
+    fn chain_page(&self, from: u64, wait: Duration) -> PortFuture<'_, Option<ChainPage>> {
+        let node = self.node().clone();
+        Box::pin(async move {
+            await_height(&node, from, wait).await;
+            on_disk(move || node.chain_page(from)).await
+        })
+    }
+
+    fn chain_snapshot(&self) -> PortFuture<'_, Option<(SnapshotHead, Vec<u8>)>> {
+        let node = self.node().clone();
+        Box::pin(on_disk(move || node.chain_snapshot()))
     }
 
     fn next_nonce(&self, address: &Address) -> u64 {
@@ -198,7 +220,16 @@ impl GridPort for NodePort {
     }
 
     fn store_blob(&self, upload: Upload) -> PortFuture<'_, Box<dyn BlobSink>> {
-        blob::store(Arc::clone(self.node().blobs()), upload)
+        let store = Arc::clone(self.node().blobs());
+        let permit = upload.permit;
+        let sink = blob::store(Arc::clone(&store), upload);
+        match &self.uplinks {
+            None => sink,
+            Some(uplinks) => {
+                let uplinks = Arc::clone(uplinks);
+                Box::pin(async move { Ok(uplinks.forwarding(sink.await?, store, permit)) })
+            }
+        }
     }
 
     fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Box<dyn BlobSource>>> {
@@ -224,6 +255,32 @@ impl GridPort for NodePort {
             .is_some()
             .then_some(self as &dyn DevelopmentPort)
     }
+}
+
+/// Reads the database, which is on disk, beside the event loop.
+async fn on_disk<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, PortError> {
+    let read = tokio::task::spawn_blocking(read).await;
+    let read = read.map_err(|error| store_error(&error))?;
+    read.map_err(|error| store_error(&error))
+}
+
+/// Waits until a block of this height is final, for `wait` at most.
+async fn await_height(node: &NodeHandle, height: u64, wait: Duration) {
+    // First: a block that becomes final meanwhile is heard of.
+    let mut blocks = node.subscribe();
+    let is_there = || node.snapshot().block.header.height.get() >= height;
+    let waiting = async {
+        while !is_there() {
+            // One that was missed is seen in the snapshot.
+            if let Err(broadcast::error::RecvError::Closed) = blocks.recv().await {
+                return;
+            }
+        }
+    };
+    // Without one in time, the caller answers that there is none.
+    let _ = tokio::time::timeout(wait, waiting).await;
 }
 
 /// Whether a record of the ledger names a blob: what nobody names is not asked of the other validators, so that whoever asks

@@ -11,6 +11,7 @@ use tg_ledger::{
 use tg_node::{SeatAddress, ValidatorKey, create_validator};
 use tg_types::{Amount, ChainDomain, Digest, Encode as _, TimestampMs, Wallet};
 
+use super::gateway::GatewaySettings;
 use super::layout::{Founded, NewValidator};
 use super::process::{ApiSetting, ValidatorSettings};
 use super::{scripts, settings};
@@ -31,6 +32,8 @@ pub(crate) struct NetworkPlan {
     pub(crate) folder: PathBuf,
     /// The host of each validator as the others reach it; validators of one host take ports one after the other.
     pub(crate) hosts: Vec<String>,
+    /// How many gateways there are, all on this machine.
+    pub(crate) gateways: u16,
     /// How many providers get a funded account.
     pub(crate) providers: u16,
     /// The first validator of a host listens here for the others, its API one above, the next validator two above.
@@ -58,6 +61,7 @@ pub(crate) fn found(plan: &NetworkPlan) -> Result<Founded, Failure> {
         folder,
         genesis,
         validators,
+        gateways: gateways(plan)?,
         providers,
         requestor,
         passphrase_file,
@@ -83,6 +87,25 @@ pub(crate) fn join_as_provider(
     keys::write(&key, &wallet.secret(), passphrase.as_ref())?;
     scripts::write_provider(&folder, api, None, file.as_deref())?;
     Ok((wallet, folder))
+}
+
+/// Writes the settings and the genesis of a gateway that joins a network behind an API. Gives its settings file.
+pub(crate) fn join_as_gateway(
+    folder: &Path,
+    api: &str,
+    genesis: &Genesis,
+) -> Result<PathBuf, Failure> {
+    let folder = std::path::absolute(folder)?;
+    make_empty(&folder)?;
+    files::write(&folder.join("genesis.bin"), &genesis.to_bytes())?;
+    let settings = GatewaySettings {
+        genesis: "genesis.bin".into(),
+        sources: vec![api.to_owned()],
+        ..GatewaySettings::usual()
+    };
+    let file = folder.join("gateway.toml");
+    files::write(&file, settings::render(&settings)?.as_bytes())?;
+    Ok(file)
 }
 
 /// Makes the folder. One that holds anything is refused.
@@ -116,10 +139,29 @@ fn validators(plan: &NetworkPlan) -> Result<Vec<NewValidator>, Failure> {
             account: keys::draw_wallet()?,
             address: address(host, port)?,
             listen: SocketAddr::new(listening(host), port),
-            api: SocketAddr::from((Ipv4Addr::LOCALHOST, port + 1)),
+            // Gateways of other machines ask it.
+            api: match plan.gateways {
+                0 => SocketAddr::from((Ipv4Addr::LOCALHOST, port + 1)),
+                _ => SocketAddr::new(listening(host), port + 1),
+            },
         })
     };
     plan.hosts.iter().enumerate().map(one).collect()
+}
+
+/// Where gateways listen: on this machine, above all ports that validators could take.
+fn gateways(plan: &NetworkPlan) -> Result<Vec<SocketAddr>, Failure> {
+    let first = u16::try_from(2 * plan.hosts.len()).ok();
+    let first = first.and_then(|above| plan.first_port.checked_add(above));
+    let one = |index: u16| {
+        let port = first.and_then(|first| first.checked_add(index));
+        let port = port.ok_or_else(|| {
+            let text = format!("there are too few ports above {}", plan.first_port);
+            Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint("--first-port names a lower one")
+        })?;
+        Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+    };
+    (0..plan.gateways).map(one).collect()
 }
 
 fn address(host: &str, port: u16) -> Result<SeatAddress, Failure> {
@@ -195,6 +237,22 @@ fn write(network: &Founded, passphrase: Option<&Passphrase>) -> Result<(), Failu
         create_validator(&folder.join("data"), &network.genesis, &validator.key)
             .or_fail(Exit::Failed, "make a validator's database")?;
     }
+    for (index, api) in network.gateways.iter().enumerate() {
+        let folder = network.gateway_folder(index);
+        fs::create_dir(&folder)?;
+        // Each prefers another validator.
+        let mut sources: Vec<String> = (0..network.validators.len())
+            .map(|index| network.validator_url(index))
+            .collect();
+        sources.rotate_left(index % network.validators.len());
+        let settings = GatewaySettings {
+            api: *api,
+            sources,
+            ..GatewaySettings::usual()
+        };
+        let text = settings::render(&settings)?;
+        files::write(&folder.join("gateway.toml"), text.as_bytes())?;
+    }
     for (index, wallet) in network.providers.iter().enumerate() {
         let folder = network.provider_folder(index);
         fs::create_dir(&folder)?;
@@ -232,6 +290,7 @@ mod tests {
         NetworkPlan {
             folder: folder.to_path_buf(),
             hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+            gateways: 0,
             providers: 2,
             first_port: 7100,
             passphrase: None,

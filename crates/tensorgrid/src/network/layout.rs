@@ -31,6 +31,8 @@ pub(crate) struct Founded {
     pub(crate) genesis: Genesis,
     /// Its validators, in the order of their folders.
     pub(crate) validators: Vec<NewValidator>,
+    /// Where its gateways' APIs listen.
+    pub(crate) gateways: Vec<SocketAddr>,
     /// The accounts of its providers.
     pub(crate) providers: Vec<Wallet>,
     /// The account that orders jobs.
@@ -45,14 +47,33 @@ impl Founded {
         self.folder.join(format!("validator-{}", index + 1))
     }
 
+    /// The folder of a gateway, counted from 0.
+    pub(crate) fn gateway_folder(&self, index: usize) -> PathBuf {
+        self.folder.join(format!("gateway-{}", index + 1))
+    }
+
     /// The folder of a provider, counted from 0.
     pub(crate) fn provider_folder(&self, index: usize) -> PathBuf {
         self.folder.join(format!("provider-{}", index + 1))
     }
 
-    /// The address of a validator's API as clients of its machine name it. There are fewer validators than callers.
+    /// The address of a validator's API as others name it.
+    pub(crate) fn validator_url(&self, index: usize) -> String {
+        let validator = &self.validators[index];
+        if validator.api.ip().is_loopback() {
+            return format!("http://{}", validator.api);
+        }
+        let address = validator.address.to_string();
+        let host = address.rsplit_once(':').map_or("", |(host, _)| host);
+        format!("http://{host}:{}", validator.api.port())
+    }
+
+    /// The address of the API that the client with this number asks: of a gateway, or of a validator if there is none.
+    /// There are fewer of them than callers.
     pub(crate) fn api_url(&self, index: usize) -> String {
-        let validator = &self.validators[index % self.validators.len()];
-        format!("http://{}", validator.api)
+        match self.gateways.len() {
+            0 => self.validator_url(index % self.validators.len()),
+            count => format!("http://{}", self.gateways[index % count]),
+        }
     }
 }

@@ -35,6 +35,7 @@ pub(super) fn write(founded: &Founded) -> Result<(), Failure> {
     fs::create_dir(&units)?;
     for (name, unit) in [
         ("tensorgrid-validator@.service", VALIDATOR_UNIT),
+        ("tensorgrid-gateway@.service", GATEWAY_UNIT),
         ("tensorgrid-provider@.service", PROVIDER_UNIT),
     ] {
         let text = unit.replace("@DIR@", &quotable(folder)?);
@@ -111,8 +112,11 @@ fn readme(founded: &Founded) -> String {
             "| `validator-{}` | {} | {} |",
             index + 1,
             validator.address,
-            founded.api_url(index)
+            founded.validator_url(index)
         );
+    }
+    for (index, api) in founded.gateways.iter().enumerate() {
+        let _ = writeln!(rows, "| `gateway-{}` | | http://{api} |", index + 1);
     }
     for (index, wallet) in founded.providers.iter().enumerate() {
         let _ = writeln!(
@@ -158,6 +162,10 @@ start() {
 for folder in validator-*; do
     start "$folder" "$program" validator --config "$folder/validator.toml"
 done
+for folder in gateway-*; do
+    [ -f "$folder/gateway.toml" ] || continue
+    start "$folder" "$program" gateway --config "$folder/gateway.toml"
+done
 for folder in provider-*; do
     [ -f "$folder/provider.env" ] || continue
     (
@@ -202,6 +210,7 @@ stop() {
     done
 }
 stop run/provider-*.pid
+stop run/gateway-*.pid
 stop run/validator-*.pid
 "#;
 
@@ -222,6 +231,28 @@ NoNewPrivileges=yes
 ProtectSystem=strict
 PrivateTmp=yes
 ReadWritePaths='@DIR@/validator-%i'
+
+[Install]
+WantedBy=multi-user.target
+";
+
+const GATEWAY_UNIT: &str = "\
+# systemctl enable --now tensorgrid-gateway@1
+[Unit]
+Description=TensorGrid gateway %i
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+# User=NAME, who owns the folder below
+ExecStart=/usr/local/bin/tensorgrid gateway --config '@DIR@/gateway-%i/gateway.toml'
+Restart=on-failure
+RestartSec=5
+TimeoutStopSec=30
+NoNewPrivileges=yes
+ProtectSystem=strict
+PrivateTmp=yes
+ReadWritePaths='@DIR@/gateway-%i'
 
 [Install]
 WantedBy=multi-user.target
@@ -271,8 +302,9 @@ tensorgrid balance
 ## Several machines
 A validator needs `genesis.bin` and its own folder, `validator-N`, and nothing of the others. Copy them to its machine side
 by side, delete them here, and start it there with `tensorgrid validator --config validator-N/validator.toml`, or with the
-unit in `systemd/`. A provider needs its folder `provider-N`; `provider.env` names the API that it asks, which must listen
-where the provider reaches it (`api` in that validator's `validator.toml`; it has no login). Paths in `*.env` and in the units are
+unit in `systemd/`. A gateway needs `genesis.bin` and its folder, `gateway-N`; it asks the validators' APIs (`sources` in
+`gateway.toml`), checks all that they say, and holds no keys. A provider needs its folder `provider-N`; `provider.env` names the
+API that it asks, which must listen where the provider reaches it (`api` in that node's settings; it has no login). Paths in `*.env` and in the units are
 those of this folder: change them with the folder.
 
 ## Keys

@@ -1,4 +1,4 @@
-//! What a validator says of itself: where it stands and what it waits for.
+//! What a process says of itself: where it stands and what it waits for.
 
 use std::time::Duration;
 
@@ -86,6 +86,62 @@ impl ValidatorState {
     }
 }
 
+/// Where a gateway stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GatewayState {
+    /// None of its sources answers.
+    Alone,
+    /// Sources have blocks that it lacks.
+    Behind,
+    /// Sources answer, and have no new block.
+    Still,
+    /// Blocks become final.
+    Final,
+}
+
+impl GatewayState {
+    /// Where the gateway of `status` stands, `silent` after the last final block that it saw.
+    pub(crate) const fn of(status: &Status, silent: Duration) -> Self {
+        if status.peers == 0 {
+            Self::Alone
+        } else if status.peer_height >= status.height + BEHIND_MIN {
+            Self::Behind
+        } else if silent.as_millis() >= STILL_AFTER.as_millis() {
+            Self::Still
+        } else {
+            Self::Final
+        }
+    }
+
+    /// One word for programs.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Alone => "alone",
+            Self::Behind => "behind",
+            Self::Still => "still",
+            Self::Final => "final",
+        }
+    }
+
+    /// A line for people.
+    pub(crate) fn line(self, status: &Status) -> String {
+        let Status { height, peers, .. } = status;
+        let sources = match peers {
+            1 => "1 source answers".to_owned(),
+            _ => format!("{peers} sources answer"),
+        };
+        match self {
+            Self::Alone => format!("height {height}: none of its sources answers"),
+            Self::Behind => format!(
+                "catching up: height {height} of {}, {sources}",
+                status.peer_height
+            ),
+            Self::Still => format!("no block after height {height} for a while, though {sources}"),
+            Self::Final => format!("height {height} is final, {sources}"),
+        }
+    }
+}
+
 /// How many others make a quorum together with this validator.
 pub(crate) const fn needed(status: &Status) -> usize {
     let faults = (status.validators - 1) / 3;
@@ -113,6 +169,24 @@ mod tests {
             abstains_until: None,
             clock_jumped_ms: None,
         }
+    }
+
+    #[test]
+    fn a_gateway_says_what_it_waits_for() {
+        let check = |status: &Status, silent: Duration, standing: GatewayState, words: &str| {
+            assert_eq!(GatewayState::of(status, silent), standing);
+            let line = standing.line(status);
+            assert!(line.contains(words), "{line}");
+        };
+        let now = Duration::ZERO;
+        let two = "2 sources answer";
+        check(&status(), now, GatewayState::Final, two);
+        check(&status(), STILL_AFTER, GatewayState::Still, "no block");
+        let mut behind = status();
+        behind.peer_height = 10;
+        check(&behind, now, GatewayState::Behind, "height 7 of 10");
+        behind.peers = 0;
+        check(&behind, now, GatewayState::Alone, "none of its sources");
     }
 
     #[test]

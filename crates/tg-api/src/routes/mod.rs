@@ -3,6 +3,7 @@
 mod accounts;
 mod bids;
 mod blobs;
+mod chain;
 mod development;
 mod events;
 mod extract;
@@ -54,6 +55,8 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(status::status))
         .routes(routes!(accounts::account))
         .routes(routes!(proofs::proof))
+        .routes(routes!(chain::blocks))
+        .routes(routes!(chain::snapshot))
         .routes(routes!(transactions::submit))
         .routes(routes!(transactions::transaction))
         .routes(routes!(events::events))

@@ -45,8 +45,8 @@ pub(super) async fn proof(
     })?;
     let proof = prove(&shown.state, record, &id).ok_or_else(|| invalid("the record's id"))?;
     let answer = StateAnswer {
-        certificate: shown.certificate,
-        headers: shown.headers,
+        certificate: shown.proof.certificate,
+        headers: shown.proof.headers,
         proof,
     };
     Ok(Json(StateAnswerDto::from(&answer)))

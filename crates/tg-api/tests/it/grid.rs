@@ -15,6 +15,7 @@ use tg_ledger::{
 };
 use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
+use tg_types::chain::{ChainPage, SnapshotHead};
 use tg_types::{
     Address, Amount, Digest, Fault, Label, ProgramId, SignedTransaction, TimestampMs,
     TransactionId, Wallet,
@@ -219,6 +220,14 @@ impl GridPort for Grid {
 
     /// This grid has no consensus, and so nothing to show.
     fn shown_state(&self) -> PortFuture<'_, Option<ShownState>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn chain_page(&self, _: u64, _: Duration) -> PortFuture<'_, Option<ChainPage>> {
+        Box::pin(async { Ok(Some(ChainPage::empty(0))) })
+    }
+
+    fn chain_snapshot(&self) -> PortFuture<'_, Option<(SnapshotHead, Vec<u8>)>> {
         Box::pin(async { Ok(None) })
     }
 

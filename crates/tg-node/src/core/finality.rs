@@ -5,8 +5,7 @@ use tg_types::{BlockId, TimestampMs};
 use super::machine::{Core, Fatal, Target};
 use super::tree::Resolution;
 use crate::chain::{self, Executed};
-use crate::limits::{CATCH_UP_BLOCKS, SNAPSHOT_INTERVAL};
-use crate::store::FinalBlock;
+use crate::limits::CATCH_UP_BLOCKS;
 
 /// Finalisations that may wait for missing blocks. A newer one covers the older ones.
 const TARGETS_MAX: usize = 64;
@@ -132,24 +131,9 @@ impl Core {
     }
 
     fn write(&mut self, executed: &[Executed], target: &Target) -> Result<(), Fatal> {
-        let blocks: Vec<FinalBlock> = executed
-            .iter()
-            .map(|block| FinalBlock {
-                height: block.height(),
-                id: *block.id.as_bytes(),
-                bytes: chain::encode(&block.block),
-                certificate: (block.id == target.id).then(|| target.certificate.clone()),
-            })
-            .collect();
-        let Some(last) = executed.last() else {
-            return Ok(());
-        };
-        let due = last.height() >= self.snapshot_height + SNAPSHOT_INTERVAL;
-        let snapshot = due.then(|| chain::encode_state(&last.state));
-        self.store.finalise(&blocks, snapshot.as_deref())?;
-        if due {
-            self.snapshot_height = last.height();
-        }
+        let certified = (target.id, target.certificate.as_slice());
+        self.snapshot_height =
+            chain::write_final(&self.store, executed, certified, self.snapshot_height)?;
         Ok(())
     }
 }

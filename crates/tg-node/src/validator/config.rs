@@ -166,7 +166,7 @@ fn create_folder(path: &Path) -> Result<(), OpenError> {
 }
 
 /// Makes a folder if it is missing and takes it for this process; the operating system gives it back when the process ends, however it ends.
-pub(super) fn lock_folder(directory: &Path) -> Result<File, OpenError> {
+pub(crate) fn lock_folder(directory: &Path) -> Result<File, OpenError> {
     create_folder(directory)?;
     let path = directory.join("lock");
     let failed = |source| OpenError::Io {

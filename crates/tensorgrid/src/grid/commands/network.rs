@@ -1,8 +1,8 @@
 //! `tensorgrid network new` and `network join`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use tg_ledger::UnverifiedJobs;
+use tg_ledger::{Genesis, UnverifiedJobs};
 
 use super::json_of;
 use crate::grid::args::{
@@ -10,7 +10,7 @@ use crate::grid::args::{
 };
 use crate::grid::connect::{self, Calling as _};
 use crate::grid::keys::Passphrase;
-use crate::network::founding::{NetworkPlan, found, join_as_provider};
+use crate::network::founding::{NetworkPlan, found, join_as_gateway, join_as_provider};
 use crate::network::layout::Founded;
 use crate::network::process::read_genesis;
 use crate::outcome::{Exit, Failure, Outcome, line, say};
@@ -42,6 +42,7 @@ fn new(arguments: &NetworkNewArguments, as_json: bool) -> Outcome {
     let founded = found(&NetworkPlan {
         folder: arguments.folder.clone(),
         hosts,
+        gateways: arguments.gateways,
         providers: arguments.providers,
         first_port: arguments.first_port,
         passphrase,
@@ -68,7 +69,6 @@ fn keeping(arguments: &KeepingArguments) -> Result<Option<(Passphrase, PathBuf)>
 
 async fn join(arguments: &NetworkJoinArguments, as_json: bool) -> Outcome {
     let genesis = read_genesis(&arguments.genesis)?;
-    let passphrase = keeping(&arguments.keeping)?;
     let client = connect::client(&arguments.api)?;
     let status = client.status().await.calling("ask the grid")?;
     if tg_types::ChainDomain::from(status.domain) != genesis.domain {
@@ -81,6 +81,11 @@ async fn join(arguments: &NetworkJoinArguments, as_json: bool) -> Outcome {
         return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text))
             .hint("--api names an API of the network that you join"));
     }
+    if arguments.gateway {
+        let file = join_as_gateway(&arguments.folder, &arguments.api.api, &genesis)?;
+        return tell_gateway(&file, &genesis, as_json);
+    }
+    let passphrase = keeping(&arguments.keeping)?;
     let (wallet, folder) = join_as_provider(&arguments.folder, &arguments.api.api, passphrase)?;
     let address = wallet.address().to_string();
     let environment = folder.join("provider.env");
@@ -104,6 +109,22 @@ async fn join(arguments: &NetworkJoinArguments, as_json: bool) -> Outcome {
     Ok(())
 }
 
+fn tell_gateway(file: &Path, genesis: &Genesis, as_json: bool) -> Outcome {
+    let network = genesis.id();
+    if as_json {
+        return json_of(&serde_json::json!({
+            "config": file,
+            "network": network.to_string(),
+        }));
+    }
+    line(format_args!("gateway of network {network}"))?;
+    say(format_args!(
+        "more sources in its settings make it independent of one\nthen: tensorgrid gateway --config {}",
+        file.display()
+    ));
+    Ok(())
+}
+
 fn tell(founded: &Founded, as_json: bool) -> Outcome {
     let count = founded.validators.len();
     if as_json {
@@ -112,7 +133,15 @@ fn tell(founded: &Founded, as_json: bool) -> Outcome {
                 serde_json::json!({
                     "config": founded.validator_folder(index).join("validator.toml"),
                     "address": founded.validators[index].address.to_string(),
-                    "api": founded.api_url(index),
+                    "api": founded.validator_url(index),
+                })
+            })
+            .collect();
+        let gateways: Vec<_> = (0..founded.gateways.len())
+            .map(|index| {
+                serde_json::json!({
+                    "config": founded.gateway_folder(index).join("gateway.toml"),
+                    "api": format!("http://{}", founded.gateways[index]),
                 })
             })
             .collect();
@@ -134,13 +163,15 @@ fn tell(founded: &Founded, as_json: bool) -> Outcome {
                 "address": founded.requestor.address().to_string(),
             },
             "validators": validators,
+            "gateways": gateways,
             "providers": providers,
         }));
     }
     line(format_args!(
-        "network {} in {}: {count} validators, {} providers",
+        "network {} in {}: {count} validators, {} gateways, {} providers",
         founded.genesis.id(),
         founded.folder.display(),
+        founded.gateways.len(),
         founded.providers.len()
     ))?;
     if founded.passphrase_file.is_none() {

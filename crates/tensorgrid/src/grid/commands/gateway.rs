@@ -1,0 +1,155 @@
+//! `tensorgrid gateway`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tg_api::{ApiServer, GridPort};
+use tg_node::{Follower, NodeHandle, OpenError, Status};
+use tg_sdk::Client;
+
+use super::Signals;
+use super::validator::bind;
+use crate::grid::args::GatewayArguments;
+use crate::grid::blob;
+use crate::grid::connect::Calling;
+use crate::grid::embedded::API_PATIENCE;
+use crate::grid::port::NodePort;
+use crate::grid::table::brief;
+use crate::network::gateway::{GatewayOverrides, GatewayProcess, GatewaySettings};
+use crate::network::settings;
+use crate::network::standing::GatewayState;
+use crate::outcome::{Exit, Failure, OrFail, Outcome, line, log, say};
+
+/// How often it looks where the gateway stands.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How often it says so although nothing changed but heights.
+const REPEAT: Duration = Duration::from_secs(60);
+
+/// Runs a gateway until a signal, or prints sample settings.
+pub(crate) async fn run(arguments: &GatewayArguments, as_json: bool) -> Outcome {
+    let Some(file) = arguments.config.as_deref().filter(|_| !arguments.sample) else {
+        let text = settings::render(&GatewaySettings::sample())?;
+        return Ok(line(text.trim_end())?);
+    };
+    let process = GatewayProcess::load(file, &overrides(arguments))?;
+    log(process.log.as_deref())?;
+    let genesis = process.genesis.id();
+    // First: a busy port is told before anything is opened.
+    let (listener, config) = bind(process.api).await?;
+    say("opening; an empty gateway takes a snapshot first");
+    let follower = Follower::open(process.follower).await;
+    let hint = follower.as_ref().err().map(hint_of);
+    let follower = follower.or_fail(Exit::Failed, "start the gateway");
+    let follower = follower.map_err(|failure| match hint {
+        Some(hint) if !hint.is_empty() => failure.hint(hint),
+        _ => failure,
+    })?;
+    let node = follower.handle().clone();
+    let port = NodePort::gateway(node.clone(), brief(genesis), process.uplinks);
+    let port = Arc::new(port);
+    let server = listener.serve(Arc::clone(&port) as Arc<dyn GridPort>, config);
+    port.set_client(Client::new(&server.url()).calling("name the API")?);
+    let following = tokio::spawn(follower.run());
+    let sweeping = tokio::spawn(blob::sweep(node.clone()));
+    let mut signals = Signals::new()?;
+    announce(&node, &server, &genesis.to_string(), as_json)?;
+    let ended = tokio::select! {
+        ended = watch(&node, as_json) => ended,
+        () = signals.stop() => Ok(()),
+    };
+    say("stopping; Ctrl-C again stops at once");
+    let stopped = tokio::select! {
+        () = server.stop(API_PATIENCE) => Ok(()),
+        () = signals.stop() => Err(Failure::new(Exit::Failed, anyhow::anyhow!("stopped at once"))),
+    };
+    sweeping.abort();
+    following.abort();
+    // What it was writing is whole or not there. An aborted task ends with an error that says so.
+    let _ = following.await;
+    ended.and(stopped)
+}
+
+fn overrides(arguments: &GatewayArguments) -> GatewayOverrides {
+    GatewayOverrides {
+        api: arguments.api_listen,
+        sources: arguments.source.clone(),
+        data_dir: arguments.data_dir.clone(),
+        log: arguments.log.clone(),
+    }
+}
+
+/// The one line of data at the start.
+fn announce(node: &NodeHandle, server: &ApiServer, genesis: &str, as_json: bool) -> Outcome {
+    let (api, height) = (server.url(), node.status().height);
+    if as_json {
+        return Ok(line(serde_json::json!({
+            "network": genesis,
+            "api": api,
+            "height": height,
+        }))?);
+    }
+    line(format_args!(
+        "gateway of network {}, API {api}, height {height}",
+        brief(genesis)
+    ))?;
+    Ok(())
+}
+
+/// Says where the gateway stands whenever that changes. Ends when it stops by itself.
+async fn watch(node: &NodeHandle, as_json: bool) -> Outcome {
+    let mut height = node.status().height;
+    let mut last_block = Instant::now();
+    let mut said: Option<(GatewayState, usize, Instant)> = None;
+    loop {
+        let status = node.status();
+        if status.height != height {
+            (height, last_block) = (status.height, Instant::now());
+        }
+        if let Some(reason) = &status.stopped {
+            let text = format!("the gateway stopped by itself: {reason}");
+            return Err(Failure::new(Exit::Failed, anyhow::anyhow!(text))
+                .hint("what was final is kept; mend the cause and start again"));
+        }
+        let standing = GatewayState::of(&status, last_block.elapsed());
+        let is_new = said.is_none_or(|(before, peers, at)| {
+            before != standing || peers != status.peers || at.elapsed() >= REPEAT
+        });
+        if is_new {
+            report(standing, &status, as_json)?;
+            said = Some((standing, status.peers, Instant::now()));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn report(standing: GatewayState, status: &Status, as_json: bool) -> Outcome {
+    if !as_json {
+        say(standing.line(status));
+        return Ok(());
+    }
+    // One object a line, so that a reader can follow.
+    Ok(line(serde_json::json!({
+        "state": standing.word(),
+        "height": status.height,
+        "sources": status.peers,
+        "source_height": status.peer_height,
+        "text": standing.line(status),
+    }))?)
+}
+
+/// What to do about a gateway that does not start.
+fn hint_of(error: &OpenError) -> String {
+    match error {
+        OpenError::InUse { .. } => "another process has its folder; stop it first".to_owned(),
+        OpenError::OtherFormat { .. }
+        | OpenError::OtherGenesis { .. }
+        | OpenError::OtherValidator { .. } => {
+            "the folder is not this gateway's: `data_dir` names another".to_owned()
+        }
+        error if error.is_damage() => {
+            "remove its data folder: it holds no keys, and is filled again by the sources".to_owned()
+        }
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,128 @@
+//! The settings of a gateway's process, and what they lead to.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tg_ledger::Genesis;
+use tg_node::{ChainSource, FollowerConfig};
+
+use super::process::read_genesis;
+use super::settings::{self, settings};
+use super::uplinks::{HttpSource, Uplinks};
+use crate::outcome::{Exit, Failure, OrFail};
+
+settings! {
+    /// Settings of a gateway's process.
+    GatewaySettings {
+        /// Settings of a TensorGrid gateway: tensorgrid gateway --config THIS_FILE
+        ///
+        /// The network's genesis, from someone you trust. This path and the one below count from the folder of this file.
+        genesis: PathBuf,
+        /// Folder of the chain and the blobs. It has no keys; if it is lost, it is filled again.
+        data_dir: PathBuf,
+        /// Where its HTTP API listens. It has no login: what it is asked costs it bounded work, what it is sent is signed.
+        api: SocketAddr,
+        /// APIs of validators or other gateways, the preferred one first. None of them is believed; with one more than
+        /// may fail in the network, none can keep a transaction back.
+        sources: Vec<String>,
+        /// Whether an empty folder begins at a source's snapshot, which is checked; otherwise every block is executed.
+        snapshot: bool,
+        /// GiB of the disk for models, inputs, outputs and proofs.
+        blob_gib: u32,
+        /// What is logged to the error stream, in the words of RUST_LOG, such as "info" or "tg_node=debug".
+        log: Option<String>,
+    }
+}
+
+impl GatewaySettings {
+    /// Settings as they are when nothing else is said.
+    pub(crate) fn usual() -> Self {
+        Self {
+            genesis: "../genesis.bin".into(),
+            data_dir: "data".into(),
+            api: SocketAddr::from(([127, 0, 0, 1], 7070)),
+            sources: Vec::new(),
+            snapshot: true,
+            blob_gib: 16,
+            log: None,
+        }
+    }
+
+    /// Settings with an example of all, for whoever writes a file by hand.
+    pub(crate) fn sample() -> Self {
+        Self {
+            sources: vec![
+                "http://validator-1.example.org:7101".to_owned(),
+                "http://10.0.0.7:7101".to_owned(),
+            ],
+            ..Self::usual()
+        }
+    }
+}
+
+/// What flags and variables of the environment say in place of the file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct GatewayOverrides {
+    /// Where its API listens.
+    pub(crate) api: Option<SocketAddr>,
+    /// The nodes that it asks, if any are named.
+    pub(crate) sources: Vec<String>,
+    /// Folder of its data, from the folder of the process.
+    pub(crate) data_dir: Option<PathBuf>,
+    /// What is logged.
+    pub(crate) log: Option<String>,
+}
+
+/// All that a gateway's process is started with.
+#[derive(Debug)]
+pub(crate) struct GatewayProcess {
+    /// The network.
+    pub(crate) genesis: Genesis,
+    /// The node.
+    pub(crate) follower: FollowerConfig,
+    /// Where what clients send goes on to.
+    pub(crate) uplinks: Arc<Uplinks>,
+    /// Where its API listens.
+    pub(crate) api: SocketAddr,
+    /// What is logged.
+    pub(crate) log: Option<String>,
+}
+
+impl GatewayProcess {
+    /// Reads the settings of a file and all that they name.
+    pub(crate) fn load(file: &Path, overrides: &GatewayOverrides) -> Result<Self, Failure> {
+        let settings: GatewaySettings = settings::read(file)?;
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let genesis = read_genesis(&folder.join(&settings.genesis))?;
+        let data_dir = match &overrides.data_dir {
+            Some(path) => path.clone(),
+            None => folder.join(&settings.data_dir),
+        };
+        let urls = match overrides.sources.as_slice() {
+            [] => settings.sources,
+            named => named.to_vec(),
+        };
+        if urls.is_empty() {
+            let text = format!("{}: there is no source", file.display());
+            return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
+                .hint("`sources` or --source names the API of a validator or of another gateway"));
+        }
+        let sources = urls.iter().map(|url| HttpSource::new(url));
+        let sources = sources.collect::<Result<Vec<_>, _>>();
+        let sources = sources.or_fail(Exit::Usage, format!("{}: a source", file.display()))?;
+        let uplinks = Arc::new(Uplinks::new(&sources, genesis.validators.len()));
+        let sources = sources.into_iter();
+        let sources = sources.map(|it| Arc::new(it) as Arc<dyn ChainSource>);
+        let mut follower = FollowerConfig::new(genesis.clone(), data_dir, sources.collect());
+        follower.snapshot = settings.snapshot;
+        follower.blob_bytes_max = u64::from(settings.blob_gib) << 30;
+        Ok(Self {
+            genesis,
+            follower,
+            uplinks,
+            api: overrides.api.unwrap_or(settings.api),
+            log: overrides.log.clone().or(settings.log),
+        })
+    }
+}

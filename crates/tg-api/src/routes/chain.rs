@@ -1,0 +1,92 @@
+//! The chain, for nodes that follow it: final blocks with what shows them, and a state to begin at.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::Query;
+use axum::extract::rejection::QueryRejection;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use tg_sdk::ErrorBody;
+use tg_types::Encode as _;
+
+use super::extract::SharedState;
+use crate::error::ApiError;
+
+/// Longest wait for a block.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// What the answers are.
+const BYTES: (header::HeaderName, &str) = (header::CONTENT_TYPE, "application/octet-stream");
+
+/// Which blocks, and how long to wait for the first.
+#[derive(Debug, Deserialize)]
+pub(super) struct BlocksQuery {
+    from: u64,
+    wait_ms: Option<u64>,
+}
+
+/// Final blocks from a height on, in the canonical encoding of a page: consecutive blocks, at most 64, with a finality
+/// certificate and headers that show the last of them. Whoever knows the genesis needs to trust nobody for them. With no
+/// block there yet, the call waits, and then answers with a page without blocks.
+#[utoipa::path(
+    get,
+    path = "/v1/chain/blocks",
+    tag = "grid",
+    params(
+        ("from" = u64, Query, description = "The height of the first block"),
+        ("wait_ms" = Option<u64>, Query, description = "How long to wait for it, in milliseconds: 0 if absent, 10,000 at most"),
+    ),
+    responses(
+        (status = 200, content_type = "application/octet-stream", body = Vec<u8>, description = "The page"),
+        (status = 400, body = ErrorBody, description = "There is no height, or a number is none"),
+        (status = 404, body = ErrorBody, description = "This node does not have what shows these blocks"),
+        (status = 503, body = ErrorBody, description = "Too many streams and waiting calls"),
+    ),
+)]
+pub(super) async fn blocks(
+    shared: SharedState,
+    query: Result<Query<BlocksQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(BlocksQuery { from, wait_ms }) = query?;
+    let wait = Duration::from_millis(wait_ms.unwrap_or(0)).min(WAIT_MAX);
+    let mut stopping = shared.stopping.clone();
+    let page = tokio::select! {
+        page = shared.port.chain_page(from, wait) => Some(page),
+        // The server ends; who waits asks another.
+        _ = stopping.wait_for(|&stop| stop) => None,
+    };
+    let page = match page {
+        Some(page) => page?,
+        None => shared.port.chain_page(from, Duration::ZERO).await?,
+    };
+    let page = page.ok_or_else(|| ApiError::NotFound {
+        kind: "shown block",
+        id: from.to_string(),
+    })?;
+    Ok(([BYTES], page.to_bytes()).into_response())
+}
+
+/// A state to begin at: four bytes with the length of the head (little-endian), the head in its canonical encoding (the block
+/// whose state it is, certificate, headers), and the state's bytes, whose root must be the one in the block's header.
+#[utoipa::path(
+    get,
+    path = "/v1/chain/snapshot",
+    tag = "grid",
+    responses(
+        (status = 200, content_type = "application/octet-stream", body = Vec<u8>, description = "The snapshot"),
+        (status = 404, body = ErrorBody, description = "This node has none yet"),
+    ),
+)]
+pub(super) async fn snapshot(shared: SharedState) -> Result<Response, ApiError> {
+    let snapshot = shared.port.chain_snapshot().await?;
+    let (head, state) = snapshot.ok_or_else(|| ApiError::NotFound {
+        kind: "snapshot",
+        id: "the newest".to_owned(),
+    })?;
+    let head = head.to_bytes();
+    let length = u32::try_from(head.len()).unwrap_or(u32::MAX);
+    let bytes = [&length.to_le_bytes(), head.as_slice(), &state].concat();
+    Ok(([BYTES], Body::from(bytes)).into_response())
+}

@@ -1,0 +1,143 @@
+//! Pages become the state: each block is shown to be final, stands on the one before, and is executed.
+
+use std::sync::Arc;
+
+use tg_types::chain::{AnswerError, BlockHeader, ChainPage, SnapshotHead, TrustRoot};
+
+use crate::chain::{self, Body, Executed};
+use crate::core::Fatal;
+use crate::handle::Board;
+use crate::store::{FinalBlock, Store, StoreError};
+
+/// Why a page or a snapshot is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// Nothing shows that its last block is final.
+    #[error("its last block is not shown to be final")]
+    NotFinal(#[from] AnswerError),
+    /// A block is malformed, or its body is not the one that its header commits to.
+    #[error("block {place} is malformed")]
+    Malformed {
+        /// Its place in the page.
+        place: usize,
+    },
+    /// A block is not the parent of the one after it, the last one is not the one that is shown, or blocks before it are missing.
+    #[error("block {place} is not the one that should stand there")]
+    Gap {
+        /// Its place in the page.
+        place: usize,
+    },
+    /// The state is not the one that the block leads to.
+    #[error("the state is not that of its block")]
+    State,
+    /// This node must stop.
+    #[error(transparent)]
+    Fatal(#[from] Fatal),
+}
+
+impl From<StoreError> for PageError {
+    fn from(error: StoreError) -> Self {
+        Self::Fatal(error.into())
+    }
+}
+
+/// The chain as far as it was followed.
+#[derive(Debug)]
+pub(super) struct FollowedChain {
+    pub(super) root: TrustRoot,
+    pub(super) store: Arc<Store>,
+    pub(super) board: Arc<Board>,
+    pub(super) tip: Executed,
+    pub(super) snapshot_height: u64,
+}
+
+impl FollowedChain {
+    /// Executes the blocks of a page and keeps them. Those that are final here already are left out, so that two pages may
+    /// overlap. After an error nothing of the page is kept.
+    pub(super) fn take(&mut self, page: &ChainPage) -> Result<(), PageError> {
+        let bodies = linked(&self.root, page)?;
+        let mut executed: Vec<Executed> = Vec::new();
+        for body in &bodies {
+            let parent = executed.last().unwrap_or(&self.tip);
+            if body.height() <= parent.height() {
+                continue;
+            }
+            if body.height() > parent.height() + 1 {
+                return Err(PageError::Gap { place: 0 });
+            }
+            // Shown to be final, and so is the parent here: one of them should not be.
+            let broken = |reason| Fatal::FaultBound {
+                id: body.id,
+                reason,
+            };
+            if body.parent() != parent.id {
+                return Err(broken("does not descend from the last final block").into());
+            }
+            let next = chain::execute(parent, body)
+                .map_err(|_| broken("is not valid on its parent"))?;
+            executed.push(next);
+        }
+        let (Some(newest), Some(last)) = (executed.last().cloned(), bodies.last()) else {
+            return Ok(());
+        };
+        // The certificate is that of the first header, which may be a block after the page.
+        let certified = page.proof.headers.first().map_or(last.id, BlockHeader::id);
+        let certificate = (certified, page.proof.certificate.as_slice());
+        self.snapshot_height =
+            chain::write_final(&self.store, &executed, certificate, self.snapshot_height)?;
+        self.tip = newest;
+        for block in &executed {
+            self.board.publish(block);
+        }
+        Ok(())
+    }
+}
+
+/// The blocks of a page, each the parent of the next, the last of them shown to be final: so all of them are.
+fn linked(root: &TrustRoot, page: &ChainPage) -> Result<Vec<Body>, PageError> {
+    if page.blocks.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Stops: blocks that no quorum signed.
+    let mut expected = page.proof.check(root)?.id();
+    let mut bodies = Vec::with_capacity(page.blocks.len());
+    for (place, bytes) in page.blocks.iter().enumerate().rev() {
+        let body = Body::decode(&bytes.0).ok_or(PageError::Malformed { place })?;
+        // Stops: a block that is not the one that the headers, or the block after it, lead to.
+        if body.id != expected {
+            return Err(PageError::Gap { place });
+        }
+        expected = body.parent();
+        bodies.push(body);
+    }
+    bodies.reverse();
+    Ok(bodies)
+}
+
+/// Writes a state to begin at into an empty store.
+pub(super) fn begin_at(
+    store: &Store,
+    root: &TrustRoot,
+    head: &SnapshotHead,
+    state: &[u8],
+) -> Result<u64, PageError> {
+    let shown = head.proof.check(root)?;
+    let body = Body::decode(&head.block.0).ok_or(PageError::Malformed { place: 0 })?;
+    // Stops: a block that no quorum signed, with a state of the source's choice.
+    if body.id != shown.id() {
+        return Err(PageError::Gap { place: 0 });
+    }
+    // Stops: balances of the source's choice.
+    if chain::restore(&body, state).is_none() {
+        return Err(PageError::State);
+    }
+    let is_certified = head.proof.headers.len() == 1;
+    let block = FinalBlock {
+        height: body.height(),
+        id: *body.id.as_bytes(),
+        bytes: head.block.0.clone(),
+        certificate: is_certified.then(|| head.proof.certificate.clone()),
+    };
+    store.finalise(&[block], Some(state))?;
+    Ok(body.height())
+}

@@ -1,0 +1,243 @@
+//! A node without a vote, which follows the chain that others make: what a gateway is.
+//!
+//! It asks nodes ([`ChainSource`]) for final blocks, checks what shows that they are final, executes them, and keeps them as a
+//! validator does, behind the same [`NodeHandle`]. Transactions are checked here and handed on; blobs are fetched when
+//! they are asked for. [ADR 17] has the reasons, and what a source can do at worst.
+//!
+//! - `source`: what is asked of another node
+//! - `chain`: pages become the state; a snapshot to begin at
+//! - `sources`: which source is asked, and what is known of each
+//! - `transactions`: those that wait, until they are final
+//! - `blobs`: what is fetched
+//!
+//! [ADR 17]: https://github.com/tensorgrid/tensorgrid/blob/main/docs/adr/0017-gateways-follow-the-chain.md
+
+mod blobs;
+mod chain;
+mod source;
+mod sources;
+mod transactions;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tg_ledger::Genesis;
+use tg_types::chain::TrustRoot;
+use tokio::sync::mpsc;
+
+use crate::blob::{BlobStore, DISK_RESERVE_BYTES_DEFAULT};
+use crate::chain as ledger_chain;
+use crate::fetch::Need;
+use crate::handle::{Board, NodeHandle};
+use crate::limits::{BLOB_TOTAL_BYTES_DEFAULT, BLOBS_URGENT_MAX, MAILBOX_MAX};
+use crate::open;
+use crate::store::{Location, OpenError, Store};
+use crate::submit::Submission;
+use crate::validator::lock_folder;
+use chain::{FollowedChain, begin_at};
+use sources::Sources;
+use transactions::Waiting;
+
+pub use chain::PageError;
+pub use source::{ChainSource, SourceError, SourceFuture};
+
+/// How long a source may wait for a block before it answers that there is none.
+const PAGE_WAIT: Duration = Duration::from_secs(2);
+
+/// The database within a follower's folder.
+const DATABASE: &str = "chain.redb";
+
+/// The key under which a follower's database is bound: it has none.
+const NO_KEY: [u8; 32] = [0; 32];
+
+/// How a follower is started.
+#[derive(Debug)]
+pub struct FollowerConfig {
+    /// The network.
+    pub genesis: Genesis,
+    /// Where its data live. Created if missing.
+    pub directory: PathBuf,
+    /// The nodes that it asks, the preferred one first; at least one.
+    pub sources: Vec<Arc<dyn ChainSource>>,
+    /// Whether an empty folder begins at a source's snapshot. Otherwise every block since genesis is executed.
+    pub snapshot: bool,
+    /// Room for blobs in bytes.
+    pub blob_bytes_max: u64,
+    /// Bytes of the disk that blobs leave free.
+    pub disk_reserve_bytes: u64,
+}
+
+impl FollowerConfig {
+    /// The usual room for blobs, and a snapshot at the start.
+    #[must_use]
+    pub fn new(genesis: Genesis, directory: PathBuf, sources: Vec<Arc<dyn ChainSource>>) -> Self {
+        Self {
+            genesis,
+            directory,
+            sources,
+            snapshot: true,
+            blob_bytes_max: BLOB_TOTAL_BYTES_DEFAULT,
+            disk_reserve_bytes: DISK_RESERVE_BYTES_DEFAULT,
+        }
+    }
+}
+
+/// A follower whose data are open. It follows while [`Follower::run`] is polled.
+#[derive(Debug)]
+pub struct Follower {
+    handle: NodeHandle,
+    chain: FollowedChain,
+    sources: Arc<Sources>,
+    waiting: Waiting,
+    submissions: mpsc::Receiver<Submission>,
+    blobs: Arc<BlobStore>,
+    asked: mpsc::Receiver<Need>,
+    /// Held while the folder is in use.
+    _lock: File,
+}
+
+impl Follower {
+    /// Opens the data of a follower; an empty one may take a snapshot from a source first, which takes as long as it takes to
+    /// arrive. If no source has one that is shown to be true, it begins at genesis.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the folder is in use, belongs to another network or format, or cannot be opened.
+    pub async fn open(config: FollowerConfig) -> Result<Self, OpenError> {
+        let FollowerConfig {
+            genesis,
+            directory,
+            sources,
+            snapshot,
+            blob_bytes_max,
+            disk_reserve_bytes,
+        } = config;
+        let lock = lock_folder(&directory)?;
+        let start = ledger_chain::genesis(&genesis)?;
+        let root = genesis.trust_root().map_err(|_| OpenError::ValidatorKey {
+            key: "of the seats".to_owned(),
+        })?;
+        let blobs = BlobStore::open(&directory.join("blobs"), blob_bytes_max)?;
+        let blobs = Arc::new(blobs.with_disk_reserve(disk_reserve_bytes));
+        let store = Arc::new(open_store(&directory.join(DATABASE), start.id.as_bytes())?);
+        if snapshot && store.height()? == 0 {
+            take_snapshot(&store, &root, &sources).await;
+        }
+        let (tip, snapshot_height) = open::replay(&store, &start)?;
+        let board = Arc::new(Board::new(NO_KEY, root.seats().len(), &tip));
+        let (sender, submissions) = mpsc::channel(MAILBOX_MAX);
+        let (urgent, asked) = mpsc::channel(BLOBS_URGENT_MAX);
+        let handle = NodeHandle::new(board.clone(), store.clone(), blobs.clone(), sender, urgent);
+        // So many that one of them is honest.
+        let enough = (root.seats().len().max(1) - 1) / 3 + 1;
+        Ok(Self {
+            handle,
+            sources: Arc::new(Sources::new(sources, board.clone())),
+            waiting: Waiting::new(&tip, board.clone(), enough),
+            chain: FollowedChain {
+                root,
+                store,
+                board,
+                tip,
+                snapshot_height,
+            },
+            submissions,
+            blobs,
+            asked,
+            _lock: lock,
+        })
+    }
+
+    /// What the rest of the process sees of it.
+    #[must_use]
+    pub const fn handle(&self) -> &NodeHandle {
+        &self.handle
+    }
+
+    /// Follows until it is dropped, or must stop; its status says why.
+    pub async fn run(self) {
+        let Self {
+            handle: _,
+            chain,
+            sources,
+            waiting,
+            submissions,
+            blobs,
+            asked,
+            _lock,
+        } = self;
+        let waiting = Arc::new(waiting);
+        let board = chain.board.clone();
+        let reason = tokio::select! {
+            reason = follow(chain, &sources, &waiting) => reason,
+            () = sources.watch() => "the watch over sources ended".to_owned(),
+            () = transactions::hand_on(&sources, &waiting, submissions) => "nobody submits any more".to_owned(),
+            () = blobs::fetch(&sources, blobs, asked) => "nobody asks for blobs any more".to_owned(),
+        };
+        board.stop(&reason);
+    }
+}
+
+fn open_store(path: &Path, genesis: &[u8; 32]) -> Result<Store, OpenError> {
+    Store::open(Location::File(path), genesis, &NO_KEY)
+}
+
+/// Takes the first snapshot that holds.
+async fn take_snapshot(store: &Store, root: &TrustRoot, sources: &[Arc<dyn ChainSource>]) {
+    for source in sources {
+        let name = source.name();
+        match source.snapshot().await {
+            Ok(Some((head, state))) => match begin_at(store, root, &head, &state) {
+                Ok(height) => {
+                    tracing::info!(height, from = name, "began at a snapshot");
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(from = name, error = %crate::report(&error), "snapshot is refused");
+                }
+            },
+            Ok(None) => {}
+            Err(error) => tracing::warn!(from = name, %error, "no snapshot"),
+        }
+    }
+    tracing::info!("no snapshot is used: every block since genesis is executed");
+}
+
+/// Takes page after page. Ends with the reason when this node must stop.
+async fn follow(mut chain: FollowedChain, sources: &Sources, waiting: &Waiting) -> String {
+    loop {
+        let source = sources.preferred(chain.tip.height()).await;
+        let from = chain.tip.height() + 1;
+        let page = match source.page(from, PAGE_WAIT).await {
+            Ok(page) => page,
+            Err(error) => {
+                tracing::debug!(from = source.name(), %error, "source gave no blocks");
+                sources.failed(&source, &error.to_string());
+                continue;
+            }
+        };
+        sources.heard(&source, page.tip);
+        if page.blocks.is_empty() {
+            continue;
+        }
+        // Executing takes the processor: beside the loops that answer.
+        let taken = tokio::task::spawn_blocking(move || {
+            let taken = chain.take(&page);
+            (chain, taken)
+        });
+        let (next, taken) = match taken.await {
+            Ok(both) => both,
+            Err(error) => return crate::report(&error),
+        };
+        chain = next;
+        match taken {
+            Ok(()) => waiting.prune(&chain.tip),
+            Err(PageError::Fatal(error)) => return crate::report(&error),
+            Err(error) => {
+                tracing::warn!(from = source.name(), error = %crate::report(&error), "blocks are refused");
+                sources.lied(&source, &error.to_string());
+            }
+        }
+    }
+}

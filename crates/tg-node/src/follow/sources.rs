@@ -1,0 +1,136 @@
+//! Which source is asked, and what is known of each.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::source::ChainSource;
+use crate::handle::Board;
+use crate::liveness::steady_now;
+
+/// How often every source is asked where it stands.
+const WATCH: Duration = Duration::from_secs(2);
+
+/// A source that gave nothing is not asked for so long, if there is another.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// The same for one whose blocks did not hold.
+const PAUSE_AFTER_LIE: Duration = Duration::from_secs(60);
+
+/// A source may be so many blocks behind another before that one is asked.
+const BEHIND_MAX: u64 = 3;
+
+/// What is known of one source.
+#[derive(Debug, Clone, Copy, Default)]
+struct Standing {
+    /// The height that it says it has.
+    tip: u64,
+    /// Until when it is not asked.
+    paused: Option<Instant>,
+}
+
+/// The sources of a follower.
+#[derive(Debug)]
+pub(super) struct Sources {
+    all: Vec<Arc<dyn ChainSource>>,
+    board: Arc<Board>,
+    standing: Mutex<Vec<Standing>>,
+}
+
+impl Sources {
+    pub(super) fn new(all: Vec<Arc<dyn ChainSource>>, board: Arc<Board>) -> Self {
+        let standing = Mutex::new(vec![Standing::default(); all.len()]);
+        Self {
+            all,
+            board,
+            standing,
+        }
+    }
+
+    /// All of them, those that are not paused first.
+    pub(super) fn in_turn(&self) -> Vec<Arc<dyn ChainSource>> {
+        let now = Instant::now();
+        let standing = self.standing().clone();
+        let mut order: Vec<usize> = (0..self.all.len()).collect();
+        order.sort_by_key(|index| standing[*index].paused.is_some_and(|until| until > now));
+        order.iter().map(|index| self.all[*index].clone()).collect()
+    }
+
+    /// The one to ask for blocks above `height`: the first that is not paused and not far behind what another says. With all
+    /// of them paused, this waits for the first whose pause ends.
+    pub(super) async fn preferred(&self, height: u64) -> Arc<dyn ChainSource> {
+        loop {
+            let now = Instant::now();
+            let standing = self.standing().clone();
+            let is_paused = |it: &Standing| it.paused.is_some_and(|until| until > now);
+            let asked = standing.iter().enumerate();
+            let asked: Vec<(usize, &Standing)> = asked.filter(|(_, it)| !is_paused(it)).collect();
+            let best = asked.iter().map(|(_, it)| it.tip).max().unwrap_or(0);
+            let near = |it: &Standing| it.tip.max(height) + BEHIND_MAX > best;
+            let first = asked.iter().find(|(_, it)| near(it));
+            if let Some((index, _)) = first.or(asked.first()) {
+                return self.all[*index].clone();
+            }
+            let until = standing.iter().filter_map(|it| it.paused).min();
+            let wait = until.map_or(WATCH, |until| until.saturating_duration_since(now));
+            tokio::time::sleep(wait.min(WATCH)).await;
+        }
+    }
+
+    /// Notes that a source answered, and the height that it says it has.
+    pub(super) fn heard(&self, source: &Arc<dyn ChainSource>, tip: u64) {
+        let Some(index) = self.index(source) else {
+            return;
+        };
+        let mut standing = self.standing();
+        standing[index].tip = tip;
+        drop(standing);
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&(index as u64).to_le_bytes());
+        self.board.heard(key, tip, steady_now());
+    }
+
+    /// Notes that a source gave nothing.
+    pub(super) fn failed(&self, source: &Arc<dyn ChainSource>, reason: &str) {
+        tracing::debug!(source = source.name(), reason, "source is left alone for a while");
+        self.pause(source, PAUSE_AFTER_FAILURE);
+    }
+
+    /// Notes that what a source gave does not hold.
+    pub(super) fn lied(&self, source: &Arc<dyn ChainSource>, reason: &str) {
+        tracing::warn!(source = source.name(), reason, "source is not asked for a minute");
+        self.pause(source, PAUSE_AFTER_LIE);
+    }
+
+    fn pause(&self, source: &Arc<dyn ChainSource>, time: Duration) {
+        if let Some(index) = self.index(source) {
+            let mut standing = self.standing();
+            standing[index].paused = Some(Instant::now() + time);
+            // What it said counts for nothing.
+            standing[index].tip = 0;
+        }
+    }
+
+    fn index(&self, source: &Arc<dyn ChainSource>) -> Option<usize> {
+        self.all.iter().position(|it| Arc::ptr_eq(it, source))
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Vec<Standing>> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks every source where it stands, over and over. Never ends.
+    pub(super) async fn watch(&self) {
+        loop {
+            for source in &self.all {
+                // Nothing has this height: the answer is the source's own.
+                if let Ok(Ok(page)) =
+                    tokio::time::timeout(WATCH, source.page(u64::MAX, Duration::ZERO)).await
+                {
+                    self.heard(source, page.tip);
+                }
+            }
+            self.board.forget_silent(steady_now());
+            tokio::time::sleep(WATCH).await;
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Transactions of a follower's clients: checked on its own state, kept while they wait, handed on until they are final.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tg_ledger::TransactionError;
+use tg_types::{Decode as _, SignedTransaction, TimestampMs, TransactionId};
+use tokio::sync::mpsc;
+
+use super::source::{ChainSource, SourceError};
+use super::sources::Sources;
+use crate::chain::{self, Executed};
+use crate::handle::Board;
+use crate::limits::{GOSSIP_TRANSACTIONS_MAX, REGOSSIP_INTERVAL};
+use crate::liveness::steady_now;
+use crate::mempool::{Admission, Arrival, Mempool, Origin, TransactionStatus};
+use crate::submit::{Submission, SubmitError};
+
+/// How long a source may take to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// Transactions that wait.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pool: Mutex<Mempool>,
+    board: Arc<Board>,
+    /// To how many sources each is handed, so that one of them is honest.
+    enough: usize,
+}
+
+impl Waiting {
+    pub(super) fn new(tip: &Executed, board: Arc<Board>, enough: usize) -> Self {
+        Self {
+            pool: Mutex::new(Mempool::new(tip.state.base_fee())),
+            board,
+            enough,
+        }
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Mempool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets what a new final state has no place for.
+    pub(super) fn prune(&self, tip: &Executed) {
+        let state = &tip.state;
+        let mut pool = self.pool();
+        pool.prune(
+            |sender| chain::standing(state, sender),
+            |prepaid| state.is_owed(prepaid),
+            state.base_fee(),
+            steady_now(),
+        );
+        self.note_dropped(&mut pool);
+    }
+
+    fn note_dropped(&self, pool: &mut Mempool) {
+        for (id, reason) in pool.take_dropped() {
+            self.board.note(id, TransactionStatus::Dropped(reason));
+        }
+        let count = pool.len();
+        self.board.update(|status| status.mempool = count);
+    }
+
+    /// Checks a transaction on the last final state and keeps it.
+    fn admit(
+        &self,
+        signed: SignedTransaction,
+        now: TimestampMs,
+    ) -> Result<(TransactionId, Admission), SubmitError> {
+        let state = self.board.latest().state.clone();
+        let id = chain::check(&state, &signed)?;
+        let sender = signed.sender;
+        let standing = chain::standing(&state, &sender)
+            .ok_or(SubmitError::Refused(TransactionError::NoAccount { sender }))?;
+        let arrival = Arrival {
+            id,
+            takes: tg_ledger::gas::most_taken(state.parameters(), &signed),
+            signed,
+            at: now,
+            origin: Origin::Local,
+        };
+        let mut pool = self.pool();
+        let admission = pool.insert(arrival, standing);
+        self.note_dropped(&mut pool);
+        drop(pool);
+        let admission = admission.map_err(SubmitError::Mempool)?;
+        if admission == Admission::New {
+            self.board.note(id, TransactionStatus::Waiting);
+        }
+        Ok((id, admission))
+    }
+}
+
+/// Takes what clients submit, and hands on again what waits. Ends when nobody can submit any more.
+pub(super) async fn hand_on(
+    sources: &Arc<Sources>,
+    waiting: &Arc<Waiting>,
+    mut submissions: mpsc::Receiver<Submission>,
+) {
+    let mut again = tokio::time::interval(REGOSSIP_INTERVAL);
+    loop {
+        tokio::select! {
+            submission = submissions.recv() => {
+                let Some(submission) = submission else { return };
+                let (sources, waiting) = (sources.clone(), waiting.clone());
+                // Beside the others: a source may take its time.
+                tokio::spawn(async move { take(&sources, &waiting, submission).await });
+            }
+            _ = again.tick() => {
+                let all = waiting.pool().local(GOSSIP_TRANSACTIONS_MAX);
+                for bytes in all {
+                    let Ok(signed) = SignedTransaction::from_bytes(&bytes) else { continue };
+                    // Refused where it is final already, or by a source that is behind.
+                    let _ = spread(sources, waiting.enough, &signed).await;
+                }
+            }
+        }
+    }
+}
+
+async fn take(sources: &Sources, waiting: &Waiting, submission: Submission) {
+    let Submission { signed, reply } = submission;
+    let admitted = waiting.admit(signed.clone(), steady_now());
+    if let Ok((_, Admission::New)) = admitted {
+        // It waits here all the same: sources that are away get it later.
+        if let Err(error) = spread(sources, waiting.enough, &signed).await {
+            tracing::debug!(%error, "transaction is handed on later");
+        }
+    }
+    // A client that went away does not take its transaction back.
+    let _ = reply.send(admitted.map(|(id, _)| id));
+}
+
+/// Hands a transaction to `enough` sources that take it.
+async fn spread(
+    sources: &Sources,
+    enough: usize,
+    signed: &SignedTransaction,
+) -> Result<(), SourceError> {
+    let mut taken = 0;
+    let mut last = Ok(());
+    for source in sources.in_turn() {
+        match hand(&source, signed).await {
+            Ok(()) => taken += 1,
+            Err(error) => last = Err(error),
+        }
+        if taken == enough {
+            break;
+        }
+    }
+    if taken > 0 { Ok(()) } else { last }
+}
+
+async fn hand(
+    source: &Arc<dyn ChainSource>,
+    signed: &SignedTransaction,
+) -> Result<(), SourceError> {
+    let call = source.submit(signed.clone());
+    let answer = tokio::time::timeout(ANSWER_MAX, call).await;
+    answer.unwrap_or_else(|_| Err(SourceError::Unreachable("it does not answer".to_owned())))
+}
