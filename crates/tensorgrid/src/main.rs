@@ -48,7 +48,8 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> outcome::Outcome {
     use grid::commands::{
-        balance, block_on, gateway, infer, job, model, network, provider, rent, transfer, up, validator,
+        balance, block_on, gateway, infer, job, model, network, provider, rent, transfer, up,
+        validator,
     };
     SimdLevel::forced().or_fail(outcome::Exit::Usage, "choose the processor's level")?;
     let json = cli.json;

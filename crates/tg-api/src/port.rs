@@ -9,7 +9,7 @@ use tg_ledger::{Event, State};
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
 use tg_types::chain::{ChainPage, FinalityProof, SnapshotHead};
 use tg_types::{
-    Address, Digest, Fault, SignedTransaction, SignedUpload, TimestampMs, TransactionId,
+    Address, Digest, Fault, Heartbeat, SignedTransaction, SignedUpload, TimestampMs, TransactionId,
 };
 use tokio::sync::mpsc;
 
@@ -147,8 +147,8 @@ pub trait GridPort: Send + Sync + 'static {
     /// The nonce of the account's next transaction, those that wait in the pool counted.
     fn next_nonce(&self, address: &Address) -> u64;
 
-    /// Notes that a provider asked for its leases: it is there.
-    fn heard_provider(&self, provider: Address);
+    /// Notes that a provider is there, and tells the validators. One that is not newer than the last does nothing.
+    fn heartbeat(&self, heartbeat: Heartbeat) -> Result<(), PortError>;
 
     /// Takes a transaction into the pool. Taking the same one again succeeds.
     fn submit(&self, transaction: SignedTransaction) -> PortFuture<'_, TransactionId>;

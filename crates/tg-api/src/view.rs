@@ -182,6 +182,9 @@ pub fn offer(state: &State, offer: &Offer) -> OfferDto {
         provider: offer.provider,
         terms: (&offer.terms).into(),
         leases: offer.slots_taken,
+        offline: state
+            .provider(&offer.provider)
+            .is_some_and(|it| it.is_offline),
         reputation: reputation(state, &offer.provider),
     }
 }

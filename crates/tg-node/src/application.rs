@@ -17,7 +17,7 @@ use commonware_runtime::{Clock as RuntimeClock, Metrics, Spawner};
 use commonware_utils::channel::{mpsc, oneshot};
 use commonware_utils::ordered::Set;
 use rand_core::CryptoRng;
-use tg_types::{BlockId, TimestampMs};
+use tg_types::{BlockId, Heartbeat, TimestampMs};
 
 use crate::blob::{BlobError, BlobStore};
 use crate::clock::{Clock, WallClock};
@@ -26,7 +26,7 @@ use crate::evidence::{CheckError, EvidenceChecker};
 use crate::fetch::Need;
 use crate::handle::Board;
 use crate::key::public_bytes;
-use crate::limits::{MAILBOX_MAX, PUBLIC_MODEL_BYTES_MAX};
+use crate::limits::{HEARTBEATS_MAX, MAILBOX_MAX, PUBLIC_MODEL_BYTES_MAX};
 use crate::peers::{Peer, Proposal, Scheme, block_id};
 use crate::submit::Submission;
 use tg_ledger::{EvidenceTask, Outcome};
@@ -181,6 +181,8 @@ pub(crate) struct Application<E> {
 pub(crate) struct Ports<B, BS, BR, TS, TR> {
     pub(crate) messages: mpsc::Receiver<Message>,
     pub(crate) submissions: mpsc::Receiver<Submission>,
+    /// Heartbeats that reached this node first.
+    pub(crate) beats: mpsc::Receiver<Heartbeat>,
     pub(crate) blocks: (BS, BR),
     pub(crate) transactions: (TS, TR),
     pub(crate) blocker: B,
@@ -204,13 +206,14 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
         let Ports {
             mut messages,
             mut submissions,
+            mut beats,
             blocks: (mut block_sender, mut block_receiver),
             transactions: (mut transaction_sender, mut transaction_receiver),
             mut blocker,
         } = ports;
         let (checked_sender, mut checked) = mpsc::channel::<Checked>(MAILBOX_MAX);
         let mut wake = self.now();
-        let mut open = true;
+        let (mut open, mut beating) = (true, true);
         select_loop! {
             self.context,
             on_stopped => {},
@@ -241,6 +244,17 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                     // All handles are gone; the validator goes on without clients.
                     None => open = false,
                 }
+            },
+            beat = next(&mut beats, beating) => match beat {
+                Some(beat) => {
+                    let mut all = vec![beat];
+                    while all.len() < HEARTBEATS_MAX {
+                        let Ok(beat) = beats.try_recv() else { break };
+                        all.push(beat);
+                    }
+                    self.core.send_heartbeats(all);
+                }
+                None => beating = false,
             },
             _ = self.context.sleep_until(self.clock.steady(wake)) => {},
             on_end => {
@@ -356,10 +370,10 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
     }
 }
 
-/// The next submission; never, once all handles are gone.
-async fn next(submissions: &mut mpsc::Receiver<Submission>, open: bool) -> Option<Submission> {
+/// What a handle sends next; never, once all handles are gone.
+async fn next<T>(receiver: &mut mpsc::Receiver<T>, open: bool) -> Option<T> {
     if open {
-        submissions.recv().await
+        receiver.recv().await
     } else {
         std::future::pending().await
     }

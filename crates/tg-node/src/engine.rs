@@ -9,7 +9,7 @@ use commonware_runtime::{Clock as RuntimeClock, Handle, Metrics, Spawner, Storag
 use commonware_utils::channel::mpsc;
 use commonware_utils::ordered::Set;
 use rand_core::CryptoRng;
-use tg_types::BlockId;
+use tg_types::{BlockId, Heartbeat};
 
 use crate::application::{Application, Mailbox, Ports};
 use crate::blob::BlobStore;
@@ -41,6 +41,7 @@ pub struct Parts {
     pub(crate) blobs: Arc<BlobStore>,
     pub(crate) checker: Arc<dyn EvidenceChecker>,
     pub(crate) submissions: mpsc::Receiver<Submission>,
+    pub(crate) beats: mpsc::Receiver<Heartbeat>,
     pub(crate) urgent: mpsc::Sender<Need>,
     pub(crate) asked: mpsc::Receiver<Need>,
     pub(crate) timers: Timers,
@@ -123,6 +124,7 @@ where
         blobs,
         checker,
         submissions,
+        beats,
         urgent,
         asked,
         timers,
@@ -173,6 +175,7 @@ where
     let ports = Ports {
         messages,
         submissions,
+        beats,
         blocks: channels.blocks,
         transactions: channels.transactions,
         blocker: blocker.clone(),

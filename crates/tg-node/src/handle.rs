@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use tg_types::{BlockId, SignedTransaction, TimestampMs, TransactionId};
+use tg_types::{BlockId, Heartbeat, SignedTransaction, TimestampMs, TransactionId};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::blob::BlobStore;
 use crate::chain::{Body, Executed};
 use crate::fetch::Need;
 use crate::limits::{MODEL_BYTES_MAX, PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
-use crate::liveness::Watch;
+use crate::liveness::{HeartbeatError, Watch, steady_now};
 use crate::mempool::{Statuses, TransactionStatus};
 use crate::store::{Store, StoreError};
 use crate::submit::{Submission, SubmitError};
 use tg_ledger::{Block, Event, State};
 use tg_types::chain::{
-    BlockBytes, ChainPage, FinalityProof, HEADERS_MAX, PAGE_BLOCKS_MAX, PAGE_BYTES_MAX, SnapshotHead,
+    BlockBytes, ChainPage, FinalityProof, HEADERS_MAX, PAGE_BLOCKS_MAX, PAGE_BYTES_MAX,
+    SnapshotHead,
 };
 
 /// A final block with the state after it and the events that it caused.
@@ -128,6 +129,16 @@ impl Board {
         let _ = self.finalized.send(finalized);
     }
 
+    /// Notes a heartbeat; false if it is not newer than the last one of its provider.
+    pub(crate) fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<bool, HeartbeatError> {
+        let state = self.latest().state.clone();
+        let mut watch = self
+            .providers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        watch.beat(heartbeat, &state, steady_now())
+    }
+
     /// The last final block.
     pub(crate) fn latest(&self) -> Arc<Finalized> {
         let latest = self.latest.read();
@@ -218,6 +229,7 @@ pub struct NodeHandle {
     blobs: Arc<BlobStore>,
     submissions: mpsc::Sender<Submission>,
     urgent: mpsc::Sender<Need>,
+    heartbeats: mpsc::Sender<Heartbeat>,
 }
 
 impl NodeHandle {
@@ -227,6 +239,7 @@ impl NodeHandle {
         blobs: Arc<BlobStore>,
         submissions: mpsc::Sender<Submission>,
         urgent: mpsc::Sender<Need>,
+        heartbeats: mpsc::Sender<Heartbeat>,
     ) -> Self {
         Self {
             board,
@@ -234,6 +247,7 @@ impl NodeHandle {
             blobs,
             submissions,
             urgent,
+            heartbeats,
         }
     }
 
@@ -249,9 +263,17 @@ impl NodeHandle {
         let _ = self.urgent.try_send(need);
     }
 
-    /// Notes that a provider spoke to this process at `now`: what the validator reports its liveness by.
-    pub fn heard_provider(&self, provider: tg_types::Address, now: TimestampMs) {
-        self.watch(|watch| watch.note(provider, now));
+    /// Notes that a provider is there, and tells the other validators: what they report
+    /// its liveness by. One that is not newer than the last does nothing.
+    ///
+    /// # Errors
+    /// [`HeartbeatError`] if it does not count.
+    pub fn heartbeat(&self, heartbeat: Heartbeat) -> Result<(), HeartbeatError> {
+        if self.board.heartbeat(&heartbeat)? {
+            // With many at once one may be left out; the next follows in ten seconds.
+            let _ = self.heartbeats.try_send(heartbeat);
+        }
+        Ok(())
     }
 
     /// Looks at the providers that were heard.

@@ -150,7 +150,7 @@ pub use evidence::{CheckError, EvidenceChecker};
 pub use follow::{ChainSource, Follower, FollowerConfig, SourceError, SourceFuture};
 pub use handle::{Finalized, NodeHandle, Status};
 pub use key::ValidatorKey;
-pub use liveness::{Watch, steady_now};
+pub use liveness::{HeartbeatError, Watch, steady_now};
 pub use mempool::{DropReason, MempoolError, TransactionStatus};
 pub use peers::{Peer, Scheme};
 pub use store::{History, OpenError, StoreError};

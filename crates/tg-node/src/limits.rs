@@ -69,6 +69,16 @@ pub const PEER_SILENCE_MAX: Duration = Duration::from_millis(3_500);
 /// Silence after which a provider that was heard counts as lost: six times as long as an agent waits between two questions.
 pub const PROVIDER_SILENCE_MAX: Duration = Duration::from_secs(30);
 
+/// How far the time of a heartbeat may be from the last block's: what clocks and slow links differ by, and twice the silence
+/// after which a provider counts as lost.
+pub const HEARTBEAT_WINDOW: Duration = Duration::from_secs(60);
+
+/// Heartbeats in one message between validators.
+pub const HEARTBEATS_MAX: usize = 64;
+
+/// Heartbeats of one peer that are checked per second, about 0.1 ms each: those of 2,560 providers that beat every ten seconds.
+pub const HEARTBEATS_PER_PEER_SECOND: u32 = 256;
+
 /// Providers whose last word is remembered.
 pub const PROVIDERS_HEARD_MAX: usize = 8_192;
 

@@ -1,11 +1,11 @@
 //! Which providers a validator hears: what it reports to the ledger once an epoch, as changes.
 //!
-//! A provider is heard when it asks this process for its leases, which an agent does at least every five seconds. One that
-//! was heard and then fell silent for [`PROVIDER_SILENCE_MAX`] is reported lost, one that is heard again is reported back;
+//! A provider is heard when a [`Heartbeat`] of it arrives, which an agent signs every ten seconds; whichever node it reaches tells
+//! all validators. One that was heard and then fell silent for [`PROVIDER_SILENCE_MAX`] is reported lost, one that is heard again is reported back;
 //! the ledger acts when validators with more than two thirds of stake agree. Who was never heard is not judged: a
-//! validator that has just started, or that its provider does not speak to, says nothing. Asking needs no signature, so
-//! anybody can make a dead provider seem alive, which delays a report and gains nothing: its leases have their own limits;
-//! nobody can make a live one seem dead.
+//! validator that has just started says nothing. A heartbeat counts once, if its time is within [`HEARTBEAT_WINDOW`] of the last
+//! block's and later than the one before: who copied one can repeat nothing, and only the provider can seem alive. A node that
+//! keeps heartbeats back is one of several that a provider can ask.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,19 +13,93 @@ use std::time::Instant;
 
 use tg_ledger::limits::LOST_PER_VALIDATOR_MAX;
 use tg_ledger::{Schedule, State};
-use tg_types::{Address, TimestampMs, Transaction};
+use tg_types::{Address, Heartbeat, SignatureError, TimestampMs, Transaction};
 
-use crate::limits::{PROVIDER_SILENCE_MAX, PROVIDERS_HEARD_MAX, span};
+use crate::limits::{HEARTBEAT_WINDOW, PROVIDER_SILENCE_MAX, PROVIDERS_HEARD_MAX, span};
 
 /// When each provider was heard last.
 #[derive(Debug, Clone, Default)]
 pub struct Watch {
     heard: BTreeMap<Address, TimestampMs>,
+    /// The time in the newest heartbeat of each.
+    newest: BTreeMap<Address, TimestampMs>,
+}
+
+/// Why a heartbeat does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum HeartbeatError {
+    /// Nobody can have made the signature.
+    #[error("nobody can have signed the heartbeat")]
+    Signature(#[from] SignatureError),
+    /// It is of another time.
+    #[error("the heartbeat is of {at}, more than {} s from the last block, {ledger}", HEARTBEAT_WINDOW.as_secs())]
+    Time {
+        /// Its time.
+        at: TimestampMs,
+        /// The ledger's.
+        ledger: TimestampMs,
+    },
+    /// The account that signed has no offer, and never had.
+    #[error("{account} is no provider of this network")]
+    NoProvider {
+        /// The account.
+        account: Address,
+    },
+}
+
+impl HeartbeatError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Signature(_) => "TG-NODE-060",
+            Self::Time { .. } => "TG-NODE-061",
+            Self::NoProvider { .. } => "TG-NODE-062",
+        }
+    }
 }
 
 impl Watch {
+    /// Notes a heartbeat on the last final state; false if it is not newer than the last one of its provider.
+    ///
+    /// # Errors
+    /// [`HeartbeatError`] if it does not count.
+    pub(crate) fn beat(
+        &mut self,
+        heartbeat: &Heartbeat,
+        state: &State,
+        now: TimestampMs,
+    ) -> Result<bool, HeartbeatError> {
+        let (at, ledger) = (heartbeat.at, state.head().timestamp);
+        // First: it costs nothing.
+        let apart = at
+            .saturating_since(ledger)
+            .get()
+            .max(ledger.saturating_since(at).get());
+        if apart > span(HEARTBEAT_WINDOW).get() {
+            return Err(HeartbeatError::Time { at, ledger });
+        }
+        let account = heartbeat.account(state.domain())?;
+        if state.provider(&account).is_none() {
+            return Err(HeartbeatError::NoProvider { account });
+        }
+        // Stops: a copy that keeps a dead provider alive.
+        if self
+            .newest
+            .get(&account)
+            .is_some_and(|newest| *newest >= at)
+        {
+            return Ok(false);
+        }
+        self.note(account, now);
+        self.newest
+            .retain(|provider, _| self.heard.contains_key(provider));
+        self.newest.insert(account, at);
+        Ok(true)
+    }
+
     /// Notes that `provider` spoke; beyond [`PROVIDERS_HEARD_MAX`] the one that was silent longest is forgotten.
-    pub fn note(&mut self, provider: Address, now: TimestampMs) {
+    fn note(&mut self, provider: Address, now: TimestampMs) {
         self.heard.insert(provider, now);
         if self.heard.len() > PROVIDERS_HEARD_MAX {
             let oldest = self.heard.iter().min_by_key(|(_, at)| **at);
@@ -207,6 +281,43 @@ mod tests {
         let signed = validator(0).sign(back, 1, state.domain());
         state = block(&state, vec![signed], time + 1);
         assert!(!state.provider(&provider().address()).unwrap().is_offline);
+    }
+
+    #[test]
+    fn a_heartbeat_counts_once_in_its_time_and_from_a_provider() {
+        let state = ledger();
+        let domain = *state.domain();
+        let ledger_time = state.head().timestamp;
+        let after = |ms: u64| TimestampMs::new(ledger_time.get() + ms);
+        let mut watch = Watch::default();
+        let beat = Heartbeat::new(after(5), &provider(), &domain);
+        assert_eq!(watch.beat(&beat, &state, after(0)), Ok(true));
+        // A copy, and an older one.
+        assert_eq!(watch.beat(&beat, &state, after(9)), Ok(false));
+        let older = Heartbeat::new(after(4), &provider(), &domain);
+        assert_eq!(watch.beat(&older, &state, after(9)), Ok(false));
+        assert_eq!(watch.heard[&provider().address()], after(0));
+        let window = span(HEARTBEAT_WINDOW).get();
+        let early = Heartbeat::new(after(window + 1), &provider(), &domain);
+        let late = TimestampMs::new(ledger_time.get() - window - 1);
+        for heartbeat in [early, Heartbeat::new(late, &provider(), &domain)] {
+            let error = watch.beat(&heartbeat, &state, after(9)).unwrap_err();
+            assert_eq!(error.code(), "TG-NODE-061");
+        }
+        // Somebody else, and a heartbeat that was changed on its way.
+        let stranger = Heartbeat::new(after(6), &validator(0), &domain);
+        let changed = Heartbeat {
+            at: after(7),
+            ..beat
+        };
+        for heartbeat in [stranger, changed] {
+            let error = watch.beat(&heartbeat, &state, after(9)).unwrap_err();
+            assert!(
+                matches!(error, HeartbeatError::NoProvider { .. }),
+                "{error}"
+            );
+        }
+        assert_eq!(watch.newest.len(), 1);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::handle::{Board, NodeHandle};
 use crate::key::hex;
 use crate::key::{ValidatorKey, peer_of};
 use crate::limits::Timers;
-use crate::limits::{BLOBS_URGENT_MAX, MAILBOX_MAX, VALIDATORS_MAX};
+use crate::limits::{BLOBS_URGENT_MAX, HEARTBEATS_MAX, MAILBOX_MAX, VALIDATORS_MAX};
 use crate::peers::{Addresses, Peer};
 use crate::store::History;
 use crate::store::{Location, OpenError, Store};
@@ -68,12 +68,14 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
     let board = Arc::new(Board::new(key.public(), participants.len(), &tip));
     let (sender, submissions) = mpsc::channel(MAILBOX_MAX);
     let (urgent, asked) = mpsc::channel(BLOBS_URGENT_MAX);
+    let (heartbeats, beats) = mpsc::channel(HEARTBEATS_MAX);
     let handle = NodeHandle::new(
         board.clone(),
         store.clone(),
         blobs.clone(),
         sender,
         urgent.clone(),
+        heartbeats,
     );
     let partition = votes_partition(&key);
     let parts = Parts {
@@ -89,6 +91,7 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
         blobs,
         checker,
         submissions,
+        beats,
         urgent,
         asked,
         timers,

@@ -3,9 +3,14 @@
 //! Three p2p channels, each with its closed set of messages in the canonical codec of `tg-types`. Decoding is bounded
 //! by the message size that the network enforces; the bytes of blocks and transactions are decoded by their owner.
 
-use tg_types::{Decode, DecodeError, Encode, Reader, Writer};
+use tg_types::{Decode, DecodeError, Encode, Heartbeat, Reader, Writer};
 
-use crate::limits::{BLOCK_BYTES_MAX, FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, GOSSIP_TRANSACTIONS_MAX};
+use crate::limits::{
+    BLOCK_BYTES_MAX, FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, GOSSIP_TRANSACTIONS_MAX, HEARTBEATS_MAX,
+};
+
+/// Bytes of one heartbeat.
+const HEARTBEAT_BYTES: usize = 73;
 
 mod blobs;
 
@@ -41,6 +46,8 @@ pub enum BlockMessage {
     },
     /// Answers a fetch: the block and its ancestors, newest first.
     Blocks(Vec<Vec<u8>>),
+    /// Heartbeats of providers that reached the sender first.
+    Heartbeats(Vec<Heartbeat>),
     /// The sender's finalised height, sent every second; it also shows that the sender is there.
     Tip {
         /// The height.
@@ -72,6 +79,10 @@ impl Encode for BlockMessage {
                 writer.u8(3);
                 writer.u64(*height);
             }
+            Self::Heartbeats(all) => {
+                writer.u8(4);
+                writer.seq(all);
+            }
         }
     }
 }
@@ -93,6 +104,11 @@ impl Decode for BlockMessage {
             3 => Ok(Self::Tip {
                 height: reader.u64()?,
             }),
+            4 => Ok(Self::Heartbeats(reader.seq(
+                "heartbeats",
+                HEARTBEATS_MAX,
+                HEARTBEAT_BYTES,
+            )?)),
             tag => Err(DecodeError::Invalid {
                 field: "block message",
                 value: u64::from(tag),
@@ -171,6 +187,18 @@ mod tests {
             &BlockMessage::Blocks(vec![vec![1], vec![]]),
             "0202000000010000000100000000",
         );
+        let wallet = tg_types::Wallet::from_seed(b"provider");
+        let beat = Heartbeat::new(
+            tg_types::TimestampMs::new(7),
+            &wallet,
+            &tg_ledger::development_domain(),
+        );
+        assert_eq!(beat.to_bytes().len(), HEARTBEAT_BYTES);
+        let hex = crate::key::hex(&beat.to_bytes());
+        check(
+            &BlockMessage::Heartbeats(vec![beat, beat]),
+            &format!("0402000000{hex}{hex}"),
+        );
         check(&BlockMessage::Tip { height: 258 }, "030201000000000000");
     }
 
@@ -194,10 +222,20 @@ mod tests {
             })
         ));
         assert!(matches!(
-            BlockMessage::from_bytes(&[4]),
+            BlockMessage::from_bytes(&[5]),
             Err(DecodeError::Invalid {
                 field: "block message",
-                value: 4
+                value: 5
+            })
+        ));
+        let mut writer = Writer::new();
+        writer.u8(4);
+        writer.u32(u32::MAX);
+        assert!(matches!(
+            BlockMessage::from_bytes(&writer.into_bytes()),
+            Err(DecodeError::TooLong {
+                field: "heartbeats",
+                ..
             })
         ));
         let many = TransactionMessage(vec![vec![]; GOSSIP_TRANSACTIONS_MAX + 1]);

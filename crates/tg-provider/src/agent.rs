@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tg_cuda::ExecutedOn;
 use tg_sdk::dto::{LeaseDto, OfferTermsDto, RentDto, RentKindDto};
 use tg_sdk::{Client, ClientError};
-use tg_types::{Amount, LeaseId, OfferId, OfferTerms, Transaction, Wallet};
+use tg_types::{Amount, Heartbeat, LeaseId, OfferId, OfferTerms, TimestampMs, Transaction, Wallet};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -21,6 +21,9 @@ use crate::rent::{Renewal, RentPolicy};
 use crate::submit::Submitter;
 use crate::work::{self, Outcome, chain};
 use crate::worker::{Progress, Stage, Task, Worker};
+
+/// How often it says that it is there.
+const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// How often the agent looks for leases.
 const POLL: Duration = Duration::from_millis(250);
@@ -164,6 +167,8 @@ pub struct Agent<W> {
     outcomes: (mpsc::Sender<Outcome>, mpsc::Receiver<Outcome>),
     leases: BTreeMap<LeaseId, Entry>,
     offer: Option<OfferId>,
+    /// The time in the last heartbeat.
+    beaten_at: TimestampMs,
 }
 
 /// A lease and what its work needs.
@@ -206,6 +211,7 @@ impl<W: Worker> Agent<W> {
             outcomes: mpsc::channel(OUTCOMES_MAX),
             leases: BTreeMap::new(),
             offer: None,
+            beaten_at: TimestampMs::ZERO,
             client,
             wallet,
             worker,
@@ -228,7 +234,12 @@ impl<W: Worker> Agent<W> {
         let mut closing: Option<Instant> = None;
         let mut offer_checked = Instant::now();
         let mut rent_checked: Option<Instant> = None;
+        let mut beaten: Option<Instant> = None;
         loop {
+            if beaten.is_none_or(|at| at.elapsed() >= HEARTBEAT) {
+                beaten = Some(Instant::now());
+                self.beat().await;
+            }
             if looked.is_none_or(|at| at.elapsed() >= poll) {
                 let answered = self.look().await;
                 poll = if answered {
@@ -399,6 +410,21 @@ impl<W: Worker> Agent<W> {
                 self.problem("withdraw an offer", &error);
                 false
             }
+        }
+    }
+
+    /// Says that this provider is there.
+    async fn beat(&mut self) {
+        let told = async {
+            let status = self.client.status().await?;
+            // The ledger's time: this machine's clock may be wrong. While no block comes, the next millisecond.
+            let at = TimestampMs::new(status.timestamp_ms.max(self.beaten_at.get() + 1));
+            self.beaten_at = at;
+            let heartbeat = Heartbeat::new(at, &self.wallet, &status.domain.into());
+            self.client.heartbeat(&heartbeat).await
+        };
+        if let Err(error) = told.await {
+            self.problem("say that this provider is there", &error);
         }
     }
 

@@ -8,12 +8,13 @@ use hyper::Method;
 use serde::Serialize;
 use tg_types::chain::{ChainPage, PAGE_BYTES_MAX, SNAPSHOT_HEAD_BYTES_MAX, SnapshotHead};
 use tg_types::{
-    Address, Amount, BidId, ChainDomain, Decode as _, Digest, DurationMs, Encode, Fees, JobId, JobOrder,
-    ModelId, OfferId, Reader, SignedTransaction, SignedUpload, TimestampMs, Transaction, TransactionId,
-    UploadPermit, Wallet,
+    Address, Amount, BidId, ChainDomain, Decode as _, Digest, DurationMs, Encode, Fees, Heartbeat,
+    JobId, JobOrder, ModelId, OfferId, Reader, SignedTransaction, SignedUpload, TimestampMs,
+    Transaction, TransactionId, UploadPermit, Wallet,
 };
 use tokio::sync::mpsc;
 
+use crate::download::Download;
 use crate::dto::{
     AccountDto, BidDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, DryRunDto,
     FaucetRequestDto, InferenceDto, JobDto, JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto,
@@ -22,7 +23,6 @@ use crate::dto::{
     TransactionStatusDto,
 };
 use crate::error::ClientError;
-use crate::download::Download;
 use crate::events::EventStream;
 use crate::transport::{Payload, Transport, whole};
 use crate::upload::UploadBody;
@@ -473,6 +473,19 @@ impl Client {
     /// Those of any call.
     pub async fn leases(&self, provider: Address) -> Result<Vec<LeaseDto>, ClientError> {
         self.get(&format!("/v1/providers/{provider}/leases")).await
+    }
+
+    /// Tells that a provider is there.
+    ///
+    /// # Errors
+    /// Those of any call; status 422 if it is of another time, or of no provider.
+    pub async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<(), ClientError> {
+        let payload = Payload::Bytes(heartbeat.to_bytes());
+        let answer = self
+            .transport
+            .call(Method::POST, "/v1/heartbeats", payload, 0)
+            .await;
+        answer.map(drop)
     }
 
     /// What finalised blocks do, from now on.

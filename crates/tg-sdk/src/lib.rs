@@ -23,9 +23,9 @@
 pub mod bids;
 #[cfg(feature = "client")]
 pub mod client;
-pub mod dto;
 #[cfg(feature = "client")]
 pub mod download;
+pub mod dto;
 pub mod error;
 #[cfg(feature = "client")]
 pub mod events;
@@ -43,9 +43,9 @@ pub mod verify;
 
 #[cfg(feature = "client")]
 pub use client::{Client, JobFilter};
-pub use error::{ClientError, ErrorBody};
 #[cfg(feature = "client")]
 pub use download::Download;
+pub use error::{ClientError, ErrorBody};
 #[cfg(feature = "client")]
 pub use events::EventStream;
 pub use tg_types::{

@@ -201,7 +201,12 @@ pub(crate) struct GatewayArguments {
     #[arg(long)]
     pub(crate) sample: bool,
     /// API of a validator or another gateway, once for each, instead of those in the settings.
-    #[arg(long, env = "TENSORGRID_SOURCES", value_name = "URL", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "TENSORGRID_SOURCES",
+        value_name = "URL",
+        value_delimiter = ','
+    )]
     pub(crate) source: Vec<String>,
     /// Where its API listens, instead of what the settings say.
     #[arg(long, env = "TENSORGRID_API_LISTEN", value_name = "ADDRESS")]

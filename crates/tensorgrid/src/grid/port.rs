@@ -14,7 +14,7 @@ use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
 use tg_types::chain::{ChainPage, SnapshotHead};
 use tg_types::{
-    Address, Amount, Digest, Fault, Fees, SignedTransaction, Transaction, TransactionId,
+    Address, Amount, Digest, Fault, Fees, Heartbeat, SignedTransaction, Transaction, TransactionId,
 };
 use tokio::sync::{broadcast, mpsc};
 
@@ -164,12 +164,14 @@ impl GridPort for NodePort {
         }
     }
 
-    fn heard_provider(&self, provider: Address) {
-        // Validators of one process hear with one ear.
-        let now = tg_node::steady_now();
-        self.nodes
-            .iter()
-            .for_each(|node| node.heard_provider(provider, now));
+    fn heartbeat(&self, heartbeat: Heartbeat) -> Result<(), PortError> {
+        let noted = self.node().heartbeat(heartbeat);
+        noted.map_err(|error| PortError {
+            fault: Fault::Client,
+            code: error.code().to_owned(),
+            message: chain(&error),
+            hint: String::new(),
+        })
     }
 
     fn submit(&self, transaction: SignedTransaction) -> PortFuture<'_, TransactionId> {

@@ -88,7 +88,7 @@ fn parse<S: Settings>(text: &str, place: &str) -> Result<S, Failure> {
         let known = S::ALL.iter().map(|setting| setting.key);
         return Err(match nearest(name, known) {
             Some(known) => failure.hint(format!("is it {known}?")),
-            None => failure.hint("`tensorgrid validator --sample` shows all settings"),
+            None => failure.hint("--sample shows all settings"),
         });
     }
     toml::from_str(text).map_err(|error| failed(&error))

@@ -86,9 +86,14 @@ impl ValidatorState {
     }
 }
 
+/// How long sources may take to answer before they are said to be away.
+const ASKING_MAX: Duration = Duration::from_secs(5);
+
 /// Where a gateway stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GatewayState {
+    /// No source has answered yet.
+    Asking,
     /// None of its sources answers.
     Alone,
     /// Sources have blocks that it lacks.
@@ -102,7 +107,9 @@ pub(crate) enum GatewayState {
 impl GatewayState {
     /// Where the gateway of `status` stands, `silent` after the last final block that it saw.
     pub(crate) const fn of(status: &Status, silent: Duration) -> Self {
-        if status.peers == 0 {
+        if status.peers == 0 && silent.as_millis() < ASKING_MAX.as_millis() {
+            Self::Asking
+        } else if status.peers == 0 {
             Self::Alone
         } else if status.peer_height >= status.height + BEHIND_MIN {
             Self::Behind
@@ -116,6 +123,7 @@ impl GatewayState {
     /// One word for programs.
     pub(crate) const fn word(self) -> &'static str {
         match self {
+            Self::Asking => "asking",
             Self::Alone => "alone",
             Self::Behind => "behind",
             Self::Still => "still",
@@ -131,6 +139,7 @@ impl GatewayState {
             _ => format!("{peers} sources answer"),
         };
         match self {
+            Self::Asking => format!("height {height}: asking its sources"),
             Self::Alone => format!("height {height}: none of its sources answers"),
             Self::Behind => format!(
                 "catching up: height {height} of {}, {sources}",
@@ -186,7 +195,13 @@ mod tests {
         behind.peer_height = 10;
         check(&behind, now, GatewayState::Behind, "height 7 of 10");
         behind.peers = 0;
-        check(&behind, now, GatewayState::Alone, "none of its sources");
+        check(&behind, now, GatewayState::Asking, "asking");
+        check(
+            &behind,
+            ASKING_MAX,
+            GatewayState::Alone,
+            "none of its sources",
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tg_node::limits::MODEL_BYTES_MAX;
 use tg_node::{BlobReader, BlobStore, ChainSource, SourceError, SourceFuture};
 use tg_sdk::{Client, ClientError};
 use tg_types::chain::{ChainPage, SnapshotHead};
-use tg_types::{Digest, Fault, SignedTransaction, SignedUpload};
+use tg_types::{Digest, Fault, Heartbeat, SignedTransaction, SignedUpload};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -73,6 +73,13 @@ impl ChainSource for HttpSource {
         Box::pin(async move {
             let submitted = self.client.submit(&signed).await;
             submitted.map(drop).map_err(|error| source_error(&error))
+        })
+    }
+
+    fn heartbeat(&self, heartbeat: Heartbeat) -> SourceFuture<'_, ()> {
+        Box::pin(async move {
+            let told = self.client.heartbeat(&heartbeat).await;
+            told.map_err(|error| source_error(&error))
         })
     }
 
@@ -167,7 +174,9 @@ impl Uplinks {
 
 fn forward_to(
     client: &Client,
-    store: &Arc<BlobStore>, permit: &SignedUpload) -> Result<(), String> {
+    store: &Arc<BlobStore>,
+    permit: &SignedUpload,
+) -> Result<(), String> {
     let reader = store.reader(&permit.permit.digest, MODEL_BYTES_MAX);
     let reader = reader.map_err(|error| chain(&error))?;
     let mut reader: BlobReader = reader.ok_or("it is gone")?;

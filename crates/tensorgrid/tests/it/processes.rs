@@ -92,7 +92,7 @@ struct Net {
 
 impl Net {
     fn found(folder: &Path, more: &[&str]) -> Self {
-        let port = free_ports(8).to_string();
+        let port = free_ports(12).to_string();
         let new = [
             "network",
             "new",
@@ -136,12 +136,27 @@ impl Net {
         Process::start(&["provider", "--json", "--device", "cpu"], &variables)
     }
 
+    fn gateway(&self, index: usize) -> Process {
+        let config = self.told["gateways"][index]["config"].as_str().unwrap();
+        Process::start(&["gateway", "--json", "--config", config], &[])
+    }
+
     /// Runs a command against the API of a validator, with the requestor's key.
     fn ask(&self, index: usize, arguments: &[&str]) -> Ran {
+        self.ask_at(self.api(index), arguments)
+    }
+
+    /// The same against the API of a gateway.
+    fn ask_gateway(&self, index: usize, arguments: &[&str]) -> Ran {
+        let api = self.told["gateways"][index]["api"].as_str().unwrap();
+        self.ask_at(api, arguments)
+    }
+
+    fn ask_at(&self, api: &str, arguments: &[&str]) -> Ran {
         let mut command = program();
         let key = self.told["requestor"]["key"].as_str().unwrap();
         command
-            .env("TENSORGRID_API", self.api(index))
+            .env("TENSORGRID_API", api)
             .env("TENSORGRID_KEY", key)
             .args(arguments);
         Ran::of(&command.output().unwrap())
@@ -238,7 +253,7 @@ fn joins(net: &Net, folder: &Path) -> (Process, Value) {
 #[test]
 fn four_validators_and_two_providers_in_processes_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
-    let flags = ["--providers", "2", "--no-encryption"];
+    let flags = ["--providers", "2", "--gateways", "0", "--no-encryption"];
     let net = Net::found(&folder.path().join("net"), &flags);
     let mut validators: Vec<Process> = (0..4).map(|index| net.validator(index)).collect();
     until("all validators see blocks", || {
@@ -311,6 +326,137 @@ fn four_validators_and_two_providers_in_processes_of_their_own() {
     for validator in &mut validators {
         assert!(validator.terminate().success());
     }
+}
+
+/// An inference ordered at a gateway.
+fn infer_at(net: &Net, gateway: usize) -> Value {
+    let digit = root().join("examples/digit.json");
+    let infer = ["infer", "mlp-digits", text(&digit), "--yes", "--json"];
+    net.ask_gateway(gateway, &infer).ends(0).json()
+}
+
+fn gateway_height(net: &Net, gateway: usize) -> u64 {
+    let ran = net.ask_gateway(gateway, &["status", "--json"]);
+    if ran.code != 0 {
+        return 0;
+    }
+    ran.json()["height"].as_u64().unwrap()
+}
+
+#[test]
+fn clients_and_providers_ask_gateways_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["--providers", "2", "--gateways", "2", "--no-encryption"];
+    let net = Net::found(&folder.path().join("net"), &flags);
+    let mut validators: Vec<Process> = (0..4).map(|index| net.validator(index)).collect();
+    let mut gateways: Vec<Process> = (0..2).map(|index| net.gateway(index)).collect();
+    until("the gateways see blocks", || {
+        (0..2).all(|index| gateway_height(&net, index) > 0)
+    });
+    // Models and inputs are uploaded to a gateway, and validators state that they hold them.
+    net.ask_gateway(0, &["model", "add-builtin"]).ends(0);
+    let mut providers: Vec<Process> = (0..2).map(|index| net.provider(index)).collect();
+    until("both offers stand", || offers(&net) == 2);
+    for provider in 0..2 {
+        let told = &net.told["providers"][provider]["api"];
+        assert_eq!(*told, net.told["gateways"][provider]["api"]);
+    }
+    let ran = infer_at(&net, 1);
+    assert_eq!(ran["greatest"], 7);
+    assert_eq!(ran["proof"]["verified"], true);
+    let first = &net.told["providers"][0]["address"];
+    assert_eq!(ran["receipt"]["lease"]["provider"], *first);
+    // What a gateway says is shown to be true, as what a validator says.
+    let genesis = format!("{}/genesis.bin", net.told["folder"].as_str().unwrap());
+    let balance = ["balance", first.as_str().unwrap(), "--genesis", &genesis];
+    let shown = net.ask_gateway(0, &balance).ends(0);
+    assert!(
+        shown.stdout.contains("proved at height"),
+        "{}",
+        shown.stdout
+    );
+
+    // A gateway is killed: the other one serves, and the killed one comes back where it was.
+    gateways[0].kill();
+    let height = net.height(2);
+    gateways[0] = net.gateway(0);
+    until("the killed one is back", || {
+        gateway_height(&net, 0) >= height
+    });
+    // A validator is killed: both gateways have others.
+    validators[0].kill();
+    assert_eq!(infer_at(&net, 0)["greatest"], 7);
+    assert_eq!(infer_at(&net, 1)["greatest"], 7);
+
+    // Heartbeats reach validators that the provider never spoke to: when it is killed, its offer gets no jobs.
+    providers[0].kill();
+    until("validators found it lost", || {
+        let offers = net.ask_gateway(1, &["provider", "list", "--json"]).ends(0);
+        let offers = offers.json();
+        let mut offers = offers.as_array().unwrap().iter();
+        offers.any(|it| it["provider"] == *first && it["offline"] == true)
+    });
+    let ran = infer_at(&net, 0);
+    assert_eq!(
+        ran["receipt"]["lease"]["provider"],
+        net.told["providers"][1]["address"]
+    );
+
+    // One that lost its folder begins at a snapshot.
+    assert!(gateways[1].terminate().success());
+    let config: PathBuf = net.told["gateways"][1]["config"].as_str().unwrap().into();
+    fs::remove_dir_all(config.with_file_name("data")).unwrap();
+    let height = net.height(2);
+    assert!(height > 64, "no snapshot yet at {height}");
+    gateways[1] = net.gateway(1);
+    until("the emptied one is back", || {
+        gateway_height(&net, 1) >= height
+    });
+    let began = gateways[1].told()[0]["height"].as_u64().unwrap();
+    assert!(began > 0, "it executed everything since genesis");
+    net.check_money(2);
+    assert_eq!(net.paid(2), 4);
+    for process in providers.iter_mut().skip(1).chain(&mut gateways) {
+        assert!(process.terminate().success());
+    }
+    for validator in validators.iter_mut().skip(1) {
+        assert!(validator.terminate().success());
+    }
+}
+
+#[test]
+fn a_gateway_that_cannot_start_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["--providers", "0", "--no-encryption"];
+    let net = Net::found(&folder.path().join("net"), &flags);
+    let config = net.told["gateways"][0]["config"].as_str().unwrap();
+    let start = ["gateway", "--config", config];
+    let told = |more: &[&str], code: i32, words: &str| {
+        let ran = run(&[&start[..], more].concat()).ends(code);
+        assert!(ran.stderr.contains(words), "{}", ran.stderr);
+        assert!(ran.stderr.contains("hint:"), "{}", ran.stderr);
+    };
+    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = busy.local_addr().unwrap().to_string();
+    told(&["--api-listen", &taken], 1, "--api-listen");
+    told(&["--source", "https://nowhere"], 2, "nowhere");
+    let mut running = net.gateway(0);
+    until("it says that it is alone", || running.told_state("alone"));
+    told(&["--api-listen", "127.0.0.1:0"], 1, "in use");
+    assert!(running.terminate().success());
+    let written = fs::read_to_string(config).unwrap();
+    fs::write(config, written.replace("sources =", "source =")).unwrap();
+    told(&[], 2, "is it sources?");
+    let none = written
+        .lines()
+        .map(|line| match line.starts_with("sources") {
+            true => "sources = []",
+            false => line,
+        });
+    fs::write(config, none.collect::<Vec<_>>().join("\n")).unwrap();
+    told(&[], 2, "there is no source");
+    let sample = run(&["gateway", "--sample"]).ends(0).stdout;
+    assert!(sample.contains("\nsources = [") && sample.contains("\n# log =\n"));
 }
 
 #[test]

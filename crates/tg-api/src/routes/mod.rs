@@ -7,6 +7,7 @@ mod chain;
 mod development;
 mod events;
 mod extract;
+mod heartbeats;
 mod jobs;
 mod models;
 mod offers;
@@ -74,6 +75,7 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(offers::offer))
         .routes(routes!(offers::provider))
         .routes(routes!(offers::leases))
+        .routes(routes!(heartbeats::beat))
         .routes(routes!(blobs::get, blobs::put))
         .routes(routes!(development::accounts))
         .routes(routes!(development::faucet))

@@ -105,7 +105,6 @@ pub(super) async fn provider(shared: SharedState, Id(address): Id<Address>) -> J
     responses((status = 200, body = Vec<LeaseDto>, description = "Its leases")),
 )]
 pub(super) async fn leases(shared: SharedState, Id(address): Id<Address>) -> Json<Vec<LeaseDto>> {
-    shared.port.heard_provider(address);
     let state = shared.port.state();
     let live = state
         .live_members()

@@ -185,9 +185,12 @@ async fn a_job_goes_from_order_to_receipt() {
     assert_eq!(account.collateral, Amount::from_tgrid(5));
     assert!(client.job_receipt(id).await.unwrap_err().is_not_found());
     assert_eq!(client.job_why(id).await.unwrap().state, JobStateDto::Leased);
-    // Who asks for its leases is there.
+    // Who signs that it is there is there.
+    let status = client.status().await.unwrap();
+    let at = tg_types::TimestampMs::new(status.timestamp_ms);
+    let heartbeat = tg_types::Heartbeat::new(at, &wallet("carol"), &status.domain.into());
+    client.heartbeat(&heartbeat).await.unwrap();
     let carol = wallet("carol").address();
-    client.leases(carol).await.unwrap();
     assert!(grid.heard.lock().unwrap().contains(&carol));
 
     let evidence = deliver(&client, &lease, b"12").await;

@@ -17,7 +17,7 @@ use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
 use tg_types::chain::{ChainPage, SnapshotHead};
 use tg_types::{
-    Address, Amount, Digest, Fault, Label, ProgramId, SignedTransaction, TimestampMs,
+    Address, Amount, Digest, Fault, Heartbeat, Label, ProgramId, SignedTransaction, TimestampMs,
     TransactionId, Wallet,
 };
 use tokio::sync::mpsc;
@@ -206,8 +206,12 @@ impl Grid {
 }
 
 impl GridPort for Grid {
-    fn heard_provider(&self, provider: Address) {
+    fn heartbeat(&self, heartbeat: Heartbeat) -> Result<(), PortError> {
+        let provider = heartbeat
+            .account(self.state().domain())
+            .map_err(|error| refused("TEST-002", error.to_string()))?;
         self.heard.lock().unwrap().insert(provider);
+        Ok(())
     }
 
     fn network(&self) -> &str {

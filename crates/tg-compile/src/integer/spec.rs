@@ -150,10 +150,16 @@ fn coding_of_all(
 fn unit(prepared: &Prepared, reach: f32, units: f32) -> f32 {
     let unit = form::unit(reach, units);
     let rounds = prepared.graph.nodes.iter().any(|node| {
-        ["Floor", "Ceil", "Round", "Mod"].iter().any(|name| node.is(name))
+        ["Floor", "Ceil", "Round", "Mod"]
+            .iter()
+            .any(|name| node.is(name))
             || (node.is("Cast") && becomes_whole(prepared, node))
     });
-    if rounds { unit.log2().ceil().exp2() } else { unit }
+    if rounds {
+        unit.log2().ceil().exp2()
+    } else {
+        unit
+    }
 }
 
 /// Whether a node reads reals and gives integers.

@@ -2,7 +2,8 @@
 
 use commonware_p2p::Recipients;
 use tg_types::{
-    BlockId, Decode as _, DurationMs, Encode as _, SignedTransaction, TimestampMs, TransactionId,
+    BlockId, Decode as _, DurationMs, Encode as _, Heartbeat, SignedTransaction, TimestampMs,
+    TransactionId,
 };
 
 use super::fetches::Fetch;
@@ -81,8 +82,27 @@ impl Core {
             }
             BlockMessage::Blocks(blocks) => return self.fetched(peer, &blocks),
             BlockMessage::Tip { height } => self.board.heard(public_bytes(peer), height, now),
+            BlockMessage::Heartbeats(all) => self.heartbeats(peer, &all, now),
         }
         Ok(())
+    }
+
+    /// Heartbeats that another validator heard first. One that does not count here may count there: states differ by a block.
+    fn heartbeats(&mut self, peer: &Peer, all: &[Heartbeat], now: TimestampMs) {
+        for heartbeat in all {
+            if !self.fetches.may_beat(public_bytes(peer), now) {
+                return;
+            }
+            if let Err(error) = self.board.heartbeat(heartbeat) {
+                tracing::debug!(%error, "heartbeat does not count");
+            }
+        }
+    }
+
+    /// Tells the others what reached this validator first.
+    pub(crate) fn send_heartbeats(&mut self, all: Vec<Heartbeat>) {
+        let message = BlockMessage::Heartbeats(all).to_bytes();
+        self.outbox.push(Effect::Block(Recipients::All, message));
     }
 
     fn pushed(&mut self, peer: &Peer, bytes: &[u8]) {

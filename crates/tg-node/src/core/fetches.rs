@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use tg_types::{BlockId, TimestampMs};
 
+use crate::limits::HEARTBEATS_PER_PEER_SECOND;
+
 /// Fetches of one peer that are answered per second: enough to catch up, too few to keep a disk busy.
 const ANSWERS_PER_SECOND: u32 = 50;
 
@@ -20,6 +22,7 @@ pub(super) struct Fetch {
 pub(super) struct Fetches {
     pub(super) missing: BTreeMap<BlockId, Fetch>,
     pub(super) answers: BTreeMap<[u8; 32], (TimestampMs, u32)>,
+    pub(super) beats: BTreeMap<[u8; 32], (TimestampMs, u32)>,
 }
 
 impl Fetches {
@@ -32,11 +35,26 @@ impl Fetches {
 
     /// Whether a peer may have one more answer in this second.
     pub(super) fn may_answer(&mut self, peer: [u8; 32], now: TimestampMs) -> bool {
-        let (since, count) = self.answers.entry(peer).or_insert((now, 0));
-        if now.saturating_since(*since).get() >= 1_000 {
-            (*since, *count) = (now, 0);
-        }
-        *count += 1;
-        *count <= ANSWERS_PER_SECOND
+        within(&mut self.answers, peer, now, ANSWERS_PER_SECOND)
     }
+
+    /// Whether one more heartbeat of a peer is checked in this second.
+    pub(super) fn may_beat(&mut self, peer: [u8; 32], now: TimestampMs) -> bool {
+        within(&mut self.beats, peer, now, HEARTBEATS_PER_PEER_SECOND)
+    }
+}
+
+/// Counts one more of a peer in this second, and says whether it is among the first `limit`.
+fn within(
+    counts: &mut BTreeMap<[u8; 32], (TimestampMs, u32)>,
+    peer: [u8; 32],
+    now: TimestampMs,
+    limit: u32,
+) -> bool {
+    let (since, count) = counts.entry(peer).or_insert((now, 0));
+    if now.saturating_since(*since).get() >= 1_000 {
+        (*since, *count) = (now, 0);
+    }
+    *count = count.saturating_add(1);
+    *count <= limit
 }

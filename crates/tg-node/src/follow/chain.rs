@@ -6,7 +6,6 @@ use tg_types::chain::{AnswerError, BlockHeader, ChainPage, SnapshotHead, TrustRo
 
 use crate::chain::{self, Body, Executed};
 use crate::core::Fatal;
-use crate::handle::Board;
 use crate::store::{FinalBlock, Store, StoreError};
 
 /// Why a page or a snapshot is not taken.
@@ -46,15 +45,14 @@ impl From<StoreError> for PageError {
 pub(super) struct FollowedChain {
     pub(super) root: TrustRoot,
     pub(super) store: Arc<Store>,
-    pub(super) board: Arc<Board>,
     pub(super) tip: Executed,
     pub(super) snapshot_height: u64,
 }
 
 impl FollowedChain {
-    /// Executes the blocks of a page and keeps them. Those that are final here already are left out, so that two pages may
-    /// overlap. After an error nothing of the page is kept.
-    pub(super) fn take(&mut self, page: &ChainPage) -> Result<(), PageError> {
+    /// Executes the blocks of a page, keeps them and gives them back. Those that are final here already are left out, so that two
+    /// pages may overlap. After an error nothing of the page is kept.
+    pub(super) fn take(&mut self, page: &ChainPage) -> Result<Vec<Executed>, PageError> {
         let bodies = linked(&self.root, page)?;
         let mut executed: Vec<Executed> = Vec::new();
         for body in &bodies {
@@ -73,12 +71,12 @@ impl FollowedChain {
             if body.parent() != parent.id {
                 return Err(broken("does not descend from the last final block").into());
             }
-            let next = chain::execute(parent, body)
-                .map_err(|_| broken("is not valid on its parent"))?;
+            let next =
+                chain::execute(parent, body).map_err(|_| broken("is not valid on its parent"))?;
             executed.push(next);
         }
         let (Some(newest), Some(last)) = (executed.last().cloned(), bodies.last()) else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         // The certificate is that of the first header, which may be a block after the page.
         let certified = page.proof.headers.first().map_or(last.id, BlockHeader::id);
@@ -86,10 +84,7 @@ impl FollowedChain {
         self.snapshot_height =
             chain::write_final(&self.store, &executed, certificate, self.snapshot_height)?;
         self.tip = newest;
-        for block in &executed {
-            self.board.publish(block);
-        }
-        Ok(())
+        Ok(executed)
     }
 }
 

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tg_ledger::Genesis;
+use tg_types::Heartbeat;
 use tg_types::chain::TrustRoot;
 use tokio::sync::mpsc;
 
@@ -31,7 +32,7 @@ use crate::blob::{BlobStore, DISK_RESERVE_BYTES_DEFAULT};
 use crate::chain as ledger_chain;
 use crate::fetch::Need;
 use crate::handle::{Board, NodeHandle};
-use crate::limits::{BLOB_TOTAL_BYTES_DEFAULT, BLOBS_URGENT_MAX, MAILBOX_MAX};
+use crate::limits::{BLOB_TOTAL_BYTES_DEFAULT, BLOBS_URGENT_MAX, HEARTBEATS_MAX, MAILBOX_MAX};
 use crate::open;
 use crate::store::{Location, OpenError, Store};
 use crate::submit::Submission;
@@ -91,7 +92,9 @@ pub struct Follower {
     chain: FollowedChain,
     sources: Arc<Sources>,
     waiting: Waiting,
+    board: Arc<Board>,
     submissions: mpsc::Receiver<Submission>,
+    beats: mpsc::Receiver<Heartbeat>,
     blobs: Arc<BlobStore>,
     asked: mpsc::Receiver<Need>,
     /// Held while the folder is in use.
@@ -128,7 +131,15 @@ impl Follower {
         let board = Arc::new(Board::new(NO_KEY, root.seats().len(), &tip));
         let (sender, submissions) = mpsc::channel(MAILBOX_MAX);
         let (urgent, asked) = mpsc::channel(BLOBS_URGENT_MAX);
-        let handle = NodeHandle::new(board.clone(), store.clone(), blobs.clone(), sender, urgent);
+        let (heartbeats, beats) = mpsc::channel(HEARTBEATS_MAX);
+        let handle = NodeHandle::new(
+            board.clone(),
+            store.clone(),
+            blobs.clone(),
+            sender,
+            urgent,
+            heartbeats,
+        );
         // So many that one of them is honest.
         let enough = (root.seats().len().max(1) - 1) / 3 + 1;
         Ok(Self {
@@ -138,11 +149,12 @@ impl Follower {
             chain: FollowedChain {
                 root,
                 store,
-                board,
                 tip,
                 snapshot_height,
             },
+            board,
             submissions,
+            beats,
             blobs,
             asked,
             _lock: lock,
@@ -162,17 +174,19 @@ impl Follower {
             chain,
             sources,
             waiting,
+            board,
             submissions,
+            beats,
             blobs,
             asked,
             _lock,
         } = self;
         let waiting = Arc::new(waiting);
-        let board = chain.board.clone();
         let reason = tokio::select! {
-            reason = follow(chain, &sources, &waiting) => reason,
+            reason = follow(chain, &board, &sources, &waiting) => reason,
             () = sources.watch() => "the watch over sources ended".to_owned(),
             () = transactions::hand_on(&sources, &waiting, submissions) => "nobody submits any more".to_owned(),
+            () = transactions::tell_heartbeats(&sources, waiting.enough(), beats) => "nobody beats any more".to_owned(),
             () = blobs::fetch(&sources, blobs, asked) => "nobody asks for blobs any more".to_owned(),
         };
         board.stop(&reason);
@@ -205,7 +219,12 @@ async fn take_snapshot(store: &Store, root: &TrustRoot, sources: &[Arc<dyn Chain
 }
 
 /// Takes page after page. Ends with the reason when this node must stop.
-async fn follow(mut chain: FollowedChain, sources: &Sources, waiting: &Waiting) -> String {
+async fn follow(
+    mut chain: FollowedChain,
+    board: &Board,
+    sources: &Sources,
+    waiting: &Waiting,
+) -> String {
     loop {
         let source = sources.preferred(chain.tip.height()).await;
         let from = chain.tip.height() + 1;
@@ -219,6 +238,9 @@ async fn follow(mut chain: FollowedChain, sources: &Sources, waiting: &Waiting) 
         };
         sources.heard(&source, page.tip);
         if page.blocks.is_empty() {
+            if page.tip >= from {
+                sources.failed(&source, "it says that it has blocks, and gives none");
+            }
             continue;
         }
         // Executing takes the processor: beside the loops that answer.
@@ -232,7 +254,13 @@ async fn follow(mut chain: FollowedChain, sources: &Sources, waiting: &Waiting) 
         };
         chain = next;
         match taken {
-            Ok(()) => waiting.prune(&chain.tip),
+            Ok(executed) => {
+                // First: what left the pool with a block is final, and not only gone.
+                waiting.prune(&chain.tip);
+                for block in &executed {
+                    board.publish(block);
+                }
+            }
             Err(PageError::Fatal(error)) => return crate::report(&error),
             Err(error) => {
                 tracing::warn!(from = source.name(), error = %crate::report(&error), "blocks are refused");

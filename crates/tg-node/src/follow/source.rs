@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tg_types::chain::{ChainPage, SnapshotHead};
-use tg_types::{Digest, SignedTransaction};
+use tg_types::{Digest, Heartbeat, SignedTransaction};
 
 use crate::blob::BlobStore;
 
@@ -27,6 +27,9 @@ pub trait ChainSource: Debug + Send + Sync + 'static {
 
     /// Hands a transaction on.
     fn submit(&self, signed: SignedTransaction) -> SourceFuture<'_, ()>;
+
+    /// Tells that a provider is there.
+    fn heartbeat(&self, heartbeat: Heartbeat) -> SourceFuture<'_, ()>;
 
     /// Fetches a blob of at most `limit` bytes into a store, which checks its name; false if the source lacks it.
     fn blob(&self, digest: Digest, limit: u64, store: Arc<BlobStore>) -> SourceFuture<'_, bool>;

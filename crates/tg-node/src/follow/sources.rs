@@ -91,13 +91,21 @@ impl Sources {
 
     /// Notes that a source gave nothing.
     pub(super) fn failed(&self, source: &Arc<dyn ChainSource>, reason: &str) {
-        tracing::debug!(source = source.name(), reason, "source is left alone for a while");
+        tracing::debug!(
+            source = source.name(),
+            reason,
+            "source is left alone for a while"
+        );
         self.pause(source, PAUSE_AFTER_FAILURE);
     }
 
     /// Notes that what a source gave does not hold.
     pub(super) fn lied(&self, source: &Arc<dyn ChainSource>, reason: &str) {
-        tracing::warn!(source = source.name(), reason, "source is not asked for a minute");
+        tracing::warn!(
+            source = source.name(),
+            reason,
+            "source is not asked for a minute"
+        );
         self.pause(source, PAUSE_AFTER_LIE);
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tg_ledger::TransactionError;
-use tg_types::{Decode as _, SignedTransaction, TimestampMs, TransactionId};
+use tg_types::{Decode as _, Heartbeat, SignedTransaction, TimestampMs, TransactionId};
 use tokio::sync::mpsc;
 
 use super::source::{ChainSource, SourceError};
@@ -35,6 +35,11 @@ impl Waiting {
             board,
             enough,
         }
+    }
+
+    /// To how many sources each is handed.
+    pub(super) const fn enough(&self) -> usize {
+        self.enough
     }
 
     fn pool(&self) -> MutexGuard<'_, Mempool> {
@@ -114,6 +119,23 @@ pub(super) async fn hand_on(
                     // Refused where it is final already, or by a source that is behind.
                     let _ = spread(sources, waiting.enough, &signed).await;
                 }
+            }
+        }
+    }
+}
+
+/// Hands on heartbeats that reached this node, to so many sources that one of them is honest. Ends when nobody can beat any more.
+pub(super) async fn tell_heartbeats(
+    sources: &Arc<Sources>,
+    enough: usize,
+    mut beats: mpsc::Receiver<Heartbeat>,
+) {
+    while let Some(beat) = beats.recv().await {
+        for source in sources.in_turn().into_iter().take(enough) {
+            // The next one follows in ten seconds.
+            let call = tokio::time::timeout(ANSWER_MAX, source.heartbeat(beat)).await;
+            if !matches!(call, Ok(Ok(()))) {
+                tracing::debug!(source = source.name(), "heartbeat is not taken");
             }
         }
     }

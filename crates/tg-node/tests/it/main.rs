@@ -5,6 +5,7 @@ mod alone;
 mod blobs;
 mod clock;
 mod evidence;
+mod follow;
 mod light;
 mod network;
 mod recovery;

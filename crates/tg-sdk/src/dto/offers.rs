@@ -65,6 +65,9 @@ pub struct OfferDto {
     pub terms: OfferTermsDto,
     /// Leases that run on it now.
     pub leases: u16,
+    /// Whether the provider is silent, so that it gets no jobs until it is heard again.
+    #[serde(default)]
+    pub offline: bool,
     /// The provider's history.
     pub reputation: ReputationDto,
 }

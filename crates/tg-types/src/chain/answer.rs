@@ -93,10 +93,7 @@ impl StateAnswer {
         let header = shown_final(root, certificate, headers)?;
         // Stops: another record, another balance, a record that is said to be missing.
         let found = proof.verify(&header.state_root, key)?;
-        Ok(FinalAnswer {
-            header,
-            found,
-        })
+        Ok(FinalAnswer { header, found })
     }
 }
 

@@ -15,7 +15,7 @@ pub use finality::{Finality, FinalityCertificate, FinalityError, SEATS_MAX, Trus
 pub use header::{BlockHeader, Reserved};
 pub use leaf::{EMPTY_LEAF, Leaf, LeafHead, LeafKey, Link, content_digest, free_leaf, kind};
 pub use page::{
-    BLOCK_BYTES_MAX, BlockBytes, ChainPage, FinalityProof, PAGE_BLOCKS_MAX, PAGE_BYTES_MAX, SNAPSHOT_HEAD_BYTES_MAX,
-    SnapshotHead,
+    BLOCK_BYTES_MAX, BlockBytes, ChainPage, FinalityProof, PAGE_BLOCKS_MAX, PAGE_BYTES_MAX,
+    SNAPSHOT_HEAD_BYTES_MAX, SnapshotHead,
 };
 pub use proof::{DEPTH, LeafPath, ProofError, StateProof, node_hash};

@@ -148,7 +148,8 @@ fn hint_of(error: &OpenError) -> String {
             "the folder is not this gateway's: `data_dir` names another".to_owned()
         }
         error if error.is_damage() => {
-            "remove its data folder: it holds no keys, and is filled again by the sources".to_owned()
+            "remove its data folder: it holds no keys, and is filled again by the sources"
+                .to_owned()
         }
         _ => String::new(),
     }

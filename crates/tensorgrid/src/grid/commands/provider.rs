@@ -46,6 +46,7 @@ async fn list(arguments: &ApiArguments, as_json: bool) -> Outcome {
         "accepted",
         "rejected",
         "late",
+        "there",
     ]);
     for offer in offers {
         let reputation = &offer.reputation;
@@ -59,6 +60,7 @@ async fn list(arguments: &ApiArguments, as_json: bool) -> Outcome {
             reputation.accepted.to_string(),
             reputation.rejected.to_string(),
             (reputation.late + reputation.abandoned).to_string(),
+            if offer.offline { "no" } else { "yes" }.to_owned(),
         ]);
     }
     Ok(line(table)?)

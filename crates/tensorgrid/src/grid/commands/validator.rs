@@ -82,7 +82,9 @@ fn overrides(arguments: &ValidatorArguments) -> Overrides {
     }
 }
 
-pub(super) async fn bind(listen: std::net::SocketAddr) -> Result<(ApiListener, ApiConfig), Failure> {
+pub(super) async fn bind(
+    listen: std::net::SocketAddr,
+) -> Result<(ApiListener, ApiConfig), Failure> {
     let listener = ApiListener::bind(listen).await;
     let listener = listener
         .or_fail(Exit::Failed, format!("listen on {listen} for the API"))

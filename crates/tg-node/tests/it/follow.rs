@@ -1,0 +1,378 @@
+//! A node without a vote beside four validators, with sources that lie, hide and fail.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tg_node::{
+    BlobStore, ChainSource, Follower, FollowerConfig, NodeHandle, SourceError, SourceFuture,
+    SubmitError,
+};
+use tg_types::chain::{BlockBytes, ChainPage, SnapshotHead};
+use tg_types::{Digest, Heartbeat, SignedTransaction, Transaction};
+
+use crate::support::{Network, assert_agree, wait_for};
+
+/// What a source does with the truth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Honesty {
+    Honest,
+    /// Says that it has blocks, and gives none.
+    Hides,
+    /// Says that there is no block.
+    HidesAll,
+    /// One byte of a block is another.
+    ChangesBlocks,
+    /// Leaves out the first block of a page.
+    LeavesOut,
+    /// Blocks without what shows them.
+    WithoutProof,
+    /// The certificate of another block.
+    OldCertificate,
+    /// A snapshot with other balances.
+    ForgesState,
+    /// Does not answer.
+    Silent,
+}
+
+/// A validator of this process as a source.
+#[derive(Debug)]
+struct Source {
+    node: NodeHandle,
+    honesty: Honesty,
+    asked: AtomicUsize,
+    handed: AtomicUsize,
+}
+
+impl Source {
+    fn new(node: &NodeHandle, honesty: Honesty) -> Arc<Self> {
+        Arc::new(Self {
+            node: node.clone(),
+            honesty,
+            asked: AtomicUsize::new(0),
+            handed: AtomicUsize::new(0),
+        })
+    }
+
+    fn lie(&self, page: &mut ChainPage) {
+        if page.blocks.is_empty() {
+            return;
+        }
+        match self.honesty {
+            Honesty::Hides => *page = ChainPage::empty(page.tip),
+            Honesty::HidesAll => *page = ChainPage::empty(0),
+            Honesty::ChangesBlocks => {
+                let bytes = &mut page.blocks[0].0;
+                let middle = bytes.len() / 2;
+                bytes[middle] ^= 1;
+            }
+            Honesty::LeavesOut => drop(page.blocks.remove(0)),
+            Honesty::WithoutProof => page.proof = ChainPage::empty(0).proof,
+            Honesty::OldCertificate => {
+                let (_, certificate) = self.node.certificate(1).unwrap().unwrap();
+                page.proof.certificate = certificate;
+                // With headers of its own.
+                page.proof.headers.truncate(1);
+                page.blocks = vec![BlockBytes(page.blocks.last().unwrap().0.clone()); 2];
+            }
+            Honesty::Honest | Honesty::ForgesState | Honesty::Silent => {}
+        }
+    }
+}
+
+impl ChainSource for Source {
+    fn name(&self) -> &str {
+        "a validator"
+    }
+
+    fn page(&self, from: u64, wait: Duration) -> SourceFuture<'_, ChainPage> {
+        Box::pin(async move {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            if self.honesty == Honesty::Silent {
+                return Err(SourceError::Unreachable("silent".to_owned()));
+            }
+            let since = Instant::now();
+            loop {
+                let mut page = self.node.chain_page(from).unwrap().unwrap();
+                self.lie(&mut page);
+                if !page.blocks.is_empty() || since.elapsed() >= wait {
+                    return Ok(page);
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+    }
+
+    fn snapshot(&self) -> SourceFuture<'_, Option<(SnapshotHead, Vec<u8>)>> {
+        Box::pin(async move {
+            let mut snapshot = self.node.chain_snapshot().unwrap();
+            if let (Honesty::ForgesState, Some((_, state))) = (self.honesty, &mut snapshot) {
+                // Somewhere in the accounts.
+                let place = state.len() / 2;
+                state[place] ^= 1;
+            }
+            Ok(snapshot)
+        })
+    }
+
+    fn submit(&self, signed: SignedTransaction) -> SourceFuture<'_, ()> {
+        Box::pin(async move {
+            self.handed.fetch_add(1, Ordering::Relaxed);
+            let withholds = [Honesty::Silent, Honesty::Hides, Honesty::HidesAll];
+            if withholds.contains(&self.honesty) {
+                return Ok(());
+            }
+            let submitted = self.node.submit(signed).await;
+            submitted.map(drop).map_err(|error| SourceError::Refused {
+                code: error.code().to_owned(),
+                message: error.to_string(),
+            })
+        })
+    }
+
+    fn heartbeat(&self, heartbeat: Heartbeat) -> SourceFuture<'_, ()> {
+        Box::pin(async move {
+            self.node
+                .heartbeat(heartbeat)
+                .map_err(|error| SourceError::Unreachable(error.to_string()))
+        })
+    }
+
+    fn blob(&self, digest: Digest, limit: u64, store: Arc<BlobStore>) -> SourceFuture<'_, bool> {
+        Box::pin(async move {
+            let Some(mut bytes) = self.node.blobs().get(&digest, limit).unwrap() else {
+                return Ok(false);
+            };
+            if self.honesty != Honesty::Honest {
+                bytes[0] ^= 1;
+            }
+            let stored = store.put_named(&digest, &bytes, limit);
+            stored
+                .map(|()| true)
+                .map_err(|error| SourceError::Unreachable(error.to_string()))
+        })
+    }
+}
+
+/// A follower of these sources that runs.
+struct Running {
+    node: NodeHandle,
+    task: tokio::task::JoinHandle<()>,
+    _folder: tempfile::TempDir,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn follow(network: &Network, sources: &[Arc<Source>], snapshot: bool) -> Running {
+    let folder = tempfile::tempdir().unwrap();
+    let sources = sources.iter().cloned();
+    let sources = sources.map(|it| it as Arc<dyn ChainSource>).collect();
+    let directory = folder.path().to_owned();
+    let mut config = FollowerConfig::new(network.genesis.clone(), directory, sources);
+    config.snapshot = snapshot;
+    let follower = Follower::open(config).await.unwrap();
+    let node = follower.handle().clone();
+    Running {
+        node,
+        task: tokio::spawn(follower.run()),
+        _folder: folder,
+    }
+}
+
+/// Makes transfers until this height is final.
+async fn grow(network: &Network, node: &NodeHandle, height: u64) {
+    let mut nonce = network.nonce(&node.snapshot().state, 0);
+    while node.status().height < height {
+        node.submit(network.transfer(0, nonce)).await.unwrap();
+        nonce += 1;
+        wait_for(node, "a transfer", |state| network.nonce(state, 0) == nonce).await;
+    }
+}
+
+async fn reach(node: &NodeHandle, height: u64) {
+    wait_for(node, "the validators' height", |state| {
+        state.head().height.get() >= height
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_follower_has_what_validators_have_and_hands_on_transactions() {
+    let folder = tempfile::tempdir().unwrap();
+    let network = Network::new(4);
+    let validators = network.start(folder.path());
+    let honest: Vec<_> = validators
+        .handles()
+        .map(|node| Source::new(node, Honesty::Honest))
+        .collect();
+    let follower = follow(&network, &honest, false).await;
+    let mut blocks = follower.node.subscribe();
+    let signed = network.transfer(0, 0);
+    let id = follower.node.submit(signed.clone()).await.unwrap();
+    wait_for(&follower.node, "its own transfer", |state| {
+        network.nonce(state, 0) == 1
+    })
+    .await;
+    let fate = follower.node.transaction_status(&id).unwrap();
+    assert!(
+        matches!(fate, tg_node::TransactionStatus::Final { .. }),
+        "{fate:?}"
+    );
+    assert_eq!(blocks.recv().await.unwrap().block.header.height.get(), 1);
+    // One in f + 1 = 2 is honest.
+    let handed: Vec<usize> = honest
+        .iter()
+        .map(|it| it.handed.load(Ordering::Relaxed))
+        .collect();
+    assert_eq!(handed.iter().filter(|count| **count > 0).count(), 2);
+    // What the ledger refuses is refused here.
+    let error = follower.node.submit(signed).await.unwrap_err();
+    assert!(matches!(error, SubmitError::Refused(_)), "{error:?}");
+    let broke = tg_types::Wallet::from_seed(b"nobody");
+    let transfer = Transaction::Transfer {
+        to: broke.address(),
+        amount: tg_types::Amount::new(1),
+    };
+    let error = follower
+        .node
+        .submit(broke.sign(transfer, 0, &network.genesis.domain))
+        .await;
+    assert!(matches!(error, Err(SubmitError::Refused(_))), "{error:?}");
+    assert_agree(validators.handles().chain([&follower.node]));
+    // It shows what it has: another can follow it.
+    let height = follower.node.status().height;
+    let second = Source::new(&follower.node, Honesty::Honest);
+    let second = follow(&network, &[second], false).await;
+    reach(&second.node, height).await;
+    assert_agree([&follower.node, &second.node]);
+    let shown = second.node.shown_final(height).unwrap().unwrap();
+    let root = network.genesis.trust_root().unwrap();
+    assert_eq!(shown.check(&root).unwrap().height.get(), height);
+    validators.shutdown();
+}
+
+#[tokio::test]
+async fn a_source_that_lies_is_left_for_one_that_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let network = Network::new(4);
+    let validators = network.start(folder.path());
+    let node = validators.handle(0);
+    grow(&network, node, 3).await;
+    for honesty in [
+        Honesty::ChangesBlocks,
+        Honesty::LeavesOut,
+        Honesty::WithoutProof,
+        Honesty::OldCertificate,
+        Honesty::Silent,
+    ] {
+        let liar = Source::new(node, honesty);
+        // Alone it gets nowhere, and nothing false is shown.
+        let alone = follow(&network, std::slice::from_ref(&liar), false).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(alone.node.status().height, 0, "{honesty:?}");
+        assert!(alone.node.status().running, "{honesty:?}");
+        assert!(liar.asked.load(Ordering::Relaxed) > 0);
+        // Beside an honest one it costs a page.
+        let liar = Source::new(node, honesty);
+        let both = [liar, Source::new(validators.handle(1), Honesty::Honest)];
+        let beside = follow(&network, &both, false).await;
+        reach(&beside.node, 3).await;
+        assert_agree([node, &beside.node]);
+    }
+    validators.shutdown();
+}
+
+#[tokio::test]
+async fn a_source_that_hides_blocks_is_left_for_one_that_has_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let network = Network::new(4);
+    let validators = network.start(folder.path());
+    grow(&network, validators.handle(0), 6).await;
+    for (nonce, honesty) in [(0, Honesty::Hides), (1, Honesty::HidesAll)] {
+        let sources = [
+            Source::new(validators.handle(0), honesty),
+            Source::new(validators.handle(1), Honesty::Honest),
+        ];
+        let follower = follow(&network, &sources, false).await;
+        reach(&follower.node, 6).await;
+        // It takes transactions and keeps them; the other one hands them on.
+        let transfer = network.transfer(1, nonce);
+        follower.node.submit(transfer).await.unwrap();
+        wait_for(&follower.node, "the transfer", |state| {
+            network.nonce(state, 1) == nonce + 1
+        })
+        .await;
+    }
+    validators.shutdown();
+}
+
+#[tokio::test]
+async fn an_empty_follower_begins_at_a_snapshot_that_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let network = Network::new(4);
+    let validators = network.start(folder.path());
+    let node = validators.handle(0);
+    grow(&network, node, 40).await;
+    let liar = Source::new(node, Honesty::ForgesState);
+    let alone = follow(&network, std::slice::from_ref(&liar), true).await;
+    // The forged one is refused, and the source's blocks since genesis are taken.
+    assert_eq!(alone.node.snapshot().block.header.height.get(), 0);
+    reach(&alone.node, 40).await;
+    let sources = [liar, Source::new(node, Honesty::Honest)];
+    let follower = follow(&network, &sources, true).await;
+    reach(&follower.node, 40).await;
+    assert!(
+        follower.node.block(1).unwrap().is_none(),
+        "began at genesis"
+    );
+    let (ours, theirs) = (follower.node.snapshot(), node.snapshot());
+    let height = ours.block.header.height.min(theirs.block.header.height);
+    assert!(height.get() >= 40);
+    assert!(ours.state.money().is_conserved());
+    assert_eq!(
+        follower.node.block(height.get()).unwrap(),
+        node.block(height.get()).unwrap()
+    );
+    // It serves what it has, and says what it has not.
+    assert!(follower.node.chain_page(1).unwrap().is_none());
+    assert!(
+        !follower
+            .node
+            .chain_page(40)
+            .unwrap()
+            .unwrap()
+            .blocks
+            .is_empty()
+    );
+    let third = Source::new(&follower.node, Honesty::Honest);
+    let third = follow(&network, &[third], true).await;
+    reach(&third.node, 40).await;
+    validators.shutdown();
+}
+
+#[tokio::test]
+async fn blobs_are_fetched_when_they_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let network = Network::new(4);
+    let validators = network.start(folder.path());
+    let digest = validators.handle(2).blobs().put(b"an input", 100).unwrap();
+    let sources = [
+        Source::new(validators.handle(1), Honesty::Honest),
+        Source::new(validators.handle(2), Honesty::Hides),
+        Source::new(validators.handle(2), Honesty::Honest),
+    ];
+    let follower = follow(&network, &sources, false).await;
+    follower.node.needs_blob(digest);
+    let since = Instant::now();
+    while !follower.node.blobs().contains(&digest) {
+        assert!(since.elapsed() < Duration::from_secs(10));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let got = follower.node.blobs().get(&digest, 100).unwrap();
+    assert_eq!(got.as_deref(), Some(&b"an input"[..]));
+    validators.shutdown();
+}
