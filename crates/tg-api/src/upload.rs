@@ -58,8 +58,8 @@ pub fn named_blobs(state: &State) -> HashSet<Digest> {
     let models = models.flat_map(|model| [model.public_blob, model.weights_blob]);
     let inputs = state.jobs().iter().map(|job| job.order.input);
     let leases = state.leases().iter().flat_map(|lease| {
-        let output = lease.receipt.as_ref().map(|receipt| receipt.output);
-        let evidence = lease.evidence.as_ref().map(|evidence| evidence.digest);
+        let output = lease.receipt().map(|receipt| receipt.output);
+        let evidence = lease.evidence().map(|evidence| evidence.digest);
         [output, evidence].into_iter().flatten()
     });
     models.chain(inputs).chain(leases).collect()

@@ -97,13 +97,13 @@ pub fn account(state: &State, address: Address, nonce: u64) -> AccountDto {
     let running = live().filter(|(job, _)| job.requestor == address);
     let escrow = sum(&mut queued
         .chain(running.map(|(job, _)| job))
-        .map(|job| job.escrow));
+        .map(|job| job.escrow()));
     let leases = live().filter(|(_, lease)| lease.provider == address);
     AccountDto {
         address,
         balance: state.balance(&address),
         escrow,
-        collateral: sum(&mut leases.map(|(_, lease)| lease.locked)),
+        collateral: sum(&mut leases.map(|(_, lease)| lease.locked())),
         nonce,
     }
 }

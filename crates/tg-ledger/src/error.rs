@@ -7,7 +7,7 @@ use tg_types::{Address, Amount, BlockId, Digest, Fault, Height, StateRoot, Times
 pub use transaction::{MachineProblem, NeedsProblem, TransactionError};
 
 use crate::block::BlockHeader;
-use crate::record::JobState;
+use crate::record::{BadLeaseStep, JobState};
 use crate::verdict::Subject;
 
 /// Why a verdict does not fit the state.
@@ -98,6 +98,9 @@ pub enum InvariantError {
         /// Where it would go.
         to: JobState,
     },
+    /// A lease would take a step that does not follow from where it stands.
+    #[error(transparent)]
+    BadLeaseStep(#[from] BadLeaseStep),
     /// An amount would fall below zero or pass the maximum.
     #[error("an amount of {account} would be out of range")]
     AmountOutOfRange {

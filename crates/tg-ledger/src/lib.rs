@@ -64,9 +64,10 @@ pub use genesis::{Genesis, GenesisError};
 pub use journal::{Entry, JournalWriter, ReplayError, Replayed, replay};
 pub use parameters::{Parameters, StorageRule, UnverifiedJobs, development_domain};
 pub use record::{
-    AbandonedBecause, Account, Bid, ConsensusKey, EndReason, Evidence, Grant, Job, JobState,
-    LatePhase, Lease, LeaseEnd, LivenessReport, Model, ModelFacts, ModelState, Offer, Owed,
-    Preemption, Provider, Recheck, RefusedBecause, SeatSet, Settlement, Step, Storage, Validator,
+    AbandonedBecause, Account, BadLeaseStep, Bid, ConsensusKey, EndReason, Evidence, GangRole,
+    Grant, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd, LeasePhase, LeaseProgress,
+    LivenessReport, Model, ModelFacts, ModelState, Offer, OpenStage, Owed, Preemption, Provider,
+    Recheck, RefusedBecause, SeatSet, Settlement, Stars, Step, Storage, Unpaid, Validator,
 };
 pub use rent::{Charge, Meters, Rent, RentStanding, Shelf, name_of_address};
 pub use state::{

@@ -17,8 +17,13 @@ pub use account::{Account, ConsensusKey, Offer, Provider, Validator};
 pub use bid::{Bid, LivenessReport};
 pub use entry::Record;
 pub use grant::Grant;
-pub use job::{EndReason, Job, JobState, Owed, Settlement, Step};
+pub use job::{
+    EndReason, Job, JobPhase, JobState, OpenStage, Owed, Settlement, Stars, Step, Unpaid,
+};
 pub(crate) use lease::lease_id;
-pub use lease::{AbandonedBecause, Evidence, LatePhase, Lease, LeaseEnd, Preemption};
+pub use lease::{
+    AbandonedBecause, BadLeaseStep, Evidence, GangRole, LatePhase, Lease, LeaseEnd, LeasePhase,
+    LeaseProgress, Preemption,
+};
 pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
 pub use storage::{Recheck, SeatSet, Storage};

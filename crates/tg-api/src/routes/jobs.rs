@@ -185,7 +185,7 @@ pub(super) async fn receipt(
     let job = state.job(&id).ok_or_else(|| no_job(id))?;
     let receipt = view::receipt(&state, job).ok_or_else(|| ApiError::NoReceipt {
         id: id.to_string(),
-        state: job.state.to_string(),
+        state: job.state().to_string(),
     })?;
     Ok(Json(receipt))
 }

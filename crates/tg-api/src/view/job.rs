@@ -1,6 +1,8 @@
 //! Jobs, their leases and receipts.
 
-use tg_ledger::{Job, Lease, LeaseEnd, Settlement, State, Step};
+use tg_ledger::{
+    Job, JobPhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, Settlement, State, Step,
+};
 use tg_sdk::dto::{
     JobDto, JobReceiptDto, JobStateDto, JobStepDto, LeaseDto, LeaseEndDto, MemberPayDto,
     RejectionDto, SettlementDto,
@@ -18,17 +20,13 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         requestor,
         order,
         macs,
-        state: stands,
+        phase: _,
         history,
-        escrow,
         verification_fee,
-        leases,
+        earlier: _,
         excluded: _,
-        end,
-        settlement: settled,
         preemptions: _,
         revealed_in: _,
-        stars: _,
         owed: _,
         escrow_burned: _,
         storage: _,
@@ -43,23 +41,24 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         input_len: order.input_len,
         needs: (&order.needs).into(),
         mode: order.mode.into(),
-        state: job_state(*stands),
+        state: job_state(job.state()),
         max_price: order.max_price,
         deadline_ms: by_clocks(state, job, order.deadline),
         sequence: *sequence,
         macs: *macs,
         max_attempts: order.max_attempts,
-        escrow: *escrow,
+        escrow: job.escrow(),
         verification_fee: *verification_fee,
         history: history.iter().map(step).collect(),
-        leases: leases
+        leases: job
+            .leases()
             .iter()
             .filter_map(|id| state.lease(id))
             .flat_map(|lead| state.gang_of(lead))
             .map(|it| lease(state, job, it))
             .collect(),
-        reason: end.map(|end| end.to_string()),
-        settlement: settled.as_ref().map(settlement),
+        reason: job.end().map(|end| end.to_string()),
+        settlement: job.settlement().map(settlement),
     }
 }
 
@@ -102,7 +101,7 @@ const fn settlement(settlement: &Settlement) -> SettlementDto {
 /// all pauses so far, of a job that has ended by those up to its end.
 fn by_clocks(state: &State, job: &Job, time: TimestampMs) -> u64 {
     let head = state.head();
-    let end = job.history.last().filter(|_| job.state.is_final());
+    let end = job.history.last().filter(|_| job.state().is_final());
     let lag = end.map_or(head.timestamp.saturating_since(head.time), |end| {
         end.timestamp.saturating_since(end.at)
     });
@@ -112,7 +111,7 @@ fn by_clocks(state: &State, job: &Job, time: TimestampMs) -> u64 {
 /// A lease of a job.
 #[must_use]
 pub fn lease(state: &State, job: &Job, lease: &Lease) -> LeaseDto {
-    let (end, rejection) = match &lease.end {
+    let (end, rejection) = match lease.end() {
         None => (None, None),
         Some(LeaseEnd::Fulfilled) => (Some(LeaseEndDto::Fulfilled), None),
         Some(LeaseEnd::Late(_)) => (Some(LeaseEndDto::Late), None),
@@ -144,28 +143,31 @@ pub fn lease(state: &State, job: &Job, lease: &Lease) -> LeaseDto {
             .filter(|device| lease.grant.devices >> device & 1 == 1)
             .collect(),
         gpu_milli: lease.grant.gpu_milli,
-        lead: lease.lead,
-        started: lease.started_at.is_some(),
-        members: u16::try_from(lease.members.len()).unwrap_or(u16::MAX),
+        lead: lease.lead(),
+        started: lease.started_at().is_some(),
+        members: u16::try_from(lease.members().len()).unwrap_or(u16::MAX),
         start_by_ms: by_clocks(state, job, lease.start_by),
         finish_by_ms: by_clocks(state, job, lease.deadline),
-        receipt: lease.receipt.as_ref().map(Into::into),
-        evidence: lease.evidence.map(|evidence| evidence.digest),
+        receipt: lease.receipt().map(Into::into),
+        evidence: lease.evidence().map(|evidence| evidence.digest),
         end,
-        end_text: lease.end.as_ref().map(ToString::to_string),
+        end_text: lease.end().map(ToString::to_string),
         rejection,
     }
 }
 
 /// Where the job stands under a lease, or stood when the lease ended.
 const fn lease_state(job: &Job, lease: &Lease) -> JobStateDto {
-    match &lease.end {
-        None => job_state(job.state),
-        Some(LeaseEnd::Fulfilled) => JobStateDto::Paid,
-        Some(_) if lease.evidence.is_some() => JobStateDto::Verifying,
-        Some(_) if lease.receipt.is_some() => JobStateDto::Committed,
-        Some(_) if lease.started_at.is_some() => JobStateDto::Running,
-        Some(_) => JobStateDto::Leased,
+    let (reached, end) = match &lease.phase {
+        LeasePhase::Live(_) => return job_state(job.state()),
+        LeasePhase::Ended { reached, end, .. } => (reached, end),
+    };
+    match (end, reached) {
+        (LeaseEnd::Fulfilled, _) => JobStateDto::Paid,
+        (_, LeaseProgress::Waiting) => JobStateDto::Leased,
+        (_, LeaseProgress::Running { .. }) => JobStateDto::Running,
+        (_, LeaseProgress::Committed { .. }) => JobStateDto::Committed,
+        (_, LeaseProgress::Verifying { .. }) => JobStateDto::Verifying,
     }
 }
 
@@ -173,7 +175,7 @@ fn member_pay(lease: &Lease) -> MemberPayDto {
     MemberPayDto {
         lease: lease.id,
         provider: lease.provider,
-        price: match lease.end {
+        price: match lease.end() {
             Some(LeaseEnd::Fulfilled) => lease.price,
             _ => Amount::ZERO,
         },
@@ -183,18 +185,21 @@ fn member_pay(lease: &Lease) -> MemberPayDto {
 /// The receipt of a paid job; nothing for any other.
 #[must_use]
 pub fn receipt(state: &State, paid: &Job) -> Option<JobReceiptDto> {
-    let settled = paid.settlement.as_ref()?;
-    let fulfilled = paid
-        .leases
-        .iter()
-        .filter_map(|id| state.lease(id))
-        .find(|lease| lease.end == Some(LeaseEnd::Fulfilled))?;
+    let JobPhase::Paid {
+        lease: id,
+        settlement: settled,
+        stars: _,
+    } = &paid.phase
+    else {
+        return None;
+    };
+    let fulfilled = state.lease(id)?;
     Some(JobReceiptDto {
         job: job(state, paid),
         lease: lease(state, paid, fulfilled),
-        receipt: fulfilled.receipt.as_ref()?.into(),
+        receipt: fulfilled.receipt()?.into(),
         settlement: settlement(settled),
         members: state.gang_of(fulfilled).skip(1).map(member_pay).collect(),
-        evidence: fulfilled.evidence.map(|evidence| evidence.digest),
+        evidence: fulfilled.evidence().map(|evidence| evidence.digest),
     })
 }

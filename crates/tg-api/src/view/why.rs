@@ -1,8 +1,6 @@
 //! Why a job is where it is.
 
-use tg_ledger::{
-    GangWhy, Job, JobState, LeaseEnd, Relaxation, State, TransactionError, WhyWaiting,
-};
+use tg_ledger::{GangWhy, Job, JobState, Relaxation, State, TransactionError, WhyWaiting};
 use tg_sdk::dto::{ConstraintDto, DryRunDto, JobWhyDto, OfferWhyDto};
 use tg_types::{Address, Amount, JobOrder, Lane, TimestampMs};
 
@@ -42,7 +40,7 @@ pub fn why(state: &State, job: &Job) -> JobWhyDto {
     });
     JobWhyDto {
         job: job.id,
-        state: job_state(job.state),
+        state: job_state(job.state()),
         summary: summary(state, job, waiting.as_ref()),
         queue_position,
         hint: hint(job, waiting.as_ref()),
@@ -90,7 +88,7 @@ pub fn dry_run(
 
 fn summary(state: &State, job: &Job, waiting: Option<&WhyWaiting>) -> String {
     let failed = failures(state, job);
-    let stands = match job.state {
+    let stands = match job.state() {
         JobState::Submitted => waits_for_storage(state, job),
         JobState::Queued => match waiting {
             Some(waiting) => waits(job, waiting) + &held_back(state, job),
@@ -103,7 +101,7 @@ fn summary(state: &State, job: &Job, waiting: Option<&WhyWaiting>) -> String {
         JobState::Accepted => "the result is accepted".to_owned(),
         JobState::Disputed => "the result is disputed".to_owned(),
         JobState::Paid | JobState::Refunded | JobState::Expired | JobState::Cancelled => job
-            .end
+            .end()
             .map_or_else(|| "it is over".to_owned(), |end| end.to_string()),
     };
     if failed.is_empty() {
@@ -190,10 +188,9 @@ fn gang_changes(gang: &GangWhy) -> Vec<String> {
 
 /// How earlier leases failed.
 fn failures(state: &State, job: &Job) -> Vec<String> {
-    let leases = job.leases.iter().filter_map(|id| state.lease(id));
+    let leases = job.earlier.iter().filter_map(|id| state.lease(id));
     leases
-        .filter_map(|lease| lease.end.as_ref().map(|end| (lease, end)))
-        .filter(|(_, end)| **end != LeaseEnd::Fulfilled)
+        .filter_map(|lease| lease.end().map(|end| (lease, end)))
         .map(|(lease, end)| format!("{} {end}", lease.provider))
         .collect()
 }

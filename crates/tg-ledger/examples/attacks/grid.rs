@@ -420,7 +420,7 @@ impl Grid {
     pub(crate) fn open_jobs(&self, name: &str) -> Vec<Job> {
         let address = self.wallets[name].address();
         let jobs = self.state.jobs().iter();
-        jobs.filter(|job| job.requestor == address && !job.state.is_final())
+        jobs.filter(|job| job.requestor == address && !job.state().is_final())
             .cloned()
             .collect()
     }
@@ -430,7 +430,7 @@ impl Grid {
         let address = self.wallets[name].address();
         let leads = self.state.live_leases();
         let all = leads.flat_map(|(job, lead)| {
-            let members = lead.members.iter().filter_map(|id| self.state.lease(id));
+            let members = lead.members().iter().filter_map(|id| self.state.lease(id));
             std::iter::once(lead)
                 .chain(members)
                 .map(move |lease| (job.clone(), lease.clone()))
@@ -521,7 +521,7 @@ impl Grid {
         for lease in self.state.leases().iter() {
             let job = self.state.job(&lease.job);
             let order = job.map_or("", |it| self.name(&it.requestor));
-            let end = lease.end.as_ref().map_or("Live", |it| it.as_str());
+            let end = lease.end().map_or("Live", |it| it.as_str());
             *ends
                 .entry(format!(
                     "{order} with {}: {end}",
@@ -559,7 +559,7 @@ impl Grid {
         let decide = |task: EvidenceTask| match task.subject() {
             Subject::Model(_) => Some(task.verdict(Outcome::ModelAccepted(facts()))),
             Subject::Lease(lease) => {
-                let evidence = self.state.lease(&lease)?.evidence?;
+                let evidence = self.state.lease(&lease)?.evidence()?;
                 match evidence.digest {
                     BAD => Some(task.verdict(Outcome::Rejected {
                         code: 7,
@@ -608,7 +608,7 @@ impl Grid {
     pub(crate) fn duty(&self, job: &Job, lease: &Lease) -> Option<Transaction> {
         let id = lease.id;
         let now = self.now() + TICK;
-        let Some(started) = lease.started_at else {
+        let Some(started) = lease.started_at() else {
             let is_there = job.order.input != SECRET || self.holders > 0;
             return match (is_there, lease.grant.from.get() <= now) {
                 (true, true) => Some(Transaction::StartLease { lease: id }),
@@ -631,13 +631,13 @@ impl Grid {
             return None;
         }
         let receipt = receipt(job);
-        match (job.state, lease.lead, &lease.receipt) {
+        match (job.state(), lease.lead(), &lease.receipt()) {
             (JobState::Running, Some(_), None) => {
                 Some(Transaction::CommitPart { lease: id, receipt })
             }
             (JobState::Running, None, None) => {
-                let mut members = lease.members.iter().filter_map(|id| self.state.lease(id));
-                let is_ready = members.all(|it| it.receipt.is_some());
+                let mut members = lease.members().iter().filter_map(|id| self.state.lease(id));
+                let is_ready = members.all(|it| it.receipt().is_some());
                 is_ready.then_some(Transaction::CommitReceipt { lease: id, receipt })
             }
             (JobState::Committed, None, Some(_)) => Some(evidence(id, GOOD)),
@@ -787,14 +787,14 @@ impl Grid {
         state
             .jobs()
             .iter()
-            .for_each(|it| add(&it.requestor, it.escrow));
+            .for_each(|it| add(&it.requestor, it.escrow()));
         state
             .bids()
             .iter()
             .for_each(|it| add(&it.bidder, it.deposit));
         for lease in state.leases().iter() {
-            add(&lease.provider, lease.locked);
-            add(&lease.provider, lease.gas);
+            add(&lease.provider, lease.locked());
+            add(&lease.provider, lease.gas_locked());
         }
         let left = |rent: &Rent, shelf: Shelf| {
             let reading = state.meters().of(shelf);
@@ -810,7 +810,7 @@ impl Grid {
             add(&it.rent.payer, left(&it.rent, Shelf::Models));
         }
         for it in state.jobs().iter() {
-            let shelf = match it.state.is_final() {
+            let shelf = match it.state().is_final() {
                 true => Shelf::EndedJobs,
                 false => Shelf::OpenJobs,
             };

@@ -146,11 +146,11 @@ fn account(grid: &Grid) -> Run {
     let order = |index: &usize, id: &JobId| {
         let begun = grid.begun.get(index)?;
         let job = grid.state.job(id)?;
-        let is_paid = job.state == JobState::Paid;
+        let is_paid = job.state() == JobState::Paid;
         let last = job.history.last().map_or(ends, |it| it.timestamp.get());
-        let ended = if job.state.is_final() { last } else { ends };
+        let ended = if job.state().is_final() { last } else { ends };
         let price = job
-            .settlement
+            .settlement()
             .map_or(0, |it| it.price.saturating_add(it.members).get());
         Some((ended.saturating_sub(*begun), is_paid, price as i128))
     };
@@ -176,14 +176,14 @@ fn account(grid: &Grid) -> Run {
 fn held(grid: &Grid) -> i128 {
     let now = grid.state.head().time;
     let leases = grid.state.leases().iter();
-    let unpaid =
-        leases.filter(|it| it.end != Some(LeaseEnd::Fulfilled) && !grid.is_hostile(&it.provider));
+    let unpaid = leases
+        .filter(|it| it.end() != Some(&LeaseEnd::Fulfilled) && !grid.is_hostile(&it.provider));
     let cost = unpaid.map(|lease| {
         let job = grid.state.job(&lease.job);
         let reference = job.map_or(0, |it| it.order.needs.reference.get());
         let declared = reference.max(DECLARED);
         let from = lease.matched_at.max(lease.grant.from);
-        let held = lease.ended_at.unwrap_or(now).saturating_since(from).get();
+        let held = lease.ended_at().unwrap_or(now).saturating_since(from).get();
         lease.price.get() as i128 * i128::from(held) / i128::from(declared)
     });
     cost.sum()

@@ -173,10 +173,10 @@ impl Chain {
         let own = live.filter(|(_, lease)| lease.provider == provider);
         let duty = |(job, lease): (&tg_ledger::Job, &tg_ledger::Lease)| {
             let ready = lease
-                .started_at
+                .started_at()
                 .map(|it| it.get() + job.order.needs.reference.get());
             let lease = lease.id;
-            match job.state {
+            match job.state() {
                 JobState::Leased => Some(Transaction::StartLease { lease }),
                 JobState::Running if ready <= Some(now) => Some(Transaction::CommitReceipt {
                     lease,

@@ -179,7 +179,10 @@ impl Crowd {
     fn paid_after(&self) -> Vec<Option<u64>> {
         let after = |(job, came): &(JobId, u64)| {
             let job = self.chain.state.job(job)?;
-            let last = job.history.last().filter(|_| job.state == JobState::Paid)?;
+            let last = job
+                .history
+                .last()
+                .filter(|_| job.state() == JobState::Paid)?;
             Some(last.timestamp.get() - came)
         };
         self.orders.iter().map(after).collect()
@@ -262,7 +265,7 @@ impl Crowd {
             proposing,
             executing,
             leases: leases.count(),
-            is_served: self.chain.state.job(&job).unwrap().state == JobState::Leased,
+            is_served: self.chain.state.job(&job).unwrap().state() == JobState::Leased,
         }
     }
 }

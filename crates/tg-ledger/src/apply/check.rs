@@ -354,12 +354,12 @@ fn check_cancel(state: &State, sender: Address, job: &JobId) -> Spent {
     }
     // A result that was committed to is paid if it holds.
     if !matches!(
-        found.state,
+        found.state(),
         JobState::Submitted | JobState::Queued | JobState::Leased | JobState::Running
     ) {
         return Err(TransactionError::JobNotCancellable {
             job: *job,
-            state: found.state,
+            state: found.state(),
         });
     }
     Ok(Amount::ZERO)
@@ -375,10 +375,10 @@ fn held_lease<'a>(
     let unknown = TransactionError::UnknownLease { lease: *lease };
     let found = check_holder(state, sender, lease)?;
     let job = state.job(&found.job).ok_or(unknown)?;
-    if job.state != needed {
+    if job.state() != needed {
         return Err(TransactionError::WrongJobState {
             lease: *lease,
-            state: job.state,
+            state: job.state(),
             needed,
         });
     }
@@ -399,7 +399,7 @@ fn check_holder<'a>(
             provider: found.provider,
         });
     }
-    if let Some(end) = &found.end {
+    if let Some(end) = found.end() {
         return Err(TransactionError::LeaseEnded {
             lease: *lease,
             end: end.as_str(),
@@ -411,10 +411,10 @@ fn check_holder<'a>(
 /// Whether a member of a gang may commit to its part.
 fn check_part(state: &State, sender: Address, lease: &LeaseId, receipt: &Receipt) -> Spent {
     let (held, job) = held_lease(state, sender, lease, JobState::Running)?;
-    if held.lead.is_none() {
+    if held.lead().is_none() {
         return Err(TransactionError::NotGangMember { lease: *lease });
     }
-    if held.receipt.is_some() {
+    if held.receipt().is_some() {
         return Err(TransactionError::PartCommitted { lease: *lease });
     }
     check_claims(state, job, receipt)
@@ -424,8 +424,8 @@ fn check_receipt(state: &State, sender: Address, lease: &LeaseId, receipt: &Rece
     let (held, job) = held_lease(state, sender, lease, JobState::Running)?;
     market::check_leads(held)?;
     // Stops: a lead that is quick and leaves the others without pay.
-    let mut parts = held.members.iter().filter_map(|it| state.lease(it));
-    if let Some(member) = parts.find(|it| it.receipt.is_none()) {
+    let mut parts = held.members().iter().filter_map(|it| state.lease(it));
+    if let Some(member) = parts.find(|it| it.receipt().is_none()) {
         return Err(TransactionError::PartMissing { member: member.id });
     }
     check_claims(state, job, receipt)

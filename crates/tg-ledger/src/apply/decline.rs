@@ -21,7 +21,8 @@ use crate::event::Event;
 use crate::limits::DECLINE_DOUBLINGS_MAX;
 use crate::parameters::StorageRule;
 use crate::record::{
-    AbandonedBecause, Job, JobState, Lease, LeaseEnd, Model, Recheck, Record, Storage,
+    AbandonedBecause, Job, JobPhase, Lease, LeaseEnd, LeasePhase, Model, OpenStage, Recheck,
+    Record, Storage,
 };
 use crate::state::Schedule;
 
@@ -47,7 +48,7 @@ impl Execution {
     pub(super) fn decline(&mut self, id: &LeaseId, reason: DeclineReason) -> Done {
         let lease = self.lease(id)?;
         let job = self.job(&lease.job)?;
-        let lead = self.lease(&lease.lead.unwrap_or(lease.id))?;
+        let lead = self.lease(&lease.lead().unwrap_or(lease.id))?;
         self.fail_gang(job, &lead, &[*id], &LeaseEnd::Declined(reason))
     }
 
@@ -55,12 +56,11 @@ impl Execution {
     pub(super) fn punish_unstarted(
         &mut self,
         job: &mut Job,
-        mut lease: Lease,
+        lease: Lease,
         end: LeaseEnd,
     ) -> Result<Amount, InvariantError> {
-        let penalty = self.penalty(job, &lease).min(lease.locked);
-        let back = lease.locked.saturating_sub(penalty);
-        lease.locked = Amount::ZERO;
+        let penalty = self.penalty(job, &lease).min(lease.locked());
+        let back = lease.locked().saturating_sub(penalty);
         self.credit(lease.provider, back)?;
         let waits = match end {
             LeaseEnd::Declined(reason) => self.ask_again(job, reason)?,
@@ -69,25 +69,22 @@ impl Execution {
         self.count_unstarted(&lease, job, &end, penalty)?;
         let (id, provider) = (lease.id, lease.provider);
         if waits {
-            lease.locked = penalty;
             self.events.push(Event::PenaltyHeld {
                 lease: id,
                 provider,
                 amount: penalty,
             });
-        } else {
-            self.events.push(Event::Forfeited {
-                lease: id,
-                job: job.id,
-                provider,
-                amount: penalty,
-            });
+            self.close_lease_but(lease, end, penalty)?;
+            return Ok(Amount::ZERO);
         }
+        self.events.push(Event::Forfeited {
+            lease: id,
+            job: job.id,
+            provider,
+            amount: penalty,
+        });
         self.close_lease(lease, end)?;
-        Ok(match waits {
-            true => Amount::ZERO,
-            false => penalty,
-        })
+        Ok(penalty)
     }
 
     /// What not starting a lease costs now.
@@ -214,33 +211,29 @@ impl Execution {
 
     /// Puts a job back that nobody started, until validators hold what it needs.
     fn suspend(&mut self, mut job: Job) -> Done {
-        match job.state {
-            JobState::Queued => {}
-            JobState::Leased => {
-                let lead = job.live_lease().unwrap_or_default();
+        match job.phase {
+            JobPhase::Open {
+                stage: OpenStage::Queued,
+                ..
+            } => {}
+            JobPhase::Open {
+                stage: OpenStage::Leased(lead),
+                ..
+            } => {
                 let lead = self.lease(&lead)?;
                 let leases: Vec<Lease> = self.state.gang_of(&lead).cloned().collect();
                 for lease in leases {
                     self.let_go(lease, LeaseEnd::Unavailable)?;
                 }
                 job.declined = job.declined.saturating_add(1);
-                self.step(&mut job, JobState::Queued)?;
+                self.step(&mut job, OpenStage::Queued)?;
             }
-            JobState::Submitted
-            | JobState::Running
-            | JobState::Committed
-            | JobState::Verifying
-            | JobState::Accepted
-            | JobState::Paid
-            | JobState::Refunded
-            | JobState::Disputed
-            | JobState::Expired
-            | JobState::Cancelled => {
+            JobPhase::Open { .. } | JobPhase::Paid { .. } | JobPhase::Unpaid { .. } => {
                 self.save_job(job);
                 return Ok(());
             }
         }
-        self.step(&mut job, JobState::Submitted)?;
+        self.step(&mut job, OpenStage::Submitted)?;
         self.save_job(job);
         Ok(())
     }
@@ -259,7 +252,10 @@ impl Execution {
     pub(super) fn settle_penalties(&mut self, leases: &[LeaseId], settled: Settled) -> Done {
         for id in leases {
             let mut lease = self.lease(id)?;
-            let amount = std::mem::replace(&mut lease.locked, Amount::ZERO);
+            let LeasePhase::Ended { penalty, .. } = &mut lease.phase else {
+                continue;
+            };
+            let amount = std::mem::replace(penalty, Amount::ZERO);
             if amount.is_zero() {
                 continue;
             }

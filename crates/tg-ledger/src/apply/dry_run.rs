@@ -35,8 +35,8 @@ impl State {
         let job = after.job(&id).cloned().ok_or(Self::refusal(order))?;
         let lead = job.live_lease().and_then(|lease| after.lease(&lease));
         Ok(DryRun {
-            state: job.state,
-            end: job.end,
+            state: job.state(),
+            end: job.end(),
             leases: lead.map_or_else(Vec::new, |lead| after.gang_of(lead).cloned().collect()),
             why: after.why_waiting(&id),
         })

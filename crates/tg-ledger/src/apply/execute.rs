@@ -11,7 +11,7 @@ use super::gas::Fee;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::record::{
-    Account, Evidence, Job, JobState, Model, ModelState, Offer, Record, Step, Storage,
+    Account, Evidence, Job, JobPhase, Model, ModelState, Offer, OpenStage, Record, Step, Storage,
 };
 use crate::rent::{MODEL_BYTES, OFFER_BYTES, Rent, Shelf};
 
@@ -169,35 +169,32 @@ impl Execution {
         self.debit(requestor, escrow)?;
         self.update_account(requestor, |account| account.open_jobs += 1)?;
         let ready = self.state.is_held(&Storage::default());
-        let state = match ready {
-            true => JobState::Queued,
-            false => JobState::Submitted,
+        let stage = match ready {
+            true => OpenStage::Queued,
+            false => OpenStage::Submitted,
         };
+        let state = stage.state();
         let job = Job {
             id,
             sequence: self.state.totals.jobs,
             requestor,
             order: order.clone(),
             macs,
-            state,
+            phase: JobPhase::Open { stage, escrow },
             history: vec![Step {
                 state,
                 height: self.height,
                 at: self.now,
                 timestamp: self.timestamp,
             }],
-            escrow,
             verification_fee,
-            leases: Vec::new(),
+            earlier: Vec::new(),
             excluded: Vec::new(),
-            end: None,
-            settlement: None,
             preemptions: 0,
             revealed_in: match order.needs.lane() {
-                Lane::Auction => self.state.parameters.slot(self.now),
-                Lane::Posted | Lane::Gang | Lane::Deadline => 0,
+                Lane::Auction => Some(self.state.parameters.slot(self.now)),
+                Lane::Posted | Lane::Gang | Lane::Deadline => None,
             },
-            stars: 0,
             owed: Vec::new(),
             escrow_burned: Amount::ZERO,
             storage: Storage::default(),
@@ -220,16 +217,16 @@ impl Execution {
     pub(crate) fn start(&mut self, id: &LeaseId) -> Done {
         let mut lease = self.lease(id)?;
         let mut job = self.job(&lease.job)?;
-        lease.started_at = Some(self.now);
-        let lead = lease.lead.unwrap_or(lease.id);
+        lease.start(self.now)?;
+        let lead = lease.lead().unwrap_or(lease.id);
         self.state.put_lease(lease);
         let lead = self.lease(&lead)?;
         let all_started = self
             .state
             .gang_of(&lead)
-            .all(|member| member.started_at.is_some());
+            .all(|member| member.started_at().is_some());
         if all_started {
-            self.step(&mut job, JobState::Running)?;
+            self.step(&mut job, OpenStage::Running(lead.id))?;
             self.save_job(job);
         }
         Ok(())
@@ -238,8 +235,8 @@ impl Execution {
     pub(crate) fn commit(&mut self, id: &LeaseId, receipt: &Receipt) -> Done {
         let mut lease = self.lease(id)?;
         let mut job = self.job(&lease.job)?;
-        lease.receipt = Some(receipt.clone());
-        self.step(&mut job, JobState::Committed)?;
+        lease.commit(receipt.clone())?;
+        self.step(&mut job, OpenStage::Committed(lease.id))?;
         match job.order.mode {
             // Nobody checks, so the commitment is the result.
             VerificationMode::None => self.accept(job, lease),
@@ -254,7 +251,7 @@ impl Execution {
     /// Takes the part of a member of a gang.
     pub(crate) fn commit_part(&mut self, id: &LeaseId, receipt: &Receipt) -> Done {
         let mut lease = self.lease(id)?;
-        lease.receipt = Some(receipt.clone());
+        lease.commit(receipt.clone())?;
         self.state.put_lease(lease);
         Ok(())
     }
@@ -262,10 +259,10 @@ impl Execution {
     fn take_evidence(&mut self, id: &LeaseId, digest: Digest, size: u32) -> Done {
         let mut lease = self.lease(id)?;
         let mut job = self.job(&lease.job)?;
-        lease.evidence = Some(Evidence { digest, size });
         let wait = self.state.parameters.verification_timeout;
-        lease.verify_by = Some(self.now.saturating_add(wait));
-        self.step(&mut job, JobState::Verifying)?;
+        let verify_by = self.now.saturating_add(wait);
+        lease.name_evidence(Evidence { digest, size }, verify_by)?;
+        self.step(&mut job, OpenStage::Verifying(lease.id))?;
         // The work is done: what was granted is free for others while validators verify.
         self.state.release(&lease);
         self.save_job(job);

@@ -74,8 +74,8 @@ impl Execution {
 
     /// Burns what a lease prepaid, less what it did not use if it ends without its provider's fault and nobody else pays
     /// for it.
-    pub(super) fn settle_gas(&mut self, lease: &mut Lease, end: &LeaseEnd) -> Done {
-        let prepaid = std::mem::replace(&mut lease.gas, Amount::ZERO);
+    pub(super) fn settle_gas(&mut self, lease: &Lease, end: &LeaseEnd) -> Done {
+        let prepaid = lease.gas_locked();
         let burned = match end {
             LeaseEnd::Fulfilled
             | LeaseEnd::Preempted
@@ -111,9 +111,9 @@ fn used_gas(lease: &Lease, end: &LeaseEnd) -> u64 {
             matches!(end, LeaseEnd::Declined(_)),
             TransactionKind::DeclineLease,
         ),
-        (lease.started_at.is_some(), TransactionKind::StartLease),
-        (lease.receipt.is_some(), TransactionKind::CommitReceipt),
-        (lease.evidence.is_some(), TransactionKind::SubmitEvidence),
+        (lease.started_at().is_some(), TransactionKind::StartLease),
+        (lease.receipt().is_some(), TransactionKind::CommitReceipt),
+        (lease.evidence().is_some(), TransactionKind::SubmitEvidence),
     ];
     did.into_iter()
         .filter(|(did, _)| *did)

@@ -28,7 +28,8 @@ use crate::error::InvariantError;
 use crate::event::{BurnedBecause, Event};
 use crate::limits::{DECLINES_MAX, OWED_MAX};
 use crate::record::{
-    EndReason, Job, JobState, LatePhase, Lease, LeaseEnd, Owed, Provider, Record, Settlement, Step,
+    EndReason, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd, OpenStage, Owed, Provider,
+    Record, Settlement, Step, Unpaid,
 };
 use crate::state::Schedule;
 
@@ -47,15 +48,19 @@ impl Execution {
         self.state.lease(id).cloned().ok_or(missing)
     }
 
-    /// Moves a job to its next state.
-    pub(crate) fn step(&mut self, job: &mut Job, to: JobState) -> Done {
-        if !job.state.may_become(to) {
-            return Err(InvariantError::BadStep {
-                from: job.state,
-                to,
-            });
+    /// Moves an open job to its next stage.
+    pub(crate) fn step(&mut self, job: &mut Job, to: OpenStage) -> Done {
+        self.note_step(job, to.state())?;
+        job.set_stage(to);
+        Ok(())
+    }
+
+    /// Notes the next state of a job.
+    fn note_step(&mut self, job: &mut Job, to: JobState) -> Done {
+        let from = job.history.last().map_or(to, |it| it.state);
+        if !from.may_become(to) {
+            return Err(InvariantError::BadStep { from, to });
         }
-        job.state = to;
         job.history.push(Step {
             state: to,
             height: self.height,
@@ -73,9 +78,9 @@ impl Execution {
     /// Stores a job and puts it in the queue that its state belongs to.
     pub(super) fn save_job(&mut self, job: Job) {
         let state = &mut self.state;
-        let is_submitted = job.state == JobState::Submitted;
-        let is_queued = job.state == JobState::Queued;
-        let is_live = !is_submitted && !is_queued && !job.state.is_final();
+        let is_submitted = job.state() == JobState::Submitted;
+        let is_queued = job.state() == JobState::Queued;
+        let is_live = job.live_lease().is_some();
         let queues = [
             (&mut state.submitted, is_submitted),
             (&mut state.queued, is_queued),
@@ -92,7 +97,7 @@ impl Execution {
                 (true, true) | (false, false) => {}
             }
         }
-        if job.state.is_final() {
+        if job.state().is_final() {
             let key = (self.height.get(), job.sequence);
             Arc::make_mut(&mut state.ended).insert(key, job.id);
         }
@@ -100,8 +105,8 @@ impl Execution {
     }
 
     /// Accepts the result of a lease and settles its job in the same block.
-    pub(super) fn accept(&mut self, mut job: Job, mut lease: Lease) -> Done {
-        self.step(&mut job, JobState::Accepted)?;
+    pub(super) fn accept(&mut self, mut job: Job, lease: Lease) -> Done {
+        self.note_step(&mut job, JobState::Accepted)?;
         let out_of_range = InvariantError::AmountOutOfRange {
             account: lease.provider,
         };
@@ -120,15 +125,13 @@ impl Execution {
             price: lease.price,
             members,
             verification_fee: rest.saturating_sub(burned),
-            refund: job.escrow.checked_sub(spent).ok_or(out_of_range)?,
+            refund: job.escrow().checked_sub(spent).ok_or(out_of_range)?,
             burned,
             bonus,
             compensation,
         };
         let earned = lease.price.checked_add(bonus).ok_or(out_of_range)?;
-        let paid = earned.checked_add(lease.locked).ok_or(out_of_range)?;
-        job.escrow = Amount::ZERO;
-        lease.locked = Amount::ZERO;
+        let paid = earned.checked_add(lease.locked()).ok_or(out_of_range)?;
         self.credit(lease.provider, paid)?;
         self.credit(job.requestor, settlement.refund)?;
         self.burn(burned);
@@ -137,9 +140,14 @@ impl Execution {
         self.spend_credit(&lease, burned, bonus)?;
         self.note_paid_owner(&job, &lease);
         self.learn_throughput(&job, &lease);
-        let provider = lease.provider;
+        let (id, provider) = (lease.id, lease.provider);
         self.close_lease(lease, LeaseEnd::Fulfilled)?;
-        self.step(&mut job, JobState::Paid)?;
+        self.note_step(&mut job, JobState::Paid)?;
+        job.phase = JobPhase::Paid {
+            lease: id,
+            settlement,
+            stars: None,
+        };
         self.close_job(job, Some(provider), EndReason::Fulfilled, settlement)
     }
 
@@ -226,7 +234,7 @@ impl Execution {
             .map(|it| it.at)
             .next();
         let (Some(gpu), Some(started), Some(committed)) =
-            (gpu_class(machine.gpu), lease.started_at, committed)
+            (gpu_class(machine.gpu), lease.started_at(), committed)
         else {
             return;
         };
@@ -245,18 +253,17 @@ impl Execution {
     /// Pays the members of a gang beside the one that leads it; how much together.
     fn pay_members(&mut self, lead: &Lease, job: &Job) -> Result<Amount, InvariantError> {
         let mut sum = Amount::ZERO;
-        for id in &lead.members {
-            let mut member = self.lease(id)?;
+        for id in lead.members() {
+            let member = self.lease(id)?;
             // The result is committed after all parts are; a share without a part would go back to the requestor.
-            if member.receipt.is_none() {
+            if member.receipt().is_none() {
                 self.let_go(member, LeaseEnd::Released)?;
                 continue;
             }
             let out_of_range = InvariantError::AmountOutOfRange {
                 account: member.provider,
             };
-            let paid = member.price.checked_add(member.locked);
-            member.locked = Amount::ZERO;
+            let paid = member.price.checked_add(member.locked());
             self.credit(member.provider, paid.ok_or(out_of_range)?)?;
             sum = sum.checked_add(member.price).ok_or(out_of_range)?;
             self.note_accepted(&member, job, member.price)?;
@@ -303,7 +310,7 @@ impl Execution {
         if is_of_stated_time(&job, end) && guilty.len() == leases.len() {
             self.share_stated_time(&mut job, &mut leases);
         }
-        if leases.iter().all(|it| it.started_at.is_none()) || job.state == JobState::Leased {
+        if leases.iter().all(|it| it.started_at().is_none()) || job.state() == JobState::Leased {
             job.declined = job.declined.saturating_add(1);
         }
         let mut forfeited = Amount::ZERO;
@@ -351,12 +358,15 @@ impl Execution {
         amount: Amount,
         because: BurnedBecause,
     ) -> bool {
-        let amount = amount.min(job.escrow);
+        let JobPhase::Open { escrow, .. } = &mut job.phase else {
+            return false;
+        };
+        let amount = amount.min(*escrow);
         if amount.is_zero() {
             return false;
         }
+        *escrow = escrow.saturating_sub(amount);
         job.escrow_burned = job.escrow_burned.saturating_add(amount);
-        job.escrow = job.escrow.saturating_sub(amount);
         self.burn(amount);
         self.events.push(Event::EscrowBurned {
             job: job.id,
@@ -421,7 +431,7 @@ impl Execution {
             return;
         };
         let room = newcomer.purse();
-        let waits = newcomer.state == JobState::Queued;
+        let waits = newcomer.state() == JobState::Queued;
         let fits = newcomer.owed.len() < OWED_MAX && owed.amount <= room;
         if waits && fits && !owed.amount.is_zero() {
             newcomer.owed.push(owed);
@@ -434,22 +444,21 @@ impl Execution {
     fn punish(
         &mut self,
         job: &mut Job,
-        mut lease: Lease,
+        lease: Lease,
         end: LeaseEnd,
     ) -> Result<Amount, InvariantError> {
         if !job.excluded.contains(&lease.provider) {
             job.excluded.push(lease.provider);
         }
-        if lease.started_at.is_none() && !matches!(end, LeaseEnd::Rejected { .. }) {
+        if lease.started_at().is_none() && !matches!(end, LeaseEnd::Rejected { .. }) {
             return self.punish_unstarted(job, lease, end);
         }
         let is_lie = matches!(end, LeaseEnd::Rejected { .. });
         let lost = match is_lie {
-            true => lease.locked,
-            false => lease.at_risk.min(lease.locked),
+            true => lease.locked(),
+            false => lease.at_risk.min(lease.locked()),
         };
-        let back = lease.locked.saturating_sub(lost);
-        lease.locked = Amount::ZERO;
+        let back = lease.locked().saturating_sub(lost);
         self.credit(lease.provider, back)?;
         if is_lie {
             self.burn(lost);
@@ -498,40 +507,38 @@ impl Execution {
     }
 
     /// Ends a lease whose provider did nothing wrong: the collateral goes back.
-    pub(super) fn let_go(&mut self, mut lease: Lease, end: LeaseEnd) -> Done {
-        let locked = std::mem::replace(&mut lease.locked, Amount::ZERO);
-        self.credit(lease.provider, locked)?;
+    pub(super) fn let_go(&mut self, lease: Lease, end: LeaseEnd) -> Done {
+        self.credit(lease.provider, lease.locked())?;
         self.close_lease(lease, end)
     }
 
     /// A job whose lease ended waits again, or ends.
     fn requeue(&mut self, mut job: Job) -> Done {
         let free = usize::from(job.preemptions) + usize::from(job.declined).min(DECLINES_MAX);
-        let counted = job.leases.len().saturating_sub(free);
+        let counted = job.leases().len().saturating_sub(free);
         if counted >= usize::from(job.order.max_attempts) {
-            return self.end_unpaid(job, JobState::Refunded, EndReason::AttemptsExhausted);
+            return self.end_unpaid(job, Unpaid::Attempts);
         }
         if job.order.deadline < self.now {
-            return self.end_unpaid(job, JobState::Refunded, EndReason::DeadlinePassed);
+            return self.end_unpaid(job, Unpaid::Deadline);
         }
-        self.step(&mut job, JobState::Queued)?;
+        self.step(&mut job, OpenStage::Queued)?;
         if !self.is_ready(&job) {
-            self.step(&mut job, JobState::Submitted)?;
+            self.step(&mut job, OpenStage::Submitted)?;
         }
         self.save_job(job);
         Ok(())
     }
 
     /// Ends a job that nobody is paid for: the escrow goes back.
-    pub(super) fn end_unpaid(&mut self, job: Job, state: JobState, reason: EndReason) -> Done {
-        self.end_with(job, state, reason, Amount::ZERO)
+    pub(super) fn end_unpaid(&mut self, job: Job, because: Unpaid) -> Done {
+        self.end_with(job, because, Amount::ZERO)
     }
 
     /// Takes a job back. Whoever holds it is paid for that: gas before it started, its time after. So are those who made
     /// room for it: what they lost was for nothing.
     pub(crate) fn cancel(&mut self, job: Job) -> Done {
-        let reason = EndReason::CancelledByRequestor;
-        let mut left = job.escrow;
+        let mut left = job.escrow();
         if let Some(lead) = job.live_lease() {
             let lead = self.lease(&lead)?;
             let leases: Vec<Lease> = self.state.gang_of(&lead).cloned().collect();
@@ -555,15 +562,15 @@ impl Execution {
                 self.compensate(job.id, &Owed { amount, ..*owed })?;
             }
         }
-        let paid = job.escrow.saturating_sub(left);
-        self.end_with(job, JobState::Cancelled, reason, paid)
+        let paid = job.escrow().saturating_sub(left);
+        self.end_with(job, Unpaid::TakenBack, paid)
     }
 
     /// What a requestor owes to the holder of a lease that it ends: the gas of the lease, and from its start on the part
     /// of the price that its time so far is of the declared time, at most the price.
     fn due_for_holding(&self, lease: &Lease) -> Amount {
         let gas = self.state.lease_fees();
-        let Some(started) = lease.started_at else {
+        let Some(started) = lease.started_at() else {
             return gas;
         };
         let held = self.now.saturating_since(started).get();
@@ -587,14 +594,15 @@ impl Execution {
     }
 
     /// Ends a job of whose escrow `paid` went to those who held it; the rest goes back.
-    fn end_with(&mut self, mut job: Job, state: JobState, reason: EndReason, paid: Amount) -> Done {
-        self.step(&mut job, state)?;
+    fn end_with(&mut self, mut job: Job, because: Unpaid, paid: Amount) -> Done {
         let settlement = Settlement {
-            refund: job.escrow.saturating_sub(paid),
+            refund: job.escrow().saturating_sub(paid),
             compensation: paid,
             ..Settlement::default()
         };
-        job.escrow = Amount::ZERO;
+        let reason = job.close_unpaid(because, settlement);
+        let state = job.state();
+        self.note_step(&mut job, state)?;
         self.credit(job.requestor, settlement.refund)?;
         self.close_job(job, None, reason, settlement)
     }
@@ -610,8 +618,6 @@ impl Execution {
         if job.storage.recheck.take().is_some() {
             self.settle_declined(job.id, Settled::Returned)?;
         }
-        job.end = Some(reason);
-        job.settlement = Some(settlement);
         self.settle_job_rent(&mut job)?;
         self.update_account(job.requestor, |account| {
             account.open_jobs = account.open_jobs.saturating_sub(1);
@@ -628,8 +634,18 @@ impl Execution {
     }
 
     /// Ends a lease whose money is settled but for its gas, and frees its slot if the offer still stands.
-    pub(super) fn close_lease(&mut self, mut lease: Lease, end: LeaseEnd) -> Done {
-        self.settle_gas(&mut lease, &end)?;
+    pub(super) fn close_lease(&mut self, lease: Lease, end: LeaseEnd) -> Done {
+        self.close_lease_but(lease, end, Amount::ZERO)
+    }
+
+    /// Ends a lease whose money is settled but for its gas and a penalty that stays locked.
+    pub(super) fn close_lease_but(
+        &mut self,
+        mut lease: Lease,
+        end: LeaseEnd,
+        penalty: Amount,
+    ) -> Done {
+        self.settle_gas(&lease, &end)?;
         self.state.release(&lease);
         if let Some(offer) = self.state.offer(&lease.offer) {
             let mut offer = offer.clone();
@@ -642,8 +658,7 @@ impl Execution {
             provider: lease.provider,
             end: end.clone(),
         });
-        lease.end = Some(end);
-        lease.ended_at = Some(self.now);
+        lease.close(end, self.now, penalty)?;
         self.state.put_lease(lease);
         Ok(())
     }

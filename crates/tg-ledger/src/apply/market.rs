@@ -9,7 +9,9 @@ use super::Execution;
 use crate::decision::Decision;
 use crate::error::InvariantError;
 use crate::event::Event;
-use crate::record::{AbandonedBecause, Bid, LeaseEnd, LivenessReport, Offer, Record};
+use crate::record::{
+    AbandonedBecause, Bid, JobPhase, Lease, LeaseEnd, LivenessReport, Offer, Record, Stars,
+};
 use crate::rent::{BID_BYTES, Shelf};
 use crate::state::Schedule;
 
@@ -35,7 +37,9 @@ impl Execution {
         let mut job = self.job(id)?;
         let more = max_price.saturating_sub(job.order.max_price);
         self.debit(job.requestor, more)?;
-        job.escrow = job.escrow.saturating_add(more);
+        if let JobPhase::Open { escrow, .. } = &mut job.phase {
+            *escrow = escrow.saturating_add(more);
+        }
         job.order.max_price = max_price;
         job.order.max_attempts = max_attempts;
         self.save_job(job);
@@ -91,9 +95,17 @@ impl Execution {
     /// Notes what a requestor thinks of the provider of a paid job; it weighs what was spent on it.
     pub(super) fn rate(&mut self, id: &JobId, stars: u8) -> Done {
         let mut job = self.job(id)?;
-        let last = job.leases.last().copied().unwrap_or_default();
-        let lease = self.lease(&last)?;
-        let spent = job.settlement.map_or(Amount::ZERO, |it| it.price);
+        let JobPhase::Paid {
+            lease,
+            settlement,
+            stars: given,
+        } = &mut job.phase
+        else {
+            return Err(InvariantError::Missing { table: Lease::NAME });
+        };
+        *given = Stars::new(stars);
+        let (lease, spent) = (*lease, settlement.price);
+        let lease = self.lease(&lease)?;
         self.events.push(Event::Rated {
             job: *id,
             provider: lease.provider,
@@ -105,7 +117,6 @@ impl Execution {
             provider.reputation[usize::from(job.order.needs.class.tag())].rate(stars, spent);
             self.state.put_provider(provider);
         }
-        job.stars = stars;
         self.state.put_job(job);
         Ok(())
     }

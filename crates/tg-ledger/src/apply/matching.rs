@@ -19,7 +19,9 @@ use crate::decision::Decision;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::limits::{LEASES_PER_BLOCK_MAX, LOOKS_PER_BLOCK};
-use crate::record::{Grant, Job, JobState, Lease, Offer, Record, lease_id};
+use crate::record::{
+    GangRole, Grant, Job, Lease, LeasePhase, LeaseProgress, Offer, OpenStage, Record, lease_id,
+};
 use crate::state::{Cursors, State, waiting_of};
 
 impl State {
@@ -352,9 +354,9 @@ impl Execution {
         quote: &Quote,
     ) -> Result<Outcome, InvariantError> {
         let lease = self.make_lease(board, &job, quote, 0)?;
-        job.leases.push(lease.id);
+        let id = lease.id;
         self.state.put_lease(lease);
-        self.step(&mut job, JobState::Leased)?;
+        self.step(&mut job, OpenStage::Leased(id))?;
         self.save_job(job);
         Ok(Outcome::Settled)
     }
@@ -426,7 +428,6 @@ impl Execution {
             price: quote.price,
             collateral: quote.collateral,
             at_risk: self.at_risk(job, quote),
-            locked: quote.collateral,
             gas: Amount::ZERO,
             matched_at: self.now,
             matched_height: self.height,
@@ -435,12 +436,7 @@ impl Execution {
                 .saturating_add(parameters.start_timeout)
                 .min(quote.until),
             deadline: quote.until,
-            started_at: None,
-            receipt: None,
-            evidence: None,
-            verify_by: None,
-            end: None,
-            ended_at: None,
+            phase: LeasePhase::Live(LeaseProgress::Waiting),
             grant: Grant::of(
                 &job.order.needs,
                 machine,
@@ -448,8 +444,9 @@ impl Execution {
                 quote.start,
             ),
             preemption: None,
-            members: Vec::new(),
-            lead: None,
+            role: GangRole::Leads {
+                members: Vec::new(),
+            },
         }
     }
 }

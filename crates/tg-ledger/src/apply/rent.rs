@@ -11,7 +11,7 @@ use super::decline::Settled;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::limits::EXPIRIES_PER_SHELF_MAX;
-use crate::record::{Account, EndReason, Job, JobState, Model, Offer, Provider, Record};
+use crate::record::{Account, Job, Model, Offer, Provider, Record, Unpaid};
 use crate::rent::{
     ACCOUNT_BYTES, ACCOUNT_RENEWAL, Charge, ENDED_JOB_STAYS, PROVIDER_BYTES, REFUSED_MODEL_STAYS,
     Rent, RentStanding, Shelf, address_of_name, job_bytes, name_of_address,
@@ -171,7 +171,7 @@ impl State {
             Tenant::Offer(_) => Shelf::Offers,
             Tenant::Provider(_) => Shelf::Providers,
             Tenant::Model(_) => Shelf::Models,
-            Tenant::Job(id) if self.job(&id)?.state.is_final() => Shelf::EndedJobs,
+            Tenant::Job(id) if self.job(&id)?.state().is_final() => Shelf::EndedJobs,
             Tenant::Job(_) => Shelf::OpenJobs,
         };
         let left = rent
@@ -490,15 +490,11 @@ impl Execution {
     fn remove_job(&mut self, id: &JobId) -> Result<Address, InvariantError> {
         let job = self.job(id)?;
         let requestor = job.requestor;
-        if job.state.is_final() {
+        if job.state().is_final() {
             self.forget_job(&job)?;
             return Ok(requestor);
         }
-        let state = match job.leases.is_empty() {
-            true => JobState::Expired,
-            false => JobState::Refunded,
-        };
-        self.end_unpaid(job, state, EndReason::RentSpent)?;
+        self.end_unpaid(job, Unpaid::Rent)?;
         Ok(requestor)
     }
 
@@ -506,12 +502,12 @@ impl Execution {
     pub(super) fn forget_job(&mut self, job: &Job) -> Done {
         let name = Tenant::Job(job.id).name();
         self.settle_rent((Shelf::EndedJobs, job.rent), Amount::ZERO, name)?;
-        for id in &job.leases {
+        for id in &job.leases() {
             // A penalty that waits for an answer about a model would leave with its lease.
             self.settle_penalties(std::slice::from_ref(id), Settled::Returned)?;
             let lease = self.lease(id)?;
-            self.settle_penalties(&lease.members, Settled::Returned)?;
-            for member in &lease.members {
+            self.settle_penalties(lease.members(), Settled::Returned)?;
+            for member in lease.members() {
                 self.state.leases.remove(member);
             }
             self.state.leases.remove(id);

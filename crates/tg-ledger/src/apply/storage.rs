@@ -7,7 +7,7 @@ use tg_types::{Address, JobId, ModelId, StorageSubject};
 use super::Execution;
 use crate::error::InvariantError;
 use crate::event::Event;
-use crate::record::{Job, JobState, Model, Storage};
+use crate::record::{Job, JobState, Model, OpenStage, Storage};
 
 type Done = Result<(), InvariantError>;
 
@@ -45,8 +45,8 @@ impl Execution {
 
     fn note_input(&mut self, mut job: Job, seat: u8, statement: Statement) -> Done {
         note(&mut job.storage, seat, statement);
-        if job.state == JobState::Submitted && self.is_ready(&job) {
-            self.step(&mut job, JobState::Queued)?;
+        if job.state() == JobState::Submitted && self.is_ready(&job) {
+            self.step(&mut job, OpenStage::Queued)?;
         }
         self.judge_input(job)
     }
@@ -65,7 +65,7 @@ impl Execution {
         for job in submitted.values() {
             let mut job = self.job(job)?;
             if job.order.model == id && self.is_ready(&job) {
-                self.step(&mut job, JobState::Queued)?;
+                self.step(&mut job, OpenStage::Queued)?;
                 self.save_job(job);
             }
         }

@@ -8,8 +8,8 @@ use super::Execution;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::record::{
-    AbandonedBecause, Bid, EndReason, Job, JobState, LatePhase, Lease, LeaseEnd, Model, ModelState,
-    RefusedBecause,
+    AbandonedBecause, Bid, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd, Model, ModelState,
+    OpenStage, RefusedBecause, Unpaid,
 };
 
 impl Execution {
@@ -56,11 +56,7 @@ impl Execution {
             .collect();
         for id in late {
             let job = self.job(&id)?;
-            let (state, reason) = match job.leases.is_empty() {
-                true => (JobState::Expired, EndReason::NoProviderInTime),
-                false => (JobState::Refunded, EndReason::DeadlinePassed),
-            };
-            self.end_unpaid(job, state, reason)?;
+            self.end_unpaid(job, Unpaid::Deadline)?;
         }
         Ok(())
     }
@@ -72,20 +68,20 @@ impl Execution {
             return true;
         };
         let newcomer = self.state.job(&by);
-        by == job.id || newcomer.is_some_and(|it| it.state == JobState::Queued)
+        by == job.id || newcomer.is_some_and(|it| it.state() == JobState::Queued)
     }
 
     /// Whose fault it is that a lease ran out of time: of a gang that never started those who did not, of one that
     /// committed to nothing those who did not commit to their parts, else the lead's.
     fn absent(&self, job: &Job, lead: &Lease) -> Vec<LeaseId> {
         let members = self.state.gang_of(lead);
-        let absent: Vec<LeaseId> = match job.state {
+        let absent: Vec<LeaseId> = match job.state() {
             JobState::Leased => members
-                .filter(|member| member.started_at.is_none())
+                .filter(|member| member.started_at().is_none())
                 .map(|member| member.id)
                 .collect(),
             JobState::Running => members
-                .filter(|member| member.lead.is_some() && member.receipt.is_none())
+                .filter(|member| member.lead().is_some() && member.receipt().is_none())
                 .map(|member| member.id)
                 .collect(),
             _ => Vec::new(),
@@ -121,25 +117,21 @@ impl Execution {
 
     /// How a lease ends by time, if it does.
     fn lapse(&self, job: &Job, lease: &Lease) -> Option<LeaseEnd> {
-        let (due, end) = match job.state {
-            JobState::Leased => (
+        let JobPhase::Open { stage, .. } = &job.phase else {
+            return None;
+        };
+        let (due, end) = match stage {
+            OpenStage::Submitted | OpenStage::Queued => return None,
+            OpenStage::Leased(_) => (
                 lease.start_by,
                 LeaseEnd::Abandoned(AbandonedBecause::NotStarted),
             ),
-            JobState::Running => (lease.deadline, LeaseEnd::Late(LatePhase::Running)),
-            JobState::Committed => (lease.deadline, LeaseEnd::Late(LatePhase::Committed)),
-            JobState::Verifying => (
-                lease.verify_by?,
+            OpenStage::Running(_) => (lease.deadline, LeaseEnd::Late(LatePhase::Running)),
+            OpenStage::Committed(_) => (lease.deadline, LeaseEnd::Late(LatePhase::Committed)),
+            OpenStage::Verifying(_) => (
+                lease.verify_by()?,
                 LeaseEnd::Abandoned(AbandonedBecause::EvidenceNotDelivered),
             ),
-            JobState::Submitted
-            | JobState::Queued
-            | JobState::Accepted
-            | JobState::Paid
-            | JobState::Refunded
-            | JobState::Disputed
-            | JobState::Expired
-            | JobState::Cancelled => return None,
         };
         (due < self.now).then_some(end)
     }
@@ -169,6 +161,6 @@ impl Execution {
 
 /// Whether a lease was told to make room, and its grace is over.
 fn is_preempted(job: &Job, lease: &Lease, now: TimestampMs) -> bool {
-    let waits = matches!(job.state, JobState::Leased | JobState::Running);
+    let waits = matches!(job.state(), JobState::Leased | JobState::Running);
     waits && lease.preemption.is_some_and(|it| it.at < now)
 }

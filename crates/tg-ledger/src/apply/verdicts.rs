@@ -6,7 +6,9 @@ use tg_types::{Digest, LeaseId, ModelId};
 use super::Execution;
 use crate::error::{InvariantError, VerdictError};
 use crate::event::Event;
-use crate::record::{JobState, LeaseEnd, Model, ModelFacts, ModelState, Record, RefusedBecause};
+use crate::record::{
+    LeaseEnd, LeasePhase, LeaseProgress, Model, ModelFacts, ModelState, Record, RefusedBecause,
+};
 use crate::verdict::{Outcome, Subject, Verdict};
 
 impl Execution {
@@ -54,10 +56,11 @@ impl Execution {
         let unknown = VerdictError::UnknownSubject { subject };
         let lease = self.state.lease(id).ok_or(unknown)?;
         let job = self.state.job(&lease.job).ok_or(unknown)?;
-        let is_pending = job.state == JobState::Verifying && job.live_lease() == Some(lease.id);
-        match lease.evidence {
-            Some(evidence) if is_pending => Ok(evidence.digest),
-            Some(_) | None => Err(VerdictError::NotPending { subject }),
+        match (&lease.phase, job.live_lease() == Some(lease.id)) {
+            (LeasePhase::Live(LeaseProgress::Verifying { evidence, .. }), true) => {
+                Ok(evidence.digest)
+            }
+            _ => Err(VerdictError::NotPending { subject }),
         }
     }
 

@@ -1,6 +1,9 @@
 //! Jobs: their states, their money and the reason they ended.
 
-use tg_types::{Address, Amount, Height, JobId, JobOrder, LeaseId, TimestampMs, fields};
+use tg_types::{
+    Address, Amount, Decode, DecodeError, Encode, Height, JobId, JobOrder, LeaseId, Reader,
+    TimestampMs, Writer, fields, tags, variants,
+};
 
 use crate::limits::{DECLINES_MAX, OWED_MAX};
 use crate::record::{Record, Storage};
@@ -147,6 +150,181 @@ pub struct Owed {
 
 fields! { Owed { lease, provider, amount } }
 
+/// Where a job stands that did not end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenStage {
+    /// Too few validators state that they hold its input and its model's files.
+    Submitted,
+    /// It waits for a provider.
+    Queued,
+    /// A provider has it by this lease and did not start yet.
+    Leased(LeaseId),
+    /// A provider works on it.
+    Running(LeaseId),
+    /// The provider committed to a result.
+    Committed(LeaseId),
+    /// Validators verify the evidence.
+    Verifying(LeaseId),
+}
+
+variants! {
+    OpenStage: "open stage" {
+        0 = Submitted {},
+        1 = Queued {},
+        2 = Leased(lease),
+        3 = Running(lease),
+        4 = Committed(lease),
+        5 = Verifying(lease),
+    }
+}
+
+impl OpenStage {
+    /// The stage's name.
+    #[must_use]
+    pub const fn state(&self) -> JobState {
+        match self {
+            Self::Submitted => JobState::Submitted,
+            Self::Queued => JobState::Queued,
+            Self::Leased(_) => JobState::Leased,
+            Self::Running(_) => JobState::Running,
+            Self::Committed(_) => JobState::Committed,
+            Self::Verifying(_) => JobState::Verifying,
+        }
+    }
+
+    /// The lease that lives.
+    #[must_use]
+    pub const fn lease(&self) -> Option<LeaseId> {
+        match self {
+            Self::Submitted | Self::Queued => None,
+            Self::Leased(lease)
+            | Self::Running(lease)
+            | Self::Committed(lease)
+            | Self::Verifying(lease) => Some(*lease),
+        }
+    }
+}
+
+/// Why a job ended for which nobody was paid. Whether it had leases decides how that is named ([`Job::end`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unpaid {
+    /// The requestor took it back.
+    TakenBack,
+    /// Its deadline passed.
+    Deadline,
+    /// As many leases failed as the order allows.
+    Attempts,
+    /// No offer could guarantee the deadline.
+    NotAdmitted,
+    /// Its deposit for rent was spent while it waited, or another job paid more for its place.
+    Rent,
+}
+
+tags! {
+    Unpaid: "unpaid because" {
+        TakenBack = 0, Deadline = 1, Attempts = 2, NotAdmitted = 3, Rent = 4,
+    }
+}
+
+impl Unpaid {
+    /// The state of a job that ended so; of one that never had a lease, if it `is_untouched`.
+    const fn state(self, is_untouched: bool) -> JobState {
+        match (self, is_untouched) {
+            (Self::TakenBack, _) => JobState::Cancelled,
+            (Self::Deadline | Self::Rent, true) => JobState::Expired,
+            (Self::Deadline | Self::Rent, false) | (Self::Attempts | Self::NotAdmitted, _) => {
+                JobState::Refunded
+            }
+        }
+    }
+
+    /// The reason that users read; of a job that never had a lease, if it `is_untouched`.
+    const fn reason(self, is_untouched: bool) -> EndReason {
+        match (self, is_untouched) {
+            (Self::TakenBack, _) => EndReason::CancelledByRequestor,
+            (Self::Deadline, true) => EndReason::NoProviderInTime,
+            (Self::Deadline, false) => EndReason::DeadlinePassed,
+            (Self::Attempts, _) => EndReason::AttemptsExhausted,
+            (Self::NotAdmitted, _) => EndReason::NotAdmitted,
+            (Self::Rent, _) => EndReason::RentSpent,
+        }
+    }
+}
+
+/// What a requestor gives a provider: 1 to 5.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stars(u8);
+
+impl Stars {
+    /// Stars of a number; `None` if it is not 1 to 5.
+    #[must_use]
+    pub const fn new(stars: u8) -> Option<Self> {
+        match stars {
+            1..=5 => Some(Self(stars)),
+            _ => None,
+        }
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+impl Encode for Stars {
+    fn encode(&self, writer: &mut Writer) {
+        let Self(stars) = self;
+        writer.u8(*stars);
+    }
+}
+
+impl Decode for Stars {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let stars = reader.u8()?;
+        Self::new(stars).ok_or(DecodeError::Invalid {
+            field: "stars",
+            value: u64::from(stars),
+        })
+    }
+}
+
+/// Where a job stands and where its money is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobPhase {
+    /// It did not end.
+    Open {
+        /// What it waits for.
+        stage: OpenStage,
+        /// Locked: the maximum price and the verification fee, without what was burned of it.
+        escrow: Amount,
+    },
+    /// A result was accepted and paid.
+    Paid {
+        /// The lease whose result it was.
+        lease: LeaseId,
+        /// Where its money went.
+        settlement: Settlement,
+        /// What its requestor gave the provider, if anything.
+        stars: Option<Stars>,
+    },
+    /// It ended without a result that was paid.
+    Unpaid {
+        /// Why.
+        because: Unpaid,
+        /// Where its money went.
+        settlement: Settlement,
+    },
+}
+
+variants! {
+    JobPhase: "job phase" {
+        0 = Open { stage, escrow },
+        1 = Paid { lease, settlement, stars },
+        2 = Unpaid { because, settlement },
+    }
+}
+
 /// A job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
@@ -161,27 +339,19 @@ pub struct Job {
     /// Multiply-accumulates of the model.
     pub macs: u64,
     /// Where it stands.
-    pub state: JobState,
+    pub phase: JobPhase,
     /// Every state it entered.
     pub history: Vec<Step>,
-    /// Locked: the maximum price and the verification fee; nothing after the end.
-    pub escrow: Amount,
     /// The part of the escrow that validators get for an accepted result.
     pub verification_fee: Amount,
-    /// Its leases, oldest first; the last one lives if the state says so.
-    pub leases: Vec<LeaseId>,
+    /// Its leases that ended without a result, oldest first.
+    pub earlier: Vec<LeaseId>,
     /// Providers that failed it and do not get it again.
     pub excluded: Vec<Address>,
-    /// Why it ended; `None` while it is open.
-    pub end: Option<EndReason>,
-    /// Where its money went; `None` while it is open.
-    pub settlement: Option<Settlement>,
     /// How many of its leases made room for others.
     pub preemptions: u8,
-    /// Slot in which its bid was revealed; 0 for jobs outside the auction.
-    pub revealed_in: u64,
-    /// What its requestor gave the provider, 1 to 5; 0 if nothing yet.
-    pub stars: u8,
+    /// Slot in which its bid was revealed; `None` for jobs outside the auction.
+    pub revealed_in: Option<u64>,
     /// What it owes to those who made room for it.
     pub owed: Vec<Owed>,
     /// What was burned of its escrow: for machines that were held back for it, and for leases that ran out of the GPU time
@@ -196,22 +366,92 @@ pub struct Job {
 }
 
 impl Job {
+    /// The name of where it stands.
+    #[must_use]
+    pub const fn state(&self) -> JobState {
+        match &self.phase {
+            JobPhase::Open { stage, .. } => stage.state(),
+            JobPhase::Paid { .. } => JobState::Paid,
+            JobPhase::Unpaid { because, .. } => because.state(self.earlier.is_empty()),
+        }
+    }
+
+    /// Why it ended; `None` while it is open.
+    #[must_use]
+    pub const fn end(&self) -> Option<EndReason> {
+        match &self.phase {
+            JobPhase::Open { .. } => None,
+            JobPhase::Paid { .. } => Some(EndReason::Fulfilled),
+            JobPhase::Unpaid { because, .. } => Some(because.reason(self.earlier.is_empty())),
+        }
+    }
+
+    /// Where its money went; `None` while it is open.
+    #[must_use]
+    pub const fn settlement(&self) -> Option<&Settlement> {
+        match &self.phase {
+            JobPhase::Open { .. } => None,
+            JobPhase::Paid { settlement, .. } | JobPhase::Unpaid { settlement, .. } => {
+                Some(settlement)
+            }
+        }
+    }
+
+    /// What its requestor gave the provider.
+    #[must_use]
+    pub const fn stars(&self) -> Option<Stars> {
+        match &self.phase {
+            JobPhase::Paid { stars, .. } => *stars,
+            JobPhase::Open { .. } | JobPhase::Unpaid { .. } => None,
+        }
+    }
+
+    /// What is locked for it: nothing after the end.
+    #[must_use]
+    pub const fn escrow(&self) -> Amount {
+        match &self.phase {
+            JobPhase::Open { escrow, .. } => *escrow,
+            JobPhase::Paid { .. } | JobPhase::Unpaid { .. } => Amount::ZERO,
+        }
+    }
+
+    /// Its leases, oldest first: those that lead, of gangs.
+    #[must_use]
+    pub fn leases(&self) -> Vec<LeaseId> {
+        let last = match &self.phase {
+            JobPhase::Open { stage, .. } => stage.lease(),
+            JobPhase::Paid { lease, .. } => Some(*lease),
+            JobPhase::Unpaid { .. } => None,
+        };
+        self.earlier.iter().copied().chain(last).collect()
+    }
+
     /// How many leases failed.
     #[must_use]
     pub fn attempts_failed(&self) -> usize {
-        let without = usize::from(!matches!(
-            self.state,
-            JobState::Submitted
-                | JobState::Queued
-                | JobState::Refunded
-                | JobState::Expired
-                | JobState::Cancelled
-        ));
-        self.leases
+        self.earlier
             .len()
-            .saturating_sub(without)
             .saturating_sub(usize::from(self.preemptions))
             .saturating_sub(usize::from(self.declined).min(DECLINES_MAX))
+    }
+
+    /// Moves an open job to a stage; a lease that it leaves is an earlier one.
+    pub(crate) fn set_stage(&mut self, next: OpenStage) {
+        if let JobPhase::Open { stage, .. } = &mut self.phase {
+            let left = stage.lease().filter(|it| next.lease() != Some(*it));
+            self.earlier.extend(left);
+            *stage = next;
+        }
+    }
+
+    /// Ends it without anybody paid for a result; a lease that it has is an earlier one.
+    pub(crate) fn close_unpaid(&mut self, because: Unpaid, settlement: Settlement) -> EndReason {
+        self.earlier.extend(self.live_lease());
+        self.phase = JobPhase::Unpaid {
+            because,
+            settlement,
+        };
+        because.reason(self.earlier.is_empty())
     }
 
     /// What it owes in all.
@@ -238,27 +478,17 @@ impl Job {
     #[must_use]
     pub const fn holds_machine(&self) -> bool {
         matches!(
-            self.state,
+            self.state(),
             JobState::Leased | JobState::Running | JobState::Committed
         )
     }
 
     /// The lease that lives.
     #[must_use]
-    pub fn live_lease(&self) -> Option<LeaseId> {
-        match self.state {
-            JobState::Leased
-            | JobState::Running
-            | JobState::Committed
-            | JobState::Verifying
-            | JobState::Disputed => self.leases.last().copied(),
-            JobState::Submitted
-            | JobState::Queued
-            | JobState::Accepted
-            | JobState::Paid
-            | JobState::Refunded
-            | JobState::Expired
-            | JobState::Cancelled => None,
+    pub const fn live_lease(&self) -> Option<LeaseId> {
+        match &self.phase {
+            JobPhase::Open { stage, .. } => stage.lease(),
+            JobPhase::Paid { .. } | JobPhase::Unpaid { .. } => None,
         }
     }
 }
@@ -281,17 +511,13 @@ fields! {
         requestor,
         order,
         macs,
-        state,
+        phase,
         history: seq("history", STEPS_MAX, 25),
-        escrow,
         verification_fee,
-        leases: seq("leases", LEASES_MAX, 32),
+        earlier: seq("leases", LEASES_MAX, 32),
         excluded: seq("excluded", EXCLUDED_MAX, 20),
-        end,
-        settlement,
         preemptions,
         revealed_in,
-        stars,
         owed: seq("owed", OWED_MAX, 68),
         escrow_burned,
         storage,
@@ -312,7 +538,7 @@ impl Record for Job {
 
     fn head(&self) -> LeafHead {
         LeafHead {
-            state: self.state.tag(),
+            state: self.state().tag(),
             ..LeafHead::of(Self::KIND, self.requestor)
                 .with_deposit(self.rent.payer, self.rent.deposit)
         }
@@ -327,7 +553,7 @@ impl Record for Job {
     }
 
     fn money(&self) -> Amount {
-        self.escrow
+        self.escrow()
     }
 
     fn deposit(&self) -> Amount {
@@ -336,10 +562,10 @@ impl Record for Job {
 
     fn due(&self) -> Option<Due> {
         // A job that somebody works on is referred to by its lease.
-        let shelf = match self.state {
-            JobState::Submitted | JobState::Queued => Shelf::OpenJobs,
-            state if state.is_final() => Shelf::EndedJobs,
-            _ => return None,
+        let shelf = match &self.phase {
+            JobPhase::Open { stage, .. } if stage.lease().is_some() => return None,
+            JobPhase::Open { .. } => Shelf::OpenJobs,
+            JobPhase::Paid { .. } | JobPhase::Unpaid { .. } => Shelf::EndedJobs,
         };
         self.rent.due(shelf, self.sequence)
     }

@@ -153,6 +153,92 @@ pub struct Preemption {
 
 fields! { Preemption { at, by } }
 
+/// How far a provider came with a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaseProgress {
+    /// It did not start.
+    Waiting,
+    /// It works.
+    Running {
+        /// When it started.
+        started_at: TimestampMs,
+    },
+    /// It committed to a result, or a member of a gang to its part.
+    Committed {
+        /// When it started.
+        started_at: TimestampMs,
+        /// What it committed to.
+        receipt: Receipt,
+    },
+    /// It named its evidence.
+    Verifying {
+        /// When it started.
+        started_at: TimestampMs,
+        /// What it committed to.
+        receipt: Receipt,
+        /// The evidence.
+        evidence: Evidence,
+        /// Until when validators wait for the evidence.
+        verify_by: TimestampMs,
+    },
+}
+
+variants! {
+    LeaseProgress: "lease progress" {
+        0 = Waiting {},
+        1 = Running { started_at },
+        2 = Committed { started_at, receipt },
+        3 = Verifying { started_at, receipt, evidence, verify_by },
+    }
+}
+
+/// Where a lease stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeasePhase {
+    /// It lives: collateral and gas are locked.
+    Live(LeaseProgress),
+    /// It ended.
+    Ended {
+        /// How far the provider had come.
+        reached: LeaseProgress,
+        /// How it ended.
+        end: LeaseEnd,
+        /// When it ended.
+        at: TimestampMs,
+        /// What of the collateral is still locked: the penalty of a declined lease that waits for an answer.
+        penalty: Amount,
+    },
+}
+
+variants! {
+    LeasePhase: "lease phase" {
+        0 = Live(progress),
+        1 = Ended { reached, end, at, penalty },
+    }
+}
+
+/// The place of a lease among those of its job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GangRole {
+    /// The lease whose receipt is the job's.
+    Leads {
+        /// Leases of the other members; empty if the job has one machine.
+        members: Vec<LeaseId>,
+    },
+    /// Another member of a gang.
+    Follows {
+        /// The lease that leads.
+        lead: LeaseId,
+    },
+}
+
+variants! {
+    GangRole: "gang role" {
+        0 = Leads { members: seq("members", MEMBERS_MAX, 32) },
+        1 = Follows { lead },
+    }
+}
+
 /// A match of a job with an offer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
@@ -170,9 +256,7 @@ pub struct Lease {
     pub collateral: Amount,
     /// What of it is lost if the provider starts and is late or gone; all of it is lost for a wrong result.
     pub at_risk: Amount,
-    /// What of it is still locked; after the end nothing but the penalty of a declined lease that waits for an answer.
-    pub locked: Amount,
-    /// What is locked for the gas of its transactions; nothing after the end.
+    /// What the provider put up for the gas of its transactions; settled at the end.
     pub gas: Amount,
     /// When the match was made.
     pub matched_at: TimestampMs,
@@ -182,26 +266,14 @@ pub struct Lease {
     pub start_by: TimestampMs,
     /// Until when receipt and evidence must be in.
     pub deadline: TimestampMs,
-    /// When the provider started.
-    pub started_at: Option<TimestampMs>,
-    /// What the provider committed to.
-    pub receipt: Option<Receipt>,
-    /// The evidence it named.
-    pub evidence: Option<Evidence>,
-    /// Until when validators wait for the evidence.
-    pub verify_by: Option<TimestampMs>,
-    /// How it ended; `None` while it lives.
-    pub end: Option<LeaseEnd>,
-    /// When it ended.
-    pub ended_at: Option<TimestampMs>,
+    /// Where it stands.
+    pub phase: LeasePhase,
     /// What it holds of the offer's machine.
     pub grant: Grant,
     /// For whom it must make room, if it has no receipt by then.
     pub preemption: Option<Preemption>,
-    /// Leases of the other members, if it leads a gang.
-    pub members: Vec<LeaseId>,
-    /// The lease that leads its gang, if it follows one.
-    pub lead: Option<LeaseId>,
+    /// Its place among the leases of its job.
+    pub role: GangRole,
 }
 
 fields! {
@@ -213,29 +285,219 @@ fields! {
         price,
         collateral,
         at_risk,
-        locked,
         gas,
         matched_at,
         matched_height,
         start_by,
         deadline,
-        started_at,
-        receipt,
-        evidence,
-        verify_by,
-        end,
-        ended_at,
+        phase,
         grant,
         preemption,
-        members: seq("members", MEMBERS_MAX, 32),
-        lead,
+        role,
     }
 }
 
-/// The name of a job's next lease, or of another member of its gang.
+/// A lease would take a step that does not follow from where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("lease {lease} cannot take this step from where it stands")]
+pub struct BadLeaseStep {
+    /// The lease.
+    pub lease: LeaseId,
+}
+
+impl LeaseProgress {
+    /// When the provider started.
+    #[must_use]
+    pub const fn started_at(&self) -> Option<TimestampMs> {
+        match self {
+            Self::Waiting => None,
+            Self::Running { started_at }
+            | Self::Committed { started_at, .. }
+            | Self::Verifying { started_at, .. } => Some(*started_at),
+        }
+    }
+
+    /// What the provider committed to.
+    #[must_use]
+    pub const fn receipt(&self) -> Option<&Receipt> {
+        match self {
+            Self::Waiting | Self::Running { .. } => None,
+            Self::Committed { receipt, .. } | Self::Verifying { receipt, .. } => Some(receipt),
+        }
+    }
+
+    /// The evidence that the provider named.
+    #[must_use]
+    pub const fn evidence(&self) -> Option<Evidence> {
+        match self {
+            Self::Verifying { evidence, .. } => Some(*evidence),
+            Self::Waiting | Self::Running { .. } | Self::Committed { .. } => None,
+        }
+    }
+}
+
+impl Lease {
+    /// How far the provider came: so far, or before the end.
+    #[must_use]
+    pub const fn progress(&self) -> &LeaseProgress {
+        match &self.phase {
+            LeasePhase::Live(progress) => progress,
+            LeasePhase::Ended { reached, .. } => reached,
+        }
+    }
+
+    /// When the provider started.
+    #[must_use]
+    pub const fn started_at(&self) -> Option<TimestampMs> {
+        self.progress().started_at()
+    }
+
+    /// What the provider committed to.
+    #[must_use]
+    pub const fn receipt(&self) -> Option<&Receipt> {
+        self.progress().receipt()
+    }
+
+    /// The evidence that the provider named.
+    #[must_use]
+    pub const fn evidence(&self) -> Option<Evidence> {
+        self.progress().evidence()
+    }
+
+    /// Until when validators wait for its evidence, while they do.
+    #[must_use]
+    pub const fn verify_by(&self) -> Option<TimestampMs> {
+        match &self.phase {
+            LeasePhase::Live(LeaseProgress::Verifying { verify_by, .. }) => Some(*verify_by),
+            LeasePhase::Live(_) | LeasePhase::Ended { .. } => None,
+        }
+    }
+
+    /// How it ended; `None` while it lives.
+    #[must_use]
+    pub const fn end(&self) -> Option<&LeaseEnd> {
+        match &self.phase {
+            LeasePhase::Live(_) => None,
+            LeasePhase::Ended { end, .. } => Some(end),
+        }
+    }
+
+    /// When it ended; `None` while it lives.
+    #[must_use]
+    pub const fn ended_at(&self) -> Option<TimestampMs> {
+        match &self.phase {
+            LeasePhase::Live(_) => None,
+            LeasePhase::Ended { at, .. } => Some(*at),
+        }
+    }
+
+    /// What of its collateral is locked: all of it while it lives, then a penalty that waits for an answer.
+    #[must_use]
+    pub const fn locked(&self) -> Amount {
+        match &self.phase {
+            LeasePhase::Live(_) => self.collateral,
+            LeasePhase::Ended { penalty, .. } => *penalty,
+        }
+    }
+
+    /// What is locked for the gas of its transactions: nothing after the end.
+    #[must_use]
+    pub const fn gas_locked(&self) -> Amount {
+        match &self.phase {
+            LeasePhase::Live(_) => self.gas,
+            LeasePhase::Ended { .. } => Amount::ZERO,
+        }
+    }
+
+    /// Leases of the other members of its gang, if it leads one.
+    #[must_use]
+    pub fn members(&self) -> &[LeaseId] {
+        match &self.role {
+            GangRole::Leads { members } => members,
+            GangRole::Follows { .. } => &[],
+        }
+    }
+
+    /// The lease that leads its gang, if it follows one.
+    #[must_use]
+    pub const fn lead(&self) -> Option<LeaseId> {
+        match &self.role {
+            GangRole::Leads { .. } => None,
+            GangRole::Follows { lead } => Some(*lead),
+        }
+    }
+
+    /// Takes note that its provider started.
+    pub(crate) fn start(&mut self, at: TimestampMs) -> Result<(), BadLeaseStep> {
+        let LeasePhase::Live(LeaseProgress::Waiting) = self.phase else {
+            return Err(self.bad_step());
+        };
+        self.phase = LeasePhase::Live(LeaseProgress::Running { started_at: at });
+        Ok(())
+    }
+
+    /// Takes note of what its provider commits to.
+    pub(crate) fn commit(&mut self, receipt: Receipt) -> Result<(), BadLeaseStep> {
+        let LeasePhase::Live(LeaseProgress::Running { started_at }) = self.phase else {
+            return Err(self.bad_step());
+        };
+        self.phase = LeasePhase::Live(LeaseProgress::Committed {
+            started_at,
+            receipt,
+        });
+        Ok(())
+    }
+
+    /// Takes note of the evidence that its provider names; validators wait for it until `verify_by`.
+    pub(crate) fn name_evidence(
+        &mut self,
+        evidence: Evidence,
+        verify_by: TimestampMs,
+    ) -> Result<(), BadLeaseStep> {
+        let LeasePhase::Live(LeaseProgress::Committed {
+            started_at,
+            receipt,
+        }) = &self.phase
+        else {
+            return Err(self.bad_step());
+        };
+        self.phase = LeasePhase::Live(LeaseProgress::Verifying {
+            started_at: *started_at,
+            receipt: receipt.clone(),
+            evidence,
+            verify_by,
+        });
+        Ok(())
+    }
+
+    /// Ends it; of its collateral `penalty` stays locked.
+    pub(crate) fn close(
+        &mut self,
+        end: LeaseEnd,
+        at: TimestampMs,
+        penalty: Amount,
+    ) -> Result<(), BadLeaseStep> {
+        let LeasePhase::Live(reached) = &self.phase else {
+            return Err(self.bad_step());
+        };
+        self.phase = LeasePhase::Ended {
+            reached: reached.clone(),
+            end,
+            at,
+            penalty,
+        };
+        Ok(())
+    }
+
+    const fn bad_step(&self) -> BadLeaseStep {
+        BadLeaseStep { lease: self.id }
+    }
+}
+
+/// The name of the next lease of a job that waits, or of another member of its gang.
 pub(crate) fn lease_id(job: &Job, member: u16) -> LeaseId {
     let mut bytes = job.id.as_bytes().to_vec();
-    bytes.extend_from_slice(&(job.leases.len() as u64).to_be_bytes());
+    bytes.extend_from_slice(&(job.earlier.len() as u64).to_be_bytes());
     if member > 0 {
         bytes.extend_from_slice(&member.to_be_bytes());
     }
@@ -254,19 +516,20 @@ impl Record for Lease {
 
     fn head(&self) -> LeafHead {
         LeafHead {
-            state: u8::from(self.end.is_some()),
+            state: u8::from(self.end().is_some()),
             ..LeafHead::of(Self::KIND, self.provider)
         }
     }
 
     fn money_head(&self) -> Option<LeafHead> {
-        (!self.locked.is_zero()).then(|| LeafHead {
-            amount: self.locked,
+        let locked = self.locked();
+        (!locked.is_zero()).then(|| LeafHead {
+            amount: locked,
             ..LeafHead::of(kind::COLLATERAL, self.provider)
         })
     }
 
     fn money(&self) -> Amount {
-        self.locked.saturating_add(self.gas)
+        self.locked().saturating_add(self.gas_locked())
     }
 }

@@ -14,14 +14,14 @@ use crate::limits::{
     RESERVATIONS_MAX, VALIDATORS_MAX,
 };
 use crate::parameters::Parameters;
-use crate::record::{JobState, Record};
+use crate::record::{JobState, Lease, Record};
 use crate::rent::Meters;
 use crate::state::{Cursors, Head, Outage, Schedule, State, Totals};
 use crate::table::Table;
 use crate::tree::Leaves;
 
 /// Version of the encoding.
-const VERSION: u16 = 8;
+const VERSION: u16 = 9;
 
 /// Jobs in a state: open ones and ended ones, and those that end in the last block before the oldest leave.
 const JOBS_MAX: usize = OPEN_JOBS_MAX + ENDED_JOBS_MAX + OPEN_JOBS_MAX;
@@ -207,18 +207,28 @@ impl State {
         let ended = Arc::make_mut(&mut self.ended);
         for job in self.jobs.iter() {
             let last = job.history.last().ok_or_else(|| invalid(job.sequence))?;
-            let taken = if job.state == JobState::Submitted {
+            let taken = if job.state() == JobState::Submitted {
                 submitted.insert(job.sequence, job.id).is_some()
-            } else if job.state == JobState::Queued {
+            } else if job.state() == JobState::Queued {
                 queued.insert(job.sequence, job.id).is_some()
-            } else if job.state.is_final() {
+            } else if job.state().is_final() {
                 let key = (last.height.get(), job.sequence);
                 ended.insert(key, job.id).is_some()
             } else {
                 live.insert(job.sequence, job.id).is_some()
             };
-            if taken || job.sequence >= self.totals.jobs || last.state != job.state {
+            if taken || job.sequence >= self.totals.jobs || last.state != job.state() {
                 return Err(invalid(job.sequence));
+            }
+            // Stops: a job that waits for the end of a lease that it does not have.
+            let works_for = |lease: &Lease| lease.job == job.id && lease.end().is_none();
+            if let Some(lease) = job.live_lease()
+                && !self.leases.get(&lease).is_some_and(works_for)
+            {
+                return Err(DecodeError::Invalid {
+                    field: "lease of a job",
+                    value: job.sequence,
+                });
             }
         }
         Ok(())

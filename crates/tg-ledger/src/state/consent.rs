@@ -76,7 +76,7 @@ fn drop_from<K: Ord>(map: &mut BTreeMap<K, BTreeSet<u64>>, key: &K, sequence: u6
 
 /// Whether a lease may end so that others get the machine.
 pub(crate) fn can_be_pushed_out(job: &Job, lease: &Lease) -> bool {
-    let waits = matches!(job.state, JobState::Leased | JobState::Running);
+    let waits = matches!(job.state(), JobState::Leased | JobState::Running);
     let agreed = job.order.needs.preemptible && job.preemptions < PREEMPTIONS_MAX;
-    waits && agreed && lease.members.is_empty() && lease.preemption.is_none()
+    waits && agreed && lease.members().is_empty() && lease.preemption.is_none()
 }

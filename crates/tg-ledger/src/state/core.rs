@@ -14,8 +14,8 @@ use crate::genesis::{Genesis, GenesisError};
 use crate::limits::{ACCOUNTS_MAX, VALIDATORS_MAX};
 use crate::parameters::Parameters;
 use crate::record::{
-    Account, Bid, Job, JobState, Lease, LivenessReport, Model, ModelState, Offer, Provider, Record,
-    Validator,
+    Account, Bid, Job, JobState, Lease, LeasePhase, LeaseProgress, LivenessReport, Model,
+    ModelState, Offer, Provider, Record, Validator,
 };
 use crate::rent::Meters;
 use crate::table::{NO_CONTENT, Table};
@@ -417,14 +417,16 @@ impl State {
             ModelState::Active(_) | ModelState::Refused(_) => None,
         });
         models.chain(self.live_leases().filter_map(|(job, lease)| {
-            if job.state != JobState::Verifying {
+            let LeasePhase::Live(LeaseProgress::Verifying {
+                receipt, evidence, ..
+            }) = &lease.phase
+            else {
                 return None;
-            }
+            };
             let model = self.model(&job.order.model)?;
             let ModelState::Active(facts) = &model.state else {
                 return None;
             };
-            let evidence = lease.evidence?;
             Some(EvidenceTask::Lease {
                 lease: lease.id,
                 job: job.id,
@@ -432,7 +434,7 @@ impl State {
                 model: model.id,
                 public_blob: model.public_blob,
                 program: facts.program,
-                receipt: Box::new(lease.receipt.clone()?),
+                receipt: Box::new(receipt.clone()),
                 evidence: evidence.digest,
                 size: evidence.size,
             })
@@ -454,12 +456,12 @@ impl State {
         let waiting = self.submitted_jobs().chain(self.queued_jobs());
         let queued = waiting.map(|job| job.order.deadline);
         let live = self.live_leases().map(|(job, lease)| {
-            let due = match job.state {
+            let due = match job.state() {
                 JobState::Leased => lease.start_by.min(lease.deadline),
-                JobState::Verifying => lease.verify_by.unwrap_or(lease.deadline),
+                JobState::Verifying => lease.verify_by().unwrap_or(lease.deadline),
                 _ => lease.deadline,
             };
-            let waits = matches!(job.state, JobState::Leased | JobState::Running);
+            let waits = matches!(job.state(), JobState::Leased | JobState::Running);
             let preempted = lease.preemption.filter(|_| waits);
             preempted.map_or(due, |it| due.min(it.at))
         });

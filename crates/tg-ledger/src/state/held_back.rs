@@ -24,7 +24,7 @@ impl State {
     pub(crate) fn held_back(&self, now: TimestampMs) -> impl Iterator<Item = Hold> {
         let waiting = self.reservations.iter().filter_map(move |it| {
             let job = self.jobs.get(&it.job);
-            let job = job.filter(|job| job.state == JobState::Queued)?;
+            let job = job.filter(|job| job.state() == JobState::Queued)?;
             Some(it.holds(job, now))
         });
         waiting.flatten()

@@ -15,7 +15,7 @@ impl State {
             TransactionKind::ReportLiveness | TransactionKind::ReportStorage => true,
             _ => {
                 let lease = self.lease(&LeaseId::new(subject));
-                lease.is_some_and(|it| it.end.is_none())
+                lease.is_some_and(|it| it.end().is_none())
             }
         }
     }

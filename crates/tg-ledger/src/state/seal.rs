@@ -204,7 +204,7 @@ impl State {
 
     pub(crate) fn put_job(&mut self, job: Job) {
         let id = job.id;
-        let is_open = |it: &Job| i32::from(!it.state.is_final());
+        let is_open = |it: &Job| i32::from(!it.state().is_final());
         let before = self.jobs.get(&id).map_or(0, is_open);
         self.note_job(&job.order.model, is_open(&job) - before);
         self.jobs.put(job);
@@ -250,5 +250,5 @@ impl State {
 /// How often a lease refers to its provider's record: it may still change it while it lives, and while the penalty of
 /// its decline waits for an answer.
 fn uses_of(lease: &Lease) -> i32 {
-    i32::from(lease.end.is_none() || !lease.locked.is_zero())
+    i32::from(lease.end().is_none() || !lease.locked().is_zero())
 }

@@ -28,7 +28,7 @@ impl State {
 
     /// A lease and the leases of the other members, if it leads a gang.
     pub fn gang_of<'a>(&'a self, lead: &'a Lease) -> impl Iterator<Item = &'a Lease> {
-        let members = lead.members.iter().filter_map(|id| self.lease(id));
+        let members = lead.members().iter().filter_map(|id| self.lease(id));
         std::iter::once(lead).chain(members)
     }
 
@@ -154,7 +154,7 @@ impl State {
         let stock = Arc::make_mut(&mut self.stock);
         stock.give_back(&lease.id);
         self.book_changes.note_offer(lease.offer);
-        for member in &lease.members {
+        for member in lease.members() {
             stock.give_back(member);
             if let Some(member) = self.leases.get(member) {
                 self.book_changes.note_offer(member.offer);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tg_types::{Address, DeclineReason, Digest, LeaseId, StorageSubject};
 
 use crate::parameters::StorageRule;
-use crate::record::{Job, JobState, Lease, LeaseEnd, Model, ModelState, Storage};
+use crate::record::{Job, JobPhase, Lease, LeaseEnd, Model, ModelState, OpenStage, Storage};
 use crate::state::State;
 
 /// A file that a validator must hold before it states so.
@@ -93,8 +93,8 @@ impl State {
 
     /// What must be answered before the penalty of a lease is burned or goes back, if it waits for that.
     fn waits_over(&self, lease: &Lease) -> Option<StorageSubject> {
-        match lease.end {
-            _ if lease.locked.is_zero() => None,
+        match lease.end() {
+            _ if lease.locked().is_zero() => None,
             Some(LeaseEnd::Declined(DeclineReason::InputMissing)) => Some(lease.job.into()),
             Some(LeaseEnd::Declined(DeclineReason::ModelMissing)) => {
                 Some(self.job(&lease.job)?.order.model.into())
@@ -147,18 +147,15 @@ impl State {
 impl Job {
     /// Whether validators have to hold its input.
     fn needs_storage(&self) -> bool {
-        match self.state {
-            JobState::Submitted | JobState::Queued | JobState::Leased => true,
+        let stage = match &self.phase {
+            JobPhase::Open { stage, .. } => Some(stage),
+            JobPhase::Paid { .. } | JobPhase::Unpaid { .. } => None,
+        };
+        match stage {
+            Some(OpenStage::Submitted | OpenStage::Queued | OpenStage::Leased(_)) => true,
             // Whoever started has it.
-            JobState::Running
-            | JobState::Committed
-            | JobState::Verifying
-            | JobState::Accepted
-            | JobState::Paid
-            | JobState::Refunded
-            | JobState::Disputed
-            | JobState::Expired
-            | JobState::Cancelled => self.storage.recheck.is_some(),
+            Some(OpenStage::Running(_) | OpenStage::Committed(_) | OpenStage::Verifying(_))
+            | None => self.storage.recheck.is_some(),
         }
     }
 

@@ -141,7 +141,7 @@ impl State {
     #[must_use]
     pub fn why_waiting(&self, id: &JobId) -> Option<WhyWaiting> {
         let job = self.job(id)?;
-        if job.state != JobState::Queued {
+        if job.state() != JobState::Queued {
             return None;
         }
         let now = self.head.time;

@@ -209,7 +209,7 @@ fn what_a_block_looks_at_is_bounded_in_every_shape_of_an_attack() {
             // What came in this block did not come in the next.
             state.head.height = height;
             assert_eq!(
-                state.job(&honest).unwrap().state,
+                state.job(&honest).unwrap().state(),
                 JobState::Leased,
                 "{}, block {block}",
                 shape.name

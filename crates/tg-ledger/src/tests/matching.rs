@@ -10,7 +10,7 @@ use tg_types::{
 use super::pruning::{MODEL, network};
 use crate::apply::Execution;
 use crate::limits::{LOOKS_PER_BLOCK, LOOKS_PER_BLOCK_MAX};
-use crate::{Job, JobState, Offer, Provider, State, Step};
+use crate::{Job, JobPhase, JobState, Offer, OpenStage, Provider, State, Step};
 
 fn numbered(number: u64) -> [u8; 32] {
     tg_types::keccak256(&number.to_be_bytes())
@@ -63,24 +63,23 @@ pub(super) fn waiting_with(
             needs,
         },
         macs: 1,
-        state: JobState::Queued,
+        phase: JobPhase::Open {
+            stage: OpenStage::Queued,
+            escrow: Amount::ZERO,
+        },
         history: vec![Step {
             state: JobState::Queued,
             height: Height::ZERO,
             at: TimestampMs::ZERO,
             timestamp: TimestampMs::ZERO,
         }],
-        escrow: Amount::ZERO,
         verification_fee: Amount::ZERO,
         storage: crate::Storage::default(),
         declined: 0,
-        leases: vec![],
+        earlier: vec![],
         excluded: vec![],
-        end: None,
-        settlement: None,
         preemptions: 0,
-        revealed_in: 0,
-        stars: 0,
+        revealed_in: None,
         owed: Vec::new(),
         escrow_burned: Amount::ZERO,
         rent: crate::Rent::default(),
@@ -173,7 +172,7 @@ fn cheap_offers_that_never_serve_such_a_job_are_passed_over_together() {
             VerificationMode::None => JobState::Queued,
             VerificationMode::Proof => JobState::Leased,
         };
-        assert_eq!(alone.state.job(&id).unwrap().state, expected);
+        assert_eq!(alone.state.job(&id).unwrap().state(), expected);
     }
 }
 
@@ -197,7 +196,7 @@ fn the_next_block_goes_on_where_one_stopped() {
             3 => JobState::Leased,
             _ => JobState::Queued,
         };
-        assert_eq!(state.job(&last).unwrap().state, expected, "block {block}");
+        assert_eq!(state.job(&last).unwrap().state(), expected, "block {block}");
     }
     // The third block reached the end of the queue and began again at the front.
     assert_eq!(cursors[..2], [per_block, 2 * per_block]);
@@ -217,7 +216,7 @@ fn a_crowd_that_comes_in_one_block_and_pays_more_keeps_no_order_from_being_looke
     let honest = order(&mut execution.state, (JobNeeds::ANY_MACHINE, 1), height);
     let looks = execution.run_matching().unwrap();
     state = execution.state;
-    assert_eq!(state.job(&honest).unwrap().state, JobState::Leased);
+    assert_eq!(state.job(&honest).unwrap().state(), JobState::Leased);
     // All of its share was used, and no search went beyond it but by what notices that.
     let most = LOOKS_PER_BLOCK[1] + crowd * 8;
     assert!((most / 2..=most).contains(&looks), "{looks}");
@@ -233,7 +232,7 @@ fn orders_that_keep_coming_with_earlier_turns_do_not_hold_up_a_round() {
     }
     let honest = order(&mut state, (JobNeeds::ANY_MACHINE, 1), None);
     let mut blocks = 0;
-    while state.job(&honest).unwrap().state == JobState::Queued {
+    while state.job(&honest).unwrap().state() == JobState::Queued {
         // As many as a block can look at come in every block.
         let mut execution = Execution::begin(&state, TimestampMs::new(2_000 + blocks));
         for _ in 0..per_block {
@@ -272,7 +271,7 @@ fn an_order_that_takes_more_looks_than_its_share_is_looked_at_to_the_end() {
         order(&mut state, (needs, 1), None),
     ];
     let leased = |state: &State| {
-        let of = |id: &tg_types::JobId| state.job(id).unwrap().state == JobState::Leased;
+        let of = |id: &tg_types::JobId| state.job(id).unwrap().state() == JobState::Leased;
         gangs.iter().filter(|it| of(it)).count()
     };
     for (block, expected) in [(0, 0), (1, 1), (2, 2)] {
@@ -327,7 +326,7 @@ fn gang_orders_that_fit_nowhere_cost_a_block_little_and_starve_nobody() {
         state_now.put_job(job);
         let looks = execution.run_matching().unwrap();
         state = execution.state;
-        assert_eq!(state.job(&honest).unwrap().state, JobState::Leased);
+        assert_eq!(state.job(&honest).unwrap().state(), JobState::Leased);
         // One look for each machine, and for no machine whether it has room: there are too few in any neighbourhood.
         // The lane's share and the one gang that exceeds it bound the block.
         let bound = LOOKS_PER_BLOCK[2] + 2 * offers + 64;
@@ -357,7 +356,7 @@ fn gang_orders_that_fit_nowhere_cost_a_block_little_and_starve_nobody() {
         placed |= state
             .jobs()
             .iter()
-            .any(|job| job.order.needs.gang == 2 && job.state == JobState::Leased);
+            .any(|job| job.order.needs.gang == 2 && job.state() == JobState::Leased);
     }
     assert!(placed);
 }

@@ -7,8 +7,8 @@ use tg_types::{
 
 use crate::apply::Execution;
 use crate::{
-    ConsensusKey, Genesis, JobState, Model, ModelFacts, ModelState, Parameters, Proposal, State,
-    Validator, development_domain, propose,
+    ConsensusKey, Genesis, JobState, Model, ModelFacts, ModelState, OpenStage, Parameters,
+    Proposal, State, Validator, development_domain, propose,
 };
 
 /// Longer than any step of a test's clock.
@@ -116,7 +116,7 @@ fn the_oldest_leave_first() {
         pruned
             .jobs()
             .iter()
-            .all(|job| job.state == JobState::Cancelled)
+            .all(|job| job.state() == JobState::Cancelled)
     );
     assert!(pruned.money().is_conserved());
     pruned.seal();
@@ -144,7 +144,7 @@ fn a_step_that_the_state_machine_does_not_have_is_refused() {
     let mut execution = Execution::begin(&state, TimestampMs::new(50_000));
     let mut job = execution.state.ended_jobs().next().unwrap().clone();
     assert_eq!(
-        execution.step(&mut job, JobState::Queued),
+        execution.step(&mut job, OpenStage::Queued),
         Err(crate::InvariantError::BadStep {
             from: JobState::Cancelled,
             to: JobState::Queued

@@ -250,13 +250,15 @@ pub(super) fn work(execution: &mut Execution, now: TimestampMs) {
         let offer = state.offer(&lease.offer).unwrap();
         let facts = state.offer_facts(offer, job.order.needs.class);
         let (_, time) = ask(&offer.terms, &facts, job.macs, &job.order.needs);
-        if lease.started_at.is_none() && lease.grant.from <= now {
+        if lease.started_at().is_none() && lease.grant.from <= now {
             starts.push(lease.id);
         }
-        let begun = lease.started_at.filter(|_| job.state == JobState::Running);
+        let begun = lease
+            .started_at()
+            .filter(|_| job.state() == JobState::Running);
         let work = time.get().saturating_sub(3 * TICK_MS);
         let is_due = begun.is_some_and(|at| at.get().saturating_add(work) <= now.get());
-        if is_due && lease.lead.is_none() {
+        if is_due && lease.lead().is_none() {
             results.push(lease.id);
         }
     }
@@ -273,7 +275,7 @@ pub(super) fn work(execution: &mut Execution, now: TimestampMs) {
     };
     for lease in results {
         let lead = execution.state.lease(&lease).unwrap().clone();
-        for member in &lead.members {
+        for member in lead.members() {
             execution.commit_part(member, &receipt).unwrap();
         }
         execution.commit(&lease, &receipt).unwrap();
@@ -320,14 +322,14 @@ fn never_over_budget() {
     let mut paid = 0;
     every_block(2, |state, _| {
         for job in state.jobs().iter() {
-            let Some(settlement) = job.settlement else {
+            let Some(settlement) = job.settlement() else {
                 continue;
             };
             let spent = [settlement.members, settlement.compensation]
                 .into_iter()
                 .fold(settlement.price, Amount::saturating_add);
             assert!(spent <= job.order.max_price, "job {}", job.sequence);
-            paid += u32::from(job.state == JobState::Paid);
+            paid += u32::from(job.state() == JobState::Paid);
         }
         for (job, lead) in state.live_leases() {
             let prices = state.gang_of(lead).map(|lease| lease.price);
@@ -368,11 +370,11 @@ fn nobody_is_worse_off_than_without_the_market() {
 fn the_budget_balances() {
     every_block(4, |state, _| {
         assert!(state.money().is_conserved());
-        for job in state.jobs().iter().filter(|it| it.settlement.is_some()) {
-            assert!(job.escrow.is_zero());
+        for job in state.jobs().iter().filter(|it| it.settlement().is_some()) {
+            assert!(job.escrow().is_zero());
         }
-        for lease in state.leases().iter().filter(|it| it.end.is_some()) {
-            assert!(lease.locked.is_zero());
+        for lease in state.leases().iter().filter(|it| it.end().is_some()) {
+            assert!(lease.locked().is_zero());
         }
     });
 }
@@ -385,14 +387,16 @@ fn admitted_deadlines_are_met_when_nobody_fails() {
             if job.order.needs.lane() != Lane::Deadline {
                 continue;
             }
-            refused += u32::from(job.end == Some(EndReason::NotAdmitted));
-            let missed = !job.leases.is_empty() && job.end.is_some() && job.state != JobState::Paid;
+            refused += u32::from(job.end() == Some(EndReason::NotAdmitted));
+            let missed =
+                !job.leases().is_empty() && job.end().is_some() && job.state() != JobState::Paid;
             assert!(
                 !missed,
                 "job {} was admitted and is {}",
-                job.sequence, job.state
+                job.sequence,
+                job.state()
             );
-            for lease in job.leases.iter().filter_map(|id| state.lease(id)) {
+            for lease in job.leases().iter().filter_map(|id| state.lease(id)) {
                 assert!(lease.deadline <= job.order.deadline);
                 admitted += 1;
             }
@@ -406,10 +410,10 @@ fn gangs_run_whole_or_not_at_all() {
     let mut gangs = 0;
     every_block(6, |state, _| {
         for job in state.jobs().iter().filter(|it| it.order.needs.gang > 1) {
-            for lead in job.leases.iter().filter_map(|id| state.lease(id)) {
+            for lead in job.leases().iter().filter_map(|id| state.lease(id)) {
                 let members: Vec<_> = state.gang_of(lead).collect();
                 assert_eq!(members.len(), usize::from(job.order.needs.gang));
-                let done = |it: &&crate::Lease| it.end == Some(LeaseEnd::Fulfilled);
+                let done = |it: &&crate::Lease| it.end() == Some(&LeaseEnd::Fulfilled);
                 let whole = members.iter().copied().filter(|it| done(it)).count();
                 assert!(whole == 0 || whole == members.len());
                 gangs += 1;

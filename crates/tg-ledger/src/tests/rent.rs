@@ -203,8 +203,8 @@ fn an_honest_order_gets_into_a_queue_that_an_attacker_filled() {
     let ended: Vec<_> = proposed.state.ended_jobs().collect();
     assert!(!ended.is_empty());
     assert!(ended.iter().all(|job| job.requestor == bad
-        && job.end == Some(EndReason::RentSpent)
-        && job.escrow.is_zero()));
+        && job.end() == Some(EndReason::RentSpent)
+        && job.escrow().is_zero()));
     assert!(proposed.state.queued_jobs().count() <= OPEN_JOBS_MAX);
     assert!(proposed.state.money().is_conserved());
 }

@@ -98,7 +98,7 @@ fn the_wait_of_whoever_pays_least_is_bounded() {
             (waiting.since, waiting.patience())
         };
         let mut blocks = 0;
-        while market.state.job(&low).unwrap().state == JobState::Queued {
+        while market.state.job(&low).unwrap().state() == JobState::Queued {
             let arrivals = 1 + market.draws.below(2) as usize;
             let (_, events) = block(&mut market, &[8, 8][..arrivals]);
             let waited = market.state.head().time.saturating_since(since);
@@ -229,7 +229,7 @@ fn sound(state: &State) {
     assert_eq!(read.reservations(), state.reservations());
     for reservation in state.reservations() {
         let job = state.job(&reservation.job).unwrap();
-        assert_eq!(job.state, JobState::Queued);
+        assert_eq!(job.state(), JobState::Queued);
         assert!(reservation.from > now);
     }
 }
@@ -268,8 +268,8 @@ fn run(market: &mut Market, order: JobOrder, blocks: u64) -> Story {
         sound(&market.state);
         let job = market.state.job(&id).unwrap();
         story.burned = job.escrow_burned;
-        story.state = job.state;
-        if job.state != JobState::Queued {
+        story.state = job.state();
+        if job.state() != JobState::Queued {
             break;
         }
         story.waited = market
@@ -366,7 +366,7 @@ fn what_is_held_back_for_an_order_that_is_taken_back_costs_what_it_took_from_oth
             let state = with.state.clone();
             idle += idle_milli(&state) * TICK_MS;
             crowded(&mut with, &[]);
-            if with.state.job(&ids[0]).unwrap().state != JobState::Queued {
+            if with.state.job(&ids[0]).unwrap().state() != JobState::Queued {
                 with.state = state;
                 break;
             }
@@ -380,7 +380,7 @@ fn what_is_held_back_for_an_order_that_is_taken_back_costs_what_it_took_from_oth
         sound(&state);
         assert!(state.reservations().is_empty());
         let job = state.job(&ids[0]).unwrap();
-        let back = job.settlement.unwrap().refund;
+        let back = job.settlement().unwrap().refund;
         let cost = job.order.max_price.saturating_sub(back).get();
         // 100 for a second of a GPU; the machine's base price comes on top.
         let lost = u128::from(idle) * 100 / 1_000_000;
@@ -416,7 +416,7 @@ fn a_single_job_that_states_too_little_to_slip_in_delays_nobody() {
         }
     }
     assert!(promised.is_some());
-    assert_ne!(market.state.job(&id).unwrap().state, JobState::Queued);
+    assert_ne!(market.state.job(&id).unwrap().state(), JobState::Queued);
 }
 
 #[test]
@@ -460,7 +460,7 @@ fn squatters_who_wait_for_their_own_machine_are_in_nobodys_way() {
         if !orders.is_empty() {
             came = Some(ids[0]);
         }
-        let state = came.map(|id| market.state.job(&id).unwrap().state);
+        let state = came.map(|id| market.state.job(&id).unwrap().state());
         if state.is_some_and(|it| it != JobState::Queued) {
             assert!(had);
             return;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use tg_types::{Address, Amount, Decode, DecodeError, Encode};
+use tg_types::{Address, Amount, Decode, DecodeError, Encode, LeaseId};
 
 use super::pruning::{network, with_cancelled_jobs};
-use crate::record::{Account, Job, JobState};
+use crate::record::{Account, Job, JobPhase, JobState, OpenStage};
 use crate::state::State;
 
 fn refusal(state: &State) -> DecodeError {
@@ -15,6 +15,12 @@ fn refusal(state: &State) -> DecodeError {
 fn invalid(field: &'static str, value: u64) -> DecodeError {
     DecodeError::Invalid { field, value }
 }
+
+/// Where a job stands that waits.
+const QUEUED: JobPhase = JobPhase::Open {
+    stage: OpenStage::Queued,
+    escrow: Amount::ZERO,
+};
 
 /// The first ended job, changed.
 fn with_job(change: impl FnOnce(&mut Job)) -> State {
@@ -84,8 +90,23 @@ fn a_job_whose_history_ends_elsewhere() {
         job.history.pop();
     });
     assert_eq!(refusal(&state), invalid("job sequence", 0));
-    let state = with_job(|job| job.state = JobState::Queued);
+    let state = with_job(|job| job.phase = QUEUED);
     assert_eq!(refusal(&state), invalid("job sequence", 0));
+}
+
+#[test]
+fn a_job_without_the_lease_that_it_names() {
+    let lease = LeaseId::new([7; 32]);
+    let state = with_job(|job| {
+        job.phase = JobPhase::Open {
+            stage: OpenStage::Running(lease),
+            escrow: Amount::ZERO,
+        };
+        if let Some(step) = job.history.last_mut() {
+            step.state = JobState::Running;
+        }
+    });
+    assert_eq!(refusal(&state), invalid("lease of a job", 0));
 }
 
 #[test]
@@ -100,7 +121,7 @@ fn two_jobs_of_one_place_in_the_queue() {
     let mut jobs: Vec<Job> = state.jobs.iter().cloned().collect();
     for job in &mut jobs {
         job.sequence = 1;
-        job.state = JobState::Queued;
+        job.phase = QUEUED;
         if let Some(step) = job.history.last_mut() {
             step.state = JobState::Queued;
         }

@@ -321,7 +321,7 @@ impl Books {
             } => {
                 // Of an ended job it was counted when it ended.
                 let job = before.job(&JobId::new(*record.as_bytes()));
-                if !job.is_some_and(|it| it.state.is_final()) {
+                if !job.is_some_and(|it| it.state().is_final()) {
                     self.expense(payer, burned.get());
                 }
             }
@@ -428,16 +428,21 @@ impl Books {
 
     /// Whether somebody hostile is the cause that a lease ended without a result.
     fn is_caused(&self, before: &State, state: &State, job: &Job, lease: &Lease) -> bool {
-        match &lease.end {
+        match &lease.end() {
             Some(LeaseEnd::Cancelled) => self.is_hostile(&job.requestor),
             Some(LeaseEnd::Preempted) => lease
                 .preemption
                 .and_then(|it| before.job(&it.by).or_else(|| state.job(&it.by)))
                 .is_some_and(|by| self.is_hostile(&by.requestor)),
             Some(LeaseEnd::Released) => {
-                let lead = lease.lead.and_then(|it| state.lease(&it)).unwrap_or(lease);
+                let lead = lease
+                    .lead()
+                    .and_then(|it| state.lease(&it))
+                    .unwrap_or(lease);
                 let mut gang = state.gang_of(lead);
-                gang.any(|it| it.end != Some(LeaseEnd::Released) && self.is_hostile(&it.provider))
+                gang.any(|it| {
+                    it.end() != Some(&LeaseEnd::Released) && self.is_hostile(&it.provider)
+                })
             }
             _ => self.is_hostile(&lease.provider),
         }
@@ -504,7 +509,7 @@ fn lost_by(
             false => lost.capacity = idle,
         }
     }
-    if requestor == Side::Honest && lease.lead.is_none() {
+    if requestor == Side::Honest && lease.lead().is_none() {
         lost.delay = match provider {
             Side::Honest => worth,
             Side::Hostile => worth.min(tally.forfeited + tally.gas),
@@ -533,10 +538,10 @@ pub(crate) fn holdings(state: &State) -> BTreeMap<Address, u128> {
         add(&it.address, it.balance);
     }
     for it in state.leases().iter() {
-        add(&it.provider, it.locked.saturating_add(it.gas));
+        add(&it.provider, it.locked().saturating_add(it.gas_locked()));
     }
     for it in state.jobs().iter() {
-        add(&it.requestor, it.escrow);
+        add(&it.requestor, it.escrow());
         add(&it.rent.payer, it.rent.deposit);
     }
     for it in state.bids().iter() {

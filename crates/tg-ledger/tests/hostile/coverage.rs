@@ -117,7 +117,7 @@ impl Coverage {
                         _ => "record expired: job",
                     });
                     let job = tg_types::JobId::new(*record.as_bytes());
-                    if before.job(&job).is_some_and(|it| it.state.is_final()) {
+                    if before.job(&job).is_some_and(|it| it.state().is_final()) {
                         self.note("rent of an ended job was spent");
                     }
                 }
@@ -130,7 +130,7 @@ impl Coverage {
         let lease = before.lease(lease);
         let job = lease.and_then(|it| before.job(&it.job));
         let model = job.and_then(|it| before.model(&it.order.model));
-        let storage = match lease.and_then(|it| it.end.as_ref()) {
+        let storage = match lease.and_then(|it| it.end()) {
             Some(LeaseEnd::Declined(DeclineReason::InputMissing)) => job.map(|it| &it.storage),
             Some(LeaseEnd::Declined(DeclineReason::ModelMissing)) => model.map(|it| &it.storage),
             _ => None,

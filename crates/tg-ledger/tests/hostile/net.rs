@@ -460,9 +460,9 @@ impl Net {
         let mut waiting = state.submitted_jobs().chain(state.queued_jobs());
         let mut is_late = waiting.any(|it| it.order.deadline < time);
         for (job, lease) in state.live_leases() {
-            is_late |= match job.state {
+            is_late |= match job.state() {
                 JobState::Leased => lease.start_by < time,
-                JobState::Verifying => lease.verify_by.is_some_and(|it| it < time),
+                JobState::Verifying => lease.verify_by().is_some_and(|it| it < time),
                 _ => lease.deadline < time,
             };
         }

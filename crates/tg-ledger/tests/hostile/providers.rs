@@ -170,11 +170,11 @@ impl Provider {
                 continue;
             }
             let mischief = Mischief::of(self, lease);
-            if lease.lead.is_none() && job.state == JobState::Committed {
+            if lease.lead().is_none() && job.state() == JobState::Committed {
                 self.name_evidence(lease, mischief, files, out);
-            } else if job.state == JobState::Running {
+            } else if job.state() == JobState::Running {
                 self.hand_in(moment, (job, lease), mischief, files, out);
-            } else if job.state == JobState::Leased {
+            } else if job.state() == JobState::Leased {
                 self.begin((job, lease), mischief, files, out);
             }
         }
@@ -231,7 +231,7 @@ impl Provider {
         out: &mut Outbox<'_>,
     ) {
         let (id, now) = (lease.id, out.state.head().time);
-        if lease.started_at.is_some() || lease.grant.from > now {
+        if lease.started_at().is_some() || lease.grant.from > now {
             return;
         }
         let input = files.inputs.get(&job.order.input).copied().unwrap_or(0);
@@ -277,8 +277,8 @@ impl Provider {
         let (state, now) = (out.state, out.state.head().time);
         let truth = files.models.get(&job.order.model);
         let can_be_served = truth.is_none_or(|it| it.can_be_served);
-        let started = lease.started_at.unwrap_or(now);
-        if mischief == Mischief::NeverCommit || !can_be_served || lease.receipt.is_some() {
+        let started = lease.started_at().unwrap_or(now);
+        if mischief == Mischief::NeverCommit || !can_be_served || lease.receipt().is_some() {
             return;
         }
         if now.saturating_since(started) < declared(moment.season, lease) {
@@ -293,7 +293,7 @@ impl Provider {
             tier: Tier::Tgx1,
         };
         let lease_id = lease.id;
-        if lease.lead.is_some() {
+        if lease.lead().is_some() {
             let part = Transaction::CommitPart {
                 lease: lease_id,
                 receipt,
@@ -301,8 +301,8 @@ impl Provider {
             out.send(&self.wallet, part);
             return;
         }
-        let mut parts = lease.members.iter().filter_map(|it| state.lease(it));
-        if parts.all(|it| it.receipt.is_some()) {
+        let mut parts = lease.members().iter().filter_map(|it| state.lease(it));
+        if parts.all(|it| it.receipt().is_some()) {
             let whole = Transaction::CommitReceipt {
                 lease: lease_id,
                 receipt,

@@ -251,10 +251,10 @@ impl Requestor {
             let Some(job) = state.job(&mine.job) else {
                 continue;
             };
-            if !job.state.is_final() {
+            if !job.state().is_final() {
                 self.tend(moment, &mine, job, draws, out);
                 left.push(mine);
-            } else if job.state == JobState::Paid && job.stars == 0 && draws.below(3) > 0 {
+            } else if job.state() == JobState::Paid && job.stars().is_none() && draws.below(3) > 0 {
                 let stars = match self.side {
                     Side::Honest => 3 + draws.below(3) as u8,
                     Side::Hostile => 1,
@@ -274,18 +274,18 @@ impl Requestor {
         draws: &mut Draws,
         out: &mut Outbox<'_>,
     ) {
-        let waits = matches!(job.state, JobState::Submitted | JobState::Queued);
+        let waits = matches!(job.state(), JobState::Submitted | JobState::Queued);
         let takes_back = match mine.plan {
             // In quiet times nothing of the hostile ones is left in the queue.
             _ if self.side == Side::Hostile && !moment.is_hostile => waits,
             Plan::ChangeMind => draws.below(30) == 0,
-            Plan::CancelLeased => job.state == JobState::Leased,
-            Plan::CancelRunning => job.state == JobState::Running && draws.below(4) == 0,
-            Plan::CancelQueued => job.state == JobState::Queued,
+            Plan::CancelLeased => job.state() == JobState::Leased,
+            Plan::CancelRunning => job.state() == JobState::Running && draws.below(4) == 0,
+            Plan::CancelQueued => job.state() == JobState::Queued,
             Plan::Wait | Plan::Raise => false,
         };
         let may_take_back = matches!(
-            job.state,
+            job.state(),
             JobState::Submitted | JobState::Queued | JobState::Leased | JobState::Running
         );
         if takes_back && may_take_back {

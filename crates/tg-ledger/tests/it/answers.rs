@@ -52,7 +52,7 @@ fn a_dead_underbidder_costs_one_start_timeout_and_no_second_order() {
     assert_eq!(world.holder(job), "mallory");
     let start_by = world.lease(job).start_by.get();
     world.wait_until(start_by + 1);
-    assert_eq!(world.job(job).state, JobState::Leased);
+    assert_eq!(world.job(job).state(), JobState::Leased);
     assert_eq!(world.holder(job), "cheap");
     let lost = world.lease(job).matched_at.get() - ordered;
     let timeout = world.state.parameters().start_timeout.get();
@@ -60,7 +60,7 @@ fn a_dead_underbidder_costs_one_start_timeout_and_no_second_order() {
     let lease = world.lease(job).id;
     world.send("cheap", Transaction::StartLease { lease });
     world.send("cheap", commit(lease));
-    assert_eq!(world.job(job).state, JobState::Paid);
+    assert_eq!(world.job(job).state(), JobState::Paid);
 }
 
 #[test]
@@ -90,13 +90,13 @@ fn an_order_that_finds_every_slot_taken_has_a_price_and_waits_for_the_next() {
     let order = unpriced(&world);
     assert_eq!(order.max_price, tgrid(60), "a taken slot is free again");
     let third = world.submit("alice", order);
-    assert_eq!(world.job(third).state, JobState::Queued);
+    assert_eq!(world.job(third).state(), JobState::Queued);
     let why = world.state.why_waiting(&third).unwrap();
     assert!(why.is_occupied() && !why.is_suited());
     let lease = world.lease(first[0]).id;
     world.send("cheap", Transaction::StartLease { lease });
     world.send("cheap", commit(lease));
-    assert_eq!(world.job(third).state, JobState::Leased);
+    assert_eq!(world.job(third).state(), JobState::Leased);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_gang_that_waits_says_how_many_members_have_a_place_and_what_would_help() {
         ..gang(4)
     };
     let wide = world.submit("alice", world.order_for(wider));
-    assert_eq!(world.job(wide).state, JobState::Leased);
+    assert_eq!(world.job(wide).state(), JobState::Leased);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_gang_that_pays_too_little_is_told_the_price_of_all_members() {
     assert_eq!((price.members, price.value), (3, tgrid(3_600).get()));
     assert_eq!(price.constraint, Constraint::Price);
     world.send("alice", raise(job, tgrid(3_600), 3));
-    assert_eq!(world.job(job).state, JobState::Leased);
+    assert_eq!(world.job(job).state(), JobState::Leased);
     let lead = world.live(job);
     let leases: Vec<_> = world.state.gang_of(&lead).collect();
     let mut machines: Vec<_> = leases.iter().map(|it| it.offer).collect();
@@ -167,10 +167,10 @@ fn a_waiting_order_is_raised_and_what_it_does_not_need_comes_back() {
     order.max_attempts = 1;
     let before = world.balance("alice");
     let job = world.submit("alice", order);
-    assert_eq!(world.job(job).state, JobState::Queued);
+    assert_eq!(world.job(job).state(), JobState::Queued);
     world.send("alice", raise(job, tgrid(35), 2));
     assert_eq!(world.holder(job), "cheap");
-    assert_eq!(world.job(job).escrow, tgrid(35));
+    assert_eq!(world.job(job).escrow(), tgrid(35));
     // The second attempt is there too, and raised again for the provider that is left.
     world.send("alice", raise(job, tgrid(90), 2));
     let start_by = world.lease(job).start_by.get();
@@ -229,7 +229,7 @@ fn an_order_is_raised_by_its_requestor_alone_only_upwards_and_only_while_it_live
     let rich = raise(job, Amount::from_tgrid(1_000_000), 3);
     assert_eq!(world.refusal("alice", rich).code(), "TG-LED-005");
     world.send("alice", Transaction::CancelJob { job });
-    assert_eq!(world.job(job).end, Some(EndReason::CancelledByRequestor));
+    assert_eq!(world.job(job).end(), Some(EndReason::CancelledByRequestor));
     assert_eq!(
         world.refusal("alice", raise(job, tgrid(30), 3)),
         TransactionError::JobEnded {

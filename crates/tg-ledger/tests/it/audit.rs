@@ -418,14 +418,14 @@ impl Auditor {
         assert_eq!(state.bids().len(), self.deposits.len());
         for job in state.jobs().iter() {
             let pot = self.pots.get(&job.id).copied().unwrap_or_default();
-            assert_eq!(job.escrow.get(), pot.escrow);
+            assert_eq!(job.escrow().get(), pot.escrow);
         }
         for lease in state.leases().iter() {
             let locked = self.collateral.get(&lease.id).or(self.held.get(&lease.id));
             let locked = locked.map_or(0, |(_, it)| *it);
-            assert_eq!(lease.locked.get(), locked);
+            assert_eq!(lease.locked().get(), locked);
             let gas = self.gas.get(&lease.id).map_or(0, |(_, it)| *it);
-            assert_eq!(lease.gas.get(), gas);
+            assert_eq!(lease.gas_locked().get(), gas);
         }
     }
 }

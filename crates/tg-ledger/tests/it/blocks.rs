@@ -171,11 +171,11 @@ fn proofs_need_the_root_alone() {
     assert_eq!(found, Some((alice, JobState::Leased.tag(), Amount::ZERO)));
     let proof = world.state.prove_escrow(&job);
     let found = verify(&proof, kind::ESCROW, job.as_ref());
-    assert_eq!(found, Some((alice, 0, world.job(job).escrow)));
+    assert_eq!(found, Some((alice, 0, world.job(job).escrow())));
     let lease = world.lease(job).clone();
     let proof = world.state.prove_collateral(&lease.id);
     let found = verify(&proof, kind::COLLATERAL, lease.id.as_ref());
-    assert_eq!(found, Some((lease.provider, 0, lease.locked)));
+    assert_eq!(found, Some((lease.provider, 0, lease.locked())));
     // What ended locks nothing, and that is proved too.
     let task = world.work(job);
     world.decide(&task, tg_ledger::Outcome::LeaseAccepted);

@@ -97,10 +97,10 @@ fn an_input_that_nobody_has_costs_no_provider_anything() {
     for _ in 0..20 {
         world.idle();
     }
-    assert_eq!(world.job(job).state, JobState::Submitted);
-    assert!(world.job(job).leases.is_empty());
+    assert_eq!(world.job(job).state(), JobState::Submitted);
+    assert!(world.job(job).leases().is_empty());
     hold(&mut world, 2..3, job);
-    assert_eq!(world.job(job).state, JobState::Leased);
+    assert_eq!(world.job(job).state(), JobState::Leased);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn whoever_lets_others_fail_gains_nothing_by_finishing_the_job() {
         world.send(name, Transaction::StartLease { lease: lease.id });
         world.wait_until(lease.deadline.get() + 1);
         let end = LeaseEnd::Late(LatePhase::Running);
-        assert_eq!(world.state.lease(&lease.id).unwrap().end, Some(end));
+        assert_eq!(world.state.lease(&lease.id).unwrap().end(), Some(&end));
     }
     assert_eq!(world.holder(job), "dear");
     let dear = world.balance("dear");
@@ -197,8 +197,8 @@ fn a_decline_costs_its_time_and_twice_as_much_each_time() {
         };
         world.send("cheap", decline);
         assert_eq!(
-            world.state.lease(&lease.id).unwrap().end,
-            Some(LeaseEnd::Declined(reason))
+            world.state.lease(&lease.id).unwrap().end(),
+            Some(&LeaseEnd::Declined(reason))
         );
         let back = world.balance("cheap").checked_sub(before).unwrap();
         // The gas that it did not use comes back beside.
@@ -231,7 +231,7 @@ fn a_decline_is_free_only_if_validators_do_not_hold_what_was_promised() {
         };
         world.send("cheap", decline);
         // The penalty waits for an answer; the job does not.
-        assert_eq!(world.state.lease(&lease.id).unwrap().locked, tgrid(10));
+        assert_eq!(world.state.lease(&lease.id).unwrap().locked(), tgrid(10));
         assert_eq!(world.holder(job), "middle");
         miss(&mut world, 0..missing, job);
         if !is_free {
@@ -240,7 +240,7 @@ fn a_decline_is_free_only_if_validators_do_not_hold_what_was_promised() {
             world.send("middle", Transaction::StartLease { lease: second });
             world.wait_until(until.get() + 1);
         }
-        assert_eq!(world.state.lease(&lease.id).unwrap().locked, Amount::ZERO);
+        assert_eq!(world.state.lease(&lease.id).unwrap().locked(), Amount::ZERO);
         let kept = match is_free {
             true => Amount::ZERO,
             false => tgrid(10),
@@ -251,12 +251,12 @@ fn a_decline_is_free_only_if_validators_do_not_hold_what_was_promised() {
         );
         if is_free {
             // The order is suspended, and whoever had it meanwhile is let go.
-            assert_eq!(world.job(job).state, JobState::Submitted);
-            let second = world.job(job).leases[1];
+            assert_eq!(world.job(job).state(), JobState::Submitted);
+            let second = world.job(job).leases()[1];
             let second = world.state.lease(&second).unwrap();
-            assert_eq!(second.end, Some(LeaseEnd::Unavailable));
+            assert_eq!(second.end(), Some(&LeaseEnd::Unavailable));
             hold(&mut world, 0..3, job);
-            assert_eq!(world.job(job).state, JobState::Leased);
+            assert_eq!(world.job(job).state(), JobState::Leased);
         }
     }
 }
@@ -274,11 +274,11 @@ fn false_claims_that_a_model_is_missing_suspend_nobody_else() {
     assert_eq!(world.holder(job), "middle");
     // Orders of the model are taken while validators look again.
     let second = ready(&mut world);
-    assert_eq!(world.job(second).state, JobState::Leased);
+    assert_eq!(world.job(second).state(), JobState::Leased);
     // Two that still hold it are enough: one of four may lie.
     hold(&mut world, 0..2, MODEL);
     assert_eq!(world.state.model(&MODEL).unwrap().storage.recheck, None);
-    assert_eq!(world.state.lease(&lease).unwrap().locked, Amount::ZERO);
+    assert_eq!(world.state.lease(&lease).unwrap().locked(), Amount::ZERO);
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn files_that_validators_lose_cost_none_of_the_providers_that_need_them() {
         let reason = DeclineReason::ModelMissing;
         world.send("cheap", Transaction::DeclineLease { lease, reason });
         let lease = world.state.lease(&lease).unwrap();
-        assert!(lease.locked > Amount::ZERO, "its penalty waits");
+        assert!(lease.locked() > Amount::ZERO, "its penalty waits");
     }
     miss(&mut world, 0..3, MODEL);
     let spent = gas.get() + 20 * fee(TransactionKind::DeclineLease).get();
@@ -365,7 +365,7 @@ fn a_pause_of_all_validators_ends_no_lease() {
     assert_eq!(world.state.totals().burned, before, "after {fees} blocks");
     for job in &jobs {
         assert!(matches!(
-            world.job(*job).state,
+            world.job(*job).state(),
             JobState::Leased | JobState::Running
         ));
     }
@@ -373,14 +373,14 @@ fn a_pause_of_all_validators_ends_no_lease() {
     for job in jobs {
         let lease = world.lease(job).clone();
         let name = world.holder(job);
-        if lease.started_at.is_none() {
+        if lease.started_at().is_none() {
             world.send(name, Transaction::StartLease { lease: lease.id });
         }
         world.send(name, commit(lease.id));
         world.send(name, evidence(lease.id));
         let task = world.task(lease.id);
         world.decide(&task, Outcome::LeaseAccepted);
-        assert_eq!(world.job(job).state, JobState::Paid);
+        assert_eq!(world.job(job).state(), JobState::Paid);
     }
 }
 
@@ -401,7 +401,7 @@ fn faulty_leaders_cannot_stop_the_clock_of_leases() {
         world.idle();
     }
     let end = LeaseEnd::Abandoned(AbandonedBecause::NotStarted);
-    assert_eq!(world.state.lease(&lease.id).unwrap().end, Some(end));
+    assert_eq!(world.state.lease(&lease.id).unwrap().end(), Some(&end));
 }
 
 #[test]
@@ -411,7 +411,7 @@ fn what_comes_in_the_block_in_which_a_window_ends_is_in_time() {
     let lease = world.lease(job).clone();
     world.time = lease.start_by.get();
     world.send("cheap", Transaction::StartLease { lease: lease.id });
-    assert_eq!(world.job(job).state, JobState::Running);
+    assert_eq!(world.job(job).state(), JobState::Running);
 }
 
 #[test]
@@ -469,7 +469,7 @@ fn a_gang_member_is_paid_for_its_part_and_not_for_its_start() {
     order.mode = VerificationMode::None;
     let job = world.submit("alice", order);
     let lead = world.lease(job).clone();
-    let member = world.state.lease(&lead.members[0]).unwrap().clone();
+    let member = world.state.lease(&lead.members()[0]).unwrap().clone();
     let name = |provider| {
         ["cheap", "middle"]
             .into_iter()
@@ -483,7 +483,7 @@ fn a_gang_member_is_paid_for_its_part_and_not_for_its_start() {
         "not before it runs"
     );
     world.send(leads, Transaction::StartLease { lease: lead.id });
-    if follows != leads || member.started_at.is_none() {
+    if follows != leads || member.started_at().is_none() {
         world.send(follows, Transaction::StartLease { lease: member.id });
     }
     // The lead cannot be quick and leave the member without pay.
@@ -497,13 +497,10 @@ fn a_gang_member_is_paid_for_its_part_and_not_for_its_start() {
     );
     // A member that does nothing is the one that is late.
     world.wait_until(lead.deadline.get() + 1);
-    let ended = |world: &World, id| world.state.lease(&id).unwrap().end.clone();
-    assert_eq!(
-        ended(&world, member.id),
-        Some(LeaseEnd::Late(LatePhase::Running))
-    );
-    assert_eq!(ended(&world, lead.id), Some(LeaseEnd::Released));
-    assert_eq!(world.job(job).end, None::<EndReason>);
+    let ended = |id| world.state.lease(&id).unwrap().end();
+    assert_eq!(ended(member.id), Some(&LeaseEnd::Late(LatePhase::Running)));
+    assert_eq!(ended(lead.id), Some(&LeaseEnd::Released));
+    assert_eq!(world.job(job).end(), None::<EndReason>);
 }
 
 #[test]
@@ -544,7 +541,7 @@ fn a_deadline_with_no_time_to_hand_in_costs_no_collateral() {
         // A leader of mallory's leaves the receipt out until it is too late.
         world.wait_until(lease.deadline.get() + 1);
         let ended = world.state.lease(&lease.id).unwrap();
-        assert_eq!(ended.end, Some(LeaseEnd::Late(LatePhase::Running)));
+        assert_eq!(ended.end(), Some(&LeaseEnd::Late(LatePhase::Running)));
         let back = world.balance(name).checked_sub(before).unwrap();
         let lost = lease.collateral.checked_sub(back).unwrap();
         let most = match is_tight {
@@ -592,7 +589,7 @@ fn an_order_that_pushes_others_out_and_is_taken_back_pays_for_their_work() {
         let owed = world.job(job).owed[0].amount;
         assert!(owed > tgrid(200), "{owed}");
         world.send("mallory", Transaction::CancelJob { job });
-        assert_eq!(world.job(job).settlement.unwrap().refund, {
+        assert_eq!(world.job(job).settlement().unwrap().refund, {
             let escrow = tgrid(10_000);
             escrow
                 .checked_sub(owed.saturating_add(lease_fee()))
@@ -629,11 +626,11 @@ fn a_bid_opens_though_validators_lost_the_files_of_its_model_meanwhile() {
     let opened = world.reveal("alice", sealed);
     // The deposit came back, and the job waits until the files are there again.
     assert!(world.state.bid(&bid).is_none());
-    assert_eq!(world.job(opened).state, JobState::Submitted);
+    assert_eq!(world.job(opened).state(), JobState::Submitted);
     hold(&mut world, 0..3, opened);
-    assert_eq!(world.job(opened).state, JobState::Submitted);
+    assert_eq!(world.job(opened).state(), JobState::Submitted);
     hold(&mut world, 0..3, MODEL);
-    assert_eq!(world.job(opened).state, JobState::Queued);
+    assert_eq!(world.job(opened).state(), JobState::Queued);
 }
 
 #[test]
@@ -660,7 +657,7 @@ fn nobody_makes_room_for_an_order_whose_deadline_passes_meanwhile() {
     order.deadline = tg_types::TimestampMs::new(world.time + TICK + 63_000);
     let job = world.submit("mallory", order);
     world.wait_until(world.time + 70_000);
-    assert_eq!(world.job(job).end, Some(EndReason::NoProviderInTime));
+    assert_eq!(world.job(job).end(), Some(EndReason::NoProviderInTime));
     assert_eq!(world.live(victim).id, lease);
     assert_eq!(world.live(victim).preemption, None);
 }
@@ -675,7 +672,7 @@ fn whoever_underbids_and_declines_pays_by_what_others_would_have_been_paid() {
     let burned = world.state.totals().burned;
     world.wait_until(lease.start_by.get() + 1);
     let end = LeaseEnd::Abandoned(AbandonedBecause::NotStarted);
-    assert_eq!(world.state.lease(&lease.id).unwrap().end, Some(end));
+    assert_eq!(world.state.lease(&lease.id).unwrap().end(), Some(&end));
     // The maximum price of the order and the gas, though its own price was a hundredth of that.
     let lost = world.state.totals().burned.checked_sub(burned);
     assert_eq!(lost, tgrid(100).checked_add(lease_fee()));

@@ -154,7 +154,7 @@ fn what_a_lease_did_not_use_goes_back_unless_its_provider_failed() {
     let job = world.submit("alice", order);
     let lead = world.lease(job).clone();
     assert_eq!(lead.gas, lease_fee());
-    let member = world.state.lease(&lead.members[0]).unwrap().clone();
+    let member = world.state.lease(&lead.members()[0]).unwrap().clone();
     // One starts, the other never does.
     let name = world.holder(job);
     world.send(name, Transaction::StartLease { lease: lead.id });

@@ -67,7 +67,7 @@ impl World {
     }
 
     pub(crate) fn live(&self, job: JobId) -> Lease {
-        assert_eq!(self.job(job).end, None);
+        assert_eq!(self.job(job).end(), None);
         self.lease(job).clone()
     }
 
@@ -85,20 +85,20 @@ impl World {
     pub(crate) fn finish_in(&mut self, job: JobId, took: u64) {
         let lead = self.live(job);
         self.start_all(&lead);
-        let started = self.state.lease(&lead.id).unwrap().started_at.unwrap();
+        let started = self.state.lease(&lead.id).unwrap().started_at().unwrap();
         self.time = self.time.max((started.get() + took).saturating_sub(TICK));
-        for lease in &lead.members {
+        for lease in lead.members() {
             let provider = self.state.lease(lease).unwrap().provider;
             let name = PEOPLE.into_iter().find(|it| address(it) == provider);
             self.send(name.unwrap(), part(*lease));
         }
         self.send(self.holder(job), commit(lead.id));
-        assert_eq!(self.job(job).state, JobState::Paid);
+        assert_eq!(self.job(job).state(), JobState::Paid);
     }
 
     pub(crate) fn start_all(&mut self, lead: &Lease) {
         let leases: Vec<Lease> = self.state.gang_of(lead).cloned().collect();
-        for lease in leases.into_iter().filter(|it| it.started_at.is_none()) {
+        for lease in leases.into_iter().filter(|it| it.started_at().is_none()) {
             let name = PEOPLE.into_iter().find(|it| address(it) == lease.provider);
             self.send(name.unwrap(), Transaction::StartLease { lease: lease.id });
         }
@@ -199,19 +199,19 @@ fn shares_of_a_gpu_fill_it_and_no_more() {
         "alice",
         world.order_for(share(500, 9_000, SharingMode::TimeSlice)),
     );
-    assert_eq!(world.job(second).state, JobState::Queued);
+    assert_eq!(world.job(second).state(), JobState::Queued);
     let third = world.submit(
         "alice",
         world.order_for(share(250, 7_000, SharingMode::TimeSlice)),
     );
-    assert_eq!(world.job(third).state, JobState::Leased);
+    assert_eq!(world.job(third).state(), JobState::Leased);
     // Nobody shares hardware on this machine.
     let fourth = world.submit("alice", world.order_for(share(250, 10, SharingMode::Mig)));
     let why = world.state.why_waiting(&fourth).unwrap();
     let broken: Vec<_> = why.placement.rejections.iter().collect();
     assert_eq!(broken, [(tg_market::Constraint::Isolation, 1)]);
     world.finish_in(first, 1_000);
-    assert_eq!(world.job(second).state, JobState::Leased);
+    assert_eq!(world.job(second).state(), JobState::Leased);
 }
 
 #[test]
@@ -222,12 +222,12 @@ fn a_machine_is_free_again_while_validators_verify() {
     order.mode = VerificationMode::Proof;
     let first = world.submit("alice", order.clone());
     let second = world.submit("alice", order);
-    assert_eq!(world.job(second).state, JobState::Queued);
+    assert_eq!(world.job(second).state(), JobState::Queued);
     let task = world.work(first);
-    assert_eq!(world.job(first).state, JobState::Verifying);
-    assert_eq!(world.job(second).state, JobState::Leased);
+    assert_eq!(world.job(first).state(), JobState::Verifying);
+    assert_eq!(world.job(second).state(), JobState::Leased);
     world.decide(&task, Outcome::LeaseAccepted);
-    assert_eq!(world.job(first).state, JobState::Paid);
+    assert_eq!(world.job(first).state(), JobState::Paid);
 }
 
 #[test]
@@ -242,16 +242,16 @@ fn a_gang_starts_whole_or_not_at_all() {
     };
     // Three GPUs, but two machines: each member has one of its own.
     let too_many = world.submit("alice", world.order_for(gang(3)));
-    assert_eq!(world.job(too_many).state, JobState::Queued);
+    assert_eq!(world.job(too_many).state(), JobState::Queued);
     let mut far = gpu_terms(GpuModel::T4, 2, 10);
     far.machine.coordinate_us = [50_000, 0];
     world.post("dear", far);
     // Three machines now, but not near each other.
     world.idle();
-    assert_eq!(world.job(too_many).state, JobState::Queued);
+    assert_eq!(world.job(too_many).state(), JobState::Queued);
     let three = world.submit("alice", world.order_for(gang(2)));
     let lead = world.live(three);
-    assert_eq!(lead.members.len(), 1);
+    assert_eq!(lead.members().len(), 1);
     let leases: Vec<Lease> = world.state.gang_of(&lead).cloned().collect();
     let cheap = leases.iter().filter(|it| it.provider == address("cheap"));
     assert_eq!(cheap.count(), 1);
@@ -261,7 +261,7 @@ fn a_gang_starts_whole_or_not_at_all() {
         .iter()
         .fold(Amount::ZERO, |sum, it| sum.saturating_add(it.price));
     assert!(world.balance("cheap") > before[0] && world.balance("middle") > before[1]);
-    let settlement = world.job(three).settlement.unwrap();
+    let settlement = world.job(three).settlement().unwrap();
     assert_eq!(settlement.price.saturating_add(settlement.members), paid);
 }
 
@@ -277,15 +277,15 @@ fn who_does_not_join_its_gang_pays_and_the_others_do_not() {
     };
     let job = world.submit("alice", world.order_for(needs));
     let lead = world.live(job);
-    let member = world.state.lease(&lead.members[0]).unwrap().clone();
+    let member = world.state.lease(&lead.members()[0]).unwrap().clone();
     let leader = world.holder(job);
     world.send(leader, Transaction::StartLease { lease: lead.id });
-    assert_eq!(world.job(job).state, JobState::Leased);
+    assert_eq!(world.job(job).state(), JobState::Leased);
     let events = world.wait_until(lead.start_by.get() + 1);
-    let ended = |id| world.state.lease(&id).unwrap().end.clone();
-    assert_eq!(ended(lead.id), Some(LeaseEnd::Released));
+    let ended = |id| world.state.lease(&id).unwrap().end();
+    assert_eq!(ended(lead.id), Some(&LeaseEnd::Released));
     let absent = LeaseEnd::Abandoned(AbandonedBecause::NotStarted);
-    assert_eq!(ended(member.id), Some(absent));
+    assert_eq!(ended(member.id), Some(&absent));
     assert_eq!(world.job(job).excluded, [member.provider]);
     // Who was there is paid for the time it waited, out of what the other one forfeited.
     let waited = lead.start_by.get() + 1
@@ -293,7 +293,7 @@ fn who_does_not_join_its_gang_pays_and_the_others_do_not() {
             .state
             .lease(&lead.id)
             .unwrap()
-            .started_at
+            .started_at()
             .unwrap()
             .get();
     let whole = lead.deadline.saturating_since(lead.grant.from).get();
@@ -325,7 +325,7 @@ fn a_guaranteed_deadline_is_reserved_or_refused_at_once() {
     let mut tight = world.order_for(guaranteed);
     tight.deadline = TimestampMs::new(ends.get() + 59_000);
     let refused = world.submit("alice", tight);
-    assert_eq!(world.job(refused).end, Some(EndReason::NotAdmitted));
+    assert_eq!(world.job(refused).end(), Some(EndReason::NotAdmitted));
     // All it cost was the fee.
     let ordering = fee(TransactionKind::SubmitJob);
     assert_eq!(alice.checked_sub(world.balance("alice")), Some(ordering));
@@ -339,12 +339,12 @@ fn a_guaranteed_deadline_is_reserved_or_refused_at_once() {
     // What is free until then goes to nobody who might still run when it begins.
     world.finish(runs);
     let other = world.submit("alice", world.order_for(gpu_needs(1, 60)));
-    assert_eq!(world.job(other).state, JobState::Queued);
+    assert_eq!(world.job(other).state(), JobState::Queued);
     world.wait_until(booked.grant.from.get());
     world.finish(admitted);
     let first = world.job(admitted).history.last().unwrap().at;
     assert!(first <= world.job(admitted).order.deadline);
-    assert_eq!(world.job(other).state, JobState::Leased);
+    assert_eq!(world.job(other).state(), JobState::Leased);
 }
 
 /// After an outage leases have more time than was promised to whoever reserved their machine: both cannot hold it, and a block
@@ -378,17 +378,17 @@ fn a_reservation_waits_for_a_lease_that_an_outage_keeps_on_its_machine() {
     world.wait_until(first.deadline.get() + outage.get());
     let head = world.state.head();
     assert_eq!(head.outage.map(|it| it.height), Some(head.height));
-    assert_eq!(world.job(runs).state, JobState::Running);
+    assert_eq!(world.job(runs).state(), JobState::Running);
     assert_eq!(world.state.stock().bookings(&second.offer).count(), 1);
     // Nobody else gets the machine meanwhile, and whoever reads the state back knows as much.
     let other = world.submit("bob", world.order_for(gpu_needs(1, 60)));
-    assert_eq!(world.job(other).state, JobState::Queued);
+    assert_eq!(world.job(other).state(), JobState::Queued);
     let read = State::from_bytes(&world.state.to_bytes()).unwrap();
     assert_eq!(read.root(), world.state.root());
     assert_eq!(read.stock(), world.state.stock());
     // What was late because of the outage is handed in, and the reservation has its machine.
     world.send("cheap", commit(first.id));
-    assert_eq!(world.job(runs).state, JobState::Paid);
+    assert_eq!(world.job(runs).state(), JobState::Paid);
     assert_eq!(world.state.stock().bookings(&second.offer).count(), 0);
     world.finish(reserved);
 }
@@ -447,11 +447,11 @@ fn sealed_bids_clear_at_one_price_and_unopened_ones_are_lost() {
         .collect();
     assert!(
         jobs.iter()
-            .all(|job| world.job(*job).state == JobState::Queued)
+            .all(|job| world.job(*job).state() == JobState::Queued)
     );
     let burned = world.state.totals().burned;
     world.next_slot();
-    let states: Vec<_> = jobs.iter().map(|job| world.job(*job).state).collect();
+    let states: Vec<_> = jobs.iter().map(|job| world.job(*job).state()).collect();
     assert_eq!(
         states,
         [JobState::Leased, JobState::Leased, JobState::Queued]
@@ -489,9 +489,9 @@ fn paid_priority_goes_first_and_is_paid() {
     assert_eq!(why.priority_to_be_next, Some(3));
     assert_eq!(why.price_to_be_next, Some(tgrid(1_800)));
     world.finish(first);
-    assert_eq!(world.job(urgent).state, JobState::Leased);
+    assert_eq!(world.job(urgent).state(), JobState::Leased);
     assert_eq!(world.live(urgent).price, tgrid(600 * 3));
-    assert_eq!(world.job(plain).state, JobState::Queued);
+    assert_eq!(world.job(plain).state(), JobState::Queued);
 }
 
 #[test]
@@ -513,33 +513,33 @@ fn spot_jobs_make_room_after_a_grace_and_nobody_is_punished() {
         ..gpu_needs(1, 60)
     };
     let urgent = world.submit("bob", world.order_for(needs));
-    assert_eq!(world.job(urgent).state, JobState::Queued);
+    assert_eq!(world.job(urgent).state(), JobState::Queued);
     let told = world.live(cheap).preemption.unwrap();
     assert_eq!(told.by, urgent);
     let due = world.state.next_timeout().unwrap();
     assert_eq!(due.get(), told.at.get() + 1);
     world.wait_until(due.get());
-    assert_eq!(world.job(urgent).state, JobState::Leased);
-    assert_eq!(world.job(cheap).state, JobState::Queued);
+    assert_eq!(world.job(urgent).state(), JobState::Leased);
+    assert_eq!(world.job(cheap).state(), JobState::Queued);
     let ended = world.state.lease(&lease.id).unwrap();
-    let began = ended.started_at.unwrap();
-    assert_eq!(ended.end, Some(LeaseEnd::Preempted));
+    let began = ended.started_at().unwrap();
+    assert_eq!(ended.end(), Some(&LeaseEnd::Preempted));
     let record = world.state.provider(&address("cheap")).unwrap();
     assert_eq!((record.record.ended(), record.lost), (0, Amount::ZERO));
     assert!(world.job(cheap).excluded.is_empty());
     // The work that was lost is owed by the job that goes first, and paid with its result, within its maximum.
     let owed = world.job(urgent).owed.clone();
-    let worked = ended.ended_at.unwrap().saturating_since(began).get();
+    let worked = ended.ended_at().unwrap().saturating_since(began).get();
     let whole = lease.deadline.saturating_since(lease.grant.from).get();
     let due = lease.price.checked_mul_div_ceil(worked, whole).unwrap();
     assert_eq!(owed.len(), 1);
     assert_eq!((owed[0].lease, owed[0].amount), (lease.id, due));
     let before = world.balance("cheap");
     world.finish(urgent);
-    let settlement = world.job(urgent).settlement.unwrap();
+    let settlement = world.job(urgent).settlement().unwrap();
     assert_eq!(settlement.compensation, due);
     assert!(world.balance("cheap") > before);
-    assert_eq!(world.job(cheap).state, JobState::Leased);
+    assert_eq!(world.job(cheap).state(), JobState::Leased);
 }
 
 /// A running spot job on the only machine, and an order of bob's for which it was told to make room.
@@ -563,7 +563,7 @@ fn told_to_leave(seconds: u64) -> (World, JobId, JobId) {
         ..world.order_for(needs)
     };
     let urgent = world.submit("bob", order);
-    assert_eq!(world.job(urgent).state, JobState::Queued);
+    assert_eq!(world.job(urgent).state(), JobState::Queued);
     (world, cheap, urgent)
 }
 
@@ -576,7 +576,7 @@ fn an_order_that_is_taken_back_pushes_nobody_out() {
     assert_eq!(told.by, urgent);
     world.send("bob", Transaction::CancelJob { job: urgent });
     world.wait_until(told.at.get() + 1);
-    assert_eq!(world.job(cheap).state, JobState::Running);
+    assert_eq!(world.job(cheap).state(), JobState::Running);
     assert_eq!(world.live(cheap).id, lease.id);
     assert_eq!(world.live(cheap).preemption, None);
     assert_eq!(world.job(cheap).preemptions, 0);
@@ -590,7 +590,7 @@ fn an_order_that_is_taken_back_pushes_nobody_out() {
     let told = world.live(cheap).preemption.unwrap();
     assert_eq!(told.by, second);
     world.wait_until(told.at.get() + 1);
-    assert_eq!(world.job(second).state, JobState::Leased);
+    assert_eq!(world.job(second).state(), JobState::Leased);
 }
 
 #[test]
@@ -598,18 +598,18 @@ fn who_pushed_others_out_and_takes_its_own_job_back_pays_for_their_work() {
     let (mut world, cheap, urgent) = told_to_leave(600);
     let told = world.live(cheap).preemption.unwrap();
     world.wait_until(told.at.get() + 1);
-    assert_eq!(world.job(urgent).state, JobState::Leased);
+    assert_eq!(world.job(urgent).state(), JobState::Leased);
     let owed = world.job(urgent).owed_sum();
     assert!(!owed.is_zero());
     let before = world.balance("cheap");
     let collateral = world.live(urgent).collateral;
     world.send("bob", Transaction::CancelJob { job: urgent });
-    let settlement = world.job(urgent).settlement.unwrap();
+    let settlement = world.job(urgent).settlement().unwrap();
     // The gas of the lease that it ends, and the work that it ended before.
     let due = owed.saturating_add(lease_fee());
     assert_eq!(settlement.compensation, due);
     // The spot job has its machine again, and its collateral and gas are locked anew.
-    assert_eq!(world.job(cheap).state, JobState::Leased);
+    assert_eq!(world.job(cheap).state(), JobState::Leased);
     let again = world.live(cheap).collateral.saturating_add(lease_fee());
     let back = collateral.saturating_add(due).saturating_sub(again);
     assert_eq!(world.balance("cheap").checked_sub(before), Some(back));
@@ -652,10 +652,10 @@ fn a_lost_provider_is_replaced_in_the_block_that_finds_out() {
     }
     let ended = world.state.lease(&lease.id).unwrap();
     let end = LeaseEnd::Abandoned(AbandonedBecause::ProviderLost);
-    assert_eq!(ended.end, Some(end));
+    assert_eq!(ended.end(), Some(&end));
     // It gets nothing until validators reach it again.
     let next = world.submit("alice", world.order_for(gpu_needs(1, 60)));
-    assert_eq!(world.job(next).state, JobState::Queued);
+    assert_eq!(world.job(next).state(), JobState::Queued);
 }
 
 #[test]
@@ -697,7 +697,7 @@ fn a_dynamic_price_rises_while_jobs_wait_and_is_never_charged_above_the_maximum(
     assert!(price > tgrid(10) && price <= tgrid(160));
     world.finish(jobs[0]);
     // The price is above their maximum now: they wait until it falls.
-    assert_eq!(world.job(jobs[1]).state, JobState::Queued);
+    assert_eq!(world.job(jobs[1]).state(), JobState::Queued);
     let dearer = world.submit("bob", world.order_for(gpu_needs(1, 60)));
     assert!(world.live(dearer).price > tgrid(650));
 }
@@ -736,8 +736,8 @@ fn a_dry_run_answers_what_submitting_answers() {
         assert_eq!(before, world.state.root(), "a dry run changes nothing");
         let job = world.submit("alice", order);
         let submitted = world.job(job);
-        assert_eq!((dry.state, dry.end), (submitted.state, submitted.end));
-        if submitted.state == JobState::Leased {
+        assert_eq!((dry.state, dry.end), (submitted.state(), submitted.end()));
+        if submitted.state() == JobState::Leased {
             let lead = world.live(job);
             let of = |it: &Lease| (it.offer, it.price, it.grant, it.deadline);
             let real: Vec<_> = world.state.gang_of(&lead).map(of).collect();

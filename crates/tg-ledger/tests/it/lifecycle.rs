@@ -20,7 +20,7 @@ fn a_job_is_paid_and_every_coin_is_accounted_for() {
 
     let job = world.submit("alice", world.order());
     // Escrow is the maximum price and the verification fee; the collateral is locked in the same block.
-    assert_eq!(world.job(job).escrow, tgrid(110));
+    assert_eq!(world.job(job).escrow(), tgrid(110));
     let ordering = fee(TransactionKind::SubmitJob);
     let paid = |amount: Amount| Some(amount.saturating_add(ordering));
     assert_eq!(alice.checked_sub(world.balance("alice")), paid(tgrid(110)));
@@ -49,9 +49,9 @@ fn a_job_is_paid_and_every_coin_is_accounted_for() {
         burned: tgrid(1),
         ..Settlement::default()
     };
-    assert_eq!(world.job(job).settlement, Some(settlement));
-    assert_eq!(world.job(job).end, Some(EndReason::Fulfilled));
-    assert_eq!(world.lease(job).end, Some(LeaseEnd::Fulfilled));
+    assert_eq!(world.job(job).settlement(), Some(&settlement));
+    assert_eq!(world.job(job).end(), Some(EndReason::Fulfilled));
+    assert_eq!(world.lease(job).end(), Some(&LeaseEnd::Fulfilled));
     assert!(events.contains(&Event::JobEnded {
         job,
         requestor: address("alice"),
@@ -79,8 +79,8 @@ fn a_job_is_paid_and_every_coin_is_accounted_for() {
     assert_eq!(provider.record.accepted, 1);
     assert_eq!(provider.earned, tgrid(30));
     assert_eq!(
-        world.lease(job).receipt.as_ref(),
-        Some(&crate::world::receipt())
+        world.lease(job).receipt().as_ref(),
+        Some(&&crate::world::receipt())
     );
 }
 
@@ -106,7 +106,7 @@ fn a_rejected_result_is_slashed_once_and_the_job_goes_on_with_its_escrow() {
     let mut world = World::with_offers();
     let cheap = world.balance("cheap");
     let job = world.submit("alice", world.order());
-    let escrow = world.job(job).escrow;
+    let escrow = world.job(job).escrow();
     let task = world.work(job);
     let burned = world.state.totals().burned;
     let verdict = task.verdict(rejected());
@@ -132,9 +132,9 @@ fn a_rejected_result_is_slashed_once_and_the_job_goes_on_with_its_escrow() {
     assert_eq!(again.refused_verdicts.len(), 1);
     assert_eq!(slashes(&again.events), 0);
 
-    let first = world.job(job).leases[0];
+    let first = world.job(job).leases()[0];
     let lease = world.state.lease(&first).unwrap();
-    assert_eq!(lease.end, Some(rejected_end()));
+    assert_eq!(lease.end(), Some(&rejected_end()));
     assert_eq!(
         cheap.checked_sub(world.balance("cheap")),
         tgrid(500).checked_add(lease_fee())
@@ -142,13 +142,13 @@ fn a_rejected_result_is_slashed_once_and_the_job_goes_on_with_its_escrow() {
     let provider = world.state.provider(&address("cheap")).unwrap();
     assert_eq!((provider.record.rejected, provider.lost), (1, tgrid(500)));
     // The next cheapest has it, with the same escrow; the liar is excluded from it.
-    assert_eq!(world.job(job).escrow, escrow);
+    assert_eq!(world.job(job).escrow(), escrow);
     assert_eq!(world.job(job).excluded, [address("cheap")]);
     assert_eq!(world.holder(job), "middle");
     let task = world.work(job);
     world.decide(&task, Outcome::LeaseAccepted);
-    assert_eq!(world.job(job).state, JobState::Paid);
-    let settlement = world.job(job).settlement.unwrap();
+    assert_eq!(world.job(job).state(), JobState::Paid);
+    let settlement = world.job(job).settlement().unwrap();
     // Slashed collateral is burned: the finisher gets its price and nothing of it.
     assert_eq!(settlement.price, tgrid(40));
 }
@@ -186,10 +186,10 @@ fn attempts_run_out_and_the_escrow_goes_back() {
         let task = world.work(job);
         world.decide(&task, rejected());
     }
-    assert_eq!(world.job(job).state, JobState::Refunded);
-    assert_eq!(world.job(job).end, Some(EndReason::AttemptsExhausted));
+    assert_eq!(world.job(job).state(), JobState::Refunded);
+    assert_eq!(world.job(job).end(), Some(EndReason::AttemptsExhausted));
     assert_eq!(world.job(job).attempts_failed(), 2);
-    let settlement = world.job(job).settlement.unwrap();
+    let settlement = world.job(job).settlement().unwrap();
     assert_eq!(settlement.refund, tgrid(110));
     assert_eq!(settlement.verification_fee, Amount::ZERO);
     // Only the fee of the order is gone.
@@ -204,13 +204,13 @@ fn mode_none_is_accepted_on_commitment() {
     order.mode = VerificationMode::None;
     let job = world.submit("alice", order);
     // No verification fee is locked.
-    assert_eq!(world.job(job).escrow, tgrid(100));
+    assert_eq!(world.job(job).escrow(), tgrid(100));
     let (name, lease) = (world.holder(job), world.lease(job).id);
     world.send(name, Transaction::StartLease { lease });
     world.send(name, commit(lease));
-    assert_eq!(world.job(job).state, JobState::Paid);
+    assert_eq!(world.job(job).state(), JobState::Paid);
     assert!(!world.states(job).contains(&JobState::Verifying));
-    assert_eq!(world.job(job).settlement.unwrap().refund, tgrid(70));
+    assert_eq!(world.job(job).settlement().unwrap().refund, tgrid(70));
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_job_can_be_taken_back_until_its_result_is_committed() {
     let mut world = World::new();
     let alice = world.balance("alice");
     let job = world.submit("alice", world.order());
-    assert_eq!(world.job(job).state, JobState::Queued);
+    assert_eq!(world.job(job).state(), JobState::Queued);
     assert_eq!(
         world.refusal("mallory", Transaction::CancelJob { job }),
         TransactionError::NotRequestor {
@@ -227,8 +227,8 @@ fn a_job_can_be_taken_back_until_its_result_is_committed() {
         }
     );
     world.send("alice", Transaction::CancelJob { job });
-    assert_eq!(world.job(job).state, JobState::Cancelled);
-    assert_eq!(world.job(job).end, Some(EndReason::CancelledByRequestor));
+    assert_eq!(world.job(job).state(), JobState::Cancelled);
+    assert_eq!(world.job(job).end(), Some(EndReason::CancelledByRequestor));
     // Order and cancellation cost their two fees.
     let fees = fee(TransactionKind::SubmitJob).checked_add(fee(TransactionKind::CancelJob));
     assert_eq!(alice.checked_sub(world.balance("alice")), fees);
@@ -245,8 +245,8 @@ fn a_job_can_be_taken_back_until_its_result_is_committed() {
     let (alice, cheap) = (world.balance("alice"), world.balance("cheap"));
     let lease = world.lease(job).clone();
     world.send("alice", Transaction::CancelJob { job });
-    assert_eq!(world.lease(job).end, Some(LeaseEnd::Cancelled));
-    let settlement = world.job(job).settlement.unwrap();
+    assert_eq!(world.lease(job).end(), Some(&LeaseEnd::Cancelled));
+    let settlement = world.job(job).settlement().unwrap();
     assert_eq!(
         (settlement.compensation, settlement.refund),
         (lease_fee(), tgrid(110).saturating_sub(lease_fee()))
@@ -268,7 +268,7 @@ fn a_job_can_be_taken_back_until_its_result_is_committed() {
     world.send("alice", Transaction::CancelJob { job });
     // Two seconds of a lease that may take half a second: the whole price and nothing above it.
     assert_eq!(
-        world.job(job).settlement.unwrap().compensation,
+        world.job(job).settlement().unwrap().compensation,
         world.lease(job).price
     );
     let job = world.submit("alice", world.order());
@@ -295,7 +295,7 @@ fn a_withdrawn_offer_gets_no_jobs_and_its_leases_run_on() {
     assert_eq!(world.holder(second), "middle");
     let task = world.work(first);
     world.decide(&task, Outcome::LeaseAccepted);
-    assert_eq!(world.job(first).state, JobState::Paid);
+    assert_eq!(world.job(first).state(), JobState::Paid);
 }
 
 #[test]

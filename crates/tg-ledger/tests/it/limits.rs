@@ -122,5 +122,5 @@ fn transactions_open_jobs_and_leases_of_one_block() {
 
 fn leased(world: &World) -> usize {
     let jobs = world.state.jobs().iter();
-    jobs.filter(|job| job.state == JobState::Leased).count()
+    jobs.filter(|job| job.state() == JobState::Leased).count()
 }

@@ -30,7 +30,7 @@ fn jobs_of_one_block_fill_the_cheapest_slots_in_their_order() {
         holders,
         ["cheap", "cheap", "middle", "middle", "dear", "dear"]
     );
-    assert_eq!(world.job(jobs[6]).state, JobState::Queued);
+    assert_eq!(world.job(jobs[6]).state(), JobState::Queued);
     let why = world.state.why_waiting(&jobs[6]).unwrap();
     assert_eq!(why.placement.chosen, None);
     assert_eq!(
@@ -90,7 +90,7 @@ fn a_provider_is_never_given_more_than_it_can_lock() {
     let jobs: Vec<_> = (0..3)
         .map(|_| world.submit("alice", world.order()))
         .collect();
-    let states: Vec<_> = jobs.iter().map(|job| world.job(*job).state).collect();
+    let states: Vec<_> = jobs.iter().map(|job| world.job(*job).state()).collect();
     assert_eq!(
         states,
         [JobState::Leased, JobState::Leased, JobState::Queued]
@@ -108,5 +108,5 @@ fn a_provider_keeps_what_it_needs_to_hand_in() {
         Amount::from_tgrid(100).saturating_sub(fee(TransactionKind::PostOffer));
     world.post("cheap", all_in);
     let job = world.submit("alice", world.order());
-    assert_eq!(world.job(job).state, JobState::Queued);
+    assert_eq!(world.job(job).state(), JobState::Queued);
 }

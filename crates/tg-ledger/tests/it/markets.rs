@@ -177,17 +177,17 @@ impl Market {
                 continue;
             }
             let lease_id = lease.id;
-            match job.state {
-                JobState::Leased if lease.started_at.is_none() => {
+            match job.state() {
+                JobState::Leased if lease.started_at().is_none() => {
                     wishes.push((lease.provider, Transaction::StartLease { lease: lease_id }));
                 }
-                JobState::Running if lease.lead.is_some() && lease.receipt.is_none() => {
+                JobState::Running if lease.lead().is_some() && lease.receipt().is_none() => {
                     wishes.push((lease.provider, part(lease_id)));
                 }
-                JobState::Running if lease.lead.is_none() => {
-                    let parts = lease.members.iter();
+                JobState::Running if lease.lead().is_none() => {
+                    let parts = lease.members().iter();
                     let missing =
-                        |it: &&LeaseId| self.world.state.lease(it).unwrap().receipt.is_none();
+                        |it: &&LeaseId| self.world.state.lease(it).unwrap().receipt().is_none();
                     if parts.filter(missing).count() == 0 {
                         wishes.push((lease.provider, commit(lease_id)));
                     }
@@ -250,7 +250,8 @@ impl Market {
     fn check(&self) {
         let state = &self.world.state;
         for job in state.jobs().iter() {
-            let leases = job.leases.iter().filter_map(|id| state.lease(id));
+            let leases = job.leases();
+            let leases = leases.iter().filter_map(|id| state.lease(id));
             for lead in leases {
                 let gang: Vec<_> = state.gang_of(lead).collect();
                 assert_eq!(gang.len(), usize::from(job.order.needs.gang));
@@ -260,14 +261,14 @@ impl Market {
                 assert!(price <= job.order.max_price, "charged above the maximum");
                 let fulfilled = gang
                     .iter()
-                    .filter(|it| it.end == Some(LeaseEnd::Fulfilled))
+                    .filter(|it| it.end() == Some(&LeaseEnd::Fulfilled))
                     .count();
                 assert!(fulfilled == 0 || fulfilled == gang.len());
-                let preempted = lead.end == Some(LeaseEnd::Preempted);
+                let preempted = lead.end() == Some(&LeaseEnd::Preempted);
                 assert!(!preempted || job.order.needs.preemptible);
             }
-            if job.end == Some(EndReason::NotAdmitted) {
-                assert!(job.order.needs.guaranteed && job.leases.is_empty());
+            if job.end() == Some(EndReason::NotAdmitted) {
+                assert!(job.order.needs.guaranteed && job.leases().is_empty());
             }
         }
     }
@@ -314,14 +315,15 @@ fn random_markets_reach_every_lane_and_end() {
         let state = &market.world.state;
         for job in state.jobs().iter() {
             let lane = job.order.needs.lane();
-            seen.insert(format!("{lane} {}", job.state));
-            let leases = job.leases.iter().filter_map(|id| state.lease(id));
+            seen.insert(format!("{lane} {}", job.state()));
+            let leases = job.leases();
+            let leases = leases.iter().filter_map(|id| state.lease(id));
             seen.extend(
                 leases
-                    .filter_map(|it| it.end.as_ref())
+                    .filter_map(tg_ledger::Lease::end)
                     .map(ToString::to_string),
             );
-            seen.extend(job.end.map(|it| it.to_string()));
+            seen.extend(job.end().map(|it| it.to_string()));
         }
     }
     for wanted in [

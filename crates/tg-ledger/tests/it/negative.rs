@@ -257,7 +257,7 @@ fn each_field_of_a_receipt_that_is_known_before_the_evidence() {
     };
     let receipt = claim.clone();
     world.send("cheap", Transaction::CommitReceipt { lease, receipt });
-    assert_eq!(world.lease(job).receipt, Some(claim));
+    assert_eq!(world.lease(job).receipt(), Some(&claim));
 }
 
 #[test]
@@ -681,7 +681,7 @@ fn a_verdict_before_the_evidence_does_not_count() {
             subject: Subject::Lease(lease)
         }
     );
-    assert_eq!(world.job(job).state, JobState::Leased);
+    assert_eq!(world.job(job).state(), JobState::Leased);
 }
 
 #[test]

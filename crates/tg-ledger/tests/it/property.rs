@@ -346,9 +346,9 @@ fn random_streams_reach_every_end() {
         let strategy = proptest::collection::vec(any_turn(), 40..60);
         let turns = strategy.new_tree(&mut runner).unwrap().current();
         let world = run(&turns);
-        ends.extend(world.state.jobs().iter().map(|job| job.state.as_str()));
+        ends.extend(world.state.jobs().iter().map(|job| job.state().as_str()));
         let ended = world.state.leases().iter();
-        ends.extend(ended.filter_map(|it| it.end.as_ref()).map(|it| it.as_str()));
+        ends.extend(ended.filter_map(|it| it.end()).map(|it| it.as_str()));
     }
     for end in [
         "Paid",

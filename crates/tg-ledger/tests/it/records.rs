@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 use tg_ledger::{
     AbandonedBecause, Account, Bid, Block, BlockHeader, ConsensusKey, Decision, EndReason,
-    Evidence, Genesis, Grant, Job, JobState, LatePhase, Lease, LeaseEnd, LivenessReport, Model,
-    ModelFacts, ModelState, Offer, Outcome, Owed, Parameters, Preemption, Provider, Recheck,
-    RefusedBecause, Rent, SeatSet, Settlement, Step, Storage, Subject, UnverifiedJobs, Validator,
-    Verdict,
+    Evidence, GangRole, Genesis, Grant, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd,
+    LeasePhase, LeaseProgress, LivenessReport, Model, ModelFacts, ModelState, Offer, OpenStage,
+    Outcome, Owed, Parameters, Preemption, Provider, Recheck, RefusedBecause, Rent, SeatSet,
+    Settlement, Stars, Step, Storage, Subject, Unpaid, UnverifiedJobs, Validator, Verdict,
 };
 use tg_market::TrackRecord;
 use tg_market::mig::{MigInstance, MigProfile};
@@ -122,6 +122,27 @@ fn any_end(seeds: &Seeds) -> LeaseEnd {
     }
 }
 
+fn any_progress(seeds: &Seeds) -> LeaseProgress {
+    let started_at = seeds.time();
+    match seeds.small(4) {
+        0 => LeaseProgress::Waiting,
+        1 => LeaseProgress::Running { started_at },
+        2 => LeaseProgress::Committed {
+            started_at,
+            receipt: receipt(),
+        },
+        _ => LeaseProgress::Verifying {
+            started_at,
+            receipt: receipt(),
+            evidence: Evidence {
+                digest: Digest::new(seeds.word()),
+                size: seeds.u32(),
+            },
+            verify_by: seeds.time(),
+        },
+    }
+}
+
 fn any_lease(seeds: &Seeds) -> Lease {
     Lease {
         id: LeaseId::new(seeds.word()),
@@ -131,21 +152,20 @@ fn any_lease(seeds: &Seeds) -> Lease {
         price: seeds.amount(),
         collateral: seeds.amount(),
         at_risk: seeds.amount(),
-        locked: seeds.amount(),
         gas: seeds.amount(),
         matched_at: seeds.time(),
         matched_height: Height::new(seeds.number()),
         start_by: seeds.time(),
         deadline: seeds.time(),
-        started_at: seeds.option(seeds.time()),
-        receipt: seeds.option(receipt()),
-        evidence: seeds.option(Evidence {
-            digest: Digest::new(seeds.word()),
-            size: seeds.u32(),
-        }),
-        verify_by: seeds.option(seeds.time()),
-        end: seeds.option(any_end(seeds)),
-        ended_at: seeds.option(seeds.time()),
+        phase: match seeds.small(2) {
+            0 => LeasePhase::Live(any_progress(seeds)),
+            _ => LeasePhase::Ended {
+                reached: any_progress(seeds),
+                end: any_end(seeds),
+                at: seeds.time(),
+                penalty: seeds.amount(),
+            },
+        },
         grant: Grant {
             devices: u8::try_from(seeds.small(256)).unwrap(),
             gpu_milli: u16::try_from(seeds.small(1_001)).unwrap(),
@@ -161,10 +181,16 @@ fn any_lease(seeds: &Seeds) -> Lease {
             at: seeds.time(),
             by: JobId::new(seeds.word()),
         }),
-        members: (0..seeds.small(32))
-            .map(|_| LeaseId::new(seeds.word()))
-            .collect(),
-        lead: seeds.option(LeaseId::new(seeds.word())),
+        role: match seeds.small(2) {
+            0 => GangRole::Leads {
+                members: (0..seeds.small(32))
+                    .map(|_| LeaseId::new(seeds.word()))
+                    .collect(),
+            },
+            _ => GangRole::Follows {
+                lead: LeaseId::new(seeds.word()),
+            },
+        },
     }
 }
 
@@ -217,6 +243,49 @@ fn any_decision(seeds: &Seeds) -> Decision {
     }
 }
 
+fn any_phase(seeds: &Seeds) -> JobPhase {
+    let settlement = Settlement {
+        price: seeds.amount(),
+        members: seeds.amount(),
+        verification_fee: seeds.amount(),
+        refund: seeds.amount(),
+        burned: seeds.amount(),
+        bonus: seeds.amount(),
+        compensation: seeds.amount(),
+    };
+    let lease = LeaseId::new(seeds.word());
+    let unpaid = [
+        Unpaid::TakenBack,
+        Unpaid::Deadline,
+        Unpaid::Attempts,
+        Unpaid::NotAdmitted,
+        Unpaid::Rent,
+    ];
+    let stages = [
+        OpenStage::Submitted,
+        OpenStage::Queued,
+        OpenStage::Leased(lease),
+        OpenStage::Running(lease),
+        OpenStage::Committed(lease),
+        OpenStage::Verifying(lease),
+    ];
+    match seeds.small(3) {
+        0 => JobPhase::Open {
+            stage: stages[seeds.small(stages.len())],
+            escrow: seeds.amount(),
+        },
+        1 => JobPhase::Paid {
+            lease,
+            settlement,
+            stars: Stars::new(u8::try_from(seeds.small(6)).unwrap()),
+        },
+        _ => JobPhase::Unpaid {
+            because: unpaid[seeds.small(unpaid.len())],
+            settlement,
+        },
+    }
+}
+
 fn any_job(seeds: &Seeds) -> Job {
     let step = || Step {
         state: JobState::ALL[seeds.small(JobState::ALL.len())],
@@ -230,27 +299,15 @@ fn any_job(seeds: &Seeds) -> Job {
         requestor: seeds.address(),
         order: World::bare().order(),
         macs: seeds.number(),
-        state: JobState::ALL[seeds.small(JobState::ALL.len())],
+        phase: any_phase(seeds),
         history: (0..seeds.small(98)).map(|_| step()).collect(),
-        escrow: seeds.amount(),
         verification_fee: seeds.amount(),
-        leases: (0..seeds.small(17))
+        earlier: (0..seeds.small(17))
             .map(|_| LeaseId::new(seeds.word()))
             .collect(),
         excluded: (0..seeds.small(17)).map(|_| seeds.address()).collect(),
-        end: seeds.option(EndReason::ALL[seeds.small(EndReason::ALL.len())]),
-        settlement: seeds.option(Settlement {
-            price: seeds.amount(),
-            members: seeds.amount(),
-            verification_fee: seeds.amount(),
-            refund: seeds.amount(),
-            burned: seeds.amount(),
-            bonus: seeds.amount(),
-            compensation: seeds.amount(),
-        }),
         preemptions: 2,
-        revealed_in: seeds.number(),
-        stars: 4,
+        revealed_in: seeds.option(seeds.number()),
         owed: (0..seeds.small(5))
             .map(|_| Owed {
                 lease: LeaseId::new(seeds.word()),
@@ -480,6 +537,22 @@ fn unknown_tags_are_named() {
 }
 
 #[test]
+fn stars_of_a_job_are_one_to_five() {
+    for number in 0..=u8::MAX {
+        let stars = Stars::from_bytes(&[number]);
+        if (1..=5).contains(&number) {
+            assert_eq!(stars.map(Stars::get), Ok(number));
+            continue;
+        }
+        let invalid = DecodeError::Invalid {
+            field: "stars",
+            value: u64::from(number),
+        };
+        assert_eq!(stars, Err(invalid));
+    }
+}
+
+#[test]
 fn counts_beyond_their_limit_are_refused_before_anything_is_read() {
     let seeds = Seeds {
         bytes: vec![[3; 32]],
@@ -487,12 +560,12 @@ fn counts_beyond_their_limit_are_refused_before_anything_is_read() {
         at: std::cell::Cell::new(0),
     };
     let good = Job {
-        leases: vec![LeaseId::new([5; 32]); 51],
+        earlier: vec![LeaseId::new([5; 32]); 51],
         ..any_job(&seeds)
     };
     check(&good);
     let many = Job {
-        leases: vec![LeaseId::new([5; 32]); 52],
+        earlier: vec![LeaseId::new([5; 32]); 52],
         ..good.clone()
     };
     assert_eq!(

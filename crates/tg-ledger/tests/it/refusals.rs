@@ -261,7 +261,7 @@ fn a_lease_is_started_once_and_its_gang_is_led_by_one() {
     };
     let job = world.submit("alice", world.order_for(needs));
     let lead = world.lease(job).clone();
-    let member = lead.members[0];
+    let member = lead.members()[0];
     let start = |lease| Transaction::StartLease { lease };
     world.send("cheap", start(member));
     let again = world.refusal("cheap", start(member));

@@ -156,11 +156,11 @@ fn a_model_with_an_open_job_stays_until_the_job_ends() {
     let job = world.submit("alice", order);
     assert_eq!(world.state.model(&MODEL).unwrap().jobs, 1);
     world.wait_until(after(&world, 3));
-    assert_eq!(world.job(job).state, JobState::Queued);
+    assert_eq!(world.job(job).state(), JobState::Queued);
     assert!(world.state.model(&MODEL).is_some());
     world.wait_until(after(&world, 2));
     world.idle();
-    assert_eq!(world.job(job).state, JobState::Expired);
+    assert_eq!(world.job(job).state(), JobState::Expired);
     assert!(world.state.model(&MODEL).is_none());
     // A day later the job itself is gone.
     world.wait_until(after(&world, 2));
@@ -182,12 +182,12 @@ fn an_offer_with_a_live_lease_stays() {
     let lease = world.lease(job).id;
     world.send("cheap", Transaction::StartLease { lease });
     world.wait_until(after(&world, 3));
-    assert_eq!(world.job(job).state, JobState::Running);
+    assert_eq!(world.job(job).state(), JobState::Running);
     assert!(world.state.offer(&offer).is_some());
     assert!(world.state.provider(&address("cheap")).is_some());
     world.wait_until(after(&world, 4));
     world.idle();
-    assert!(world.job(job).state.is_final());
+    assert!(world.job(job).state().is_final());
     assert!(world.state.offer(&offer).is_none());
 }
 
@@ -214,7 +214,7 @@ fn a_provider_whose_penalty_waits_stays() {
     let lease = world.lease(job).id;
     let reason = tg_types::DeclineReason::InputMissing;
     world.send("cheap", Transaction::DeclineLease { lease, reason });
-    let waits = world.state.lease(&lease).unwrap().locked;
+    let waits = world.state.lease(&lease).unwrap().locked();
     assert!(!waits.is_zero());
     // The rent of the provider's record is spent while the validators have not answered.
     world.wait_until(after(&world, 5) + DAY / 2);
@@ -224,7 +224,7 @@ fn a_provider_whose_penalty_waits_stays() {
     let released = world
         .state
         .lease(&lease)
-        .is_none_or(|it| it.locked.is_zero());
+        .is_none_or(|it| it.locked().is_zero());
     assert!(released, "the penalty goes back with the end of the job");
     // Nothing refers to the record any more.
     world.wait_until(after(&world, 1));

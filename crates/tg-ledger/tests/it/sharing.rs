@@ -68,7 +68,7 @@ fn shares_of_a_gpu_that_is_cut_are_partitions_where_they_do_least_harm() {
         (share(100, 0), JobState::Leased),
     ] {
         let job = world.submit("bob", world.order_for(needs));
-        assert_eq!(world.job(job).state, expected, "{needs:?}");
+        assert_eq!(world.job(job).state(), expected, "{needs:?}");
     }
     // The partitions are where they were in a state that is read back, which nothing else would tell.
     let again = State::from_bytes(&world.state.to_bytes()).unwrap();
@@ -124,7 +124,7 @@ fn a_live_share_keeps_its_machine_from_being_cut() {
         offer,
         terms: cut_terms(1, 10),
     };
-    assert_eq!(world.job(job).state, JobState::Leased);
+    assert_eq!(world.job(job).state(), JobState::Leased);
     assert_eq!(world.refusal("cheap", update).code(), "TG-LED-060");
 }
 
@@ -183,7 +183,7 @@ fn what_came_is_expected_and_part_of_the_state() {
     assert_eq!(expected(&world), 0);
     for index in 0..12 {
         let job = world.submit("alice", world.order_for(gpu_needs(1, 60)));
-        if world.job(job).state == JobState::Leased {
+        if world.job(job).state() == JobState::Leased {
             world.finish(job);
         }
         // The first eight, then a quarter more each time.
@@ -250,7 +250,7 @@ fn make_top(world: &mut World, name: &'static str) -> u32 {
         let job = world.submit("alice", order);
         let task = world.work(job);
         world.decide(&task, Outcome::LeaseAccepted);
-        let bonus = world.job(job).settlement.unwrap().bonus;
+        let bonus = world.job(job).settlement().unwrap().bonus;
         if world.holder(job) == name && !bonus.is_zero() {
             return count;
         }
@@ -272,7 +272,7 @@ fn the_top_gets_a_bonus_out_of_the_verification_fee_and_goes_first_among_equals(
     let credit = world.state.provider(&address("cheap")).unwrap().credit;
     let task = world.work(job);
     world.decide(&task, Outcome::LeaseAccepted);
-    let settlement = world.job(job).settlement.unwrap();
+    let settlement = world.job(job).settlement().unwrap();
     let fee = world.state.parameters().verification_fee_zk;
     let half = Amount::new(fee.get() / 2);
     assert!(
@@ -365,11 +365,11 @@ fn a_running_job_moves_within_the_budget_if_its_place_is_worth_more_than_its_wor
     let told = told_in_an_epoch(&mut world);
     assert_eq!(told.len(), 1, "{told:?}");
     let ended = world.state.lease(&told[0]).unwrap().clone();
-    assert_eq!(ended.end, Some(LeaseEnd::Preempted));
+    assert_eq!(ended.end(), Some(&LeaseEnd::Preempted));
     assert!(world.state.schedule().move_credit < MOVE_LEASE_MS);
     let job = world.job(ended.job);
     let other = left.iter().find(|it| **it != job.id).unwrap();
-    let next = world.state.lease(&job.leases[1]).unwrap();
+    let next = world.state.lease(&job.leases()[1]).unwrap();
     assert_eq!(next.offer, world.live(*other).offer, "both on one machine");
     // It owes nothing to itself.
     assert!(job.owed.is_empty() && job.preemptions == 1);

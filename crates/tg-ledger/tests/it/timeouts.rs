@@ -19,10 +19,10 @@ fn a_job_without_a_provider_expires_and_its_escrow_goes_back() {
         Some(TimestampMs::new(deadline + 1))
     );
     world.wait_until(deadline);
-    assert_eq!(world.job(job).state, JobState::Queued);
+    assert_eq!(world.job(job).state(), JobState::Queued);
     world.idle();
-    assert_eq!(world.job(job).state, JobState::Expired);
-    assert_eq!(world.job(job).end, Some(EndReason::NoProviderInTime));
+    assert_eq!(world.job(job).state(), JobState::Expired);
+    assert_eq!(world.job(job).end(), Some(EndReason::NoProviderInTime));
     assert_eq!(
         alice.checked_sub(world.balance("alice")),
         Some(fee(TransactionKind::SubmitJob))
@@ -37,14 +37,14 @@ fn a_lease_that_is_never_started_burns_what_its_time_was_worth() {
     let job = world.submit("alice", world.order());
     let first = world.lease(job).clone();
     world.wait_until(first.start_by.get());
-    assert_eq!(world.job(job).state, JobState::Leased);
+    assert_eq!(world.job(job).state(), JobState::Leased);
     assert_eq!(
         world.state.next_timeout(),
         Some(TimestampMs::new(first.start_by.get() + 1))
     );
     let events = world.idle();
     let end = LeaseEnd::Abandoned(AbandonedBecause::NotStarted);
-    assert_eq!(world.state.lease(&first.id).unwrap().end, Some(end));
+    assert_eq!(world.state.lease(&first.id).unwrap().end(), Some(&end));
     let amount = world.penalty(&first);
     assert_eq!(amount, world.job(job).order.max_price);
     assert!(events.contains(&Event::Forfeited {
@@ -58,7 +58,7 @@ fn a_lease_that_is_never_started_burns_what_its_time_was_worth() {
     let middle = world.balance("middle");
     let task = world.work(job);
     world.decide(&task, Outcome::LeaseAccepted);
-    let settlement = world.job(job).settlement.unwrap();
+    let settlement = world.job(job).settlement().unwrap();
     assert_eq!(settlement.price, tgrid(40));
     // Price and its own collateral; the gas of the lease was prepaid before.
     assert_eq!(
@@ -92,7 +92,7 @@ fn leases_are_late_without_receipt_and_without_evidence() {
         let burned = world.state.totals().burned;
         world.wait_until(lease.deadline.get() + 1);
         let ended = world.state.lease(&lease.id).unwrap();
-        assert_eq!(ended.end, Some(LeaseEnd::Late(phase)));
+        assert_eq!(ended.end(), Some(&LeaseEnd::Late(phase)));
         let lost = world.state.totals().burned.checked_sub(burned);
         assert_eq!(lost, tgrid(500).checked_add(lease_fee()));
         assert_eq!(world.holder(job), "middle");
@@ -116,14 +116,14 @@ fn evidence_that_is_not_delivered_ends_the_lease() {
     let task = world.work(job);
     let lease = world.lease(job).clone();
     // The lease's own deadline does not count any more once the evidence is named.
-    let due = lease.verify_by.unwrap().get();
+    let due = lease.verify_by().unwrap().get();
     assert!(due > lease.deadline.get());
     world.wait_until(due);
-    assert_eq!(world.job(job).state, JobState::Verifying);
+    assert_eq!(world.job(job).state(), JobState::Verifying);
     let burned = world.state.totals().burned;
     world.idle();
     let end = LeaseEnd::Abandoned(AbandonedBecause::EvidenceNotDelivered);
-    assert_eq!(world.state.lease(&lease.id).unwrap().end, Some(end));
+    assert_eq!(world.state.lease(&lease.id).unwrap().end(), Some(&end));
     let lost = world.state.totals().burned.checked_sub(burned);
     assert_eq!(lost, tgrid(500).checked_add(lease_fee()));
     let proposed = world.block(vec![], vec![task.verdict(Outcome::LeaseAccepted)]);
@@ -139,16 +139,16 @@ fn leases_that_never_started_are_no_attempts_of_the_job() {
     let job = world.submit("alice", order);
     world.wait_until(world.lease(job).start_by.get() + 1);
     assert_eq!(
-        (world.job(job).state, world.job(job).declined),
+        (world.job(job).state(), world.job(job).declined),
         (JobState::Leased, 1)
     );
     // An attempt that began counts.
     let lease = world.lease(job).clone();
     world.send("middle", Transaction::StartLease { lease: lease.id });
     world.wait_until(lease.deadline.get() + 1);
-    assert_eq!(world.job(job).state, JobState::Refunded);
-    assert_eq!(world.job(job).end, Some(EndReason::AttemptsExhausted));
-    let settlement = world.job(job).settlement.unwrap();
+    assert_eq!(world.job(job).state(), JobState::Refunded);
+    assert_eq!(world.job(job).end(), Some(EndReason::AttemptsExhausted));
+    let settlement = world.job(job).settlement().unwrap();
     assert_eq!(settlement.refund, tgrid(110));
     assert_eq!(
         alice.checked_sub(world.balance("alice")),
@@ -168,8 +168,8 @@ fn the_deadline_ends_a_job_after_a_failed_attempt() {
     assert_eq!(world.lease(job).deadline.get(), deadline);
     assert_eq!(world.lease(job).start_by.get(), deadline);
     world.wait_until(deadline + 1);
-    assert_eq!(world.job(job).state, JobState::Refunded);
-    assert_eq!(world.job(job).end, Some(EndReason::DeadlinePassed));
+    assert_eq!(world.job(job).state(), JobState::Refunded);
+    assert_eq!(world.job(job).end(), Some(EndReason::DeadlinePassed));
 }
 
 #[test]
@@ -179,11 +179,11 @@ fn a_queued_job_with_a_failed_attempt_is_refunded_at_its_deadline() {
     let job = world.submit("alice", world.order());
     let start_by = world.lease(job).start_by.get();
     world.wait_until(start_by + 1);
-    assert_eq!(world.job(job).state, JobState::Queued);
+    assert_eq!(world.job(job).state(), JobState::Queued);
     let deadline = world.job(job).order.deadline.get();
     world.wait_until(deadline + 1);
-    assert_eq!(world.job(job).end, Some(EndReason::DeadlinePassed));
-    assert_eq!(world.job(job).settlement.unwrap().burned, Amount::ZERO);
+    assert_eq!(world.job(job).end(), Some(EndReason::DeadlinePassed));
+    assert_eq!(world.job(job).settlement().unwrap().burned, Amount::ZERO);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn evidence_named_in_time_is_judged_after_the_deadline() {
     let task = world.task(lease);
     world.wait_until(world.job(job).order.deadline.get() + 2_000);
     world.decide(&task, Outcome::LeaseAccepted);
-    assert_eq!(world.job(job).state, JobState::Paid);
+    assert_eq!(world.job(job).state(), JobState::Paid);
 }
 
 #[test]
@@ -211,9 +211,9 @@ fn a_rejection_after_the_deadline_refunds_in_the_same_block() {
     let task = world.work(job);
     world.wait_until(world.job(job).order.deadline.get() + 2_000);
     world.decide(&task, crate::world::rejected());
-    assert_eq!(world.job(job).end, Some(EndReason::DeadlinePassed));
+    assert_eq!(world.job(job).end(), Some(EndReason::DeadlinePassed));
     assert_eq!(world.states(job).last(), Some(&JobState::Refunded));
-    assert_eq!(world.job(job).leases.len(), 1);
+    assert_eq!(world.job(job).leases().len(), 1);
 }
 
 #[test]

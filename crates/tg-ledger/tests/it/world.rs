@@ -304,8 +304,8 @@ impl World {
     }
 
     pub(crate) fn lease(&self, job: JobId) -> &Lease {
-        let id = self.job(job).leases.last().unwrap();
-        self.state.lease(id).unwrap()
+        let id = *self.job(job).leases().last().unwrap();
+        self.state.lease(&id).unwrap()
     }
 
     /// The name of the account that holds a job's last lease.
@@ -412,10 +412,13 @@ pub(crate) fn assert_conserved(state: &State) {
         report.balances
     );
     assert_eq!(
-        sum(&mut state.leases().iter().flat_map(|it| [it.locked, it.gas])),
+        sum(&mut state
+            .leases()
+            .iter()
+            .flat_map(|it| [it.locked(), it.gas_locked()])),
         report.collateral
     );
-    let jobs = state.jobs().iter().map(|it| it.escrow);
+    let jobs = state.jobs().iter().map(|it| it.escrow());
     let bids = state.bids().iter().map(|it| it.deposit);
     let deposits = (state.offers().iter().map(|it| it.rent.deposit))
         .chain(state.providers().iter().map(|it| it.rent.deposit))
@@ -430,31 +433,31 @@ pub(crate) fn assert_conserved(state: &State) {
 /// What every state keeps beside money: counters agree with records, and what ended holds nothing.
 fn assert_shape(state: &State) {
     for job in state.jobs().iter() {
-        assert_eq!(job.state.is_final(), job.end.is_some());
-        assert_eq!(job.end.is_some(), job.settlement.is_some());
-        if job.state.is_final() {
-            assert!(job.escrow.is_zero());
+        assert_eq!(job.state().is_final(), job.end().is_some());
+        assert_eq!(job.end().is_some(), job.settlement().is_some());
+        if job.state().is_final() {
+            assert!(job.escrow().is_zero());
         }
         let steps = job.history.windows(2);
         assert!(steps.clone().all(|it| it[0].state.may_become(it[1].state)));
-        let counted = job.leases.len() - usize::from(job.preemptions) - usize::from(job.declined);
+        let counted = job.leases().len() - usize::from(job.preemptions) - usize::from(job.declined);
         assert!(counted <= usize::from(job.order.max_attempts));
-        for (index, id) in job.leases.iter().enumerate() {
+        for (index, id) in job.leases().iter().enumerate() {
             let lease = state.lease(id).unwrap();
             let is_live = job.live_lease() == Some(*id);
-            assert_eq!(is_live, lease.end.is_none());
+            assert_eq!(is_live, lease.end().is_none());
             assert_eq!(
                 is_live,
-                index + 1 == job.leases.len() && job.live_lease().is_some()
+                index + 1 == job.leases().len() && job.live_lease().is_some()
             );
-            assert!(is_live || lease.gas.is_zero());
-            let is_declined = matches!(lease.end, Some(LeaseEnd::Declined(_)));
-            assert!(is_live || lease.locked.is_zero() || is_declined);
-            for member in &lease.members {
+            assert!(is_live || lease.gas_locked().is_zero());
+            let is_declined = matches!(lease.end(), Some(LeaseEnd::Declined(_)));
+            assert!(is_live || lease.locked().is_zero() || is_declined);
+            for member in lease.members() {
                 let member = state.lease(member).unwrap();
-                assert_eq!(member.lead, Some(lease.id));
-                assert_eq!(member.end.is_none(), is_live);
-                assert!(is_live || member.locked.is_zero() && member.gas.is_zero());
+                assert_eq!(member.lead(), Some(lease.id));
+                assert_eq!(member.end().is_none(), is_live);
+                assert!(is_live || member.locked().is_zero() && member.gas_locked().is_zero());
             }
         }
     }
@@ -463,7 +466,7 @@ fn assert_shape(state: &State) {
             .jobs()
             .iter()
             .filter(|it| it.requestor == account.address);
-        let open = mine.filter(|it| !it.state.is_final()).count();
+        let open = mine.filter(|it| !it.state().is_final()).count();
         assert_eq!(account.open_jobs as usize, open);
         let offers = state.offers().iter();
         let offers = offers.filter(|it| it.provider == account.address).count();

@@ -65,13 +65,15 @@ async fn evidence_shown_to_one_validator_is_judged_by_all() {
     let job = one_paid_job(&network, validators.handle(2)).await;
     for handle in validators.handles() {
         wait_for(handle, "the payment", |state| {
-            state.job(&job).is_some_and(|job| job.settlement.is_some())
+            state
+                .job(&job)
+                .is_some_and(|job| job.settlement().is_some())
         })
         .await;
     }
     let state = validators.handle(2).snapshot().state.clone();
-    let lease = state.job(&job).unwrap().leases[0];
-    let evidence = state.lease(&lease).unwrap().evidence.unwrap().digest;
+    let lease = state.job(&job).unwrap().leases()[0];
+    let evidence = state.lease(&lease).unwrap().evidence().unwrap().digest;
     let held = validators
         .handles()
         .filter(|it| it.blobs().contains(&evidence));
@@ -98,14 +100,14 @@ async fn a_job_waits_until_a_quorum_states_that_it_holds_the_input() {
     let job = order(&network, handle, &network.wallets[1]).await;
     // Nobody has the input.
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let state = |handle: &tg_node::NodeHandle| handle.snapshot().state.job(&job).unwrap().state;
+    let state = |handle: &tg_node::NodeHandle| handle.snapshot().state.job(&job).unwrap().state();
     assert_eq!(state(handle), JobState::Submitted);
     for index in [0, 3] {
         let blobs = validators.handle(index).blobs();
         blobs.put(&input_bytes(), 1 << 20).unwrap();
     }
     wait_for(handle, "statements of a quorum", |state| {
-        state.job(&job).unwrap().state == JobState::Queued
+        state.job(&job).unwrap().state() == JobState::Queued
     })
     .await;
 }

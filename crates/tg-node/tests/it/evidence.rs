@@ -27,7 +27,7 @@ async fn a_forged_proof_is_slashed_and_an_honest_one_paid() {
     let state = handle.snapshot().state.clone();
     assert!(
         matches!(
-            state.lease(&lease).unwrap().end,
+            state.lease(&lease).unwrap().end(),
             Some(LeaseEnd::Rejected { .. })
         ),
         "{:?}",
@@ -42,12 +42,12 @@ async fn a_forged_proof_is_slashed_and_an_honest_one_paid() {
     serve(&network, handle, honest, (job, second), Work::Honest).await;
     for handle in validators.handles() {
         wait_for(handle, "the payment", |state| {
-            state.job(&job).unwrap().state == JobState::Paid
+            state.job(&job).unwrap().state() == JobState::Paid
         })
         .await;
         let state = &handle.snapshot().state;
         let job = state.job(&job).unwrap();
-        assert_eq!(job.settlement.unwrap().price, Amount::from_tgrid(2));
+        assert_eq!(job.settlement().unwrap().price, Amount::from_tgrid(2));
         assert_eq!(job.excluded, [cheat.address()]);
     }
     assert_agree(validators.handles());

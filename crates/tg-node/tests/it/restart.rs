@@ -108,11 +108,11 @@ async fn restart_after_sigkill_keeps_everything() {
         assert!(network.nonce(&state, 0) >= 3);
         // The job, what its provider committed to, and its settlement.
         let job = state.jobs().iter().next().unwrap();
-        assert_eq!(job.state, JobState::Paid);
-        assert_eq!(job.settlement.unwrap().price, Amount::from_tgrid(2));
-        let lease = state.lease(job.leases.last().unwrap()).unwrap();
-        assert_eq!(lease.receipt.as_ref().unwrap().model, job.order.model);
-        let evidence = lease.evidence.unwrap().digest;
+        assert_eq!(job.state(), JobState::Paid);
+        assert_eq!(job.settlement().unwrap().price, Amount::from_tgrid(2));
+        let lease = state.lease(job.leases().last().unwrap()).unwrap();
+        assert_eq!(lease.receipt().as_ref().unwrap().model, job.order.model);
+        let evidence = lease.evidence().unwrap().digest;
         holders += usize::from(handle.blobs().contains(&evidence));
     }
     // Those whose verdict made it final, at least.

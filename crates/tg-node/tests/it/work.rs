@@ -206,7 +206,7 @@ pub(crate) async fn one_paid_job(network: &Network, handle: &NodeHandle) -> JobI
     let lease = lease_of(handle, &job, provider.address()).await;
     serve(network, handle, provider, (job, lease), Work::Honest).await;
     wait_for(handle, "the payment", |state| {
-        state.job(&job).unwrap().state == JobState::Paid
+        state.job(&job).unwrap().state() == JobState::Paid
     })
     .await;
     job

@@ -230,11 +230,11 @@ impl Stage {
                 continue;
             }
             let due = lease
-                .started_at
+                .started_at()
                 .map(|at| at.saturating_add(declared(state, job, lease)));
-            let message = match (job.state, due) {
+            let message = match (job.state(), due) {
                 (JobState::Leased, None) => Transaction::StartLease { lease: lease.id },
-                (JobState::Running, Some(due)) if lease.lead.is_none() && due <= now => {
+                (JobState::Running, Some(due)) if lease.lead().is_none() && due <= now => {
                     Transaction::CommitReceipt {
                         lease: lease.id,
                         receipt: receipt(&job.order),
@@ -369,12 +369,12 @@ impl Stage {
 
 fn count(lane: &mut LaneCount, job: &tg_ledger::Job) {
     lane.ordered += 1;
-    match job.end {
+    match job.end() {
         Some(EndReason::Fulfilled) => lane.paid += 1,
         Some(EndReason::NotAdmitted) => lane.refused += 1,
         _ => lane.unpaid += 1,
     }
-    if let Some(settlement) = job.settlement {
+    if let Some(settlement) = job.settlement() {
         let paid = settlement.price.saturating_add(settlement.members);
         lane.volume = lane.volume.saturating_add(paid);
     }
@@ -449,14 +449,14 @@ fn promises(
 fn gangs(state: &State, jobs: &[JobId]) -> (usize, usize) {
     let (mut partial, mut whole) = (0, 0);
     for job in jobs.iter().filter_map(|id| state.job(id)) {
-        if job.order.needs.lane() != Lane::Gang || job.state != JobState::Paid {
+        if job.order.needs.lane() != Lane::Gang || job.state() != JobState::Paid {
             continue;
         }
-        let lead: Option<LeaseId> = job.leases.last().copied();
+        let lead: Option<LeaseId> = job.leases().last().copied();
         let members = lead.and_then(|id| state.lease(&id)).map_or(0, |lead| {
             state
                 .gang_of(lead)
-                .filter(|it| it.end == Some(LeaseEnd::Fulfilled))
+                .filter(|it| it.end() == Some(&LeaseEnd::Fulfilled))
                 .count()
         });
         match members == usize::from(job.order.needs.gang) {
@@ -471,15 +471,16 @@ fn gangs(state: &State, jobs: &[JobId]) -> (usize, usize) {
 fn deadlines(state: &State, jobs: &[JobId], silent: &BTreeSet<Address>) -> (usize, usize) {
     let (mut late, mut admitted) = (0, 0);
     for job in jobs.iter().filter_map(|id| state.job(id)) {
-        if job.order.needs.lane() != Lane::Deadline || job.leases.is_empty() {
+        if job.order.needs.lane() != Lane::Deadline || job.leases().is_empty() {
             continue;
         }
         admitted += 1;
-        let leases = job.leases.iter().filter_map(|id| state.lease(id));
+        let leases = job.leases();
+        let leases = leases.iter().filter_map(|id| state.lease(id));
         let unlucky = leases.into_iter().any(|it| silent.contains(&it.provider));
         let ended: Option<TimestampMs> = job.history.last().map(|it| it.at);
         let in_time =
-            job.state == JobState::Paid && ended.is_some_and(|at| at <= job.order.deadline);
+            job.state() == JobState::Paid && ended.is_some_and(|at| at <= job.order.deadline);
         late += usize::from(!in_time && !unlucky);
     }
     (late, admitted)

@@ -55,7 +55,7 @@ fn underbids(
 fn has_end(grid: &Grid, is: impl Fn(&LeaseEnd) -> bool) -> bool {
     let leases = grid.state.leases().iter();
     let mut theirs = leases.filter(|it| grid.is_hostile(&it.provider));
-    theirs.any(|it| it.end.as_ref().is_some_and(&is))
+    theirs.any(|it| it.end().is_some_and(&is))
 }
 
 fn never_starts() -> Attack {
@@ -106,7 +106,7 @@ fn declines(name: &'static str, reason: DeclineReason, corrupt: usize) -> Attack
     };
     let act = move |grid: &mut Grid| {
         for (job, lease) in grid.leases("x0") {
-            if job.state == JobState::Leased {
+            if job.state() == JobState::Leased {
                 let lease = lease.id;
                 grid.send("x0", Transaction::DeclineLease { lease, reason });
             }
@@ -137,7 +137,7 @@ fn ally_comes_next() -> Attack {
         }
         for name in ["x0", "x1", "x2"] {
             for (job, lease) in grid.leases(name) {
-                if job.state == JobState::Leased {
+                if job.state() == JobState::Leased {
                     let (lease, reason) = (lease.id, DeclineReason::Unwilling);
                     grid.send(name, Transaction::DeclineLease { lease, reason });
                 }
@@ -160,7 +160,7 @@ fn ally_comes_next() -> Attack {
 fn starts_and_vanishes() -> Attack {
     let act = |grid: &mut Grid| {
         for (_, lease) in grid.leases("x0") {
-            if lease.started_at.is_none() {
+            if lease.started_at().is_none() {
                 grid.send("x0", Transaction::StartLease { lease: lease.id });
             }
         }
@@ -197,7 +197,7 @@ fn vanishes_on_a_new_model() -> Attack {
         with_new_model(1),
         |grid| {
             for (_, lease) in grid.leases("x0") {
-                if lease.started_at.is_none() {
+                if lease.started_at().is_none() {
                     grid.send("x0", Transaction::StartLease { lease: lease.id });
                 }
             }
@@ -219,7 +219,7 @@ fn vanishes_on_a_new_model() -> Attack {
 fn hands_in(grid: &mut Grid, digest: tg_types::Digest) {
     for (job, lease) in grid.leases("x0") {
         let lease_id = lease.id;
-        let next = match job.state {
+        let next = match job.state() {
             JobState::Leased => Transaction::StartLease { lease: lease_id },
             JobState::Running => Transaction::CommitReceipt {
                 lease: lease_id,
@@ -280,7 +280,7 @@ fn unprovable_model() -> Attack {
         happened: |grid| {
             let leases = grid.state.leases().iter();
             let mut honest = leases.filter(|it| !grid.is_hostile(&it.provider));
-            honest.any(|it| matches!(it.end, Some(LeaseEnd::Late(_))))
+            honest.any(|it| matches!(it.end(), Some(LeaseEnd::Late(_))))
         },
         ..attack(
             "a model that executes and cannot be proved, and a machine of one's own that is matched last",

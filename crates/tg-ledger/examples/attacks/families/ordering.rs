@@ -35,7 +35,7 @@ fn is_time(grid: &Grid) -> bool {
 
 fn has_waiting(grid: &Grid) -> bool {
     grid.state.jobs().iter().any(|job| {
-        job.order.input == SECRET && job.state == JobState::Expired && job.leases.is_empty()
+        job.order.input == SECRET && job.state() == JobState::Expired && job.leases().is_empty()
     })
 }
 
@@ -44,7 +44,7 @@ fn ended(grid: &Grid, is: impl Fn(&LeaseEnd) -> bool) -> bool {
     grid.state.leases().iter().any(|lease| {
         let job = grid.state.job(&lease.job);
         let is_theirs = job.is_some_and(|job| grid.is_hostile(&job.requestor));
-        is_theirs && lease.end.as_ref().is_some_and(&is)
+        is_theirs && lease.end().is_some_and(&is)
     })
 }
 
@@ -113,7 +113,7 @@ fn cancelled_before_the_start() -> Attack {
             grid.submit("x requestor", grid.order(64, 200_000));
         }
         for job in grid.open_jobs("x requestor") {
-            if job.state == JobState::Leased {
+            if job.state() == JobState::Leased {
                 grid.send("x requestor", Transaction::CancelJob { job: job.id });
             }
         }
@@ -138,7 +138,7 @@ fn cancelled_at_the_end() -> Attack {
         }
         for job in grid.open_jobs("x requestor") {
             let lease = job.live_lease().and_then(|id| grid.state.lease(&id));
-            let started = lease.and_then(|it| it.started_at);
+            let started = lease.and_then(|it| it.started_at());
             if started.is_some_and(|at| at.get() + 8_000 <= grid.now()) {
                 grid.send("x requestor", Transaction::CancelJob { job: job.id });
             }
@@ -201,14 +201,22 @@ fn low_ratings() -> Attack {
         }
         let address = grid.address("x requestor");
         let jobs = grid.state.jobs().iter();
-        let paid = jobs.filter(|it| it.requestor == address && it.state == JobState::Paid);
-        let unrated: Vec<_> = paid.filter(|it| it.stars == 0).map(|it| it.id).collect();
+        let paid = jobs.filter(|it| it.requestor == address && it.state() == JobState::Paid);
+        let unrated: Vec<_> = paid
+            .filter(|it| it.stars().is_none())
+            .map(|it| it.id)
+            .collect();
         for job in unrated {
             grid.send("x requestor", Transaction::RateJob { job, stars: 1 });
         }
     };
     Attack {
-        happened: |grid| grid.state.jobs().iter().any(|job| job.stars == 1),
+        happened: |grid| {
+            grid.state
+                .jobs()
+                .iter()
+                .any(|job| job.stars().is_some_and(|it| it.get() == 1))
+        },
         ..attack(
             "one star for every result",
             "requestor",

@@ -83,8 +83,8 @@ fn pushed_out(name: &'static str, then: Then) -> Attack {
         }
         for job in grid.open_jobs("x requestor") {
             let is_due = match then {
-                Then::CancelWhenPlaced => job.state == JobState::Leased,
-                Then::CancelWhileLeaving => job.state == JobState::Queued,
+                Then::CancelWhenPlaced => job.state() == JobState::Leased,
+                Then::CancelWhileLeaving => job.state() == JobState::Queued,
                 Then::LetItExpire => false,
             };
             if is_due {
@@ -102,7 +102,7 @@ fn pushed_out(name: &'static str, then: Then) -> Attack {
         },
         happened: |grid| {
             let mut jobs = grid.state.jobs().iter();
-            jobs.any(|job| grid.is_hostile(&job.requestor) && job.state.is_final())
+            jobs.any(|job| grid.is_hostile(&job.requestor) && job.state().is_final())
         },
         ..attack(name, "requestor", one_machine(), play)
     }
@@ -149,7 +149,7 @@ fn own_spot_jobs() -> Attack {
         happened: |grid| {
             let leases = grid.state.leases().iter();
             let mut theirs = leases.filter(|it| grid.is_hostile(&it.provider));
-            theirs.any(|it| it.end == Some(LeaseEnd::Preempted))
+            theirs.any(|it| it.end() == Some(&LeaseEnd::Preempted))
         },
         ..attack(
             "fills its machine with spot jobs of its own, to be owed for them by whoever needs the machine",
@@ -191,12 +191,12 @@ fn gangs() -> Plan {
 fn shirk(grid: &mut Grid, name: &str, upto: u8) {
     for (job, lease) in grid.leases(name) {
         let id = lease.id;
-        if upto >= 1 && lease.started_at.is_none() {
+        if upto >= 1 && lease.started_at().is_none() {
             grid.send(name, Transaction::StartLease { lease: id });
         } else if upto >= 2
-            && lease.lead.is_some()
-            && lease.receipt.is_none()
-            && job.state == JobState::Running
+            && lease.lead().is_some()
+            && lease.receipt().is_none()
+            && job.state() == JobState::Running
         {
             let receipt = receipt(&job);
             grid.send(name, Transaction::CommitPart { lease: id, receipt });
@@ -216,7 +216,7 @@ fn failed(grid: &Grid) -> bool {
     let mut theirs = leases.filter(|it| grid.is_hostile(&it.provider));
     theirs.any(|it| {
         matches!(
-            it.end,
+            it.end(),
             Some(LeaseEnd::Abandoned(_) | LeaseEnd::Late(LatePhase::Running))
         )
     })

@@ -31,7 +31,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
 fn is_done(grid: &Grid) -> bool {
     let jobs = grid.state.jobs().iter();
     let theirs = jobs.filter(|it| grid.is_hostile(&it.requestor));
-    theirs.filter(|it| it.state == JobState::Paid).count() >= 50
+    theirs.filter(|it| it.state() == JobState::Paid).count() >= 50
 }
 
 fn own_orders(name: &'static str, mode: VerificationMode, price: u64) -> Attack {

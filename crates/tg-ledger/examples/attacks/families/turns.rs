@@ -58,7 +58,7 @@ fn is_theirs(grid: &Grid, is: impl Fn(&LeaseEnd) -> bool) -> bool {
     grid.state.leases().iter().any(|lease| {
         let job = grid.state.job(&lease.job);
         let theirs = job.is_some_and(|job| grid.is_hostile(&job.requestor));
-        theirs && lease.end.as_ref().is_some_and(&is)
+        theirs && lease.end().is_some_and(&is)
     })
 }
 
@@ -150,7 +150,7 @@ fn squats() -> Attack {
             let soon = grid.now() + 2_000;
             let held = grid.state.reservation_of(&job.id);
             let is_due = held.is_some_and(|it| it.from.get() <= soon);
-            if is_due || job.state == JobState::Leased {
+            if is_due || job.state() == JobState::Leased {
                 grid.send("x requestor", Transaction::CancelJob { job: job.id });
             }
         }

@@ -13,7 +13,7 @@ use tg_types::{
 use super::outcome::{Check, Spent};
 use crate::error::{MachineProblem, NeedsProblem, TransactionError};
 use crate::limits::{BIDS_MAX, BIDS_PER_ACCOUNT_MAX, LOST_PER_VALIDATOR_MAX};
-use crate::record::{Account, Bid, JobState, Lease};
+use crate::record::{Account, Bid, JobState, Lease, Stars};
 use crate::rent::{BID_BYTES, Shelf};
 use crate::state::{Schedule, State};
 
@@ -84,7 +84,7 @@ fn problem_of(state: &State, needs: &JobNeeds) -> Option<NeedsProblem> {
 
 /// Whether a lease may start now.
 pub(super) fn check_start(now: TimestampMs, lease: &Lease) -> Spent {
-    if lease.started_at.is_some() {
+    if lease.started_at().is_some() {
         return Err(TransactionError::LeaseStarted { lease: lease.id });
     }
     if now < lease.grant.from {
@@ -98,7 +98,7 @@ pub(super) fn check_start(now: TimestampMs, lease: &Lease) -> Spent {
 
 /// Whether a lease may hand in a result.
 pub(super) const fn check_leads(lease: &Lease) -> Check {
-    match lease.lead {
+    match lease.lead() {
         Some(lead) => Err(TransactionError::NotGangLead {
             lease: lease.id,
             lead,
@@ -213,7 +213,7 @@ pub(super) fn check_validator(state: &State, sender: Address) -> Check {
 
 /// Whether a rating counts.
 pub(super) fn check_rating(state: &State, sender: Address, id: &JobId, stars: u8) -> Spent {
-    if !(1..=5).contains(&stars) {
+    if Stars::new(stars).is_none() {
         return Err(TransactionError::BadStars { got: stars });
     }
     let unknown = TransactionError::UnknownJob { job: *id };
@@ -224,13 +224,13 @@ pub(super) fn check_rating(state: &State, sender: Address, id: &JobId, stars: u8
             requestor: job.requestor,
         });
     }
-    if job.state != JobState::Paid {
+    if job.state() != JobState::Paid {
         return Err(TransactionError::JobNotPaid {
             job: *id,
-            state: job.state,
+            state: job.state(),
         });
     }
-    if job.stars != 0 {
+    if job.stars().is_some() {
         return Err(TransactionError::AlreadyRated { job: *id });
     }
     Ok(Amount::ZERO)
@@ -254,10 +254,10 @@ pub(super) fn check_raise(
             requestor: job.requestor,
         });
     }
-    if job.state.is_final() {
+    if job.state().is_final() {
         return Err(TransactionError::JobEnded {
             job: *id,
-            state: job.state,
+            state: job.state(),
         });
     }
     // Who could raise a bid that is open would have seen the others'.

@@ -89,7 +89,10 @@ impl Execution {
         let mut jobs: Vec<&Job> = self
             .state
             .queued_jobs()
-            .filter(|job| job.order.needs.lane() == Lane::Auction && job.revealed_in < slot)
+            .filter(|job| {
+                job.order.needs.lane() == Lane::Auction
+                    && job.revealed_in.is_some_and(|it| it < slot)
+            })
             .collect();
         jobs.sort_by_key(|job| State::waiting(job).turn(self.now));
         jobs.truncate(AUCTION_BIDS_MAX);
@@ -174,7 +177,7 @@ impl Execution {
                 continue;
             }
             let job = self.job(&entry.job)?;
-            debug_assert_eq!(job.state, JobState::Queued, "a bid is served once");
+            debug_assert_eq!(job.state(), JobState::Queued, "a bid is served once");
             if !board.budget.admits(1) {
                 break;
             }

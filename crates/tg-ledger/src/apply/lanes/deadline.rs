@@ -16,7 +16,7 @@ use super::super::matching::{Board, Outcome};
 use crate::decision::Decision;
 use crate::error::InvariantError;
 use crate::limits::BOOKING_STARTS_MAX;
-use crate::record::{EndReason, Job, JobState};
+use crate::record::{Job, Unpaid};
 
 /// How many times its price on an empty machine a reservation on a full one costs.
 pub(crate) const PRICE_SPAN: u64 = 4;
@@ -43,10 +43,10 @@ impl Execution {
         match chosen {
             Some(quote) => self.lease_to(board, job, &quote),
             // Its provider failed: it was admitted once, and waits for another chance until its deadline.
-            None if !job.leases.is_empty() => Ok(Outcome::Waits),
+            None if !job.earlier.is_empty() => Ok(Outcome::Waits),
             None => {
                 self.decisions.push(Decision::Refused { job: job.id });
-                self.end_unpaid(job, JobState::Refunded, EndReason::NotAdmitted)?;
+                self.end_unpaid(job, Unpaid::NotAdmitted)?;
                 Ok(Outcome::Settled)
             }
         }

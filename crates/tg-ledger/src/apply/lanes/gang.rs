@@ -10,7 +10,7 @@ use tg_market::book::gang::GangSurvey;
 use super::super::Execution;
 use super::super::matching::{Board, Outcome};
 use crate::error::InvariantError;
-use crate::record::{Job, JobState, Lease};
+use crate::record::{GangRole, Job, Lease, OpenStage};
 
 impl Execution {
     /// Places all members of a gang, or none.
@@ -46,18 +46,20 @@ impl Execution {
         for (member, quote) in (0_u16..).zip(quotes) {
             leases.push(self.make_lease(board, &job, quote, member)?);
         }
-        let ids: Vec<_> = leases.iter().skip(1).map(|it| it.id).collect();
-        let lead = leases.first().map(|it| it.id);
-        for (member, mut lease) in leases.into_iter().enumerate() {
-            if member == 0 {
-                lease.members.clone_from(&ids);
-                job.leases.push(lease.id);
-            } else {
-                lease.lead = lead;
-            }
+        let Some(lead) = leases.first().map(|it| it.id) else {
+            return Ok(());
+        };
+        let members: Vec<_> = leases.iter().skip(1).map(|it| it.id).collect();
+        for mut lease in leases {
+            lease.role = match lease.id == lead {
+                true => GangRole::Leads {
+                    members: members.clone(),
+                },
+                false => GangRole::Follows { lead },
+            };
             self.state.put_lease(lease);
         }
-        self.step(&mut job, JobState::Leased)?;
+        self.step(&mut job, OpenStage::Leased(lead))?;
         self.save_job(job);
         Ok(())
     }

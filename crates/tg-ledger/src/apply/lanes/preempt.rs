@@ -82,7 +82,7 @@ impl Execution {
         let leases = self.state.stock.holders(offer);
         leases
             .filter_map(|id| self.state.lease(&id))
-            .filter(|lease| lease.lead.is_none())
+            .filter(|lease| lease.lead().is_none())
             .filter_map(|lease| Some((self.state.job(&lease.job)?, lease)))
             .collect()
     }
@@ -163,12 +163,12 @@ impl Execution {
             if chosen.contains(&other.sequence) {
                 // Nobody leaves for a job that cannot be served any more when the room is there.
                 let starts = end.saturating_add(parameters.start_timeout);
-                let is_running = other.state == JobState::Running;
+                let is_running = other.state() == JobState::Running;
                 is_in_time &=
                     !is_running || starts.saturating_add(quote.duration) <= job.order.deadline;
                 loss = loss.saturating_add(loss_of(lease, self.now));
                 owed = owed.saturating_add(loss_of(lease, end));
-                leases.push((lease.id, other.state == JobState::Running));
+                leases.push((lease.id, other.state() == JobState::Running));
                 gone.push(lease.id);
             }
         }
@@ -196,7 +196,7 @@ impl Execution {
 
 /// What is lost with a lease: the part of its price that its work so far is worth.
 pub(in crate::apply) fn loss_of(lease: &Lease, now: TimestampMs) -> Amount {
-    let since = lease.started_at.unwrap_or(now);
+    let since = lease.started_at().unwrap_or(now);
     let done = now.saturating_since(since).get();
     let whole = lease.deadline.saturating_since(lease.grant.from).get();
     lease

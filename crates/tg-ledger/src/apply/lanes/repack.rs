@@ -59,7 +59,7 @@ impl Execution {
         let candidates = self
             .state
             .live_leases()
-            .filter(|(job, lease)| can_be_pushed_out(job, lease) && lease.started_at.is_some())
+            .filter(|(job, lease)| can_be_pushed_out(job, lease) && lease.started_at().is_some())
             .take(MOVE_CANDIDATES_MAX);
         let mut trial = Stock::clone(&self.state.stock);
         let mut best: Option<(Amount, LeaseId)> = None;
@@ -126,7 +126,7 @@ impl Execution {
         let request = request_of(&job.order.needs).ok()?;
         let (stock, prices) = (demand.stock?, demand.prices?);
         let burden = stock.burden_of(&lease.offer, &request, lease.grant.devices, prices)?;
-        let ends = lease.started_at?.saturating_add(quote.duration);
+        let ends = lease.started_at()?.saturating_add(quote.duration);
         let left = ends.saturating_since(self.now);
         let place = prices.cost(view.terms.machine.gpu, burden, left);
         // Both places at today's price: that the price fell is no reason to move.

@@ -78,7 +78,7 @@ impl Execution {
         let mut kept = Vec::with_capacity(held.len());
         for mut reservation in held {
             let job = self.job(&reservation.job)?;
-            let waits = job.state == JobState::Queued;
+            let waits = job.state() == JobState::Queued;
             if !waits || reservation.from <= self.now {
                 self.state.let_go_of(&job, &reservation);
             }
@@ -175,7 +175,7 @@ impl Execution {
     fn locked_on(&self, offer: &OfferId) -> Amount {
         let leases = self.state.stock.holders(offer);
         let locked = leases.filter_map(|id| self.state.lease(&id));
-        locked.fold(Amount::ZERO, |sum, it| sum.saturating_add(it.locked))
+        locked.fold(Amount::ZERO, |sum, it| sum.saturating_add(it.locked()))
     }
 
     /// What is held back for a job that it was let go of for a moment, as early as it can be now; `None` if an offer does not
@@ -243,7 +243,7 @@ impl Execution {
         board.budget.turn_to(Share::Reserved);
         for id in tried {
             let job = self.job(&id)?;
-            if !board.budget.admits(0) || job.state != JobState::Queued {
+            if !board.budget.admits(0) || job.state() != JobState::Queued {
                 continue;
             }
             board.budget.spend_some(CHOICE_LOOKS);
