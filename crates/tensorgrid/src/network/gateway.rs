@@ -110,7 +110,9 @@ impl GatewayProcess {
         }
         let sources = urls.iter().map(|url| HttpSource::new(url));
         let sources = sources.collect::<Result<Vec<_>, _>>();
-        let sources = sources.or_fail(Exit::Usage, format!("{}: a source", file.display()))?;
+        let sources = sources
+            .or_fail(Exit::Usage, format!("{}: a source", file.display()))
+            .map_err(|failure| failure.hint("a source is http://HOST:PORT; TLS is not spoken"))?;
         let uplinks = Arc::new(Uplinks::new(&sources, genesis.validators.len()));
         let sources = sources.into_iter();
         let sources = sources.map(|it| Arc::new(it) as Arc<dyn ChainSource>);
