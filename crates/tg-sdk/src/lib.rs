@@ -23,8 +23,6 @@
 pub mod bids;
 #[cfg(feature = "client")]
 pub mod client;
-#[cfg(feature = "client")]
-pub mod download;
 pub mod dto;
 pub mod error;
 #[cfg(feature = "client")]
