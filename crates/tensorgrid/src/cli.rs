@@ -133,6 +133,8 @@ pub(crate) struct SimulateArguments {
 pub(crate) enum BenchCommand {
     /// Prove and verify the built-in models, or the suite: medians of 20 runs, memory, bytes.
     Prove(BenchArguments),
+    /// Run a grid in this process under load: jobs that settle in a second, how soon orders are final, CPU time.
+    Grid(BenchGridArguments),
 }
 
 /// `model compile`.
@@ -476,6 +478,24 @@ pub(crate) enum Same {
     Output,
     /// The outputs of the first are the inputs of the second.
     Chain,
+}
+
+/// `bench grid`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Jobs ask for --verify none and are answered at once, so that ordering, matching, settling and storing them is \
+                  all that is measured. The data lie in the current folder while it runs: use a disk, not memory."
+)]
+pub(crate) struct BenchGridArguments {
+    /// Validators.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=16))]
+    pub(crate) validators: u16,
+    /// Jobs on their way at once while the most is found.
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) window: u32,
+    /// Seconds of each phase.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) seconds: u32,
 }
 
 /// `bench prove`.

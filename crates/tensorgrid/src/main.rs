@@ -48,8 +48,8 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> outcome::Outcome {
     use grid::commands::{
-        balance, block_on, gateway, infer, job, model, network, provider, rent, transfer, up,
-        validator,
+        balance, bench_grid, block_on, gateway, infer, job, model, network, provider, rent,
+        transfer, up, validator,
     };
     SimdLevel::forced().or_fail(outcome::Exit::Usage, "choose the processor's level")?;
     let json = cli.json;
@@ -96,6 +96,9 @@ fn run(cli: Cli) -> outcome::Outcome {
             offline::device_check::run(arguments.device, json)
         }
         Command::Device(_) => offline::device::run(json),
+        Command::Bench(cli::BenchCommand::Grid(arguments)) => {
+            block_on(bench_grid::run(&arguments, json))
+        }
         Command::Bench(cli::BenchCommand::Prove(arguments)) => {
             offline::bench::run(&arguments, json)
         }

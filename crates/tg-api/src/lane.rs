@@ -49,7 +49,7 @@ impl CallLane {
         let (_, subject, id, rest) = (parts.next(), parts.next(), parts.next(), parts.next());
         match (subject.unwrap_or_default(), id, rest) {
             ("blobs", Some(_), None) if method == Method::PUT => Self::Upload,
-            ("blobs", Some(_), None) => Self::Download,
+            ("blobs", Some(_), None | Some("chunks")) => Self::Download,
             ("chain", Some("snapshot"), None) => Self::Download,
             // It waits for a block.
             ("events", None, _) | ("chain", Some("blocks"), None) => Self::Stream,
@@ -229,6 +229,8 @@ mod tests {
         check(&Method::GET, "/v1/providers/0x12", CallLane::Read);
         check(&Method::GET, "/v1/proofs/account/0x12", CallLane::Read);
         check(&Method::GET, "/v1/blobs/0x12", CallLane::Download);
+        check(&Method::GET, "/v1/blobs/0x12/chunks", CallLane::Download);
+        check(&Method::GET, "/v1/blobs/0x12/chunks/3", CallLane::Download);
         check(&Method::PUT, "/v1/blobs/0x12", CallLane::Upload);
         check(&Method::GET, "/v1/events", CallLane::Stream);
         check(&Method::GET, "/v1/chain/blocks", CallLane::Stream);

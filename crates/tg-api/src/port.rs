@@ -8,6 +8,7 @@ use std::time::Duration;
 use tg_ledger::{Event, State};
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
 use tg_types::chain::{ChainPage, FinalityProof, SnapshotHead};
+use tg_types::chunks::ChunkTree;
 use tg_types::{
     Address, Digest, Fault, Heartbeat, SignedTransaction, SignedUpload, TimestampMs, TransactionId,
 };
@@ -165,6 +166,12 @@ pub trait GridPort: Send + Sync + 'static {
 
     /// A blob, or nothing if it is not held.
     fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Box<dyn BlobSource>>>;
+
+    /// The chunks of a blob, or nothing if it is not held.
+    fn chunk_tree(&self, digest: Digest) -> PortFuture<'_, Option<Arc<ChunkTree>>>;
+
+    /// The bytes of one chunk, which whoever asked checks; nothing if the blob is not held or has no such chunk.
+    fn chunk(&self, digest: Digest, index: u64) -> PortFuture<'_, Option<Vec<u8>>>;
 
     /// What only a development network offers.
     fn development(&self) -> Option<&dyn DevelopmentPort>;

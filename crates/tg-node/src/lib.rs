@@ -140,7 +140,8 @@ pub mod validator;
 pub mod voting;
 
 pub use blob::{
-    Allowance, BlobError, BlobReader, BlobStore, BlobWriter, PENDING_TIME, PendingBlob, Stored,
+    Allowance, BlobError, BlobReader, BlobStore, BlobWriter, PENDING_TIME, PartialBlob,
+    PendingBlob, Stored,
 };
 pub use checker::ProofChecker;
 pub use clock::WallClock;

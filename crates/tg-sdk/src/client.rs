@@ -7,6 +7,7 @@ use http_body_util::Either;
 use hyper::Method;
 use serde::Serialize;
 use tg_types::chain::{ChainPage, PAGE_BYTES_MAX, SNAPSHOT_HEAD_BYTES_MAX, SnapshotHead};
+use tg_types::chunks::{CHUNK_BYTES, CHUNKS_MAX, ChunkTree};
 use tg_types::{
     Address, Amount, BidId, ChainDomain, Decode as _, Digest, DurationMs, Encode, Fees, Heartbeat,
     JobId, JobOrder, ModelId, OfferId, Reader, SignedTransaction, SignedUpload, TimestampMs,
@@ -14,7 +15,6 @@ use tg_types::{
 };
 use tokio::sync::mpsc;
 
-use crate::download::Download;
 use crate::dto::{
     AccountDto, BidDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, DryRunDto,
     FaucetRequestDto, InferenceDto, JobDto, JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto,
@@ -35,6 +35,12 @@ const UPLOAD_TIME: DurationMs = DurationMs::new(5 * 60 * 1_000);
 
 /// Bytes of a page of blocks that are read: its blocks, and what shows them.
 const PAGE_LIMIT: usize = PAGE_BYTES_MAX + (1 << 20);
+
+/// How often a chunk is asked for again.
+const CHUNK_TRIES: u32 = 5;
+
+/// How long to wait before, times the tries so far.
+const CHUNK_PAUSE: Duration = Duration::from_millis(300);
 
 /// Items of a page that is asked for: the most that a server gives.
 const PAGE_ITEMS: usize = 200;
@@ -182,19 +188,6 @@ impl Client {
             .await
     }
 
-    /// A blob as it comes, piece by piece. Nothing is checked: whoever has all pieces compares their digest with the name.
-    ///
-    /// # Errors
-    /// Those of any call; status 404 if the grid does not have it.
-    pub async fn download(&self, digest: Digest) -> Result<Download, ClientError> {
-        let path = format!("/v1/blobs/{digest}");
-        let answer = self
-            .transport
-            .open(Method::GET, &path, Payload::Empty)
-            .await?;
-        Ok(Download::new(self.transport.clone(), answer.into_body()))
-    }
-
     /// Final blocks from a height on, with what shows them. With none there, the grid waits for one for `wait` at most, 10 s,
     /// and then gives a page without blocks. Nothing is checked.
     ///
@@ -234,11 +227,82 @@ impl Client {
         Ok((head, bytes.split_off(length)))
     }
 
-    /// Fetches a blob of at most `limit` bytes and checks its digest.
+    /// The chunks of a blob. Whoever asks checks that they are those of its name.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if the grid does not have it.
+    pub async fn chunk_tree(&self, digest: Digest) -> Result<ChunkTree, ClientError> {
+        let path = format!("/v1/blobs/{digest}/chunks");
+        let limit = 64 + 32 * CHUNKS_MAX;
+        let bytes = self
+            .transport
+            .call(Method::GET, &path, Payload::Empty, limit)
+            .await?;
+        ChunkTree::from_bytes(&bytes).map_err(|source| ClientError::Malformed { path, source })
+    }
+
+    /// One chunk of a blob. Nothing is checked but that it is no larger than chunks are.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if the grid does not have it.
+    pub async fn chunk(&self, digest: Digest, index: u64) -> Result<Vec<u8>, ClientError> {
+        let path = format!("/v1/blobs/{digest}/chunks/{index}");
+        let limit = usize::try_from(CHUNK_BYTES).unwrap_or(usize::MAX);
+        self.transport
+            .call(Method::GET, &path, Payload::Empty, limit)
+            .await
+    }
+
+    /// Fetches a blob of at most `limit` bytes and checks its digest; one of several chunks comes chunk by chunk, each of which
+    /// is checked, and is asked for again if the connection breaks.
     ///
     /// # Errors
     /// Those of any call; [`ClientError::TooLarge`]; [`ClientError::WrongBlob`] if the server lies.
     pub async fn blob(&self, digest: Digest, limit: usize) -> Result<Vec<u8>, ClientError> {
+        if limit as u64 <= CHUNK_BYTES {
+            return self.whole_blob(digest, limit).await;
+        }
+        let tree = self.chunk_tree(digest).await?;
+        if tree.size() > limit as u64 {
+            return Err(ClientError::TooLarge {
+                path: format!("/v1/blobs/{digest}"),
+                limit,
+            });
+        }
+        let wrong = |bytes: &[u8]| ClientError::WrongBlob {
+            expected: digest,
+            got: Digest::of_blob(bytes),
+        };
+        if !tree.is_of(&digest) {
+            return Err(wrong(&tree.to_bytes()));
+        }
+        let mut blob = Vec::with_capacity(usize::try_from(tree.size()).unwrap_or(0));
+        for index in 0..tree.chunks() {
+            let chunk = self.patient_chunk(digest, index).await?;
+            if !tree.is_chunk(&digest, index, &chunk) {
+                return Err(wrong(&chunk));
+            }
+            blob.extend_from_slice(&chunk);
+        }
+        Ok(blob)
+    }
+
+    /// A chunk, asked for a few times.
+    async fn patient_chunk(&self, digest: Digest, index: u64) -> Result<Vec<u8>, ClientError> {
+        let mut tries = 0;
+        loop {
+            match self.chunk(digest, index).await {
+                Err(error) if error.is_transient() && tries < CHUNK_TRIES => {
+                    tries += 1;
+                    tokio::time::sleep(CHUNK_PAUSE * tries).await;
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    /// A small blob in one answer.
+    async fn whole_blob(&self, digest: Digest, limit: usize) -> Result<Vec<u8>, ClientError> {
         let path = format!("/v1/blobs/{digest}");
         let bytes = self
             .transport

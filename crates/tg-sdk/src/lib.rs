@@ -23,8 +23,6 @@
 pub mod bids;
 #[cfg(feature = "client")]
 pub mod client;
-#[cfg(feature = "client")]
-pub mod download;
 pub mod dto;
 pub mod error;
 #[cfg(feature = "client")]
@@ -43,8 +41,6 @@ pub mod verify;
 
 #[cfg(feature = "client")]
 pub use client::{Client, JobFilter};
-#[cfg(feature = "client")]
-pub use download::Download;
 pub use error::{ClientError, ErrorBody};
 #[cfg(feature = "client")]
 pub use events::EventStream;

@@ -194,13 +194,6 @@ impl Transport {
         }
     }
 
-    /// Waits for something for as long as for an answer.
-    pub(crate) async fn within<T>(&self, call: impl Future<Output = T>) -> Result<T, ClientError> {
-        tokio::time::timeout(self.limit, call)
-            .await
-            .map_err(|_| self.timeout())
-    }
-
     fn timeout(&self) -> ClientError {
         ClientError::Timeout {
             url: self.base.clone(),

@@ -12,6 +12,7 @@ use tg_node::{
     Allowance, BlobError, BlobReader, BlobStore, BlobWriter, NodeHandle, PENDING_TIME, PendingBlob,
     Stored,
 };
+use tg_types::chunks::ChunkTree;
 use tg_types::{Address, Digest, Fault};
 
 /// How often blobs are looked through that no record may name any more.
@@ -37,6 +38,44 @@ pub(super) fn open(
         let reader = opened.await.map_err(|error| stopped(&error))?;
         let reader = reader.map_err(|error| refused(&error))?;
         Ok(reader.map(|reader| Box::new(Source(reader)) as Box<dyn BlobSource>))
+    })
+}
+
+/// The chunks of a blob, from the first store that has it; nothing if none does, or if it has too many.
+pub(super) async fn chunk_tree(
+    stores: Vec<Arc<BlobStore>>,
+    digest: Digest,
+) -> Result<Option<ChunkTree>, PortError> {
+    let read = tokio::task::spawn_blocking(move || {
+        let mut tree = Ok(None);
+        for store in &stores {
+            tree = store.chunk_tree(&digest, MODEL_BYTES_MAX);
+            if matches!(tree, Ok(Some(_))) {
+                break;
+            }
+        }
+        tree
+    });
+    let tree = read.await.map_err(|error| stopped(&error))?;
+    tree.map_err(|error| refused(&error))
+}
+
+/// One chunk of a blob, from the first store that has it.
+pub(super) fn chunk(
+    stores: Vec<Arc<BlobStore>>,
+    digest: Digest,
+    index: u64,
+) -> PortFuture<'static, Option<Vec<u8>>> {
+    Box::pin(async move {
+        let read = tokio::task::spawn_blocking(move || {
+            let mut stores = stores.iter().filter(|store| store.contains(&digest));
+            stores.next().map(|store| store.chunk(&digest, index))
+        });
+        let chunk = read.await.map_err(|error| stopped(&error))?;
+        chunk
+            .transpose()
+            .map(Option::flatten)
+            .map_err(|error| refused(&error))
     })
 }
 

@@ -204,6 +204,11 @@ impl EmbeddedGrid {
         }
     }
 
+    /// Its validators, as this process sees them.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &NodeHandle> {
+        self.validators.handles()
+    }
+
     /// A client of the grid's API.
     pub(crate) const fn client(&self) -> &Client {
         &self.client

@@ -1,6 +1,6 @@
 //! A node as the API sees it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use tg_node::{BlobStore, NodeHandle, StoreError, SubmitError, TransactionStatus}
 use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
 use tg_types::chain::{ChainPage, SnapshotHead};
+use tg_types::chunks::ChunkTree;
 use tg_types::{
     Address, Amount, Digest, Fault, Fees, Heartbeat, SignedTransaction, Transaction, TransactionId,
 };
@@ -28,6 +29,9 @@ const NONCE_REMEMBERED: Duration = Duration::from_secs(10);
 
 /// Accounts whose nonces are remembered at once.
 const NONCES_MAX: usize = 10_000;
+
+/// Chunk trees that are kept, of at most half a MiB each.
+const TREES_MAX: usize = 64;
 
 /// Blocks that an event stream may lag behind.
 const LAG_MAX: usize = 256;
@@ -49,6 +53,8 @@ pub(crate) struct NodePort {
     search: Arc<tokio::sync::Mutex<()>>,
     /// The faucet's transactions go one after the other, so that their nonces do.
     faucet: tokio::sync::Mutex<()>,
+    /// The chunks of blobs that were asked for lately: their nodes take a whole read of the blob.
+    trees: Mutex<VecDeque<(Digest, Arc<ChunkTree>)>>,
     /// Where what clients store goes on to, if this is a gateway.
     uplinks: Option<Arc<Uplinks>>,
     /// The API's own address, for inferences that it runs on behalf of clients.
@@ -82,6 +88,7 @@ impl NodePort {
             funded,
             search: Arc::default(),
             faucet: tokio::sync::Mutex::default(),
+            trees: Mutex::default(),
             uplinks: None,
             client: OnceLock::new(),
         }
@@ -104,6 +111,17 @@ impl NodePort {
         let first = Arc::clone(self.node().blobs());
         let others = self.nodes.iter().map(|node| Arc::clone(node.blobs()));
         std::iter::once(first).chain(others).collect()
+    }
+
+    /// The chunks of a blob that was asked for lately and is still held.
+    fn known_tree(&self, digest: &Digest) -> Option<Arc<ChunkTree>> {
+        let trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = trees.iter().find(|(name, _)| name == digest)?.1.clone();
+        drop(trees);
+        self.stores()
+            .iter()
+            .any(|it| it.contains(digest))
+            .then_some(found)
     }
 
     fn remember(&self, address: Address, nonce: u64) {
@@ -250,6 +268,31 @@ impl GridPort for NodePort {
             }
             blob::open(stores, digest).await
         })
+    }
+
+    fn chunk_tree(&self, digest: Digest) -> PortFuture<'_, Option<Arc<ChunkTree>>> {
+        Box::pin(async move {
+            if let Some(tree) = self.known_tree(&digest) {
+                return Ok(Some(tree));
+            }
+            // It may have to be looked for first.
+            if self.blob(digest).await?.is_none() {
+                return Ok(None);
+            }
+            let tree = blob::chunk_tree(self.stores(), digest).await?.map(Arc::new);
+            if let Some(tree) = &tree {
+                let mut trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
+                if trees.len() >= TREES_MAX {
+                    trees.pop_front();
+                }
+                trees.push_back((digest, Arc::clone(tree)));
+            }
+            Ok(tree)
+        })
+    }
+
+    fn chunk(&self, digest: Digest, index: u64) -> PortFuture<'_, Option<Vec<u8>>> {
+        blob::chunk(self.stores(), digest, index)
     }
 
     fn development(&self) -> Option<&dyn DevelopmentPort> {

@@ -85,24 +85,26 @@ impl ChainSource for HttpSource {
 
     fn blob(&self, digest: Digest, limit: u64, store: Arc<BlobStore>) -> SourceFuture<'_, bool> {
         Box::pin(async move {
-            let mut download = match self.client.download(digest).await {
-                Ok(download) => download,
+            let tree = match self.client.chunk_tree(digest).await {
+                Ok(tree) => tree,
                 Err(error) if error.is_not_found() => return Ok(false),
                 Err(error) => return Err(source_error(&error)),
             };
             let local = |error: &dyn std::error::Error| SourceError::Unreachable(chain(error));
-            let size = download.size().unwrap_or(u64::MAX);
-            let writer = store.writer(&digest, size, limit);
-            let mut writer = writer.map_err(|error| local(&error))?;
-            loop {
-                let piece = download.next_piece().await;
-                let Some(piece) = piece.map_err(|error| source_error(&error))? else {
-                    break;
-                };
-                writer.write(&piece).map_err(|error| local(&error))?;
+            // It reads what came before.
+            let begun = tokio::task::spawn_blocking(move || store.resume(&digest, tree, limit));
+            let begun = begun.await.map_err(|error| local(&error))?;
+            let mut partial = begun.map_err(|error| local(&error))?;
+            while let Some(index) = partial.next() {
+                let chunk = self.client.chunk(digest, index).await;
+                let chunk = chunk.map_err(|error| source_error(&error))?;
+                if !partial.put(&chunk).map_err(|error| local(&error))? {
+                    let text = format!("chunk {index} of {digest} is not the one of its name");
+                    return Err(SourceError::Unreachable(text));
+                }
             }
             // It waits for the disk.
-            let finished = tokio::task::spawn_blocking(move || writer.finish()).await;
+            let finished = tokio::task::spawn_blocking(move || partial.finish()).await;
             let finished = finished.map_err(|error| local(&error))?;
             finished.map(|_| true).map_err(|error| local(&error))
         })

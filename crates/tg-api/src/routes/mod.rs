@@ -4,6 +4,7 @@ mod accounts;
 mod bids;
 mod blobs;
 mod chain;
+mod chunks;
 mod development;
 mod events;
 mod extract;
@@ -77,6 +78,8 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(offers::leases))
         .routes(routes!(heartbeats::beat))
         .routes(routes!(blobs::get, blobs::put))
+        .routes(routes!(chunks::tree))
+        .routes(routes!(chunks::chunk))
         .routes(routes!(development::accounts))
         .routes(routes!(development::faucet))
         .routes(routes!(development::infer))

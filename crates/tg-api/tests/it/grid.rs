@@ -16,6 +16,7 @@ use tg_ledger::{
 use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
 use tg_types::chain::{ChainPage, SnapshotHead};
+use tg_types::chunks::{CHUNK_BYTES, ChunkTree, ChunkTreeBuilder};
 use tg_types::{
     Address, Amount, Digest, Fault, Heartbeat, Label, ProgramId, SignedTransaction, TimestampMs,
     TransactionId, Wallet,
@@ -271,6 +272,26 @@ impl GridPort for Grid {
     fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Box<dyn BlobSource>>> {
         let found = self.blobs.lock().unwrap().get(&digest).cloned();
         Box::pin(async { Ok(found.map(|it| Box::new(Source(it, 0)) as Box<dyn BlobSource>)) })
+    }
+
+    fn chunk_tree(&self, digest: Digest) -> PortFuture<'_, Option<Arc<ChunkTree>>> {
+        let found = self.blobs.lock().unwrap().get(&digest).cloned();
+        let tree = found.and_then(|bytes| {
+            let mut builder = ChunkTreeBuilder::default();
+            builder.update(&bytes);
+            builder.finish().map(Arc::new)
+        });
+        Box::pin(async { Ok(tree) })
+    }
+
+    fn chunk(&self, digest: Digest, index: u64) -> PortFuture<'_, Option<Vec<u8>>> {
+        let found = self.blobs.lock().unwrap().get(&digest).cloned();
+        let chunk = found.and_then(|bytes| {
+            let size = usize::try_from(CHUNK_BYTES).unwrap();
+            let index = usize::try_from(index).unwrap();
+            bytes.chunks(size).nth(index).map(<[u8]>::to_vec)
+        });
+        Box::pin(async { Ok(chunk) })
     }
 
     fn development(&self) -> Option<&dyn DevelopmentPort> {

@@ -69,6 +69,26 @@ pub enum BlobError {
         /// Their digest.
         got: Digest,
     },
+    /// What was said to be the blob's chunks is not.
+    #[error("these are not the chunks of {digest}")]
+    WrongTree {
+        /// The blob.
+        digest: Digest,
+    },
+    /// The blob is arriving already.
+    #[error("blob {digest} is arriving already")]
+    Busy {
+        /// The blob.
+        digest: Digest,
+    },
+    /// Not all chunks are here.
+    #[error("chunk {chunk} of blob {digest} is missing")]
+    Incomplete {
+        /// The blob.
+        digest: Digest,
+        /// The first chunk that is missing.
+        chunk: u64,
+    },
     /// The stored file does not hash to its name.
     #[error("stored blob {digest} is damaged")]
     Damaged {
@@ -101,6 +121,9 @@ impl BlobError {
             Self::Io { .. } => "TG-NODE-025",
             Self::AllowanceUsed { .. } => "TG-NODE-026",
             Self::PendingFull { .. } => "TG-NODE-027",
+            Self::WrongTree { .. } => "TG-NODE-028",
+            Self::Busy { .. } => "TG-NODE-029",
+            Self::Incomplete { .. } => "TG-NODE-030",
         }
     }
 }

@@ -7,6 +7,7 @@
 
 mod error;
 mod incoming;
+mod partial;
 mod pending;
 mod reader;
 mod space;
@@ -16,6 +17,7 @@ mod writer;
 
 pub use error::BlobError;
 pub(crate) use incoming::Incoming;
+pub use partial::PartialBlob;
 pub use pending::{Allowance, PENDING_TIME, PendingBlob};
 pub use reader::BlobReader;
 pub use space::DISK_RESERVE_BYTES_DEFAULT;

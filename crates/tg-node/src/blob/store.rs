@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use tg_types::Digest;
 
 use super::error::{BlobError, io_error};
+use super::partial::PARTIAL;
 use super::pending::Pending;
 use super::space::{DISK_RESERVE_BYTES_DEFAULT, free_bytes, reserve_on};
 use crate::limits::MODEL_BYTES_MAX;
@@ -43,14 +44,16 @@ impl BlobStore {
         }
         fs::create_dir_all(&temporary).map_err(|source| io_error("create", &temporary, source))?;
         let used = bytes_under(root)?;
-        Ok(Self {
+        let store = Self {
             root: root.to_path_buf(),
             capacity,
             disk_reserve: reserve_on(root, DISK_RESERVE_BYTES_DEFAULT),
             used: Mutex::new(used),
             pending: Mutex::default(),
             sequence: AtomicU64::new(0),
-        })
+        };
+        store.remove_old_partials();
+        Ok(store)
     }
 
     /// The same store, which leaves `reserve` bytes of its disk free.
@@ -273,7 +276,8 @@ fn bytes_under(root: &Path) -> Result<u64, BlobError> {
         let folder = folder
             .map_err(|source| io_error("list", root, source))?
             .path();
-        if !folder.is_dir() {
+        // Partial blobs count while they arrive.
+        if !folder.is_dir() || folder.ends_with(PARTIAL) {
             continue;
         }
         for file in read(&folder)? {

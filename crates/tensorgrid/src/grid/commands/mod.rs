@@ -1,6 +1,7 @@
 //! The commands that speak to a grid, one file per subject.
 
 pub(crate) mod balance;
+pub(crate) mod bench_grid;
 pub(crate) mod gateway;
 pub(crate) mod infer;
 pub(crate) mod job;

@@ -1,0 +1,460 @@
+//! `tensorgrid bench grid`: how many jobs validators of one process settle, and how soon.
+//!
+//! A whole grid runs here: validators over loopback TCP with databases on disk, accounts that order jobs which nobody checks
+//! (`--verify none`), and accounts that answer each lease at once with a start and a receipt, so that nothing but the grid is
+//! measured. First as many jobs as settle are found with a fixed number on their way; then orders come at four fifths of that
+//! rate, and the time from sending an order to the final block that has it is taken.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tg_api::ApiConfig;
+use tg_ledger::{Event, JobState};
+use tg_node::{Finalized, NodeHandle, SubmitError};
+use tg_sdk::dto::ModelDto;
+use tg_types::{
+    Address, Amount, Digest, DurationMs, Fees, JobNeeds, JobOrder, Label, Machine, ModeSet,
+    OfferTerms, Pricing, Receipt, Tier, TimestampMs, Transaction, TransactionId, VerificationMode,
+    Wallet,
+};
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::bundled::Bundled;
+use crate::cli::BenchGridArguments;
+use crate::grid::accounts;
+use crate::grid::connect::Calling as _;
+use crate::grid::embedded::{EmbeddedGrid, EmbeddedOptions, register_bundled};
+use crate::offline::measure::Moment;
+use crate::outcome::{Exit, Failure, Outcome, json, line, say};
+
+/// What each account of the load begins with.
+const FUNDS: Amount = Amount::from_tgrid(100_000);
+
+/// Accounts that order, and as many that answer.
+const ACCOUNTS: usize = 16;
+
+/// Slots of each offer.
+const SLOTS: u16 = 1_000;
+
+/// How long the offers and the first blocks may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often orders are sent when they come at a rate.
+const TICK: Duration = Duration::from_millis(10);
+
+/// One account of the load and the validator that it speaks to.
+struct Account {
+    wallet: Wallet,
+    nonce: u64,
+    node: NodeHandle,
+}
+
+impl Account {
+    /// Signs and submits a transaction; its id, or why it was not taken, and then the nonce is used by the next one.
+    async fn send(
+        &mut self,
+        transaction: Transaction,
+        fees: Fees,
+    ) -> Result<TransactionId, SubmitError> {
+        let domain = *self.node.snapshot().state.domain();
+        let signed = self
+            .wallet
+            .sign_with_fees(transaction, self.nonce, fees, &domain);
+        let id = self.node.submit(signed).await?;
+        self.nonce += 1;
+        Ok(id)
+    }
+}
+
+/// What came of one phase.
+#[derive(Debug, Default)]
+struct Phase {
+    settled: u64,
+    refused: u64,
+    seconds: f64,
+    cpu_ms: f64,
+    blocks: u64,
+    /// Milliseconds from sending an order to the final block that has it.
+    finality: Vec<f64>,
+}
+
+impl Phase {
+    fn rate(&self) -> f64 {
+        self.settled as f64 / self.seconds.max(1e-9)
+    }
+
+    /// Microseconds of CPU of this process for each settled job and validator, the load's own included.
+    fn cpu_us(&self, validators: usize) -> f64 {
+        1e3 * self.cpu_ms / (self.settled.max(1) as f64 * validators as f64)
+    }
+
+    fn percentile(&self, share: f64) -> f64 {
+        let mut sorted = self.finality.clone();
+        sorted.sort_by(f64::total_cmp);
+        let last = sorted.len().saturating_sub(1);
+        let place = (share * last as f64).round() as usize;
+        sorted.get(place).copied().unwrap_or(0.0)
+    }
+}
+
+/// The load: who orders, who answers, and what is on its way.
+struct Load {
+    requestors: Vec<Account>,
+    providers: HashMap<Address, Account>,
+    order: JobOrder,
+    receipt: Receipt,
+    sent: HashMap<TransactionId, Instant>,
+    /// Whose turn it is to order.
+    turn: usize,
+}
+
+/// Measures a grid of this process.
+pub(crate) async fn run(arguments: &BenchGridArguments, as_json: bool) -> Outcome {
+    let folder = Folder::new()?;
+    say("starting a grid; its data are removed afterwards");
+    let names = (0..ACCOUNTS).flat_map(|index| [requestor(index), provider(index)]);
+    let mut funded: Vec<(String, Amount)> = names.map(|name| (name, FUNDS)).collect();
+    funded.push((accounts::REGISTRAR.to_owned(), FUNDS));
+    let grid = EmbeddedGrid::start(EmbeddedOptions {
+        directory: folder.0.clone(),
+        api: ApiConfig {
+            listen: ([127, 0, 0, 1], 0).into(),
+            ..ApiConfig::default()
+        },
+        validators: arguments.validators.into(),
+        accounts: funded,
+        new_epoch: false,
+    })
+    .await?;
+    let nodes: Vec<NodeHandle> = grid.nodes().cloned().collect();
+    let mut load = Load::prepare(&grid, &nodes).await?;
+    let time = Duration::from_secs(arguments.seconds.into());
+    say(format_args!(
+        "{} jobs on their way, {} s",
+        arguments.window,
+        time.as_secs()
+    ));
+    let most = load.closed(&nodes[0], arguments.window, time).await?;
+    let rate = 0.8 * most.rate();
+    say(format_args!(
+        "{rate:.0} orders a second, {} s",
+        time.as_secs()
+    ));
+    let steady = load.open(&nodes[0], rate, time).await?;
+    let state = &nodes[0].snapshot().state;
+    if !state.money().is_conserved() {
+        return Err(Failure::new(
+            Exit::Failed,
+            anyhow::anyhow!("money is not conserved"),
+        ));
+    }
+    grid.stop().await?;
+    tell(&most, &steady, nodes.len(), as_json)
+}
+
+fn requestor(index: usize) -> String {
+    format!("bench requestor {index}")
+}
+
+fn provider(index: usize) -> String {
+    format!("bench provider {index}")
+}
+
+/// A folder of its own, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, Failure> {
+        let path =
+            std::env::current_dir()?.join(format!(".tensorgrid-bench-{}", std::process::id()));
+        std::fs::create_dir(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is left for whoever looks.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn terms() -> OfferTerms {
+    OfferTerms {
+        hardware: Label::lossy("load generator"),
+        price_base: Amount::new(1_000_000_000_000_000),
+        price_per_mmac: Amount::ZERO,
+        latency_base_ms: DurationMs::from_secs(5),
+        speed_mmac_per_s: 1_000,
+        memory_bytes: 1 << 40,
+        slots: SLOTS,
+        collateral_per_lease: Amount::from_tgrid(1),
+        modes: ModeSet::ALL,
+        machine: Machine::CPU_ONLY,
+        price_per_gpu_second: Amount::ZERO,
+        pricing: Pricing::Fixed,
+    }
+}
+
+impl Load {
+    /// Registers a model, stores an input, posts the offers and waits for them.
+    async fn prepare(grid: &EmbeddedGrid, nodes: &[NodeHandle]) -> Result<Self, Failure> {
+        let registrar = accounts::wallet(accounts::REGISTRAR);
+        let model = register_bundled(grid.client(), &registrar, Bundled::Mlp).await?;
+        let (order, receipt) = order_of(&model)?;
+        let input = vec![0; order.input_len as usize];
+        let uploader = grid.client().uploading_as(&accounts::wallet(&requestor(0)));
+        uploader.put_blob(input).await.calling("store the input")?;
+        let account = |name: String, index: usize| {
+            let (wallet, node) = (accounts::wallet(&name), nodes[index % nodes.len()].clone());
+            let nonce = node.snapshot().state.nonce(&wallet.address());
+            Account {
+                wallet,
+                nonce,
+                node,
+            }
+        };
+        let mut providers = HashMap::new();
+        for index in 0..ACCOUNTS {
+            let mut one = account(provider(index), index);
+            let fees = Fees::from_base_fee(one.node.snapshot().state.base_fee());
+            let posted = one
+                .send(Transaction::PostOffer { terms: terms() }, fees)
+                .await;
+            posted.map_err(|error| failed("post an offer", &error))?;
+            providers.insert(one.wallet.address(), one);
+        }
+        let since = Instant::now();
+        while nodes[0].snapshot().state.offers().iter().count() < ACCOUNTS {
+            if since.elapsed() > PATIENCE {
+                return Err(Failure::new(
+                    Exit::Failed,
+                    anyhow::anyhow!("the offers do not stand"),
+                ));
+            }
+            tokio::time::sleep(TICK).await;
+        }
+        Ok(Self {
+            requestors: (0..ACCOUNTS)
+                .map(|index| account(requestor(index), index))
+                .collect(),
+            providers,
+            order,
+            receipt,
+            sent: HashMap::new(),
+            turn: 0,
+        })
+    }
+
+    /// Orders one job. False if the validator does not take it now.
+    async fn order(&mut self) -> bool {
+        self.turn = (self.turn + 1) % ACCOUNTS;
+        let account = &mut self.requestors[self.turn];
+        let snapshot = account.node.snapshot();
+        let order = JobOrder {
+            deadline: TimestampMs::new(snapshot.state.head().time.get() + 600_000),
+            ..self.order.clone()
+        };
+        let fees = Fees::from_base_fee(snapshot.state.base_fee());
+        let at = Instant::now();
+        match account.send(Transaction::SubmitJob { order }, fees).await {
+            Ok(id) => {
+                self.sent.insert(id, at);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Answers the leases of a block, and counts what is final in it. Gives how many jobs were settled.
+    async fn block(&mut self, block: &Finalized, phase: &mut Phase) -> u64 {
+        let mut settled = 0;
+        phase.blocks += 1;
+        for event in block.events.iter() {
+            match event {
+                Event::TransactionExecuted { id, .. } => {
+                    if let Some(at) = self.sent.remove(id) {
+                        phase.finality.push(1e3 * at.elapsed().as_secs_f64());
+                    }
+                }
+                Event::LeaseMade {
+                    lease, provider, ..
+                } => {
+                    let Some(account) = self.providers.get_mut(provider) else {
+                        continue;
+                    };
+                    let start = Transaction::StartLease { lease: *lease };
+                    let commit = Transaction::CommitReceipt {
+                        lease: *lease,
+                        receipt: self.receipt.clone(),
+                    };
+                    for transaction in [start, commit] {
+                        phase.refused +=
+                            u64::from(account.send(transaction, Fees::NONE).await.is_err());
+                    }
+                }
+                Event::JobChanged {
+                    state: JobState::Paid,
+                    ..
+                } => settled += 1,
+                _ => {}
+            }
+        }
+        phase.settled += settled;
+        settled
+    }
+
+    /// Keeps so many jobs on their way.
+    async fn closed(
+        &mut self,
+        node: &NodeHandle,
+        window: u32,
+        time: Duration,
+    ) -> Result<Phase, Failure> {
+        let mut blocks = node.subscribe();
+        let mut phase = Phase::default();
+        let mut room = u64::from(window);
+        let (since, began) = (Instant::now(), Moment::now());
+        while since.elapsed() < time {
+            while room > 0 && self.order().await {
+                room -= 1;
+            }
+            match tokio::time::timeout(PATIENCE, blocks.recv()).await {
+                Ok(Ok(block)) => room += self.block(&block, &mut phase).await,
+                Ok(Err(RecvError::Lagged(_))) => {}
+                Ok(Err(RecvError::Closed)) | Err(_) => {
+                    return Err(Failure::new(
+                        Exit::Failed,
+                        anyhow::anyhow!("no more blocks"),
+                    ));
+                }
+            }
+        }
+        Ok(phase.ended(since, &began))
+    }
+
+    /// Sends so many orders a second.
+    async fn open(
+        &mut self,
+        node: &NodeHandle,
+        rate: f64,
+        time: Duration,
+    ) -> Result<Phase, Failure> {
+        let mut blocks = node.subscribe();
+        let mut phase = Phase::default();
+        let mut tick = tokio::time::interval(TICK);
+        let (since, began) = (Instant::now(), Moment::now());
+        let mut ordered = 0.0;
+        self.sent.clear();
+        while since.elapsed() < time {
+            tokio::select! {
+                block = blocks.recv() => match block {
+                    Ok(block) => {
+                        self.block(&block, &mut phase).await;
+                    }
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => {
+                        return Err(Failure::new(Exit::Failed, anyhow::anyhow!("no more blocks")));
+                    }
+                },
+                _ = tick.tick() => {
+                    let due = rate * since.elapsed().as_secs_f64();
+                    while ordered < due {
+                        phase.refused += u64::from(!self.order().await);
+                        ordered += 1.0;
+                    }
+                }
+            }
+        }
+        Ok(phase.ended(since, &began))
+    }
+}
+
+impl Phase {
+    fn ended(mut self, since: Instant, began: &Moment) -> Self {
+        self.seconds = since.elapsed().as_secs_f64();
+        self.cpu_ms = began.cost().cpu_ms;
+        self
+    }
+}
+
+fn failed(doing: &str, error: &SubmitError) -> Failure {
+    Failure::new(Exit::Failed, anyhow::anyhow!("{doing}: {error}"))
+}
+
+/// What is ordered, and the receipt that answers it.
+fn order_of(model: &ModelDto) -> Result<(JobOrder, Receipt), Failure> {
+    let facts = model.facts.as_ref();
+    let facts = facts
+        .ok_or_else(|| Failure::new(Exit::Failed, anyhow::anyhow!("the model is not active")))?;
+    let input = vec![0; facts.input_len as usize];
+    let order = JobOrder {
+        model: model.id,
+        input: Digest::of_blob(&input),
+        input_len: facts.input_len,
+        mode: VerificationMode::None,
+        max_price: Amount::from_tgrid(1),
+        deadline: TimestampMs::ZERO,
+        max_attempts: 3,
+        needs: JobNeeds::ANY_MACHINE,
+    };
+    let receipt = Receipt {
+        program: facts.program,
+        model: model.id,
+        input: order.input,
+        output: Digest::of_blob(b"an answer"),
+        trace: Digest::default(),
+        tier: Tier::Tgx1,
+    };
+    Ok((order, receipt))
+}
+
+fn tell(most: &Phase, steady: &Phase, validators: usize, as_json: bool) -> Outcome {
+    let rows = [("as many as settle", most), ("at four fifths", steady)];
+    if as_json {
+        let rows = rows.map(|(name, phase)| {
+            serde_json::json!({
+                "phase": name,
+                "jobs_per_second": phase.rate(),
+                "settled": phase.settled,
+                "refused": phase.refused,
+                "blocks": phase.blocks,
+                "finality_p50_ms": phase.percentile(0.5),
+                "finality_p99_ms": phase.percentile(0.99),
+                "cpu_us_per_job_and_validator": phase.cpu_us(validators),
+            })
+        });
+        return Ok(json(
+            &serde_json::json!({ "validators": validators, "phases": rows }),
+        )?);
+    }
+    line(format_args!(
+        "{:<20}{:>8}{:>9}{:>9}{:>8}{:>9}{:>9}{:>22}",
+        "phase",
+        "jobs/s",
+        "settled",
+        "refused",
+        "blocks",
+        "p50 ms",
+        "p99 ms",
+        "CPU us/job/validator"
+    ))?;
+    for (name, phase) in rows {
+        line(format_args!(
+            "{:<20}{:>8.0}{:>9}{:>9}{:>8}{:>9.0}{:>9.0}{:>22.0}",
+            name,
+            phase.rate(),
+            phase.settled,
+            phase.refused,
+            phase.blocks,
+            phase.percentile(0.5),
+            phase.percentile(0.99),
+            phase.cpu_us(validators),
+        ))?;
+    }
+    say(format_args!(
+        "{validators} validators and the load in one process; p50 and p99: from sending an order to the final block that has it"
+    ));
+    Ok(())
+}
