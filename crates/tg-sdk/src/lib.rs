@@ -41,8 +41,6 @@ pub mod verify;
 
 #[cfg(feature = "client")]
 pub use client::{Client, JobFilter};
-#[cfg(feature = "client")]
-pub use download::Download;
 pub use error::{ClientError, ErrorBody};
 #[cfg(feature = "client")]
 pub use events::EventStream;

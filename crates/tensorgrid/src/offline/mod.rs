@@ -10,7 +10,7 @@ pub(crate) mod execution;
 pub(crate) mod files;
 pub(crate) mod generate;
 pub(crate) mod market;
-mod measure;
+pub(crate) mod measure;
 mod partial;
 pub(crate) mod prove;
 mod repeats;

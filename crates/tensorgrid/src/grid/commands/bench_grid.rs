@@ -201,7 +201,7 @@ impl Load {
     /// Registers a model, stores an input, posts the offers and waits for them.
     async fn prepare(grid: &EmbeddedGrid, nodes: &[NodeHandle]) -> Result<Self, Failure> {
         let registrar = accounts::wallet(accounts::REGISTRAR);
-        let model = register_bundled(grid.client(), &registrar, Bundled::MlpDigits).await?;
+        let model = register_bundled(grid.client(), &registrar, Bundled::Mlp).await?;
         let (order, receipt) = order_of(&model)?;
         let input = vec![0; order.input_len as usize];
         let uploader = grid.client().uploading_as(&accounts::wallet(&requestor(0)));
