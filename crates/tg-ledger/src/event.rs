@@ -123,6 +123,17 @@ pub enum Event {
         /// How.
         end: LeaseEnd,
     },
+    /// A validator signed votes that contradict each other, and its stake was taken.
+    ValidatorSlashed {
+        /// The validator.
+        validator: Address,
+        /// What was burned.
+        burned: Amount,
+        /// Who showed it.
+        reporter: Address,
+        /// What the reporter got of the stake.
+        reward: Amount,
+    },
     /// Collateral was taken from a provider and burned.
     Slashed {
         /// The lease.

@@ -80,6 +80,8 @@ const fn cost_of(kind: TransactionKind) -> (u64, u64, u64) {
         TransactionKind::RaiseJob => (49, 3, MATCHING_GAS),
         // The record and the payer's account.
         TransactionKind::PayRent => (48, 3, 0),
+        // Two signatures of ed25519, the sender's account, and the validator.
+        TransactionKind::ReportEquivocation => (306, 3, 2 * SIGNATURE_GAS),
         // Account and report, and each provider that is named.
         TransactionKind::ReportLiveness => (1_296, 66, 0),
         // Account, and each job or model that is named.

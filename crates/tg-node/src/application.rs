@@ -6,8 +6,7 @@ use std::sync::Arc;
 use commonware_actor::Feedback;
 use commonware_codec::Encode as _;
 use commonware_consensus::simplex::Plan;
-use commonware_consensus::simplex::types::{Activity, Attributable as _};
-use commonware_consensus::types::Participant;
+use commonware_consensus::simplex::types::Activity;
 use commonware_consensus::{Automaton, CertifiableAutomaton, Relay, Reporter, Viewable as _};
 use commonware_cryptography::sha256;
 use commonware_macros::select_loop;
@@ -17,12 +16,14 @@ use commonware_runtime::{Clock as RuntimeClock, Metrics, Spawner};
 use commonware_utils::channel::{mpsc, oneshot};
 use commonware_utils::ordered::Set;
 use rand_core::CryptoRng;
+use tg_types::chain::Equivocation;
 use tg_types::{BlockId, Heartbeat, TimestampMs};
 
 use crate::blob::{BlobError, BlobStore};
 use crate::clock::{Clock, WallClock};
 use crate::core::{Core, Effect, Fatal};
 use crate::evidence::{CheckError, EvidenceChecker};
+use crate::faults;
 use crate::fetch::Need;
 use crate::handle::Board;
 use crate::key::public_bytes;
@@ -296,32 +297,26 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
         Ok(())
     }
 
-    /// Notes a validator that signed what contradicts itself. The signatures are checked first.
+    /// Notes a validator that signed what contradicts itself, and what shows it. The signatures are checked first.
     fn fault(&mut self, activity: &Activity<Scheme, sha256::Digest>) {
-        let signer: Participant = match activity {
-            Activity::ConflictingNotarize(fault) => fault.signer(),
-            Activity::ConflictingFinalize(fault) => fault.signer(),
-            Activity::NullifyFinalize(fault) => fault.signer(),
-            Activity::Notarize(_)
-            | Activity::Notarization(_)
-            | Activity::Certification(_)
-            | Activity::Nullify(_)
-            | Activity::Nullification(_)
-            | Activity::Finalize(_)
-            | Activity::Finalization(_) => return,
+        let Some((signer, votes)) = faults::votes(activity) else {
+            return;
         };
         if !activity.verify(&mut self.context, &self.scheme, &Sequential) {
             return;
         }
         let index = usize::try_from(signer.get()).unwrap_or(usize::MAX);
-        if let Some(peer) = self.participants.iter().nth(index) {
-            let public = public_bytes(peer);
-            self.board.update(|status| {
-                if !status.equivocators.contains(&public) {
-                    tracing::warn!(%peer, "validator signed conflicting votes");
-                    status.equivocators.push(public);
-                }
-            });
+        let Some(peer) = self.participants.iter().nth(index) else {
+            return;
+        };
+        let [first, second] = votes;
+        let proof = Equivocation {
+            seat: public_bytes(peer),
+            first,
+            second,
+        };
+        if self.board.convict(proof) {
+            tracing::warn!(%peer, "validator signed conflicting votes");
         }
     }
 

@@ -1,5 +1,5 @@
-//! What a validator's ledger account sends by itself: which providers it lost ([`crate::liveness`]), and what it holds of
-//! what jobs and models need ([`crate::storage`]). Both come from one account, so one loop gives out its nonces.
+//! What a validator's ledger account sends by itself: which providers it lost ([`crate::liveness`]), what it holds of
+//! what jobs and models need ([`crate::storage`]), and votes of validators that contradict each other. All come from one account, so one loop gives out its nonces.
 //!
 //! A statement that files are held is sent when all of them were read and are right. "Missing" is sent only when the
 //! ledger asks again after a provider declined, and the files could not be had for [`MISSING_AFTER`] although they were
@@ -196,6 +196,9 @@ pub async fn perform_duties(
                 reports.extend(node.watch(|watch| watch.report(&state, &me, time)));
             }
             reports.extend(statements.report(&tasks, now()));
+            // Last: the only ones that this account pays for, if it can.
+            let faults = node.unpunished().into_iter();
+            reports.extend(faults.map(|proof| Transaction::ReportEquivocation { proof }));
             sent = send(&node, &account, &state, reports, now()).await;
         }
         tokio::time::sleep(DUTIES_INTERVAL).await;
@@ -247,7 +250,11 @@ async fn send(
     let first = state.nonce(&account.address());
     let mut next = first;
     for report in reports {
-        let signed = account.sign_with_fees(report, next, Fees::NONE, state.domain());
+        let fees = match report.kind().is_prepaid() {
+            true => Fees::NONE,
+            false => Fees::from_base_fee(state.base_fee()),
+        };
+        let signed = account.sign_with_fees(report, next, fees, state.domain());
         // Refused if the ledger has moved on meanwhile: the next turn says what is still true.
         if node.submit(signed).await.is_err() {
             break;

@@ -16,8 +16,8 @@ use crate::store::{Store, StoreError};
 use crate::submit::{Submission, SubmitError};
 use tg_ledger::{Block, Event, State};
 use tg_types::chain::{
-    BlockBytes, ChainPage, FinalityProof, HEADERS_MAX, PAGE_BLOCKS_MAX, PAGE_BYTES_MAX,
-    SnapshotHead,
+    BlockBytes, ChainPage, Equivocation, FinalityProof, HEADERS_MAX, PAGE_BLOCKS_MAX,
+    PAGE_BYTES_MAX, SnapshotHead,
 };
 
 /// A final block with the state after it and the events that it caused.
@@ -84,6 +84,8 @@ pub(crate) struct Board {
     heard: Mutex<BTreeMap<[u8; 32], (TimestampMs, u64)>>,
     providers: Mutex<Watch>,
     transactions: Mutex<Statuses>,
+    /// What shows that a validator signed contradicting votes, one for each.
+    faults: Mutex<Vec<Equivocation>>,
 }
 
 impl Board {
@@ -109,6 +111,7 @@ impl Board {
             heard: Mutex::default(),
             providers: Mutex::default(),
             transactions: Mutex::default(),
+            faults: Mutex::default(),
         }
     }
 
@@ -147,6 +150,18 @@ impl Board {
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut Status)) {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Notes what convicts a validator; false if it was convicted before.
+    pub(crate) fn convict(&self, proof: Equivocation) -> bool {
+        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        if faults.iter().any(|it| it.seat == proof.seat) {
+            return false;
+        }
+        faults.push(proof);
+        drop(faults);
+        self.update(|status| status.equivocators.push(proof.seat));
+        true
     }
 
     /// Notes where a transaction stands.
@@ -274,6 +289,19 @@ impl NodeHandle {
             let _ = self.heartbeats.try_send(heartbeat);
         }
         Ok(())
+    }
+
+    /// What convicts validators whose stake the last final state has still.
+    #[must_use]
+    pub fn unpunished(&self) -> Vec<Equivocation> {
+        let state = self.board.latest().state.clone();
+        let faults = self.board.faults.lock();
+        let faults = faults.unwrap_or_else(PoisonError::into_inner);
+        let has_stake = |proof: &&Equivocation| {
+            let mut validators = state.validators().iter();
+            validators.any(|it| *it.key.as_bytes() == proof.seat && !it.stake.is_zero())
+        };
+        faults.iter().filter(has_stake).copied().collect()
     }
 
     /// Looks at the providers that were heard.

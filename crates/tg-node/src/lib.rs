@@ -126,6 +126,7 @@ pub mod clock;
 mod core;
 pub mod duties;
 pub mod engine;
+mod faults;
 mod fetch;
 pub mod follow;
 pub mod handle;

@@ -5,6 +5,7 @@
 //! own struct hash, every number is left-padded big-endian. The same bytes can be forced in through the L1
 //! contract, so the domain names the L1 chain, the rollup contract and this network's salt.
 
+use crate::codec::Encode as _;
 use crate::fees::Fees;
 use crate::fields;
 use crate::id::Address;
@@ -57,6 +58,7 @@ impl TransactionKind {
             Self::CommitPart => ("bytes32 lease,Receipt receipt", &[Receipt::TYPE]),
             Self::RaiseJob => ("bytes32 job,uint128 maxPrice,uint8 maxAttempts", &[]),
             Self::PayRent => ("bytes32 record,uint128 amount", &[]),
+            Self::ReportEquivocation => ("bytes proof", &[]),
         };
         format!("{self}({HEAD},{members}){}", nested.concat())
     }
@@ -161,6 +163,7 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 3
             start.word(*job.as_bytes()).number(u128::from(*stars))
         }
         Transaction::PayRent { record, amount } => start.word(*record.as_bytes()).amount(*amount),
+        Transaction::ReportEquivocation { proof } => start.bytes(&proof.to_bytes()),
         Transaction::ReportLiveness { epoch, lost, back } => start
             .number(u128::from(*epoch))
             .addresses(lost)

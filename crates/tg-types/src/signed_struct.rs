@@ -221,8 +221,12 @@ impl StructHash {
         self.word(word)
     }
 
+    pub(crate) fn bytes(self, bytes: &[u8]) -> Self {
+        self.word(keccak256(bytes))
+    }
+
     pub(crate) fn text(self, text: &str) -> Self {
-        self.word(keccak256(text.as_bytes()))
+        self.bytes(text.as_bytes())
     }
 
     pub(crate) fn label(self, label: &Label) -> Self {

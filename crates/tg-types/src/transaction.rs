@@ -1,6 +1,7 @@
 //! Everything an account can ask the ledger to do.
 
 use crate::amount::Amount;
+use crate::chain::Equivocation;
 use crate::codec::{Encode, Writer};
 use crate::digest::Digest;
 use crate::domain::Domain;
@@ -160,6 +161,11 @@ pub enum Transaction {
         /// The new number of leases it may have; no fewer than before.
         max_attempts: u8,
     },
+    /// Show that a validator signed votes that contradict each other.
+    ReportEquivocation {
+        /// What shows it.
+        proof: Equivocation,
+    },
 }
 
 /// What a sealed bid commits to: nobody can read the order from it without the salt, and nobody else can reveal it.
@@ -214,11 +220,13 @@ pub enum TransactionKind {
     RaiseJob = 17,
     /// [`Transaction::PayRent`].
     PayRent = 18,
+    /// [`Transaction::ReportEquivocation`].
+    ReportEquivocation = 23,
 }
 
 impl TransactionKind {
     /// Every kind, in the order of their tags.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Transfer,
         Self::RegisterModel,
         Self::PostOffer,
@@ -238,6 +246,7 @@ impl TransactionKind {
         Self::CommitPart,
         Self::RaiseJob,
         Self::PayRent,
+        Self::ReportEquivocation,
     ];
 
     /// The name, which is also the primary type of its typed data.
@@ -263,6 +272,7 @@ impl TransactionKind {
             Self::CommitPart => "CommitPart",
             Self::RaiseJob => "RaiseJob",
             Self::PayRent => "PayRent",
+            Self::ReportEquivocation => "ReportEquivocation",
         }
     }
 
@@ -289,7 +299,8 @@ impl TransactionKind {
             | Self::CommitBid
             | Self::RateJob
             | Self::RaiseJob
-            | Self::PayRent => false,
+            | Self::PayRent
+            | Self::ReportEquivocation => false,
         }
     }
 
@@ -330,6 +341,7 @@ impl Transaction {
             Self::CommitPart { .. } => TransactionKind::CommitPart,
             Self::RaiseJob { .. } => TransactionKind::RaiseJob,
             Self::PayRent { .. } => TransactionKind::PayRent,
+            Self::ReportEquivocation { .. } => TransactionKind::ReportEquivocation,
         }
     }
 }
@@ -362,5 +374,6 @@ variants! {
         16 = CommitPart { lease, receipt },
         17 = RaiseJob { job, max_price, max_attempts },
         18 = PayRent { record, amount },
+        23 = ReportEquivocation { proof },
     }
 }

@@ -92,6 +92,20 @@ fn parts(event: &Event) -> Parts {
             text: format!("{amount} TGRID to validator {validator}"),
             ..Parts::default()
         },
+        Event::ValidatorSlashed {
+            validator,
+            burned,
+            reporter,
+            ..
+        } => Parts {
+            kind: "validator_slashed",
+            account: Some(*validator),
+            amount: Some(*burned),
+            text: format!(
+                "validator {validator} signed contradicting votes, as {reporter} showed: {burned} TGRID burned"
+            ),
+            ..Parts::default()
+        },
         Event::OfferUpdated { .. }
         | Event::BidCommitted { .. }
         | Event::BidRevealed { .. }

@@ -6,6 +6,7 @@ use tg_types::{
     SignedTransaction, TimestampMs, Transaction, VerificationMode, VerifiedTransaction,
 };
 
+mod equivocation;
 mod market;
 mod outcome;
 mod storage;
@@ -76,6 +77,10 @@ pub(super) fn check(
             max_attempts,
         } => market::check_raise(state, sender, job, *max_price, *max_attempts)?,
         Transaction::PayRent { record, amount } => check_pay_rent(state, record, *amount)?,
+        Transaction::ReportEquivocation { proof } => {
+            equivocation::check_equivocation(state, proof)?;
+            Amount::ZERO
+        }
         Transaction::ReportLiveness { epoch, lost, back } => {
             // Paid by its stake: a validator reports once an epoch, and may own nothing yet.
             market::check_report(state, sender, *epoch, lost, back)?;

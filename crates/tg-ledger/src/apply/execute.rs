@@ -90,6 +90,7 @@ impl Execution {
                 max_attempts,
             } => self.raise(job, *max_price, *max_attempts),
             Transaction::PayRent { record, amount } => self.pay_rent(sender, record, *amount),
+            Transaction::ReportEquivocation { proof } => self.slash_validator(sender, proof),
             Transaction::ReportLiveness { epoch, lost, back } => {
                 self.report_liveness(sender, *epoch, lost, back)
             }

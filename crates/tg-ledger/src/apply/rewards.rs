@@ -8,19 +8,28 @@ use super::Execution;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::limits::PRUNED_PER_BLOCK_MAX;
+use crate::record::Validator;
 use crate::rent::Shelf;
 
 impl Execution {
-    /// Splits the block's fees evenly among the validators; what cannot be split goes to the proposer, and so do the tips.
+    /// Splits the block's fees evenly among the validators that have a stake, or all if none has; what cannot be split goes to the
+    /// proposer, and so do the tips.
     pub(super) fn pay_validators(&mut self, proposer: Address) -> Result<(), InvariantError> {
         let fees = std::mem::replace(&mut self.fees, Amount::ZERO);
         let validators = Arc::clone(&self.state.validators);
-        let count = u32::try_from(validators.len()).unwrap_or(u32::MAX);
+        let nobody = validators.iter().all(|it| it.stake.is_zero());
+        let has_share = |it: &Validator| nobody || !it.stake.is_zero();
+        let count = validators.iter().filter(|it| has_share(it)).count();
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
         let Some((share, rest)) = fees.split(count) else {
             return Ok(());
         };
         let tips = std::mem::replace(&mut self.tips, Amount::ZERO);
         for validator in validators.iter() {
+            let share = match has_share(validator) {
+                true => share,
+                false => Amount::ZERO,
+            };
             let amount = match validator.address == proposer {
                 true => share.saturating_add(rest).saturating_add(tips),
                 false => share,

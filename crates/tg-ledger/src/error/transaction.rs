@@ -1,5 +1,6 @@
 //! Why a transaction is refused.
 
+use tg_types::chain::EquivocationError;
 use tg_types::{
     Address, Amount, BidId, Digest, Fault, JobId, LeaseId, ModelId, OfferId, ProgramId,
     SignatureError, StorageSubject, TimestampMs,
@@ -325,6 +326,15 @@ pub enum TransactionError {
     /// Rent of nothing.
     #[error("a payment of rent is more than zero")]
     NoRent,
+    /// The key is no validator's.
+    #[error("{} is no key of a validator", Digest::new(*key))]
+    NoSeat { key: [u8; 32] },
+    /// The validator's stake was taken before.
+    #[error("validator {validator} has no stake left")]
+    NoStake { validator: Address },
+    /// The votes convict nobody.
+    #[error("the votes convict nobody")]
+    NoEquivocation(#[source] EquivocationError),
     /// The validator lost too many providers.
     #[error("a validator reports at most {limit} providers as lost")]
     ReportTooLong { limit: usize },
@@ -415,6 +425,9 @@ impl TransactionError {
             Self::TooManyProviders { .. } => "TG-LED-110",
             Self::NoTenant { .. } => "TG-LED-111",
             Self::NoRent => "TG-LED-112",
+            Self::NoSeat { .. } => "TG-LED-113",
+            Self::NoStake { .. } => "TG-LED-114",
+            Self::NoEquivocation(_) => "TG-LED-115",
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tg_types::{ChainDomain, Decode, DecodeError, Encode, Reader, Writer, fields};
+use tg_types::{BlockId, ChainDomain, Decode, DecodeError, Encode, Reader, Writer, fields};
 
 use crate::gas::FeeMarket;
 use crate::limits::{
@@ -94,6 +94,7 @@ impl State {
 impl Encode for State {
     fn encode(&self, writer: &mut Writer) {
         let Self {
+            genesis,
             domain,
             parameters,
             head,
@@ -128,6 +129,7 @@ impl Encode for State {
             placing: _,
         } = self;
         writer.u16(VERSION);
+        genesis.encode(writer);
         domain.encode(writer);
         parameters.encode(writer);
         head.encode(writer);
@@ -159,10 +161,11 @@ impl Decode for State {
                 value: u64::from(version),
             });
         }
+        let genesis = BlockId::decode(reader)?;
         let domain = ChainDomain::decode(reader)?;
         let parameters = Parameters::decode(reader)?;
         let head = Head::decode(reader)?;
-        let mut state = Self::empty(domain, parameters, head);
+        let mut state = Self::empty(genesis, domain, parameters, head);
         state.totals = Totals::decode(reader)?;
         state.cursors = Cursors::decode(reader)?;
         state.reservations = reader.seq("reservations", RESERVATIONS_MAX, 52)?;

@@ -68,6 +68,8 @@ pub struct Totals {
 /// The state of the ledger after a block.
 #[derive(Debug, Clone)]
 pub struct State {
+    /// The network, which votes are signed for.
+    pub(crate) genesis: BlockId,
     pub(crate) domain: ChainDomain,
     pub(crate) parameters: Parameters,
     pub(crate) head: Head,
@@ -125,6 +127,7 @@ impl State {
     pub fn genesis(genesis: &Genesis) -> Result<Self, GenesisError> {
         let minted = check_genesis(genesis)?;
         let mut state = Self::empty(
+            genesis.id(),
             genesis.domain,
             genesis.parameters,
             Head {
@@ -151,8 +154,14 @@ impl State {
     }
 
     /// A state without records.
-    pub(crate) fn empty(domain: ChainDomain, parameters: Parameters, head: Head) -> Self {
+    pub(crate) fn empty(
+        genesis: BlockId,
+        domain: ChainDomain,
+        parameters: Parameters,
+        head: Head,
+    ) -> Self {
         Self {
+            genesis,
             domain,
             parameters,
             head,

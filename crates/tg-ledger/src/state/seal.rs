@@ -56,6 +56,7 @@ struct Globals<'a>(&'a State);
 impl Encode for Globals<'_> {
     fn encode(&self, writer: &mut Writer) {
         let state = self.0;
+        state.genesis.encode(writer);
         state.domain.encode(writer);
         state.parameters.encode(writer);
         state.head.height.encode(writer);

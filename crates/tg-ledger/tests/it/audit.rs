@@ -233,6 +233,15 @@ impl Auditor {
                 self.unpaid_fees = self.unpaid_fees.checked_sub(amount.get()).unwrap();
                 self.give(*validator, *amount);
             }
+            Event::ValidatorSlashed {
+                burned,
+                reporter,
+                reward,
+                ..
+            } => {
+                self.burned += burned.get();
+                self.give(*reporter, *reward);
+            }
             other => self.settle_market(other),
         }
     }

@@ -5,6 +5,7 @@ mod answers;
 mod attacks;
 mod audit;
 mod blocks;
+mod equivocation;
 mod fault;
 mod gas;
 mod golden;

@@ -295,6 +295,7 @@ fn run(seed: u64, fault: Fault, blobs: &Arc<BlobStore>) -> Outcome {
         while !honest.iter().all(done) {
             world.context.sleep(Duration::from_millis(50)).await;
         }
+        punish(&world, &honest).await;
         let common = assert_agree(&honest);
         let faulty = world.network.keys[FAULTY].public();
         for handle in &honest {
@@ -317,6 +318,33 @@ fn run(seed: u64, fault: Fault, blobs: &Arc<BlobStore>) -> Outcome {
                 .count(),
         }
     })
+}
+
+/// Shows the ledger what an honest validator saw, if one saw anything: the faulty one's stake is gone everywhere.
+async fn punish(world: &World, honest: &[NodeHandle]) {
+    let Some((handle, proof)) = honest
+        .iter()
+        .find_map(|handle| Some((handle, *handle.unpunished().first()?)))
+    else {
+        return;
+    };
+    assert_eq!(proof.seat, world.network.keys[FAULTY].public());
+    assert_eq!(proof.check(&world.network.genesis.id()), Ok(()));
+    let wallet = &world.network.wallets[2];
+    let nonce = handle.snapshot().state.nonce(&wallet.address());
+    let report = Transaction::ReportEquivocation { proof };
+    let signed = wallet.sign(report, nonce, &world.network.genesis.domain);
+    handle.submit(signed).await.unwrap();
+    let stake = |handle: &NodeHandle| {
+        let state = handle.snapshot().state.clone();
+        let mut validators = state.validators().iter();
+        let faulty = validators.find(|it| *it.key.as_bytes() == proof.seat);
+        faulty.unwrap().stake
+    };
+    while !honest.iter().all(|handle| stake(handle).is_zero()) {
+        world.context.sleep(Duration::from_millis(50)).await;
+    }
+    assert!(honest.iter().all(|handle| handle.unpunished().is_empty()));
 }
 
 /// Runs each seed twice and returns how many honest validators convicted the faulty one, over all seeds.

@@ -11,6 +11,7 @@ use curve25519_dalek::scalar::Scalar;
 use curve25519_dalek::traits::IsIdentity as _;
 use sha2::{Digest as _, Sha512};
 
+use super::equivocation::{SignedVote, VoteKind};
 use crate::{BlockId, Domain};
 
 /// Most seats of a network.
@@ -145,27 +146,38 @@ impl TrustRoot {
 impl Finality {
     /// What a seat signs in the network of a genesis.
     fn signed_bytes(&self, genesis: &BlockId) -> Vec<u8> {
-        let purpose = Domain::Vote.as_str().as_bytes();
-        let namespace = [purpose, genesis.as_bytes(), b"_FINALIZE"].concat();
-        let mut bytes = Vec::new();
-        write_number(namespace.len() as u64, &mut bytes);
-        bytes.extend(namespace);
-        self.write(&mut bytes);
-        bytes
-    }
-
-    fn write(&self, bytes: &mut Vec<u8>) {
         let Self {
             epoch,
             view,
             parent_view,
             block,
-        } = self;
-        for number in [epoch, view, parent_view] {
-            write_number(*number, bytes);
-        }
-        bytes.extend(block.as_bytes());
+        } = *self;
+        let vote = SignedVote {
+            kind: VoteKind::Finalize,
+            epoch,
+            view,
+            parent_view,
+            block,
+            signature: [0; 64],
+        };
+        signed_vote(genesis, &vote)
     }
+}
+
+/// What a seat signs for a vote in the network of a genesis; the vote's signature is no part of it.
+pub(super) fn signed_vote(genesis: &BlockId, vote: &SignedVote) -> Vec<u8> {
+    let purpose = Domain::Vote.as_str().as_bytes();
+    let namespace = [purpose, genesis.as_bytes(), vote.kind.suffix()].concat();
+    let mut bytes = Vec::new();
+    write_number(namespace.len() as u64, &mut bytes);
+    bytes.extend(namespace);
+    write_number(vote.epoch, &mut bytes);
+    write_number(vote.view, &mut bytes);
+    if vote.kind != VoteKind::Nullify {
+        write_number(vote.parent_view, &mut bytes);
+        bytes.extend(vote.block.as_bytes());
+    }
+    bytes
 }
 
 impl FinalityCertificate {
@@ -250,7 +262,7 @@ fn write_number(mut number: u64, bytes: &mut Vec<u8>) {
 
 /// Whether an ed25519 signature holds under ZIP 215: s is below the group's order, key and R are points in any encoding, and
 /// `[8] (s B - k A - R)` is zero for `k = SHA-512(R, A, message)`.
-fn is_signature(key: &[u8; 32], signature: &[u8; 64], message: &[u8]) -> bool {
+pub(super) fn is_signature(key: &[u8; 32], signature: &[u8; 64], message: &[u8]) -> bool {
     let (first, second) = signature.split_at(32);
     let point = |bytes: &[u8]| CompressedEdwardsY::from_slice(bytes).ok()?.decompress();
     let Some(s) = <[u8; 32]>::try_from(second)

@@ -4,6 +4,7 @@
 //! shows what stands there; a [`StateAnswer`] is all three. A node that follows takes a [`ChainPage`] of blocks. Nothing here does I/O, and every decoder is bounded.
 
 mod answer;
+mod equivocation;
 mod finality;
 mod header;
 mod leaf;
@@ -11,6 +12,7 @@ mod page;
 mod proof;
 
 pub use answer::{AnswerError, FinalAnswer, HEADERS_MAX, StateAnswer};
+pub use equivocation::{Equivocation, EquivocationError, SignedVote, VoteKind};
 pub use finality::{Finality, FinalityCertificate, FinalityError, SEATS_MAX, TrustRoot};
 pub use header::{BlockHeader, Reserved};
 pub use leaf::{EMPTY_LEAF, Leaf, LeafHead, LeafKey, Link, content_digest, free_leaf, kind};

@@ -90,6 +90,7 @@ TYPES = {
     "CommitPart": HEAD + ",bytes32 lease,Receipt receipt",
     "RaiseJob": HEAD + ",bytes32 job,uint128 maxPrice,uint8 maxAttempts",
     "PayRent": HEAD + ",bytes32 record,uint128 amount",
+    "ReportEquivocation": HEAD + ",bytes proof",
     "JobOrder": "bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,"
     "uint8 maxAttempts,JobNeeds needs",
     "JobNeeds": "uint8 class,uint8 gpus,uint16 gpuMilli,uint32 gpuMemoryMib,uint16 models,uint16 capabilityMin,"
@@ -129,6 +130,8 @@ def hash_struct(name, value):
             words.append(hash_struct(kind, item))
         elif kind == "string":
             words.append(keccak(item.encode()))
+        elif kind == "bytes":
+            words.append(keccak(item))
         elif kind == "bytes32":
             words.append(item)
         elif kind == "address":
@@ -279,6 +282,15 @@ ORDER = {
         "tier": 1,
     },
 }
+
+
+def vote(block, signature):
+    # Kind, epoch, view and parent view (little-endian), block, signature.
+    numbers = b"".join(it.to_bytes(8, "little") for it in [1, 300, 299])
+    return bytes([0]) + numbers + word(block) + bytes([signature]) * 64
+
+
+EQUIVOCATION = word(0x61) + vote(0x62, 0x63) + vote(0x64, 0x65)
 SAMPLES = {
     "Transfer": {"to": bytes([0xA1]) * 20, "amount": 1_500_000_000_000_000_000},
     "RegisterModel": {
@@ -328,6 +340,7 @@ SAMPLES = {
     },
     "RaiseJob": {"job": word(0x32), "maxPrice": 3 * 10**16, "maxAttempts": 5},
     "PayRent": {"record": word(0x51), "amount": 25 * 10**14},
+    "ReportEquivocation": {"proof": EQUIVOCATION},
 }
 
 

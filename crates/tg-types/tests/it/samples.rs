@@ -1,12 +1,13 @@
 //! One transaction of each kind, the same as in `tests/data/eip712.py`, and strategies for random ones.
 
 use proptest::prelude::*;
+use tg_types::chain::{Equivocation, SignedVote, VoteKind};
 use tg_types::{
-    Address, Amount, BidId, CapacityTier, ChainDomain, DeclineReason, Digest, DurationMs, Fees,
-    GpuLink, GpuModel, GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, Label, LeaseId, Machine,
-    ModeSet, ModelId, OfferId, OfferTerms, Pricing, ProgramId, Receipt, RegionSet, SharingMode,
-    SharingSet, SignedTransaction, StorageSubject, Tier, TierSet, TimestampMs, Transaction,
-    VerificationMode, Wallet,
+    Address, Amount, BidId, BlockId, CapacityTier, ChainDomain, DeclineReason, Digest, DurationMs,
+    Fees, GpuLink, GpuModel, GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, Label, LeaseId,
+    Machine, ModeSet, ModelId, OfferId, OfferTerms, Pricing, ProgramId, Receipt, RegionSet,
+    SharingMode, SharingSet, SignedTransaction, StorageSubject, Tier, TierSet, TimestampMs,
+    Transaction, VerificationMode, Wallet,
 };
 
 pub(crate) const NONCE: u64 = 7;
@@ -200,7 +201,27 @@ pub(crate) fn transactions() -> Vec<Transaction> {
             record: Digest::new([0x51; 32]),
             amount: Amount::new(2_500_000_000_000_000),
         },
+        Transaction::ReportEquivocation {
+            proof: equivocation(),
+        },
     ]
+}
+
+/// Votes that nobody signed.
+pub(crate) fn equivocation() -> Equivocation {
+    let vote = |kind, block: u8, signature: u8| SignedVote {
+        kind,
+        epoch: 1,
+        view: 300,
+        parent_view: 299,
+        block: BlockId::new([block; 32]),
+        signature: [signature; 64],
+    };
+    Equivocation {
+        seat: [0x61; 32],
+        first: vote(VoteKind::Notarize, 0x62, 0x63),
+        second: vote(VoteKind::Notarize, 0x64, 0x65),
+    }
 }
 
 pub(crate) fn any_label() -> impl Strategy<Value = Label> {
@@ -383,6 +404,11 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
         (id(), any::<u128>()).prop_map(|(record, amount)| Transaction::PayRent {
             record: Digest::new(record),
             amount: Amount::new(amount),
+        }),
+        (id(), any::<u64>()).prop_map(|(seat, view)| {
+            let mut proof = equivocation();
+            (proof.seat, proof.second.view) = (seat, view);
+            Transaction::ReportEquivocation { proof }
         }),
         (any::<u64>(), any_addresses(), any_addresses())
             .prop_map(|(epoch, lost, back)| { Transaction::ReportLiveness { epoch, lost, back } }),
