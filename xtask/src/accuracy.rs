@@ -10,6 +10,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::process;
+
 /// What a run is asked for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -76,23 +78,8 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
 }
 
 fn compare(root: &Path, words: &[&Path]) -> Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args([
-            "run",
-            "--quiet",
-            "--package",
-            "tg-compile",
-            "--example",
-            "accuracy",
-            "--",
-        ])
-        .args(words)
-        .current_dir(root)
-        .status()
-        .context("cargo cannot be started")?;
-    ensure!(status.success(), "the accuracy check failed");
-    Ok(())
+    let mut check = process::example(root, "tg-compile", "accuracy");
+    process::run(check.args(words), "the accuracy check failed")
 }
 
 #[expect(clippy::print_stderr, reason = "this is a command line tool")]

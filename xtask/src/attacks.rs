@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+
+use crate::process;
 
 /// Where the table is.
 const DOCUMENT: &str = "docs/ATTACKS.md";
@@ -395,19 +396,8 @@ fn rows(document: &str) -> Vec<Row> {
 }
 
 fn cargo(root: &Path, arguments: &[&str]) -> Result<String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(arguments)
-        .current_dir(root)
-        .stderr(std::process::Stdio::inherit())
-        .output()
-        .context("cargo cannot be started")?;
-    ensure!(
-        output.status.success(),
-        "cargo {} failed",
-        arguments.join(" ")
-    );
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    let failed = format!("cargo {} failed", arguments.join(" "));
+    process::answer_or(process::cargo(root).args(arguments), &failed)
 }
 
 fn of_the_ledger(root: &Path) -> Result<Vec<Row>> {

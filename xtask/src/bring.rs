@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::process;
 use crate::python::{Missing, Python, or_skip};
 
 /// Where the document's grid listens.
@@ -142,13 +143,9 @@ fn wait_for_grid(shell: &impl Fn(&str) -> Command) -> Result<()> {
 }
 
 fn build(root: &Path) -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--release", "--package", "tensorgrid"])
-        .current_dir(root)
-        .status()
-        .context("cargo cannot be started")?;
-    ensure!(status.success(), "tensorgrid does not build");
+    let mut cargo = process::cargo(root);
+    let build = cargo.args(["build", "--release", "--package", "tensorgrid"]);
+    process::run(build, "tensorgrid does not build")?;
     Ok(root.join("target/release/tensorgrid"))
 }
 

@@ -4,13 +4,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::process;
 use crate::python::Missing;
 
 /// What stands before the table.
+/// The page.
+const PAGE: &str = "docs/CORPUS.md";
+
 const PREFACE: &str = "\
 # Models as exporters write them
 
@@ -99,31 +102,13 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     }
     let folder = fs::canonicalize(&folder)
         .with_context(|| format!("the folder `{}` cannot be read", folder.display()))?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args([
-            "run",
-            "--quiet",
-            "--package",
-            "tg-compile",
-            "--example",
-            "corpus",
-            "--",
-        ])
-        .arg(folder)
-        .current_dir(root)
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cargo cannot be started")?;
-    let table = String::from_utf8(output.stdout).context("the table is no text")?;
+    let mut report = process::example(root, "tg-compile", "corpus");
+    let (table, is_whole) = process::answer(report.arg(folder))?;
     print!("{table}");
-    let report = root.join("docs/CORPUS.md");
-    fs::write(&report, format!("{PREFACE}\n{table}"))
-        .with_context(|| format!("`{}` cannot be written", report.display()))?;
+    process::write(root, PAGE, &format!("{PREFACE}\n{table}"))?;
     ensure!(
-        output.status.success(),
-        "a model of the corpus is refused or too far from onnxruntime; see {}",
-        report.display()
+        is_whole,
+        "a model of the corpus is refused or too far from onnxruntime; see {PAGE}"
     );
     Ok(())
 }

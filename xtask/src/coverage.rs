@@ -9,11 +9,12 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::onnx_conformance::cases;
+use crate::process::{self, CaseLine};
 
 /// The cases that are proved.
 const COMMITTED: &str = "xtask/coverage.txt";
@@ -142,11 +143,8 @@ impl Coverage {
     pub fn read(text: &str) -> Result<Self> {
         let mut report = Self::default();
         for line in text.lines() {
-            let (head, reason) = line.split_once(": ").unwrap_or((line, ""));
-            let words: Vec<&str> = head.split(' ').collect();
-            let [outcome, case, operators] = words[..] else {
-                bail!("the runner wrote `{line}`");
-            };
+            let own = CaseLine::read(line)?;
+            let (outcome, case) = (own.outcome, own.case);
             let expanded = case.contains("_expanded");
             let counts = if expanded {
                 &mut report.expanded
@@ -155,7 +153,7 @@ impl Coverage {
             };
             counts.count(outcome)?;
             report.seen.insert(case.to_owned());
-            for operator in operators.split(',').filter(|&operator| operator != "-") {
+            for operator in own.operators() {
                 report
                     .operators
                     .entry(operator.to_owned())
@@ -164,10 +162,10 @@ impl Coverage {
             }
             match outcome {
                 "wrong" => {
-                    report.wrong.insert(case.to_owned(), reason.to_owned());
+                    report.wrong.insert(case.to_owned(), own.reason.to_owned());
                 }
                 "refused" => {
-                    let known = report.reasons.entry(reason.to_owned());
+                    let known = report.reasons.entry(own.reason.to_owned());
                     known.or_insert_with(|| (0, case.to_owned())).0 += 1;
                 }
                 "poor" => {}
@@ -279,10 +277,8 @@ pub fn run(root: &Path, options: &CoverageOptions) -> Result<()> {
     if options.cases.bless {
         let wrong: Vec<_> = report.wrong.keys().collect();
         ensure!(wrong.is_empty(), "these cases are wrong: {wrong:?}");
-        fs::write(&committed, report.committed())
-            .with_context(|| format!("`{COMMITTED}` cannot be written"))?;
-        return fs::write(root.join(PAGE), format!("{PREFACE}\n{tables}"))
-            .with_context(|| format!("`{PAGE}` cannot be written"));
+        process::write(root, COMMITTED, &report.committed())?;
+        return process::write(root, PAGE, &format!("{PREFACE}\n{tables}"));
     }
     let text = fs::read_to_string(&committed)
         .with_context(|| format!("`{COMMITTED}` cannot be read; --bless writes it"))?;
@@ -310,15 +306,7 @@ fn run_cases(root: &Path, folder: &Path, options: &CoverageOptions) -> Result<St
     kept.write_all(text.as_bytes())?;
     let done = lines.with_extension("done");
     fs::write(&done, &text)?;
-    let mut command = if let Some(runner) = &options.runner {
-        Command::new(runner)
-    } else {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
-        command.args(["run", "--quiet", "--package", "tg-compile"]);
-        command.args(["--example", "coverage", "--"]);
-        command
-    };
+    let mut command = process::coverage(root, options.runner.as_deref());
     command
         .arg(folder)
         .arg("--done")
@@ -328,7 +316,6 @@ fn run_cases(root: &Path, folder: &Path, options: &CoverageOptions) -> Result<St
         command.args(["--sample", &count.to_string()]);
     }
     let mut child = command
-        .current_dir(root)
         .stdout(Stdio::piped())
         .spawn()
         .context("cargo cannot be started")?;

@@ -10,10 +10,10 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::process::{self, CaseLine};
 use crate::python::{Missing, Python, or_skip};
 
 const COMMITTED: &str = "xtask/exporters.txt";
@@ -106,11 +106,8 @@ impl ExporterReport {
     pub fn read(text: &str) -> Result<Self> {
         let mut report = Self::default();
         for line in text.lines() {
-            let (head, reason) = line.split_once(": ").unwrap_or((line, ""));
-            let words: Vec<&str> = head.split(' ').collect();
-            let [outcome, graph, _] = words[..] else {
-                bail!("the runner wrote `{line}`");
-            };
+            let own = CaseLine::read(line)?;
+            let (outcome, graph) = (own.outcome, own.case);
             let family = graph.rsplit_once('-').map_or(graph, |(family, _)| family);
             let end = match outcome {
                 "proved" => 0,
@@ -123,7 +120,7 @@ impl ExporterReport {
             if end == 0 {
                 report.proved.push(graph.to_owned());
             } else {
-                let left = [outcome, graph, reason].map(str::to_owned);
+                let left = [outcome, graph, own.reason].map(str::to_owned);
                 report.left.push(left);
             }
         }
@@ -213,10 +210,8 @@ pub fn run(root: &Path, options: &ExporterOptions) -> Result<()> {
     let committed = root.join(COMMITTED);
     let known = fs::read_to_string(&committed).unwrap_or_default();
     if options.bless {
-        fs::write(&committed, report.committed())
-            .with_context(|| format!("`{COMMITTED}` cannot be written"))?;
-        fs::write(root.join(PAGE), format!("{PREFACE}\n{tables}"))
-            .with_context(|| format!("`{PAGE}` cannot be written"))?;
+        process::write(root, COMMITTED, &report.committed())?;
+        process::write(root, PAGE, &format!("{PREFACE}\n{tables}"))?;
     }
     let known = if options.seed == SEED && !options.bless {
         known
@@ -233,19 +228,8 @@ pub fn run(root: &Path, options: &ExporterOptions) -> Result<()> {
 
 /// The example's lines.
 fn lines(root: &Path, folder: &Path, options: &ExporterOptions) -> Result<String> {
-    let mut command = if let Some(runner) = &options.runner {
-        Command::new(runner)
-    } else {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
-        command.args(["run", "--quiet", "--package", "tg-compile"]);
-        command.args(["--example", "coverage", "--"]);
-        command
-    };
-    let output = command.arg(folder).current_dir(root).output();
-    let output = output.context("cargo cannot be started")?;
-    ensure!(output.status.success(), "the graphs could not be run");
-    String::from_utf8(output.stdout).context("the runner wrote something that is not text")
+    let mut command = process::coverage(root, options.runner.as_deref());
+    process::answer_or(command.arg(folder), "the graphs could not be run")
 }
 
 /// What a graph is, as its maker wrote it.

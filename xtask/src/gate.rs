@@ -1,7 +1,6 @@
 //! The whole gate: what has to pass before a change is taken.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -150,14 +149,12 @@ pub fn run(root: &Path, steps: &[Step], only: Option<&str>) -> Result<()> {
 /// # Errors
 /// If cargo cannot be started or fails.
 pub fn run_step(root: &Path, step: &Step) -> Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let line = step.arguments.join(" ");
     report(&format!("==> {}: cargo {line}", step.name));
     let started = Instant::now();
-    let status = Command::new(cargo)
+    let status = crate::process::cargo(root)
         .args(step.arguments)
         .envs(step.environment.iter().copied())
-        .current_dir(root)
         .status()
         .with_context(|| format!("start cargo {line}"))?;
     if !status.success() {

@@ -21,6 +21,7 @@ pub mod market;
 pub mod market_report;
 pub mod names;
 pub mod onnx_conformance;
+mod process;
 pub mod processors;
 pub mod python;
 pub mod sdk;

@@ -9,6 +9,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::process;
+
 /// Workloads of the published experiment that are placed.
 const WORKLOADS: [&str; 3] = ["default", "gpuspec33", "multigpu20"];
 
@@ -143,18 +145,13 @@ fn judged(
     let nodes = data.join(format!("nodes_{workload}_{seed}.csv"));
     let arrivals = data.join(format!("arrivals_{workload}_{seed}.csv"));
     let placements = out.join(format!("{workload}_{seed}_{policy}.csv"));
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["run", "--quiet", "--release", "--package", "tg-lab"])
-        .args(["--example", "simulate", "--"])
-        .args([&nodes, &arrivals])
-        .args([policy, "1"])
-        .arg(&placements)
-        .stdout(std::process::Stdio::null())
-        .current_dir(root)
-        .status()
-        .context("cargo cannot be started")?;
-    ensure!(status.success(), "the simulation failed");
+    let mut simulation = process::optimised_example(root, "tg-lab", "simulate");
+    let simulation = simulation.args([&nodes, &arrivals]).args([policy, "1"]);
+    let simulation = simulation.arg(&placements);
+    process::run(
+        simulation.stdout(std::process::Stdio::null()),
+        "the simulation failed",
+    )?;
     let answer = Command::new("python3")
         .arg(judge)
         .args([&nodes, &arrivals, &placements])

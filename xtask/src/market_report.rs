@@ -7,11 +7,11 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::market::Options;
+use crate::process;
 
 /// One machine of so many takes part where jobs depart.
 const EVERY: &str = "128";
@@ -110,18 +110,8 @@ fn example(
     files: &[&std::path::PathBuf],
     words: &[&str],
 ) -> Result<String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let answer = Command::new(cargo)
-        .args(["run", "--quiet", "--release", "--package", "tg-lab"])
-        .args(["--example", name, "--"])
-        .args(files)
-        .args(words)
-        .current_dir(root)
-        .output()
-        .context("cargo cannot be started")?;
-    let errors = String::from_utf8_lossy(&answer.stderr);
-    ensure!(answer.status.success(), "{name} failed: {errors}");
-    Ok(String::from_utf8_lossy(&answer.stdout).into_owned())
+    let mut example = process::optimised_example(root, "tg-lab", name);
+    process::answer_or(example.args(files).args(words), &format!("{name} failed"))
 }
 
 /// The shares an arrivals-only run prints, in per cent.

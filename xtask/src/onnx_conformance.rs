@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::process::{self, CaseLine};
 use crate::python::{Missing, Python, or_skip};
 
 /// The committed result.
@@ -75,27 +75,24 @@ impl Report {
     pub fn read(text: &str) -> Result<Self> {
         let mut report = Self::default();
         for line in text.lines() {
-            let (head, reason) = line.split_once(": ").unwrap_or((line, ""));
-            let words: Vec<&str> = head.split(' ').collect();
-            let [outcome, case, operators] = words[..] else {
-                bail!("the runner wrote `{line}`");
-            };
-            let kind = match outcome {
+            let own = CaseLine::read(line)?;
+            let (case, reason) = (own.case.to_owned(), own.reason.to_owned());
+            let kind = match own.outcome {
                 "pass" => {
                     report.passed += 1;
                     0
                 }
                 "refused" => {
-                    report.refused.insert(case.to_owned(), reason.to_owned());
+                    report.refused.insert(case, reason);
                     1
                 }
                 "wrong" => {
-                    report.wrong.insert(case.to_owned(), reason.to_owned());
+                    report.wrong.insert(case, reason);
                     2
                 }
                 _ => bail!("the runner wrote `{line}`"),
             };
-            for operator in operators.split(',').filter(|&operator| operator != "-") {
+            for operator in own.operators() {
                 report.operators.entry(operator.to_owned()).or_default()[kind] += 1;
             }
         }
@@ -171,8 +168,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
             report.wrong.len(),
             report.wrong.keys()
         );
-        return fs::write(&committed, report.committed())
-            .with_context(|| format!("`{COMMITTED}` cannot be written"));
+        return process::write(root, COMMITTED, &report.committed());
     }
     let text = fs::read_to_string(&committed)
         .with_context(|| format!("`{COMMITTED}` cannot be read; --bless writes it"))?;
@@ -208,17 +204,8 @@ pub(crate) fn cases(root: &Path, options: &Options) -> Result<Option<PathBuf>> {
 }
 
 fn run_cases(root: &Path, folder: &Path) -> Result<String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["run", "--quiet", "--package", "tg-onnx"])
-        .args(["--example", "onnx_conformance", "--"])
-        .arg(folder)
-        .current_dir(root)
-        .stderr(std::process::Stdio::inherit())
-        .output()
-        .context("cargo cannot be started")?;
-    ensure!(output.status.success(), "the cases could not be run");
-    String::from_utf8(output.stdout).context("the runner wrote something that is not text")
+    let mut cases = process::example(root, "tg-onnx", "onnx_conformance");
+    process::answer_or(cases.arg(folder), "the cases could not be run")
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::process;
 use crate::python::{Missing, Python, or_skip};
 
 /// What stands before the table of `docs/TOSA.md`.
@@ -79,36 +79,16 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     let folder = fs::canonicalize(&folder)
         .with_context(|| format!("the folder `{}` cannot be read", folder.display()))?;
     let table = compare(root, &folder)?;
-    let report = root.join("docs/TOSA.md");
-    fs::write(&report, format!("{PREFACE}\n{table}"))
-        .with_context(|| format!("`{}` cannot be written", report.display()))
+    process::write(root, "docs/TOSA.md", &format!("{PREFACE}\n{table}"))
 }
 
 /// The table that the comparison prints.
 #[expect(clippy::print_stdout, reason = "this is a command line tool")]
 fn compare(root: &Path, folder: &Path) -> Result<String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args([
-            "run",
-            "--quiet",
-            "--package",
-            "tg-compile",
-            "--example",
-            "tosa",
-            "--",
-        ])
-        .arg(folder)
-        .current_dir(root)
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cargo cannot be started")?;
-    let table = String::from_utf8(output.stdout).context("the table is no text")?;
+    let mut comparison = process::example(root, "tg-compile", "tosa");
+    let (table, is_equal) = process::answer(comparison.arg(folder))?;
     print!("{table}");
-    ensure!(
-        output.status.success(),
-        "TGX-1 differs from Arm's TOSA reference"
-    );
+    ensure!(is_equal, "TGX-1 differs from Arm's TOSA reference");
     Ok(table)
 }
 

@@ -4,7 +4,7 @@
 //! constant that is added to the scores, far below all of them; a row that may look at nothing is multiplied by 0.
 
 use super::Fact;
-use super::edit::{Writer, float, input, int, output, uses};
+use super::edit::{Writer, float, input, int, output, rewrite_each, uses};
 use std::collections::BTreeMap;
 use tg_float::{Attribute, DType, Data, FloatTensor, Graph, Node, ValueId, convert};
 
@@ -15,25 +15,11 @@ const HIDDEN: f32 = MASK / 2.0;
 
 /// Rewrites every node of the operators; whether there was one.
 pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
-    let mut changed = false;
-    let mut index = 0;
-    while index < graph.nodes.len() {
-        let node = graph.nodes[index].clone();
-        let written = match node.op.as_str() {
-            "Attention" if node.domain.is_empty() => attention(graph, &node, facts),
-            "RotaryEmbedding" if node.domain.is_empty() => rotary(graph, &node, facts),
-            _ => None,
-        };
-        if let Some(written) = written {
-            let count = written.len();
-            graph.nodes.splice(index..=index, written);
-            index += count;
-            changed = true;
-        } else {
-            index += 1;
-        }
-    }
-    changed
+    rewrite_each(graph, |graph, node| match node.op.as_str() {
+        "Attention" if node.domain.is_empty() => attention(graph, node, facts),
+        "RotaryEmbedding" if node.domain.is_empty() => rotary(graph, node, facts),
+        _ => None,
+    })
 }
 
 /// Heads of queries, keys or values: `[batch, heads, positions, size]`.
@@ -242,7 +228,7 @@ impl AttentionBias {
         let fact = facts.get(&mask)?;
         let mut blind = None;
         let computed = if fact.dtype == DType::Bool {
-            let [zero, far] = [0.0, MASK].map(|value| writer.floats(&[], vec![value]));
+            let [zero, far] = [0.0, MASK].map(|value| writer.scalar(value));
             let to = [("to", Attribute::Int(i64::from(DType::F32.to_onnx())))];
             let along = [
                 ("axes", Attribute::Ints(vec![-1])),

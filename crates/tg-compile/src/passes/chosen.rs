@@ -1,7 +1,7 @@
 //! Elements that computed places choose: flags, one for each place that there is, that a product or a choice reads.
 
 use super::Fact;
-use super::edit::{Writer, gives_first_alone, input, int, output};
+use super::edit::{Writer, counted_axis, gives_first_alone, input, int, output, rewrite_each};
 use std::collections::BTreeMap;
 use tg_float::{Attribute, DType, Graph, Node, ValueId, convert};
 
@@ -11,45 +11,30 @@ const PLACES_MAX: usize = 1 << 12;
 /// Rewrites `Gather` by computed places, `GatherElements`, `OneHot` of computed places, and `TopK` of the least; whether
 /// there was one.
 pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
-    let mut changed = false;
-    let mut index = 0;
-    while index < graph.nodes.len() {
-        let node = graph.nodes[index].clone();
-        let written = match node.op.as_str() {
-            _ if !node.domain.is_empty() => None,
-            "TopK" if int(&node, "largest", 1) == 0 => least(graph, &node),
-            _ if !gives_first_alone(graph, &node) => None,
-            "Gather" => gathered(graph, &node, facts),
-            "GatherElements" => elements(graph, &node, facts),
-            "OneHot" => flagged(graph, &node, facts),
-            _ => None,
-        };
-        if let Some(written) = written {
-            let count = written.len();
-            graph.nodes.splice(index..=index, written);
-            index += count;
-            changed = true;
-        } else {
-            index += 1;
-        }
-    }
-    changed
+    rewrite_each(graph, |graph, node| match node.op.as_str() {
+        _ if !node.domain.is_empty() => None,
+        "TopK" if int(node, "largest", 1) == 0 => least(graph, node),
+        _ if !gives_first_alone(graph, node) => None,
+        "Gather" => gathered(graph, node, facts),
+        "GatherElements" => elements(graph, node, facts),
+        "OneHot" => flagged(graph, node, facts),
+        _ => None,
+    })
 }
 
-fn counted(axis: i64, rank: usize) -> Option<usize> {
-    let counted = if axis < 0 { axis + rank as i64 } else { axis };
-    usize::try_from(counted).ok().filter(|&axis| axis < rank)
+/// Places counted from the first of so many, of those that may count from the end.
+fn from_start(writer: &mut Writer<'_>, places: ValueId, count: usize) -> ValueId {
+    let [zero, all] = [0, count].map(|number| writer.ints(&[number as i64]));
+    let below = writer.node("Less", &[places, zero], &[]);
+    let later = writer.node("Add", &[places, all], &[]);
+    writer.node("Where", &[below, later, places], &[])
 }
 
 /// Per place of a list of computed ones, which of so many it is: `[count][places]`; places may count from the end.
 fn flags(writer: &mut Writer<'_>, chosen: ValueId, count: usize, places: usize) -> ValueId {
-    let to = [("to", Attribute::Int(i64::from(DType::I64.to_onnx())))];
-    let numbers = writer.node("Cast", &[chosen], &to);
+    let numbers = writer.cast(chosen, DType::I64);
     let column = writer.shaped(numbers, &[count, 1]);
-    let [zero, all] = [0, places].map(|number| writer.ints(&[number as i64]));
-    let below = writer.node("Less", &[column, zero], &[]);
-    let later = writer.node("Add", &[column, all], &[]);
-    let column = writer.node("Where", &[below, later, column], &[]);
+    let column = from_start(writer, column, places);
     let list: Vec<i64> = (0..places as i64).collect();
     let list = writer.ints(&list);
     writer.node("Equal", &[column, list], &[])
@@ -60,7 +45,7 @@ fn gathered(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> 
     let (data, chosen, value) = (input(node, 0)?, input(node, 1)?, output(node)?);
     let constant = |value: ValueId| graph.constants.contains_key(&value);
     let shape = facts.get(&data)?.shape.clone();
-    let axis = counted(int(node, "axis", 0), shape.len())?;
+    let axis = counted_axis(int(node, "axis", 0), shape.len())?;
     // Rows of a table are an operator of their own.
     if constant(chosen) || constant(data) && axis == 0 {
         return None;
@@ -79,14 +64,12 @@ fn gathered(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> 
     let data = if dtype.is_float() {
         data
     } else {
-        let to = [("to", Attribute::Int(i64::from(DType::F32.to_onnx())))];
-        writer.node("Cast", &[data], &to)
+        writer.cast(data, DType::F32)
     };
     let apart = writer.transposed(data, &order);
     let rows = writer.shaped(apart, &[shape[axis], rest.iter().product()]);
     let flags = flags(&mut writer, chosen, count, shape[axis]);
-    let to = [("to", Attribute::Int(i64::from(DType::F32.to_onnx())))];
-    let flags = writer.node("Cast", &[flags], &to);
+    let flags = writer.cast(flags, DType::F32);
     let product = writer.node("MatMul", &[flags, rows], &[]);
     let whole = [picked.as_slice(), &rest].concat();
     let whole = writer.shaped(product, &whole);
@@ -98,8 +81,7 @@ fn gathered(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> 
         .collect();
     let mut y = writer.transposed(whole, &back);
     if !dtype.is_float() {
-        let to = [("to", Attribute::Int(i64::from(dtype.to_onnx())))];
-        y = writer.node("Cast", &[y], &to);
+        y = writer.cast(y, dtype);
     }
     Some(writer.finish(y, value))
 }
@@ -114,7 +96,7 @@ fn elements(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> 
         facts.get(&data)?.shape.clone(),
         facts.get(&chosen)?.shape.clone(),
     );
-    let axis = counted(int(node, "axis", 0), shape.len())?;
+    let axis = counted_axis(int(node, "axis", 0), shape.len())?;
     let others = |axes: &[usize]| -> Vec<usize> {
         let axes = axes.iter().enumerate().filter(|(at, _)| *at != axis);
         axes.map(|(_, size)| *size).collect()
@@ -154,16 +136,11 @@ fn elements(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> 
     let mut chosen = writer.shaped(own, &[rows, count / rows]);
     if alike && rows > 1 {
         let first: Vec<i64> = (0..size as i64).collect();
-        let first = writer.ints(&first);
-        row = writer.node("Gather", &[row, first], &[("axis", Attribute::Int(0))]);
+        row = writer.gathered(row, &first, 0);
     } else if rows > 1 {
         // Places may count from the end of their own row.
-        let to = [("to", Attribute::Int(i64::from(DType::I64.to_onnx())))];
-        let numbers = writer.node("Cast", &[chosen], &to);
-        let [zero, all] = [0, size].map(|number| writer.ints(&[number as i64]));
-        let below = writer.node("Less", &[numbers, zero], &[]);
-        let later = writer.node("Add", &[numbers, all], &[]);
-        let numbers = writer.node("Where", &[below, later, numbers], &[]);
+        let numbers = writer.cast(chosen, DType::I64);
+        let numbers = from_start(&mut writer, numbers, size);
         let starts: Vec<i64> = (0..rows).map(|row| (row * size) as i64).collect();
         let starts = writer.ints(&starts);
         let starts = writer.shaped(starts, &[rows, 1]);
@@ -185,15 +162,14 @@ fn flagged(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> O
     let places = *convert::to_f64(graph.constants.get(&depth)?.data())?.first()? as usize;
     let picked = facts.get(&chosen)?.shape.clone();
     let count: usize = picked.iter().product();
-    let axis = counted(int(node, "axis", -1), picked.len() + 1)?;
+    let axis = counted_axis(int(node, "axis", -1), picked.len() + 1)?;
     if count == 0 || places == 0 || places > PLACES_MAX {
         return None;
     }
     let mut writer = Writer::new(graph, &node.name);
     let flags = flags(&mut writer, chosen, count, places);
     let [off, on] = [0, 1].map(|at| {
-        let at = writer.ints(&[at]);
-        let own = writer.node("Gather", &[values, at], &[("axis", Attribute::Int(0))]);
+        let own = writer.gathered(values, &[at], 0);
         writer.shaped(own, &[])
     });
     let y = writer.node("Where", &[flags, on, off], &[]);

@@ -1,6 +1,6 @@
 //! Reading and changing nodes.
 
-use tg_float::{Attribute, Data, FloatTensor, Graph, Node, ValueId, convert};
+use tg_float::{Attribute, DType, Data, FloatTensor, Graph, Node, ValueId, convert};
 
 /// An integer attribute, or its default.
 pub(crate) fn int(node: &Node, name: &str, default: i64) -> i64 {
@@ -130,6 +130,63 @@ pub(crate) fn fresh_node(
     )
 }
 
+/// Puts the nodes that `write` gives for a node in its place, node by node; they are not looked at again. Whether it gave any.
+pub(crate) fn rewrite_each(
+    graph: &mut Graph,
+    mut write: impl FnMut(&mut Graph, &Node) -> Option<Vec<Node>>,
+) -> bool {
+    let mut changed = false;
+    let mut index = 0;
+    while index < graph.nodes.len() {
+        let node = graph.nodes[index].clone();
+        let Some(written) = write(graph, &node) else {
+            index += 1;
+            continue;
+        };
+        let count = written.len();
+        graph.nodes.splice(index..=index, written);
+        index += count;
+        changed = true;
+    }
+    changed
+}
+
+/// An axis counted from the first one, of a number that may count from the end; `None` beyond them.
+pub(crate) fn counted_axis(axis: i64, rank: usize) -> Option<usize> {
+    let counted = if axis < 0 { axis + rank as i64 } else { axis };
+    usize::try_from(counted).ok().filter(|&axis| axis < rank)
+}
+
+/// An output of a node, if something reads it.
+pub(crate) fn read_output(graph: &Graph, node: &Node, slot: usize) -> Option<ValueId> {
+    let value = node.outputs.get(slot).copied().flatten()?;
+    (uses(graph)[value.index()] > 0).then_some(value)
+}
+
+/// The bytes of a text attribute, or their default.
+pub(crate) fn text<'a>(node: &'a Node, name: &str, default: &'a [u8]) -> &'a [u8] {
+    match node.attributes.get(name) {
+        Some(Attribute::Text(text)) => text,
+        _ => default,
+    }
+}
+
+/// A list of floats that an attribute has; empty if it has none.
+pub(crate) fn float_list(node: &Node, name: &str) -> Vec<f32> {
+    match node.attributes.get(name) {
+        Some(Attribute::Floats(values)) => values.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// A list of integers that an attribute has; empty if it has none.
+pub(crate) fn int_list(node: &Node, name: &str) -> Vec<i64> {
+    match node.attributes.get(name) {
+        Some(Attribute::Ints(values)) => values.clone(),
+        _ => Vec::new(),
+    }
+}
+
 /// The versions at which the nodes that passes write are read.
 pub(crate) const VERSION: i64 = 17;
 
@@ -228,9 +285,33 @@ impl<'a> Writer<'a> {
         self.node("Transpose", &[x], &[("perm", Attribute::Ints(order))])
     }
 
+    /// One float.
+    pub(crate) fn scalar(&mut self, value: f32) -> ValueId {
+        self.floats(&[], vec![value])
+    }
+
+    /// The same elements in another type.
+    pub(crate) fn cast(&mut self, x: ValueId, dtype: DType) -> ValueId {
+        let to = Attribute::Int(i64::from(dtype.to_onnx()));
+        self.node("Cast", &[x], &[("to", to)])
+    }
+
+    /// Repeated along axes of one.
+    pub(crate) fn expanded(&mut self, x: ValueId, shape: &[usize]) -> ValueId {
+        let sizes: Vec<i64> = shape.iter().map(|&size| size as i64).collect();
+        let sizes = self.ints(&sizes);
+        self.node("Expand", &[x, sizes], &[])
+    }
+
+    /// Elements along an axis at constant places.
+    pub(crate) fn gathered(&mut self, x: ValueId, places: &[i64], axis: i64) -> ValueId {
+        let places = self.ints(places);
+        self.node("Gather", &[x, places], &[("axis", Attribute::Int(axis))])
+    }
+
     /// A product with one number.
     pub(crate) fn times(&mut self, x: ValueId, factor: f32) -> ValueId {
-        let factor = self.floats(&[], vec![factor]);
+        let factor = self.scalar(factor);
         self.node("Mul", &[x, factor], &[])
     }
 

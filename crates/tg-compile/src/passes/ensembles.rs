@@ -1,7 +1,7 @@
 //! Tree classifiers of `ai.onnx.ml` as tree regressors of their scores, with what follows the sums as operators of ONNX; a
 //! scaler before trees goes into their thresholds.
 
-use super::edit::{Writer, input, uses};
+use super::edit::{Writer, input, int_list, uses};
 use std::collections::BTreeSet;
 use tg_float::{Attribute, FloatTensor, Graph, Node, ValueId};
 
@@ -24,13 +24,6 @@ pub(super) fn rewrite(graph: &mut Graph) {
         while take_scaler(graph, index).is_some() {}
     }
     graph.remove_dead();
-}
-
-fn ints(node: &Node, name: &str) -> Vec<i64> {
-    match node.attributes.get(name) {
-        Some(Attribute::Ints(values)) => values.clone(),
-        _ => Vec::new(),
-    }
 }
 
 fn floats(node: &Node, name: &str) -> Vec<f32> {
@@ -73,7 +66,7 @@ impl ClassScores {
     /// The scores of a classifier: of two classes with one score, also the other's.
     fn read(node: &Node, classes: usize) -> Option<Self> {
         let [trees, nodes, outputs] =
-            ["class_treeids", "class_nodeids", "class_ids"].map(|name| ints(node, name));
+            ["class_treeids", "class_nodeids", "class_ids"].map(|name| int_list(node, name));
         let weights = listed(node, "class_weights");
         if [nodes.len(), outputs.len(), weights.len()] != [trees.len(); 3] {
             return None;
@@ -161,7 +154,7 @@ fn classifier(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
         let value = node.outputs.get(slot).copied().flatten();
         value.filter(|value| used[value.index()] > 0)
     };
-    let labels = ints(node, "classlabels_int64s");
+    let labels = int_list(node, "classlabels_int64s");
     let names = match node.attributes.get("classlabels_strings") {
         Some(Attribute::Texts(texts)) => texts.len(),
         _ => 0,
@@ -233,7 +226,7 @@ fn take_scaler(graph: &mut Graph, index: usize) -> Option<()> {
         [one] => Some(*one),
         list => list.get(feature).copied(),
     };
-    let features = ints(&node, "nodes_featureids");
+    let features = int_list(&node, "nodes_featureids");
     let mut thresholds = listed(&node, "nodes_values");
     let Some(Attribute::Texts(modes)) = node.attributes.get("nodes_modes") else {
         return None;

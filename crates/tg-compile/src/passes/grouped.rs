@@ -219,12 +219,12 @@ fn scores(writer: &mut Writer<'_>, q: ValueId, k: ValueId, scale: f32, softcap: 
     let order = [("perm", Attribute::Ints(vec![0, 1, 3, 2]))];
     let turned = writer.node("Transpose", &[k], &order);
     let products = writer.node("MatMul", &[q, turned], &[]);
-    let factor = writer.floats(&[], vec![scale]);
+    let factor = writer.scalar(scale);
     let scaled = writer.node("Mul", &[products, factor], &[]);
     if softcap <= 0.0 {
         return scaled;
     }
-    let [inverse, cap] = [1.0 / softcap, softcap].map(|c| writer.floats(&[], vec![c]));
+    let [inverse, cap] = [1.0 / softcap, softcap].map(|c| writer.scalar(c));
     let small = writer.node("Mul", &[scaled, inverse], &[]);
     let bounded = writer.node("Tanh", &[small], &[]);
     writer.node("Mul", &[bounded, cap], &[])
@@ -244,6 +244,6 @@ fn causal(writer: &mut Writer<'_>, scores: ValueId, query: ValueId) -> ValueId {
         writer.node("Unsqueeze", &[positions, axes], &[])
     });
     let seen = writer.node("LessOrEqual", &[columns, rows], &[]);
-    let mask = writer.floats(&[], vec![MASK]);
+    let mask = writer.scalar(MASK);
     writer.node("Where", &[seen, scores, mask], &[])
 }

@@ -1,26 +1,13 @@
 //! Elements picked and replaced at constant places, as one gather of elements in a row.
 
 use super::Fact;
-use super::edit::{Writer, input, int, output};
+use super::edit::{Writer, counted_axis, input, int, output, rewrite_each};
 use std::collections::BTreeMap;
 use tg_float::{Attribute, FloatTensor, Graph, Node, ValueId, convert};
 
 /// Rewrites `GatherElements`, `GatherND`, `ScatterElements` and `ScatterND` with constant indices; whether any was.
 pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
-    let mut changed = false;
-    let mut index = 0;
-    while index < graph.nodes.len() {
-        let node = graph.nodes[index].clone();
-        if let Some(written) = one(graph, &node, facts) {
-            let count = written.len();
-            graph.nodes.splice(index..=index, written);
-            index += count;
-            changed = true;
-        } else {
-            index += 1;
-        }
-    }
-    changed
+    rewrite_each(graph, |graph, node| one(graph, node, facts))
 }
 
 fn one(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Option<Vec<Node>> {
@@ -78,12 +65,6 @@ fn picked(writer: &mut Writer<'_>, row: ValueId, places: Vec<usize>, shape: &[us
     writer.node("Reshape", &[picked, shape], &[])
 }
 
-/// An axis counted from the start.
-fn counted(axis: i64, rank: usize) -> Option<usize> {
-    let counted = if axis < 0 { axis + rank as i64 } else { axis };
-    usize::try_from(counted).ok().filter(|&axis| axis < rank)
-}
-
 /// Constant indices into a tensor.
 struct Indices<'a> {
     shape: Vec<usize>,
@@ -123,7 +104,7 @@ impl<'a> Indices<'a> {
     /// Of `GatherElements`: per index, the element with that index along an axis and the index's own place elsewhere.
     fn elements(&self, axis: i64) -> Option<Vec<usize>> {
         let rank = self.data.len();
-        let axis = counted(axis, rank)?;
+        let axis = counted_axis(axis, rank)?;
         if self.shape.len() != rank {
             return None;
         }

@@ -1,6 +1,6 @@
 //! Linear operators of `ai.onnx.ml`, as scikit-learn's exporter writes them, as products and sums.
 
-use super::edit::{Writer, input, int, output, uses};
+use super::edit::{Writer, float_list, input, int, output, text, uses};
 use super::ensembles::label;
 use tg_float::{Attribute, DType, FloatTensor, Graph, Node, ValueId};
 
@@ -39,23 +39,9 @@ pub(super) fn rewrite(graph: &mut Graph) {
     graph.remove_dead();
 }
 
-fn floats(node: &Node, name: &str) -> Vec<f32> {
-    match node.attributes.get(name) {
-        Some(Attribute::Floats(values)) => values.clone(),
-        _ => Vec::new(),
-    }
-}
-
-fn text<'a>(node: &'a Node, name: &str, default: &'a [u8]) -> &'a [u8] {
-    match node.attributes.get(name) {
-        Some(Attribute::Text(text)) => text,
-        _ => default,
-    }
-}
-
 /// Offset and factor of a feature of a scaler.
 fn scaling(node: &Node, feature: usize) -> Option<[f32; 2]> {
-    let pick = |name: &str, default: f32| match floats(node, name).as_slice() {
+    let pick = |name: &str, default: f32| match float_list(node, name).as_slice() {
         [] => Some(default),
         [one] => Some(*one),
         list => list.get(feature).copied(),
@@ -80,9 +66,9 @@ fn read_by_linear(graph: &Graph, node: &Node) -> bool {
 /// `(x - offset) * scale`.
 fn scaler(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     let x = node.inputs.first().copied().flatten()?;
-    let features = floats(node, "offset")
+    let features = float_list(node, "offset")
         .len()
-        .max(floats(node, "scale").len())
+        .max(float_list(node, "scale").len())
         .max(1);
     let each: Option<Vec<[f32; 2]>> = (0..features).map(|k| scaling(node, k)).collect();
     let each = each?;
@@ -102,12 +88,12 @@ fn sums(
     mirrored: bool,
 ) -> Option<(ValueId, Vec<Node>)> {
     let mut x = node.inputs.first().copied().flatten()?;
-    let mut weights = floats(node, "coefficients");
+    let mut weights = float_list(node, "coefficients");
     let features = weights
         .len()
         .checked_div(rows)
         .filter(|n| n * rows == weights.len())?;
-    let mut bias = floats(node, "intercepts");
+    let mut bias = float_list(node, "intercepts");
     bias.resize(rows, 0.0);
     let producer = graph.producers()[x.index()].map(|at| graph.nodes[at].clone());
     if let Some(scaler) = producer
@@ -175,7 +161,7 @@ fn classifier(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     if read(0).is_some() && labels.is_empty() {
         return None;
     }
-    let intercepts = floats(node, "intercepts").len();
+    let intercepts = float_list(node, "intercepts").len();
     let single = classes == 2 && intercepts == 1;
     let rows = if single { 1 } else { classes };
     let (sums, mut written) = sums(graph, node, rows, single)?;
@@ -204,7 +190,7 @@ fn extracted(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
 /// What is missing is replaced: a number that stands for it, or what is not a number, which no input of a program is.
 fn imputed(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     let x = input(node, 0)?;
-    let values = floats(node, "imputed_value_floats");
+    let values = float_list(node, "imputed_value_floats");
     let replaced = super::edit::float(node, "replaced_value_float", f32::NAN);
     let mut writer = Writer::new(graph, &node.name);
     if replaced.is_nan() {
@@ -214,7 +200,7 @@ fn imputed(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     if values.is_empty() {
         return None;
     }
-    let missing = writer.floats(&[], vec![replaced]);
+    let missing = writer.scalar(replaced);
     let put = writer.floats(&[values.len()], values);
     let is = writer.node("Equal", &[x, missing], &[]);
     let y = writer.node("Where", &[is, put, x], &[]);
@@ -227,7 +213,7 @@ fn encoded(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     let numbers = |kind: &str| -> Option<Vec<f32>> {
         match node.attributes.get(&format!("{kind}_int64s")) {
             Some(Attribute::Ints(list)) => Some(list.iter().map(|&value| value as f32).collect()),
-            _ => Some(floats(node, &format!("{kind}_floats"))).filter(|list| !list.is_empty()),
+            _ => Some(float_list(node, &format!("{kind}_floats"))).filter(|list| !list.is_empty()),
         }
     };
     let (keys, values) = (numbers("keys")?, numbers("values")?);
@@ -259,7 +245,7 @@ fn encoded(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     let steps = writer.floats(&[count, 1], steps);
     let sums = writer.node("MatMul", &[flags, steps], &[]);
     let sums = writer.node("Squeeze", &[sums, last], &[]);
-    let default = writer.floats(&[], vec![default]);
+    let default = writer.scalar(default);
     let mut y = writer.node("Add", &[sums, default], &[]);
     if whole {
         y = cast(&mut writer, y, DType::I64);

@@ -1,28 +1,16 @@
 //! Losses of classification with constant targets: the elements that the targets name, weighed and summed.
 
 use super::Fact;
-use super::edit::{Writer, floats_of, input, uses};
+use super::edit::{Writer, floats_of, input, rewrite_each, uses};
 use std::collections::BTreeMap;
 use tg_float::{Attribute, Graph, Node, ValueId, convert};
 
 /// Rewrites every loss it knows; whether there was one.
 pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
-    let mut changed = false;
-    let mut index = 0;
-    while index < graph.nodes.len() {
-        let node = graph.nodes[index].clone();
+    rewrite_each(graph, |graph, node| {
         let known = node.is("NegativeLogLikelihoodLoss") || node.is("SoftmaxCrossEntropyLoss");
-        let written = known.then(|| loss(graph, &node, facts)).flatten();
-        if let Some(written) = written {
-            let count = written.len();
-            graph.nodes.splice(index..=index, written);
-            index += count;
-            changed = true;
-        } else {
-            index += 1;
-        }
-    }
-    changed
+        known.then(|| loss(graph, node, facts)).flatten()
+    })
 }
 
 /// Per element that counts, where its class is and which class that is; ignored elements name the first class.

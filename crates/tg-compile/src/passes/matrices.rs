@@ -6,7 +6,7 @@
 //! numbers without pattern before they are taken.
 
 use super::Fact;
-use super::edit::{Writer, gives_first_alone, int, output};
+use super::edit::{Writer, gives_first_alone, int, output, rewrite_each, text};
 use super::moved::executed;
 use std::collections::BTreeMap;
 use tg_float::{Attribute, Graph, Node, ValueId};
@@ -20,30 +20,11 @@ const NEAR: f64 = 1e-4;
 
 /// Rewrites every linear operator that lowering does not take; whether there was one.
 pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
-    let mut changed = false;
-    let mut index = 0;
-    while index < graph.nodes.len() {
-        let node = graph.nodes[index].clone();
-        let written = may_be_linear(graph, &node, facts)
-            .then(|| LinearNode::new(graph, &node, facts)?.written(graph))
-            .flatten();
-        if let Some(written) = written {
-            let count = written.len();
-            graph.nodes.splice(index..=index, written);
-            index += count;
-            changed = true;
-        } else {
-            index += 1;
-        }
-    }
-    changed
-}
-
-fn text(node: &Node, name: &str) -> Vec<u8> {
-    match node.attributes.get(name) {
-        Some(Attribute::Text(text)) => text.clone(),
-        _ => Vec::new(),
-    }
+    rewrite_each(graph, |graph, node| {
+        may_be_linear(graph, node, facts)
+            .then(|| LinearNode::new(graph, node, facts)?.written(graph))
+            .flatten()
+    })
 }
 
 /// Whether an operator may be linear in the one value that is computed.
@@ -69,7 +50,7 @@ fn may_be_linear(graph: &Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) ->
     let rank = facts.get(&x).map_or(0, |fact| fact.shape.len());
     match node.op.as_str() {
         "Resize" | "Upsample" => {
-            let mode = text(node, "mode");
+            let mode = text(node, "mode", b"");
             !(mode.is_empty() || mode == b"nearest")
         }
         // Elements that the border leaves out make averages differ.
@@ -78,7 +59,7 @@ fn may_be_linear(graph: &Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) ->
                 Some(Attribute::Ints(pads)) => pads.iter().any(|&pad| pad != 0),
                 _ => false,
             };
-            let same = text(node, "auto_pad").starts_with(b"SAME");
+            let same = text(node, "auto_pad", b"").starts_with(b"SAME");
             let partial = padded || same || int(node, "ceil_mode", 0) != 0;
             let images = facts.get(&x).map_or(1, |fact| fact.shape[0]);
             int(node, "count_include_pad", 0) == 0 && partial || rank > 4 || images != 1

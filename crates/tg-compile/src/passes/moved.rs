@@ -6,7 +6,7 @@
 //! several elements, or a greatest one, is found out by them. Operators that lowering moves by strides stay as they are.
 
 use super::Fact;
-use super::edit::{Writer, gives_first_alone, ints, output};
+use super::edit::{Writer, gives_first_alone, ints, output, rewrite_each};
 use std::collections::BTreeMap;
 use tg_float::tgf::{self, Budget};
 use tg_float::{Attribute, FloatTensor, Graph, Node, ValueId, convert};
@@ -16,23 +16,11 @@ const ELEMENTS_MAX: usize = 1 << 22;
 
 /// Rewrites every operator that moves elements and is none that lowering knows; whether there was one.
 pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
-    let mut changed = false;
-    let mut index = 0;
-    while index < graph.nodes.len() {
-        let node = graph.nodes[index].clone();
-        let written = may_move(graph, &node, facts)
-            .then(|| gathered(graph, &node, facts))
-            .flatten();
-        if let Some(written) = written {
-            let count = written.len();
-            graph.nodes.splice(index..=index, written);
-            index += count;
-            changed = true;
-        } else {
-            index += 1;
-        }
-    }
-    changed
+    rewrite_each(graph, |graph, node| {
+        may_move(graph, node, facts)
+            .then(|| gathered(graph, node, facts))
+            .flatten()
+    })
 }
 
 /// Whether an operator may be one that moves elements, and lowering does not move them by strides.

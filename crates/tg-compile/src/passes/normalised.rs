@@ -2,35 +2,23 @@
 //! axes, by groups of channels, with gains that are computed; the mean and the deviation that some also give.
 
 use super::Fact;
-use super::edit::{Writer, float, input, int, ints, output, uses};
+use super::edit::{
+    Writer, counted_axis, float, input, int, ints, output, read_output, rewrite_each, uses,
+};
 use std::collections::BTreeMap;
 use tg_float::{Attribute, Graph, Node, ValueId};
 
 /// Rewrites every normalisation that lowering does not take as it is; whether there was one.
 pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
-    let mut changed = false;
-    let mut index = 0;
-    while index < graph.nodes.len() {
-        let node = graph.nodes[index].clone();
-        let written = match node.op.as_str() {
-            _ if !node.domain.is_empty() => None,
-            "LayerNormalization" | "RMSNormalization" => layer(graph, &node, facts),
-            "InstanceNormalization" => instance(graph, &node, facts),
-            "GroupNormalization" => group(graph, &node, facts),
-            "MeanVarianceNormalization" => mean_variance(graph, &node, facts),
-            "BatchNormalization" => batch(graph, &node, facts),
-            _ => None,
-        };
-        if let Some(written) = written {
-            let count = written.len();
-            graph.nodes.splice(index..=index, written);
-            index += count;
-            changed = true;
-        } else {
-            index += 1;
-        }
-    }
-    changed
+    rewrite_each(graph, |graph, node| match node.op.as_str() {
+        _ if !node.domain.is_empty() => None,
+        "LayerNormalization" | "RMSNormalization" => layer(graph, node, facts),
+        "InstanceNormalization" => instance(graph, node, facts),
+        "GroupNormalization" => group(graph, node, facts),
+        "MeanVarianceNormalization" => mean_variance(graph, node, facts),
+        "BatchNormalization" => batch(graph, node, facts),
+        _ => None,
+    })
 }
 
 /// Rows of the last axis normalised, without gain and offset.
@@ -77,20 +65,16 @@ fn layer(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Opt
     let x = input(node, 0)?;
     let shape = facts.get(&x)?.shape.clone();
     let rank = shape.len();
-    let axis = int(node, "axis", -1);
-    let axis = usize::try_from(if axis < 0 { axis + rank as i64 } else { axis }).ok()?;
+    let axis = counted_axis(int(node, "axis", -1), rank)?;
     let constants = [input(node, 1), input(node, 2)];
     let constant = |value: &ValueId| {
         let own = graph.constants.get(value);
         own.is_some_and(|own| own.len() == 1 || own.len() == shape[rank - 1])
     };
     let plain = axis + 1 == rank && constants.iter().flatten().all(constant);
-    let read = |slot: usize| {
-        let value = node.outputs.get(slot).copied().flatten()?;
-        (uses(graph)[value.index()] > 0).then_some(value)
-    };
+    let read = |slot| read_output(graph, node, slot);
     let (value, mean, deviation) = (read(0), read(1), read(2));
-    if axis >= rank || plain && mean.is_none() && deviation.is_none() {
+    if plain && mean.is_none() && deviation.is_none() {
         return None;
     }
     let centred = node.op == "LayerNormalization";
@@ -139,7 +123,7 @@ fn moments(
         let centred = writer.node("Sub", &[rows, average], &[]);
         let squares = writer.node("Mul", &[centred, centred], &[]);
         let variance = writer.node("ReduceMean", &[squares], &along);
-        let least = writer.floats(&[], vec![epsilon]);
+        let least = writer.scalar(epsilon);
         let sum = writer.node("Add", &[variance, least], &[]);
         let root = writer.node("Sqrt", &[sum], &[]);
         let inverse = writer.node("Reciprocal", &[root], &[]);
@@ -253,7 +237,7 @@ fn batch(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Opt
     let mut writer = Writer::new(graph, &node.name);
     let [gain, offset, mean, variance] =
         [gain, offset, mean, variance].map(|value| writer.shaped(value, &along));
-    let least = writer.floats(&[], vec![float(node, "epsilon", 1e-5)]);
+    let least = writer.scalar(float(node, "epsilon", 1e-5));
     let sum = writer.node("Add", &[variance, least], &[]);
     let root = writer.node("Sqrt", &[sum], &[]);
     let inverse = writer.node("Reciprocal", &[root], &[]);

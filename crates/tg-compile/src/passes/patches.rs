@@ -3,7 +3,7 @@
 //! borders wider than a kernel.
 
 use super::Fact;
-use super::edit::{Writer, gives_first_alone, input, int, output};
+use super::edit::{Writer, gives_first_alone, input, int, output, rewrite_each};
 use std::collections::BTreeMap;
 use tg_float::{Attribute, Graph, Node, ValueId};
 
@@ -14,26 +14,12 @@ const SIDE_MAX: usize = 64;
 
 /// Rewrites every such operator; whether there was one.
 pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
-    let mut changed = false;
-    let mut index = 0;
-    while index < graph.nodes.len() {
-        let node = graph.nodes[index].clone();
-        let written = match node.op.as_str() {
-            _ if !node.domain.is_empty() || !gives_first_alone(graph, &node) => None,
-            "Conv" | "ConvTranspose" => convolution(graph, &node, facts),
-            "MaxPool" => maximum(graph, &node, facts),
-            _ => None,
-        };
-        if let Some(written) = written {
-            let count = written.len();
-            graph.nodes.splice(index..=index, written);
-            index += count;
-            changed = true;
-        } else {
-            index += 1;
-        }
-    }
-    changed
+    rewrite_each(graph, |graph, node| match node.op.as_str() {
+        _ if !node.domain.is_empty() || !gives_first_alone(graph, node) => None,
+        "Conv" | "ConvTranspose" => convolution(graph, node, facts),
+        "MaxPool" => maximum(graph, node, facts),
+        _ => None,
+    })
 }
 
 /// How a window slides over the spatial axes.

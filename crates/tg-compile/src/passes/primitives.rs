@@ -2,7 +2,10 @@
 //! that are computed, losses of the nearest kind. Every rule is the operator's own definition.
 
 use super::Fact;
-use super::edit::{Writer, float, gives_first_alone, input, int, ints, output, scalar_of, uses};
+use super::edit::{
+    Writer, counted_axis, float, gives_first_alone, input, int, ints, output, rewrite_each,
+    scalar_of, uses,
+};
 use std::collections::BTreeMap;
 use tg_float::{Attribute, DType, Data, FloatTensor, Graph, Node, ValueId, convert};
 use tg_ir::op::{CONCAT_MAX, TERMS_MAX};
@@ -12,20 +15,7 @@ const FACTORS_MAX: usize = 64;
 
 /// Rewrites every operator it knows; whether there was one.
 pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
-    let mut changed = false;
-    let mut index = 0;
-    while index < graph.nodes.len() {
-        let node = graph.nodes[index].clone();
-        if let Some(written) = written(graph, &node, facts) {
-            let count = written.len();
-            graph.nodes.splice(index..=index, written);
-            index += count;
-            changed = true;
-        } else {
-            index += 1;
-        }
-    }
-    changed
+    rewrite_each(graph, |graph, node| written(graph, node, facts))
 }
 
 fn written(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Option<Vec<Node>> {
@@ -114,12 +104,6 @@ fn sizes(shape: &[usize]) -> Vec<i64> {
     shape.iter().map(|&size| size as i64).collect()
 }
 
-/// An axis counted from the start.
-fn counted(axis: i64, rank: usize) -> Option<usize> {
-    let counted = if axis < 0 { axis + rank as i64 } else { axis };
-    usize::try_from(counted).ok().filter(|&axis| axis < rank)
-}
-
 /// The axes of a reduction, ascending; nothing if they are not constant. None of them if the node then does nothing.
 fn reduced_axes(graph: &Graph, node: &Node, rank: usize) -> Option<Vec<usize>> {
     let given = match input(node, 1) {
@@ -137,7 +121,7 @@ fn reduced_axes(graph: &Graph, node: &Node, rank: usize) -> Option<Vec<usize>> {
     }
     let mut axes: Vec<usize> = given
         .into_iter()
-        .map(|axis| counted(axis, rank))
+        .map(|axis| counted_axis(axis, rank))
         .collect::<Option<_>>()?;
     axes.sort_unstable();
     axes.dedup();
@@ -256,7 +240,7 @@ fn mean(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     for &other in &inputs[1..] {
         sum = writer.node("Add", &[sum, other], &[]);
     }
-    let share = writer.floats(&[], vec![1.0 / inputs.len() as f32]);
+    let share = writer.scalar(1.0 / inputs.len() as f32);
     let mean = writer.node("Mul", &[sum, share], &[]);
     Some(writer.finish(mean, output(node)?))
 }
@@ -349,7 +333,7 @@ fn hardmax(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> O
     let (x, value) = (input(node, 0)?, output(node)?);
     let Fact { dtype, shape } = facts.get(&x)?.clone();
     let newest = node.version >= 13;
-    let axis = counted(int(node, "axis", if newest { -1 } else { 1 }), shape.len())?;
+    let axis = counted_axis(int(node, "axis", if newest { -1 } else { 1 }), shape.len())?;
     let mut writer = Writer::new(graph, &node.name);
     // Before version 13 all axes from that one on are one.
     let rows: usize = shape[..axis].iter().product();
@@ -407,11 +391,11 @@ fn differing(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
 /// 1 above a threshold, else 0.
 fn binarizer(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Option<Vec<Node>> {
     let (x, value) = (input(node, 0)?, output(node)?);
-    let to = i64::from(facts.get(&value)?.dtype.to_onnx());
+    let dtype = facts.get(&value)?.dtype;
     let mut writer = Writer::new(graph, &node.name);
-    let threshold = writer.floats(&[], vec![float(node, "threshold", 0.0)]);
+    let threshold = writer.scalar(float(node, "threshold", 0.0));
     let above = writer.node("Greater", &[x, threshold], &[]);
-    let one = writer.node("Cast", &[above], &[("to", Attribute::Int(to))]);
+    let one = writer.cast(above, dtype);
     Some(writer.finish(one, value))
 }
 
@@ -423,14 +407,14 @@ fn lp_normalization(
 ) -> Option<Vec<Node>> {
     let (x, value) = (input(node, 0)?, output(node)?);
     let shape = facts.get(&x)?.shape.clone();
-    let axis = counted(int(node, "axis", -1), shape.len())?;
+    let axis = counted_axis(int(node, "axis", -1), shape.len())?;
     let mut writer = Writer::new(graph, &node.name);
     if int(node, "p", 2) == 1 {
         let magnitudes = writer.node("Abs", &[x], &[]);
         let axes = writer.ints(&[axis as i64]);
         let keep = [("keepdims", Attribute::Int(1))];
         let sum = writer.node("ReduceSum", &[magnitudes, axes], &keep);
-        let least = writer.floats(&[], vec![f32::MIN_POSITIVE]);
+        let least = writer.scalar(f32::MIN_POSITIVE);
         let sum = writer.node("Max", &[sum, least], &[]);
         let divided = writer.node("Div", &[x, sum], &[]);
         return Some(writer.finish(divided, value));
@@ -473,9 +457,9 @@ fn local_response(
     let band = writer.floats(&[channels, channels], band);
     let sums = writer.node("MatMul", &[last, band], &[]);
     let sums = writer.node("Transpose", &[sums], &order);
-    let bias = writer.floats(&[], vec![float(node, "bias", 1.0)]);
+    let bias = writer.scalar(float(node, "bias", 1.0));
     let sums = writer.node("Add", &[sums, bias], &[]);
-    let exponent = writer.floats(&[], vec![-float(node, "beta", 0.75)]);
+    let exponent = writer.scalar(-float(node, "beta", 0.75));
     let factors = writer.node("Pow", &[sums, exponent], &[]);
     let scaled = writer.node("Mul", &[x, factors], &[]);
     Some(writer.finish(scaled, value))

@@ -2,7 +2,9 @@
 //! a value and a constant that differs from place to place, as what lowering knows.
 
 use super::Fact;
-use super::edit::{Writer, float, gives_first_alone, input, int, output};
+use super::edit::{
+    Writer, counted_axis, float, gives_first_alone, input, int, output, rewrite_each,
+};
 use std::collections::BTreeMap;
 use tg_float::{Attribute, DType, FloatTensor, Graph, Node, ValueId, convert};
 
@@ -11,36 +13,20 @@ const CONSTANTS_MAX: usize = 16;
 
 /// Rewrites every such operator; whether there was one.
 pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
-    let mut changed = false;
-    let mut index = 0;
-    while index < graph.nodes.len() {
-        let node = graph.nodes[index].clone();
-        let written = match node.op.as_str() {
-            _ if !node.domain.is_empty() || !gives_first_alone(graph, &node) => None,
-            "MatMul" => of_vectors(graph, &node, facts),
-            "Gemm" => general(graph, &node, facts),
-            "PRelu" => slope(graph, &node, facts),
-            "SwiGLU" => gated(graph, &node),
-            "LpPool" => averaged_powers(graph, &node),
-            "Pow" | "Mod" => by_constant(graph, &node, facts),
-            "ArgMax" | "ArgMin" if int(&node, "select_last_index", 0) != 0 => {
-                last_place(graph, &node, facts)
-            }
-            "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool" => {
-                everywhere(graph, &node, facts)
-            }
-            _ => None,
-        };
-        if let Some(written) = written {
-            let count = written.len();
-            graph.nodes.splice(index..=index, written);
-            index += count;
-            changed = true;
-        } else {
-            index += 1;
+    rewrite_each(graph, |graph, node| match node.op.as_str() {
+        _ if !node.domain.is_empty() || !gives_first_alone(graph, node) => None,
+        "MatMul" => of_vectors(graph, node, facts),
+        "Gemm" => general(graph, node, facts),
+        "PRelu" => slope(graph, node, facts),
+        "SwiGLU" => gated(graph, node),
+        "LpPool" => averaged_powers(graph, node),
+        "Pow" | "Mod" => by_constant(graph, node, facts),
+        "ArgMax" | "ArgMin" if int(node, "select_last_index", 0) != 0 => {
+            last_place(graph, node, facts)
         }
-    }
-    changed
+        "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool" => everywhere(graph, node, facts),
+        _ => None,
+    })
 }
 
 /// A vector as a matrix of one row or column.
@@ -125,7 +111,7 @@ fn slope(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Opt
         return None;
     }
     let mut writer = Writer::new(graph, &node.name);
-    let zero = writer.floats(&[], vec![0.0]);
+    let zero = writer.scalar(0.0);
     let above = writer.node("Relu", &[x], &[]);
     let below = writer.node("Min", &[x, zero], &[]);
     let scaled = writer.node("Mul", &[below, slope], &[]);
@@ -180,7 +166,7 @@ fn raised(writer: &mut Writer<'_>, x: ValueId, p: f32) -> ValueId {
     if p == 1.0 {
         return magnitude;
     }
-    let p = writer.floats(&[], vec![p]);
+    let p = writer.scalar(p);
     writer.node("Pow", &[magnitude, p], &[])
 }
 
@@ -191,7 +177,7 @@ fn rooted(writer: &mut Writer<'_>, sum: ValueId, p: f32) -> ValueId {
     if p == 2.0 {
         return writer.node("Sqrt", &[sum], &[]);
     }
-    let p = writer.floats(&[], vec![1.0 / p]);
+    let p = writer.scalar(1.0 / p);
     writer.node("Pow", &[sum, p], &[])
 }
 
@@ -253,10 +239,8 @@ fn by_constant(
         .map(|(name, attribute)| (name.as_str(), attribute.clone()))
         .collect();
     let mode = convert::CastMode::default();
-    let sizes: Vec<i64> = shape.iter().map(|&size| size as i64).collect();
     let mut writer = Writer::new(graph, &node.name);
-    let sizes = writer.ints(&sizes);
-    let whole = writer.node("Expand", &[x, sizes], &[]);
+    let whole = writer.expanded(x, &shape);
     let mut result = None;
     for number in different {
         let data = convert::from_f64(&[number], dtype, mode)?;
@@ -289,25 +273,16 @@ fn last_place(
     let (x, value) = (input(node, 0)?, output(node)?);
     let shape = facts.get(&x)?.shape.clone();
     let axis = int(node, "axis", 0);
-    let at = usize::try_from(if axis < 0 {
-        axis + shape.len() as i64
-    } else {
-        axis
-    })
-    .ok()?;
-    let length = *shape.get(at)? as i64;
+    let length = shape[counted_axis(axis, shape.len())?] as i64;
     let mut writer = Writer::new(graph, &node.name);
     let backwards: Vec<i64> = (0..length).rev().collect();
-    let backwards = writer.ints(&backwards);
+    let turned = writer.gathered(x, &backwards, axis);
     let along = ("axis", Attribute::Int(axis));
-    let turned = writer.node("Gather", &[x, backwards], std::slice::from_ref(&along));
     let keep = ("keepdims", Attribute::Int(int(node, "keepdims", 1)));
     let place = writer.node(&node.op, &[turned], &[along, keep]);
-    let to = [("to", Attribute::Int(i64::from(DType::F32.to_onnx())))];
-    let place = writer.node("Cast", &[place], &to);
-    let last = writer.floats(&[], vec![(length - 1) as f32]);
+    let place = writer.cast(place, DType::F32);
+    let last = writer.scalar((length - 1) as f32);
     let place = writer.node("Sub", &[last, place], &[]);
-    let to = i64::from(facts.get(&value)?.dtype.to_onnx());
-    let place = writer.node("Cast", &[place], &[("to", Attribute::Int(to))]);
+    let place = writer.cast(place, facts.get(&value)?.dtype);
     Some(writer.finish(place, value))
 }

@@ -2,7 +2,7 @@
 //! step. One sequence with constant weights is [`super::recurrent`]'s, which knows which products are the same.
 
 use super::Fact;
-use super::edit::{Writer, floats_of, input, int, uses};
+use super::edit::{Writer, floats_of, input, int, rewrite_each, uses};
 use std::collections::BTreeMap;
 use tg_float::{Attribute, Graph, Node, ValueId};
 
@@ -11,21 +11,9 @@ const STEPS_MAX: usize = 256;
 
 /// Rewrites every such node; whether there was one.
 pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
-    let mut changed = false;
-    let mut index = 0;
-    while index < graph.nodes.len() {
-        let node = graph.nodes[index].clone();
-        let written = RecurrentNode::new(graph, &node, facts).and_then(|own| own.written(graph));
-        if let Some(written) = written {
-            let count = written.len();
-            graph.nodes.splice(index..=index, written);
-            index += count;
-            changed = true;
-        } else {
-            index += 1;
-        }
-    }
-    changed
+    rewrite_each(graph, |graph, node| {
+        RecurrentNode::new(graph, node, facts).and_then(|own| own.written(graph))
+    })
 }
 
 struct RecurrentNode<'a> {

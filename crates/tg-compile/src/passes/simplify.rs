@@ -179,7 +179,7 @@ fn one_by_one(graph: &mut Graph, index: usize, pads: &[i64]) -> Vec<Node> {
     let mut writer = Writer::new(graph, &node.name);
     let fill = input(&node, 2).or_else(|| {
         let attribute = node.attributes.contains_key("value");
-        attribute.then(|| writer.floats(&[], vec![float(&node, "value", 0.0)]))
+        attribute.then(|| writer.scalar(float(&node, "value", 0.0)))
     });
     for axis in (0..rank).filter(|axis| [pads[*axis], pads[rank + axis]] != [0, 0]) {
         let mut own = vec![0; 2 * rank];

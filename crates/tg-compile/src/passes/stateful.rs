@@ -2,7 +2,7 @@
 //! each position of one sequence.
 
 use super::Fact;
-use super::edit::{Writer, float, input, int, uses};
+use super::edit::{Writer, float, input, int, read_output, rewrite_each, text};
 use std::collections::BTreeMap;
 use tg_float::{Attribute, Graph, Node, ValueId};
 
@@ -11,38 +11,11 @@ const STEPS_MAX: usize = 256;
 
 /// Rewrites every node of the operators; whether there was one.
 pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
-    let mut changed = false;
-    let mut index = 0;
-    while index < graph.nodes.len() {
-        let node = graph.nodes[index].clone();
-        let written = match node.op.as_str() {
-            "CausalConvWithState" if node.domain.is_empty() => causal(graph, &node, facts),
-            "LinearAttention" if node.domain.is_empty() => linear(graph, &node, facts),
-            _ => None,
-        };
-        if let Some(written) = written {
-            let count = written.len();
-            graph.nodes.splice(index..=index, written);
-            index += count;
-            changed = true;
-        } else {
-            index += 1;
-        }
-    }
-    changed
-}
-
-fn text<'a>(node: &'a Node, name: &str, default: &'a [u8]) -> &'a [u8] {
-    match node.attributes.get(name) {
-        Some(Attribute::Text(text)) => text,
-        _ => default,
-    }
-}
-
-/// An output of a node, if something reads it.
-fn used(graph: &Graph, node: &Node, slot: usize) -> Option<ValueId> {
-    let value = node.outputs.get(slot).copied().flatten()?;
-    (uses(graph)[value.index()] > 0).then_some(value)
+    rewrite_each(graph, |graph, node| match node.op.as_str() {
+        "CausalConvWithState" if node.domain.is_empty() => causal(graph, node, facts),
+        "LinearAttention" if node.domain.is_empty() => linear(graph, node, facts),
+        _ => None,
+    })
 }
 
 /// Elements along an axis.
@@ -65,7 +38,7 @@ fn causal(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Op
     };
     let taps = *facts.get(&w)?.shape.get(2)?;
     let state = taps.checked_sub(1)?;
-    let gives = [used(graph, node, 0), used(graph, node, 1)];
+    let gives = [read_output(graph, node, 0), read_output(graph, node, 1)];
     let mut writer = Writer::new(graph, &node.name);
     let mut all = Vec::new();
     let row = if state == 0 {
@@ -123,7 +96,7 @@ fn heads(
 
 /// A state of keys by values that decays, is corrected, written and read at each position.
 fn linear(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Option<Vec<Node>> {
-    let gives = [used(graph, node, 0), used(graph, node, 1)];
+    let gives = [read_output(graph, node, 0), read_output(graph, node, 1)];
     let counts = ["q_num_heads", "kv_num_heads"].map(|name| int(node, name, 0));
     let mut writer = Writer::new(graph, &node.name);
     let (q, [batch, own, length, keys]) = heads(&mut writer, facts, input(node, 0)?, counts[0])?;

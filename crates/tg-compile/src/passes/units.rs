@@ -2,33 +2,21 @@
 //! that are computed, one per channel or block of what is computed, or for other than 8 bits.
 
 use super::Fact;
-use super::edit::{Writer, input, int, output, scalar_of, uses};
+use super::edit::{
+    Writer, counted_axis, input, int, output, read_output, rewrite_each, scalar_of, uses,
+};
 use std::collections::BTreeMap;
 use tg_float::{Attribute, DType, Graph, Node, ValueId};
 
 /// Rewrites every such operator; whether there was one.
 pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
-    let mut changed = false;
-    let mut index = 0;
-    while index < graph.nodes.len() {
-        let node = graph.nodes[index].clone();
-        let written = match node.op.as_str() {
-            _ if !node.domain.is_empty() => None,
-            "QuantizeLinear" => quantised(graph, &node, facts),
-            "DequantizeLinear" => dequantised(graph, &node, facts),
-            "DynamicQuantizeLinear" => dynamic(graph, &node, facts),
-            _ => None,
-        };
-        if let Some(written) = written {
-            let count = written.len();
-            graph.nodes.splice(index..=index, written);
-            index += count;
-            changed = true;
-        } else {
-            index += 1;
-        }
-    }
-    changed
+    rewrite_each(graph, |graph, node| match node.op.as_str() {
+        _ if !node.domain.is_empty() => None,
+        "QuantizeLinear" => quantised(graph, node, facts),
+        "DequantizeLinear" => dequantised(graph, node, facts),
+        "DynamicQuantizeLinear" => dynamic(graph, node, facts),
+        _ => None,
+    })
 }
 
 /// Least and greatest integer of a type.
@@ -58,15 +46,7 @@ fn along(
     if count == 1 {
         return Some(writer.shaped(value, &[]));
     }
-    let axis = int(node, "axis", 1);
-    let axis = if axis < 0 {
-        axis + shape.len() as i64
-    } else {
-        axis
-    };
-    let axis = usize::try_from(axis)
-        .ok()
-        .filter(|&axis| axis < shape.len())?;
+    let axis = counted_axis(int(node, "axis", 1), shape.len())?;
     let block = usize::try_from(int(node, "block_size", 0)).ok()?;
     if block == 0 {
         let mut one = vec![1; shape.len()];
@@ -82,20 +62,13 @@ fn along(
     let mut whole = own.to_vec();
     whole[axis] = blocks * block;
     let value = writer.shaped(value, &apart);
-    let sizes: Vec<i64> = repeated.iter().map(|&size| size as i64).collect();
-    let sizes = writer.ints(&sizes);
-    let value = writer.node("Expand", &[value, sizes], &[]);
+    let value = writer.expanded(value, &repeated);
     let value = writer.shaped(value, &whole);
     if blocks * block == shape[axis] {
         return Some(value);
     }
     let [from, to, axes] = [0, shape[axis] as i64, axis as i64].map(|end| writer.ints(&[end]));
     Some(writer.node("Slice", &[value, from, to, axes], &[]))
-}
-
-fn cast(writer: &mut Writer<'_>, value: ValueId, dtype: DType) -> ValueId {
-    let to = [("to", Attribute::Int(i64::from(dtype.to_onnx())))];
-    writer.node("Cast", &[value], &to)
 }
 
 /// `clip(round(x / scale) + zero)`.
@@ -117,13 +90,13 @@ fn quantised(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) ->
     let mut units = writer.node("Round", &[units], &[]);
     if let Some(zero) = zero {
         let (zero, own) = zero?;
-        let zero = cast(&mut writer, zero, DType::F32);
+        let zero = writer.cast(zero, DType::F32);
         let zero = along(&mut writer, node, zero, &own, &result.shape)?;
         units = writer.node("Add", &[units, zero], &[]);
     }
-    let [low, high] = [low, high].map(|end| writer.floats(&[], vec![end]));
+    let [low, high] = [low, high].map(|end| writer.scalar(end));
     let clipped = writer.node("Clip", &[units, low, high], &[]);
-    let integers = cast(&mut writer, clipped, result.dtype);
+    let integers = writer.cast(clipped, result.dtype);
     Some(writer.finish(integers, value))
 }
 
@@ -147,10 +120,10 @@ fn dequantised(
     let own = facts.get(&scale)?.shape.clone();
     let zero = input(node, 2).map(|zero| Some((zero, facts.get(&zero)?.shape.clone())));
     let mut writer = Writer::new(graph, &node.name);
-    let mut units = cast(&mut writer, q, DType::F32);
+    let mut units = writer.cast(q, DType::F32);
     if let Some(zero) = zero {
         let (zero, own) = zero?;
-        let zero = cast(&mut writer, zero, DType::F32);
+        let zero = writer.cast(zero, DType::F32);
         let zero = along(&mut writer, node, zero, &own, &fact.shape)?;
         units = writer.node("Sub", &[units, zero], &[]);
     }
@@ -163,17 +136,13 @@ fn dequantised(
 fn dynamic(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Option<Vec<Node>> {
     let x = input(node, 0)?;
     let axes = (0..facts.get(&x)?.shape.len() as i64).collect();
-    let used = |slot: usize| {
-        let value = node.outputs.get(slot).copied().flatten()?;
-        (uses(graph)[value.index()] > 0).then_some(value)
-    };
-    let gives = [used(0), used(1), used(2)];
+    let gives = [0, 1, 2].map(|slot| read_output(graph, node, slot));
     let mut writer = Writer::new(graph, &node.name);
     let along = [
         ("axes", Attribute::Ints(axes)),
         ("keepdims", Attribute::Int(0)),
     ];
-    let [zero, top] = [0.0, 255.0].map(|end| writer.floats(&[], vec![end]));
+    let [zero, top] = [0.0, 255.0].map(|end| writer.scalar(end));
     let least = writer.node("ReduceMin", &[x], &along);
     let least = writer.node("Min", &[least, zero], &[]);
     let greatest = writer.node("ReduceMax", &[x], &along);
@@ -188,8 +157,8 @@ fn dynamic(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> O
     let units = writer.node("Round", &[units], &[]);
     let units = writer.node("Add", &[units, start], &[]);
     let units = writer.node("Clip", &[units, zero, top], &[]);
-    let integers = cast(&mut writer, units, DType::U8);
-    let start = cast(&mut writer, start, DType::U8);
+    let integers = writer.cast(units, DType::U8);
+    let start = writer.cast(start, DType::U8);
     let all = [integers, scale, start].into_iter().zip(gives);
     Some(writer.finish_all(all.filter_map(|(y, value)| Some((y, value?))).collect()))
 }

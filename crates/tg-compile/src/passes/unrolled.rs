@@ -1,7 +1,7 @@
 //! `Scan` step by step and `If` by its known condition: the bodies' nodes take the place of the node.
 
 use super::Fact;
-use super::edit::{Writer, input, int};
+use super::edit::{Writer, input, int, rewrite_each};
 use std::collections::BTreeMap;
 use tg_float::{Attribute, Graph, Node, Subgraph, ValueId, convert};
 
@@ -10,26 +10,12 @@ const NODES_MAX: usize = 4_096;
 
 /// Rewrites every `Scan`, and every `If` whose condition is constant; whether there was one.
 pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> bool {
-    let mut changed = false;
-    let mut index = 0;
-    while index < graph.nodes.len() {
-        let node = graph.nodes[index].clone();
-        let written = match node.op.as_str() {
-            _ if !node.domain.is_empty() => None,
-            "Scan" if node.version >= 9 => scan(graph, &node, facts),
-            "If" => branch(graph, &node),
-            _ => None,
-        };
-        if let Some(written) = written {
-            let count = written.len();
-            graph.nodes.splice(index..=index, written);
-            index += count;
-            changed = true;
-        } else {
-            index += 1;
-        }
-    }
-    changed
+    rewrite_each(graph, |graph, node| match node.op.as_str() {
+        _ if !node.domain.is_empty() => None,
+        "Scan" if node.version >= 9 => scan(graph, node, facts),
+        "If" => branch(graph, node),
+        _ => None,
+    })
 }
 
 fn body<'a>(node: &'a Node, name: &str) -> Option<&'a Subgraph> {

@@ -1,31 +1,17 @@
 //! Support vector machines of `ai.onnx.ml` as products with the support vectors and a function of each.
 
-use super::edit::{Writer, input, output, uses};
+use super::edit::{Writer, float_list, input, output, text, uses};
 use super::ensembles::label;
 use tg_float::{Attribute, Graph, Node, ValueId};
 
-fn floats(node: &Node, name: &str) -> Vec<f32> {
-    match node.attributes.get(name) {
-        Some(Attribute::Floats(values)) => values.clone(),
-        _ => Vec::new(),
-    }
-}
-
-fn text(node: &Node, name: &str) -> Vec<u8> {
-    match node.attributes.get(name) {
-        Some(Attribute::Text(text)) => text.clone(),
-        _ => Vec::new(),
-    }
-}
-
 /// A row `[1, vectors]` of the kernel of the input with each support vector.
 fn kernel(writer: &mut Writer<'_>, node: &Node, x: ValueId, vectors: usize) -> Option<ValueId> {
-    let flat = floats(node, "support_vectors");
+    let flat = float_list(node, "support_vectors");
     let features = flat.len().checked_div(vectors)?;
     if features == 0 || features * vectors != flat.len() {
         return None;
     }
-    let list = floats(node, "kernel_params");
+    let list = float_list(node, "kernel_params");
     let &[gamma, start, degree] = list.as_slice() else {
         return None;
     };
@@ -36,15 +22,15 @@ fn kernel(writer: &mut Writer<'_>, node: &Node, x: ValueId, vectors: usize) -> O
         writer.node("MatMul", &[x, matrix], &[])
     };
     let added = |writer: &mut Writer<'_>, x: ValueId, number: f32| {
-        let number = writer.floats(&[], vec![number]);
+        let number = writer.scalar(number);
         writer.node("Add", &[x, number], &[])
     };
-    Some(match text(node, "kernel_type").as_slice() {
+    Some(match text(node, "kernel_type", b"") {
         b"" | b"LINEAR" => products(writer, 1.0),
         b"POLY" => {
             let sums = products(writer, gamma);
             let sums = added(writer, sums, start);
-            let degree = writer.floats(&[], vec![degree]);
+            let degree = writer.scalar(degree);
             writer.node("Pow", &[sums, degree], &[])
         }
         b"SIGMOID" => {
@@ -71,8 +57,8 @@ fn kernel(writer: &mut Writer<'_>, node: &Node, x: ValueId, vectors: usize) -> O
 /// The sum of the kernels with the support vectors, times a coefficient each.
 pub(super) fn regressor(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     let (x, value) = (input(node, 0)?, output(node)?);
-    let (weights, rho) = (floats(node, "coefficients"), floats(node, "rho"));
-    let plain = matches!(text(node, "post_transform").as_slice(), b"" | b"NONE");
+    let (weights, rho) = (float_list(node, "coefficients"), float_list(node, "rho"));
+    let plain = matches!(text(node, "post_transform", b""), b"" | b"NONE");
     let one_class = matches!(node.attributes.get("one_class"), Some(Attribute::Int(1)));
     let vectors = match node.attributes.get("n_supports") {
         Some(Attribute::Int(count)) => usize::try_from(*count).ok()?,
@@ -110,15 +96,15 @@ pub(super) fn classifier(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     };
     let vectors: i64 = counts.iter().sum();
     let vectors = usize::try_from(vectors).ok()?;
-    let (weights, rho) = (floats(node, "coefficients"), floats(node, "rho"));
-    let plain = matches!(text(node, "post_transform").as_slice(), b"" | b"NONE");
+    let (weights, rho) = (float_list(node, "coefficients"), float_list(node, "rho"));
+    let plain = matches!(text(node, "post_transform", b""), b"" | b"NONE");
     let ([_, _], [rho]) = (labels.as_slice(), rho.as_slice()) else {
         return None;
     };
     if !plain || vectors == 0 || weights.len() != vectors {
         return None;
     }
-    let (slope, offset) = (floats(node, "prob_a"), floats(node, "prob_b"));
+    let (slope, offset) = (float_list(node, "prob_a"), float_list(node, "prob_b"));
     let mut writer = Writer::new(graph, &node.name);
     let row = kernel(&mut writer, node, x, vectors)?;
     let column = writer.floats(&[vectors, 1], weights);
@@ -129,7 +115,7 @@ pub(super) fn classifier(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     let probable = match (slope.as_slice(), offset.as_slice()) {
         ([slope], [offset]) => {
             let scaled = writer.times(score, -*slope);
-            let offset = writer.floats(&[], vec![-*offset]);
+            let offset = writer.scalar(-*offset);
             let moved = writer.node("Add", &[scaled, offset], &[]);
             Some(writer.node("Sigmoid", &[moved], &[]))
         }
@@ -144,7 +130,7 @@ pub(super) fn classifier(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     let mut written = match (read(1), probable) {
         (None, _) => writer.written,
         (Some(value), Some(first)) => {
-            let one = writer.floats(&[], vec![1.0]);
+            let one = writer.scalar(1.0);
             let second = writer.node("Sub", &[one, first], &[]);
             let result = both(&mut writer, first, second);
             writer.finish(result, value)
