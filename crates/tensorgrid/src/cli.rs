@@ -205,9 +205,10 @@ pub(crate) struct ImportArguments {
     /// Give an input this value everywhere instead of taking it from callers.
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) bind: Vec<String>,
-    /// The output to keep; by default the first that is not a label.
+    /// An output to keep, or a value on the way to one; may be repeated. By default all outputs that have a program (with
+    /// --top-k the first that is not a label).
     #[arg(long, value_name = "NAME")]
-    pub(crate) keep: Option<String>,
+    pub(crate) keep: Vec<String>,
     /// How far 8-bit activations reach: the greatest value seen, --percentile, or least squared error.
     #[arg(long, default_value = "greatest", value_enum)]
     pub(crate) reach: ReachArgument,

@@ -186,6 +186,7 @@ impl Builder {
             name: name.to_owned(),
             input: InputSpec::scaled(self.input, 1.0),
             nodes: self.nodes,
+            outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
             weights_root: weights.root(),

@@ -115,6 +115,37 @@ pub struct LayerReport {
     pub units_off: f64,
 }
 
+/// How far an output of the integer model is from the float model's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutputReport {
+    /// Its name in the file.
+    pub name: String,
+    /// Signal to noise ratio in decibels; infinite if nothing was compared.
+    pub snr_db: f64,
+    /// Rows along its last axis that were compared.
+    pub rows: usize,
+    /// Share of these whose greatest element is the same.
+    pub agreement: f64,
+    /// Mean over these of what the float model's distribution gives its own choice, less what it gives the integer
+    /// model's: the share of right answers that is lost if that distribution is right.
+    pub loss: f64,
+    /// Mean over these, in nats, of the divergence of the integer model's distribution over the elements of a row from
+    /// the float model's: how much the logarithm of a perplexity grows if the float model is right about it.
+    pub divergence: f64,
+}
+
+impl OutputReport {
+    /// Whether the integer model does the task as well as the float model, as far as can be told without labels.
+    ///
+    /// Where a row of outputs chooses among classes (a task measures its greatest element or its distribution), that is
+    /// by the expected loss of right answers and by the divergence of the distributions; else by noise alone.
+    #[must_use]
+    pub fn is_enough(&self) -> bool {
+        let chooses = self.loss <= LOSS_ENOUGH && self.divergence <= DIVERGENCE_ENOUGH;
+        self.snr_db >= SNR_ENOUGH || self.snr_db >= SNR_CLASSES && self.rows > 0 && chooses
+    }
+}
+
 /// What a compilation did.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
@@ -126,49 +157,64 @@ pub struct Report {
     pub precision: Precision,
     /// Scales of channels.
     pub scales: ChannelScales,
-    /// Rows along the last axis of the output that were compared.
-    pub rows: usize,
-    /// Share of these whose greatest output is the same element.
-    pub agreement: f64,
-    /// Mean over these of what the float model's distribution gives its own choice, less what it gives the integer
-    /// model's: the share of right answers that is lost if that distribution is right.
-    pub loss: f64,
-    /// Mean over these, in nats, of the divergence of the integer model's distribution over the elements of a row from
-    /// the float model's: how much the logarithm of a perplexity grows if the float model is right about it.
-    pub divergence: f64,
-    /// One entry per value that is found in the program; the last one is the output.
+    /// The outputs, in order.
+    pub outputs: Vec<OutputReport>,
+    /// One entry per value that is found in the program; the outputs come last.
     pub layers: Vec<LayerReport>,
     /// Precisions that were left out as their programs were not taken, with the first reason of each.
     pub left_out: Vec<(Precision, String)>,
 }
 
 impl Report {
-    /// Signal to noise ratio of the output, in decibels.
+    /// Least signal to noise ratio of an output, in decibels.
     #[must_use]
     pub fn output_snr_db(&self) -> f64 {
-        self.layers
-            .last()
-            .map_or(f64::INFINITY, |layer| layer.snr_db)
+        let outputs = self.outputs.iter().map(|output| output.snr_db);
+        outputs.fold(f64::INFINITY, f64::min)
     }
 
-    /// Whether the integer model does the task as well as the float model, as far as can be told without labels.
-    ///
-    /// Where a row of outputs chooses among classes (a task measures its greatest element or its distribution), that is
-    /// by the expected loss of right answers and by the divergence of the distributions; else by noise alone.
+    /// Whether every output is good enough.
     #[must_use]
     pub fn is_enough(&self) -> bool {
-        let snr = self.output_snr_db();
-        let chooses = self.loss <= LOSS_ENOUGH && self.divergence <= DIVERGENCE_ENOUGH;
-        snr >= SNR_ENOUGH || snr >= SNR_CLASSES && self.rows > 0 && chooses
+        self.outputs.iter().all(OutputReport::is_enough)
     }
-}
 
-impl Report {
-    /// Whether the integer model is nearer to the float model than another: by the divergence of its choices where it
-    /// makes some, else by noise.
+    /// Rows of outputs that were compared.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.outputs.iter().map(|output| output.rows).sum()
+    }
+
+    /// The greatest [`OutputReport::divergence`] of an output.
+    #[must_use]
+    pub fn divergence(&self) -> f64 {
+        let outputs = self.outputs.iter().map(|output| output.divergence);
+        outputs.fold(0.0, f64::max)
+    }
+
+    /// The greatest [`OutputReport::loss`] of an output.
+    #[must_use]
+    pub fn loss(&self) -> f64 {
+        let outputs = self.outputs.iter().map(|output| output.loss);
+        outputs.fold(0.0, f64::max)
+    }
+
+    /// The least [`OutputReport::agreement`] of an output that chooses.
+    #[must_use]
+    pub fn agreement(&self) -> f64 {
+        let choosing = self.outputs.iter().filter(|output| output.rows > 0);
+        let least = choosing.map(|output| output.agreement);
+        least.fold(1.0, f64::min)
+    }
+
+    /// Whether the integer model is nearer to the float model than another: of several outputs more are good enough; else by
+    /// the divergence of its choices where it makes some, else by noise.
     fn is_nearer_than(&self, other: &Self) -> bool {
-        if self.rows > 0 {
-            self.divergence < other.divergence
+        let enough = |report: &Self| report.outputs.iter().filter(|own| own.is_enough()).count();
+        if self.outputs.len() > 1 && enough(self) != enough(other) {
+            enough(self) > enough(other)
+        } else if self.rows() > 0 {
+            self.divergence() < other.divergence()
         } else {
             self.output_snr_db() > other.output_snr_db()
         }
@@ -184,35 +230,58 @@ pub struct Compiled {
     pub float: Prepared,
     /// How a row of the program's input holds the inputs of the float model.
     pub order: InputOrder,
-    /// Where the output is found in the program's.
-    pub output: Site,
+    /// Where the outputs are found in the program, in order.
+    pub outputs: Vec<Site>,
     /// How far they differ.
     pub report: Report,
 }
 
 impl Compiled {
-    /// The float model's output, in the order of the file, for reals in the program's storage order.
+    /// The float model's outputs, in the order of the file, for reals in the program's storage order.
     ///
     /// # Errors
     /// If the float model cannot be executed.
     ///
     /// # Panics
     /// If the row is shorter than the program's input.
-    pub fn float_output(&self, row: &[f32]) -> Result<Vec<f32>, RunError> {
+    pub fn float_outputs(&self, row: &[f32]) -> Result<Vec<Vec<f32>>, RunError> {
         let tensors = self.order.tensors(row);
         let given: Vec<&FloatTensor> = tensors.iter().collect();
         let outputs = tgf::run(&self.float.graph, &given, &Budget::default())?;
-        let first = outputs
-            .first()
-            .and_then(|tensor| convert::to_f32(tensor.data()));
-        Ok(first.unwrap_or_default())
+        let reals = outputs.iter().map(|tensor| convert::to_f32(tensor.data()));
+        Ok(reals.map(Option::unwrap_or_default).collect())
     }
 
-    /// The integer model's output in the order of the file, from the program's.
+    /// The first of them.
+    ///
+    /// # Errors
+    /// Those of [`Self::float_outputs`].
+    ///
+    /// # Panics
+    /// As [`Self::float_outputs`].
+    pub fn float_output(&self, row: &[f32]) -> Result<Vec<f32>, RunError> {
+        let mut outputs = self.float_outputs(row)?;
+        Ok(if outputs.is_empty() {
+            Vec::new()
+        } else {
+            outputs.swap_remove(0)
+        })
+    }
+
+    /// Where the first output is found in the program.
+    ///
+    /// # Panics
+    /// Never: a program has an output.
+    #[must_use]
+    pub fn output(&self) -> &Site {
+        self.outputs.first().expect("a program has an output")
+    }
+
+    /// The integer model's first output in the order of the file, from the program's.
     #[must_use]
     pub fn in_file_order(&self, output: &IntTensor) -> Vec<i32> {
         let values = output.widened();
-        self.output.order.iter().map(|&at| values[at]).collect()
+        self.output().order.iter().map(|&at| values[at]).collect()
     }
 }
 
@@ -297,7 +366,7 @@ pub fn compile_taken(
         model: lowered.model,
         float,
         order,
-        output: lowered.output,
+        outputs: lowered.outputs,
         report,
     })
 }
@@ -436,7 +505,7 @@ fn layer_reports(float: &Prepared, lowered: &LoweredModel, powers: &[Powers]) ->
                 operator: node.map_or("Input", |node| node.op.as_str()).to_owned(),
                 kind: program.element_type(site.tensor),
                 scale: site.scale,
-                snr_db: 10.0 * (powers.signal / powers.noise.max(f64::MIN_POSITIVE)).log10(),
+                snr_db: powers.snr_db(),
                 saturated: powers.saturated as f64 / powers.elements as f64,
                 units_off: powers.units_off,
             }
@@ -478,6 +547,21 @@ impl Rows {
     }
 }
 
+impl Rows {
+    /// What was compared of an output.
+    fn report(&self, name: &str, powers: &Powers) -> OutputReport {
+        let count = self.count.max(1) as f64;
+        OutputReport {
+            name: name.to_owned(),
+            snr_db: powers.snr_db(),
+            rows: self.count,
+            agreement: self.agreeing as f64 / count,
+            loss: self.loss / count,
+            divergence: self.divergence / count,
+        }
+    }
+}
+
 /// Probabilities below this are taken as this.
 const LEAST_PROBABILITY: f64 = 1e-6;
 
@@ -508,6 +592,16 @@ struct Powers {
     units_off: f64,
 }
 
+impl Powers {
+    /// Signal over noise, in decibels; infinite if nothing was compared.
+    fn snr_db(&self) -> f64 {
+        if self.elements == 0 {
+            return f64::INFINITY;
+        }
+        10.0 * (self.signal / self.noise.max(f64::MIN_POSITIVE)).log10()
+    }
+}
+
 fn compare(
     float: &Prepared,
     order: &InputOrder,
@@ -517,8 +611,7 @@ fn compare(
 ) -> Result<Report, CompileError> {
     let program = &lowered.model.program;
     let mut powers = vec![Powers::default(); lowered.sites.len()];
-    let mut rows_compared = Rows::default();
-    let classes = classes(float, lowered.output.value);
+    let mut compared = vec![Rows::default(); lowered.outputs.len()];
     let mut engine = Engine::for_trace(&lowered.model, Cpu::new(1));
     for (index, row) in rows.iter().enumerate() {
         let tensors = order.tensors(row);
@@ -549,26 +642,27 @@ fn compare(
                 program.element_type(site.tensor),
             );
         }
-        let expected = floats
-            .get(&lowered.output.value)
-            .and_then(|t| convert::to_f32(t.data()));
-        let got = trace.output().widened();
-        let real =
-            |&at: &usize| (f64::from(got[at]) - lowered.output.zero as f64) * lowered.output.scale;
-        let got: Vec<f64> = lowered.output.order.iter().map(real).collect();
-        if let (Some(classes), Some(expected)) = (classes, expected) {
-            rows_compared.add(classes, &expected, &got);
+        for (output, compared) in lowered.outputs.iter().zip(&mut compared) {
+            let expected = floats.get(&output.value);
+            let expected = expected.and_then(|tensor| convert::to_f32(tensor.data()));
+            let got = trace.tensor(output.tensor).widened();
+            let real = |&at: &usize| (f64::from(got[at]) - output.zero as f64) * output.scale;
+            let got: Vec<f64> = output.order.iter().map(real).collect();
+            if let (Some(classes), Some(expected)) = (classes(float, output.value), expected) {
+                compared.add(classes, &expected, &got);
+            }
         }
     }
+    // The outputs are the last sites.
+    let last = powers.len() - lowered.outputs.len();
+    let outputs = float.output_names.iter().zip(&powers[last..]).zip(compared);
+    let outputs = outputs.map(|((name, powers), rows)| rows.report(name, powers));
     Ok(Report {
         calibrated_on,
         compared_on: rows.len(),
         precision,
         scales,
-        rows: rows_compared.count,
-        agreement: rows_compared.agreeing as f64 / rows_compared.count.max(1) as f64,
-        loss: rows_compared.loss / rows_compared.count.max(1) as f64,
-        divergence: rows_compared.divergence / rows_compared.count.max(1) as f64,
+        outputs: outputs.collect(),
         layers: layer_reports(float, lowered, &powers),
         left_out: Vec::new(),
     })
@@ -634,20 +728,16 @@ mod tests {
             compared_on: 8,
             precision: Precision::Bits8,
             scales: ChannelScales::Shifts,
-            rows,
-            agreement: 1.0,
-            loss,
-            divergence,
-            left_out: Vec::new(),
-            layers: vec![LayerReport {
+            outputs: vec![OutputReport {
                 name: String::new(),
-                operator: String::new(),
-                kind: ElementType::I8,
-                scale: 1.0,
                 snr_db,
-                saturated: 0.0,
-                units_off: 0.0,
+                rows,
+                agreement: 1.0,
+                loss,
+                divergence,
             }],
+            left_out: Vec::new(),
+            layers: Vec::new(),
         }
     }
 

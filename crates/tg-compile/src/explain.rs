@@ -166,11 +166,21 @@ fn write_measurement(text: &mut String, compiled: &Compiled) -> fmt::Result {
         report.precision,
         report.scales,
         report.output_snr_db(),
-        100.0 * report.agreement,
-        report.rows,
-        100.0 * report.loss,
-        report.divergence
+        100.0 * report.agreement(),
+        report.rows(),
+        100.0 * report.loss(),
+        report.divergence()
     )?;
+    for output in report.outputs.iter().filter(|_| report.outputs.len() > 1) {
+        writeln!(
+            text,
+            "  output {}: {:.1} dB, {:.1} % of {} rows with the same greatest element",
+            output.name,
+            output.snr_db,
+            100.0 * output.agreement,
+            output.rows
+        )?;
+    }
     for layer in &report.layers {
         writeln!(
             text,

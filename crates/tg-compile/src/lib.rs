@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`passes`] (from the graph as its file has it to one that can be lowered), [`calibrate`] (what
 //! values take), [`integer`] (the graph as an integer program), [`compile`](mod@compile) (all of that as one pipeline,
-//! with a comparison), [`explain`] (what it did, as text), [`input`] (files to reals), [`accuracy`] (how often both are
+//! with a comparison), [`outputs`] (which outputs go into one program), [`explain`] (what it did, as text), [`input`] (files to reals), [`accuracy`] (how often both are
 //! right), [`digits`] (the shipped data), [`suite`] (the models of the benchmark suite).
 
 pub mod accuracy;
@@ -14,6 +14,7 @@ pub mod explain;
 pub mod fuzz;
 pub mod input;
 pub mod integer;
+pub mod outputs;
 pub mod passes;
 pub mod suite;
 
@@ -21,3 +22,4 @@ pub use compile::{
     CompileError, CompileOptions, Compiled, PrecisionChoice, Takes, compile, compile_prepared,
     compile_taken,
 };
+pub use outputs::{LeftOut, OutputsError, compile_outputs};

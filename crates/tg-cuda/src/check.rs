@@ -325,9 +325,12 @@ fn check_program(
         compare(expected.tensor(id), &got).map_err(|kind| (node.op.name(), kind))?;
         result.elements += expected.tensor(id).len() as u64;
     }
-    let output = engine(Keep::Output)?.output(input);
-    let output = output.map_err(|error| (last, FaultKind::from(error)))?;
-    compare(expected.output(), &output.to_bytes()).map_err(|kind| (last, kind))
+    let outputs = engine(Keep::Output)?.outputs(input);
+    let outputs = outputs.map_err(|error| (last, FaultKind::from(error)))?;
+    let mut pairs = expected.outputs().zip(outputs);
+    pairs.try_for_each(|(expected, output)| {
+        compare(expected, &output.to_bytes()).map_err(|kind| (last, kind))
+    })
 }
 
 impl From<NoKernel> for FaultKind {

@@ -84,19 +84,20 @@ impl DeviceEngine {
         })
     }
 
-    /// The output for one input.
+    /// The outputs for one input, in order.
     ///
     /// # Errors
     /// If the input is not one that the model takes, or the driver fails.
-    pub(crate) fn output(&mut self, input: &IntTensor) -> Result<IntTensor, RunError> {
+    pub(crate) fn outputs(&mut self, input: &IntTensor) -> Result<Vec<IntTensor>, RunError> {
         self.execute(input)?;
-        self.download(self.program.output())
+        let outputs = self.program.outputs().into_iter();
+        outputs.map(|id| self.download(id)).collect()
     }
 
     /// Every tensor for one input.
     ///
     /// # Errors
-    /// As [`Self::output`].
+    /// As [`Self::outputs`].
     ///
     /// # Panics
     /// If the engine was not made with [`Keep::Trace`].
@@ -106,7 +107,7 @@ impl DeviceEngine {
         for node in 0..self.program.nodes.len() {
             tensors.push(self.download(TensorId::of_node(node))?);
         }
-        Ok(Trace::from_tensors(tensors))
+        Ok(Trace::new(&self.program, tensors))
     }
 
     /// Uploads the input and runs every kernel.

@@ -114,7 +114,7 @@ pub(crate) struct Plan {
     /// Bytes of [`Region::Arena`].
     pub(crate) arena_bytes: usize,
     /// Where tensors lie; nothing for those that are never stored. Unless all are kept, only those of the input (at the
-    /// start) and the output (at the end) can be relied on.
+    /// start) and the outputs (at the end) can be relied on.
     pub(crate) tensors: Vec<Option<Address>>,
 }
 
@@ -179,7 +179,7 @@ pub(crate) struct Planner<'a> {
     launches: Vec<Launch>,
     /// Per tensor the nodes that read it, in order.
     readers: Vec<Vec<usize>>,
-    /// Per node whether the output depends on it.
+    /// Per node whether an output depends on it.
     needed: Vec<bool>,
     /// Per node whether an earlier launch has computed it already.
     done: Vec<bool>,
@@ -200,7 +200,10 @@ impl<'a> Planner<'a> {
             }
         }
         let mut needed = vec![keep == Keep::Trace; count];
-        needed[count - 1] = true;
+        let outputs = program.outputs().into_iter();
+        outputs
+            .filter_map(|output| output.index().checked_sub(1))
+            .for_each(|node| needed[node] = true);
         for node in (0..count).rev() {
             if needed[node] {
                 let inputs = program.nodes[node].op.inputs();
@@ -288,7 +291,8 @@ impl<'a> Planner<'a> {
         if let Some(fused) = fused {
             self.done[fused] = true;
         }
-        let sums = self.keep == Keep::Trace || fused.is_none() || readers.len() > 1;
+        let given = self.program.outputs().contains(&TensorId::of_node(node));
+        let sums = self.keep == Keep::Trace || fused.is_none() || readers.len() > 1 || given;
         (fused, sums)
     }
 
@@ -301,8 +305,11 @@ impl<'a> Planner<'a> {
         if self.keep == Keep::Trace {
             return;
         }
+        let outputs = self.program.outputs();
+        let kept = |tensor: usize| outputs.iter().any(|output| output.index() == tensor);
         for tensor in 0..self.readers.len() {
             if self.readers[tensor].last() == Some(&node)
+                && !kept(tensor)
                 && let Some(Address {
                     region: Region::Arena,
                     offset,
@@ -402,6 +409,7 @@ mod tests {
             name: "chain".to_owned(),
             input: InputSpec::scaled(shape, 1.0),
             nodes,
+            outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
             weights_root: weights.root(),

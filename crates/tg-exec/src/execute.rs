@@ -75,7 +75,8 @@ mod tests {
     #[test]
     fn the_digest_depends_on_every_tensor() {
         let (model, input) = sample::random_model(11);
-        let trace = execute(&model.checked().unwrap(), &input).unwrap();
+        let model = model.checked().unwrap();
+        let trace = execute(&model, &input).unwrap();
         let digest = trace.digest();
         for index in 1..trace.tensors().len() {
             let mut tensors = trace.tensors().to_vec();
@@ -84,7 +85,7 @@ mod tests {
                 IntTensor::I16(values) => values[0] ^= 1,
                 IntTensor::I32(values) => values[0] ^= 1,
             }
-            let other = Trace::from_tensors(tensors);
+            let other = Trace::new(&model.program, tensors);
             assert_ne!(other.digest(), digest, "tensor {index}");
         }
     }

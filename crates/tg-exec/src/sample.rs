@@ -286,6 +286,7 @@ impl Builder {
             name: "sample".to_owned(),
             input: InputSpec::scaled(self.input, 1.0 / 127.0),
             nodes: self.nodes,
+            outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
             weights_root: weights.root(),

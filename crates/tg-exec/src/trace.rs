@@ -1,20 +1,31 @@
 //! All tensors of one execution.
 
 use tg_ir::tensor::top_class;
-use tg_ir::{IntTensor, TensorId};
+use tg_ir::{IntTensor, Program, TensorId};
 use tg_types::{Digest, domain::Domain};
 
 /// Every tensor of one execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     tensors: Vec<IntTensor>,
+    /// Which of them the program gives.
+    outputs: Vec<TensorId>,
 }
 
 impl Trace {
-    /// The tensors of one execution, the input first.
+    /// The tensors of one execution of a program, the input first.
+    ///
+    /// # Panics
+    /// If there are not as many as the program has.
     #[must_use]
-    pub const fn from_tensors(tensors: Vec<IntTensor>) -> Self {
-        Self { tensors }
+    pub fn new(program: &Program, tensors: Vec<IntTensor>) -> Self {
+        assert_eq!(
+            tensors.len(),
+            program.nodes.len() + 1,
+            "a tensor of each node, and the input"
+        );
+        let outputs = program.outputs();
+        Self { tensors, outputs }
     }
 
     /// A tensor of the program.
@@ -32,22 +43,30 @@ impl Trace {
         &self.tensors
     }
 
-    /// The program's output.
-    ///
-    /// # Panics
-    /// Never: a trace holds at least the input.
+    /// The program's first output, the only one of most programs.
     #[must_use]
     pub fn output(&self) -> &IntTensor {
-        self.tensors.last().expect("a trace holds the input")
+        self.tensor(self.outputs[0])
     }
 
-    /// The output as bytes: one per activation, four (little-endian) per accumulator.
+    /// The program's outputs, in order.
+    pub fn outputs(&self) -> impl Iterator<Item = &IntTensor> {
+        self.outputs.iter().map(|&id| self.tensor(id))
+    }
+
+    /// The outputs one after the other as bytes: one per activation, four (little-endian) per accumulator.
     #[must_use]
     pub fn output_bytes(&self) -> Vec<u8> {
-        self.output().to_bytes()
+        self.outputs().flat_map(IntTensor::to_bytes).collect()
     }
 
-    /// The class with the greatest output; of equal ones the lowest index.
+    /// The integers of the outputs one after the other, as [`tg_ir::Answer`] takes them.
+    #[must_use]
+    pub fn output_values(&self) -> Vec<i32> {
+        self.outputs().flat_map(IntTensor::widened).collect()
+    }
+
+    /// The class with the greatest element of the first output; of equal ones the lowest index.
     ///
     /// # Panics
     /// Never: a valid program has at least one output element.

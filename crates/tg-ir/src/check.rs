@@ -4,7 +4,7 @@ use crate::bounds;
 use crate::op::operator::Site;
 use crate::program::{Node, Program, Tie};
 use crate::shape::{ElementType, Shape, TensorId};
-use crate::signature::SignatureError;
+use crate::signature::{PORTS_MAX, SignatureError};
 use tg_types::codec::DecodeError;
 
 /// Why a program is refused.
@@ -73,6 +73,14 @@ pub enum ProgramError {
         /// The node to whose weights it is tied.
         to: u32,
     },
+    /// Outputs that are no tensors, too few or too many to be listed, or do not have the last node among them.
+    #[error(
+        "the program's list of {count} outputs is not one of its tensors with the last among them"
+    )]
+    BadOutputs {
+        /// How many are listed.
+        count: usize,
+    },
     /// A signature of another program.
     #[error("the program's signature does not fit it")]
     BadSignature(#[from] SignatureError),
@@ -111,8 +119,11 @@ impl Program {
             types.push(self.output_type(node, &types));
         }
         ties(self)?;
+        outputs(self)?;
         if let Some(signature) = &self.signature {
-            signature.check(self.shape(self.output()).elements())?;
+            let outputs = self.outputs().into_iter();
+            let elements: Vec<usize> = outputs.map(|id| self.shape(id).elements()).collect();
+            signature.check(&elements)?;
         }
         bounds::check(self, &magnitudes)?;
         Ok(())
@@ -174,6 +185,22 @@ fn node_is_valid(program: &Program, index: usize, known: &Known<'_>) -> Result<(
     }
 }
 
+/// Checks the list of outputs.
+fn outputs(program: &Program) -> Result<(), ProgramError> {
+    let listed = &program.outputs;
+    if listed.is_empty() {
+        return Ok(());
+    }
+    let last = program.last();
+    let within = listed.iter().all(|id| id.index() <= program.nodes.len());
+    if within && (2..=PORTS_MAX).contains(&listed.len()) && listed.contains(&last) {
+        return Ok(());
+    }
+    Err(ProgramError::BadOutputs {
+        count: listed.len(),
+    })
+}
+
 /// Checks the ties, given that all nodes are well formed.
 fn ties(program: &Program) -> Result<(), ProgramError> {
     let Program { nodes, ties, .. } = program;
@@ -214,7 +241,9 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use crate::op;
-    use crate::program::{PROGRAM_VERSION, SIGNED_PROGRAM_VERSION, TIED_PROGRAM_VERSION};
+    use crate::program::{
+        OUTPUTS_PROGRAM_VERSION, PROGRAM_VERSION, SIGNED_PROGRAM_VERSION, TIED_PROGRAM_VERSION,
+    };
     use crate::weights::WeightsError;
     use crate::{
         Axis, Coding, InputSpec, LinearWeights, Node, Op, OutputPort, Program, ProgramError, Shape,
@@ -258,6 +287,7 @@ mod tests {
                 of(join, 10),
                 of(conv(), 4),
             ],
+            outputs: Vec::new(),
             ties: ties.iter().map(tie).collect(),
             signature: None,
             weights_root: Weights::default().root(),
@@ -350,10 +380,59 @@ mod tests {
         };
         assert_eq!(Program::from_bytes(&bytes), Err(empty));
         let mut later = program(&[]).to_bytes();
-        later[4] = 5;
+        later[4] = 6;
         assert!(matches!(
             Program::from_bytes(&later),
-            Err(DecodeError::Invalid { value: 5, .. })
+            Err(DecodeError::Invalid { value: 6, .. })
+        ));
+    }
+
+    /// The version of several outputs is of several outputs: one has the versions of one.
+    #[test]
+    fn several_outputs_are_tensors_of_the_program_with_the_last_among_them() {
+        let listed = |outputs: &[u32]| {
+            let mut program = program(&[]);
+            program.outputs = outputs.iter().copied().map(TensorId).collect();
+            program
+        };
+        let last = program(&[]).last().0;
+        for outputs in [&[last, 0][..], &[2, last], &[last, last], &[last; 16]] {
+            let program = listed(outputs);
+            assert_eq!(program.validate(), Ok(()), "{outputs:?}");
+            let bytes = program.to_bytes();
+            assert_eq!(bytes[4..6], OUTPUTS_PROGRAM_VERSION.to_le_bytes());
+            assert_eq!(Program::from_bytes(&bytes).unwrap(), program);
+            assert_ne!(program.id(), super::tests::program(&[]).id());
+        }
+        for outputs in [&[last][..], &[0, 1], &[last, last + 1], &[last; 17]] {
+            let count = outputs.len();
+            let refused = ProgramError::BadOutputs { count };
+            assert_eq!(listed(outputs).validate(), Err(refused), "{outputs:?}");
+        }
+        for outputs in [&[last][..], &[last; 17]] {
+            let refused = Program::from_bytes(&listed(outputs).to_bytes()).unwrap_err();
+            assert!(refused.to_string().contains("outputs"), "{refused}");
+        }
+        let elements = |program: &Program| -> Vec<u32> {
+            let outputs = program.outputs().into_iter();
+            outputs
+                .map(|id| program.shape(id).elements() as u32)
+                .collect()
+        };
+        let mut signed = listed(&[last, 0, 2]);
+        let port = signature(&program(&[])).outputs.remove(0);
+        let ports = elements(&signed).into_iter().map(|length| OutputPort {
+            shape: vec![length],
+            ..port.clone()
+        });
+        let (inputs, outputs) = (Vec::new(), ports.collect());
+        signed.signature = Some(Signature { inputs, outputs });
+        assert_eq!(signed.validate(), Ok(()));
+        assert_eq!(Program::from_bytes(&signed.to_bytes()).unwrap(), signed);
+        signed.outputs.swap(0, 1);
+        assert!(matches!(
+            signed.validate(),
+            Err(ProgramError::BadSignature(_))
         ));
     }
 

@@ -115,16 +115,28 @@ pub fn channels_first(shape: Shape) -> Vec<u32> {
     (0..pixels).flat_map(of_pixel).collect()
 }
 
-/// The integers of an output, of one inference or of several one after the other, from its bytes; nothing if these are not
-/// whole outputs of the program.
+/// The integers of the outputs, of one inference or of several one after the other, from their bytes, see
+/// [`crate::Answer::new`]; nothing if these are not whole inferences of the program.
 #[must_use]
 pub fn output_of(program: &Program, bytes: &[u8]) -> Option<Vec<i32>> {
-    let (kind, elements) = (
-        program.element_type(program.output()),
-        program.shape(program.output()).elements(),
-    );
-    let values = IntTensor::from_bytes(kind, bytes)?.widened();
-    values.len().is_multiple_of(elements).then_some(values)
+    let mut values = Vec::new();
+    let mut rest = bytes;
+    let all = program.output_bytes();
+    if !bytes.len().is_multiple_of(all) {
+        return None;
+    }
+    let outputs = program.outputs().into_iter();
+    let outputs: Vec<_> = outputs
+        .map(|id| (program.element_type(id), program.shape(id).elements()))
+        .collect();
+    while !rest.is_empty() {
+        for &(kind, elements) in &outputs {
+            let (own, others) = rest.split_at_checked(elements * kind.bytes())?;
+            values.extend(IntTensor::from_bytes(kind, own)?.widened());
+            rest = others;
+        }
+    }
+    Some(values)
 }
 
 fn scaled(spec: &InputSpec, x: f32) -> f64 {

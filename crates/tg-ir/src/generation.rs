@@ -20,6 +20,9 @@ pub enum GeneratorError {
     /// It does not take tokens.
     #[error("the program takes no tokens")]
     NoTokens,
+    /// It gives more than scores.
+    #[error("the program gives {0} outputs: compile it with the scores alone (--output NAME)")]
+    Outputs(usize),
     /// Its output is not ranked scores.
     #[error(
         "the program does not end in ranked scores: compile it with --top-k, or let it end in TopK values and channels"
@@ -60,6 +63,7 @@ impl Generator {
     /// # Errors
     /// If it cannot.
     pub fn of(program: &Program) -> Result<Self, GeneratorError> {
+        one_output(program)?;
         let Coding::Tokens(vocabulary) = program.input.coding else {
             return Err(GeneratorError::NoTokens);
         };
@@ -71,6 +75,14 @@ impl Generator {
             ranks,
             unit,
         })
+    }
+}
+
+/// Refuses a program whose answers are not scores alone.
+fn one_output(program: &Program) -> Result<(), GeneratorError> {
+    match program.outputs.len() {
+        0 => Ok(()),
+        count => Err(GeneratorError::Outputs(count)),
     }
 }
 
@@ -112,6 +124,7 @@ fn ranked(program: &Program) -> Option<(u32, f32)> {
 /// # Errors
 /// If the program takes no tokens, gives no score per token, is not causal, or has fewer tokens than ranks.
 pub fn rank(program: &mut Program, ranks: u32) -> Result<Generator, GeneratorError> {
+    one_output(program)?;
     let Coding::Tokens(vocabulary) = program.input.coding else {
         return Err(GeneratorError::NoTokens);
     };

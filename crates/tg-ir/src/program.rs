@@ -4,7 +4,7 @@ use crate::limits;
 use crate::op::{Op, TypeRule};
 pub use crate::shape::TensorId;
 use crate::shape::{AXIS_MAX, ElementType, Shape, Tensors};
-use crate::signature::Signature;
+use crate::signature::{PORTS_MAX, Signature};
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::{Digest, ProgramId, domain::Domain};
 
@@ -14,6 +14,8 @@ pub const PROGRAM_VERSION: u16 = 2;
 pub const TIED_PROGRAM_VERSION: u16 = 3;
 /// Format version of the canonical encoding of a program with a signature, tied or not.
 pub const SIGNED_PROGRAM_VERSION: u16 = 4;
+/// Format version of the canonical encoding of a program with several outputs, signed or not, tied or not.
+pub const OUTPUTS_PROGRAM_VERSION: u16 = 5;
 /// Most nodes of a program.
 pub const NODES_MAX: usize = 4_096;
 /// Most bytes of a name.
@@ -81,8 +83,11 @@ pub struct Program {
     pub name: String,
     /// What it takes.
     pub input: InputSpec,
-    /// Nodes in an order in which every node reads earlier tensors only. The last one gives the output.
+    /// Nodes in an order in which every node reads earlier tensors only.
     pub nodes: Vec<Node>,
+    /// What it gives, in the order of the signature: 2 to 16 of its tensors, the last node's among them. Empty: the last node's
+    /// alone. See [`Self::outputs`].
+    pub outputs: Vec<TensorId>,
     /// Nodes that read the weights of another one, ascending.
     pub ties: Vec<Tie>,
     /// What its integers mean in the file that it was made from, if it was made from one.
@@ -121,9 +126,25 @@ impl Program {
         self.input.element_type()
     }
 
-    /// The program's output.
+    /// What the program gives, in order: at least one tensor, and at most [`PORTS_MAX`].
+    #[must_use]
+    pub fn outputs(&self) -> Vec<TensorId> {
+        if self.outputs.is_empty() {
+            vec![self.last()]
+        } else {
+            self.outputs.clone()
+        }
+    }
+
+    /// The first output, the only one of most programs.
     #[must_use]
     pub fn output(&self) -> TensorId {
+        self.outputs.first().copied().unwrap_or_else(|| self.last())
+    }
+
+    /// The output of the last node.
+    #[must_use]
+    pub fn last(&self) -> TensorId {
         TensorId(u32::try_from(self.nodes.len()).expect("a program has few nodes"))
     }
 
@@ -133,11 +154,21 @@ impl Program {
         self.input.shape.elements() * self.input.element_type().bytes()
     }
 
-    /// Bytes of one output in storage order: one, two or four (little-endian) per element.
+    /// Bytes of the outputs for one input, one after the other in storage order: one, two or four (little-endian) per element.
     #[must_use]
     pub fn output_bytes(&self) -> usize {
-        let output = self.output();
-        self.shape(output).elements() * self.element_type(output).bytes()
+        let outputs = self.outputs().into_iter();
+        let bytes = outputs.map(|id| self.shape(id).elements() * self.element_type(id).bytes());
+        // Of hostile programs, where an address has 32 bits.
+        bytes.fold(0, usize::saturating_add)
+    }
+
+    /// Elements of the outputs for one input.
+    #[must_use]
+    pub fn output_elements(&self) -> usize {
+        let outputs = self.outputs().into_iter();
+        let elements = outputs.map(|id| self.shape(id).elements());
+        elements.fold(0, usize::saturating_add)
     }
 
     /// Products of one output element of a node (0 for nodes that multiply nothing).
@@ -279,12 +310,15 @@ impl Encode for Program {
             name,
             input,
             nodes,
+            outputs,
             ties,
             signature,
             weights_root,
         } = self;
+        let several = !outputs.is_empty();
         writer.raw(b"TGP\0");
         writer.u16(match signature {
+            _ if several => OUTPUTS_PROGRAM_VERSION,
             Some(_) => SIGNED_PROGRAM_VERSION,
             None if ties.is_empty() => PROGRAM_VERSION,
             None => TIED_PROGRAM_VERSION,
@@ -292,8 +326,13 @@ impl Encode for Program {
         writer.str(name);
         input.encode(writer);
         writer.seq(nodes);
-        if signature.is_some() || !ties.is_empty() {
+        if several || signature.is_some() || !ties.is_empty() {
             writer.seq(ties);
+        }
+        if several {
+            writer.count(outputs.len());
+            outputs.iter().for_each(|id| writer.u32(id.0));
+            writer.count(usize::from(signature.is_some()));
         }
         if let Some(signature) = signature {
             signature.encode(writer);
@@ -312,28 +351,50 @@ impl Decode for Program {
             });
         }
         let version = reader.u16()?;
-        if !(PROGRAM_VERSION..=SIGNED_PROGRAM_VERSION).contains(&version) {
+        if !(PROGRAM_VERSION..=OUTPUTS_PROGRAM_VERSION).contains(&version) {
             return Err(DecodeError::Invalid {
                 field: "program version",
                 value: u64::from(version),
             });
         }
+        let name = reader.str("program name", NAME_MAX)?.to_owned();
+        let input = InputSpec::decode(reader)?;
+        let nodes = reader.seq("nodes", NODES_MAX, 16)?;
+        let ties = match version {
+            OUTPUTS_PROGRAM_VERSION | SIGNED_PROGRAM_VERSION => reader.seq("ties", NODES_MAX, 8)?,
+            TIED_PROGRAM_VERSION => decode_ties(reader)?,
+            _ => Vec::new(),
+        };
+        let (outputs, signed) = match version {
+            OUTPUTS_PROGRAM_VERSION => {
+                let outputs = decode_outputs(reader)?;
+                (outputs, reader.count("signatures", 1, 8)? > 0)
+            }
+            _ => (Vec::new(), version == SIGNED_PROGRAM_VERSION),
+        };
+        let signature = signed.then(|| Signature::decode(reader)).transpose()?;
         Ok(Self {
-            name: reader.str("program name", NAME_MAX)?.to_owned(),
-            input: InputSpec::decode(reader)?,
-            nodes: reader.seq("nodes", NODES_MAX, 16)?,
-            ties: match version {
-                SIGNED_PROGRAM_VERSION => reader.seq("ties", NODES_MAX, 8)?,
-                TIED_PROGRAM_VERSION => decode_ties(reader)?,
-                _ => Vec::new(),
-            },
-            signature: match version {
-                SIGNED_PROGRAM_VERSION => Some(Signature::decode(reader)?),
-                _ => None,
-            },
+            name,
+            input,
+            nodes,
+            outputs,
+            ties,
+            signature,
             weights_root: Digest::decode(reader)?,
         })
     }
+}
+
+/// At least two outputs: a program of one has the version without.
+fn decode_outputs(reader: &mut Reader<'_>) -> Result<Vec<TensorId>, DecodeError> {
+    let count = reader.count("outputs", PORTS_MAX, 4)?;
+    if count < 2 {
+        return Err(DecodeError::Invalid {
+            field: "outputs",
+            value: count as u64,
+        });
+    }
+    (0..count).map(|_| Ok(TensorId(reader.u32()?))).collect()
 }
 
 /// At least one tie: a program without has the version without.

@@ -18,7 +18,7 @@ pub const LABEL_BYTES_MAX: usize = 256;
 /// Most bytes of all class names of an output together.
 pub const LABELS_BYTES_MAX: usize = 1 << 20;
 
-/// The inputs and outputs of a program as the file names them. One output today.
+/// The inputs and outputs of a program as the file names them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Signature {
     /// What a caller gives, in the order of the file.
@@ -58,10 +58,15 @@ pub struct OutputPort {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
     /// Another number of outputs than the program has.
-    #[error("it names {0} outputs, and the program has one")]
-    Outputs(usize),
+    #[error("it names {stated} outputs, and the program has {outputs}")]
+    Outputs {
+        /// In the signature.
+        stated: usize,
+        /// In the program.
+        outputs: usize,
+    },
     /// A shape of another number of elements than the program's output.
-    #[error("its output has {stated} elements, and the program's {elements}")]
+    #[error("an output of it has {stated} elements, and the program's {elements}")]
     Elements {
         /// In the signature.
         stated: u64,
@@ -69,7 +74,7 @@ pub enum SignatureError {
         elements: usize,
     },
     /// A storage order that is no permutation of the axes.
-    #[error("the storage order of its output is not one of its axes")]
+    #[error("the storage order of an output of it is not one of its axes")]
     Order,
     /// Names of classes that do not fit.
     #[error(
@@ -85,30 +90,17 @@ pub enum SignatureError {
 }
 
 impl Signature {
-    /// Whether it is one of a program whose output has so many elements.
+    /// Whether it is one of a program whose outputs have so many elements.
     ///
     /// # Errors
     /// What does not fit.
-    pub fn check(&self, elements: usize) -> Result<(), SignatureError> {
-        let [output] = self.outputs.as_slice() else {
-            return Err(SignatureError::Outputs(self.outputs.len()));
-        };
-        let stated = elements_of(&output.shape);
-        if stated != elements as u64 {
-            return Err(SignatureError::Elements { stated, elements });
+    pub fn check(&self, elements: &[usize]) -> Result<(), SignatureError> {
+        let (stated, outputs) = (self.outputs.len(), elements.len());
+        if stated != outputs {
+            return Err(SignatureError::Outputs { stated, outputs });
         }
-        let mut axes: Vec<usize> = output.order.iter().map(|&axis| usize::from(axis)).collect();
-        axes.sort_unstable();
-        if !axes.into_iter().eq(0..output.shape.len()) {
-            return Err(SignatureError::Order);
-        }
-        let labels = output.labels.len();
-        let fits = labels == 0 || labels == elements || output.is_whole_number();
-        if fits && labels <= LABELS_MAX {
-            Ok(())
-        } else {
-            Err(SignatureError::Labels { labels, elements })
-        }
+        let mut outputs = self.outputs.iter().zip(elements);
+        outputs.try_for_each(|(output, &elements)| output.check(elements))
     }
 }
 
@@ -118,6 +110,26 @@ fn elements_of(shape: &[u32]) -> u64 {
 }
 
 impl OutputPort {
+    /// Whether it is one of an output with so many elements.
+    fn check(&self, elements: usize) -> Result<(), SignatureError> {
+        let stated = elements_of(&self.shape);
+        if stated != elements as u64 {
+            return Err(SignatureError::Elements { stated, elements });
+        }
+        let mut axes: Vec<usize> = self.order.iter().map(|&axis| usize::from(axis)).collect();
+        axes.sort_unstable();
+        if !axes.into_iter().eq(0..self.shape.len()) {
+            return Err(SignatureError::Order);
+        }
+        let labels = self.labels.len();
+        let fits = labels == 0 || labels == elements || self.is_whole_number();
+        if fits && labels <= LABELS_MAX {
+            Ok(())
+        } else {
+            Err(SignatureError::Labels { labels, elements })
+        }
+    }
+
     /// Whether it is one element that counts something, such as the index of a class.
     #[must_use]
     pub fn is_whole_number(&self) -> bool {
@@ -305,7 +317,7 @@ mod tests {
     #[test]
     fn elements_come_in_the_order_of_the_file() {
         let output = image();
-        assert_eq!(with(output.clone()).check(12), Ok(()));
+        assert_eq!(with(output.clone()).check(&[12]), Ok(()));
         // Stored: pixel by pixel, both channels of each.
         let stored: Vec<i32> = (0..12).collect();
         let first = [0, 2, 4, 6, 8, 10];
@@ -329,7 +341,7 @@ mod tests {
             labels: labels.clone(),
             ..image()
         };
-        assert_eq!(with(scores.clone()).check(3), Ok(()));
+        assert_eq!(with(scores.clone()).check(&[3]), Ok(()));
         assert_eq!(scores.label(&[5, 9, 9]), Some("dog"));
         let index = OutputPort {
             shape: vec![1],
@@ -339,7 +351,7 @@ mod tests {
             labels,
             ..image()
         };
-        assert_eq!(with(index.clone()).check(1), Ok(()));
+        assert_eq!(with(index.clone()).check(&[1]), Ok(()));
         assert_eq!(index.label(&[2]), Some("eel"));
         assert_eq!(index.label(&[3]), None);
         assert_eq!(index.label(&[-1]), None);
@@ -350,7 +362,7 @@ mod tests {
         let check = |change: &dyn Fn(&mut OutputPort)| {
             let mut output = image();
             change(&mut output);
-            with(output).check(12)
+            with(output).check(&[12])
         };
         assert_eq!(
             check(&|it| it.shape[0] = 2),
@@ -378,7 +390,13 @@ mod tests {
             inputs: Vec::new(),
             outputs: vec![image(), image()],
         };
-        assert_eq!(two.check(12), Err(SignatureError::Outputs(2)));
+        assert_eq!(
+            two.check(&[12]),
+            Err(SignatureError::Outputs {
+                stated: 2,
+                outputs: 1
+            })
+        );
     }
 
     #[test]

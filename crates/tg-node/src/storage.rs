@@ -483,6 +483,7 @@ mod tests {
                         how: how(second),
                     })),
                 ],
+                outputs: Vec::new(),
                 ties: vec![tg_ir::Tie { node: 2, to: 0 }],
                 signature: None,
                 weights_root: weights.root(),

@@ -153,7 +153,10 @@ pub(crate) fn prove_witness(
     observe: &mut (dyn FnMut(Stage) + Send),
 ) -> Result<ProofFile, ProveError> {
     let input = tensors.first().map(IntTensor::to_bytes).unwrap_or_default();
-    let output = tensors.last().map(IntTensor::to_bytes).unwrap_or_default();
+    let outputs = model.model.program.outputs().into_iter();
+    let output: Vec<u8> = outputs
+        .flat_map(|output| tensors[output.index()].to_bytes())
+        .collect();
     let statement = Statement {
         model: model.id(),
         job,

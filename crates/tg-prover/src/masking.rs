@@ -16,7 +16,8 @@ pub struct Masking {
     pub seed: [u8; 32],
     /// What the statement shows of input and output.
     pub modes: Modes,
-    /// The salts of the commitments of input and output, if the statement names them: who knows one can tell whether the
+    /// The salts of the commitments of input and outputs, if the statement names them (several outputs have hashes of the
+    /// second): who knows one can tell whether the
     /// commitment is of a tensor.
     pub salts: [[u8; 32]; 2],
 }
@@ -31,22 +32,55 @@ impl Masking {
 }
 
 impl Masking {
-    /// What the statement shows of the inputs and outputs of a batch of executions.
-    pub(crate) fn shows(&self, program: &Program, executions: &[&[IntTensor]]) -> [Shows; 2] {
-        let of = |mode, coding, tensor: usize, salt| {
+    /// What the statement shows of the inputs, then of each output, of a batch of executions.
+    pub(crate) fn shows(&self, program: &Program, executions: &[&[IntTensor]]) -> Vec<Shows> {
+        let of = |mode, coding, tensor: usize, salt: &[u8; 32]| {
             let tensors: Vec<&IntTensor> = executions.iter().map(|own| &own[tensor]).collect();
             Shows::of(mode, &coding, &tensors, salt)
         };
         let [input, output] = &self.salts;
-        let (first, last) = (
-            TensorCoding::of_input(program),
-            TensorCoding::of_output(program),
-        );
-        [
-            of(self.modes.input, first, 0, input),
-            of(self.modes.output, last, program.nodes.len(), output),
-        ]
+        let coding = TensorCoding::of_input(program);
+        let mut shows = vec![of(self.modes.input, coding, 0, input)];
+        for (index, tensor) in program.outputs().into_iter().enumerate() {
+            let coding = TensorCoding::of_output(program, tensor);
+            let salt = salt_of(output, index);
+            shows.push(of(self.modes.output, coding, tensor.index(), &salt));
+        }
+        shows
     }
+}
+
+/// The salt of an output's commitment: the first has the one that is given, others have hashes of it, or outputs of equal
+/// elements had equal commitments.
+fn salt_of(salt: &[u8; 32], index: usize) -> [u8; 32] {
+    let Ok(index @ 1..) = u32::try_from(index) else {
+        return *salt;
+    };
+    let mut bytes = salt.to_vec();
+    bytes.extend(index.to_le_bytes());
+    *Digest::of_blob(&bytes).as_bytes()
+}
+
+/// What a file has of the input and of all outputs of so many executions, and what the statement names each by.
+pub(crate) fn files(shows: &[Shows], executions: usize) -> [(Vec<u8>, Digest); 2] {
+    let (input, outputs) = shows.split_first().expect("an input is shown or not");
+    let mut bytes = Vec::new();
+    match outputs {
+        [Shows::Nothing, ..] => return [input.bytes(), (bytes, Digest::default())],
+        [Shows::Bytes(_), ..] => {
+            // The outputs of one execution after the other.
+            for execution in 0..executions {
+                for output in outputs {
+                    let (all, _) = output.bytes();
+                    let each = all.len() / executions;
+                    bytes.extend_from_slice(&all[execution * each..][..each]);
+                }
+            }
+        }
+        _ => outputs.iter().for_each(|own| bytes.extend(own.bytes().0)),
+    }
+    let digest = Digest::of_blob(&bytes);
+    [input.bytes(), (bytes, digest)]
 }
 
 impl std::fmt::Debug for Masking {
@@ -111,7 +145,7 @@ impl Shows {
 }
 
 /// The bytes that hide committed tensors, in the order of their columns.
-pub(crate) fn salts(shows: &[Shows; 2]) -> Vec<Vec<u8>> {
+pub(crate) fn salts(shows: &[Shows]) -> Vec<Vec<u8>> {
     shows.iter().filter_map(salt).collect()
 }
 

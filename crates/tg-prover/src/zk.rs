@@ -6,7 +6,7 @@ use crate::error::ProveError;
 use crate::hiding::{self, Committed, uniform};
 use crate::limits::{Limits, Stage};
 use crate::lookup::{self, Columns, Pushing, Read};
-use crate::masking::{Masking, Shows, salts};
+use crate::masking::{Masking, Shows, files, salts};
 use crate::model::ProvingModel;
 use crate::request::ProveRequest;
 use crate::walk::{Walk, WeightPoints};
@@ -70,7 +70,7 @@ pub(crate) fn prove(
     let mut witness = Witness::of(program, &shape.plan, &tensors)?;
     let shows = masking.shows(program, &executions);
     witness.set_salts(&shape.plan, &salts(&shows));
-    let [(input, input_digest), (output, output_digest)] = shows.each_ref().map(Shows::bytes);
+    let [(input, input_digest), (output, output_digest)] = files(&shows, batch);
     let statement = Statement {
         model: model.id(),
         job,
@@ -85,7 +85,7 @@ pub(crate) fn prove(
         shape: &shape,
         tensors: &tensors,
         witness: &witness,
-        commitments: shows.each_ref().map(Shows::commitment),
+        commitments: shows.iter().map(Shows::commitment).collect(),
     };
     if let Some(openings) = openings {
         openings.begin(model.program_id, model.openings())?;
@@ -107,7 +107,8 @@ pub(crate) struct ZkExecution<'a> {
     pub(crate) shape: &'a ZkShape,
     pub(crate) tensors: &'a [IntTensor],
     pub(crate) witness: &'a Witness,
-    pub(crate) commitments: [Option<&'a TensorCommitment>; 2],
+    /// Of the input, then of each output.
+    pub(crate) commitments: Vec<Option<&'a TensorCommitment>>,
 }
 
 const FAILED: ProveError = ProveError::Commitment { which: "witness" };
@@ -255,15 +256,13 @@ impl ZkExecution<'_> {
             lookup,
             mut challenger,
         } = sent;
-        let widened =
-            |tensor: Option<&IntTensor>| tensor.map(IntTensor::widened).unwrap_or_default();
-        let (input, output) = (widened(self.tensors.first()), widened(self.tensors.last()));
+        let (input, outputs) = crate::walk::shown(&model.model.program, self.tensors);
         let walked = Walked {
             program: &model.model.program,
             plan: &shape.plan,
             input: &input,
-            output: &output,
-            commitments: self.commitments,
+            outputs: &outputs,
+            commitments: &self.commitments,
             nodes: &nodes,
             lookup: lookup.as_ref(),
         };

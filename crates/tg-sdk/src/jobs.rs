@@ -146,17 +146,20 @@ impl<T> Doing<T> for Result<T, ClientError> {
 pub struct Inference {
     /// What stands behind it.
     pub receipt: JobReceiptDto,
-    /// The output's integers in storage order.
+    /// The integers of the outputs in storage order, one output after the other.
     pub values: Vec<i32>,
+    /// How many of them are the first output's.
+    pub first: usize,
     /// The proof; absent for mode none.
     pub proof: Option<CheckedProof>,
 }
 
 impl Inference {
-    /// Index of the greatest integer, the lowest of equal ones.
+    /// Index of the greatest integer of the first output, the lowest of equal ones.
     #[must_use]
     pub fn greatest(&self) -> usize {
-        top_class(&self.values).unwrap_or(0)
+        let first = self.values.get(..self.first).unwrap_or(&self.values);
+        top_class(first).unwrap_or(0)
     }
 }
 
@@ -410,9 +413,11 @@ pub async fn collect(
             (model.output(&output.doing("fetch the output")?)?, None)
         }
     };
+    let program = model.program();
     Ok(Inference {
         receipt,
         values,
+        first: program.shape(program.output()).elements(),
         proof,
     })
 }

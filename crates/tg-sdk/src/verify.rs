@@ -197,7 +197,7 @@ impl CheckedModel {
         })
     }
 
-    /// The integers of an output that nothing proves.
+    /// The integers of the outputs that nothing proves, one output after the other.
     ///
     /// # Errors
     /// If the bytes are no output of the model.
@@ -206,9 +206,15 @@ impl CheckedModel {
         values.ok_or(CheckError::Output { bytes: bytes.len() })
     }
 
-    /// What the integers of an output mean: reals in the order of the model's file, and the class that they choose.
+    /// What the integers of the first output mean: reals in the order of the model's file, and the class that they choose.
     #[must_use]
     pub fn answer<'a>(&'a self, values: &'a [i32]) -> Answer<'a> {
         Answer::new(self.program(), values)
+    }
+
+    /// The same of all outputs, in order.
+    #[must_use]
+    pub fn answers<'a>(&'a self, values: &'a [i32]) -> Vec<Answer<'a>> {
+        Answer::all(self.program(), values)
     }
 }

@@ -32,10 +32,11 @@ pub(crate) async fn on_behalf(
     let job = jobs::follow(client, id.of_job()?, &mut |_| {}).await;
     let inference = jobs::collect(client, &model, &job.of_job()?).await;
     let inference = inference.of_job()?;
-    let answer = model.answer(&inference.values).dto();
+    let answers = model.answers(&inference.values).dtos();
     Ok(InferenceDto {
         job: inference.receipt.job.id,
-        answer,
+        answer: answers.first().cloned(),
+        answers,
         top: u32::try_from(inference.greatest()).unwrap_or(u32::MAX),
         output: inference.values,
         receipt: inference.receipt,

@@ -8,47 +8,73 @@ use tg_sdk::dto::AnswerDto;
 /// Values of an output that are printed; `--output` and `--json` give all.
 const SHOWN: usize = 16;
 
-/// An answer as it is shown.
+/// All outputs of an answer as they are shown.
 pub(crate) trait ShownAnswer {
-    /// A line for each output of a batch; `raw`: its integers, as they are stored.
+    /// A line for each output of each inference; `raw`: its integers, as they are stored.
     fn lines(&self, raw: bool) -> Vec<String>;
-    /// The first output for clients of the API; nothing if the program does not say what it is.
-    fn dto(&self) -> Option<AnswerDto>;
-    /// Name, shape, reals, and what they choose, for each output of a batch; nothing if the program does not say.
+    /// The outputs of the first inference for clients of the API; none if the program does not say what they are.
+    fn dtos(&self) -> Vec<AnswerDto>;
+    /// Name, shape, reals, and what they choose, for each output of each inference; nothing if the program does not say.
     fn json(&self) -> serde_json::Value;
 }
 
-impl ShownAnswer for Answer<'_> {
+impl ShownAnswer for [Answer<'_>] {
     fn lines(&self, raw: bool) -> Vec<String> {
-        match self.port() {
-            Some(port) if !raw => self.each().map(|values| line_of(port, &values)).collect(),
-            _ => self.stored().map(raw_line).collect(),
-        }
+        let several = self.len() > 1;
+        let of_output = |(index, answer): (usize, &Answer<'_>)| match answer.port() {
+            Some(port) if !raw => answer.each().map(|values| line_of(port, &values)).collect(),
+            port => {
+                let name = match port {
+                    _ if !several => String::new(),
+                    Some(port) => format!(" {}", port.name.escape_debug()),
+                    None => format!(" {index}"),
+                };
+                let stored = answer.stored();
+                stored.map(|stored| raw_line(&name, stored)).collect()
+            }
+        };
+        in_turn(self.iter().enumerate().map(of_output).collect())
     }
 
-    fn dto(&self) -> Option<AnswerDto> {
-        let (port, values) = (self.port()?, self.each().next()?);
-        Some(AnswerDto {
-            name: port.name.clone(),
-            shape: port.shape.clone(),
-            values: values.iter().map(|&value| port.real(value)).collect(),
-            label: port.label(&values).map(str::to_owned),
-        })
+    fn dtos(&self) -> Vec<AnswerDto> {
+        let of_output = |answer: &Answer<'_>| {
+            let (port, values) = (answer.port()?, answer.each().next()?);
+            Some(AnswerDto {
+                name: port.name.clone(),
+                shape: port.shape.clone(),
+                values: values.iter().map(|&value| port.real(value)).collect(),
+                label: port.label(&values).map(str::to_owned),
+            })
+        };
+        self.iter().filter_map(of_output).collect()
     }
 
     fn json(&self) -> serde_json::Value {
-        let Some(port) = self.port() else {
-            return serde_json::Value::Null;
+        let of_output = |answer: &Answer<'_>| {
+            let port = answer.port()?;
+            let each = answer.each().map(|values| {
+                serde_json::json!({
+                    "name": port.name, "shape": port.shape, "scale": port.scale, "zero": port.zero,
+                    "values": values.iter().map(|&value| port.real(value)).collect::<Vec<f64>>(),
+                    "greatest": top_class(&values), "label": port.label(&values),
+                })
+            });
+            Some(each.collect())
         };
-        let each = self.each().map(|values| {
-            serde_json::json!({
-                "name": port.name, "shape": port.shape, "scale": port.scale, "zero": port.zero,
-                "values": values.iter().map(|&value| port.real(value)).collect::<Vec<f64>>(),
-                "greatest": top_class(&values), "label": port.label(&values),
-            })
-        });
-        each.collect()
+        let outputs: Option<Vec<Vec<serde_json::Value>>> = self.iter().map(of_output).collect();
+        outputs.map_or(serde_json::Value::Null, |outputs| in_turn(outputs).into())
     }
+}
+
+/// What each output has for each inference, as each inference has for each output.
+fn in_turn<T>(outputs: Vec<Vec<T>>) -> Vec<T> {
+    let inferences = outputs.iter().map(Vec::len).max().unwrap_or(0);
+    let mut outputs: Vec<_> = outputs.into_iter().map(Vec::into_iter).collect();
+    let mut all = Vec::new();
+    for _ in 0..inferences {
+        all.extend(outputs.iter_mut().filter_map(Iterator::next));
+    }
+    all
 }
 
 fn line_of(port: &OutputPort, values: &[i32]) -> String {
@@ -78,7 +104,7 @@ fn line_of(port: &OutputPort, values: &[i32]) -> String {
     text
 }
 
-fn raw_line(stored: &[i32]) -> String {
+fn raw_line(name: &str, stored: &[i32]) -> String {
     let shown = &stored[..stored.len().min(SHOWN)];
     let more = stored.len() - shown.len();
     let more = match more {
@@ -86,7 +112,7 @@ fn raw_line(stored: &[i32]) -> String {
         more => format!(" and {more} more"),
     };
     let top = top_class(stored).unwrap_or(0);
-    format!("output {shown:?}{more}; greatest at index {top}")
+    format!("output{name} {shown:?}{more}; greatest at index {top}")
 }
 
 /// A real with six significant digits.
@@ -127,6 +153,17 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(number(value), text);
         }
+    }
+
+    #[test]
+    fn inferences_come_one_after_the_other() {
+        let outputs = vec![vec!["boxes 0", "boxes 1"], vec!["scores 0", "scores 1"]];
+        let all = ["boxes 0", "scores 0", "boxes 1", "scores 1"];
+        assert_eq!(in_turn(outputs), all);
+        assert_eq!(
+            raw_line(" 1", &[3, 4]),
+            "output 1 [3, 4]; greatest at index 1"
+        );
     }
 
     #[test]

@@ -11,8 +11,10 @@ use std::path::Path;
 use std::str::FromStr;
 use tg_compile::calibrate::ReachRule;
 use tg_compile::integer::Precision;
-use tg_compile::passes::{PrepareOptions, prepare};
-use tg_compile::{CompileOptions, Compiled, PrecisionChoice, compile_taken, explain};
+use tg_compile::passes::{Keep, PrepareOptions, Prepared};
+use tg_compile::{
+    CompileOptions, Compiled, LeftOut, OutputsError, PrecisionChoice, compile_outputs, explain,
+};
 use tg_ir::Program;
 use tg_ir::signature::{LABEL_BYTES_MAX, LABELS_BYTES_MAX};
 use tg_onnx::ReadLimits;
@@ -20,28 +22,48 @@ use tg_prover::{ProvingModel, Secret, SecretFile};
 use tg_types::ModelId;
 use tg_types::codec::Encode;
 
-/// Compiles an ONNX file, and counts the operators it had.
+/// What came of an ONNX file.
+struct Imported {
+    /// The operators it had.
+    before: BTreeMap<String, usize>,
+    compiled: Compiled,
+    /// Outputs of the file that the program does not give.
+    left_out: Vec<LeftOut>,
+}
+
+/// Compiles an ONNX file, with those of its outputs that are kept.
 fn compiled(
     path: &Path,
     calibrate: &Path,
-    name: &str,
+    (name, keep): (&str, Keep),
     import: &ImportArguments,
-) -> Result<(BTreeMap<String, usize>, Compiled), Failure> {
+) -> Result<Imported, Failure> {
     let limits = ReadLimits::default();
     let file = files::read(path, limits.file_bytes as u64)?;
     let doing = format!("compile {}", path.display());
     let graph = tg_onnx::read(&file, path.parent(), &limits).or_fail(Exit::Usage, doing.clone())?;
     let before = explain::operators(&graph);
-    let options = options(name, import)?;
-    let prepared = prepare(graph, &options.prepare).or_fail(Exit::Usage, doing.clone())?;
-    let calibration = files::calibration(calibrate, &prepared, &import.mean, &import.scale)?;
+    let options = options(name, keep, import)?;
+    let mut calibration =
+        |prepared: &Prepared| files::calibration(calibrate, prepared, &import.mean, &import.scale);
     // Of the precisions, one whose program has a proof; a model is compiled all the same if none has.
     let provable = |program: tg_ir::CheckedProgram<'_>| match tg_prover::provable(program) {
         Ok(()) => Ok(()),
         Err(error) => Err(error.to_string()),
     };
-    let compiled =
-        compile_taken(prepared, &calibration, &options, &provable).or_fail(Exit::Usage, doing)?;
+    let found = compile_outputs(&graph, &options, &mut calibration, &provable);
+    let (compiled, left_out) = found.map_err(|error| match error {
+        OutputsError::Calibration(failure) => failure,
+        OutputsError::Compile(error) => {
+            Failure::new(Exit::Usage, anyhow::Error::from(error).context(doing))
+        }
+    })?;
+    for LeftOut { name, reason } in &left_out {
+        say(format_args!(
+            "output `{}` is not in the program: {reason}",
+            name.escape_debug()
+        ));
+    }
     for (precision, reason) in &compiled.report.left_out {
         say(format_args!(
             "activations {precision:?} have no proof: {reason}"
@@ -57,10 +79,23 @@ fn compiled(
             "no precision that was tried has a proof: the program runs, and jobs that ask for a proof are refused"
         ));
     }
-    Ok((before, compiled))
+    Ok(Imported {
+        before,
+        compiled,
+        left_out,
+    })
 }
 
-fn options(name: &str, import: &ImportArguments) -> Result<CompileOptions, Failure> {
+/// The outputs that are named, or those that are kept otherwise.
+fn kept(import: &ImportArguments, otherwise: Keep) -> Keep {
+    if import.keep.is_empty() {
+        otherwise
+    } else {
+        Keep::Named(import.keep.clone())
+    }
+}
+
+fn options(name: &str, keep: Keep, import: &ImportArguments) -> Result<CompileOptions, Failure> {
     let fixed = PrecisionChoice::Fixed;
     Ok(CompileOptions {
         name: name.to_owned(),
@@ -79,7 +114,7 @@ fn options(name: &str, import: &ImportArguments) -> Result<CompileOptions, Failu
         prepare: PrepareOptions {
             axes: pairs(&import.axis, "--axis NAME=SIZE")?,
             bind: pairs(&import.bind, "--bind NAME=VALUE")?,
-            output: import.keep.clone(),
+            keep,
         },
         mean: import.mean.clone(),
         std: import.scale.clone(),
@@ -111,7 +146,10 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Outcome {
         calibrate,
         import,
     } = arguments;
-    let (before, compiled) = compiled(file, calibrate, "", import)?;
+    let keep = kept(import, Keep::All);
+    let Imported {
+        before, compiled, ..
+    } = compiled(file, calibrate, ("", keep), import)?;
     line(format_args!(
         "{}",
         explain::report(&before, &compiled).trim_end()
@@ -119,7 +157,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Outcome {
     Ok(())
 }
 
-/// Gives the elements of a program's output the names in a file, one per line; `ranks` says whether it gives tokens.
+/// Gives the elements of a program's first output that they fit the names in a file, one per line; `ranks` says whether it gives tokens.
 fn name_classes(program: &mut Program, path: &Path, ranks: bool) -> Outcome {
     let doing = || format!("take the class names of {}", path.display());
     let bytes = files::read(path, LABELS_BYTES_MAX as u64)?;
@@ -133,12 +171,9 @@ fn name_classes(program: &mut Program, path: &Path, ranks: bool) -> Outcome {
             anyhow::anyhow!(text).context(doing()),
         ));
     }
-    let elements = program.shape(program.output()).elements();
-    let Some(output) = program
-        .signature
-        .as_mut()
-        .and_then(|it| it.outputs.first_mut())
-    else {
+    let outputs = program.outputs().into_iter();
+    let elements: Vec<usize> = outputs.map(|id| program.shape(id).elements()).collect();
+    let Some(signature) = program.signature.as_mut() else {
         let text = if ranks {
             "tokens of a vocabulary, which --top-k gives, have no class names; leave --top-k or --labels out"
         } else {
@@ -147,11 +182,17 @@ fn name_classes(program: &mut Program, path: &Path, ranks: bool) -> Outcome {
         };
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
     };
-    output.labels = labels;
-    let signature = program.signature.as_ref();
-    signature
-        .map_or(Ok(()), |it| it.check(elements))
-        .or_fail(Exit::Usage, doing())
+    // Of several outputs the first that they fit.
+    let mut refused = Ok(());
+    for index in 0..signature.outputs.len() {
+        let before = std::mem::replace(&mut signature.outputs[index].labels, labels.clone());
+        match signature.check(&elements) {
+            Ok(()) => return Ok(()),
+            Err(error) => refused = refused.and(Err(error)),
+        }
+        signature.outputs[index].labels = before;
+    }
+    refused.or_fail(Exit::Usage, doing())
 }
 
 /// Compiles an ONNX file.
@@ -164,7 +205,18 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
         top_k,
         ..
     } = arguments;
-    let (_, mut compiled) = compiled(file, calibrate, name, import)?;
+    // What generates gives scores alone.
+    let otherwise = if top_k.is_some() {
+        Keep::Scores
+    } else {
+        Keep::All
+    };
+    let keep = kept(import, otherwise);
+    let Imported {
+        mut compiled,
+        left_out,
+        ..
+    } = compiled(file, calibrate, (name, keep), import)?;
     let mut changed = compiled.model.into_inner();
     if let Some(ranks) = *top_k {
         tg_ir::generation::rank(&mut changed.program, ranks)
@@ -181,12 +233,12 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
         Some(path) => Some(public_part(&compiled, path, arguments)?),
     };
     if as_json {
-        return Ok(json(&report_json(
-            &compiled,
-            public.as_ref(),
-            arguments,
-            tgm.len(),
-        ))?);
+        let mut report = report_json(&compiled, public.as_ref(), arguments, tgm.len());
+        let left = left_out.iter();
+        report["left_out"] = left
+            .map(|left| serde_json::json!({ "name": left.name, "reason": left.reason }))
+            .collect();
+        return Ok(json(&report)?);
     }
     if let Some((id, ..)) = &public {
         line(format_args!("model {id}"))?;
@@ -200,6 +252,13 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
         "calibrated on {} inputs, activations {:?}, channel scales {:?}; signal to noise by layer, float against integer:",
         compiled.report.calibrated_on, compiled.report.precision, compiled.report.scales
     ))?;
+    for output in &compiled.report.outputs {
+        line(format_args!(
+            "output {}: {:.1} dB",
+            output.name.escape_debug(),
+            output.snr_db
+        ))?;
+    }
     for layer in &compiled.report.layers {
         line(format_args!(
             "  {:<32} {:<24} {:>6.1} dB",
@@ -291,6 +350,10 @@ fn report_json(
         .iter()
         .map(|layer| serde_json::json!({ "name": layer.name, "operator": layer.operator, "snr_db": layer.snr_db }))
         .collect();
+    let outputs = compiled.report.outputs.iter();
+    let outputs: Vec<_> = outputs
+        .map(|output| serde_json::json!({ "name": output.name, "snr_db": output.snr_db }))
+        .collect();
     serde_json::json!({
         "model": public.map(|(id, ..)| id.to_string()),
         "program": compiled.model.program.id().to_string(),
@@ -298,8 +361,9 @@ fn report_json(
         "calibrated_on": compiled.report.calibrated_on,
         "precision": format!("{:?}", compiled.report.precision),
         "channel_scales": format!("{:?}", compiled.report.scales),
-        "points_expected_lost": 100.0 * compiled.report.loss,
-        "divergence_nats": compiled.report.divergence,
+        "points_expected_lost": 100.0 * compiled.report.loss(),
+        "divergence_nats": compiled.report.divergence(),
+        "outputs": outputs,
         "layers": layers,
         "model_file": arguments.output, "model_bytes": tgm,
         "public_file": arguments.public_out, "public_bytes": public.map(|&(_, bytes, _)| bytes),

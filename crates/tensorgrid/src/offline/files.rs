@@ -160,7 +160,7 @@ pub(crate) fn proof_file(path: &Path, flip_byte: Option<usize>) -> Result<AnyPro
     Ok(AnyProof::Plain(file))
 }
 
-/// The output's elements as integers.
+/// The elements of all outputs as integers.
 #[must_use]
 pub(crate) fn output_values(program: &Program, bytes: &[u8]) -> Vec<i32> {
     tg_ir::coding::output_of(program, bytes).unwrap_or_default()

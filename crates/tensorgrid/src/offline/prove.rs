@@ -108,20 +108,20 @@ fn report(
         bytes,
         left,
     } = made;
-    let values = trace.output().widened();
-    let answer = Answer::new(program, &values);
+    let values = trace.output_values();
+    let answers = Answer::all(program, &values);
     let shown = modes_of(file);
     if as_json {
         return Ok(json(&serde_json::json!({
             "model": file.statement.model.to_string(), "prove_ms": elapsed_ms, "proof_bytes": file.proof.len(),
-            "values": values, "answer": answer.json(), "greatest": trace.top_class(), "trace": trace.digest().to_string(),
+            "values": values, "answer": answers.json(), "greatest": trace.top_class(), "trace": trace.digest().to_string(),
             "file": arguments.output, "zk": file.statement.zk.is_some(),
             "private_weights": arguments.secret.is_some(), "proofs_left": left,
             "input_mode": shown[0], "output_mode": shown[1],
             "input": file.statement.input.to_string(), "output": file.statement.output.to_string(),
         }))?);
     }
-    for text in answer.lines(arguments.raw) {
+    for text in answers.lines(arguments.raw) {
         line(text)?;
     }
     line(format_args!(

@@ -8,7 +8,7 @@ use tg_proof::{ProofFile, Visibility};
 pub(crate) const REVEALED: &str =
     "the output repeats elements of the input, at most times a number: it reveals them";
 
-/// Whether some elements of the output are elements of the input, moved and at most scaled. Nothing is said of outputs that
+/// Whether some elements of the outputs are elements of the input, moved and at most scaled. Nothing is said of outputs that
 /// tell of the input in other ways: with a public model most do.
 pub(crate) fn output_repeats_input(program: &Program) -> bool {
     let mut repeats = vec![true];
@@ -21,7 +21,9 @@ pub(crate) fn output_repeats_input(program: &Program) -> bool {
             _ => false,
         });
     }
-    repeats.last().copied().unwrap_or_default()
+    let outputs = program.outputs().into_iter();
+    let mut repeated = outputs.map(|output| repeats.get(output.index()));
+    repeated.any(|repeats| repeats.copied().unwrap_or_default())
 }
 
 /// Whether a proof says that its input is not shown, and its public output shows some of it.
@@ -49,6 +51,7 @@ mod tests {
             name: "moved".to_owned(),
             input: InputSpec::scaled(shape, 1.0),
             nodes: ops.into_iter().map(node).collect(),
+            outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
             weights_root: Weights { layers: Vec::new() }.root(),

@@ -49,18 +49,19 @@ fn run_integer(arguments: &RunArguments, as_json: bool) -> Outcome {
         .execute(&model, input)
         .or_fail(Exit::Failed, "execute the model")?;
     let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
-    let values = trace.output().widened();
+    let values = trace.output_values();
+    let answers = Answer::all(&model.program, &values);
     if let Some(path) = &arguments.output {
         write(path, &tensor_of(&model.program, &values, arguments.raw)?)?;
     }
     if as_json {
         return Ok(json(&serde_json::json!({
             "tier": "TGX-1", "program": model.program.id().to_string(), "ms": elapsed_ms, "values": values,
-            "answer": Answer::new(&model.program, &values).json(), "greatest": trace.top_class(), "trace": trace.digest().to_string(),
+            "answer": answers.json(), "greatest": trace.top_class(), "trace": trace.digest().to_string(),
             "device": on.to_string(),
         }))?);
     }
-    for text in Answer::new(&model.program, &values).lines(arguments.raw) {
+    for text in answers.lines(arguments.raw) {
         line(text)?;
     }
     line(format_args!(
@@ -70,7 +71,7 @@ fn run_integer(arguments: &RunArguments, as_json: bool) -> Outcome {
     Ok(())
 }
 
-/// An output as a tensor: reals in the shape of the file, or the program's integers by row, column and channel.
+/// The first output as a tensor: reals in the shape of the file, or the program's integers by row, column and channel.
 fn tensor_of(program: &Program, values: &[i32], raw: bool) -> Result<FloatTensor, Failure> {
     let doing = "shape the output";
     let answer = Answer::new(program, values);
@@ -81,7 +82,8 @@ fn tensor_of(program: &Program, values: &[i32], raw: bool) -> Result<FloatTensor
     }
     let shape = program.shape(program.output());
     let axes = [shape.height, shape.width, shape.channels].map(|axis| axis as usize);
-    FloatTensor::of(axes.to_vec(), values.to_vec()).or_fail(Exit::Failed, doing)
+    let stored: Vec<i32> = answer.stored().flatten().copied().collect();
+    FloatTensor::of(axes.to_vec(), stored).or_fail(Exit::Failed, doing)
 }
 
 fn run_float(arguments: &RunArguments, as_json: bool) -> Outcome {

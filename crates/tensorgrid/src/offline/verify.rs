@@ -81,7 +81,7 @@ fn say_verified(
     };
     line(format_args!("VERIFIED in {elapsed_ms:.1} ms: {what}"))?;
     if sequence.is_none() {
-        for text in Answer::new(model.program(), values).lines(raw) {
+        for text in Answer::all(model.program(), values).lines(raw) {
             line(text)?;
         }
     }
@@ -245,7 +245,7 @@ fn verdict_json(
         "input": statement.input.to_string(),
         "output": statement.output.to_string(),
         "values": values,
-        "answer": Answer::new(model.program(), values).json(),
+        "answer": Answer::all(model.program(), values).json(),
         "proof_bytes": file.proof.len(),
         "zk": statement.zk.is_some(),
         "private_weights": model.private_weights().is_some(),

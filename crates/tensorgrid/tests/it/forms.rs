@@ -80,6 +80,8 @@ struct Model {
     values: serde_json::Value,
     /// Its output's shape, and what it gives for these, computed apart.
     answer: (Vec<u32>, Vec<f64>),
+    /// Further nodes and outputs.
+    more: Vec<(Message, Message)>,
 }
 
 impl Model {
@@ -99,12 +101,17 @@ impl Model {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        let graph = Message::default().message(1, &self.node).text(2, "small");
+        let graph = Message::default().message(1, &self.node);
+        let nodes = self.more.iter().map(|(node, _)| node);
+        let graph = nodes.fold(graph, |graph, node| graph.message(1, node));
+        let graph = graph.text(2, "small");
         let graph = self
             .constants
             .iter()
             .fold(graph, |graph, own| graph.message(5, own));
         let graph = graph.message(11, &self.input).message(12, &self.output);
+        let outputs = self.more.iter().map(|(_, output)| output);
+        let graph = outputs.fold(graph, |graph, output| graph.message(12, output));
         let opset = Message::default().text(1, "").varint(2, 17);
         let model = Message::default().varint(1, 8).message(7, &graph);
         model.message(8, &opset).0
@@ -163,6 +170,7 @@ fn regression() -> Model {
         output: value("y", FLOAT, &[1, 1]),
         values: serde_json::json!(numbers(13)),
         answer: (vec![1, 1], vec![dot(&numbers(13), &numbers(13)) + 0.25]),
+        more: Vec::new(),
     }
 }
 
@@ -174,6 +182,7 @@ fn softmax() -> Model {
         output: value("y", FLOAT, &[1, 7]),
         values: serde_json::json!(numbers(7)),
         answer: (vec![1, 7], softmax_of(&numbers(7))),
+        more: Vec::new(),
     }
 }
 
@@ -188,6 +197,7 @@ fn layer_norm() -> Model {
         output: value("y", FLOAT, &[1, 3, 8]),
         values: serde_json::json!(numbers(24)),
         answer: (vec![1, 3, 8], normalised(&numbers(24))),
+        more: Vec::new(),
     }
 }
 
@@ -199,6 +209,7 @@ fn embedding() -> Model {
         output: value("y", FLOAT, &[1, 4, 6]),
         values: serde_json::json!([1, 8, 0, 3]),
         answer: (vec![1, 4, 6], [1, 8, 0, 3].map(row).concat()),
+        more: Vec::new(),
     }
 }
 
@@ -211,6 +222,27 @@ fn identity() -> Model {
         output: value("y", FLOAT, &[1, 7]),
         values: serde_json::json!(numbers(7)),
         answer: (vec![1, 7], reals(&numbers(7))),
+        more: Vec::new(),
+    }
+}
+
+/// Scores and what is above zero of them: two outputs, one of which the other reads.
+fn detector() -> Model {
+    let scores: Vec<f64> = numbers(28)
+        .chunks_exact(7)
+        .map(|w| dot(&numbers(7), w))
+        .collect();
+    let above = Message::default()
+        .text(1, "y")
+        .text(2, "above")
+        .text(4, "Relu");
+    Model {
+        node: node("Gemm", &["x", "w"], &[("transB", 1)]),
+        constants: vec![constant("w", &[4, 7], &numbers(28))],
+        output: value("y", FLOAT, &[1, 4]),
+        answer: (vec![1, 4], scores),
+        more: vec![(above, value("above", FLOAT, &[1, 4]))],
+        ..identity()
     }
 }
 
@@ -296,6 +328,35 @@ fn small_models_are_compiled_proved_and_verified() {
     }
 }
 
+/// Both outputs of a file are in one program, one proof and one answer, each by its name; one of them if that is asked for.
+#[test]
+fn all_outputs_of_a_file_are_proved_at_once() {
+    let model = detector();
+    let desk = Desk::of(&model);
+    let compiled = desk.compile().ends(0).json();
+    assert_eq!(compiled["left_out"], serde_json::json!([]));
+    for flags in [&[][..], &["--zk"], &["--zk", "--output-mode", "hidden"]] {
+        let proved = desk.prove(flags);
+        let answer = proved["answer"].as_array().unwrap();
+        assert_eq!(answer.len(), 2, "{answer:?}");
+        model.answered(&answer[0], "detector");
+        assert_eq!(answer[1]["name"], "above");
+        let scores: Vec<f64> = serde_json::from_value(answer[0]["values"].clone()).unwrap();
+        let above: Vec<f64> = serde_json::from_value(answer[1]["values"].clone()).unwrap();
+        for (score, above) in scores.iter().zip(above) {
+            assert!((score.max(0.0) - above).abs() < 0.1, "{score} {above}");
+        }
+        let told = desk.verify(&[]).ends(0).stdout;
+        let shown = told.contains("output y [1, 4]: ") && told.contains("output above [1, 4]: ");
+        assert_eq!(shown, !flags.contains(&"hidden"), "{told}");
+    }
+    let one = desk.compile_with(&["--keep", "above"]).ends(0).json();
+    assert_ne!(one["program"], compiled["program"]);
+    assert_eq!(desk.prove(&[])["answer"].as_array().unwrap().len(), 1);
+    let twice = desk.compile_with(&["--keep", "above", "--keep", "y"]);
+    assert_eq!(twice.ends(0).json()["outputs"][0]["name"], "above");
+}
+
 /// Reals come with the names of classes, which are a part of the program's id; integers on request.
 #[test]
 fn answers_are_real_numbers_with_names() {
@@ -326,12 +387,17 @@ fn answers_are_real_numbers_with_names() {
     );
 }
 
-/// A model without weights is registered once, whoever asks, and its jobs are proved on a grid.
+/// A model without weights, or with two outputs, is registered once, whoever asks, and its jobs are proved on a grid.
 #[test]
-fn a_model_without_weights_runs_on_a_grid() {
+fn small_models_run_on_a_grid() {
     let data = tempfile::tempdir().unwrap();
     let grid = Grid::up(data.path(), 1);
-    for (name, model) in [("softmax", softmax()), ("regression", regression())] {
+    let models = [
+        ("softmax", softmax(), 1),
+        ("regression", regression(), 1),
+        ("detector", detector(), 2),
+    ];
+    for (name, model, outputs) in models {
         let desk = Desk::of(&model);
         let id = desk.compile().ends(0).json()["model"].clone();
         let [own, public, input] = ["m.tgm", "m.tgv", "x.json"].map(|file| desk.path(file));
@@ -345,5 +411,6 @@ fn a_model_without_weights_runs_on_a_grid() {
         let ran = grid.run(&infer).ends(0).json();
         assert_eq!(ran["proof"]["verified"], true, "{name}");
         model.answered(&ran["answer"][0], name);
+        assert_eq!(ran["answer"].as_array().unwrap().len(), outputs, "{name}");
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use tg_compile::passes::PrepareOptions;
+use tg_compile::passes::{Keep, PrepareOptions};
 use tg_float::npy::read_npy;
 use tg_float::{FloatTensor, Graph};
 use tg_onnx::{ReadLimits, read};
@@ -106,7 +106,8 @@ impl Entry {
                 options.axes.insert(format!("{name}.{axis}"), size);
             }
         }
-        options.output = self.output_names.get(self.scores()).cloned();
+        let scores = self.output_names.get(self.scores()).cloned();
+        options.keep = Keep::Named(scores.into_iter().collect());
         options
     }
 

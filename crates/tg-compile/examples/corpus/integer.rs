@@ -162,13 +162,14 @@ fn run(entry: &Entry, compiled: &Compiled, most: usize) -> Result<(Score, Steps,
         let row = compiled.order.row(&inputs(&entry.inputs, &places, k)?);
         let integers = coding::encode(spec, &row)?;
         let output = engine.run(Values::from(&integers))?.to_tensor();
-        let real = |v: &i32| (f64::from(*v) - compiled.output.zero as f64) * compiled.output.scale;
+        let real =
+            |v: &i32| (f64::from(*v) - compiled.output().zero as f64) * compiled.output().scale;
         let got: Vec<f64> = compiled.in_file_order(&output).iter().map(real).collect();
         let expected = sample(expected, k)?;
         let wanted = floats(&expected).context("the output is not of floats")?;
         let classes = expected.shape().last().copied().unwrap_or(1);
         score.add(&got, &wanted, classes, &entry.labels_of(k)?);
-        steps.add(&got, &wanted, compiled.output.scale);
+        steps.add(&got, &wanted, compiled.output().scale);
     }
     Ok((score, steps, samples))
 }

@@ -1,4 +1,4 @@
-//! One program of one output: compiled, compared with the expected answer, proved, verified.
+//! One program of one output or of several: compiled, compared with the expected answer, proved, verified.
 
 use crate::case::chain;
 use tg_compile::integer::{InputOrder, LowerError, input_order};
@@ -31,13 +31,13 @@ pub(crate) enum Attempt {
 /// The inputs of one request, by name.
 pub(crate) type Given = Vec<(String, FloatTensor)>;
 
-/// A graph of one output with what it reads and should give.
+/// A graph with what it reads and what its outputs should be.
 pub(crate) struct Program<'a> {
     pub(crate) graph: Graph,
     pub(crate) given: &'a Given,
     /// Inputs that it is calibrated on; none: its own, and some with noise.
     pub(crate) calibration: &'a [Given],
-    pub(crate) expected: &'a FloatTensor,
+    pub(crate) expected: &'a [FloatTensor],
     pub(crate) options: PrepareOptions,
 }
 
@@ -76,28 +76,31 @@ impl Program<'_> {
     }
 
     fn check(&self, compiled: &Compiled, row: &[f32], rows: &[Vec<f32>]) -> Attempt {
-        let Some(expected) = convert::to_f64(self.expected.data()) else {
+        let expected = self.expected.iter();
+        let expected = expected.map(|tensor| convert::to_f64(tensor.data()));
+        let Some(expected) = expected.collect::<Option<Vec<_>>>() else {
             return Attempt::Refused("its answer is not of numbers".to_owned());
         };
-        match compiled.float_output(row) {
+        match floats(compiled, row) {
             Ok(floats) => {
-                let floats: Vec<f64> = floats.into_iter().map(f64::from).collect();
-                let snr = snr_db(&expected, &floats);
-                if snr < SNR_LEAST {
-                    return Attempt::Wrong(format!("the prepared graph answers at {snr:.1} dB"));
+                for (expected, floats) in expected.iter().zip(&floats) {
+                    let snr = snr_db(expected, floats);
+                    if snr < SNR_LEAST {
+                        let text = format!("the prepared graph answers at {snr:.1} dB");
+                        return Attempt::Wrong(text);
+                    }
                 }
             }
             Err(error) => return Attempt::Wrong(chain(&error)),
         }
         // A single small number says little: the answers to the calibration's inputs count as signal, too.
-        let answers: Vec<f64> = if self.calibration.is_empty() {
-            Vec::new()
-        } else {
-            let answers = rows
-                .iter()
-                .filter_map(|row| compiled.float_output(row).ok());
-            answers.flatten().map(f64::from).collect()
-        };
+        let mut answers = vec![Vec::new(); expected.len()];
+        if !self.calibration.is_empty() {
+            for outputs in rows.iter().filter_map(|row| floats(compiled, row).ok()) {
+                let pairs = answers.iter_mut().zip(outputs);
+                pairs.for_each(|(answers, output)| answers.extend(output));
+            }
+        }
         self.prove_compiled(compiled, row, &expected, &answers)
     }
 
@@ -105,8 +108,8 @@ impl Program<'_> {
         &self,
         compiled: &Compiled,
         row: &[f32],
-        expected: &[f64],
-        answers: &[f64],
+        expected: &[Vec<f64>],
+        answers: &[Vec<f64>],
     ) -> Attempt {
         let program = &compiled.model.program;
         let input = match encode(&program.input, row) {
@@ -117,11 +120,17 @@ impl Program<'_> {
             Ok(trace) => trace,
             Err(error) => return Attempt::Wrong(chain(&error)),
         };
-        let values = trace.output().widened();
-        let got = Answer::new(program, &values).reals();
-        let snr = snr_db(expected, &got).max(snr_among(answers, expected, &got));
-        if snr < SNR_LEAST {
-            return Attempt::Poor(format!("{snr:.1} dB"));
+        let values = trace.output_values();
+        let outputs = Answer::all(program, &values);
+        if outputs.len() != expected.len() {
+            return Attempt::Wrong("the program has other outputs than the graph".to_owned());
+        }
+        for ((output, expected), answers) in outputs.iter().zip(expected).zip(answers) {
+            let got = output.reals();
+            let snr = snr_db(expected, &got).max(snr_among(answers, expected, &got));
+            if snr < SNR_LEAST {
+                return Attempt::Poor(format!("{snr:.1} dB"));
+            }
         }
         let model = match ProvingModel::of_checked(compiled.model.clone()) {
             Ok(model) => model,
@@ -137,7 +146,7 @@ impl Program<'_> {
             Ok(proved) => proved,
             Err(error) => return Attempt::Refused(chain(&error)),
         };
-        if proved[0].output() != trace.output() || file.output != trace.output().to_bytes() {
+        if proved[0] != trace || file.output != trace.output_bytes() {
             return Attempt::Wrong("the proof is of another answer".to_owned());
         }
         let digest = |bytes: &[u8]| Some(Digest::of_blob(bytes));
@@ -151,6 +160,13 @@ impl Program<'_> {
             Err(error) => Attempt::Wrong(format!("the proof is refused: {}", chain(&error))),
         }
     }
+}
+
+/// The outputs of the float model.
+fn floats(compiled: &Compiled, row: &[f32]) -> Result<Vec<Vec<f64>>, tgf::RunError> {
+    let outputs = compiled.float_outputs(row)?.into_iter();
+    let wide = outputs.map(|output| output.into_iter().map(f64::from).collect());
+    Ok(wide.collect())
 }
 
 /// The tensors of a request in the order of the graph's inputs; none if one is not there.

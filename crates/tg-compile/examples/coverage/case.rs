@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use tg_compile::passes::PrepareOptions;
 use tg_float::{DType, FloatTensor, Graph, Input, ValueId};
+use tg_ir::signature::PORTS_MAX;
 use tg_onnx::{ReadLimits, read};
 
 /// Bytes that a tensor may take.
@@ -45,8 +46,8 @@ impl Bound {
 /// How a case ended.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// Every output is proved and the proof verified.
-    Proved(Bound),
+    /// Every output is proved and the proof verified: by one program, or by several, with the reason.
+    Proved(Bound, Option<String>),
     /// No program, or none that can be proved.
     Refused(String),
     /// A program whose answer is too far from the expected one; it is not proved.
@@ -146,7 +147,7 @@ impl NodeTest {
                 eprintln!("{} {bound:?}: {verdict:?}", self.name);
             }
             match verdict {
-                Verdict::Proved(_) | Verdict::Wrong(_) => return verdict,
+                Verdict::Proved(..) | Verdict::Wrong(_) => return verdict,
                 Verdict::Poor(_) | Verdict::Refused(_) => last = verdict,
             }
         }
@@ -181,32 +182,42 @@ pub(crate) struct Asked<'a> {
     pub(crate) options: PrepareOptions,
 }
 
-/// Proves each output by a program of its own.
+/// Proves all outputs by one program; where that does not do, each by one of its own.
 pub(crate) fn all_outputs(
     graph: &Graph,
     asked: &Asked<'_>,
     expected: &[FloatTensor],
     bound: Bound,
 ) -> Verdict {
+    let program = |graph: Graph, expected| Program {
+        graph,
+        given: asked.given,
+        calibration: asked.calibration,
+        expected,
+        options: asked.options.clone(),
+    };
+    let several = (2..=PORTS_MAX).contains(&graph.outputs.len());
+    let mut together = "more outputs than a program has".to_owned();
+    if several && expected.len() == graph.outputs.len() {
+        match program(graph.clone(), expected).prove() {
+            Attempt::Proved => return Verdict::Proved(bound, None),
+            Attempt::Wrong(reason) => return Verdict::Wrong(format!("all outputs: {reason}")),
+            Attempt::Refused(reason) | Attempt::Poor(reason) => together = reason,
+        }
+    }
     let mut poor = None;
-    for (index, (&output, expected)) in graph.outputs.iter().zip(expected).enumerate() {
+    for (index, &output) in graph.outputs.iter().enumerate().take(expected.len()) {
         let mut graph = graph.clone();
         graph.outputs = vec![output];
-        let program = Program {
-            graph,
-            given: asked.given,
-            calibration: asked.calibration,
-            expected,
-            options: asked.options.clone(),
-        };
-        match program.prove() {
+        match program(graph, &expected[index..=index]).prove() {
             Attempt::Proved => {}
             Attempt::Poor(reason) => poor = Some(reason),
             Attempt::Refused(reason) => return Verdict::Refused(reason),
             Attempt::Wrong(reason) => return Verdict::Wrong(format!("output {index}: {reason}")),
         }
     }
-    poor.map_or(Verdict::Proved(bound), Verdict::Poor)
+    let apart = (graph.outputs.len() > 1).then_some(together);
+    poor.map_or(Verdict::Proved(bound, apart), Verdict::Poor)
 }
 
 /// An error with its sources.

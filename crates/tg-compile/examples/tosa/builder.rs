@@ -347,6 +347,7 @@ impl Builder {
                 ..InputSpec::scaled(self.shapes[0], 1.0)
             },
             nodes: self.nodes,
+            outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
             weights_root: weights.root(),

@@ -27,6 +27,7 @@ impl Builder {
             name: short(name),
             input,
             nodes: Vec::new(),
+            outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
             weights_root: Digest::of_blob(&[]),
@@ -179,9 +180,10 @@ impl Builder {
         TensorId::of_node(self.program.nodes.len() - 1)
     }
 
-    /// The model.
+    /// The model that gives some tensors, the last one among them.
     pub(crate) fn finish(
         self,
+        outputs: &[TensorId],
         signature: Option<Signature>,
     ) -> Result<ExecutableModel, ModelError> {
         let Self {
@@ -189,6 +191,9 @@ impl Builder {
             layers,
             ..
         } = self;
+        if outputs.len() > 1 {
+            program.outputs = outputs.to_vec();
+        }
         let weights = Weights { layers };
         program.signature = signature;
         program.weights_root = weights.root();

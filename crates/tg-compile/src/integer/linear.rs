@@ -22,7 +22,7 @@ const SHARED_MIN: usize = 3;
 
 impl Lowering<'_> {
     fn granularity(&self, index: usize) -> Granularity {
-        if self.raw_output == Some(index) {
+        if self.raw_outputs.contains(&index) {
             return Granularity::PerTensor;
         }
         let narrow = self.bits(Reader::Other) == ElementType::I8

@@ -150,8 +150,8 @@ pub struct LoweredModel {
     pub model: ExecutableModel,
     /// Float values that are tensors of the program.
     pub sites: Vec<Site>,
-    /// The output's order: per element of the graph's output, the element of the program's.
-    pub output: Site,
+    /// The outputs, in the graph's order.
+    pub outputs: Vec<Site>,
 }
 
 /// Why a node has no integer form, as an error that names it.
@@ -205,8 +205,8 @@ pub(crate) struct Lowering<'a> {
     pub(super) masks: BTreeMap<ValueId, u32>,
     /// Values that are whole numbers whatever the input is.
     pub(super) whole: BTreeSet<ValueId>,
-    /// The node whose accumulators are the program's output, if there is one.
-    pub(super) raw_output: Option<usize>,
+    /// The nodes whose accumulators are outputs of the program.
+    pub(super) raw_outputs: BTreeSet<usize>,
 }
 
 impl<'a> Lowering<'a> {

@@ -84,7 +84,7 @@ fn refused_output(prepared: &Prepared, stop: &Stop) -> LowerError {
     match stop {
         Stop::Error(error) => error.clone(),
         Stop::Unsupported(reason) => LowerError::Unsupported {
-            node: prepared.output_name.clone(),
+            node: prepared.output_names.join(", "),
             operator: "Identity".to_owned(),
             inputs: String::new(),
             reason,
@@ -125,12 +125,12 @@ impl<'a> Lowering<'a> {
             known: Vec::new(),
             masks: BTreeMap::new(),
             whole: whole::values(prepared),
-            raw_output: None,
+            raw_outputs: BTreeSet::new(),
         };
         for (input, layout) in graph.inputs.iter().zip(layouts) {
             lowering.give(input.value, TensorId::INPUT, layout, scale, 0);
         }
-        lowering.raw_output = lowering.find_raw_output();
+        lowering.raw_outputs = lowering.find_raw_outputs();
         Ok(lowering)
     }
 
@@ -179,29 +179,17 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The output in the storage order of its shape, as the last tensor.
+    /// Each output in the storage order of its shape; one of them is the last tensor.
     fn finish(mut self) -> Step<LoweredModel> {
-        let prepared = self.prepared;
-        let value = prepared.graph.outputs[0];
-        let shape = prepared.shape(value).to_vec();
-        let read = self
-            .raw(value)
-            .or_else(|_| self.read(value, Reader::Other, i64::MAX))?;
-        let groups = default_groups(&shape);
-        let tensor = self.arranged(&read, &groups, "output")?;
-        let layout = grouped_layout(&shape, &groups);
-        let tensor = if self.builder.is_last(tensor) {
-            tensor
-        } else {
-            self.builder.repeat(tensor, read.scale)
-        };
-        let output = Site {
-            value,
-            tensor,
-            scale: read.scale,
-            zero: read.zero,
-            order: layout.sources(),
-        };
+        let values = &self.prepared.graph.outputs;
+        let mut outputs = Vec::with_capacity(values.len());
+        for &value in values {
+            outputs.push(self.output(value)?);
+        }
+        let last = outputs.iter().any(|site| self.builder.is_last(site.tensor));
+        if let Some(site) = outputs.last_mut().filter(|_| !last) {
+            site.tensor = self.builder.repeat(site.tensor, site.scale);
+        }
         let mut sites = Vec::new();
         for (value, tensor, scale, zero, form) in std::mem::take(&mut self.sites) {
             let Some(found) = self.values.get(&value).filter(|found| found.form == form) else {
@@ -215,24 +203,51 @@ impl<'a> Lowering<'a> {
                 order: found.layout.sources(),
             });
         }
-        sites.retain(|site| site.value != value);
-        sites.push(output.clone());
-        let order: Vec<usize> = groups.iter().flatten().copied().collect();
-        let unit = (output.scale, output.zero);
-        let signature = signature::of(prepared, unit, (&shape, &order));
-        let model = self.builder.finish(signature).map_err(LowerError::from)?;
+        sites.retain(|site| !values.contains(&site.value));
+        sites.extend(outputs.iter().cloned());
+        let signature = signature::of(self.prepared, &outputs);
+        let tensors: Vec<TensorId> = outputs.iter().map(|site| site.tensor).collect();
+        let model = self.builder.finish(&tensors, signature);
         Ok(LoweredModel {
-            model,
+            model: model.map_err(LowerError::from)?,
             sites,
-            output,
+            outputs,
         })
     }
 
-    /// The linear node whose accumulators can be the output: only movement and factors follow.
-    fn find_raw_output(&self) -> Option<usize> {
+    /// One output, as accumulators if nothing but movement and factors follow them.
+    fn output(&mut self, value: ValueId) -> Step<Site> {
+        let shape = self.prepared.shape(value);
+        let read = self
+            .raw(value)
+            .or_else(|_| self.read(value, Reader::Other, i64::MAX))?;
+        let groups = default_groups(shape);
+        let tensor = self.arranged(&read, &groups, "output")?;
+        Ok(Site {
+            value,
+            tensor,
+            scale: read.scale,
+            zero: read.zero,
+            order: grouped_layout(shape, &groups).sources(),
+        })
+    }
+
+    /// The linear nodes whose accumulators can be outputs: only movement and factors follow.
+    fn find_raw_outputs(&self) -> BTreeSet<usize> {
+        let outputs = &self.prepared.graph.outputs;
+        let found = outputs.iter().filter_map(|&output| self.raw_output(output));
+        found.collect()
+    }
+
+    fn raw_output(&self, output: ValueId) -> Option<usize> {
         let graph = &self.prepared.graph;
-        let mut value = *graph.outputs.first()?;
+        let alone = graph.outputs.len() == 1;
+        let mut value = output;
         loop {
+            // Of several outputs, one that other nodes read keeps scales of its channels for them.
+            if !alone && self.uses[value.index()] > 1 {
+                return None;
+            }
             let index = self.producers.get(value.index()).copied().flatten()?;
             let node = &graph.nodes[index];
             match node.op.as_str() {

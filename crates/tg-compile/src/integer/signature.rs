@@ -1,17 +1,15 @@
 //! What a program's integers mean in the file: names, shapes, units.
 
+use super::Site;
 use super::builder::short;
+use super::strided::default_groups;
 use crate::passes::Prepared;
 use tg_ir::signature::{PORTS_MAX, RANK_MAX};
 use tg_ir::{InputPort, OutputPort, Signature};
 
-/// The signature of a program for its graph's inputs and an output of a unit, a zero point and a shape, whose axes it stores
-/// in this order; nothing for a file beyond what a signature holds: its answers are integers.
-pub(super) fn of(
-    prepared: &Prepared,
-    (scale, zero): (f64, i64),
-    (shape, order): (&[usize], &[usize]),
-) -> Option<Signature> {
+/// The signature of a program for its graph's inputs and outputs, which it stores as lowering leaves them; nothing for a file
+/// beyond what a signature holds: its answers are integers.
+pub(super) fn of(prepared: &Prepared, sites: &[Site]) -> Option<Signature> {
     let inputs = prepared.graph.inputs.iter().map(|input| {
         Some(InputPort {
             name: short(&input.name),
@@ -19,19 +17,25 @@ pub(super) fn of(
         })
     });
     let inputs: Vec<InputPort> = inputs.collect::<Option<_>>()?;
-    let order = order.iter().map(|&axis| u8::try_from(axis).ok());
-    let port = OutputPort {
-        name: short(&prepared.output_name),
+    let names = prepared.output_names.iter().zip(sites);
+    let outputs = names.map(|(name, site)| port(prepared, name, site));
+    let outputs: Vec<OutputPort> = outputs.collect::<Option<_>>()?;
+    let few = inputs.len() <= PORTS_MAX;
+    few.then_some(Signature { inputs, outputs })
+}
+
+fn port(prepared: &Prepared, name: &str, site: &Site) -> Option<OutputPort> {
+    let shape = prepared.shape(site.value);
+    let order = default_groups(shape).into_iter().flatten();
+    let order = order.map(|axis| u8::try_from(axis).ok());
+    Some(OutputPort {
+        name: short(name),
         // A finite number above 0.
-        scale: (scale as f32).clamp(f32::MIN_POSITIVE, f32::MAX),
-        zero: i32::try_from(zero).ok()?,
+        scale: (site.scale as f32).clamp(f32::MIN_POSITIVE, f32::MAX),
+        zero: i32::try_from(site.zero).ok()?,
         shape: axes(shape)?,
         order: order.collect::<Option<_>>()?,
         labels: Vec::new(),
-    };
-    (inputs.len() <= PORTS_MAX).then(|| Signature {
-        inputs,
-        outputs: vec![port],
     })
 }
 

@@ -1,6 +1,6 @@
 //! Passes over the operator-level graph, from the file as it was written to one that can be lowered to integers.
 //!
-//! [`prepare`] is the whole pipeline: bind inputs and fix their shapes, keep one output, refuse what has no program
+//! [`prepare`] is the whole pipeline: bind inputs and fix their shapes, keep the outputs, refuse what has no program
 //! (`known`), write quantised operators as
 //! float operators between `QuantizeLinear` and `DequantizeLinear`, linear operators of `ai.onnx.ml` and attention with
 //! grouped queries as primitives, run once to learn every shape, fold what does not depend on the input, unroll
@@ -47,7 +47,8 @@ mod vectors;
 pub(crate) use edit::{float, floats_of, int, ints, scalar_of};
 pub(crate) use moved::repeats;
 pub(crate) use prepared::zeros;
-pub use prepared::{Fact, PrepareError, PrepareOptions, Prepared};
+pub use prepared::{Fact, Keep, PrepareError, PrepareOptions, Prepared};
+pub use shapes::scores;
 pub use smooth::smooth;
 
 use tg_float::Graph;
@@ -58,10 +59,10 @@ use tg_float::Graph;
 /// If an input cannot be fixed, a node cannot be executed, or a pass does not take a node.
 pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, PrepareError> {
     shapes::bind(&mut graph, options);
-    shapes::keep_output(&mut graph, options)?;
+    shapes::keep_outputs(&mut graph, &options.keep)?;
     known::check(&graph)?;
-    let output = graph.outputs.first().map(|output| output.index());
-    let output_name = output.and_then(|output| graph.names.get(output).cloned());
+    let names = graph.outputs.iter().map(|&output| graph.name_of(output));
+    let output_names = names.map(str::to_owned).collect();
     grouped::rewrite(&mut graph)?;
     shapes::fix(&mut graph, options)?;
     quantised::rewrite(&mut graph)?;
@@ -108,7 +109,7 @@ pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, P
     Ok(Prepared {
         graph,
         facts,
-        output_name: output_name.unwrap_or_default(),
+        output_names,
     })
 }
 

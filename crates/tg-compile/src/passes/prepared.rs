@@ -11,8 +11,20 @@ pub struct PrepareOptions {
     pub axes: BTreeMap<String, usize>,
     /// Inputs that take one value everywhere, such as an attention mask of ones.
     pub bind: BTreeMap<String, f64>,
-    /// The value that is kept, an output or one on the way to it; if not given the first output that is no label.
-    pub output: Option<String>,
+    /// What the program gives.
+    pub keep: Keep,
+}
+
+/// Which values of a graph are kept as outputs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Keep {
+    /// All outputs, in the order of the file.
+    #[default]
+    All,
+    /// The first output that is no label.
+    Scores,
+    /// Outputs, or values on the way to one, by name and in this order.
+    Named(Vec<String>),
 }
 
 /// Why a graph cannot be prepared.
@@ -34,6 +46,11 @@ pub enum PrepareError {
     /// An output that the graph does not have.
     #[error("the graph has no output `{0}`")]
     Output(String),
+    /// More outputs than a program has.
+    #[error(
+        "the graph has {0} outputs, and a program at most 16; name those to keep (`--keep NAME`)"
+    )]
+    Outputs(usize),
     /// An operator without a program.
     #[error(
         "node `{node}` ({op}) has no program of integers; {}`tensorgrid run` runs the whole file in floats",
@@ -78,8 +95,8 @@ pub struct Prepared {
     pub graph: Graph,
     /// Type and shape of every value.
     pub facts: BTreeMap<ValueId, Fact>,
-    /// The output's name in the file; passes may have put another value in its place.
-    pub output_name: String,
+    /// The outputs' names in the file; passes may have put other values in their places.
+    pub output_names: Vec<String>,
 }
 
 impl Prepared {

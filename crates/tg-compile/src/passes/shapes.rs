@@ -1,10 +1,11 @@
-//! Inputs and shapes: what a caller gives, the one output, every value's shape, and folding of constants.
+//! Inputs and shapes: what a caller gives, the outputs, every value's shape, and folding of constants.
 
-use super::{Fact, PrepareError, PrepareOptions, zeros};
+use super::{Fact, Keep, PrepareError, PrepareOptions, zeros};
 use std::collections::{BTreeMap, BTreeSet};
 use tg_float::graph::Dim;
 use tg_float::tgf::{self, Budget, RunError};
 use tg_float::{FloatTensor, Graph, Node, ValueId, convert};
+use tg_ir::signature::PORTS_MAX;
 
 /// Inputs that the options give a value become constants, once their shapes are fixed.
 pub(super) fn bind(graph: &mut Graph, options: &PrepareOptions) {
@@ -57,37 +58,42 @@ fn size_of(
     }
 }
 
-/// Keeps one output: the value that is named, or the first output that is no label.
-pub(super) fn keep_output(graph: &mut Graph, options: &PrepareOptions) -> Result<(), PrepareError> {
-    let named = options.output.as_ref();
-    let chosen = match named {
-        Some(name) => {
-            let named = |value: &ValueId| graph.name_of(*value) == name;
-            let output = graph.outputs.iter().position(named);
-            // Or a value on the way to an output.
-            let inside = graph.nodes.iter().flat_map(Node::gives).find(named);
-            match (output, inside) {
-                (Some(output), _) => output,
-                (None, Some(value)) => {
-                    graph.outputs.push(value);
-                    graph.outputs.len() - 1
-                }
-                (None, None) => return Err(PrepareError::Output(name.clone())),
-            }
+/// Keeps the outputs that are asked for.
+pub(super) fn keep_outputs(graph: &mut Graph, keep: &Keep) -> Result<(), PrepareError> {
+    match keep {
+        Keep::All => {}
+        Keep::Scores => {
+            let output = graph.outputs.get(scores(graph)).copied();
+            graph.outputs = output.into_iter().collect();
         }
-        // A classifier gives labels first and scores second.
-        None => {
-            let producers = graph.producers();
-            let scores = |value: &ValueId| !is_label(graph, &producers, *value);
-            graph.outputs.iter().position(scores).unwrap_or(0)
+        Keep::Named(names) => {
+            let values = names.iter().map(|name| value_of(graph, name));
+            graph.outputs = values.collect::<Result<_, _>>()?;
         }
-    };
-    match graph.outputs.get(chosen).copied() {
-        Some(output) => graph.outputs = vec![output],
-        None => return Err(PrepareError::Output(String::new())),
+    }
+    match graph.outputs.len() {
+        0 => return Err(PrepareError::Output(String::new())),
+        1..=PORTS_MAX => {}
+        more => return Err(PrepareError::Outputs(more)),
     }
     graph.remove_dead();
     Ok(())
+}
+
+/// The place of the first output that is no label: a classifier gives labels first and scores second.
+#[must_use]
+pub fn scores(graph: &Graph) -> usize {
+    let producers = graph.producers();
+    let scores = |value: &ValueId| !is_label(graph, &producers, *value);
+    graph.outputs.iter().position(scores).unwrap_or(0)
+}
+
+/// An output, or a value on the way to one.
+fn value_of(graph: &Graph, name: &str) -> Result<ValueId, PrepareError> {
+    let inside = graph.nodes.iter().flat_map(Node::gives);
+    let mut values = graph.outputs.iter().copied().chain(inside);
+    let value = values.find(|&value| graph.name_of(value) == name);
+    value.ok_or_else(|| PrepareError::Output(name.to_owned()))
 }
 
 /// Whether a value is the name or number of a class: the place of an extreme, or a classifier's first output, moved, converted

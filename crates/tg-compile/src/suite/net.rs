@@ -54,6 +54,7 @@ impl Net {
             name: name.to_owned(),
             input,
             nodes: Vec::new(),
+            outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
             weights_root: Weights { layers: Vec::new() }.root(),

@@ -4,7 +4,7 @@
 use crate::graphs::{Writer, rows};
 use crate::lowering::measured;
 use tg_compile::integer::Precision;
-use tg_compile::passes::{PrepareOptions, prepare};
+use tg_compile::passes::{Keep, PrepareOptions, prepare};
 use tg_compile::{CompileOptions, compile};
 use tg_float::{Attribute, DType, FloatTensor, Graph, ValueId};
 
@@ -296,7 +296,13 @@ fn scores_are_kept_before_labels() {
     )[0];
     let mut graph = writer.finish(label);
     graph.outputs.push(scores);
-    let prepared = prepare(graph, &PrepareOptions::default()).unwrap();
+    let options = PrepareOptions {
+        keep: Keep::Scores,
+        ..PrepareOptions::default()
+    };
+    let prepared = prepare(graph.clone(), &options).unwrap();
+    let all = prepare(graph, &PrepareOptions::default()).unwrap();
+    assert_eq!(all.graph.outputs.len(), 2);
     assert_eq!(prepared.graph.nodes.len(), 1);
     assert_eq!(prepared.graph.nodes[0].op, "Softmax");
 }

@@ -30,7 +30,8 @@ pub(crate) fn measured(graph: Graph, inputs: &[Vec<f32>], precision: Precision) 
         let integers = compiled.in_file_order(trace.output());
         assert_eq!(floats.len(), integers.len());
         for (float, integer) in floats.iter().zip(integers) {
-            let real = (f64::from(integer) - compiled.output.zero as f64) * compiled.output.scale;
+            let real =
+                (f64::from(integer) - compiled.output().zero as f64) * compiled.output().scale;
             signal += f64::from(*float).powi(2);
             noise += (f64::from(*float) - real).powi(2);
         }
@@ -152,7 +153,7 @@ fn top_k_gives_values_and_places() {
     assert_eq!(operators(&compiled), ["TopK"]);
     // Places are exact where the inputs differ by more than a unit.
     let (places, snr) = measured(graph(1), &inputs, Precision::Bits16);
-    assert_eq!(places.output.scale, 1.0);
+    assert_eq!(places.output().scale, 1.0);
     assert!(snr > 100.0, "{snr} dB");
 }
 

@@ -7,6 +7,7 @@ mod graphs;
 mod lowering;
 mod operators;
 mod oracle;
+mod outputs;
 mod passes;
 mod quantised;
 mod shipped;

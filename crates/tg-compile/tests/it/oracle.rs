@@ -110,7 +110,7 @@ fn check_output(compiled: &tg_compile::Compiled, rows: &[Vec<f32>], name: &str) 
         for (integer, float) in integers.into_iter().zip(floats) {
             let (integer, float) = (f64::from(integer), f64::from(float));
             signal += float * float;
-            noise += (float - integer * compiled.output.scale).powi(2);
+            noise += (float - integer * compiled.output().scale).powi(2);
         }
     }
     assert!(

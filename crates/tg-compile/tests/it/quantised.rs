@@ -32,7 +32,8 @@ fn steps(graph: Graph, length: usize, scale: f64) -> (f64, f64) {
         let trace = execute_tensor(&compiled.model, encoded).unwrap();
         let integers = compiled.in_file_order(trace.output());
         for (float, integer) in compiled.float_output(row).unwrap().iter().zip(integers) {
-            let real = (f64::from(integer) - compiled.output.zero as f64) * compiled.output.scale;
+            let real =
+                (f64::from(integer) - compiled.output().zero as f64) * compiled.output().scale;
             let off = ((f64::from(*float) - real) / scale).abs();
             greatest = greatest.max(off);
             differing += u32::from(off > 0.5);

@@ -106,7 +106,7 @@ impl Engine {
         self.slots.iter().map(bytes).sum()
     }
 
-    /// The output for one input, in storage order. Valid until the next run.
+    /// The first output for one input, in storage order. Valid until the next run, as are the others ([`Self::outputs`]).
     ///
     /// # Errors
     /// If the input is not one that the model takes: its length, type or a value.
@@ -115,8 +115,20 @@ impl Engine {
     /// Never, for a valid model.
     pub fn run(&mut self, input: Values<'_>) -> Result<Values<'_>, ExecuteError> {
         self.execute(input)?;
-        let place = self.places[self.program.output().index()].expect("the output has a place");
+        let place = self.places[self.program.output().index()].expect("an output has a place");
         Ok(place.read(&self.slots))
+    }
+
+    /// All outputs of the last run, in order and in storage order.
+    ///
+    /// # Panics
+    /// Never, for a valid model.
+    pub fn outputs(&self) -> impl Iterator<Item = Values<'_>> {
+        let outputs = self.program.outputs().into_iter();
+        outputs.map(|id| {
+            let place = self.places[id.index()].expect("an output has a place");
+            place.read(&self.slots)
+        })
     }
 
     /// Every tensor for one input.
@@ -133,7 +145,7 @@ impl Engine {
             let place = self.places[index].expect("every tensor is kept");
             place.read(&self.slots).to_tensor()
         });
-        Ok(Trace::from_tensors(tensors.collect()))
+        Ok(Trace::new(&self.program, tensors.collect()))
     }
 
     /// Every tensor for one input, without copying any.
@@ -146,7 +158,7 @@ impl Engine {
         // Nothing is freed for a trace, so every tensor has its own slot, in order.
         self.slots[0] = input;
         self.run_steps();
-        Ok(Trace::from_tensors(self.slots))
+        Ok(Trace::new(&self.program, self.slots))
     }
 
     fn execute(&mut self, input: Values<'_>) -> Result<(), ExecuteError> {

@@ -10,7 +10,7 @@ use tg_ir::{CompiledModel, ElementType, Op, Program, TensorId};
 /// What an engine keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// The output.
+    /// The outputs.
     Output,
     /// Every tensor.
     Trace,
@@ -79,7 +79,8 @@ fn fused(program: &Program) -> Vec<bool> {
             readers[input.index()] += 1;
         }
     }
-    readers[program.output().index()] += 1;
+    let outputs = program.outputs().into_iter();
+    outputs.for_each(|id| readers[id.index()] += 1);
     let mut fused = vec![false; program.nodes.len()];
     for node in &program.nodes {
         if let Op::Requantise(op::Unary { input, .. }) = &node.op
@@ -125,7 +126,8 @@ fn last_uses(program: &Program, fused: &[bool], mode: Mode) -> Vec<Option<usize>
             *slot = (*slot).max(Some(runs_at[node]));
         }
     }
-    last[program.output().index()] = None;
+    let outputs = program.outputs().into_iter();
+    outputs.for_each(|id| last[id.index()] = None);
     last
 }
 

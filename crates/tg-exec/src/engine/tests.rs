@@ -72,6 +72,7 @@ fn program(input: Shape, nodes: Vec<(Op, Shape)>, layers: Vec<LinearWeights>) ->
         name: String::new(),
         input: InputSpec::scaled(input, 1.0),
         nodes: nodes.collect(),
+        outputs: Vec::new(),
         ties: Vec::new(),
         signature: None,
         weights_root: weights.root(),

@@ -24,6 +24,7 @@ pub fn random_program(seed: u64) -> (CompiledModel, IntTensor) {
             name: "sample".to_owned(),
             input,
             nodes: Vec::new(),
+            outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
             weights_root: Weights::default().root(),

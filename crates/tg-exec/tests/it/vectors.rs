@@ -351,6 +351,7 @@ impl<'a> Vector<'a> {
             name: String::new(),
             input: spec,
             nodes,
+            outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
             weights_root: weights.root(),

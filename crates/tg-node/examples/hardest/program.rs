@@ -427,6 +427,7 @@ pub(crate) fn program(genes: &[Gene]) -> (Program, Option<Weights>) {
         name: String::new(),
         input,
         nodes: draft.nodes,
+        outputs: Vec::new(),
         ties: Vec::new(),
         signature: None,
         weights_root: Weights { layers: Vec::new() }.root(),

@@ -48,10 +48,10 @@ impl TensorCoding {
         }
     }
 
-    /// What a program gives.
+    /// What one output of a program may hold.
     #[must_use]
-    pub fn of_output(program: &Program) -> Self {
-        match program.element_type(program.output()) {
+    pub fn of_output(program: &Program, output: TensorId) -> Self {
+        match program.element_type(output) {
             ElementType::I8 => Self::Bytes,
             ElementType::I16 => Self::Words,
             ElementType::I32 => Self::Sums,
@@ -166,17 +166,47 @@ pub struct SaltPlan {
 #[derive(Debug, Default)]
 pub(super) struct StatementPlan {
     pub(super) input: Option<TensorPlan>,
-    pub(super) output: Option<TensorPlan>,
+    pub(super) outputs: Vec<TensorPlan>,
     pub(super) salts: Option<SaltPlan>,
 }
 
-/// Input, output and salts stand in witness tables of their own, under numbers of nodes beyond the last: the output under
-/// the second.
-pub const OUTPUT: usize = 1;
-const SALTS: usize = 2;
+/// A tensor of the statement: input, outputs and salts stand in witness tables of their own, under numbers of nodes beyond the
+/// last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatementTable {
+    /// The input.
+    Input,
+    /// An output, by its place in the program's list.
+    Output(usize),
+    /// The salts.
+    Salts,
+}
+
+impl StatementTable {
+    /// The number beyond the last node: further outputs come after the salts, as they came to be.
+    const fn number(self) -> usize {
+        match self {
+            Self::Input => 0,
+            Self::Output(0) => 1,
+            Self::Salts => 2,
+            Self::Output(index) => 2 + index,
+        }
+    }
+
+    /// The table of a number beyond the last node.
+    #[must_use]
+    pub const fn of_number(number: usize) -> Self {
+        match number {
+            0 => Self::Input,
+            1 => Self::Output(0),
+            2 => Self::Salts,
+            further => Self::Output(further - 2),
+        }
+    }
+}
 
 impl Draft {
-    /// Commits what is not public of input and output. Their columns stand after those of all nodes.
+    /// Commits what is not public of input and outputs. Their columns stand after those of all nodes.
     pub(super) fn plan_statement(
         &mut self,
         program: &Program,
@@ -192,14 +222,19 @@ impl Draft {
             })
         };
         if modes.input != Visibility::Public {
-            let place = (TensorId::INPUT, nodes, salt(modes.input));
+            let node = nodes + StatementTable::Input.number();
+            let place = (TensorId::INPUT, node, salt(modes.input));
             statement.input =
                 Some(self.plan_tensor(program, place, TensorCoding::of_input(program))?);
         }
         if modes.output != Visibility::Public {
-            let place = (program.output(), nodes + OUTPUT, salt(modes.output));
-            statement.output =
-                Some(self.plan_tensor(program, place, TensorCoding::of_output(program))?);
+            for (index, output) in program.outputs().into_iter().enumerate() {
+                let node = nodes + StatementTable::Output(index).number();
+                let place = (output, node, salt(modes.output));
+                let coding = TensorCoding::of_output(program, output);
+                let planned = self.plan_tensor(program, place, coding)?;
+                statement.outputs.push(planned);
+            }
         }
         if salts > 0 {
             statement.salts = Some(self.plan_salts(program, salts)?);
@@ -277,7 +312,8 @@ impl Draft {
             draft.limb(LIMB_CLASS_MAX);
         });
         draft.output(Constraint::default());
-        let (elements, columns) = draft.finish(self, program, nodes + SALTS)?;
+        let (elements, columns) =
+            draft.finish(self, program, nodes + StatementTable::Salts.number())?;
         Ok(SaltPlan {
             staged: Staged {
                 rows: None,

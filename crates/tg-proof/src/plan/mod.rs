@@ -38,7 +38,7 @@ pub use crate::algebra::linear::MapPlan;
 pub use compare::CompareShape;
 pub use draft::{ColumnSet, ReaderGroup, WitnessTable};
 pub use error::PlanError;
-pub use input::{Digit, OUTPUT, SaltPlan, TensorCoding, TensorPlan};
+pub use input::{Digit, SaltPlan, StatementTable, TensorCoding, TensorPlan};
 pub use leaves::{LeafBlock, PlacedBlock};
 pub use maximum::{MAXIMUM_POSITIONS_MAX, MaximumShape};
 pub use norm::{NORM_CARRY_BITS, NormShape, SQUARE_CARRY_BITS};
@@ -198,8 +198,8 @@ pub struct Plan {
     pub private_weights: bool,
     /// The committed input, if it is not public.
     pub input: Option<TensorPlan>,
-    /// The committed output, if it is not public.
-    pub output: Option<TensorPlan>,
+    /// The committed outputs, in the program's order; none if they are public.
+    pub outputs: Vec<TensorPlan>,
     /// What hides those of them whose commitments the statement names.
     pub salts: Option<SaltPlan>,
     /// What checking a proof costs.
@@ -242,7 +242,7 @@ impl Plan {
         let (mut draft, nodes) = draft(program, batch, modes.input)?;
         let StatementPlan {
             input,
-            output,
+            outputs,
             salts,
         } = draft.plan_statement(&program, modes)?;
         // What is hidden is committed as a whole, or refused by its commitment.
@@ -257,7 +257,7 @@ impl Plan {
             pushforwards,
             hidden: true,
             input,
-            output,
+            outputs,
             salts,
             ..plan
         })
@@ -299,7 +299,7 @@ impl Plan {
             hidden: false,
             private_weights: false,
             input: None,
-            output: None,
+            outputs: Vec::new(),
             salts: None,
             cost,
             counted: WalkCount::default(),
@@ -318,6 +318,11 @@ impl Plan {
     #[must_use]
     pub fn section_tables(&self, section: &Section) -> Vec<CommittedTable> {
         section.tables(&self.witness, self.is_anchored())
+    }
+
+    /// What is committed of the input, if it is not public, then of each output that is not.
+    pub fn statement_tensors(&self) -> impl Iterator<Item = Option<&TensorPlan>> {
+        std::iter::once(self.input.as_ref()).chain(self.outputs.iter().map(Some))
     }
 
     /// Whether anything is committed of an execution, and looked up: programs of linear maps and products have neither

@@ -8,10 +8,11 @@ use tg_ir::{Axis, Op, Program, TensorId};
 /// Most factors, each fixed before the first challenge, of a product in an uncommitted tensor.
 const DEGREE_MAX: u32 = 2;
 
-/// Every node must reach the output, or its columns would be bound to nothing.
+/// Every node must reach an output, or its columns would be bound to nothing.
 pub(super) fn dead_nodes(program: &Program) -> Result<(), PlanError> {
     let mut used = vec![false; program.nodes.len() + 1];
-    used[program.output().index()] = true;
+    let outputs = program.outputs().into_iter();
+    outputs.for_each(|output| used[output.index()] = true);
     for node in (0..program.nodes.len()).rev() {
         if !used[node + 1] {
             return Err(PlanError::unprovable(
@@ -96,6 +97,7 @@ mod tests {
             name: "deep".to_owned(),
             input: InputSpec::scaled(shape, 1.0),
             nodes: ops.into_iter().map(node).collect(),
+            outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
             weights_root: Weights { layers: Vec::new() }.root(),

@@ -30,7 +30,7 @@ pub fn verify(
     }
     let batch = file.statement.batch;
     let refused = || VerifyError::Batch { batch };
-    let (input, output) = shown::tensors(model.program(), file)?;
+    let (input, outputs) = shown::tensors(model.program(), file)?;
     // Stops: a batch whose proofs cost more than is admitted, or reach less than the security level.
     let shape = model.shape_of(batch as usize).map_err(|_| refused())?;
     // Stops: weights in no range, for which no accumulator has a bound.
@@ -42,7 +42,7 @@ pub fn verify(
         (model.program(), model.registered()),
         &shape,
         (statement, parts),
-        [&input, &output],
+        (&input, &outputs),
         &proof,
     )
 }
@@ -64,7 +64,7 @@ fn verify_zk(model: &PublicModel, file: &ProofFile) -> Result<(), VerifyError> {
     verify_zk_messages(model, &shape, file, &tensors, &proof)
 }
 
-/// The checks of the messages of a proof in zero knowledge, for a shape.
+/// The checks of the messages of a proof in zero knowledge, for a shape. `tensors` are what is shown of the input, then of each output.
 ///
 /// # Errors
 /// The check that failed.
@@ -72,7 +72,7 @@ pub fn verify_zk_messages(
     model: &PublicModel,
     shape: &ZkShape,
     file: &ProofFile,
-    tensors: &[ShownTensor; 2],
+    tensors: &[ShownTensor],
     proof: &ZkProof,
 ) -> Result<(), VerifyError> {
     let parts = model.parts(&shape.plan);

@@ -48,12 +48,12 @@ pub enum Unlinked {
     Types,
 }
 
-/// A statement that was verified, with the types of its tensors.
-#[derive(Debug, Clone, Copy)]
+/// A statement that was verified, with types and elements of its tensors.
+#[derive(Debug, Clone)]
 pub struct Verified<'a> {
     statement: &'a Statement,
-    input: ElementType,
-    output: ElementType,
+    input: Vec<(ElementType, usize)>,
+    output: Vec<(ElementType, usize)>,
 }
 
 impl<'a> Verified<'a> {
@@ -62,17 +62,21 @@ impl<'a> Verified<'a> {
     pub fn new(program: &Program, statement: &'a Statement) -> Self {
         Self {
             statement,
-            input: program.input.element_type(),
-            output: program.element_type(program.output()),
+            input: vec![(program.input.element_type(), program.input.shape.elements())],
+            output: program
+                .outputs()
+                .into_iter()
+                .map(|id| (program.element_type(id), program.shape(id).elements()))
+                .collect(),
         }
     }
 
-    const fn input(&self) -> (ElementType, Digest) {
-        (self.input, self.statement.input)
+    fn input(&self) -> (&[(ElementType, usize)], Digest) {
+        (&self.input, self.statement.input)
     }
 
-    const fn output(&self) -> (ElementType, Digest) {
-        (self.output, self.statement.output)
+    fn output(&self) -> (&[(ElementType, usize)], Digest) {
+        (&self.output, self.statement.output)
     }
 }
 
@@ -139,11 +143,11 @@ mod tests {
         }
     }
 
-    const fn of(statement: &Statement, input: ElementType, output: ElementType) -> Verified<'_> {
+    fn of(statement: &Statement, input: ElementType, output: ElementType) -> Verified<'_> {
         Verified {
             statement,
-            input,
-            output,
+            input: vec![(input, 3)],
+            output: vec![(output, 3)],
         }
     }
 

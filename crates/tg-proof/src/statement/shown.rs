@@ -8,13 +8,13 @@ use crate::verify::{ShownTensor, VerifyError, integers, interleaved};
 use tg_ir::bounds::FIELD_BOUND;
 use tg_ir::{ElementType, Program};
 use tg_types::Digest;
-use tg_types::codec::Decode;
+use tg_types::codec::{Decode, Reader};
 
-/// The public bytes as integers, with lengths, digests and bounds checked.
+/// The public bytes as integers of the input and of each output, with lengths, digests and bounds checked.
 pub(crate) fn tensors(
     program: &Program,
     file: &ProofFile,
-) -> Result<(Vec<i32>, Vec<i32>), VerifyError> {
+) -> Result<(Vec<i32>, Vec<Vec<i32>>), VerifyError> {
     Ok((
         input_elements(program, file)?,
         output_elements(program, file)?,
@@ -38,43 +38,49 @@ fn input_elements(program: &Program, file: &ProofFile) -> Result<Vec<i32>, Verif
     Ok(interleaved(input, program.input.shape, batch))
 }
 
-/// What a statement in zero knowledge shows of input and output.
-pub(crate) fn shown(program: &Program, file: &ProofFile) -> Result<[ShownTensor; 2], VerifyError> {
+/// What a statement in zero knowledge shows of the input, then of each output.
+pub(crate) fn shown(program: &Program, file: &ProofFile) -> Result<Vec<ShownTensor>, VerifyError> {
     let modes = file.statement.modes();
     let input = match modes.input {
-        Visibility::Public => ShownTensor {
+        Visibility::Public => vec![ShownTensor {
             elements: input_elements(program, file)?,
             commitment: None,
-        },
+        }],
         mode => {
             let of = ("input", file.input.as_slice(), file.statement.input);
             let kind = TensorCoding::of_input(program).kind();
             let elements = program.input.shape.elements();
-            not_public(mode, of, kind, (elements, file))?
+            not_public(mode, of, &[(kind, elements)], file)?
         }
     };
-    let output = match modes.output {
-        Visibility::Public => ShownTensor {
-            elements: output_elements(program, file)?,
-            commitment: None,
-        },
+    let outputs = match modes.output {
+        Visibility::Public => {
+            let outputs = output_elements(program, file)?.into_iter();
+            let public = outputs.map(|elements| ShownTensor {
+                elements,
+                commitment: None,
+            });
+            public.collect()
+        }
         mode => {
             let of = ("output", file.output.as_slice(), file.statement.output);
-            let kind = TensorCoding::of_output(program).kind();
-            let elements = program.shape(program.output()).elements();
-            not_public(mode, of, kind, (elements, file))?
+            let outputs = program.outputs().into_iter();
+            let kinds: Vec<_> = outputs
+                .map(|id| (program.element_type(id), program.shape(id).elements()))
+                .collect();
+            not_public(mode, of, &kinds, file)?
         }
     };
-    Ok([input, output])
+    Ok(input.into_iter().chain(outputs).collect())
 }
 
-/// A tensor that is committed, or of which nothing may be said.
+/// Tensors of some types and lengths that are committed, or of which nothing may be said.
 fn not_public(
     mode: Visibility,
     (which, bytes, digest): (&'static str, &[u8], Digest),
-    kind: ElementType,
-    (elements, file): (usize, &ProofFile),
-) -> Result<ShownTensor, VerifyError> {
+    tensors: &[(ElementType, usize)],
+    file: &ProofFile,
+) -> Result<Vec<ShownTensor>, VerifyError> {
     if mode == Visibility::Hidden {
         // Stops: a tensor beside a proof that is not about it.
         if digest != Digest::default() {
@@ -88,37 +94,57 @@ fn not_public(
                 got,
             });
         }
-        return Ok(ShownTensor::default());
+        return Ok(vec![ShownTensor::default(); tensors.len()]);
     }
     if Digest::of_blob(bytes) != digest {
         return Err(VerifyError::Digest { which });
     }
-    let commitment = TensorCommitment::from_bytes(bytes).ok();
-    let elements = elements.saturating_mul(file.statement.batch as usize);
-    // Stops: the commitment of another type of tensor, whose equal bytes are other numbers.
-    let commitment = commitment
-        .filter(|own| own.kind == kind && own.elements as usize == elements)
-        .ok_or(VerifyError::Commitment { which })?;
-    Ok(ShownTensor {
-        elements: Vec::new(),
-        commitment: Some(commitment),
-    })
+    let refused = VerifyError::Commitment { which };
+    let mut reader = Reader::new(bytes);
+    let mut shown = Vec::with_capacity(tensors.len());
+    for &(kind, elements) in tensors {
+        let commitment = TensorCommitment::decode(&mut reader).ok();
+        let elements = elements.saturating_mul(file.statement.batch as usize);
+        // Stops: the commitment of another type of tensor, whose equal bytes are other numbers.
+        let commitment = commitment
+            .filter(|own| own.kind == kind && own.elements as usize == elements)
+            .ok_or_else(|| refused.clone())?;
+        shown.push(ShownTensor {
+            elements: Vec::new(),
+            commitment: Some(commitment),
+        });
+    }
+    // Stops: bytes after the commitments.
+    reader.finish().map_err(|_| refused)?;
+    Ok(shown)
 }
 
-fn output_elements(program: &Program, file: &ProofFile) -> Result<Vec<i32>, VerifyError> {
+/// Each output, batched.
+fn output_elements(program: &Program, file: &ProofFile) -> Result<Vec<Vec<i32>>, VerifyError> {
     let batch = file.statement.batch as usize;
     let expected = batch.saturating_mul(program.output_bytes());
     let output = ("output", file.output.as_slice());
     check_bytes(output, expected, file.statement.output)?;
-    let output = integers(program.element_type(program.output()), &file.output);
-    // Stops: an output that is right modulo p only.
-    match output
-        .iter()
-        .position(|&value| i64::from(value).abs() > FIELD_BOUND)
-    {
-        Some(index) => Err(VerifyError::OutputBound { index }),
-        None => Ok(interleaved(output, program.shape(program.output()), batch)),
+    let all = program.output_bytes();
+    let mut start = 0;
+    let mut outputs = Vec::new();
+    for tensor in program.outputs() {
+        let (kind, shape) = (program.element_type(tensor), program.shape(tensor));
+        let own = start..start + shape.elements() * kind.bytes();
+        start = own.end;
+        let inferences = file.output.chunks_exact(all);
+        let bytes: Vec<u8> = inferences
+            .flat_map(|bytes| bytes[own.clone()].iter().copied())
+            .collect();
+        let output = integers(kind, &bytes);
+        // Stops: an output that is right modulo p only.
+        let mut elements = output.iter();
+        if let Some(index) = elements.position(|&value| i64::from(value).abs() > FIELD_BOUND) {
+            return Err(VerifyError::OutputBound { index });
+        }
+        outputs.push(interleaved(output, shape, batch));
     }
+    Ok(outputs)
 }
 
 /// Length and digest.

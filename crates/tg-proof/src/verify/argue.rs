@@ -38,8 +38,8 @@ pub(super) struct Argued<A: Arithmetic> {
     pub(super) beta: E,
     /// Where the columns of pushforwards are shown, and their values per chunk; not in zero knowledge.
     pub(super) shown: Option<ShownPushforwards<A>>,
-    /// The points at which input and output open their commitments, if the statement names them.
-    pub(super) opened_at: [Option<E>; 2],
+    /// The points at which the input, then each output, opens its commitment, if the statement names them.
+    pub(super) opened_at: Vec<Option<E>>,
 }
 
 const MESSAGES: VerifyError = VerifyError::Lookup(LookupCheck::Messages);
@@ -65,7 +65,7 @@ impl<A: Arithmetic> Walk<'_, A> {
             lookup: None,
             beta: E::default(),
             shown: None,
-            opened_at: [None; 2],
+            opened_at: Vec::new(),
         };
         self.channel
             .tally
@@ -86,13 +86,10 @@ impl<A: Arithmetic> Walk<'_, A> {
             }
             argued.lookup = Some(claims);
         }
-        for (tensor, at) in [&plan.input, &plan.output]
-            .into_iter()
-            .zip(&mut argued.opened_at)
-        {
+        for tensor in plan.statement_tensors() {
             // Two polynomials below the ring's degree are compared.
-            let named = tensor.as_ref().filter(|tensor| tensor.salt.is_some());
-            *at = named.map(|tensor| {
+            let named = tensor.filter(|tensor| tensor.salt.is_some());
+            let at = named.map(|tensor| {
                 let layout = tensor.columns.layout;
                 let elements = layout.pixels * layout.batch * layout.channels;
                 let weights = elements * tensor.coding.kind().bytes() + (1 << ajtai::BLINDING_VARS);
@@ -101,6 +98,7 @@ impl<A: Arithmetic> Walk<'_, A> {
                     .compute(PublicWork::tables(weights as u64));
                 self.channel.draw(Theorem::TensorCommitments, ajtai::DEGREE)
             });
+            argued.opened_at.push(at);
         }
         Ok(argued)
     }

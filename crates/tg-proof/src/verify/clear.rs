@@ -24,7 +24,7 @@ pub(crate) fn check_proof(
     (program, weights): (&Program, Option<Registered<'_>>),
     shape: &ProofShape,
     (statement, parts): (Digest, Parts),
-    tensors: [&[i32]; 2],
+    (input, outputs): (&[i32], &[Vec<i32>]),
     proof: &InferenceProof,
 ) -> Result<(), VerifyError> {
     // Stops: a part that is not due, or one that is missing. Bytes cannot say so; whoever calls this can.
@@ -37,8 +37,7 @@ pub(crate) fn check_proof(
         own.shape.scheme.observe_commitment(root, &mut challenger);
     }
     let anchor = openings::observe_witness(shape, proof, &mut challenger)?;
-    let [input, output] = tensors;
-    let shown = ShownElements { input, output };
+    let shown = ShownElements { input, outputs };
     let channel = Receiver::new(Clear, &mut challenger);
     let mut walk = Walk::new(channel, program, &shape.plan, shown);
     let sent = SentMessages {

@@ -90,7 +90,8 @@ pub fn run_work(program: &Program) -> u64 {
     works.fold(0, u64::saturating_add)
 }
 
-/// Bytes of weights and of the tensors that are alive at once in one run: a tensor is kept until its last reader is done.
+/// Bytes of weights and of the tensors that are alive at once in one run: a tensor is kept until its last reader is done,
+/// an output to the end.
 #[must_use]
 pub fn run_memory(program: &Program) -> u64 {
     let types = program.element_types();
@@ -106,8 +107,11 @@ pub fn run_memory(program: &Program) -> u64 {
             .for_each(|input| last_reader[input.index()] = node);
     }
     let mut ends = vec![Vec::new(); program.nodes.len()];
+    let kept = &program.outputs;
     for (tensor, &reader) in last_reader.iter().enumerate().take(program.nodes.len()) {
-        ends[reader].push(tensor);
+        if kept.iter().all(|output| output.index() != tensor) {
+            ends[reader].push(tensor);
+        }
     }
     let (mut alive, mut most) = (bytes(0), bytes(0));
     for (node, done) in ends.into_iter().enumerate() {

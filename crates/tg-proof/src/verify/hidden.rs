@@ -27,10 +27,10 @@ pub struct Walked<'a> {
     pub plan: &'a Plan,
     /// The input, batched.
     pub input: &'a [i32],
-    /// The output, batched.
-    pub output: &'a [i32],
-    /// The commitments that the statement names of input and output.
-    pub commitments: [Option<&'a TensorCommitment>; 2],
+    /// The outputs in the program's order, batched.
+    pub outputs: &'a [Vec<i32>],
+    /// The commitments that the statement names of the input, then of each output.
+    pub commitments: &'a [Option<&'a TensorCommitment>],
     /// The padded messages of the nodes.
     pub nodes: &'a [NodeProof],
     /// The padded messages of the lookup argument, if there is one.
@@ -233,7 +233,7 @@ pub fn walk(
     let plan = walked.plan;
     let shown = ShownElements {
         input: walked.input,
-        output: walked.output,
+        outputs: walked.outputs,
     };
     let channel = Receiver::new(tape, challenger);
     let mut walk = Walk::new(channel, walked.program, plan, shown);
@@ -258,17 +258,30 @@ pub fn walk(
         pushforwards = Some((weights.table(), owed.combined(argued.beta)));
     }
     let mut openings = Vec::new();
-    let tensors = [("input", &plan.input), ("output", &plan.output)].into_iter();
-    let tensors = tensors.zip(walked.commitments).zip(argued.opened_at);
-    for (((which, tensor), commitment), at) in tensors {
+    let which = |index| if index == 0 { "input" } else { "output" };
+    for (index, (tensor, at)) in plan.statement_tensors().zip(argued.opened_at).enumerate() {
+        let commitment = walked.commitments.get(index).copied().flatten();
         match (tensor, commitment, at) {
             (Some(tensor), Some(commitment), Some(at)) => {
                 openings.push(TensorOpening::new(plan, tensor, commitment, at));
             }
             (_, None, None) => {}
             // Stops: a commitment that is named and not opened.
-            _ => return Err(VerifyError::Commitment { which }),
+            _ => {
+                return Err(VerifyError::Commitment {
+                    which: which(index),
+                });
+            }
         }
+    }
+    // Stops: the same, of a tensor that is public.
+    let planned = 1 + plan.outputs.len();
+    if let Some(index) =
+        (planned..walked.commitments.len()).find(|&i| walked.commitments[i].is_some())
+    {
+        return Err(VerifyError::Commitment {
+            which: which(index),
+        });
     }
     let tape = walk.channel.arithmetic;
     let (vanishing, products) = tape.finish().ok_or(VerifyError::Secrets)?;

@@ -65,8 +65,8 @@ pub(super) type ColumnClaimIn<A> = ColumnClaim<<A as Arithmetic>::Value, <A as A
 pub struct ShownElements<'a> {
     /// The input, unless it is hidden.
     pub input: &'a [i32],
-    /// The output, unless it is hidden.
-    pub output: &'a [i32],
+    /// The outputs in the program's order, unless they are hidden.
+    pub outputs: &'a [Vec<i32>],
 }
 
 /// What a stage is to show: the claim on the output, and those on the sums.
@@ -86,7 +86,7 @@ pub struct Walk<'a, A: Arithmetic = Clear> {
     pub(super) plan: &'a Plan,
     /// The public input, batched.
     pub(super) input: &'a [i32],
-    output: &'a [i32],
+    outputs: &'a [Vec<i32>],
     /// Per tensor the open claims.
     pub(super) claims: Vec<Vec<ClaimIn<A>>>,
     /// Per reader group what it pulled.
@@ -133,7 +133,7 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
             program,
             plan,
             input: shown.input,
-            output: shown.output,
+            outputs: shown.outputs,
             claims: vec![Vec::new(); program.nodes.len() + 1],
             pulled: vec![nothing; plan.groups.len()],
             weights: vec![None; plan.weights.len()],
@@ -141,19 +141,15 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
         }
     }
 
-    /// All nodes, from the output to the input; a count has no messages.
+    /// All nodes, from the outputs to the input; a count has no messages.
     pub(super) fn run(&mut self, sent: Option<&[NodeProof]>) -> Result<(), VerifyError> {
         let plan = self.plan;
         let nodes = self.program.nodes.len();
         let places = WalkPlaces::of(self.program);
-        // What is committed of the statement has messages too: an output the first, an input and salts the last.
-        let more = [
-            plan.output.is_some(),
-            plan.input.is_some(),
-            plan.salts.is_some(),
-        ];
+        // What is committed of the statement has messages too: outputs the first, an input and salts the last.
+        let more = [plan.input.is_some(), plan.salts.is_some()];
         let more = more.into_iter().filter(|&there| there).count();
-        let expected = nodes + more;
+        let expected = nodes + plan.outputs.len() + more;
         let got = sent.map_or(expected, <[_]>::len);
         if got != expected {
             return Err(VerifyError::Nodes { expected, got });
@@ -171,15 +167,17 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
             }
         };
         self.channel.tally.come_to(places.output());
-        let layout = plan.layouts[nodes];
-        let point = self.channel.draw_point(Theorem::OutputPoint, layout.vars());
-        let claim = match &plan.output {
-            Some(hidden) => self
-                .hidden_output(hidden, point, next())
-                .map_err(of_statement("output"))?,
-            None => self.public_output(point),
-        };
-        self.claims[nodes].push(claim);
+        for (index, output) in self.program.outputs().into_iter().enumerate() {
+            let layout = plan.layouts[output.index()];
+            let point = self.channel.draw_point(Theorem::OutputPoint, layout.vars());
+            let claim = match plan.outputs.get(index) {
+                Some(hidden) => self
+                    .hidden_output(hidden, point, next())
+                    .map_err(of_statement("output"))?,
+                None => self.public_output((index, output), point),
+            };
+            self.claim(output, claim.point, claim.value);
+        }
         for node in (0..nodes).rev() {
             self.channel.tally.come_to(node);
             self.node(node, next()).map_err(|check| {
@@ -201,10 +199,10 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
         Ok(())
     }
 
-    /// The output is the public one.
-    fn public_output(&mut self, point: A::Point) -> ClaimIn<A> {
-        let layout = self.plan.layouts[self.program.nodes.len()];
-        let output = self.output;
+    /// An output is the public one.
+    fn public_output(&mut self, (index, output): (usize, TensorId), point: A::Point) -> ClaimIn<A> {
+        let layout = self.plan.layouts[output.index()];
+        let output = self.outputs.get(index).map_or(&[][..], Vec::as_slice);
         // Stops: another output than the one proved.
         let value = self
             .channel
@@ -217,7 +215,7 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
         }
     }
 
-    /// The output is the committed columns'.
+    /// An output is the committed columns'.
     fn hidden_output(
         &mut self,
         output: &TensorPlan,

@@ -119,7 +119,8 @@ impl ZkShape {
     /// product, and those on the inverse, the pushforwards and the tensors of the statement.
     #[must_use]
     pub const fn checks(&self) -> usize {
-        3 * self.secrets.messages + 5 * self.secrets.products + 4
+        let further = self.plan.outputs.len().saturating_sub(1);
+        3 * self.secrets.messages + 5 * self.secrets.products + 4 + further
     }
 
     /// A batch of checks as functionals of all commitments.
@@ -260,7 +261,7 @@ pub(crate) struct Checked<'a> {
 pub(crate) fn verify(
     checked: &Checked<'_>,
     shape: &ZkShape,
-    tensors: &[ShownTensor; 2],
+    tensors: &[ShownTensor],
     proof: &ZkProof,
 ) -> Result<(), VerifyError> {
     let (claimed, mut challenger) = verify_shown(checked, shape, tensors, proof)?;
@@ -279,7 +280,7 @@ pub(crate) fn verify(
 fn verify_shown(
     checked: &Checked<'_>,
     shape: &ZkShape,
-    [input, output]: &[ShownTensor; 2],
+    tensors: &[ShownTensor],
     proof: &ZkProof,
 ) -> Result<(Vec<Option<WeightClaims>>, Challenger), VerifyError> {
     const MESSAGES: VerifyError = VerifyError::Lookup(LookupCheck::Messages);
@@ -314,12 +315,18 @@ fn verify_shown(
         _ => {}
     };
     let mut challenger = start(*statement, absorb_weights, witness);
+    let Some((input, outputs)) = tensors.split_first() else {
+        return Err(MESSAGES);
+    };
+    let outputs: Vec<Vec<i32>> = outputs.iter().map(|own| own.elements.clone()).collect();
+    let commitments = tensors.iter().map(|own| own.commitment.as_ref());
+    let commitments: Vec<_> = commitments.collect();
     let walked = Walked {
         program,
         plan: &shape.plan,
         input: &input.elements,
-        output: &output.elements,
-        commitments: [&input.commitment, &output.commitment].map(Option::as_ref),
+        outputs: &outputs,
+        commitments: &commitments,
         nodes,
         lookup: lookup.as_ref(),
     };

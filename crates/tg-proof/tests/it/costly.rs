@@ -328,6 +328,7 @@ pub(crate) fn program(genes: &[Gene]) -> Program {
         name: String::new(),
         input,
         nodes: draft.nodes,
+        outputs: Vec::new(),
         ties: Vec::new(),
         signature: None,
         weights_root: Weights { layers: Vec::new() }.root(),

@@ -82,6 +82,7 @@ impl Author {
             name: String::new(),
             input,
             nodes: Vec::new(),
+            outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
             weights_root: Weights { layers: Vec::new() }.root(),
@@ -435,15 +436,31 @@ impl Author {
                 }
             }
             self.tie();
+            self.give();
         }
         self.program
+    }
+
+    /// Several outputs, for some programs: 2 to 16 tensors, the last one among them but for one in ten.
+    fn give(&mut self) {
+        let last = self.program.last();
+        if self.numbers.below(3) > 0 {
+            return;
+        }
+        let count = self.numbers.pick(&[2, 2, 3, 5, 16, 17]);
+        let mut outputs: Vec<TensorId> = (0..count).map(|_| self.tensor()).collect();
+        if self.numbers.below(10) > 0 {
+            let place = self.numbers.below(count);
+            outputs[place] = last;
+        }
+        self.program.outputs = outputs;
     }
 }
 
 /// No attribute makes a check overflow, and no program that is valid makes a plan panic.
 #[test]
 fn hostile_programs_get_a_verdict() {
-    let (mut valid, mut planned, mut hidden, mut tied) = (0, 0, 0, 0);
+    let (mut valid, mut planned, mut hidden, mut tied, mut several) = (0, 0, 0, 0, 0);
     for seed in 0..40_000 {
         let program = Author::new(seed).write();
         let read = Program::from_bytes(&program.to_bytes());
@@ -456,11 +473,11 @@ fn hostile_programs_get_a_verdict() {
         valid += 1;
         tied += usize::from(!program.ties.is_empty());
         let batch = [1, 1, 3, 1_024][seed as usize % 4];
-        planned += usize::from(
-            program
-                .check()
-                .is_ok_and(|program| Plan::batched(program, batch).is_ok()),
-        );
+        let own = program
+            .check()
+            .is_ok_and(|program| Plan::batched(program, batch).is_ok());
+        planned += usize::from(own);
+        several += usize::from(own && program.outputs.len() > 1);
         let modes = Modes {
             input: Visibility::Committed,
             output: Visibility::Hidden,
@@ -472,8 +489,8 @@ fn hostile_programs_get_a_verdict() {
         );
     }
     assert!(
-        valid >= 8_000 && planned >= 1_000 && hidden >= 500 && tied > 0,
-        "{valid} {planned} {hidden} {tied}"
+        valid >= 8_000 && planned >= 1_000 && hidden >= 500 && tied > 0 && several >= 100,
+        "{valid} {planned} {hidden} {tied} {several}"
     );
 }
 
@@ -501,6 +518,7 @@ fn scores_of_any_reach_are_refused() {
             name: String::new(),
             input: InputSpec::scaled(shape, 1.0),
             nodes,
+            outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
             weights_root: Weights { layers: Vec::new() }.root(),

@@ -81,9 +81,9 @@ fn lowest() -> Case {
 }
 
 /// A lie: the modes, and what is broken of which tensor.
-struct Lie {
-    case: Case,
-    modes: Modes,
+pub(super) struct Lie {
+    pub(super) case: Case,
+    pub(super) modes: Modes,
 }
 
 impl Lie {
@@ -94,7 +94,7 @@ impl Lie {
         }
     }
 
-    fn shape(&self) -> ZkShape {
+    pub(super) fn shape(&self) -> ZkShape {
         ZkShape::new(
             self.case.model.model.program.check().unwrap(),
             1,
@@ -117,11 +117,16 @@ impl Lie {
         tensors
     }
 
-    fn verdict(&self, tensors: &[IntTensor], witness: &Witness) -> Result<(), VerifyError> {
+    pub(super) fn verdict(
+        &self,
+        tensors: &[IntTensor],
+        witness: &Witness,
+    ) -> Result<(), VerifyError> {
         let shape = self.shape();
-        let last = tensors.last().unwrap().to_bytes();
+        let outputs = self.case.model.model.program.outputs().into_iter();
+        let given = outputs.flat_map(|output| tensors[output.index()].to_bytes());
         let output = match self.modes.output {
-            Visibility::Public => last,
+            Visibility::Public => given.collect(),
             _ => Vec::new(),
         };
         let input = match self.modes.input {
@@ -143,7 +148,7 @@ impl Lie {
             shape: &shape,
             tensors,
             witness,
-            commitments: [None, None],
+            commitments: Vec::new(),
         };
         let mut rng = StdRng::seed_from_u64(1);
         let limits = Limits::default();
@@ -249,7 +254,7 @@ fn every_wrong_cell_of_a_committed_tensor_is_refused() {
         let program = &lie.case.model.model.program;
         let tensors = lie.case.trace.tensors();
         let honest = Witness::of(program, &shape.plan, tensors).unwrap();
-        for own in [&shape.plan.input, &shape.plan.output].map(|own| own.as_ref().unwrap()) {
+        for own in shape.plan.statement_tensors().map(Option::unwrap) {
             let table = own.columns.witness.start;
             for column in 0..honest.columns[table].len() {
                 for row in [0, 1] {
@@ -272,7 +277,7 @@ fn a_second_representative_of_an_output_breaks_its_coding_alone() {
         modes,
     };
     let shape = lie.shape();
-    let own = shape.plan.output.as_ref().unwrap();
+    let own = &shape.plan.outputs[0];
     let tensors = lie.case.trace.tensors();
     let values = tensors.last().unwrap().widened();
     assert_eq!(i64::from(values[0]), -tg_ir::FIELD_BOUND);

@@ -302,6 +302,7 @@ fn chain(input: Shape, ops: impl IntoIterator<Item = (Op, Shape)>) -> Program {
         name: "chain".to_owned(),
         input: InputSpec::scaled(input, 1.0),
         nodes: ops.into_iter().map(node).collect(),
+        outputs: Vec::new(),
         ties: Vec::new(),
         signature: None,
         weights_root: Weights { layers: Vec::new() }.root(),

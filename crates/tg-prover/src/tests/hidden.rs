@@ -61,7 +61,7 @@ struct Hidden<'a> {
     lookup: Option<LookupProof>,
     products: ProductMessages,
     /// The commitments that the statement names.
-    commitments: [Option<TensorCommitment>; 2],
+    commitments: Vec<Option<TensorCommitment>>,
 }
 
 impl<'a> Hidden<'a> {
@@ -74,7 +74,8 @@ impl<'a> Hidden<'a> {
         let shows = super::zk::shows(case, modes);
         witness.set_salts(&plan, &crate::masking::salts(&shows));
         let mut hidden = Self::of_witness(case, plan, tensors, &witness).unwrap();
-        hidden.commitments = shows.each_ref().map(|shown| shown.commitment().cloned());
+        let commitments = shows.iter().map(|shown| shown.commitment().cloned());
+        hidden.commitments = commitments.collect();
         hidden
     }
 
@@ -133,9 +134,8 @@ impl<'a> Hidden<'a> {
             nodes,
             lookup,
             products: ProductMessages::default(),
-            commitments: [None, None],
+            commitments: Vec::new(),
         };
-        let tensors = [&hidden.plan.input, &hidden.plan.output];
         // What is sent does not depend on the commitments.
         let blank = |tensor: &TensorPlan| {
             let (kind, value) = (tensor.coding.kind(), vec![F::ZERO; ajtai::DEGREE]);
@@ -146,7 +146,8 @@ impl<'a> Hidden<'a> {
                 value,
             })
         };
-        hidden.commitments = tensors.map(|tensor| tensor.as_ref().and_then(blank));
+        let tensors = hidden.plan.statement_tensors();
+        hidden.commitments = tensors.map(|tensor| tensor.and_then(blank)).collect();
         let tape = Tape::of_secrets(counted, &hidden.secrets);
         let (_, products) = hidden.replay(tape).unwrap();
         hidden.products = products;
@@ -162,13 +163,15 @@ impl<'a> Hidden<'a> {
         &self,
         tape: Tape<'_>,
     ) -> Result<(tg_proof::verify::Obligations, ProductMessages), VerifyError> {
-        let output = self.tensors.last().unwrap();
+        let program = &self.case.model.model.program;
+        let (input, outputs) = crate::walk::shown(program, &self.tensors);
+        let commitments: Vec<_> = self.commitments.iter().map(Option::as_ref).collect();
         let walked = Walked {
-            program: &self.case.model.model.program,
+            program,
             plan: &self.plan,
-            input: &self.tensors[0].widened(),
-            output: &output.widened(),
-            commitments: self.commitments.each_ref().map(Option::as_ref),
+            input: &input,
+            outputs: &outputs,
+            commitments: &commitments,
             nodes: &self.nodes,
             lookup: self.lookup.as_ref(),
         };

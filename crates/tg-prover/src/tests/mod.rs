@@ -17,6 +17,7 @@ mod linear;
 mod maximum;
 mod models;
 pub(crate) mod mutate;
+mod outputs;
 mod private;
 mod programs;
 pub(crate) mod pushforwards;

@@ -43,6 +43,8 @@ pub(super) struct Draft {
     input: Shape,
     coding: Coding,
     nodes: Vec<Node>,
+    /// What the program gives; empty: its last node's output.
+    pub(super) outputs: Vec<TensorId>,
     ties: Vec<Tie>,
     layers: Vec<LinearWeights>,
 }
@@ -54,6 +56,7 @@ impl Draft {
             input,
             coding: Coding::Scaled(ElementType::I8),
             nodes: Vec::new(),
+            outputs: Vec::new(),
             ties: Vec::new(),
             layers: Vec::new(),
         }
@@ -76,6 +79,7 @@ impl Draft {
             name: "draft".to_owned(),
             input,
             nodes: self.nodes.clone(),
+            outputs: self.outputs.clone(),
             ties: self.ties.clone(),
             signature: None,
             weights_root: Weights { layers: Vec::new() }.root(),

@@ -602,7 +602,7 @@ mod statistics {
             shape,
             tensors: trace.tensors(),
             witness: &witness,
-            commitments: [None, None],
+            commitments: Vec::new(),
         };
         let (mut rng, limits) = (StdRng::seed_from_u64(seed), Limits::default());
         let proof = execution.prove(&statement, &mut rng, &limits, &mut |_| {});

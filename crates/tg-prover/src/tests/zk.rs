@@ -52,7 +52,7 @@ pub(super) fn shows(case: &Case, modes: Modes) -> [Shows; 2] {
     let (program, tensors) = (&case.model.model.program, case.trace.tensors());
     let (input, output) = (
         TensorCoding::of_input(program),
-        TensorCoding::of_output(program),
+        TensorCoding::of_output(program, program.output()),
     );
     let last = tensors.last().unwrap();
     [
@@ -272,7 +272,7 @@ fn a_commitment_of_another_tensor_is_not_shown() {
             shape: &shape,
             tensors,
             witness: &witness,
-            commitments: [named.commitment(), honest[1].commitment()],
+            commitments: vec![named.commitment(), honest[1].commitment()],
         };
         let mut rng = StdRng::seed_from_u64(1);
         let limits = Limits::default();
@@ -514,7 +514,7 @@ fn elements_that_no_coding_gives_are_refused() {
                 shape: &shape,
                 tensors: &tensors,
                 witness: &witness,
-                commitments: [None, None],
+                commitments: Vec::new(),
             };
             let statement = Statement {
                 input: Digest::default(),
@@ -603,7 +603,7 @@ mod statistics {
             );
             let program = &self.case.model.model.program;
             let mut witness = Witness::of(program, &self.shape.plan, trace.tensors()).unwrap();
-            let (coding, last) = (TensorCoding::of_output(program), trace.tensors().last());
+            let coding = TensorCoding::of_output(program, program.output());
             // A salt of its own for every proof: what is compared are commitments too.
             let mut salts = [[0; 32]; 2];
             for (place, salt) in salts.iter_mut().enumerate() {
@@ -617,7 +617,7 @@ mod statistics {
                     &[input],
                     &salts[0],
                 ),
-                Shows::of(self.modes.output, &coding, &[last.unwrap()], &salts[1]),
+                Shows::of(self.modes.output, &coding, &[trace.output()], &salts[1]),
             ];
             witness.set_salts(&self.shape.plan, &crate::masking::salts(&shows));
             let execution = ZkExecution {
@@ -625,7 +625,7 @@ mod statistics {
                 shape: &self.shape,
                 tensors: trace.tensors(),
                 witness: &witness,
-                commitments: shows.each_ref().map(Shows::commitment),
+                commitments: shows.iter().map(Shows::commitment).collect(),
             };
             let [(_, input), (_, output)] = shows.each_ref().map(Shows::bytes);
             let statement = Statement {
@@ -661,7 +661,7 @@ mod statistics {
             let (proof, commitments) = self.with(input, seed, |execution, statement| {
                 let limits = crate::Limits::default();
                 let shown = execution.show(statement, &mut rng, &limits, &mut |_| {});
-                let named = execution.commitments.into_iter().flatten();
+                let named = execution.commitments.iter().flatten();
                 let named: Vec<Vec<F>> = named.map(|own| own.value.clone()).collect();
                 (shown.unwrap().0, named)
             });

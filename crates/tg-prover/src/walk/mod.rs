@@ -1,4 +1,4 @@
-//! The walk over the nodes from the output to the input, in step with the verifier's: a file per gadget, under the
+//! The walk over the nodes from the outputs to the input, in step with the verifier's: a file per gadget, under the
 //! verifier's names.
 
 mod matmul;
@@ -23,7 +23,7 @@ use crate::model::ProvingModel;
 use crate::witness::Witness;
 use tg_exec::IntTensor;
 use tg_ir::op;
-use tg_ir::{Op, TensorId};
+use tg_ir::{Op, Program, TensorId};
 use tg_proof::commitment::Challenger;
 use tg_proof::field::{E, eq_table};
 use tg_proof::messages::{GadgetProof, NodeProof, OutputProof};
@@ -61,12 +61,10 @@ impl Walked {
         challenger: &mut Challenger,
     ) -> Option<Self> {
         let program = &model.model.program;
-        let widened =
-            |tensor: Option<&IntTensor>| tensor.map(IntTensor::widened).unwrap_or_default();
-        let (input, output) = (widened(tensors.first()), widened(tensors.last()));
+        let (input, outputs) = shown(program, tensors);
         let shown = ShownElements {
             input: &input,
-            output: &output,
+            outputs: &outputs,
         };
         let replayed = replay(program, &shape.plan, shown, nodes, challenger).ok()?;
         let reads = replayed.pulled.into_iter().enumerate().map(|(group, own)| {
@@ -89,6 +87,13 @@ impl Walked {
     }
 }
 
+/// The elements of the input and of each output, batched as the tensors are.
+pub(crate) fn shown(program: &Program, tensors: &[IntTensor]) -> (Vec<i32>, Vec<Vec<i32>>) {
+    let widened = |tensor: TensorId| tensors[tensor.index()].widened();
+    let outputs = program.outputs().into_iter().map(widened);
+    (widened(TensorId::INPUT), outputs.collect())
+}
+
 impl Walk<'_> {
     /// The messages of all nodes, from the last to the first. `visited` hears how many are done.
     pub(crate) fn run(
@@ -96,21 +101,24 @@ impl Walk<'_> {
         channel: &mut Channel,
         visited: &mut dyn FnMut(usize) -> Result<(), ProveError>,
     ) -> Result<Vec<NodeProof>, ProveError> {
-        let nodes = self.model.model.program.nodes.len();
-        let output = TensorId::of_node(nodes - 1);
-        let point = channel.draw_point(self.plan.layouts[nodes].vars());
-        let value = self.evaluate(output, &point);
-        let mut proofs = Vec::with_capacity(nodes + 3);
-        if let Some(output) = &self.plan.output {
-            let point = point.clone();
-            let [sent] = channel.send([value]);
-            let mut stages = self.staged(&output.staged, &Claim { point, value }, channel);
-            let stage = stages.pop().expect("a gadget has a stage");
-            let gadget = GadgetProof::Output(OutputProof { value: sent, stage });
-            let merge = None;
-            proofs.push(NodeProof { merge, gadget });
+        let program = &self.model.model.program;
+        let nodes = program.nodes.len();
+        let outputs = program.outputs();
+        let mut proofs = Vec::with_capacity(nodes + outputs.len() + 2);
+        for (index, output) in outputs.into_iter().enumerate() {
+            let point = channel.draw_point(self.plan.layouts[output.index()].vars());
+            let value = self.evaluate(output, &point);
+            if let Some(hidden) = self.plan.outputs.get(index) {
+                let point = point.clone();
+                let [sent] = channel.send([value]);
+                let mut stages = self.staged(&hidden.staged, &Claim { point, value }, channel);
+                let stage = stages.pop().expect("a gadget has a stage");
+                let gadget = GadgetProof::Output(OutputProof { value: sent, stage });
+                let merge = None;
+                proofs.push(NodeProof { merge, gadget });
+            }
+            self.claim(output, point, value);
         }
-        self.claim(output, point, value);
         for (done, node) in (0..nodes).rev().enumerate() {
             proofs.push(self.node(node, channel));
             visited(done + 1)?;

@@ -3,7 +3,7 @@
 use super::cell::{Cell, at, cell};
 use tg_exec::IntTensor;
 use tg_ir::{Program, TensorId};
-use tg_proof::plan::{Plan, WitnessTable};
+use tg_proof::plan::{Plan, StatementTable, WitnessTable};
 
 /// The columns of one chunk: the cells of every element, zeros where none is. Those of salts are put in later.
 pub(super) fn columns(
@@ -13,12 +13,13 @@ pub(super) fn columns(
     tensors: &[IntTensor],
 ) -> Vec<Vec<Cell>> {
     let mut columns = vec![vec![0; 1 << table.chunk.column_vars()]; table.columns];
-    let (own, id) = match table.node - program.nodes.len() {
-        0 => (&plan.input, TensorId::INPUT),
-        tg_proof::plan::OUTPUT => (&plan.output, program.output()),
-        _ => return columns,
+    let table_of = StatementTable::of_number(table.node - program.nodes.len());
+    let (own, id) = match table_of {
+        StatementTable::Input => (plan.input.as_ref(), TensorId::INPUT),
+        StatementTable::Output(index) => (plan.outputs.get(index), program.outputs()[index]),
+        StatementTable::Salts => return columns,
     };
-    let own = own.as_ref().expect("a tensor with columns is planned");
+    let own = own.expect("a tensor with columns is planned");
     let tensor = &tensors[id.index()];
     for row in 0..table.chunk.rows() {
         let Some(element) = table.layout.element_at(table.chunk.start + row) else {

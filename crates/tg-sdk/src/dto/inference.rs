@@ -29,7 +29,7 @@ const fn default_mode() -> ModeDto {
     ModeDto::Proof
 }
 
-/// An answer in real numbers, as the model's file gives them.
+/// An output in real numbers, as the model's file gives them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AnswerDto {
@@ -51,12 +51,15 @@ pub struct InferenceDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub job: JobId,
-    /// The output: the integers that the program computes, one per element.
+    /// The outputs one after the other: the integers that the program computes, one per element.
     pub output: Vec<i32>,
-    /// The output in real numbers, if the model was made from a file.
+    /// The first output in real numbers, if the model was made from a file.
     #[serde(default)]
     pub answer: Option<AnswerDto>,
-    /// Index of the largest output; the lowest index of equals.
+    /// All outputs in real numbers; none if the model was not made from a file.
+    #[serde(default)]
+    pub answers: Vec<AnswerDto>,
+    /// Index of the largest element of the first output; the lowest index of equals.
     pub top: u32,
     /// What stands behind it.
     pub receipt: JobReceiptDto,

@@ -82,9 +82,13 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         say(format_args!("wrote {}", path.display()));
     }
     if as_json {
-        print_json(&inference, checked.answer(&inference.values))
+        print_json(&inference, &checked.answers(&inference.values))
     } else {
-        print(&inference, checked.answer(&inference.values), arguments.raw)
+        print(
+            &inference,
+            &checked.answers(&inference.values),
+            arguments.raw,
+        )
     }
 }
 
@@ -289,8 +293,8 @@ impl Shown {
     }
 }
 
-fn print(inference: &Inference, answer: Answer<'_>, raw: bool) -> Outcome {
-    for text in answer.lines(raw) {
+fn print(inference: &Inference, answers: &[Answer<'_>], raw: bool) -> Outcome {
+    for text in answers.lines(raw) {
         line(text)?;
     }
     match &inference.proof {
@@ -310,14 +314,14 @@ fn print(inference: &Inference, answer: Answer<'_>, raw: bool) -> Outcome {
     Ok(())
 }
 
-fn print_json(inference: &Inference, answer: Answer<'_>) -> Outcome {
+fn print_json(inference: &Inference, answers: &[Answer<'_>]) -> Outcome {
     let proof = inference.proof.as_ref().map(|proof| {
         serde_json::json!({ "bytes": proof.file.len(), "verify_ms": proof.verify_ms, "verified": true, "zk": proof.zk })
     });
     Ok(json(&serde_json::json!({
         "job": inference.receipt.job.id.to_string(),
         "values": inference.values,
-        "answer": answer.json(),
+        "answer": answers.json(),
         "greatest": inference.greatest(),
         "proof": proof,
         "receipt": inference.receipt,
