@@ -1,7 +1,7 @@
 //! Which outputs of a graph one program gives: all of them, or all that have a program, and why the others have none.
 
 use crate::compile::{CompileError, CompileOptions, Compiled, Takes, compile_taken};
-use crate::passes::{self, Keep, Prepared, prepare};
+use crate::passes::{self, KeptOutputs, Prepared, prepare};
 use tg_float::Graph;
 
 /// An output that is not in the program.
@@ -35,7 +35,7 @@ impl<E> From<CompileError> for OutputsError<E> {
 /// A compiled model, and whether it is one of those that are taken.
 type Tried = (Compiled, bool);
 
-/// One program of all outputs that are kept ([`Keep`]). If all outputs of the file are asked for and have no program that is
+/// One program of all outputs that are kept ([`KeptOutputs`]). If all outputs of the file are asked for and have no program that is
 /// taken, then one of those that have, and the others are named. Which these are is found out by compiling each alone: a graph
 /// of n outputs is compiled n + 2 times at most.
 ///
@@ -47,7 +47,7 @@ pub fn compile_outputs<E>(
     calibrate: &mut Calibrate<'_, E>,
     takes: &Takes<'_>,
 ) -> Result<(Compiled, Vec<LeftOut>), OutputsError<E>> {
-    let mut attempt = |keep: Keep| {
+    let mut attempt = |keep: KeptOutputs| {
         let mut options = options.clone();
         options.prepare.keep = keep;
         let prepared = prepare(graph.clone(), &options.prepare).map_err(CompileError::from)?;
@@ -63,7 +63,7 @@ pub fn compile_outputs<E>(
         .map(|&value| graph.name_of(value).to_owned())
         .collect();
     let settled = matches!(whole, Ok((_, true)) | Err(OutputsError::Calibration(_)));
-    if settled || options.prepare.keep != Keep::All || names.len() < 2 {
+    if settled || options.prepare.keep != KeptOutputs::All || names.len() < 2 {
         return whole.map(|(compiled, _)| (compiled, Vec::new()));
     }
     some(&names, passes::scores(graph), whole, &mut attempt)
@@ -74,9 +74,9 @@ fn some<E>(
     names: &[String],
     scores: usize,
     whole: Result<Tried, OutputsError<E>>,
-    attempt: &mut dyn FnMut(Keep) -> Result<Tried, OutputsError<E>>,
+    attempt: &mut dyn FnMut(KeptOutputs) -> Result<Tried, OutputsError<E>>,
 ) -> Result<(Compiled, Vec<LeftOut>), OutputsError<E>> {
-    let named = |names: &[&String]| Keep::Named(names.iter().copied().cloned().collect());
+    let named = |names: &[&String]| KeptOutputs::Named(names.iter().copied().cloned().collect());
     let mut alone = Vec::new();
     let mut left = Vec::new();
     for (index, name) in names.iter().enumerate() {
@@ -96,7 +96,7 @@ fn some<E>(
         // None has a proof: what runs, runs.
         return match whole {
             Ok((compiled, _)) => Ok((compiled, Vec::new())),
-            Err(error) => match attempt(Keep::Scores) {
+            Err(error) => match attempt(KeptOutputs::Scores) {
                 Ok((compiled, _)) => {
                     left.remove(scores.min(left.len() - 1));
                     Ok((compiled, left))

@@ -45,7 +45,7 @@
 //! - **Finalization of a block**: the way down to the last final block is completed by fetching, executed, and written
 //!   in one durable transaction; then the state, the pool and subscribers move on.
 //! - **Conflicting votes of one validator**: their signatures are checked and the signer is listed in
-//!   [`Status::equivocators`]. Slashing validators is not part of this version of the ledger.
+//!   [`Status::equivocators`]; its validator's account shows them to the ledger, which takes the stake ([`duties`]).
 //! - **Malformed message**: the peer is blocked for an hour.
 //!
 //! ## Timers

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::str::FromStr;
 use tg_compile::calibrate::ReachRule;
 use tg_compile::integer::Precision;
-use tg_compile::passes::{Keep, PrepareOptions, Prepared};
+use tg_compile::passes::{KeptOutputs, PrepareOptions, Prepared};
 use tg_compile::{
     CompileOptions, Compiled, LeftOut, OutputsError, PrecisionChoice, compile_outputs, explain,
 };
@@ -35,7 +35,7 @@ struct Imported {
 fn compiled(
     path: &Path,
     calibrate: &Path,
-    (name, keep): (&str, Keep),
+    (name, keep): (&str, KeptOutputs),
     import: &ImportArguments,
 ) -> Result<Imported, Failure> {
     let limits = ReadLimits::default();
@@ -87,15 +87,19 @@ fn compiled(
 }
 
 /// The outputs that are named, or those that are kept otherwise.
-fn kept(import: &ImportArguments, otherwise: Keep) -> Keep {
+fn kept(import: &ImportArguments, otherwise: KeptOutputs) -> KeptOutputs {
     if import.keep.is_empty() {
         otherwise
     } else {
-        Keep::Named(import.keep.clone())
+        KeptOutputs::Named(import.keep.clone())
     }
 }
 
-fn options(name: &str, keep: Keep, import: &ImportArguments) -> Result<CompileOptions, Failure> {
+fn options(
+    name: &str,
+    keep: KeptOutputs,
+    import: &ImportArguments,
+) -> Result<CompileOptions, Failure> {
     let fixed = PrecisionChoice::Fixed;
     Ok(CompileOptions {
         name: name.to_owned(),
@@ -146,7 +150,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Outcome {
         calibrate,
         import,
     } = arguments;
-    let keep = kept(import, Keep::All);
+    let keep = kept(import, KeptOutputs::All);
     let Imported {
         before, compiled, ..
     } = compiled(file, calibrate, ("", keep), import)?;
@@ -207,9 +211,9 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
     } = arguments;
     // What generates gives scores alone.
     let otherwise = if top_k.is_some() {
-        Keep::Scores
+        KeptOutputs::Scores
     } else {
-        Keep::All
+        KeptOutputs::All
     };
     let keep = kept(import, otherwise);
     let Imported {

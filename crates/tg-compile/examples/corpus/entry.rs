@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use tg_compile::passes::{Keep, PrepareOptions};
+use tg_compile::passes::{KeptOutputs, PrepareOptions};
 use tg_float::npy::read_npy;
 use tg_float::{FloatTensor, Graph};
 use tg_onnx::{ReadLimits, read};
@@ -107,7 +107,7 @@ impl Entry {
             }
         }
         let scores = self.output_names.get(self.scores()).cloned();
-        options.keep = Keep::Named(scores.into_iter().collect());
+        options.keep = KeptOutputs::Named(scores.into_iter().collect());
         options
     }
 

@@ -233,7 +233,7 @@ mod tests {
             "{text}"
         );
         // And that is so.
-        options.keep = crate::passes::Keep::Named(vec!["y".to_owned()]);
+        options.keep = crate::passes::KeptOutputs::Named(vec!["y".to_owned()]);
         options.axes.insert("x.1".to_owned(), 3);
         let prepared = crate::passes::prepare(graph, &options).unwrap();
         assert_eq!(prepared.graph.nodes[0].op, "Relu");

@@ -47,7 +47,7 @@ mod vectors;
 pub(crate) use edit::{float, floats_of, int, ints, scalar_of};
 pub(crate) use moved::repeats;
 pub(crate) use prepared::zeros;
-pub use prepared::{Fact, Keep, PrepareError, PrepareOptions, Prepared};
+pub use prepared::{Fact, KeptOutputs, PrepareError, PrepareOptions, Prepared};
 pub use shapes::scores;
 pub use smooth::smooth;
 

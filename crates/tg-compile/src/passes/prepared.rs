@@ -12,12 +12,12 @@ pub struct PrepareOptions {
     /// Inputs that take one value everywhere, such as an attention mask of ones.
     pub bind: BTreeMap<String, f64>,
     /// What the program gives.
-    pub keep: Keep,
+    pub keep: KeptOutputs,
 }
 
 /// Which values of a graph are kept as outputs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Keep {
+pub enum KeptOutputs {
     /// All outputs, in the order of the file.
     #[default]
     All,

@@ -1,6 +1,6 @@
 //! Inputs and shapes: what a caller gives, the outputs, every value's shape, and folding of constants.
 
-use super::{Fact, Keep, PrepareError, PrepareOptions, zeros};
+use super::{Fact, KeptOutputs, PrepareError, PrepareOptions, zeros};
 use std::collections::{BTreeMap, BTreeSet};
 use tg_float::graph::Dim;
 use tg_float::tgf::{self, Budget, RunError};
@@ -59,14 +59,14 @@ fn size_of(
 }
 
 /// Keeps the outputs that are asked for.
-pub(super) fn keep_outputs(graph: &mut Graph, keep: &Keep) -> Result<(), PrepareError> {
+pub(super) fn keep_outputs(graph: &mut Graph, keep: &KeptOutputs) -> Result<(), PrepareError> {
     match keep {
-        Keep::All => {}
-        Keep::Scores => {
+        KeptOutputs::All => {}
+        KeptOutputs::Scores => {
             let output = graph.outputs.get(scores(graph)).copied();
             graph.outputs = output.into_iter().collect();
         }
-        Keep::Named(names) => {
+        KeptOutputs::Named(names) => {
             let values = names.iter().map(|name| value_of(graph, name));
             graph.outputs = values.collect::<Result<_, _>>()?;
         }

@@ -4,7 +4,7 @@
 use crate::graphs::{Writer, rows};
 use crate::lowering::measured;
 use tg_compile::integer::Precision;
-use tg_compile::passes::{Keep, PrepareOptions, prepare};
+use tg_compile::passes::{KeptOutputs, PrepareOptions, prepare};
 use tg_compile::{CompileOptions, compile};
 use tg_float::{Attribute, DType, FloatTensor, Graph, ValueId};
 
@@ -297,7 +297,7 @@ fn scores_are_kept_before_labels() {
     let mut graph = writer.finish(label);
     graph.outputs.push(scores);
     let options = PrepareOptions {
-        keep: Keep::Scores,
+        keep: KeptOutputs::Scores,
         ..PrepareOptions::default()
     };
     let prepared = prepare(graph.clone(), &options).unwrap();

@@ -1,7 +1,7 @@
 //! Graphs of several outputs as one program and one proof, each output in its own unit and type.
 
 use crate::graphs::{Writer, rows};
-use tg_compile::passes::Keep;
+use tg_compile::passes::KeptOutputs;
 use tg_compile::{CompileError, CompileOptions, Compiled, LeftOut, OutputsError, compile_outputs};
 use tg_exec::execute_tensor;
 use tg_float::{Attribute, DType, Graph};
@@ -31,7 +31,7 @@ fn encoder() -> Graph {
     graph
 }
 
-fn compiled(graph: &Graph, keep: Keep) -> Result<(Compiled, Vec<LeftOut>), CompileError> {
+fn compiled(graph: &Graph, keep: KeptOutputs) -> Result<(Compiled, Vec<LeftOut>), CompileError> {
     let mut options = CompileOptions::default();
     options.prepare.keep = keep;
     let takes = |program: CheckedProgram<'_>| {
@@ -78,7 +78,7 @@ fn measured(compiled: &Compiled) -> Vec<f64> {
 #[test]
 fn all_outputs_are_one_program_and_one_proof() {
     let graph = encoder();
-    let (compiled, left) = compiled(&graph, Keep::All).unwrap();
+    let (compiled, left) = compiled(&graph, KeptOutputs::All).unwrap();
     assert_eq!(left, []);
     let program = &compiled.model.program;
     assert_eq!(program.outputs().len(), 5);
@@ -110,7 +110,7 @@ fn outputs_are_picked_by_name_in_the_order_that_is_asked_for() {
     let graph = encoder();
     let name = |place: usize| graph.name_of(graph.outputs[place]).to_owned();
     let named = vec![name(3), name(1)];
-    let (two, left) = compiled(&graph, Keep::Named(named.clone())).unwrap();
+    let (two, left) = compiled(&graph, KeptOutputs::Named(named.clone())).unwrap();
     assert_eq!(left, []);
     let signature = two.model.program.signature.as_ref().unwrap();
     let got: Vec<&str> = signature
@@ -119,11 +119,11 @@ fn outputs_are_picked_by_name_in_the_order_that_is_asked_for() {
         .map(|port| port.name.as_str())
         .collect();
     assert_eq!(got, named);
-    let (one, _) = compiled(&graph, Keep::Named(vec![name(3)])).unwrap();
+    let (one, _) = compiled(&graph, KeptOutputs::Named(vec![name(3)])).unwrap();
     let program = &one.model.program;
     // One output is the last node, as it was before there were several.
     assert!(program.outputs.is_empty());
-    let none = compiled(&graph, Keep::Named(vec!["none".to_owned()]));
+    let none = compiled(&graph, KeptOutputs::Named(vec!["none".to_owned()]));
     assert!(none.unwrap_err().to_string().contains("imported"));
 }
 
@@ -137,7 +137,7 @@ fn outputs_without_a_program_are_named_and_the_others_kept() {
     let halves = writer.node("Relu", &[scores], &[]);
     let mut graph = writer.finish(distinct);
     graph.outputs.extend([scores, halves]);
-    let (kept, left) = compiled(&graph, Keep::All).unwrap();
+    let (kept, left) = compiled(&graph, KeptOutputs::All).unwrap();
     assert_eq!(kept.model.program.outputs().len(), 2);
     let [LeftOut { name, reason }] = left.as_slice() else {
         panic!("{left:?}");
@@ -145,6 +145,6 @@ fn outputs_without_a_program_are_named_and_the_others_kept() {
     assert_eq!(name, graph.name_of(distinct));
     assert!(reason.contains("Unique"), "{reason}");
     // Who asks for it by name is told why not.
-    let named = Keep::Named(vec![name.clone()]);
+    let named = KeptOutputs::Named(vec![name.clone()]);
     assert!(compiled(&graph, named).is_err());
 }

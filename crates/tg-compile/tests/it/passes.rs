@@ -1,7 +1,7 @@
 //! Graph passes: what they leave of a graph, and that it computes what it did.
 
 use crate::graphs::{Writer, rows};
-use tg_compile::passes::{Keep, PrepareError, PrepareOptions, Prepared, prepare};
+use tg_compile::passes::{KeptOutputs, PrepareError, PrepareOptions, Prepared, prepare};
 use tg_float::tgf::{Budget, run};
 use tg_float::{Attribute, DType, FloatTensor, Graph, ValueId};
 
@@ -284,7 +284,7 @@ fn what_cannot_be_prepared_is_named() {
     let prepared = prepare(graph(None), &sized).unwrap();
     assert_eq!(prepared.shape(prepared.graph.outputs[0]), [1, 3]);
     let named = PrepareOptions {
-        keep: Keep::Named(vec!["z".to_owned()]),
+        keep: KeptOutputs::Named(vec!["z".to_owned()]),
         ..PrepareOptions::default()
     };
     let error = prepare(graph(Some(4)), &named).unwrap_err();

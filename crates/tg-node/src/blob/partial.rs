@@ -13,11 +13,8 @@ use tg_types::Digest;
 use tg_types::chunks::{CHUNK_BYTES, ChunkTree, ChunkTreeBuilder};
 
 use super::error::{BlobError, io_error};
-use super::store::BlobStore;
+use super::store::{BlobStore, PARTIAL};
 use super::writer::Stored;
-
-/// The folder of blobs of which some chunks are here.
-pub(super) const PARTIAL: &str = "partial";
 
 /// A partial blob that nobody went on with for so long is removed when the store is opened.
 const KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);

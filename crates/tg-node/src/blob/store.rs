@@ -9,7 +9,6 @@ use std::sync::{Mutex, PoisonError};
 use tg_types::Digest;
 
 use super::error::{BlobError, io_error};
-use super::partial::PARTIAL;
 use super::pending::Pending;
 use super::space::{DISK_RESERVE_BYTES_DEFAULT, free_bytes, reserve_on};
 use crate::limits::MODEL_BYTES_MAX;
@@ -29,6 +28,9 @@ pub struct BlobStore {
 
 /// The folder of unfinished writes.
 pub(super) const TEMPORARY: &str = "tmp";
+
+/// The folder of blobs of which some chunks are here.
+pub(super) const PARTIAL: &str = "partial";
 
 impl BlobStore {
     /// Opens or creates the store at `root` with room for `capacity` bytes in all. Removes unfinished writes of an

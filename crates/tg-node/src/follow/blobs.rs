@@ -7,7 +7,7 @@ use std::time::Duration;
 use tg_types::Digest;
 use tokio::sync::{Semaphore, mpsc};
 
-use super::sources::Sources;
+use super::sources::SourceList;
 use crate::blob::BlobStore;
 use crate::fetch::Need;
 
@@ -19,7 +19,7 @@ const TRANSFER_MAX: Duration = Duration::from_secs(600);
 
 /// Fetches what is asked for. Ends when nobody can ask any more.
 pub(super) async fn fetch(
-    sources: &Arc<Sources>,
+    sources: &Arc<SourceList>,
     store: Arc<BlobStore>,
     mut asked: mpsc::Receiver<Need>,
 ) {
@@ -48,7 +48,7 @@ pub(super) async fn fetch(
 }
 
 /// Asks one source after the other.
-async fn one(sources: &Sources, store: &Arc<BlobStore>, need: Need) {
+async fn one(sources: &SourceList, store: &Arc<BlobStore>, need: Need) {
     for source in sources.in_turn() {
         let call = source.blob(need.digest, need.limit, store.clone());
         match tokio::time::timeout(TRANSFER_MAX, call).await {

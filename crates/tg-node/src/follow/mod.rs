@@ -38,8 +38,8 @@ use crate::store::{Location, OpenError, Store};
 use crate::submit::Submission;
 use crate::validator::lock_folder;
 use chain::{FollowedChain, begin_at};
-use sources::Sources;
-use transactions::Waiting;
+use sources::SourceList;
+use transactions::WaitingTransactions;
 
 pub use chain::PageError;
 pub use source::{ChainSource, SourceError, SourceFuture};
@@ -90,8 +90,8 @@ impl FollowerConfig {
 pub struct Follower {
     handle: NodeHandle,
     chain: FollowedChain,
-    sources: Arc<Sources>,
-    waiting: Waiting,
+    sources: Arc<SourceList>,
+    waiting: WaitingTransactions,
     board: Arc<Board>,
     submissions: mpsc::Receiver<Submission>,
     beats: mpsc::Receiver<Heartbeat>,
@@ -144,8 +144,8 @@ impl Follower {
         let enough = (root.seats().len().max(1) - 1) / 3 + 1;
         Ok(Self {
             handle,
-            sources: Arc::new(Sources::new(sources, board.clone())),
-            waiting: Waiting::new(&tip, board.clone(), enough),
+            sources: Arc::new(SourceList::new(sources, board.clone())),
+            waiting: WaitingTransactions::new(&tip, board.clone(), enough),
             chain: FollowedChain {
                 root,
                 store,
@@ -222,8 +222,8 @@ async fn take_snapshot(store: &Store, root: &TrustRoot, sources: &[Arc<dyn Chain
 async fn follow(
     mut chain: FollowedChain,
     board: &Board,
-    sources: &Sources,
-    waiting: &Waiting,
+    sources: &SourceList,
+    waiting: &WaitingTransactions,
 ) -> String {
     loop {
         let source = sources.preferred(chain.tip.height()).await;

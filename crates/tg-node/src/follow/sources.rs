@@ -21,7 +21,7 @@ const BEHIND_MAX: u64 = 3;
 
 /// What is known of one source.
 #[derive(Debug, Clone, Copy, Default)]
-struct Standing {
+struct SourceRecord {
     /// The height that it says it has.
     tip: u64,
     /// Until when it is not asked.
@@ -30,15 +30,15 @@ struct Standing {
 
 /// The sources of a follower.
 #[derive(Debug)]
-pub(super) struct Sources {
+pub(super) struct SourceList {
     all: Vec<Arc<dyn ChainSource>>,
     board: Arc<Board>,
-    standing: Mutex<Vec<Standing>>,
+    standing: Mutex<Vec<SourceRecord>>,
 }
 
-impl Sources {
+impl SourceList {
     pub(super) fn new(all: Vec<Arc<dyn ChainSource>>, board: Arc<Board>) -> Self {
-        let standing = Mutex::new(vec![Standing::default(); all.len()]);
+        let standing = Mutex::new(vec![SourceRecord::default(); all.len()]);
         Self {
             all,
             board,
@@ -61,11 +61,12 @@ impl Sources {
         loop {
             let now = Instant::now();
             let standing = self.standing().clone();
-            let is_paused = |it: &Standing| it.paused.is_some_and(|until| until > now);
+            let is_paused = |it: &SourceRecord| it.paused.is_some_and(|until| until > now);
             let asked = standing.iter().enumerate();
-            let asked: Vec<(usize, &Standing)> = asked.filter(|(_, it)| !is_paused(it)).collect();
+            let asked: Vec<(usize, &SourceRecord)> =
+                asked.filter(|(_, it)| !is_paused(it)).collect();
             let best = asked.iter().map(|(_, it)| it.tip).max().unwrap_or(0);
-            let near = |it: &Standing| it.tip.max(height) + BEHIND_MAX > best;
+            let near = |it: &SourceRecord| it.tip.max(height) + BEHIND_MAX > best;
             let first = asked.iter().find(|(_, it)| near(it));
             if let Some((index, _)) = first.or(asked.first()) {
                 return self.all[*index].clone();
@@ -122,7 +123,7 @@ impl Sources {
         self.all.iter().position(|it| Arc::ptr_eq(it, source))
     }
 
-    fn standing(&self) -> MutexGuard<'_, Vec<Standing>> {
+    fn standing(&self) -> MutexGuard<'_, Vec<SourceRecord>> {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -8,7 +8,7 @@ use tg_types::{Decode as _, Heartbeat, SignedTransaction, TimestampMs, Transacti
 use tokio::sync::mpsc;
 
 use super::source::{ChainSource, SourceError};
-use super::sources::Sources;
+use super::sources::SourceList;
 use crate::chain::{self, Executed};
 use crate::handle::Board;
 use crate::limits::{GOSSIP_TRANSACTIONS_MAX, REGOSSIP_INTERVAL};
@@ -21,14 +21,14 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// Transactions that wait.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingTransactions {
     pool: Mutex<Mempool>,
     board: Arc<Board>,
     /// To how many sources each is handed, so that one of them is honest.
     enough: usize,
 }
 
-impl Waiting {
+impl WaitingTransactions {
     pub(super) fn new(tip: &Executed, board: Arc<Board>, enough: usize) -> Self {
         Self {
             pool: Mutex::new(Mempool::new(tip.state.base_fee())),
@@ -99,8 +99,8 @@ impl Waiting {
 
 /// Takes what clients submit, and hands on again what waits. Ends when nobody can submit any more.
 pub(super) async fn hand_on(
-    sources: &Arc<Sources>,
-    waiting: &Arc<Waiting>,
+    sources: &Arc<SourceList>,
+    waiting: &Arc<WaitingTransactions>,
     mut submissions: mpsc::Receiver<Submission>,
 ) {
     let mut again = tokio::time::interval(REGOSSIP_INTERVAL);
@@ -126,7 +126,7 @@ pub(super) async fn hand_on(
 
 /// Hands on heartbeats that reached this node, to so many sources that one of them is honest. Ends when nobody can beat any more.
 pub(super) async fn tell_heartbeats(
-    sources: &Arc<Sources>,
+    sources: &Arc<SourceList>,
     enough: usize,
     mut beats: mpsc::Receiver<Heartbeat>,
 ) {
@@ -141,7 +141,7 @@ pub(super) async fn tell_heartbeats(
     }
 }
 
-async fn take(sources: &Sources, waiting: &Waiting, submission: Submission) {
+async fn take(sources: &SourceList, waiting: &WaitingTransactions, submission: Submission) {
     let Submission { signed, reply } = submission;
     let admitted = waiting.admit(signed.clone(), steady_now());
     if let Ok((_, Admission::New)) = admitted {
@@ -156,7 +156,7 @@ async fn take(sources: &Sources, waiting: &Waiting, submission: Submission) {
 
 /// Hands a transaction to `enough` sources that take it.
 async fn spread(
-    sources: &Sources,
+    sources: &SourceList,
     enough: usize,
     signed: &SignedTransaction,
 ) -> Result<(), SourceError> {

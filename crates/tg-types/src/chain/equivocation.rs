@@ -5,51 +5,8 @@
 //! `_NOTARIZE`, `_NULLIFY` or `_FINALIZE`) and the vote: epoch, view and, but for a nullify, the parent's view as LEB128 numbers and the
 //! block's id. Signatures hold by ZIP 215, as consensus takes them: a signature that counts as a vote there convicts here.
 
-use super::finality::{is_signature, signed_vote};
-use crate::{BlockId, fields, tags};
-
-/// What a vote says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum VoteKind {
-    /// The block is valid.
-    Notarize = 0,
-    /// The view is skipped.
-    Nullify = 1,
-    /// The block is final.
-    Finalize = 2,
-}
-
-tags! { VoteKind: "kind of vote" { Notarize = 0, Nullify = 1, Finalize = 2 } }
-
-impl VoteKind {
-    pub(super) const fn suffix(self) -> &'static [u8] {
-        match self {
-            Self::Notarize => b"_NOTARIZE",
-            Self::Nullify => b"_NULLIFY",
-            Self::Finalize => b"_FINALIZE",
-        }
-    }
-}
-
-/// A vote with its signature.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SignedVote {
-    /// What it says.
-    pub kind: VoteKind,
-    /// The consensus epoch.
-    pub epoch: u64,
-    /// The view.
-    pub view: u64,
-    /// The view of the block's parent; 0 of a nullify.
-    pub parent_view: u64,
-    /// The block; zeros of a nullify.
-    pub block: BlockId,
-    /// The seat's signature.
-    pub signature: [u8; 64],
-}
-
-fields! { SignedVote { kind, epoch, view, parent_view, block, signature } }
+use super::vote::{SignedVote, VoteKind, is_signature, signed_vote};
+use crate::{BlockId, fields};
 
 /// Two votes of one seat that contradict each other: 306 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,9 +10,10 @@ mod header;
 mod leaf;
 mod page;
 mod proof;
+mod vote;
 
 pub use answer::{AnswerError, FinalAnswer, HEADERS_MAX, StateAnswer};
-pub use equivocation::{Equivocation, EquivocationError, SignedVote, VoteKind};
+pub use equivocation::{Equivocation, EquivocationError};
 pub use finality::{Finality, FinalityCertificate, FinalityError, SEATS_MAX, TrustRoot};
 pub use header::{BlockHeader, Reserved};
 pub use leaf::{EMPTY_LEAF, Leaf, LeafHead, LeafKey, Link, content_digest, free_leaf, kind};
@@ -21,3 +22,4 @@ pub use page::{
     SNAPSHOT_HEAD_BYTES_MAX, SnapshotHead,
 };
 pub use proof::{DEPTH, LeafPath, ProofError, StateProof, node_hash};
+pub use vote::{SignedVote, VoteKind};

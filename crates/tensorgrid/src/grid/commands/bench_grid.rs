@@ -44,13 +44,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_millis(10);
 
 /// One account of the load and the validator that it speaks to.
-struct Account {
+struct LoadAccount {
     wallet: Wallet,
     nonce: u64,
     node: NodeHandle,
 }
 
-impl Account {
+impl LoadAccount {
     /// Signs and submits a transaction; its id, or why it was not taken, and then the nonce is used by the next one.
     async fn send(
         &mut self,
@@ -99,9 +99,9 @@ impl Phase {
 }
 
 /// The load: who orders, who answers, and what is on its way.
-struct Load {
-    requestors: Vec<Account>,
-    providers: HashMap<Address, Account>,
+struct GridLoad {
+    requestors: Vec<LoadAccount>,
+    providers: HashMap<Address, LoadAccount>,
     order: JobOrder,
     receipt: Receipt,
     sent: HashMap<TransactionId, Instant>,
@@ -128,7 +128,7 @@ pub(crate) async fn run(arguments: &BenchGridArguments, as_json: bool) -> Outcom
     })
     .await?;
     let nodes: Vec<NodeHandle> = grid.nodes().cloned().collect();
-    let mut load = Load::prepare(&grid, &nodes).await?;
+    let mut load = GridLoad::prepare(&grid, &nodes).await?;
     let time = Duration::from_secs(arguments.seconds.into());
     say(format_args!(
         "{} jobs on their way, {} s",
@@ -197,7 +197,7 @@ fn terms() -> OfferTerms {
     }
 }
 
-impl Load {
+impl GridLoad {
     /// Registers a model, stores an input, posts the offers and waits for them.
     async fn prepare(grid: &EmbeddedGrid, nodes: &[NodeHandle]) -> Result<Self, Failure> {
         let registrar = accounts::wallet(accounts::REGISTRAR);
@@ -209,7 +209,7 @@ impl Load {
         let account = |name: String, index: usize| {
             let (wallet, node) = (accounts::wallet(&name), nodes[index % nodes.len()].clone());
             let nonce = node.snapshot().state.nonce(&wallet.address());
-            Account {
+            LoadAccount {
                 wallet,
                 nonce,
                 node,
