@@ -24,6 +24,7 @@ use tg_types::{Address, Amount, DurationMs, JobId, LeaseId};
 use super::Execution;
 use super::decline::Settled;
 use super::lanes::loss_of;
+use crate::canary::{LedgerCanary, is_armed};
 use crate::error::InvariantError;
 use crate::event::{BurnedBecause, Event};
 use crate::limits::{DECLINES_MAX, OWED_MAX};
@@ -131,6 +132,9 @@ impl Execution {
         lease.locked = Amount::ZERO;
         self.credit(lease.provider, paid)?;
         self.credit(job.requestor, settlement.refund)?;
+        if is_armed(LedgerCanary::RefundAndPay) {
+            self.credit(job.requestor, lease.price)?;
+        }
         self.burn(burned);
         self.fees = self.fees.saturating_add(settlement.verification_fee);
         self.note_accepted(&lease, &job, earned)?;

@@ -4,6 +4,7 @@ use tg_types::{BlockId, TimestampMs};
 
 use super::machine::{Core, Fatal, Target};
 use super::tree::Resolution;
+use crate::canary::{NodeCanary, is_armed};
 use crate::chain::{self, Executed};
 use crate::limits::{CATCH_UP_BLOCKS, SNAPSHOT_INTERVAL};
 use crate::store::FinalBlock;
@@ -145,7 +146,11 @@ impl Core {
             return Ok(());
         };
         let due = last.height() >= self.snapshot_height + SNAPSHOT_INTERVAL;
-        let snapshot = due.then(|| chain::encode_state(&last.state));
+        let state = match is_armed(NodeCanary::StaleSnapshot) {
+            true => &self.tip.state,
+            false => &last.state,
+        };
+        let snapshot = due.then(|| chain::encode_state(state));
         self.store.finalise(&blocks, snapshot.as_deref())?;
         if due {
             self.snapshot_height = last.height();
